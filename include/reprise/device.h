@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// \file
+/// Devices: which there are, which is the current one, and the options of the simulated ones.
+
+namespace reprise {
+
+namespace backend {
+class Backend;
+}
+class StreamRef;
+
+/// The kind of a device runtime.
+enum class DeviceType {
+  host,  ///< simulated on threads of this machine
+  cuda,  ///< a CUDA device
+};
+
+/// Free and total memory of a device, in bytes.
+struct MemoryInfo {
+  std::size_t free = 0;   ///< not given out by the driver
+  std::size_t total = 0;  ///< the size of the device's memory
+};
+
+/// A device of this process: a small value that can be copied and compared. Devices are opened at first use and live
+/// until the process ends. Every function may be called from any thread.
+class Device {
+ public:
+  /// The device that a text names: `host` (the same as `host:0`), `host:1`, `cuda`, `cuda:0`.
+  /// \throws UsageError if the text is not of this form or there is no such device.
+  static Device parse(std::string_view text);
+
+  DeviceType type() const noexcept;  ///< host or cuda
+  int index() const noexcept;        ///< the number among the devices of its type, from 0
+  std::string str() const;           ///< the text that parse() takes, for example `host:0`
+  std::string name() const;          ///< the name of the hardware, or "simulated host device"
+
+  /// Blocks until all work of the device is done (`cudaDeviceSynchronize`).
+  /// \throws BackendError with 900 while a capture is underway on it in any thread and any mode; the capture is
+  ///         invalidated by that.
+  void synchronize() const;
+
+  /// Free and total memory. Allowed in a capture.
+  MemoryInfo memory_info() const;
+
+  /// The legacy default stream of this device: current in every thread until a StreamGuard says otherwise.
+  StreamRef default_stream() const noexcept;
+
+  /// The runtime behind the device. For the inside of this library.
+  backend::Backend& backend() const noexcept { return *backend_; }
+
+  /// For the inside of this library.
+  explicit Device(backend::Backend& backend) noexcept : backend_(&backend) {}
+
+  /// The same device?
+  friend bool operator==(const Device&, const Device&) noexcept = default;
+
+ private:
+  backend::Backend* backend_;
+};
+
+/// All devices of this process, CUDA devices first.
+std::vector<Device> devices();
+
+/// What is used where nothing else was said: the device that the environment variable `REPRISE_DEVICE` names, else the
+/// first CUDA device, else the first host device. Read once.
+/// \throws UsageError if `REPRISE_DEVICE` names no device.
+Device default_device();
+
+/// The calling thread's current device: the one of the innermost DeviceGuard or StreamGuard, else default_device().
+Device current_device();
+
+/// Makes a device the calling thread's current one until the end of the scope.
+class DeviceGuard {
+ public:
+  explicit DeviceGuard(Device device);  ///< makes `device` current in this thread
+  ~DeviceGuard();                       ///< the device before it is current again
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+ private:
+  backend::Backend* previous_;
+};
+
+/// What the simulated devices are like. The environment variables are read once, at the first use of a device.
+struct HostDeviceOptions {
+  int devices = 1;                                  ///< how many, 1 to 16; `REPRISE_HOST_DEVICES`
+  std::size_t memory_bytes = std::size_t{4} << 30;  ///< memory of each, in bytes; `REPRISE_HOST_MEMORY`
+  /// Device memory cannot be touched unless an operation of the device is executing: a host read or write of it ends
+  /// the process with the address, the block it lies in and the stack. `REPRISE_HOST_PROTECT=1`. Slow: page tables
+  /// are changed around operations.
+  bool protect = false;
+};
+
+/// Sets the options by program instead of by environment, before any device is used.
+/// \throws UsageError if a device is in use already, or a value is out of range.
+void configure_host_devices(const HostDeviceOptions& options);
+
+}  // namespace reprise

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+/// \file
+/// Errors: CUDA's result codes, the exceptions of this library, and the sink for warnings.
+
+namespace reprise {
+
+/// The result of a backend call. The numbers are CUDA's (`cudaError_t` and `CUresult` agree on all of these), on every
+/// backend; a code that is not named here is passed on as the number that it is.
+enum class Result : int {
+  success = 0,
+  invalid_value = 1,
+  out_of_memory = 2,
+  not_initialized = 3,
+  invalid_device_function = 98,
+  no_device = 100,
+  invalid_device = 101,
+  invalid_handle = 400,
+  illegal_state = 401,
+  not_ready = 600,
+  illegal_address = 700,
+  context_is_destroyed = 709,
+  launch_failure = 719,
+  not_permitted = 800,
+  not_supported = 801,
+  stream_capture_unsupported = 900,
+  stream_capture_invalidated = 901,
+  stream_capture_merge = 902,
+  stream_capture_unmatched = 903,
+  stream_capture_unjoined = 904,
+  stream_capture_isolation = 905,
+  stream_capture_implicit = 906,
+  captured_event = 907,
+  stream_capture_wrong_thread = 908,
+  graph_exec_update_failure = 910,
+  unknown = 999,
+};
+
+/// CUDA's name of a code, for example `cudaErrorStreamCaptureUnsupported`; `cudaErrorUnknown` for a code without one.
+const char* result_name(Result result) noexcept;
+
+/// What a code means, in one sentence without a full stop.
+const char* result_description(Result result) noexcept;
+
+/// A place in a source file, filled in by the compiler where it is a default argument.
+struct SourceLocation {
+  const char* file = "";      ///< path as the compiler was given it
+  const char* function = "";  ///< unqualified name of the function
+  unsigned line = 0;          ///< from 1; 0 when unknown
+
+  /// The place of the call. (`std::source_location` is not usable with Clang 14 and libstdc++.)
+  static constexpr SourceLocation current(const char* file = __builtin_FILE(),
+                                          const char* function = __builtin_FUNCTION(),
+                                          unsigned line = __builtin_LINE()) {
+    return {file, function, line};
+  }
+};
+
+/// The root of all exceptions of this library.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The library was used wrongly. The text says what was expected, what was found and what to do. Nothing was changed
+/// by the refused call: the object is as usable as before it.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A call of the device runtime failed.
+class BackendError : public Error {
+ public:
+  /// \param call CUDA's name of the call.
+  /// \param code what it returned.
+  /// \param detail what the backend knows beyond the code; may be empty.
+  /// \param where the place in this library that made the call.
+  BackendError(std::string call, Result code, const std::string& detail, SourceLocation where);
+
+  const std::string& call() const noexcept { return call_; }       ///< CUDA's name of the call that failed
+  Result code() const noexcept { return code_; }                   ///< what it returned
+  const SourceLocation& where() const noexcept { return where_; }  ///< who called it
+
+ private:
+  std::string call_;
+  Result code_;
+  SourceLocation where_;
+};
+
+/// A capture failed: it was invalidated, ended in a wrong way, or came out empty. Everything that it had acquired was
+/// given back; the stream and the graph object can capture again.
+class CaptureError : public Error {
+ public:
+  /// \param code the code with which the capture failed; `Result::success` for an empty capture.
+  /// \param what the whole text.
+  CaptureError(Result code, const std::string& what) : Error(what), code_(code) {}
+
+  Result code() const noexcept { return code_; }  ///< the code with which the capture failed
+
+ private:
+  Result code_;
+};
+
+/// The device has not enough memory. Thrown by the caching allocator after it gave back all cached memory and tried
+/// again. In a capture it says just this, too; the capture itself stays as it was.
+class OutOfMemoryError : public Error {
+ public:
+  /// What was known when the request was refused, in bytes.
+  struct Statistics {
+    std::uint64_t requested = 0;      ///< what the caller asked for
+    std::uint64_t device_free = 0;    ///< free on the device, as the driver says
+    std::uint64_t device_total = 0;   ///< the size of the device's memory
+    std::uint64_t reserved = 0;       ///< held by the caching allocator, all pools
+    std::uint64_t allocated = 0;      ///< of that, in blocks that are in use
+    std::uint64_t private_pools = 0;  ///< of `reserved`, held by private pools of graphs
+  };
+
+  /// \param what the whole text.
+  /// \param statistics the state of the device's memory at the time.
+  OutOfMemoryError(const std::string& what, const Statistics& statistics) : Error(what), statistics_(statistics) {}
+
+  const Statistics& statistics() const noexcept { return statistics_; }  ///< the memory at the time of the refusal
+
+ private:
+  Statistics statistics_;
+};
+
+/// Takes the warnings of the library: things that could not be thrown, because a destructor met them, and things that
+/// are probably not what the user wants. Called from any thread, never concurrently; it must not call this library.
+using WarningSink = std::function<void(std::string_view message)>;
+
+/// Replaces the sink and returns the one before it. An empty function restores the default, which writes a line to
+/// standard error. Thread-safe.
+WarningSink set_warning_sink(WarningSink sink);
+
+/// Sends a message to the sink. Never throws. Thread-safe.
+void warn(std::string_view message) noexcept;
+
+}  // namespace reprise

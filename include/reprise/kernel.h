@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+#include "reprise/error.h"
+#include "reprise/stream.h"
+
+/// \file
+/// Kernels that are written once: function objects, compiled by any compiler for the host device and by nvcc for CUDA
+/// as well.
+///
+/// A *thread kernel* is called once for each thread, a *block kernel* once for each block:
+///
+///     struct Scale {
+///       REPRISE_KERNEL void operator()(reprise::Thread t, float factor, float* x, std::size_t n) const {
+///         if (t.global_x() < n) x[t.global_x()] *= factor;
+///       }
+///     };
+///     reprise::launch(reprise::LaunchConfig::cover(n), Scale{}, 0.5f, x.data(), x.size());
+///
+/// The object itself carries no data: whatever the kernel needs is an argument, so that a graph can show and change it.
+
+#if defined(__CUDACC__)
+#define REPRISE_KERNEL __host__ __device__
+/// Everything whose body depends on the compiler lives in an inline namespace of its own. Otherwise nvcc's and the host
+/// compiler's versions of one template have the same mangled name, the linker keeps either, and a launch vanishes.
+#define REPRISE_KERNEL_ABI kernels_nvcc
+#else
+/// Marks the call operator of a kernel, and functions that it calls.
+#define REPRISE_KERNEL
+#define REPRISE_KERNEL_ABI kernels_host
+#endif
+
+namespace reprise {
+
+/// A triple of counts or indices; CUDA's `dim3`.
+struct Dim3 {
+  unsigned x = 1;  ///< fastest
+  unsigned y = 1;  ///< middle
+  unsigned z = 1;  ///< slowest
+
+  constexpr Dim3() = default;  ///< one
+  /// x by y by z.
+  REPRISE_KERNEL constexpr Dim3(unsigned x_, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+  friend constexpr bool operator==(const Dim3&, const Dim3&) = default;  ///< equal in all three?
+};
+
+/// The shape of a launch.
+struct LaunchConfig {
+  Dim3 grid = {};             ///< blocks; at most 2^31 - 1, 65535, 65535
+  Dim3 block = {};            ///< threads of a block; at most 1024, 1024, 64 and 1024 together
+  unsigned shared_bytes = 0;  ///< what Block::shared may give out to a block, in bytes; at most 227 KiB
+  Dim3 cluster = {};          ///< blocks of a cluster; the grid must be a multiple of it
+  bool cooperative = false;   ///< all blocks are resident at once
+  bool programmatic =
+      false;  ///< may start before the kernel before it in the stream ends (programmatic dependent launch)
+
+  /// As many blocks of `block` threads as cover `threads`, at least one.
+  static constexpr LaunchConfig cover(std::size_t threads, unsigned block = 256) {
+    LaunchConfig config;
+    config.grid = Dim3(static_cast<unsigned>(threads == 0 ? 1 : (threads + block - 1) / block));
+    config.block = Dim3(block);
+    return config;
+  }
+};
+
+/// One parameter of a kernel, as it lies in the parameter block of a launch.
+struct KernelParam {
+  std::size_t offset = 0;  ///< in bytes from the start of the block
+  std::size_t size = 0;    ///< in bytes
+};
+
+/// The part of a launch that one call of a kernel's host entry runs: blocks `first_block` to `last_block` (exclusive),
+/// counted x fastest. For the inside of this library.
+struct HostLaunch {
+  Dim3 grid;                      ///< blocks of the whole launch
+  Dim3 block;                     ///< threads of a block
+  std::uint64_t first_block = 0;  ///< the first block to run
+  std::uint64_t last_block = 0;   ///< one past the last block to run
+  std::byte* shared = nullptr;    ///< shared memory of a block, used by one block after the other
+  unsigned shared_bytes = 0;      ///< its size
+};
+
+/// What the library knows of a kernel: one object per kernel type and compiler, alive until the process ends.
+struct KernelRecord {
+  std::string name;                     ///< the type's name as written in C++
+  std::span<const KernelParam> params;  ///< where each parameter lies, in order
+  std::size_t params_bytes = 0;         ///< the size of the parameter block
+  /// Runs blocks on the host. `params` holds a pointer to each argument.
+  void (*host_entry)(const HostLaunch& launch, void* const* params) = nullptr;
+  /// Finds the kernel on the current CUDA device; null when nvcc did not compile it. Returns CUDA's code.
+  int (*cuda_function)(FunctionHandle* function) = nullptr;
+};
+
+namespace detail {
+
+std::string kernel_name(const std::type_info& type);
+[[noreturn]] void shared_memory_exceeded(std::size_t wanted, std::size_t available);
+void launch_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record, void** params);
+
+}  // namespace detail
+
+inline namespace REPRISE_KERNEL_ABI {
+
+/// Where a thread stands in its launch. Passed to a thread kernel, and to the function given to Block::for_each_thread.
+struct Thread {
+  Dim3 thread_idx;  ///< within the block
+  Dim3 block_idx;   ///< within the grid
+  Dim3 block_dim;   ///< threads of a block
+  Dim3 grid_dim;    ///< blocks of the grid
+
+  /// The number of the thread along x in the whole grid.
+  REPRISE_KERNEL std::size_t global_x() const { return std::size_t{block_idx.x} * block_dim.x + thread_idx.x; }
+  /// The number of the thread along y in the whole grid.
+  REPRISE_KERNEL std::size_t global_y() const { return std::size_t{block_idx.y} * block_dim.y + thread_idx.y; }
+  /// The number of the thread along z in the whole grid.
+  REPRISE_KERNEL std::size_t global_z() const { return std::size_t{block_idx.z} * block_dim.z + thread_idx.z; }
+  /// The number of the thread within its block, x fastest.
+  REPRISE_KERNEL unsigned rank() const {
+    return (thread_idx.z * block_dim.y + thread_idx.y) * block_dim.x + thread_idx.x;
+  }
+};
+
+/// A block of threads. Passed to a block kernel, whose body runs once a block: what stands outside of
+/// for_each_thread must be the same for all threads of the block.
+class Block {
+ public:
+  /// For the inside of this library.
+  REPRISE_KERNEL Block(Dim3 block_idx, Dim3 block_dim, Dim3 grid_dim, std::byte* shared, unsigned shared_bytes)
+      : block_idx_(block_idx),
+        block_dim_(block_dim),
+        grid_dim_(grid_dim),
+        shared_(shared),
+        shared_bytes_(shared_bytes) {}
+
+  REPRISE_KERNEL Dim3 block_idx() const { return block_idx_; }  ///< which block of the grid
+  REPRISE_KERNEL Dim3 block_dim() const { return block_dim_; }  ///< threads of a block
+  REPRISE_KERNEL Dim3 grid_dim() const { return grid_dim_; }    ///< blocks of the grid
+  /// Threads of the block.
+  REPRISE_KERNEL unsigned size() const { return block_dim_.x * block_dim_.y * block_dim_.z; }
+
+  /// Runs `f(Thread)` for each thread of the block, then passes a barrier: what one phase wrote to shared or global
+  /// memory, the next phase of the block sees.
+  template <class F>
+  REPRISE_KERNEL void for_each_thread(F&& f) {
+#if defined(__CUDA_ARCH__)
+    f(Thread{Dim3(threadIdx.x, threadIdx.y, threadIdx.z), block_idx_, block_dim_, grid_dim_});
+    __syncthreads();
+#else
+    for (unsigned z = 0; z < block_dim_.z; ++z)
+      for (unsigned y = 0; y < block_dim_.y; ++y)
+        for (unsigned x = 0; x < block_dim_.x; ++x) f(Thread{Dim3(x, y, z), block_idx_, block_dim_, grid_dim_});
+#endif
+  }
+
+  /// An array of `n` values in the block's shared memory, uninitialised, the same for all threads. Successive calls
+  /// give successive arrays; together they may take LaunchConfig::shared_bytes, alignment included.
+  template <class T>
+  REPRISE_KERNEL T* shared(std::size_t n) {
+    static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>,
+                  "shared memory holds plain values");
+    static_assert(alignof(T) <= 16, "shared memory is aligned to 16 bytes");
+    const std::size_t begin = (used_ + alignof(T) - 1) / alignof(T) * alignof(T);
+    if (n > (shared_bytes_ - (begin < shared_bytes_ ? begin : shared_bytes_)) / sizeof(T)) {
+#if defined(__CUDA_ARCH__)
+      __trap();
+#else
+      detail::shared_memory_exceeded(begin + n * sizeof(T), shared_bytes_);
+#endif
+    }
+    used_ = begin + n * sizeof(T);
+    return reinterpret_cast<T*>(shared_ + begin);
+  }
+
+ private:
+  Dim3 block_idx_, block_dim_, grid_dim_;
+  std::byte* shared_;
+  unsigned shared_bytes_;
+  std::size_t used_ = 0;
+};
+
+/// Adds to a value in global or shared memory, atomically among all threads of the device; returns what was there.
+template <class T>
+REPRISE_KERNEL T atomic_add(T* address, T value) {
+#if defined(__CUDA_ARCH__)
+  return atomicAdd(address, value);
+#else
+  return std::atomic_ref<T>(*address).fetch_add(value, std::memory_order_relaxed);
+#endif
+}
+
+namespace kernel_detail {
+
+enum class KernelKind { thread, block };
+
+template <class First>
+struct KernelKindOf;
+template <>
+struct KernelKindOf<Thread> {
+  static constexpr KernelKind value = KernelKind::thread;
+};
+template <>
+struct KernelKindOf<Block> {
+  static constexpr KernelKind value = KernelKind::block;
+};
+
+// `First` is Thread or `const Thread&` (thread kernel), or `Block&` (block kernel).
+template <class Member>
+struct KernelSignature;
+template <class K, class First, class... Params>
+struct KernelSignature<void (K::*)(First, Params...) const> {
+  static constexpr KernelKind kind = KernelKindOf<std::remove_cvref_t<First>>::value;
+  static_assert(kind == KernelKind::thread || std::is_same_v<First, Block&>, "a block kernel takes Block& first");
+  static_assert((std::is_trivially_copyable_v<Params> && ...),
+                "a kernel's parameters are copied to the device: they must be trivially copyable, and not references");
+  using Values = std::tuple<Params...>;
+  static constexpr std::size_t count = sizeof...(Params);
+
+  template <class... Args>
+  static constexpr bool takes() {
+    if constexpr (sizeof...(Args) != count)
+      return false;
+    else
+      return (std::is_convertible_v<Args, Params> && ...);
+  }
+};
+
+template <class K>
+concept Kernel = requires {
+  &K::operator();
+}
+&&std::is_empty_v<K>&& std::is_default_constructible_v<K>;
+
+// The layout of a parameter block is CUDA's: each parameter at the next multiple of its alignment.
+template <class Values>
+struct ParamLayout;
+template <class... Params>
+struct ParamLayout<std::tuple<Params...>> {
+  static constexpr std::size_t count = sizeof...(Params);
+  struct Table {
+    KernelParam params[count + 1];  // the last one: offset = size of the block
+  };
+  static constexpr Table make() {
+    Table table{};
+    const std::size_t sizes[] = {sizeof(Params)..., 0};
+    const std::size_t aligns[] = {alignof(Params)..., 1};
+    std::size_t end = 0;
+    for (std::size_t i = 0; i <= count; ++i) {
+      const std::size_t begin = (end + aligns[i] - 1) / aligns[i] * aligns[i];
+      table.params[i] = {begin, sizes[i]};
+      end = begin + sizes[i];
+    }
+    return table;
+  }
+  static constexpr Table table = make();
+};
+
+template <class K, class Values, std::size_t... I>
+void run_on_host(const HostLaunch& launch, void* const* params, std::index_sequence<I...>) {
+  constexpr KernelKind kind = KernelSignature<decltype(&K::operator())>::kind;
+  const std::tuple<const std::tuple_element_t<I, Values>&...> args(
+      *static_cast<const std::tuple_element_t<I, Values>*>(params[I])...);
+  for (std::uint64_t b = launch.first_block; b < launch.last_block; ++b) {
+    const Dim3 block_idx(static_cast<unsigned>(b % launch.grid.x),
+                         static_cast<unsigned>(b / launch.grid.x % launch.grid.y),
+                         static_cast<unsigned>(b / launch.grid.x / launch.grid.y));
+    if constexpr (kind == KernelKind::block) {
+      Block block(block_idx, launch.block, launch.grid, launch.shared, launch.shared_bytes);
+      K{}(block, std::get<I>(args)...);
+    } else {
+      for (unsigned z = 0; z < launch.block.z; ++z)
+        for (unsigned y = 0; y < launch.block.y; ++y)
+          for (unsigned x = 0; x < launch.block.x; ++x)
+            K{}(Thread{Dim3(x, y, z), block_idx, launch.block, launch.grid}, std::get<I>(args)...);
+    }
+  }
+}
+
+template <class K, class Values>
+void host_entry(const HostLaunch& launch, void* const* params) {
+  run_on_host<K, Values>(launch, params, std::make_index_sequence<std::tuple_size_v<Values>>{});
+}
+
+#if defined(__CUDACC__)
+template <class K, class... Params>
+__global__ void cuda_entry(Params... params) {
+  const Dim3 block_idx(blockIdx.x, blockIdx.y, blockIdx.z), block_dim(blockDim.x, blockDim.y, blockDim.z),
+      grid_dim(gridDim.x, gridDim.y, gridDim.z);
+  if constexpr (KernelSignature<decltype(&K::operator())>::kind == KernelKind::block) {
+    extern __shared__ __align__(16) unsigned char reprise_shared[];
+    unsigned shared_bytes;
+    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(shared_bytes));
+    Block block(block_idx, block_dim, grid_dim, reinterpret_cast<std::byte*>(reprise_shared), shared_bytes);
+    K{}(block, params...);
+  } else {
+    K{}(Thread{Dim3(threadIdx.x, threadIdx.y, threadIdx.z), block_idx, block_dim, grid_dim}, params...);
+  }
+}
+
+template <class K, class Values>
+struct CudaFunction;
+template <class K, class... Params>
+struct CudaFunction<K, std::tuple<Params...>> {
+  static int find(FunctionHandle* function) {
+    return cudaGetFuncBySymbol(function, reinterpret_cast<const void*>(&cuda_entry<K, Params...>));
+  }
+};
+#endif
+
+}  // namespace kernel_detail
+
+/// What the library knows of the kernel type `K`: name, parameters, entry points.
+template <class K>
+const KernelRecord& kernel_record() {
+  static_assert(kernel_detail::Kernel<K>,
+                "a kernel is a function object without data, with one call operator that is const and no template");
+  using Values = typename kernel_detail::KernelSignature<decltype(&K::operator())>::Values;
+  using Layout = kernel_detail::ParamLayout<Values>;
+  static const KernelRecord record {
+    reprise::detail::kernel_name(typeid(K)), std::span<const KernelParam>(Layout::table.params, Layout::count),
+        Layout::table.params[Layout::count].offset, &kernel_detail::host_entry<K, Values>,
+#if defined(__CUDACC__)
+        &kernel_detail::CudaFunction<K, Values>::find
+#else
+        nullptr
+#endif
+  };
+  return record;
+}
+
+/// Launches a kernel on a stream; on a capturing stream this makes a kernel node.
+/// \param stream where it runs.
+/// \param config the shape of the launch.
+/// \param kernel the function object.
+/// \param args one for each parameter of the call operator after the first, convertible to its type; copied now.
+/// \throws BackendError with 1 if the device cannot launch this shape; in a capture that invalidates the capture.
+/// \throws UsageError on a CUDA device if nvcc did not compile the kernel.
+template <class K, class... Args>
+void launch(const StreamRef& stream, const LaunchConfig& config, K kernel, Args&&... args) {
+  (void)kernel;
+  const KernelRecord& record = kernel_record<K>();
+  using Signature = kernel_detail::KernelSignature<decltype(&K::operator())>;
+  static_assert(sizeof...(Args) == Signature::count, "the kernel has another number of parameters");
+  static_assert(Signature::template takes<Args&&...>(), "an argument does not convert to the kernel's parameter");
+  if constexpr (Signature::template takes<Args&&...>()) {
+    typename Signature::Values values(std::forward<Args>(args)...);
+    std::apply(
+        [&](auto&... value) {
+          void* params[] = {static_cast<void*>(&value)..., nullptr};
+          reprise::detail::launch_kernel(stream, config, record, params);
+        },
+        values);
+  }
+}
+
+/// Launches a kernel on the current stream.
+template <class K, class... Args>
+requires kernel_detail::Kernel<K>
+void launch(const LaunchConfig& config, K kernel, Args&&... args) {
+  reprise::launch(current_stream(), config, kernel, std::forward<Args>(args)...);
+}
+
+}  // namespace REPRISE_KERNEL_ABI
+}  // namespace reprise
