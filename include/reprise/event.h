@@ -41,8 +41,8 @@ class Event {
  public:
   explicit Event(Device device = current_device(), EventOptions options = {});  ///< a new event, not recorded
   ~Event();
-  Event(Event&& other) noexcept;
-  Event& operator=(Event&& other) noexcept;
+  Event(Event&& other) noexcept;             ///< takes the event over
+  Event& operator=(Event&& other) noexcept;  ///< destroys this object's event and takes the other over
 
   EventRef ref() const noexcept { return ref_; }                 ///< a view of it
   operator EventRef() const noexcept { return ref_; }            ///< a view of it

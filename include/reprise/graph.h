@@ -84,8 +84,8 @@ class CUDAGraph {
  public:
   explicit CUDAGraph(KeepGraph keep_graph = KeepGraph::no);  ///< an empty graph
   ~CUDAGraph();                                              ///< as reset(); abandons a capture that is underway
-  CUDAGraph(CUDAGraph&& other) noexcept;
-  CUDAGraph& operator=(CUDAGraph&& other) noexcept;
+  CUDAGraph(CUDAGraph&& other) noexcept;                     ///< takes the graph over
+  CUDAGraph& operator=(CUDAGraph&& other) noexcept;          ///< as the destructor, then takes the other graph over
 
   /// Begins to capture the calling thread's current stream.
   /// \throws UsageError if the graph is not empty, the stream is the legacy default stream, is capturing already or is

@@ -31,12 +31,12 @@
 
 #if defined(__CUDACC__)
 #define REPRISE_KERNEL __host__ __device__
-/// Everything whose body depends on the compiler lives in an inline namespace of its own. Otherwise nvcc's and the host
-/// compiler's versions of one template have the same mangled name, the linker keeps either, and a launch vanishes.
 #define REPRISE_KERNEL_ABI kernels_nvcc
 #else
 /// Marks the call operator of a kernel, and functions that it calls.
 #define REPRISE_KERNEL
+/// Everything whose body depends on the compiler lives in an inline namespace of its own. Otherwise nvcc's and the host
+/// compiler's versions of one template have the same mangled name, the linker keeps either, and a launch vanishes.
 #define REPRISE_KERNEL_ABI kernels_host
 #endif
 

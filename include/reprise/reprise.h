@@ -4,6 +4,13 @@
 /// \file
 /// The whole library.
 
+/// \namespace reprise
+/// Everything of the library. What lies in namespaces below it is for the inside, and may change at any time.
+///
+/// \namespace reprise::kernels_host
+/// An inline namespace: write `reprise::launch`, not this. It holds what the compiler in use makes of kernel.h; nvcc
+/// fills another one, `reprise::kernels_nvcc`, so that both can be linked into one program.
+
 #include "reprise/device.h"
 #include "reprise/error.h"
 #include "reprise/event.h"

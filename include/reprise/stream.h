@@ -84,8 +84,8 @@ class Stream {
  public:
   explicit Stream(Device device = current_device(), StreamOptions options = {});  ///< a new stream of `device`
   ~Stream();
-  Stream(Stream&& other) noexcept;
-  Stream& operator=(Stream&& other) noexcept;
+  Stream(Stream&& other) noexcept;             ///< takes the stream over
+  Stream& operator=(Stream&& other) noexcept;  ///< destroys this object's stream and takes the other over
 
   StreamRef ref() const noexcept { return ref_; }                         ///< a view of it
   operator StreamRef() const noexcept { return ref_; }                    ///< a view of it

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# The warnings that all code of the project is compiled with.
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
+  message(FATAL_ERROR "reprise needs GCC 12 or later; this is ${CMAKE_CXX_COMPILER_VERSION}")
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
+  message(FATAL_ERROR "reprise needs Clang 14 or later; this is ${CMAKE_CXX_COMPILER_VERSION}")
+endif()
+
+function(reprise_set_warnings target)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "^(GNU|Clang)$")
+    return()
+  endif()
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC 12 and 13 at -O2 see an overlapping copy in std::string's operator+ where there is none (GCC bug 105651).
+    if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
+      target_compile_options(${target} PRIVATE -Wno-restrict)
+    endif()
+    # The code that GCC's sanitizers insert hides initialisations from its own flow analysis.
+    if(REPRISE_SANITIZE)
+      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    endif()
+  endif()
+  if(REPRISE_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+endfunction()
