@@ -250,16 +250,16 @@ struct ParamLayout<std::tuple<Params...>> {
     KernelParam params[count + 1];  // the last one: offset = size of the block
   };
   static constexpr Table make() {
-    Table table{};
+    Table made{};
     const std::size_t sizes[] = {sizeof(Params)..., 0};
     const std::size_t aligns[] = {alignof(Params)..., 1};
     std::size_t end = 0;
     for (std::size_t i = 0; i <= count; ++i) {
       const std::size_t begin = (end + aligns[i] - 1) / aligns[i] * aligns[i];
-      table.params[i] = {begin, sizes[i]};
+      made.params[i] = {begin, sizes[i]};
       end = begin + sizes[i];
     }
-    return table;
+    return made;
   }
   static constexpr Table table = make();
 };

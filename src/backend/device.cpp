@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/device.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <utility>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+#include "reprise/stream.h"
+
+namespace reprise {
+namespace {
+
+// The device of the innermost guard of this thread; null outside of all guards.
+thread_local backend::Backend* guarded_backend = nullptr;
+
+struct DeviceName {
+  std::string_view type;
+  std::size_t index = 0;
+};
+
+DeviceName split(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  DeviceName name{text.substr(0, colon), 0};
+  bool understood = name.type == "host" || name.type == "cuda";
+  if (colon != std::string_view::npos) {
+    const char* const begin = text.data() + colon + 1;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(begin, end, name.index);
+    understood = understood && error == std::errc{} && rest == end;
+  }
+  if (!understood) {
+    throw UsageError(
+        fmt::format("expected the name of a device (host, host:1, cuda, cuda:0); found \"{}\"; write the type in small "
+                    "letters, then, if it is not the first of its type, a colon and its number from 0",
+                    text));
+  }
+  return name;
+}
+
+}  // namespace
+
+Device Device::parse(std::string_view text) {
+  const DeviceName name = split(text);
+  if (name.type == "cuda") {
+    throw UsageError(fmt::format(
+        "expected a device that this build supports; found \"{}\", and this build has no CUDA device support yet; use "
+        "\"host\", the simulated device",
+        text));
+  }
+  const std::vector<backend::Backend*>& backends = backend::host_backends();
+  if (name.index >= backends.size()) {
+    throw UsageError(
+        fmt::format("expected the number of a host device below {}; found \"{}\"; set the environment variable "
+                    "REPRISE_HOST_DEVICES, or call configure_host_devices() first, to have more of them",
+                    backends.size(), text));
+  }
+  return Device(*backends[name.index]);
+}
+
+DeviceType Device::type() const noexcept {
+  return backend_->type();
+}
+
+int Device::index() const noexcept {
+  return backend_->index();
+}
+
+std::string Device::str() const {
+  return fmt::format("{}:{}", type() == DeviceType::cuda ? "cuda" : "host", index());
+}
+
+std::string Device::name() const {
+  return backend_->device_name();
+}
+
+void Device::synchronize() const {
+  backend::check(*backend_, backend::Call::device_synchronize, backend_->device_synchronize());
+}
+
+MemoryInfo Device::memory_info() const {
+  MemoryInfo info;
+  backend::check(*backend_, backend::Call::memory_info, backend_->memory_info(&info));
+  return info;
+}
+
+StreamRef Device::default_stream() const noexcept {
+  return StreamRef(*this, nullptr);
+}
+
+std::vector<Device> devices() {
+  std::vector<Device> all;
+  for (backend::Backend* backend : backend::host_backends()) all.emplace_back(*backend);
+  return all;
+}
+
+Device default_device() {
+  static const Device device = [] {
+    const char* const name = std::getenv("REPRISE_DEVICE");
+    if (name == nullptr || *name == '\0') return devices().front();
+    try {
+      return Device::parse(name);
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("the environment variable REPRISE_DEVICE: {}", error.what()));
+    }
+  }();
+  return device;
+}
+
+Device current_device() {
+  return guarded_backend != nullptr ? Device(*guarded_backend) : default_device();
+}
+
+DeviceGuard::DeviceGuard(Device device) : previous_(std::exchange(guarded_backend, &device.backend())) {}
+
+DeviceGuard::~DeviceGuard() {
+  guarded_backend = previous_;
+}
+
+}  // namespace reprise

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/error.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <mutex>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+struct Text {
+  const char* name;
+  const char* description;
+};
+
+// Null for a code that Result does not name.
+constexpr Text text_of(Result result) noexcept {
+  switch (result) {
+    case Result::success:
+      return {"cudaSuccess", "no error"};
+    case Result::invalid_value:
+      return {"cudaErrorInvalidValue", "an argument is outside of what the call accepts"};
+    case Result::out_of_memory:
+      return {"cudaErrorMemoryAllocation", "there is not enough memory"};
+    case Result::not_initialized:
+      return {"cudaErrorInitializationError", "the driver is not initialised or could not be"};
+    case Result::invalid_device_function:
+      return {"cudaErrorInvalidDeviceFunction", "the kernel was not compiled for this device"};
+    case Result::no_device:
+      return {"cudaErrorNoDevice", "no device was found"};
+    case Result::invalid_device:
+      return {"cudaErrorInvalidDevice", "there is no device with this number, or it cannot do this"};
+    case Result::invalid_handle:
+      return {"cudaErrorInvalidResourceHandle", "a stream, event or graph is not valid, or belongs to another device"};
+    case Result::illegal_state:
+      return {"cudaErrorIllegalState", "an object is not in a state in which this call is allowed"};
+    case Result::not_ready:
+      return {"cudaErrorNotReady", "the work that was asked about is not done yet"};
+    case Result::illegal_address:
+      return {"cudaErrorIllegalAddress", "earlier work touched memory that it must not; the device is unusable now"};
+    case Result::context_is_destroyed:
+      return {"cudaErrorContextIsDestroyed", "what the call needs was destroyed"};
+    case Result::launch_failure:
+      return {"cudaErrorLaunchFailure", "earlier work failed while it ran; the device is unusable now"};
+    case Result::not_permitted:
+      return {"cudaErrorNotPermitted", "the call is not permitted here"};
+    case Result::not_supported:
+      return {"cudaErrorNotSupported", "the device or the driver does not support this"};
+    case Result::stream_capture_unsupported:
+      return {"cudaErrorStreamCaptureUnsupported", "the call is not permitted while a stream is being captured"};
+    case Result::stream_capture_invalidated:
+      return {"cudaErrorStreamCaptureInvalidated", "an earlier error broke the capture"};
+    case Result::stream_capture_merge:
+      return {"cudaErrorStreamCaptureMerge", "the call would have joined two captures that are independent"};
+    case Result::stream_capture_unmatched:
+      return {"cudaErrorStreamCaptureUnmatched", "the capture did not begin on this stream"};
+    case Result::stream_capture_unjoined:
+      return {"cudaErrorStreamCaptureUnjoined", "a stream that was forked from the capture was not joined back"};
+    case Result::stream_capture_isolation:
+      return {"cudaErrorStreamCaptureIsolation", "captured work would have depended on work outside of the capture"};
+    case Result::stream_capture_implicit:
+      return {"cudaErrorStreamCaptureImplicit",
+              "the legacy default stream would have had to wait for a stream that is being captured"};
+    case Result::captured_event:
+      return {"cudaErrorCapturedEvent", "the event was last recorded in a capture and never happens outside of it"};
+    case Result::stream_capture_wrong_thread:
+      return {"cudaErrorStreamCaptureWrongThread", "the capture began on another thread, in a mode other than relaxed"};
+    case Result::graph_exec_update_failure:
+      return {"cudaErrorGraphExecUpdateFailure", "the executable graph cannot become what the other graph is"};
+    case Result::unknown:
+      return {"cudaErrorUnknown", "an unknown error"};
+  }
+  return {nullptr, nullptr};
+}
+
+std::string backend_error_text(const std::string& call, Result code, const std::string& detail,
+                               const SourceLocation& where) {
+  std::string text =
+      fmt::format("{} returned {} ({}): {}", call, static_cast<int>(code), result_name(code), result_description(code));
+  if (!detail.empty()) text += "; " + detail;
+  if (where.line != 0) text += fmt::format(" [{}, {}:{}]", where.function, where.file, where.line);
+  return text;
+}
+
+struct SinkHolder {
+  std::mutex mutex;
+  WarningSink sink;
+};
+
+// Never destroyed: destructors of static objects may still warn.
+SinkHolder& sink_holder() {
+  static SinkHolder& holder = *new SinkHolder;
+  return holder;
+}
+
+}  // namespace
+
+const char* result_name(Result result) noexcept {
+  const char* name = text_of(result).name;
+  return name != nullptr ? name : "cudaErrorUnknown";
+}
+
+const char* result_description(Result result) noexcept {
+  const char* description = text_of(result).description;
+  return description != nullptr ? description : "a code that this library has no words for";
+}
+
+BackendError::BackendError(std::string call, Result code, const std::string& detail, SourceLocation where)
+    : Error(backend_error_text(call, code, detail, where)), call_(std::move(call)), code_(code), where_(where) {}
+
+WarningSink set_warning_sink(WarningSink sink) {
+  SinkHolder& holder = sink_holder();
+  const std::lock_guard lock(holder.mutex);
+  return std::exchange(holder.sink, std::move(sink));
+}
+
+void warn(std::string_view message) noexcept {
+  try {
+    SinkHolder& holder = sink_holder();
+    const std::lock_guard lock(holder.mutex);
+    if (holder.sink) {
+      holder.sink(message);
+    } else {
+      // One call, so that lines of several processes do not mix.
+      std::fprintf(stderr, "reprise: warning: %.*s\n", static_cast<int>(message.size()), message.data());
+    }
+  } catch (...) {
+    // A sink that throws loses its message; there is no one left to tell.
+  }
+}
+
+}  // namespace reprise

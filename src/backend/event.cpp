@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/event.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+
+namespace reprise {
+namespace {
+
+using backend::Call;
+using backend::check;
+
+backend::EventUseFlags use_flags(EventUse use) {
+  return use == EventUse::external ? backend::EventUseFlags::external : backend::EventUseFlags::ordering;
+}
+
+void check_same_runtime(Device event, Device stream) {
+  if (event.type() == stream.type()) return;
+  throw UsageError(fmt::format(
+      "expected a stream of the same kind of device as the event, which is of {}; found a stream of {}; make an "
+      "event for that device",
+      event.str(), stream.str()));
+}
+
+}  // namespace
+
+Event::Event(Device device, EventOptions options) : ref_(device, EventHandle{nullptr}) {
+  backend::Backend& backend = device.backend();
+  EventHandle handle = nullptr;
+  const auto flags = options.timing ? backend::EventFlags::timing : backend::EventFlags::disable_timing;
+  check(backend, Call::event_create, backend.event_create(&handle, flags));
+  ref_ = EventRef(device, handle);
+}
+
+Event::~Event() {
+  if (ref_.native() == nullptr) return;
+  backend::Backend& backend = ref_.device().backend();
+  backend::report(backend, Call::event_destroy, backend.event_destroy(ref_.native()));
+}
+
+Event::Event(Event&& other) noexcept
+    : ref_(std::exchange(other.ref_, EventRef(other.ref_.device(), EventHandle{nullptr}))) {}
+
+Event& Event::operator=(Event&& other) noexcept {
+  // The event that was here goes away with `other`'s old self.
+  Event taken(std::move(other));
+  std::swap(ref_, taken.ref_);
+  return *this;
+}
+
+void Event::record(const StreamRef& stream, EventUse use) const {
+  check_same_runtime(ref_.device(), stream.device());
+  backend::Backend& backend = stream.device().backend();
+  check(backend, Call::event_record, backend.event_record(ref_.native(), stream.native(), use_flags(use)));
+}
+
+void Event::wait(const StreamRef& stream, EventUse use) const {
+  check_same_runtime(ref_.device(), stream.device());
+  backend::Backend& backend = stream.device().backend();
+  check(backend, Call::stream_wait_event, backend.stream_wait_event(stream.native(), ref_.native(), use_flags(use)));
+}
+
+void Event::synchronize() const {
+  backend::Backend& backend = ref_.device().backend();
+  check(backend, Call::event_synchronize, backend.event_synchronize(ref_.native()));
+}
+
+bool Event::query() const {
+  backend::Backend& backend = ref_.device().backend();
+  const Result result = backend.event_query(ref_.native());
+  if (result == Result::not_ready) return false;
+  check(backend, Call::event_query, result);
+  return true;
+}
+
+float elapsed_ms(const Event& start, const Event& end) {
+  backend::Backend& backend = start.ref().device().backend();
+  float milliseconds = 0;
+  check(backend, Call::event_elapsed_ms, backend.event_elapsed_ms(&milliseconds, start.native(), end.native()));
+  return milliseconds;
+}
+
+}  // namespace reprise

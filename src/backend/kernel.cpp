@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/kernel.h"
+
+#include <cxxabi.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+
+namespace reprise::detail {
+namespace {
+
+// A kernel has to ask before it gets more shared memory than this, in bytes.
+constexpr unsigned shared_bytes_without_asking = 48 * 1024;
+
+[[noreturn]] void kernel_not_compiled(const StreamRef& stream, const KernelRecord& record) {
+  throw UsageError(
+      fmt::format("expected a kernel that was compiled for the device of the stream, {}; found kernel {}, whose launch "
+                  "was compiled for another; {}",
+                  stream.device().str(), record.name,
+                  stream.device().type() == DeviceType::cuda
+                      ? "compile the file that launches it with nvcc, or launch it on the host device"
+                      : "launch it on a CUDA device"));
+}
+
+}  // namespace
+
+std::string kernel_name(const std::type_info& type) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
+                                                         &std::free);
+  return status == 0 ? demangled.get() : type.name();
+}
+
+void shared_memory_exceeded(std::size_t wanted, std::size_t available) {
+  throw Error(
+      fmt::format("a block kernel takes {} bytes of shared memory, but its launch gives a block only {}; set "
+                  "LaunchConfig::shared_bytes to at least {}",
+                  wanted, available, wanted));
+}
+
+void launch_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record, void** params) {
+  using backend::Call;
+  backend::Backend& backend = stream.device().backend();
+  backend::KernelNodeParams launch{nullptr, config, params};
+  const Result found = backend.kernel_function(record, &launch.function);
+  if (found == Result::invalid_device_function) kernel_not_compiled(stream, record);
+  backend::check(backend, Call::kernel_function, found);
+  if (config.shared_bytes > shared_bytes_without_asking) {
+    backend::check(backend, Call::function_set_max_shared,
+                   backend.function_set_max_shared(launch.function, config.shared_bytes));
+  }
+  backend::check(backend, Call::launch_kernel, backend.launch_kernel(launch, stream.native()));
+}
+
+}  // namespace reprise::detail

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/release_queue.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+namespace reprise::backend {
+namespace {
+
+struct Queue {
+  std::mutex mutex;
+  std::condition_variable pushed;
+  std::vector<std::unique_ptr<ReleaseQueue::Resources>> waiting;
+  std::atomic<bool> any{false};  // lets drain() return without the mutex
+};
+
+// Never destroyed: the driver may call user objects' destructors while static objects are being destroyed.
+Queue& queue() {
+  static Queue& instance = *new Queue;
+  return instance;
+}
+
+}  // namespace
+
+void ReleaseQueue::push(std::unique_ptr<Resources> resources) noexcept {
+  Queue& q = queue();
+  {
+    const std::lock_guard lock(q.mutex);
+    if (resources != nullptr && !resources->empty()) {
+      q.waiting.push_back(std::move(resources));
+      q.any.store(true, std::memory_order_release);
+    }
+  }
+  q.pushed.notify_all();
+}
+
+void ReleaseQueue::drain() noexcept {
+  Queue& q = queue();
+  if (!q.any.load(std::memory_order_acquire)) return;
+  std::vector<std::unique_ptr<Resources>> taken;
+  {
+    const std::lock_guard lock(q.mutex);
+    taken.swap(q.waiting);
+    q.any.store(false, std::memory_order_relaxed);
+  }
+  // Without the mutex: a resource's destructor may push or drain itself.
+  for (const std::unique_ptr<Resources>& resources : taken) {
+    while (!resources->empty()) resources->pop_back();
+  }
+}
+
+bool ReleaseQueue::wait(const std::atomic<bool>& flag, std::chrono::microseconds limit) noexcept {
+  Queue& q = queue();
+  std::unique_lock lock(q.mutex);
+  return q.pushed.wait_for(lock, limit, [&] { return flag.load(std::memory_order_acquire); });
+}
+
+}  // namespace reprise::backend

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/stream.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+#include "reprise/event.h"
+
+namespace reprise {
+namespace {
+
+using backend::Call;
+using backend::check;
+
+struct CurrentStream {
+  backend::Backend* backend;
+  StreamHandle stream;
+};
+
+// One entry for each device on which this thread ever had a stream other than the default one: very few.
+thread_local std::vector<CurrentStream> current_streams;
+
+StreamHandle& current_handle(Device device) {
+  for (CurrentStream& entry : current_streams) {
+    if (entry.backend == &device.backend()) return entry.stream;
+  }
+  return current_streams.emplace_back(CurrentStream{&device.backend(), nullptr}).stream;
+}
+
+// The legacy stream never captures, but asking about it while a blocking stream does gives an error instead of "no".
+// The question itself breaks nothing.
+bool is_no(Result result) {
+  return result == Result::stream_capture_implicit;
+}
+
+backend::CaptureInfo capture_info(const StreamRef& stream) {
+  backend::CaptureInfo info;
+  backend::Backend& backend = stream.device().backend();
+  const Result result = backend.stream_capture_info(stream.native(), &info);
+  if (is_no(result)) return {};
+  check(backend, Call::stream_capture_info, result);
+  return info;
+}
+
+void check_same_runtime(Device mine, Device other, const char* what) {
+  if (mine.type() == other.type()) return;
+  throw UsageError(
+      fmt::format("expected {} of the same kind of device as the stream that waits, which is on {}; found one on {}; "
+                  "synchronise with the other device on the host instead",
+                  what, mine.str(), other.str()));
+}
+
+}  // namespace
+
+void StreamRef::synchronize() const {
+  backend::Backend& backend = device_.backend();
+  check(backend, Call::stream_synchronize, backend.stream_synchronize(handle_));
+}
+
+bool StreamRef::query() const {
+  backend::Backend& backend = device_.backend();
+  const Result result = backend.stream_query(handle_);
+  if (result == Result::not_ready) return false;
+  check(backend, Call::stream_query, result);
+  return true;
+}
+
+void StreamRef::wait(EventRef event) const {
+  check_same_runtime(device_, event.device(), "an event");
+  backend::Backend& backend = device_.backend();
+  check(backend, Call::stream_wait_event,
+        backend.stream_wait_event(handle_, event.native(), backend::EventUseFlags::ordering));
+}
+
+void StreamRef::wait(const StreamRef& other) const {
+  if (*this == other) return;
+  check_same_runtime(device_, other.device_, "a stream");
+  // The wait means the record as it is now, so the event may be destroyed at once.
+  const Event event(other.device_, EventOptions{.timing = false});
+  event.record(other);
+  wait(event.ref());
+}
+
+CaptureStatus StreamRef::capture_status() const {
+  CaptureStatus status = CaptureStatus::none;
+  backend::Backend& backend = device_.backend();
+  const Result result = backend.stream_is_capturing(handle_, &status);
+  if (is_no(result)) return CaptureStatus::none;
+  check(backend, Call::stream_is_capturing, result);
+  return status;
+}
+
+std::uint64_t StreamRef::capture_id() const {
+  const backend::CaptureInfo info = capture_info(*this);
+  return info.status == CaptureStatus::none ? 0 : info.id;
+}
+
+Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr) {
+  backend::Backend& backend = device.backend();
+  StreamHandle handle = nullptr;
+  const auto flags = options.blocking ? backend::StreamFlags::blocking : backend::StreamFlags::non_blocking;
+  check(backend, Call::stream_create, backend.stream_create(&handle, flags, options.priority));
+  ref_ = StreamRef(device, handle);
+}
+
+Stream::~Stream() {
+  if (ref_.native() == nullptr) return;
+  backend::Backend& backend = ref_.device().backend();
+  backend::report(backend, Call::stream_destroy, backend.stream_destroy(ref_.native()));
+}
+
+Stream::Stream(Stream&& other) noexcept
+    : ref_(std::exchange(other.ref_, StreamRef(other.ref_.device(), StreamHandle{nullptr}))) {}
+
+Stream& Stream::operator=(Stream&& other) noexcept {
+  // The stream that was here goes away with `other`'s old self.
+  Stream taken(std::move(other));
+  std::swap(ref_, taken.ref_);
+  return *this;
+}
+
+void Stream::wait(EventRef event) const {
+  ref_.wait(event);
+}
+
+StreamRef current_stream() {
+  return current_stream(current_device());
+}
+
+StreamRef current_stream(Device device) {
+  return StreamRef(device, current_handle(device));
+}
+
+StreamGuard::StreamGuard(StreamRef stream) : device_(stream.device()), previous_(current_stream(stream.device())) {
+  current_handle(stream.device()) = stream.native();
+}
+
+StreamGuard::~StreamGuard() {
+  current_handle(previous_.device()) = previous_.native();
+}
+
+bool is_current_stream_capturing() {
+  return current_stream().capture_status() != CaptureStatus::none;
+}
+
+}  // namespace reprise

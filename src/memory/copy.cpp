@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+#include "reprise/memory.h"
+
+namespace reprise {
+
+void copy_async(void* destination, const void* source, std::size_t bytes, const StreamRef& stream) {
+  if (bytes == 0) return;  // an empty Buffer has a null address
+  backend::Backend& backend = stream.device().backend();
+  backend::check(backend, backend::Call::copy_async, backend.copy_async(destination, source, bytes, stream.native()));
+}
+
+void fill_async(void* destination, unsigned char value, std::size_t bytes, const StreamRef& stream) {
+  if (bytes == 0) return;
+  backend::Backend& backend = stream.device().backend();
+  const backend::MemsetNodeParams params{destination, value, 1, bytes};
+  backend::check(backend, backend::Call::set_async, backend.set_async(params, stream.native()));
+}
+
+namespace detail {
+
+void buffer_too_large(std::size_t count, std::size_t value_bytes) {
+  throw UsageError(fmt::format(
+      "expected a buffer of fewer than 2^64 bytes; found {} values of {} bytes each; was the count negative "
+      "before it became a std::size_t?",
+      count, value_bytes));
+}
+
+void check_buffer_sizes(std::size_t buffer, std::size_t host) {
+  if (buffer == host) return;
+  throw UsageError(
+      fmt::format("expected a host array of {} values, as many as the buffer has; found {}; pass a span of the same "
+                  "size, or copy a part with copy_async()",
+                  buffer, host));
+}
+
+void deallocate_buffer(CachingAllocator& allocator, void* pointer) noexcept {
+  try {
+    allocator.deallocate(pointer);
+  } catch (const std::exception& error) {
+    warn(error.what());
+  }
+}
+
+}  // namespace detail
+}  // namespace reprise
