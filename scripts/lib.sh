@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the scripts share. Sourced, by bash; leaves the current directory at the top of the project.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+# What the library, its tests and its main job are built from. A name with a slash is package/command: a command that is
+# there is good enough, wherever it came from.
+build_packages=(
+  g++/g++ cmake/cmake ninja-build/ninja git/git graphviz/dot
+  libfmt-dev libcli11-dev libgtest-dev libgmock-dev libbenchmark-dev
+)
+# What the checks of .ci/run need besides. Formatting is judged by one version, since each formats a little differently.
+check_packages=(clang/clang++ clang-format-14/clang-format-14 doxygen/doxygen)
+
+say() { printf '\n== %s\n' "$*"; }
+
+fail() {
+  printf '\n%s: FAILED: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+# How many jobs to build and test with: what CMAKE_BUILD_PARALLEL_LEVEL says, else one for each processor.
+job_count() { printf '%s\n' "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}"; }
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  elif [ -n "${CI:-}" ]; then
+    sudo -n "$@" # nobody is there to type a password
+  else
+    sudo "$@"
+  fi
+}
+
+package_is_there() {
+  local package=${1%%/*} command=${1#*/}
+  if [ "$command" != "$1" ]; then
+    command -v "$command" >/dev/null
+  else
+    [ "$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null)" = installed ]
+  fi
+}
+
+apt_install() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$@" </dev/null
+}
+
+# Installs those of the given packages that are missing, with apt.
+install_packages() {
+  local entry missing=()
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    say "No apt here: going on without a look at what is installed (needed: ${*%%/*})"
+    return
+  fi
+  for entry in "$@"; do
+    package_is_there "$entry" || missing+=("${entry%%/*}")
+  done
+  if [ ${#missing[@]} -eq 0 ]; then
+    say "Nothing to install: all packages are there"
+    return
+  fi
+
+  say "Installing what is missing: ${missing[*]}"
+  if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
+    fail "installing packages needs root: run this as root, or install sudo, or install these yourself: ${missing[*]}"
+  fi
+  # The lists of packages may be missing or old. A simulation finds the first; only the installation the second.
+  if ! apt-get install --simulate "${missing[@]}" >/dev/null 2>&1; then
+    as_root apt-get update </dev/null || fail "apt-get update failed; its messages are above"
+    apt_install "${missing[@]}" || fail "apt-get could not install: ${missing[*]}; its messages are above"
+  elif ! apt_install "${missing[@]}"; then
+    say "Again, with new lists of packages"
+    as_root apt-get update </dev/null || fail "apt-get update failed; its messages are above"
+    apt_install "${missing[@]}" || fail "apt-get could not install: ${missing[*]}; its messages are above"
+  fi
+}
+
+# Configures a preset. A build directory of another generator or of a moved source tree is configured afresh.
+configure() {
+  local preset=$1 cache=build/$1/CMakeCache.txt fresh=()
+  if [ -f "$cache" ]; then
+    grep -qx 'CMAKE_GENERATOR:INTERNAL=Ninja' "$cache" || fresh=(--fresh)
+    grep -qxF -e "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" -e "CMAKE_HOME_DIRECTORY:INTERNAL=$(pwd -P)" "$cache" ||
+      fresh=(--fresh)
+  fi
+  cmake --preset "$preset" "${fresh[@]}" || fail "cmake could not configure the preset $preset"
+}
+
+# Builds a preset, or the targets of it that are named.
+build() {
+  local preset=$1
+  shift
+  cmake --build --preset "$preset" --parallel "$(job_count)" ${1:+--target "$@"} || fail "the preset $preset does not build"
+}
