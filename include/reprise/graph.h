@@ -112,7 +112,7 @@ class CUDAGraph {
   /// Moves the executable graph to the device ahead of the first replay (`cudaGraphUpload`).
   void upload(const StreamRef& stream = current_stream());
 
-  /// Launches the graph on the current stream. Returns without waiting.
+  /// Launches the graph on the calling thread's current stream of the graph's device. Returns without waiting.
   /// \throws UsageError if nothing is captured, the stream is of another device, or it is capturing.
   void replay();
   /// Launches the graph on a stream.
@@ -150,6 +150,7 @@ class CUDAGraph {
   Device device() const;
 
  private:
+  friend class graph;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
@@ -158,7 +159,8 @@ class CUDAGraph {
 ///
 /// On entry, if no capture of this library is underway in the process: waits for the device and gives cached memory
 /// back, so that the pool of the graph can grow. (Waiting for the device breaks every capture, so it is left out while
-/// there is one.) Then the stream of the options, or an internal one, becomes current and its capture begins.
+/// there is one. A capture that somebody began with raw driver calls is not known here: end it first.) Then the stream
+/// of the options, or an internal one, becomes current and its capture begins.
 ///
 /// Leaving the scope normally ends the capture, and may throw what CUDAGraph::capture_end throws. Leaving it by an
 /// exception abandons the capture: the graph is empty, and the exception goes on. Either way the thread's current

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/active_capture.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "backend/check.h"
+
+namespace reprise::graphs {
+
+using backend::Backend;
+using backend::Call;
+using backend::check;
+
+namespace {
+
+const char* mode_name(CaptureErrorMode mode) {
+  switch (mode) {
+    case CaptureErrorMode::global:
+      return "global";
+    case CaptureErrorMode::thread_local_:
+      return "thread_local_";
+    case CaptureErrorMode::relaxed:
+      return "relaxed";
+  }
+  return "unknown";
+}
+
+const char* advice(Result result, CaptureErrorMode mode) {
+  switch (result) {
+    case Result::stream_capture_unjoined:
+      return " Before the end, let the captured stream wait for an event recorded on each stream that was forked off.";
+    case Result::stream_capture_invalidated:
+      return mode == CaptureErrorMode::global
+                 ? " In this mode calls of other threads can break a capture, too; CaptureErrorMode::thread_local_ "
+                   "leaves them alone."
+                 : "";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+ActiveCapture::ActiveCapture(const CaptureContext& context, const Listeners& listeners)
+    : context_(context), listeners_(listeners) {
+  try {
+    begin();
+  } catch (...) {
+    give_back();
+    throw;
+  }
+}
+
+ActiveCapture::~ActiveCapture() {
+  give_back();
+}
+
+void ActiveCapture::begin() {
+  Backend& backend = context_.device.backend();
+  registered_.emplace();
+  for (const auto& listener : listeners_) {
+    listener->begin(context_);
+    ++listeners_begun_;
+  }
+  const StreamHandle stream = context_.stream.native();
+  check(backend, Call::stream_begin_capture, backend.stream_begin_capture(stream, context_.mode));
+  capturing_ = true;
+  backend::CaptureInfo info;
+  check(backend, Call::stream_capture_info, backend.stream_capture_info(stream, &info));
+  context_.capture_id = info.id;
+  for (const auto& listener : listeners_) listener->started(context_);
+}
+
+GraphHandle ActiveCapture::end() {
+  const GraphHandle template_graph = end_runtime_capture();
+  try {
+    if (!context_.options.allow_empty) refuse_empty(template_graph);
+    for (const auto& listener : listeners_) listener->ended(context_, template_graph);
+  } catch (...) {
+    Backend& backend = context_.device.backend();
+    backend::report(backend, Call::graph_destroy, backend.graph_destroy(template_graph));
+    throw;
+  }
+  return template_graph;
+}
+
+// The runtime's capture is over afterwards, whatever comes out.
+GraphHandle ActiveCapture::end_runtime_capture() {
+  Backend& backend = context_.device.backend();
+  GraphHandle template_graph = nullptr;
+  const Result result = backend.stream_end_capture(context_.stream.native(), &template_graph);
+  const std::string detail = result == Result::success ? std::string() : backend.last_error_detail();
+  capturing_ = false;
+  registered_.reset();
+  if (result == Result::success) return template_graph;
+  throw CaptureError(
+      result,
+      fmt::format("The capture (mode `{}`) failed with {} ({}): {}.{}{}{} Everything that it had acquired was "
+                  "given back; the graph is empty and can capture again.",
+                  mode_name(context_.mode), result_name(result), static_cast<int>(result), result_description(result),
+                  detail.empty() ? "" : " ", detail, advice(result, context_.mode)));
+}
+
+void ActiveCapture::refuse_empty(GraphHandle template_graph) const {
+  Backend& backend = context_.device.backend();
+  std::vector<GraphNodeHandle> nodes;
+  check(backend, Call::graph_nodes, backend.graph_nodes(template_graph, &nodes));
+  if (!nodes.empty()) return;
+  throw CaptureError(Result::success,
+                     "Nothing was captured: no work was given to the captured stream. Probably it went to another "
+                     "stream, and was executed instead; give it to current_stream() within the capture, or to a stream "
+                     "that was forked off it. If an empty graph is meant, set GraphOptions::allow_empty. The graph is "
+                     "empty and can capture again.");
+}
+
+void ActiveCapture::give_back() noexcept {
+  if (capturing_) {
+    // The code does not matter: a broken capture, one of another thread, or one that somebody ended with a driver call
+    // is over all the same, and gives no graph.
+    Backend& backend = context_.device.backend();
+    const backend::RelaxedCaptureMode relaxed(backend);
+    GraphHandle template_graph = nullptr;
+    static_cast<void>(backend.stream_end_capture(context_.stream.native(), &template_graph));
+    if (template_graph != nullptr) backend::report(backend, Call::graph_destroy, backend.graph_destroy(template_graph));
+    capturing_ = false;
+  }
+  registered_.reset();
+  while (listeners_begun_ > 0) listeners_[--listeners_begun_]->abandoned();
+}
+
+}  // namespace reprise::graphs

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <thread>
+
+#include "graph/capture_listener.h"
+#include "graph/capture_registry.h"
+#include "graph/listeners.h"
+
+namespace reprise::graphs {
+
+/// One capture, from its beginning until nothing of it can fail any more: the runtime's capture, its place in the
+/// registry, and the listeners that take part.
+///
+///     begun -> ended (the runtime's capture is over, the template is the caller's) -> committed
+///
+/// Destroyed before it is committed, it gives everything back in the reverse order: the runtime's capture is ended and
+/// what it made destroyed, the listeners are abandoned.
+///
+/// Threads: one at a time. For modes `global` and `thread_local_` the runtime wants the end on the thread of the
+/// beginning; giving back works on any.
+class ActiveCapture {
+ public:
+  /// Begins. `listeners` must outlive this object.
+  /// \throws what a listener throws; BackendError if the runtime cannot begin. Everything is given back then.
+  ActiveCapture(const CaptureContext& context, const Listeners& listeners);
+  ~ActiveCapture();
+  ActiveCapture(const ActiveCapture&) = delete;
+  ActiveCapture& operator=(const ActiveCapture&) = delete;
+
+  /// Ends the runtime's capture and lets the listeners see the template, which is the caller's.
+  /// \throws CaptureError if the capture was broken or came out empty; what a listener throws. There is no template
+  ///         then, and this object is to be destroyed.
+  GraphHandle end();
+
+  /// Nothing can fail any more: the listeners keep what they acquired.
+  void commit() noexcept { listeners_begun_ = 0; }
+
+  const CaptureContext& context() const noexcept { return context_; }
+  std::thread::id owner() const noexcept { return owner_; }  ///< the thread that began it
+
+ private:
+  void begin();
+  void give_back() noexcept;
+  GraphHandle end_runtime_capture();
+  void refuse_empty(GraphHandle template_graph) const;
+
+  CaptureContext context_;
+  const Listeners& listeners_;
+  std::thread::id owner_ = std::this_thread::get_id();
+  std::optional<RegisteredCapture> registered_;
+  std::size_t listeners_begun_ = 0;
+  bool capturing_ = false;  // the runtime captures for us
+};
+
+}  // namespace reprise::graphs

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "reprise/device.h"
+#include "reprise/graph.h"
+#include "reprise/handles.h"
+#include "reprise/memory.h"
+#include "reprise/stream.h"
+
+namespace reprise::graphs {
+
+/// What there is to know about one capture.
+struct CaptureContext {
+  Device device;             ///< where it captures
+  StreamRef stream;          ///< the stream that it began on
+  CaptureErrorMode mode;     ///< what other calls may do meanwhile
+  MempoolId pool;            ///< where its allocations come from; always names a pool
+  std::uint64_t capture_id;  ///< the runtime's number of the capture; 0 before started()
+  GraphOptions options;      ///< as the user gave them
+};
+
+/// One concern that takes part in the captures of one graph besides the stream: the memory pool, and later random
+/// state, liveness, annotations and so on. A graph owns its listeners and calls them, in the order of listeners.cpp:
+///
+///     begin -> started -> ended -> [before_replay ...] -> reset
+///        \________\__________\---> abandoned
+///
+/// begin() comes before the runtime captures, started() right after that began, ended() when the capture is over and
+/// its template is alive and still unknown to anyone else. When any step of the capture fails, at this listener, at
+/// another or between them, and up to the end of CUDAGraph::capture_end, each listener whose begin() had returned gets
+/// abandoned(), the last one first; a begin() that throws undoes what it did itself. Afterwards the listener can begin
+/// again.
+///
+/// Threads: one call at a time. begin() to ended() come on the thread that captures, the others on any.
+/// Capture mode: begin(), started() and ended() run in the mode of the user's thread, so that a listener whose calls
+/// are potentially unsafe exchanges the mode itself.
+class CaptureListener {
+ public:
+  virtual ~CaptureListener() = default;
+
+  virtual void begin(const CaptureContext& context) = 0;    ///< may throw: the capture does not begin
+  virtual void started(const CaptureContext& context) = 0;  ///< may throw: the capture is abandoned
+  /// `template_graph` may be changed, but stays the graph's own. May throw: the capture fails.
+  virtual void ended(const CaptureContext& context, GraphHandle template_graph) = 0;
+  /// The capture failed: everything that it had acquired is given back.
+  virtual void abandoned() noexcept = 0;
+
+  /// Asked once after each capture: does before_replay() have anything to do for it?
+  virtual bool wants_before_replay() const noexcept { return false; }
+  /// Right before each launch, on the thread of the replay, one replay after the other.
+  virtual void before_replay(const StreamRef& /*stream*/) {}
+
+  /// After ended(): what must live as long as the template, the executables and their running launches, given back by
+  /// its destructor; null if there is nothing. It may be destroyed after the listener, on any thread that calls this
+  /// library, under anyone's capture: it exchanges the capture mode itself.
+  virtual std::shared_ptr<void> take_resource() { return nullptr; }
+
+  /// The graph is empty again: forget the capture.
+  virtual void reset() noexcept = 0;
+};
+
+}  // namespace reprise::graphs

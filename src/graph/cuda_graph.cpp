@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/graph.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include "backend/check.h"
+#include "backend/release_queue.h"
+#include "graph/cuda_graph_impl.h"
+#include "memory/pool_ids.h"
+
+// The capture of a CUDAGraph, and its end of life. cuda_graph_replay.cpp has what is done with the executable,
+// cuda_graph_inspect.cpp what can be asked.
+
+namespace reprise {
+
+using backend::Call;
+using backend::check;
+using backend::RelaxedCaptureMode;
+using backend::report;
+using graphs::ActiveCapture;
+using graphs::CaptureContext;
+
+namespace {
+
+// The runtime drops the last reference for sure, within some 160 us, when nobody else can have one.
+constexpr std::chrono::microseconds certain_release_limit = std::chrono::seconds(5);
+// A replay may still be running. What it holds is given back by a later call; usually nothing runs any more.
+constexpr std::chrono::microseconds uncertain_release_limit = std::chrono::milliseconds(2);
+
+// Null, and CUDA's other name for the same stream (`CU_STREAM_LEGACY`).
+bool is_legacy_default(const StreamRef& stream) {
+  return stream.is_default() || reinterpret_cast<std::uintptr_t>(stream.native()) == 1;
+}
+
+CaptureStatus capture_status(const StreamRef& stream) {
+  CaptureStatus status = CaptureStatus::none;
+  backend::Backend& backend = stream.device().backend();
+  check(backend, Call::stream_is_capturing, backend.stream_is_capturing(stream.native(), &status));
+  return status;
+}
+
+}  // namespace
+
+CUDAGraph::Impl& CUDAGraph::Impl::of(const CUDAGraph& graph, const char* call) {
+  if (graph.impl_ == nullptr)
+    throw UsageError(
+        fmt::format("{} was called on a CUDAGraph that was moved from: use the graph that it was moved "
+                    "to, or assign a new one first.",
+                    call));
+  return *graph.impl_;
+}
+
+void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const {
+  require(call, {State::empty});
+  if (wanted.discard_template && keep == KeepGraph::yes)
+    throw UsageError(
+        fmt::format("{}: GraphOptions::discard_template was set for a graph that was made with "
+                    "KeepGraph::yes, which promises its template; use one of the two.",
+                    call));
+  if (stream == nullptr) return;
+  if (is_legacy_default(*stream))
+    throw UsageError(
+        fmt::format("{}: the stream to capture is the legacy default stream of {}, which cannot be "
+                    "captured. Make another stream current with StreamGuard, or use capture() or the "
+                    "scope graph, which have one.",
+                    call, stream->device().str()));
+  if (wanted.stream.has_value() && *wanted.stream != *stream)
+    throw UsageError(
+        fmt::format("{}: GraphOptions::stream is not the calling thread's current stream. Make it current "
+                    "with StreamGuard, leave the option away, or use capture() or the scope graph, which "
+                    "make it current.",
+                    call));
+  if (capture_status(*stream) != CaptureStatus::none)
+    throw UsageError(
+        fmt::format("{}: the stream takes part in a capture already. End that one first, or capture on "
+                    "another stream.",
+                    call));
+}
+
+void CUDAGraph::Impl::begin(const StreamRef& stream, const GraphOptions& wanted) {
+  backend::ReleaseQueue::drain();
+  const MempoolId id = wanted.pool ? wanted.pool : memory::new_capture_pool_id();
+  const CaptureContext context{stream.device(), stream, wanted.capture_error_mode, id, 0, wanted};
+  capture = std::make_unique<ActiveCapture>(context, listeners);
+  options = wanted;
+  device = stream.device();
+  pool = id;
+  state = State::capturing;
+}
+
+void CUDAGraph::Impl::end() {
+  require("CUDAGraph::capture_end", {State::capturing});
+  const CaptureContext& context = capture->context();
+  if (context.mode != CaptureErrorMode::relaxed && capture->owner() != std::this_thread::get_id())
+    throw UsageError(
+        "CUDAGraph::capture_end was called on another thread than the one that began the capture. In the "
+        "modes `global` and `thread_local_` a capture ends where it began: call it there, or begin with "
+        "CaptureErrorMode::relaxed. The capture goes on.");
+  if (current_stream() != context.stream)
+    throw UsageError(
+        "CUDAGraph::capture_end needs the stream that the capture began on as the calling thread's "
+        "current stream, and another one is current: make it current again. The capture goes on.");
+  try {
+    template_graph = capture->end();
+    graphs::GraphResources::Resources held;
+    for (const auto& listener : listeners)
+      if (auto resource = listener->take_resource()) held.push_back(std::move(resource));
+    resources.attach(backend(), template_graph, std::move(held));
+    if (keep == KeepGraph::no) instantiate(context.stream.native());
+    for (const auto& listener : listeners)
+      if (listener->wants_before_replay()) before_replay.push_back(listener.get());
+  } catch (...) {
+    make_empty();
+    throw;
+  }
+  if (options.discard_template && !debug)
+    report(backend(), Call::graph_destroy, backend().graph_destroy(std::exchange(template_graph, nullptr)));
+  capture->commit();
+  capture.reset();
+  state = keep == KeepGraph::no ? State::ready : State::captured;
+}
+
+void CUDAGraph::Impl::make_empty() noexcept {
+  if (device.has_value()) {
+    const RelaxedCaptureMode relaxed(backend());
+    if (exec != nullptr)
+      report(backend(), Call::graph_exec_destroy, backend().graph_exec_destroy(std::exchange(exec, nullptr)));
+    if (template_graph != nullptr)
+      report(backend(), Call::graph_destroy, backend().graph_destroy(std::exchange(template_graph, nullptr)));
+    const bool uncertain = in_use_elsewhere.exchange(false);
+    if (!resources.give_back(uncertain ? uncertain_release_limit : certain_release_limit) && !uncertain)
+      warn(
+          "The device runtime did not let go of a graph that was never replayed: its memory pool stays reserved until "
+          "it does.");
+    capture.reset();
+    for (const auto& listener : listeners) listener->reset();
+  }
+  before_replay.clear();
+  device.reset();
+  pool = {};
+  options = {};
+  state = State::empty;
+  backend::ReleaseQueue::drain();
+}
+
+CUDAGraph::CUDAGraph(KeepGraph keep_graph) : impl_(std::make_unique<Impl>(keep_graph)) {}
+CUDAGraph::~CUDAGraph() = default;
+CUDAGraph::CUDAGraph(CUDAGraph&& other) noexcept = default;
+CUDAGraph& CUDAGraph::operator=(CUDAGraph&& other) noexcept = default;
+
+void CUDAGraph::capture_begin(const GraphOptions& options) {
+  constexpr const char* call = "CUDAGraph::capture_begin";
+  Impl& impl = Impl::of(*this, call);
+  const StreamRef stream = current_stream();
+  impl.require_can_begin(call, options, &stream);
+  impl.begin(stream, options);
+}
+
+void CUDAGraph::capture_begin(MempoolId pool, CaptureErrorMode capture_error_mode) {
+  GraphOptions options;
+  options.pool = pool;
+  options.capture_error_mode = capture_error_mode;
+  capture_begin(options);
+}
+
+void CUDAGraph::capture_end() {
+  Impl::of(*this, "CUDAGraph::capture_end").end();
+}
+
+void CUDAGraph::capture_abandon() noexcept {
+  if (impl_ != nullptr && impl_->state == Impl::State::capturing) impl_->make_empty();
+}
+
+void CUDAGraph::reset() {
+  Impl& impl = Impl::of(*this, "CUDAGraph::reset");
+  impl.require("CUDAGraph::reset", {Impl::State::empty, Impl::State::captured, Impl::State::ready});
+  impl.make_empty();
+}
+
+}  // namespace reprise

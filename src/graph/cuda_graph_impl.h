@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "backend/backend.h"
+#include "graph/active_capture.h"
+#include "graph/graph_resources.h"
+#include "graph/graph_state.h"
+#include "graph/listeners.h"
+#include "reprise/graph.h"
+
+namespace reprise {
+
+/// The inside of a CUDAGraph. States and threads are those of the public class.
+///
+/// What exists in which state:
+///
+///                  capture   template   executable   resources
+///     empty        -         -          -            -
+///     capturing    yes       -          -            -
+///     captured     -         yes        -            attached
+///     ready        -         kept, unless discarded  attached
+///
+/// `flag` makes launches of the executable one after the other; it is held around whatever reads or replaces the
+/// executable while a replay may run. Everything else belongs to the one thread that uses the graph.
+struct CUDAGraph::Impl {
+  using State = graphs::GraphState;
+
+  explicit Impl(KeepGraph keep_graph) : keep(keep_graph), listeners(graphs::make_listeners()) {}
+  ~Impl() { make_empty(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  /// The inside of a graph that was not moved from.
+  static Impl& of(const CUDAGraph& graph, const char* call);
+
+  void require(const char* call, std::initializer_list<State> expected) const {
+    graphs::require(state.load(std::memory_order_relaxed), call, expected);
+  }
+  void require_keep_graph(const char* call) const;
+  void require_template(const char* call) const;
+
+  // --- Capture: cuda_graph.cpp ----------------------------------------------------------------------------------
+  /// Throws UsageError if a capture with these options cannot begin. `stream` is the one to capture, null if it is to
+  /// be an internal one. Changes nothing.
+  void require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
+  void begin(const StreamRef& stream, const GraphOptions& wanted);
+  void end();
+  /// Drops whatever there is, in any state.
+  void make_empty() noexcept;
+
+  // --- The executable: cuda_graph_replay.cpp --------------------------------------------------------------------
+  /// Makes an executable of the template, in the place of the one that there may be. Needs `flag` where a replay may
+  /// run. If it fails, nothing has changed.
+  void instantiate(StreamHandle upload_stream);
+  /// As above; an upload that the options ask for goes to an internal stream.
+  void instantiate();
+  /// Refuses, or makes the graph ready to be launched on `stream`. Needs `flag`.
+  void prepare_launch(const char* call, const StreamRef& stream);
+  /// Null: the calling thread's current stream of the graph's device.
+  void replay(const StreamRef* stream);
+  void upload(const StreamRef& stream);
+
+  backend::Backend& backend() const { return device->backend(); }
+
+  const KeepGraph keep;
+  const graphs::Listeners listeners;
+  std::atomic<State> state{State::empty};
+  bool debug = false;
+
+  // Of the capture, or of what was captured.
+  GraphOptions options;
+  std::optional<Device> device;  // empty in state empty
+  MempoolId pool;
+  std::unique_ptr<graphs::ActiveCapture> capture;
+  GraphHandle template_graph = nullptr;
+  graphs::GraphResources resources;
+
+  std::mutex flag;
+  GraphExecHandle exec = nullptr;
+  std::vector<graphs::CaptureListener*> before_replay;  // those that asked for it
+  // The runtime, or somebody with a raw handle, may hold on to the resources when template and executable are gone.
+  std::atomic<bool> in_use_elsewhere{false};
+};
+
+}  // namespace reprise

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "backend/check.h"
+#include "graph/capture_registry.h"
+#include "graph/cuda_graph_impl.h"
+#include "graph/internal_streams.h"
+
+// Making the executable of a CUDAGraph, and launching it.
+
+namespace reprise {
+
+using backend::Call;
+using backend::check;
+using backend::RelaxedCaptureMode;
+using backend::report;
+
+namespace {
+
+// Off the fast path. A launch on a stream that is capturing would break that capture.
+[[gnu::noinline]] void refuse_capturing(const char* call, const StreamRef& stream) {
+  CaptureStatus status = CaptureStatus::none;
+  backend::Backend& backend = stream.device().backend();
+  // 906: this is the legacy default stream, and a blocking stream is capturing. The launch would break that capture.
+  check(backend, Call::stream_is_capturing, backend.stream_is_capturing(stream.native(), &status));
+  if (status == CaptureStatus::none) return;
+  throw UsageError(
+      fmt::format("{}: the stream is being captured, and the launch of a graph cannot be captured. Replay "
+                  "on a stream that takes no part in a capture; adding a graph to another as a child "
+                  "graph is not available in this version. The capture goes on.",
+                  call));
+}
+
+}  // namespace
+
+void CUDAGraph::Impl::instantiate(StreamHandle upload_stream) {
+  backend::Backend& runtime = backend();
+  // Instantiating is a potentially unsafe call in the captures of others.
+  const RelaxedCaptureMode relaxed(runtime);
+  GraphExecHandle made = nullptr;
+  Result result = runtime.graph_instantiate(&made, template_graph, options.instantiate_flags, upload_stream);
+  if (result == Result::not_supported && exec != nullptr) {
+    // A template with allocation or conditional nodes has one executable at a time.
+    report(runtime, Call::graph_exec_destroy, runtime.graph_exec_destroy(std::exchange(exec, nullptr)));
+    state = State::captured;
+    result = runtime.graph_instantiate(&made, template_graph, options.instantiate_flags, upload_stream);
+  }
+  check(runtime, Call::graph_instantiate, result);
+  if (exec != nullptr) report(runtime, Call::graph_exec_destroy, runtime.graph_exec_destroy(exec));
+  exec = made;
+  // The upload may still be running, and then holds on to the executable.
+  if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) in_use_elsewhere = true;
+}
+
+void CUDAGraph::Impl::instantiate() {
+  std::optional<graphs::InternalStream> upload_stream;
+  if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) upload_stream.emplace(*device);
+  instantiate(upload_stream ? upload_stream->ref().native() : nullptr);
+  state = State::ready;
+}
+
+void CUDAGraph::Impl::prepare_launch(const char* call, const StreamRef& stream) {
+  if (stream.device() != *device) [[unlikely]]
+    throw UsageError(fmt::format("{}: the stream is of device {}, but the graph was captured on {}.", call,
+                                 stream.device().str(), device->str()));
+  if (graphs::any_capture_underway()) [[unlikely]]
+    refuse_capturing(call, stream);
+  if (exec == nullptr) [[unlikely]]
+    instantiate();
+  if (!in_use_elsewhere.load(std::memory_order_relaxed)) in_use_elsewhere.store(true, std::memory_order_relaxed);
+}
+
+void CUDAGraph::Impl::replay(const StreamRef* stream) {
+  constexpr const char* call = "CUDAGraph::replay";
+  const std::lock_guard lock(flag);
+  require(call, {State::captured, State::ready});
+  const StreamRef on = stream != nullptr ? *stream : current_stream(*device);
+  prepare_launch(call, on);
+  for (graphs::CaptureListener* listener : before_replay) listener->before_replay(on);
+  check(backend(), Call::graph_launch, backend().graph_launch(exec, on.native()));
+}
+
+void CUDAGraph::Impl::upload(const StreamRef& stream) {
+  constexpr const char* call = "CUDAGraph::upload";
+  const std::lock_guard lock(flag);
+  require(call, {State::captured, State::ready});
+  prepare_launch(call, stream);
+  check(backend(), Call::graph_upload, backend().graph_upload(exec, stream.native()));
+}
+
+void CUDAGraph::instantiate() {
+  constexpr const char* call = "CUDAGraph::instantiate";
+  Impl& impl = Impl::of(*this, call);
+  impl.require_keep_graph(call);
+  const std::lock_guard lock(impl.flag);
+  impl.require(call, {Impl::State::captured, Impl::State::ready});
+  impl.instantiate();
+}
+
+void CUDAGraph::upload(const StreamRef& stream) {
+  Impl::of(*this, "CUDAGraph::upload").upload(stream);
+}
+
+void CUDAGraph::replay() {
+  Impl::of(*this, "CUDAGraph::replay").replay(nullptr);
+}
+
+void CUDAGraph::replay(const StreamRef& stream) {
+  Impl::of(*this, "CUDAGraph::replay").replay(&stream);
+}
+
+}  // namespace reprise

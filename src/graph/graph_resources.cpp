@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/graph_resources.h"
+
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "backend/check.h"
+
+namespace reprise::graphs {
+
+/// How far the resources have come. Shared with the user object, which may outlive the graph.
+struct GraphResources::Progress {
+  std::atomic<bool> queued{false};
+  std::atomic<bool> given_back{false};
+};
+
+/// What the runtime's user object points to.
+struct GraphResources::UserObject {
+  std::shared_ptr<Progress> progress;
+  std::unique_ptr<Resources> resources;
+
+  static void destroy(void* object) {
+    const std::unique_ptr<UserObject> self(static_cast<UserObject*>(object));
+    self->progress->queued.store(true, std::memory_order_release);  // before push(), which wakes those who wait for it
+    backend::ReleaseQueue::push(std::move(self->resources));
+  }
+};
+
+void GraphResources::attach(backend::Backend& backend, GraphHandle template_graph, Resources resources) {
+  auto object = std::make_unique<UserObject>();
+  object->progress = std::make_shared<Progress>();
+  // The first one is destroyed last: a mark that all the others are given back, whoever drained the queue.
+  object->resources = std::make_unique<Resources>();
+  object->resources->reserve(resources.size() + 1);
+  object->resources->push_back(std::shared_ptr<void>(nullptr, [progress = object->progress](std::nullptr_t) {
+    progress->given_back.store(true, std::memory_order_release);
+  }));
+  for (auto& resource : resources) object->resources->push_back(std::move(resource));
+
+  UserObjectHandle handle = nullptr;
+  backend::check(backend, backend::Call::user_object_create,
+                 backend.user_object_create(&handle, object.get(), &UserObject::destroy, 1));
+  progress_ = object->progress;
+  static_cast<void>(object.release());  // the runtime's from here on
+  try {
+    backend::check(backend, backend::Call::graph_retain_user_object,
+                   backend.graph_retain_user_object(template_graph, handle, 1, backend::RetainFlags::move));
+  } catch (...) {
+    backend::report(backend, backend::Call::user_object_release, backend.user_object_release(handle, 1));
+    give_back(std::chrono::seconds(5));
+    throw;
+  }
+}
+
+bool GraphResources::give_back(std::chrono::microseconds limit) noexcept {
+  const std::shared_ptr<Progress> progress = std::exchange(progress_, nullptr);
+  if (progress == nullptr) return true;
+  if (!backend::ReleaseQueue::wait(progress->queued, limit)) return false;
+  // The push follows the flag within nanoseconds, and another thread may be the one that drains what was pushed.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (!progress->given_back.load(std::memory_order_acquire)) {
+    backend::ReleaseQueue::drain();
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+}  // namespace reprise::graphs

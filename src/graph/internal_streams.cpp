@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/internal_streams.h"
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "backend/check.h"
+
+namespace reprise::graphs {
+namespace {
+
+struct Slot {
+  StreamHandle stream = nullptr;
+  bool borrowed = false;
+};
+
+struct Streams {
+  std::mutex mutex;
+  std::map<backend::Backend*, std::vector<Slot>> by_device;
+};
+
+// Never destroyed: the driver may be gone by the time of static destructors, and takes its streams with it.
+Streams& streams() {
+  static auto* const instance = new Streams;
+  return *instance;
+}
+
+// A capture can outlive the loan, when a scope was left in a way that it could not end its capture.
+bool idle(backend::Backend& backend, StreamHandle stream) {
+  CaptureStatus status = CaptureStatus::none;
+  return backend.stream_is_capturing(stream, &status) == Result::success && status == CaptureStatus::none;
+}
+
+StreamHandle borrow(backend::Backend& backend) {
+  Streams& all = streams();
+  const std::lock_guard lock(all.mutex);
+  std::vector<Slot>& slots = all.by_device[&backend];
+  for (Slot& slot : slots) {
+    if (slot.borrowed || !idle(backend, slot.stream)) continue;
+    slot.borrowed = true;
+    return slot.stream;
+  }
+  slots.reserve(slots.size() + 1);  // so that a stream which exists can be kept
+  StreamHandle stream = nullptr;
+  backend::check(backend, backend::Call::stream_create,
+                 backend.stream_create(&stream, backend::StreamFlags::non_blocking, 0));
+  slots.push_back({stream, true});
+  return stream;
+}
+
+}  // namespace
+
+InternalStream::InternalStream(Device device) : stream_(device, borrow(device.backend())) {}
+
+InternalStream::~InternalStream() {
+  Streams& all = streams();
+  const std::lock_guard lock(all.mutex);
+  for (Slot& slot : all.by_device[&stream_.device().backend()])
+    if (slot.stream == stream_.native()) slot.borrowed = false;
+}
+
+}  // namespace reprise::graphs

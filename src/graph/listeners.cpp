@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/listeners.h"
+
+#include "graph/pool_listener.h"
+
+namespace reprise::graphs {
+
+Listeners make_listeners() {
+  Listeners listeners;
+  listeners.push_back(std::make_unique<PoolListener>());
+  return listeners;
+}
+
+}  // namespace reprise::graphs
