@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "memory/block.h"
+#include "memory/held_back.h"
+#include "memory/pool.h"
+#include "memory/size_classes.h"
+#include "reprise/memory.h"
+
+namespace reprise {
+
+/// The allocator of one device.
+///
+/// Locks. `mutex_` guards all state; under it the driver is only asked what it answers at once. What may wait for the
+/// device (memory_allocate, memory_free, event_synchronize) is called without it. `releasing_` is held while segments
+/// go back to the driver, so that a thread which was refused memory waits for those on their way; it is taken before
+/// `mutex_`.
+///
+/// Routes. A capture is announced with begin_routing() *before* the backend begins it, so that no allocation slips
+/// past its pool. While there is any route (`routings_`), allocate() asks the backend in which capture the stream
+/// takes part; otherwise it asks nothing.
+class CachingAllocator::Impl {
+ public:
+  explicit Impl(Device device) : device_(device) {}
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void* allocate(std::size_t bytes, const StreamRef& stream);
+  void deallocate(void* pointer);
+  void record_stream(void* pointer, const StreamRef& stream);
+  void empty_cache();
+  PoolStatistics statistics() const;
+  PoolStatistics statistics(MempoolId pool) const;
+  void reset_peak();
+  Device device() const noexcept { return device_; }
+
+  // --- For captures. All are thread-safe. -------------------------------------------------------------------------
+
+  /// One more graph holds the pool, which is made at first use.
+  /// \throws UsageError for the id that names no pool.
+  void open_pool(MempoolId id);
+
+  /// One graph less. With none left, segments that are wholly free go back to the driver at once; others become cached
+  /// memory that no graph needs when their last block is freed, and go back with it (empty_cache(), out of memory,
+  /// another close_pool(): freeing a block must not wait for the device).
+  void close_pool(MempoolId id) noexcept;
+
+  /// To be called before the backend begins to capture `stream`: allocations for this stream come from the pool.
+  /// \throws UsageError if no graph holds the pool, or another capture is filling it now.
+  void begin_routing(MempoolId id, StreamHandle stream);
+
+  /// The backend began the capture: from now on allocations for any stream that takes part in it come from the pool,
+  /// and the stream's own route of begin_routing() ends.
+  void capture_started(MempoolId id, std::uint64_t capture_id);
+
+  /// The capture has one more id: that of a conditional body.
+  void add_capture_id(MempoolId id, std::uint64_t capture_id);
+
+  /// The capture ended or failed: all its ids are forgotten. Does nothing if there is no route.
+  void end_routing(MempoolId id) noexcept;
+
+  // --- For streams ------------------------------------------------------------------------------------------------
+
+  /// A stream is about to be destroyed. Its cached memory is given out for other streams once its work is done: its
+  /// handle may come back for another stream, which would otherwise get memory that old work still uses.
+  void stream_ends(const StreamRef& stream) noexcept;
+
+ private:
+  // A capture and the pool that it fills.
+  struct Route {
+    memory::Pool* pool;
+    bool by_stream;       // until the capture has an id
+    StreamHandle stream;  // while by_stream
+    std::vector<std::uint64_t> capture_ids;
+  };
+
+  // A stream that was destroyed. Its blocks in the default pool have the address of this object for a stream, which
+  // is no other stream's handle as long as the object lives.
+  struct EndedStream {
+    EventHandle event =
+        nullptr;        // the end of its work; null when that is known to be reached, or could not be recorded
+    bool done = false;  // its segments may be given to other streams
+
+    StreamHandle tag() noexcept { return reinterpret_cast<StreamHandle>(this); }
+  };
+
+  using Lock = std::unique_lock<std::mutex>;
+
+  // allocator_impl.cpp
+  std::uint64_t capture_of(StreamHandle stream) const;
+  memory::Pool& pool_for(StreamHandle stream, std::uint64_t capture_id);
+  memory::Block* take_cached(memory::Pool& pool, const memory::Request& request, StreamHandle stream);
+  void* give_out(memory::Block* block, const memory::Request& request);
+  void make_cached(memory::Block* block);
+  memory::Block* join(memory::Block* lower, memory::Block* upper);
+  void poll_held_back();
+  bool captures_underway() const noexcept { return routings_.load(std::memory_order_acquire) != 0; }
+  memory::Block* block_in_use(void* pointer, const char* call) const;
+
+  // segments.cpp
+  void* allocate_from_driver(Lock& lock, memory::Pool& pool, const memory::Request& request, std::size_t bytes,
+                             StreamHandle stream);
+  memory::Block* new_segment(Lock& lock, memory::Pool& pool, const memory::Request& request, StreamHandle stream);
+  Result release_cached(const memory::Pool* only);
+  void settle_release(memory::Block* block, bool released);
+  void wait_for_held_back();
+  void erase_if_over(MempoolId id) noexcept;
+
+  // out_of_memory.cpp
+  [[noreturn]] void throw_out_of_memory(std::size_t bytes, const memory::Request& request, const memory::Pool& pool);
+
+  // private_pools.cpp
+  Route* route_of(MempoolId id) noexcept;
+
+  // ended_streams.cpp
+  memory::Block* adopt(const memory::Request& request, StreamHandle stream);
+  void retag_blocks(StreamHandle from, StreamHandle to);
+  void forget_ended_streams();
+
+  const Device device_;
+  std::atomic<int> routings_{0};  // size of routes_, readable without the mutex
+  std::mutex releasing_;
+  mutable std::mutex mutex_;
+  memory::BlockTable blocks_;
+  memory::Pool default_pool_;
+  memory::PoolMap private_pools_;
+  std::vector<Route> routes_;
+  memory::HeldBackBlocks held_back_;
+  std::vector<memory::Block*> done_;  // for poll_held_back(), so that it needs no memory of the host
+  std::vector<std::unique_ptr<EndedStream>> ended_streams_;
+  PoolStatistics total_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "reprise/memory.h"
+
+namespace reprise::memory {
+
+struct Pool;
+struct Block;
+
+/// Where a block is in its life.
+enum class BlockState {
+  in_use,     ///< given out by allocate()
+  held_back,  ///< freed, but work of other streams may still use it: in HeldBackBlocks
+  cached,     ///< free: in one of its pool's sets
+  releasing,  ///< a whole segment on its way back to the driver: in no set
+};
+
+/// What to look for in a FreeSet: the smallest block of `stream` of at least `bytes`.
+struct BlockKey {
+  StreamHandle stream = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// By stream, then size, then address: the first block that is not before a key is the best fit.
+struct BlockOrder {
+  using is_transparent = void;
+  bool operator()(const Block* a, const Block* b) const noexcept;
+  bool operator()(const Block* a, const BlockKey& b) const noexcept;
+  bool operator()(const BlockKey& a, const Block* b) const noexcept;
+};
+
+/// Addresses are multiples of 512, most of them of much more: their low bits say nothing, so the hash is taken from the
+/// high bits of a product.
+struct AddressHash {
+  std::size_t operator()(const void* address) const noexcept {
+    return static_cast<std::size_t>((reinterpret_cast<std::uintptr_t>(address) * 0x9E3779B97F4A7C15u) >> 20);
+  }
+};
+
+using BlockSet = std::set<Block*, BlockOrder>;
+using BlockMap = std::unordered_map<const void*, Block*, AddressHash>;
+
+/// A piece of a segment. The blocks of a segment are a list in the order of their addresses; a block without
+/// neighbours is a whole segment. Everything in it is guarded by the allocator's mutex.
+struct Block {
+  std::byte* address = nullptr;
+  std::size_t bytes = 0;
+  StreamHandle stream = nullptr;  ///< in whose order of work it is given out; the same for a whole segment
+  Pool* pool = nullptr;
+  Block* previous = nullptr;  ///< the neighbour below, or null at the start of the segment
+  Block* next = nullptr;      ///< the neighbour above, or null at the end of the segment
+  BlockState state = BlockState::in_use;
+  bool small = false;               ///< which of its pool's sets it goes to
+  unsigned pending_events = 0;      ///< while held back: events that are not reached yet
+  std::vector<StreamRef> recorded;  ///< streams of record_stream()
+
+  /// The tree and table nodes of this block while it is in no tree or table: taken out and put in again, so that
+  /// allocating and freeing a cached block needs no memory of the host.
+  BlockSet::node_type set_node = {};
+  BlockMap::node_type map_node = {};
+
+  bool is_whole_segment() const noexcept { return previous == nullptr && next == nullptr; }
+};
+
+inline bool BlockOrder::operator()(const Block* a, const Block* b) const noexcept {
+  if (a->stream != b->stream) return std::less<>{}(a->stream, b->stream);
+  if (a->bytes != b->bytes) return a->bytes < b->bytes;
+  return a->address < b->address;
+}
+inline bool BlockOrder::operator()(const Block* a, const BlockKey& b) const noexcept {
+  return a->stream != b.stream ? std::less<>{}(a->stream, b.stream) : a->bytes < b.bytes;
+}
+inline bool BlockOrder::operator()(const BlockKey& a, const Block* b) const noexcept {
+  return a.stream != b->stream ? std::less<>{}(a.stream, b->stream) : a.bytes < b->bytes;
+}
+
+/// The cached blocks of one size class of a pool.
+class FreeSet {
+ public:
+  void insert(Block* block) {
+    if (block->set_node) {
+      block->set_node.value() = block;
+      blocks_.insert(std::move(block->set_node));
+    } else {
+      blocks_.insert(block);
+    }
+  }
+  void erase(Block* block) { block->set_node = blocks_.extract(blocks_.find(block)); }
+
+  /// Takes the best fit out, or returns null.
+  Block* take(const BlockKey& key) {
+    const auto found = blocks_.lower_bound(key);
+    if (found == blocks_.end() || (*found)->stream != key.stream) return nullptr;
+    Block* const block = *found;
+    block->set_node = blocks_.extract(found);
+    return block;
+  }
+
+  /// Takes out the smallest block of at least that size which is a whole segment, or returns null.
+  Block* take_whole_segment(const BlockKey& key) {
+    for (auto found = blocks_.lower_bound(key); found != blocks_.end() && (*found)->stream == key.stream; ++found) {
+      if (!(*found)->is_whole_segment()) continue;
+      Block* const block = *found;
+      block->set_node = blocks_.extract(found);
+      return block;
+    }
+    return nullptr;
+  }
+
+  /// Takes out all that are whole segments.
+  void take_whole_segments(std::vector<Block*>& into) {
+    for (auto at = blocks_.begin(); at != blocks_.end();) {
+      Block* const block = *at;
+      const auto here = at++;
+      if (!block->is_whole_segment()) continue;
+      into.push_back(block);
+      block->set_node = blocks_.extract(here);
+    }
+  }
+
+ private:
+  BlockSet blocks_;
+};
+
+/// All blocks of an allocator, in whatever state, by address; owns them.
+class BlockTable {
+ public:
+  Block* find(const void* address) const {
+    const auto found = by_address_.find(address);
+    return found == by_address_.end() ? nullptr : found->second;
+  }
+
+  Block* make(std::byte* address, std::size_t bytes) {
+    if (spare_.empty()) spare_.push_back(&storage_.emplace_back());
+    Block* const block = spare_.back();
+    block->address = address;
+    block->bytes = bytes;
+    if (block->map_node) {
+      block->map_node.key() = address;
+      by_address_.insert(std::move(block->map_node));
+    } else {
+      by_address_.emplace(address, block);
+    }
+    spare_.pop_back();
+    return block;
+  }
+
+  /// The block is no more; it must be in no set.
+  void remove(Block* block) {
+    block->map_node = by_address_.extract(block->address);
+    block->stream = nullptr;
+    block->pool = nullptr;
+    block->previous = block->next = nullptr;
+    spare_.push_back(block);
+  }
+
+  template <class F>
+  void for_each(F&& f) {
+    for (const auto& entry : by_address_) f(entry.second);
+  }
+
+ private:
+  std::deque<Block> storage_;
+  std::vector<Block*> spare_;
+  BlockMap by_address_;
+};
+
+}  // namespace reprise::memory

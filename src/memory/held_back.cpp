@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/held_back.h"
+
+#include <algorithm>
+
+#include "backend/check.h"
+
+namespace reprise::memory {
+namespace {
+
+using backend::Call;
+using backend::RelaxedCaptureMode;
+using backend::report;
+
+// Asking is always allowed; the legacy stream gives an error while a blocking stream captures, and work on it would
+// break that capture.
+bool may_be_capturing(const StreamRef& stream) {
+  CaptureStatus status = CaptureStatus::none;
+  const Result result = stream.device().backend().stream_is_capturing(stream.native(), &status);
+  return result != Result::success || status != CaptureStatus::none;
+}
+
+bool any_may_be_capturing(const Block& block) {
+  return std::any_of(block.recorded.begin(), block.recorded.end(), may_be_capturing);
+}
+
+bool is_done(const Block& block) {
+  return block.state == BlockState::held_back && block.recorded.empty() && block.pending_events == 0;
+}
+
+}  // namespace
+
+void HeldBackBlocks::hold(Block* block, bool captures) {
+  block->state = BlockState::held_back;
+  if (block->recorded.empty()) return;  // its events are in the queues already
+  if (captures || any_may_be_capturing(*block)) {
+    deferred_.push_back(block);
+  } else {
+    record_all(block);
+  }
+}
+
+void HeldBackBlocks::poll(bool captures, std::vector<Block*>& done) {
+  if (!captures && !deferred_.empty()) poll_deferred(done);
+  if (events_ == 0) return;
+  for (StreamQueue& queue : queues_) poll_stream(queue, done);
+}
+
+void HeldBackBlocks::stream_ends(Block* block, const StreamRef& stream) {
+  const auto found = std::find(block->recorded.begin(), block->recorded.end(), stream);
+  if (found == block->recorded.end()) return;
+  block->recorded.erase(found);
+  // What a capturing stream was given becomes nodes, and there is nothing to wait for.
+  if (!may_be_capturing(stream)) record(block, stream);
+}
+
+std::vector<std::pair<backend::Backend*, EventHandle>> HeldBackBlocks::last_events() const {
+  std::vector<std::pair<backend::Backend*, EventHandle>> events;
+  for (const StreamQueue& queue : queues_) {
+    if (!queue.pending.empty()) events.emplace_back(&queue.stream.device().backend(), queue.pending.back().event);
+  }
+  return events;
+}
+
+EventHandle HeldBackBlocks::take_event(backend::Backend& backend) noexcept {
+  const auto found = std::find_if(spare_events_.begin(), spare_events_.end(),
+                                  [&](const auto& spare) { return spare.first == &backend; });
+  if (found != spare_events_.end()) {
+    const EventHandle event = found->second;
+    *found = spare_events_.back();
+    spare_events_.pop_back();
+    return event;
+  }
+  EventHandle event = nullptr;
+  const RelaxedCaptureMode relaxed(backend);
+  report(backend, Call::event_create, backend.event_create(&event, backend::EventFlags::disable_timing));
+  return event;
+}
+
+void HeldBackBlocks::give_event_back(backend::Backend& backend, EventHandle event) {
+  spare_events_.emplace_back(&backend, event);
+}
+
+// A failure is reported and counted as an event that is never reached: nobody knows when the work is done, so the block
+// is kept.
+void HeldBackBlocks::record(Block* block, const StreamRef& stream) {
+  backend::Backend& backend = stream.device().backend();
+  block->pending_events += 1;
+  const EventHandle event = take_event(backend);
+  if (event == nullptr) return;
+  const RelaxedCaptureMode relaxed(backend);
+  const Result result = backend.event_record(event, stream.native(), backend::EventUseFlags::ordering);
+  if (!report(backend, Call::event_record, result)) {
+    give_event_back(backend, event);
+    return;
+  }
+  auto queue = std::find_if(queues_.begin(), queues_.end(), [&](const StreamQueue& q) { return q.stream == stream; });
+  if (queue == queues_.end()) queue = queues_.insert(queue, StreamQueue{stream, {}});
+  queue->pending.push_back({event, block});
+  events_ += 1;
+}
+
+void HeldBackBlocks::record_all(Block* block) {
+  for (const StreamRef& stream : block->recorded) record(block, stream);
+  block->recorded.clear();
+}
+
+void HeldBackBlocks::poll_deferred(std::vector<Block*>& done) {
+  std::erase_if(deferred_, [&](Block* block) {
+    if (any_may_be_capturing(*block)) return false;
+    record_all(block);
+    if (is_done(*block)) done.push_back(block);
+    return true;
+  });
+}
+
+void HeldBackBlocks::poll_stream(StreamQueue& queue, std::vector<Block*>& done) {
+  if (queue.pending.empty()) return;
+  backend::Backend& backend = queue.stream.device().backend();
+  const RelaxedCaptureMode relaxed(backend);
+  while (!queue.pending.empty()) {
+    const Pending first = queue.pending.front();
+    const Result result = backend.event_query(first.event);
+    if (result == Result::not_ready) return;
+    queue.pending.pop_front();
+    events_ -= 1;
+    give_event_back(backend, first.event);
+    if (!report(backend, Call::event_query, result)) continue;  // the block is kept, as in record()
+    first.block->pending_events -= 1;
+    if (is_done(*first.block)) done.push_back(first.block);
+  }
+}
+
+}  // namespace reprise::memory

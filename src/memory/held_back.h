@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "backend/backend.h"
+#include "memory/block.h"
+
+namespace reprise::memory {
+
+/// Blocks that were freed while work of other streams may still use them (record_stream).
+///
+/// hold() records an event on each of these streams; poll() gives the block back when all of them are reached. An event
+/// that is recorded on a capturing stream is never reached, and asking about it breaks the capture: while there may be
+/// such a capture, the block waits without events.
+///
+/// Guarded by the allocator's mutex. Calls the driver in relaxed capture mode, never anything that waits.
+class HeldBackBlocks {
+ public:
+  /// Must a block that is freed now be held back?
+  static bool needed(const Block& block) noexcept { return !block.recorded.empty() || block.pending_events != 0; }
+
+  /// Takes a block that was freed. `captures` says whether a capture is underway on the device.
+  void hold(Block* block, bool captures);
+
+  /// Appends to `done` the blocks that nothing uses any more.
+  void poll(bool captures, std::vector<Block*>& done);
+
+  /// Is nothing held back, so that poll() has nothing to do?
+  bool empty() const noexcept { return events_ == 0 && deferred_.empty(); }
+
+  /// A stream is about to be destroyed, and no event can be recorded on it later: does so now for a block, in use or
+  /// held back, of which `recorded` names the stream, and takes the stream off that list.
+  void stream_ends(Block* block, const StreamRef& stream);
+
+  /// The last event of each stream, with the backend to wait for it with: when they are reached, poll() gives back all
+  /// blocks that have events. Such an event may be recorded anew at any time, but is never destroyed.
+  std::vector<std::pair<backend::Backend*, EventHandle>> last_events() const;
+
+  /// An event without timing, from those that were given back if there is one; null on failure, which is reported.
+  EventHandle take_event(backend::Backend& backend) noexcept;
+  void give_event_back(backend::Backend& backend, EventHandle event);
+
+ private:
+  struct Pending {
+    EventHandle event;
+    Block* block;
+  };
+  // The events of one stream are reached in the order in which they were recorded.
+  struct StreamQueue {
+    StreamRef stream;
+    std::deque<Pending> pending;
+  };
+
+  void record(Block* block, const StreamRef& stream);
+  void record_all(Block* block);
+  void poll_deferred(std::vector<Block*>& done);
+  void poll_stream(StreamQueue& queue, std::vector<Block*>& done);
+
+  std::size_t events_ = 0;        // in all queues
+  std::vector<Block*> deferred_;  // held until no capture is underway; `recorded` is not empty
+  std::vector<StreamQueue> queues_;
+  std::vector<std::pair<backend::Backend*, EventHandle>> spare_events_;
+};
+
+}  // namespace reprise::memory

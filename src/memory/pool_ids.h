@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "reprise/memory.h"
+
+namespace reprise::memory {
+
+/// A new id for the pool of one capture that was given none. Its numbers come from the same counter as those of
+/// graph_pool_handle(), so that no number is ever used twice in a process. Thread-safe.
+MempoolId new_capture_pool_id();
+
+/// The id in words, for texts: "(3, 0)".
+std::string pool_id_text(MempoolId id);
+
+}  // namespace reprise::memory
