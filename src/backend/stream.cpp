@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <utility>
 #include <vector>
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "backend/stream_end.h"
 #include "reprise/event.h"
 
 namespace reprise {
@@ -30,6 +32,8 @@ StreamHandle& current_handle(Device device) {
   }
   return current_streams.emplace_back(CurrentStream{&device.backend(), nullptr}).stream;
 }
+
+std::atomic<backend::StreamEndListener> stream_end_listener{nullptr};
 
 // The legacy stream never captures, but asking about it while a blocking stream does gives an error instead of "no".
 // The question itself breaks nothing.
@@ -55,6 +59,10 @@ void check_same_runtime(Device mine, Device other, const char* what) {
 }
 
 }  // namespace
+
+void backend::set_stream_end_listener(StreamEndListener listener) noexcept {
+  stream_end_listener.store(listener, std::memory_order_release);
+}
 
 void StreamRef::synchronize() const {
   backend::Backend& backend = device_.backend();
@@ -109,6 +117,7 @@ Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr) {
 
 Stream::~Stream() {
   if (ref_.native() == nullptr) return;
+  if (const backend::StreamEndListener listener = stream_end_listener.load(std::memory_order_acquire)) listener(ref_);
   backend::Backend& backend = ref_.device().backend();
   backend::report(backend, Call::stream_destroy, backend.stream_destroy(ref_.native()));
 }

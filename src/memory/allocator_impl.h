@@ -96,22 +96,21 @@ class CachingAllocator::Impl {
   // allocator_impl.cpp
   std::uint64_t capture_of(StreamHandle stream) const;
   memory::Pool& pool_for(StreamHandle stream, std::uint64_t capture_id);
-  memory::Block* take_cached(memory::Pool& pool, const memory::Request& request, StreamHandle stream);
-  void* give_out(memory::Block* block, const memory::Request& request);
-  void make_cached(memory::Block* block);
-  memory::Block* join(memory::Block* lower, memory::Block* upper);
+  memory::MemoryBlock* take_cached(memory::Pool& pool, const memory::Request& request, StreamHandle stream);
+  void* give_out(memory::MemoryBlock* block, const memory::Request& request);
+  void make_cached(memory::MemoryBlock* block);
+  memory::MemoryBlock* join(memory::MemoryBlock* lower, memory::MemoryBlock* upper);
   void poll_held_back();
   bool captures_underway() const noexcept { return routings_.load(std::memory_order_acquire) != 0; }
-  memory::Block* block_in_use(void* pointer, const char* call) const;
+  memory::MemoryBlock* block_in_use(void* pointer, const char* call) const;
 
   // segments.cpp
   void* allocate_from_driver(Lock& lock, memory::Pool& pool, const memory::Request& request, std::size_t bytes,
                              StreamHandle stream);
-  memory::Block* new_segment(Lock& lock, memory::Pool& pool, const memory::Request& request, StreamHandle stream);
+  memory::MemoryBlock* new_segment(Lock& lock, memory::Pool& pool, const memory::Request& request, StreamHandle stream);
   Result release_cached(const memory::Pool* only);
-  void settle_release(memory::Block* block, bool released);
+  void settle_release(memory::MemoryBlock* block, bool released);
   void wait_for_held_back();
-  void erase_if_over(MempoolId id) noexcept;
 
   // out_of_memory.cpp
   [[noreturn]] void throw_out_of_memory(std::size_t bytes, const memory::Request& request, const memory::Pool& pool);
@@ -120,7 +119,7 @@ class CachingAllocator::Impl {
   Route* route_of(MempoolId id) noexcept;
 
   // ended_streams.cpp
-  memory::Block* adopt(const memory::Request& request, StreamHandle stream);
+  memory::MemoryBlock* adopt(const memory::Request& request, StreamHandle stream);
   void retag_blocks(StreamHandle from, StreamHandle to);
   void forget_ended_streams();
 
@@ -133,7 +132,7 @@ class CachingAllocator::Impl {
   memory::PoolMap private_pools_;
   std::vector<Route> routes_;
   memory::HeldBackBlocks held_back_;
-  std::vector<memory::Block*> done_;  // for poll_held_back(), so that it needs no memory of the host
+  std::vector<memory::MemoryBlock*> done_;  // for poll_held_back(), so that it needs no memory of the host
   std::vector<std::unique_ptr<EndedStream>> ended_streams_;
   PoolStatistics total_;
 };

@@ -14,7 +14,7 @@
 namespace reprise::memory {
 
 struct Pool;
-struct Block;
+struct MemoryBlock;
 
 /// Where a block is in its life.
 enum class BlockState {
@@ -33,9 +33,9 @@ struct BlockKey {
 /// By stream, then size, then address: the first block that is not before a key is the best fit.
 struct BlockOrder {
   using is_transparent = void;
-  bool operator()(const Block* a, const Block* b) const noexcept;
-  bool operator()(const Block* a, const BlockKey& b) const noexcept;
-  bool operator()(const BlockKey& a, const Block* b) const noexcept;
+  bool operator()(const MemoryBlock* a, const MemoryBlock* b) const noexcept;
+  bool operator()(const MemoryBlock* a, const BlockKey& b) const noexcept;
+  bool operator()(const BlockKey& a, const MemoryBlock* b) const noexcept;
 };
 
 /// Addresses are multiples of 512, most of them of much more: their low bits say nothing, so the hash is taken from the
@@ -46,21 +46,22 @@ struct AddressHash {
   }
 };
 
-using BlockSet = std::set<Block*, BlockOrder>;
-using BlockMap = std::unordered_map<const void*, Block*, AddressHash>;
+using BlockSet = std::set<MemoryBlock*, BlockOrder>;
+using BlockMap = std::unordered_map<const void*, MemoryBlock*, AddressHash>;
 
 /// A piece of a segment. The blocks of a segment are a list in the order of their addresses; a block without
 /// neighbours is a whole segment. Everything in it is guarded by the allocator's mutex.
-struct Block {
+struct MemoryBlock {
   std::byte* address = nullptr;
   std::size_t bytes = 0;
   StreamHandle stream = nullptr;  ///< in whose order of work it is given out; the same for a whole segment
   Pool* pool = nullptr;
-  Block* previous = nullptr;  ///< the neighbour below, or null at the start of the segment
-  Block* next = nullptr;      ///< the neighbour above, or null at the end of the segment
+  MemoryBlock* previous = nullptr;  ///< the neighbour below, or null at the start of the segment
+  MemoryBlock* next = nullptr;      ///< the neighbour above, or null at the end of the segment
   BlockState state = BlockState::in_use;
   bool small = false;               ///< which of its pool's sets it goes to
-  unsigned pending_events = 0;      ///< while held back: events that are not reached yet
+  bool deferred = false;            ///< held back without events, in HeldBackBlocks' list
+  unsigned pending_events = 0;      ///< events of streams that used it, not reached yet
   std::vector<StreamRef> recorded;  ///< streams of record_stream()
 
   /// The tree and table nodes of this block while it is in no tree or table: taken out and put in again, so that
@@ -71,22 +72,22 @@ struct Block {
   bool is_whole_segment() const noexcept { return previous == nullptr && next == nullptr; }
 };
 
-inline bool BlockOrder::operator()(const Block* a, const Block* b) const noexcept {
+inline bool BlockOrder::operator()(const MemoryBlock* a, const MemoryBlock* b) const noexcept {
   if (a->stream != b->stream) return std::less<>{}(a->stream, b->stream);
   if (a->bytes != b->bytes) return a->bytes < b->bytes;
   return a->address < b->address;
 }
-inline bool BlockOrder::operator()(const Block* a, const BlockKey& b) const noexcept {
+inline bool BlockOrder::operator()(const MemoryBlock* a, const BlockKey& b) const noexcept {
   return a->stream != b.stream ? std::less<>{}(a->stream, b.stream) : a->bytes < b.bytes;
 }
-inline bool BlockOrder::operator()(const BlockKey& a, const Block* b) const noexcept {
+inline bool BlockOrder::operator()(const BlockKey& a, const MemoryBlock* b) const noexcept {
   return a.stream != b->stream ? std::less<>{}(a.stream, b->stream) : a.bytes < b->bytes;
 }
 
 /// The cached blocks of one size class of a pool.
 class FreeSet {
  public:
-  void insert(Block* block) {
+  void insert(MemoryBlock* block) {
     if (block->set_node) {
       block->set_node.value() = block;
       blocks_.insert(std::move(block->set_node));
@@ -94,22 +95,22 @@ class FreeSet {
       blocks_.insert(block);
     }
   }
-  void erase(Block* block) { block->set_node = blocks_.extract(blocks_.find(block)); }
+  void erase(MemoryBlock* block) { block->set_node = blocks_.extract(blocks_.find(block)); }
 
   /// Takes the best fit out, or returns null.
-  Block* take(const BlockKey& key) {
+  MemoryBlock* take(const BlockKey& key) {
     const auto found = blocks_.lower_bound(key);
     if (found == blocks_.end() || (*found)->stream != key.stream) return nullptr;
-    Block* const block = *found;
+    MemoryBlock* const block = *found;
     block->set_node = blocks_.extract(found);
     return block;
   }
 
   /// Takes out the smallest block of at least that size which is a whole segment, or returns null.
-  Block* take_whole_segment(const BlockKey& key) {
+  MemoryBlock* take_whole_segment(const BlockKey& key) {
     for (auto found = blocks_.lower_bound(key); found != blocks_.end() && (*found)->stream == key.stream; ++found) {
       if (!(*found)->is_whole_segment()) continue;
-      Block* const block = *found;
+      MemoryBlock* const block = *found;
       block->set_node = blocks_.extract(found);
       return block;
     }
@@ -117,9 +118,9 @@ class FreeSet {
   }
 
   /// Takes out all that are whole segments.
-  void take_whole_segments(std::vector<Block*>& into) {
+  void take_whole_segments(std::vector<MemoryBlock*>& into) {
     for (auto at = blocks_.begin(); at != blocks_.end();) {
-      Block* const block = *at;
+      MemoryBlock* const block = *at;
       const auto here = at++;
       if (!block->is_whole_segment()) continue;
       into.push_back(block);
@@ -134,14 +135,14 @@ class FreeSet {
 /// All blocks of an allocator, in whatever state, by address; owns them.
 class BlockTable {
  public:
-  Block* find(const void* address) const {
+  MemoryBlock* find(const void* address) const {
     const auto found = by_address_.find(address);
     return found == by_address_.end() ? nullptr : found->second;
   }
 
-  Block* make(std::byte* address, std::size_t bytes) {
+  MemoryBlock* make(std::byte* address, std::size_t bytes) {
     if (spare_.empty()) spare_.push_back(&storage_.emplace_back());
-    Block* const block = spare_.back();
+    MemoryBlock* const block = spare_.back();
     block->address = address;
     block->bytes = bytes;
     if (block->map_node) {
@@ -155,7 +156,7 @@ class BlockTable {
   }
 
   /// The block is no more; it must be in no set.
-  void remove(Block* block) {
+  void remove(MemoryBlock* block) {
     block->map_node = by_address_.extract(block->address);
     block->stream = nullptr;
     block->pool = nullptr;
@@ -169,8 +170,8 @@ class BlockTable {
   }
 
  private:
-  std::deque<Block> storage_;
-  std::vector<Block*> spare_;
+  std::deque<MemoryBlock> storage_;
+  std::vector<MemoryBlock*> spare_;
   BlockMap by_address_;
 };
 

@@ -20,33 +20,39 @@ bool may_be_capturing(const StreamRef& stream) {
   return result != Result::success || status != CaptureStatus::none;
 }
 
-bool any_may_be_capturing(const Block& block) {
+bool any_may_be_capturing(const MemoryBlock& block) {
   return std::any_of(block.recorded.begin(), block.recorded.end(), may_be_capturing);
 }
 
-bool is_done(const Block& block) {
-  return block.state == BlockState::held_back && block.recorded.empty() && block.pending_events == 0;
+bool is_done(const MemoryBlock& block) {
+  return block.state == BlockState::held_back && !block.deferred && block.recorded.empty() && block.pending_events == 0;
 }
 
 }  // namespace
 
-void HeldBackBlocks::hold(Block* block, bool captures) {
+HeldBackBlocks::~HeldBackBlocks() {
+  for (const auto& [backend, event] : spare_events_)
+    report(*backend, Call::event_destroy, backend->event_destroy(event));
+}
+
+void HeldBackBlocks::hold(MemoryBlock* block, bool captures) {
   block->state = BlockState::held_back;
   if (block->recorded.empty()) return;  // its events are in the queues already
   if (captures || any_may_be_capturing(*block)) {
     deferred_.push_back(block);
+    block->deferred = true;
   } else {
     record_all(block);
   }
 }
 
-void HeldBackBlocks::poll(bool captures, std::vector<Block*>& done) {
+void HeldBackBlocks::poll(bool captures, std::vector<MemoryBlock*>& done) {
   if (!captures && !deferred_.empty()) poll_deferred(done);
   if (events_ == 0) return;
   for (StreamQueue& queue : queues_) poll_stream(queue, done);
 }
 
-void HeldBackBlocks::stream_ends(Block* block, const StreamRef& stream) {
+void HeldBackBlocks::stream_ends(MemoryBlock* block, const StreamRef& stream) {
   const auto found = std::find(block->recorded.begin(), block->recorded.end(), stream);
   if (found == block->recorded.end()) return;
   block->recorded.erase(found);
@@ -83,7 +89,7 @@ void HeldBackBlocks::give_event_back(backend::Backend& backend, EventHandle even
 
 // A failure is reported and counted as an event that is never reached: nobody knows when the work is done, so the block
 // is kept.
-void HeldBackBlocks::record(Block* block, const StreamRef& stream) {
+void HeldBackBlocks::record(MemoryBlock* block, const StreamRef& stream) {
   backend::Backend& backend = stream.device().backend();
   block->pending_events += 1;
   const EventHandle event = take_event(backend);
@@ -100,21 +106,22 @@ void HeldBackBlocks::record(Block* block, const StreamRef& stream) {
   events_ += 1;
 }
 
-void HeldBackBlocks::record_all(Block* block) {
+void HeldBackBlocks::record_all(MemoryBlock* block) {
   for (const StreamRef& stream : block->recorded) record(block, stream);
   block->recorded.clear();
 }
 
-void HeldBackBlocks::poll_deferred(std::vector<Block*>& done) {
-  std::erase_if(deferred_, [&](Block* block) {
+void HeldBackBlocks::poll_deferred(std::vector<MemoryBlock*>& done) {
+  std::erase_if(deferred_, [&](MemoryBlock* block) {
     if (any_may_be_capturing(*block)) return false;
+    block->deferred = false;
     record_all(block);
     if (is_done(*block)) done.push_back(block);
     return true;
   });
 }
 
-void HeldBackBlocks::poll_stream(StreamQueue& queue, std::vector<Block*>& done) {
+void HeldBackBlocks::poll_stream(StreamQueue& queue, std::vector<MemoryBlock*>& done) {
   if (queue.pending.empty()) return;
   backend::Backend& backend = queue.stream.device().backend();
   const RelaxedCaptureMode relaxed(backend);

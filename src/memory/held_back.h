@@ -18,21 +18,26 @@ namespace reprise::memory {
 /// Guarded by the allocator's mutex. Calls the driver in relaxed capture mode, never anything that waits.
 class HeldBackBlocks {
  public:
+  HeldBackBlocks() = default;
+  ~HeldBackBlocks();
+  HeldBackBlocks(const HeldBackBlocks&) = delete;
+  HeldBackBlocks& operator=(const HeldBackBlocks&) = delete;
+
   /// Must a block that is freed now be held back?
-  static bool needed(const Block& block) noexcept { return !block.recorded.empty() || block.pending_events != 0; }
+  static bool needed(const MemoryBlock& block) noexcept { return !block.recorded.empty() || block.pending_events != 0; }
 
   /// Takes a block that was freed. `captures` says whether a capture is underway on the device.
-  void hold(Block* block, bool captures);
+  void hold(MemoryBlock* block, bool captures);
 
   /// Appends to `done` the blocks that nothing uses any more.
-  void poll(bool captures, std::vector<Block*>& done);
+  void poll(bool captures, std::vector<MemoryBlock*>& done);
 
   /// Is nothing held back, so that poll() has nothing to do?
   bool empty() const noexcept { return events_ == 0 && deferred_.empty(); }
 
   /// A stream is about to be destroyed, and no event can be recorded on it later: does so now for a block, in use or
   /// held back, of which `recorded` names the stream, and takes the stream off that list.
-  void stream_ends(Block* block, const StreamRef& stream);
+  void stream_ends(MemoryBlock* block, const StreamRef& stream);
 
   /// The last event of each stream, with the backend to wait for it with: when they are reached, poll() gives back all
   /// blocks that have events. Such an event may be recorded anew at any time, but is never destroyed.
@@ -45,7 +50,7 @@ class HeldBackBlocks {
  private:
   struct Pending {
     EventHandle event;
-    Block* block;
+    MemoryBlock* block;
   };
   // The events of one stream are reached in the order in which they were recorded.
   struct StreamQueue {
@@ -53,13 +58,13 @@ class HeldBackBlocks {
     std::deque<Pending> pending;
   };
 
-  void record(Block* block, const StreamRef& stream);
-  void record_all(Block* block);
-  void poll_deferred(std::vector<Block*>& done);
-  void poll_stream(StreamQueue& queue, std::vector<Block*>& done);
+  void record(MemoryBlock* block, const StreamRef& stream);
+  void record_all(MemoryBlock* block);
+  void poll_deferred(std::vector<MemoryBlock*>& done);
+  void poll_stream(StreamQueue& queue, std::vector<MemoryBlock*>& done);
 
-  std::size_t events_ = 0;        // in all queues
-  std::vector<Block*> deferred_;  // held until no capture is underway; `recorded` is not empty
+  std::size_t events_ = 0;              // in all queues
+  std::vector<MemoryBlock*> deferred_;  // held until no capture is underway; `recorded` is not empty
   std::vector<StreamQueue> queues_;
   std::vector<std::pair<backend::Backend*, EventHandle>> spare_events_;
 };

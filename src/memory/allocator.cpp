@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <mutex>
+#include <unordered_map>
+
+#include "backend/stream_end.h"
+#include "memory/allocator_impl.h"
+
+namespace reprise {
+namespace {
+
+struct Allocators {
+  std::mutex mutex;
+  std::unordered_map<backend::Backend*, std::unique_ptr<CachingAllocator>> by_device;
+};
+
+Allocators& allocators();
+
+void stream_ends(const StreamRef& stream) noexcept {
+  Allocators& all = allocators();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& entry : all.by_device) {
+    if (entry.second->device().type() == stream.device().type()) entry.second->impl().stream_ends(stream);
+  }
+}
+
+// Never destroyed: buffers may live in static objects, and the driver is going away when those are destroyed.
+Allocators& allocators() {
+  static Allocators& all = [&]() -> Allocators& {
+    backend::set_stream_end_listener(&stream_ends);
+    return *new Allocators;
+  }();
+  return all;
+}
+
+}  // namespace
+
+CachingAllocator& CachingAllocator::of(Device device) {
+  // The allocator that this thread asked for last, found without the mutex.
+  thread_local CachingAllocator* last = nullptr;
+  if (last != nullptr && last->device() == device) return *last;
+  Allocators& all = allocators();
+  const std::lock_guard lock(all.mutex);
+  std::unique_ptr<CachingAllocator>& allocator = all.by_device[&device.backend()];
+  if (allocator == nullptr) allocator = std::make_unique<CachingAllocator>(device);
+  last = allocator.get();
+  return *last;
+}
+
+CachingAllocator::CachingAllocator(Device device) : impl_(std::make_unique<Impl>(device)) {}
+
+CachingAllocator::~CachingAllocator() = default;
+
+void* CachingAllocator::allocate(std::size_t bytes, const StreamRef& stream) {
+  return impl_->allocate(bytes, stream);
+}
+
+void CachingAllocator::deallocate(void* pointer) {
+  impl_->deallocate(pointer);
+}
+
+void CachingAllocator::record_stream(void* pointer, const StreamRef& stream) {
+  impl_->record_stream(pointer, stream);
+}
+
+void CachingAllocator::empty_cache() {
+  impl_->empty_cache();
+}
+
+PoolStatistics CachingAllocator::statistics() const {
+  return impl_->statistics();
+}
+
+PoolStatistics CachingAllocator::statistics(MempoolId pool) const {
+  return impl_->statistics(pool);
+}
+
+void CachingAllocator::reset_peak() {
+  impl_->reset_peak();
+}
+
+Device CachingAllocator::device() const noexcept {
+  return impl_->device();
+}
+
+}  // namespace reprise

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/allocator_impl.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+
+namespace reprise {
+namespace {
+
+using memory::BlockState;
+using memory::MemoryBlock;
+using memory::Pool;
+using memory::Request;
+
+// The driver knows the legacy default stream by two handles.
+StreamHandle one_handle(StreamHandle stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) == 0x1 ? nullptr : stream;
+}
+
+void check_device(Device mine, Device stream) {
+  if (stream == mine) return;
+  throw UsageError(
+      fmt::format("expected a stream of {}, whose memory this allocator gives out; found a stream of {}; use "
+                  "CachingAllocator::of(stream.device())",
+                  mine.str(), stream.str()));
+}
+
+}  // namespace
+
+CachingAllocator::Impl::~Impl() {
+  const backend::RelaxedCaptureMode relaxed(device_.backend());
+  blocks_.for_each([&](MemoryBlock* block) {
+    if (block->previous != nullptr) return;
+    backend::Backend& backend = device_.backend();
+    backend::report(backend, backend::Call::memory_free, backend.memory_free(block->address));
+  });
+}
+
+void* CachingAllocator::Impl::allocate(std::size_t bytes, const StreamRef& stream) {
+  check_device(device_, stream.device());
+  if (bytes == 0) return nullptr;
+  const Request request = memory::make_request(bytes);
+  const StreamHandle handle = one_handle(stream.native());
+  const std::uint64_t capture_id = captures_underway() ? capture_of(handle) : 0;
+
+  Lock lock(mutex_);
+  if (!held_back_.empty()) poll_held_back();
+  Pool& pool = routes_.empty() ? default_pool_ : pool_for(handle, capture_id);
+  if (MemoryBlock* const block = take_cached(pool, request, handle)) return give_out(block, request);
+  return allocate_from_driver(lock, pool, request, bytes, handle);
+}
+
+void CachingAllocator::Impl::deallocate(void* pointer) {
+  if (pointer == nullptr) return;
+  const Lock lock(mutex_);
+  MemoryBlock* const block = block_in_use(pointer, "deallocate()");
+  memory::count_freed(block->pool->statistics, block->bytes);
+  memory::count_freed(total_, block->bytes);
+  if (memory::HeldBackBlocks::needed(*block)) {
+    held_back_.hold(block, captures_underway());
+  } else {
+    make_cached(block);
+  }
+  if (!held_back_.empty()) poll_held_back();
+}
+
+void CachingAllocator::Impl::record_stream(void* pointer, const StreamRef& stream) {
+  if (stream.device().type() != device_.type()) {
+    throw UsageError(
+        fmt::format("expected a stream of the same kind of device as the memory, which is on {}; found a "
+                    "stream of {}, whose work cannot use it",
+                    device_.str(), stream.device().str()));
+  }
+  const StreamRef used(stream.device(), one_handle(stream.native()));
+  const Lock lock(mutex_);
+  MemoryBlock* const block = block_in_use(pointer, "record_stream()");
+  if (used == StreamRef(device_, block->stream)) return;
+  if (std::find(block->recorded.begin(), block->recorded.end(), used) == block->recorded.end()) {
+    block->recorded.push_back(used);
+  }
+}
+
+PoolStatistics CachingAllocator::Impl::statistics() const {
+  const Lock lock(mutex_);
+  return total_;
+}
+
+PoolStatistics CachingAllocator::Impl::statistics(MempoolId pool) const {
+  const Lock lock(mutex_);
+  if (!pool) return default_pool_.statistics;
+  const auto found = private_pools_.find(pool);
+  return found == private_pools_.end() ? PoolStatistics{} : found->second.statistics;
+}
+
+void CachingAllocator::Impl::reset_peak() {
+  const Lock lock(mutex_);
+  memory::restart_peaks(total_);
+  memory::restart_peaks(default_pool_.statistics);
+  for (auto& entry : private_pools_) memory::restart_peaks(entry.second.statistics);
+}
+
+// The capture that the stream takes part in, 0 for none. An error means the legacy stream during a capture of a
+// blocking stream: it is in no capture.
+std::uint64_t CachingAllocator::Impl::capture_of(StreamHandle stream) const {
+  backend::CaptureInfo info;
+  const backend::RelaxedCaptureMode relaxed(device_.backend());
+  const Result result = device_.backend().stream_capture_info(stream, &info);
+  return result == Result::success && info.status == CaptureStatus::active ? info.id : 0;
+}
+
+Pool& CachingAllocator::Impl::pool_for(StreamHandle stream, std::uint64_t capture_id) {
+  for (const Route& route : routes_) {
+    if (route.by_stream ? route.stream == stream
+                        : capture_id != 0 && std::find(route.capture_ids.begin(), route.capture_ids.end(),
+                                                       capture_id) != route.capture_ids.end()) {
+      return *route.pool;
+    }
+  }
+  return default_pool_;
+}
+
+MemoryBlock* CachingAllocator::Impl::take_cached(Pool& pool, const Request& request, StreamHandle stream) {
+  MemoryBlock* const block = pool.blocks(request.small).take({stream, request.bytes});
+  if (block != nullptr || pool.is_private() || ended_streams_.empty()) return block;
+  return adopt(request, stream);
+}
+
+// `block` is in no set, free and large enough; what is too much of it is cut off.
+void* CachingAllocator::Impl::give_out(MemoryBlock* block, const Request& request) {
+  Pool& pool = *block->pool;
+  const std::size_t remainder = block->bytes - request.bytes;
+  if (memory::worth_splitting(remainder, block->small)) {
+    MemoryBlock* const rest = blocks_.make(block->address + request.bytes, remainder);
+    rest->stream = block->stream;
+    rest->pool = block->pool;
+    rest->small = block->small;
+    rest->state = BlockState::cached;
+    rest->previous = block;
+    rest->next = block->next;
+    if (rest->next != nullptr) rest->next->previous = rest;
+    block->next = rest;
+    block->bytes = request.bytes;
+    pool.blocks(rest->small).insert(rest);
+  }
+  block->state = BlockState::in_use;
+  memory::count_allocated(pool.statistics, block->bytes);
+  memory::count_allocated(total_, block->bytes);
+  return block->address;
+}
+
+// `block` is in no set, and nothing uses it.
+void CachingAllocator::Impl::make_cached(MemoryBlock* block) {
+  memory::FreeSet& blocks = block->pool->blocks(block->small);
+  if (block->next != nullptr && block->next->state == BlockState::cached) {
+    blocks.erase(block->next);
+    block = join(block, block->next);
+  }
+  if (block->previous != nullptr && block->previous->state == BlockState::cached) {
+    blocks.erase(block->previous);
+    block = join(block->previous, block);
+  }
+  block->state = BlockState::cached;
+  blocks.insert(block);
+}
+
+MemoryBlock* CachingAllocator::Impl::join(MemoryBlock* lower, MemoryBlock* upper) {
+  lower->bytes += upper->bytes;
+  lower->next = upper->next;
+  if (lower->next != nullptr) lower->next->previous = lower;
+  blocks_.remove(upper);
+  return lower;
+}
+
+void CachingAllocator::Impl::poll_held_back() {
+  done_.clear();
+  held_back_.poll(captures_underway(), done_);
+  for (MemoryBlock* block : done_) make_cached(block);
+}
+
+MemoryBlock* CachingAllocator::Impl::block_in_use(void* pointer, const char* call) const {
+  MemoryBlock* const block = blocks_.find(pointer);
+  if (block != nullptr && block->state == BlockState::in_use) return block;
+  throw UsageError(fmt::format(
+      "{} expected an address that the allocator of {} gave out and that is still in use; found {}, {}; give each "
+      "block "
+      "back once, by the address that allocate() returned, to the allocator that it came from",
+      call, device_.str(), pointer,
+      block != nullptr ? "which was freed already"
+                       : "which it never gave out, or which was freed already and joined with its neighbours"));
+}
+
+}  // namespace reprise

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+#include "backend/release_queue.h"
+#include "memory/allocator_impl.h"
+
+// Where segments come from and go to: everything that may wait for the device, and is done without the mutex.
+
+namespace reprise {
+
+using backend::Call;
+using backend::check;
+using backend::RelaxedCaptureMode;
+using backend::ReleaseQueue;
+using backend::report;
+using memory::BlockState;
+using memory::MemoryBlock;
+using memory::Pool;
+using memory::Request;
+
+namespace {
+
+// Keeps a pool while the mutex is given up. To be made under the mutex, which its end takes again if need be.
+class PoolInUse {
+ public:
+  PoolInUse(Pool& pool, std::unique_lock<std::mutex>& lock) : pool_(pool), lock_(lock) { pool_.requests += 1; }
+  ~PoolInUse() {
+    if (!lock_.owns_lock()) lock_.lock();
+    pool_.requests -= 1;
+  }
+  PoolInUse(const PoolInUse&) = delete;
+  PoolInUse& operator=(const PoolInUse&) = delete;
+
+ private:
+  Pool& pool_;
+  std::unique_lock<std::mutex>& lock_;
+};
+
+}  // namespace
+
+void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const Request& request, std::size_t bytes,
+                                                   StreamHandle stream) {
+  const PoolInUse in_use(pool, lock);
+  if (MemoryBlock* const block = new_segment(lock, pool, request, stream)) return give_out(block, request);
+
+  // No memory. What graphs left behind and what is cached goes back first, then what is held back for other streams.
+  for (const bool wait : {false, true}) {
+    lock.unlock();
+    ReleaseQueue::drain();
+    if (wait) wait_for_held_back();
+    const Result released = release_cached(nullptr);
+    check(device_.backend(), Call::memory_free, released);
+    lock.lock();
+    poll_held_back();
+    if (MemoryBlock* const block = take_cached(pool, request, stream)) return give_out(block, request);
+    if (MemoryBlock* const block = new_segment(lock, pool, request, stream)) return give_out(block, request);
+    if (held_back_.empty()) break;
+  }
+  throw_out_of_memory(bytes, request, pool);
+}
+
+// A new segment as one block that is in no set, or null when the driver has no memory.
+MemoryBlock* CachingAllocator::Impl::new_segment(Lock& lock, Pool& pool, const Request& request, StreamHandle stream) {
+  void* address = nullptr;
+  lock.unlock();
+  Result result;
+  {
+    const RelaxedCaptureMode relaxed(device_.backend());
+    result = device_.backend().memory_allocate(&address, request.segment_bytes);
+  }
+  lock.lock();
+  if (result == Result::out_of_memory) return nullptr;
+  check(device_.backend(), Call::memory_allocate, result);
+  MemoryBlock* const block = blocks_.make(static_cast<std::byte*>(address), request.segment_bytes);
+  block->stream = stream;
+  block->pool = &pool;
+  block->small = request.small;
+  memory::count_reserved(pool.statistics, block->bytes);
+  memory::count_reserved(total_, block->bytes);
+  return block;
+}
+
+void CachingAllocator::Impl::empty_cache() {
+  ReleaseQueue::drain();
+  check(device_.backend(), Call::memory_free, release_cached(nullptr));
+}
+
+// Gives the cached segments of one pool, or of all pools that no graph needs, back to the driver. Returns the first
+// error; a segment that the driver refused to take stays cached. Pools that are over go, too.
+Result CachingAllocator::Impl::release_cached(const Pool* only) {
+  const std::lock_guard releasing(releasing_);
+  std::vector<MemoryBlock*> segments;
+  {
+    const Lock lock(mutex_);
+    poll_held_back();
+    const auto collect = [&](Pool& pool) {
+      if (!pool.may_release() || (only != nullptr && only != &pool)) return;
+      pool.small_blocks.take_whole_segments(segments);
+      pool.large_blocks.take_whole_segments(segments);
+    };
+    collect(default_pool_);
+    for (auto& entry : private_pools_) collect(entry.second);
+    for (MemoryBlock* block : segments) block->state = BlockState::releasing;
+  }
+  Result first = Result::success;
+  for (MemoryBlock* block : segments) {
+    Result result;
+    {
+      const RelaxedCaptureMode relaxed(device_.backend());
+      result = device_.backend().memory_free(block->address);
+    }
+    const Lock lock(mutex_);
+    settle_release(block, result == Result::success);
+    if (first == Result::success) first = result;
+  }
+  const Lock lock(mutex_);
+  std::erase_if(private_pools_, [](const auto& entry) { return entry.second.is_over(); });
+  return first;
+}
+
+void CachingAllocator::Impl::settle_release(MemoryBlock* block, bool released) {
+  if (!released) {
+    make_cached(block);
+    return;
+  }
+  Pool& pool = *block->pool;
+  memory::count_released(pool.statistics, block->bytes);
+  memory::count_released(total_, block->bytes);
+  blocks_.remove(block);
+}
+
+// Waits for the work that other streams had when blocks were freed. Without the mutex.
+void CachingAllocator::Impl::wait_for_held_back() {
+  std::vector<std::pair<backend::Backend*, EventHandle>> events;
+  {
+    const Lock lock(mutex_);
+    events = held_back_.last_events();
+  }
+  for (const auto& [backend, event] : events) {
+    const RelaxedCaptureMode relaxed(*backend);
+    report(*backend, Call::event_synchronize, backend->event_synchronize(event));
+  }
+}
+
+}  // namespace reprise
