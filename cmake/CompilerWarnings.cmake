@@ -12,7 +12,7 @@ function(reprise_set_warnings target)
     return()
   endif()
   target_compile_options(${target} PRIVATE
-    -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi)
+    -Wall -Wextra -Wpedantic -Wshadow -Woverloaded-virtual -Wextra-semi)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC 12 and 13 at -O2 see an overlapping copy in std::string's operator+ where there is none (GCC bug 105651).
     if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
