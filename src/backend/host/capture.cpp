@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/capture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace reprise::backend::host {
+namespace {
+
+using CaptureList = std::vector<std::shared_ptr<Capture>>;
+
+bool is_active(const Capture& capture) {
+  return capture.state == Capture::State::active;
+}
+
+// Active captures of a device that a blocking stream takes part in.
+CaptureList blocking_captures(const HostRuntime& runtime, const HostDevice& device) {
+  CaptureList found;
+  for (const auto& capture : runtime.captures) {
+    if (!is_active(*capture)) continue;
+    if (std::any_of(capture->streams.begin(), capture->streams.end(),
+                    [&](const HostStream* stream) { return stream->device == &device && stream->blocking; }))
+      found.push_back(capture);
+  }
+  return found;
+}
+
+CaptureList captures_on(const HostRuntime& runtime, const HostDevice& device) {
+  CaptureList found;
+  for (const auto& capture : runtime.captures) {
+    if (is_active(*capture) && std::any_of(capture->streams.begin(), capture->streams.end(),
+                                           [&](const HostStream* stream) { return stream->device == &device; }))
+      found.push_back(capture);
+  }
+  return found;
+}
+
+// The rule for potentially unsafe calls: a thread in relaxed mode may make them. Otherwise they are forbidden by the
+// thread's own captures that are not relaxed, and, for a thread in global mode, by global captures of other threads.
+CaptureList forbidding_captures(const HostRuntime& runtime) {
+  CaptureList found;
+  const CaptureErrorMode mode = thread_capture_mode();
+  if (mode == CaptureErrorMode::relaxed) return found;
+  for (const auto& capture : runtime.captures) {
+    if (!is_active(*capture) || capture->mode == CaptureErrorMode::relaxed) continue;
+    const bool own = capture->thread == std::this_thread::get_id();
+    if (own || (mode == CaptureErrorMode::global && capture->mode == CaptureErrorMode::global))
+      found.push_back(capture);
+  }
+  return found;
+}
+
+bool has_fork_that_is_not_joined(const Capture& capture) {
+  const auto joined = [&](const std::vector<HostNode*>& last) {
+    return std::all_of(last.begin(), last.end(), [&](const HostNode* node) {
+      return leads_back_to(capture.origin->capture_dependencies, *node);
+    });
+  };
+  return !std::all_of(capture.streams.begin(), capture.streams.end(), [&](const HostStream* stream) {
+    return joined(stream->capture_dependencies);
+  }) || !std::all_of(capture.left_behind.begin(), capture.left_behind.end(), joined);
+}
+
+CaptureList if_state(const std::shared_ptr<Capture>& capture, Capture::State state) {
+  return capture != nullptr && capture->state == state ? CaptureList{capture} : CaptureList{};
+}
+
+struct Match {
+  bool holds = false;
+  CaptureList captures;  // what the rule's effect happens to
+};
+
+Match when(CaptureList captures) {
+  return {!captures.empty(), std::move(captures)};
+}
+
+Match situation_of_stream(const HostRuntime& runtime, const CallSite& site, Situation situation) {
+  const HostStream& stream = *site.stream;
+  switch (situation) {
+    case Situation::stream_invalidated:
+      return when(if_state(stream.capture, Capture::State::invalidated));
+    case Situation::stream_captures:
+      return when(if_state(stream.capture, Capture::State::active));
+    case Situation::stream_does_not_capture:
+      return {stream.capture == nullptr, {}};
+    case Situation::stream_is_legacy:
+      return {stream.legacy, {}};
+    case Situation::stream_is_not_origin:
+      return {stream.capture->origin != &stream, {stream.capture}};
+    case Situation::wrong_thread:
+      return {stream.capture->mode != CaptureErrorMode::relaxed && stream.capture->thread != std::this_thread::get_id(),
+              {stream.capture}};
+    case Situation::fork_not_joined:
+      return {has_fork_that_is_not_joined(*stream.capture), {stream.capture}};
+    case Situation::legacy_conflict:
+      return stream.legacy ? when(blocking_captures(runtime, *stream.device)) : Match{};
+    default:
+      return {};
+  }
+}
+
+Match situation_of_event(const CallSite& site, Situation situation) {
+  const HostEvent& event = *site.event;
+  switch (situation) {
+    case Situation::event_captured:
+      return when(if_state(event.capture, Capture::State::active));
+    case Situation::event_invalidated:
+      return when(if_state(event.capture, Capture::State::invalidated));
+    case Situation::event_of_ended_capture:
+      return when(if_state(event.capture, Capture::State::ended));
+    case Situation::legacy_waits_for_capture:
+      return site.stream->legacy ? when(if_state(event.capture, Capture::State::active)) : Match{};
+    case Situation::other_capture:
+      if (site.external || site.stream->capture == nullptr || event.capture == nullptr ||
+          site.stream->capture == event.capture)
+        return {};
+      return {true, {site.stream->capture, event.capture}};
+    case Situation::event_outside:
+      if (site.external || site.stream->capture == nullptr || event.capture != nullptr) return {};
+      return {true, {site.stream->capture}};
+    default:
+      return {};
+  }
+}
+
+Match matches(const HostRuntime& runtime, const CallSite& site, Situation situation) {
+  switch (situation) {
+    case Situation::device_captures:
+      return when(captures_on(runtime, *site.device));
+    case Situation::thread_forbids:
+      return when(forbidding_captures(runtime));
+    case Situation::event_captured:
+    case Situation::event_invalidated:
+    case Situation::event_of_ended_capture:
+    case Situation::legacy_waits_for_capture:
+    case Situation::other_capture:
+    case Situation::event_outside:
+      return situation_of_event(site, situation);
+    default:
+      return situation_of_stream(runtime, site, situation);
+  }
+}
+
+}  // namespace
+
+CaptureErrorMode& thread_capture_mode() noexcept {
+  thread_local CaptureErrorMode mode = CaptureErrorMode::global;
+  return mode;
+}
+
+std::string& thread_error_detail() noexcept {
+  thread_local std::string detail;
+  return detail;
+}
+
+Result check_capture_rules(HostRuntime& runtime, const CallSite& site) {
+  if (runtime.captures.empty() && (site.stream == nullptr || !site.stream->legacy) && site.event == nullptr &&
+      class_of(site.call) != CallClass::capture_end && class_of(site.call) != CallClass::capture_update)
+    return Result::success;
+  for (const CaptureRule& rule : rules_of(class_of(site.call))) {
+    Match match = matches(runtime, site, rule.situation);
+    if (!match.holds) continue;
+    std::string detail = rule.sentence;
+    if (rule.result == Result::stream_capture_invalidated && !match.captures.empty())
+      detail += fmt::format(" (it was broken by this: {})", match.captures.front()->first_error);
+    for (const auto& capture : match.captures) {
+      if (rule.effect != CaptureEffect::none && is_active(*capture)) {
+        capture->state = Capture::State::invalidated;
+        capture->first_error = fmt::format("{} returned {} ({}): {}", cuda_name(site.call),
+                                           static_cast<int>(rule.result), result_name(rule.result), rule.sentence);
+      }
+      if (rule.effect == CaptureEffect::ended) drop_capture(runtime, *capture);
+    }
+    thread_error_detail() = std::move(detail);
+    return rule.result;
+  }
+  return Result::success;
+}
+
+void begin_capture(HostRuntime& runtime, HostStream& stream, HostGraph& graph, bool owns_graph, CaptureErrorMode mode) {
+  auto capture = std::make_shared<Capture>();
+  capture->id = next_id();
+  capture->mode = mode;
+  capture->thread = std::this_thread::get_id();
+  capture->origin = &stream;
+  capture->graph = &graph;
+  capture->owns_graph = owns_graph;
+  runtime.captures.push_back(capture);
+  join_capture(stream, capture);
+}
+
+void join_capture(HostStream& stream, const std::shared_ptr<Capture>& capture) {
+  capture->streams.push_back(&stream);
+  stream.capture = capture;
+  stream.capture_dependencies.clear();
+}
+
+HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, Work work) {
+  HostNode& node = stream.capture->graph->add(*stream.device, type, std::move(work), stream.capture_dependencies);
+  runtime.nodes.insert(&node);
+  stream.capture_dependencies.assign(1, &node);
+  return node;
+}
+
+void break_capture(HostStream& stream, const std::string& why) {
+  if (stream.capture == nullptr || !is_active(*stream.capture)) return;
+  stream.capture->state = Capture::State::invalidated;
+  stream.capture->first_error = why;
+}
+
+void finish_capture(HostRuntime& runtime, Capture& capture) {
+  capture.state = Capture::State::ended;
+  std::shared_ptr<Capture> alive;  // the streams may hold the last references
+  for (HostStream* stream : capture.streams) {
+    alive = std::move(stream->capture);
+    stream->capture = nullptr;
+    stream->capture_dependencies.clear();
+  }
+  capture.streams.clear();
+  capture.graph = nullptr;
+  std::erase_if(runtime.captures, [&](const auto& other) { return other.get() == &capture; });
+}
+
+void drop_capture(HostRuntime& runtime, Capture& capture) {
+  HostGraph* graph = capture.owns_graph ? capture.graph : nullptr;
+  finish_capture(runtime, capture);
+  if (graph != nullptr) runtime.destroy(*graph);
+}
+
+}  // namespace reprise::backend::host

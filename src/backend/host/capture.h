@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "backend/host/capture_rules.h"
+#include "backend/host/host_device.h"
+
+// Captures: the check of the rules, and how a capture begins, grows and is over. All with the runtime's mutex held.
+
+namespace reprise::backend::host {
+
+/// A call, as the rules see it.
+struct CallSite {
+  Call call;
+  HostDevice* device;
+  HostStream* stream = nullptr;
+  HostEvent* event = nullptr;
+  bool external = false;  ///< an event use of its own in the graph
+};
+
+/// The one place where the capture rules are applied: finds the first rule that matches, does to the captures what it
+/// says, leaves its text as the thread's error detail, and returns its code; success if none matches.
+Result check_capture_rules(HostRuntime& runtime, const CallSite& site);
+
+/// The calling thread's capture mode.
+CaptureErrorMode& thread_capture_mode() noexcept;
+
+/// Makes the stream the origin of a new capture into `graph`.
+void begin_capture(HostRuntime& runtime, HostStream& stream, HostGraph& graph, bool owns_graph, CaptureErrorMode mode);
+
+/// The stream takes part from now on, after these nodes.
+void join_capture(HostStream& stream, const std::shared_ptr<Capture>& capture);
+
+/// Adds a node for work of a capturing stream.
+HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, Work work);
+
+/// A call on a capturing stream failed for a reason of its own: that breaks the capture, too.
+void break_capture(HostStream& stream, const std::string& why);
+
+/// The capture is over: its streams are ordinary again. The graph stays.
+void finish_capture(HostRuntime& runtime, Capture& capture);
+
+/// ... and its graph is dropped, unless it is the user's.
+void drop_capture(HostRuntime& runtime, Capture& capture);
+
+/// The calling thread's text about its last failed call.
+std::string& thread_error_detail() noexcept;
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "backend/call.h"
+#include "reprise/error.h"
+
+// What is legal while a capture is underway: one table, which the host device obeys and the tests compare with what was
+// measured on a GPU. First a call's class, then what a class of calls meets in each situation. check() in capture.h
+// is the only reader.
+
+namespace reprise::backend::host {
+
+/// How a call relates to captures.
+enum class CallClass {
+  always_allowed,      ///< never asks about captures
+  potentially_unsafe,  ///< touches state that a capture cannot record: memory, executables
+  stream_work,         ///< work on a stream; a node when the stream captures
+  stream_launch_only,  ///< work on a stream that cannot become a node
+  stream_allocation,   ///< a node when the stream captures, else potentially unsafe
+  stream_wait,         ///< waits for a stream or asks it
+  event_wait,          ///< waits for an event or asks it
+  join,                ///< makes a stream wait for an event
+  device_wait,         ///< waits for the whole device
+  capture_query,       ///< asks whether a stream captures
+  capture_begin,
+  capture_update,  ///< changes what the next node depends on
+  capture_end,
+};
+
+/// The situations, in words of the call: its stream, its event, its thread.
+enum class Situation {
+  stream_invalidated,        ///< the stream takes part in a capture that was invalidated
+  stream_captures,           ///< the stream takes part in an active capture
+  stream_does_not_capture,   ///< the stream takes part in none
+  stream_is_legacy,          ///< the stream is the legacy default stream
+  stream_is_not_origin,      ///< the stream joined its capture, which began on another one
+  wrong_thread,              ///< the capture was begun by another thread, and not in relaxed mode
+  fork_not_joined,           ///< work of a joined stream does not lead back to the origin
+  legacy_conflict,           ///< the stream is the legacy one, and a blocking stream of the device captures
+  event_captured,            ///< the event was last recorded in a capture that is active
+  event_invalidated,         ///< ... in a capture that was invalidated
+  event_of_ended_capture,    ///< ... in a capture that is over
+  legacy_waits_for_capture,  ///< the stream is the legacy one, the event was recorded in an active capture
+  other_capture,             ///< stream and event take part in two captures
+  event_outside,             ///< the stream captures, the event was recorded outside, and the use is not external
+  device_captures,           ///< any stream of the device captures, on any thread, in any mode
+  thread_forbids,            ///< the rule for potentially unsafe calls; see thread_forbids() in capture.cpp
+};
+
+/// What happens to the captures that made the situation.
+enum class CaptureEffect {
+  none,         ///< they go on
+  invalidated,  ///< they can only be ended, without a graph
+  ended,        ///< the capture is over, without a graph
+};
+
+/// One line of the table: the first that matches a call counts.
+struct CaptureRule {
+  CallClass call_class;
+  Situation situation;
+  Result result;
+  CaptureEffect effect;
+  const char* sentence;  ///< the rule in words, for error texts
+};
+
+/// The class of a call.
+CallClass class_of(Call call) noexcept;
+
+/// The rules of a class, in order.
+std::span<const CaptureRule> rules_of(CallClass call_class) noexcept;
+
+}  // namespace reprise::backend::host

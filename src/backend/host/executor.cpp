@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/executor.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace reprise::backend::host {
+namespace {
+
+constexpr unsigned most_workers = 256;
+// So long must nothing have started, while tasks are ready and every worker is busy, before one more is added.
+constexpr std::chrono::milliseconds blocked_after{2};
+
+thread_local int executing_depth = 0;
+
+unsigned usual_workers() {
+  static const unsigned count = std::max(4U, std::thread::hardware_concurrency());
+  return count;
+}
+
+}  // namespace
+
+bool executing() noexcept {
+  return executing_depth > 0;
+}
+ExecutingScope::ExecutingScope() noexcept {
+  ++executing_depth;
+}
+ExecutingScope::~ExecutingScope() {
+  --executing_depth;
+}
+
+Executor& Executor::instance() {
+  // Never destroyed: workers may still run when the process leaves main().
+  static Executor* const executor = new Executor;
+  return *executor;
+}
+
+void Executor::submit(const OperationRef& operation, std::span<const OperationRef> dependencies) {
+  const std::lock_guard lock(mutex_);
+  operation->references_.fetch_add(1, std::memory_order_relaxed);
+  for (const OperationRef& dependency : dependencies) {
+    if (dependency.done()) continue;
+    dependency->successors_.push_back(operation.get());
+    ++operation->waiting_for_;
+  }
+  if (operation->waiting_for_ == 0) push_ready(*operation.get());
+}
+
+void Executor::post(Task& task) {
+  const std::lock_guard lock(mutex_);
+  push_ready(task);
+}
+
+bool Executor::run_after(const OperationRef& operation, Task& task) {
+  const std::lock_guard lock(mutex_);
+  if (operation.done()) return false;
+  operation->successors_.push_back(&task);
+  ++task.waiting_for_;
+  return true;
+}
+
+void Executor::open(const OperationRef& operation) {
+  operation->references_.fetch_add(1, std::memory_order_relaxed);
+}
+
+Task* Executor::complete(Operation& operation) {
+  Task* next = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (operation.timed_) operation.completed_at_ = std::chrono::steady_clock::now();
+    operation.done_.store(true, std::memory_order_release);
+    for (Task* successor : operation.successors_) {
+      if (--successor->waiting_for_ > 0) continue;
+      if (next == nullptr)
+        next = successor;
+      else
+        push_ready(*successor);
+    }
+    operation.successors_.clear();
+    if (operation.awaited_) done_condition_.notify_all();
+  }
+  if (operation.references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete &operation;
+  return next;
+}
+
+void Executor::wait(const OperationRef& operation) {
+  if (operation.done()) return;
+  std::unique_lock lock(mutex_);
+  operation->awaited_ = true;
+  while (!operation.done()) {
+    relieve();
+    done_condition_.wait_for(lock, blocked_after);
+  }
+}
+
+void Executor::polled() {
+  const std::lock_guard lock(mutex_);
+  relieve();
+}
+
+void Executor::push_ready(Task& task) {
+  ready_.push_back(&task);
+  if (idle_ > 0)
+    ready_condition_.notify_one();
+  else if (workers_ < usual_workers())
+    start_worker();
+}
+
+void Executor::relieve() {
+  if (ready_.empty() || idle_ > 0 || workers_ >= most_workers) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (seen_started_tasks_ != started_tasks_) {
+    seen_started_tasks_ = started_tasks_;
+    seen_at_ = now;
+  } else if (now - seen_at_ >= blocked_after) {
+    start_worker();
+    seen_at_ = now;
+  }
+}
+
+void Executor::start_worker() {
+  ++workers_;
+  std::thread([this] { work(); }).detach();
+}
+
+void Executor::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    while (ready_.empty()) {
+      ++idle_;
+      ready_condition_.wait(lock);
+      --idle_;
+    }
+    Task* task = ready_.front();
+    ready_.pop_front();
+    ++started_tasks_;
+    lock.unlock();
+    while (task != nullptr) task = task->run();
+    lock.lock();
+  }
+}
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/host_backend.h"
+
+#include <fmt/format.h>
+
+#include <new>
+
+// The device itself and its memory.
+
+namespace reprise::backend::host {
+
+Result HostBackend::refuse_caller() const {
+  if (executing())
+    return fail(Result::not_permitted,
+                "host functions, kernels and user objects' destructors must not call the device runtime");
+  if (device_.has_sticky_error())
+    return fail(
+        Result::launch_failure,
+        fmt::format("an operation of this device failed earlier: {}. As on CUDA, the device stays unusable until "
+                    "the process ends",
+                    device_.sticky_error()));
+  return Result::success;
+}
+
+Result HostBackend::fail(Result result, std::string detail) {
+  thread_error_detail() = std::move(detail);
+  return result;
+}
+
+Result HostBackend::bad_handle(const char* what) {
+  return fail(Result::invalid_handle, fmt::format("there is no such {}: it was never made, or was destroyed", what));
+}
+
+DeviceType HostBackend::type() const noexcept {
+  return DeviceType::host;
+}
+int HostBackend::index() const noexcept {
+  return device_.index();
+}
+std::string HostBackend::device_name() const {
+  return "simulated host device";
+}
+std::string HostBackend::last_error_detail() const {
+  return thread_error_detail();
+}
+
+Result HostBackend::wait(Lock& lock, const std::vector<OperationRef>& operations) const {
+  lock.unlock();
+  for (const OperationRef& operation : operations) Executor::instance().wait(operation);
+  return device_.has_sticky_error() ? refuse_caller() : Result::success;
+}
+
+Result HostBackend::device_synchronize() {
+  return enter([&](Lock& lock) {
+    const Result rule = check_capture_rules(runtime_, {Call::device_synchronize, &device_});
+    return rule != Result::success ? rule : wait(lock, device_.frontier());
+  });
+}
+
+Result HostBackend::memory_info(MemoryInfo* info) {
+  return enter([&](Lock&) {
+    *info = {device_.memory().free_bytes(), device_.memory().total_bytes()};
+    return Result::success;
+  });
+}
+
+Result HostBackend::stream_priority_range(int* least, int* greatest) {
+  // What an H200 says. Priorities are kept and reported; the simulated streams share their workers evenly.
+  *least = 0;
+  *greatest = -5;
+  return refuse_caller();
+}
+
+Result HostBackend::memory_allocate(void** pointer, std::size_t bytes) {
+  return enter([&](Lock&) {
+    const Result rule = check_capture_rules(runtime_, {Call::memory_allocate, &device_});
+    if (rule != Result::success) return rule;
+    const Result result = device_.memory().allocate(pointer, bytes);
+    if (result == Result::success) return result;
+    if (result == Result::invalid_value) return fail(result, "0 bytes cannot be allocated");
+    return fail(result, fmt::format("{} bytes were asked for, {} of {} are free", bytes, device_.memory().free_bytes(),
+                                    device_.memory().total_bytes()));
+  });
+}
+
+Result HostBackend::memory_free(void* pointer) {
+  return enter([&](Lock& lock) {
+    const Result rule = check_capture_rules(runtime_, {Call::memory_free, &device_});
+    if (rule != Result::success || pointer == nullptr) return rule;
+    HostDevice* owner = nullptr;
+    for (const auto& device : runtime_.devices)
+      if (device->memory().starts_block(pointer)) owner = device.get();
+    if (owner == nullptr) return fail(Result::invalid_value, "no block of device memory starts at this address");
+    const Result waited = wait(lock, owner->frontier());
+    if (waited != Result::success) return waited;
+    return owner->memory().free(pointer);
+  });
+}
+
+Result HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle handle) {
+  return enter([&](Lock&) {
+    HostStream* const stream = find(handle);
+    if (stream == nullptr) return bad_handle("stream");
+    if (stream->capture != nullptr && stream->capture->state == Capture::State::active)
+      return fail(
+          Result::not_supported,
+          "the host device has no allocation nodes yet; the capture goes on. Allocate before the capture, or from "
+          "the caching allocator");
+    const Result rule = check_capture_rules(runtime_, {Call::memory_allocate_async, &device_, stream});
+    if (rule != Result::success) return rule;
+    const Result result = stream->device->memory().allocate(pointer, bytes);
+    return result == Result::success ? result : fail(result, fmt::format("{} bytes were asked for", bytes));
+  });
+}
+
+Result HostBackend::memory_free_async(void* pointer, StreamHandle handle) {
+  return enter([&](Lock&) {
+    HostStream* const stream = find(handle);
+    if (stream == nullptr) return bad_handle("stream");
+    const Result rule = check_capture_rules(runtime_, {Call::memory_free_async, &device_, stream});
+    if (rule != Result::success) return rule;
+    if (stream->capture != nullptr)
+      return fail(Result::not_supported, "the host device has no nodes that free memory yet; the capture goes on");
+    if (!stream->device->memory().starts_block(pointer))
+      return fail(Result::invalid_value, "no block of this device's memory starts at this address");
+    submit(*stream, NodeType::memory_free, MemoryFreeNodeParams{pointer});
+    return Result::success;
+  });
+}
+
+Result HostBackend::memory_pool_trim(std::size_t) {
+  // Stream-ordered memory goes back to the device as soon as it is freed: there is never anything to trim.
+  return enter([&](Lock&) { return check_capture_rules(runtime_, {Call::memory_pool_trim, &device_}); });
+}
+
+Result HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
+  return enter([&](Lock&) {
+    const Result rule = check_capture_rules(runtime_, {Call::pinned_allocate, &device_});
+    if (rule != Result::success) return rule;
+    if (bytes == 0) return fail(Result::invalid_value, "0 bytes cannot be allocated");
+    void* const memory = ::operator new (bytes, std::align_val_t{DeviceMemory::alignment}, std::nothrow);
+    if (memory == nullptr) return fail(Result::out_of_memory, fmt::format("{} bytes were asked for", bytes));
+    runtime_.pinned.emplace(reinterpret_cast<std::uintptr_t>(memory), bytes);
+    *pointer = memory;
+    return Result::success;
+  });
+}
+
+Result HostBackend::pinned_free(void* pointer) {
+  return enter([&](Lock& lock) {
+    const Result rule = check_capture_rules(runtime_, {Call::pinned_free, &device_});
+    if (rule != Result::success || pointer == nullptr) return rule;
+    if (runtime_.pinned.erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0)
+      return fail(Result::invalid_value, "no block of pinned memory starts at this address");
+    const Result waited = wait(lock, device_.frontier());
+    ::operator delete (pointer, std::align_val_t{DeviceMemory::alignment});
+    return waited;
+  });
+}
+
+Result HostBackend::pointer_info(const void* pointer, PointerInfo* info) {
+  return enter([&](Lock&) {
+    *info = host::pointer_info(runtime_, pointer);
+    return Result::success;
+  });
+}
+
+}  // namespace reprise::backend::host
+
+namespace reprise::backend {
+
+const std::vector<Backend*>& host_backends() {
+  static const std::vector<Backend*>* const backends = [] {
+    host::HostRuntime& runtime = host::HostRuntime::instance();
+    auto* list = new std::vector<Backend*>;
+    for (const auto& device : runtime.devices) list->push_back(new host::HostBackend(runtime, *device));
+    return list;
+  }();
+  return *backends;
+}
+
+}  // namespace reprise::backend

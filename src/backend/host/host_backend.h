@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "backend/backend.h"
+#include "backend/host/capture.h"
+#include "backend/host/host_device.h"
+
+namespace reprise::backend::host {
+
+/// The backend interface on a simulated device. Each call: refuse if the thread may not call or the device is broken,
+/// lock the runtime, check the capture rules, act. The calls are spread over host_backend_*.cpp by subject.
+class HostBackend final : public Backend {
+ public:
+  HostBackend(HostRuntime& runtime, HostDevice& device) : runtime_(runtime), device_(device) {}
+
+  DeviceType type() const noexcept override;
+  int index() const noexcept override;
+  std::string device_name() const override;
+  std::string last_error_detail() const override;
+  Result device_synchronize() override;
+  Result memory_info(MemoryInfo* info) override;
+  Result stream_priority_range(int* least, int* greatest) override;
+  Result memory_allocate(void** pointer, std::size_t bytes) override;
+  Result memory_free(void* pointer) override;
+  Result memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle stream) override;
+  Result memory_free_async(void* pointer, StreamHandle stream) override;
+  Result memory_pool_trim(std::size_t bytes_to_keep) override;
+  Result pinned_allocate(void** pointer, std::size_t bytes) override;
+  Result pinned_free(void* pointer) override;
+  Result pointer_info(const void* pointer, PointerInfo* info) override;
+  Result copy(void* destination, const void* source, std::size_t bytes) override;
+  Result copy_async(void* destination, const void* source, std::size_t bytes, StreamHandle stream) override;
+  Result set(const MemsetNodeParams& params) override;
+  Result set_async(const MemsetNodeParams& params, StreamHandle stream) override;
+  Result stream_create(StreamHandle* stream, StreamFlags flags, int priority) override;
+  Result stream_destroy(StreamHandle stream) override;
+  Result stream_flags(StreamHandle stream, StreamFlags* flags) override;
+  Result stream_priority(StreamHandle stream, int* priority) override;
+  Result stream_id(StreamHandle stream, std::uint64_t* id) override;
+  Result stream_synchronize(StreamHandle stream) override;
+  Result stream_query(StreamHandle stream) override;
+  Result stream_wait_event(StreamHandle stream, EventHandle event, EventUseFlags use) override;
+  Result event_create(EventHandle* event, EventFlags flags) override;
+  Result event_destroy(EventHandle event) override;
+  Result event_record(EventHandle event, StreamHandle stream, EventUseFlags use) override;
+  Result event_query(EventHandle event) override;
+  Result event_synchronize(EventHandle event) override;
+  Result event_elapsed_ms(float* milliseconds, EventHandle start, EventHandle end) override;
+  Result stream_begin_capture(StreamHandle stream, CaptureErrorMode mode) override;
+  Result stream_begin_capture_to_graph(StreamHandle stream, GraphHandle graph,
+                                       std::span<const GraphNodeHandle> dependencies, CaptureErrorMode mode) override;
+  Result stream_end_capture(StreamHandle stream, GraphHandle* graph) override;
+  Result stream_is_capturing(StreamHandle stream, CaptureStatus* status) override;
+  Result stream_capture_info(StreamHandle stream, CaptureInfo* info) override;
+  Result stream_update_capture_dependencies(StreamHandle stream, std::span<const GraphNodeHandle> dependencies,
+                                            UpdateDependencies how) override;
+  Result thread_exchange_capture_mode(CaptureErrorMode* mode) override;
+  Result kernel_function(const KernelRecord& kernel, FunctionHandle* function) override;
+  Result function_name(FunctionHandle function, const char** name) override;
+  Result function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) override;
+  Result function_set_max_shared(FunctionHandle function, unsigned bytes) override;
+  Result launch_kernel(const KernelNodeParams& launch, StreamHandle stream) override;
+  Result launch_host_function(const HostNodeParams& params, StreamHandle stream) override;
+  Result graph_create(GraphHandle* graph) override;
+  Result graph_destroy(GraphHandle graph) override;
+  Result graph_clone(GraphHandle* clone, GraphHandle graph) override;
+  Result graph_node_find_in_clone(GraphNodeHandle* found, GraphNodeHandle original, GraphHandle clone) override;
+  Result graph_add_node(GraphNodeHandle* node, GraphHandle graph, std::span<const GraphNodeHandle> dependencies,
+                        NodeParams& params) override;
+  Result graph_destroy_node(GraphNodeHandle node) override;
+  Result graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>* nodes) override;
+  Result graph_edges(GraphHandle graph, std::vector<Edge>* edges) override;
+  Result graph_add_dependencies(GraphHandle graph, std::span<const Edge> edges) override;
+  Result graph_remove_dependencies(GraphHandle graph, std::span<const Edge> edges) override;
+  Result graph_node_type(GraphNodeHandle node, NodeType* type) override;
+  Result graph_node_params(GraphNodeHandle node, NodeParams* params) override;
+  Result graph_node_set_params(GraphNodeHandle node, const NodeParams& params) override;
+  Result graph_conditional_handle_create(ConditionalHandle* handle, GraphHandle graph, unsigned default_value) override;
+  Result graph_debug_dot_print(GraphHandle graph, const char* path, DotFlags flags) override;
+  Result graph_instantiate(GraphExecHandle* exec, GraphHandle graph, InstantiateFlags flags,
+                           StreamHandle upload_stream) override;
+  Result graph_exec_destroy(GraphExecHandle exec) override;
+  Result graph_upload(GraphExecHandle exec, StreamHandle stream) override;
+  Result graph_launch(GraphExecHandle exec, StreamHandle stream) override;
+  Result graph_exec_update(GraphExecHandle exec, GraphHandle graph, UpdateInfo* info) override;
+  Result graph_exec_node_set_params(GraphExecHandle exec, GraphNodeHandle node, const NodeParams& params) override;
+  Result graph_node_set_enabled(GraphExecHandle exec, GraphNodeHandle node, bool enabled) override;
+  Result graph_node_enabled(GraphExecHandle exec, GraphNodeHandle node, bool* enabled) override;
+  Result user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
+                            unsigned references) override;
+  Result user_object_retain(UserObjectHandle handle, unsigned references) override;
+  Result user_object_release(UserObjectHandle handle, unsigned references) override;
+  Result graph_retain_user_object(GraphHandle graph, UserObjectHandle handle, unsigned references,
+                                  RetainFlags flags) override;
+  Result graph_release_user_object(GraphHandle graph, UserObjectHandle handle, unsigned references) override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  /// Runs a call's body with the runtime locked.
+  template <class Body>
+  Result enter(Body&& body) {
+    if (const Result refused = refuse_caller(); refused != Result::success) [[unlikely]]
+      return refused;
+    Lock lock(runtime_.mutex);
+    return std::forward<Body>(body)(lock);
+  }
+  /// A thread that executes an operation may not call; neither may anyone once the device is broken.
+  Result refuse_caller() const;
+  /// Leaves the text as the thread's error detail.
+  static Result fail(Result result, std::string detail);
+  static Result bad_handle(const char* what);
+
+  HostStream* find(StreamHandle stream) const { return runtime_.find(stream, device_); }
+
+  /// Gives work to a stream whose rules were checked: an operation, or a node when the stream captures.
+  void submit(HostStream& stream, NodeType type, Work work);
+  /// Sleeps, unlocked, until these are done.
+  Result wait(Lock& lock, const std::vector<OperationRef>& operations) const;
+  Result check_range(const void* pointer, std::size_t bytes, const char* what, MemoryKind* kind) const;
+  Result check_memcpy(const MemcpyNodeParams& params, MemoryKind* destination, MemoryKind* source) const;
+  Result check_memset(const MemsetNodeParams& params) const;
+  Result check_kernel(const KernelNodeParams& params) const;
+  /// Are these params good for a node?
+  Result check_node(const NodeParams& params) const;
+  /// Work whose params are bad: on a capturing stream that breaks the capture.
+  Result refuse_work(Call call, HostStream& stream, Result result) const;
+  Result copy_on(Lock& lock, Call call, HostStream& stream, const MemcpyNodeParams& params);
+  Result set_on(Lock& lock, Call call, HostStream& stream, const MemsetNodeParams& params);
+  Result join(HostStream& stream, HostEvent& event, bool external);
+  Result begin_capture_on(Call call, StreamHandle handle, HostGraph* graph,
+                          std::span<const GraphNodeHandle> dependencies, CaptureErrorMode mode);
+  Result find_nodes(std::span<const GraphNodeHandle> handles, const HostGraph* graph,
+                    std::vector<HostNode*>* nodes) const;
+  Result launch_on(HostStream& stream, HostExec& exec);
+
+  HostRuntime& runtime_;
+  HostDevice& device_;
+};
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "backend/host/host_backend.h"
+
+// Executable graphs.
+
+namespace reprise::backend::host {
+namespace {
+
+/// A record point that a running graph reaches.
+class RecordPoint final : public Operation {
+ public:
+  Task* run() override { return nullptr; }  // never run: the graph's node completes it
+};
+
+bool can_be_disabled(NodeType type) {
+  return type == NodeType::kernel || type == NodeType::memcpy || type == NodeType::memset;
+}
+
+/// A copy keeps the kinds of memory that it was instantiated with.
+bool keeps_memory_kinds(HostRuntime& runtime, const Work& before, const Work& after) {
+  const auto* const old_copy = std::get_if<MemcpyNodeParams>(&before);
+  const auto* const new_copy = std::get_if<MemcpyNodeParams>(&after);
+  if (old_copy == nullptr || new_copy == nullptr) return true;
+  return pointer_info(runtime, old_copy->destination).kind == pointer_info(runtime, new_copy->destination).kind &&
+         pointer_info(runtime, old_copy->source).kind == pointer_info(runtime, new_copy->source).kind;
+}
+
+}  // namespace
+
+Result HostBackend::graph_instantiate(GraphExecHandle* handle, GraphHandle graph_handle, InstantiateFlags flags,
+                                      StreamHandle upload_stream) {
+  return enter([&](Lock&) {
+    const Result rule = check_capture_rules(runtime_, {Call::graph_instantiate, &device_});
+    if (rule != Result::success) return rule;
+    const HostGraph* const graph = runtime_.find(graph_handle);
+    if (graph == nullptr) return bad_handle("graph");
+    if ((flags & InstantiateFlags::device_launch) != InstantiateFlags::none)
+      return fail(Result::not_supported, "on the host device a graph cannot be launched from the device");
+    if ((flags & InstantiateFlags::upload) != InstantiateFlags::none && find(upload_stream) == nullptr)
+      return bad_handle("stream");
+    if (!graph->nodes.empty() && topological_order(*graph).empty())
+      return fail(Result::invalid_value, "the edges of the graph form a cycle");
+    auto exec = std::make_unique<HostExec>(device_, *graph, flags);
+    HostExec* const raw = exec.get();
+    runtime_.execs.emplace(raw, std::move(exec));
+    *handle = reinterpret_cast<GraphExecHandle>(raw);
+    return Result::success;
+  });
+}
+
+Result HostBackend::graph_exec_destroy(GraphExecHandle handle) {
+  return enter([&](Lock&) {
+    const Result rule = check_capture_rules(runtime_, {Call::graph_exec_destroy, &device_});
+    if (rule != Result::success) return rule;
+    return runtime_.execs.erase(handle) == 1 ? Result::success : bad_handle("executable graph");
+  });
+}
+
+Result HostBackend::graph_upload(GraphExecHandle handle, StreamHandle stream_handle) {
+  return enter([&](Lock&) {
+    HostStream* const stream = find(stream_handle);
+    if (stream == nullptr) return bad_handle("stream");
+    if (runtime_.find(handle) == nullptr) return bad_handle("executable graph");
+    // Nothing has to be moved: the plan lies where the workers are.
+    return check_capture_rules(runtime_, {Call::graph_upload, &device_, stream});
+  });
+}
+
+Result HostBackend::graph_launch(GraphExecHandle handle, StreamHandle stream_handle) {
+  return enter([&](Lock&) {
+    HostStream* const stream = find(stream_handle);
+    if (stream == nullptr) return bad_handle("stream");
+    HostExec* const exec = runtime_.find(handle);
+    if (exec == nullptr) return bad_handle("executable graph");
+    const Result rule = check_capture_rules(runtime_, {Call::graph_launch, &device_, stream});
+    return rule != Result::success ? rule : launch_on(*stream, *exec);
+  });
+}
+
+Result HostBackend::launch_on(HostStream& stream, HostExec& exec) {
+  Plan& plan = *exec.plan;
+  std::vector<OperationRef> points;
+  std::vector<std::pair<HostEvent*, OperationRef>> records;
+  for (const std::size_t node : plan.event_nodes()) {
+    const Work& work = plan.work(node);
+    if (const auto* wait = std::get_if<EventWaitNodeParams>(&work)) {
+      const HostEvent* const event = runtime_.find(wait->event);
+      if (event == nullptr) return fail(Result::invalid_value, "an event that the graph waits for was destroyed");
+      points.push_back(event->point);
+      continue;
+    }
+    HostEvent* const event = runtime_.find(std::get<EventRecordNodeParams>(work).event);
+    if (event == nullptr) return fail(Result::invalid_value, "an event that the graph records was destroyed");
+    OperationRef point(new RecordPoint);
+    if (event->timing) point->set_timed();
+    points.push_back(point);
+    records.emplace_back(event, std::move(point));
+  }
+  for (auto& [event, point] : records) {
+    Executor::instance().open(point);
+    event->capture = nullptr;
+    event->captured_dependencies.clear();
+    event->recorded = true;
+    event->point = std::move(point);
+  }
+  const OperationRef launch(new LaunchOperation(exec.plan, std::move(points)));
+  if (exec.last_launch.done() || exec.last_launch.get() == stream.tail.get()) {
+    stream.device->enqueue(stream, launch);
+  } else {
+    const OperationRef further[] = {exec.last_launch};
+    stream.device->enqueue(stream, launch, further);
+  }
+  exec.last_launch = launch;
+  plan.last_launch = launch;
+  return Result::success;
+}
+
+Result HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle graph_handle, UpdateInfo* info) {
+  return enter([&](Lock&) {
+    HostExec* const exec = runtime_.find(handle);
+    HostGraph* const graph = runtime_.find(graph_handle);
+    if (exec == nullptr) return bad_handle("executable graph");
+    if (graph == nullptr) return bad_handle("graph");
+    const auto refuse = [&](UpdateResult result, HostNode* node, const char* why) {
+      *info = {result, reinterpret_cast<GraphNodeHandle>(node)};
+      return fail(Result::graph_exec_update_failure, why);
+    };
+    HostExec fresh(device_, *graph, exec->flags);
+    if (fresh.types.size() != exec->types.size())
+      return refuse(UpdateResult::topology_changed, nullptr, "the graph has another number of nodes");
+    for (std::size_t i = 0; i < fresh.types.size(); ++i) {
+      HostNode* const node = graph->nodes[i].get();
+      if (fresh.types[i] != exec->types[i])
+        return refuse(UpdateResult::node_type_changed, node, "a node is of another type");
+      if (fresh.dependencies[i] != exec->dependencies[i])
+        return refuse(UpdateResult::topology_changed, node, "a node has other dependencies");
+      if (!keeps_memory_kinds(runtime_, exec->plan->work(i), node->work))
+        return refuse(UpdateResult::parameters_changed, node, "a copy is between other kinds of memory");
+    }
+    for (std::size_t i = 0; i < fresh.types.size(); ++i) fresh.plan->set_enabled(i, exec->plan->enabled(i));
+    exec->plan = std::move(fresh.plan);
+    *info = {};
+    return Result::success;
+  });
+}
+
+Result HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNodeHandle node_handle,
+                                               const NodeParams& params) {
+  return enter([&](Lock&) {
+    HostExec* const exec = runtime_.find(handle);
+    if (exec == nullptr) return bad_handle("executable graph");
+    const HostNode* const node = runtime_.find(node_handle);
+    const auto index = node == nullptr ? exec->index_of_node.end() : exec->index_of_node.find(node->id);
+    if (index == exec->index_of_node.end())
+      return fail(Result::invalid_value,
+                  "the node is none of the template that the executable was made from, or the template was destroyed");
+    if (node->type != node_type(params)) return fail(Result::invalid_value, "the node is of another type");
+    if (const Result good = check_node(params); good != Result::success) return good;
+    Work work = make_work(*node->device, params);
+    if (!keeps_memory_kinds(runtime_, exec->plan->work(index->second), work))
+      return fail(Result::invalid_value, "the copy would be between other kinds of memory");
+    exec->changeable_plan().set_work(index->second, std::move(work));
+    return Result::success;
+  });
+}
+
+Result HostBackend::graph_node_set_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool enabled) {
+  return enter([&](Lock&) {
+    HostExec* const exec = runtime_.find(handle);
+    if (exec == nullptr) return bad_handle("executable graph");
+    const HostNode* const node = runtime_.find(node_handle);
+    const auto index = node == nullptr ? exec->index_of_node.end() : exec->index_of_node.find(node->id);
+    if (index == exec->index_of_node.end() || !can_be_disabled(node->type))
+      return fail(Result::invalid_value,
+                  "only kernel, memcpy and memset nodes of the executable's template can be switched");
+    exec->changeable_plan().set_enabled(index->second, enabled);
+    return Result::success;
+  });
+}
+
+Result HostBackend::graph_node_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool* enabled) {
+  return enter([&](Lock&) {
+    const HostExec* const exec = runtime_.find(handle);
+    if (exec == nullptr) return bad_handle("executable graph");
+    const HostNode* const node = runtime_.find(node_handle);
+    const auto index = node == nullptr ? exec->index_of_node.end() : exec->index_of_node.find(node->id);
+    if (index == exec->index_of_node.end() || !can_be_disabled(node->type))
+      return fail(Result::invalid_value,
+                  "only kernel, memcpy and memset nodes of the executable's template can be switched");
+    *enabled = exec->plan->enabled(index->second);
+    return Result::success;
+  });
+}
+
+}  // namespace reprise::backend::host

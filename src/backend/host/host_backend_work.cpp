@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "backend/host/host_backend.h"
+
+// Copies, sets, kernels, host functions: the work that streams are given.
+
+namespace reprise::backend::host {
+namespace {
+
+constexpr unsigned usual_shared_bytes = 48U << 10;
+constexpr unsigned most_shared_bytes = 227U << 10;
+
+/// An operation that does one piece of work.
+class WorkOperation final : public Operation {
+ public:
+  WorkOperation(HostDevice& device, Work work) : device_(device), work_(std::move(work)) {}
+  Task* run() override {
+    execute(device_, work_);
+    work_ = EmptyNodeParams{};  // the stream remembers the operation; what it held goes now
+    return Executor::instance().complete(*this);
+  }
+
+ private:
+  HostDevice& device_;
+  Work work_;
+};
+
+}  // namespace
+
+void HostBackend::submit(HostStream& stream, NodeType type, Work work) {
+  if (stream.capture != nullptr)
+    capture_node(runtime_, stream, type, std::move(work));
+  else
+    stream.device->enqueue(stream, OperationRef(new WorkOperation(*stream.device, std::move(work))));
+}
+
+Result HostBackend::refuse_work(Call call, HostStream& stream, Result result) const {
+  break_capture(stream, fmt::format("{} returned {} ({}): {}", cuda_name(call), static_cast<int>(result),
+                                    result_name(result), thread_error_detail()));
+  return result;
+}
+
+Result HostBackend::check_range(const void* pointer, std::size_t bytes, const char* what, MemoryKind* kind) const {
+  if (pointer == nullptr) return fail(Result::invalid_value, fmt::format("the {} is null", what));
+  const PointerInfo info = host::pointer_info(runtime_, pointer);
+  *kind = info.kind;
+  if (info.kind == MemoryKind::unregistered) {
+    for (const auto& device : runtime_.devices)
+      if (device->memory().contains(pointer))
+        return fail(Result::invalid_value,
+                    fmt::format("the {} {} lies in device memory that is not allocated", what, pointer));
+    return Result::success;
+  }
+  const auto offset =
+      static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - static_cast<const std::byte*>(info.base));
+  if (bytes > info.bytes - offset)
+    return fail(Result::invalid_value, fmt::format("the {} ends {} bytes past the end of its block of {} bytes", what,
+                                                   bytes - (info.bytes - offset), info.bytes));
+  return Result::success;
+}
+
+Result HostBackend::check_memcpy(const MemcpyNodeParams& params, MemoryKind* destination, MemoryKind* source) const {
+  *destination = *source = MemoryKind::unregistered;
+  if (params.bytes == 0) return Result::success;
+  const Result result = check_range(params.destination, params.bytes, "destination", destination);
+  return result != Result::success ? result : check_range(params.source, params.bytes, "source", source);
+}
+
+Result HostBackend::check_memset(const MemsetNodeParams& params) const {
+  if (params.element_bytes != 1 && params.element_bytes != 2 && params.element_bytes != 4)
+    return fail(Result::invalid_value,
+                fmt::format("an element has {} bytes; 1, 2 or 4 can be set", params.element_bytes));
+  if (params.count == 0) return Result::success;
+  if (reinterpret_cast<std::uintptr_t>(params.destination) % params.element_bytes != 0)
+    return fail(Result::invalid_value, "the destination is not aligned to the element");
+  if (params.count > SIZE_MAX / params.element_bytes) return fail(Result::invalid_value, "too many elements");
+  MemoryKind kind;
+  const Result result = check_range(params.destination, params.count * params.element_bytes, "destination", &kind);
+  if (result == Result::success && kind == MemoryKind::unregistered)
+    return fail(Result::invalid_value, "the destination is neither device memory nor pinned memory");
+  return result;
+}
+
+Result HostBackend::check_kernel(const KernelNodeParams& params) const {
+  if (params.function == nullptr) return fail(Result::invalid_handle, "there is no kernel");
+  const LaunchConfig& c = params.config;
+  const auto refuse = [](std::string why) { return fail(Result::invalid_value, std::move(why)); };
+  if (c.grid.x == 0 || c.grid.y == 0 || c.grid.z == 0 || c.block.x == 0 || c.block.y == 0 || c.block.z == 0)
+    return refuse(fmt::format("grid {} x {} x {} of blocks {} x {} x {}: every count must be at least 1", c.grid.x,
+                              c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z));
+  if (c.grid.x > 0x7FFFFFFFU || c.grid.y > 65535 || c.grid.z > 65535)
+    return refuse(fmt::format("a grid of {} x {} x {}; at most 2147483647 x 65535 x 65535 is possible", c.grid.x,
+                              c.grid.y, c.grid.z));
+  if (c.block.x > 1024 || c.block.y > 1024 || c.block.z > 64 || std::uint64_t{c.block.x} * c.block.y * c.block.z > 1024)
+    return refuse(
+        fmt::format("a block of {} x {} x {} threads; at most 1024 x 1024 x 64, and 1024 together, are possible",
+                    c.block.x, c.block.y, c.block.z));
+  const auto set = runtime_.max_shared.find(params.function);
+  const unsigned most = set == runtime_.max_shared.end() ? usual_shared_bytes : set->second;
+  if (c.shared_bytes > most)
+    return refuse(fmt::format("{} bytes of shared memory; this kernel may have {}", c.shared_bytes, most));
+  if (c.cluster.x == 0 || c.cluster.y == 0 || c.cluster.z == 0 || c.grid.x % c.cluster.x != 0 ||
+      c.grid.y % c.cluster.y != 0 || c.grid.z % c.cluster.z != 0 ||
+      std::uint64_t{c.cluster.x} * c.cluster.y * c.cluster.z > 8)
+    return refuse(
+        fmt::format("clusters of {} x {} x {} blocks; at most 8 together are possible, and they must divide the "
+                    "grid",
+                    c.cluster.x, c.cluster.y, c.cluster.z));
+  return Result::success;
+}
+
+Result HostBackend::copy_on(Lock& lock, Call call, HostStream& stream, const MemcpyNodeParams& params) {
+  const Result rule = check_capture_rules(runtime_, {call, &device_, &stream});
+  if (rule != Result::success) return rule;
+  MemoryKind destination, source;
+  const Result result = check_memcpy(params, &destination, &source);
+  if (result != Result::success) return refuse_work(call, stream, result);
+  if (stream.capture != nullptr || params.bytes == 0) {
+    submit(stream, NodeType::memcpy, params);
+    return Result::success;
+  }
+  if (source == MemoryKind::unregistered && destination != MemoryKind::unregistered) {
+    const auto* const first = static_cast<const std::byte*>(params.source);
+    submit(stream, NodeType::memcpy, StagedCopy{params.destination, {first, first + params.bytes}});
+  } else {
+    submit(stream, NodeType::memcpy, params);
+  }
+  // Copies to pageable memory return when they are done, as CUDA's do; so do the calls without a stream.
+  if (destination == MemoryKind::unregistered || call == Call::copy) return wait(lock, {stream.tail});
+  return Result::success;
+}
+
+Result HostBackend::copy(void* destination, const void* source, std::size_t bytes) {
+  return enter([&](Lock& lock) {
+    return copy_on(lock, Call::copy, device_.legacy_stream(), {destination, source, bytes});
+  });
+}
+
+Result HostBackend::copy_async(void* destination, const void* source, std::size_t bytes, StreamHandle handle) {
+  return enter([&](Lock& lock) {
+    HostStream* const stream = find(handle);
+    if (stream == nullptr) return bad_handle("stream");
+    return copy_on(lock, Call::copy_async, *stream, {destination, source, bytes});
+  });
+}
+
+Result HostBackend::set_on(Lock& lock, Call call, HostStream& stream, const MemsetNodeParams& params) {
+  const Result rule = check_capture_rules(runtime_, {call, &device_, &stream});
+  if (rule != Result::success) return rule;
+  const Result result = check_memset(params);
+  if (result != Result::success) return refuse_work(call, stream, result);
+  submit(stream, NodeType::memset, params);
+  return call == Call::set ? wait(lock, {stream.tail}) : Result::success;
+}
+
+Result HostBackend::set(const MemsetNodeParams& params) {
+  return enter([&](Lock& lock) { return set_on(lock, Call::set, device_.legacy_stream(), params); });
+}
+
+Result HostBackend::set_async(const MemsetNodeParams& params, StreamHandle handle) {
+  return enter([&](Lock& lock) {
+    HostStream* const stream = find(handle);
+    if (stream == nullptr) return bad_handle("stream");
+    return set_on(lock, Call::set_async, *stream, params);
+  });
+}
+
+Result HostBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* function) {
+  *function = reinterpret_cast<FunctionHandle>(const_cast<KernelRecord*>(&kernel));
+  return Result::success;
+}
+
+Result HostBackend::function_name(FunctionHandle function, const char** name) {
+  if (function == nullptr) return fail(Result::invalid_handle, "there is no kernel");
+  *name = reinterpret_cast<const KernelRecord*>(function)->name.c_str();
+  return Result::success;
+}
+
+Result HostBackend::function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) {
+  if (function == nullptr) return fail(Result::invalid_handle, "there is no kernel");
+  const auto& params = reinterpret_cast<const KernelRecord*>(function)->params;
+  if (index >= params.size())
+    return fail(Result::invalid_value, fmt::format("the kernel has {} parameters", params.size()));
+  *param = params[index];
+  return Result::success;
+}
+
+Result HostBackend::function_set_max_shared(FunctionHandle function, unsigned bytes) {
+  return enter([&](Lock&) {
+    if (function == nullptr) return fail(Result::invalid_handle, "there is no kernel");
+    if (bytes > most_shared_bytes)
+      return fail(Result::invalid_value,
+                  fmt::format("{} bytes of shared memory; a block can have at most {}", bytes, most_shared_bytes));
+    runtime_.max_shared[function] = bytes;
+    return Result::success;
+  });
+}
+
+Result HostBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle handle) {
+  return enter([&](Lock&) {
+    HostStream* const stream = find(handle);
+    if (stream == nullptr) return bad_handle("stream");
+    const Result rule = check_capture_rules(runtime_, {Call::launch_kernel, &device_, stream});
+    if (rule != Result::success) return rule;
+    const Result result = check_kernel(launch);
+    if (result != Result::success) return refuse_work(Call::launch_kernel, *stream, result);
+    submit(*stream, NodeType::kernel, KernelWork(*stream->device, launch));
+    return Result::success;
+  });
+}
+
+Result HostBackend::launch_host_function(const HostNodeParams& params, StreamHandle handle) {
+  return enter([&](Lock&) {
+    HostStream* const stream = find(handle);
+    if (stream == nullptr) return bad_handle("stream");
+    const Result rule = check_capture_rules(runtime_, {Call::launch_host_function, &device_, stream});
+    if (rule != Result::success) return rule;
+    if (params.function == nullptr)
+      return refuse_work(Call::launch_host_function, *stream, fail(Result::invalid_value, "the function is null"));
+    submit(*stream, NodeType::host, params);
+    return Result::success;
+  });
+}
+
+}  // namespace reprise::backend::host

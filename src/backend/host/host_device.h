@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "backend/host/device_memory.h"
+#include "backend/host/executor.h"
+#include "backend/host/host_exec.h"
+#include "backend/host/host_graph.h"
+#include "backend/types.h"
+#include "reprise/device.h"
+
+// The state of the simulation. Everything here is guarded by HostRuntime::mutex, except what says otherwise.
+
+namespace reprise::backend::host {
+
+class HostDevice;
+struct Capture;
+
+/// A stream: the last operation it was given, and the capture it takes part in.
+struct HostStream {
+  HostDevice* device;
+  std::uint64_t id;
+  bool blocking;
+  int priority;
+  bool legacy = false;
+  OperationRef tail;                                   ///< what the next operation waits for
+  std::shared_ptr<Capture> capture;                    ///< null unless it takes part in one
+  std::vector<HostNode*> capture_dependencies;         ///< what the next node depends on
+  std::vector<GraphNodeHandle> reported_dependencies;  ///< what stream_capture_info points to
+};
+
+/// An event: a record point, or a point of a capture.
+struct HostEvent {
+  HostDevice* device;
+  bool timing;
+  bool recorded = false;                         ///< an ordinary record was made
+  OperationRef point;                            ///< the last ordinary record; null: reached
+  std::shared_ptr<Capture> capture;              ///< of the last record, if that was in a capture
+  std::vector<HostNode*> captured_dependencies;  ///< the point in that capture
+};
+
+/// A capture that is underway.
+struct Capture {
+  enum class State { active, invalidated, ended };
+
+  std::uint64_t id;
+  CaptureErrorMode mode;
+  std::thread::id thread;  ///< who began it
+  State state = State::active;
+  HostStream* origin;                ///< null once that stream was destroyed
+  std::vector<HostStream*> streams;  ///< origin and those that joined
+  HostGraph* graph;
+  bool owns_graph = true;                           ///< false: captured to a graph of the user's
+  std::vector<std::vector<HostNode*>> left_behind;  ///< last dependencies of joined streams that were destroyed
+  std::string first_error;                          ///< what broke it, in a sentence
+};
+
+/// One simulated device.
+class HostDevice {
+ public:
+  HostDevice(int index, const HostDeviceOptions& options);
+
+  int index() const noexcept { return index_; }
+  DeviceMemory& memory() noexcept { return memory_; }  ///< thread-safe by itself
+  HostStream& legacy_stream() noexcept { return legacy_; }
+  std::vector<HostStream*>& streams() noexcept { return streams_; }  ///< all but the legacy one
+
+  /// Gives an operation to a stream, after what it and, by the rules of the legacy stream, others were given.
+  void enqueue(HostStream& stream, const OperationRef& operation, std::span<const OperationRef> further = {});
+  /// What there is to wait for until the stream's work so far is done.
+  std::vector<OperationRef> frontier(const HostStream& stream) const;
+  /// ... until all work of the device so far is done.
+  std::vector<OperationRef> frontier() const;
+  /// Work of a stream that is gone is still work of the device.
+  void adopt(OperationRef tail);
+
+  /// An operation failed on the device: as on CUDA, every later call of the device fails. Thread-safe.
+  void set_sticky_error(std::string_view what) noexcept;
+  /// Thread-safe.
+  bool has_sticky_error() const noexcept { return broken_.load(std::memory_order_acquire); }
+  std::string sticky_error() const;
+
+ private:
+  int index_;
+  DeviceMemory memory_;
+  HostStream legacy_;
+  std::vector<HostStream*> streams_;
+  std::vector<OperationRef> orphans_;
+  std::atomic<bool> broken_{false};
+  mutable std::mutex error_mutex_;
+  std::string error_;
+};
+
+/// Everything of the process. Made at the first use of a device, alive until the process ends.
+struct HostRuntime {
+  explicit HostRuntime(const HostDeviceOptions& options);
+  static HostRuntime& instance();
+
+  std::mutex mutex;
+  std::vector<std::unique_ptr<HostDevice>> devices;  ///< fixed
+  std::vector<std::shared_ptr<Capture>> captures;    ///< underway
+  std::map<std::uintptr_t, std::size_t> pinned;      ///< address -> bytes
+
+  // What was handed out and not destroyed yet. The objects belong to these tables.
+  std::unordered_map<const void*, std::unique_ptr<HostStream>> streams;
+  std::unordered_map<const void*, std::unique_ptr<HostEvent>> events;
+  std::unordered_map<const void*, std::unique_ptr<HostGraph>> graphs;
+  std::unordered_map<const void*, std::unique_ptr<HostExec>> execs;
+  std::unordered_set<const void*> nodes;  ///< of all graphs
+  std::unordered_map<const void*, std::unique_ptr<UserObject>> user_objects;
+  std::unordered_map<const void*, unsigned> max_shared;  ///< kernels with a limit of their own, in bytes
+
+  /// The object behind a handle; null if there is none.
+  HostEvent* find(EventHandle handle) const;
+  HostGraph* find(GraphHandle handle) const;
+  HostExec* find(GraphExecHandle handle) const;
+  HostNode* find(GraphNodeHandle handle) const;
+  UserObject* find(UserObjectHandle handle) const;
+  /// Null and 0x1 are the legacy stream of `device`.
+  HostStream* find(StreamHandle handle, HostDevice& device) const;
+
+  /// Puts a graph into the tables, and takes it out, with its nodes.
+  GraphHandle adopt(std::unique_ptr<HostGraph> graph);
+  void destroy(HostGraph& graph);
+};
+
+/// What HostRuntime is made with: configure_host_devices(), else the environment.
+HostDeviceOptions host_device_options();
+
+/// What is known of an address.
+PointerInfo pointer_info(HostRuntime& runtime, const void* pointer);
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <optional>
+
+#include "backend/host/host_device.h"
+
+// The options of the simulated devices: set by program, else read from the environment, once.
+
+namespace reprise {
+namespace {
+
+constexpr int most_devices = 16;
+constexpr std::size_t least_memory = std::size_t{1} << 20;
+constexpr std::size_t most_memory = std::size_t{1} << 42;
+
+std::mutex options_mutex;
+std::optional<HostDeviceOptions> configured;
+bool in_use = false;
+
+std::size_t environment_number(const char* name, std::size_t otherwise, std::size_t least, std::size_t most) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return otherwise;
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text, text + std::strlen(text), value);
+  if (error != std::errc() || *end != '\0' || value < least || value > most)
+    throw UsageError(fmt::format("the environment variable {} should be a whole number from {} to {}, but it is \"{}\"",
+                                 name, least, most, text));
+  return value;
+}
+
+void check_range(const char* what, std::size_t value, std::size_t least, std::size_t most) {
+  if (value < least || value > most)
+    throw UsageError(
+        fmt::format("HostDeviceOptions::{} should be from {} to {}, but it is {}", what, least, most, value));
+}
+
+}  // namespace
+
+void configure_host_devices(const HostDeviceOptions& options) {
+  check_range("devices", options.devices < 0 ? 0 : static_cast<std::size_t>(options.devices), 1, most_devices);
+  check_range("memory_bytes", options.memory_bytes, least_memory, most_memory);
+  const std::lock_guard lock(options_mutex);
+  if (in_use)
+    throw UsageError(
+        "configure_host_devices() was called after a device was used; call it first, for example at the start of "
+        "main(), or set REPRISE_HOST_DEVICES, REPRISE_HOST_MEMORY and REPRISE_HOST_PROTECT in the environment");
+  configured = options;
+}
+
+namespace backend::host {
+
+HostDeviceOptions host_device_options() {
+  const std::lock_guard lock(options_mutex);
+  HostDeviceOptions options;
+  if (configured) {
+    options = *configured;
+  } else {
+    options.devices = static_cast<int>(environment_number("REPRISE_HOST_DEVICES", 1, 1, most_devices));
+    options.memory_bytes = environment_number("REPRISE_HOST_MEMORY", options.memory_bytes, least_memory, most_memory);
+    options.protect = environment_number("REPRISE_HOST_PROTECT", 0, 0, 1) == 1;
+  }
+  in_use = true;
+  return options;
+}
+
+}  // namespace backend::host
+}  // namespace reprise

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <utility>
+
+namespace reprise::backend::host {
+
+/// A reference-counted object of the user's. When the last reference goes, its destructor is called on a thread of its
+/// own, as the driver does: never on the thread that dropped the reference, and marked so that it cannot call the
+/// device.
+class UserObject {
+ public:
+  UserObject(void* object, void (*destructor)(void*), unsigned references)
+      : object_(object), destructor_(destructor), references_(references) {}
+  UserObject(const UserObject&) = delete;
+  UserObject& operator=(const UserObject&) = delete;
+
+  void retain(unsigned count) noexcept { references_.fetch_add(count, std::memory_order_relaxed); }
+  /// False if there are not that many; nothing happens then.
+  bool release(unsigned count) noexcept;
+  /// Calls the destructor and forgets the handle. For the thread that does this, when the last reference is gone.
+  void destroy();
+  /// A reference, if the object still has one.
+  bool try_retain(unsigned count) noexcept;
+
+ private:
+  void* object_;
+  void (*destructor_)(void*);
+  std::atomic<unsigned> references_;
+};
+
+/// One reference, given back by the destructor.
+class UserObjectRef {
+ public:
+  /// Takes over a reference that the caller holds.
+  explicit UserObjectRef(UserObject* object) noexcept : object_(object) {}
+  UserObjectRef(const UserObjectRef& other) noexcept : object_(other.object_) {
+    if (object_ != nullptr) object_->retain(1);
+  }
+  UserObjectRef(UserObjectRef&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  UserObjectRef& operator=(UserObjectRef other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~UserObjectRef() {
+    if (object_ != nullptr) object_->release(1);
+  }
+  UserObject* get() const noexcept { return object_; }
+
+ private:
+  UserObject* object_;
+};
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "backend/types.h"
+
+namespace reprise::backend::host {
+
+class HostDevice;
+
+/// A kernel launch with arguments of its own.
+class KernelWork {
+ public:
+  /// Copies the arguments. `device` is where it runs.
+  KernelWork(HostDevice& device, const KernelNodeParams& params);
+  KernelWork(const KernelWork& other);
+  KernelWork& operator=(const KernelWork& other);
+  KernelWork(KernelWork&& other) noexcept;
+  KernelWork& operator=(KernelWork&& other) noexcept;
+  ~KernelWork() = default;
+
+  const KernelRecord& kernel() const noexcept { return *kernel_; }
+  const LaunchConfig& config() const noexcept { return config_; }
+  /// As the launch was asked for; the arguments stay in this object.
+  KernelNodeParams params() const;
+  void run() const;
+
+ private:
+  static constexpr std::size_t inline_bytes = 64;
+  std::byte* block() const noexcept {
+    return heap_ != nullptr ? heap_.get() : const_cast<std::byte*>(inline_);  // NOLINT: the kernel gets void*
+  }
+
+  const KernelRecord* kernel_;
+  LaunchConfig config_;
+  alignas(16) std::byte inline_[inline_bytes];
+  std::unique_ptr<std::byte[]> heap_;                // when the parameter block is larger than that
+  mutable std::unique_ptr<void*[]> argument_table_;  // made when params() is asked; never copied or moved
+};
+
+/// A copy whose source was read when it was asked for: pageable memory may be reused after the call.
+struct StagedCopy {
+  void* destination;
+  std::vector<std::byte> bytes;
+};
+
+/// What one operation or one node of a graph does, with all that it needs: a value. Empty work does nothing. Event
+/// nodes are work that only a running graph knows how to do.
+using Work = std::variant<EmptyNodeParams, KernelWork, MemcpyNodeParams, MemsetNodeParams, HostNodeParams, StagedCopy,
+                          MemoryFreeNodeParams, EventRecordNodeParams, EventWaitNodeParams>;
+
+/// The work that node params ask for, arguments copied. Only for types that the host device has (see has_node_type).
+Work make_work(HostDevice& device, const NodeParams& params);
+
+/// What the work was made of. Arguments point into the work.
+NodeParams params_of(const Work& work);
+
+/// Can the host device run nodes of this type?
+bool has_node_type(NodeType type) noexcept;
+
+/// Does the work on the calling thread. An exception thrown by it becomes the device's error.
+void execute(HostDevice& device, const Work& work) noexcept;
+
+}  // namespace reprise::backend::host
