@@ -163,7 +163,7 @@ Result check_capture_rules(HostRuntime& runtime, const CallSite& site) {
     if (!match.holds) continue;
     std::string detail = rule.sentence;
     if (rule.result == Result::stream_capture_invalidated && !match.captures.empty())
-      detail += fmt::format(" (it was broken by this: {})", match.captures.front()->first_error);
+      detail = fmt::format("the call that broke the capture: {}", match.captures.front()->first_error);
     for (const auto& capture : match.captures) {
       if (rule.effect != CaptureEffect::none && is_active(*capture)) {
         capture->state = Capture::State::invalidated;
