@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/check.h"
+#include "memory/allocator_impl.h"
+#include "memory/pool_ids.h"
+#include "memory/size_classes.h"
+#include "reprise/event.h"
+#include "reprise/memory.h"
+#include "tests/support/faulty_backend.h"
+#include "tests/support/gate.h"
+
+// What the tests of memory share.
+
+namespace reprise::memory::test {
+
+using backend::Call;
+using backend::test::FaultyBackend;
+using reprise::test::Gate;
+using ::testing::HasSubstr;
+
+/// A device of its own, on top of the default one: with an allocator that has given out nothing yet.
+inline FaultyBackend& new_device() {
+  // Devices live until the process ends.
+  static auto& all = *new std::vector<std::unique_ptr<FaultyBackend>>;
+  return *all.emplace_back(std::make_unique<FaultyBackend>(default_device().backend()));
+}
+
+/// Each test has a new device, an allocator for it, and two streams that do not wait for the legacy one.
+class MemoryTest : public ::testing::Test {
+ protected:
+  ~MemoryTest() override {
+    backend_.heal();
+    allocator_.empty_cache();
+  }
+
+  PoolStatistics all() const { return allocator_.statistics(); }
+  CachingAllocator::Impl& inside() const { return allocator_.impl(); }
+  std::byte* allocate(std::size_t bytes) { return allocate(bytes, stream_); }
+  std::byte* allocate(std::size_t bytes, const StreamRef& stream) {
+    return static_cast<std::byte*>(allocator_.allocate(bytes, stream));
+  }
+  void free(void* pointer) { allocator_.deallocate(pointer); }
+
+  /// Lets no work of the stream pass that is given to it from now on, until the gate is opened.
+  void close(Gate& gate, const StreamRef& stream) {
+    backend::check(backend_, Call::launch_host_function,
+                   backend_.launch_host_function({&Gate::pass, &gate}, stream.native()));
+  }
+
+  FaultyBackend& backend_ = new_device();
+  Device device_{backend_};
+  CachingAllocator& allocator_ = CachingAllocator::of(device_);
+  Stream stream_{device_};
+  Stream other_{device_};
+};
+
+/// A capture that the backend alone knows of, ended and dropped with the object.
+class RawCapture {
+ public:
+  explicit RawCapture(StreamRef stream, CaptureErrorMode mode = CaptureErrorMode::global)
+      : backend_(stream.device().backend()), stream_(stream) {
+    backend::check(backend_, Call::stream_begin_capture, backend_.stream_begin_capture(stream_.native(), mode));
+  }
+  ~RawCapture() {
+    GraphHandle graph = nullptr;
+    EXPECT_EQ(backend_.stream_end_capture(stream_.native(), &graph), Result::success);
+    if (graph != nullptr) {
+      EXPECT_EQ(backend_.graph_destroy(graph), Result::success);
+    }
+  }
+  RawCapture(const RawCapture&) = delete;
+  RawCapture& operator=(const RawCapture&) = delete;
+
+  std::uint64_t id() const { return stream_.capture_id(); }
+  bool is_whole() const { return stream_.capture_status() == CaptureStatus::active; }
+
+ private:
+  backend::Backend& backend_;
+  StreamRef stream_;
+};
+
+/// A capture whose allocations go to a pool, as a CUDAGraph makes it.
+class PoolCapture {
+ public:
+  PoolCapture(CachingAllocator& allocator, MempoolId pool, StreamRef stream,
+              CaptureErrorMode mode = CaptureErrorMode::global)
+      : routing_(allocator, pool, stream), capture_(stream, mode) {
+    allocator.impl().capture_started(pool, capture_.id());
+  }
+
+  std::uint64_t id() const { return capture_.id(); }
+  bool is_whole() const { return capture_.is_whole(); }
+
+ private:
+  struct Routing {
+    Routing(CachingAllocator& a, MempoolId pool, StreamRef stream) : allocator(a), id(pool) {
+      allocator.impl().begin_routing(id, stream.native());
+    }
+    ~Routing() { allocator.impl().end_routing(id); }
+    CachingAllocator& allocator;
+    MempoolId id;
+  };
+  Routing routing_;
+  RawCapture capture_;
+};
+
+/// A graph's hold on a pool.
+class OpenPool {
+ public:
+  explicit OpenPool(CachingAllocator& allocator, MempoolId id = graph_pool_handle()) : allocator_(&allocator), id_(id) {
+    allocator_->impl().open_pool(id_);
+  }
+  ~OpenPool() { close(); }
+  OpenPool(const OpenPool&) = delete;
+  OpenPool& operator=(const OpenPool&) = delete;
+
+  void close() {
+    if (allocator_ != nullptr) std::exchange(allocator_, nullptr)->impl().close_pool(id_);
+  }
+  MempoolId id() const { return id_; }
+
+ private:
+  CachingAllocator* allocator_;
+  MempoolId id_;
+};
+
+/// Collects the warnings of the library.
+class Warnings {
+ public:
+  Warnings() : previous_(set_warning_sink([this](std::string_view text) { texts_.emplace_back(text); })) {}
+  ~Warnings() { set_warning_sink(std::move(previous_)); }
+  Warnings(const Warnings&) = delete;
+  Warnings& operator=(const Warnings&) = delete;
+
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  std::vector<std::string> texts_;
+  WarningSink previous_;
+};
+
+/// The text of the exception of type `E` that `f` throws; a failure if it throws none.
+template <class E, class F>
+std::string text_of(F&& f) {
+  try {
+    f();
+  } catch (const E& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "no exception";
+  return {};
+}
+
+}  // namespace reprise::memory::test
