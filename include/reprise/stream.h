@@ -111,6 +111,7 @@ StreamRef current_stream(Device device);
 class StreamGuard {
  public:
   explicit StreamGuard(StreamRef stream);  ///< makes `stream` current in this thread
+  StreamGuard(Stream&&) = delete;          ///< the stream would be gone before the guard
   ~StreamGuard();                          ///< stream and device before it are current again
   StreamGuard(const StreamGuard&) = delete;
   StreamGuard& operator=(const StreamGuard&) = delete;
