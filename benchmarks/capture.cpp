@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What it costs to make a graph of small kernels, and to give it back.
+
+#include "support.h"
+
+namespace benchmarks {
+namespace {
+
+void measure(const Settings& settings, unsigned kernels) {
+  constexpr std::size_t values = 256;
+  reprise::Buffer<float> x(values);
+  Samples capture, instantiate, first_replay, reset;
+  for (unsigned round = 0; round <= settings.rounds; ++round) {
+    // The first round warms up and is thrown away.
+    if (round == 1) capture = instantiate = first_replay = reset = {};
+    reprise::CUDAGraph graph(reprise::KeepGraph::yes);
+    capture.add(seconds([&] {
+      graph.capture_begin();
+      for (unsigned i = 0; i < kernels; ++i)
+        reprise::launch(reprise::LaunchConfig::cover(values), Increment{}, x.data(), x.size());
+      graph.capture_end();
+    }));
+    instantiate.add(seconds([&] { graph.instantiate(); }));
+    first_replay.add(seconds([&] { graph.replay(); }));
+    reprise::current_stream().synchronize();
+    reset.add(seconds([&] { graph.reset(); }));
+  }
+  const auto us = [](const Samples& samples) { return 1e6 * samples.median(); };
+  print("{:>7}  {:>10.1f} {:>12.1f} {:>13.1f} {:>10.1f} {:>24.3f}\n", kernels, us(capture), us(instantiate),
+        us(first_replay), us(reset), (us(capture) + us(instantiate)) / kernels);
+}
+
+}  // namespace
+
+void capture(const Settings& settings) {
+  const reprise::Stream stream(settings.device);
+  const reprise::StreamGuard guard(stream);
+  print("Making a graph of small kernels, us of the host\n");
+  print("{:>7}  {:>10} {:>12} {:>13} {:>10} {:>24}\n", "kernels", "capture", "instantiate", "first replay", "reset",
+        "capture + inst. a kernel");
+  for (const unsigned kernels : {1U, 100U, 1000U}) measure(settings, kernels);
+}
+
+}  // namespace benchmarks

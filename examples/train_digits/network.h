@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dataset.h"
+#include "reprise/event.h"
+#include "reprise/memory.h"
+#include "reprise/stream.h"
+
+namespace digits {
+
+/// A fully connected layer, and where its weights lie among the parameters of the network: `inputs` + 1 rows of
+/// `outputs` values, the last row being the bias.
+struct Layer {
+  unsigned inputs;
+  unsigned outputs;
+  std::size_t offset;
+
+  constexpr std::size_t parameters() const { return std::size_t{inputs + 1} * outputs; }
+  constexpr std::size_t end() const { return offset + parameters(); }
+};
+
+inline constexpr unsigned hidden = 256;
+inline constexpr Layer layer1{pixels_per_image, hidden, 0};
+inline constexpr Layer layer2{hidden, hidden, layer1.end()};
+inline constexpr Layer layer3{hidden, classes, layer2.end()};
+inline constexpr std::size_t parameter_count = layer3.end();
+
+/// Random weights and zero biases, the same for the same seed on every machine.
+std::vector<float> initial_parameters(std::uint64_t seed);
+
+/// What the layers compute for a number of images at once, in device memory.
+struct Activations {
+  explicit Activations(unsigned images);
+
+  unsigned rows;
+  reprise::Buffer<float> hidden1, hidden2;
+  reprise::Buffer<float> scores;
+};
+
+/// The network on a device. Its functions give work to the current stream and return; they allocate nothing and wait
+/// for nothing, so that they can be captured. One thread at a time.
+class Network {
+ public:
+  /// For training with `batch` images a step.
+  explicit Network(unsigned batch);
+
+  void set_parameters(std::span<const float> values);
+  void copy_parameters_to(std::span<float> values) const;
+
+  /// Computes the scores of the classes for as many images as `activations` has rows.
+  void forward(const float* images, Activations& activations) const;
+
+  /// Forward, backward and a step of gradient descent. Adds the loss of the batch, summed over the images, to
+  /// `*loss_sum`. Part of the work is given to `side`, and joined again.
+  void train(const float* images, const std::uint8_t* labels, double* loss_sum, float rate,
+             const reprise::StreamRef& side);
+
+ private:
+  void weight_gradient(const Layer& layer, const float* input, const float* output_gradient,
+                       const reprise::StreamRef& stream);
+  void input_gradient(const Layer& layer, const float* output_gradient, const float* input, float* gradient) const;
+  void update(const Layer& layer, float rate, const reprise::StreamRef& stream);
+
+  reprise::Buffer<float> parameters_, gradients_;
+  Activations activations_;
+  reprise::Buffer<float> hidden1_gradient_, hidden2_gradient_;
+  // Points of the step at which one stream waits for the other; see train().
+  reprise::Event scored_, hidden2_ready_, hidden1_ready_, joined_;
+};
+
+}  // namespace digits

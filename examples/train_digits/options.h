@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace digits {
+
+/// What the command line says.
+struct Options {
+  std::optional<std::string> device;  ///< as reprise::Device::parse takes it; not given: the default device
+  unsigned epochs = 30;
+  unsigned batch = 32;
+  std::uint64_t seed = 1;
+  std::filesystem::path svg = "train_digits.svg";
+  std::filesystem::path data = REPRISE_DIGITS_CSV;
+};
+
+/// Reads the command line. Nothing if only the help was asked for; it is printed then.
+/// \throws InputError
+std::optional<Options> parse_options(int argc, char** argv);
+
+}  // namespace digits

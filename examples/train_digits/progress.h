@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace digits {
+
+/// Shows how far a run is: on a terminal a bar that is drawn over itself, elsewhere a line every few epochs.
+class Progress {
+ public:
+  Progress(std::string label, unsigned epochs);
+  /// Leaves the last state of the bar on a line of its own.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// After an epoch, counted from 1. `loss` is the mean loss of the epoch, `accuracy` a part of one.
+  void show(unsigned epoch, double loss, double accuracy);
+
+ private:
+  void draw_bar(unsigned epoch, const std::string& text);
+
+  std::string label_;
+  unsigned epochs_;
+  std::size_t digits_;  // of the number of epochs, so that lines line up
+  bool terminal_;
+};
+
+}  // namespace digits
