@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 
 #include "backend/backend.h"
 #include "backend/check.h"
@@ -32,7 +33,12 @@ std::string kernel_name(const std::type_info& type) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
                                                          &std::free);
-  return status == 0 ? demangled.get() : type.name();
+  std::string name = status == 0 ? demangled.get() : type.name();
+  // Nobody writes the inline namespace: it is there for the linker.
+  for (const std::string_view inline_namespace : {"kernels_host::", "kernels_nvcc::"})
+    for (std::size_t at = 0; (at = name.find(inline_namespace)) != std::string::npos;)
+      name.erase(at, inline_namespace.size());
+  return name;
 }
 
 void shared_memory_exceeded(std::size_t wanted, std::size_t available) {
