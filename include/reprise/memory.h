@@ -48,7 +48,8 @@ struct PoolStatistics {
 ///
 /// *Streams.* Memory is allocated for a stream and belongs to its order of work: a freed block is given out again only
 /// for the same stream, at once, without waiting. If other streams use it, say so with record_stream(): it is then held
-/// back after the free until the work those streams had by then is done.
+/// back after the free until the work those streams had by then is done. What belonged to a Stream that was destroyed is
+/// given to other streams once the work of that stream is done.
 ///
 /// *Choice.* The smallest cached block that fits, the lowest address among equals. If none does, a new segment; if the
 /// driver has no memory left, all cached memory that no graph needs is given back to it and it is asked again; then
@@ -56,7 +57,8 @@ struct PoolStatistics {
 ///
 /// *Private pools.* While a stream takes part in a capture, whatever any thread allocates for it comes from the pool of
 /// that capture, found by the capture's id. Blocks of a pool are given out again within the pool only. A pool lives as
-/// long as a graph or an allocation needs it; then its segments go back to the driver.
+/// long as a graph or an allocation needs it. Its segments go back to the driver with the last graph; those that an
+/// allocation keeps for longer are cached memory after its free, which no graph needs: they go back with that.
 ///
 /// Thread-safe. One for each device, alive until the process ends. Its own calls of the driver are made in relaxed
 /// capture mode and never break anyone's capture.
