@@ -14,11 +14,10 @@ bool is_active(const Capture& capture) {
   return capture.state == Capture::State::active;
 }
 
-// Active captures of a device that a blocking stream takes part in.
+// Captures of a device, active or invalidated, that a blocking stream takes part in.
 CaptureList blocking_captures(const HostRuntime& runtime, const HostDevice& device) {
   CaptureList found;
   for (const auto& capture : runtime.captures) {
-    if (!is_active(*capture)) continue;
     if (std::any_of(capture->streams.begin(), capture->streams.end(),
                     [&](const HostStream* stream) { return stream->device == &device && stream->blocking; }))
       found.push_back(capture);
@@ -29,8 +28,8 @@ CaptureList blocking_captures(const HostRuntime& runtime, const HostDevice& devi
 CaptureList captures_on(const HostRuntime& runtime, const HostDevice& device) {
   CaptureList found;
   for (const auto& capture : runtime.captures) {
-    if (is_active(*capture) && std::any_of(capture->streams.begin(), capture->streams.end(),
-                                           [&](const HostStream* stream) { return stream->device == &device; }))
+    if (std::any_of(capture->streams.begin(), capture->streams.end(),
+                    [&](const HostStream* stream) { return stream->device == &device; }))
       found.push_back(capture);
   }
   return found;
@@ -43,7 +42,7 @@ CaptureList forbidding_captures(const HostRuntime& runtime) {
   const CaptureErrorMode mode = thread_capture_mode();
   if (mode == CaptureErrorMode::relaxed) return found;
   for (const auto& capture : runtime.captures) {
-    if (!is_active(*capture) || capture->mode == CaptureErrorMode::relaxed) continue;
+    if (capture->mode == CaptureErrorMode::relaxed) continue;
     const bool own = capture->thread == std::this_thread::get_id();
     if (own || (mode == CaptureErrorMode::global && capture->mode == CaptureErrorMode::global))
       found.push_back(capture);
@@ -95,6 +94,8 @@ Match situation_of_stream(const HostRuntime& runtime, const CallSite& site, Situ
       return {has_fork_that_is_not_joined(*stream.capture), {stream.capture}};
     case Situation::legacy_conflict:
       return stream.legacy ? when(blocking_captures(runtime, *stream.device)) : Match{};
+    case Situation::external_without_capture:
+      return {site.external && stream.capture == nullptr, {}};
     default:
       return {};
   }
@@ -102,13 +103,18 @@ Match situation_of_stream(const HostRuntime& runtime, const CallSite& site, Situ
 
 Match situation_of_event(const CallSite& site, Situation situation) {
   const HostEvent& event = *site.event;
+  const auto means_nothing = [&](Capture::State state) {
+    if (event.capture == nullptr || event.capture->state != state) return Match{};
+    const bool captures = site.stream != nullptr && site.stream->capture != nullptr;
+    return Match{true, captures ? CaptureList{site.stream->capture} : CaptureList{}};
+  };
   switch (situation) {
     case Situation::event_captured:
       return when(if_state(event.capture, Capture::State::active));
     case Situation::event_invalidated:
-      return when(if_state(event.capture, Capture::State::invalidated));
+      return means_nothing(Capture::State::invalidated);
     case Situation::event_of_ended_capture:
-      return when(if_state(event.capture, Capture::State::ended));
+      return means_nothing(Capture::State::ended);
     case Situation::legacy_waits_for_capture:
       return site.stream->legacy ? when(if_state(event.capture, Capture::State::active)) : Match{};
     case Situation::other_capture:
@@ -117,7 +123,7 @@ Match situation_of_event(const CallSite& site, Situation situation) {
         return {};
       return {true, {site.stream->capture, event.capture}};
     case Situation::event_outside:
-      if (site.external || site.stream->capture == nullptr || event.capture != nullptr) return {};
+      if (site.external || site.stream->capture == nullptr || event.capture != nullptr || !event.recorded) return {};
       return {true, {site.stream->capture}};
     default:
       return {};
@@ -129,7 +135,12 @@ Match matches(const HostRuntime& runtime, const CallSite& site, Situation situat
     case Situation::device_captures:
       return when(captures_on(runtime, *site.device));
     case Situation::thread_forbids:
-      return when(forbidding_captures(runtime));
+      // A stream that captures makes a node of the call.
+      return site.stream != nullptr && site.stream->capture != nullptr ? Match{} : when(forbidding_captures(runtime));
+    case Situation::graph_is_captured_to:
+      return {std::any_of(runtime.captures.begin(), runtime.captures.end(),
+                          [&](const auto& capture) { return capture->graph == site.graph; }),
+              {}};
     case Situation::event_captured:
     case Situation::event_invalidated:
     case Situation::event_of_ended_capture:
@@ -156,7 +167,8 @@ std::string& thread_error_detail() noexcept {
 
 Result check_capture_rules(HostRuntime& runtime, const CallSite& site) {
   if (runtime.captures.empty() && (site.stream == nullptr || !site.stream->legacy) && site.event == nullptr &&
-      class_of(site.call) != CallClass::capture_end && class_of(site.call) != CallClass::capture_update)
+      !site.external && class_of(site.call) != CallClass::capture_end &&
+      class_of(site.call) != CallClass::capture_update)
     return Result::success;
   for (const CaptureRule& rule : rules_of(class_of(site.call))) {
     Match match = matches(runtime, site, rule.situation);

@@ -17,6 +17,7 @@ struct CallSite {
   HostStream* stream = nullptr;
   HostEvent* event = nullptr;
   bool external = false;  ///< an event use of its own in the graph
+  HostGraph* graph = nullptr;
 };
 
 /// The one place where the capture rules are applied: finds the first rule that matches, does to the captures what it

@@ -25,6 +25,11 @@ constexpr const char* waits =
 constexpr const char* event_in_capture =
     "the event was last recorded in a capture, where it stands for a point of the graph; nobody can wait for it or ask "
     "whether it is reached";
+constexpr const char* event_means_nothing =
+    "the event was last recorded in a capture that is over or was broken by an earlier call; record it again";
+constexpr const char* external =
+    "the external flag makes a node of its own of a record or a wait, which only a stream that is being captured can "
+    "do";
 
 // Sorted by class; within a class the first situation that holds counts.
 constexpr CaptureRule table[] = {
@@ -32,6 +37,7 @@ constexpr CaptureRule table[] = {
 
     {CallClass::stream_work, Situation::stream_invalidated, Result::stream_capture_invalidated, none, broken_before},
     {CallClass::stream_work, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy},
+    {CallClass::stream_work, Situation::external_without_capture, Result::illegal_state, none, external},
 
     {CallClass::stream_launch_only, Situation::stream_invalidated, Result::stream_capture_invalidated, none,
      broken_before},
@@ -44,24 +50,23 @@ constexpr CaptureRule table[] = {
     {CallClass::stream_allocation, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy},
     {CallClass::stream_allocation, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated, unsafe},
 
-    {CallClass::stream_wait, Situation::stream_invalidated, Result::stream_capture_invalidated, none, broken_before},
+    {CallClass::stream_wait, Situation::stream_invalidated, Result::stream_capture_unsupported, none, waits},
     {CallClass::stream_wait, Situation::stream_captures, Result::stream_capture_unsupported, invalidated, waits},
     {CallClass::stream_wait, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy},
     {CallClass::stream_wait, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated, unsafe},
 
     {CallClass::event_wait, Situation::event_captured, Result::captured_event, invalidated, event_in_capture},
-    {CallClass::event_wait, Situation::event_invalidated, Result::captured_event, none, event_in_capture},
-    {CallClass::event_wait, Situation::event_of_ended_capture, Result::captured_event, none, event_in_capture},
+    {CallClass::event_wait, Situation::event_invalidated, Result::invalid_value, none, event_means_nothing},
+    {CallClass::event_wait, Situation::event_of_ended_capture, Result::invalid_value, none, event_means_nothing},
     {CallClass::event_wait, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated, unsafe},
 
     {CallClass::join, Situation::stream_invalidated, Result::stream_capture_invalidated, none, broken_before},
     {CallClass::join, Situation::legacy_waits_for_capture, Result::stream_capture_implicit, invalidated,
      "the legacy default stream cannot join a capture"},
-    {CallClass::join, Situation::event_invalidated, Result::stream_capture_invalidated, none,
-     "the event was recorded in a capture that was broken by an earlier call"},
-    {CallClass::join, Situation::event_of_ended_capture, Result::captured_event, none,
-     "the event was last recorded in a capture that is over; record it again"},
+    {CallClass::join, Situation::event_invalidated, Result::invalid_value, invalidated, event_means_nothing},
+    {CallClass::join, Situation::event_of_ended_capture, Result::invalid_value, invalidated, event_means_nothing},
     {CallClass::join, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy},
+    {CallClass::join, Situation::external_without_capture, Result::illegal_state, none, external},
     {CallClass::join, Situation::other_capture, Result::stream_capture_merge, invalidated,
      "the stream and the event take part in two captures, which would become one"},
     {CallClass::join, Situation::event_outside, Result::stream_capture_isolation, invalidated,
@@ -79,6 +84,8 @@ constexpr CaptureRule table[] = {
      "the stream takes part in a capture already"},
     {CallClass::capture_begin, Situation::stream_captures, Result::illegal_state, none,
      "the stream takes part in a capture already"},
+    {CallClass::capture_begin, Situation::graph_is_captured_to, Result::illegal_state, none,
+     "another capture goes into this graph; end that first"},
 
     {CallClass::capture_update, Situation::stream_does_not_capture, Result::illegal_state, none,
      "the stream is not being captured"},
@@ -117,12 +124,12 @@ CallClass class_of(Call call) noexcept {
     case Call::launch_kernel:
     case Call::launch_host_function:
     case Call::event_record:
-    case Call::memory_free_async:
       return CallClass::stream_work;
     case Call::graph_launch:
     case Call::graph_upload:
       return CallClass::stream_launch_only;
     case Call::memory_allocate_async:
+    case Call::memory_free_async:
       return CallClass::stream_allocation;
     case Call::stream_synchronize:
     case Call::stream_query:

@@ -18,7 +18,7 @@ enum class CallClass {
   potentially_unsafe,  ///< touches state that a capture cannot record: memory, executables
   stream_work,         ///< work on a stream; a node when the stream captures
   stream_launch_only,  ///< work on a stream that cannot become a node
-  stream_allocation,   ///< a node when the stream captures, else potentially unsafe
+  stream_allocation,   ///< allocates or frees: a node when the stream captures, else potentially unsafe
   stream_wait,         ///< waits for a stream or asks it
   event_wait,          ///< waits for an event or asks it
   join,                ///< makes a stream wait for an event
@@ -31,25 +31,28 @@ enum class CallClass {
 
 /// The situations, in words of the call: its stream, its event, its thread.
 enum class Situation {
-  stream_invalidated,        ///< the stream takes part in a capture that was invalidated
-  stream_captures,           ///< the stream takes part in an active capture
-  stream_does_not_capture,   ///< the stream takes part in none
-  stream_is_legacy,          ///< the stream is the legacy default stream
-  stream_is_not_origin,      ///< the stream joined its capture, which began on another one
-  wrong_thread,              ///< the capture was begun by another thread, and not in relaxed mode
-  fork_not_joined,           ///< work of a joined stream does not lead back to the origin
-  legacy_conflict,           ///< the stream is the legacy one, and a blocking stream of the device captures
+  stream_invalidated,       ///< the stream takes part in a capture that was invalidated
+  stream_captures,          ///< the stream takes part in an active capture
+  stream_does_not_capture,  ///< the stream takes part in none
+  stream_is_legacy,         ///< the stream is the legacy default stream
+  stream_is_not_origin,     ///< the stream joined its capture, which began on another one
+  wrong_thread,             ///< the capture was begun by another thread, and not in relaxed mode
+  fork_not_joined,          ///< work of a joined stream does not lead back to the origin
+  legacy_conflict,  ///< the stream is the legacy one, and a blocking stream of the device takes part in a capture
+  external_without_capture,  ///< the external flag is given, and the stream takes part in no capture
+  graph_is_captured_to,      ///< another capture goes into the graph
   event_captured,            ///< the event was last recorded in a capture that is active
   event_invalidated,         ///< ... in a capture that was invalidated
   event_of_ended_capture,    ///< ... in a capture that is over
   legacy_waits_for_capture,  ///< the stream is the legacy one, the event was recorded in an active capture
   other_capture,             ///< stream and event take part in two captures
   event_outside,             ///< the stream captures, the event was recorded outside, and the use is not external
-  device_captures,           ///< any stream of the device captures, on any thread, in any mode
+  device_captures,           ///< any stream of the device takes part in a capture, of any thread, in any mode
   thread_forbids,            ///< the rule for potentially unsafe calls; see thread_forbids() in capture.cpp
 };
 
-/// What happens to the captures that made the situation.
+/// What happens to the captures that made the situation; those of an event that means nothing any more are those of
+/// the stream that waits for it. A capture that was invalidated makes situations until it is ended.
 enum class CaptureEffect {
   none,         ///< they go on
   invalidated,  ///< they can only be ended, without a graph

@@ -31,6 +31,10 @@ Result HostBackend::bad_handle(const char* what) {
   return fail(Result::invalid_handle, fmt::format("there is no such {}: it was never made, or was destroyed", what));
 }
 
+Result HostBackend::no_such(const char* what) {
+  return fail(Result::invalid_value, fmt::format("there is no such {}: it was never made, or was destroyed", what));
+}
+
 DeviceType HostBackend::type() const noexcept {
   return DeviceType::host;
 }
@@ -108,6 +112,10 @@ Result HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, Str
           "the caching allocator");
     const Result rule = check_capture_rules(runtime_, {Call::memory_allocate_async, &device_, stream});
     if (rule != Result::success) return rule;
+    if (bytes == 0) {
+      *pointer = nullptr;
+      return Result::success;
+    }
     const Result result = stream->device->memory().allocate(pointer, bytes);
     return result == Result::success ? result : fail(result, fmt::format("{} bytes were asked for", bytes));
   });
@@ -119,8 +127,9 @@ Result HostBackend::memory_free_async(void* pointer, StreamHandle handle) {
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::memory_free_async, &device_, stream});
     if (rule != Result::success) return rule;
+    if (pointer == nullptr) return Result::success;
     if (stream->capture != nullptr)
-      return fail(Result::not_supported, "the host device has no nodes that free memory yet; the capture goes on");
+      return fail(Result::invalid_value, "memory that was not allocated in the capture cannot be freed in it");
     if (!stream->device->memory().starts_block(pointer))
       return fail(Result::invalid_value, "no block of this device's memory starts at this address");
     submit(*stream, NodeType::memory_free, MemoryFreeNodeParams{pointer});
@@ -137,7 +146,10 @@ Result HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
   return enter([&](Lock&) {
     const Result rule = check_capture_rules(runtime_, {Call::pinned_allocate, &device_});
     if (rule != Result::success) return rule;
-    if (bytes == 0) return fail(Result::invalid_value, "0 bytes cannot be allocated");
+    if (bytes == 0) {
+      *pointer = nullptr;
+      return Result::success;
+    }
     void* const memory = ::operator new (bytes, std::align_val_t{DeviceMemory::alignment}, std::nothrow);
     if (memory == nullptr) return fail(Result::out_of_memory, fmt::format("{} bytes were asked for", bytes));
     runtime_.pinned.emplace(reinterpret_cast<std::uintptr_t>(memory), bytes);

@@ -114,6 +114,8 @@ class HostBackend final : public Backend {
   /// Leaves the text as the thread's error detail.
   static Result fail(Result result, std::string detail);
   static Result bad_handle(const char* what);
+  /// As CUDA, which says invalid_handle of streams, events and functions, and invalid_value of all others.
+  static Result no_such(const char* what);
 
   HostStream* find(StreamHandle stream) const { return runtime_.find(stream, device_); }
 
@@ -124,10 +126,13 @@ class HostBackend final : public Backend {
   Result check_range(const void* pointer, std::size_t bytes, const char* what, MemoryKind* kind) const;
   Result check_memcpy(const MemcpyNodeParams& params, MemoryKind* destination, MemoryKind* source) const;
   Result check_memset(const MemsetNodeParams& params) const;
+  /// Function and arguments, and then the shape of the launch: only the latter breaks a capture.
   Result check_kernel(const KernelNodeParams& params) const;
+  Result check_launch_config(const KernelNodeParams& params) const;
+  static Result check_use(EventUseFlags use);
   /// Are these params good for a node?
   Result check_node(const NodeParams& params) const;
-  /// Work whose params are bad: on a capturing stream that breaks the capture.
+  /// Work that cannot run: on a capturing stream that breaks the capture. (Bad arguments alone do not.)
   Result refuse_work(Call call, HostStream& stream, Result result) const;
   Result copy_on(Lock& lock, Call call, HostStream& stream, const MemcpyNodeParams& params);
   Result set_on(Lock& lock, Call call, HostStream& stream, const MemsetNodeParams& params);

@@ -23,7 +23,9 @@ Result HostBackend::begin_capture_on(Call call, StreamHandle handle, HostGraph* 
                                      std::span<const GraphNodeHandle> dependencies, CaptureErrorMode mode) {
   HostStream* const stream = find(handle);
   if (stream == nullptr) return bad_handle("stream");
-  const Result rule = check_capture_rules(runtime_, {call, &device_, stream});
+  if (mode != CaptureErrorMode::global && mode != CaptureErrorMode::thread_local_ && mode != CaptureErrorMode::relaxed)
+    return fail(Result::invalid_value, "there is no such capture mode");
+  const Result rule = check_capture_rules(runtime_, {call, &device_, stream, nullptr, false, graph});
   if (rule != Result::success) return rule;
   std::vector<HostNode*> nodes;
   const Result found = find_nodes(dependencies, graph, &nodes);
@@ -49,7 +51,7 @@ Result HostBackend::stream_begin_capture_to_graph(StreamHandle handle, GraphHand
                                                   CaptureErrorMode mode) {
   return enter([&](Lock&) {
     HostGraph* const graph = runtime_.find(graph_handle);
-    if (graph == nullptr) return bad_handle("graph");
+    if (graph == nullptr) return no_such("graph");
     return begin_capture_on(Call::stream_begin_capture_to_graph, handle, graph, dependencies, mode);
   });
 }

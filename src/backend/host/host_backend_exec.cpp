@@ -35,7 +35,7 @@ Result HostBackend::graph_instantiate(GraphExecHandle* handle, GraphHandle graph
     const Result rule = check_capture_rules(runtime_, {Call::graph_instantiate, &device_});
     if (rule != Result::success) return rule;
     const HostGraph* const graph = runtime_.find(graph_handle);
-    if (graph == nullptr) return bad_handle("graph");
+    if (graph == nullptr) return no_such("graph");
     if ((flags & InstantiateFlags::device_launch) != InstantiateFlags::none)
       return fail(Result::not_supported, "on the host device a graph cannot be launched from the device");
     if ((flags & InstantiateFlags::upload) != InstantiateFlags::none && find(upload_stream) == nullptr)
@@ -54,7 +54,7 @@ Result HostBackend::graph_exec_destroy(GraphExecHandle handle) {
   return enter([&](Lock&) {
     const Result rule = check_capture_rules(runtime_, {Call::graph_exec_destroy, &device_});
     if (rule != Result::success) return rule;
-    return runtime_.execs.erase(handle) == 1 ? Result::success : bad_handle("executable graph");
+    return runtime_.execs.erase(handle) == 1 ? Result::success : no_such("executable graph");
   });
 }
 
@@ -62,7 +62,7 @@ Result HostBackend::graph_upload(GraphExecHandle handle, StreamHandle stream_han
   return enter([&](Lock&) {
     HostStream* const stream = find(stream_handle);
     if (stream == nullptr) return bad_handle("stream");
-    if (runtime_.find(handle) == nullptr) return bad_handle("executable graph");
+    if (runtime_.find(handle) == nullptr) return no_such("executable graph");
     // Nothing has to be moved: the plan lies where the workers are.
     return check_capture_rules(runtime_, {Call::graph_upload, &device_, stream});
   });
@@ -73,7 +73,7 @@ Result HostBackend::graph_launch(GraphExecHandle handle, StreamHandle stream_han
     HostStream* const stream = find(stream_handle);
     if (stream == nullptr) return bad_handle("stream");
     HostExec* const exec = runtime_.find(handle);
-    if (exec == nullptr) return bad_handle("executable graph");
+    if (exec == nullptr) return no_such("executable graph");
     const Result rule = check_capture_rules(runtime_, {Call::graph_launch, &device_, stream});
     return rule != Result::success ? rule : launch_on(*stream, *exec);
   });
@@ -121,8 +121,8 @@ Result HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle graph_
   return enter([&](Lock&) {
     HostExec* const exec = runtime_.find(handle);
     HostGraph* const graph = runtime_.find(graph_handle);
-    if (exec == nullptr) return bad_handle("executable graph");
-    if (graph == nullptr) return bad_handle("graph");
+    if (exec == nullptr) return no_such("executable graph");
+    if (graph == nullptr) return no_such("graph");
     const auto refuse = [&](UpdateResult result, HostNode* node, const char* why) {
       *info = {result, reinterpret_cast<GraphNodeHandle>(node)};
       return fail(Result::graph_exec_update_failure, why);
@@ -150,7 +150,7 @@ Result HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNode
                                                const NodeParams& params) {
   return enter([&](Lock&) {
     HostExec* const exec = runtime_.find(handle);
-    if (exec == nullptr) return bad_handle("executable graph");
+    if (exec == nullptr) return no_such("executable graph");
     const HostNode* const node = runtime_.find(node_handle);
     const auto index = node == nullptr ? exec->index_of_node.end() : exec->index_of_node.find(node->id);
     if (index == exec->index_of_node.end())
@@ -169,7 +169,7 @@ Result HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNode
 Result HostBackend::graph_node_set_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool enabled) {
   return enter([&](Lock&) {
     HostExec* const exec = runtime_.find(handle);
-    if (exec == nullptr) return bad_handle("executable graph");
+    if (exec == nullptr) return no_such("executable graph");
     const HostNode* const node = runtime_.find(node_handle);
     const auto index = node == nullptr ? exec->index_of_node.end() : exec->index_of_node.find(node->id);
     if (index == exec->index_of_node.end() || !can_be_disabled(node->type))
@@ -183,7 +183,7 @@ Result HostBackend::graph_node_set_enabled(GraphExecHandle handle, GraphNodeHand
 Result HostBackend::graph_node_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool* enabled) {
   return enter([&](Lock&) {
     const HostExec* const exec = runtime_.find(handle);
-    if (exec == nullptr) return bad_handle("executable graph");
+    if (exec == nullptr) return no_such("executable graph");
     const HostNode* const node = runtime_.find(node_handle);
     const auto index = node == nullptr ? exec->index_of_node.end() : exec->index_of_node.find(node->id);
     if (index == exec->index_of_node.end() || !can_be_disabled(node->type))

@@ -36,7 +36,7 @@ Result HostBackend::graph_create(GraphHandle* graph) {
 Result HostBackend::graph_destroy(GraphHandle handle) {
   return enter([&](Lock&) {
     HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return bad_handle("graph");
+    if (graph == nullptr) return no_such("graph");
     for (const auto& capture : runtime_.captures)
       if (capture->graph == graph)
         return fail(Result::invalid_value, "the graph is being captured to; end the capture first");
@@ -48,7 +48,7 @@ Result HostBackend::graph_destroy(GraphHandle handle) {
 Result HostBackend::graph_clone(GraphHandle* clone, GraphHandle handle) {
   return enter([&](Lock&) {
     const HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return bad_handle("graph");
+    if (graph == nullptr) return no_such("graph");
     *clone = runtime_.adopt(graph->clone());
     return Result::success;
   });
@@ -74,11 +74,18 @@ Result HostBackend::check_node(const NodeParams& params) const {
     return fail(Result::not_supported, fmt::format("the host device has no {} nodes yet", node_type_name(type)));
   MemoryKind destination, source;
   switch (type) {
-    case NodeType::kernel:
-      return check_kernel(std::get<KernelNodeParams>(params));
+    case NodeType::kernel: {
+      const auto& kernel = std::get<KernelNodeParams>(params);
+      const Result bad = check_kernel(kernel);
+      return bad != Result::success ? bad : check_launch_config(kernel);
+    }
     case NodeType::memcpy:
+      if (std::get<MemcpyNodeParams>(params).bytes == 0)
+        return fail(Result::invalid_value, "a node copies at least 1 byte");
       return check_memcpy(std::get<MemcpyNodeParams>(params), &destination, &source);
     case NodeType::memset:
+      if (std::get<MemsetNodeParams>(params).count == 0)
+        return fail(Result::invalid_value, "a node sets at least one element");
       return check_memset(std::get<MemsetNodeParams>(params));
     case NodeType::host:
       if (std::get<HostNodeParams>(params).function == nullptr)
@@ -101,9 +108,12 @@ Result HostBackend::graph_add_node(GraphNodeHandle* node, GraphHandle handle,
                                    std::span<const GraphNodeHandle> dependencies, NodeParams& params) {
   return enter([&](Lock&) {
     HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return bad_handle("graph");
+    if (graph == nullptr) return no_such("graph");
     std::vector<HostNode*> before;
     if (const Result found = find_nodes(dependencies, graph, &before); found != Result::success) return found;
+    for (auto repeated = before.begin(); repeated != before.end(); ++repeated)
+      if (std::find(before.begin(), repeated, *repeated) != repeated)
+        return fail(Result::invalid_value, "a node can depend on another one only once");
     if (const Result good = check_node(params); good != Result::success) return good;
     HostNode& added = graph->add(device_, node_type(params), make_work(device_, params), before);
     runtime_.nodes.insert(&added);
@@ -118,7 +128,7 @@ Result HostBackend::graph_destroy_node(GraphNodeHandle handle) {
     if (node == nullptr) return fail(Result::invalid_value, "there is no such node");
     for (const auto& capture : runtime_.captures)
       if (capture->graph == node->graph)
-        return fail(Result::invalid_value, "the graph is being captured to; end the capture first");
+        return fail(Result::illegal_state, "the graph is being captured to; end the capture first");
     while (!node->dependencies.empty()) disconnect(*node->dependencies.front(), *node);
     while (!node->dependents.empty()) disconnect(*node, *node->dependents.front());
     runtime_.nodes.erase(node);
@@ -130,7 +140,7 @@ Result HostBackend::graph_destroy_node(GraphNodeHandle handle) {
 Result HostBackend::graph_nodes(GraphHandle handle, std::vector<GraphNodeHandle>* nodes) {
   return enter([&](Lock&) {
     const HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return bad_handle("graph");
+    if (graph == nullptr) return no_such("graph");
     nodes->clear();
     for (const auto& node : graph->nodes) nodes->push_back(handle_of(*node));
     return Result::success;
@@ -140,7 +150,7 @@ Result HostBackend::graph_nodes(GraphHandle handle, std::vector<GraphNodeHandle>
 Result HostBackend::graph_edges(GraphHandle handle, std::vector<Edge>* edges) {
   return enter([&](Lock&) {
     const HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return bad_handle("graph");
+    if (graph == nullptr) return no_such("graph");
     edges->clear();
     for (const auto& node : graph->nodes)
       for (HostNode* dependency : node->dependencies) edges->push_back({handle_of(*dependency), handle_of(*node), {}});
@@ -151,7 +161,7 @@ Result HostBackend::graph_edges(GraphHandle handle, std::vector<Edge>* edges) {
 Result HostBackend::graph_add_dependencies(GraphHandle handle, std::span<const Edge> edges) {
   return enter([&](Lock&) {
     const HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return bad_handle("graph");
+    if (graph == nullptr) return no_such("graph");
     if (check_edges(edges) != Result::success)
       return fail(Result::not_supported, "the host device has no programmatic edges");
     std::vector<std::pair<HostNode*, HostNode*>> added;
@@ -175,7 +185,7 @@ Result HostBackend::graph_add_dependencies(GraphHandle handle, std::span<const E
 Result HostBackend::graph_remove_dependencies(GraphHandle handle, std::span<const Edge> edges) {
   return enter([&](Lock&) {
     const HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return bad_handle("graph");
+    if (graph == nullptr) return no_such("graph");
     std::vector<std::pair<HostNode*, HostNode*>> removed;
     for (const Edge& edge : edges) {
       std::vector<HostNode*> ends;
@@ -225,7 +235,7 @@ Result HostBackend::graph_node_set_params(GraphNodeHandle handle, const NodePara
 
 Result HostBackend::graph_conditional_handle_create(ConditionalHandle*, GraphHandle handle, unsigned) {
   return enter([&](Lock&) {
-    if (runtime_.find(handle) == nullptr) return bad_handle("graph");
+    if (runtime_.find(handle) == nullptr) return no_such("graph");
     return fail(Result::not_supported, "the host device has no conditional nodes yet");
   });
 }
@@ -233,7 +243,7 @@ Result HostBackend::graph_conditional_handle_create(ConditionalHandle*, GraphHan
 Result HostBackend::graph_debug_dot_print(GraphHandle handle, const char* path, DotFlags flags) {
   return enter([&](Lock&) {
     const HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return bad_handle("graph");
+    if (graph == nullptr) return no_such("graph");
     const std::string text = to_dot(*graph, flags);
     std::FILE* const file = std::fopen(path, "w");
     if (file == nullptr)
@@ -248,8 +258,8 @@ Result HostBackend::graph_debug_dot_print(GraphHandle handle, const char* path, 
 Result HostBackend::user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
                                        unsigned references) {
   return enter([&](Lock&) {
-    if (destroy == nullptr || references == 0 || object == nullptr)
-      return fail(Result::invalid_value, "a user object needs an object, a destructor and at least one reference");
+    if (destroy == nullptr || references == 0)
+      return fail(Result::invalid_value, "a user object needs a destructor and at least one reference");
     auto made = std::make_unique<UserObject>(object, destroy, references);
     UserObject* const raw = made.get();
     runtime_.user_objects.emplace(raw, std::move(made));
@@ -261,7 +271,8 @@ Result HostBackend::user_object_create(UserObjectHandle* handle, void* object, v
 Result HostBackend::user_object_retain(UserObjectHandle handle, unsigned references) {
   return enter([&](Lock&) {
     UserObject* const object = runtime_.find(handle);
-    if (object == nullptr || !object->try_retain(references)) return bad_handle("user object");
+    if (references == 0) return fail(Result::invalid_value, "at least one reference is needed");
+    if (object == nullptr || !object->try_retain(references)) return no_such("user object");
     return Result::success;
   });
 }
@@ -269,7 +280,7 @@ Result HostBackend::user_object_retain(UserObjectHandle handle, unsigned referen
 Result HostBackend::user_object_release(UserObjectHandle handle, unsigned references) {
   return enter([&](Lock&) {
     UserObject* const object = runtime_.find(handle);
-    if (object == nullptr) return bad_handle("user object");
+    if (object == nullptr) return no_such("user object");
     return object->release(references) ? Result::success
                                        : fail(Result::invalid_value, "the object has fewer references");
   });
@@ -280,10 +291,10 @@ Result HostBackend::graph_retain_user_object(GraphHandle graph_handle, UserObjec
   return enter([&](Lock&) {
     HostGraph* const graph = runtime_.find(graph_handle);
     UserObject* const object = runtime_.find(handle);
-    if (graph == nullptr) return bad_handle("graph");
-    if (object == nullptr) return bad_handle("user object");
+    if (graph == nullptr) return no_such("graph");
+    if (object == nullptr) return no_such("user object");
     if (references == 0) return fail(Result::invalid_value, "at least one reference is needed");
-    if (flags == RetainFlags::add && !object->try_retain(references)) return bad_handle("user object");
+    if (flags == RetainFlags::add && !object->try_retain(references)) return no_such("user object");
     for (unsigned i = 0; i < references; ++i) graph->user_objects.emplace_back(object);
     return Result::success;
   });
@@ -293,8 +304,8 @@ Result HostBackend::graph_release_user_object(GraphHandle graph_handle, UserObje
   return enter([&](Lock&) {
     HostGraph* const graph = runtime_.find(graph_handle);
     const UserObject* const object = runtime_.find(handle);
-    if (graph == nullptr) return bad_handle("graph");
-    if (object == nullptr) return bad_handle("user object");
+    if (graph == nullptr) return no_such("graph");
+    if (object == nullptr) return no_such("user object");
     auto& held = graph->user_objects;
     const auto is_it = [&](const UserObjectRef& ref) { return ref.get() == object; };
     if (std::count_if(held.begin(), held.end(), is_it) < static_cast<std::ptrdiff_t>(references))

@@ -25,6 +25,8 @@ void remove(Container& container, const Value& value) {
 
 Result HostBackend::stream_create(StreamHandle* handle, StreamFlags flags, int priority) {
   return enter([&](Lock&) {
+    if (flags != StreamFlags::blocking && flags != StreamFlags::non_blocking)
+      return fail(Result::invalid_value, "there are no such stream flags");
     auto stream = std::make_unique<HostStream>();
     stream->device = &device_;
     stream->id = next_id();
@@ -108,12 +110,19 @@ Result HostBackend::stream_query(StreamHandle handle) {
   });
 }
 
+Result HostBackend::check_use(EventUseFlags use) {
+  return use == EventUseFlags::ordering || use == EventUseFlags::external
+             ? Result::success
+             : fail(Result::invalid_value, "there is no such flag for a use of an event");
+}
+
 Result HostBackend::stream_wait_event(StreamHandle stream_handle, EventHandle event_handle, EventUseFlags use) {
   return enter([&](Lock&) {
     HostStream* const stream = find(stream_handle);
     HostEvent* const event = runtime_.find(event_handle);
     if (stream == nullptr) return bad_handle("stream");
     if (event == nullptr) return bad_handle("event");
+    if (const Result bad = check_use(use); bad != Result::success) return bad;
     const bool external = use == EventUseFlags::external;
     const Result rule = check_capture_rules(runtime_, {Call::stream_wait_event, &device_, stream, event, external});
     return rule != Result::success ? rule : join(*stream, *event, external);
@@ -142,6 +151,8 @@ Result HostBackend::join(HostStream& stream, HostEvent& event, bool external) {
 
 Result HostBackend::event_create(EventHandle* handle, EventFlags flags) {
   return enter([&](Lock&) {
+    if (flags != EventFlags::timing && flags != EventFlags::disable_timing)
+      return fail(Result::invalid_value, "there are no such event flags");
     auto event = std::make_unique<HostEvent>();
     event->device = &device_;
     event->timing = flags == EventFlags::timing;
@@ -162,12 +173,14 @@ Result HostBackend::event_record(EventHandle event_handle, StreamHandle stream_h
     HostEvent* const event = runtime_.find(event_handle);
     if (stream == nullptr) return bad_handle("stream");
     if (event == nullptr) return bad_handle("event");
-    const Result rule = check_capture_rules(runtime_, {Call::event_record, &device_, stream});
+    if (const Result bad = check_use(use); bad != Result::success) return bad;
+    const bool external = use == EventUseFlags::external;
+    const Result rule = check_capture_rules(runtime_, {Call::event_record, &device_, stream, nullptr, external});
     if (rule != Result::success) return rule;
     if (event->device != stream->device)
       return refuse_work(Call::event_record, *stream,
                          fail(Result::invalid_handle, "event and stream are of two devices"));
-    if (stream->capture != nullptr && use == EventUseFlags::external) {
+    if (stream->capture != nullptr && external) {
       submit(*stream, NodeType::event_record, EventRecordNodeParams{event_handle});
       return Result::success;
     }
@@ -213,10 +226,11 @@ Result HostBackend::event_elapsed_ms(float* milliseconds, EventHandle start_hand
     const HostEvent* const end = runtime_.find(end_handle);
     if (start == nullptr || end == nullptr) return bad_handle("event");
     for (const HostEvent* event : {start, end}) {
+      if (event->capture != nullptr)
+        return fail(event->capture->state == Capture::State::active ? Result::captured_event : Result::invalid_value,
+                    "an event was last recorded in a capture, where no time passes");
       if (!event->timing || !event->recorded)
         return fail(Result::invalid_handle, "an event was never recorded, or was made without timing");
-      if (event->capture != nullptr)
-        return fail(Result::captured_event, "an event was last recorded in a capture, where no time passes");
       if (!event->point.done()) return fail(Result::not_ready, "an event is not reached yet");
     }
     const auto elapsed = end->point->completed_at() - start->point->completed_at();

@@ -86,6 +86,14 @@ Result HostBackend::check_memset(const MemsetNodeParams& params) const {
 
 Result HostBackend::check_kernel(const KernelNodeParams& params) const {
   if (params.function == nullptr) return fail(Result::invalid_handle, "there is no kernel");
+  const auto& kernel = *reinterpret_cast<const KernelRecord*>(params.function);
+  if (params.params == nullptr && !kernel.params.empty())
+    return fail(Result::invalid_value,
+                fmt::format("the kernel has {} parameters, and no arguments were given", kernel.params.size()));
+  return Result::success;
+}
+
+Result HostBackend::check_launch_config(const KernelNodeParams& params) const {
   const LaunchConfig& c = params.config;
   const auto refuse = [](std::string why) { return fail(Result::invalid_value, std::move(why)); };
   if (c.grid.x == 0 || c.grid.y == 0 || c.grid.z == 0 || c.block.x == 0 || c.block.y == 0 || c.block.z == 0)
@@ -117,8 +125,8 @@ Result HostBackend::copy_on(Lock& lock, Call call, HostStream& stream, const Mem
   if (rule != Result::success) return rule;
   MemoryKind destination, source;
   const Result result = check_memcpy(params, &destination, &source);
-  if (result != Result::success) return refuse_work(call, stream, result);
-  if (stream.capture != nullptr || params.bytes == 0) {
+  if (result != Result::success || params.bytes == 0) return result;
+  if (stream.capture != nullptr) {
     submit(stream, NodeType::memcpy, params);
     return Result::success;
   }
@@ -151,7 +159,7 @@ Result HostBackend::set_on(Lock& lock, Call call, HostStream& stream, const Mems
   const Result rule = check_capture_rules(runtime_, {call, &device_, &stream});
   if (rule != Result::success) return rule;
   const Result result = check_memset(params);
-  if (result != Result::success) return refuse_work(call, stream, result);
+  if (result != Result::success || params.count == 0) return result;
   submit(stream, NodeType::memset, params);
   return call == Call::set ? wait(lock, {stream.tail}) : Result::success;
 }
@@ -205,7 +213,8 @@ Result HostBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle h
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::launch_kernel, &device_, stream});
     if (rule != Result::success) return rule;
-    const Result result = check_kernel(launch);
+    if (const Result bad = check_kernel(launch); bad != Result::success) return bad;
+    const Result result = check_launch_config(launch);
     if (result != Result::success) return refuse_work(Call::launch_kernel, *stream, result);
     submit(*stream, NodeType::kernel, KernelWork(*stream->device, launch));
     return Result::success;
@@ -218,8 +227,7 @@ Result HostBackend::launch_host_function(const HostNodeParams& params, StreamHan
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::launch_host_function, &device_, stream});
     if (rule != Result::success) return rule;
-    if (params.function == nullptr)
-      return refuse_work(Call::launch_host_function, *stream, fail(Result::invalid_value, "the function is null"));
+    if (params.function == nullptr) return fail(Result::invalid_value, "the function is null");
     submit(*stream, NodeType::host, params);
     return Result::success;
   });
