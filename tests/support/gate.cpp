@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/gate.h"
+
+namespace reprise::test {
+
+void Gate::stand() {
+  std::unique_lock lock(mutex_);
+  ++arrivals_;
+  changed_.notify_all();
+  changed_.wait_for(lock, patience, [&] { return open_; });
+}
+
+void Gate::open() {
+  const std::scoped_lock lock(mutex_);
+  open_ = true;
+  changed_.notify_all();
+}
+
+bool Gate::wait_until_reached() {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, patience, [&] { return arrivals_ > 0; });
+}
+
+bool Gate::reached() const {
+  const std::scoped_lock lock(mutex_);
+  return arrivals_ > 0;
+}
+
+bool Gate::is_open() const {
+  const std::scoped_lock lock(mutex_);
+  return open_;
+}
+
+int Gate::arrivals() const {
+  const std::scoped_lock lock(mutex_);
+  return arrivals_;
+}
+
+void Meeting::meet() {
+  std::unique_lock lock(mutex_);
+  ++arrived_;
+  changed_.notify_all();
+  if (!changed_.wait_for(lock, patience, [&] { return arrived_ >= parties_; })) missed_ = true;
+}
+
+bool Meeting::all_met() const {
+  const std::scoped_lock lock(mutex_);
+  return arrived_ >= parties_ && !missed_;
+}
+
+}  // namespace reprise::test

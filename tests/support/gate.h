@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+namespace reprise::test {
+
+/// How long a test waits for something that must happen before it counts as not happening.
+inline constexpr std::chrono::seconds patience{30};
+
+/// A barrier in the work of a stream: given to a stream as a host function, it holds the stream there until open().
+///
+/// The thread that runs the host function waits in stand(); any thread may open. A gate must live until the work behind
+/// it is done. Nobody waits for longer than `patience`: a test that forgets to open fails instead of hanging.
+class Gate {
+ public:
+  /// The host function; `gate` is a Gate.
+  static void pass(void* gate) { static_cast<Gate*>(gate)->stand(); }
+
+  void stand();
+  void open();
+
+  /// Waits until someone stands at the gate or has passed it; false if nobody came.
+  bool wait_until_reached();
+  bool reached() const;
+  bool is_open() const;
+  /// How often someone came.
+  int arrivals() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  int arrivals_ = 0;
+  bool open_ = false;
+};
+
+/// Host functions that only return when all of them are running: given to several streams or branches of a graph, it
+/// shows that those run at the same time.
+class Meeting {
+ public:
+  explicit Meeting(int parties) : parties_(parties) {}
+
+  /// The host function; `meeting` is a Meeting.
+  static void attend(void* meeting) { static_cast<Meeting*>(meeting)->meet(); }
+
+  void meet();
+  /// Did all of them meet, in time?
+  bool all_met() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  const int parties_;
+  int arrived_ = 0;
+  bool missed_ = false;
+};
+
+}  // namespace reprise::test
