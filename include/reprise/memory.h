@@ -48,8 +48,8 @@ struct PoolStatistics {
 ///
 /// *Streams.* Memory is allocated for a stream and belongs to its order of work: a freed block is given out again only
 /// for the same stream, at once, without waiting. If other streams use it, say so with record_stream(): it is then held
-/// back after the free until the work those streams had by then is done. What belonged to a Stream that was destroyed is
-/// given to other streams once the work of that stream is done.
+/// back after the free until the work those streams had by then is done. What belonged to a Stream that was destroyed
+/// is given to other streams once the work of that stream is done.
 ///
 /// *Choice.* The smallest cached block that fits, the lowest address among equals. If none does, a new segment; if the
 /// driver has no memory left, all cached memory that no graph needs is given back to it and it is asked again; then
