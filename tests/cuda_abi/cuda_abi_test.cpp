@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "tests/cuda_abi/shared_kernels.h"
+
+// One kernel type, launched from two files that two compilers made. Templates with one mangled name and two bodies
+// would be merged by the linker, whichever comes first, and one of the launches would do something else, or nothing. So
+// this program is linked in both orders, and in both each side must do its own work. It runs on the host device; it
+// needs no GPU and no driver.
+
+namespace reprise::test {
+namespace {
+
+class CudaAbi : public testing::Test {
+ protected:
+  Device device_ = Device::parse("host");
+  Stream stream_{device_};
+
+  int* allocate(std::size_t count) {
+    void* pointer = nullptr;
+    EXPECT_EQ(device_.backend().memory_allocate(&pointer, count * sizeof(int)), Result::success);
+    return static_cast<int*>(pointer);
+  }
+  std::vector<int> take(int* pointer, std::size_t count) {
+    std::vector<int> values(count);
+    EXPECT_EQ(device_.backend().copy(values.data(), pointer, count * sizeof(int)), Result::success);
+    EXPECT_EQ(device_.backend().memory_free(pointer), Result::success);
+    return values;
+  }
+
+  void expect_work(const Side& side, int tag) {
+    int* x = allocate(threads);
+    int* sums = allocate(blocks);
+    side.launch(stream_, tag, x, sums);
+    stream_.synchronize();
+    std::vector<int> expected(threads), expected_sums(blocks, tag);
+    for (std::size_t i = 0; i < threads; ++i) {
+      expected[i] = static_cast<int>(10 * i) + tag;
+      expected_sums[i / block_threads] += expected[i];
+    }
+    EXPECT_EQ(take(x, threads), expected) << side.compiler;
+    EXPECT_EQ(take(sums, blocks), expected_sums) << side.compiler;
+  }
+};
+
+TEST_F(CudaAbi, AKernelLaunchedFromAFileOfNvccRuns) {
+  expect_work(side_of_nvcc(), 1);
+}
+
+TEST_F(CudaAbi, AKernelLaunchedFromAFileOfTheHostCompilerRuns) {
+  expect_work(side_of_host_compiler(), 2);
+}
+
+TEST_F(CudaAbi, BothRunInTurn) {
+  for (int i = 0; i < 3; ++i) {
+    expect_work(side_of_nvcc(), 100 + i);
+    expect_work(side_of_host_compiler(), 200 + i);
+  }
+}
+
+TEST_F(CudaAbi, BothCanBeCapturedIntoOneGraph) {
+  backend::Backend& backend = device_.backend();
+  int* x = allocate(2 * threads);
+  int* sums = allocate(2 * blocks);
+  ASSERT_EQ(backend.stream_begin_capture(stream_.native(), CaptureErrorMode::thread_local_), Result::success);
+  side_of_nvcc().launch(stream_, 1, x, sums);
+  side_of_host_compiler().launch(stream_, 2, x + threads, sums + blocks);
+  GraphHandle graph = nullptr;
+  ASSERT_EQ(backend.stream_end_capture(stream_.native(), &graph), Result::success);
+  std::vector<GraphNodeHandle> nodes;
+  EXPECT_EQ(backend.graph_nodes(graph, &nodes), Result::success);
+  EXPECT_EQ(nodes.size(), 4U);
+  GraphExecHandle exec = nullptr;
+  ASSERT_EQ(backend.graph_instantiate(&exec, graph, InstantiateFlags::none, nullptr), Result::success);
+  EXPECT_EQ(backend.graph_launch(exec, stream_.native()), Result::success);
+  stream_.synchronize();
+  EXPECT_EQ(backend.graph_exec_destroy(exec), Result::success);
+  EXPECT_EQ(backend.graph_destroy(graph), Result::success);
+  const std::vector<int> values = take(x, 2 * threads);
+  EXPECT_EQ(values[threads - 1], static_cast<int>(10 * (threads - 1)) + 1);
+  EXPECT_EQ(values[2 * threads - 1], static_cast<int>(10 * (threads - 1)) + 2);
+  take(sums, 2 * blocks);
+}
+
+TEST_F(CudaAbi, EachSideHasARecordOfItsOwnThatSaysWhatItsCompilerMade) {
+  const Side nvcc = side_of_nvcc();
+  const Side host = side_of_host_compiler();
+  EXPECT_NE(nvcc.tag, host.tag);
+  EXPECT_TRUE(nvcc.has_cuda_function) << "nvcc compiled it for CUDA";
+  EXPECT_FALSE(host.has_cuda_function) << "the host compiler did not";
+  EXPECT_NE(nvcc.tag->host_entry, host.tag->host_entry);
+}
+
+TEST_F(CudaAbi, BothSidesKnowTheSameNameAndLayout) {
+  const KernelRecord& nvcc = *side_of_nvcc().tag;
+  const KernelRecord& host = *side_of_host_compiler().tag;
+  EXPECT_EQ(nvcc.name, host.name);
+  EXPECT_EQ(nvcc.params_bytes, host.params_bytes);
+  ASSERT_EQ(nvcc.params.size(), host.params.size());
+  for (std::size_t i = 0; i < nvcc.params.size(); ++i) {
+    EXPECT_EQ(nvcc.params[i].offset, host.params[i].offset) << i;
+    EXPECT_EQ(nvcc.params[i].size, host.params[i].size) << i;
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test
