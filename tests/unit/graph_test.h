@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+#include "reprise/reprise.h"
+#include "tests/support/gate.h"
+
+// What the tests of graphs share: kernels, and ways to see what happened.
+
+namespace reprise::graphs::test {
+
+/// x[i] += amount
+struct Add {
+  REPRISE_KERNEL void operator()(Thread t, int* x, int amount, std::size_t n) const {
+    if (t.global_x() < n) x[t.global_x()] += amount;
+  }
+};
+
+/// y[i] = factor * x[i]
+struct Multiply {
+  REPRISE_KERNEL void operator()(Thread t, const int* x, int factor, int* y, std::size_t n) const {
+    if (t.global_x() < n) y[t.global_x()] = factor * x[t.global_x()];
+  }
+};
+
+inline void add(Buffer<int>& x, int amount = 1, const StreamRef& stream = current_stream()) {
+  launch(stream, LaunchConfig::cover(x.size()), Add{}, x.data(), amount, x.size());
+}
+
+inline void multiply(const Buffer<int>& x, int factor, Buffer<int>& y, const StreamRef& stream = current_stream()) {
+  launch(stream, LaunchConfig::cover(x.size()), Multiply{}, x.data(), factor, y.data(), x.size());
+}
+
+/// All values, after the work of the current stream.
+inline std::vector<int> read(const Buffer<int>& x) {
+  std::vector<int> values(x.size());
+  x.copy_to(values);
+  current_stream().synchronize();
+  return values;
+}
+
+/// The first value, after the work of the current stream.
+inline int first(const Buffer<int>& x) {
+  return read(x).front();
+}
+
+/// `n` values of zero, there when this returns.
+inline Buffer<int> zeros(std::size_t n = 1) {
+  Buffer<int> x(n);
+  x.fill_bytes(0);
+  current_stream().synchronize();
+  return x;
+}
+
+/// Gives a host function to a stream.
+inline void call_on_host(const StreamRef& stream, void (*function)(void*), void* data) {
+  backend::Backend& backend = stream.device().backend();
+  backend::check(backend, backend::Call::launch_host_function,
+                 backend.launch_host_function({function, data}, stream.native()));
+}
+
+/// The text of the exception of type `E` that `f` throws; empty, and a failure, if it throws none or another.
+template <class E, class F>
+std::string text_of(F&& f) {
+  try {
+    f();
+  } catch (const E& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "another exception: " << error.what();
+    return {};
+  }
+  ADD_FAILURE() << "no exception";
+  return {};
+}
+
+/// Does `what` contain `part`? For EXPECT_PRED_FORMAT2-like use with a readable failure.
+inline ::testing::AssertionResult contains(const std::string& what, const std::string& part) {
+  if (what.find(part) != std::string::npos) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "no \"" << part << "\" in: " << what;
+}
+
+/// Breaks the captures that a potentially unsafe call of this thread breaks, and returns the call's code.
+inline Result make_unsafe_call() {
+  void* memory = nullptr;
+  const Result result = default_device().backend().memory_allocate(&memory, 512);
+  if (result == Result::success) default_device().backend().memory_free(memory);
+  return result;
+}
+
+/// Waits until `condition` holds, and gives back meanwhile what the runtime lets go of: a replay holds on to its graph
+/// a moment longer than its work takes. Returns whether it holds.
+template <class F>
+bool eventually(F&& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + reprise::test::patience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    CUDAGraph().reset();
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+/// Waits until no pool of a graph is left, and empties the cache: the start for tests that count memory.
+inline void settle_memory() {
+  CachingAllocator& allocator = CachingAllocator::of(current_device());
+  ASSERT_TRUE(eventually([&] {
+    allocator.empty_cache();  // takes pools that no graph needs any more, too
+    return allocator.statistics().reserved_bytes == allocator.statistics(MempoolId{}).reserved_bytes;
+  }));
+}
+
+/// For the names of tests that run in each mode.
+inline std::string mode_name(CaptureErrorMode mode) {
+  return mode == CaptureErrorMode::global ? "global" : mode == CaptureErrorMode::relaxed ? "relaxed" : "thread_local";
+}
+
+/// A stream that is current as long as the object lives, and not the legacy default one.
+class SideStream {
+ public:
+  SideStream() : guard_(stream_) {}
+  StreamRef ref() const { return stream_.ref(); }
+
+ private:
+  Stream stream_;
+  StreamGuard guard_;
+};
+
+/// Captures one increment of `x` on a stream of its own.
+inline void capture_increment(CUDAGraph& graph, Buffer<int>& x, const GraphOptions& options = {}) {
+  capture(graph, options, [&] { add(x); });
+}
+
+}  // namespace reprise::graphs::test
