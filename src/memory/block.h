@@ -21,7 +21,7 @@ enum class BlockState {
   in_use,     ///< given out by allocate()
   held_back,  ///< freed, but work of other streams may still use it: in HeldBackBlocks
   cached,     ///< free: in one of its pool's sets
-  releasing,  ///< a whole segment on its way back to the driver: in no set
+  releasing,  ///< a whole segment on its way back to the driver: in no set, and hidden in the BlockTable
 };
 
 /// What to look for in a FreeSet: the smallest block of `stream` of at least `bytes`.
@@ -155,9 +155,14 @@ class BlockTable {
     return block;
   }
 
+  /// The block keeps its place, but is not found any more: from the moment that the driver has the address back, it may
+  /// give it to someone else.
+  void hide(MemoryBlock* block) { block->map_node = by_address_.extract(block->address); }
+  void show(MemoryBlock* block) { by_address_.insert(std::move(block->map_node)); }
+
   /// The block is no more; it must be in no set.
   void remove(MemoryBlock* block) {
-    block->map_node = by_address_.extract(block->address);
+    if (!block->map_node) hide(block);
     block->stream = nullptr;
     block->pool = nullptr;
     block->previous = block->next = nullptr;

@@ -102,7 +102,10 @@ Result CachingAllocator::Impl::release_cached(const Pool* only) {
     };
     collect(default_pool_);
     for (auto& entry : private_pools_) collect(entry.second);
-    for (MemoryBlock* block : segments) block->state = BlockState::releasing;
+    for (MemoryBlock* block : segments) {
+      block->state = BlockState::releasing;
+      blocks_.hide(block);
+    }
   }
   Result first = Result::success;
   for (MemoryBlock* block : segments) {
@@ -122,6 +125,7 @@ Result CachingAllocator::Impl::release_cached(const Pool* only) {
 
 void CachingAllocator::Impl::settle_release(MemoryBlock* block, bool released) {
   if (!released) {
+    blocks_.show(block);
     make_cached(block);
     return;
   }

@@ -3,9 +3,11 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "backend/backend.h"
 
@@ -33,6 +35,12 @@ class FaultyBackend final : public Backend {
   void heal() {
     const std::lock_guard lock(mutex_);
     faults_.clear();
+  }
+
+  /// Calls `hook` once, after the next call of a kind was made and before it returns.
+  void after(Call call, std::function<void()> hook) {
+    const std::lock_guard lock(mutex_);
+    hooks_[call] = std::move(hook);
   }
 
   /// How many calls of a kind were made since forget_calls().
@@ -294,12 +302,23 @@ class FaultyBackend final : public Backend {
         return code;
       }
     }
-    return f();
+    const Result result = f();
+    std::function<void()> hook;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = hooks_.find(call); found != hooks_.end()) {
+        hook = std::move(found->second);
+        hooks_.erase(found);
+      }
+    }
+    if (hook) hook();
+    return result;
   }
 
   Backend& inner_;
   mutable std::mutex mutex_;
   std::map<Call, Fault> faults_;
+  std::map<Call, std::function<void()>> hooks_;
   std::array<std::atomic<int>, call_count> counts_{};
 };
 

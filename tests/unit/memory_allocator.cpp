@@ -212,6 +212,19 @@ TEST_F(CachingAllocatorTest, EightThreadsAllocateAndFreeAtOnce) {
   EXPECT_EQ(all().reserved_bytes, 0u);
 }
 
+TEST_F(CachingAllocatorTest, AThreadMayAllocateWhatAnotherIsJustGivingBackToTheDriver) {
+  void* const block = allocate(12 * mib);
+  free(block);
+  void* next = nullptr;
+  backend_.after(Call::memory_free, [&] { next = allocate(12 * mib, other_); });
+  allocator_.empty_cache();
+  ASSERT_EQ(next, block);  // the driver had the address again, and gave it out
+  EXPECT_EQ(all().allocated_bytes, 12 * mib);
+  EXPECT_NO_THROW(free(next));
+  EXPECT_EQ(allocate(12 * mib, other_), next);
+  free(next);
+}
+
 TEST_F(CachingAllocatorTest, TwoBlocksInUseNeverOverlap) {
   struct Held {
     std::byte* address;
