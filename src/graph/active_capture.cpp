@@ -28,15 +28,16 @@ const char* mode_name(CaptureErrorMode mode) {
   return "unknown";
 }
 
+// For runtimes that know no more than the code.
 const char* advice(Result result, CaptureErrorMode mode) {
   switch (result) {
     case Result::stream_capture_unjoined:
-      return " Before the end, let the captured stream wait for an event recorded on each stream that was forked off.";
+      return "before the end, let the captured stream wait for an event recorded on each stream that was forked off";
     case Result::stream_capture_invalidated:
-      return mode == CaptureErrorMode::global
-                 ? " In this mode calls of other threads can break a capture, too; CaptureErrorMode::thread_local_ "
-                   "leaves them alone."
-                 : "";
+      return mode == CaptureErrorMode::global ? "in this mode calls of other threads can break a capture, too; "
+                                                "CaptureErrorMode::thread_local_ leaves "
+                                                "them alone"
+                                              : "a call of this thread, or on one of the captured streams, broke it";
     default:
       return "";
   }
@@ -92,16 +93,15 @@ GraphHandle ActiveCapture::end_runtime_capture() {
   Backend& backend = context_.device.backend();
   GraphHandle template_graph = nullptr;
   const Result result = backend.stream_end_capture(context_.stream.native(), &template_graph);
-  const std::string detail = result == Result::success ? std::string() : backend.last_error_detail();
+  std::string detail = result == Result::success ? std::string() : backend.last_error_detail();
   capturing_ = false;
   registered_.reset();
   if (result == Result::success) return template_graph;
-  throw CaptureError(
-      result,
-      fmt::format("The capture (mode `{}`) failed with {} ({}): {}.{}{}{} Everything that it had acquired was "
-                  "given back; the graph is empty and can capture again.",
-                  mode_name(context_.mode), result_name(result), static_cast<int>(result), result_description(result),
-                  detail.empty() ? "" : " ", detail, advice(result, context_.mode)));
+  if (detail.empty()) detail = advice(result, context_.mode);
+  throw CaptureError(result, fmt::format("The capture (mode `{}`) failed with {} ({}): {}{}{}. Everything that it had "
+                                         "acquired was given back; the graph is empty and can capture again.",
+                                         mode_name(context_.mode), result_name(result), static_cast<int>(result),
+                                         result_description(result), detail.empty() ? "" : "; ", detail));
 }
 
 void ActiveCapture::refuse_empty(GraphHandle template_graph) const {

@@ -59,12 +59,12 @@ bool GraphResources::give_back(std::chrono::microseconds limit) noexcept {
   if (!backend::ReleaseQueue::wait(progress->queued, limit)) return false;
   // The push follows the flag within nanoseconds, and another thread may be the one that drains what was pushed.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-  while (!progress->given_back.load(std::memory_order_acquire)) {
+  const auto done = [&] { return progress->given_back.load(std::memory_order_acquire); };
+  while (!done() && std::chrono::steady_clock::now() < deadline) {
     backend::ReleaseQueue::drain();
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::yield();
+    if (!done()) std::this_thread::yield();
   }
-  return true;
+  return done();
 }
 
 }  // namespace reprise::graphs
