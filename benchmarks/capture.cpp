@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What it costs to make a graph of small kernels, and to give it back.
 
+#include "small_kernels.h"
 #include "support.h"
 
 namespace benchmarks {
 namespace {
 
 void measure(const Settings& settings, unsigned kernels) {
-  constexpr std::size_t values = 256;
-  reprise::Buffer<float> x(values);
+  reprise::Buffer<float> values(small_kernel_values);
   Samples capture, instantiate, first_replay, reset;
   for (unsigned round = 0; round <= settings.rounds; ++round) {
     // The first round warms up and is thrown away.
@@ -16,8 +16,7 @@ void measure(const Settings& settings, unsigned kernels) {
     reprise::CUDAGraph graph(reprise::KeepGraph::yes);
     capture.add(seconds([&] {
       graph.capture_begin();
-      for (unsigned i = 0; i < kernels; ++i)
-        reprise::launch(reprise::LaunchConfig::cover(values), Increment{}, x.data(), x.size());
+      launch_small_kernels(kernels, values.data());
       graph.capture_end();
     }));
     instantiate.add(seconds([&] { graph.instantiate(); }));

@@ -7,14 +7,13 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "small_kernels.h"
 #include "support.h"
 
 namespace benchmarks {
 namespace {
 
 using reprise::StreamRef;
-
-constexpr std::size_t values = 256;  // one block
 
 /// Both in seconds a step.
 struct Cost {
@@ -38,12 +37,9 @@ void measure(Cost& cost, unsigned steps, const StreamRef& stream, F&& step) {
 }
 
 void compare(const Settings& settings, const StreamRef& stream, unsigned kernels) {
-  reprise::Buffer<float> x(values);
-  x.fill_bytes(0);
-  const auto eager = [&] {
-    for (unsigned i = 0; i < kernels; ++i)
-      reprise::launch(reprise::LaunchConfig::cover(values), Increment{}, x.data(), x.size());
-  };
+  reprise::Buffer<float> values(small_kernel_values);
+  values.fill_bytes(0);
+  const auto eager = [&] { launch_small_kernels(kernels, values.data()); };
   reprise::CUDAGraph graph;
   reprise::capture(graph, {}, eager);
   reprise::backend::Backend& backend = settings.device.backend();

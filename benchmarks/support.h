@@ -26,13 +26,6 @@ void replay(const Settings& settings);
 void capture(const Settings& settings);
 void allocator(const Settings& settings);
 
-/// As small as a kernel can be while it does something.
-struct Increment {
-  REPRISE_KERNEL void operator()(reprise::Thread t, float* x, std::size_t n) const {
-    if (t.global_x() < n) x[t.global_x()] += 1;
-  }
-};
-
 /// Seconds that a call takes.
 template <class F>
 double seconds(F&& call) {

@@ -37,15 +37,15 @@ struct Tile {
 
   /// Every row starts from the same values.
   REPRISE_KERNEL explicit Tile(const float* row) {
-    for (unsigned r = 0; r < tile_rows; ++r)
-      for (unsigned v = 0; v < vectors; ++v) sum[r][v] = Float4::load(row + 4 * v);
+    for (auto& sums : sum)
+      for (std::size_t v = 0; v < vectors; ++v) sums[v] = Float4::load(row + 4 * v);
   }
   /// `left` is addressed by two strides, so that it can be a transposed matrix.
   REPRISE_KERNEL void add_products(const float* left, std::size_t row_stride, std::size_t k_stride, const float* right,
                                    std::size_t right_stride, unsigned count) {
     for (unsigned k = 0; k < count; ++k) {
       Float4 values[vectors];
-      for (unsigned v = 0; v < vectors; ++v) values[v] = Float4::load(right + k * right_stride + 4 * v);
+      for (std::size_t v = 0; v < vectors; ++v) values[v] = Float4::load(right + k * right_stride + 4 * v);
       for (unsigned r = 0; r < tile_rows; ++r) {
         const Float4 factor = Float4::all(left[r * row_stride + k * k_stride]);
         for (unsigned v = 0; v < vectors; ++v) sum[r][v].add_product(factor, values[v]);
@@ -54,7 +54,7 @@ struct Tile {
   }
   REPRISE_KERNEL void store(float* to, std::size_t stride) const {
     for (unsigned r = 0; r < tile_rows; ++r)
-      for (unsigned v = 0; v < vectors; ++v) sum[r][v].store(to + r * stride + 4 * v);
+      for (std::size_t v = 0; v < vectors; ++v) sum[r][v].store(to + r * stride + 4 * v);
   }
 };
 

@@ -37,6 +37,7 @@ void check_writable(const fs::path& path) {
 /// Runs a program, found by PATH, and waits for it. Returns its exit status, or nothing if there is no such program.
 std::optional<int> run(std::vector<std::string> arguments) {
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   pid_t pid = 0;

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "small_kernels.h"
+
+#include "reprise/kernel.h"
+
+// A file of its own, so that the compiler for kernels sees nothing else.
+
+namespace benchmarks {
+namespace {
+
+struct Increment {
+  REPRISE_KERNEL void operator()(reprise::Thread t, float* values) const { values[t.global_x()] += 1; }
+};
+
+}  // namespace
+
+void launch_small_kernels(unsigned count, float* values) {
+  const auto config = reprise::LaunchConfig::cover(small_kernel_values, small_kernel_values);
+  for (unsigned i = 0; i < count; ++i) reprise::launch(config, Increment{}, values);
+}
+
+}  // namespace benchmarks
