@@ -61,6 +61,7 @@ std::vector<std::string> merged_environment(const std::vector<std::string>& addi
 
 std::vector<char*> pointers(std::vector<std::string>& strings) {
   std::vector<char*> result;
+  result.reserve(strings.size() + 1);
   for (std::string& string : strings) result.push_back(string.data());
   result.push_back(nullptr);
   return result;
@@ -103,7 +104,7 @@ TemporaryFolder::~TemporaryFolder() {
 }
 
 fs::path TemporaryFolder::write(const std::string& name, const std::string& content) const {
-  const fs::path path = path_ / name;
+  fs::path path = path_ / name;
   std::ofstream file(path, std::ios::binary);
   if (!(file << content << std::flush)) throw std::runtime_error("cannot write " + path.string());
   return path;

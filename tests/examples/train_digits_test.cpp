@@ -116,8 +116,8 @@ struct BadArguments {
   std::vector<std::string> arguments;
   const char* message;
 };
-void PrintTo(const BadArguments& bad, std::ostream* out) {
-  *out << testing::PrintToString(bad.arguments);
+std::ostream& operator<<(std::ostream& out, const BadArguments& bad) {
+  return out << testing::PrintToString(bad.arguments);
 }
 
 class TrainDigitsRefuses : public TrainDigits, public testing::WithParamInterface<BadArguments> {};
@@ -175,8 +175,8 @@ struct BadData {
   std::string content;
   const char* message;
 };
-void PrintTo(const BadData& bad, std::ostream* out) {
-  *out << bad.content;
+std::ostream& operator<<(std::ostream& out, const BadData& bad) {
+  return out << bad.content;
 }
 
 class TrainDigitsRefusesData : public TrainDigits, public testing::WithParamInterface<BadData> {};
