@@ -188,6 +188,7 @@ TEST_P(KernelContract, GivesMoreSharedMemoryWhenTheFunctionMayHaveIt) {
   constexpr unsigned asked = 100 * 1024;
   StreamHandle stream = new_stream();
   int* device = new_memory<int>();
+  EXPECT_OK(backend().function_set_max_shared(function<TakeShared>(), 48 * 1024));
   EXPECT_RESULT(Result::invalid_value, launch(stream, shape({1}, {32}, asked), TakeShared{}, device, asked));
   EXPECT_OK(backend().function_set_max_shared(function<TakeShared>(), asked));
   EXPECT_OK(launch(stream, shape({1}, {32}, asked), TakeShared{}, device, asked));

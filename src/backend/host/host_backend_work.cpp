@@ -12,6 +12,9 @@ namespace {
 
 constexpr unsigned usual_shared_bytes = 48U << 10;
 constexpr unsigned most_shared_bytes = 227U << 10;
+// Of an H200, for the limit of cooperative launches.
+constexpr std::uint64_t multiprocessors = 132;
+constexpr unsigned threads_per_multiprocessor = 2048;
 
 /// An operation that does one piece of work.
 class WorkOperation final : public Operation {
@@ -106,8 +109,8 @@ Result HostBackend::check_launch_config(const KernelNodeParams& params) const {
     return refuse(
         fmt::format("a block of {} x {} x {} threads; at most 1024 x 1024 x 64, and 1024 together, are possible",
                     c.block.x, c.block.y, c.block.z));
-  const auto set = runtime_.max_shared.find(params.function);
-  const unsigned most = set == runtime_.max_shared.end() ? usual_shared_bytes : set->second;
+  const auto set = device_.max_shared().find(params.function);
+  const unsigned most = set == device_.max_shared().end() ? usual_shared_bytes : set->second;
   if (c.shared_bytes > most)
     return refuse(fmt::format("{} bytes of shared memory; this kernel may have {}", c.shared_bytes, most));
   if (c.cluster.x == 0 || c.cluster.y == 0 || c.cluster.z == 0 || c.grid.x % c.cluster.x != 0 ||
@@ -117,6 +120,11 @@ Result HostBackend::check_launch_config(const KernelNodeParams& params) const {
         fmt::format("clusters of {} x {} x {} blocks; at most 8 together are possible, and they must divide the "
                     "grid",
                     c.cluster.x, c.cluster.y, c.cluster.z));
+  const std::uint64_t resident = multiprocessors * (threads_per_multiprocessor / (c.block.x * c.block.y * c.block.z));
+  if (c.cooperative && std::uint64_t{c.grid.x} * c.grid.y * c.grid.z > resident)
+    return fail(Result::cooperative_launch_too_large,
+                fmt::format("a cooperative launch of {} x {} x {} blocks; {} of this size fit on the device at once",
+                            c.grid.x, c.grid.y, c.grid.z, resident));
   return Result::success;
 }
 
@@ -202,7 +210,7 @@ Result HostBackend::function_set_max_shared(FunctionHandle function, unsigned by
     if (bytes > most_shared_bytes)
       return fail(Result::invalid_value,
                   fmt::format("{} bytes of shared memory; a block can have at most {}", bytes, most_shared_bytes));
-    runtime_.max_shared[function] = bytes;
+    device_.max_shared()[function] = bytes;
     return Result::success;
   });
 }
@@ -216,7 +224,7 @@ Result HostBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle h
     if (const Result bad = check_kernel(launch); bad != Result::success) return bad;
     const Result result = check_launch_config(launch);
     if (result != Result::success) return refuse_work(Call::launch_kernel, *stream, result);
-    submit(*stream, NodeType::kernel, KernelWork(*stream->device, launch));
+    submit(*stream, NodeType::kernel, KernelWork(launch));
     return Result::success;
   });
 }

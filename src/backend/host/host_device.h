@@ -74,6 +74,8 @@ class HostDevice {
   DeviceMemory& memory() noexcept { return memory_; }  ///< thread-safe by itself
   HostStream& legacy_stream() noexcept { return legacy_; }
   std::vector<HostStream*>& streams() noexcept { return streams_; }  ///< all but the legacy one
+  /// Kernels with a limit of their own for shared memory, in bytes.
+  std::unordered_map<const void*, unsigned>& max_shared() noexcept { return max_shared_; }
 
   /// Gives an operation to a stream, after what it and, by the rules of the legacy stream, others were given.
   void enqueue(HostStream& stream, const OperationRef& operation, std::span<const OperationRef> further = {});
@@ -96,6 +98,7 @@ class HostDevice {
   HostStream legacy_;
   std::vector<HostStream*> streams_;
   std::vector<OperationRef> orphans_;
+  std::unordered_map<const void*, unsigned> max_shared_;
   std::atomic<bool> broken_{false};
   mutable std::mutex error_mutex_;
   std::string error_;
@@ -118,7 +121,6 @@ struct HostRuntime {
   std::unordered_map<const void*, std::unique_ptr<HostExec>> execs;
   std::unordered_set<const void*> nodes;  ///< of all graphs
   std::unordered_map<const void*, std::unique_ptr<UserObject>> user_objects;
-  std::unordered_map<const void*, unsigned> max_shared;  ///< kernels with a limit of their own, in bytes
 
   /// The object behind a handle; null if there is none.
   HostEvent* find(EventHandle handle) const;
