@@ -94,7 +94,9 @@ Dataset load_dataset(const std::filesystem::path& path) {
   std::array<char, longest_line> buffer{};
   unsigned count = 0;
   while (file.getline(buffer.data(), buffer.size())) {
-    std::string_view line(buffer.data(), std::strlen(buffer.data()));
+    // What was read counts the end of the line, which the last one may lack; a zero byte is a character like others.
+    const auto read = static_cast<std::size_t>(file.gcount());
+    std::string_view line(buffer.data(), file.eof() ? read : read - 1);
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     const auto values = parse_line({path, count + 1}, line);
     append(count % hold_out_every == hold_out_every - 1 ? dataset.test : dataset.train, values);

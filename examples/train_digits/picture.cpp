@@ -21,8 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Not "graph.dot" beside "graph.svg": that may be a file of the user's.
 fs::path dot_path(const fs::path& svg) {
-  return fs::path(svg).replace_extension(".dot");
+  return fs::path(svg) += ".dot";
 }
 
 void check_writable(const fs::path& path) {

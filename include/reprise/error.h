@@ -15,32 +15,33 @@ namespace reprise {
 /// The result of a backend call. The numbers are CUDA's (`cudaError_t` and `CUresult` agree on all of these), on every
 /// backend; a code that is not named here is passed on as the number that it is.
 enum class Result : int {
-  success = 0,                        ///< it worked
-  invalid_value = 1,                  ///< an argument is out of range or does not fit the others
-  out_of_memory = 2,                  ///< the device has not enough memory
-  not_initialized = 3,                ///< the device runtime is not there
-  invalid_device_function = 98,       ///< the kernel was not compiled for this device
-  no_device = 100,                    ///< there is no device of this kind
-  invalid_device = 101,               ///< there is no device with this number
-  invalid_handle = 400,               ///< not a handle of this runtime, or not one any more
-  illegal_state = 401,                ///< the object is not in the state that the call needs
-  not_ready = 600,                    ///< the work is not done yet; an answer, not a failure
-  illegal_address = 700,              ///< work on the device touched memory that it must not
-  context_is_destroyed = 709,         ///< the device was shut down
-  launch_failure = 719,               ///< work on the device ended abnormally
-  not_permitted = 800,                ///< not from here: a host function, for example
-  not_supported = 801,                ///< not on this device
-  stream_capture_unsupported = 900,   ///< not allowed while a stream captures
-  stream_capture_invalidated = 901,   ///< the capture was broken by an earlier call
-  stream_capture_merge = 902,         ///< would join two captures
-  stream_capture_unmatched = 903,     ///< not the stream that the capture began on
-  stream_capture_unjoined = 904,      ///< a forked stream was not joined before the end
-  stream_capture_isolation = 905,     ///< would make captured work depend on work outside of the capture
-  stream_capture_implicit = 906,      ///< would make the legacy default stream wait for the capture
-  captured_event = 907,               ///< the event was last recorded in a capture
-  stream_capture_wrong_thread = 908,  ///< the capture must end on the thread that began it
-  graph_exec_update_failure = 910,    ///< the graph does not fit the executable graph
-  unknown = 999,                      ///< something else
+  success = 0,                         ///< it worked
+  invalid_value = 1,                   ///< an argument is out of range or does not fit the others
+  out_of_memory = 2,                   ///< the device has not enough memory
+  not_initialized = 3,                 ///< the device runtime is not there
+  invalid_device_function = 98,        ///< the kernel was not compiled for this device
+  no_device = 100,                     ///< there is no device of this kind
+  invalid_device = 101,                ///< there is no device with this number
+  invalid_handle = 400,                ///< not a handle of this runtime, or not one any more
+  illegal_state = 401,                 ///< the object is not in the state that the call needs
+  not_ready = 600,                     ///< the work is not done yet; an answer, not a failure
+  illegal_address = 700,               ///< work on the device touched memory that it must not
+  context_is_destroyed = 709,          ///< the device was shut down
+  launch_failure = 719,                ///< work on the device ended abnormally
+  cooperative_launch_too_large = 720,  ///< a cooperative launch has more blocks than fit on the device at once
+  not_permitted = 800,                 ///< not from here: a host function, for example
+  not_supported = 801,                 ///< not on this device
+  stream_capture_unsupported = 900,    ///< not allowed while a stream captures
+  stream_capture_invalidated = 901,    ///< the capture was broken by an earlier call
+  stream_capture_merge = 902,          ///< would join two captures
+  stream_capture_unmatched = 903,      ///< not the stream that the capture began on
+  stream_capture_unjoined = 904,       ///< a forked stream was not joined before the end
+  stream_capture_isolation = 905,      ///< would make captured work depend on work outside of the capture
+  stream_capture_implicit = 906,       ///< would make the legacy default stream wait for the capture
+  captured_event = 907,                ///< the event was last recorded in a capture
+  stream_capture_wrong_thread = 908,   ///< the capture must end on the thread that began it
+  graph_exec_update_failure = 910,     ///< the graph does not fit the executable graph
+  unknown = 999,                       ///< something else
 };
 
 /// CUDA's name of a code, for example `cudaErrorStreamCaptureUnsupported`; `cudaErrorUnknown` for a code without one.

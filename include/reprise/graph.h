@@ -76,8 +76,9 @@ enum class KeepGraph : bool {
 /// began it. reset() at the same time as replay() of the same object is an error of the caller's.
 ///
 /// Ownership: the graph holds its pool, and so the memory that was allocated in the capture. It is given back when the
-/// template, the executable and all its running launches are gone: reset() and the destructor never wait for the
-/// device to finish a replay, and are allowed while replays run and while anyone captures.
+/// template, the executable and all its running launches are gone: reset() and the destructor are
+/// allowed while replays run and while anyone captures. They wait half a millisecond at most for the runtime to let go
+/// of a graph that was replayed; if a replay is still running then, what it holds is given back by a later call.
 ///
 /// Movable; a moved-from CUDAGraph may only be assigned to or destroyed.
 class CUDAGraph {

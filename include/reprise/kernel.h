@@ -64,10 +64,12 @@ struct LaunchConfig {
   bool programmatic =
       false;  ///< may start before the kernel before it in the stream ends (programmatic dependent launch)
 
-  /// As many blocks of `block` threads as cover `threads`, at least one.
+  /// As many blocks of `block` threads as cover `threads`, at least one. More threads than a grid can have, or blocks
+  /// of no threads, give a shape that launch() refuses.
   static constexpr LaunchConfig cover(std::size_t threads, unsigned block = 256) {
+    const std::size_t blocks = block == 0 ? 0 : threads / block + (threads % block != 0 || threads == 0 ? 1 : 0);
     LaunchConfig config;
-    config.grid = Dim3(static_cast<unsigned>(threads == 0 ? 1 : (threads + block - 1) / block));
+    config.grid = Dim3(blocks > 0xFFFFFFFFU ? 0xFFFFFFFFU : static_cast<unsigned>(blocks));
     config.block = Dim3(block);
     return config;
   }
@@ -225,14 +227,25 @@ struct KernelSignature<void (K::*)(First, Params...) const> {
   using Values = std::tuple<Params...>;
   static constexpr std::size_t count = sizeof...(Params);
 
+  // As in a call of a function, but a fraction is not silently cut off: that is nearly always two arguments swapped.
+  template <class Arg, class Param>
+  static constexpr bool converts() {
+    return std::is_convertible_v<Arg, Param> &&
+           !(std::is_floating_point_v<std::remove_cvref_t<Arg>> && std::is_integral_v<Param>);
+  }
+
   template <class... Args>
   static constexpr bool takes() {
     if constexpr (sizeof...(Args) != count)
       return false;
     else
-      return (std::is_convertible_v<Args, Params> && ...);
+      return (converts<Args, Params>() && ...);
   }
 };
+
+template <class K, class First, class... Params>
+struct KernelSignature<void (K::*)(First, Params...) const noexcept>
+    : KernelSignature<void (K::*)(First, Params...) const> {};
 
 template <class K>
 concept Kernel = requires {
@@ -341,7 +354,8 @@ const KernelRecord& kernel_record() {
 /// \param stream where it runs.
 /// \param config the shape of the launch.
 /// \param kernel the function object.
-/// \param args one for each parameter of the call operator after the first, convertible to its type; copied now.
+/// \param args one for each parameter of the call operator after the first, convertible to its type, a floating-point
+///        value not to an integer; copied now.
 /// \throws BackendError with 1 if the device cannot launch this shape; in a capture that invalidates the capture.
 /// \throws UsageError on a CUDA device if nvcc did not compile the kernel.
 template <class K, class... Args>

@@ -24,6 +24,8 @@ struct MempoolId {
 
   explicit operator bool() const noexcept { return first != 0 || second != 0; }    ///< does it name a pool?
   friend auto operator<=>(const MempoolId&, const MempoolId&) noexcept = default;  ///< an order without meaning
+  /// The same pool? (Written out: nvcc 13.0 declares, but does not define, the one that comes with the order.)
+  friend bool operator==(const MempoolId&, const MempoolId&) noexcept = default;
 };
 
 /// A new id that captures can share: pass it to each of them. The pool itself is made on each device at first use.

@@ -106,16 +106,4 @@ constexpr const char* cuda_name(Call call) {
   return "unknown call";
 }
 
-/// Our name, for example `memory_allocate`.
-constexpr const char* name(Call call) {
-  switch (call) {
-#define REPRISE_CALL_NAME(name, cuda) \
-  case Call::name:                    \
-    return #name;
-    REPRISE_BACKEND_CALLS(REPRISE_CALL_NAME)
-#undef REPRISE_CALL_NAME
-  }
-  return "unknown";
-}
-
 }  // namespace reprise::backend

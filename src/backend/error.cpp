@@ -44,6 +44,8 @@ constexpr Text text_of(Result result) noexcept {
       return {"cudaErrorContextIsDestroyed", "what the call needs was destroyed"};
     case Result::launch_failure:
       return {"cudaErrorLaunchFailure", "earlier work failed while it ran; the device is unusable now"};
+    case Result::cooperative_launch_too_large:
+      return {"cudaErrorCooperativeLaunchTooLarge", "more blocks than the device can hold at once"};
     case Result::not_permitted:
       return {"cudaErrorNotPermitted", "the call is not permitted here"};
     case Result::not_supported:

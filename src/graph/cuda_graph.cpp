@@ -29,7 +29,7 @@ namespace {
 // The runtime drops the last reference for sure, within some 160 us, when nobody else can have one.
 constexpr std::chrono::microseconds certain_release_limit = std::chrono::seconds(5);
 // A replay may still be running. What it holds is given back by a later call; usually nothing runs any more.
-constexpr std::chrono::microseconds uncertain_release_limit = std::chrono::milliseconds(2);
+constexpr std::chrono::microseconds uncertain_release_limit = std::chrono::microseconds(500);
 
 // Null, and CUDA's other name for the same stream (`CU_STREAM_LEGACY`).
 bool is_legacy_default(const StreamRef& stream) {
@@ -127,11 +127,15 @@ void CUDAGraph::Impl::end() {
 void CUDAGraph::Impl::make_empty() noexcept {
   if (device.has_value()) {
     const RelaxedCaptureMode relaxed(backend());
+    bool destroyed = true;
     if (exec != nullptr)
-      report(backend(), Call::graph_exec_destroy, backend().graph_exec_destroy(std::exchange(exec, nullptr)));
+      destroyed &=
+          report(backend(), Call::graph_exec_destroy, backend().graph_exec_destroy(std::exchange(exec, nullptr)));
     if (template_graph != nullptr)
-      report(backend(), Call::graph_destroy, backend().graph_destroy(std::exchange(template_graph, nullptr)));
-    const bool uncertain = in_use_elsewhere.exchange(false);
+      destroyed &=
+          report(backend(), Call::graph_destroy, backend().graph_destroy(std::exchange(template_graph, nullptr)));
+    // What the runtime refused to destroy keeps its resources: nothing is waited for.
+    const bool uncertain = in_use_elsewhere.exchange(false) || !destroyed;
     if (!resources.give_back(uncertain ? uncertain_release_limit : certain_release_limit) && !uncertain)
       warn(
           "The device runtime did not let go of a graph that was never replayed: its memory pool stays reserved until "

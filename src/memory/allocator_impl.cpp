@@ -114,9 +114,9 @@ std::uint64_t CachingAllocator::Impl::capture_of(StreamHandle stream) const {
 
 Pool& CachingAllocator::Impl::pool_for(StreamHandle stream, std::uint64_t capture_id) {
   for (const Route& route : routes_) {
-    if (route.by_stream ? route.stream == stream
-                        : capture_id != 0 && std::find(route.capture_ids.begin(), route.capture_ids.end(),
-                                                       capture_id) != route.capture_ids.end()) {
+    // By stream: before the capture has an id, and once it is broken, when the driver tells none any more.
+    if (route.stream == stream || (capture_id != 0 && std::find(route.capture_ids.begin(), route.capture_ids.end(),
+                                                                capture_id) != route.capture_ids.end())) {
       return *route.pool;
     }
   }

@@ -56,8 +56,7 @@ class CachingAllocator::Impl {
   /// \throws UsageError if no graph holds the pool, or another capture is filling it now.
   void begin_routing(MempoolId id, StreamHandle stream);
 
-  /// The backend began the capture: from now on allocations for any stream that takes part in it come from the pool,
-  /// and the stream's own route of begin_routing() ends.
+  /// The backend began the capture: from now on allocations for any stream that takes part in it come from the pool.
   void capture_started(MempoolId id, std::uint64_t capture_id);
 
   /// The capture has one more id: that of a conditional body.
@@ -76,8 +75,7 @@ class CachingAllocator::Impl {
   // A capture and the pool that it fills.
   struct Route {
     memory::Pool* pool;
-    bool by_stream;       // until the capture has an id
-    StreamHandle stream;  // while by_stream
+    StreamHandle stream;  // the one that the capture begins on
     std::vector<std::uint64_t> capture_ids;
   };
 

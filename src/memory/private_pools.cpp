@@ -56,7 +56,7 @@ void CachingAllocator::Impl::begin_routing(MempoolId id, StreamHandle stream) {
                     "now; end that capture first, or capture into another pool",
                     memory::pool_id_text(id), device_.str()));
   }
-  routes_.push_back(Route{&pool, true, stream, {}});
+  routes_.push_back(Route{&pool, stream, {}});
   pool.filling = true;
   routings_.fetch_add(1, std::memory_order_release);
 }
@@ -65,7 +65,6 @@ void CachingAllocator::Impl::capture_started(MempoolId id, std::uint64_t capture
   const Lock lock(mutex_);
   if (Route* const route = route_of(id)) {
     route->capture_ids.push_back(capture_id);
-    route->by_stream = false;
   }
 }
 

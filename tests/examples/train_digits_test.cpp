@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -68,14 +69,20 @@ TEST_F(TrainDigits, GivesTheSameWeightsBothWaysAndDrawsTheGraph) {
   EXPECT_THAT(outcome.out, HasSubstr("picture   step.svg\n"));
   EXPECT_THAT(read_file(folder_.path() / "step.svg"),
               AllOf(HasSubstr("<svg"), HasSubstr("digits::SoftmaxLoss"), Not(HasSubstr("kernels_host"))));
-  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "step.dot"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "step.svg.dot"));
+}
+
+TEST_F(TrainDigits, LeavesAFileOfTheUsersBesideThePictureAlone) {
+  std::ofstream(folder_.path() / "step.dot") << "precious";
+  EXPECT_EQ(run({"--epochs", "1", "--svg", "step.svg"}).exit_code, 0);
+  EXPECT_EQ(read_file(folder_.path() / "step.dot"), "precious");
 }
 
 TEST_F(TrainDigits, KeepsTheSourceOfThePictureWhenGraphvizIsMissing) {
   const Outcome outcome = run({"--epochs", "1", "--svg", "step.svg"}, {"PATH=/nowhere"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("apt-get install graphviz"), HasSubstr("step.dot")));
-  EXPECT_THAT(read_file(folder_.path() / "step.dot"), HasSubstr("digraph"));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("apt-get install graphviz"), HasSubstr("step.svg.dot")));
+  EXPECT_THAT(read_file(folder_.path() / "step.svg.dot"), HasSubstr("digraph"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "step.svg"));
 }
 

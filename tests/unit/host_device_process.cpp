@@ -90,6 +90,23 @@ TEST_F(HostDeviceProcess, WithProtectionAWriteByTheHostToFreedMemorySaysThatItWa
       "the host wrote to device memory(.|\n)*No block is allocated there: it was freed, or never allocated");
 }
 
+TEST_F(HostDeviceProcess, WithProtectionDataCanBeCopiedBetweenTwoDevices) {
+  expect_true_in_own_process([] {
+    HostDeviceOptions options = protected_memory();
+    options.devices = 2;
+    configure_host_devices(options);
+    const StreamRef first = Device::parse("host:0").default_stream();
+    const StreamRef second = Device::parse("host:1").default_stream();
+    const Buffer<int> from(std::vector<int>{1, 2, 3}, first);
+    const Buffer<int> to(3, second);
+    first.synchronize();
+    copy_async(to.data(), from.data(), from.size_bytes(), second);
+    std::vector<int> out(3);
+    to.copy_to(out, second);
+    return out == std::vector<int>{1, 2, 3};
+  });
+}
+
 TEST_F(HostDeviceProcess, WithoutProtectionTheHostCanReadDeviceMemory) {
   // Not a promise to the user, but what makes protection worth having.
   expect_true_in_own_process([] {
@@ -143,6 +160,44 @@ TEST_F(HostDeviceProcess, AKernelThatFailsMakesEveryLaterCallOfItsDeviceFail) {
       }
     }
     return failures == 2;
+  });
+}
+
+TEST_F(HostDeviceProcess, AGraphOfADeviceThatFailedIsDestroyedWithoutWaitingForIt) {
+  expect_true_in_own_process([] {
+    const Device device = Device::parse("host");
+    static bool waited = false;
+    set_warning_sink([](std::string_view text) { waited |= text.find("did not let go") != std::string_view::npos; });
+    {
+      Buffer<int> x(std::vector<int>{0}, device.default_stream());
+      CUDAGraph g;
+      capture(g, {}, [&] { launch(LaunchConfig::cover(1), Increment{}, x.data(), x.size()); });
+      const LaunchConfig config{.grid = 1, .block = 32, .shared_bytes = 64};
+      launch(device.default_stream(), config, UseTooMuchSharedMemory{});
+      try {
+        device.synchronize();
+      } catch (const BackendError&) {
+      }
+    }
+    return !waited;
+  });
+}
+
+TEST_F(HostDeviceProcess, ACooperativeLaunchOfMoreBlocksThanFitIsRefused) {
+  expect_true_in_own_process([] {
+    const Device device = Device::parse("host");
+    const StreamRef stream = device.default_stream();
+    Buffer<int> x(std::vector<int>{0}, stream);
+    LaunchConfig config{.grid = 1000, .block = 1024};
+    config.cooperative = true;
+    try {
+      launch(stream, config, Increment{}, x.data(), x.size());
+    } catch (const BackendError& error) {
+      config.grid = 264;
+      launch(stream, config, Increment{}, x.data(), x.size());
+      return error.code() == Result::cooperative_launch_too_large;
+    }
+    return false;
   });
 }
 

@@ -86,6 +86,40 @@ TEST(KernelTypes, TakeTheirParametersAndWhatConvertsToThem) {
   static_assert(takes<OfAPair, const Pair&>());
 }
 
+struct NoexceptKernel {
+  REPRISE_KERNEL void operator()(Thread, std::size_t* out) const noexcept { *out = 1; }
+};
+
+TEST(KernelTypes, MayBeNoexcept) {
+  static_assert(takes<NoexceptKernel, std::size_t*>());
+}
+
+TEST(KernelTypes, RefuseAFractionForAnInteger) {
+  struct Scale {
+    void operator()(Thread, float, const float*, std::size_t) const {}
+  };
+  static_assert(takes<Scale, float, float*, std::size_t>());
+  static_assert(!takes<Scale, std::size_t, float*, float>(), "most likely two arguments were swapped");
+}
+
+TEST(LaunchConfigCover, RoundsUpToWholeBlocks) {
+  EXPECT_EQ(LaunchConfig::cover(0).grid, Dim3(1));
+  EXPECT_EQ(LaunchConfig::cover(256).grid, Dim3(1));
+  EXPECT_EQ(LaunchConfig::cover(257).grid, Dim3(2));
+  EXPECT_EQ(LaunchConfig::cover(10, 3).grid, Dim3(4));
+}
+
+TEST(LaunchConfigCover, OfMoreThanAGridCanHaveIsRefusedByLaunch) {
+  std::size_t* const out = nullptr;
+  const auto launch_over = [&](std::size_t threads, unsigned block) {
+    const Stream stream;
+    launch(stream, LaunchConfig::cover(threads, block), NoexceptKernel{}, out);
+  };
+  EXPECT_THROW(launch_over((std::size_t{1} << 40) + 256, 256), BackendError);
+  EXPECT_THROW(launch_over(std::size_t{1} << 41, 256), BackendError);
+  EXPECT_THROW(launch_over(100, 0), BackendError);
+}
+
 TEST(KernelTypes, RefuseAnotherNumberOfArguments) {
   static_assert(!takes<ThreadKernel>());
   static_assert(!takes<ThreadKernel, float>());

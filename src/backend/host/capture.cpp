@@ -51,10 +51,9 @@ CaptureList forbidding_captures(const HostRuntime& runtime) {
 }
 
 bool has_fork_that_is_not_joined(const Capture& capture) {
+  const auto reached = with_ancestors(capture.origin->capture_dependencies);
   const auto joined = [&](const std::vector<HostNode*>& last) {
-    return std::all_of(last.begin(), last.end(), [&](const HostNode* node) {
-      return leads_back_to(capture.origin->capture_dependencies, *node);
-    });
+    return std::all_of(last.begin(), last.end(), [&](const HostNode* node) { return reached.contains(node); });
   };
   return !std::all_of(capture.streams.begin(), capture.streams.end(), [&](const HostStream* stream) {
     return joined(stream->capture_dependencies);

@@ -95,8 +95,9 @@ Result DeviceMemory::free(void* pointer) {
   }
   {
     // The block is in neither map now: nobody else can have it while it is filled.
-    const AccessScope access(*this);
+    if (protect_) enter();
     fill_touched(base_ + offset, bytes);
+    if (protect_) leave();
   }
   const std::lock_guard lock(mutex_);
   used_bytes_ -= bytes;

@@ -14,7 +14,7 @@ namespace reprise::backend::host {
 /// The memory of one simulated device: a range of addresses of its own, in which nothing else of the process lies.
 ///
 /// First fit, aligned to 512 bytes. What is freed is filled with `poison_byte`; what was never touched costs nothing.
-/// With protection on, the range is inaccessible except while an operation executes (AccessScope), and a touch by the
+/// With protection on, the range is inaccessible except while an operation executes (enter, leave), and a touch by the
 /// host ends the process with the address, the block and the stack.
 ///
 /// Thread-safe.
@@ -51,10 +51,11 @@ class DeviceMemory {
   /// Prints what is known about an address, for the handler of the fault: no allocation, no blocking.
   void describe_fault(const void* address, bool write, bool write_known) const noexcept;
 
- private:
-  friend class AccessScope;
+  /// Between the two calls the memory is accessible, if it is protected. Calls nest, from any threads.
   void enter();
   void leave();
+
+ private:
   void commit(std::size_t end);  // with the mutex held
 
   const std::size_t total_bytes_;
@@ -68,22 +69,6 @@ class DeviceMemory {
   std::size_t used_bytes_ = 0;
   std::size_t committed_ = 0;  // bytes from base_ that can be made accessible
   unsigned accessors_ = 0;     // operations that are executing, with protection on
-};
-
-/// Makes the memory accessible until the end of the scope, if it is protected.
-class AccessScope {
- public:
-  explicit AccessScope(DeviceMemory& memory) : memory_(memory) {
-    if (memory_.protects()) memory_.enter();
-  }
-  ~AccessScope() {
-    if (memory_.protects()) memory_.leave();
-  }
-  AccessScope(const AccessScope&) = delete;
-  AccessScope& operator=(const AccessScope&) = delete;
-
- private:
-  DeviceMemory& memory_;
 };
 
 }  // namespace reprise::backend::host

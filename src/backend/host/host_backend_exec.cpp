@@ -158,7 +158,7 @@ Result HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNode
                   "the node is none of the template that the executable was made from, or the template was destroyed");
     if (node->type != node_type(params)) return fail(Result::invalid_value, "the node is of another type");
     if (const Result good = check_node(params); good != Result::success) return good;
-    Work work = make_work(*node->device, params);
+    Work work = make_work(params);
     if (!keeps_memory_kinds(runtime_, exec->plan->work(index->second), work))
       return fail(Result::invalid_value, "the copy would be between other kinds of memory");
     exec->changeable_plan().set_work(index->second, std::move(work));

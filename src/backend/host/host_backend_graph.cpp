@@ -115,7 +115,7 @@ Result HostBackend::graph_add_node(GraphNodeHandle* node, GraphHandle handle,
       if (std::find(before.begin(), repeated, *repeated) != repeated)
         return fail(Result::invalid_value, "a node can depend on another one only once");
     if (const Result good = check_node(params); good != Result::success) return good;
-    HostNode& added = graph->add(device_, node_type(params), make_work(device_, params), before);
+    HostNode& added = graph->add(device_, node_type(params), make_work(params), before);
     runtime_.nodes.insert(&added);
     *node = handle_of(added);
     return Result::success;
@@ -228,7 +228,7 @@ Result HostBackend::graph_node_set_params(GraphNodeHandle handle, const NodePara
     if (node == nullptr) return fail(Result::invalid_value, "there is no such node");
     if (node->type != node_type(params)) return fail(Result::invalid_value, "the node is of another type");
     if (const Result good = check_node(params); good != Result::success) return good;
-    node->work = make_work(*node->device, params);
+    node->work = make_work(params);
     return Result::success;
   });
 }

@@ -20,7 +20,9 @@ HostNode& HostGraph::add(HostDevice& node_device, NodeType type, Work work, std:
   nodes.push_back(
       std::unique_ptr<HostNode>(new HostNode{this, &node_device, node_id, node_id, type, std::move(work), {}, {}}));
   HostNode& node = *nodes.back();
-  for (HostNode* dependency : dependencies) connect(*dependency, node);
+  // A new node has no edges yet, and the caller names no dependency twice: nothing to search for.
+  node.dependencies.assign(dependencies.begin(), dependencies.end());
+  for (HostNode* dependency : dependencies) dependency->dependents.push_back(&node);
   return node;
 }
 
@@ -28,7 +30,6 @@ std::unique_ptr<HostGraph> HostGraph::clone() const {
   auto copy = std::make_unique<HostGraph>();
   copy->device = device;
   copy->id = next_id();
-  copy->origin_id = id;
   copy->user_objects = user_objects;
   std::unordered_map<const HostNode*, HostNode*> copies;
   for (const auto& node : nodes) {
@@ -57,17 +58,16 @@ bool disconnect(HostNode& from, HostNode& to) {
   return true;
 }
 
-bool leads_back_to(std::span<HostNode* const> nodes, const HostNode& ancestor) {
+std::unordered_set<const HostNode*> with_ancestors(std::span<HostNode* const> nodes) {
   std::vector<const HostNode*> open(nodes.begin(), nodes.end());
-  std::unordered_set<const HostNode*> seen(nodes.begin(), nodes.end());
+  std::unordered_set<const HostNode*> found(nodes.begin(), nodes.end());
   while (!open.empty()) {
     const HostNode* node = open.back();
     open.pop_back();
-    if (node == &ancestor) return true;
     for (const HostNode* dependency : node->dependencies)
-      if (seen.insert(dependency).second) open.push_back(dependency);
+      if (found.insert(dependency).second) open.push_back(dependency);
   }
-  return false;
+  return found;
 }
 
 std::vector<HostNode*> topological_order(const HostGraph& graph) {

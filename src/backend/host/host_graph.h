@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "backend/host/user_object.h"
@@ -31,7 +32,6 @@ struct HostNode {
 struct HostGraph {
   HostDevice* device;
   std::uint64_t id;
-  std::uint64_t origin_id = 0;                   ///< of a clone: the id of the graph it was copied from
   std::vector<std::unique_ptr<HostNode>> nodes;  ///< in order of creation
   std::vector<UserObjectRef> user_objects;       ///< one for each reference that the graph holds
 
@@ -44,8 +44,8 @@ struct HostGraph {
 bool connect(HostNode& from, HostNode& to);
 /// Removes an edge; false if there is none.
 bool disconnect(HostNode& from, HostNode& to);
-/// Is there a way from any of the nodes back to `ancestor`, or is it one of them?
-bool leads_back_to(std::span<HostNode* const> nodes, const HostNode& ancestor);
+/// The nodes and all that they depend on.
+std::unordered_set<const HostNode*> with_ancestors(std::span<HostNode* const> nodes);
 /// The nodes so that each comes after all it depends on; empty if there is a cycle (or no node).
 std::vector<HostNode*> topological_order(const HostGraph& graph);
 /// The graph in the language of Graphviz.

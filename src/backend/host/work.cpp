@@ -20,6 +20,28 @@ Overloaded(F...) -> Overloaded<F...>;
 // Shared memory is not initialised on a GPU; a kernel that counts on zeros must see something else here.
 constexpr unsigned char shared_garbage = 0xCD;
 
+// An operation of one device may touch memory of another one: a copy between them does.
+class AccessToAllMemory {
+ public:
+  AccessToAllMemory() {
+    for_each([](DeviceMemory& memory) { memory.enter(); });
+  }
+  ~AccessToAllMemory() {
+    for_each([](DeviceMemory& memory) { memory.leave(); });
+  }
+  AccessToAllMemory(const AccessToAllMemory&) = delete;
+  AccessToAllMemory& operator=(const AccessToAllMemory&) = delete;
+
+ private:
+  template <class F>
+  static void for_each(F f) {
+    for (const auto& device : HostRuntime::instance().devices) {
+      if (!device->memory().protects()) return;  // all are alike
+      f(device->memory());
+    }
+  }
+};
+
 std::byte* shared_memory(unsigned bytes) {
   thread_local std::vector<std::byte> buffer;
   if (bytes == 0) return nullptr;
@@ -41,7 +63,7 @@ void fill(const MemsetNodeParams& params) {
 
 }  // namespace
 
-KernelWork::KernelWork(HostDevice&, const KernelNodeParams& params)
+KernelWork::KernelWork(const KernelNodeParams& params)
     : kernel_(reinterpret_cast<const KernelRecord*>(params.function)), config_(params.config) {
   if (kernel_->params_bytes > inline_bytes) heap_ = std::make_unique<std::byte[]>(kernel_->params_bytes);
   for (std::size_t i = 0; i < kernel_->params.size(); ++i)
@@ -116,9 +138,9 @@ void KernelWork::run() const {
   }
 }
 
-Work make_work(HostDevice& device, const NodeParams& params) {
+Work make_work(const NodeParams& params) {
   return std::visit(Overloaded{
-                        [&](const KernelNodeParams& p) -> Work { return KernelWork(device, p); },
+                        [](const KernelNodeParams& p) -> Work { return KernelWork(p); },
                         [](const MemcpyNodeParams& p) -> Work { return p; },
                         [](const MemsetNodeParams& p) -> Work { return p; },
                         [](const HostNodeParams& p) -> Work { return p; },
@@ -162,7 +184,7 @@ bool has_node_type(NodeType type) noexcept {
 
 void execute(HostDevice& device, const Work& work) noexcept {
   const ExecutingScope executing;
-  const AccessScope access(device.memory());
+  const AccessToAllMemory access;
   try {
     std::visit(Overloaded{
                    [](const KernelWork& w) { w.run(); },

@@ -15,8 +15,8 @@ class HostDevice;
 /// A kernel launch with arguments of its own.
 class KernelWork {
  public:
-  /// Copies the arguments. `device` is where it runs.
-  KernelWork(HostDevice& device, const KernelNodeParams& params);
+  /// Copies the arguments.
+  explicit KernelWork(const KernelNodeParams& params);
   KernelWork(const KernelWork& other);
   KernelWork& operator=(const KernelWork& other);
   KernelWork(KernelWork&& other) noexcept;
@@ -54,7 +54,7 @@ using Work = std::variant<EmptyNodeParams, KernelWork, MemcpyNodeParams, MemsetN
                           MemoryFreeNodeParams, EventRecordNodeParams, EventWaitNodeParams>;
 
 /// The work that node params ask for, arguments copied. Only for types that the host device has (see has_node_type).
-Work make_work(HostDevice& device, const NodeParams& params);
+Work make_work(const NodeParams& params);
 
 /// What the work was made of. Arguments point into the work.
 NodeParams params_of(const Work& work);
