@@ -18,7 +18,8 @@ namespace reprise::backend {
 /// Every call stands for a call of the driver API (call.h has the pairs), takes what that takes and does what that
 /// does: same codes, same effect on captures. Nothing is thrown, nothing is checked beyond what the driver checks, and
 /// no call has a meaning that the driver could not give it. Where the driver works on the calling thread's current
-/// context, a backend works on its own device; it leaves the thread's current context as it was.
+/// context, a backend works on its own device; it leaves the thread's current context as it was, except that a thread
+/// without one may keep that of the device.
 ///
 /// Results are written only on success. Handles are the driver's opaque pointers; streams and events of another device
 /// of the same runtime may be passed where the driver allows it. A null stream is this device's legacy default stream;
@@ -158,5 +159,12 @@ class Backend {
 
 /// The simulated devices of this process, opened at the first call.
 const std::vector<Backend*>& host_backends();
+
+/// The CUDA devices of this process, opened at the first call; none where CUDA's driver is missing, too old or without
+/// a device.
+const std::vector<Backend*>& cuda_backends();
+
+/// Why there are no CUDA devices, without a full stop; empty if there are.
+const std::string& cuda_unavailable_reason();
 
 }  // namespace reprise::backend

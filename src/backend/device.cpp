@@ -41,16 +41,24 @@ DeviceName split(std::string_view text) {
   return name;
 }
 
-}  // namespace
-
-Device Device::parse(std::string_view text) {
-  const DeviceName name = split(text);
-  if (name.type == "cuda") {
+Device parse_cuda(const DeviceName& name, std::string_view text) {
+  const std::vector<backend::Backend*>& backends = backend::cuda_backends();
+  if (backends.empty()) {
     throw UsageError(fmt::format(
-        "expected a device that this build supports; found \"{}\", and this build has no CUDA device support yet; use "
-        "\"host\", the simulated device",
-        text));
+        "expected a device of this machine; found \"{}\", and there is no CUDA device: {}; use \"host\", the "
+        "simulated device",
+        text, backend::cuda_unavailable_reason()));
   }
+  if (name.index >= backends.size()) {
+    throw UsageError(fmt::format(
+        "expected the number of a CUDA device below {}; found \"{}\"; nvidia-smi lists the devices, and the "
+        "environment variable CUDA_VISIBLE_DEVICES hides some of them",
+        backends.size(), text));
+  }
+  return Device(*backends[name.index]);
+}
+
+Device parse_host(const DeviceName& name, std::string_view text) {
   const std::vector<backend::Backend*>& backends = backend::host_backends();
   if (name.index >= backends.size()) {
     throw UsageError(
@@ -59,6 +67,13 @@ Device Device::parse(std::string_view text) {
                     backends.size(), text));
   }
   return Device(*backends[name.index]);
+}
+
+}  // namespace
+
+Device Device::parse(std::string_view text) {
+  const DeviceName name = split(text);
+  return name.type == "cuda" ? parse_cuda(name, text) : parse_host(name, text);
 }
 
 DeviceType Device::type() const noexcept {
@@ -93,6 +108,7 @@ StreamRef Device::default_stream() const noexcept {
 
 std::vector<Device> devices() {
   std::vector<Device> all;
+  for (backend::Backend* backend : backend::cuda_backends()) all.emplace_back(*backend);
   for (backend::Backend* backend : backend::host_backends()) all.emplace_back(*backend);
   return all;
 }
@@ -100,7 +116,10 @@ std::vector<Device> devices() {
 Device default_device() {
   static const Device device = [] {
     const char* const name = std::getenv("REPRISE_DEVICE");
-    if (name == nullptr || *name == '\0') return devices().front();
+    if (name == nullptr || *name == '\0') {
+      const std::vector<backend::Backend*>& cuda = backend::cuda_backends();
+      return Device(cuda.empty() ? *backend::host_backends().front() : *cuda.front());
+    }
     try {
       return Device::parse(name);
     } catch (const UsageError& error) {

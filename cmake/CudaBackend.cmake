@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+# src/backend/cuda needs CUDA's headers, no more: the driver is opened at run time, and nothing of CUDA is linked.
+#
+#   REPRISE_CUDA                AUTO (build it if the headers are found), ON (fail if they are not), OFF
+#   REPRISE_CUDA_INCLUDE_DIR    where cuda.h lies; looked for beside CUDAToolkit_ROOT, CUDA_HOME, CUDA_PATH and nvcc, and
+#                               in /usr/local/cuda
+#   reprise_has_cuda            set here: whether it is built
+
+set(REPRISE_CUDA AUTO CACHE STRING "Build the support of CUDA devices: AUTO (if CUDA's headers are found), ON, OFF")
+set_property(CACHE REPRISE_CUDA PROPERTY STRINGS AUTO ON OFF)
+
+# Sets `result` to TRUE and REPRISE_CUDA_INCLUDE_DIR if there are headers that the backend can be built with, else
+# `result` to FALSE and `why`.
+function(_reprise_find_cuda_headers result why)
+  find_program(REPRISE_NVCC nvcc DOC "CUDA's compiler")
+  mark_as_advanced(REPRISE_NVCC)
+  set(beside_nvcc "")
+  if(REPRISE_NVCC)
+    get_filename_component(beside_nvcc "${REPRISE_NVCC}" REALPATH)
+    get_filename_component(beside_nvcc "${beside_nvcc}" DIRECTORY)
+  endif()
+  find_path(REPRISE_CUDA_INCLUDE_DIR cuda.h
+    HINTS "${CUDAToolkit_ROOT}" ENV CUDAToolkit_ROOT ENV CUDA_HOME ENV CUDA_PATH "${beside_nvcc}/.."
+    PATHS /usr/local/cuda
+    PATH_SUFFIXES include
+    DOC "The folder of cuda.h")
+  mark_as_advanced(REPRISE_CUDA_INCLUDE_DIR)
+  set(${result} FALSE PARENT_SCOPE)
+  if(NOT REPRISE_CUDA_INCLUDE_DIR)
+    set(${why} "cuda.h was not found; CUDAToolkit_ROOT can name the folder of the toolkit" PARENT_SCOPE)
+    return()
+  endif()
+  file(STRINGS "${REPRISE_CUDA_INCLUDE_DIR}/cuda.h" version REGEX "^#define CUDA_VERSION [0-9]+" LIMIT_COUNT 1)
+  string(REGEX MATCH "[0-9]+" version "${version}")
+  if(NOT version OR version LESS 13000 OR NOT version LESS 14000)
+    set(${why} "${REPRISE_CUDA_INCLUDE_DIR}/cuda.h is of version '${version}'; CUDA 13 is needed (13000)" PARENT_SCOPE)
+    return()
+  endif()
+  set(${result} TRUE PARENT_SCOPE)
+endfunction()
+
+# Moves the sources of src/backend/cuda out of `sources`, and adds to `target` those that are to be built.
+function(reprise_add_cuda_backend target)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cpp")
+  # What needs no header of CUDA is always built, and always tested.
+  set(plain "${PROJECT_SOURCE_DIR}/src/backend/cuda/function_cache.cpp"
+    "${PROJECT_SOURCE_DIR}/src/backend/cuda/log_text.cpp")
+  set(stand_in "${PROJECT_SOURCE_DIR}/src/backend/cuda/unavailable.cpp")
+  list(REMOVE_ITEM sources ${plain} "${stand_in}")
+  target_sources(${target} PRIVATE ${plain})
+
+  set(found FALSE)
+  set(why "REPRISE_CUDA is OFF")
+  if(REPRISE_CUDA)
+    _reprise_find_cuda_headers(found why)
+  endif()
+  set(reprise_has_cuda ${found} CACHE INTERNAL "Does reprise support CUDA devices?")
+  if(NOT found)
+    if(REPRISE_CUDA AND NOT REPRISE_CUDA STREQUAL "AUTO")
+      message(FATAL_ERROR "REPRISE_CUDA is ${REPRISE_CUDA}, but ${why}")
+    endif()
+    message(STATUS "CUDA devices: not supported by this build (${why})")
+    target_sources(${target} PRIVATE "${stand_in}")
+    return()
+  endif()
+
+  message(STATUS "CUDA devices: supported, with the headers of ${REPRISE_CUDA_INCLUDE_DIR}")
+  # A target of its own, so that CUDA's headers are seen by these files alone.
+  add_library(${target}_cuda OBJECT ${sources})
+  set_target_properties(${target}_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_features(${target}_cuda PUBLIC cxx_std_20)
+  target_include_directories(${target}_cuda PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+  target_include_directories(${target}_cuda SYSTEM PRIVATE "${REPRISE_CUDA_INCLUDE_DIR}")
+  target_link_libraries(${target}_cuda PRIVATE fmt::fmt-header-only)
+  reprise_set_warnings(${target}_cuda)
+  target_sources(${target} PRIVATE "$<TARGET_OBJECTS:${target}_cuda>")
+  target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+endfunction()

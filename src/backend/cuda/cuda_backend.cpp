@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cuda_backend.h"
+
+#include <array>
+
+#include "backend/cuda/error_log.h"
+
+// The device itself and its memory.
+
+namespace reprise::backend::cuda {
+
+CUresult CudaBackend::primary_context(CUcontext* context) {
+  const std::scoped_lock lock(primary_mutex_);
+  *context = primary_.load(std::memory_order_relaxed);
+  if (*context != nullptr) return CUDA_SUCCESS;
+  // Making a context allocates; that must not break a capture on another device.
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
+  const CUresult retained = driver_.cuDevicePrimaryCtxRetain(context, device_);
+  (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
+  if (retained == CUDA_SUCCESS) primary_.store(*context, std::memory_order_release);
+  return retained;
+}
+
+CUresult CudaBackend::make_current(CUcontext current, bool* pushed) {
+  CUcontext primary = nullptr;
+  if (const CUresult result = primary_context(&primary); result != CUDA_SUCCESS) return result;
+  if (current == primary) return CUDA_SUCCESS;
+  if (current == nullptr) return driver_.cuCtxSetCurrent(primary);
+  const CUresult result = driver_.cuCtxPushCurrent(primary);
+  *pushed = result == CUDA_SUCCESS;
+  return result;
+}
+
+std::string& CudaBackend::failure_detail() {
+  thread_local std::string detail;
+  return detail;
+}
+
+Result CudaBackend::fail(Result result, std::string detail) {
+  failure_detail() = std::move(detail);
+  return result;
+}
+
+DeviceType CudaBackend::type() const noexcept {
+  return DeviceType::cuda;
+}
+
+int CudaBackend::index() const noexcept {
+  return index_;
+}
+
+std::string CudaBackend::device_name() const {
+  std::array<char, 256> name{};
+  const CUresult result = driver_.cuDeviceGetName(name.data(), static_cast<int>(name.size()), device_);
+  return result == CUDA_SUCCESS ? name.data() : "CUDA device";
+}
+
+std::string CudaBackend::last_error_detail() const {
+  const std::string& detail = failure_detail();
+  const std::string logged = latest_error(driver_);
+  if (detail.empty() || logged.empty()) return detail.empty() ? logged : detail;
+  return detail + "; " + logged;
+}
+
+Result CudaBackend::device_synchronize() {
+  return enter([&] { return driver_.cuCtxSynchronize(); });
+}
+
+Result CudaBackend::memory_info(MemoryInfo* info) {
+  return enter([&] {
+    MemoryInfo known;
+    const CUresult result = driver_.cuMemGetInfo(&known.free, &known.total);
+    if (result == CUDA_SUCCESS) *info = known;
+    return result;
+  });
+}
+
+Result CudaBackend::stream_priority_range(int* least, int* greatest) {
+  return enter([&] { return driver_.cuCtxGetStreamPriorityRange(least, greatest); });
+}
+
+Result CudaBackend::memory_allocate(void** pointer, std::size_t bytes) {
+  return enter([&] {
+    CUdeviceptr address = 0;
+    const CUresult result = driver_.cuMemAlloc(&address, bytes);
+    if (result == CUDA_SUCCESS) *pointer = to_pointer(address);
+    return result;
+  });
+}
+
+Result CudaBackend::memory_free(void* pointer) {
+  return enter([&] { return driver_.cuMemFree(to_address(pointer)); });
+}
+
+Result CudaBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle stream) {
+  return enter([&] {
+    CUdeviceptr address = 0;
+    const CUresult result = driver_.cuMemAllocAsync(&address, bytes, stream);
+    if (result == CUDA_SUCCESS) *pointer = to_pointer(address);
+    return result;
+  });
+}
+
+Result CudaBackend::memory_free_async(void* pointer, StreamHandle stream) {
+  return enter([&] { return driver_.cuMemFreeAsync(to_address(pointer), stream); });
+}
+
+Result CudaBackend::memory_pool_trim(std::size_t bytes_to_keep) {
+  return enter([&] {
+    CUmemoryPool pool = nullptr;
+    const CUresult result = driver_.cuDeviceGetDefaultMemPool(&pool, device_);
+    return result == CUDA_SUCCESS ? driver_.cuMemPoolTrimTo(pool, bytes_to_keep) : result;
+  });
+}
+
+Result CudaBackend::pinned_allocate(void** pointer, std::size_t bytes) {
+  return enter([&] {
+    void* memory = nullptr;
+    // With unified addressing every device can use it, whatever the flags.
+    const CUresult result = driver_.cuMemHostAlloc(&memory, bytes, 0);
+    if (result == CUDA_SUCCESS) *pointer = memory;
+    return result;
+  });
+}
+
+Result CudaBackend::pinned_free(void* pointer) {
+  return enter([&] { return driver_.cuMemFreeHost(pointer); });
+}
+
+Result CudaBackend::pointer_info(const void* pointer, PointerInfo* info) {
+  return enter([&] {
+    // The driver leaves zeros for memory that it does not know, and calls that a success.
+    unsigned type = 0;
+    int ordinal = -1;
+    void* base = nullptr;
+    std::size_t bytes = 0;
+    std::array attributes = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                             CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    std::array<void*, 4> values = {&type, &ordinal, static_cast<void*>(&base), &bytes};
+    const CUresult result =
+        driver_.cuPointerGetAttributes(attributes.size(), attributes.data(), values.data(), to_address(pointer));
+    if (result != CUDA_SUCCESS) return result;
+    if (type == 0) {
+      *info = {};
+      return result;
+    }
+    // For reserved address ranges, the attributes tell the reservation; this call tells what is mapped there.
+    CUdeviceptr mapped = 0;
+    std::size_t mapped_bytes = 0;
+    if (driver_.cuMemGetAddressRange(&mapped, &mapped_bytes, to_address(pointer)) == CUDA_SUCCESS) {
+      base = to_pointer(mapped);
+      bytes = mapped_bytes;
+    }
+    *info = {type == CU_MEMORYTYPE_HOST ? MemoryKind::pinned : MemoryKind::device, ordinal, base, bytes};
+    return result;
+  });
+}
+
+}  // namespace reprise::backend::cuda
+
+namespace reprise::backend {
+
+const std::vector<Backend*>& cuda_backends() {
+  static const auto* const backends = [] {
+    const cuda::OpenedDriver& driver = cuda::opened_driver();
+    auto* list = new std::vector<Backend*>;
+    for (int i = 0; driver.unavailable.empty() && i < driver.device_count; ++i) {
+      CUdevice device = 0;
+      // It can only fail for a number that the driver did not count.
+      if (driver.api.cuDeviceGet(&device, i) == CUDA_SUCCESS)
+        list->push_back(new cuda::CudaBackend(driver.api, device, i));
+    }
+    return list;
+  }();
+  return *backends;
+}
+
+const std::string& cuda_unavailable_reason() {
+  return cuda::opened_driver().unavailable;
+}
+
+}  // namespace reprise::backend

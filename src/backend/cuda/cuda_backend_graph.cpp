@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cuda_backend.h"
+
+// The shape of template graphs, and user objects.
+
+namespace reprise::backend::cuda {
+namespace {
+
+static_assert(static_cast<unsigned>(DotFlags::verbose) == CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE);
+static_assert(static_cast<unsigned>(RetainFlags::move) == CU_GRAPH_USER_OBJECT_MOVE);
+
+/// Edges as the driver takes and gives them: one array for each part.
+struct EdgeArrays {
+  explicit EdgeArrays(std::size_t count) : from(count), to(count), data(count) {}
+  explicit EdgeArrays(std::span<const Edge> edges) : EdgeArrays(edges.size()) {
+    for (std::size_t i = 0; i < edges.size(); ++i) {
+      from[i] = edges[i].from;
+      to[i] = edges[i].to;
+      data[i].from_port = edges[i].data.from_port;
+      data[i].to_port = edges[i].data.to_port;
+      data[i].type = edges[i].data.type;
+    }
+  }
+
+  std::vector<CUgraphNode> from, to;
+  std::vector<CUgraphEdgeData> data;
+};
+
+}  // namespace
+
+Result CudaBackend::graph_create(GraphHandle* graph) {
+  return enter([&] {
+    CUgraph made = nullptr;
+    const CUresult result = driver_.cuGraphCreate(&made, 0);
+    if (result == CUDA_SUCCESS) *graph = made;
+    return result;
+  });
+}
+
+Result CudaBackend::graph_destroy(GraphHandle graph) {
+  return enter([&] { return driver_.cuGraphDestroy(graph); });
+}
+
+Result CudaBackend::graph_clone(GraphHandle* clone, GraphHandle graph) {
+  return enter([&] {
+    CUgraph made = nullptr;
+    const CUresult result = driver_.cuGraphClone(&made, graph);
+    if (result == CUDA_SUCCESS) *clone = made;
+    return result;
+  });
+}
+
+Result CudaBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNodeHandle original, GraphHandle clone) {
+  return enter([&] {
+    CUgraphNode node = nullptr;
+    const CUresult result = driver_.cuGraphNodeFindInClone(&node, original, clone);
+    if (result == CUDA_SUCCESS) *found = node;
+    return result;
+  });
+}
+
+Result CudaBackend::graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>* nodes) {
+  return enter([&] {
+    std::size_t count = 0;
+    CUresult result = driver_.cuGraphGetNodes(graph, nullptr, &count);
+    if (result != CUDA_SUCCESS) return result;
+    std::vector<CUgraphNode> found(count);
+    if (count != 0) result = driver_.cuGraphGetNodes(graph, found.data(), &count);
+    if (result == CUDA_SUCCESS) *nodes = std::move(found);
+    return result;
+  });
+}
+
+Result CudaBackend::graph_edges(GraphHandle graph, std::vector<Edge>* edges) {
+  return enter([&] {
+    std::size_t count = 0;
+    CUresult result = driver_.cuGraphGetEdges(graph, nullptr, nullptr, nullptr, &count);
+    if (result != CUDA_SUCCESS) return result;
+    EdgeArrays found(count);
+    if (count != 0)
+      result = driver_.cuGraphGetEdges(graph, found.from.data(), found.to.data(), found.data.data(), &count);
+    if (result != CUDA_SUCCESS) return result;
+    edges->clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      const CUgraphEdgeData& data = found.data[i];
+      edges->push_back({found.from[i], found.to[i], {data.from_port, data.to_port, data.type}});
+    }
+    return result;
+  });
+}
+
+Result CudaBackend::graph_add_dependencies(GraphHandle graph, std::span<const Edge> edges) {
+  return enter([&] {
+    const EdgeArrays arrays(edges);
+    return driver_.cuGraphAddDependencies(graph, arrays.from.data(), arrays.to.data(), arrays.data.data(),
+                                          edges.size());
+  });
+}
+
+Result CudaBackend::graph_remove_dependencies(GraphHandle graph, std::span<const Edge> edges) {
+  return enter([&] {
+    const EdgeArrays arrays(edges);
+    return driver_.cuGraphRemoveDependencies(graph, arrays.from.data(), arrays.to.data(), arrays.data.data(),
+                                             edges.size());
+  });
+}
+
+Result CudaBackend::graph_conditional_handle_create(ConditionalHandle* handle, GraphHandle graph,
+                                                    unsigned default_value) {
+  return enter([&] {
+    CUgraphConditionalHandle made = 0;
+    const CUresult result = driver_.cuGraphConditionalHandleCreate(
+        &made, graph, primary_.load(std::memory_order_relaxed), default_value, CU_GRAPH_COND_ASSIGN_DEFAULT);
+    if (result == CUDA_SUCCESS) *handle = made;
+    return result;
+  });
+}
+
+Result CudaBackend::graph_debug_dot_print(GraphHandle graph, const char* path, DotFlags flags) {
+  return enter([&] { return driver_.cuGraphDebugDotPrint(graph, path, static_cast<unsigned>(flags)); });
+}
+
+Result CudaBackend::user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
+                                       unsigned references) {
+  return enter([&] {
+    CUuserObject made = nullptr;
+    const CUresult result =
+        driver_.cuUserObjectCreate(&made, object, destroy, references, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+    if (result == CUDA_SUCCESS) *handle = made;
+    return result;
+  });
+}
+
+Result CudaBackend::user_object_retain(UserObjectHandle handle, unsigned references) {
+  return enter([&] { return driver_.cuUserObjectRetain(handle, references); });
+}
+
+Result CudaBackend::user_object_release(UserObjectHandle handle, unsigned references) {
+  return enter([&] { return driver_.cuUserObjectRelease(handle, references); });
+}
+
+Result CudaBackend::graph_retain_user_object(GraphHandle graph, UserObjectHandle handle, unsigned references,
+                                             RetainFlags flags) {
+  return enter(
+      [&] { return driver_.cuGraphRetainUserObject(graph, handle, references, static_cast<unsigned>(flags)); });
+}
+
+Result CudaBackend::graph_release_user_object(GraphHandle graph, UserObjectHandle handle, unsigned references) {
+  return enter([&] { return driver_.cuGraphReleaseUserObject(graph, handle, references); });
+}
+
+}  // namespace reprise::backend::cuda

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/node_params.h"
+
+// The nodes of template graphs.
+
+namespace reprise::backend::cuda {
+namespace {
+
+/// In a stream, "may start early" is an attribute of the launch; in a graph it is one of the edge.
+bool is_programmatic(const NodeParams& params) {
+  const auto* const kernel = std::get_if<KernelNodeParams>(&params);
+  return kernel != nullptr && kernel->config.programmatic;
+}
+
+constexpr const char* programmatic_node_refused =
+    "in a graph, programmatic dependent launch is not a property of the kernel node: give the edge that leads to it "
+    "type 1 and the port that it comes from";
+
+CUlaunchAttributeValue cluster_value(const Dim3& cluster) {
+  CUlaunchAttributeValue value{};
+  value.clusterDim = {cluster.x, cluster.y, cluster.z};
+  return value;
+}
+
+}  // namespace
+
+CUresult CudaBackend::set_kernel_attributes(CUgraphNode node, const LaunchConfig& config) const {
+  CUlaunchAttributeValue cluster{}, cooperative{};
+  CUresult result = driver_.cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &cluster);
+  if (result != CUDA_SUCCESS) return result;
+  result = driver_.cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &cooperative);
+  if (result != CUDA_SUCCESS) return result;
+  // The driver writes zeros where no cluster was asked for.
+  const Dim3 now =
+      cluster.clusterDim.x == 0 ? Dim3{} : Dim3{cluster.clusterDim.x, cluster.clusterDim.y, cluster.clusterDim.z};
+  if (now != config.cluster) {
+    const CUlaunchAttributeValue value = cluster_value(config.cluster);
+    result = driver_.cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  if ((cooperative.cooperative != 0) == config.cooperative) return CUDA_SUCCESS;
+  cooperative = {};
+  cooperative.cooperative = config.cooperative ? 1 : 0;
+  return driver_.cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &cooperative);
+}
+
+Result CudaBackend::graph_add_node(GraphNodeHandle* node, GraphHandle graph,
+                                   std::span<const GraphNodeHandle> dependencies, NodeParams& params) {
+  if (is_programmatic(params)) return fail(Result::not_supported, programmatic_node_refused);
+  return enter([&] {
+    CUgraphNodeParams to_make = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
+    CUgraphNode made = nullptr;
+    const CUresult result =
+        driver_.cuGraphAddNode(&made, graph, dependencies.data(), nullptr, dependencies.size(), &to_make);
+    if (result != CUDA_SUCCESS) return result;
+    const auto* const kernel = std::get_if<KernelNodeParams>(&params);
+    if (kernel != nullptr && (kernel->config.cluster != Dim3{} || kernel->config.cooperative)) {
+      const CUresult set = set_kernel_attributes(made, kernel->config);
+      if (set != CUDA_SUCCESS) {
+        (void)driver_.cuGraphDestroyNode(made);
+        return set;
+      }
+    }
+    read_outputs(to_make, &params);
+    *node = made;
+    return result;
+  });
+}
+
+Result CudaBackend::graph_destroy_node(GraphNodeHandle node) {
+  return enter([&] { return driver_.cuGraphDestroyNode(node); });
+}
+
+Result CudaBackend::graph_node_type(GraphNodeHandle node, NodeType* type) {
+  return enter([&] {
+    CUgraphNodeType found = CU_GRAPH_NODE_TYPE_EMPTY;
+    const CUresult result = driver_.cuGraphNodeGetType(node, &found);
+    if (result == CUDA_SUCCESS) *type = static_cast<NodeType>(found);
+    return result;
+  });
+}
+
+CUresult CudaBackend::kernel_params(CUgraphNode node, KernelNodeParams* params) const {
+  CUDA_KERNEL_NODE_PARAMS kernel{};
+  CUresult result = driver_.cuGraphKernelNodeGetParams(node, &kernel);
+  // A node that was made from a kernel of a library names that; every device has a function of its own for it.
+  if (result == CUDA_SUCCESS && kernel.func == nullptr && kernel.kern != nullptr)
+    result = driver_.cuKernelGetFunction(&kernel.func, kernel.kern);
+  CUlaunchAttributeValue cluster{}, cooperative{};
+  if (result == CUDA_SUCCESS)
+    result = driver_.cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &cluster);
+  if (result == CUDA_SUCCESS)
+    result = driver_.cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &cooperative);
+  if (result != CUDA_SUCCESS) return result;
+  params->function = kernel.func;
+  params->config.grid = {kernel.gridDimX, kernel.gridDimY, kernel.gridDimZ};
+  params->config.block = {kernel.blockDimX, kernel.blockDimY, kernel.blockDimZ};
+  params->config.shared_bytes = kernel.sharedMemBytes;
+  if (cluster.clusterDim.x != 0)
+    params->config.cluster = {cluster.clusterDim.x, cluster.clusterDim.y, cluster.clusterDim.z};
+  params->config.cooperative = cooperative.cooperative != 0;
+  params->params = kernel.kernelParams;
+  return result;
+}
+
+Result CudaBackend::graph_node_params(GraphNodeHandle node, NodeParams* params) {
+  return enter([&] {
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    const CUresult result = driver_.cuGraphNodeGetType(node, &type);
+    return result == CUDA_SUCCESS ? node_params(node, type, params) : result;
+  });
+}
+
+CUresult CudaBackend::node_params(CUgraphNode node, CUgraphNodeType type, NodeParams* params) const {
+  // Reads into `found`, and passes it on only if that worked.
+  const auto get = [&](auto found, const auto& read) {
+    const CUresult result = read(found);
+    if (result == CUDA_SUCCESS) *params = found;
+    return result;
+  };
+  switch (type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      return get(KernelNodeParams{}, [&](KernelNodeParams& found) { return kernel_params(node, &found); });
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      return get(MemcpyNodeParams{}, [&](MemcpyNodeParams& found) {
+        CUDA_MEMCPY3D copy{};
+        const CUresult result = driver_.cuGraphMemcpyNodeGetParams(node, &copy);
+        return result == CUDA_SUCCESS ? from_driver(copy, &found) : result;
+      });
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      return get(MemsetNodeParams{}, [&](MemsetNodeParams& found) {
+        CUDA_MEMSET_NODE_PARAMS set{};
+        const CUresult result = driver_.cuGraphMemsetNodeGetParams(node, &set);
+        return result == CUDA_SUCCESS ? from_driver(set, &found) : result;
+      });
+    case CU_GRAPH_NODE_TYPE_HOST:
+      return get(HostNodeParams{}, [&](HostNodeParams& found) {
+        CUDA_HOST_NODE_PARAMS host{};
+        const CUresult result = driver_.cuGraphHostNodeGetParams(node, &host);
+        found = {host.fn, host.userData};
+        return result;
+      });
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+      return get(ChildGraphNodeParams{}, [&](ChildGraphNodeParams& found) {
+        return driver_.cuGraphChildGraphNodeGetGraph(node, &found.graph);
+      });
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+      return get(EmptyNodeParams{}, [](EmptyNodeParams&) { return CUDA_SUCCESS; });
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      return get(EventWaitNodeParams{},
+                 [&](EventWaitNodeParams& found) { return driver_.cuGraphEventWaitNodeGetEvent(node, &found.event); });
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+      return get(EventRecordNodeParams{}, [&](EventRecordNodeParams& found) {
+        return driver_.cuGraphEventRecordNodeGetEvent(node, &found.event);
+      });
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+      return get(MemoryAllocateNodeParams{}, [&](MemoryAllocateNodeParams& found) {
+        CUDA_MEM_ALLOC_NODE_PARAMS allocation{};
+        const CUresult result = driver_.cuGraphMemAllocNodeGetParams(node, &allocation);
+        found = {allocation.bytesize, to_pointer(allocation.dptr)};
+        return result;
+      });
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return get(MemoryFreeNodeParams{}, [&](MemoryFreeNodeParams& found) {
+        CUdeviceptr address = 0;
+        const CUresult result = driver_.cuGraphMemFreeNodeGetParams(node, &address);
+        found.address = to_pointer(address);
+        return result;
+      });
+    default:
+      // Conditional nodes have no getter in CUDA 13.0; the other types have no params of ours.
+      return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}
+
+Result CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodeParams& params) {
+  if (is_programmatic(params)) return fail(Result::not_supported, programmatic_node_refused);
+  return enter([&] {
+    CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
+    const CUresult result = driver_.cuGraphNodeSetParams(node, &wanted);
+    const auto* const kernel = std::get_if<KernelNodeParams>(&params);
+    return result == CUDA_SUCCESS && kernel != nullptr ? set_kernel_attributes(node, kernel->config) : result;
+  });
+}
+
+Result CudaBackend::graph_exec_node_set_params(GraphExecHandle exec, GraphNodeHandle node, const NodeParams& params) {
+  if (is_programmatic(params)) return fail(Result::not_supported, programmatic_node_refused);
+  // The driver keeps the cluster and the cooperation of the instantiated node, whatever the params say.
+  return enter([&] {
+    CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
+    return driver_.cuGraphExecNodeSetParams(exec, node, &wanted);
+  });
+}
+
+}  // namespace reprise::backend::cuda

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include <string>
+
+static_assert(CUDA_VERSION >= 13000 && CUDA_VERSION < 14000,
+              "the CUDA backend is written for the headers of CUDA 13: names stand for other functions and structs in "
+              "other major versions");
+
+// Every entry point of the driver that the backend uses, and the version of CUDA that it has been what it is since,
+// as 1000 * major + 10 * minor: the driver is asked for just that one, whatever newer ones there are.
+#define REPRISE_CUDA_DRIVER_CALLS(X)          \
+  X(cuDriverGetVersion, 2020)                 \
+  X(cuInit, 2000)                             \
+  X(cuDeviceGetCount, 2000)                   \
+  X(cuDeviceGet, 2000)                        \
+  X(cuDeviceGetName, 2000)                    \
+  X(cuDevicePrimaryCtxRetain, 7000)           \
+  X(cuDeviceGetDefaultMemPool, 11020)         \
+  X(cuCtxGetCurrent, 4000)                    \
+  X(cuCtxSetCurrent, 4000)                    \
+  X(cuCtxPushCurrent, 4000)                   \
+  X(cuCtxPopCurrent, 4000)                    \
+  X(cuCtxSynchronize, 2000)                   \
+  X(cuCtxGetStreamPriorityRange, 5050)        \
+  X(cuLogsCurrent, 12090)                     \
+  X(cuLogsDumpToMemory, 12090)                \
+  X(cuMemGetInfo, 3020)                       \
+  X(cuMemAlloc, 3020)                         \
+  X(cuMemFree, 3020)                          \
+  X(cuMemAllocAsync, 11020)                   \
+  X(cuMemFreeAsync, 11020)                    \
+  X(cuMemPoolTrimTo, 11020)                   \
+  X(cuMemHostAlloc, 2020)                     \
+  X(cuMemFreeHost, 2000)                      \
+  X(cuPointerGetAttributes, 7000)             \
+  X(cuMemGetAddressRange, 3020)               \
+  X(cuMemcpy, 4000)                           \
+  X(cuMemcpyAsync, 4000)                      \
+  X(cuMemsetD8, 3020)                         \
+  X(cuMemsetD16, 3020)                        \
+  X(cuMemsetD32, 3020)                        \
+  X(cuMemsetD8Async, 3020)                    \
+  X(cuMemsetD16Async, 3020)                   \
+  X(cuMemsetD32Async, 3020)                   \
+  X(cuStreamCreateWithPriority, 5050)         \
+  X(cuStreamDestroy, 4000)                    \
+  X(cuStreamGetFlags, 5050)                   \
+  X(cuStreamGetPriority, 5050)                \
+  X(cuStreamGetId, 12000)                     \
+  X(cuStreamSynchronize, 2000)                \
+  X(cuStreamQuery, 2000)                      \
+  X(cuStreamWaitEvent, 3020)                  \
+  X(cuEventCreate, 2000)                      \
+  X(cuEventDestroy, 4000)                     \
+  X(cuEventRecordWithFlags, 11010)            \
+  X(cuEventQuery, 2000)                       \
+  X(cuEventSynchronize, 2000)                 \
+  X(cuEventElapsedTime, 12080)                \
+  X(cuStreamBeginCapture, 10010)              \
+  X(cuStreamBeginCaptureToGraph, 12030)       \
+  X(cuStreamEndCapture, 10000)                \
+  X(cuStreamIsCapturing, 10000)               \
+  X(cuStreamGetCaptureInfo, 12030)            \
+  X(cuStreamUpdateCaptureDependencies, 12030) \
+  X(cuThreadExchangeStreamCaptureMode, 10010) \
+  X(cuKernelGetFunction, 12000)               \
+  X(cuFuncGetName, 12030)                     \
+  X(cuFuncGetParamInfo, 12040)                \
+  X(cuFuncSetAttribute, 9000)                 \
+  X(cuLaunchKernelEx, 11060)                  \
+  X(cuLaunchHostFunc, 10000)                  \
+  X(cuGraphCreate, 10000)                     \
+  X(cuGraphDestroy, 10000)                    \
+  X(cuGraphClone, 10000)                      \
+  X(cuGraphNodeFindInClone, 10000)            \
+  X(cuGraphAddNode, 12030)                    \
+  X(cuGraphDestroyNode, 10000)                \
+  X(cuGraphGetNodes, 10000)                   \
+  X(cuGraphGetEdges, 12030)                   \
+  X(cuGraphAddDependencies, 12030)            \
+  X(cuGraphRemoveDependencies, 12030)         \
+  X(cuGraphNodeGetType, 10000)                \
+  X(cuGraphKernelNodeGetParams, 12000)        \
+  X(cuGraphKernelNodeGetAttribute, 11000)     \
+  X(cuGraphKernelNodeSetAttribute, 11000)     \
+  X(cuGraphMemcpyNodeGetParams, 10000)        \
+  X(cuGraphMemsetNodeGetParams, 10000)        \
+  X(cuGraphHostNodeGetParams, 10000)          \
+  X(cuGraphChildGraphNodeGetGraph, 10000)     \
+  X(cuGraphEventRecordNodeGetEvent, 11010)    \
+  X(cuGraphEventWaitNodeGetEvent, 11010)      \
+  X(cuGraphMemAllocNodeGetParams, 11040)      \
+  X(cuGraphMemFreeNodeGetParams, 11040)       \
+  X(cuGraphNodeSetParams, 12020)              \
+  X(cuGraphConditionalHandleCreate, 12030)    \
+  X(cuGraphDebugDotPrint, 11030)              \
+  X(cuGraphInstantiateWithParams, 12000)      \
+  X(cuGraphExecDestroy, 10000)                \
+  X(cuGraphUpload, 11010)                     \
+  X(cuGraphLaunch, 10000)                     \
+  X(cuGraphExecUpdate, 12000)                 \
+  X(cuGraphExecNodeSetParams, 12020)          \
+  X(cuGraphNodeSetEnabled, 11060)             \
+  X(cuGraphNodeGetEnabled, 11060)             \
+  X(cuUserObjectCreate, 11030)                \
+  X(cuUserObjectRetain, 11030)                \
+  X(cuUserObjectRelease, 11030)               \
+  X(cuGraphRetainUserObject, 11030)           \
+  X(cuGraphReleaseUserObject, 11030)
+
+namespace reprise::backend::cuda {
+
+/// CUDA's driver, opened at run time, so that nothing of CUDA is linked and a program runs where there is none.
+///
+/// Opened once in a process and never closed: the driver may have threads of its own. Not changed afterwards, so any
+/// thread may read it.
+struct DriverApi {
+  // cuda.h makes macros of many names (cuMemAlloc is cuMemAlloc_v2): a member is declared, and used, through the same
+  // macro.
+#define REPRISE_CUDA_MEMBER(name, version) PFN_##name##_v##version name = nullptr;
+  REPRISE_CUDA_DRIVER_CALLS(REPRISE_CUDA_MEMBER)
+#undef REPRISE_CUDA_MEMBER
+};
+
+/// What came of opening the driver.
+struct OpenedDriver {
+  DriverApi api;
+  int device_count = 0;
+  std::string unavailable;  ///< why there are no devices, without a full stop; empty if there are
+};
+
+/// Opens and initialises the driver at the first call.
+const OpenedDriver& opened_driver();
+
+}  // namespace reprise::backend::cuda

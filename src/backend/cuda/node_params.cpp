@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/node_params.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "backend/cuda/cuda_backend.h"
+
+namespace reprise::backend::cuda {
+namespace {
+
+static_assert(static_cast<int>(NodeType::kernel) == CU_GRAPH_NODE_TYPE_KERNEL);
+static_assert(static_cast<int>(NodeType::memcpy) == CU_GRAPH_NODE_TYPE_MEMCPY);
+static_assert(static_cast<int>(NodeType::memset) == CU_GRAPH_NODE_TYPE_MEMSET);
+static_assert(static_cast<int>(NodeType::host) == CU_GRAPH_NODE_TYPE_HOST);
+static_assert(static_cast<int>(NodeType::child_graph) == CU_GRAPH_NODE_TYPE_GRAPH);
+static_assert(static_cast<int>(NodeType::empty) == CU_GRAPH_NODE_TYPE_EMPTY);
+static_assert(static_cast<int>(NodeType::event_wait) == CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+static_assert(static_cast<int>(NodeType::event_record) == CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+static_assert(static_cast<int>(NodeType::memory_allocate) == CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+static_assert(static_cast<int>(NodeType::memory_free) == CU_GRAPH_NODE_TYPE_MEM_FREE);
+static_assert(static_cast<int>(NodeType::conditional) == CU_GRAPH_NODE_TYPE_CONDITIONAL);
+static_assert(static_cast<int>(ConditionalType::if_) == CU_GRAPH_COND_TYPE_IF);
+static_assert(static_cast<int>(ConditionalType::while_) == CU_GRAPH_COND_TYPE_WHILE);
+static_assert(static_cast<int>(ConditionalType::switch_) == CU_GRAPH_COND_TYPE_SWITCH);
+
+struct ToDriver {
+  CUgraphNodeParams& to;
+  CUcontext context;
+  CUdevice device;
+
+  void operator()(const KernelNodeParams& from) const {
+    CUDA_KERNEL_NODE_PARAMS_v3& kernel = to.kernel;
+    kernel.func = from.function;
+    kernel.gridDimX = from.config.grid.x;
+    kernel.gridDimY = from.config.grid.y;
+    kernel.gridDimZ = from.config.grid.z;
+    kernel.blockDimX = from.config.block.x;
+    kernel.blockDimY = from.config.block.y;
+    kernel.blockDimZ = from.config.block.z;
+    kernel.sharedMemBytes = from.config.shared_bytes;
+    kernel.kernelParams = from.params;
+  }
+  void operator()(const MemcpyNodeParams& from) const {
+    to.memcpy.copyCtx = context;
+    CUDA_MEMCPY3D& copy = to.memcpy.copyParams;
+    copy.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+    copy.srcDevice = to_address(from.source);
+    copy.srcPitch = from.bytes;
+    copy.srcHeight = 1;
+    copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    copy.dstDevice = to_address(from.destination);
+    copy.dstPitch = from.bytes;
+    copy.dstHeight = 1;
+    copy.WidthInBytes = from.bytes;
+    copy.Height = 1;
+    copy.Depth = 1;
+  }
+  void operator()(const MemsetNodeParams& from) const {
+    to.memset.dst = to_address(from.destination);
+    // The driver writes more than the element when the value has more bits.
+    to.memset.value = from.element_bytes < 4 ? from.value & ((1U << (8 * from.element_bytes)) - 1) : from.value;
+    to.memset.elementSize = from.element_bytes;
+    to.memset.width = from.count;
+    to.memset.height = 1;
+    to.memset.ctx = context;
+  }
+  void operator()(const HostNodeParams& from) const { to.host = {from.function, from.data}; }
+  void operator()(const ChildGraphNodeParams& from) const {
+    to.graph.graph = from.graph;
+    to.graph.ownership = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE;
+  }
+  void operator()(const EmptyNodeParams&) const {}
+  void operator()(const EventWaitNodeParams& from) const { to.eventWait.event = from.event; }
+  void operator()(const EventRecordNodeParams& from) const { to.eventRecord.event = from.event; }
+  void operator()(const MemoryAllocateNodeParams& from) const {
+    to.alloc.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    to.alloc.poolProps.handleTypes = CU_MEM_HANDLE_TYPE_NONE;
+    to.alloc.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    to.alloc.poolProps.location.id = device;
+    to.alloc.bytesize = from.bytes;
+  }
+  void operator()(const MemoryFreeNodeParams& from) const { to.free.dptr = to_address(from.address); }
+  void operator()(const ConditionalNodeParams& from) const {
+    to.conditional.handle = from.handle;
+    to.conditional.type = static_cast<CUgraphConditionalNodeType>(from.type);
+    to.conditional.size = from.body_count;
+    to.conditional.ctx = context;
+  }
+};
+
+bool is_array(CUmemorytype type) {
+  return type == CU_MEMORYTYPE_ARRAY;
+}
+
+const std::byte* first_byte(CUmemorytype type, const void* host, CUdeviceptr device) {
+  return static_cast<const std::byte*>(type == CU_MEMORYTYPE_HOST ? host : to_pointer(device));
+}
+
+}  // namespace
+
+CUgraphNodeParams to_driver(const NodeParams& params, CUcontext context, CUdevice device) {
+  CUgraphNodeParams made{};
+  made.type = static_cast<CUgraphNodeType>(node_type(params));
+  std::visit(ToDriver{made, context, device}, params);
+  return made;
+}
+
+void read_outputs(const CUgraphNodeParams& made, NodeParams* params) {
+  if (auto* const allocation = std::get_if<MemoryAllocateNodeParams>(params))
+    allocation->address = to_pointer(made.alloc.dptr);
+  else if (auto* const conditional = std::get_if<ConditionalNodeParams>(params))
+    conditional->bodies.assign(made.conditional.phGraph_out, made.conditional.phGraph_out + made.conditional.size);
+}
+
+CUresult from_driver(const CUDA_MEMCPY3D& copy, MemcpyNodeParams* params) {
+  if (is_array(copy.srcMemoryType) || is_array(copy.dstMemoryType)) return CUDA_ERROR_NOT_SUPPORTED;
+  const bool rows_follow =
+      copy.Height <= 1 || (copy.srcPitch == copy.WidthInBytes && copy.dstPitch == copy.WidthInBytes);
+  const bool slices_follow =
+      copy.Depth <= 1 || (rows_follow && copy.srcHeight == copy.Height && copy.dstHeight == copy.Height);
+  if (!rows_follow || !slices_follow) return CUDA_ERROR_NOT_SUPPORTED;
+  const std::size_t source_offset = (copy.srcZ * copy.srcHeight + copy.srcY) * copy.srcPitch + copy.srcXInBytes;
+  const std::size_t destination_offset = (copy.dstZ * copy.dstHeight + copy.dstY) * copy.dstPitch + copy.dstXInBytes;
+  params->source = first_byte(copy.srcMemoryType, copy.srcHost, copy.srcDevice) + source_offset;
+  params->destination =
+      const_cast<std::byte*>(first_byte(copy.dstMemoryType, copy.dstHost, copy.dstDevice)) + destination_offset;
+  params->bytes = copy.WidthInBytes * std::max<std::size_t>(copy.Height, 1) * std::max<std::size_t>(copy.Depth, 1);
+  return CUDA_SUCCESS;
+}
+
+CUresult from_driver(const CUDA_MEMSET_NODE_PARAMS& set, MemsetNodeParams* params) {
+  if (set.height > 1 && set.pitch != set.width * set.elementSize) return CUDA_ERROR_NOT_SUPPORTED;
+  *params = {to_pointer(set.dst), set.value, set.elementSize, set.width * std::max<std::size_t>(set.height, 1)};
+  return CUDA_SUCCESS;
+}
+
+}  // namespace reprise::backend::cuda

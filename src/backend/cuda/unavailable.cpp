@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/backend.h"
+
+// Stands for the rest of this folder in a build without CUDA's headers.
+
+namespace reprise::backend {
+
+const std::vector<Backend*>& cuda_backends() {
+  static const auto* const none = new std::vector<Backend*>;
+  return *none;
+}
+
+const std::string& cuda_unavailable_reason() {
+  static const auto* const reason = new std::string(
+      "this build of the library is without CUDA (REPRISE_CUDA is OFF, or CUDA's headers were not found), so that it "
+      "does not look for libcuda.so.1");
+  return *reason;
+}
+
+}  // namespace reprise::backend

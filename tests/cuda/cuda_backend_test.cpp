@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cuda_backend.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/cuda/fake_driver.h"
+
+// What the CUDA backend asks the driver for, seen on a driver that does nothing. What comes of it on a device, the
+// conformance tests see.
+
+namespace reprise::backend::cuda::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class CudaBackendTest : public ::testing::Test {
+ protected:
+  FakeDriver driver_;
+  CudaBackend backend_{driver_.api(), 3, 3};
+  CUcontext primary_ = primary_context_of(3);
+  CUcontext other_ = primary_context_of(9);
+};
+
+TEST_F(CudaBackendTest, GivesAThreadWithoutContextThePrimaryOneForGood) {
+  EXPECT_EQ(backend_.device_synchronize(), Result::success);
+  EXPECT_THAT(driver_.worked_in, ElementsAre(primary_));
+  EXPECT_THAT(FakeDriver::contexts(), ElementsAre(primary_));
+}
+
+TEST_F(CudaBackendTest, AsksOnlyOnceACallForTheContextThatIsCurrentAlready) {
+  (void)backend_.device_synchronize();
+  driver_.current_asked = 0;
+  for (int i = 0; i < 3; ++i) (void)backend_.device_synchronize();
+  EXPECT_EQ(driver_.current_asked, 3);
+  EXPECT_THAT(driver_.worked_in, ElementsAre(primary_, primary_, primary_, primary_));
+  EXPECT_THAT(FakeDriver::contexts(), ElementsAre(primary_));
+}
+
+TEST_F(CudaBackendTest, WorksInThePrimaryContextAndRestoresAnother) {
+  FakeDriver::contexts() = {other_};
+  EXPECT_EQ(backend_.device_synchronize(), Result::success);
+  EXPECT_THAT(driver_.worked_in, ElementsAre(primary_));
+  EXPECT_THAT(FakeDriver::contexts(), ElementsAre(other_));
+}
+
+TEST_F(CudaBackendTest, RestoresTheContextAlsoWhenTheCallFails) {
+  FakeDriver::contexts() = {other_};
+  driver_.result = CUDA_ERROR_ILLEGAL_ADDRESS;
+  EXPECT_EQ(backend_.device_synchronize(), Result::illegal_address);
+  EXPECT_THAT(FakeDriver::contexts(), ElementsAre(other_));
+}
+
+TEST_F(CudaBackendTest, TwoDevicesShareAThread) {
+  CudaBackend second(driver_.api(), 4, 4);
+  (void)backend_.device_synchronize();
+  (void)second.device_synchronize();
+  (void)backend_.device_synchronize();
+  EXPECT_THAT(driver_.worked_in, ElementsAre(primary_, primary_context_of(4), primary_));
+  EXPECT_THAT(FakeDriver::contexts(), ElementsAre(primary_));
+}
+
+TEST_F(CudaBackendTest, RetainsThePrimaryContextOnceWhateverTheThreads) {
+  driver_.api().cuStreamQuery = [](CUstream) { return CUDA_SUCCESS; };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { (void)backend_.stream_query(nullptr); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(driver_.retained, 1);
+}
+
+TEST_F(CudaBackendTest, RetainsInRelaxedModeAndRestoresTheThreadsOwn) {
+  FakeDriver::capture_mode() = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+  (void)backend_.device_synchronize();
+  EXPECT_EQ(driver_.mode_at_retain, CU_STREAM_CAPTURE_MODE_RELAXED);
+  EXPECT_EQ(FakeDriver::capture_mode(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  FakeDriver::capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL;
+}
+
+TEST_F(CudaBackendTest, FailsAsTheRetainingFailsAndTriesAgain) {
+  driver_.retain_result = CUDA_ERROR_OUT_OF_MEMORY;
+  EXPECT_EQ(backend_.device_synchronize(), Result::out_of_memory);
+  EXPECT_THAT(driver_.worked_in, IsEmpty());
+  driver_.retain_result = CUDA_SUCCESS;
+  EXPECT_EQ(backend_.device_synchronize(), Result::success);
+}
+
+TEST_F(CudaBackendTest, PassesCodesWithoutANameOn) {
+  driver_.result = static_cast<CUresult>(12345);
+  EXPECT_EQ(static_cast<int>(backend_.device_synchronize()), 12345);
+}
+
+TEST_F(CudaBackendTest, WritesResultsOnlyOnSuccess) {
+  void* pointer = nullptr;
+  driver_.result = CUDA_ERROR_OUT_OF_MEMORY;
+  EXPECT_EQ(backend_.memory_allocate(&pointer, 64), Result::out_of_memory);
+  EXPECT_EQ(pointer, nullptr);
+}
+
+TEST_F(CudaBackendTest, TellsWhatTheDriversLogSays) {
+  driver_.result = CUDA_ERROR_INVALID_VALUE;
+  (void)backend_.device_synchronize();
+  driver_.log = "[10:00:00.000][" + std::to_string(::syscall(SYS_gettid)) + "][CUDA][E] no device today\n";
+  EXPECT_EQ(backend_.last_error_detail(), "no device today");
+  EXPECT_EQ(backend_.last_error_detail(), "");
+}
+
+TEST_F(CudaBackendTest, TellsWhyAGraphCannotBeInstantiatedUntilTheNextFailure) {
+  driver_.result = CUDA_ERROR_INVALID_VALUE;
+  GraphExecHandle exec = nullptr;
+  EXPECT_EQ(backend_.graph_instantiate(&exec, nullptr, InstantiateFlags::none, nullptr), Result::invalid_value);
+  EXPECT_THAT(backend_.last_error_detail(), HasSubstr("cycle"));
+  (void)backend_.device_synchronize();
+  EXPECT_EQ(backend_.last_error_detail(), "");
+}
+
+TEST_F(CudaBackendTest, AnOrdinaryLaunchHasNoAttributes) {
+  LaunchConfig config;
+  config.grid = {1, 2, 3};
+  config.block = {4, 5, 6};
+  config.shared_bytes = 7;
+  EXPECT_EQ(backend_.launch_kernel({handle<CUfunction>(1), config, nullptr}, handle<CUstream>(2)), Result::success);
+  const CUlaunchConfig& got = driver_.launched;
+  EXPECT_THAT((std::vector<unsigned>{got.gridDimX, got.gridDimY, got.gridDimZ, got.blockDimX, got.blockDimY,
+                                     got.blockDimZ, got.sharedMemBytes}),
+              ElementsAre(1, 2, 3, 4, 5, 6, 7));
+  EXPECT_EQ(got.hStream, handle<CUstream>(2));
+  EXPECT_THAT(driver_.launch_attributes, IsEmpty());
+}
+
+TEST_F(CudaBackendTest, ALaunchHasTheAttributesThatAreAskedFor) {
+  LaunchConfig config;
+  config.cluster = {2, 1, 1};
+  config.cooperative = true;
+  config.programmatic = true;
+  (void)backend_.launch_kernel({handle<CUfunction>(1), config, nullptr}, nullptr);
+  ASSERT_EQ(driver_.launch_attributes.size(), 3U);
+  EXPECT_EQ(driver_.launch_attributes[0].id, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+  EXPECT_EQ(driver_.launch_attributes[0].value.clusterDim.x, 2U);
+  EXPECT_EQ(driver_.launch_attributes[1].id, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  EXPECT_EQ(driver_.launch_attributes[1].value.cooperative, 1);
+  EXPECT_EQ(driver_.launch_attributes[2].id, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  EXPECT_EQ(driver_.launch_attributes[2].value.programmaticStreamSerializationAllowed, 1);
+}
+
+// The finder of a kernel has no argument for the test.
+std::atomic<int> times_found = 0;
+CUstreamCaptureMode mode_when_found = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+int find_function(FunctionHandle* function) {
+  ++times_found;
+  mode_when_found = FakeDriver::capture_mode();
+  *function = handle<CUfunction>(0xf);
+  return 0;
+}
+
+TEST_F(CudaBackendTest, LooksForTheFunctionOfAKernelOnceADevice) {
+  KernelRecord kernel;
+  kernel.cuda_function = &find_function;
+  FunctionHandle function = nullptr;
+  times_found = 0;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(backend_.kernel_function(kernel, &function), Result::success);
+  EXPECT_EQ(function, handle<CUfunction>(0xf));
+  EXPECT_EQ(times_found, 1);
+  EXPECT_EQ(mode_when_found, CU_STREAM_CAPTURE_MODE_RELAXED) << "it may load a module";
+  EXPECT_EQ(FakeDriver::capture_mode(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+  CudaBackend second(driver_.api(), 4, 4);
+  EXPECT_EQ(second.kernel_function(kernel, &function), Result::success);
+  EXPECT_EQ(times_found, 2);
+}
+
+TEST_F(CudaBackendTest, RefusesAKernelThatNvccDidNotCompile) {
+  const KernelRecord kernel;
+  FunctionHandle function = nullptr;
+  EXPECT_EQ(backend_.kernel_function(kernel, &function), Result::invalid_device_function);
+  EXPECT_EQ(function, nullptr);
+}
+
+TEST_F(CudaBackendTest, LooksAgainForAFunctionThatWasNotFound) {
+  KernelRecord kernel;
+  kernel.cuda_function = [](FunctionHandle*) { return 209; };
+  FunctionHandle function = nullptr;
+  EXPECT_EQ(static_cast<int>(backend_.kernel_function(kernel, &function)), 209);
+  kernel.cuda_function = &find_function;
+  EXPECT_EQ(backend_.kernel_function(kernel, &function), Result::success);
+}
+
+}  // namespace
+}  // namespace reprise::backend::cuda::test

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/node_params.h"
+#include "tests/cuda/fake_driver.h"
+
+// Nodes in this library's words and in the driver's.
+
+namespace reprise::backend::cuda::test {
+namespace {
+
+using ::testing::ElementsAre;
+
+class CudaNodeTest : public ::testing::Test {
+ protected:
+  const CUgraphNodeParams& add(NodeParams params) {
+    params_ = std::move(params);
+    EXPECT_EQ(backend_.graph_add_node(&node_, handle<CUgraph>(1), {}, params_), Result::success);
+    EXPECT_EQ(driver_.added.type, static_cast<CUgraphNodeType>(backend::node_type(params_)));
+    return driver_.added;
+  }
+
+  FakeDriver driver_;
+  CudaBackend backend_{driver_.api(), 3, 3};
+  NodeParams params_;
+  GraphNodeHandle node_ = nullptr;
+};
+
+TEST_F(CudaNodeTest, KernelsKeepTheirShapeAndArguments) {
+  void* arguments[] = {nullptr};
+  LaunchConfig config;
+  config.grid = {1, 2, 3};
+  config.block = {4, 5, 6};
+  config.shared_bytes = 7;
+  const CUDA_KERNEL_NODE_PARAMS_v3& kernel = add(KernelNodeParams{handle<CUfunction>(0xf), config, arguments}).kernel;
+  EXPECT_EQ(kernel.func, handle<CUfunction>(0xf));
+  EXPECT_THAT((std::vector<unsigned>{kernel.gridDimX, kernel.gridDimY, kernel.gridDimZ, kernel.blockDimX,
+                                     kernel.blockDimY, kernel.blockDimZ, kernel.sharedMemBytes}),
+              ElementsAre(1, 2, 3, 4, 5, 6, 7));
+  EXPECT_EQ(kernel.kernelParams, arguments);
+  EXPECT_TRUE(driver_.node_attributes.empty()) << "none are asked for, none are set";
+}
+
+TEST_F(CudaNodeTest, ClustersAndCooperationAreAttributesOfTheNode) {
+  LaunchConfig config;
+  config.cluster = {2, 1, 1};
+  config.cooperative = true;
+  add(KernelNodeParams{handle<CUfunction>(0xf), config, nullptr});
+  EXPECT_EQ(driver_.node_attributes[CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION].clusterDim.x, 2U);
+  EXPECT_EQ(driver_.node_attributes[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative, 1);
+}
+
+TEST_F(CudaNodeTest, ANodeWhoseAttributesAreRefusedIsNotMade) {
+  LaunchConfig config;
+  config.cluster = {64, 1, 1};
+  driver_.attribute_result = CUDA_ERROR_INVALID_VALUE;
+  NodeParams params = KernelNodeParams{handle<CUfunction>(0xf), config, nullptr};
+  EXPECT_EQ(backend_.graph_add_node(&node_, handle<CUgraph>(1), {}, params), Result::invalid_value);
+  EXPECT_EQ(node_, nullptr);
+  EXPECT_EQ(driver_.destroyed, handle<CUgraphNode>(0x20de));
+}
+
+TEST_F(CudaNodeTest, AProgrammaticKernelIsRefusedSinceThatIsAPropertyOfEdges) {
+  LaunchConfig config;
+  config.programmatic = true;
+  NodeParams params = KernelNodeParams{handle<CUfunction>(0xf), config, nullptr};
+  EXPECT_EQ(backend_.graph_add_node(&node_, handle<CUgraph>(1), {}, params), Result::not_supported);
+  EXPECT_THAT(backend_.last_error_detail(), ::testing::HasSubstr("edge"));
+}
+
+TEST_F(CudaNodeTest, CopiesAreOneRowBetweenAnyMemory) {
+  int from = 0, to = 0;
+  const CUDA_MEMCPY_NODE_PARAMS& copy = add(MemcpyNodeParams{&to, &from, 12}).memcpy;
+  EXPECT_EQ(copy.copyCtx, primary_context_of(3));
+  EXPECT_EQ(copy.copyParams.srcMemoryType, CU_MEMORYTYPE_UNIFIED);
+  EXPECT_EQ(copy.copyParams.dstMemoryType, CU_MEMORYTYPE_UNIFIED);
+  EXPECT_EQ(copy.copyParams.srcDevice, to_address(&from));
+  EXPECT_EQ(copy.copyParams.dstDevice, to_address(&to));
+  EXPECT_EQ(copy.copyParams.WidthInBytes, 12U);
+  EXPECT_EQ(copy.copyParams.Height, 1U);
+  EXPECT_EQ(copy.copyParams.Depth, 1U);
+}
+
+TEST_F(CudaNodeTest, SetsAreOneRowOfElements) {
+  int to = 0;
+  const CUDA_MEMSET_NODE_PARAMS_v2& set = add(MemsetNodeParams{&to, 9, 2, 5}).memset;
+  EXPECT_EQ(set.dst, to_address(&to));
+  EXPECT_EQ(set.value, 9U);
+  EXPECT_EQ(set.elementSize, 2U);
+  EXPECT_EQ(set.width, 5U);
+  EXPECT_EQ(set.height, 1U);
+  EXPECT_EQ(set.ctx, primary_context_of(3));
+}
+
+TEST_F(CudaNodeTest, AllocationsAreOnTheDeviceAndTellTheirAddress) {
+  const CUDA_MEM_ALLOC_NODE_PARAMS_v2& allocation = add(MemoryAllocateNodeParams{64}).alloc;
+  EXPECT_EQ(allocation.bytesize, 64U);
+  EXPECT_EQ(allocation.poolProps.allocType, CU_MEM_ALLOCATION_TYPE_PINNED);
+  EXPECT_EQ(allocation.poolProps.location.type, CU_MEM_LOCATION_TYPE_DEVICE);
+  EXPECT_EQ(allocation.poolProps.location.id, 3);
+  EXPECT_EQ(std::get<MemoryAllocateNodeParams>(params_).address, to_pointer(0xa110c));
+}
+
+TEST_F(CudaNodeTest, ConditionalNodesTellTheirBodies) {
+  const CUDA_CONDITIONAL_NODE_PARAMS& node = add(ConditionalNodeParams{5, ConditionalType::if_, 2}).conditional;
+  EXPECT_EQ(node.handle, 5U);
+  EXPECT_EQ(node.type, CU_GRAPH_COND_TYPE_IF);
+  EXPECT_EQ(node.size, 2U);
+  EXPECT_EQ(node.ctx, primary_context_of(3));
+  EXPECT_THAT(std::get<ConditionalNodeParams>(params_).bodies,
+              ElementsAre(handle<CUgraph>(0xb0), handle<CUgraph>(0xb1)));
+}
+
+TEST_F(CudaNodeTest, TheFunctionOfALibrarysKernelIsFound) {
+  driver_.node_type = CU_GRAPH_NODE_TYPE_KERNEL;
+  driver_.node_attributes[CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION] = {};
+  ASSERT_EQ(backend_.graph_node_params(handle<CUgraphNode>(1), &params_), Result::success);
+  const auto& kernel = std::get<KernelNodeParams>(params_);
+  EXPECT_EQ(kernel.function, handle<CUfunction>(0x4e45));
+  EXPECT_EQ(kernel.config.grid.x, 5U);
+  EXPECT_EQ(kernel.config.cluster, Dim3{}) << "zeros mean that none was asked for";
+}
+
+class CudaCopyTest : public CudaNodeTest {
+ protected:
+  static CUDA_MEMCPY3D device_to_host() {
+    CUDA_MEMCPY3D copy{};
+    copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcDevice = 0x10000;
+    copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+    copy.dstHost = reinterpret_cast<void*>(0x20000);
+    copy.WidthInBytes = 8;
+    copy.Height = 1;
+    copy.Depth = 1;
+    return copy;
+  }
+};
+
+TEST_F(CudaCopyTest, OfAnyoneElseTellsWhereItBegins) {
+  CUDA_MEMCPY3D copy = device_to_host();
+  copy.srcXInBytes = 4;
+  copy.dstY = 2;
+  copy.dstPitch = 100;
+  MemcpyNodeParams params;
+  ASSERT_EQ(from_driver(copy, &params), CUDA_SUCCESS);
+  EXPECT_EQ(params.source, to_pointer(0x10004));
+  EXPECT_EQ(params.destination, to_pointer(0x20000 + 200));
+  EXPECT_EQ(params.bytes, 8U);
+}
+
+TEST_F(CudaCopyTest, OfRowsWithoutGapsIsOneRow) {
+  CUDA_MEMCPY3D copy = device_to_host();
+  copy.Height = 3;
+  copy.srcPitch = copy.dstPitch = 8;
+  copy.Depth = 2;
+  copy.srcHeight = copy.dstHeight = 3;
+  MemcpyNodeParams params;
+  ASSERT_EQ(from_driver(copy, &params), CUDA_SUCCESS);
+  EXPECT_EQ(params.bytes, 48U);
+}
+
+TEST_F(CudaCopyTest, OfRowsWithGapsOrOfArraysCannotBeToldInOneDimension) {
+  MemcpyNodeParams params;
+  CUDA_MEMCPY3D gaps = device_to_host();
+  gaps.Height = 3;
+  gaps.srcPitch = 16;
+  gaps.dstPitch = 8;
+  EXPECT_EQ(from_driver(gaps, &params), CUDA_ERROR_NOT_SUPPORTED);
+  CUDA_MEMCPY3D array = device_to_host();
+  array.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+  driver_.node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
+  driver_.copy = array;
+  EXPECT_EQ(backend_.graph_node_params(handle<CUgraphNode>(1), &params_), Result::not_supported);
+}
+
+TEST_F(CudaCopyTest, SetsOfRowsFollowTheSameRule) {
+  CUDA_MEMSET_NODE_PARAMS set{};
+  set.elementSize = 4;
+  set.width = 2;
+  set.height = 3;
+  set.pitch = 8;
+  MemsetNodeParams params;
+  ASSERT_EQ(from_driver(set, &params), CUDA_SUCCESS);
+  EXPECT_EQ(params.count, 6U);
+  set.pitch = 16;
+  EXPECT_EQ(from_driver(set, &params), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+}  // namespace
+}  // namespace reprise::backend::cuda::test

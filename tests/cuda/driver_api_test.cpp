@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/driver_api.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+// How the driver is opened, with a libcuda.so.1 of the tests' own in front of any other. The driver is opened once in
+// a process, so each test has a process of its own.
+
+namespace reprise::backend::cuda::test {
+namespace {
+
+class DriverApiTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+    // Read when the process of its own starts.
+    const char* const before = std::getenv("LD_LIBRARY_PATH");
+    if (before != nullptr) path_before_ = before;
+    setenv("LD_LIBRARY_PATH", FAKE_LIBCUDA_DIRECTORY, 1);
+  }
+  void TearDown() override {
+    setenv("LD_LIBRARY_PATH", path_before_.c_str(), 1);
+    for (const char* name : {"FAKE_LIBCUDA_VERSION", "FAKE_LIBCUDA_INIT", "FAKE_LIBCUDA_LACKS"}) unsetenv(name);
+  }
+
+  /// Opens the driver in a process of its own, and expects this reason for no device.
+  static void expect_reason(const char* expected) {
+    const auto body = [&] {
+      const std::string& reason = opened_driver().unavailable;
+      if (reason != expected) std::fprintf(stderr, "%s\n", reason.c_str());
+      std::_Exit(reason == expected ? 0 : 1);
+    };
+    EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
+  }
+
+ private:
+  std::string path_before_;
+};
+
+TEST_F(DriverApiTest, FindsEveryFunctionAndTheDevices) {
+  const auto body = [] {
+    const OpenedDriver& driver = opened_driver();
+    std::_Exit(driver.unavailable.empty() && driver.device_count == 2 ? 0 : 1);
+  };
+  EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(DriverApiTest, RefusesADriverOfAnOlderCuda) {
+  setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
+  expect_reason("the driver in libcuda.so.1 is older than CUDA 13.0, which is needed; it is of CUDA 12.8");
+}
+
+TEST_F(DriverApiTest, TellsWhatCuInitSays) {
+  setenv("FAKE_LIBCUDA_INIT", "100", 1);
+  expect_reason("libcuda.so.1 is there, but cuInit returned 100 (cudaErrorNoDevice): no device was found");
+}
+
+TEST_F(DriverApiTest, NamesAFunctionThatIsMissing) {
+  setenv("FAKE_LIBCUDA_LACKS", "cuGraphAddNode", 1);
+  expect_reason("the driver in libcuda.so.1 has no cuGraphAddNode");
+}
+
+}  // namespace
+}  // namespace reprise::backend::cuda::test

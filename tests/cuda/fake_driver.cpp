@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cuda/fake_driver.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace reprise::backend::cuda::test {
+namespace {
+
+FakeDriver* current_driver = nullptr;
+
+FakeDriver& driver() {
+  return FakeDriver::instance();
+}
+
+/// What every call that works in a context does.
+CUresult work() {
+  driver().worked_in.push_back(FakeDriver::contexts().empty() ? nullptr : FakeDriver::contexts().back());
+  return driver().result;
+}
+
+}  // namespace
+
+FakeDriver& FakeDriver::instance() {
+  if (current_driver == nullptr) throw std::logic_error("there is no fake driver");
+  return *current_driver;
+}
+
+std::vector<CUcontext>& FakeDriver::contexts() {
+  thread_local std::vector<CUcontext> contexts;
+  return contexts;
+}
+
+CUstreamCaptureMode& FakeDriver::capture_mode() {
+  thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  return mode;
+}
+
+FakeDriver::FakeDriver() {
+  current_driver = this;
+  contexts().clear();
+  fill_contexts();
+  fill_work();
+  fill_graphs();
+}
+
+FakeDriver::~FakeDriver() {
+  current_driver = nullptr;
+}
+
+void FakeDriver::fill_contexts() {
+  api_.cuCtxGetCurrent = [](CUcontext* context) {
+    ++driver().current_asked;
+    *context = contexts().empty() ? nullptr : contexts().back();
+    return CUDA_SUCCESS;
+  };
+  api_.cuCtxSetCurrent = [](CUcontext context) {
+    if (contexts().empty())
+      contexts().push_back(context);
+    else
+      contexts().back() = context;
+    return CUDA_SUCCESS;
+  };
+  api_.cuCtxPushCurrent = [](CUcontext context) {
+    contexts().push_back(context);
+    return CUDA_SUCCESS;
+  };
+  api_.cuCtxPopCurrent = [](CUcontext* context) {
+    *context = contexts().back();
+    contexts().pop_back();
+    return CUDA_SUCCESS;
+  };
+  api_.cuDevicePrimaryCtxRetain = [](CUcontext* context, CUdevice device) {
+    ++driver().retained;
+    driver().mode_at_retain = capture_mode();
+    if (driver().retain_result == CUDA_SUCCESS) *context = primary_context_of(device);
+    return driver().retain_result;
+  };
+  api_.cuThreadExchangeStreamCaptureMode = [](CUstreamCaptureMode* mode) {
+    std::swap(*mode, capture_mode());
+    return CUDA_SUCCESS;
+  };
+  api_.cuLogsCurrent = [](CUlogIterator*, unsigned) { return CUDA_SUCCESS; };
+  api_.cuLogsDumpToMemory = [](CUlogIterator*, char* buffer, std::size_t* size, unsigned) {
+    *size = std::min(*size, driver().log.size());
+    std::memcpy(buffer, driver().log.data(), *size);
+    driver().log.clear();
+    return CUDA_SUCCESS;
+  };
+}
+
+void FakeDriver::fill_work() {
+  api_.cuCtxSynchronize = [] { return work(); };
+  api_.cuStreamQuery = [](CUstream) { return work(); };
+  api_.cuMemAlloc = [](CUdeviceptr* pointer, std::size_t) {
+    *pointer = 0xbad;  // on failure, too, as a driver might
+    return work();
+  };
+  api_.cuLaunchKernelEx = [](const CUlaunchConfig* config, CUfunction, void**, void**) {
+    driver().launched = *config;
+    driver().launch_attributes.assign(config->attrs, config->attrs + config->numAttrs);
+    return work();
+  };
+}
+
+void FakeDriver::fill_graphs() {
+  api_.cuGraphAddNode = [](CUgraphNode* node, CUgraph, const CUgraphNode*, const CUgraphEdgeData*, std::size_t,
+                           CUgraphNodeParams* params) {
+    static CUgraph bodies[] = {handle<CUgraph>(0xb0), handle<CUgraph>(0xb1)};
+    driver().added = *params;
+    if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) params->alloc.dptr = 0xa110c;
+    if (params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) params->conditional.phGraph_out = bodies;
+    *node = handle<CUgraphNode>(0x20de);
+    return work();
+  };
+  api_.cuGraphDestroyNode = [](CUgraphNode node) {
+    driver().destroyed = node;
+    return work();
+  };
+  api_.cuGraphNodeGetType = [](CUgraphNode, CUgraphNodeType* type) {
+    *type = driver().node_type;
+    return CUDA_SUCCESS;
+  };
+  api_.cuGraphMemcpyNodeGetParams = [](CUgraphNode, CUDA_MEMCPY3D* params) {
+    *params = driver().copy;
+    return CUDA_SUCCESS;
+  };
+  api_.cuGraphKernelNodeGetParams = [](CUgraphNode, CUDA_KERNEL_NODE_PARAMS* params) {
+    params->kern = handle<CUkernel>(0x4e44);
+    params->gridDimX = 5;
+    return CUDA_SUCCESS;
+  };
+  api_.cuKernelGetFunction = [](CUfunction* function, CUkernel kernel) {
+    *function = handle<CUfunction>(reinterpret_cast<std::uintptr_t>(kernel) + 1);
+    return CUDA_SUCCESS;
+  };
+  api_.cuGraphKernelNodeGetAttribute = [](CUgraphNode, CUkernelNodeAttrID id, CUkernelNodeAttrValue* value) {
+    *value = driver().node_attributes[id];
+    return CUDA_SUCCESS;
+  };
+  api_.cuGraphKernelNodeSetAttribute = [](CUgraphNode, CUkernelNodeAttrID id, const CUkernelNodeAttrValue* value) {
+    driver().node_attributes[id] = *value;
+    return driver().attribute_result;
+  };
+  api_.cuGraphInstantiateWithParams = [](CUgraphExec*, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
+    params->result_out = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
+    return work();
+  };
+}
+
+}  // namespace reprise::backend::cuda::test

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "backend/cuda/driver_api.h"
+
+namespace reprise::backend::cuda::test {
+
+/// A handle that only has to be told from others.
+template <class Handle>
+Handle handle(std::uintptr_t number) {
+  return reinterpret_cast<Handle>(number);
+}
+
+inline CUcontext primary_context_of(CUdevice device) {
+  return handle<CUcontext>(0x1000U + static_cast<std::uintptr_t>(device));
+}
+
+/// A driver that does nothing but remember what it was asked, for tests of what the backend asks for. One at a time;
+/// what is not filled in here is null.
+class FakeDriver {
+ public:
+  FakeDriver();
+  ~FakeDriver();
+  FakeDriver(const FakeDriver&) = delete;
+  FakeDriver& operator=(const FakeDriver&) = delete;
+
+  const DriverApi& api() const { return api_; }
+  DriverApi& api() { return api_; }
+
+  /// The calling thread's contexts, the current one last.
+  static std::vector<CUcontext>& contexts();
+  /// The calling thread's capture mode.
+  static CUstreamCaptureMode& capture_mode();
+
+  static FakeDriver& instance();
+
+  // What the calls below return, and what was asked of them.
+  CUresult result = CUDA_SUCCESS;         ///< of calls that work in a context
+  CUresult retain_result = CUDA_SUCCESS;  ///< of cuDevicePrimaryCtxRetain
+  int retained = 0;
+  int current_asked = 0;
+  std::vector<CUcontext> worked_in;  ///< the context of each call
+  CUstreamCaptureMode mode_at_retain = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+  CUlaunchConfig launched{};
+  std::vector<CUlaunchAttribute> launch_attributes;
+  CUgraphNodeParams added{};
+  CUgraphNode destroyed = nullptr;
+  std::map<CUlaunchAttributeID, CUlaunchAttributeValue> node_attributes;
+  CUDA_MEMCPY3D copy{};  ///< of the copy node that is asked for
+  CUgraphNodeType node_type = CU_GRAPH_NODE_TYPE_EMPTY;
+  CUresult attribute_result = CUDA_SUCCESS;
+  std::string log;  ///< what the driver wrote since it was last asked
+
+ private:
+  void fill_contexts();
+  void fill_work();
+  void fill_graphs();
+
+  DriverApi api_;
+};
+
+}  // namespace reprise::backend::cuda::test

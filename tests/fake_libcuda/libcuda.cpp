@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <cstring>
+
+// A libcuda.so.1 with two devices that can be opened, and no more. The environment makes it old or broken:
+//   FAKE_LIBCUDA_VERSION    the version of CUDA that it says it is of, for example 12080
+//   FAKE_LIBCUDA_INIT       what cuInit returns
+//   FAKE_LIBCUDA_LACKS      a function that it does not have
+
+namespace {
+
+int number_from(const char* name, int otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+int driver_version(int* version) {
+  *version = number_from("FAKE_LIBCUDA_VERSION", 13000);
+  return 0;
+}
+
+int init(unsigned) {
+  return number_from("FAKE_LIBCUDA_INIT", 0);
+}
+
+int device_count(int* count) {
+  *count = 2;
+  return 0;
+}
+
+int never_called() {
+  std::abort();
+}
+
+}  // namespace
+
+extern "C" int cuGetProcAddress_v2(const char* name, void** function, int version, unsigned long long flags, int*) {
+  if (version < 2000 || version > 13000 || flags != 0) return 1;
+  const char* const lacks = std::getenv("FAKE_LIBCUDA_LACKS");
+  if (lacks != nullptr && std::strcmp(lacks, name) == 0) return 500;
+  *function = reinterpret_cast<void*>(&never_called);
+  if (std::strcmp(name, "cuDriverGetVersion") == 0) *function = reinterpret_cast<void*>(&driver_version);
+  if (std::strcmp(name, "cuInit") == 0) *function = reinterpret_cast<void*>(&init);
+  if (std::strcmp(name, "cuDeviceGetCount") == 0) *function = reinterpret_cast<void*>(&device_count);
+  return 0;
+}
