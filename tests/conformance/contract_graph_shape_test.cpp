@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <sstream>
@@ -187,7 +188,9 @@ TEST_P(GraphShapeContract, RefusesToDestroyANullGraph) {
 
 class GraphPictureContract : public GraphShapeContract {
  protected:
-  std::string path_ = testing::TempDir() + "reprise_contract_" + test_name_of(GetParam()) + ".dot";
+  // Of this process alone: tests run at the same time.
+  std::string path_ =
+      testing::TempDir() + "reprise_contract_" + std::to_string(getpid()) + "_" + test_name_of(GetParam()) + ".dot";
 
   void SetUp() override {
     GraphShapeContract::SetUp();

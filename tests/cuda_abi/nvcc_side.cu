@@ -3,6 +3,8 @@
 
 namespace reprise::test {
 
-Side side_of_nvcc() { return make_side("nvcc"); }
+Side side_of_nvcc() {
+  return make_side("nvcc");
+}
 
 }  // namespace reprise::test
