@@ -21,6 +21,7 @@ struct Benchmark {
 constexpr Benchmark all[] = {
     {"replay", "eager launches against replays and bare graph launches", replay},
     {"capture", "capture, instantiation, first replay, reset", capture},
+    {"batch", "copies of many buffers, one by one against a batch", batch},
     {"allocator", "the caching allocator against the device runtime", allocator},
 };
 

@@ -2,11 +2,13 @@
 // What a step of many small kernels costs: each kernel launched by itself, the step replayed as a graph, and the same
 // executable graph launched by a bare call of the device runtime.
 
+#include <dlfcn.h>
+
 #include <functional>
 #include <iterator>
+#include <stdexcept>
 
 #include "backend/backend.h"
-#include "backend/check.h"
 #include "small_kernels.h"
 #include "support.h"
 
@@ -21,19 +23,38 @@ struct Cost {
   Samples done;    ///< until the device is done
 };
 
-/// Steps follow each other without a pause, and the device is waited for once at the end.
+/// A burst of steps follow each other without a pause, then the device is waited for: a longer burst would fill the
+/// queue of the stream, and the host would wait in its launches.
 template <class F>
-void measure(Cost& cost, unsigned steps, const StreamRef& stream, F&& step) {
-  stream.synchronize();
-  double submit = 0;
-  const double done = seconds([&] {
-    submit = seconds([&] {
-      for (unsigned i = 0; i < steps; ++i) step();
-    });
+void measure(Cost& cost, unsigned bursts, unsigned steps, const StreamRef& stream, F&& step) {
+  double submit = 0, done = 0;
+  for (unsigned burst = 0; burst < bursts; ++burst) {
     stream.synchronize();
-  });
-  cost.submit.add(submit / steps);
-  cost.done.add(done / steps);
+    done += seconds([&] {
+      submit += seconds([&] {
+        for (unsigned i = 0; i < steps; ++i) step();
+      });
+      stream.synchronize();
+    });
+  }
+  cost.submit.add(submit / bursts / steps);
+  cost.done.add(done / bursts / steps);
+}
+
+/// Nothing but the call of the device runtime: `cuGraphLaunch`, or what stands for it on a host device.
+std::function<void()> bare_launch(reprise::Device device, reprise::GraphExecHandle exec, reprise::StreamHandle stream) {
+  if (device.type() == reprise::DeviceType::host) {
+    return [&backend = device.backend(), exec, stream] {
+      if (backend.graph_launch(exec, stream) != reprise::Result::success) throw std::runtime_error("launch failed");
+    };
+  }
+  using Launch = int (*)(reprise::GraphExecHandle, reprise::StreamHandle);
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+  const auto launch = driver == nullptr ? nullptr : reinterpret_cast<Launch>(dlsym(driver, "cuGraphLaunch"));
+  if (launch == nullptr) throw std::runtime_error("cuGraphLaunch was not found in libcuda.so.1");
+  return [launch, exec, stream] {
+    if (launch(exec, stream) != 0) throw std::runtime_error("cuGraphLaunch failed");
+  };
 }
 
 void compare(const Settings& settings, const StreamRef& stream, unsigned kernels) {
@@ -42,17 +63,16 @@ void compare(const Settings& settings, const StreamRef& stream, unsigned kernels
   const auto eager = [&] { launch_small_kernels(kernels, values.data()); };
   reprise::CUDAGraph graph;
   reprise::capture(graph, {}, eager);
-  reprise::backend::Backend& backend = settings.device.backend();
-  const auto bare = [&, exec = graph.raw_cuda_graph_exec(), native = stream.native()] {
-    reprise::backend::check(backend, reprise::backend::Call::graph_launch, backend.graph_launch(exec, native));
-  };
+  const std::function<void()> bare = bare_launch(settings.device, graph.raw_cuda_graph_exec(), stream.native());
+  const std::function<void()> replayed = [&] { graph.replay(); };
 
-  const unsigned steps = std::clamp(5000 / kernels, 10U, 500U);
+  const unsigned steps = kernels < 1000 ? 20 : 5;
+  const unsigned bursts = std::clamp(2000 / kernels, 10U, 50U);
   Cost by_launches, by_replay, by_runtime;
   const std::function<void()> turns[] = {
-      [&] { measure(by_launches, steps, stream, eager); },
-      [&] { measure(by_replay, steps, stream, [&] { graph.replay(); }); },
-      [&] { measure(by_runtime, steps, stream, bare); },
+      [&] { measure(by_launches, bursts, std::min(steps, 2000 / kernels), stream, eager); },
+      [&] { measure(by_replay, bursts, steps, stream, replayed); },
+      [&] { measure(by_runtime, bursts, steps, stream, bare); },
   };
   // The first round warms up and is thrown away. Each round begins with another side, since a side finds the caches as
   // the one before it left them.
@@ -61,8 +81,10 @@ void compare(const Settings& settings, const StreamRef& stream, unsigned kernels
     for (unsigned i = 0; i < std::size(turns); ++i) turns[(round + i) % std::size(turns)]();
   }
   const auto us = [](const Samples& samples) { return 1e6 * samples.median(); };
-  print("{:>7}  {:>10.2f} {:>10.2f} {:>10.2f}  {:>10.2f} {:>10.2f} {:>10.2f}\n", kernels, us(by_launches.submit),
-        us(by_replay.submit), us(by_runtime.submit), us(by_launches.done), us(by_replay.done), us(by_runtime.done));
+  const double over = us(by_replay.submit) - us(by_runtime.submit);
+  print("{:>7}  {:>10.2f} {:>10.2f} {:>10.2f} {:>+8.0f} ns {:>+6.1f} %  {:>10.2f} {:>10.2f} {:>10.2f}\n", kernels,
+        us(by_launches.submit), us(by_replay.submit), us(by_runtime.submit), 1e3 * over,
+        100 * over / us(by_runtime.submit), us(by_launches.done), us(by_replay.done), us(by_runtime.done));
 }
 
 }  // namespace
@@ -71,9 +93,9 @@ void replay(const Settings& settings) {
   const reprise::Stream stream(settings.device);
   const reprise::StreamGuard guard(stream);
   print("A step of small kernels, us a step; \"bare\" is the runtime's graph launch of the same executable graph\n");
-  print("{:>7}  {:^32}  {:^32}\n", "", "the host's part", "until the device is done");
-  print("{:>7}  {:>10} {:>10} {:>10}  {:>10} {:>10} {:>10}\n", "kernels", "eager", "replay", "bare", "eager", "replay",
-        "bare");
+  print("{:>7}  {:^53}  {:^32}\n", "", "the host's part", "until the device is done");
+  print("{:>7}  {:>10} {:>10} {:>10} {:>20}  {:>10} {:>10} {:>10}\n", "kernels", "eager", "replay", "bare",
+        "replay over bare", "eager", "replay", "bare");
   for (const unsigned kernels : {1U, 10U, 100U, 1000U}) compare(settings, stream, kernels);
 }
 

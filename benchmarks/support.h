@@ -24,6 +24,7 @@ struct Settings {
 
 void replay(const Settings& settings);
 void capture(const Settings& settings);
+void batch(const Settings& settings);
 void allocator(const Settings& settings);
 
 /// Seconds that a call takes.

@@ -2,6 +2,7 @@
 # src/backend/cuda needs CUDA's headers, no more: the driver is opened at run time, and nothing of CUDA is linked.
 #
 #   REPRISE_CUDA                AUTO (build it if the headers are found), ON (fail if they are not), OFF
+#   REPRISE_OWN_KERNELS         AUTO (compile the library's own kernels if nvcc is found), ON (fail if it is not), OFF
 #   REPRISE_CUDA_INCLUDE_DIR    where cuda.h lies; looked for beside CUDAToolkit_ROOT, CUDA_HOME, CUDA_PATH and nvcc, and
 #                               in /usr/local/cuda
 #   reprise_has_cuda            set here: whether it is built
@@ -9,10 +10,13 @@
 set(REPRISE_CUDA AUTO CACHE STRING "Build the support of CUDA devices: AUTO (if CUDA's headers are found), ON, OFF")
 set_property(CACHE REPRISE_CUDA PROPERTY STRINGS AUTO ON OFF)
 
+set(REPRISE_OWN_KERNELS AUTO CACHE STRING "Compile the library's own kernels for CUDA: AUTO (if nvcc is found), ON, OFF")
+set_property(CACHE REPRISE_OWN_KERNELS PROPERTY STRINGS AUTO ON OFF)
+
 # Sets `result` to TRUE and REPRISE_CUDA_INCLUDE_DIR if there are headers that the backend can be built with, else
 # `result` to FALSE and `why`.
 function(_reprise_find_cuda_headers result why)
-  find_program(REPRISE_NVCC nvcc DOC "CUDA's compiler")
+  find_program(REPRISE_NVCC nvcc HINTS "${CUDAToolkit_ROOT}/bin" PATHS /usr/local/cuda/bin DOC "CUDA's compiler")
   mark_as_advanced(REPRISE_NVCC)
   set(beside_nvcc "")
   if(REPRISE_NVCC)
@@ -74,5 +78,39 @@ function(reprise_add_cuda_backend target)
   target_link_libraries(${target}_cuda PRIVATE fmt::fmt-header-only)
   reprise_set_warnings(${target}_cuda)
   target_sources(${target} PRIVATE "$<TARGET_OBJECTS:${target}_cuda>")
+  _reprise_add_own_kernels(${target}_cuda)
   target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+endfunction()
+
+# Has nvcc make machine code for the architectures that are built and tested, and PTX for later ones, of what is in
+# src/**/*_kernels.cu. own_kernels.cpp takes the file in as data. nvcc is called by hand: the language CUDA would link
+# its runtime.
+function(_reprise_add_own_kernels target)
+  if(NOT REPRISE_OWN_KERNELS)
+    return()
+  endif()
+  if(NOT REPRISE_NVCC)
+    if(REPRISE_OWN_KERNELS STREQUAL "AUTO")
+      message(STATUS "CUDA devices: batches of copies and fills will be refused there, because nvcc was not found")
+      return()
+    endif()
+    message(FATAL_ERROR "REPRISE_OWN_KERNELS is ${REPRISE_OWN_KERNELS}, but nvcc was not found; CUDAToolkit_ROOT can name "
+      "the folder of the toolkit")
+  endif()
+  set(source "${PROJECT_SOURCE_DIR}/src/memory/batch_kernels.cu")
+  set(fatbin "${CMAKE_CURRENT_BINARY_DIR}/own_kernels.fatbin")
+  add_custom_command(OUTPUT "${fatbin}"
+    COMMAND "${REPRISE_NVCC}" -std=c++20 -O3 --fatbin
+      -gencode "arch=compute_80,code=[sm_80,compute_80]" -gencode "arch=compute_90,code=sm_90"
+      "-I${PROJECT_SOURCE_DIR}/include" "-I${PROJECT_SOURCE_DIR}/src"
+      -MD -MF "${fatbin}.d" "${source}" -o "${fatbin}"
+    DEPENDS "${source}"
+    DEPFILE "${fatbin}.d"
+    COMMENT "Compiling the library's own kernels with nvcc"
+    VERBATIM)
+  add_custom_target(${target}_own_kernels DEPENDS "${fatbin}")
+  add_dependencies(${target} ${target}_own_kernels)
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/src/backend/cuda/own_kernels.cpp" PROPERTIES
+    COMPILE_DEFINITIONS "REPRISE_OWN_KERNELS=\"${fatbin}\""
+    OBJECT_DEPENDS "${fatbin}")
 endfunction()

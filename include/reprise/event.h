@@ -47,6 +47,7 @@ class Event {
   EventRef ref() const noexcept { return ref_; }                 ///< a view of it
   operator EventRef() const noexcept { return ref_; }            ///< a view of it
   EventHandle native() const noexcept { return ref_.native(); }  ///< `cudaEvent_t`
+  Device device() const noexcept { return ref_.device(); }       ///< the device it was made for
 
   /// Marks the work given to `stream` so far. On a capturing stream the event stands for a point of the capture,
   /// unless `use` is external.

@@ -28,6 +28,8 @@
 ///     reprise::launch(reprise::LaunchConfig::cover(n), Scale{}, 0.5f, x.data(), x.size());
 ///
 /// The object itself carries no data: whatever the kernel needs is an argument, so that a graph can show and change it.
+///
+/// In a file that nvcc compiles, launch() takes a `__global__` function as well, for CUDA devices alone.
 
 #if defined(__CUDACC__)
 #define REPRISE_KERNEL __host__ __device__
@@ -97,10 +99,11 @@ struct KernelRecord {
   std::string name;                     ///< the type's name as written in C++
   std::span<const KernelParam> params;  ///< where each parameter lies, in order
   std::size_t params_bytes = 0;         ///< the size of the parameter block
-  /// Runs blocks on the host. `params` holds a pointer to each argument.
+  /// Runs blocks on the host; null for a `__global__` function. `params` holds a pointer to each argument.
   void (*host_entry)(const HostLaunch& launch, void* const* params) = nullptr;
   /// Finds the kernel on the current CUDA device; null when nvcc did not compile it. Returns CUDA's code.
-  int (*cuda_function)(FunctionHandle* function) = nullptr;
+  int (*cuda_function)(const KernelRecord& kernel, FunctionHandle* function) = nullptr;
+  const void* symbol = nullptr;  ///< what CUDA's runtime finds it by
 };
 
 namespace detail {
@@ -108,6 +111,8 @@ namespace detail {
 std::string kernel_name(const std::type_info& type);
 [[noreturn]] void shared_memory_exceeded(std::size_t wanted, std::size_t available);
 void launch_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record, void** params);
+/// The record of the `__global__` function `prototype.symbol`, made from the prototype at the first call. Thread-safe.
+const KernelRecord& global_function_record(const KernelRecord& prototype, const std::type_info& type);
 
 }  // namespace detail
 
@@ -215,6 +220,42 @@ struct KernelKindOf<Block> {
   static constexpr KernelKind value = KernelKind::block;
 };
 
+// As in a call of a function, but a fraction is not silently cut off: that is nearly always two arguments swapped.
+template <class Arg, class Param>
+constexpr bool converts() {
+  return std::is_convertible_v<Arg, Param> &&
+         !(std::is_floating_point_v<std::remove_cvref_t<Arg>> && std::is_integral_v<Param>);
+}
+
+// Launches a kernel that has the parameters `Values`.
+template <class Values>
+struct Launcher;
+template <class... Params>
+struct Launcher<std::tuple<Params...>> {
+  template <class... Args>
+  static constexpr bool takes() {
+    if constexpr (sizeof...(Args) != sizeof...(Params))
+      return false;
+    else
+      return (converts<Args, Params>() && ...);
+  }
+
+  template <class... Args>
+  static void launch(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record, Args&&... args) {
+    static_assert(sizeof...(Args) == sizeof...(Params), "the kernel has another number of parameters");
+    static_assert(takes<Args&&...>(), "an argument does not convert to the kernel's parameter");
+    if constexpr (takes<Args&&...>()) {
+      std::tuple<Params...> values(std::forward<Args>(args)...);
+      std::apply(
+          [&](auto&... value) {
+            void* params[] = {const_cast<void*>(static_cast<const void*>(&value))..., nullptr};
+            reprise::detail::launch_kernel(stream, config, record, params);
+          },
+          values);
+    }
+  }
+};
+
 // `First` is Thread or `const Thread&` (thread kernel), or `Block&` (block kernel).
 template <class Member>
 struct KernelSignature;
@@ -225,22 +266,6 @@ struct KernelSignature<void (K::*)(First, Params...) const> {
   static_assert((std::is_trivially_copyable_v<Params> && ...),
                 "a kernel's parameters are copied to the device: they must be trivially copyable, and not references");
   using Values = std::tuple<Params...>;
-  static constexpr std::size_t count = sizeof...(Params);
-
-  // As in a call of a function, but a fraction is not silently cut off: that is nearly always two arguments swapped.
-  template <class Arg, class Param>
-  static constexpr bool converts() {
-    return std::is_convertible_v<Arg, Param> &&
-           !(std::is_floating_point_v<std::remove_cvref_t<Arg>> && std::is_integral_v<Param>);
-  }
-
-  template <class... Args>
-  static constexpr bool takes() {
-    if constexpr (sizeof...(Args) != count)
-      return false;
-    else
-      return (converts<Args, Params>() && ...);
-  }
 };
 
 template <class K, class First, class... Params>
@@ -304,6 +329,10 @@ void host_entry(const HostLaunch& launch, void* const* params) {
 }
 
 #if defined(__CUDACC__)
+inline int find_symbol(const KernelRecord& kernel, FunctionHandle* function) {
+  return cudaGetFuncBySymbol(function, kernel.symbol);
+}
+
 template <class K, class... Params>
 __global__ void cuda_entry(Params... params) {
   const Dim3 block_idx(blockIdx.x, blockIdx.y, blockIdx.z), block_dim(blockDim.x, blockDim.y, blockDim.z),
@@ -320,12 +349,10 @@ __global__ void cuda_entry(Params... params) {
 }
 
 template <class K, class Values>
-struct CudaFunction;
+struct CudaSymbol;
 template <class K, class... Params>
-struct CudaFunction<K, std::tuple<Params...>> {
-  static int find(FunctionHandle* function) {
-    return cudaGetFuncBySymbol(function, reinterpret_cast<const void*>(&cuda_entry<K, Params...>));
-  }
+struct CudaSymbol<K, std::tuple<Params...>> {
+  static const void* get() { return reinterpret_cast<const void*>(&cuda_entry<K, Params...>); }
 };
 #endif
 
@@ -342,9 +369,9 @@ const KernelRecord& kernel_record() {
     reprise::detail::kernel_name(typeid(K)), std::span<const KernelParam>(Layout::table.params, Layout::count),
         Layout::table.params[Layout::count].offset, &kernel_detail::host_entry<K, Values>,
 #if defined(__CUDACC__)
-        &kernel_detail::CudaFunction<K, Values>::find
+        &kernel_detail::find_symbol, kernel_detail::CudaSymbol<K, Values>::get()
 #else
-        nullptr
+        nullptr, nullptr
 #endif
   };
   return record;
@@ -362,18 +389,8 @@ template <class K, class... Args>
 void launch(const StreamRef& stream, const LaunchConfig& config, K kernel, Args&&... args) {
   (void)kernel;
   const KernelRecord& record = kernel_record<K>();
-  using Signature = kernel_detail::KernelSignature<decltype(&K::operator())>;
-  static_assert(sizeof...(Args) == Signature::count, "the kernel has another number of parameters");
-  static_assert(Signature::template takes<Args&&...>(), "an argument does not convert to the kernel's parameter");
-  if constexpr (Signature::template takes<Args&&...>()) {
-    typename Signature::Values values(std::forward<Args>(args)...);
-    std::apply(
-        [&](auto&... value) {
-          void* params[] = {static_cast<void*>(&value)..., nullptr};
-          reprise::detail::launch_kernel(stream, config, record, params);
-        },
-        values);
-  }
+  using Values = typename kernel_detail::KernelSignature<decltype(&K::operator())>::Values;
+  kernel_detail::Launcher<Values>::launch(stream, config, record, std::forward<Args>(args)...);
 }
 
 /// Launches a kernel on the current stream.
@@ -382,6 +399,36 @@ requires kernel_detail::Kernel<K>
 void launch(const LaunchConfig& config, K kernel, Args&&... args) {
   reprise::launch(current_stream(), config, kernel, std::forward<Args>(args)...);
 }
+
+#if defined(__CUDACC__)
+/// Launches a `__global__` function on a stream of a CUDA device; on a capturing stream this makes a kernel node. Only
+/// in files that nvcc compiles.
+/// \param stream where it runs.
+/// \param config the shape of the launch; `shared_bytes` is the size of its `extern __shared__` memory.
+/// \param kernel the function; of a template, one instance.
+/// \param args as for a kernel that is a function object.
+/// \throws BackendError with 1 if the device cannot launch this shape; in a capture that invalidates the capture.
+/// \throws UsageError on a host device, which has no code of the function.
+template <class... Params, class... Args>
+void launch(const StreamRef& stream, const LaunchConfig& config, void (*kernel)(Params...), Args&&... args) {
+  using Layout = kernel_detail::ParamLayout<std::tuple<Params...>>;
+  const KernelRecord& record = reprise::detail::global_function_record(
+      KernelRecord{{},
+                   std::span<const KernelParam>(Layout::table.params, Layout::count),
+                   Layout::table.params[Layout::count].offset,
+                   nullptr,
+                   &kernel_detail::find_symbol,
+                   reinterpret_cast<const void*>(kernel)},
+      typeid(void(Params...)));
+  kernel_detail::Launcher<std::tuple<Params...>>::launch(stream, config, record, std::forward<Args>(args)...);
+}
+
+/// Launches a `__global__` function on the current stream.
+template <class... Params, class... Args>
+void launch(const LaunchConfig& config, void (*kernel)(Params...), Args&&... args) {
+  reprise::launch(current_stream(), config, kernel, std::forward<Args>(args)...);
+}
+#endif
 
 }  // namespace REPRISE_KERNEL_ABI
 }  // namespace reprise

@@ -58,9 +58,10 @@ struct PoolStatistics {
 /// OutOfMemoryError.
 ///
 /// *Private pools.* While a stream takes part in a capture, whatever any thread allocates for it comes from the pool of
-/// that capture, found by the capture's id. Blocks of a pool are given out again within the pool only. A pool lives as
-/// long as a graph or an allocation needs it. Its segments go back to the driver with the last graph; those that an
-/// allocation keeps for longer are cached memory after its free, which no graph needs: they go back with that.
+/// that capture, found by the capture's id; for a stream of another device, from the pool with the same id there.
+/// Blocks of a pool are given out again within the pool only. A pool lives as long as a graph or an allocation needs
+/// it. Its segments go back to the driver with the last graph; those that an allocation keeps for longer are cached
+/// memory after its free, which no graph needs: they go back with that.
 ///
 /// Thread-safe. One for each device, alive until the process ends. Its own calls of the driver are made in relaxed
 /// capture mode and never break anyone's capture.
@@ -123,6 +124,7 @@ namespace detail {
 
 [[noreturn]] void buffer_too_large(std::size_t count, std::size_t value_bytes);
 void check_buffer_sizes(std::size_t buffer, std::size_t host);
+[[noreturn]] void buffer_without_device();
 void deallocate_buffer(CachingAllocator& allocator, void* pointer) noexcept;
 
 }  // namespace detail
@@ -154,7 +156,7 @@ class Buffer {
 
   /// Takes the memory over.
   Buffer(Buffer&& other) noexcept
-      : allocator_(other.allocator_),
+      : allocator_(std::exchange(other.allocator_, nullptr)),
         data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)) {}
 
@@ -162,7 +164,7 @@ class Buffer {
   Buffer& operator=(Buffer&& other) noexcept {
     if (this != &other) {
       reset();
-      allocator_ = other.allocator_;
+      allocator_ = std::exchange(other.allocator_, nullptr);
       data_ = std::exchange(other.data_, nullptr);
       size_ = std::exchange(other.size_, 0);
     }
@@ -173,6 +175,13 @@ class Buffer {
   std::size_t size() const noexcept { return size_; }                    ///< values
   std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }  ///< bytes
   bool empty() const noexcept { return size_ == 0; }                     ///< no values?
+
+  /// Where the memory is.
+  /// \throws UsageError for a buffer that was made without memory, or moved from.
+  Device device() const {
+    if (allocator_ == nullptr) detail::buffer_without_device();
+    return allocator_->device();
+  }
 
   /// Copies a host array here, in the order of `stream`; see copy_async().
   /// \throws UsageError if the sizes differ.

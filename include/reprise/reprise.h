@@ -11,6 +11,7 @@
 /// An inline namespace: write `reprise::launch`, not this. It holds what the compiler in use makes of kernel.h; nvcc
 /// fills another one, `reprise::kernels_nvcc`, so that both can be linked into one program.
 
+#include "reprise/batch.h"
 #include "reprise/device.h"
 #include "reprise/error.h"
 #include "reprise/event.h"

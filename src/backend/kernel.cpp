@@ -6,7 +6,10 @@
 
 #include <cstdlib>
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <string_view>
+#include <unordered_map>
 
 #include "backend/backend.h"
 #include "backend/check.h"
@@ -39,6 +42,24 @@ std::string kernel_name(const std::type_info& type) {
     for (std::size_t at = 0; (at = name.find(inline_namespace)) != std::string::npos;)
       name.erase(at, inline_namespace.size());
   return name;
+}
+
+const KernelRecord& global_function_record(const KernelRecord& prototype, const std::type_info& type) {
+  struct Records {
+    std::shared_mutex mutex;
+    std::unordered_map<const void*, std::unique_ptr<const KernelRecord>> by_symbol;
+  };
+  static auto* const records = new Records;
+  {
+    const std::shared_lock lock(records->mutex);
+    const auto found = records->by_symbol.find(prototype.symbol);
+    if (found != records->by_symbol.end()) return *found->second;
+  }
+  auto made = std::make_unique<KernelRecord>(prototype);
+  // The symbol's name is not to be had without the device.
+  made->name = "__global__ " + kernel_name(type);
+  const std::unique_lock lock(records->mutex);
+  return *records->by_symbol.try_emplace(prototype.symbol, std::move(made)).first->second;
 }
 
 void shared_memory_exceeded(std::size_t wanted, std::size_t available) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "graph/capture_listener.h"
+#include "memory/capture_route.h"
 
 namespace reprise::graphs {
 
@@ -14,22 +16,21 @@ namespace reprise::graphs {
 /// unsafe, and nothing that the user allocates may slip past the pool.
 class PoolListener final : public CaptureListener {
  public:
-  PoolListener();
-  ~PoolListener() override;
-
-  void begin(const CaptureContext& context) override;
-  void started(const CaptureContext& context) override;
-  void ended(const CaptureContext& context, GraphHandle template_graph) override;
-  void abandoned() noexcept override;
-  std::shared_ptr<void> take_resource() override { return std::move(pool_); }
+  void begin(const CaptureContext& context) override {
+    pools_ = route_.emplace(context.device, context.pool, context.stream.native()).pools();
+  }
+  void started(const CaptureContext& context) override { route_->add_capture_id(context.capture_id); }
+  void ended(const CaptureContext& /*context*/, GraphHandle /*template_graph*/) override { route_.reset(); }
+  void abandoned() noexcept override {
+    route_.reset();
+    pools_.reset();
+  }
+  std::shared_ptr<void> take_resource() override { return std::move(pools_); }
   void reset() noexcept override { abandoned(); }
 
  private:
-  class OpenPool;
-  class Routing;
-
-  std::shared_ptr<OpenPool> pool_;    // one reference to the pool
-  std::unique_ptr<Routing> routing_;  // while the capture is underway
+  std::shared_ptr<memory::OpenPools> pools_;
+  std::optional<memory::CaptureRoute> route_;  // while the capture is underway
 };
 
 }  // namespace reprise::graphs

@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "memory/capture_route.h"
 
 namespace reprise {
 namespace {
@@ -49,7 +50,7 @@ void* CachingAllocator::Impl::allocate(std::size_t bytes, const StreamRef& strea
 
   Lock lock(mutex_);
   if (!held_back_.empty()) poll_held_back();
-  Pool& pool = routes_.empty() ? default_pool_ : pool_for(handle, capture_id);
+  Pool& pool = capture_id == 0 && routes_.empty() ? default_pool_ : pool_for(lock, handle, capture_id);
   if (MemoryBlock* const block = take_cached(pool, request, handle)) return give_out(block, request);
   return allocate_from_driver(lock, pool, request, bytes, handle);
 }
@@ -112,15 +113,27 @@ std::uint64_t CachingAllocator::Impl::capture_of(StreamHandle stream) const {
   return result == Result::success && info.status == CaptureStatus::active ? info.id : 0;
 }
 
-Pool& CachingAllocator::Impl::pool_for(StreamHandle stream, std::uint64_t capture_id) {
+// Null: no capture of ours.
+Pool* CachingAllocator::Impl::routed_pool(StreamHandle stream, std::uint64_t capture_id) const {
   for (const Route& route : routes_) {
     // By stream: before the capture has an id, and once it is broken, when the driver tells none any more.
     if (route.stream == stream || (capture_id != 0 && std::find(route.capture_ids.begin(), route.capture_ids.end(),
                                                                 capture_id) != route.capture_ids.end())) {
-      return *route.pool;
+      return route.pool;
     }
   }
-  return default_pool_;
+  return nullptr;
+}
+
+Pool& CachingAllocator::Impl::pool_for(Lock& lock, StreamHandle stream, std::uint64_t capture_id) {
+  Pool* pool = routed_pool(stream, capture_id);
+  if (pool == nullptr && capture_id != 0) {
+    lock.unlock();
+    memory::CaptureRoute::join(*this, capture_id);
+    lock.lock();
+    pool = routed_pool(stream, capture_id);
+  }
+  return pool != nullptr ? *pool : default_pool_;
 }
 
 MemoryBlock* CachingAllocator::Impl::take_cached(Pool& pool, const Request& request, StreamHandle stream) {

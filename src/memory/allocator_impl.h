@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,9 @@ namespace reprise {
 /// `mutex_`.
 ///
 /// Routes. A capture is announced with begin_routing() *before* the backend begins it, so that no allocation slips
-/// past its pool. While there is any route (`routings_`), allocate() asks the backend in which capture the stream
-/// takes part; otherwise it asks nothing.
+/// past its pool. While there is any route, of any allocator (`routings_`), allocate() asks the backend in which
+/// capture the stream takes part; otherwise it asks nothing. A stream that takes part in the capture of another device
+/// gets a route at its first allocation (CaptureRoute).
 class CachingAllocator::Impl {
  public:
   explicit Impl(Device device) : device_(device) {}
@@ -52,14 +54,13 @@ class CachingAllocator::Impl {
   /// another close_pool(): freeing a block must not wait for the device).
   void close_pool(MempoolId id) noexcept;
 
-  /// To be called before the backend begins to capture `stream`: allocations for this stream come from the pool.
+  /// To be called before the backend begins to capture: allocations for `stream`, the one that the capture begins on,
+  /// come from the pool. Without a stream: the capture began on another device.
   /// \throws UsageError if no graph holds the pool, or another capture is filling it now.
-  void begin_routing(MempoolId id, StreamHandle stream);
+  void begin_routing(MempoolId id, std::optional<StreamHandle> stream);
 
-  /// The backend began the capture: from now on allocations for any stream that takes part in it come from the pool.
-  void capture_started(MempoolId id, std::uint64_t capture_id);
-
-  /// The capture has one more id: that of a conditional body.
+  /// The capture that fills the pool has this id: from now on allocations for any stream that takes part in it come
+  /// from the pool. A capture has more than one when it captures conditional bodies.
   void add_capture_id(MempoolId id, std::uint64_t capture_id);
 
   /// The capture ended or failed: all its ids are forgotten. Does nothing if there is no route.
@@ -75,7 +76,7 @@ class CachingAllocator::Impl {
   // A capture and the pool that it fills.
   struct Route {
     memory::Pool* pool;
-    StreamHandle stream;  // the one that the capture begins on
+    std::optional<StreamHandle> stream;  // the one that the capture begins on
     std::vector<std::uint64_t> capture_ids;
   };
 
@@ -93,7 +94,8 @@ class CachingAllocator::Impl {
 
   // allocator_impl.cpp
   std::uint64_t capture_of(StreamHandle stream) const;
-  memory::Pool& pool_for(StreamHandle stream, std::uint64_t capture_id);
+  memory::Pool* routed_pool(StreamHandle stream, std::uint64_t capture_id) const;
+  memory::Pool& pool_for(Lock& lock, StreamHandle stream, std::uint64_t capture_id);
   memory::MemoryBlock* take_cached(memory::Pool& pool, const memory::Request& request, StreamHandle stream);
   void* give_out(memory::MemoryBlock* block, const memory::Request& request);
   void make_cached(memory::MemoryBlock* block);
@@ -122,7 +124,7 @@ class CachingAllocator::Impl {
   void forget_ended_streams();
 
   const Device device_;
-  std::atomic<int> routings_{0};  // size of routes_, readable without the mutex
+  static inline std::atomic<int> routings_{0};  // routes of all allocators
   std::mutex releasing_;
   mutable std::mutex mutex_;
   memory::BlockTable blocks_;

@@ -37,6 +37,12 @@ void check_buffer_sizes(std::size_t buffer, std::size_t host) {
                   buffer, host));
 }
 
+void buffer_without_device() {
+  throw UsageError(
+      "expected a buffer that was made with memory; found one that was default-constructed or moved from, which is on "
+      "no device; ask after giving it memory");
+}
+
 void deallocate_buffer(CachingAllocator& allocator, void* pointer) noexcept {
   try {
     allocator.deallocate(pointer);

@@ -42,7 +42,7 @@ void CachingAllocator::Impl::close_pool(MempoolId id) noexcept {
   }
 }
 
-void CachingAllocator::Impl::begin_routing(MempoolId id, StreamHandle stream) {
+void CachingAllocator::Impl::begin_routing(MempoolId id, std::optional<StreamHandle> stream) {
   const Lock lock(mutex_);
   const auto found = private_pools_.find(id);
   if (found == private_pools_.end() || found->second.graphs == 0) {
@@ -59,13 +59,6 @@ void CachingAllocator::Impl::begin_routing(MempoolId id, StreamHandle stream) {
   routes_.push_back(Route{&pool, stream, {}});
   pool.filling = true;
   routings_.fetch_add(1, std::memory_order_release);
-}
-
-void CachingAllocator::Impl::capture_started(MempoolId id, std::uint64_t capture_id) {
-  const Lock lock(mutex_);
-  if (Route* const route = route_of(id)) {
-    route->capture_ids.push_back(capture_id);
-  }
 }
 
 void CachingAllocator::Impl::add_capture_id(MempoolId id, std::uint64_t capture_id) {

@@ -17,6 +17,14 @@ std::string text(Result result) {
   return std::to_string(static_cast<int>(result)) + " " + result_name(result);
 }
 
+std::vector<Device> usable_devices() {
+  std::vector<Device> devices = reprise::devices();
+#if !defined(__CUDACC__)
+  std::erase_if(devices, [](const Device& device) { return device.type() == DeviceType::cuda; });
+#endif
+  return devices;
+}
+
 std::string test_name_of(const Device& device) {
   return (device.type() == DeviceType::host ? "host" : "cuda") + std::to_string(device.index());
 }

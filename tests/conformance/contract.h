@@ -22,11 +22,11 @@
 #define ASSERT_OK(call) \
   ASSERT_EQ(::reprise::backend::test::text(::reprise::Result::success), ::reprise::backend::test::text(call))
 
-/// The suite runs on every device of the machine.
-#define REPRISE_ON_EVERY_DEVICE(Suite)                                                    \
-  INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Suite, testing::ValuesIn(::reprise::devices()), \
-                           [](const testing::TestParamInfo<::reprise::Device>& device) {  \
-                             return ::reprise::backend::test::test_name_of(device.param); \
+/// The suite runs on every device of the machine that this program has kernels for.
+#define REPRISE_ON_EVERY_DEVICE(Suite)                                                                          \
+  INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Suite, testing::ValuesIn(::reprise::backend::test::usable_devices()), \
+                           [](const testing::TestParamInfo<::reprise::Device>& device) {                        \
+                             return ::reprise::backend::test::test_name_of(device.param);                       \
                            })
 
 namespace reprise {
@@ -42,6 +42,9 @@ using reprise::test::Meeting;
 
 /// For example "401 cudaErrorIllegalState".
 std::string text(Result result);
+
+/// All devices; those of CUDA only if nvcc compiled the tests (REPRISE_CUDA_TESTS).
+std::vector<Device> usable_devices();
 
 /// "host0", "cuda1".
 std::string test_name_of(const Device& device);

@@ -153,7 +153,7 @@ TEST_F(CudaBackendTest, ALaunchHasTheAttributesThatAreAskedFor) {
 std::atomic<int> times_found = 0;
 CUstreamCaptureMode mode_when_found = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-int find_function(FunctionHandle* function) {
+int find_function(const KernelRecord&, FunctionHandle* function) {
   ++times_found;
   mode_when_found = FakeDriver::capture_mode();
   *function = handle<CUfunction>(0xf);
@@ -184,7 +184,7 @@ TEST_F(CudaBackendTest, RefusesAKernelThatNvccDidNotCompile) {
 
 TEST_F(CudaBackendTest, LooksAgainForAFunctionThatWasNotFound) {
   KernelRecord kernel;
-  kernel.cuda_function = [](FunctionHandle*) { return 209; };
+  kernel.cuda_function = [](const KernelRecord&, FunctionHandle*) { return 209; };
   FunctionHandle function = nullptr;
   EXPECT_EQ(static_cast<int>(backend_.kernel_function(kernel, &function)), 209);
   kernel.cuda_function = &find_function;

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "reprise/graph.h"
+#include "reprise/memory.h"
 #include "tests/cuda_abi/shared_kernels.h"
 
 // One kernel type, launched from two files that two compilers made. Templates with one mangled name and two bodies
 // would be merged by the linker, whichever comes first, and one of the launches would do something else, or nothing. So
-// this program is linked in both orders, and in both each side must do its own work. It runs on the host device; it
-// needs no GPU and no driver.
+// this program is linked in both orders, and in both each side must do its own work. All but the tests of `__global__`
+// functions run on the host device; they need no GPU and no driver.
 
 namespace reprise::test {
 namespace {
@@ -105,6 +107,46 @@ TEST_F(CudaAbi, BothSidesKnowTheSameNameAndLayout) {
     EXPECT_EQ(nvcc.params[i].offset, host.params[i].offset) << i;
     EXPECT_EQ(nvcc.params[i].size, host.params[i].size) << i;
   }
+}
+
+TEST(GlobalFunction, IsRefusedOnAHostDevice) {
+  const Stream stream(Device::parse("host"));
+  int x = 5;
+  try {
+    launch_global_function(stream, 1, &x, 1);
+    FAIL() << "it was launched";
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(error.what(),
+                 "expected a kernel that was compiled for the device of the stream, host:0; found kernel __global__ "
+                 "void (int, int*, unsigned long), whose launch was compiled for another; launch it on a CUDA device");
+  }
+  EXPECT_EQ(x, 5);
+}
+
+class GlobalFunctionOnCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (backend::cuda_backends().empty()) GTEST_SKIP() << "no CUDA device: " << backend::cuda_unavailable_reason();
+  }
+};
+
+TEST_F(GlobalFunctionOnCuda, RunsEagerlyAndInAGraph) {
+  const Stream stream(Device::parse("cuda"));
+  const StreamGuard guard(stream);
+  std::vector<int> values(threads, 7);
+  Buffer<int> x{std::span<const int>(values)};
+  launch_global_function(stream, 1, x.data(), x.size());
+  launch_global_template(10, x.data(), x.size());
+  CUDAGraph graph;
+  capture(graph, {}, [&] {
+    launch_global_function(current_stream(), 100, x.data(), x.size());
+    launch_global_template(1000, x.data(), x.size());
+  });
+  EXPECT_EQ(graph.node_count(), 2U);
+  for (int i = 0; i < 3; ++i) graph.replay();
+  x.copy_to(values);
+  stream.synchronize();
+  EXPECT_EQ(values, std::vector<int>(threads, 7 + 1 + 10 + 3 * (100 + 1000)));
 }
 
 }  // namespace

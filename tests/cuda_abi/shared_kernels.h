@@ -44,6 +44,11 @@ struct Side {
   void (*launch)(const StreamRef& stream, int tag, int* x, int* sums);  ///< launches both kernels there
 };
 
+/// Launches a `__global__` function, which only nvcc can compile: x[i] += tag, for i below n.
+void launch_global_function(const StreamRef& stream, int tag, int* x, std::size_t n);
+/// The same, on the current stream, by an instance of a template with `extern __shared__` memory.
+void launch_global_template(int tag, int* x, std::size_t n);
+
 Side side_of_nvcc();
 Side side_of_host_compiler();
 

@@ -51,7 +51,8 @@ class WithoutDefaultConstructor {
 
 template <class K, class... Args>
 constexpr bool takes() {
-  return kernel_detail::KernelSignature<decltype(&K::operator())>::template takes<Args...>();
+  using Values = typename kernel_detail::KernelSignature<decltype(&K::operator())>::Values;
+  return kernel_detail::Launcher<Values>::template takes<Args...>();
 }
 template <class K>
 constexpr auto kind = kernel_detail::KernelSignature<decltype(&K::operator())>::kind;

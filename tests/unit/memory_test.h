@@ -93,7 +93,7 @@ class PoolCapture {
   PoolCapture(CachingAllocator& allocator, MempoolId pool, StreamRef stream,
               CaptureErrorMode mode = CaptureErrorMode::global)
       : routing_(allocator, pool, stream), capture_(stream, mode) {
-    allocator.impl().capture_started(pool, capture_.id());
+    allocator.impl().add_capture_id(pool, capture_.id());
   }
 
   std::uint64_t id() const { return capture_.id(); }

@@ -99,7 +99,7 @@ Result CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* 
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
     FunctionHandle found = nullptr;
-    const auto result = static_cast<CUresult>(kernel.cuda_function(&found));
+    const auto result = static_cast<CUresult>(kernel.cuda_function(kernel, &found));
     (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
     if (result != CUDA_SUCCESS) return result;
     functions_.add(kernel, found);

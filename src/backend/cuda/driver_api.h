@@ -67,6 +67,8 @@ static_assert(CUDA_VERSION >= 13000 && CUDA_VERSION < 14000,
   X(cuStreamGetCaptureInfo, 12030)            \
   X(cuStreamUpdateCaptureDependencies, 12030) \
   X(cuThreadExchangeStreamCaptureMode, 10010) \
+  X(cuLibraryLoadData, 12000)                 \
+  X(cuLibraryGetKernel, 12000)                \
   X(cuKernelGetFunction, 12000)               \
   X(cuFuncGetName, 12030)                     \
   X(cuFuncGetParamInfo, 12040)                \

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/backend.h"
+#include "backend/own_kernels.h"
 
 // Stands for the rest of this folder in a build without CUDA's headers.
 
@@ -15,6 +16,14 @@ const std::string& cuda_unavailable_reason() {
       "this build of the library is without CUDA (REPRISE_CUDA is OFF, or CUDA's headers were not found), so that it "
       "does not look for libcuda.so.1");
   return *reason;
+}
+
+bool has_own_kernels() noexcept {
+  return false;
+}
+
+int find_own_kernel(const KernelRecord&, FunctionHandle*) {
+  return static_cast<int>(Result::invalid_device_function);
 }
 
 }  // namespace reprise::backend

@@ -185,6 +185,8 @@ Result HostBackend::set_async(const MemsetNodeParams& params, StreamHandle handl
 }
 
 Result HostBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* function) {
+  if (kernel.host_entry == nullptr)
+    return fail(Result::invalid_device_function, "the kernel is a __global__ function, compiled for CUDA alone");
   *function = reinterpret_cast<FunctionHandle>(const_cast<KernelRecord*>(&kernel));
   return Result::success;
 }

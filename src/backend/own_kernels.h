@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "reprise/kernel.h"
+
+// Kernels that belong to the library itself. Each `*_kernels.cu` of src/ is compiled by nvcc to machine code for some
+// architectures and PTX for later ones, which lies in the library as data: nothing of CUDA is linked.
+
+namespace reprise::backend {
+
+/// Does this build have kernels of its own for CUDA devices? Not if nvcc was missing when it was built.
+bool has_own_kernels() noexcept;
+
+/// For KernelRecord::cuda_function of a kernel of the library: finds the `extern "C"` kernel whose name is
+/// `kernel.symbol`, as text, on the current device. Returns CUDA's code.
+int find_own_kernel(const KernelRecord& kernel, FunctionHandle* function);
+
+}  // namespace reprise::backend

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/batch.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+#include "backend/own_kernels.h"
+#include "memory/batch_kernels.h"
+
+namespace reprise {
+namespace {
+
+using memory::BatchTable;
+
+struct CopyBatch {
+  REPRISE_KERNEL void operator()(Block& block, const memory::CopyTable table) const {
+    memory::copy_chunk(block, table);
+  }
+};
+struct FillBatch {
+  REPRISE_KERNEL void operator()(Block& block, const memory::FillTable table) const {
+    memory::fill_chunk(block, table);
+  }
+};
+
+template <class K>
+const KernelRecord& own_record(const char* symbol) {
+  static const KernelRecord record = [&] {
+    KernelRecord made = kernel_record<K>();
+    made.name = symbol;
+    made.cuda_function = &backend::find_own_kernel;
+    made.symbol = symbol;
+    return made;
+  }();
+  return record;
+}
+
+void require_kernels(const char* call, const Device& device) {
+  if (device.type() == DeviceType::host || backend::has_own_kernels()) return;
+  throw UsageError(fmt::format(
+      "{} needs a kernel of this library for {}; this build has none, because nvcc was not found when it was "
+      "built: build it again with nvcc in PATH, or give each operation to copy_async() or fill_async()",
+      call, device.str()));
+}
+
+// On CUDA asking for each address would cost more than the launch; there a wrong one is a fault of the device.
+void require_usable(const char* call, const Device& device, std::size_t index, const void* address, const char* what) {
+  const auto refuse = [&](const char* found) {
+    throw UsageError(fmt::format(
+        "{} needs addresses that a kernel can use; the {} of operation {} is {}: use device memory or pinned "
+        "memory, or copy_async(), which takes any",
+        call, what, index, found));
+  };
+  if (address == nullptr) refuse("null");
+  if (device.type() != DeviceType::host) return;
+  backend::PointerInfo info;
+  backend::check(device.backend(), backend::Call::pointer_info, device.backend().pointer_info(address, &info));
+  if (info.kind == backend::MemoryKind::unregistered) refuse("pageable memory of the host");
+}
+
+struct Copies {
+  static constexpr const char* call = "copy_batch_async";
+  static constexpr const char* symbol = "reprise_copy_batch";
+  using Kernel = CopyBatch;
+  static void require(const Device& device, std::size_t index, const CopyOp& op) {
+    require_usable(call, device, index, op.destination, "destination");
+    require_usable(call, device, index, op.source, "source");
+  }
+  static CopyOp prepare(const CopyOp& op) { return op; }
+};
+
+struct Fills {
+  static constexpr const char* call = "fill_batch_async";
+  static constexpr const char* symbol = "reprise_fill_batch";
+  using Kernel = FillBatch;
+  static void require(const Device& device, std::size_t index, const FillOp& op) {
+    require_usable(call, device, index, op.destination, "destination");
+    const unsigned width = op.pattern_bytes;
+    if ((width == 1 || width == 2 || width == 4 || width == 8) && op.bytes % width == 0 &&
+        reinterpret_cast<std::uintptr_t>(op.destination) % width == 0)
+      return;
+    throw UsageError(fmt::format(
+        "{} needs patterns of 1, 2, 4 or 8 bytes, and a destination and a number of bytes that are multiples "
+        "of that; operation {} has {} bytes at {} and a pattern of {} bytes",
+        call, index, op.bytes, op.destination, width));
+  }
+  // The kernel takes patterns of 8 bytes.
+  static FillOp prepare(FillOp op) {
+    if (op.pattern_bytes < 8) op.pattern &= (std::uint64_t{1} << (8 * op.pattern_bytes)) - 1;
+    for (unsigned width = op.pattern_bytes; width < 8; width *= 2) op.pattern |= op.pattern << (8 * width);
+    op.pattern_bytes = 8;
+    return op;
+  }
+};
+
+template <class Kind, class Op>
+void launch_table(const StreamRef& stream, BatchTable<Op>& table) {
+  if (table.count == 0) return;
+  const LaunchConfig config{.grid = table.first_block[table.count], .block = memory::batch_block_threads};
+  void* params[] = {&table, nullptr};
+  detail::launch_kernel(stream, config, own_record<typename Kind::Kernel>(Kind::symbol), params);
+  table.count = 0;
+}
+
+template <class Kind, class Op>
+void run(std::span<const Op> batch, const StreamRef& stream) {
+  const Device device = stream.device();
+  require_kernels(Kind::call, device);
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    if (batch[i].bytes != 0) Kind::require(device, i, batch[i]);
+
+  BatchTable<Op> table;
+  for (const Op& op : batch) {
+    const std::uint64_t blocks = (std::uint64_t{op.bytes} + memory::batch_chunk_bytes - 1) / memory::batch_chunk_bytes;
+    if (blocks == 0) continue;
+    constexpr std::uint64_t most_blocks = std::numeric_limits<std::int32_t>::max();
+    if (table.count == batch_ops_per_kernel || table.first_block[table.count] + blocks > most_blocks)
+      launch_table<Kind>(stream, table);
+    table.ops[table.count] = Kind::prepare(op);
+    table.first_block[table.count + 1] = table.first_block[table.count] + static_cast<unsigned>(blocks);
+    ++table.count;
+  }
+  launch_table<Kind>(stream, table);
+}
+
+}  // namespace
+
+void copy_batch_async(std::span<const CopyOp> batch, const StreamRef& stream) {
+  run<Copies>(batch, stream);
+}
+
+void fill_batch_async(std::span<const FillOp> batch, const StreamRef& stream) {
+  run<Fills>(batch, stream);
+}
+
+}  // namespace reprise

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/batch_kernels.h"
+
+// The kernels of batches for CUDA. The names are those that batch.cpp asks for.
+
+namespace reprise::memory {
+
+__device__ inline Block this_block() {
+  return Block(Dim3(blockIdx.x), Dim3(blockDim.x), Dim3(gridDim.x), nullptr, 0);
+}
+
+extern "C" __global__ void __launch_bounds__(batch_block_threads)
+    reprise_copy_batch(const __grid_constant__ CopyTable table) {
+  Block block = this_block();
+  copy_chunk(block, table);
+}
+
+extern "C" __global__ void __launch_bounds__(batch_block_threads)
+    reprise_fill_batch(const __grid_constant__ FillTable table) {
+  Block block = this_block();
+  fill_chunk(block, table);
+}
+
+}  // namespace reprise::memory
