@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/gate.h"
 
+#include <cstdlib>
+
 namespace reprise::test {
+
+const std::chrono::seconds patience = [] {
+  const char* const text = std::getenv("REPRISE_TEST_PATIENCE");
+  const int seconds = text != nullptr ? std::atoi(text) : 0;
+  return std::chrono::seconds(seconds > 0 ? seconds : 30);
+}();
 
 void Gate::stand() {
   std::unique_lock lock(mutex_);

@@ -7,8 +7,9 @@
 
 namespace reprise::test {
 
-/// How long a test waits for something that must happen before it counts as not happening.
-inline constexpr std::chrono::seconds patience{30};
+/// How long a test waits for something that must happen before it counts as not happening: 30 s, or as many as the
+/// environment variable REPRISE_TEST_PATIENCE says.
+extern const std::chrono::seconds patience;
 
 /// A barrier in the work of a stream: given to a stream as a host function, it holds the stream there until open().
 ///
