@@ -12,6 +12,7 @@
 #include "graph/active_capture.h"
 #include "graph/graph_resources.h"
 #include "graph/graph_state.h"
+#include "graph/launch_flag.h"
 #include "graph/listeners.h"
 #include "reprise/graph.h"
 
@@ -82,7 +83,7 @@ struct CUDAGraph::Impl {
   GraphHandle template_graph = nullptr;
   graphs::GraphResources resources;
 
-  std::mutex flag;
+  graphs::LaunchFlag flag;
   GraphExecHandle exec = nullptr;
   std::vector<graphs::CaptureListener*> before_replay;  // those that asked for it
   // The runtime, or somebody with a raw handle, may hold on to the resources when template and executable are gone.

@@ -58,6 +58,24 @@ TEST_F(CudaBackendTest, RestoresTheContextAlsoWhenTheCallFails) {
   EXPECT_THAT(FakeDriver::contexts(), ElementsAre(other_));
 }
 
+TEST_F(CudaBackendTest, ALaunchOnAStreamLeavesItsContextToTheStream) {
+  FakeDriver::contexts() = {other_};
+  const auto exec = handle<CUgraphExec>(0x100);
+  EXPECT_EQ(backend_.graph_launch(exec, handle<CUstream>(0x200)), Result::success);
+  EXPECT_EQ(driver_.current_asked, 0) << "a replay costs what the launch costs";
+  EXPECT_THAT(driver_.worked_in, ElementsAre(other_));
+  driver_.result = CUDA_ERROR_ILLEGAL_ADDRESS;
+  EXPECT_EQ(backend_.graph_launch(exec, handle<CUstream>(0x200)), Result::illegal_address);
+}
+
+TEST_F(CudaBackendTest, ALaunchOnADefaultStreamIsMadeInThePrimaryContext) {
+  FakeDriver::contexts() = {other_};
+  for (const std::uintptr_t stream : {0U, 1U, 2U})
+    EXPECT_EQ(backend_.graph_launch(handle<CUgraphExec>(0x100), handle<CUstream>(stream)), Result::success);
+  EXPECT_THAT(driver_.worked_in, ElementsAre(primary_, primary_, primary_));
+  EXPECT_THAT(FakeDriver::contexts(), ElementsAre(other_));
+}
+
 TEST_F(CudaBackendTest, TwoDevicesShareAThread) {
   CudaBackend second(driver_.api(), 4, 4);
   (void)backend_.device_synchronize();

@@ -105,6 +105,7 @@ void FakeDriver::fill_work() {
 }
 
 void FakeDriver::fill_graphs() {
+  api_.cuGraphLaunch = [](CUgraphExec, CUstream) { return work(); };
   api_.cuGraphAddNode = [](CUgraphNode* node, CUgraph, const CUgraphNode*, const CUgraphEdgeData*, std::size_t,
                            CUgraphNodeParams* params) {
     static CUgraph bodies[] = {handle<CUgraph>(0xb0), handle<CUgraph>(0xb1)};
