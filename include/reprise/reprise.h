@@ -20,3 +20,4 @@
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 #include "reprise/version.h"
+#include "reprise/workspace.h"
