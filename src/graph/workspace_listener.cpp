@@ -182,8 +182,8 @@ namespace reprise {
 Workspace library_workspace(std::string_view library, std::size_t bytes, const StreamRef& stream) {
   using graphs::Memory;
   if (bytes == 0 || !graphs::any_capture_underway()) return {};
-  if (stream.capture_status() != CaptureStatus::active) return {};  // a broken capture has no id
   graphs::Request request{library, bytes, stream, stream.capture_id(), 0};
+  if (request.capture_id == 0) return {};  // the driver tells no id of a broken capture
   backend::Backend& backend = stream.device().backend();
   backend::check(backend, backend::Call::stream_id, backend.stream_id(stream.native(), &request.stream_id));
 

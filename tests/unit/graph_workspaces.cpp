@@ -172,6 +172,16 @@ TEST_F(GraphWorkspaces, OfTwoLibrariesAreTwo) {
   EXPECT_EQ(pool().allocations, 2u);
 }
 
+TEST_F(GraphWorkspaces, OfAnotherLibraryAreNotSharedByLaterGraphs) {
+  CUDAGraph one, two;
+  const Workspace workspace = capture_use(one, 1);
+  capture(two, options_, [&] {
+    const Workspace other = library_workspace("another", bytes);
+    EXPECT_NE(other.data, workspace.data);
+    use(other, 2, result_);
+  });
+}
+
 // A capture with a fork: each of the two streams uses its workspace.
 void capture_fork(CUDAGraph& graph, const GraphOptions& options, Buffer<int>& a, Buffer<int>& b) {
   const Stream side;
