@@ -43,7 +43,7 @@ struct CublasOptions {
   std::optional<std::size_t> workspace_bytes = {};
 };
 
-namespace cublas_detail {
+namespace detail::cublas {
 
 inline const char* advice(cublasStatus_t status) {
   switch (status) {
@@ -122,7 +122,7 @@ inline void require_usable(Device device, const StreamRef& stream) {
                      "; call cudaSetDevice(" + std::to_string(device.index()) + ") before");
 }
 
-}  // namespace cublas_detail
+}  // namespace detail::cublas
 
 /// Passes success; anything else becomes a CublasError.
 /// \param status what a call of cuBLAS or cuBLASLt returned.
@@ -131,19 +131,19 @@ inline void require_usable(Device device, const StreamRef& stream) {
 inline void check_cublas(cublasStatus_t status, const char* call = "cuBLAS",
                          SourceLocation where = SourceLocation::current()) {
   if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
-    cublas_detail::raise(status, call, where);
+    detail::cublas::raise(status, call, where);
 }
 
 /// The size that cuBLAS's documentation of cublasSetWorkspace recommends: 32 MiB on Hopper (and taken for what is
 /// newer), 4 MiB on devices before it. \throws BackendError
 inline std::size_t cublas_workspace_bytes(Device device) {
   int major = 0;
-  cublas_detail::check_runtime(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index()),
-                               "cudaDeviceGetAttribute");
+  detail::cublas::check_runtime(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index()),
+                                "cudaDeviceGetAttribute");
   return std::size_t{major >= 9 ? 32u : 4u} << 20;
 }
 
-namespace cublas_detail {
+namespace detail::cublas {
 
 /// A handle of either library for one device, and the size of its workspaces. Movable; a moved-from one owns nothing.
 template <class Handle, auto create, auto destroy>
@@ -187,7 +187,7 @@ class OwnedHandle {
   Handle handle_ = nullptr;
 };
 
-}  // namespace cublas_detail
+}  // namespace detail::cublas
 
 /// A handle of cuBLAS that this object owns.
 ///
@@ -219,7 +219,7 @@ class CublasHandle {
   /// \throws UsageError if the stream is of another device, or the handle's device is not the thread's current one;
   ///         OutOfMemoryError, CublasError
   cublasHandle_t on(const StreamRef& stream = current_stream()) {
-    cublas_detail::require_usable(device(), stream);
+    detail::cublas::require_usable(device(), stream);
     const Workspace workspace = library_workspace("cublas", workspace_bytes(), stream);
     // The stream first: setting it gives the handle cuBLAS's own workspace back.
     check_cublas(cublasSetStream(get(), stream.native()), "cublasSetStream");
@@ -232,7 +232,7 @@ class CublasHandle {
   std::size_t workspace_bytes() const noexcept { return handle_.workspace_bytes(); }  ///< of a workspace in a capture
 
  private:
-  cublas_detail::OwnedHandle<cublasHandle_t, &cublasCreate, &cublasDestroy> handle_;
+  detail::cublas::OwnedHandle<cublasHandle_t, &cublasCreate, &cublasDestroy> handle_;
 };
 
 /// Scratch space for one call of cublasLtMatmul, to be kept until that returned: memory of the graph in a capture,
@@ -277,7 +277,7 @@ class CublasLtHandle {
   /// \throws UsageError if the stream is of another device, or the handle's device is not the thread's current one;
   ///         OutOfMemoryError
   CublasLtWorkspace workspace(const StreamRef& stream = current_stream()) const {
-    cublas_detail::require_usable(device(), stream);
+    detail::cublas::require_usable(device(), stream);
     return CublasLtWorkspace(workspace_bytes(), stream);
   }
 
@@ -286,7 +286,7 @@ class CublasLtHandle {
   std::size_t workspace_bytes() const noexcept { return handle_.workspace_bytes(); }  ///< of each workspace
 
  private:
-  cublas_detail::OwnedHandle<cublasLtHandle_t, &cublasLtCreate, &cublasLtDestroy> handle_;
+  detail::cublas::OwnedHandle<cublasLtHandle_t, &cublasLtCreate, &cublasLtDestroy> handle_;
 };
 
 }  // namespace reprise

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// The whole library.
+/// The whole library, but for its components (cublas.h).
 
 /// \namespace reprise
 /// Everything of the library. What lies in namespaces below it is for the inside, and may change at any time.
