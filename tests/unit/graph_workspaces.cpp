@@ -432,6 +432,16 @@ TEST_F(GraphWorkspaces, OfALargerRequestAreSharedByLaterGraphs) {
   EXPECT_EQ(replayed(three), 3);
 }
 
+TEST_F(GraphWorkspaces, ThatTheDeviceHasNoMemoryForAreRefusedAndTheCaptureGoesOn) {
+  CUDAGraph graph;
+  capture(graph, options_, [&] {
+    EXPECT_THROW(library_workspace("test", default_device().memory_info().total + 1), OutOfMemoryError);
+    use(library_workspace("test", bytes), 3, result_);
+  });
+  EXPECT_EQ(allocated(), bytes);
+  EXPECT_EQ(replayed(graph), 3);
+}
+
 TEST_F(GraphWorkspaces, LieOnTheDeviceOfTheStream) {
   std::vector<Device> same_type;
   for (const Device device : devices())
