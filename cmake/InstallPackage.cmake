@@ -20,5 +20,6 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/reprise-config.cmake.
   "${PROJECT_BINARY_DIR}/reprise-config.cmake" INSTALL_DESTINATION "${package_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/reprise-config-version.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/reprise-config.cmake" "${PROJECT_BINARY_DIR}/reprise-config-version.cmake"
-  "${PROJECT_SOURCE_DIR}/cmake/AddKernels.cmake"
+  "${PROJECT_SOURCE_DIR}/cmake/AddKernels.cmake" "${PROJECT_SOURCE_DIR}/cmake/Cublas.cmake"
+  "${PROJECT_SOURCE_DIR}/cmake/CudaLibraries.cmake"
   DESTINATION "${package_dir}")

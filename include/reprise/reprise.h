@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// The whole library.
+/// The whole library, but for its components (cublas.h).
 
 /// \namespace reprise
 /// Everything of the library. What lies in namespaces below it is for the inside, and may change at any time.
@@ -21,3 +21,4 @@
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 #include "reprise/version.h"
+#include "reprise/workspace.h"

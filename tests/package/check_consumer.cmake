@@ -3,6 +3,7 @@
 #   MODE       find_package or add_subdirectory
 #   WORK       where to build; what was configured there before is forgotten
 #   PREFIX     where the package is installed (find_package)
+#   COMPONENT  the component of the package that the program uses (optional)
 #   SHARED     ON to build the library as a shared one (add_subdirectory)
 #   PROGRAM, EXPECTED   the source and a file with its output; or
 #   MARKDOWN   a page whose first ```cpp block is the source, and whose first ```text block after it is the output
@@ -41,7 +42,8 @@ set(arguments
   "-DCMAKE_BUILD_TYPE=${BUILD_TYPE}"
   "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}"
   "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}"
-  "-DCONSUMER_PROGRAM=${PROGRAM}")
+  "-DCONSUMER_PROGRAM=${PROGRAM}"
+  "-DCONSUMER_COMPONENT=${COMPONENT}")
 if(CXX_COMPILER_LAUNCHER)
   list(APPEND arguments "-DCMAKE_CXX_COMPILER_LAUNCHER=${CXX_COMPILER_LAUNCHER}")
 endif()

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "reprise/event.h"
+#include "reprise/memory.h"
+#include "reprise/stream.h"
+
+namespace multi_stream {
+
+/// Work that forks into branches, which do not depend on each other, and joins again:
+///
+///                +-> mix -> mix -> mix --+
+///     fill ------+-> mix -> mix -> mix --+-----> sum
+///                +-> mix -> mix -> mix --+
+///
+/// The first branch stays on the stream that the work is given to, each other one has a stream of its own. Events make
+/// the fork and the join; captured, they are edges of the graph.
+class Pipeline {
+ public:
+  static constexpr unsigned rounds = 3;  ///< how often a branch mixes its values
+
+  /// Memory and streams of the current device for `branches` branches of `values` values each.
+  Pipeline(unsigned branches, std::size_t values);
+
+  /// Gives all of the work to `stream`: the same code, whether it runs now or is captured.
+  void run(const reprise::StreamRef& stream);
+
+  /// How many kernels that are.
+  unsigned kernels() const { return 2 + branches_ * rounds; }
+
+  /// What the last run left, after the work of `stream`.
+  std::vector<std::uint32_t> result(const reprise::StreamRef& stream) const;
+  /// Makes the result unreadable until the next run.
+  void forget_result(const reprise::StreamRef& stream) { sum_.fill_bytes(0xff, stream); }
+
+  /// The same, one value after the other on the host.
+  std::vector<std::uint32_t> expected() const;
+
+ private:
+  unsigned branches_;
+  std::size_t values_;
+  std::vector<reprise::Stream> side_streams_;  // of the branches after the first
+  std::vector<reprise::Event> joined_;         // the ends of those
+  reprise::Event forked_;
+  reprise::Buffer<std::uint32_t> input_, mixed_, sum_;  // mixed_: one branch after the other
+};
+
+}  // namespace multi_stream

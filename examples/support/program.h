@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "reprise/reprise.h"
+
+// What the small examples share around their subject: output, the command line, exit codes, a clock.
+
+namespace example {
+
+/// What the user gave cannot be used here. The text is one line; the program ends with exit code 2.
+class InputError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+template <class... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), stdout);
+  std::fflush(stdout);
+}
+
+/// The device of the option --device, as reprise::Device::parse takes it.
+inline reprise::Device parse_device(const std::string& text) {
+  try {
+    return reprise::Device::parse(text);
+  } catch (const reprise::UsageError& error) {
+    throw InputError(fmt::format("--device: {}", error.what()));
+  }
+}
+
+/// The CUDA devices of this machine. `what` needs them, and there is no way around that.
+inline std::vector<reprise::Device> require_cuda_devices(const std::string& what) {
+  std::vector<reprise::Device> found;
+  for (const reprise::Device device : reprise::devices())
+    if (device.type() == reprise::DeviceType::cuda) found.push_back(device);
+  if (found.empty())
+    throw InputError(
+        fmt::format("{} runs on CUDA devices only, not on the simulated host device, and there is no CUDA "
+                    "device here (nvidia-smi shows those that the driver knows; the example multi_stream "
+                    "runs anywhere)",
+                    what));
+  return found;
+}
+
+/// The time of one call of `work` in microseconds, the host's wait for the current stream included: a mean of many.
+inline double microseconds(unsigned calls, const std::function<void()>& work) {
+  using Clock = std::chrono::steady_clock;
+  reprise::current_stream().synchronize();
+  const auto begin = Clock::now();
+  for (unsigned i = 0; i < calls; ++i) work();
+  reprise::current_stream().synchronize();
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / calls;
+}
+
+/// Reads the command line, runs the program, and gives its exit code: 0; 1 for a failure, 2 for bad input, with a line
+/// on standard error. `program` returns whether all that it checked was right.
+inline int run(CLI::App& app, int argc, char** argv, const std::function<bool()>& program) {
+  const std::string name = app.get_name();
+  try {
+    app.parse(argc, argv);
+    return program() ? 0 : 1;
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "%s: error: %s (--help lists the options)\n", name.c_str(), error.what());
+    return 2;
+  } catch (const InputError& error) {
+    std::fprintf(stderr, "%s: error: %s\n", name.c_str(), error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: failed: %s\n", name.c_str(), error.what());
+    return 1;
+  }
+}
+
+}  // namespace example

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include "tests/cuda_libraries/cuda_test.h"
+
+// Kernels of CUDA C++, launched with <<<>>> on a stream of this library.
+
+namespace reprise::test {
+namespace {
+
+constexpr unsigned n = 1000;
+
+__global__ void add_plainly(int* x, int amount, unsigned count) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) x[i] += amount;
+}
+
+struct Double {
+  REPRISE_KERNEL void operator()(Thread t, int* x, unsigned count) const {
+    if (t.global_x() < count) x[t.global_x()] *= 2;
+  }
+};
+
+void add(Buffer<int>& x, int amount, const StreamRef& stream = current_stream()) {
+  add_plainly<<<4, 256, 0, stream.native()>>>(x.data(), amount, n);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+class PlainLaunch : public CudaTest {
+ protected:
+  Buffer<int> zeros() const {
+    Buffer<int> x(n);
+    x.fill_bytes(0);
+    return x;
+  }
+};
+
+TEST_F(PlainLaunch, RunsOnTheNativeStream) {
+  Buffer<int> x = zeros();
+  add(x, 3);
+  EXPECT_EQ(read(x), std::vector<int>(n, 3));
+}
+
+TEST_F(PlainLaunch, BecomesANodeInACaptureAndRunsInEachReplay) {
+  Buffer<int> x = zeros();
+  CUDAGraph graph;
+  capture(graph, {}, [&] {
+    add(x, 1);
+    add(x, 10);
+  });
+  EXPECT_EQ(graph.node_count(), 2u);
+  EXPECT_EQ(read(x), std::vector<int>(n, 0));
+  for (int i = 1; i <= 5; ++i) {
+    graph.replay();
+    EXPECT_EQ(read(x), std::vector<int>(n, 11 * i));
+  }
+}
+
+TEST_F(PlainLaunch, KeepsItsPlaceAmongKernelsThatAreWrittenOnce) {
+  Buffer<int> x = zeros();
+  CUDAGraph graph;
+  capture(graph, {}, [&] {
+    add(x, 1);
+    launch(LaunchConfig::cover(n), Double{}, x.data(), n);
+    add(x, 1);
+    launch(LaunchConfig::cover(n), Double{}, x.data(), n);
+  });
+  EXPECT_EQ(graph.node_count(), 4u);
+  graph.replay();
+  EXPECT_EQ(read(x), std::vector<int>(n, 6));
+}
+
+TEST_F(PlainLaunch, OnAForkedStreamIsCapturedToo) {
+  Buffer<int> x = zeros(), y = zeros();
+  const Stream side(device());
+  CUDAGraph graph;
+  capture(graph, {}, [&] {
+    side.wait(current_stream());
+    add(x, 1);
+    add(y, 2, side);
+    current_stream().wait(side);
+    add(y, 5);
+  });
+  EXPECT_EQ(graph.node_count(), 3u);
+  graph.replay();
+  graph.replay();
+  EXPECT_EQ(read(x), std::vector<int>(n, 2));
+  EXPECT_EQ(read(y), std::vector<int>(n, 14));
+}
+
+TEST_F(PlainLaunch, OnMemoryOfTheGraphIsReplayedOnIt) {
+  Buffer<int> y = zeros();
+  CUDAGraph graph;
+  capture(graph, {}, [&] {
+    Buffer<int> scratch(n);
+    scratch.fill_bytes(0);
+    add(scratch, 7);
+    copy_async(y.data(), scratch.data(), y.size_bytes());
+  });
+  Buffer<int> others(n);
+  others.fill_bytes(0xff);
+  graph.replay();
+  EXPECT_EQ(read(y), std::vector<int>(n, 7));
+}
+
+}  // namespace
+}  // namespace reprise::test

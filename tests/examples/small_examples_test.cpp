@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "run_program.h"
+
+namespace reprise::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
+  return found;
+}
+
+class SmallExamples : public testing::Test {
+ protected:
+  Outcome run(const std::string& program, const std::vector<std::string>& arguments,
+              const std::vector<std::string>& environment = {}) const {
+    return run_program(program, arguments, folder_.path(), environment);
+  }
+  /// Bad input is exit code 2, nothing on standard output, and one line on standard error that contains `message`.
+  void expect_refused(const Outcome& outcome, const std::string& message) const {
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(": error: "), HasSubstr(message)));
+    EXPECT_EQ(count(outcome.err, "\n"), 1u) << outcome.err;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(SmallExamples, MultiStreamGivesTheResultOfTheHostEagerlyAndReplayed) {
+  const Outcome outcome = run(MULTI_STREAM, {});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("eager     the same as on the host\n"), HasSubstr("graph     14 nodes\n"),
+                                 HasSubstr("replayed  the same as on the host"), Not(HasSubstr("NOT"))));
+}
+
+TEST_F(SmallExamples, MultiStreamWritesAGraphThatForksAndJoins) {
+  EXPECT_EQ(run(MULTI_STREAM, {"--dot", "fork.dot"}).exit_code, 0);
+  const std::string dot = read_file(folder_.path() / "fork.dot");
+  EXPECT_THAT(dot, HasSubstr("digraph"));
+  EXPECT_EQ(count(dot, " -> "), 16u);  // 4 from the fork, 8 in the branches, 4 to the join
+}
+
+TEST_F(SmallExamples, MultiStreamRunsWithOneBranchAndWithMany) {
+  for (const char* branches : {"1", "64"}) {
+    const Outcome outcome = run(MULTI_STREAM, {"--branches", branches, "--values", "1"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, Not(HasSubstr("NOT")));
+  }
+}
+
+TEST_F(SmallExamples, MultiStreamRefusesBadArguments) {
+  expect_refused(run(MULTI_STREAM, {"--branches", "0"}), "--branches: Value 0 not in range 1 to 64");
+  expect_refused(run(MULTI_STREAM, {"--values", "many"}), "--values");
+  expect_refused(run(MULTI_STREAM, {"--device", "abacus"}), "--device: expected the name of a device");
+  expect_refused(run(MULTI_STREAM, {"stray"}), "stray");
+}
+
+#ifdef CUBLAS_MLP
+TEST_F(SmallExamples, CublasSaysThatItNeedsACudaDevice) {
+  const std::vector<std::string> no_gpu = {"CUDA_VISIBLE_DEVICES="};
+  expect_refused(run(CUBLAS_MLP, {}, no_gpu), "cuBLAS runs on CUDA devices only, not on the simulated host device");
+  expect_refused(run(CUBLAS_MLP, {"--device", "host"}), "cuBLAS");
+}
+#endif
+
+#ifdef NCCL_ALLREDUCE
+TEST_F(SmallExamples, NcclSaysThatItNeedsACudaDevice) {
+  expect_refused(run(NCCL_ALLREDUCE, {}, {"CUDA_VISIBLE_DEVICES="}), "NCCL runs on CUDA devices only");
+  expect_refused(run(NCCL_ALLREDUCE, {"--values", "0"}), "--values: Value 0 not in range");
+}
+#endif
+
+}  // namespace
+}  // namespace reprise::test
