@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -120,15 +121,13 @@ struct Request {
   std::uint64_t stream_id;
 };
 
-// What there is for the request; with `made`, that if there is nothing else. Null without one; also when the capture is
-// none of ours, which `ours` tells.
-std::shared_ptr<Memory> take(const Request& request, const std::shared_ptr<Memory>& made, bool& ours) {
+// What there is for the request, else what was made for it, which may be null. Nothing if the capture is none of ours.
+std::optional<std::shared_ptr<Memory>> take(const Request& request, const std::shared_ptr<Memory>& made) {
   const Device device = request.stream.device();
   Table& all = table();
   const std::lock_guard lock(all.mutex);
   const auto capture = find_capture(all, device.type(), request.capture_id);
-  ours = capture != nullptr;
-  if (!ours) return nullptr;
+  if (capture == nullptr) return std::nullopt;
   std::vector<InUse>& in_use = capture->in_use();
   if (auto memory = of_stream(in_use, device, request.stream_id, request.library, request.bytes)) return memory;
   const Owner owner{device, capture->pool(), std::string(request.library)};
@@ -180,18 +179,16 @@ void WorkspaceListener::abandoned() noexcept {
 namespace reprise {
 
 Workspace library_workspace(std::string_view library, std::size_t bytes, const StreamRef& stream) {
-  using graphs::Memory;
   if (bytes == 0 || !graphs::any_capture_underway()) return {};
   graphs::Request request{library, bytes, stream, stream.capture_id(), 0};
   if (request.capture_id == 0) return {};  // the driver tells no id of a broken capture
   backend::Backend& backend = stream.device().backend();
   backend::check(backend, backend::Call::stream_id, backend.stream_id(stream.native(), &request.stream_id));
 
-  bool ours = false;
-  std::shared_ptr<Memory> memory = graphs::take(request, nullptr, ours);
-  if (!ours) return {};
-  if (memory == nullptr) memory = graphs::take(request, std::make_shared<Memory>(bytes, stream), ours);
-  return memory == nullptr ? Workspace{} : Workspace{memory->data(), bytes};
+  auto memory = graphs::take(request, nullptr);
+  if (memory.has_value() && *memory == nullptr)
+    memory = graphs::take(request, std::make_shared<graphs::Memory>(bytes, stream));
+  return memory.has_value() ? Workspace{(*memory)->data(), bytes} : Workspace{};
 }
 
 }  // namespace reprise
