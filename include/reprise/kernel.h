@@ -4,12 +4,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
+#include <vector>
 
 #include "reprise/error.h"
 #include "reprise/stream.h"
@@ -28,6 +30,17 @@
 ///     reprise::launch(reprise::LaunchConfig::cover(n), Scale{}, 0.5f, x.data(), x.size());
 ///
 /// The object itself carries no data: whatever the kernel needs is an argument, so that a graph can show and change it.
+///
+/// A kernel may declare which memory a launch touches. With that, the host device can look for races (see
+/// HostDeviceOptions::check_races); a kernel that declares nothing is not looked at. What is both read and written is
+/// named twice.
+///
+///     struct Scale {
+///       REPRISE_KERNEL void operator()(...) const { ... }  // as above
+///       static auto accesses(float, float* x, std::size_t n) {
+///         return std::array{reprise::reads(x, n), reprise::writes(x, n)};
+///       }
+///     };
 
 #if defined(__CUDACC__)
 #define REPRISE_KERNEL __host__ __device__
@@ -92,6 +105,25 @@ struct HostLaunch {
   unsigned shared_bytes = 0;      ///< its size
 };
 
+/// Memory that a launch touches, as a kernel declares it; made with reads() and writes().
+struct MemoryAccess {
+  const void* address = nullptr;  ///< where it begins
+  std::size_t bytes = 0;          ///< how much; 0 for nothing
+  bool writes = false;            ///< written, not only read
+};
+
+/// A launch reads `count` values at `address`.
+template <class T>
+MemoryAccess reads(const T* address, std::size_t count) {
+  return {address, count * sizeof(T), false};
+}
+
+/// A launch writes `count` values at `address`, all or some of them.
+template <class T>
+MemoryAccess writes(T* address, std::size_t count) {
+  return {address, count * sizeof(T), true};
+}
+
 /// What the library knows of a kernel: one object per kernel type and compiler, alive until the process ends.
 struct KernelRecord {
   std::string name;                     ///< the type's name as written in C++
@@ -99,6 +131,8 @@ struct KernelRecord {
   std::size_t params_bytes = 0;         ///< the size of the parameter block
   /// Runs blocks on the host. `params` holds a pointer to each argument.
   void (*host_entry)(const HostLaunch& launch, void* const* params) = nullptr;
+  /// What a launch with these arguments touches; null when the kernel does not declare it.
+  std::vector<MemoryAccess> (*accesses)(void* const* params) = nullptr;
   /// Finds the kernel on the current CUDA device; null when nvcc did not compile it. Returns CUDA's code.
   int (*cuda_function)(FunctionHandle* function) = nullptr;
 };
@@ -303,6 +337,30 @@ void host_entry(const HostLaunch& launch, void* const* params) {
   run_on_host<K, Values>(launch, params, std::make_index_sequence<std::tuple_size_v<Values>>{});
 }
 
+template <class K, class Values, std::size_t... I>
+std::vector<MemoryAccess> declared_accesses(void* const* params, std::index_sequence<I...>) {
+  const auto declared = K::accesses(*static_cast<const std::tuple_element_t<I, Values>*>(params[I])...);
+  return {std::begin(declared), std::end(declared)};
+}
+
+template <class K, class Values>
+std::vector<MemoryAccess> accesses_entry(void* const* params) {
+  return declared_accesses<K, Values>(params, std::make_index_sequence<std::tuple_size_v<Values>>{});
+}
+
+template <class K>
+concept DeclaresAccesses = requires {
+  &K::accesses;
+};
+
+template <class K, class Values>
+constexpr auto find_accesses_entry() -> std::vector<MemoryAccess> (*)(void* const*) {
+  if constexpr (DeclaresAccesses<K>)
+    return &accesses_entry<K, Values>;
+  else
+    return nullptr;
+}
+
 #if defined(__CUDACC__)
 template <class K, class... Params>
 __global__ void cuda_entry(Params... params) {
@@ -341,6 +399,7 @@ const KernelRecord& kernel_record() {
   static const KernelRecord record {
     reprise::detail::kernel_name(typeid(K)), std::span<const KernelParam>(Layout::table.params, Layout::count),
         Layout::table.params[Layout::count].offset, &kernel_detail::host_entry<K, Values>,
+        kernel_detail::find_accesses_entry<K, Values>(),
 #if defined(__CUDACC__)
         &kernel_detail::CudaFunction<K, Values>::find
 #else
