@@ -75,8 +75,7 @@ std::string HostDevice::sticky_error() const {
 
 HostRuntime::HostRuntime(const HostDeviceOptions& options) {
   if (options.check_races) races = std::make_unique<RaceCheck>(*this);
-  for (int i = 0; i < options.devices; ++i)
-    devices.push_back(std::make_unique<HostDevice>(i, options, races.get()));
+  for (int i = 0; i < options.devices; ++i) devices.push_back(std::make_unique<HostDevice>(i, options, races.get()));
 }
 
 HostRuntime& HostRuntime::instance() {

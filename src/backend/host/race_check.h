@@ -24,8 +24,8 @@ struct HostStream;
 /// goes into one clock of the whole process, which counts for all that is submitted later, by any thread: so a race can
 /// be missed, but what is ordered by calls of the runtime is never reported.
 ///
-/// There is one, in HostRuntime, when HostDeviceOptions::check_races is set. Guarded by the runtime's mutex. Races go to
-/// the sink of warnings, each pair of operations and streams once.
+/// There is one, in HostRuntime, when HostDeviceOptions::check_races is set. Guarded by the runtime's mutex. Races go
+/// to the sink of warnings, each pair of operations and streams once.
 class RaceCheck {
  public:
   explicit RaceCheck(HostRuntime& runtime) : runtime_(runtime) {}

@@ -24,8 +24,8 @@ struct Access {
 struct Touch {
   Access access;
   Epoch epoch;
-  std::string place;      ///< for example "stream 0x55d0 of host:0"
-  std::uint64_t id = 0;   ///< of the place; addresses of streams are used again, ids are not
+  std::string place;     ///< for example "stream 0x55d0 of host:0"
+  std::uint64_t id = 0;  ///< of the place; addresses of streams are used again, ids are not
 };
 
 /// The history of memory: for each address who wrote it last, and who read it since.
