@@ -90,8 +90,8 @@ class Generator {
     const unsigned kind = below(32);
     if (kind == 0) return record(stream);
     if (kind == 1) return wait(stream);
-    if (kind < 5) return allocate(stream);
-    if (kind < 8) return free_one();
+    if (kind < 7) return allocate(stream);
+    if (kind < 14) return free_one();
     return work(stream);
   }
 
@@ -143,14 +143,25 @@ class Generator {
     add(operation);
   }
 
-  /// A part of a buffer that a kernel on the device, or a copy, can use; false if the buffer cannot be used.
-  bool choose(Operand* operand, bool kernel, int device, unsigned count) {
-    operand->buffer = index(program_.buffers.size());
-    const BufferSpec& spec = buffer(operand->buffer);
-    if (!order_->is_alive(operand->buffer) || spec.count < count) return false;
-    if (kernel && (spec.place == Place::pinned || spec.device != device)) return false;
-    operand->offset = below((spec.count - count) / 16 + 1) * 16;
-    return true;
+  /// A buffer that a kernel on the device, or a copy, can use. There always is one: each device has some.
+  int choose_buffer(bool kernel, int device) {
+    for (int chosen = index(program_.buffers.size());;
+         chosen = (chosen + 1) % static_cast<int>(program_.buffers.size())) {
+      const BufferSpec& spec = buffer(chosen);
+      if (order_->is_alive(chosen) && (!kernel || (spec.place != Place::pinned && spec.device == device)))
+        return chosen;
+    }
+  }
+
+  void choose_operands(Operation& operation, bool kernel) {
+    operation.count = 1024;
+    for (Operand* operand : {&operation.out, &operation.in, &operation.in2}) {
+      operand->buffer = choose_buffer(kernel, device_of(operation.stream));
+      operation.count = std::min(operation.count, buffer(operand->buffer).count);
+    }
+    operation.count >>= below(3);
+    for (Operand* operand : {&operation.out, &operation.in, &operation.in2})
+      operand->offset = below((buffer(operand->buffer).count - operation.count) / 8 + 1) * 8;
   }
 
   void work(int stream) {
@@ -161,14 +172,9 @@ class Generator {
       Operation operation;
       operation.kind = kinds[below(std::size(kinds))];
       operation.stream = stream;
-      operation.count = 16U << below(6);
       operation.value = static_cast<std::uint32_t>(random_());
-      const bool kernel = operation.kind < Kind::fill;
-      const int device = device_of(stream);
-      const bool chosen = choose(&operation.out, kernel || operation.kind == Kind::fill, device, operation.count) &&
-                          choose(&operation.in, kernel, device, operation.count) &&
-                          choose(&operation.in2, kernel, device, operation.count);
-      if (!chosen || !order_->refusal(operation).empty()) return;
+      choose_operands(operation, operation.kind != Kind::copy);
+      if (!order_->refusal(operation).empty()) return;
       auto unordered = order_->conflicts(operation);
       if (tries > 0 && !unordered.empty()) continue;
       for (; !unordered.empty(); unordered = order_->conflicts(operation)) bring_in_order(stream, unordered.front());

@@ -73,7 +73,9 @@ std::string objects(const Program& program) {
   return text;
 }
 
-constexpr const char* beginning = R"(// Random program {0}, printed by reprise_differential.
+constexpr const char* beginning =
+    R"(// Random program {0}, printed by reprise_differential. Where it needs two devices, or on the look-out for races:
+// REPRISE_HOST_DEVICES=2 REPRISE_HOST_RACES=1.
 #include <cstdio>
 #include <vector>
 

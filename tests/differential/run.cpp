@@ -19,12 +19,15 @@ std::size_t at(int index) {
 class Machine {
  public:
   Machine(const Program& program, const Device& first) : program_(program), first_(first) {
-    for (const StreamSpec& spec : program.streams)
+    for (const StreamSpec& spec : program.streams) {
       streams_.emplace_back(device(spec.device), StreamOptions{spec.blocking});
+      uses_second_ |= spec.device == 1;
+    }
     for (std::size_t i = 0; i < program.events.size(); ++i)
       events_.emplace_back(device(program.events[i].device), EventOptions{i % 2 == 0});
     for (const BufferSpec& spec : program.buffers) {
       memory_.emplace_back();
+      uses_second_ |= spec.device == 1;
       if (spec.place == Place::device) memory_.back() = Buffer<Word>(spec.count, device(spec.device).default_stream());
       if (spec.place == Place::pinned) {
         pinned_.emplace_back(first, spec.count);
@@ -84,7 +87,8 @@ class Machine {
   }
 
   void synchronize() const {
-    for (const Stream& stream : streams_) stream.device().synchronize();
+    first_.synchronize();
+    if (uses_second_) device(1).synchronize();
   }
 
   Word* address(const Operand& operand) const { return addresses_[at(operand.buffer)] + operand.offset; }
@@ -145,6 +149,7 @@ class Machine {
 
   const Program& program_;
   const Device first_;
+  bool uses_second_ = false;
   std::vector<Stream> streams_;
   std::vector<Event> events_;
   std::vector<Buffer<Word>> memory_;

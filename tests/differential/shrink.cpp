@@ -12,8 +12,10 @@ class Shrinker {
       : smallest_(program), fails_(fails) {}
 
   Program shrink() {
+    use_one_device();
     for (bool smaller = true; smaller;) {
       smaller = remove_buffers();
+      smaller |= replace_inner_buffers();
       smaller |= merge_streams();
       for (std::size_t size = std::max<std::size_t>(1, smallest_.operations.size() / 2);; size /= 2) {
         smaller |= remove_operations(size);
@@ -29,6 +31,14 @@ class Shrinker {
     if (!analyse(candidate).good() || !fails_(candidate)) return false;
     smallest_ = candidate;
     return true;
+  }
+
+  void use_one_device() {
+    Program candidate = smallest_;
+    for (StreamSpec& stream : candidate.streams) stream.device = 0;
+    for (EventSpec& event : candidate.events) event.device = 0;
+    for (BufferSpec& buffer : candidate.buffers) buffer.device = 0;
+    accept(candidate);
   }
 
   bool remove_operations(std::size_t size) {
@@ -72,6 +82,21 @@ class Shrinker {
         return operation.out.buffer == buffer || operation.in.buffer == buffer || operation.in2.buffer == buffer;
       });
       if (candidate.operations.size() < smallest_.operations.size()) smaller |= accept(candidate);
+    }
+    return smaller;
+  }
+
+  // Memory that is there before the program, instead of memory that the program allocates.
+  bool replace_inner_buffers() {
+    bool smaller = false;
+    for (std::size_t buffer = 0; buffer < smallest_.buffers.size(); ++buffer) {
+      if (smallest_.buffers[buffer].place != Place::inner) continue;
+      Program candidate = smallest_;
+      candidate.buffers[buffer].place = Place::device;
+      std::erase_if(candidate.operations, [&](const Operation& operation) {
+        return operation.out.buffer == static_cast<int>(buffer) && operation.kind >= Kind::allocate;
+      });
+      smaller |= accept(candidate);
     }
     return smaller;
   }
