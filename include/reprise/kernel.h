@@ -354,11 +354,21 @@ concept DeclaresAccesses = requires {
 };
 
 template <class K, class Values>
+struct AccessesTake;
+template <class K, class... Params>
+struct AccessesTake<K, std::tuple<Params...>> {
+  static constexpr bool value = std::is_invocable_v<decltype(&K::accesses), const Params&...>;
+};
+
+template <class K, class Values>
 constexpr auto find_accesses_entry() -> std::vector<MemoryAccess> (*)(void* const*) {
-  if constexpr (DeclaresAccesses<K>)
+  if constexpr (DeclaresAccesses<K>) {
+    static_assert(AccessesTake<K, Values>::value,
+                  "accesses() is static and takes the parameters of the kernel after the first");
     return &accesses_entry<K, Values>;
-  else
+  } else {
     return nullptr;
+  }
 }
 
 #if defined(__CUDACC__)
