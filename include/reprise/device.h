@@ -96,6 +96,10 @@ struct HostDeviceOptions {
   /// the process with the address, the block it lies in and the stack. `REPRISE_HOST_PROTECT=1`. Slow: page tables
   /// are changed around operations.
   bool protect = false;
+  /// Looks for races: two operations that touch the same memory, one of them writing, that nothing orders. Each pair is
+  /// reported to the sink of warnings, with what would order it; docs/host-device.md says what is seen and what is not.
+  /// `REPRISE_HOST_RACES=1`.
+  bool check_races = false;
 };
 
 /// Sets the options by program instead of by environment, before any device is used.

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
+#include <vector>
 
 #include "reprise/error.h"
 #include "reprise/stream.h"
+#include "reprise/thread.h"
 
 /// \file
 /// Kernels that are written once: function objects, compiled by any compiler for the host device and by nvcc for CUDA
@@ -30,31 +32,19 @@
 /// The object itself carries no data: whatever the kernel needs is an argument, so that a graph can show and change it.
 ///
 /// In a file that nvcc compiles, launch() takes a `__global__` function as well, for CUDA devices alone.
-
-#if defined(__CUDACC__)
-#define REPRISE_KERNEL __host__ __device__
-#define REPRISE_KERNEL_ABI kernels_nvcc
-#else
-/// Marks the call operator of a kernel, and functions that it calls.
-#define REPRISE_KERNEL
-/// Everything whose body depends on the compiler lives in an inline namespace of its own. Otherwise nvcc's and the host
-/// compiler's versions of one template have the same mangled name, the linker keeps either, and a launch vanishes.
-#define REPRISE_KERNEL_ABI kernels_host
-#endif
+///
+/// A kernel may declare which memory a launch touches. With that, the host device can look for races (see
+/// HostDeviceOptions::check_races); a kernel that declares nothing is not looked at. What is both read and written is
+/// named twice.
+///
+///     struct Scale {
+///       REPRISE_KERNEL void operator()(...) const { ... }  // as above
+///       static auto accesses(float, float* x, std::size_t n) {
+///         return std::array{reprise::reads(x, n), reprise::writes(x, n)};
+///       }
+///     };
 
 namespace reprise {
-
-/// A triple of counts or indices; CUDA's `dim3`.
-struct Dim3 {
-  unsigned x = 1;  ///< fastest
-  unsigned y = 1;  ///< middle
-  unsigned z = 1;  ///< slowest
-
-  constexpr Dim3() = default;  ///< one
-  /// x by y by z.
-  REPRISE_KERNEL constexpr Dim3(unsigned x_, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
-  friend constexpr bool operator==(const Dim3&, const Dim3&) = default;  ///< equal in all three?
-};
 
 /// The shape of a launch.
 struct LaunchConfig {
@@ -94,6 +84,25 @@ struct HostLaunch {
   unsigned shared_bytes = 0;      ///< its size
 };
 
+/// Memory that a launch touches, as a kernel declares it; made with reads() and writes().
+struct MemoryAccess {
+  const void* address = nullptr;  ///< where it begins
+  std::size_t bytes = 0;          ///< how much; 0 for nothing
+  bool writes = false;            ///< written, not only read
+};
+
+/// A launch reads `count` values at `address`.
+template <class T>
+MemoryAccess reads(const T* address, std::size_t count) {
+  return {address, count * sizeof(T), false};
+}
+
+/// A launch writes `count` values at `address`, all or some of them.
+template <class T>
+MemoryAccess writes(T* address, std::size_t count) {
+  return {address, count * sizeof(T), true};
+}
+
 /// What the library knows of a kernel: one object per kernel type and compiler, alive until the process ends.
 struct KernelRecord {
   std::string name;                     ///< the type's name as written in C++
@@ -101,6 +110,8 @@ struct KernelRecord {
   std::size_t params_bytes = 0;         ///< the size of the parameter block
   /// Runs blocks on the host; null for a `__global__` function. `params` holds a pointer to each argument.
   void (*host_entry)(const HostLaunch& launch, void* const* params) = nullptr;
+  /// What a launch with these arguments touches; null when the kernel does not declare it.
+  std::vector<MemoryAccess> (*accesses)(void* const* params) = nullptr;
   /// Finds the kernel on the current CUDA device; null when nvcc did not compile it. Returns CUDA's code.
   int (*cuda_function)(const KernelRecord& kernel, FunctionHandle* function) = nullptr;
   const void* symbol = nullptr;  ///< what CUDA's runtime finds it by
@@ -109,7 +120,6 @@ struct KernelRecord {
 namespace detail {
 
 std::string kernel_name(const std::type_info& type);
-[[noreturn]] void shared_memory_exceeded(std::size_t wanted, std::size_t available);
 void launch_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record, void** params);
 /// The record of the `__global__` function `prototype.symbol`, made from the prototype at the first call. Thread-safe.
 const KernelRecord& global_function_record(const KernelRecord& prototype, const std::type_info& type);
@@ -117,93 +127,6 @@ const KernelRecord& global_function_record(const KernelRecord& prototype, const 
 }  // namespace detail
 
 inline namespace REPRISE_KERNEL_ABI {
-
-/// Where a thread stands in its launch. Passed to a thread kernel, and to the function given to Block::for_each_thread.
-struct Thread {
-  Dim3 thread_idx;  ///< within the block
-  Dim3 block_idx;   ///< within the grid
-  Dim3 block_dim;   ///< threads of a block
-  Dim3 grid_dim;    ///< blocks of the grid
-
-  /// The number of the thread along x in the whole grid.
-  REPRISE_KERNEL std::size_t global_x() const { return std::size_t{block_idx.x} * block_dim.x + thread_idx.x; }
-  /// The number of the thread along y in the whole grid.
-  REPRISE_KERNEL std::size_t global_y() const { return std::size_t{block_idx.y} * block_dim.y + thread_idx.y; }
-  /// The number of the thread along z in the whole grid.
-  REPRISE_KERNEL std::size_t global_z() const { return std::size_t{block_idx.z} * block_dim.z + thread_idx.z; }
-  /// The number of the thread within its block, x fastest.
-  REPRISE_KERNEL unsigned rank() const {
-    return (thread_idx.z * block_dim.y + thread_idx.y) * block_dim.x + thread_idx.x;
-  }
-};
-
-/// A block of threads. Passed to a block kernel, whose body runs once a block: what stands outside of
-/// for_each_thread must be the same for all threads of the block.
-class Block {
- public:
-  /// For the inside of this library.
-  REPRISE_KERNEL Block(Dim3 block_idx, Dim3 block_dim, Dim3 grid_dim, std::byte* shared, unsigned shared_bytes)
-      : block_idx_(block_idx),
-        block_dim_(block_dim),
-        grid_dim_(grid_dim),
-        shared_(shared),
-        shared_bytes_(shared_bytes) {}
-
-  REPRISE_KERNEL Dim3 block_idx() const { return block_idx_; }  ///< which block of the grid
-  REPRISE_KERNEL Dim3 block_dim() const { return block_dim_; }  ///< threads of a block
-  REPRISE_KERNEL Dim3 grid_dim() const { return grid_dim_; }    ///< blocks of the grid
-  /// Threads of the block.
-  REPRISE_KERNEL unsigned size() const { return block_dim_.x * block_dim_.y * block_dim_.z; }
-
-  /// Runs `f(Thread)` for each thread of the block, then passes a barrier: what one phase wrote to shared or global
-  /// memory, the next phase of the block sees.
-  template <class F>
-  REPRISE_KERNEL void for_each_thread(F&& f) {
-#if defined(__CUDA_ARCH__)
-    f(Thread{Dim3(threadIdx.x, threadIdx.y, threadIdx.z), block_idx_, block_dim_, grid_dim_});
-    __syncthreads();
-#else
-    for (unsigned z = 0; z < block_dim_.z; ++z)
-      for (unsigned y = 0; y < block_dim_.y; ++y)
-        for (unsigned x = 0; x < block_dim_.x; ++x) f(Thread{Dim3(x, y, z), block_idx_, block_dim_, grid_dim_});
-#endif
-  }
-
-  /// An array of `n` values in the block's shared memory, uninitialised, the same for all threads. Successive calls
-  /// give successive arrays; together they may take LaunchConfig::shared_bytes, alignment included.
-  template <class T>
-  REPRISE_KERNEL T* shared(std::size_t n) {
-    static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>,
-                  "shared memory holds plain values");
-    static_assert(alignof(T) <= 16, "shared memory is aligned to 16 bytes");
-    const std::size_t begin = (used_ + alignof(T) - 1) / alignof(T) * alignof(T);
-    if (n > (shared_bytes_ - (begin < shared_bytes_ ? begin : shared_bytes_)) / sizeof(T)) {
-#if defined(__CUDA_ARCH__)
-      __trap();
-#else
-      detail::shared_memory_exceeded(begin + n * sizeof(T), shared_bytes_);
-#endif
-    }
-    used_ = begin + n * sizeof(T);
-    return reinterpret_cast<T*>(shared_ + begin);
-  }
-
- private:
-  Dim3 block_idx_, block_dim_, grid_dim_;
-  std::byte* shared_;
-  unsigned shared_bytes_;
-  std::size_t used_ = 0;
-};
-
-/// Adds to a value in global or shared memory, atomically among all threads of the device; returns what was there.
-template <class T>
-REPRISE_KERNEL T atomic_add(T* address, T value) {
-#if defined(__CUDA_ARCH__)
-  return atomicAdd(address, value);
-#else
-  return std::atomic_ref<T>(*address).fetch_add(value, std::memory_order_relaxed);
-#endif
-}
 
 namespace kernel_detail {
 
@@ -328,6 +251,40 @@ void host_entry(const HostLaunch& launch, void* const* params) {
   run_on_host<K, Values>(launch, params, std::make_index_sequence<std::tuple_size_v<Values>>{});
 }
 
+template <class K, class Values, std::size_t... I>
+std::vector<MemoryAccess> declared_accesses(void* const* params, std::index_sequence<I...>) {
+  const auto declared = K::accesses(*static_cast<const std::tuple_element_t<I, Values>*>(params[I])...);
+  return {std::begin(declared), std::end(declared)};
+}
+
+template <class K, class Values>
+std::vector<MemoryAccess> accesses_entry(void* const* params) {
+  return declared_accesses<K, Values>(params, std::make_index_sequence<std::tuple_size_v<Values>>{});
+}
+
+template <class K>
+concept DeclaresAccesses = requires {
+  &K::accesses;
+};
+
+template <class K, class Values>
+struct AccessesTake;
+template <class K, class... Params>
+struct AccessesTake<K, std::tuple<Params...>> {
+  static constexpr bool value = std::is_invocable_v<decltype(&K::accesses), const Params&...>;
+};
+
+template <class K, class Values>
+constexpr auto find_accesses_entry() -> std::vector<MemoryAccess> (*)(void* const*) {
+  if constexpr (DeclaresAccesses<K>) {
+    static_assert(AccessesTake<K, Values>::value,
+                  "accesses() is static and takes the parameters of the kernel after the first");
+    return &accesses_entry<K, Values>;
+  } else {
+    return nullptr;
+  }
+}
+
 #if defined(__CUDACC__)
 inline int find_symbol(const KernelRecord& kernel, FunctionHandle* function) {
   return cudaGetFuncBySymbol(function, kernel.symbol);
@@ -368,6 +325,7 @@ const KernelRecord& kernel_record() {
   static const KernelRecord record {
     reprise::detail::kernel_name(typeid(K)), std::span<const KernelParam>(Layout::table.params, Layout::count),
         Layout::table.params[Layout::count].offset, &kernel_detail::host_entry<K, Values>,
+        kernel_detail::find_accesses_entry<K, Values>(),
 #if defined(__CUDACC__)
         &kernel_detail::find_symbol, kernel_detail::CudaSymbol<K, Values>::get()
 #else
@@ -416,6 +374,7 @@ void launch(const StreamRef& stream, const LaunchConfig& config, void (*kernel)(
       KernelRecord{{},
                    std::span<const KernelParam>(Layout::table.params, Layout::count),
                    Layout::table.params[Layout::count].offset,
+                   nullptr,
                    nullptr,
                    &kernel_detail::find_symbol,
                    reinterpret_cast<const void*>(kernel)},

@@ -20,5 +20,6 @@
 #include "reprise/kernel.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
+#include "reprise/thread.h"
 #include "reprise/version.h"
 #include "reprise/workspace.h"

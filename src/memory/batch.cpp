@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/own_kernels.h"
 #include "memory/batch_kernels.h"
+#include "reprise/kernel.h"
 
 namespace reprise {
 namespace {
@@ -19,10 +21,23 @@ struct CopyBatch {
   REPRISE_KERNEL void operator()(Block& block, const memory::CopyTable table) const {
     memory::copy_chunk(block, table);
   }
+  static std::vector<MemoryAccess> accesses(const memory::CopyTable& table) {
+    std::vector<MemoryAccess> all;
+    for (const CopyOp& op : std::span(table.ops, table.count)) {
+      all.push_back({op.source, op.bytes, false});
+      all.push_back({op.destination, op.bytes, true});
+    }
+    return all;
+  }
 };
 struct FillBatch {
   REPRISE_KERNEL void operator()(Block& block, const memory::FillTable table) const {
     memory::fill_chunk(block, table);
+  }
+  static std::vector<MemoryAccess> accesses(const memory::FillTable& table) {
+    std::vector<MemoryAccess> all;
+    for (const FillOp& op : std::span(table.ops, table.count)) all.push_back({op.destination, op.bytes, true});
+    return all;
   }
 };
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "reprise/batch.h"
-#include "reprise/kernel.h"
+#include "reprise/thread.h"
 
 // What the kernels of batches do, written once: batch.cpp runs it on the host device, batch_kernels.cu makes kernels of
 // it for CUDA.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+
 #include "reprise/kernel.h"
 
 // Kernels that leave a trace which a test can read.
@@ -10,11 +12,13 @@ namespace reprise::backend::test {
 /// *out = value
 struct Store {
   REPRISE_KERNEL void operator()(Thread, int* out, int value) const { *out = value; }
+  static auto accesses(int* out, int) { return std::array{writes(out, 1)}; }
 };
 
 /// *out += amount, once a launch. With the same parameters as Store, so that one can replace the other in a node.
 struct Add {
   REPRISE_KERNEL void operator()(Thread, int* out, int amount) const { *out += amount; }
+  static auto accesses(int* out, int) { return std::array{reads(out, 1), writes(out, 1)}; }
 };
 
 /// Writes `value` behind the values that are in the log: the order of the log is the order of execution.

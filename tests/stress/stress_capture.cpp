@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -30,6 +31,9 @@ constexpr std::size_t n = 500;
 struct AddTo {
   REPRISE_KERNEL void operator()(Thread t, const int* x, int amount, int* y, std::size_t count) const {
     if (t.global_x() < count) y[t.global_x()] = x[t.global_x()] + amount;
+  }
+  static auto accesses(const int* x, int, int* y, std::size_t count) {
+    return std::array{reads(x, count), writes(y, count)};
   }
 };
 

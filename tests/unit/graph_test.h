@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -24,6 +25,7 @@ struct Add {
   REPRISE_KERNEL void operator()(Thread t, int* x, int amount, std::size_t n) const {
     if (t.global_x() < n) x[t.global_x()] += amount;
   }
+  static auto accesses(int* x, int, std::size_t n) { return std::array{reads(x, n), writes(x, n)}; }
 };
 
 /// y[i] = factor * x[i]
@@ -31,6 +33,7 @@ struct Multiply {
   REPRISE_KERNEL void operator()(Thread t, const int* x, int factor, int* y, std::size_t n) const {
     if (t.global_x() < n) y[t.global_x()] = factor * x[t.global_x()];
   }
+  static auto accesses(const int* x, int, int* y, std::size_t n) { return std::array{reads(x, n), writes(y, n)}; }
 };
 
 inline void add(Buffer<int>& x, int amount = 1, const StreamRef& stream = current_stream()) {

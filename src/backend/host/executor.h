@@ -6,10 +6,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
+
+#include "backend/host/race_clock.h"
 
 // The engine of the host device: operations that depend on each other, run by threads of its own.
 //
@@ -46,6 +49,9 @@ class Operation : public Task {
   bool timed() const noexcept { return timed_; }
   /// Only for a timed operation that is done.
   std::chrono::steady_clock::time_point completed_at() const noexcept { return completed_at_; }
+
+  /// The race check's, guarded by the mutex of the runtime; null when races are not looked for.
+  std::unique_ptr<Clock> clock;
 
  private:
   friend class Executor;

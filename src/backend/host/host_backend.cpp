@@ -49,6 +49,8 @@ std::string HostBackend::last_error_detail() const {
 }
 
 Result HostBackend::wait(Lock& lock, const std::vector<OperationRef>& operations) const {
+  host_waited(
+      operations);  // what other threads submit during the wait may count as ordered: a race missed, not invented
   lock.unlock();
   for (const OperationRef& operation : operations) Executor::instance().wait(operation);
   return device_.has_sticky_error() ? refuse_caller() : Result::success;
@@ -80,7 +82,10 @@ Result HostBackend::memory_allocate(void** pointer, std::size_t bytes) {
     const Result rule = check_capture_rules(runtime_, {Call::memory_allocate, &device_});
     if (rule != Result::success) return rule;
     const Result result = device_.memory().allocate(pointer, bytes);
-    if (result == Result::success) return result;
+    if (result == Result::success) {
+      forget_accesses(*pointer, bytes);
+      return result;
+    }
     if (result == Result::invalid_value) return fail(result, "0 bytes cannot be allocated");
     return fail(result, fmt::format("{} bytes were asked for, {} of {} are free", bytes, device_.memory().free_bytes(),
                                     device_.memory().total_bytes()));
@@ -117,7 +122,9 @@ Result HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, Str
       return Result::success;
     }
     const Result result = stream->device->memory().allocate(pointer, bytes);
-    return result == Result::success ? result : fail(result, fmt::format("{} bytes were asked for", bytes));
+    if (result != Result::success) return fail(result, fmt::format("{} bytes were asked for", bytes));
+    forget_accesses(*pointer, bytes);
+    return Result::success;
   });
 }
 
@@ -153,6 +160,7 @@ Result HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
     void* const memory = ::operator new (bytes, std::align_val_t{DeviceMemory::alignment}, std::nothrow);
     if (memory == nullptr) return fail(Result::out_of_memory, fmt::format("{} bytes were asked for", bytes));
     runtime_.pinned.emplace(reinterpret_cast<std::uintptr_t>(memory), bytes);
+    forget_accesses(memory, bytes);
     *pointer = memory;
     return Result::success;
   });

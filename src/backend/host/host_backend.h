@@ -123,6 +123,16 @@ class HostBackend final : public Backend {
   void submit(HostStream& stream, NodeType type, Work work);
   /// Sleeps, unlocked, until these are done.
   Result wait(Lock& lock, const std::vector<OperationRef>& operations) const;
+  /// The host knows now that these are done.
+  void host_waited(std::span<const OperationRef> operations) const {
+    if (runtime_.races != nullptr) [[unlikely]]
+      runtime_.races->host_waited(operations);
+  }
+  /// Memory that was just given out has no history.
+  void forget_accesses(const void* pointer, std::size_t bytes) const {
+    if (runtime_.races != nullptr) [[unlikely]]
+      runtime_.races->forget(pointer, bytes);
+  }
   Result check_range(const void* pointer, std::size_t bytes, const char* what, MemoryKind* kind) const;
   Result check_memcpy(const MemcpyNodeParams& params, MemoryKind* destination, MemoryKind* source) const;
   Result check_memset(const MemsetNodeParams& params) const;

@@ -105,13 +105,18 @@ Result HostBackend::launch_on(HostStream& stream, HostExec& exec) {
     event->recorded = true;
     event->point = std::move(point);
   }
+  std::vector<OperationRef> all_points;
+  if (runtime_.races != nullptr) [[unlikely]]
+    all_points = points;
   const OperationRef launch(new LaunchOperation(exec.plan, std::move(points)));
-  if (exec.last_launch.done() || exec.last_launch.get() == stream.tail.get()) {
+  if (stream.device->negligible(exec.last_launch) || exec.last_launch.get() == stream.tail.get()) {
     stream.device->enqueue(stream, launch);
   } else {
     const OperationRef further[] = {exec.last_launch};
     stream.device->enqueue(stream, launch, further);
   }
+  if (runtime_.races != nullptr) [[unlikely]]
+    runtime_.races->launched(stream, *launch.get(), all_points, exec);
   exec.last_launch = launch;
   plan.last_launch = launch;
   return Result::success;
@@ -141,6 +146,7 @@ Result HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle graph_
     }
     for (std::size_t i = 0; i < fresh.types.size(); ++i) fresh.plan->set_enabled(i, exec->plan->enabled(i));
     exec->plan = std::move(fresh.plan);
+    exec->accesses.reset();
     *info = {};
     return Result::success;
   });

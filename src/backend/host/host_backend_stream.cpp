@@ -103,8 +103,10 @@ Result HostBackend::stream_query(StreamHandle handle) {
     const Result rule = check_capture_rules(runtime_, {Call::stream_query, &device_, stream});
     if (rule != Result::success) return rule;
     const std::vector<OperationRef> last = stream->device->frontier(*stream);
-    if (std::all_of(last.begin(), last.end(), [](const OperationRef& operation) { return operation.done(); }))
+    if (std::all_of(last.begin(), last.end(), [](const OperationRef& operation) { return operation.done(); })) {
+      host_waited(last);
       return Result::success;
+    }
     Executor::instance().polled();
     return fail(Result::not_ready, {});
   });
@@ -142,7 +144,7 @@ Result HostBackend::join(HostStream& stream, HostEvent& event, bool external) {
         stream.capture_dependencies.push_back(node);
     return Result::success;
   }
-  if (!event.point.done()) {
+  if (!stream.device->negligible(event.point)) {
     const OperationRef further[] = {event.point};
     stream.device->enqueue(stream, OperationRef(new PointOperation), further);
   }
@@ -205,7 +207,11 @@ Result HostBackend::event_query(EventHandle handle) {
     HostEvent* const event = runtime_.find(handle);
     if (event == nullptr) return bad_handle("event");
     const Result rule = check_capture_rules(runtime_, {Call::event_query, &device_, nullptr, event});
-    if (rule != Result::success || event->point.done()) return rule;
+    if (rule != Result::success) return rule;
+    if (event->point.done()) {
+      host_waited({&event->point, 1});
+      return Result::success;
+    }
     Executor::instance().polled();
     return fail(Result::not_ready, {});
   });
@@ -232,6 +238,7 @@ Result HostBackend::event_elapsed_ms(float* milliseconds, EventHandle start_hand
       if (!event->timing || !event->recorded)
         return fail(Result::invalid_handle, "an event was never recorded, or was made without timing");
       if (!event->point.done()) return fail(Result::not_ready, "an event is not reached yet");
+      host_waited({&event->point, 1});
     }
     const auto elapsed = end->point->completed_at() - start->point->completed_at();
     *milliseconds = std::chrono::duration<float, std::milli>(elapsed).count();

@@ -34,10 +34,17 @@ class WorkOperation final : public Operation {
 }  // namespace
 
 void HostBackend::submit(HostStream& stream, NodeType type, Work work) {
-  if (stream.capture != nullptr)
+  if (stream.capture != nullptr) {
     capture_node(runtime_, stream, type, std::move(work));
-  else
-    stream.device->enqueue(stream, OperationRef(new WorkOperation(*stream.device, std::move(work))));
+    return;
+  }
+  std::vector<Access> accesses;
+  if (runtime_.races != nullptr) [[unlikely]]
+    accesses = accesses_of(runtime_, work, false);
+  const OperationRef operation(new WorkOperation(*stream.device, std::move(work)));
+  stream.device->enqueue(stream, operation);
+  if (runtime_.races != nullptr) [[unlikely]]
+    runtime_.races->touch(stream, *operation.get(), std::move(accesses));
 }
 
 Result HostBackend::refuse_work(Call call, HostStream& stream, Result result) const {

@@ -7,8 +7,8 @@
 
 namespace reprise::backend::host {
 
-HostDevice::HostDevice(int index, const HostDeviceOptions& options)
-    : index_(index), memory_(options.memory_bytes, options.protect) {
+HostDevice::HostDevice(int index, const HostDeviceOptions& options, RaceCheck* races)
+    : index_(index), races_(races), memory_(options.memory_bytes, options.protect) {
   legacy_.device = this;
   legacy_.id = next_id();
   legacy_.blocking = true;
@@ -19,10 +19,14 @@ HostDevice::HostDevice(int index, const HostDeviceOptions& options)
 void HostDevice::enqueue(HostStream& stream, const OperationRef& operation, std::span<const OperationRef> further) {
   if (!stream.legacy && further.empty()) [[likely]] {
     const OperationRef before[] = {stream.tail, stream.blocking ? legacy_.tail : OperationRef()};
+    if (races_ != nullptr) [[unlikely]]
+      races_->order(stream, *operation.get(), before);
     Executor::instance().submit(operation, before);
   } else {
     std::vector<OperationRef> before = frontier(stream);
     before.insert(before.end(), further.begin(), further.end());
+    if (races_ != nullptr) [[unlikely]]
+      races_->order(stream, *operation.get(), before);
     Executor::instance().submit(operation, before);
   }
   stream.tail = operation;
@@ -32,8 +36,8 @@ std::vector<OperationRef> HostDevice::frontier(const HostStream& stream) const {
   std::vector<OperationRef> last{stream.tail};
   if (stream.legacy) {
     for (const HostStream* other : streams_)
-      if (other->blocking && !other->tail.done()) last.push_back(other->tail);
-  } else if (stream.blocking && !legacy_.tail.done()) {
+      if (other->blocking && !negligible(other->tail)) last.push_back(other->tail);
+  } else if (stream.blocking && !negligible(legacy_.tail)) {
     last.push_back(legacy_.tail);
   }
   return last;
@@ -42,15 +46,15 @@ std::vector<OperationRef> HostDevice::frontier(const HostStream& stream) const {
 std::vector<OperationRef> HostDevice::frontier() const {
   std::vector<OperationRef> last{legacy_.tail};
   for (const HostStream* stream : streams_)
-    if (!stream->tail.done()) last.push_back(stream->tail);
+    if (!negligible(stream->tail)) last.push_back(stream->tail);
   for (const OperationRef& orphan : orphans_)
-    if (!orphan.done()) last.push_back(orphan);
+    if (!negligible(orphan)) last.push_back(orphan);
   return last;
 }
 
 void HostDevice::adopt(OperationRef tail) {
-  std::erase_if(orphans_, [](const OperationRef& orphan) { return orphan.done(); });
-  if (!tail.done()) orphans_.push_back(std::move(tail));
+  std::erase_if(orphans_, [this](const OperationRef& orphan) { return negligible(orphan); });
+  if (!negligible(tail)) orphans_.push_back(std::move(tail));
 }
 
 void HostDevice::set_sticky_error(std::string_view what) noexcept {
@@ -70,7 +74,8 @@ std::string HostDevice::sticky_error() const {
 }
 
 HostRuntime::HostRuntime(const HostDeviceOptions& options) {
-  for (int i = 0; i < options.devices; ++i) devices.push_back(std::make_unique<HostDevice>(i, options));
+  if (options.check_races) races = std::make_unique<RaceCheck>(*this);
+  for (int i = 0; i < options.devices; ++i) devices.push_back(std::make_unique<HostDevice>(i, options, races.get()));
 }
 
 HostRuntime& HostRuntime::instance() {

@@ -16,6 +16,7 @@
 #include "backend/host/executor.h"
 #include "backend/host/host_exec.h"
 #include "backend/host/host_graph.h"
+#include "backend/host/race_check.h"
 #include "backend/types.h"
 #include "reprise/device.h"
 
@@ -34,6 +35,7 @@ struct HostStream {
   int priority;
   bool legacy = false;
   OperationRef tail;                                   ///< what the next operation waits for
+  std::uint64_t ticks = 0;                             ///< operations so far; counted for the race check alone
   std::shared_ptr<Capture> capture;                    ///< null unless it takes part in one
   std::vector<HostNode*> capture_dependencies;         ///< what the next node depends on
   std::vector<GraphNodeHandle> reported_dependencies;  ///< what stream_capture_info points to
@@ -68,7 +70,8 @@ struct Capture {
 /// One simulated device.
 class HostDevice {
  public:
-  HostDevice(int index, const HostDeviceOptions& options);
+  /// \param races the race check; null when it is off.
+  HostDevice(int index, const HostDeviceOptions& options, RaceCheck* races);
 
   int index() const noexcept { return index_; }
   DeviceMemory& memory() noexcept { return memory_; }  ///< thread-safe by itself
@@ -77,6 +80,11 @@ class HostDevice {
   /// Kernels with a limit of their own for shared memory, in bytes.
   std::unordered_map<const void*, unsigned>& max_shared() noexcept { return max_shared_; }
 
+  /// Can an operation that is to come be left unordered after this one? Yes if it is done: unless order is written
+  /// down for the race check.
+  bool negligible(const OperationRef& operation) const {
+    return operation.done() && (races_ == nullptr || !operation || races_->known_done(operation));
+  }
   /// Gives an operation to a stream, after what it and, by the rules of the legacy stream, others were given.
   void enqueue(HostStream& stream, const OperationRef& operation, std::span<const OperationRef> further = {});
   /// What there is to wait for until the stream's work so far is done.
@@ -94,6 +102,7 @@ class HostDevice {
 
  private:
   int index_;
+  RaceCheck* const races_;
   DeviceMemory memory_;
   HostStream legacy_;
   std::vector<HostStream*> streams_;
@@ -110,6 +119,7 @@ struct HostRuntime {
   static HostRuntime& instance();
 
   std::mutex mutex;
+  std::unique_ptr<RaceCheck> races;                  ///< null when races are not looked for
   std::vector<std::unique_ptr<HostDevice>> devices;  ///< fixed
   std::vector<std::shared_ptr<Capture>> captures;    ///< underway
   std::map<std::uintptr_t, std::size_t> pinned;      ///< address -> bytes

@@ -117,7 +117,7 @@ Task* Plan::Node::pass_on() {
 }
 
 HostExec::HostExec(HostDevice& exec_device, const HostGraph& graph, InstantiateFlags exec_flags)
-    : device(&exec_device), flags(exec_flags), plan(std::make_shared<Plan>(graph)) {
+    : device(&exec_device), id(next_id()), flags(exec_flags), plan(std::make_shared<Plan>(graph)) {
   for (const auto& node : graph.nodes) {
     const std::size_t index = types.size();
     index_of_node.emplace(node->id, index);
@@ -131,8 +131,24 @@ HostExec::HostExec(HostDevice& exec_device, const HostGraph& graph, InstantiateF
 }
 
 Plan& HostExec::changeable_plan() {
+  accesses.reset();
   if (!plan->last_launch.done()) plan = std::make_shared<Plan>(*plan);
   return *plan;
+}
+
+std::vector<std::size_t> HostExec::topological_order() const {
+  std::vector<std::vector<std::size_t>> dependents(dependencies.size());
+  std::vector<std::size_t> waiting(dependencies.size());
+  std::vector<std::size_t> order;
+  for (std::size_t node = 0; node < dependencies.size(); ++node) {
+    waiting[node] = dependencies[node].size();
+    if (waiting[node] == 0) order.push_back(node);
+    for (const std::size_t dependency : dependencies[node]) dependents[dependency].push_back(node);
+  }
+  for (std::size_t i = 0; i < order.size(); ++i)
+    for (const std::size_t dependent : dependents[order[i]])
+      if (--waiting[dependent] == 0) order.push_back(dependent);
+  return order;
 }
 
 }  // namespace reprise::backend::host

@@ -4,11 +4,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "backend/host/executor.h"
 #include "backend/host/host_graph.h"
+#include "backend/host/race_shadow.h"
 #include "backend/types.h"
 
 namespace reprise::backend::host {
@@ -86,16 +88,20 @@ class Plan {
 /// An executable graph. Guarded by the runtime's mutex.
 struct HostExec {
   HostDevice* device;
+  std::uint64_t id;
   InstantiateFlags flags;
   std::shared_ptr<Plan> plan;
   std::unordered_map<std::uint64_t, std::size_t> index_of_node;  ///< template node's id -> place in the plan
   std::vector<NodeType> types;
   std::vector<std::vector<std::size_t>> dependencies;  ///< the edges, for comparison in an update
   OperationRef last_launch;
+  std::optional<std::vector<Access>> accesses;  ///< for the race check; forgotten when the plan changes
 
   HostExec(HostDevice& exec_device, const HostGraph& graph, InstantiateFlags exec_flags);
   /// The plan, free to be changed: a copy of it if a launch that is not done uses it.
   Plan& changeable_plan();
+  /// Places in the plan, each after all that it depends on.
+  std::vector<std::size_t> topological_order() const;
 };
 
 }  // namespace reprise::backend::host

@@ -48,7 +48,8 @@ void configure_host_devices(const HostDeviceOptions& options) {
   if (in_use)
     throw UsageError(
         "configure_host_devices() was called after a device was used; call it first, for example at the start of "
-        "main(), or set REPRISE_HOST_DEVICES, REPRISE_HOST_MEMORY and REPRISE_HOST_PROTECT in the environment");
+        "main(), or set REPRISE_HOST_DEVICES, REPRISE_HOST_MEMORY, REPRISE_HOST_PROTECT and "
+        "REPRISE_HOST_RACES in the environment");
   configured = options;
 }
 
@@ -63,6 +64,7 @@ HostDeviceOptions host_device_options() {
     options.devices = static_cast<int>(environment_number("REPRISE_HOST_DEVICES", 1, 1, most_devices));
     options.memory_bytes = environment_number("REPRISE_HOST_MEMORY", options.memory_bytes, least_memory, most_memory);
     options.protect = environment_number("REPRISE_HOST_PROTECT", 0, 0, 1) == 1;
+    options.check_races = environment_number("REPRISE_HOST_RACES", 0, 0, 1) == 1;
   }
   in_use = true;
   return options;

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bitset>
+#include <set>
+#include <vector>
+
+#include "tests/differential/program.h"
+
+namespace reprise::differential {
+
+/// The order of a program, followed operation by operation. It is exact: for each operation the set of those that
+/// happen before it. Knows nothing of the library, so that both can be compared.
+class Order {
+ public:
+  static constexpr std::size_t most_operations = 1024;
+  using Past = std::bitset<most_operations>;
+
+  explicit Order(const Program& program);
+
+  /// Why the operation may not come next; empty if it may.
+  std::string refusal(const Operation& operation) const;
+  /// The operations so far that touch the same memory as this one would, and that it would not be ordered after.
+  std::vector<std::size_t> conflicts(const Operation& operation) const;
+  /// Adds it. Needs no refusal.
+  void add(const Operation& operation);
+
+  /// Does the stream take part in the capture?
+  bool has_joined(int stream) const { return joined_[static_cast<std::size_t>(stream)]; }
+  bool is_recorded(int event) const { return recorded_[static_cast<std::size_t>(event)]; }
+  bool is_alive(int buffer) const { return alive_[static_cast<std::size_t>(buffer)]; }
+  /// The stream that an inner buffer was allocated for.
+  int home(int buffer) const { return home_[static_cast<std::size_t>(buffer)]; }
+  /// Would waiting for the event order the stream after that operation?
+  bool event_covers(int event, std::size_t operation) const {
+    return event_past_[static_cast<std::size_t>(event)].test(operation);
+  }
+  /// Does stream 0 come after all that the stream was given?
+  bool is_back(int stream) const;
+
+ private:
+  struct Range {
+    int buffer;
+    unsigned begin, end;
+    bool writes;
+  };
+  std::vector<Range> ranges(const Operation& operation) const;
+  bool waived(const Operation& free, std::size_t earlier) const;
+
+  const Program& program_;
+  std::vector<Operation> operations_;
+  std::vector<bool> joined_, recorded_, alive_, used_;
+  std::vector<int> home_;
+  std::vector<std::set<int>> stream_uses_;  // of an inner buffer: record_stream
+  std::vector<Past> stream_past_, event_past_;
+};
+
+}  // namespace reprise::differential

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+
+#include "reprise/device.h"
+#include "tests/differential/run.h"
+
+// Random programs, run eagerly and captured and replayed: both must leave the same memory.
+
+namespace reprise::differential {
+namespace {
+
+struct Options {
+  std::uint64_t programs = 2000;
+  std::uint64_t seed = 1;
+  std::string device;
+  std::string against;
+  std::string print;
+  Limits limits;
+};
+
+Options parse(CLI::App& app, int argc, char** argv) {
+  Options options;
+  app.add_option("--programs", options.programs, "how many")->capture_default_str();
+  app.add_option("--seed", options.seed, "of the first program; the others follow")->capture_default_str();
+  app.add_option("--device", options.device, "where they run; not given: the default device");
+  app.add_option("--against", options.against, "another device, where they must leave the same memory");
+  app.add_option("--max-operations", options.limits.max_operations, "of a program, waits not counted")
+      ->check(CLI::Range(1, 200))
+      ->capture_default_str();
+  app.add_option("--devices", options.limits.devices, "how many devices of the kind a program uses")
+      ->check(CLI::Range(1, 2))
+      ->capture_default_str();
+  app.add_option("--print", options.print, "write the source of the first program to this file, and run nothing");
+  app.parse(argc, argv);
+  return options;
+}
+
+void explain(const Program& program, const Verdict& verdict, const Device& device,
+             const std::optional<Device>& against) {
+  std::printf("program %llu: %s\n", static_cast<unsigned long long>(program.seed), verdict.text.c_str());
+  const Program small = shrink(program, [&](const Program& candidate) {
+    return examine(candidate, device, against).failure == verdict.failure;
+  });
+  std::printf("shrunk from %zu to %zu operations: %s\n%s", program.operations.size(), small.operations.size(),
+              examine(small, device, against).text.c_str(), print_source(small).c_str());
+}
+
+int run(const Options& options) {
+  if (!options.print.empty()) {
+    std::ofstream file(options.print);
+    file << print_source(generate(options.seed, options.limits));
+    return file.good() ? 0 : 1;
+  }
+  const Device device = options.device.empty() ? default_device() : Device::parse(options.device);
+  std::optional<Device> against;
+  if (!options.against.empty()) against = Device::parse(options.against);
+  const RaceReports reports;
+  unsigned differ = 0, races = 0;
+  std::uint64_t all = 0, ran = 0;
+  constexpr unsigned most_explained = 3;
+  for (; ran < options.programs && differ + races < most_explained; ++ran) {
+    const Program program = generate(options.seed + ran, options.limits);
+    const Verdict verdict = examine(program, device, against);
+    all = all * 31 + verdict.digest;
+    if (verdict.failure == Failure::race) ++races;
+    if (verdict.failure == Failure::differs || verdict.failure == Failure::exception) ++differ;
+    if (verdict.failure != Failure::none) explain(program, verdict, device, against);
+    if ((ran + 1) % 500 == 0) std::printf("%llu programs\n", static_cast<unsigned long long>(ran + 1));
+    std::fflush(stdout);
+  }
+  std::printf("%s",
+              fmt::format("digest {:016x}\n{} programs on {}{}: eager and replayed left the same memory, {} differ, "
+                          "{} races\n",
+                          all, ran, device.str(), against ? " against " + against->str() : "", differ, races)
+                  .c_str());
+  return differ + races == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace reprise::differential
+
+int main(int argc, char** argv) {
+  using namespace reprise::differential;
+  CLI::App app("Random programs, run eagerly and captured and replayed: both must leave the same memory.");
+  Options options;
+  try {
+    options = parse(app, argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  try {
+    reprise::HostDeviceOptions host;
+    host.devices = options.limits.devices;
+    host.check_races = true;
+    reprise::configure_host_devices(host);
+    return run(options);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "reprise_differential: %s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+#include "reprise/reprise.h"
+
+// What random programs are made of, and the sources that are printed of them. All arithmetic is on unsigned integers,
+// so that every device computes the same bits. Ranges have 2^k values.
+
+namespace reprise::differential {
+
+using Word = std::uint32_t;
+
+/// out[i] = in[i] * value + i; in place, if they are the same
+struct Map {
+  REPRISE_KERNEL void operator()(Thread t, Word* out, const Word* in, Word value, Word n) const {
+    const Word i = static_cast<Word>(t.global_x());
+    if (i < n) out[i] = in[i] * (value | 1U) + i;
+  }
+  static auto accesses(Word* out, const Word* in, Word, Word n) { return std::array{reads(in, n), writes(out, n)}; }
+};
+
+/// out[i] = a[i] turned by some bits, mixed with b[i]
+struct Mix {
+  REPRISE_KERNEL void operator()(Thread t, Word* out, const Word* a, const Word* b, Word value, Word n) const {
+    const Word i = static_cast<Word>(t.global_x());
+    if (i < n) out[i] = (a[i] << 7 | a[i] >> 25) ^ (b[i] + value);
+  }
+  static auto accesses(Word* out, const Word* a, const Word* b, Word, Word n) {
+    return std::array{reads(a, n), reads(b, n), writes(out, n)};
+  }
+};
+
+/// Each value to another place.
+struct Scatter {
+  REPRISE_KERNEL void operator()(Thread t, Word* out, const Word* in, Word value, Word n) const {
+    const Word i = static_cast<Word>(t.global_x());
+    if (i < n) out[(i * (value | 1U) + (value >> 8)) & (n - 1)] = in[i] + i;
+  }
+  static auto accesses(Word* out, const Word* in, Word, Word n) { return std::array{reads(in, n), writes(out, n)}; }
+};
+
+/// Each value from another place, added to what was there.
+struct Gather {
+  REPRISE_KERNEL void operator()(Thread t, Word* out, const Word* in, Word value, Word n) const {
+    const Word i = static_cast<Word>(t.global_x());
+    if (i < n) out[i] = 3 * out[i] + in[(i * (value | 1U) + (value >> 8)) & (n - 1)];
+  }
+  static auto accesses(Word* out, const Word* in, Word, Word n) {
+    return std::array{reads(in, n), reads(out, n), writes(out, n)};
+  }
+};
+
+/// Running sums within each block, in shared memory.
+struct Scan {
+  REPRISE_KERNEL void operator()(Block& block, Word* out, const Word* in, Word value, Word n) const {
+    Word* from = block.shared<Word>(block.size());
+    Word* to = block.shared<Word>(block.size());
+    const Word first = block.block_idx().x * block.size();
+    block.for_each_thread([&](const Thread& t) {
+      const Word i = first + t.rank();
+      from[t.rank()] = i < n ? in[i] + value : 0;
+    });
+    for (unsigned distance = 1; distance < block.size(); distance *= 2) {
+      block.for_each_thread([&](const Thread& t) {
+        const unsigned r = t.rank();
+        to[r] = from[r] + (r >= distance ? from[r - distance] : 0);
+      });
+      Word* const swapped = from;
+      from = to;
+      to = swapped;
+    }
+    block.for_each_thread([&](const Thread& t) {
+      const Word i = first + t.rank();
+      if (i < n) out[i] = from[t.rank()];
+    });
+  }
+  static auto accesses(Word* out, const Word* in, Word, Word n) { return std::array{reads(in, n), writes(out, n)}; }
+};
+
+/// Sums, added atomically by all threads, in whatever order.
+struct Histogram {
+  REPRISE_KERNEL void operator()(Thread t, Word* out, const Word* in, Word value, Word n) const {
+    const Word i = static_cast<Word>(t.global_x());
+    if (i < n) atomic_add(&out[(in[i] ^ value) & (n - 1)], in[i]);
+  }
+  static auto accesses(Word* out, const Word* in, Word, Word n) {
+    return std::array{reads(in, n), reads(out, n), writes(out, n)};
+  }
+};
+
+/// The shape of all launches.
+inline LaunchConfig shape(Word n) {
+  LaunchConfig config = LaunchConfig::cover(n, 64);
+  config.shared_bytes = 2 * 64 * sizeof(Word);
+  return config;
+}
+
+/// Pinned memory of the host. Movable, like Buffer.
+class Pinned {
+ public:
+  Pinned(Device device, std::size_t count) : device_(device) {
+    backend::Backend& backend = device.backend();
+    void* memory = nullptr;
+    backend::check(backend, backend::Call::pinned_allocate, backend.pinned_allocate(&memory, count * sizeof(Word)));
+    data_ = static_cast<Word*>(memory);
+  }
+  ~Pinned() {
+    backend::Backend& backend = device_.backend();
+    if (data_ != nullptr) backend::report(backend, backend::Call::pinned_free, backend.pinned_free(data_));
+  }
+  Pinned(Pinned&& other) noexcept : device_(other.device_), data_(std::exchange(other.data_, nullptr)) {}
+  Pinned& operator=(Pinned&&) = delete;
+
+  Word* data() const noexcept { return data_; }
+
+ private:
+  Device device_;
+  Word* data_ = nullptr;
+};
+
+}  // namespace reprise::differential

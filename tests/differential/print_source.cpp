@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "tests/differential/program.h"
+
+namespace reprise::differential {
+namespace {
+
+const char* kernel(Kind kind) {
+  static constexpr const char* kernels[] = {"Map", "Mix", "Scatter", "Gather", "Scan", "Histogram"};
+  return kernels[static_cast<std::size_t>(kind)];
+}
+
+std::string variable(int buffer) {
+  return fmt::format("b{}", buffer);
+}
+
+std::string address(const Operand& operand) {
+  const std::string data = variable(operand.buffer) + ".data()";
+  return operand.offset == 0 ? data : fmt::format("{} + {}", data, operand.offset);
+}
+
+std::string line(const Operation& op) {
+  const std::string out = op.out.buffer < 0 ? "" : variable(op.out.buffer);
+  const std::string bytes = fmt::format("{} * sizeof(Word)", op.count);
+  switch (op.kind) {
+    case Kind::map:
+    case Kind::mix:
+    case Kind::scatter:
+    case Kind::gather:
+    case Kind::scan:
+    case Kind::histogram:
+      return fmt::format("launch(s{}, shape({}), {}{{}}, {}, {}{}, {:#x}U, {}U);", op.stream, op.count, kernel(op.kind),
+                         address(op.out), address(op.in), op.kind == Kind::mix ? ", " + address(op.in2) : "", op.value,
+                         op.count);
+    case Kind::fill:
+      return fmt::format("fill_async({}, {}, {}, s{});", address(op.out), op.value & 0xFFU, bytes, op.stream);
+    case Kind::copy:
+      return fmt::format("copy_async({}, {}, {}, s{});", address(op.out), address(op.in), bytes, op.stream);
+    case Kind::allocate:
+      return fmt::format("{0}.reset(), {0} = Buffer<Word>({1}, s{2}), {0}.fill_bytes({3}, s{2});", out, op.count,
+                         op.stream, op.value & 0xFFU);
+    case Kind::free:
+      return out + ".reset();";
+    case Kind::record_stream:
+      return fmt::format("{}.record_stream(s{});", out, op.stream);
+    case Kind::record:
+      return fmt::format("e{}.record(s{});", op.event, op.stream);
+    case Kind::wait:
+      return fmt::format("e{}.wait(s{});", op.event, op.stream);
+    case Kind::wait_stream:
+      return fmt::format("s{}.wait(s{}.ref());", op.stream, op.other_stream);
+  }
+  return "";
+}
+
+std::string objects(const Program& program) {
+  std::string text;
+  for (std::size_t i = 0; i < program.streams.size(); ++i)
+    text += fmt::format("  const Stream s{}{{device({}), {{{}}}}};\n", i, program.streams[i].device,
+                        program.streams[i].blocking);
+  for (std::size_t i = 0; i < program.events.size(); ++i)
+    text += fmt::format("  const Event e{}{{device({}), {{{}}}}};\n", i, program.events[i].device, i % 2 == 0);
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    const BufferSpec& spec = program.buffers[i];
+    if (spec.place == Place::inner)
+      text += fmt::format("  Buffer<Word> b{};\n", i);
+    else if (spec.place == Place::pinned)
+      text += fmt::format("  Pinned b{}{{device(0), {}}};\n", i, spec.count);
+    else
+      text += fmt::format("  Buffer<Word> b{}{{{}, device({}).default_stream()}};\n", i, spec.count, spec.device);
+  }
+  return text;
+}
+
+constexpr const char* beginning =
+    R"(// Random program {0}, printed by reprise_differential. Where it needs two devices, or on the look-out for races:
+// REPRISE_HOST_DEVICES=2 REPRISE_HOST_RACES=1.
+#include <cstdio>
+#include <vector>
+
+#include "tests/differential/pieces.h"
+
+using namespace reprise;
+using namespace reprise::differential;
+
+Device device(int number) {{
+  const Device first = default_device();
+  for (const Device& other : devices())
+    if (number > 0 && other.type() == first.type() && !(other == first)) return other;
+  return first;
+}}
+
+struct Program {{
+  CUDAGraph graph;
+{1}
+  void restore() {{
+{2}  }}
+
+  void submit() {{
+{3}  }}
+
+  std::vector<Word> contents() {{
+    std::vector<Word> values;
+{4}    return values;
+  }}
+
+  void synchronize() const {{
+    for (const Device& each : devices()) each.synchronize();
+  }}
+
+  void set(Word* data, Word count, Word buffer) {{
+    std::vector<Word> values;
+    for (Word i = 0; i < count; ++i) values.push_back((buffer + 1) * 0x9E3779B9U + i * 0x85EBCA6BU);
+    copy_async(data, values.data(), count * sizeof(Word), device(0).default_stream());
+    synchronize();
+  }}
+
+  void get(std::vector<Word>& values, const Word* data, Word count) {{
+    if (data == nullptr) return;
+    synchronize();
+    values.resize(values.size() + count);
+    copy_async(values.data() + values.size() - count, data, count * sizeof(Word), device(0).default_stream());
+    synchronize();
+  }}
+}};
+
+int main() {{
+  Program eager, captured;
+  eager.restore();
+  eager.submit();
+  const std::vector<Word> once = eager.contents();
+  eager.submit();
+  const std::vector<Word> twice = eager.contents();
+
+  captured.restore();
+  GraphOptions options;
+  options.stream = captured.s0.ref();
+  capture(captured.graph, options, [&] {{ captured.submit(); }});
+  captured.graph.replay(captured.s0);
+  const bool same_once = captured.contents() == once;
+  captured.graph.replay(captured.s0);
+  const bool same_twice = captured.contents() == twice;
+  std::printf("run once: %s; run twice: %s\n", same_once ? "the same" : "DIFFERENT",
+              same_twice ? "the same" : "DIFFERENT");
+  return same_once && same_twice ? 0 : 1;
+}}
+)";
+
+}  // namespace
+
+std::string print_source(const Program& program) {
+  std::string restore, submit, contents;
+  for (const Operation& operation : program.operations) submit += "    " + line(operation) + "\n";
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    const unsigned count = program.buffers[i].count;
+    if (program.buffers[i].place != Place::inner) restore += fmt::format("    set(b{0}.data(), {1}, {0});\n", i, count);
+    contents += fmt::format("    get(values, b{}.data(), {});\n", i, count);
+  }
+  return fmt::format(beginning, program.seed, objects(program), restore, submit, contents);
+}
+
+}  // namespace reprise::differential

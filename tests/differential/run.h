@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reprise/device.h"
+#include "tests/differential/program.h"
+
+namespace reprise::differential {
+
+/// The values of each buffer; none for one that was freed.
+using Contents = std::vector<std::vector<std::uint32_t>>;
+
+/// A fault that tests put into what is captured: operations of this kind get another value.
+using Fault = std::optional<Kind>;
+
+/// What a program left in memory when it ran once, and when it ran twice in a row.
+struct Eager {
+  Contents once, twice;
+};
+
+/// Runs the operations as they come.
+Eager run_eagerly(const Program& program, const Device& first_device);
+
+/// Captures the operations into one graph, replays it once, twice in a row, and, with the initial memory restored,
+/// once more, and says where something else came out than did eagerly; empty if nothing did.
+std::string compare_captured(const Program& program, const Device& first_device, const Eager& eager,
+                             const Fault& fault);
+
+/// Where two results differ, in words; empty if they do not.
+std::string difference(const Contents& expected, const Contents& found);
+
+/// One number for all values.
+std::uint64_t digest(const Contents& contents);
+
+/// How a program failed.
+enum class Failure { none, exception, differs, race };
+
+struct Verdict {
+  Failure failure = Failure::none;
+  std::string text;          ///< what happened
+  std::uint64_t digest = 0;  ///< of what it left, run once
+};
+
+/// Runs a program in all ways and compares. `against`: another device, on which it must leave the same.
+Verdict examine(const Program& program, const Device& device, const std::optional<Device>& against = {},
+                const Fault& fault = {});
+
+/// A smaller program that fails in the same way: operations, streams, buffers are taken away as long as `fails` says so
+/// of what is left. It is asked about good programs only.
+Program shrink(const Program& program, const std::function<bool(const Program&)>& fails);
+
+/// Collects what the race check of the host device says, from the first use on. Other warnings go to standard error.
+class RaceReports {
+ public:
+  RaceReports();
+  ~RaceReports();
+  RaceReports(const RaceReports&) = delete;
+  RaceReports& operator=(const RaceReports&) = delete;
+  /// What was said since the last call.
+  static std::vector<std::string> take();
+};
+
+}  // namespace reprise::differential
