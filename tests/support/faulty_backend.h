@@ -19,7 +19,9 @@ namespace reprise::backend::test {
 /// the process ends, as devices do. All functions may be called from any thread.
 class FaultyBackend final : public Backend {
  public:
-  explicit FaultyBackend(Backend& inner) : inner_(inner) {}
+  explicit FaultyBackend(Backend& inner) : FaultyBackend(inner, inner.type()) {}
+  /// A device that says it is of another type.
+  FaultyBackend(Backend& inner, DeviceType type) : inner_(inner), type_(type) {}
 
   /// The next call of a kind, after `passed` more of it, is not made and returns `code`.
   void fail(Call call, Result code, int passed = 0) {
@@ -55,7 +57,7 @@ class FaultyBackend final : public Backend {
     for (auto& count : counts_) count = 0;
   }
 
-  DeviceType type() const noexcept override { return inner_.type(); }
+  DeviceType type() const noexcept override { return type_; }
   int index() const noexcept override { return inner_.index(); }
   std::string device_name() const override { return inner_.device_name(); }
   std::string last_error_detail() const override { return inner_.last_error_detail(); }
@@ -316,6 +318,7 @@ class FaultyBackend final : public Backend {
   }
 
   Backend& inner_;
+  const DeviceType type_;
   mutable std::mutex mutex_;
   std::map<Call, Fault> faults_;
   std::map<Call, std::function<void()>> hooks_;
