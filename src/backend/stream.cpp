@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <atomic>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -33,7 +35,8 @@ StreamHandle& current_handle(Device device) {
   return current_streams.emplace_back(CurrentStream{&device.backend(), nullptr}).stream;
 }
 
-std::atomic<backend::StreamEndListener> stream_end_listener{nullptr};
+// One for each floor that remembers streams.
+std::array<std::atomic<backend::StreamEndListener>, 4> stream_end_listeners{};
 
 // The legacy stream never captures, but asking about it while a blocking stream does gives an error instead of "no".
 // The question itself breaks nothing.
@@ -60,8 +63,12 @@ void check_same_runtime(Device mine, Device other, const char* what) {
 
 }  // namespace
 
-void backend::set_stream_end_listener(StreamEndListener listener) noexcept {
-  stream_end_listener.store(listener, std::memory_order_release);
+void backend::add_stream_end_listener(StreamEndListener listener) noexcept {
+  for (auto& place : stream_end_listeners) {
+    StreamEndListener none = nullptr;
+    if (place.compare_exchange_strong(none, listener, std::memory_order_acq_rel)) return;
+  }
+  std::abort();  // the list is too short: an error of this library
 }
 
 void StreamRef::synchronize() const {
@@ -117,7 +124,8 @@ Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr) {
 
 Stream::~Stream() {
   if (ref_.native() == nullptr) return;
-  if (const backend::StreamEndListener listener = stream_end_listener.load(std::memory_order_acquire)) listener(ref_);
+  for (const auto& place : stream_end_listeners)
+    if (const backend::StreamEndListener listener = place.load(std::memory_order_acquire)) listener(ref_);
   backend::Backend& backend = ref_.device().backend();
   backend::report(backend, Call::stream_destroy, backend.stream_destroy(ref_.native()));
 }

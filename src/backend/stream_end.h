@@ -9,8 +9,8 @@ namespace reprise::backend {
 /// work of the stream may still run.
 using StreamEndListener = void (*)(const StreamRef& stream) noexcept;
 
-/// Makes `listener` the one that hears of the end of every Stream of this library. One floor above needs it, the
-/// caching allocator: a destroyed stream's handle may come back as that of a new stream. Thread-safe.
-void set_stream_end_listener(StreamEndListener listener) noexcept;
+/// From now on `listener` hears of the end of every Stream of this library, until the process ends. For what remembers
+/// streams by their handles: that of a destroyed stream may come back for a new one. Thread-safe.
+void add_stream_end_listener(StreamEndListener listener) noexcept;
 
 }  // namespace reprise::backend

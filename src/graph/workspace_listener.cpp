@@ -5,10 +5,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
-#include "backend/check.h"
+#include "backend/stream_end.h"
 #include "graph/capture_registry.h"
 #include "reprise/workspace.h"
 
@@ -31,11 +32,22 @@ struct Shared {
   std::weak_ptr<Memory> memory;
 };
 
-// A workspace in use by one stream of a capture. By the stream's number: a handle can mean another stream on another
-// thread, or come back for a new one.
-struct InUse {
+// Which stream of a capture. A stream that captures cannot be asked for its number, so it is known by its handle; the
+// handle 2 means another stream on each thread.
+struct StreamName {
   Device device;
-  std::uint64_t stream_id;
+  StreamHandle handle;
+  std::thread::id thread = {};
+  explicit StreamName(const StreamRef& stream) : device(stream.device()), handle(stream.native()) {
+    if (reinterpret_cast<std::uintptr_t>(handle) == 2) thread = std::this_thread::get_id();
+  }
+  friend bool operator==(const StreamName&, const StreamName&) = default;
+};
+
+// A workspace in use by one stream of a capture; of no stream any more once that was destroyed, since its handle may
+// come back for a new one.
+struct InUse {
+  std::optional<StreamName> stream;
   std::string library;
   std::shared_ptr<Memory> memory;
 };
@@ -70,10 +82,23 @@ struct Table {
   std::vector<Shared> shared;
 };
 
+Table& table();
+
+void stream_ends(const StreamRef& stream) noexcept {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& capture : all.captures)
+    for (InUse& use : capture->in_use())
+      if (use.stream == StreamName(stream)) use.stream.reset();
+}
+
 // Never destroyed: a graph may be, after static destructors have begun.
 Table& table() {
-  static auto* const instance = new Table;
-  return *instance;
+  static Table& instance = []() -> Table& {
+    backend::add_stream_end_listener(&stream_ends);
+    return *new Table;
+  }();
+  return instance;
 }
 
 std::shared_ptr<CaptureWorkspaces> find_capture(const Table& all, DeviceType type, std::uint64_t capture_id) {
@@ -89,12 +114,11 @@ std::shared_ptr<Memory> larger(const std::shared_ptr<Memory>& best, const std::s
   return best == nullptr || other->size() > best->size() ? other : best;
 }
 
-std::shared_ptr<Memory> of_stream(const std::vector<InUse>& in_use, Device device, std::uint64_t stream_id,
-                                  std::string_view library, std::size_t bytes) {
+std::shared_ptr<Memory> of_stream(const std::vector<InUse>& in_use, const StreamName& stream, std::string_view library,
+                                  std::size_t bytes) {
   std::shared_ptr<Memory> best;
   for (const InUse& use : in_use)
-    if (use.device == device && use.stream_id == stream_id && use.library == library)
-      best = larger(best, use.memory, bytes);
+    if (use.stream == stream && use.library == library) best = larger(best, use.memory, bytes);
   return best;
 }
 
@@ -118,7 +142,6 @@ struct Request {
   std::size_t bytes;
   StreamRef stream;
   std::uint64_t capture_id;
-  std::uint64_t stream_id;
 };
 
 // What there is for the request, else what was made for it, which may be null. Nothing if the capture is none of ours.
@@ -129,14 +152,15 @@ std::optional<std::shared_ptr<Memory>> take(const Request& request, const std::s
   const auto capture = find_capture(all, device.type(), request.capture_id);
   if (capture == nullptr) return std::nullopt;
   std::vector<InUse>& in_use = capture->in_use();
-  if (auto memory = of_stream(in_use, device, request.stream_id, request.library, request.bytes)) return memory;
+  const StreamName name(request.stream);
+  if (auto memory = of_stream(in_use, name, request.library, request.bytes)) return memory;
   const Owner owner{device, capture->pool(), std::string(request.library)};
   auto memory = of_other_graphs(all, in_use, owner, request.bytes);
   if (memory == nullptr && made != nullptr) {
     all.shared.push_back({owner, made});
     memory = made;
   }
-  if (memory != nullptr) in_use.push_back({device, request.stream_id, owner.library, memory});
+  if (memory != nullptr) in_use.push_back({name, owner.library, memory});
   return memory;
 }
 
@@ -180,10 +204,8 @@ namespace reprise {
 
 Workspace library_workspace(std::string_view library, std::size_t bytes, const StreamRef& stream) {
   if (bytes == 0 || !graphs::any_capture_underway()) return {};
-  graphs::Request request{library, bytes, stream, stream.capture_id(), 0};
+  const graphs::Request request{library, bytes, stream, stream.capture_id()};
   if (request.capture_id == 0) return {};  // the driver tells no id of a broken capture
-  backend::Backend& backend = stream.device().backend();
-  backend::check(backend, backend::Call::stream_id, backend.stream_id(stream.native(), &request.stream_id));
 
   auto memory = graphs::take(request, nullptr);
   if (memory.has_value() && *memory == nullptr)

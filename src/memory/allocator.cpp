@@ -26,7 +26,7 @@ void stream_ends(const StreamRef& stream) noexcept {
 // Never destroyed: buffers may live in static objects, and the driver is going away when those are destroyed.
 Allocators& allocators() {
   static Allocators& all = [&]() -> Allocators& {
-    backend::set_stream_end_listener(&stream_ends);
+    backend::add_stream_end_listener(&stream_ends);
     return *new Allocators;
   }();
   return all;

@@ -93,6 +93,48 @@ TEST_P(CaptureConflictContract, QueryingTheCapturingStream) {
   expect_broken(non_blocking, Result::stream_capture_unsupported, [&] { return backend().stream_query(stream_); });
 }
 
+TEST_P(CaptureConflictContract, AskingTheCapturingStreamForItsNumberOrFlags) {
+  std::uint64_t id = 0;
+  StreamFlags flags = blocking;
+  expect_broken(non_blocking, Result::stream_capture_unsupported, [&] { return backend().stream_id(stream_, &id); });
+  expect_broken(non_blocking, Result::stream_capture_unsupported,
+                [&] { return backend().stream_flags(stream_, &flags); });
+}
+
+TEST_P(CaptureConflictContract, ThePropertiesOfOtherStreamsAndThePriorityMayBeAskedFor) {
+  const StreamHandle other = new_stream();
+  std::uint64_t id = 0;
+  StreamFlags flags = blocking;
+  int priority = 0;
+  expect_active(non_blocking, Result::success, [&] { return backend().stream_id(other, &id); });
+  expect_active(non_blocking, Result::success, [&] { return backend().stream_flags(other, &flags); });
+  expect_active(non_blocking, Result::success, [&] { return backend().stream_priority(other, &priority); });
+  expect_active(non_blocking, Result::success, [&] { return backend().stream_priority(stream_, &priority); });
+  expect_active(non_blocking, Result::success, [&] { return backend().stream_id(nullptr, &id); });
+}
+
+TEST_P(CaptureConflictContract, AskingTheLegacyStreamForItsPropertiesWhileABlockingStreamCaptures) {
+  std::uint64_t id = 0;
+  StreamFlags flags = blocking;
+  int priority = 0;
+  expect_broken(blocking, Result::stream_capture_implicit, [&] { return backend().stream_id(nullptr, &id); });
+  expect_broken(blocking, Result::stream_capture_implicit, [&] { return backend().stream_flags(nullptr, &flags); });
+  expect_broken(blocking, Result::stream_capture_implicit,
+                [&] { return backend().stream_priority(nullptr, &priority); });
+}
+
+TEST_P(CaptureConflictContract, AskingAStreamOfABrokenCaptureForItsProperties) {
+  std::uint64_t id = 0;
+  StreamFlags flags = blocking;
+  int priority = 0;
+  begin(non_blocking, CaptureErrorMode::global);
+  EXPECT_RESULT(Result::stream_capture_unsupported, backend().stream_synchronize(stream_));
+  EXPECT_RESULT(Result::stream_capture_unsupported, backend().stream_id(stream_, &id));
+  EXPECT_RESULT(Result::stream_capture_unsupported, backend().stream_flags(stream_, &flags));
+  EXPECT_RESULT(Result::stream_capture_invalidated, backend().stream_priority(stream_, &priority));
+  end();
+}
+
 TEST_P(CaptureConflictContract, SynchronisingTheDevice) {
   expect_broken(non_blocking, Result::stream_capture_unsupported, [&] { return backend().device_synchronize(); });
 }

@@ -22,6 +22,8 @@ constexpr const char* unsafe =
     "other threads make such calls";
 constexpr const char* waits =
     "a stream that is being captured does not execute, so nobody can wait for it or ask whether it is done";
+constexpr const char* property =
+    "a stream that is being captured cannot be asked for its number or its flags; ask before the capture";
 constexpr const char* event_in_capture =
     "the event was last recorded in a capture, where it stands for a point of the graph; nobody can wait for it or ask "
     "whether it is reached";
@@ -49,6 +51,10 @@ constexpr CaptureRule table[] = {
      broken_before},
     {CallClass::stream_allocation, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy},
     {CallClass::stream_allocation, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated, unsafe},
+
+    {CallClass::stream_property, Situation::stream_invalidated, Result::stream_capture_unsupported, none, property},
+    {CallClass::stream_property, Situation::stream_captures, Result::stream_capture_unsupported, invalidated, property},
+    {CallClass::stream_property, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy},
 
     {CallClass::stream_wait, Situation::stream_invalidated, Result::stream_capture_unsupported, none, waits},
     {CallClass::stream_wait, Situation::stream_captures, Result::stream_capture_unsupported, invalidated, waits},
@@ -124,6 +130,7 @@ CallClass class_of(Call call) noexcept {
     case Call::launch_kernel:
     case Call::launch_host_function:
     case Call::event_record:
+    case Call::stream_priority:  // as if it were work
       return CallClass::stream_work;
     case Call::graph_launch:
     case Call::graph_upload:
@@ -131,6 +138,9 @@ CallClass class_of(Call call) noexcept {
     case Call::memory_allocate_async:
     case Call::memory_free_async:
       return CallClass::stream_allocation;
+    case Call::stream_flags:
+    case Call::stream_id:
+      return CallClass::stream_property;
     case Call::stream_synchronize:
     case Call::stream_query:
       return CallClass::stream_wait;

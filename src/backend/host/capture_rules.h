@@ -19,6 +19,7 @@ enum class CallClass {
   stream_work,         ///< work on a stream; a node when the stream captures
   stream_launch_only,  ///< work on a stream that cannot become a node
   stream_allocation,   ///< allocates or frees: a node when the stream captures, else potentially unsafe
+  stream_property,     ///< asks for what a stream is
   stream_wait,         ///< waits for a stream or asks it
   event_wait,          ///< waits for an event or asks it
   join,                ///< makes a stream wait for an event

@@ -62,8 +62,10 @@ Result HostBackend::stream_destroy(StreamHandle handle) {
 
 Result HostBackend::stream_flags(StreamHandle handle, StreamFlags* flags) {
   return enter([&](Lock&) {
-    const HostStream* const stream = find(handle);
+    HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
+    const Result rule = check_capture_rules(runtime_, {Call::stream_flags, &device_, stream});
+    if (rule != Result::success) return rule;
     *flags = stream->blocking ? StreamFlags::blocking : StreamFlags::non_blocking;
     return Result::success;
   });
@@ -71,8 +73,10 @@ Result HostBackend::stream_flags(StreamHandle handle, StreamFlags* flags) {
 
 Result HostBackend::stream_priority(StreamHandle handle, int* priority) {
   return enter([&](Lock&) {
-    const HostStream* const stream = find(handle);
+    HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
+    const Result rule = check_capture_rules(runtime_, {Call::stream_priority, &device_, stream});
+    if (rule != Result::success) return rule;
     *priority = stream->priority;
     return Result::success;
   });
@@ -80,8 +84,10 @@ Result HostBackend::stream_priority(StreamHandle handle, int* priority) {
 
 Result HostBackend::stream_id(StreamHandle handle, std::uint64_t* id) {
   return enter([&](Lock&) {
-    const HostStream* const stream = find(handle);
+    HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
+    const Result rule = check_capture_rules(runtime_, {Call::stream_id, &device_, stream});
+    if (rule != Result::success) return rule;
     *id = stream->id;
     return Result::success;
   });
