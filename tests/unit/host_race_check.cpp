@@ -458,6 +458,26 @@ TEST_F(RaceCheck, ANodeThatIsSwitchedOffTouchesNothing) {
   });
 }
 
+TEST_F(RaceCheck, AGraphIsLookedAtAgainWhenItWasChanged) {
+  expect_reports(1, [] {
+    const Scene s;
+    CUDAGraph g(KeepGraph::yes);
+    capture(g, {}, [&] {
+      s.a.wait(current_stream());
+      write(s.a, s.x);
+      write(current_stream(), s.x);
+      current_stream().wait(s.a);
+    });
+    g.instantiate();
+    std::vector<GraphNodeHandle> nodes;
+    if (host().graph_nodes(g.raw_cuda_graph(), &nodes) != Result::success) std::_Exit(100);
+    for (const bool on : {false, true}) {
+      if (host().graph_node_set_enabled(g.raw_cuda_graph_exec(), nodes[0], on) != Result::success) std::_Exit(100);
+      g.replay(s.a);
+    }
+  });
+}
+
 TEST_F(RaceCheck, ALaunchIsOneOperationOfItsStream) {
   expect_reports(
       1,

@@ -49,8 +49,8 @@ std::string HostBackend::last_error_detail() const {
 }
 
 Result HostBackend::wait(Lock& lock, const std::vector<OperationRef>& operations) const {
-  host_waited(
-      operations);  // what other threads submit during the wait may count as ordered: a race missed, not invented
+  // What other threads submit during the wait counts as ordered, too: a race missed, not invented.
+  host_waited(operations);
   lock.unlock();
   for (const OperationRef& operation : operations) Executor::instance().wait(operation);
   return device_.has_sticky_error() ? refuse_caller() : Result::success;
