@@ -84,6 +84,7 @@ TEST_P(MemoryContract, WaitsForWorkBeforeItFrees) {
   void* pointer = nullptr;
   // Pages of its own: a small block shares them, and CUDA takes it back without a wait.
   ASSERT_OK(backend().memory_allocate(&pointer, std::size_t{64} << 20));
+  function<Store>();  // loading it would wait for the gate
   hold(stream, gate);
   EXPECT_OK(launch(stream, Store{}, static_cast<int*>(pointer), 5));
   EXPECT_OK(backend().copy_async(result, pointer, sizeof(int), stream));

@@ -46,7 +46,9 @@ class TwoDevices : public ::testing::Test {
     }
     here.wait(*other_stream_);
   }
+  /// After the work of the current stream.
   int first_of_other() {
+    current_stream().synchronize();
     const StreamGuard guard(*other_stream_);
     return first(y_);
   }
