@@ -19,10 +19,14 @@ struct Float4 {
 #endif
   Lanes lanes;
 
-  /// `from` need not be aligned.
+  /// `from` need not be aligned for a vector.
   REPRISE_KERNEL static Float4 load(const float* from) {
     Float4 result;
+#if defined(__CUDACC__)
+    for (int i = 0; i < 4; ++i) result.lanes[i] = from[i];
+#else
     std::memcpy(&result.lanes, from, sizeof result.lanes);
+#endif
     return result;
   }
   REPRISE_KERNEL static Float4 all(float value) {
@@ -30,7 +34,11 @@ struct Float4 {
     return load(four);
   }
   REPRISE_KERNEL void store(float* to) const {
+#if defined(__CUDACC__)
+    for (int i = 0; i < 4; ++i) to[i] = lanes[i];
+#else
     std::memcpy(to, &lanes, sizeof lanes);
+#endif
   }
 
   /// Adds a * b to this.

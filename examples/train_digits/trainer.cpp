@@ -76,7 +76,8 @@ Run Trainer::run(const std::string& label, unsigned epochs, const std::function<
   std::mt19937_64 random(seed_);
   std::iota(shuffled_.begin(), shuffled_.end(), 0U);
   begin_epoch(random);
-  give_step();
+  network_.set_parameters(start);
+  give_step();  // warms up
   network_.set_parameters(start);
 
   Run run;
