@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,8 @@
 //
 // A thread computes a small tile of the output instead of one value: its sums stay in registers, and each value that is
 // loaded serves the whole tile.
+//
+// Each kernel says what it touches (accesses), so that the host device can look for races: REPRISE_HOST_RACES=1.
 
 namespace digits {
 
@@ -76,6 +79,13 @@ struct GatherBatch {
     batch_images[row * pixels + pixel] = images[image * pixels + pixel];
     if (pixel == 0) batch_labels[row] = labels[image];
   }
+
+  static auto accesses(const float* images, const std::uint8_t*, const std::uint32_t*, const std::uint32_t* step,
+                       float* batch_images, std::uint8_t* batch_labels, unsigned batch, unsigned pixels) {
+    // Which images are read, only the kernel knows; nothing writes them.
+    return std::array{reprise::reads(images, 1), reprise::reads(step, 1),
+                      reprise::writes(batch_images, std::size_t{batch} * pixels), reprise::writes(batch_labels, batch)};
+  }
 };
 
 /// output = input * weights + bias, negative values replaced by zero if `relu`. One thread a tile: x counts tiles of
@@ -102,6 +112,13 @@ struct Forward {
       }
   }
 
+  static auto accesses(const float* input, const float* weights, float* output, unsigned rows, unsigned inputs,
+                       unsigned outputs, bool) {
+    return std::array{reprise::reads(input, std::size_t{rows} * inputs),
+                      reprise::reads(weights, (std::size_t{inputs} + 1) * outputs),
+                      reprise::writes(output, std::size_t{rows} * outputs)};
+  }
+
  private:
   REPRISE_KERNEL static float positive(float value) { return value < 0 ? 0 : value; }
 };
@@ -124,6 +141,10 @@ struct SoftmaxLoss {
       for (unsigned i = 0; i < block.size(); ++i) sum += static_cast<double>(losses[i]);
       *loss_sum += sum;
     });
+  }
+  static auto accesses(float* scores, const std::uint8_t* labels, double* loss_sum, unsigned batch, unsigned classes) {
+    return std::array{reprise::writes(scores, std::size_t{batch} * classes), reprise::reads(labels, batch),
+                      reprise::writes(loss_sum, 1)};
   }
 
  private:
@@ -163,6 +184,13 @@ struct WeightGradient {
         gradient[r * outputs + c] = r < inputs ? dot(input + r, inputs, output_gradient + c, outputs, batch, 0)
                                                : dot(&one, 0, output_gradient + c, outputs, batch, 0);
   }
+
+  static auto accesses(const float* input, const float* output_gradient, float* gradient, unsigned batch,
+                       unsigned inputs, unsigned outputs) {
+    return std::array{reprise::reads(input, std::size_t{batch} * inputs),
+                      reprise::reads(output_gradient, std::size_t{batch} * outputs),
+                      reprise::writes(gradient, (std::size_t{inputs} + 1) * outputs)};
+  }
 };
 
 /// Gradient of a layer's inputs, where the inputs are outputs of a relu: output_gradient * weights^T, zero where the
@@ -183,6 +211,14 @@ struct InputGradient {
         const float sum = dot(output_gradient + r * outputs, 1, weights + c * outputs, 1, outputs, 0);
         gradient[r * inputs + c] = input[r * inputs + c] > 0 ? sum : 0;
       }
+  }
+
+  static auto accesses(const float* output_gradient, const float* weights, const float* input, float* gradient,
+                       unsigned batch, unsigned inputs, unsigned outputs) {
+    return std::array{reprise::reads(output_gradient, std::size_t{batch} * outputs),
+                      reprise::reads(weights, std::size_t{inputs} * outputs),
+                      reprise::reads(input, std::size_t{batch} * inputs),
+                      reprise::writes(gradient, std::size_t{batch} * inputs)};
   }
 
  private:
@@ -221,6 +257,10 @@ struct Sgd {
     }
     for (std::size_t i = first; i < count; ++i) weights[i] -= rate * gradient[i];
   }
+
+  static auto accesses(float* weights, const float* gradient, float, std::size_t count) {
+    return std::array{reprise::reads(gradient, count), reprise::writes(weights, count)};
+  }
 };
 
 /// The next GatherBatch takes the next batch. One thread.
@@ -228,6 +268,8 @@ struct AdvanceStep {
   REPRISE_KERNEL void operator()(reprise::Thread t, std::uint32_t* step) const {
     if (t.global_x() == 0) ++*step;
   }
+
+  static auto accesses(std::uint32_t* step) { return std::array{reprise::writes(step, 1)}; }
 };
 
 /// Adds to `*correct` how many rows have their highest score at their label. One thread a row.
@@ -239,6 +281,12 @@ struct CountCorrect {
     unsigned best = 0;
     for (unsigned c = 1; c < classes; ++c) best = row[c] > row[best] ? c : best;
     if (best == labels[t.global_x()]) reprise::atomic_add(correct, std::uint32_t{1});
+  }
+
+  static auto accesses(const float* scores, const std::uint8_t* labels, std::uint32_t* correct, unsigned rows,
+                       unsigned classes) {
+    return std::array{reprise::reads(scores, std::size_t{rows} * classes), reprise::reads(labels, rows),
+                      reprise::writes(correct, 1)};
   }
 };
 

@@ -53,6 +53,12 @@ void expect_refused(const Outcome& outcome, const std::string& message) {
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
 }
 
+TEST_F(TrainDigits, HasNoRaces) {
+  const Outcome outcome = run({"--device", "host", "--epochs", "1", "--batch", "256"}, {"REPRISE_HOST_RACES=1"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, Not(HasSubstr("race")));
+}
+
 TEST_F(TrainDigits, ExplainsItsOptions) {
   const Outcome outcome = run({"--help"});
   EXPECT_EQ(outcome.exit_code, 0);
