@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reprise/reprise.h"
+#include "tests/support/text_of.h"
 
 // What the tests of CUDA's libraries share.
 
@@ -61,18 +62,6 @@ inline std::vector<float> whole_numbers(std::size_t count, unsigned seed) {
     value = static_cast<float>(static_cast<int>(seed >> 28) - 8);
   }
   return values;
-}
-
-/// The text of the exception of type `E` that `f` throws; empty, and a failure, if it throws none.
-template <class E, class F>
-std::string text_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no exception";
-  return {};
 }
 
 }  // namespace reprise::test

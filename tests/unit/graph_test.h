@@ -15,6 +15,7 @@
 #include "backend/check.h"
 #include "reprise/reprise.h"
 #include "tests/support/gate.h"
+#include "tests/support/text_of.h"
 
 // What the tests of graphs share: kernels, and ways to see what happened.
 
@@ -72,20 +73,7 @@ inline void call_on_host(const StreamRef& stream, void (*function)(void*), void*
                  backend.launch_host_function({function, data}, stream.native()));
 }
 
-/// The text of the exception of type `E` that `f` throws; empty, and a failure, if it throws none or another.
-template <class E, class F>
-std::string text_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another exception: " << error.what();
-    return {};
-  }
-  ADD_FAILURE() << "no exception";
-  return {};
-}
+using reprise::test::text_of;
 
 /// Does `what` contain `part`? For EXPECT_PRED_FORMAT2-like use with a readable failure.
 inline ::testing::AssertionResult contains(const std::string& what, const std::string& part) {

@@ -16,6 +16,7 @@
 #include "reprise/memory.h"
 #include "tests/support/faulty_backend.h"
 #include "tests/support/gate.h"
+#include "tests/support/text_of.h"
 
 // What the tests of memory share.
 
@@ -147,16 +148,6 @@ class Warnings {
   WarningSink previous_;
 };
 
-/// The text of the exception of type `E` that `f` throws; a failure if it throws none.
-template <class E, class F>
-std::string text_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no exception";
-  return {};
-}
+using reprise::test::text_of;
 
 }  // namespace reprise::memory::test

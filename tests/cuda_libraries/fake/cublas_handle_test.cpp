@@ -10,6 +10,7 @@
 #include "reprise/reprise.h"
 #include "tests/cuda_libraries/fake/fake_cublas.h"
 #include "tests/support/faulty_backend.h"
+#include "tests/support/text_of.h"
 
 // What the handles of reprise/cublas.h tell cuBLAS, on a stand-in for it and on a simulated device that says it is a
 // CUDA device: no GPU is needed.
@@ -26,17 +27,6 @@ backend::test::FaultyBackend& cuda_like_backend() {
   // Devices live until the process ends.
   static auto& backend = *new backend::test::FaultyBackend(Device::parse("host").backend(), DeviceType::cuda);
   return backend;
-}
-
-template <class E, class F>
-std::string text_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no exception";
-  return {};
 }
 
 class CublasHandles : public ::testing::Test {
