@@ -22,6 +22,7 @@ constexpr const char* unsafe =
     "other threads make such calls";
 constexpr const char* waits =
     "a stream that is being captured does not execute, so nobody can wait for it or ask whether it is done";
+constexpr const char* launches = "this cannot be captured; a graph is put into another one as a child graph node";
 constexpr const char* property =
     "a stream that is being captured cannot be asked for its number or its flags; ask before the capture";
 constexpr const char* event_in_capture =
@@ -41,10 +42,9 @@ constexpr CaptureRule table[] = {
     {CallClass::stream_work, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy},
     {CallClass::stream_work, Situation::external_without_capture, Result::illegal_state, none, external},
 
-    {CallClass::stream_launch_only, Situation::stream_invalidated, Result::stream_capture_invalidated, none,
-     broken_before},
+    {CallClass::stream_launch_only, Situation::stream_invalidated, Result::stream_capture_unsupported, none, launches},
     {CallClass::stream_launch_only, Situation::stream_captures, Result::stream_capture_unsupported, invalidated,
-     "this cannot be captured; a graph is put into another one as a child graph node"},
+     launches},
     {CallClass::stream_launch_only, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy},
 
     {CallClass::stream_allocation, Situation::stream_invalidated, Result::stream_capture_invalidated, none,
@@ -67,12 +67,12 @@ constexpr CaptureRule table[] = {
     {CallClass::event_wait, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated, unsafe},
 
     {CallClass::join, Situation::stream_invalidated, Result::stream_capture_invalidated, none, broken_before},
-    {CallClass::join, Situation::legacy_waits_for_capture, Result::stream_capture_implicit, invalidated,
-     "the legacy default stream cannot join a capture"},
+    {CallClass::join, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy},
     {CallClass::join, Situation::event_invalidated, Result::invalid_value, invalidated, event_means_nothing},
     {CallClass::join, Situation::event_of_ended_capture, Result::invalid_value, invalidated, event_means_nothing},
-    {CallClass::join, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy},
     {CallClass::join, Situation::external_without_capture, Result::illegal_state, none, external},
+    {CallClass::join, Situation::legacy_waits_for_capture, Result::stream_capture_implicit, invalidated,
+     "the legacy default stream cannot join a capture"},
     {CallClass::join, Situation::other_capture, Result::stream_capture_merge, invalidated,
      "the stream and the event take part in two captures, which would become one"},
     {CallClass::join, Situation::event_outside, Result::stream_capture_isolation, invalidated,
@@ -84,6 +84,7 @@ constexpr CaptureRule table[] = {
 
     {CallClass::capture_query, Situation::legacy_conflict, Result::stream_capture_implicit, none, legacy},
 
+    {CallClass::capture_begin, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy},
     {CallClass::capture_begin, Situation::stream_is_legacy, Result::stream_capture_unsupported, none,
      "the legacy default stream cannot be captured; use another stream"},
     {CallClass::capture_begin, Situation::stream_invalidated, Result::illegal_state, none,
@@ -93,10 +94,12 @@ constexpr CaptureRule table[] = {
     {CallClass::capture_begin, Situation::graph_is_captured_to, Result::illegal_state, none,
      "another capture goes into this graph; end that first"},
 
+    {CallClass::capture_update, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy},
     {CallClass::capture_update, Situation::stream_does_not_capture, Result::illegal_state, none,
      "the stream is not being captured"},
     {CallClass::capture_update, Situation::stream_invalidated, Result::stream_capture_invalidated, none, broken_before},
 
+    {CallClass::capture_end, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy},
     {CallClass::capture_end, Situation::stream_does_not_capture, Result::illegal_state, none,
      "the stream is not being captured"},
     {CallClass::capture_end, Situation::stream_is_not_origin, Result::stream_capture_unmatched, invalidated,

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/conformance/recorder.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "tests/conformance/contract.h"
+
+// Compares every device with what the recorder wrote down on a GPU, row by row. To measure anew, with the GPU first
+// among the devices:
+//
+//   REPRISE_RECORD_CALLS=tests/conformance/data/capture_calls_h200.csv reprise_conformance_tests
+//   --gtest_filter=Recorder.*
+
+namespace reprise::backend::test {
+namespace {
+
+std::vector<Row> measured() {
+  const auto path = std::filesystem::path(__FILE__).parent_path() / "data" / "capture_calls_h200.csv";
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << "cannot read " << path;
+  std::vector<Row> rows;
+  for (std::string line; std::getline(file, line);)
+    if (!line.empty() && line[0] != '#' && line != csv_header()) rows.push_back(parse_row(line));
+  return rows;
+}
+
+/// The versions of the driver and of the CUDA that it is for, as far as they can be found out.
+std::string driver_text(const Device& device) {
+  if (device.type() == DeviceType::host) return "no driver";
+  std::string text = "driver ";
+  std::ifstream module("/sys/module/nvidia/version");
+  std::string version;
+  text += std::getline(module, version) ? version : "of an unknown version";
+  using GetVersion = int (*)(int*);
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+  const auto get = driver != nullptr ? reinterpret_cast<GetVersion>(dlsym(driver, "cuDriverGetVersion")) : nullptr;
+  int number = 0;
+  if (get != nullptr && get(&number) == 0)
+    text += ", CUDA " + std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+  return text;
+}
+
+/// A second device of the same kind; null if there is none.
+Backend* another_like(const Device& device) {
+  for (const Device& other : usable_devices())
+    if (other.type() == device.type() && other != device) return &other.backend();
+  return nullptr;
+}
+
+/// Why a row is not to be compared; empty if it is.
+std::string not_applicable(const Device& device, const Row& row) {
+  if (device.type() == DeviceType::host && row.call == "memory_allocate_async s" && !row.situation.invalidated)
+    return "the host device has no allocation nodes yet";
+  return {};
+}
+
+TEST(Recorder, WritesDownWhatTheFirstDeviceDoes) {
+  const char* const path = std::getenv("REPRISE_RECORD_CALLS");
+  if (path == nullptr) GTEST_SKIP() << "REPRISE_RECORD_CALLS names no file to write";
+  const Device device = usable_devices().front();
+  std::ofstream file(path);
+  ASSERT_TRUE(file) << "cannot write " << path;
+  file << "# " << device.name() << ", " << driver_text(device) << ", " << recorded_calls().size()
+       << " calls; the numbers are CUDA's: cudaError_t and cudaStreamCaptureStatus. See tests/conformance/recorder.h.\n"
+       << csv_header() << '\n';
+  std::size_t done = 0;
+  for (const RecordedCall& call : recorded_calls()) {
+    try {
+      for (const Row& row : record(device.backend(), another_like(device), call)) file << row << '\n';
+    } catch (const std::runtime_error& error) {
+      ADD_FAILURE() << call.name << ": " << error.what();
+    }
+    file.flush();
+    if (++done % 20 == 0 || done == recorded_calls().size())
+      std::printf("%zu of %zu calls\n", done, recorded_calls().size());
+  }
+}
+
+TEST(Recorder, ReadsWhatItWrote) {
+  Row row;
+  row.call = "event_record external s";
+  row.situation = {CaptureErrorMode::thread_local_, Caller::other_capturing, StreamFlags::blocking, true};
+  row.result = 900;
+  row.after = 2;
+  row.end = 901;
+  row.caller_after = 1;
+  std::ostringstream line;
+  line << row;
+  EXPECT_EQ(parse_row(line.str()), row);
+  EXPECT_THROW(parse_row("too,few,fields"), std::runtime_error);
+}
+
+class RecordedCalls : public testing::TestWithParam<Device> {};
+REPRISE_ON_EVERY_DEVICE(RecordedCalls);
+
+TEST_P(RecordedCalls, GiveWhatTheGpuGave) {
+  Backend& backend = GetParam().backend();
+  Backend* const other = another_like(GetParam());
+  std::map<std::string, const RecordedCall*> calls;
+  for (const RecordedCall& call : recorded_calls()) calls[call.name] = &call;
+  std::set<std::string> unknown = {};
+  std::map<std::string, std::size_t> left_out;
+  std::size_t compared = 0;
+  for (const Row& expected : measured()) {
+    const auto call = calls.find(expected.call);
+    if (call == calls.end()) {
+      unknown.insert(expected.call);
+      continue;
+    }
+    if (expected.situation.caller == Caller::other_device && other == nullptr) {
+      ++left_out["there is no second device"];
+      continue;
+    }
+    if (const std::string why = not_applicable(GetParam(), expected); !why.empty()) {
+      ++left_out[why];
+      continue;
+    }
+    EXPECT_EQ(record(backend, other, *call->second, expected.situation), expected) << expected.where();
+    ++compared;
+  }
+  EXPECT_THAT(unknown, testing::IsEmpty()) << "these are measured, and no call of the recorder has the name";
+  EXPECT_GT(compared, 1000U);
+  for (const auto& [why, count] : left_out) std::printf("  %zu rows left out: %s\n", count, why.c_str());
+}
+
+}  // namespace
+}  // namespace reprise::backend::test
