@@ -82,9 +82,11 @@ void compare(const Settings& settings, const StreamRef& stream, unsigned kernels
   }
   const auto us = [](const Samples& samples) { return 1e6 * samples.median(); };
   const double over = us(by_replay.submit) - us(by_runtime.submit);
-  print("{:>7}  {:>10.2f} {:>10.2f} {:>10.2f} {:>+8.0f} ns {:>+6.1f} %  {:>10.2f} {:>10.2f} {:>10.2f}\n", kernels,
+  const bool within = over <= std::max(0.05 * us(by_runtime.submit), 0.06);
+  print("{:>7}  {:>10.2f} {:>10.2f} {:>10.2f} {:>+8.0f} ns {:>+6.1f} % {:>6}  {:>10.2f} {:>10.2f} {:>10.2f}\n", kernels,
         us(by_launches.submit), us(by_replay.submit), us(by_runtime.submit), 1e3 * over,
-        100 * over / us(by_runtime.submit), us(by_launches.done), us(by_replay.done), us(by_runtime.done));
+        100 * over / us(by_runtime.submit), within ? "yes" : "no", us(by_launches.done), us(by_replay.done),
+        us(by_runtime.done));
 }
 
 }  // namespace

@@ -82,25 +82,57 @@ function(reprise_add_cuda_backend target)
   target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
 endfunction()
 
-# Has nvcc make machine code for the architectures that are built and tested, and PTX for later ones, of what is in
-# src/**/*_kernels.cu. own_kernels.cpp takes the file in as data. nvcc is called by hand: the language CUDA would link
+# Sets `result` to the command of an nvcc that was seen to compile, else to nothing and `why`.
+function(_reprise_find_working_nvcc result why)
+  set(${result} "" PARENT_SCOPE)
+  if(CMAKE_CUDA_COMPILER)
+    set(command "${CMAKE_CUDA_COMPILER}")
+  elseif(NOT "$ENV{CUDACXX}" STREQUAL "")
+    set(command "$ENV{CUDACXX}")
+  elseif(REPRISE_NVCC)
+    set(command "${REPRISE_NVCC}")
+  else()
+    set(${why} "nvcc was not found" PARENT_SCOPE)
+    return()
+  endif()
+  if(CMAKE_CUDA_HOST_COMPILER)
+    list(APPEND command "-ccbin=${CMAKE_CUDA_HOST_COMPILER}")
+  endif()
+  if(NOT "${command}" STREQUAL "${REPRISE_CHECKED_NVCC}")
+    set(probe "${CMAKE_CURRENT_BINARY_DIR}/check_nvcc")
+    file(WRITE "${probe}.cu" "#include <atomic>\n#include <span>\n__global__ void kernel() {}\n")
+    execute_process(COMMAND ${command} -std=c++20 --fatbin "${probe}.cu" -o "${probe}.fatbin"
+      RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+    if(NOT failed EQUAL 0)
+      list(JOIN command " " command)
+      set(${why} "${command} cannot compile C++20" PARENT_SCOPE)
+      return()
+    endif()
+    set(REPRISE_CHECKED_NVCC "${command}" CACHE INTERNAL "What compiled a kernel successfully")
+  endif()
+  set(${result} "${command}" PARENT_SCOPE)
+endfunction()
+
+# Has nvcc make machine code for the architectures that are built and tested, and PTX for later ones, of
+# src/memory/batch_kernels.cu. own_kernels.cpp takes the file in as data. nvcc is called by hand: the language CUDA would link
 # its runtime.
 function(_reprise_add_own_kernels target)
   if(NOT REPRISE_OWN_KERNELS)
     return()
   endif()
-  if(NOT REPRISE_NVCC)
+  _reprise_find_working_nvcc(nvcc why)
+  if(NOT nvcc)
     if(REPRISE_OWN_KERNELS STREQUAL "AUTO")
-      message(STATUS "CUDA devices: batches of copies and fills will be refused there, because nvcc was not found")
+      message(STATUS "CUDA devices: batches of copies and fills will be refused there, because ${why}")
       return()
     endif()
-    message(FATAL_ERROR "REPRISE_OWN_KERNELS is ${REPRISE_OWN_KERNELS}, but nvcc was not found; CUDAToolkit_ROOT can name "
-      "the folder of the toolkit")
+    message(FATAL_ERROR "REPRISE_OWN_KERNELS is ${REPRISE_OWN_KERNELS}, but ${why}; CUDAToolkit_ROOT can name the folder "
+      "of the toolkit, CMAKE_CUDA_HOST_COMPILER a compiler that nvcc takes")
   endif()
   set(source "${PROJECT_SOURCE_DIR}/src/memory/batch_kernels.cu")
   set(fatbin "${CMAKE_CURRENT_BINARY_DIR}/own_kernels.fatbin")
   add_custom_command(OUTPUT "${fatbin}"
-    COMMAND "${REPRISE_NVCC}" -std=c++20 -O3 --fatbin
+    COMMAND ${nvcc} -std=c++20 -O3 --fatbin
       -gencode "arch=compute_80,code=[sm_80,compute_80]" -gencode "arch=compute_90,code=sm_90"
       "-I${PROJECT_SOURCE_DIR}/include" "-I${PROJECT_SOURCE_DIR}/src"
       -MD -MF "${fatbin}.d" "${source}" -o "${fatbin}"

@@ -240,9 +240,16 @@ class CublasHandle {
 class CublasLtWorkspace {
  public:
   /// `bytes` for work on `stream`.
+  /// \throws UsageError in a capture that is none of this library's, or broken; OutOfMemoryError
   CublasLtWorkspace(std::size_t bytes, const StreamRef& stream)
       : workspace_(library_workspace("cublasLt", bytes, stream)) {
     if (workspace_ || bytes == 0) return;
+    if (stream.capture_status() != CaptureStatus::none)
+      throw UsageError(
+          "expected a stream in a capture of this library, or in none; found one in a capture that was begun with a " +
+          std::string(
+              "call of CUDA, or that is broken: the graph would keep the address of a workspace that is freed; ") +
+          "begin the capture with reprise::capture, or pass memory of your own that outlives the graph");
     memory_ = Buffer<std::byte>(bytes, stream);
     workspace_ = {memory_.data(), bytes};
   }

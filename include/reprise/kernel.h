@@ -35,7 +35,7 @@
 ///
 /// A kernel may declare which memory a launch touches. With that, the host device can look for races (see
 /// HostDeviceOptions::check_races); a kernel that declares nothing is not looked at. What is both read and written is
-/// named twice.
+/// named twice. The function is called when the kernel or its graph is launched, and must not call this library.
 ///
 ///     struct Scale {
 ///       REPRISE_KERNEL void operator()(...) const { ... }  // as above

@@ -29,8 +29,9 @@ struct BatchTable {
 
 using CopyTable = BatchTable<CopyOp>;
 using FillTable = BatchTable<FillOp>;
-// What a kernel can always have; CUDA gives more to some devices only.
-static_assert(sizeof(CopyTable) <= 4096 && sizeof(FillTable) <= 4096 + 1024);
+// A kernel can always have 4096 bytes of parameters. Since CUDA 12.1 it can have 32764 from sm_70 on, which is less
+// than the library's kernels are compiled for.
+static_assert(sizeof(CopyTable) <= 4096 && sizeof(FillTable) <= 32764);
 
 inline namespace REPRISE_KERNEL_ABI {
 

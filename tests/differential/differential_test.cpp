@@ -85,7 +85,7 @@ TEST(RandomPrograms, ASeedGivesTheSameProgramOnEveryMachine) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed)
     for (const char c : print_source(generate(seed, two_devices())))
       characters.push_back(static_cast<unsigned char>(c));
-  EXPECT_EQ(digest({characters}), 14203626680970761232U);
+  EXPECT_EQ(digest({characters}), 6290078288013241626U);
 }
 
 TEST(RandomPrograms, AreOrderedAndCanBeCaptured) {
@@ -197,15 +197,15 @@ INSTANTIATE_TEST_SUITE_P(OfAKind, AFault,
                          ::testing::Values(Kind::map, Kind::mix, Kind::scan, Kind::fill, Kind::allocate), name_of_kind);
 
 TEST(Shrinking, KeepsWhatTheFailureNeeds) {
-  const Program program = generate(3, two_devices());
   const auto fails = [](const Program& candidate) {
     const auto is = [](Kind kind) { return [kind](const Operation& each) { return each.kind == kind; }; };
     const auto& all = candidate.operations;
     return std::any_of(all.begin(), all.end(), is(Kind::free)) &&
            std::any_of(all.begin(), all.end(), [](const Operation& each) { return each.stream == 1; });
   };
-  ASSERT_TRUE(fails(program));
-  const Program small = shrink(program, fails);
+  std::uint64_t seed = 1;
+  while (!fails(generate(seed, two_devices()))) ++seed;
+  const Program small = shrink(generate(seed, two_devices()), fails);
   EXPECT_TRUE(fails(small));
   EXPECT_TRUE(analyse(small).good());
   // An allocation and its free; a fork.

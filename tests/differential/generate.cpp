@@ -38,10 +38,11 @@ class Generator {
         program_.buffers.push_back({Place::device, device, 32U << below(5)});
     for (unsigned i = 0, count = 1 + below(2); i < count; ++i)
       program_.buffers.push_back({Place::pinned, 0, 32U << below(5)});
-    for (unsigned i = 0; i < 8; ++i) program_.buffers.push_back({Place::inner, 0, 32U << below(5)});
+    for (unsigned i = 0; i < 8; ++i)
+      program_.buffers.push_back({Place::inner, static_cast<int>(i) % limits_.devices, 32U << below(5)});
   }
 
-  // Stream 0 is on the first device: inner buffers are its.
+  // Stream 0, where captures begin, is on the first device.
   int second_device(unsigned stream) { return limits_.devices > 1 && stream > 0 && one_in(2) ? 1 : 0; }
   int device_of(int stream) const { return program_.streams[static_cast<std::size_t>(stream)].device; }
   const BufferSpec& buffer(int index) const { return program_.buffers[static_cast<std::size_t>(index)]; }

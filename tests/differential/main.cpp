@@ -26,14 +26,17 @@ struct Options {
 
 Options parse(CLI::App& app, int argc, char** argv) {
   Options options;
-  app.add_option("--programs", options.programs, "how many")->capture_default_str();
+  app.add_option("--programs", options.programs, "how many")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+      ->capture_default_str();
   app.add_option("--seed", options.seed, "of the first program; the others follow")->capture_default_str();
   app.add_option("--device", options.device, "where they run; not given: the default device");
   app.add_option("--against", options.against, "another device, where they must leave the same memory");
   app.add_option("--max-operations", options.limits.max_operations, "of a program, waits not counted")
       ->check(CLI::Range(1, 200))
       ->capture_default_str();
-  app.add_option("--devices", options.limits.devices, "how many devices of the kind a program uses")
+  app.add_option("--devices", options.limits.devices,
+                 "how many devices of the kind a program uses; as many host devices there are")
       ->check(CLI::Range(1, 2))
       ->capture_default_str();
   app.add_option("--print", options.print, "write the source of the first program to this file, and run nothing");
@@ -44,6 +47,11 @@ Options parse(CLI::App& app, int argc, char** argv) {
 void explain(const Program& program, const Verdict& verdict, const Device& device,
              const std::optional<Device>& against) {
   std::printf("program %llu: %s\n", static_cast<unsigned long long>(program.seed), verdict.text.c_str());
+  // After some errors of a CUDA device nothing works in its process any more: every part of the program would fail.
+  if (verdict.failure == Failure::exception && device.type() == DeviceType::cuda) {
+    std::printf("not shrunk\n%s", print_source(program).c_str());
+    return;
+  }
   const Program small = shrink(program, [&](const Program& candidate) {
     return examine(candidate, device, against).failure == verdict.failure;
   });

@@ -132,6 +132,34 @@ TEST_F(TwoDevices, AllocationsOfAnotherThreadForTheJoinedStreamComeFromThePoolTo
   EXPECT_GE(reserved(graph.pool()), large * sizeof(int));
 }
 
+TEST_F(TwoDevices, ThreadsThatAllocateFirstForTheJoinedStreamOpenThePoolOnce) {
+  GraphOptions options;
+  options.capture_error_mode = CaptureErrorMode::relaxed;
+  for (int round = 0; round < 20; ++round) {
+    CUDAGraph graph;
+    std::vector<Buffer<int>> made(4);
+    capture(graph, options, [&] {
+      add(x_);
+      fork_and_join([&] {
+        reprise::test::Meeting meeting(4);
+        std::vector<std::thread> threads;
+        for (Buffer<int>& buffer : made)
+          threads.emplace_back([&] {
+            meeting.meet();
+            buffer = Buffer<int>(16, *other_stream_);
+          });
+        for (std::thread& thread : threads) thread.join();
+        made[0].fill_bytes(0);
+      });
+    });
+    const MempoolId pool = graph.pool();
+    EXPECT_EQ(allocator().statistics(pool).allocations, 4U);
+    made.clear();
+    graph.reset();
+    ASSERT_TRUE(eventually([&] { return reserved(pool) == 0; })) << "the pool was opened more often than closed";
+  }
+}
+
 TEST_F(TwoDevices, EagerWorkOfTheOtherDeviceIsLeftAlone) {
   CUDAGraph graph;
   const Stream aside(*other_);

@@ -96,6 +96,15 @@ TEST_F(Batch, MoreOperationsThanAKernelTakesAreSeveralNodes) {
   EXPECT_EQ(read(to), values);
 }
 
+TEST_F(Batch, AsManyOperationsAsAKernelTakesAreOneNode) {
+  const Buffer<unsigned char> from(2 * batch_ops_per_kernel), to(2 * batch_ops_per_kernel);
+  std::vector<CopyOp> batch;
+  for (std::size_t i = 0; i < from.size(); ++i) batch.push_back({to.data() + i, from.data() + i, 1});
+  CUDAGraph graph;
+  capture(graph, {}, [&] { copy_batch_async(batch); });
+  EXPECT_EQ(graph.node_count(), 2U);
+}
+
 TEST_F(Batch, ACaptureMakesOneNodeThatEachReplayRunsAgain) {
   Bytes values = random_bytes(3000, 5);
   Buffer<unsigned char> from{std::span<const unsigned char>(values)};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/own_kernels.h"
 
+#include <mutex>
+
 #include "backend/cuda/driver_api.h"
 
 #ifdef REPRISE_OWN_KERNELS
@@ -22,20 +24,17 @@ namespace reprise::backend {
 
 namespace {
 
-struct Loaded {
-  CUlibrary library = nullptr;
+// A library belongs to no context: its kernels are loaded where they are asked for. Never unloaded; a failure, for want
+// of memory perhaps, is not kept.
+CUresult load(const cuda::DriverApi& driver, CUlibrary* library) {
+  static std::mutex mutex;
+  static CUlibrary loaded = nullptr;
+  const std::lock_guard lock(mutex);
   CUresult result = CUDA_SUCCESS;
-};
-
-// A library belongs to no context: its kernels are loaded where they are asked for. Never unloaded.
-const Loaded& loaded(const cuda::DriverApi& driver) {
-  static const Loaded once = [&] {
-    Loaded made;
-    made.result =
-        driver.cuLibraryLoadData(&made.library, reprise_own_kernels, nullptr, nullptr, 0, nullptr, nullptr, 0);
-    return made;
-  }();
-  return once;
+  if (loaded == nullptr)
+    result = driver.cuLibraryLoadData(&loaded, reprise_own_kernels, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  *library = loaded;
+  return result;
 }
 
 }  // namespace
@@ -46,10 +45,11 @@ bool has_own_kernels() noexcept {
 
 int find_own_kernel(const KernelRecord& kernel, FunctionHandle* function) {
   const cuda::DriverApi& driver = cuda::opened_driver().api;
-  const Loaded& own = loaded(driver);
-  if (own.result != CUDA_SUCCESS) return own.result;
+  CUlibrary library = nullptr;
   CUkernel found = nullptr;
-  const CUresult result = driver.cuLibraryGetKernel(&found, own.library, static_cast<const char*>(kernel.symbol));
+  CUresult result = load(driver, &library);
+  if (result == CUDA_SUCCESS)
+    result = driver.cuLibraryGetKernel(&found, library, static_cast<const char*>(kernel.symbol));
   return result == CUDA_SUCCESS ? driver.cuKernelGetFunction(function, found) : result;
 }
 

@@ -80,6 +80,8 @@ Result HostBackend::graph_launch(GraphExecHandle handle, StreamHandle stream_han
 }
 
 Result HostBackend::launch_on(HostStream& stream, HostExec& exec) {
+  if (runtime_.races != nullptr) [[unlikely]]
+    runtime_.races->prepare(exec);  // a kernel's accesses() is the user's, and may throw: nothing has happened yet
   Plan& plan = *exec.plan;
   std::vector<OperationRef> points;
   std::vector<std::pair<HostEvent*, OperationRef>> records;

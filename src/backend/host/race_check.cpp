@@ -48,13 +48,13 @@ void RaceCheck::touch(const HostStream& stream, const Operation& operation, std:
 }
 
 void RaceCheck::launched(const HostStream& stream, Operation& launch, std::span<const OperationRef> points,
-                         HostExec& exec) {
+                         const HostExec& exec) {
   // A point that this launch records has no clock yet.
   for (const OperationRef& point : points)
     if (point && point->clock != nullptr) launch.clock->merge(*point->clock);
   for (const OperationRef& point : points)
     if (point && point->clock == nullptr) point->clock = std::make_unique<Clock>(*launch.clock);
-  touch(stream, launch, accesses_of_graph(exec));
+  touch(stream, launch, *exec.accesses);
 }
 
 void RaceCheck::host_waited(std::span<const OperationRef> operations) {
@@ -74,9 +74,9 @@ void RaceCheck::forget(const void* pointer, std::size_t bytes) {
   shadow_.forget(begin, begin + bytes);
 }
 
-const std::vector<Access>& RaceCheck::accesses_of_graph(HostExec& exec) {
-  if (exec.accesses) return *exec.accesses;
-  exec.accesses.emplace();
+void RaceCheck::prepare(HostExec& exec) {
+  if (exec.accesses) return;
+  std::vector<Access> accesses;
   // Nodes are looked at in an order that fits their edges. A node continues the timeline of a dependency that nobody
   // has continued yet, so a graph has about as many timelines as the streams that it was captured on.
   const std::size_t count = exec.types.size();
@@ -107,10 +107,10 @@ const std::vector<Access>& RaceCheck::accesses_of_graph(HostExec& exec) {
                    "which they were made");
           });
       access.name += " in a launch of a graph";
-      exec.accesses->push_back(std::move(access));
+      accesses.push_back(std::move(access));
     }
   }
-  return *exec.accesses;
+  exec.accesses = std::move(accesses);
 }
 
 std::string RaceCheck::describe_memory(std::uintptr_t address) const {

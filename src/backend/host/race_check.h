@@ -34,9 +34,13 @@ class RaceCheck {
   void order(HostStream& stream, Operation& operation, std::span<const OperationRef> before);
   /// What the operation touches; after order().
   void touch(const HostStream& stream, const Operation& operation, std::vector<Access> accesses);
-  /// A graph was launched by this operation; after order(). As a whole it counts as one operation, which waits for the
-  /// points that event nodes of the graph wait for, and after which those are reached that they record.
-  void launched(const HostStream& stream, Operation& launch, std::span<const OperationRef> points, HostExec& exec);
+  /// Before a launch: finds what it will touch, if the graph was changed since the last one or never launched. Nodes
+  /// that conflict within the graph are reported then.
+  void prepare(HostExec& exec);
+  /// A graph was launched by this operation; after order() and prepare(). As a whole it counts as one operation, which
+  /// waits for the points that event nodes of the graph wait for, and after which those are reached that they record.
+  void launched(const HostStream& stream, Operation& launch, std::span<const OperationRef> points,
+                const HostExec& exec);
   /// The host has seen these operations done.
   void host_waited(std::span<const OperationRef> operations);
   /// Does the host know that it is done? Then nobody has to remember it.
@@ -45,9 +49,6 @@ class RaceCheck {
   void forget(const void* pointer, std::size_t bytes);
 
  private:
-  /// What a launch of the graph touches, found when it was launched for the first time since it was changed. Nodes that
-  /// conflict within the graph are reported then.
-  const std::vector<Access>& accesses_of_graph(HostExec& exec);
   bool ordered(const Epoch& epoch, const Clock& clock) const { return host_.covers(epoch) || clock.covers(epoch); }
   void report(const Touch& earlier, const Touch& now, const char* advice);
   std::string describe_memory(std::uintptr_t address) const;

@@ -130,6 +130,18 @@ TEST_F(CublasHandles, OfCublasLtHaveWorkspacesInsideAndOutsideOfACapture) {
   EXPECT_EQ(allocated(), 2 * mib);
 }
 
+TEST_F(CublasHandles, OfCublasLtRefuseACaptureThatSomebodyElseBegan) {
+  const CublasLtHandle lt(device_);
+  const Stream raw(device_);
+  backend::Backend& backend = device_.backend();
+  ASSERT_EQ(backend.stream_begin_capture(raw.native(), CaptureErrorMode::relaxed), Result::success);
+  EXPECT_THAT(text_of<UsageError>([&] { lt.workspace(raw); }), HasSubstr("begun with a call of CUDA"));
+  GraphHandle graph = nullptr;
+  ASSERT_EQ(backend.stream_end_capture(raw.native(), &graph), Result::success);
+  EXPECT_EQ(backend.graph_destroy(graph), Result::success);
+  EXPECT_NE(lt.workspace(raw).data(), nullptr);
+}
+
 TEST_F(CublasHandles, AreMadeAndDestroyedOnTheirDeviceAndInRelaxedMode) {
   fake_.current_device = 5;
   {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "graph/launch_flag.h"
+
+namespace reprise::graphs {
+namespace {
+
+TEST(LaunchFlag, IsHeldByOneThreadAtATime) {
+  LaunchFlag flag;
+  long count = 0;  // not atomic: only the flag keeps the threads apart
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int k = 0; k < 20'000; ++k) {
+        const std::lock_guard lock(flag);
+        const long before = count;
+        if (k % 64 == 0) std::this_thread::yield();
+        count = before + 1;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(count, 80'000);
+}
+
+TEST(LaunchFlag, WakesAThreadThatSleepsForIt) {
+  LaunchFlag flag;
+  flag.lock();
+  bool reached = false;
+  std::thread other([&] {
+    const std::lock_guard lock(flag);
+    reached = true;
+  });
+  std::this_thread::yield();
+  flag.unlock();
+  other.join();
+  EXPECT_TRUE(reached);
+}
+
+}  // namespace
+}  // namespace reprise::graphs
