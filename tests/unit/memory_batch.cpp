@@ -7,8 +7,10 @@
 #include <random>
 #include <vector>
 
+#include "backend/own_kernels.h"
 #include "memory/batch_kernels.h"
 #include "reprise/reprise.h"
+#include "tests/support/faulty_backend.h"
 #include "tests/unit/graph_test.h"
 
 // Batches of copies and fills, on the default device.
@@ -198,6 +200,20 @@ TEST_F(Batch, PageableMemoryIsRefusedOnTheHostDevice) {
   const CopyOp op{buffer.data(), values.data(), 16};
   EXPECT_TRUE(contains(text_of<UsageError>([&] { copy_batch_async({&op, 1}); }), "pageable memory of the host"));
   EXPECT_EQ(read(buffer), Bytes(16, 0));
+}
+
+TEST(BatchWithoutKernels, IsRefusedOnCudaWithWhatToDo) {
+  if (backend::has_own_kernels()) GTEST_SKIP() << "nvcc compiled the library's own kernels";
+  // Devices live until the process ends.
+  static auto& like_cuda = *new backend::test::FaultyBackend(Device::parse("host").backend(), DeviceType::cuda);
+  const Stream stream{Device(like_cuda)};
+  int value = 0;
+  const FillOp op = make_fill(&value, 1, 1);
+  EXPECT_TRUE(contains(text_of<UsageError>([&] {
+                         fill_batch_async({&op, 1}, stream);
+                       }),
+                       "build it again with nvcc in PATH, or give each operation to copy_async() or fill_async()"));
+  EXPECT_EQ(value, 0);
 }
 
 TEST_F(Batch, PinnedMemoryIsTaken) {
