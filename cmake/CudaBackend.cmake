@@ -114,8 +114,8 @@ function(_reprise_find_working_nvcc result why)
 endfunction()
 
 # Has nvcc make machine code for the architectures that are built and tested, and PTX for later ones, of
-# src/memory/batch_kernels.cu. own_kernels.cpp takes the file in as data. nvcc is called by hand: the language CUDA would link
-# its runtime.
+# src/memory/batch_kernels.cu. own_kernels.cpp takes the file in as data. nvcc is called by hand: the language CUDA
+# would link its runtime.
 function(_reprise_add_own_kernels target)
   if(NOT REPRISE_OWN_KERNELS)
     return()
