@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "backend/call.h"
 #include "backend/types.h"
+#include "reprise/capture_report.h"
 #include "reprise/device.h"
 
 namespace reprise::backend {
@@ -38,6 +40,13 @@ class Backend {
   /// What the runtime knows about the last failure of a call on this thread beyond its code, in sentences; may be
   /// empty. (CUDA: the error log of 12.9 and later.)
   virtual std::string last_error_detail() const = 0;
+  /// Fills in what is known of the capture that a stream takes part in: what broke it and after how many nodes, and
+  /// what was refused and not captured while somebody watched. Nothing if nothing is known. No call of the driver's;
+  /// the capture is not changed.
+  virtual void describe_capture(StreamHandle stream, CaptureReport* report) const = 0;
+  /// While the result lives, every call of the process is watched, for captures that begin after this. Null if that is
+  /// not possible; `why` is the reason then, as a sentence.
+  virtual std::shared_ptr<void> watch_calls(std::string* why) = 0;
 
   virtual Result device_synchronize() = 0;
   virtual Result memory_info(MemoryInfo* info) = 0;

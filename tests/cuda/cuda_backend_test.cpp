@@ -3,8 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <thread>
@@ -124,7 +123,7 @@ TEST_F(CudaBackendTest, WritesResultsOnlyOnSuccess) {
 TEST_F(CudaBackendTest, TellsWhatTheDriversLogSays) {
   driver_.result = CUDA_ERROR_INVALID_VALUE;
   (void)backend_.device_synchronize();
-  driver_.log = "[10:00:00.000][" + std::to_string(::syscall(SYS_gettid)) + "][CUDA][E] no device today\n";
+  driver_.log = "[10:00:00.000][" + std::to_string(pthread_self()) + "][CUDA][E] no device today\n";
   EXPECT_EQ(backend_.last_error_detail(), "no device today");
   EXPECT_EQ(backend_.last_error_detail(), "");
 }

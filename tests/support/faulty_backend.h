@@ -61,6 +61,10 @@ class FaultyBackend final : public Backend {
   int index() const noexcept override { return inner_.index(); }
   std::string device_name() const override { return inner_.device_name(); }
   std::string last_error_detail() const override { return inner_.last_error_detail(); }
+  void describe_capture(StreamHandle stream, CaptureReport* report) const override {
+    inner_.describe_capture(stream, report);
+  }
+  std::shared_ptr<void> watch_calls(std::string* why) override { return inner_.watch_calls(why); }
 
   // --- Every call of the interface ------------------------------------------------------------------------------
   Result device_synchronize() override {

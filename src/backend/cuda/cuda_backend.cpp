@@ -37,6 +37,11 @@ std::string& CudaBackend::failure_detail() {
   return detail;
 }
 
+void CudaBackend::note_failure(CallSite site, CUresult result) const {
+  failure_detail().clear();
+  CaptureWatch::instance().failed(driver_, site, result);
+}
+
 Result CudaBackend::fail(Result result, std::string detail) {
   failure_detail() = std::move(detail);
   return result;
@@ -56,6 +61,15 @@ std::string CudaBackend::device_name() const {
   return result == CUDA_SUCCESS ? name.data() : "CUDA device";
 }
 
+void CudaBackend::describe_capture(StreamHandle stream, CaptureReport* report) const {
+  CaptureWatch::instance().describe(driver_, stream, report);
+}
+
+std::shared_ptr<void> CudaBackend::watch_calls(std::string* why) {
+  *why = "Calls of CUDA cannot be watched: this library was built without CUPTI.";
+  return nullptr;
+}
+
 std::string CudaBackend::last_error_detail() const {
   const std::string& detail = failure_detail();
   const std::string logged = latest_error(driver_);
@@ -64,11 +78,11 @@ std::string CudaBackend::last_error_detail() const {
 }
 
 Result CudaBackend::device_synchronize() {
-  return enter([&] { return driver_.cuCtxSynchronize(); });
+  return enter(Call::device_synchronize, [&] { return driver_.cuCtxSynchronize(); });
 }
 
 Result CudaBackend::memory_info(MemoryInfo* info) {
-  return enter([&] {
+  return enter(Call::memory_info, [&] {
     MemoryInfo known;
     const CUresult result = driver_.cuMemGetInfo(&known.free, &known.total);
     if (result == CUDA_SUCCESS) *info = known;
@@ -77,11 +91,11 @@ Result CudaBackend::memory_info(MemoryInfo* info) {
 }
 
 Result CudaBackend::stream_priority_range(int* least, int* greatest) {
-  return enter([&] { return driver_.cuCtxGetStreamPriorityRange(least, greatest); });
+  return enter(Call::stream_priority_range, [&] { return driver_.cuCtxGetStreamPriorityRange(least, greatest); });
 }
 
 Result CudaBackend::memory_allocate(void** pointer, std::size_t bytes) {
-  return enter([&] {
+  return enter(Call::memory_allocate, [&] {
     CUdeviceptr address = 0;
     const CUresult result = driver_.cuMemAlloc(&address, bytes);
     if (result == CUDA_SUCCESS) *pointer = to_pointer(address);
@@ -90,11 +104,11 @@ Result CudaBackend::memory_allocate(void** pointer, std::size_t bytes) {
 }
 
 Result CudaBackend::memory_free(void* pointer) {
-  return enter([&] { return driver_.cuMemFree(to_address(pointer)); });
+  return enter(Call::memory_free, [&] { return driver_.cuMemFree(to_address(pointer)); });
 }
 
 Result CudaBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle stream) {
-  return enter([&] {
+  return enter({Call::memory_allocate_async, stream}, [&] {
     CUdeviceptr address = 0;
     const CUresult result = driver_.cuMemAllocAsync(&address, bytes, stream);
     if (result == CUDA_SUCCESS) *pointer = to_pointer(address);
@@ -103,11 +117,11 @@ Result CudaBackend::memory_allocate_async(void** pointer, std::size_t bytes, Str
 }
 
 Result CudaBackend::memory_free_async(void* pointer, StreamHandle stream) {
-  return enter([&] { return driver_.cuMemFreeAsync(to_address(pointer), stream); });
+  return enter({Call::memory_free_async, stream}, [&] { return driver_.cuMemFreeAsync(to_address(pointer), stream); });
 }
 
 Result CudaBackend::memory_pool_trim(std::size_t bytes_to_keep) {
-  return enter([&] {
+  return enter(Call::memory_pool_trim, [&] {
     CUmemoryPool pool = nullptr;
     const CUresult result = driver_.cuDeviceGetDefaultMemPool(&pool, device_);
     return result == CUDA_SUCCESS ? driver_.cuMemPoolTrimTo(pool, bytes_to_keep) : result;
@@ -115,7 +129,7 @@ Result CudaBackend::memory_pool_trim(std::size_t bytes_to_keep) {
 }
 
 Result CudaBackend::pinned_allocate(void** pointer, std::size_t bytes) {
-  return enter([&] {
+  return enter(Call::pinned_allocate, [&] {
     void* memory = nullptr;
     // With unified addressing every device can use it, whatever the flags.
     const CUresult result = driver_.cuMemHostAlloc(&memory, bytes, 0);
@@ -125,11 +139,11 @@ Result CudaBackend::pinned_allocate(void** pointer, std::size_t bytes) {
 }
 
 Result CudaBackend::pinned_free(void* pointer) {
-  return enter([&] { return driver_.cuMemFreeHost(pointer); });
+  return enter(Call::pinned_free, [&] { return driver_.cuMemFreeHost(pointer); });
 }
 
 Result CudaBackend::pointer_info(const void* pointer, PointerInfo* info) {
-  return enter([&] {
+  return enter(Call::pointer_info, [&] {
     // The driver leaves zeros for memory that it does not know, and calls that a success.
     unsigned type = 0;
     int ordinal = -1;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/backend.h"
+#include "backend/cuda/capture_watch.h"
 #include "backend/cuda/driver_api.h"
 #include "backend/cuda/function_cache.h"
 
@@ -42,6 +43,8 @@ class CudaBackend final : public Backend {
   int index() const noexcept override;
   std::string device_name() const override;
   std::string last_error_detail() const override;
+  void describe_capture(StreamHandle stream, CaptureReport* report) const override;
+  std::shared_ptr<void> watch_calls(std::string* why) override;
   Result device_synchronize() override;
   Result memory_info(MemoryInfo* info) override;
   Result stream_priority_range(int* least, int* greatest) override;
@@ -123,27 +126,28 @@ class CudaBackend final : public Backend {
   /// Runs a call's body, which returns the driver's result, with the primary context current. The usual case, that it
   /// is current already, costs one query of the driver.
   template <class Body>
-  Result enter(Body&& body) {
+  Result enter(CallSite site, Body&& body) {
     CUcontext current = nullptr;
     const CUresult asked = driver_.cuCtxGetCurrent(&current);
     if (asked == CUDA_SUCCESS && current != nullptr && current == primary_.load(std::memory_order_acquire)) [[likely]]
-      return finish(std::forward<Body>(body)());
+      return finish(site, std::forward<Body>(body)());
     bool pushed = false;
-    if (asked != CUDA_SUCCESS) return finish(asked);
-    if (const CUresult made = make_current(current, &pushed); made != CUDA_SUCCESS) return finish(made);
+    if (asked != CUDA_SUCCESS) return finish(site, asked);
+    if (const CUresult made = make_current(current, &pushed); made != CUDA_SUCCESS) return finish(site, made);
     const CUresult result = std::forward<Body>(body)();
     if (pushed) (void)driver_.cuCtxPopCurrent(&current);
-    return finish(result);
+    return finish(site, result);
   }
   /// Makes the primary context current for a thread whose current context is `current`.
   CUresult make_current(CUcontext current, bool* pushed);
   CUresult primary_context(CUcontext* context);
 
-  Result finish(CUresult result) const {
+  Result finish(CallSite site, CUresult result) const {
     if (result != CUDA_SUCCESS) [[unlikely]]
-      failure_detail().clear();
+      note_failure(site, result);
     return to_result(result);
   }
+  void note_failure(CallSite site, CUresult result) const;
   /// What this code, not the driver's log, knows about the calling thread's last failure.
   static std::string& failure_detail();
   static Result fail(Result result, std::string detail);

@@ -14,31 +14,45 @@ static_assert(static_cast<int>(CaptureStatus::invalidated) == CU_STREAM_CAPTURE_
 static_assert(static_cast<unsigned>(UpdateDependencies::add) == CU_STREAM_ADD_CAPTURE_DEPENDENCIES);
 static_assert(static_cast<unsigned>(UpdateDependencies::set) == CU_STREAM_SET_CAPTURE_DEPENDENCIES);
 
+namespace {
+bool still_captures(const DriverApi& driver, CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+}  // namespace
+
 Result CudaBackend::stream_begin_capture(StreamHandle stream, CaptureErrorMode mode) {
-  return enter([&] { return driver_.cuStreamBeginCapture(stream, static_cast<CUstreamCaptureMode>(mode)); });
+  return enter({Call::stream_begin_capture, stream}, [&] {
+    const CUresult result = driver_.cuStreamBeginCapture(stream, static_cast<CUstreamCaptureMode>(mode));
+    if (result == CUDA_SUCCESS) CaptureWatch::instance().began(driver_, stream);
+    return result;
+  });
 }
 
 Result CudaBackend::stream_begin_capture_to_graph(StreamHandle stream, GraphHandle graph,
                                                   std::span<const GraphNodeHandle> dependencies,
                                                   CaptureErrorMode mode) {
-  return enter([&] {
-    return driver_.cuStreamBeginCaptureToGraph(stream, graph, dependencies.data(), nullptr, dependencies.size(),
-                                               static_cast<CUstreamCaptureMode>(mode));
+  return enter({Call::stream_begin_capture_to_graph, stream}, [&] {
+    const CUresult result = driver_.cuStreamBeginCaptureToGraph(
+        stream, graph, dependencies.data(), nullptr, dependencies.size(), static_cast<CUstreamCaptureMode>(mode));
+    if (result == CUDA_SUCCESS) CaptureWatch::instance().began(driver_, stream);
+    return result;
   });
 }
 
 Result CudaBackend::stream_end_capture(StreamHandle stream, GraphHandle* graph) {
   *graph = nullptr;
-  return enter([&] {
+  return enter({Call::stream_end_capture, stream}, [&] {
     CUgraph captured = nullptr;
     const CUresult result = driver_.cuStreamEndCapture(stream, &captured);
+    if (result == CUDA_SUCCESS || !still_captures(driver_, stream)) CaptureWatch::instance().ended(stream);
     *graph = captured;
     return result;
   });
 }
 
 Result CudaBackend::stream_is_capturing(StreamHandle stream, CaptureStatus* status) {
-  return enter([&] {
+  return enter({Call::stream_is_capturing, stream}, [&] {
     CUstreamCaptureStatus found = CU_STREAM_CAPTURE_STATUS_NONE;
     const CUresult result = driver_.cuStreamIsCapturing(stream, &found);
     if (result == CUDA_SUCCESS) *status = static_cast<CaptureStatus>(found);
@@ -47,7 +61,7 @@ Result CudaBackend::stream_is_capturing(StreamHandle stream, CaptureStatus* stat
 }
 
 Result CudaBackend::stream_capture_info(StreamHandle stream, CaptureInfo* info) {
-  return enter([&] {
+  return enter({Call::stream_capture_info, stream}, [&] {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t id = 0;
     CUgraph graph = nullptr;
@@ -72,7 +86,7 @@ Result CudaBackend::stream_capture_info(StreamHandle stream, CaptureInfo* info) 
 Result CudaBackend::stream_update_capture_dependencies(StreamHandle stream,
                                                        std::span<const GraphNodeHandle> dependencies,
                                                        UpdateDependencies how) {
-  return enter([&] {
+  return enter({Call::stream_update_capture_dependencies, stream}, [&] {
     // The driver takes a pointer to nodes that it does not change.
     return driver_.cuStreamUpdateCaptureDependencies(stream, const_cast<CUgraphNode*>(dependencies.data()), nullptr,
                                                      dependencies.size(), static_cast<unsigned>(how));
@@ -84,7 +98,7 @@ Result CudaBackend::thread_exchange_capture_mode(CaptureErrorMode* mode) {
   auto exchanged = static_cast<CUstreamCaptureMode>(*mode);
   const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&exchanged);
   if (result == CUDA_SUCCESS) *mode = static_cast<CaptureErrorMode>(exchanged);
-  return finish(result);
+  return finish(Call::thread_exchange_capture_mode, result);
 }
 
 }  // namespace reprise::backend::cuda

@@ -44,7 +44,7 @@ Result CudaBackend::graph_instantiate(GraphExecHandle* exec, GraphHandle graph, 
   CUDA_GRAPH_INSTANTIATE_PARAMS params{};
   params.flags = static_cast<cuuint64_t>(flags);
   params.hUploadStream = upload_stream;
-  const Result result = enter([&] {
+  const Result result = enter(Call::graph_instantiate, [&] {
     CUgraphExec made = nullptr;
     const CUresult instantiated = driver_.cuGraphInstantiateWithParams(&made, graph, &params);
     if (instantiated == CUDA_SUCCESS) *exec = made;
@@ -54,23 +54,23 @@ Result CudaBackend::graph_instantiate(GraphExecHandle* exec, GraphHandle graph, 
 }
 
 Result CudaBackend::graph_exec_destroy(GraphExecHandle exec) {
-  return enter([&] { return driver_.cuGraphExecDestroy(exec); });
+  return enter(Call::graph_exec_destroy, [&] { return driver_.cuGraphExecDestroy(exec); });
 }
 
 Result CudaBackend::graph_upload(GraphExecHandle exec, StreamHandle stream) {
-  return enter([&] { return driver_.cuGraphUpload(exec, stream); });
+  return enter({Call::graph_upload, stream}, [&] { return driver_.cuGraphUpload(exec, stream); });
 }
 
 Result CudaBackend::graph_launch(GraphExecHandle exec, StreamHandle stream) {
   // A stream has a context: the driver takes that, whatever is current. The handles 0, 1 and 2 mean one of the current
   // context.
   if (reinterpret_cast<std::uintptr_t>(stream) > 2) [[likely]]
-    return finish(driver_.cuGraphLaunch(exec, stream));
-  return enter([&] { return driver_.cuGraphLaunch(exec, stream); });
+    return finish({Call::graph_launch, stream}, driver_.cuGraphLaunch(exec, stream));
+  return enter({Call::graph_launch, stream}, [&] { return driver_.cuGraphLaunch(exec, stream); });
 }
 
 Result CudaBackend::graph_exec_update(GraphExecHandle exec, GraphHandle graph, UpdateInfo* info) {
-  return enter([&] {
+  return enter(Call::graph_exec_update, [&] {
     CUgraphExecUpdateResultInfo found{};
     const CUresult result = driver_.cuGraphExecUpdate(exec, graph, &found);
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
@@ -80,11 +80,12 @@ Result CudaBackend::graph_exec_update(GraphExecHandle exec, GraphHandle graph, U
 }
 
 Result CudaBackend::graph_node_set_enabled(GraphExecHandle exec, GraphNodeHandle node, bool enabled) {
-  return enter([&] { return driver_.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0); });
+  return enter(Call::graph_node_set_enabled,
+               [&] { return driver_.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0); });
 }
 
 Result CudaBackend::graph_node_enabled(GraphExecHandle exec, GraphNodeHandle node, bool* enabled) {
-  return enter([&] {
+  return enter(Call::graph_node_enabled, [&] {
     unsigned found = 0;
     const CUresult result = driver_.cuGraphNodeGetEnabled(exec, node, &found);
     if (result == CUDA_SUCCESS) *enabled = found != 0;

@@ -48,7 +48,7 @@ CUresult CudaBackend::set_kernel_attributes(CUgraphNode node, const LaunchConfig
 Result CudaBackend::graph_add_node(GraphNodeHandle* node, GraphHandle graph,
                                    std::span<const GraphNodeHandle> dependencies, NodeParams& params) {
   if (is_programmatic(params)) return fail(Result::not_supported, programmatic_node_refused);
-  return enter([&] {
+  return enter(Call::graph_add_node, [&] {
     CUgraphNodeParams to_make = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
     CUgraphNode made = nullptr;
     const CUresult result =
@@ -69,11 +69,11 @@ Result CudaBackend::graph_add_node(GraphNodeHandle* node, GraphHandle graph,
 }
 
 Result CudaBackend::graph_destroy_node(GraphNodeHandle node) {
-  return enter([&] { return driver_.cuGraphDestroyNode(node); });
+  return enter(Call::graph_destroy_node, [&] { return driver_.cuGraphDestroyNode(node); });
 }
 
 Result CudaBackend::graph_node_type(GraphNodeHandle node, NodeType* type) {
-  return enter([&] {
+  return enter(Call::graph_node_type, [&] {
     CUgraphNodeType found = CU_GRAPH_NODE_TYPE_EMPTY;
     const CUresult result = driver_.cuGraphNodeGetType(node, &found);
     if (result == CUDA_SUCCESS) *type = static_cast<NodeType>(found);
@@ -105,7 +105,7 @@ CUresult CudaBackend::kernel_params(CUgraphNode node, KernelNodeParams* params) 
 }
 
 Result CudaBackend::graph_node_params(GraphNodeHandle node, NodeParams* params) {
-  return enter([&] {
+  return enter(Call::graph_node_params, [&] {
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
     const CUresult result = driver_.cuGraphNodeGetType(node, &type);
     return result == CUDA_SUCCESS ? node_params(node, type, params) : result;
@@ -176,7 +176,7 @@ CUresult CudaBackend::node_params(CUgraphNode node, CUgraphNodeType type, NodePa
 
 Result CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodeParams& params) {
   if (is_programmatic(params)) return fail(Result::not_supported, programmatic_node_refused);
-  return enter([&] {
+  return enter(Call::graph_node_set_params, [&] {
     CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
     const CUresult result = driver_.cuGraphNodeSetParams(node, &wanted);
     const auto* const kernel = std::get_if<KernelNodeParams>(&params);
@@ -187,7 +187,7 @@ Result CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodeParams
 Result CudaBackend::graph_exec_node_set_params(GraphExecHandle exec, GraphNodeHandle node, const NodeParams& params) {
   if (is_programmatic(params)) return fail(Result::not_supported, programmatic_node_refused);
   // The driver keeps the cluster and the cooperation of the instantiated node, whatever the params say.
-  return enter([&] {
+  return enter(Call::graph_exec_node_set_params, [&] {
     CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
     return driver_.cuGraphExecNodeSetParams(exec, node, &wanted);
   });

@@ -15,7 +15,7 @@ static_assert(static_cast<unsigned>(EventUseFlags::ordering) == CU_EVENT_WAIT_DE
 static_assert(static_cast<unsigned>(EventUseFlags::external) == CU_EVENT_WAIT_EXTERNAL);
 
 Result CudaBackend::stream_create(StreamHandle* stream, StreamFlags flags, int priority) {
-  return enter([&] {
+  return enter(Call::stream_create, [&] {
     CUstream made = nullptr;
     const CUresult result = driver_.cuStreamCreateWithPriority(&made, static_cast<unsigned>(flags), priority);
     if (result == CUDA_SUCCESS) *stream = made;
@@ -24,11 +24,15 @@ Result CudaBackend::stream_create(StreamHandle* stream, StreamFlags flags, int p
 }
 
 Result CudaBackend::stream_destroy(StreamHandle stream) {
-  return enter([&] { return driver_.cuStreamDestroy(stream); });
+  return enter({Call::stream_destroy, stream}, [&] {
+    const CUresult result = driver_.cuStreamDestroy(stream);
+    if (result == CUDA_SUCCESS) CaptureWatch::instance().ended(stream);
+    return result;
+  });
 }
 
 Result CudaBackend::stream_flags(StreamHandle stream, StreamFlags* flags) {
-  return enter([&] {
+  return enter({Call::stream_flags, stream}, [&] {
     unsigned bits = 0;
     const CUresult result = driver_.cuStreamGetFlags(stream, &bits);
     if (result == CUDA_SUCCESS) *flags = static_cast<StreamFlags>(bits & CU_STREAM_NON_BLOCKING);
@@ -37,11 +41,11 @@ Result CudaBackend::stream_flags(StreamHandle stream, StreamFlags* flags) {
 }
 
 Result CudaBackend::stream_priority(StreamHandle stream, int* priority) {
-  return enter([&] { return driver_.cuStreamGetPriority(stream, priority); });
+  return enter({Call::stream_priority, stream}, [&] { return driver_.cuStreamGetPriority(stream, priority); });
 }
 
 Result CudaBackend::stream_id(StreamHandle stream, std::uint64_t* id) {
-  return enter([&] {
+  return enter({Call::stream_id, stream}, [&] {
     unsigned long long number = 0;
     const CUresult result = driver_.cuStreamGetId(stream, &number);
     if (result == CUDA_SUCCESS) *id = number;
@@ -50,19 +54,20 @@ Result CudaBackend::stream_id(StreamHandle stream, std::uint64_t* id) {
 }
 
 Result CudaBackend::stream_synchronize(StreamHandle stream) {
-  return enter([&] { return driver_.cuStreamSynchronize(stream); });
+  return enter({Call::stream_synchronize, stream}, [&] { return driver_.cuStreamSynchronize(stream); });
 }
 
 Result CudaBackend::stream_query(StreamHandle stream) {
-  return enter([&] { return driver_.cuStreamQuery(stream); });
+  return enter({Call::stream_query, stream}, [&] { return driver_.cuStreamQuery(stream); });
 }
 
 Result CudaBackend::stream_wait_event(StreamHandle stream, EventHandle event, EventUseFlags use) {
-  return enter([&] { return driver_.cuStreamWaitEvent(stream, event, static_cast<unsigned>(use)); });
+  return enter({Call::stream_wait_event, stream},
+               [&] { return driver_.cuStreamWaitEvent(stream, event, static_cast<unsigned>(use)); });
 }
 
 Result CudaBackend::event_create(EventHandle* event, EventFlags flags) {
-  return enter([&] {
+  return enter(Call::event_create, [&] {
     CUevent made = nullptr;
     const CUresult result = driver_.cuEventCreate(&made, static_cast<unsigned>(flags));
     if (result == CUDA_SUCCESS) *event = made;
@@ -71,23 +76,24 @@ Result CudaBackend::event_create(EventHandle* event, EventFlags flags) {
 }
 
 Result CudaBackend::event_destroy(EventHandle event) {
-  return enter([&] { return driver_.cuEventDestroy(event); });
+  return enter(Call::event_destroy, [&] { return driver_.cuEventDestroy(event); });
 }
 
 Result CudaBackend::event_record(EventHandle event, StreamHandle stream, EventUseFlags use) {
-  return enter([&] { return driver_.cuEventRecordWithFlags(event, stream, static_cast<unsigned>(use)); });
+  return enter({Call::event_record, stream},
+               [&] { return driver_.cuEventRecordWithFlags(event, stream, static_cast<unsigned>(use)); });
 }
 
 Result CudaBackend::event_query(EventHandle event) {
-  return enter([&] { return driver_.cuEventQuery(event); });
+  return enter(Call::event_query, [&] { return driver_.cuEventQuery(event); });
 }
 
 Result CudaBackend::event_synchronize(EventHandle event) {
-  return enter([&] { return driver_.cuEventSynchronize(event); });
+  return enter(Call::event_synchronize, [&] { return driver_.cuEventSynchronize(event); });
 }
 
 Result CudaBackend::event_elapsed_ms(float* milliseconds, EventHandle start, EventHandle end) {
-  return enter([&] {
+  return enter(Call::event_elapsed_ms, [&] {
     float elapsed = 0;
     const CUresult result = driver_.cuEventElapsedTime(&elapsed, start, end);
     if (result == CUDA_SUCCESS) *milliseconds = elapsed;

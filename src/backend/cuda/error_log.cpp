@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/error_log.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <pthread.h>
 
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "backend/cuda/log_text.h"
@@ -18,18 +15,29 @@ constexpr std::size_t log_capacity = 25600;
 
 }  // namespace
 
+std::optional<CUlogIterator> log_position(const DriverApi& driver) {
+  CUlogIterator position{};
+  if (driver.cuLogsCurrent(&position, 0) != CUDA_SUCCESS) return std::nullopt;
+  return position;
+}
+
+std::string log_since(const DriverApi& driver, std::optional<CUlogIterator> position) {
+  std::vector<char> buffer(log_capacity + 1);
+  std::size_t size = log_capacity;
+  if (driver.cuLogsDumpToMemory(position ? &*position : nullptr, buffer.data(), &size, 0) != CUDA_SUCCESS) return {};
+  return {buffer.data(), size};
+}
+
+std::string log_name_of_this_thread() {
+  return std::to_string(pthread_self());  // seen with driver 580; it is not the number that gettid gives
+}
+
 std::string latest_error(const DriverApi& driver) {
   // Where this thread stopped reading. What other threads left in between is read, and passed over.
   thread_local std::optional<CUlogIterator> position;
-  std::vector<char> buffer(log_capacity + 1);
-  std::size_t size = log_capacity;
-  const CUresult dumped = driver.cuLogsDumpToMemory(position ? &*position : nullptr, buffer.data(), &size, 0);
-  if (!position) {
-    CUlogIterator current{};
-    if (driver.cuLogsCurrent(&current, 0) == CUDA_SUCCESS) position = current;
-  }
-  if (dumped != CUDA_SUCCESS) return {};
-  return last_message(std::string_view(buffer.data(), size), std::to_string(::syscall(SYS_gettid)));
+  const std::string log = log_since(driver, position);
+  position = log_position(driver);
+  return last_message(log, log_name_of_this_thread());
 }
 
 }  // namespace reprise::backend::cuda

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "backend/call_stack.h"
+#include "backend/reported_call.h"
+
 namespace reprise::backend::host {
 namespace {
 
@@ -62,6 +65,52 @@ bool has_fork_that_is_not_joined(const Capture& capture) {
 
 CaptureList if_state(const std::shared_ptr<Capture>& capture, Capture::State state) {
   return capture != nullptr && capture->state == state ? CaptureList{capture} : CaptureList{};
+}
+
+StreamHandle handle_of(const HostStream& stream) {
+  return stream.legacy ? nullptr : reinterpret_cast<StreamHandle>(const_cast<HostStream*>(&stream));  // NOLINT
+}
+
+std::string first_error(const Capture& capture) {
+  const auto& call = capture.report.broken_by;
+  if (!call) return "it is not known which call broke the capture";
+  return fmt::format("the call that broke the capture: {} returned {} ({}): {}", call->name,
+                     static_cast<int>(call->result), result_name(call->result), call->rule);
+}
+
+void break_one(Capture& capture, CaptureReport::Call call) {
+  if (!is_active(capture)) return;
+  capture.state = Capture::State::invalidated;
+  call.capturing_thread = capture.thread == std::this_thread::get_id();
+  capture.report.broken_by = std::move(call);
+  capture.report.nodes = capture.graph->nodes.size();
+}
+
+void break_all(const CaptureList& captures, const CallSite& site, const CaptureRule& rule) {
+  if (std::none_of(captures.begin(), captures.end(), [](const auto& capture) { return is_active(*capture); })) return;
+  CaptureReport::Call call = reported_call(cuda_name(site.call), rule.result, &rule);
+  if (site.stream != nullptr) call.stream = handle_of(*site.stream);
+  for (const auto& capture : captures) break_one(*capture, call);
+}
+
+// Work that is executed although something captures: its user probably meant it to be captured.
+void note_not_captured(HostRuntime& runtime, const CallSite& site) {
+  const HostStream& stream = *site.stream;
+  const CallClass call_class = class_of(site.call);
+  const bool is_work = call_class == CallClass::stream_work || call_class == CallClass::stream_launch_only ||
+                       call_class == CallClass::stream_allocation;
+  // A record is of no use to a graph, and asking for a priority is work only to the rules.
+  if (!is_work || stream.capture != nullptr || site.call == Call::event_record || site.call == Call::stream_priority)
+    return;
+  for (const auto& capture : runtime.captures) {
+    const bool own = capture->thread == std::this_thread::get_id();
+    if (!is_active(*capture) || (!own && !stream.legacy)) continue;
+    CaptureReport::Call reported = reported_call(cuda_name(site.call), Result::success, nullptr);
+    explain_not_captured(reported, stream.legacy);
+    reported.stream = handle_of(stream);
+    reported.capturing_thread = own;
+    add_call(capture->report.not_captured, std::move(reported));
+  }
 }
 
 struct Match {
@@ -172,20 +221,17 @@ Result check_capture_rules(HostRuntime& runtime, const CallSite& site) {
   for (const CaptureRule& rule : rules_of(class_of(site.call))) {
     Match match = matches(runtime, site, rule.situation);
     if (!match.holds) continue;
-    std::string detail = rule.sentence;
+    std::string detail = fmt::format("{}; {}", rule.sentence, rule.advice);
     if (rule.result == Result::stream_capture_invalidated && !match.captures.empty())
-      detail = fmt::format("the call that broke the capture: {}", match.captures.front()->first_error);
-    for (const auto& capture : match.captures) {
-      if (rule.effect != CaptureEffect::none && is_active(*capture)) {
-        capture->state = Capture::State::invalidated;
-        capture->first_error = fmt::format("{} returned {} ({}): {}", cuda_name(site.call),
-                                           static_cast<int>(rule.result), result_name(rule.result), rule.sentence);
-      }
+      detail = first_error(*match.captures.front());
+    if (rule.effect != CaptureEffect::none) break_all(match.captures, site, rule);
+    for (const auto& capture : match.captures)
       if (rule.effect == CaptureEffect::ended) drop_capture(runtime, *capture);
-    }
     thread_error_detail() = std::move(detail);
     return rule.result;
   }
+  if (runtime.watchers > 0 && site.stream != nullptr) [[unlikely]]
+    note_not_captured(runtime, site);
   return Result::success;
 }
 
@@ -194,6 +240,7 @@ void begin_capture(HostRuntime& runtime, HostStream& stream, HostGraph& graph, b
   capture->id = next_id();
   capture->mode = mode;
   capture->thread = std::this_thread::get_id();
+  capture->thread_number = thread_number();
   capture->origin = &stream;
   capture->graph = &graph;
   capture->owns_graph = owns_graph;
@@ -214,10 +261,22 @@ HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, 
   return node;
 }
 
-void break_capture(HostStream& stream, const std::string& why) {
+void break_capture(const HostStream& stream, Call call, Result result, const std::string& why) {
   if (stream.capture == nullptr || !is_active(*stream.capture)) return;
-  stream.capture->state = Capture::State::invalidated;
-  stream.capture->first_error = why;
+  CaptureReport::Call reported = reported_call(cuda_name(call), result, nullptr);
+  reported.rule = why;
+  reported.stream = handle_of(stream);
+  break_one(*stream.capture, std::move(reported));
+}
+
+void note_refused(HostRuntime& runtime, Call call, Result result) {
+  if (runtime.watchers == 0 || result == Result::not_ready) return;
+  for (const auto& capture : runtime.captures) {
+    if (!is_active(*capture) || capture->thread != std::this_thread::get_id()) continue;
+    CaptureReport::Call reported = reported_call(cuda_name(call), result, rule_met(class_of(call), result, true));
+    if (const std::string& detail = thread_error_detail(); !detail.empty()) reported.rule = detail;
+    add_call(capture->report.refused, std::move(reported));
+  }
 }
 
 void finish_capture(HostRuntime& runtime, Capture& capture) {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "backend/host/capture_rules.h"
+#include "backend/capture_rules.h"
 #include "backend/host/host_device.h"
 
 // Captures: the check of the rules, and how a capture begins, grows and is over. All with the runtime's mutex held.
@@ -37,7 +37,10 @@ void join_capture(HostStream& stream, const std::shared_ptr<Capture>& capture);
 HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, Work work);
 
 /// A call on a capturing stream failed for a reason of its own: that breaks the capture, too.
-void break_capture(HostStream& stream, const std::string& why);
+void break_capture(const HostStream& stream, Call call, Result result, const std::string& why);
+
+/// A call failed without breaking a capture that the calling thread began: notes it there, if somebody watches.
+void note_refused(HostRuntime& runtime, Call call, Result result);
 
 /// The capture is over: its streams are ordinary again. The graph stays.
 void finish_capture(HostRuntime& runtime, Capture& capture);

@@ -21,6 +21,8 @@ class HostBackend final : public Backend {
   int index() const noexcept override;
   std::string device_name() const override;
   std::string last_error_detail() const override;
+  void describe_capture(StreamHandle stream, CaptureReport* report) const override;
+  std::shared_ptr<void> watch_calls(std::string* why) override;
   Result device_synchronize() override;
   Result memory_info(MemoryInfo* info) override;
   Result stream_priority_range(int* least, int* greatest) override;

@@ -48,8 +48,7 @@ void HostBackend::submit(HostStream& stream, NodeType type, Work work) {
 }
 
 Result HostBackend::refuse_work(Call call, HostStream& stream, Result result) const {
-  break_capture(stream, fmt::format("{} returned {} ({}): {}", cuda_name(call), static_cast<int>(result),
-                                    result_name(result), thread_error_detail()));
+  break_capture(stream, call, result, thread_error_detail());
   return result;
 }
 

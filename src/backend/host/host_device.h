@@ -18,6 +18,7 @@
 #include "backend/host/host_graph.h"
 #include "backend/host/race_check.h"
 #include "backend/types.h"
+#include "reprise/capture_report.h"
 #include "reprise/device.h"
 
 // The state of the simulation. Everything here is guarded by HostRuntime::mutex, except what says otherwise.
@@ -64,7 +65,9 @@ struct Capture {
   HostGraph* graph;
   bool owns_graph = true;                           ///< false: captured to a graph of the user's
   std::vector<std::vector<HostNode*>> left_behind;  ///< last dependencies of joined streams that were destroyed
-  std::string first_error;                          ///< what broke it, in a sentence
+  std::uint64_t thread_number = 0;                  ///< that of `thread`, for reports
+  /// What broke it; what was refused and not captured, while HostRuntime::watched. Its nodes are those when it broke.
+  CaptureReport report;
 };
 
 /// One simulated device.
@@ -122,6 +125,7 @@ struct HostRuntime {
   std::unique_ptr<RaceCheck> races;                  ///< null when races are not looked for
   std::vector<std::unique_ptr<HostDevice>> devices;  ///< fixed
   std::vector<std::shared_ptr<Capture>> captures;    ///< underway
+  int watchers = 0;                                  ///< who wants to know of all calls during captures
   std::map<std::uintptr_t, std::size_t> pinned;      ///< address -> bytes
 
   // What was handed out and not destroyed yet. The objects belong to these tables.

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include "backend/call.h"
 #include "reprise/error.h"
 
-// What is legal while a capture is underway: one table, which the host device obeys and the tests compare with what was
-// measured on a GPU. First a call's class, then what a class of calls meets in each situation. check() in capture.h
-// is the only reader.
+// What is legal while a capture is underway: one table. The host device obeys it (check_capture_rules() in
+// host/capture.h), capture reports and docs/capture-rules.md quote it, and the tests compare it with what was measured
+// on a GPU. First a call's class, then what a class of calls meets in each situation.
 
-namespace reprise::backend::host {
+namespace reprise::backend {
 
 /// How a call relates to captures.
 enum class CallClass {
@@ -66,13 +68,23 @@ struct CaptureRule {
   Situation situation;
   Result result;
   CaptureEffect effect;
-  const char* sentence;  ///< the rule in words, for error texts
+  const char* sentence;  ///< the rule in words, without a full stop
+  const char* advice;    ///< what to do instead, likewise
 };
 
 /// The class of a call.
 CallClass class_of(Call call) noexcept;
 
+/// The class of a call of CUDA's driver, by its name, with or without a version at its end (`cuMemAlloc_v2`); none for
+/// a name that is not known here.
+std::optional<CallClass> class_of(std::string_view cuda_name) noexcept;
+
 /// The rules of a class, in order.
 std::span<const CaptureRule> rules_of(CallClass call_class) noexcept;
 
-}  // namespace reprise::backend::host
+/// The rule that a call met, by what is known when it has returned `result`; null if there is none.
+/// \param call_class none: the most general rule with this result.
+/// \param on_capture was it given a stream, or an event, of the capture?
+const CaptureRule* rule_met(std::optional<CallClass> call_class, Result result, bool on_capture) noexcept;
+
+}  // namespace reprise::backend

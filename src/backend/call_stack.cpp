@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/call_stack.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+#include <string_view>
+
+namespace reprise::backend {
+namespace {
+
+constexpr int most_frames = 64;
+
+std::string demangled(const char* symbol) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(symbol, nullptr, nullptr, &status),
+                                                         &std::free);
+  return status == 0 && text != nullptr ? std::string(text.get()) : std::string(symbol);
+}
+
+struct Frame {
+  std::string function;  // empty if it has no name
+  std::string place;     // file and offset
+};
+
+Frame frame_of(void* address) {
+  // A return address is after the call, which may have been the last instruction of the function.
+  void* const inside = static_cast<char*>(address) - 1;
+  Dl_info info{};
+  if (dladdr(inside, &info) == 0 || info.dli_fname == nullptr) return {{}, fmt::format("{}", address)};
+  const auto offset = static_cast<char*>(inside) - static_cast<char*>(info.dli_fbase);
+  Frame frame{{}, fmt::format("{}+{:#x}", info.dli_fname, offset)};
+  if (info.dli_sname != nullptr) frame.function = demangled(info.dli_sname);
+  return frame;
+}
+
+// The lines of the Python interpreter on this thread, if there is one in the process, innermost first. What
+// faulthandler uses: it needs no lock of the interpreter, and may be called from anywhere.
+void add_python_lines(std::vector<std::string>& lines) {
+  using ThreadState = void* (*)();
+  using Dump = void (*)(int file, void* state);
+  static const auto thread_state = reinterpret_cast<ThreadState>(dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
+  static const auto dump = reinterpret_cast<Dump>(dlsym(RTLD_DEFAULT, "_Py_DumpTraceback"));
+  if (thread_state == nullptr || dump == nullptr) return;
+  void* const state = thread_state();
+  const int file = state != nullptr ? memfd_create("python_stack", MFD_CLOEXEC) : -1;
+  if (file < 0) return;
+  dump(file, state);
+  std::string text(16384, '\0');
+  const ssize_t size = pread(file, text.data(), text.size(), 0);
+  close(file);
+  std::istringstream in(text.substr(0, size > 0 ? static_cast<std::size_t>(size) : 0));
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("  File ")) lines.push_back(line.substr(2));
+}
+
+bool is_ours(const Frame& frame) {
+  return frame.function.find("reprise::backend::") != std::string::npos;
+}
+
+}  // namespace
+
+std::uint64_t thread_number() noexcept {
+  return static_cast<std::uint64_t>(::syscall(SYS_gettid));
+}
+
+std::vector<std::string> call_stack() noexcept {
+  try {
+    std::array<void*, most_frames> addresses;
+    const int count = ::backtrace(addresses.data(), most_frames);
+    std::vector<std::string> lines;
+    add_python_lines(lines);
+    bool above = false;  // are we past our own frames?
+    for (int i = 1; i < count; ++i) {
+      const Frame frame = frame_of(addresses[static_cast<std::size_t>(i)]);
+      above = above || !is_ours(frame);
+      if (!above) continue;
+      lines.push_back(frame.function.empty() ? frame.place : frame.function + " at " + frame.place);
+    }
+    return lines;
+  } catch (...) {
+    return {};
+  }
+}
+
+}  // namespace reprise::backend

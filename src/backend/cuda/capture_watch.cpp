@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/capture_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/call_stack.h"
+#include "backend/cuda/error_log.h"
+#include "backend/cuda/log_text.h"
+#include "backend/reported_call.h"
+
+namespace reprise::backend::cuda {
+namespace {
+
+std::optional<CUstreamCaptureStatus> status_of(const DriverApi& driver, CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (driver.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS) return std::nullopt;
+  return status;
+}
+
+// The driver keeps the graph until the capture is ended, also when it is broken (seen with driver 580).
+std::optional<std::size_t> count_nodes(const DriverApi& driver, CUgraph graph) {
+  std::size_t count = 0;
+  if (graph == nullptr || driver.cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS) return std::nullopt;
+  return count;
+}
+
+CaptureReport::Call call_of(const LoggedFailure& failure, bool capturing_thread) {
+  CaptureReport::Call call;
+  call.name = failure.function;
+  call.result = static_cast<Result>(failure.code);
+  call.capturing_thread = capturing_thread;
+  explain(call, rule_met(class_of(call.name), call.result, capturing_thread));
+  return call;
+}
+
+}  // namespace
+
+CaptureWatch& CaptureWatch::instance() {
+  static auto* const watch = new CaptureWatch;
+  return *watch;
+}
+
+void CaptureWatch::began(const DriverApi& driver, CUstream stream) {
+  Entry entry{stream, nullptr, thread_number(), log_name_of_this_thread(), log_position(driver), {}, {}};
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t id = 0;
+  const CUgraphNode* dependencies = nullptr;
+  const CUgraphEdgeData* edges = nullptr;
+  std::size_t count = 0;
+  if (driver.cuStreamGetCaptureInfo(stream, &status, &id, &entry.graph, &dependencies, &edges, &count) != CUDA_SUCCESS)
+    entry.graph = nullptr;
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(entries_, [&](const Entry& old) { return old.stream == stream; });
+  entries_.push_back(std::move(entry));
+  underway_.store(static_cast<int>(entries_.size()), std::memory_order_relaxed);
+}
+
+void CaptureWatch::ended(CUstream stream) {
+  if (underway_.load(std::memory_order_relaxed) == 0) return;
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.stream == stream; });
+  underway_.store(static_cast<int>(entries_.size()), std::memory_order_relaxed);
+}
+
+void CaptureWatch::note_failure(const DriverApi& driver, const CallSite& site, CUresult result) {
+  if (result == CUDA_ERROR_NOT_READY || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) return;
+  const std::scoped_lock lock(mutex_);
+  for (Entry& entry : entries_) {
+    if (entry.broken_by || status_of(driver, entry.stream) != CU_STREAM_CAPTURE_STATUS_INVALIDATED) continue;
+    const auto code = static_cast<Result>(result);
+    const bool on_capture = site.has_stream && site.stream == entry.stream;
+    CaptureReport::Call call =
+        reported_call(cuda_name(site.call), code, rule_met(class_of(site.call), code, on_capture));
+    call.capturing_thread = call.thread == entry.thread;
+    if (site.has_stream) call.stream = site.stream;
+    entry.nodes = count_nodes(driver, entry.graph);
+    entry.broken_by = std::move(call);
+  }
+}
+
+void CaptureWatch::describe(const DriverApi& driver, CUstream stream, CaptureReport* report) const {
+  const std::scoped_lock lock(mutex_);
+  const auto entry =
+      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& one) { return one.stream == stream; });
+  if (entry == entries_.end()) return;
+  const auto status = status_of(driver, stream);
+  // Somebody ended the capture with a call of his own: its graph may be gone.
+  if (!status || *status == CU_STREAM_CAPTURE_STATUS_NONE) return;
+  report->thread = entry->thread;
+  report->nodes = entry->nodes ? entry->nodes : count_nodes(driver, entry->graph);
+  report->broken_by = entry->broken_by;
+  if (report->broken_by || *status != CU_STREAM_CAPTURE_STATUS_INVALIDATED) return;
+  if (const auto failure = first_capture_failure(log_since(driver, entry->log_position))) {
+    report->broken_by = call_of(*failure, failure->thread == entry->thread_in_log);
+    report->notes.emplace_back(
+        "The call was not made by this library; what is said of it is from the driver's error log. "
+        "GraphOptions::report = ReportDetail::full finds its stack, too.");
+  }
+}
+
+}  // namespace reprise::backend::cuda

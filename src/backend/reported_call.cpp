@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/reported_call.h"
+
+#include <utility>
+
+#include "backend/call_stack.h"
+
+namespace reprise::backend {
+
+CaptureReport::Call reported_call(std::string name, Result result, const CaptureRule* rule) {
+  CaptureReport::Call call;
+  call.name = std::move(name);
+  call.result = result;
+  call.thread = thread_number();
+  call.stack = call_stack();
+  explain(call, rule);
+  return call;
+}
+
+void explain(CaptureReport::Call& call, const CaptureRule* rule) {
+  call.rule = rule != nullptr ? rule->sentence : result_description(call.result);
+  call.advice = rule != nullptr ? rule->advice : "";
+}
+
+void explain_not_captured(CaptureReport::Call& call, bool legacy_stream) {
+  call.rule =
+      legacy_stream
+          ? "while a non-blocking stream captures, work on the legacy default stream is executed at once and is "
+            "not captured"
+          : "the stream does not take part in the capture, so the work is executed at once and is not captured";
+  call.advice = legacy_stream
+                    ? "give it to the captured stream; capture on a blocking stream to have it refused"
+                    : "give it to the captured stream, or let this stream wait for an event that was recorded "
+                      "in the capture";
+}
+
+void add_call(std::vector<CaptureReport::Call>& calls, CaptureReport::Call call) {
+  constexpr std::size_t most = 32;
+  for (CaptureReport::Call& other : calls)
+    if (other.name == call.name && other.result == call.result && other.stream == call.stream &&
+        other.thread == call.thread && other.stack == call.stack) {
+      ++other.times;
+      return;
+    }
+  if (calls.size() < most) calls.push_back(std::move(call));
+}
+
+}  // namespace reprise::backend

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "backend/call.h"
+#include "backend/capture_rules.h"
+#include "reprise/capture_report.h"
+
+// A call that a capture report tells of.
+
+namespace reprise::backend {
+
+/// A call that the calling thread just made: with its thread and its stack, and the rule in words.
+/// \param rule null: the code alone is explained.
+CaptureReport::Call reported_call(std::string name, Result result, const CaptureRule* rule);
+
+/// Why work that a stream was given was not captured.
+void explain_not_captured(CaptureReport::Call& call, bool legacy_stream);
+
+/// Adds a call to a list, or counts it if one like it is there. The list does not grow without end.
+void add_call(std::vector<CaptureReport::Call>& calls, CaptureReport::Call call);
+
+/// The rule in words; those of the code if `rule` is null.
+void explain(CaptureReport::Call& call, const CaptureRule* rule);
+
+}  // namespace reprise::backend
