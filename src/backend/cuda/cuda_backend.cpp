@@ -38,8 +38,10 @@ std::string& CudaBackend::failure_detail() {
 }
 
 void CudaBackend::note_failure(CallSite site, CUresult result) const {
-  failure_detail().clear();
-  CaptureWatch::instance().failed(driver_, site, result);
+  CaptureWatch& watch = CaptureWatch::instance();
+  watch.failed(driver_, site, result);
+  const bool is_consequence = result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED && site.has_stream;
+  failure_detail() = is_consequence ? watch.first_error(driver_, site.stream) : std::string();
 }
 
 Result CudaBackend::fail(Result result, std::string detail) {
