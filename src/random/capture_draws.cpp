@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "random/capture_draws.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "backend/check.h"
+#include "backend/own_kernels.h"
+#include "backend/stream_end.h"
+
+namespace reprise::random {
+
+using backend::Backend;
+using backend::Call;
+using backend::check;
+
+namespace {
+
+struct AdvanceWords {
+  REPRISE_KERNEL void operator()(Thread, std::uint64_t* words, Advance by) const {
+    advance(reinterpret_cast<DrawWords*>(words), by);
+  }
+  static auto accesses(std::uint64_t* words, Advance) { return std::array{reads(words, 4), writes(words, 4)}; }
+};
+
+const KernelRecord& advance_record() {
+  static const KernelRecord record = [] {
+    KernelRecord made = kernel_record<AdvanceWords>();
+    made.name = "reprise_advance_random";
+    made.cuda_function = &backend::find_own_kernel;
+    made.symbol = "reprise_advance_random";
+    return made;
+  }();
+  return record;
+}
+
+// Garbage that lies in new memory is no epoch: they begin far from zero, and none is given twice.
+std::uint64_t next_epoch() {
+  static std::atomic<std::uint64_t> last{0x7265707269736500};
+  return ++last;
+}
+
+// The parameters of a head node; they point into this object.
+class HeadParams {
+ public:
+  HeadParams(Backend& backend, const GraphDraws& draws) : words_(const_cast<std::uint64_t*>(draws.words.data())) {
+    by_ = draws.parameters;
+    check(backend, Call::kernel_function, backend.kernel_function(advance_record(), &params_.function));
+    params_.params = pointers_;
+  }
+  HeadParams(const HeadParams&) = delete;
+  HeadParams& operator=(const HeadParams&) = delete;
+  const backend::KernelNodeParams& params() const { return params_; }
+
+ private:
+  std::uint64_t* words_;
+  Advance by_;
+  void* pointers_[2] = {&words_, &by_};
+  backend::KernelNodeParams params_;
+};
+
+struct Underway {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<CaptureDraws>> captures;
+};
+Underway& underway();
+
+void stream_ends(const StreamRef& stream) noexcept {
+  Underway& all = underway();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& capture : all.captures) capture->forget(stream.native());
+}
+
+// Never destroyed: a graph may be, after static destructors have begun.
+Underway& underway() {
+  static Underway& instance = []() -> Underway& {
+    backend::add_stream_end_listener(&stream_ends);
+    return *new Underway;
+  }();
+  return instance;
+}
+
+void require_kernel(const Device& device) {
+  if (device.type() == DeviceType::host || backend::has_own_kernels()) return;
+  throw UsageError(
+      "Random numbers in a capture on a CUDA device need a kernel of this library; this build has none, because nvcc was "
+      "not found when it was built: build it again with nvcc in PATH.");
+}
+
+}  // namespace
+
+void CaptureDraws::open(const std::shared_ptr<CaptureDraws>& draws) {
+  Underway& all = underway();
+  const std::lock_guard lock(all.mutex);
+  all.captures.push_back(draws);
+  draws->open_ = true;
+}
+
+void CaptureDraws::close() noexcept {
+  {
+    Underway& all = underway();
+    const std::lock_guard lock(all.mutex);
+    if (!open_) return;
+    open_ = false;
+    std::erase_if(all.captures, [&](const auto& capture) { return capture.get() == this; });
+  }
+  const std::lock_guard lock(mutex_);
+  for (const auto& draws : draws_) draws->generator->end_capture();
+}
+
+void CaptureDraws::forget(StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& draws : draws_) std::erase(draws->dependent, stream);
+}
+
+GraphDraws& CaptureDraws::draws_of(const std::shared_ptr<GeneratorImpl>& generator, const StreamRef& stream,
+                                   GraphHandle graph) {
+  const auto known =
+      std::find_if(draws_.begin(), draws_.end(), [&](const auto& draws) { return draws->generator == generator; });
+  if (known != draws_.end()) return **known;
+  require_kernel(stream.device());
+  auto made = std::make_unique<GraphDraws>(GraphDraws{generator, Buffer<std::uint64_t>(4, stream)});
+  made->parameters.epoch = next_epoch();
+  Backend& backend = stream.device().backend();
+  const HeadParams head(backend, *made);
+  backend::NodeParams params = head.params();
+  draws_.reserve(draws_.size() + 1);
+  check(backend, Call::graph_add_node, backend.graph_add_node(&made->head, graph, {}, params));
+  generator->begin_capture();
+  draws_.push_back(std::move(made));
+  return *draws_.back();
+}
+
+PhiloxState CaptureDraws::draw(const std::shared_ptr<GeneratorImpl>& generator, std::uint64_t increment,
+                               const StreamRef& stream, GraphHandle graph) {
+  const std::lock_guard lock(mutex_);
+  GraphDraws& draws = draws_of(generator, stream, graph);
+  if (std::find(draws.dependent.begin(), draws.dependent.end(), stream.native()) == draws.dependent.end()) {
+    Backend& backend = stream.device().backend();
+    draws.dependent.reserve(draws.dependent.size() + 1);
+    check(backend, Call::stream_update_capture_dependencies,
+          backend.stream_update_capture_dependencies(stream.native(), {&draws.head, 1},
+                                                     backend::UpdateDependencies::add));
+    draws.dependent.push_back(stream.native());
+  }
+  const std::uint64_t offset = draws.parameters.increment;
+  draws.parameters.increment += increment;
+  return {0, offset, draws.words.data()};
+}
+
+void CaptureDraws::finish() {
+  for (const auto& draws : draws_) {
+    Backend& backend = draws->generator->device().backend();
+    const HeadParams head(backend, *draws);
+    check(backend, Call::graph_node_set_params, backend.graph_node_set_params(draws->head, head.params()));
+  }
+}
+
+void CaptureDraws::instantiated(GraphExecHandle exec) noexcept {
+  exec_ = exec;
+  for (const auto& draws : draws_) draws->mirror_valid = false;
+}
+
+void CaptureDraws::prepare(GraphDraws& draws, const StreamRef& stream) {
+  Backend& backend = draws.generator->device().backend();
+  if (!draws.written) {
+    // Nothing depends on what is in them, but tools that look for reads of unwritten memory would complain.
+    check(backend, Call::set_async,
+          backend.set_async({draws.words.data(), 0, 1, draws.words.size() * sizeof(std::uint64_t)}, stream.native()));
+    draws.written = true;
+  }
+  draws.spent = draws.generator->spend(draws.parameters.increment);
+  if (draws.mirror_valid && draws.mirror == draws.spent) {
+    draws.mirror.offset += draws.parameters.increment;
+    return;
+  }
+  draws.mirror_valid = false;
+  draws.parameters.seed = draws.spent.seed;
+  draws.parameters.offset = draws.spent.offset;
+  draws.parameters.epoch = next_epoch();
+  const HeadParams head(backend, draws);
+  check(backend, Call::graph_exec_node_set_params,
+        backend.graph_exec_node_set_params(exec_, draws.head, head.params()));
+  draws.mirror = {draws.spent.seed, draws.spent.offset + draws.parameters.increment};
+  draws.mirror_valid = true;
+}
+
+void CaptureDraws::before_replay(const StreamRef& stream) {
+  std::size_t done = 0;
+  try {
+    for (; done < draws_.size(); ++done) prepare(*draws_[done], stream);
+  } catch (...) {
+    for (std::size_t i = 0; i <= done && i < draws_.size(); ++i) {
+      draws_[i]->mirror_valid = false;
+      draws_[i]->generator->give_back(draws_[i]->spent, draws_[i]->parameters.increment);
+    }
+    throw;
+  }
+}
+
+void CaptureDraws::replay_failed() noexcept {
+  for (const auto& draws : draws_) {
+    draws->mirror_valid = false;
+    draws->generator->give_back(draws->spent, draws->parameters.increment);
+  }
+}
+
+PhiloxState draw_in_capture(const std::shared_ptr<GeneratorImpl>& generator, std::uint64_t increment,
+                            const StreamRef& stream, const backend::CaptureInfo& info) {
+  if (info.status == CaptureStatus::active) {
+    Underway& all = underway();
+    std::shared_ptr<CaptureDraws> capture;
+    {
+      const std::lock_guard lock(all.mutex);
+      const auto found = std::find_if(all.captures.begin(), all.captures.end(),
+                                      [&](const auto& one) { return one->is(stream.device().type(), info.id); });
+      if (found != all.captures.end()) capture = *found;
+    }
+    if (capture != nullptr) return capture->draw(generator, increment, stream, info.graph);
+  }
+  throw UsageError(
+      info.status == CaptureStatus::active
+          ? "Generator::philox_state: the stream takes part in a capture that this library did not begin, so that every "
+            "replay would draw the same numbers. Capture with CUDAGraph, capture() or the scope graph."
+          : "Generator::philox_state: the stream takes part in a capture that was broken by an earlier call; "
+            "CUDAGraph::capture_end tells which. End it first.");
+}
+
+}  // namespace reprise::random

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backend/backend.h"
+#include "random/advance_kernel.h"
+#include "random/generator_impl.h"
+#include "reprise/memory.h"
+
+namespace reprise::random {
+
+/// What one graph draws from one generator.
+///
+/// In the capture: words on the device, a head node at the root of the graph, and every stream that draws depends on
+/// it. After it: the mirror, what the next replay would draw by itself; if that is not where the generator is, the head
+/// node's parameters are changed in the executable.
+struct GraphDraws {
+  std::shared_ptr<GeneratorImpl> generator;
+  Buffer<std::uint64_t> words;  ///< DrawWords, of the graph's pool
+  GraphNodeHandle head = nullptr;
+  Advance parameters = {};             ///< of the head node, in the template and then in the executable
+  std::vector<StreamHandle> dependent;  ///< streams of the capture that come after the head node
+
+  bool written = false;      ///< has anybody written the words?
+  bool mirror_valid = false;  ///< is the mirror what the executable would do?
+  GeneratorState mirror = {};
+  GeneratorState spent = {};  ///< the generator before the replay that is being launched
+};
+
+/// The random numbers of one capture, and then of its graph. Made when the capture has begun; known by the capture's id
+/// until close().
+///
+/// Threads: draws come from any thread while the capture is underway; the rest from one at a time.
+class CaptureDraws {
+ public:
+  CaptureDraws(DeviceType type, std::uint64_t capture_id) : type_(type), capture_id_(capture_id) {}
+  ~CaptureDraws() { close(); }
+  CaptureDraws(const CaptureDraws&) = delete;
+  CaptureDraws& operator=(const CaptureDraws&) = delete;
+
+  /// From now on draw_in_capture() finds it.
+  static void open(const std::shared_ptr<CaptureDraws>& draws);
+  /// The capture is over: nobody draws any more, and generators can be set again.
+  void close() noexcept;
+
+  /// A range of numbers for one launch on a stream of the capture.
+  PhiloxState draw(const std::shared_ptr<GeneratorImpl>& generator, std::uint64_t increment, const StreamRef& stream,
+                   GraphHandle graph);
+  /// A stream was destroyed: its handle may come back for another one.
+  void forget(StreamHandle stream);
+
+  bool empty() const noexcept { return draws_.empty(); }
+  bool is(DeviceType type, std::uint64_t capture_id) const noexcept {
+    return type_ == type && capture_id_ == capture_id;
+  }
+
+  /// The capture has ended: the template's head nodes are told how much the whole graph draws.
+  void finish();
+  /// There is a new executable, which nobody has told anything.
+  void instantiated(GraphExecHandle exec) noexcept;
+  /// Spends the numbers of one replay, and sees to it that the executable draws them. If it fails nothing was spent.
+  void before_replay(const StreamRef& stream);
+  /// The launch failed: the numbers are not spent.
+  void replay_failed() noexcept;
+
+ private:
+  GraphDraws& draws_of(const std::shared_ptr<GeneratorImpl>& generator, const StreamRef& stream, GraphHandle graph);
+  void prepare(GraphDraws& draws, const StreamRef& stream);
+
+  const DeviceType type_;
+  const std::uint64_t capture_id_;
+  std::mutex mutex_;  // guards the rest while the capture is underway
+  bool open_ = false;
+  std::vector<std::unique_ptr<GraphDraws>> draws_;
+  GraphExecHandle exec_ = nullptr;
+};
+
+/// Draws in the capture that a stream takes part in.
+/// \throws UsageError if that is not of this library, or broken.
+PhiloxState draw_in_capture(const std::shared_ptr<GeneratorImpl>& generator, std::uint64_t increment,
+                            const StreamRef& stream, const backend::CaptureInfo& info);
+
+}  // namespace reprise::random

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/random.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <random>
+#include <utility>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+#include "random/capture_draws.h"
+#include "random/generator_impl.h"
+
+namespace reprise {
+
+using random::GeneratorImpl;
+
+namespace random {
+
+GeneratorState GeneratorImpl::state() const {
+  const std::lock_guard lock(mutex_);
+  return state_;
+}
+
+void GeneratorImpl::require_settable(const char* call) const {
+  if (captures_ > 0)
+    throw UsageError(
+        fmt::format("{}: a capture that drew random numbers from this generator is underway. A graph does not record a "
+                    "seed or an offset: each replay goes on where the generator is then. Set them before the capture or "
+                    "between replays.",
+                    call));
+}
+
+void GeneratorImpl::set_state(const char* call, const GeneratorState& state) {
+  if (state.offset % 4 != 0)
+    throw UsageError(fmt::format("{}: an offset is a multiple of 4, because Philox makes four numbers at a time, and "
+                                 "this one is {}",
+                                 call, state.offset));
+  const std::lock_guard lock(mutex_);
+  require_settable(call);
+  state_ = state;
+}
+
+void GeneratorImpl::set_offset(const char* call, std::uint64_t offset) {
+  set_state(call, {state().seed, offset});
+}
+
+GeneratorState GeneratorImpl::spend(std::uint64_t increment) {
+  const std::lock_guard lock(mutex_);
+  const GeneratorState before = state_;
+  state_.offset += increment;
+  return before;
+}
+
+void GeneratorImpl::give_back(const GeneratorState& before, std::uint64_t increment) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (state_ == GeneratorState{before.seed, before.offset + increment}) state_ = before;
+}
+
+void GeneratorImpl::begin_capture() noexcept {
+  const std::lock_guard lock(mutex_);
+  ++captures_;
+}
+
+void GeneratorImpl::end_capture() noexcept {
+  const std::lock_guard lock(mutex_);
+  --captures_;
+}
+
+namespace {
+
+struct Defaults {
+  std::mutex mutex;
+  std::uint64_t seed = Generator::default_seed;
+  std::map<const backend::Backend*, std::shared_ptr<GeneratorImpl>> generators;
+};
+
+// Never destroyed: static objects may draw.
+Defaults& defaults() {
+  static auto* const all = new Defaults;
+  return *all;
+}
+
+}  // namespace
+}  // namespace random
+
+Generator::Generator(Device device, std::uint64_t seed)
+    : impl_(std::make_shared<GeneratorImpl>(device, GeneratorState{seed, 0})) {}
+
+Device Generator::device() const noexcept {
+  return impl_->device();
+}
+
+void Generator::set_current_seed(std::uint64_t seed) {
+  impl_->set_seed("Generator::set_current_seed", seed);
+}
+
+std::uint64_t Generator::current_seed() const {
+  return impl_->state().seed;
+}
+
+std::uint64_t Generator::seed() {
+  std::random_device source;
+  const std::uint64_t seed = (std::uint64_t{source()} << 32U) | source();
+  impl_->set_seed("Generator::seed", seed);
+  return seed;
+}
+
+void Generator::set_offset(std::uint64_t offset) {
+  impl_->set_offset("Generator::set_offset", offset);
+}
+
+std::uint64_t Generator::offset() const {
+  return impl_->state().offset;
+}
+
+GeneratorState Generator::get_state() const {
+  return impl_->state();
+}
+
+void Generator::set_state(const GeneratorState& state) {
+  impl_->set_state("Generator::set_state", state);
+}
+
+Generator Generator::clone() const {
+  return Generator(std::make_shared<GeneratorImpl>(impl_->device(), impl_->state()));
+}
+
+PhiloxState Generator::philox_state(std::uint64_t increment) const {
+  return philox_state(increment, current_stream(impl_->device()));
+}
+
+PhiloxState Generator::philox_state(std::uint64_t increment, const StreamRef& stream) const {
+  if (stream.device() != impl_->device())
+    throw UsageError(fmt::format("Generator::philox_state: the stream is of {}, and the generator of {}; use one of the "
+                                 "stream's device, such as default_generator(stream.device()).",
+                                 stream.device().str(), impl_->device().str()));
+  increment = random::whole_offsets(increment);
+  backend::Backend& backend = stream.device().backend();
+  backend::CaptureInfo info;
+  backend::check(backend, backend::Call::stream_capture_info, backend.stream_capture_info(stream.native(), &info));
+  if (info.status != CaptureStatus::none) return random::draw_in_capture(impl_, increment, stream, info);
+  const GeneratorState before = impl_->spend(increment);
+  return {before.seed, before.offset, nullptr};
+}
+
+Generator default_generator(Device device) {
+  random::Defaults& all = random::defaults();
+  const std::lock_guard lock(all.mutex);
+  auto& generator = all.generators[&device.backend()];
+  if (generator == nullptr) generator = std::make_shared<GeneratorImpl>(device, GeneratorState{all.seed, 0});
+  return Generator(generator);
+}
+
+void manual_seed(std::uint64_t seed) {
+  random::Defaults& all = random::defaults();
+  const std::lock_guard lock(all.mutex);
+  all.seed = seed;
+  for (const auto& [device, generator] : all.generators) generator->set_seed("manual_seed", seed);
+}
+
+}  // namespace reprise

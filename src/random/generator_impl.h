@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+#include "reprise/random.h"
+
+namespace reprise::random {
+
+/// `increment` rounded up to what an offset may be.
+constexpr std::uint64_t whole_offsets(std::uint64_t increment) {
+  return (increment + 3) / 4 * 4;
+}
+
+/// The state that the handles of a generator share. Thread-safe; nothing else is locked or called under its mutex.
+class GeneratorImpl {
+ public:
+  GeneratorImpl(Device device, const GeneratorState& state) : device_(device), state_(state) {}
+
+  Device device() const noexcept { return device_; }
+  GeneratorState state() const;
+  /// \throws UsageError while a capture draws, or if the offset is none.
+  void set_state(const char* call, const GeneratorState& state);
+  /// Sets the seed, offset 0.
+  /// \throws UsageError while a capture draws.
+  void set_seed(const char* call, std::uint64_t seed) { set_state(call, {seed, 0}); }
+  void set_offset(const char* call, std::uint64_t offset);
+
+  /// Spends numbers; returns the state before that.
+  GeneratorState spend(std::uint64_t increment);
+  /// Takes back what was spent last, unless somebody has spent or set something since.
+  void give_back(const GeneratorState& before, std::uint64_t increment) noexcept;
+
+  void begin_capture() noexcept;  ///< a capture drew for the first time
+  void end_capture() noexcept;    ///< it is over
+
+ private:
+  void require_settable(const char* call) const;
+
+  const Device device_;
+  mutable std::mutex mutex_;
+  GeneratorState state_;
+  int captures_ = 0;  // underway, that drew
+};
+
+}  // namespace reprise::random
