@@ -114,7 +114,7 @@ function(_reprise_find_working_nvcc result why)
 endfunction()
 
 # Has nvcc make machine code for the architectures that are built and tested, and PTX for later ones, of
-# src/memory/batch_kernels.cu. own_kernels.cpp takes the file in as data. nvcc is called by hand: the language CUDA
+# src/own_kernels.cu. own_kernels.cpp takes the file in as data. nvcc is called by hand: the language CUDA
 # would link its runtime.
 function(_reprise_add_own_kernels target)
   if(NOT REPRISE_OWN_KERNELS)
@@ -129,7 +129,7 @@ function(_reprise_add_own_kernels target)
     message(FATAL_ERROR "REPRISE_OWN_KERNELS is ${REPRISE_OWN_KERNELS}, but ${why}; CUDAToolkit_ROOT can name the folder "
       "of the toolkit, CMAKE_CUDA_HOST_COMPILER a compiler that nvcc takes")
   endif()
-  set(source "${PROJECT_SOURCE_DIR}/src/memory/batch_kernels.cu")
+  set(source "${PROJECT_SOURCE_DIR}/src/own_kernels.cu")
   set(fatbin "${CMAKE_CURRENT_BINARY_DIR}/own_kernels.fatbin")
   add_custom_command(OUTPUT "${fatbin}"
     COMMAND ${nvcc} -std=c++20 -O3 --fatbin

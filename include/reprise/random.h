@@ -10,7 +10,8 @@
 #include "reprise/thread.h"
 
 /// \file
-/// Random numbers that are right in a graph: each replay draws other numbers, the ones that eager work would have drawn.
+/// Random numbers that are right in a graph: each replay draws other numbers, the ones that eager work would have
+/// drawn.
 
 namespace reprise {
 
@@ -23,9 +24,9 @@ class GeneratorImpl;
 /// Eagerly it holds seed and offset. In a capture it points to device words of the graph, which hold those of the
 /// replay that is running; the offset within the graph is added. (PyTorch's `PhiloxCudaState`.)
 struct PhiloxState {
-  std::uint64_t eager_seed = 0;            ///< without words: the seed
-  std::uint64_t base_offset = 0;           ///< without words: the offset; else what is added to that of the replay
-  const std::uint64_t* words = nullptr;    ///< of the graph, on the device: seed and offset of the replay; or null
+  std::uint64_t eager_seed = 0;          ///< without words: the seed
+  std::uint64_t base_offset = 0;         ///< without words: the offset; else what is added to that of the replay
+  const std::uint64_t* words = nullptr;  ///< of the graph, on the device: seed and offset of the replay; or null
 
   /// The seed. Only within a kernel.
   REPRISE_KERNEL std::uint64_t seed() const { return words != nullptr ? words[0] : eager_seed; }
@@ -42,8 +43,9 @@ struct GeneratorState {
   friend bool operator==(const GeneratorState&, const GeneratorState&) = default;  ///< equal in both?
 };
 
-/// A source of random numbers for kernels of one device: Philox 4x32-10, with the numbers of cuRAND and of PyTorch's CUDA
-/// generator for the same seed, subsequence and offset. A handle: copies share one state; clone() copies the state.
+/// A source of random numbers for kernels of one device: Philox 4x32-10, with the numbers of cuRAND and of PyTorch's
+/// CUDA generator for the same seed, subsequence and offset. A handle: copies share one state; clone() copies the
+/// state.
 ///
 /// Kernels draw by themselves. The generator gives each launch a range of offsets, in the order in which
 /// philox_state() is called:

@@ -20,6 +20,7 @@
 #include "reprise/handles.h"
 #include "reprise/kernel.h"
 #include "reprise/memory.h"
+#include "reprise/random.h"
 #include "reprise/stream.h"
 #include "reprise/thread.h"
 #include "reprise/version.h"

@@ -25,7 +25,7 @@ struct CaptureContext {
 /// One concern that takes part in the captures of one graph besides the stream: the memory pool, and later random
 /// state, liveness, annotations and so on. A graph owns its listeners and calls them, in the order of listeners.cpp:
 ///
-///     begin -> started -> ended -> [before_replay ...] -> reset
+///     begin -> started -> ended -> [instantiated | before_replay -> replayed | replay_failed ...] -> reset
 ///        \________\__________\---> abandoned
 ///
 /// begin() comes before the runtime captures, started() right after that began, ended() when the capture is over and
@@ -51,10 +51,18 @@ class CaptureListener {
   /// The capture failed: everything that it had acquired is given back.
   virtual void abandoned() noexcept = 0;
 
-  /// Asked once after each capture: does before_replay() have anything to do for it?
-  virtual bool wants_before_replay() const noexcept { return false; }
-  /// Right before each launch, on the thread of the replay, one replay after the other.
+  /// There is an executable, made from the template, in the place of the one that there may have been.
+  virtual void instantiated(GraphHandle /*template_graph*/, GraphExecHandle /*exec*/) noexcept {}
+
+  /// Asked once after each capture: have the next three anything to do for it?
+  virtual bool takes_part_in_replays() const noexcept { return false; }
+  /// Right before each launch, on the thread of the replay, one replay after the other. May throw: nothing is launched,
+  /// and those that were called before get replay_failed().
   virtual void before_replay(const StreamRef& /*stream*/) {}
+  /// It was launched.
+  virtual void replayed(const StreamRef& /*stream*/) noexcept {}
+  /// It was not, although before_replay() had returned.
+  virtual void replay_failed() noexcept {}
 
   /// After ended(): what must live as long as the template, the executables and their running launches, given back by
   /// its destructor; null if there is nothing. It may be destroyed after the listener, on any thread that calls this

@@ -113,7 +113,7 @@ void CUDAGraph::Impl::end() {
     resources.attach(backend(), template_graph, std::move(held));
     if (keep == KeepGraph::no) instantiate(context.stream.native());
     for (const auto& listener : listeners)
-      if (listener->wants_before_replay()) before_replay.push_back(listener.get());
+      if (listener->takes_part_in_replays()) in_replays.push_back(listener.get());
   } catch (...) {
     make_empty();
     throw;
@@ -150,7 +150,7 @@ void CUDAGraph::Impl::make_empty() noexcept {
     }
     for (const auto& listener : listeners) listener->reset();
   }
-  before_replay.clear();
+  in_replays.clear();
   device.reset();
   pool = {};
   options = {};

@@ -66,6 +66,7 @@ struct CUDAGraph::Impl {
   void prepare_launch(const char* call, const StreamRef& stream);
   /// Null: the calling thread's current stream of the graph's device.
   void replay(const StreamRef* stream);
+  void replay_with_listeners(const StreamRef& stream);
   void upload(const StreamRef& stream);
 
   backend::Backend& backend() const { return device->backend(); }
@@ -87,7 +88,7 @@ struct CUDAGraph::Impl {
 
   graphs::LaunchFlag flag;
   GraphExecHandle exec = nullptr;
-  std::vector<graphs::CaptureListener*> before_replay;  // those that asked for it
+  std::vector<graphs::CaptureListener*> in_replays;  // those that asked for it
   // The runtime, or somebody with a raw handle, may hold on to the resources when template and executable are gone.
   std::atomic<bool> in_use_elsewhere{false};
 };

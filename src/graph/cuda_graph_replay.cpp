@@ -50,6 +50,7 @@ void CUDAGraph::Impl::instantiate(StreamHandle upload_stream) {
   check(runtime, Call::graph_instantiate, result);
   if (exec != nullptr) report(runtime, Call::graph_exec_destroy, runtime.graph_exec_destroy(exec));
   exec = made;
+  for (const auto& listener : listeners) listener->instantiated(template_graph, exec);
   // The upload may still be running, and then holds on to the executable.
   if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) in_use_elsewhere = true;
 }
@@ -78,8 +79,23 @@ void CUDAGraph::Impl::replay(const StreamRef* stream) {
   require(call, {State::captured, State::ready});
   const StreamRef on = stream != nullptr ? *stream : current_stream(*device);
   prepare_launch(call, on);
-  for (graphs::CaptureListener* listener : before_replay) listener->before_replay(on);
-  check(backend(), Call::graph_launch, backend().graph_launch(exec, on.native()));
+  if (in_replays.empty()) [[likely]] {
+    check(backend(), Call::graph_launch, backend().graph_launch(exec, on.native()));
+    return;
+  }
+  replay_with_listeners(on);
+}
+
+void CUDAGraph::Impl::replay_with_listeners(const StreamRef& stream) {
+  std::size_t called = 0;
+  try {
+    for (; called < in_replays.size(); ++called) in_replays[called]->before_replay(stream);
+    check(backend(), Call::graph_launch, backend().graph_launch(exec, stream.native()));
+  } catch (...) {
+    while (called > 0) in_replays[--called]->replay_failed();
+    throw;
+  }
+  for (graphs::CaptureListener* listener : in_replays) listener->replayed(stream);
 }
 
 void CUDAGraph::Impl::upload(const StreamRef& stream) {

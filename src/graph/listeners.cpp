@@ -2,6 +2,7 @@
 #include "graph/listeners.h"
 
 #include "graph/pool_listener.h"
+#include "graph/random_listener.h"
 #include "graph/report_listener.h"
 #include "graph/workspace_listener.h"
 
@@ -12,6 +13,7 @@ Listeners make_listeners() {
   listeners.push_back(std::make_unique<ReportListener>());  // first: it sees what the others do
   listeners.push_back(std::make_unique<PoolListener>());
   listeners.push_back(std::make_unique<WorkspaceListener>());
+  listeners.push_back(std::make_unique<RandomListener>());
   return listeners;
 }
 

@@ -83,7 +83,8 @@ Underway& underway() {
 void require_kernel(const Device& device) {
   if (device.type() == DeviceType::host || backend::has_own_kernels()) return;
   throw UsageError(
-      "Random numbers in a capture on a CUDA device need a kernel of this library; this build has none, because nvcc was "
+      "Random numbers in a capture on a CUDA device need a kernel of this library; this build has none, because nvcc "
+      "was "
       "not found when it was built: build it again with nvcc in PATH.");
 }
 
@@ -220,7 +221,8 @@ PhiloxState draw_in_capture(const std::shared_ptr<GeneratorImpl>& generator, std
   }
   throw UsageError(
       info.status == CaptureStatus::active
-          ? "Generator::philox_state: the stream takes part in a capture that this library did not begin, so that every "
+          ? "Generator::philox_state: the stream takes part in a capture that this library did not begin, so that "
+            "every "
             "replay would draw the same numbers. Capture with CUDAGraph, capture() or the scope graph."
           : "Generator::philox_state: the stream takes part in a capture that was broken by an earlier call; "
             "CUDAGraph::capture_end tells which. End it first.");

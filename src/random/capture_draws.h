@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/check.h"
 #include "random/advance_kernel.h"
 #include "random/generator_impl.h"
 #include "reprise/memory.h"
@@ -22,10 +23,10 @@ struct GraphDraws {
   std::shared_ptr<GeneratorImpl> generator;
   Buffer<std::uint64_t> words;  ///< DrawWords, of the graph's pool
   GraphNodeHandle head = nullptr;
-  Advance parameters = {};             ///< of the head node, in the template and then in the executable
-  std::vector<StreamHandle> dependent;  ///< streams of the capture that come after the head node
+  Advance parameters = {};                   ///< of the head node, in the template and then in the executable
+  std::vector<StreamHandle> dependent = {};  ///< streams of the capture that come after the head node
 
-  bool written = false;      ///< has anybody written the words?
+  bool written = false;       ///< has anybody written the words?
   bool mirror_valid = false;  ///< is the mirror what the executable would do?
   GeneratorState mirror = {};
   GeneratorState spent = {};  ///< the generator before the replay that is being launched

@@ -25,18 +25,19 @@ GeneratorState GeneratorImpl::state() const {
 
 void GeneratorImpl::require_settable(const char* call) const {
   if (captures_ > 0)
-    throw UsageError(
-        fmt::format("{}: a capture that drew random numbers from this generator is underway. A graph does not record a "
-                    "seed or an offset: each replay goes on where the generator is then. Set them before the capture or "
-                    "between replays.",
-                    call));
+    throw UsageError(fmt::format(
+        "{}: a capture that drew random numbers from this generator is underway. A graph does not record a "
+        "seed or an offset: each replay goes on where the generator is then. Set them before the capture or "
+        "between replays.",
+        call));
 }
 
 void GeneratorImpl::set_state(const char* call, const GeneratorState& state) {
   if (state.offset % 4 != 0)
-    throw UsageError(fmt::format("{}: an offset is a multiple of 4, because Philox makes four numbers at a time, and "
-                                 "this one is {}",
-                                 call, state.offset));
+    throw UsageError(
+        fmt::format("{}: an offset is a multiple of 4, because Philox makes four numbers at a time, and "
+                    "this one is {}",
+                    call, state.offset));
   const std::lock_guard lock(mutex_);
   require_settable(call);
   state_ = state;
@@ -133,9 +134,10 @@ PhiloxState Generator::philox_state(std::uint64_t increment) const {
 
 PhiloxState Generator::philox_state(std::uint64_t increment, const StreamRef& stream) const {
   if (stream.device() != impl_->device())
-    throw UsageError(fmt::format("Generator::philox_state: the stream is of {}, and the generator of {}; use one of the "
-                                 "stream's device, such as default_generator(stream.device()).",
-                                 stream.device().str(), impl_->device().str()));
+    throw UsageError(
+        fmt::format("Generator::philox_state: the stream is of {}, and the generator of {}; use one of the "
+                    "stream's device, such as default_generator(stream.device()).",
+                    stream.device().str(), impl_->device().str()));
   increment = random::whole_offsets(increment);
   backend::Backend& backend = stream.device().backend();
   backend::CaptureInfo info;

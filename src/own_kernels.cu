@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/batch_kernels.h"
+#include "random/advance_kernel.h"
 
-// The kernels of batches for CUDA. The names are those that batch.cpp asks for.
+// The library's own kernels for CUDA, one file for nvcc. What they do is written where the host device finds it, too;
+// the names are those that batch.cpp and capture_draws.cpp ask for.
 
-namespace reprise::memory {
+namespace reprise {
+namespace memory {
 
 __device__ inline Block this_block() {
   return Block(Dim3(blockIdx.x), Dim3(blockDim.x), Dim3(gridDim.x), nullptr, 0);
@@ -21,4 +24,13 @@ extern "C" __global__ void __launch_bounds__(batch_block_threads)
   fill_chunk(block, table);
 }
 
-}  // namespace reprise::memory
+}  // namespace memory
+
+namespace random {
+
+extern "C" __global__ void reprise_advance_random(DrawWords* words, Advance by) {
+  advance(words, by);
+}
+
+}  // namespace random
+}  // namespace reprise

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "graph/capture_listener.h"
+#include "random/capture_draws.h"
+
+namespace reprise::graphs {
+
+/// Random numbers: generators take part in the capture when something draws from them, and in the replays of its graph.
+///
+/// To come after the listener of the pool: the words of a graph lie in it.
+class RandomListener final : public CaptureListener {
+ public:
+  ~RandomListener() override { reset(); }
+  void begin(const CaptureContext& /*context*/) override {}
+  void started(const CaptureContext& context) override {
+    draws_ = std::make_shared<random::CaptureDraws>(context.device.type(), context.capture_id);
+    random::CaptureDraws::open(draws_);
+  }
+  void ended(const CaptureContext& /*context*/, GraphHandle /*template_graph*/) override {
+    draws_->close();
+    draws_->finish();
+    if (draws_->empty()) draws_.reset();
+  }
+  void abandoned() noexcept override { reset(); }
+  void instantiated(GraphHandle /*template_graph*/, GraphExecHandle exec) noexcept override {
+    if (draws_ != nullptr) draws_->instantiated(exec);
+  }
+  bool takes_part_in_replays() const noexcept override { return draws_ != nullptr; }
+  void before_replay(const StreamRef& stream) override { draws_->before_replay(stream); }
+  void replay_failed() noexcept override { draws_->replay_failed(); }
+  /// The words live as long as anything of the graph.
+  std::shared_ptr<void> take_resource() override { return draws_; }
+  void reset() noexcept override {
+    if (draws_ != nullptr) draws_->close();
+    draws_.reset();
+  }
+
+ private:
+  std::shared_ptr<random::CaptureDraws> draws_;  // null after a capture that drew nothing
+};
+
+}  // namespace reprise::graphs
