@@ -23,6 +23,7 @@ constexpr Benchmark all[] = {
     {"capture", "capture, instantiation, first replay, reset", capture},
     {"batch", "copies of many buffers, one by one against a batch", batch},
     {"allocator", "the caching allocator against the device runtime", allocator},
+    {"random", "replays of a graph with and without random numbers", random_numbers},
 };
 
 constexpr unsigned default_rounds = 20;

@@ -2,13 +2,10 @@
 // What a step of many small kernels costs: each kernel launched by itself, the step replayed as a graph, and the same
 // executable graph launched by a bare call of the device runtime.
 
-#include <dlfcn.h>
-
 #include <functional>
 #include <iterator>
-#include <stdexcept>
 
-#include "backend/backend.h"
+#include "bare_launch.h"
 #include "small_kernels.h"
 #include "support.h"
 
@@ -39,22 +36,6 @@ void measure(Cost& cost, unsigned bursts, unsigned steps, const StreamRef& strea
   }
   cost.submit.add(submit / bursts / steps);
   cost.done.add(done / bursts / steps);
-}
-
-/// Nothing but the call of the device runtime: `cuGraphLaunch`, or what stands for it on a host device.
-std::function<void()> bare_launch(reprise::Device device, reprise::GraphExecHandle exec, reprise::StreamHandle stream) {
-  if (device.type() == reprise::DeviceType::host) {
-    return [&backend = device.backend(), exec, stream] {
-      if (backend.graph_launch(exec, stream) != reprise::Result::success) throw std::runtime_error("launch failed");
-    };
-  }
-  using Launch = int (*)(reprise::GraphExecHandle, reprise::StreamHandle);
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
-  const auto launch = driver == nullptr ? nullptr : reinterpret_cast<Launch>(dlsym(driver, "cuGraphLaunch"));
-  if (launch == nullptr) throw std::runtime_error("cuGraphLaunch was not found in libcuda.so.1");
-  return [launch, exec, stream] {
-    if (launch(exec, stream) != 0) throw std::runtime_error("cuGraphLaunch failed");
-  };
 }
 
 void compare(const Settings& settings, const StreamRef& stream, unsigned kernels) {

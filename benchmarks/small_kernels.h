@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "reprise/random.h"
+
 namespace benchmarks {
 
 /// Values that the small kernels work on: one block of threads has one each.
@@ -9,5 +11,8 @@ inline constexpr unsigned small_kernel_values = 256;
 /// Launches kernels on the current stream that are as small as can be while they do something: each adds one to
 /// `small_kernel_values` values.
 void launch_small_kernels(unsigned count, float* values);
+
+/// The same with kernels that draw one random number for each value, and add it.
+void launch_drawing_kernels(unsigned count, float* values, const reprise::Generator& generator);
 
 }  // namespace benchmarks

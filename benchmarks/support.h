@@ -26,6 +26,7 @@ void replay(const Settings& settings);
 void capture(const Settings& settings);
 void batch(const Settings& settings);
 void allocator(const Settings& settings);
+void random_numbers(const Settings& settings);
 
 /// Seconds that a call takes.
 template <class F>

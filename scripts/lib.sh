@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # there is good enough, wherever it came from.
 build_packages=(
   g++/g++ cmake/cmake ninja-build/ninja git/git graphviz/dot
-  libfmt-dev libcli11-dev libgtest-dev libgmock-dev
+  libfmt-dev libcli11-dev libgtest-dev libgmock-dev librandom123-dev
 )
 # What the checks of .ci/run need besides. Formatting is judged by one version, since each formats a little differently.
 check_packages=(clang/clang++ clang-format-14/clang-format-14 doxygen/doxygen)

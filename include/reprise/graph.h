@@ -8,6 +8,7 @@
 
 #include "reprise/capture_report.h"
 #include "reprise/memory.h"
+#include "reprise/random.h"
 #include "reprise/stream.h"
 
 /// \file
@@ -97,6 +98,11 @@ class CUDAGraph {
   void capture_begin(const GraphOptions& options);
   /// Begins to capture the calling thread's current stream.
   void capture_begin(MempoolId pool = {}, CaptureErrorMode capture_error_mode = CaptureErrorMode::global);
+
+  /// Makes the graph hold a generator's state. Generators take part in captures and replays by themselves, when
+  /// something draws from them; this is for programs that were written for PyTorch's `register_generator_state`.
+  /// \throws UsageError unless the graph is empty.
+  void register_generator_state(const Generator& generator);
 
   /// Ends the capture; instantiates the graph unless it was made with KeepGraph::yes.
   /// \throws UsageError if no capture is underway, the current stream is not the one it began on, or the thread is not

@@ -178,6 +178,12 @@ void CUDAGraph::capture_begin(MempoolId pool, CaptureErrorMode capture_error_mod
   capture_begin(options);
 }
 
+void CUDAGraph::register_generator_state(const Generator& generator) {
+  Impl& impl = Impl::of(*this, "CUDAGraph::register_generator_state");
+  impl.require("CUDAGraph::register_generator_state", {Impl::State::empty});
+  impl.generators.push_back(generator);
+}
+
 void CUDAGraph::capture_end() {
   Impl::of(*this, "CUDAGraph::capture_end").end();
 }

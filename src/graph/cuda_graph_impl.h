@@ -75,6 +75,7 @@ struct CUDAGraph::Impl {
   const graphs::Listeners listeners;
   std::atomic<State> state{State::empty};
   bool debug = false;
+  std::vector<Generator> generators;  // that the user registered
 
   // Of the capture, or of what was captured.
   GraphOptions options;

@@ -142,6 +142,14 @@ TEST_F(RandomGraph, KeepsItsGeneratorAlive) {
   EXPECT_EQ(read(x_), drawn(twin));
 }
 
+TEST_F(RandomGraph, TakesAGeneratorThatWasRegisteredBeforeTheCaptureAndNotAfter) {
+  graph_.register_generator_state(generator_);
+  capture_work(graph_);
+  EXPECT_EQ(replayed(graph_), eager());
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.register_generator_state(generator_); }),
+                       "CUDAGraph::register_generator_state"));
+}
+
 TEST_F(RandomGraph, IsRightAfterItWasInstantiatedAgain) {
   CUDAGraph kept(KeepGraph::yes);
   capture_work(kept);
