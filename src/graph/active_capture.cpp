@@ -88,15 +88,17 @@ GraphHandle ActiveCapture::end() {
   return template_graph;
 }
 
-// The runtime's capture is over afterwards, whatever comes out.
+// When it fails, the runtime's capture is over all the same, nearly always; give_back() sees to the rest.
 GraphHandle ActiveCapture::end_runtime_capture() {
   Backend& backend = context_.device.backend();
   GraphHandle template_graph = nullptr;
   const Result result = backend.stream_end_capture(context_.stream.native(), &template_graph);
   std::string detail = result == Result::success ? std::string() : backend.last_error_detail();
-  capturing_ = false;
-  registered_.reset();
-  if (result == Result::success) return template_graph;
+  if (result == Result::success) {
+    capturing_ = false;
+    registered_.reset();
+    return template_graph;
+  }
   if (detail.empty()) detail = advice(result, context_.mode);
   throw CaptureError(result, fmt::format("The capture (mode `{}`) failed with {} ({}): {}{}{}. Everything that it had "
                                          "acquired was given back; the graph is empty and can capture again.",
@@ -117,18 +119,30 @@ void ActiveCapture::refuse_empty(GraphHandle template_graph) const {
 }
 
 void ActiveCapture::give_back() noexcept {
-  if (capturing_) {
-    // The code does not matter: a broken capture, one of another thread, or one that somebody ended with a driver call
-    // is over all the same, and gives no graph.
-    Backend& backend = context_.device.backend();
-    const backend::RelaxedCaptureMode relaxed(backend);
-    GraphHandle template_graph = nullptr;
-    static_cast<void>(backend.stream_end_capture(context_.stream.native(), &template_graph));
-    if (template_graph != nullptr) backend::report(backend, Call::graph_destroy, backend.graph_destroy(template_graph));
-    capturing_ = false;
-  }
+  if (capturing_) drop_runtime_capture();
+  capturing_ = false;
   registered_.reset();
   while (listeners_begun_ > 0) listeners_[--listeners_begun_]->abandoned();
+}
+
+// A broken capture, one of another thread, or one that somebody ended with a driver call is over after the first try,
+// and gives no graph: then the code does not matter. One that is still underway would keep the stream from ever being
+// used again.
+void ActiveCapture::drop_runtime_capture() noexcept {
+  Backend& backend = context_.device.backend();
+  const StreamHandle stream = context_.stream.native();
+  const backend::RelaxedCaptureMode relaxed(backend);
+  Result ended = Result::success;
+  for (const bool again : {false, true}) {
+    CaptureStatus status = CaptureStatus::none;
+    const bool known = backend.stream_is_capturing(stream, &status) == Result::success;
+    if (known ? status == CaptureStatus::none : again) return;
+    if (again) backend::report(backend, Call::stream_end_capture, ended);
+    GraphHandle template_graph = nullptr;
+    ended = backend.stream_end_capture(stream, &template_graph);
+    if (template_graph != nullptr) backend::report(backend, Call::graph_destroy, backend.graph_destroy(template_graph));
+    if (ended == Result::success) return;
+  }
 }
 
 }  // namespace reprise::graphs

@@ -44,6 +44,7 @@ class ActiveCapture {
  private:
   void begin();
   void give_back() noexcept;
+  void drop_runtime_capture() noexcept;
   GraphHandle end_runtime_capture();
   void refuse_empty(GraphHandle template_graph) const;
 

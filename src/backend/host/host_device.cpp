@@ -74,6 +74,7 @@ std::string HostDevice::sticky_error() const {
 }
 
 HostRuntime::HostRuntime(const HostDeviceOptions& options) {
+  for (const FailurePlan::Failure& failure : failures_of_environment()) failures.add(failure);
   if (options.check_races) races = std::make_unique<RaceCheck>(*this);
   for (int i = 0; i < options.devices; ++i) devices.push_back(std::make_unique<HostDevice>(i, options, races.get()));
 }
