@@ -10,7 +10,7 @@
 
 #include "graph/capture_registry.h"
 #include "tests/support/warnings.h"
-#include "tests/unit/failure_walk_test.h"
+#include "tests/unit/graph_failure_walk.h"
 
 // Each call of the runtime that a scenario makes fails once, and then everything is looked at: what the user was told,
 // stream, thread, memory, the books of the runtime, and whether the same stream and the same graph work.
@@ -177,6 +177,8 @@ class Walk : public ::testing::Test {
  private:
   bool walk(const Scenario& scenario, int passed) {
     Stage stage(scenario.keep);
+    // What the replays of the last scenario held goes a moment after them.
+    EXPECT_TRUE(eventually([&] { return stage.level().living == backend::test::Living{}; }));
     const Stage::Level empty = stage.level();
     if (scenario.prepare != nullptr) scenario.prepare(stage);
     const Stage::Level prepared = stage.level();
@@ -208,7 +210,7 @@ class Walk : public ::testing::Test {
 
   // An exception of the checks themselves does not end the walk.
   bool walk_and_catch(const Scenario& scenario, int passed) {
-    constexpr int most = 1000;
+    constexpr int most = 100;
     try {
       return walk(scenario, passed);
     } catch (const std::exception& error) {

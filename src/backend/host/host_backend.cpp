@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 
 // The device itself and its memory.
@@ -61,6 +62,31 @@ Result HostBackend::wait(Lock& lock, const std::vector<OperationRef>& operations
   return device_.has_sticky_error() ? refuse_caller() : Result::success;
 }
 
+Result HostBackend::query(Lock& lock, std::span<const OperationRef> operations) const {
+  const auto all_done = [&] {
+    return std::all_of(operations.begin(), operations.end(), [](const OperationRef& each) { return each.done(); });
+  };
+  if (!all_done()) {
+    if (!Executor::instance().runs_by_steps()) {
+      Executor::instance().polled();
+      return fail(Result::not_ready, {});
+    }
+    make_progress(lock);
+    if (device_.has_sticky_error()) return refuse_caller();
+    if (!all_done()) return fail(Result::not_ready, {});
+  }
+  host_waited(operations);
+  return Result::success;
+}
+
+void HostBackend::make_progress(Lock& lock) {
+  if (!Executor::instance().runs_by_steps()) [[likely]]
+    return;
+  lock.unlock();
+  Executor::instance().polled();
+  lock.lock();
+}
+
 Result HostBackend::device_synchronize() {
   return enter(Call::device_synchronize, [&](Lock& lock) {
     const Result rule = check_capture_rules(runtime_, {Call::device_synchronize, &device_});
@@ -69,7 +95,8 @@ Result HostBackend::device_synchronize() {
 }
 
 Result HostBackend::memory_info(MemoryInfo* info) {
-  return enter(Call::memory_info, [&](Lock&) {
+  return enter(Call::memory_info, [&](Lock& lock) {
+    make_progress(lock);  // memory is freed by operations
     *info = {device_.memory().free_bytes(), device_.memory().total_bytes()};
     return Result::success;
   });

@@ -129,6 +129,11 @@ class HostBackend final : public Backend {
   void submit(HostStream& stream, NodeType type, Work work);
   /// Sleeps, unlocked, until these are done.
   Result wait(Lock& lock, const std::vector<OperationRef>& operations) const;
+  /// Are these done? If not, and work runs by steps, one is made first.
+  Result query(Lock& lock, std::span<const OperationRef> operations) const;
+  /// For calls that ask how far the device is: if work runs by steps, one is made, unlocked. To come before anything
+  /// that is looked up.
+  static void make_progress(Lock& lock);
   /// The host knows now that these are done.
   void host_waited(std::span<const OperationRef> operations) const {
     if (runtime_.races != nullptr) [[unlikely]]

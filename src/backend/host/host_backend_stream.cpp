@@ -103,18 +103,11 @@ Result HostBackend::stream_synchronize(StreamHandle handle) {
 }
 
 Result HostBackend::stream_query(StreamHandle handle) {
-  return enter(Call::stream_query, [&](Lock&) {
+  return enter(Call::stream_query, [&](Lock& lock) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::stream_query, &device_, stream});
-    if (rule != Result::success) return rule;
-    const std::vector<OperationRef> last = stream->device->frontier(*stream);
-    if (std::all_of(last.begin(), last.end(), [](const OperationRef& operation) { return operation.done(); })) {
-      host_waited(last);
-      return Result::success;
-    }
-    Executor::instance().polled();
-    return fail(Result::not_ready, {});
+    return rule != Result::success ? rule : query(lock, stream->device->frontier(*stream));
   });
 }
 
@@ -210,17 +203,13 @@ Result HostBackend::event_record(EventHandle event_handle, StreamHandle stream_h
 }
 
 Result HostBackend::event_query(EventHandle handle) {
-  return enter(Call::event_query, [&](Lock&) {
+  return enter(Call::event_query, [&](Lock& lock) {
     HostEvent* const event = runtime_.find(handle);
     if (event == nullptr) return bad_handle("event");
     const Result rule = check_capture_rules(runtime_, {Call::event_query, &device_, nullptr, event});
     if (rule != Result::success) return rule;
-    if (event->point.done()) {
-      host_waited({&event->point, 1});
-      return Result::success;
-    }
-    Executor::instance().polled();
-    return fail(Result::not_ready, {});
+    const OperationRef point = event->point;
+    return query(lock, {&point, 1});
   });
 }
 
@@ -234,7 +223,8 @@ Result HostBackend::event_synchronize(EventHandle handle) {
 }
 
 Result HostBackend::event_elapsed_ms(float* milliseconds, EventHandle start_handle, EventHandle end_handle) {
-  return enter(Call::event_elapsed_ms, [&](Lock&) {
+  return enter(Call::event_elapsed_ms, [&](Lock& lock) {
+    make_progress(lock);
     const HostEvent* const start = runtime_.find(start_handle);
     const HostEvent* const end = runtime_.find(end_handle);
     if (start == nullptr || end == nullptr) return bad_handle("event");

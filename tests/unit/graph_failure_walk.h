@@ -13,7 +13,7 @@
 
 // The walk of failures: what is done with graphs, as scenarios, and what must hold when any call of one fails.
 //
-// A listener or an operation that is new adds a line to the table in failure_walk_scenarios.cpp; the walk in
+// A listener or an operation that is new adds a line to the table in graph_failure_walk_scenarios.cpp; the walk in
 // graph_failure_walk.cpp then fails each call of the runtime that the scenario makes, one after another.
 
 namespace reprise::graphs::test {

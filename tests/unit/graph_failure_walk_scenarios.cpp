@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
-#include "tests/unit/failure_walk_test.h"
+#include "tests/unit/graph_failure_walk.h"
 
 namespace reprise::graphs::test {
 namespace {
@@ -135,6 +135,16 @@ void leave_scope(Stage& s) {
   s.increment();
 }
 
+// No graph, but what a capture's memory goes through once the capture is over.
+void free_memory_of_two_streams(Stage& s) {
+  Buffer<int> scratch(large);
+  add(scratch, 1, s.side);
+  scratch.record_stream(s.side);
+  s.side.synchronize();
+  scratch.reset();
+  const Buffer<int> next(10);
+}
+
 void instantiate(Stage& s) {
   s.graph.instantiate();
 }
@@ -200,6 +210,7 @@ constexpr Scenario all[] = {
     {"reset_of_a_replayed_graph", made, prepare_replayed, reset, Left::empty, Left::empty},
     {"reset_of_a_graph_with_workspaces", made, capture_with_workspaces, reset, Left::empty, Left::empty},
     {"reset_of_memory_of_two_streams", made, capture_with_fork, reset, Left::empty, Left::empty},
+    {"free_of_memory_of_two_streams", made, nullptr, free_memory_of_two_streams, Left::empty, Left::empty},
     {"destructor", made, capture_with_allocations, destroy, Left::empty, Left::empty},
 };
 
