@@ -28,13 +28,13 @@ struct HostFailure {
 /// Lets one call of the simulated devices fail, once: it is not made, has no effect on memory, streams or captures, and
 /// returns the code; the error detail says that the failure was injected. All other calls are made.
 ///
-///     const InjectedFailure failure({.call = "cuGraphInstantiate", .code = Result::out_of_memory});
+///     const InjectedFailure failure({.call = "cuGraphInstantiateWithParams", .code = Result::out_of_memory});
 ///     EXPECT_THROW(capture(graph, {}, body), BackendError);
 ///     EXPECT_TRUE(failure.happened());
 ///
 /// The environment variable `REPRISE_HOST_FAIL` does the same from the first use of a device on: a list with commas of
-/// `call[:nth[:code]]`, for example `cuMemAlloc,cuGraphInstantiate:2:out_of_memory`. The code is a name of Result,
-/// CUDA's name of it or the number, and `unknown` if it is not given.
+/// `call[:nth[:code]]`, for example `cuMemAlloc,cuMemFree:2:launch_failure`. The code is a name of Result, CUDA's name of
+/// it or the number, and `unknown` if it is not given.
 ///
 /// Any number can be injected at once. Every function may be called from any thread.
 class InjectedFailure {

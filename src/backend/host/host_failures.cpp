@@ -87,7 +87,7 @@ FailurePlan::Failure parse_failure(std::string_view text) {
   const auto refuse = [whole = text](std::string_view what, std::string_view found) {
     throw UsageError(
         fmt::format("the environment variable REPRISE_HOST_FAIL: expected call[:nth[:code]] with {}; found \"{}\" in "
-                    "\"{}\"; for example cuGraphInstantiate:2:out_of_memory",
+                    "\"{}\"; for example cuGraphInstantiateWithParams:2:out_of_memory",
                     what, found, whole));
   };
   FailurePlan::Failure failure;
