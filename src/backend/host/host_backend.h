@@ -113,8 +113,10 @@ class HostBackend final : public Backend {
       return failed;
     Lock lock(runtime_.mutex);
     const Result result = std::forward<Body>(body)(lock);
-    if (result != Result::success && runtime_.watchers > 0) [[unlikely]]
-      note_refused(runtime_, call, result);
+    if (result != Result::success) [[unlikely]] {
+      if (!lock.owns_lock()) lock.lock();  // after a wait
+      if (runtime_.watchers > 0) note_refused(runtime_, call, result);
+    }
     return result;
   }
   /// A thread that executes an operation may not call; neither may anyone once the device is broken.
