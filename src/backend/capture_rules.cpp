@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "backend/cuda_calls.h"
+
 namespace reprise::backend {
 namespace {
 
@@ -32,6 +34,8 @@ constexpr Words waits = {
 constexpr Words launches = {
     "a launch of an executable graph cannot be captured",
     "launch it before or after the capture, or put the graph into the captured one as a child graph node"};
+constexpr Words batches = {"a batch of copies cannot be captured; the capture goes on, and lacks the copies",
+                           "look at its result, and give the stream one copy after the other"};
 constexpr Words property = {"a stream that is being captured cannot be asked for its number or its flags",
                             "ask before the capture"};
 constexpr Words event_in_capture = {
@@ -91,6 +95,10 @@ constexpr CaptureRule table[] = {
          launches),
     rule(CallClass::stream_launch_only, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated,
          legacy),
+
+    rule(CallClass::stream_batch, Situation::stream_invalidated, Result::stream_capture_unsupported, none, batches),
+    rule(CallClass::stream_batch, Situation::stream_captures, Result::stream_capture_unsupported, none, batches),
+    rule(CallClass::stream_batch, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
 
     rule(CallClass::stream_allocation, Situation::stream_invalidated, Result::stream_capture_invalidated, none,
          broken_before),
@@ -206,13 +214,8 @@ CallClass class_of(Call call) noexcept {
 }
 
 std::optional<CallClass> class_of(std::string_view cuda_name) noexcept {
-  const auto strip = [&](std::string_view end) {
-    if (cuda_name.ends_with(end)) cuda_name.remove_suffix(end.size());
-  };
-  for (const std::string_view end : {"_ptsz", "_ptds", "_v2", "_v3", "_v4"}) strip(end);
-  for (std::size_t i = 0; i < call_count; ++i)
-    if (backend::cuda_name(static_cast<Call>(i)) == cuda_name) return class_of(static_cast<Call>(i));
-  return std::nullopt;
+  const CudaCall* const call = find_cuda_call(cuda_name);
+  return call != nullptr ? std::optional(call->call_class) : std::nullopt;
 }
 
 const CaptureRule* rule_met(std::optional<CallClass> call_class, Result result, bool on_capture) noexcept {
