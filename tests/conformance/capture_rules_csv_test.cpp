@@ -105,7 +105,8 @@ class CaptureRules : public Contract {
         {"cudaDeviceGraphMemTrim", "the interface leaves the graphs' own pool alone"},
         {"cudaCtxResetPersistingL2Cache", "the interface has no cache control"},
     };
-    if (on_host_device()) reasons["cudaMallocAsync s"] = "the host device has no allocation nodes yet";
+    if (!has(Capability::allocation_nodes))
+      reasons["cudaMallocAsync s"] = why_lacking(GetParam(), Capability::allocation_nodes);
     return reasons;
   }
 
