@@ -20,7 +20,9 @@ enum class CallClass {
   potentially_unsafe,  ///< touches state that a capture cannot record: memory, executables
   stream_work,         ///< work on a stream; a node when the stream captures
   stream_launch_only,  ///< work on a stream that cannot become a node
-  stream_batch,        ///< likewise, but the capture stays as it was: only the result says that something is missing
+  stream_unsafe,       ///< likewise, and on a stream that does not capture it is potentially unsafe
+  stream_batch,        ///< work that cannot become a node, but the capture stays as it was: only the result says that
+                       ///< something is missing
   stream_allocation,   ///< allocates or frees: a node when the stream captures, else potentially unsafe
   stream_property,     ///< asks for what a stream is
   stream_wait,         ///< waits for a stream or asks it

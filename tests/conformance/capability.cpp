@@ -23,6 +23,7 @@ constexpr Lack lacks[] = {
      "CUDA destroys at once, on the releasing thread, when nothing else can hold a reference"},
     {DeviceType::cuda, Capability::update_tells_memory_kinds,
      "CUDA takes such an update of unified addresses, and fails when it runs"},
+    {DeviceType::cuda, Capability::calls_by_class, "the recorder makes such calls themselves on CUDA"},
 };
 
 }  // namespace
@@ -51,6 +52,8 @@ const char* name_of(Capability capability) {
       return "destruction_on_a_thread_of_its_own";
     case Capability::update_tells_memory_kinds:
       return "update_tells_memory_kinds";
+    case Capability::calls_by_class:
+      return "calls_by_class";
   }
   return "?";
 }

@@ -23,6 +23,8 @@ enum class Capability {
   destruction_on_a_thread_of_its_own,
   /// An update of an executable graph sees that a copy's memory is of another kind now.
   update_tells_memory_kinds,
+  /// What a call of CUDA would give in a capture can be asked for without making it.
+  calls_by_class,
 };
 
 /// Why the backend of the device lacks it; empty if it does not.

@@ -57,7 +57,6 @@ Row parse_row(const std::string& line) {
   std::size_t count = 0;
   for (std::string one; std::getline(fields, one, ','); ++count)
     if (count < field.size()) field[count] = one;
-  if (count == 10) field[count++] = "0";  // recorded before there was the column `last`
   if (count != field.size()) throw std::runtime_error("the recorder: not a row of 11 fields: " + line);
   Row row;
   row.call = field[0];
