@@ -30,6 +30,8 @@ std::string demangled(const char* symbol) {
 struct Frame {
   std::string function;  // empty if it has no name
   std::string place;     // file and offset
+  bool of_cupti = false;
+  bool of_driver = false;
 };
 
 Frame frame_of(void* address) {
@@ -39,6 +41,10 @@ Frame frame_of(void* address) {
   if (dladdr(inside, &info) == 0 || info.dli_fname == nullptr) return {{}, fmt::format("{}", address)};
   const auto offset = static_cast<char*>(inside) - static_cast<char*>(info.dli_fbase);
   Frame frame{{}, fmt::format("{}+{:#x}", info.dli_fname, offset)};
+  const std::string_view file = info.dli_fname;
+  const std::string_view name = file.substr(file.rfind('/') + 1);
+  frame.of_cupti = name.starts_with("libcupti.so");
+  frame.of_driver = name.starts_with("libcuda.so");
   if (info.dli_sname != nullptr) frame.function = demangled(info.dli_sname);
   return frame;
 }
@@ -67,6 +73,17 @@ bool is_ours(const Frame& frame) {
   return frame.function.find("reprise::backend::") != std::string::npos;
 }
 
+// The first frame above a callback of CUPTI's, which the driver makes: our own functions have no names where they are
+// hidden, and those of the driver say nothing. 0 if it is no callback.
+std::size_t above_callback(const std::vector<Frame>& frames) {
+  constexpr std::size_t most_of_ours = 16;
+  std::size_t i = 0;
+  while (i < frames.size() && i < most_of_ours && !frames[i].of_cupti) ++i;
+  if (i == frames.size() || i == most_of_ours) return 0;
+  while (i < frames.size() && (frames[i].of_cupti || frames[i].of_driver)) ++i;
+  return i;
+}
+
 }  // namespace
 
 std::uint64_t thread_number() noexcept {
@@ -77,11 +94,13 @@ std::vector<std::string> call_stack() noexcept {
   try {
     std::array<void*, most_frames> addresses;
     const int count = ::backtrace(addresses.data(), most_frames);
+    std::vector<Frame> frames;
+    for (int i = 1; i < count; ++i) frames.push_back(frame_of(addresses[static_cast<std::size_t>(i)]));
     std::vector<std::string> lines;
     add_python_lines(lines);
     bool above = false;  // are we past our own frames?
-    for (int i = 1; i < count; ++i) {
-      const Frame frame = frame_of(addresses[static_cast<std::size_t>(i)]);
+    for (std::size_t i = above_callback(frames); i < frames.size(); ++i) {
+      const Frame& frame = frames[i];
       above = above || !is_ours(frame);
       if (!above) continue;
       lines.push_back(frame.function.empty() ? frame.place : frame.function + " at " + frame.place);
