@@ -34,13 +34,21 @@ struct Frame {
   bool of_driver = false;
 };
 
+// The program itself is known to the loader as it was called.
+std::string full_path(const char* file) {
+  if (*file == '/') return file;
+  std::array<char, 4096> path;
+  const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
+  return size > 0 ? std::string(path.data(), static_cast<std::size_t>(size)) : std::string(file);
+}
+
 Frame frame_of(void* address) {
   // A return address is after the call, which may have been the last instruction of the function.
   void* const inside = static_cast<char*>(address) - 1;
   Dl_info info{};
   if (dladdr(inside, &info) == 0 || info.dli_fname == nullptr) return {{}, fmt::format("{}", address)};
   const auto offset = static_cast<char*>(inside) - static_cast<char*>(info.dli_fbase);
-  Frame frame{{}, fmt::format("{}+{:#x}", info.dli_fname, offset)};
+  Frame frame{{}, fmt::format("{}+{:#x}", full_path(info.dli_fname), offset)};
   const std::string_view file = info.dli_fname;
   const std::string_view name = file.substr(file.rfind('/') + 1);
   frame.of_cupti = name.starts_with("libcupti.so");
