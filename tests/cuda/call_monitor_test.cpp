@@ -160,6 +160,23 @@ TEST_F(CallMonitorTest, ACallBreaksSeveralCapturesButNotThoseThatGoOn) {
   EXPECT_FALSE(described(stream(0x300)).broken_by);
 }
 
+TEST_F(CallMonitorTest, ACallThatBrokeOneCaptureIsNotMissingInAnother) {
+  begin_capture(captured_);
+  begin_capture(other_);
+  monitor_.runtime_begins("cudaStreamSynchronize");
+  breaking_call({"cuStreamSynchronize", Kind::other, captured_}, Result::stream_capture_unsupported, {captured_});
+  monitor_.runtime_ends("cudaStreamSynchronize", Result::stream_capture_unsupported);
+  EXPECT_THAT(described(other_).refused, IsEmpty());
+}
+
+TEST_F(CallMonitorTest, AnEndThatIsRefusedEndsNothing) {
+  begin_capture(captured_);
+  call({"cuStreamEndCapture", Kind::end_capture, captured_}, Result::invalid_value);
+  EXPECT_THAT(finished_, IsEmpty());
+  end_capture(captured_);
+  EXPECT_THAT(finished_, SizeIs(1));
+}
+
 TEST_F(CallMonitorTest, TheFirstCallThatBrokeACaptureIsNamed) {
   begin_capture(captured_);
   breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
@@ -332,7 +349,11 @@ TEST_F(CallMonitorTest, DescribesTheLastCaptureOfAStream) {
   EXPECT_TRUE(described(captured_).broken_by);
   begin_capture(captured_);
   EXPECT_FALSE(described(captured_).broken_by);
+  call({"cuStreamDestroy_v2", Kind::end_stream, captured_});
   CaptureReport report;
+  EXPECT_FALSE(monitor_.describe(captured_, &report)) << "of the first capture";
+  begin_capture(captured_);
+  end_capture(captured_);
   EXPECT_FALSE(monitor_.describe(other_, &report));
   monitor_.forget();
   EXPECT_FALSE(monitor_.describe(captured_, &report));

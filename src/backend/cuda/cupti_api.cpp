@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* file_name = "libcupti.so.13";
 
-// A CUPTI of this major version that the process has under a name which the loader does not know it by.
+// A CUPTI of this major version that the process has, under whatever name.
 std::string loaded_file() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -42,7 +42,6 @@ std::vector<std::string> files_of_toolkits() {
 }
 
 void* open_library(std::string* why) {
-  if (void* const library = dlopen(file_name, RTLD_NOW | RTLD_NOLOAD)) return library;
   if (const std::string file = loaded_file(); !file.empty())
     if (void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD)) return library;
   if (void* const library = dlopen(file_name, RTLD_NOW)) return library;
