@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -11,6 +12,8 @@
 /// Errors: CUDA's result codes, the exceptions of this library, and the sink for warnings.
 
 namespace reprise {
+
+struct CaptureReport;
 
 /// The result of a backend call. The numbers are CUDA's (`cudaError_t` and `CUresult` agree on all of these), on every
 /// backend; a code that is not named here is passed on as the number that it is.
@@ -97,17 +100,21 @@ class BackendError : public Error {
 };
 
 /// A capture failed: it was invalidated, ended in a wrong way, or came out empty. Everything that it had acquired was
-/// given back; the stream and the graph object can capture again.
+/// given back; the stream and the graph object can capture again. The text ends with that of the report.
 class CaptureError : public Error {
  public:
   /// \param code the code with which the capture failed; `Result::success` for an empty capture.
   /// \param what the whole text.
-  CaptureError(Result code, const std::string& what) : Error(what), code_(code) {}
+  /// \param report what is known of the capture.
+  CaptureError(Result code, const std::string& what, const CaptureReport& report);
 
   Result code() const noexcept { return code_; }  ///< the code with which the capture failed
+  /// Which call broke it, and more. Lives as long as this exception or a copy of it.
+  const CaptureReport& report() const noexcept { return *report_; }
 
  private:
   Result code_;
+  std::shared_ptr<const CaptureReport> report_;  // so that copying an exception cannot throw
 };
 
 /// The device has not enough memory. Thrown by the caching allocator after it gave back all cached memory and tried

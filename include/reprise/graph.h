@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "reprise/capture_report.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 
@@ -46,6 +47,8 @@ struct GraphOptions {
   /// A capture without any work is an error unless this is set: it nearly always means that the work went to another
   /// stream.
   bool allow_empty = false;
+  /// How much the capture finds out about the calls that are made meanwhile, for capture_report().
+  ReportDetail report = ReportDetail::standard;
   /// Frees the template's host memory once the graph is instantiated. What needs the template then refuses:
   /// debug_dump(), changing parameters. Not together with KeepGraph::yes.
   bool discard_template = false;
@@ -141,6 +144,11 @@ class CUDAGraph {
   /// The executable graph, `cudaGraphExec_t`; it stays the graph's own.
   /// \throws UsageError if the graph is not instantiated.
   GraphExecHandle raw_cuda_graph_exec() const;
+
+  /// What is known of the last capture, if there is something to tell: it failed or was broken, or, with
+  /// `GraphOptions::report = ReportDetail::full`, left something out. The same as CaptureError::report(), also when it
+  /// was another exception that ended the capture. Kept until the next capture_begin(), reset() or not.
+  const std::optional<CaptureReport>& capture_report() const;
 
   /// How many nodes the template has.
   /// \throws UsageError if there is no template.

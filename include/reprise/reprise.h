@@ -12,6 +12,7 @@
 /// fills another one, `reprise::kernels_nvcc`, so that both can be linked into one program.
 
 #include "reprise/batch.h"
+#include "reprise/capture_report.h"
 #include "reprise/device.h"
 #include "reprise/error.h"
 #include "reprise/event.h"

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "reprise/capture_report.h"
+
 namespace reprise {
 namespace {
 
@@ -111,6 +113,9 @@ const char* result_description(Result result) noexcept {
 
 BackendError::BackendError(std::string call, Result code, const std::string& detail, SourceLocation where)
     : Error(backend_error_text(call, code, detail, where)), call_(std::move(call)), code_(code), where_(where) {}
+
+CaptureError::CaptureError(Result code, const std::string& what, const CaptureReport& report)
+    : Error(what), code_(code), report_(std::make_shared<const CaptureReport>(report)) {}
 
 WarningSink set_warning_sink(WarningSink sink) {
   SinkHolder& holder = sink_holder();

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "backend/call_stack.h"
 #include "backend/check.h"
+#include "backend/reported_call.h"
 
 namespace reprise::graphs {
 
@@ -21,7 +23,7 @@ const char* mode_name(CaptureErrorMode mode) {
     case CaptureErrorMode::global:
       return "global";
     case CaptureErrorMode::thread_local_:
-      return "thread_local_";
+      return "thread_local";
     case CaptureErrorMode::relaxed:
       return "relaxed";
   }
@@ -43,10 +45,26 @@ const char* advice(Result result, CaptureErrorMode mode) {
   }
 }
 
+// Of a capture whose end failed: which call that was, if nothing had broken it before.
+void complete(CaptureReport& report) {
+  if (report.broken_by) return;
+  if (report.code == Result::stream_capture_invalidated) {
+    report.notes.emplace_back(
+        "The call that broke the capture was not made by this library, and the driver did not tell of it. "
+        "GraphOptions::report = ReportDetail::full finds it, and so does `reprise explain -- PROGRAM`.");
+    return;
+  }
+  constexpr Call end = Call::stream_end_capture;
+  report.broken_by = backend::reported_call(backend::cuda_name(end), report.code,
+                                            backend::rule_met(backend::class_of(end), report.code, true));
+  report.broken_by->stream = report.stream;
+  report.broken_by->capturing_thread = report.broken_by->thread == report.thread;
+}
+
 }  // namespace
 
 ActiveCapture::ActiveCapture(const CaptureContext& context, const Listeners& listeners)
-    : context_(context), listeners_(listeners) {
+    : context_(context), listeners_(listeners), thread_number_(backend::thread_number()) {
   try {
     begin();
   } catch (...) {
@@ -88,40 +106,73 @@ GraphHandle ActiveCapture::end() {
   return template_graph;
 }
 
+CaptureReport ActiveCapture::describe() const {
+  CaptureReport report;
+  report.device = context_.device.str();
+  report.mode = mode_name(context_.mode);
+  report.stream = context_.stream.native();
+  report.thread = thread_number_;
+  context_.device.backend().describe_capture(report.stream, &report);
+  for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->describe(report);
+  return report;
+}
+
+void ActiveCapture::keep(CaptureReport report) {
+  const bool tells = report.code != Result::success || report.broken_by || !report.refused.empty() ||
+                     !report.not_captured.empty() || (report.nodes == 0U && !context_.options.allow_empty);
+  if (tells) report_ = std::move(report);
+}
+
 // The runtime's capture is over afterwards, whatever comes out.
 GraphHandle ActiveCapture::end_runtime_capture() {
   Backend& backend = context_.device.backend();
+  CaptureReport report = describe();  // the runtime forgets the capture at its end
   GraphHandle template_graph = nullptr;
   const Result result = backend.stream_end_capture(context_.stream.native(), &template_graph);
   std::string detail = result == Result::success ? std::string() : backend.last_error_detail();
   capturing_ = false;
   registered_.reset();
+  report.code = result;
+  if (result != Result::success) complete(report);
+  keep(report);
   if (result == Result::success) return template_graph;
   if (detail.empty()) detail = advice(result, context_.mode);
-  throw CaptureError(result, fmt::format("The capture (mode `{}`) failed with {} ({}): {}{}{}. Everything that it had "
-                                         "acquired was given back; the graph is empty and can capture again.",
-                                         mode_name(context_.mode), result_name(result), static_cast<int>(result),
-                                         result_description(result), detail.empty() ? "" : "; ", detail));
+  throw CaptureError(
+      result,
+      fmt::format(
+          "The capture (mode `{}`) failed with {} ({}): {}{}{}. Everything that it had acquired was given back; "
+          "the graph is empty and can capture again.\n{}",
+          mode_name(context_.mode), result_name(result), static_cast<int>(result), result_description(result),
+          detail.empty() ? "" : "; ", detail, report.str()),
+      report);
 }
 
-void ActiveCapture::refuse_empty(GraphHandle template_graph) const {
+void ActiveCapture::refuse_empty(GraphHandle template_graph) {
   Backend& backend = context_.device.backend();
   std::vector<GraphNodeHandle> nodes;
   check(backend, Call::graph_nodes, backend.graph_nodes(template_graph, &nodes));
   if (!nodes.empty()) return;
+  CaptureReport report = report_.value_or(CaptureReport{});
   throw CaptureError(Result::success,
                      "Nothing was captured: no work was given to the captured stream. Probably it went to another "
                      "stream, and was executed instead; give it to current_stream() within the capture, or to a stream "
                      "that was forked off it. If an empty graph is meant, set GraphOptions::allow_empty. The graph is "
-                     "empty and can capture again.");
+                     "empty and can capture again.\n" +
+                         report.str(),
+                     report);
 }
 
 void ActiveCapture::give_back() noexcept {
   if (capturing_) {
-    // The code does not matter: a broken capture, one of another thread, or one that somebody ended with a driver call
-    // is over all the same, and gives no graph.
     Backend& backend = context_.device.backend();
     const backend::RelaxedCaptureMode relaxed(backend);
+    try {
+      keep(describe());
+    } catch (...) {
+      warn("There was no memory for the report of a capture that was abandoned.");
+    }
+    // The code does not matter: a broken capture, one of another thread, or one that somebody ended with a driver call
+    // is over all the same, and gives no graph.
     GraphHandle template_graph = nullptr;
     static_cast<void>(backend.stream_end_capture(context_.stream.native(), &template_graph));
     if (template_graph != nullptr) backend::report(backend, Call::graph_destroy, backend.graph_destroy(template_graph));

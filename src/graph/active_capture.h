@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "graph/capture_listener.h"
 #include "graph/capture_registry.h"
@@ -39,20 +40,29 @@ class ActiveCapture {
   void commit() noexcept { listeners_begun_ = 0; }
 
   const CaptureContext& context() const noexcept { return context_; }
+  /// Gives everything back, as the destructor does, unless it was committed.
+  void give_back() noexcept;
+  /// What there is to tell of the capture once it is over or abandoned; empty if there is nothing.
+  std::optional<CaptureReport> take_report() noexcept { return std::exchange(report_, std::nullopt); }
   std::thread::id owner() const noexcept { return owner_; }  ///< the thread that began it
 
  private:
   void begin();
-  void give_back() noexcept;
   GraphHandle end_runtime_capture();
-  void refuse_empty(GraphHandle template_graph) const;
+  void refuse_empty(GraphHandle template_graph);
+  /// What is known now, while the runtime still captures.
+  CaptureReport describe() const;
+  /// Keeps the report if it tells something.
+  void keep(CaptureReport report);
 
   CaptureContext context_;
   const Listeners& listeners_;
   std::thread::id owner_ = std::this_thread::get_id();
+  std::uint64_t thread_number_;  // of the same thread, for reports
   std::optional<RegisteredCapture> registered_;
   std::size_t listeners_begun_ = 0;
   bool capturing_ = false;  // the runtime captures for us
+  std::optional<CaptureReport> report_;
 };
 
 }  // namespace reprise::graphs

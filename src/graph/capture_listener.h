@@ -45,6 +45,9 @@ class CaptureListener {
   virtual void started(const CaptureContext& context) = 0;  ///< may throw: the capture is abandoned
   /// `template_graph` may be changed, but stays the graph's own. May throw: the capture fails.
   virtual void ended(const CaptureContext& context, GraphHandle template_graph) = 0;
+  /// The runtime's capture is over, or about to be abandoned; before ended() or abandoned(). Adds what this listener
+  /// knows of it.
+  virtual void describe(CaptureReport& /*report*/) {}
   /// The capture failed: everything that it had acquired is given back.
   virtual void abandoned() noexcept = 0;
 

@@ -82,6 +82,7 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
 }
 
 void CUDAGraph::Impl::begin(const StreamRef& stream, const GraphOptions& wanted) {
+  last_report.reset();
   backend::ReleaseQueue::drain();
   const MempoolId id = wanted.pool ? wanted.pool : memory::new_capture_pool_id();
   const CaptureContext context{stream.device(), stream, wanted.capture_error_mode, id, 0, wanted};
@@ -120,8 +121,10 @@ void CUDAGraph::Impl::end() {
   if (options.discard_template && !debug)
     report(backend(), Call::graph_destroy, backend().graph_destroy(std::exchange(template_graph, nullptr)));
   capture->commit();
+  last_report = capture->take_report();
   capture.reset();
   state = keep == KeepGraph::no ? State::ready : State::captured;
+  if (last_report) warn("A capture left something out. " + last_report->str());
 }
 
 void CUDAGraph::Impl::make_empty() noexcept {
@@ -140,7 +143,11 @@ void CUDAGraph::Impl::make_empty() noexcept {
       warn(
           "The device runtime did not let go of a graph that was never replayed: its memory pool stays reserved until "
           "it does.");
-    capture.reset();
+    if (capture != nullptr) {
+      capture->give_back();
+      last_report = capture->take_report();
+      capture.reset();
+    }
     for (const auto& listener : listeners) listener->reset();
   }
   before_replay.clear();

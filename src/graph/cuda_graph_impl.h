@@ -83,6 +83,8 @@ struct CUDAGraph::Impl {
   GraphHandle template_graph = nullptr;
   graphs::GraphResources resources;
 
+  std::optional<CaptureReport> last_report;  // of the last capture, in any state
+
   graphs::LaunchFlag flag;
   GraphExecHandle exec = nullptr;
   std::vector<graphs::CaptureListener*> before_replay;  // those that asked for it

@@ -39,6 +39,10 @@ MempoolId CUDAGraph::pool() const {
   return impl.pool;
 }
 
+const std::optional<CaptureReport>& CUDAGraph::capture_report() const {
+  return Impl::of(*this, "CUDAGraph::capture_report").last_report;
+}
+
 Device CUDAGraph::device() const {
   const Impl& impl = Impl::of(*this, "CUDAGraph::device");
   impl.require("CUDAGraph::device", {Impl::State::capturing, Impl::State::captured, Impl::State::ready});

@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/conformance/recorder.h"
 
-#include <array>
-#include <sstream>
+#include <optional>
 #include <stdexcept>
 #include <thread>
-#include <tuple>
 
 #include "tests/conformance/kernels.h"
 
 namespace reprise::backend::test {
 namespace {
-
-constexpr const char* mode_names[] = {"global", "thread_local", "relaxed"};
-constexpr const char* caller_names[] = {"same", "other", "other_capturing", "other_device"};
-constexpr const char* stream_names[] = {"blocking", "non_blocking"};
 
 /// Making and destroying a state must not fail: the next row would not be in a state of its own.
 void require(Result result, const char* what) {
@@ -27,47 +21,66 @@ void nothing(void*) {}
 /// A state, made before the capture and given back after it.
 class Scene {
  public:
-  Scene(Backend& backend, StreamFlags flags) : x(backend) {
-    make_memory();
-    require(backend.stream_create(&x.s, flags, 0), "stream_create");
-    require(backend.stream_create(&x.nb, StreamFlags::non_blocking, 0), "stream_create");
-    require(backend.stream_create(&x.b, StreamFlags::blocking, 0), "stream_create");
-    require(backend.stream_create(&x.doomed_stream, StreamFlags::non_blocking, 0), "stream_create");
-    for (EventHandle* event : {&x.in, &x.out, &x.never, &x.doomed_event})
-      require(backend.event_create(event, EventFlags::timing), "event_create");
-    require(backend.event_record(x.out, x.nb, EventUseFlags::ordering), "event_record");
-    make_graphs();
-    load_kernel();
-    if (backend.memory_allocate_async(&x.doomed_async, 4096, x.nb) != Result::success) x.doomed_async = nullptr;
-    require(backend.device_synchronize(), "device_synchronize");
+  Scene(Backend& backend, const RecordedCall& call, StreamKind kind) : x(backend), call_(call) {
+    try {
+      make_memory();
+      make_streams(kind);
+      make_events();
+      make_graphs();
+      load_kernel();
+      if (backend.memory_allocate_async(&x.doomed_async, 4096, x.nb) != Result::success) x.doomed_async = nullptr;
+      if (call.prepare) call.prepare(x);
+      require(backend.device_synchronize(), "device_synchronize");
+    } catch (...) {
+      abandon();
+      throw;
+    }
   }
   Scene(const Scene&) = delete;
   Scene& operator=(const Scene&) = delete;
 
   /// Gives everything back; nothing of it may be in a capture.
   void destroy() {
-    Backend& backend = x.backend;
-    require(backend.device_synchronize(), "device_synchronize");
-    if (x.doomed_async != nullptr) (void)backend.memory_free_async(x.doomed_async, x.nb);
-    for (GraphExecHandle exec : {x.exec, x.doomed_exec})
-      if (exec != nullptr) require(backend.graph_exec_destroy(exec), "graph_exec_destroy");
-    for (GraphHandle graph : {x.graph, x.doomed_graph})
-      if (graph != nullptr) require(backend.graph_destroy(graph), "graph_destroy");
-    for (UserObjectHandle object : {x.object, x.held})
-      if (object != nullptr) require(backend.user_object_release(object, 1), "user_object_release");
-    for (EventHandle event : {x.in, x.out, x.never, x.doomed_event})
-      if (event != nullptr) require(backend.event_destroy(event), "event_destroy");
-    for (StreamHandle stream : {x.s, x.nb, x.b, x.doomed_stream})
-      if (stream != nullptr) require(backend.stream_destroy(stream), "stream_destroy");
-    for (void* memory : {static_cast<void*>(x.device), x.doomed_memory})
-      if (memory != nullptr) require(backend.memory_free(memory), "memory_free");
-    for (void* memory : {static_cast<void*>(x.pinned), x.doomed_pinned})
-      if (memory != nullptr) require(backend.pinned_free(memory), "pinned_free");
+    give_back();
+    if (!failed_.empty()) throw std::runtime_error("the recorder: " + failed_);
+  }
+
+  /// The same after a failure: the next row needs a device without captures.
+  void abandon() {
+    for (StreamHandle* stream : {&x.s, &x.nb, &x.b}) {
+      GraphHandle graph = nullptr;
+      if (*stream != nullptr) (void)x.backend.stream_end_capture(*stream, &graph);
+      if (graph != nullptr) (void)x.backend.graph_destroy(graph);
+    }
+    give_back();
   }
 
   State x;
 
  private:
+  void give_back() {
+    Backend& backend = x.backend;
+    note(backend.device_synchronize(), "device_synchronize");
+    if (call_.give_back) call_.give_back(x);
+    if (x.doomed_async != nullptr) (void)backend.memory_free_async(x.doomed_async, x.nb);
+    for (GraphExecHandle exec : {x.exec, x.doomed_exec})
+      if (exec != nullptr) note(backend.graph_exec_destroy(exec), "graph_exec_destroy");
+    for (GraphHandle graph : {x.graph, x.doomed_graph})
+      if (graph != nullptr) note(backend.graph_destroy(graph), "graph_destroy");
+    for (UserObjectHandle object : {x.object, x.held})
+      if (object != nullptr) note(backend.user_object_release(object, 1), "user_object_release");
+    for (EventHandle event : {x.in, x.out, x.never, x.over, x.doomed_event})
+      if (event != nullptr) note(backend.event_destroy(event), "event_destroy");
+    for (StreamHandle stream : {x.s, x.nb, x.b, x.doomed_stream})
+      if (stream != nullptr) note(backend.stream_destroy(stream), "stream_destroy");
+    for (void* memory : {static_cast<void*>(x.device), x.doomed_memory})
+      if (memory != nullptr) note(backend.memory_free(memory), "memory_free");
+    for (void* memory : {static_cast<void*>(x.pinned), x.doomed_pinned})
+      if (memory != nullptr) note(backend.pinned_free(memory), "pinned_free");
+  }
+  void note(Result result, const char* what) {
+    if (result != Result::success && failed_.empty()) failed_ = std::string(what) + " gave " + result_name(result);
+  }
   void make_memory() {
     void* memory = nullptr;
     require(x.backend.memory_allocate(&memory, 4096), "memory_allocate");
@@ -76,6 +89,29 @@ class Scene {
     x.pinned = static_cast<unsigned char*>(memory);
     require(x.backend.memory_allocate(&x.doomed_memory, 4096), "memory_allocate");
     require(x.backend.pinned_allocate(&x.doomed_pinned, 4096), "pinned_allocate");
+  }
+  void make_streams(StreamKind kind) {
+    Backend& backend = x.backend;
+    if (kind == StreamKind::green)
+      require(create_green_stream(backend, &x.s), "a stream of a green context");
+    else
+      require(backend.stream_create(
+                  &x.s, kind == StreamKind::blocking ? StreamFlags::blocking : StreamFlags::non_blocking, 0),
+              "stream_create");
+    require(backend.stream_create(&x.nb, StreamFlags::non_blocking, 0), "stream_create");
+    require(backend.stream_create(&x.b, StreamFlags::blocking, 0), "stream_create");
+    require(backend.stream_create(&x.doomed_stream, StreamFlags::non_blocking, 0), "stream_create");
+  }
+  void make_events() {
+    Backend& backend = x.backend;
+    for (EventHandle* event : {&x.in, &x.out, &x.never, &x.over, &x.doomed_event})
+      require(backend.event_create(event, EventFlags::timing), "event_create");
+    require(backend.event_record(x.out, x.nb, EventUseFlags::ordering), "event_record");
+    GraphHandle graph = nullptr;
+    require(backend.stream_begin_capture(x.nb, CaptureErrorMode::relaxed), "stream_begin_capture");
+    require(backend.event_record(x.over, x.nb, EventUseFlags::ordering), "event_record");
+    require(backend.stream_end_capture(x.nb, &graph), "stream_end_capture");
+    require(backend.graph_destroy(graph), "graph_destroy");
   }
   void make_graphs() {
     Backend& backend = x.backend;
@@ -99,6 +135,9 @@ class Scene {
     void* params[] = {&out, &value};
     require(x.backend.launch_kernel({function, {}, params}, x.nb), "launch_kernel");
   }
+
+  const RecordedCall& call_;
+  std::string failed_;  ///< what could not be given back first
 };
 
 int status_of(Backend& backend, StreamHandle stream) {
@@ -132,28 +171,54 @@ void on_a_thread(F&& body) {
   if (failure) std::rethrow_exception(failure);
 }
 
-void make_call(Row& row, const RecordedCall& call, Scene& scene, Scene& others) {
-  Backend& backend = scene.x.backend;
-  const auto make = [&](State& x) { row.result = static_cast<int>(call.make(x)); };
-  switch (row.situation.caller) {
-    case Caller::same:
-      make(scene.x);
-      return;
-    case Caller::other:
-      on_a_thread([&] { make(scene.x); });
-      return;
-    case Caller::other_capturing:
-      on_a_thread([&] {
-        begin_capture(others.x, others.x.s, row.situation.mode);
-        make(scene.x);
-        row.caller_after = status_of(backend, others.x.s);
-        row.caller_end = end_capture(backend, others.x.s);
-      });
-      return;
-    case Caller::other_device:
-      on_a_thread([&] { make(others.x); });
-      return;
+bool has_own_capture(Caller caller) {
+  return caller == Caller::other_capturing || caller >= Caller::same_with_global;
+}
+
+bool is_other_thread(Caller caller) {
+  return caller == Caller::other || caller == Caller::other_capturing || caller == Caller::other_device;
+}
+
+/// Of the capture that the caller has of its own.
+CaptureErrorMode own_mode(const Situation& situation) {
+  switch (situation.caller) {
+    case Caller::same_with_global:
+      return CaptureErrorMode::global;
+    case Caller::same_with_thread_local:
+      return CaptureErrorMode::thread_local_;
+    case Caller::same_with_relaxed:
+      return CaptureErrorMode::relaxed;
+    default:
+      return situation.mode;
   }
+}
+
+/// On the caller's thread.
+/// \param own what the caller's own capture, or the other device, has; else null.
+void make_call(Row& row, const RecordedCall& call, State& x, State* own) {
+  const bool captures = has_own_capture(row.situation.caller);
+  if (captures) begin_capture(*own, own->s, own_mode(row.situation));
+  State& used = row.situation.caller == Caller::other_device ? *own : x;
+  (void)last_error(used.backend);
+  row.result = static_cast<int>(call.make(used));
+  row.last = last_error(used.backend);
+  if (!captures) return;
+  row.caller_after = status_of(x.backend, own->s);
+  row.caller_end = end_capture(x.backend, own->s);
+}
+
+/// With everything made.
+void fill(Row& row, const RecordedCall& call, State& x, State* own) {
+  begin_capture(x, x.s, row.situation.mode);
+  require(x.backend.event_record(x.in, x.s, EventUseFlags::ordering), "event_record");
+  if (row.situation.invalidated && x.backend.stream_query(x.s) != Result::stream_capture_unsupported)
+    throw std::runtime_error("the recorder: a query of the capturing stream did not break the capture");
+  if (is_other_thread(row.situation.caller))
+    on_a_thread([&] { make_call(row, call, x, own); });
+  else
+    make_call(row, call, x, own);
+  row.after = status_of(x.backend, x.s);
+  row.end = end_capture(x.backend, x.s);
 }
 
 }  // namespace
@@ -162,90 +227,60 @@ Row record(Backend& backend, Backend* other, const RecordedCall& call, const Sit
   Row row;
   row.call = call.name;
   row.situation = situation;
-  Scene scene(backend, situation.stream);
-  // What a caller of its own works with: its own stream that captures, or its device.
-  Scene others(situation.caller == Caller::other_device ? *other : backend, StreamFlags::non_blocking);
-  State& x = scene.x;
-  begin_capture(x, x.s, situation.mode);
-  require(backend.event_record(x.in, x.s, EventUseFlags::ordering), "event_record");
-  if (situation.invalidated && backend.stream_query(x.s) != Result::stream_capture_unsupported)
-    throw std::runtime_error("the recorder: a query of the capturing stream did not break the capture");
-  make_call(row, call, scene, others);
-  row.after = status_of(backend, x.s);
-  row.end = end_capture(backend, x.s);
-  others.destroy();
+  Scene scene(backend, call, situation.stream);
+  std::optional<Scene> own;
+  try {
+    if (situation.caller == Caller::other_device || has_own_capture(situation.caller))
+      own.emplace(situation.caller == Caller::other_device ? *other : backend, call, StreamKind::non_blocking);
+    fill(row, call, scene.x, own ? &own->x : nullptr);
+  } catch (...) {
+    if (own) own->abandon();
+    scene.abandon();
+    throw;
+  }
+  try {
+    if (own) own->destroy();
+  } catch (...) {
+    scene.abandon();
+    throw;
+  }
   scene.destroy();
   return row;
 }
 
-std::vector<Row> record(Backend& backend, Backend* other, const RecordedCall& call) {
-  std::vector<Row> rows;
+namespace {
+std::vector<Situation> situations(const std::vector<Caller>& callers, const std::vector<StreamKind>& streams) {
+  std::vector<Situation> all;
   for (const CaptureErrorMode mode :
        {CaptureErrorMode::global, CaptureErrorMode::thread_local_, CaptureErrorMode::relaxed})
-    for (const Caller caller : {Caller::same, Caller::other, Caller::other_capturing, Caller::other_device})
-      for (const StreamFlags stream : {StreamFlags::non_blocking, StreamFlags::blocking})
-        for (const bool invalidated : {false, true})
-          if (caller != Caller::other_device || other != nullptr)
-            rows.push_back(record(backend, other, call, {mode, caller, stream, invalidated}));
-  return rows;
-}
-
-std::string Row::where() const {
-  return call + ", " + mode_names[static_cast<int>(situation.mode)] + ", " +
-         caller_names[static_cast<int>(situation.caller)] + " thread, " +
-         stream_names[static_cast<int>(situation.stream)] + " stream, " +
-         (situation.invalidated ? "invalidated" : "active");
-}
-
-namespace {
-auto all_of(const Row& row) {
-  const Situation& s = row.situation;
-  return std::tuple(row.call, s.mode, s.caller, s.stream, s.invalidated, row.result, row.after, row.end,
-                    row.caller_after, row.caller_end);
-}
-
-template <std::size_t n>
-int index_in(const char* const (&names)[n], const std::string& name) {
-  for (std::size_t i = 0; i < n; ++i)
-    if (name == names[i]) return static_cast<int>(i);
-  throw std::runtime_error("the recorder: no such word: " + name);
+    for (const Caller caller : callers)
+      for (const StreamKind stream : streams)
+        for (const bool invalidated : {false, true}) all.push_back({mode, caller, stream, invalidated});
+  return all;
 }
 }  // namespace
 
-bool operator==(const Row& a, const Row& b) {
-  return all_of(a) == all_of(b);
+std::vector<Situation> all_situations(bool two_devices) {
+  std::vector<Caller> callers = {Caller::same, Caller::other, Caller::other_capturing};
+  if (two_devices) callers.push_back(Caller::other_device);
+  return situations(callers, {StreamKind::non_blocking, StreamKind::blocking});
 }
 
-std::string csv_header() {
-  return "call,mode,thread,capturing_stream,phase,result,after,end,caller_after,caller_end";
+std::vector<Situation> situations_of_two_captures() {
+  return situations({Caller::same_with_global, Caller::same_with_thread_local, Caller::same_with_relaxed},
+                    {StreamKind::non_blocking, StreamKind::blocking});
 }
 
-std::ostream& operator<<(std::ostream& out, const Row& row) {
-  const Situation& s = row.situation;
-  return out << row.call << ',' << mode_names[static_cast<int>(s.mode)] << ','
-             << caller_names[static_cast<int>(s.caller)] << ',' << stream_names[static_cast<int>(s.stream)] << ','
-             << (s.invalidated ? "invalidated" : "active") << ',' << row.result << ',' << row.after << ',' << row.end
-             << ',' << row.caller_after << ',' << row.caller_end;
+std::vector<Situation> situations_of_green_contexts() {
+  return situations({Caller::same, Caller::other}, {StreamKind::green});
 }
 
-Row parse_row(const std::string& line) {
-  std::istringstream fields(line);
-  std::array<std::string, 10> field;
-  std::size_t count = 0;
-  for (std::string one; std::getline(fields, one, ','); ++count)
-    if (count < field.size()) field[count] = one;
-  if (count != field.size()) throw std::runtime_error("the recorder: not a row of 10 fields: " + line);
-  Row row;
-  row.call = field[0];
-  row.situation = {static_cast<CaptureErrorMode>(index_in(mode_names, field[1])),
-                   static_cast<Caller>(index_in(caller_names, field[2])),
-                   static_cast<StreamFlags>(index_in(stream_names, field[3])), field[4] == "invalidated"};
-  row.result = std::stoi(field[5]);
-  row.after = std::stoi(field[6]);
-  row.end = std::stoi(field[7]);
-  row.caller_after = std::stoi(field[8]);
-  row.caller_end = std::stoi(field[9]);
-  return row;
+std::vector<Row> record(Backend& backend, Backend* other, const RecordedCall& call,
+                        const std::vector<Situation>& situations) {
+  std::vector<Row> rows;
+  rows.reserve(situations.size());
+  for (const Situation& situation : situations) rows.push_back(record(backend, other, call, situation));
+  return rows;
 }
 
 }  // namespace reprise::backend::test

@@ -1,39 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/conformance/kernels.h"
-#include "tests/conformance/recorder.h"
+#include <set>
+#include <stdexcept>
 
-// The calls of the recorder. Those that work on a stream come once for each kind of stream: `s` captures, `nb` and `b`
-// do not, and `legacy` is the default stream.
+#include "tests/conformance/kernels.h"
+#include "tests/conformance/recorder_calls.h"
+
+// The calls of the recorder: devices, work, streams and graphs.
 
 namespace reprise::backend::test {
 namespace {
 
-using Calls = std::vector<RecordedCall>;
-using OnStream = std::function<Result(State&, StreamHandle)>;
-
 void nothing(void*) {}
-
-/// Gives back what a call made, in relaxed mode, so that nothing but the call itself is recorded.
-template <class F>
-Result then(Result result, State& state, F&& give_back) {
-  if (result != Result::success) return result;
-  CaptureErrorMode mode = CaptureErrorMode::relaxed;
-  (void)state.backend.thread_exchange_capture_mode(&mode);
-  give_back();
-  (void)state.backend.thread_exchange_capture_mode(&mode);
-  return result;
-}
-
-void on_streams(Calls& calls, const std::string& name, const OnStream& make) {
-  calls.push_back({name + " s", [make](State& x) { return make(x, x.s); }});
-  calls.push_back({name + " nb", [make](State& x) { return make(x, x.nb); }});
-  calls.push_back({name + " b", [make](State& x) { return make(x, x.b); }});
-  calls.push_back({name + " legacy", [make](State& x) { return make(x, nullptr); }});
-}
-
-MemsetNodeParams memset_of(State& x, unsigned value) {
-  return {x.device, value, 1, 16};
-}
 
 void add_device_calls(Calls& calls) {
   calls.push_back({"device_synchronize", [](State& x) { return x.backend.device_synchronize(); }});
@@ -181,73 +158,6 @@ void add_stream_calls(Calls& calls) {
   });
 }
 
-void add_event_calls(Calls& calls) {
-  calls.push_back({"event_create", [](State& x) {
-                     EventHandle made = nullptr;
-                     return then(x.backend.event_create(&made, EventFlags::timing), x,
-                                 [&] { (void)x.backend.event_destroy(made); });
-                   }});
-  calls.push_back({"event_destroy", [](State& x) {
-                     return then(x.backend.event_destroy(x.doomed_event), x, [&] { x.doomed_event = nullptr; });
-                   }});
-  const std::pair<const char*, EventHandle State::*> events[] = {
-      {"in", &State::in}, {"out", &State::out}, {"never", &State::never}};
-  for (const auto& [name, event] : events) {
-    EventHandle State::*const which = event;
-    calls.push_back(
-        {std::string("event_query ") + name, [which](State& x) { return x.backend.event_query(x.*which); }});
-    calls.push_back({std::string("event_synchronize ") + name,
-                     [which](State& x) { return x.backend.event_synchronize(x.*which); }});
-    calls.push_back({std::string("event_elapsed_ms ") + name, [which](State& x) {
-                       float ms = 0;
-                       return x.backend.event_elapsed_ms(&ms, x.*which, x.*which);
-                     }});
-  }
-}
-
-void add_capture_calls(Calls& calls) {
-  for (const CaptureErrorMode mode : {CaptureErrorMode::global, CaptureErrorMode::relaxed})
-    on_streams(
-        calls, mode == CaptureErrorMode::global ? "begin and end a capture on" : "begin and end a relaxed one on",
-        [mode](State& x, StreamHandle stream) {
-          const Result begun = x.backend.stream_begin_capture(stream, mode);
-          if (begun != Result::success) return begun;
-          GraphHandle made = nullptr;
-          return then(x.backend.stream_end_capture(stream, &made), x, [&] { (void)x.backend.graph_destroy(made); });
-        });
-  calls.push_back({"begin and end a capture to a graph on nb", [](State& x) {
-                     const Result begun =
-                         x.backend.stream_begin_capture_to_graph(x.nb, x.graph, {}, CaptureErrorMode::relaxed);
-                     if (begun != Result::success) return begun;
-                     GraphHandle made = nullptr;
-                     return x.backend.stream_end_capture(x.nb, &made);
-                   }});
-  for (const char* which : {"nb", "b", "legacy"}) {
-    const std::string name = which;
-    calls.push_back({"stream_end_capture " + name, [name](State& x) {
-                       GraphHandle made = nullptr;
-                       return x.backend.stream_end_capture(name == "nb" ? x.nb : name == "b" ? x.b : nullptr, &made);
-                     }});
-  }
-  on_streams(calls, "stream_is_capturing", [](State& x, StreamHandle stream) {
-    CaptureStatus status = CaptureStatus::none;
-    return x.backend.stream_is_capturing(stream, &status);
-  });
-  on_streams(calls, "stream_capture_info", [](State& x, StreamHandle stream) {
-    CaptureInfo info;
-    return x.backend.stream_capture_info(stream, &info);
-  });
-  on_streams(calls, "stream_update_capture_dependencies", [](State& x, StreamHandle stream) {
-    return x.backend.stream_update_capture_dependencies(stream, {}, UpdateDependencies::add);
-  });
-  calls.push_back({"thread_exchange_capture_mode", [](State& x) {
-                     CaptureErrorMode mode = CaptureErrorMode::relaxed;
-                     const Result result = x.backend.thread_exchange_capture_mode(&mode);
-                     (void)x.backend.thread_exchange_capture_mode(&mode);
-                     return result;
-                   }});
-}
-
 void add_graph_calls(Calls& calls) {
   calls.push_back({"graph_create", [](State& x) {
                      GraphHandle made = nullptr;
@@ -345,11 +255,89 @@ const std::vector<RecordedCall>& recorded_calls() {
     add_stream_calls(calls);
     add_event_calls(calls);
     add_capture_calls(calls);
+    add_fork_calls(calls);
     add_graph_calls(calls);
     add_user_object_calls(calls);
     return calls;
   }();
   return all;
+}
+
+const std::vector<RecordedCall>& representative_calls() {
+  static const Calls some = [] {
+    const std::set<std::string> names = {"device_synchronize",
+                                         "memory_info",
+                                         "memory_allocate",
+                                         "memory_free",
+                                         "memory_pool_trim",
+                                         "pinned_allocate",
+                                         "copy pageable to device",
+                                         "set",
+                                         "set_async s",
+                                         "set_async nb",
+                                         "set_async b",
+                                         "set_async legacy",
+                                         "launch_kernel s",
+                                         "launch_kernel legacy",
+                                         "launch_host_function s",
+                                         "graph_launch s",
+                                         "graph_launch nb",
+                                         "graph_launch legacy",
+                                         "memory_allocate_async s",
+                                         "memory_allocate_async nb",
+                                         "memory_free_async nb",
+                                         "stream_create nb",
+                                         "stream_flags s",
+                                         "stream_flags nb",
+                                         "stream_flags legacy",
+                                         "stream_priority s",
+                                         "stream_id s",
+                                         "stream_synchronize s",
+                                         "stream_synchronize nb",
+                                         "stream_synchronize legacy",
+                                         "stream_query s",
+                                         "stream_query nb",
+                                         "stream_query legacy",
+                                         "event_create",
+                                         "event_query in",
+                                         "event_query out",
+                                         "event_query never",
+                                         "event_query over",
+                                         "event_synchronize in",
+                                         "event_synchronize out",
+                                         "stream_wait_event in s",
+                                         "stream_wait_event in nb",
+                                         "stream_wait_event in legacy",
+                                         "stream_wait_event out s",
+                                         "stream_wait_event out external s",
+                                         "stream_wait_event over s",
+                                         "event_record s",
+                                         "event_record external s",
+                                         "event_record legacy",
+                                         "begin and end a capture on s",
+                                         "begin and end a capture on nb",
+                                         "begin and end a capture on legacy",
+                                         "stream_is_capturing s",
+                                         "stream_is_capturing legacy",
+                                         "stream_capture_info s",
+                                         "stream_update_capture_dependencies s",
+                                         "stream_update_capture_dependencies nb",
+                                         "stream_end_capture s",
+                                         "stream_end_capture nb",
+                                         "thread_exchange_capture_mode",
+                                         "graph_instantiate",
+                                         "graph_exec_destroy",
+                                         "graph_exec_update",
+                                         "end s with a fork that is not joined",
+                                         "end s with a fork that is joined",
+                                         "end a fork"};
+    Calls calls;
+    for (const RecordedCall& call : recorded_calls())
+      if (names.contains(call.name)) calls.push_back(call);
+    if (calls.size() != names.size()) throw std::logic_error("a call that stands for its class has no such name");
+    return calls;
+  }();
+  return some;
 }
 
 }  // namespace reprise::backend::test

@@ -14,10 +14,11 @@
 #include "tests/conformance/contract.h"
 
 // Compares every device with what the recorder wrote down on a GPU, row by row. To measure anew, with the GPU first
-// among the devices:
+// among the devices, and two of them for the rows of another device:
 //
-//   REPRISE_RECORD_CALLS=tests/conformance/data/capture_calls_h200.csv reprise_conformance_tests
-//   --gtest_filter=Recorder.*
+//   REPRISE_RECORD_CALLS=tests/conformance/data/capture_calls_h200.csv
+//   REPRISE_RECORD_FURTHER_CALLS=tests/conformance/data/capture_further_calls_h200.csv
+//   reprise_conformance_tests --gtest_filter=Recorder.*
 
 namespace reprise::backend::test {
 namespace {
@@ -28,7 +29,7 @@ std::vector<Row> measured() {
   EXPECT_TRUE(file) << "cannot read " << path;
   std::vector<Row> rows;
   for (std::string line; std::getline(file, line);)
-    if (!line.empty() && line[0] != '#' && line != csv_header()) rows.push_back(parse_row(line));
+    if (!line.empty() && line[0] != '#' && !line.starts_with("call,")) rows.push_back(parse_row(line));
   return rows;
 }
 
@@ -62,36 +63,62 @@ std::string not_applicable(const Device& device, const Row& row) {
   return {};
 }
 
+/// Records the calls in the situations that they have on this device, each call's rows one after another.
+struct Part {
+  const std::vector<RecordedCall>* calls;
+  std::vector<Situation> situations;
+};
+
+void write_down(const char* path, const Device& device, const std::vector<Part>& parts) {
+  std::ofstream file(path);
+  ASSERT_TRUE(file) << "cannot write " << path;
+  std::size_t count = 0;
+  for (const Part& part : parts) count += part.calls->size();
+  file << "# " << device.name() << ", " << driver_text(device) << ", " << parts.front().calls->size()
+       << " calls; the numbers are CUDA's: cudaError_t and cudaStreamCaptureStatus. See tests/conformance/recorder.h.\n"
+       << csv_header() << '\n';
+  std::size_t done = 0;
+  for (const Part& part : parts)
+    for (const RecordedCall& call : *part.calls) {
+      try {
+        for (const Row& row : record(device.backend(), another_like(device), call, part.situations))
+          file << row << '\n';
+      } catch (const std::runtime_error& error) {
+        ADD_FAILURE() << call.name << ": " << error.what();
+      }
+      file.flush();
+      if (++done % 20 == 0 || done == count) std::printf("%zu of %zu calls\n", done, count);
+    }
+}
+
 TEST(Recorder, WritesDownWhatTheFirstDeviceDoes) {
   const char* const path = std::getenv("REPRISE_RECORD_CALLS");
   if (path == nullptr) GTEST_SKIP() << "REPRISE_RECORD_CALLS names no file to write";
   const Device device = usable_devices().front();
-  std::ofstream file(path);
-  ASSERT_TRUE(file) << "cannot write " << path;
-  file << "# " << device.name() << ", " << driver_text(device) << ", " << recorded_calls().size()
-       << " calls; the numbers are CUDA's: cudaError_t and cudaStreamCaptureStatus. See tests/conformance/recorder.h.\n"
-       << csv_header() << '\n';
-  std::size_t done = 0;
-  for (const RecordedCall& call : recorded_calls()) {
-    try {
-      for (const Row& row : record(device.backend(), another_like(device), call)) file << row << '\n';
-    } catch (const std::runtime_error& error) {
-      ADD_FAILURE() << call.name << ": " << error.what();
-    }
-    file.flush();
-    if (++done % 20 == 0 || done == recorded_calls().size())
-      std::printf("%zu of %zu calls\n", done, recorded_calls().size());
-  }
+  write_down(path, device,
+             {{&recorded_calls(), all_situations(another_like(device) != nullptr)},
+              {&representative_calls(), situations_of_two_captures()}});
+}
+
+TEST(Recorder, WritesDownWhatFurtherCallsDo) {
+  const char* const path = std::getenv("REPRISE_RECORD_FURTHER_CALLS");
+  if (path == nullptr) GTEST_SKIP() << "REPRISE_RECORD_FURTHER_CALLS names no file to write";
+  const Device device = usable_devices().front();
+  if (device.type() != DeviceType::cuda) GTEST_SKIP() << "further calls are CUDA's own, and the first device is none";
+  write_down(path, device,
+             {{&further_calls(), all_situations(another_like(device) != nullptr)},
+              {&representative_calls(), situations_of_green_contexts()}});
 }
 
 TEST(Recorder, ReadsWhatItWrote) {
   Row row;
   row.call = "event_record external s";
-  row.situation = {CaptureErrorMode::thread_local_, Caller::other_capturing, StreamFlags::blocking, true};
+  row.situation = {CaptureErrorMode::thread_local_, Caller::other_capturing, StreamKind::blocking, true};
   row.result = 900;
   row.after = 2;
   row.end = 901;
   row.caller_after = 1;
+  row.last = 709;
   std::ostringstream line;
   line << row;
   EXPECT_EQ(parse_row(line.str()), row);

@@ -17,6 +17,8 @@ FakeDriver& driver() {
 /// What every call that works in a context does.
 CUresult work() {
   driver().worked_in.push_back(FakeDriver::contexts().empty() ? nullptr : FakeDriver::contexts().back());
+  if (driver().result != CUDA_SUCCESS && driver().breaks_captures)
+    driver().capture_status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
   return driver().result;
 }
 
@@ -42,6 +44,7 @@ FakeDriver::FakeDriver() {
   contexts().clear();
   fill_contexts();
   fill_work();
+  fill_captures();
   fill_graphs();
 }
 
@@ -101,6 +104,35 @@ void FakeDriver::fill_work() {
     driver().launched = *config;
     driver().launch_attributes.assign(config->attrs, config->attrs + config->numAttrs);
     return work();
+  };
+}
+
+void FakeDriver::fill_captures() {
+  api_.cuStreamBeginCapture = [](CUstream, CUstreamCaptureMode) {
+    driver().capture_status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return CUDA_SUCCESS;
+  };
+  api_.cuStreamEndCapture = [](CUstream, CUgraph* graph) {
+    const bool active = driver().capture_status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    *graph = active ? handle<CUgraph>(0x6a) : nullptr;
+    driver().capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return active ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  };
+  api_.cuStreamIsCapturing = [](CUstream, CUstreamCaptureStatus* status) {
+    *status = driver().capture_status;
+    return CUDA_SUCCESS;
+  };
+  api_.cuStreamGetCaptureInfo = [](CUstream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+                                   const CUgraphNode**, const CUgraphEdgeData**, std::size_t* count) {
+    *status = driver().capture_status;
+    *id = 1;
+    *graph = handle<CUgraph>(0x6a);
+    *count = 0;
+    return CUDA_SUCCESS;
+  };
+  api_.cuGraphGetNodes = [](CUgraph, CUgraphNode*, std::size_t* count) {
+    *count = driver().captured_nodes;
+    return CUDA_SUCCESS;
   };
 }
 

@@ -55,10 +55,14 @@ class FakeDriver {
   CUgraphNodeType node_type = CU_GRAPH_NODE_TYPE_EMPTY;
   CUresult attribute_result = CUDA_SUCCESS;
   std::string log;  ///< what the driver wrote since it was last asked
+  CUstreamCaptureStatus capture_status = CU_STREAM_CAPTURE_STATUS_NONE;  ///< of every stream
+  bool breaks_captures = false;                                          ///< does a call that fails break a capture?
+  std::size_t captured_nodes = 0;
 
  private:
   void fill_contexts();
   void fill_work();
+  void fill_captures();
   void fill_graphs();
 
   DriverApi api_;

@@ -33,5 +33,38 @@ TEST(CudaLogText, IsEmptyForATextOfAnotherForm) {
     EXPECT_EQ(last_message(text, "77"), "") << text;
 }
 
+std::string line(const char* thread, const char* text) {
+  return std::string("[10:00:00.000][") + thread + "][CUDA][E] " + text + "\n";
+}
+
+TEST(CudaLogText, TellsTheFirstCallThatFailedWithACodeOfCaptures) {
+  const auto failure = first_capture_failure(
+      line("1", "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuMemcpyAsync") + line("2", "it conflicts") +
+      line("2", "Returning 900 (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) from cuMemAlloc_v2") +
+      line("1", "Returning 901 (CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) from cuLaunchKernelEx") +
+      line("1", "Returning 906 (CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) from cuMemcpy"));
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_EQ(failure->function, "cuMemAlloc_v2");
+  EXPECT_EQ(failure->code, 900);
+  EXPECT_EQ(failure->thread, "2");
+}
+
+TEST(CudaLogText, TellsTheLastFailureBeforeTheFirstConsequenceOtherwise) {
+  const auto failure =
+      first_capture_failure(line("1", "Returning 2 (CUDA_ERROR_OUT_OF_MEMORY) from cuMemAllocAsync") +
+                            line("1", "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernel") +
+                            line("1", "Returning 901 (CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) from cuLaunchKernel"));
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_EQ(failure->function, "cuLaunchKernel");
+  EXPECT_EQ(failure->code, 1);
+}
+
+TEST(CudaLogText, TellsNoCallWhereNoneIsNamed) {
+  for (const std::string& text :
+       {std::string(), line("1", "Returning 901 (X) from cuLaunchKernel"), line("1", "Returning from"),
+        line("1", "Returning 900 (X)"), line("1", "Returning 2 (CUDA_ERROR_OUT_OF_MEMORY) from cuMemAlloc_v2")})
+    EXPECT_FALSE(first_capture_failure(text).has_value()) << text;
+}
+
 }  // namespace
 }  // namespace reprise::backend::cuda

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/capture_watch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -77,6 +79,15 @@ void CaptureWatch::note_failure(const DriverApi& driver, const CallSite& site, C
     entry.nodes = count_nodes(driver, entry.graph);
     entry.broken_by = std::move(call);
   }
+}
+
+std::string CaptureWatch::first_error(const DriverApi& driver, CUstream stream) const {
+  CaptureReport report;
+  describe(driver, stream, &report);
+  if (!report.broken_by) return {};
+  const CaptureReport::Call& call = *report.broken_by;
+  return fmt::format("the call that broke the capture: {} returned {} ({}): {}", call.name,
+                     static_cast<int>(call.result), result_name(call.result), call.rule);
 }
 
 void CaptureWatch::describe(const DriverApi& driver, CUstream stream, CaptureReport* report) const {

@@ -40,6 +40,8 @@ class CaptureWatch {
   void failed(const DriverApi& driver, const CallSite& site, CUresult result) {
     if (underway_.load(std::memory_order_relaxed) > 0) note_failure(driver, site, result);
   }
+  /// In a sentence, which call broke the capture that a call on `stream` was refused for (901); empty if unknown.
+  std::string first_error(const DriverApi& driver, CUstream stream) const;
   /// Fills in what is known of the capture of a stream.
   void describe(const DriverApi& driver, CUstream stream, CaptureReport* report) const;
 

@@ -39,8 +39,16 @@ std::string& CudaBackend::failure_detail() {
 }
 
 void CudaBackend::note_failure(CallSite site, CUresult result) const {
-  failure_detail().clear();
-  CaptureWatch::instance().failed(driver_, site, result);
+  CaptureWatch& watch = CaptureWatch::instance();
+  watch.failed(driver_, site, result);
+  const bool is_consequence = result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED && site.has_stream;
+  failed_here() = true;
+  failure_detail() = is_consequence ? watch.first_error(driver_, site.stream) : std::string();
+}
+
+bool& CudaBackend::failed_here() {
+  thread_local bool failed = false;
+  return failed;
 }
 
 Result CudaBackend::fail(Result result, std::string detail) {
@@ -87,7 +95,8 @@ std::shared_ptr<void> CudaBackend::watch_calls(std::string* why) {
 
 std::string CudaBackend::last_error_detail() const {
   const std::string& detail = failure_detail();
-  const std::string logged = latest_error(driver_);
+  // The log names threads by a number that a later thread gets again.
+  const std::string logged = failed_here() ? latest_error(driver_) : std::string();
   if (detail.empty() || logged.empty()) return detail.empty() ? logged : detail;
   return detail + "; " + logged;
 }
