@@ -77,8 +77,16 @@ void add_python_lines(std::vector<std::string>& lines) {
     if (line.starts_with("  File ")) lines.push_back(line.substr(2));
 }
 
-bool is_ours(const Frame& frame) {
-  return frame.function.find("reprise::backend::") != std::string::npos;
+// The first frame from `first` on that is not of this library's backend. Some of ours have no names: what lies below a
+// frame of ours is ours, as long as none has another name.
+std::size_t above_ours(const std::vector<Frame>& frames, std::size_t first) {
+  std::size_t above = first;
+  for (std::size_t i = first; i < frames.size(); ++i) {
+    const bool ours = frames[i].function.find("reprise::backend::") != std::string::npos;
+    if (ours) above = i + 1;
+    if (!ours && !frames[i].function.empty()) break;
+  }
+  return above;
 }
 
 // The first frame above a callback of CUPTI's, which the driver makes: our own functions have no names where they are
@@ -106,11 +114,8 @@ std::vector<std::string> call_stack() noexcept {
     for (int i = 1; i < count; ++i) frames.push_back(frame_of(addresses[static_cast<std::size_t>(i)]));
     std::vector<std::string> lines;
     add_python_lines(lines);
-    bool above = false;  // are we past our own frames?
-    for (std::size_t i = above_callback(frames); i < frames.size(); ++i) {
+    for (std::size_t i = above_ours(frames, above_callback(frames)); i < frames.size(); ++i) {
       const Frame& frame = frames[i];
-      above = above || !is_ours(frame);
-      if (!above) continue;
       lines.push_back(frame.function.empty() ? frame.place : frame.function + " at " + frame.place);
     }
     return lines;

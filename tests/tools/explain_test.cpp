@@ -13,7 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::Not;
+using ::testing::StartsWith;
 using Words = std::vector<std::string>;
 
 Outcome run_reprise(const Words& arguments, const Words& environment = {}) {
@@ -56,6 +56,20 @@ TEST(RepriseExplain, RefusesAFileThatCannotBeWritten) {
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.err, "reprise explain: error: /nowhere/reports cannot be written\n");
 }
+
+#ifdef BROKEN_CAPTURE
+TEST(RepriseExplain, ReportsCapturesOnHostDevicesToo) {
+  const Outcome outcome = run_reprise({"explain", "--", BROKEN_CAPTURE, "--device", "host"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("mended"));
+  EXPECT_THAT(outcome.err, StartsWith("reprise explain: The capture of stream "));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("of host:0 (mode global) was broken after 2 nodes, and abandoned."),
+                                 HasSubstr("cuStreamSynchronize returned cudaErrorStreamCaptureUnsupported (900)"),
+                                 HasSubstr("nobody can wait for it"), HasSubstr("read results after a replay"),
+                                 HasSubstr("broken_capture::first_value")));
+  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 2 captures, 1 failed, 0 left work out\n"));
+}
+#endif
 
 #ifdef WATCHED_PROGRAM
 // With a driver and a CUPTI of the tests' own, so that no GPU is needed.
