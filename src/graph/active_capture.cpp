@@ -9,6 +9,7 @@
 #include "backend/call_stack.h"
 #include "backend/check.h"
 #include "backend/reported_call.h"
+#include "inspect/explain.h"
 
 namespace reprise::graphs {
 
@@ -118,6 +119,8 @@ CaptureReport ActiveCapture::describe() const {
 }
 
 void ActiveCapture::keep(CaptureReport report) {
+  // Captures of CUDA are seen by `reprise explain` itself.
+  if (context_.device.type() == DeviceType::host) inspect::explain_if_asked(report);
   const bool tells = report.code != Result::success || report.broken_by || !report.refused.empty() ||
                      !report.not_captured.empty() || (report.nodes == 0U && !context_.options.allow_empty);
   if (tells) report_ = std::move(report);
