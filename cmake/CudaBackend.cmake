@@ -6,6 +6,7 @@
 #   REPRISE_CUDA_INCLUDE_DIR    where cuda.h lies; looked for beside CUDAToolkit_ROOT, CUDA_HOME, CUDA_PATH and nvcc, and
 #                               in /usr/local/cuda
 #   reprise_has_cuda            set here: whether it is built
+#   reprise_has_cupti           set here: whether calls of CUDA can be watched, for which CUPTI's headers are needed
 
 set(REPRISE_CUDA AUTO CACHE STRING "Build the support of CUDA devices: AUTO (if CUDA's headers are found), ON, OFF")
 set_property(CACHE REPRISE_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -47,8 +48,10 @@ endfunction()
 function(reprise_add_cuda_backend target)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cpp")
   # What needs no header of CUDA is always built, and always tested.
-  set(plain "${PROJECT_SOURCE_DIR}/src/backend/cuda/function_cache.cpp"
-    "${PROJECT_SOURCE_DIR}/src/backend/cuda/log_text.cpp")
+  set(plain "")
+  foreach(name IN ITEMS call_monitor call_words function_cache log_text)
+    list(APPEND plain "${PROJECT_SOURCE_DIR}/src/backend/cuda/${name}.cpp")
+  endforeach()
   set(stand_in "${PROJECT_SOURCE_DIR}/src/backend/cuda/unavailable.cpp")
   list(REMOVE_ITEM sources ${plain} "${stand_in}")
   target_sources(${target} PRIVATE ${plain})
@@ -59,6 +62,7 @@ function(reprise_add_cuda_backend target)
     _reprise_find_cuda_headers(found why)
   endif()
   set(reprise_has_cuda ${found} CACHE INTERNAL "Does reprise support CUDA devices?")
+  set(reprise_has_cupti FALSE CACHE INTERNAL "Can reprise watch calls of CUDA?")
   if(NOT found)
     if(REPRISE_CUDA AND NOT REPRISE_CUDA STREQUAL "AUTO")
       message(FATAL_ERROR "REPRISE_CUDA is ${REPRISE_CUDA}, but ${why}")
@@ -69,17 +73,41 @@ function(reprise_add_cuda_backend target)
   endif()
 
   message(STATUS "CUDA devices: supported, with the headers of ${REPRISE_CUDA_INCLUDE_DIR}")
+  _reprise_choose_cupti_sources(sources)
   # A target of its own, so that CUDA's headers are seen by these files alone.
   add_library(${target}_cuda OBJECT ${sources})
   set_target_properties(${target}_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_compile_features(${target}_cuda PUBLIC cxx_std_20)
   target_include_directories(${target}_cuda PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
-  target_include_directories(${target}_cuda SYSTEM PRIVATE "${REPRISE_CUDA_INCLUDE_DIR}")
+  target_include_directories(${target}_cuda SYSTEM PRIVATE ${reprise_cuda_include_dirs})
   target_link_libraries(${target}_cuda PRIVATE fmt::fmt-header-only)
   reprise_set_warnings(${target}_cuda)
   target_sources(${target} PRIVATE "$<TARGET_OBJECTS:${target}_cuda>")
   _reprise_add_own_kernels(${target}_cuda)
   target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+endfunction()
+
+# Leaves those of the sources in `list` that can be built: what opens CUPTI, or what says that it is missing. Sets reprise_has_cupti,
+# and reprise_cuda_include_dirs to where the headers of CUDA and of CUPTI lie.
+function(_reprise_choose_cupti_sources list)
+  find_path(REPRISE_CUPTI_INCLUDE_DIR cupti.h
+    HINTS "${REPRISE_CUDA_INCLUDE_DIR}" "${REPRISE_CUDA_INCLUDE_DIR}/../extras/CUPTI/include"
+    NO_DEFAULT_PATH
+    DOC "The folder of cupti.h, with which calls of CUDA can be watched")
+  mark_as_advanced(REPRISE_CUPTI_INCLUDE_DIR)
+  set(dirs "${REPRISE_CUDA_INCLUDE_DIR}")
+  set(left "${${list}}")
+  if(REPRISE_CUPTI_INCLUDE_DIR)
+    set(reprise_has_cupti TRUE CACHE INTERNAL "Can reprise watch calls of CUDA?")
+    list(APPEND dirs "${REPRISE_CUPTI_INCLUDE_DIR}")
+    list(FILTER left EXCLUDE REGEX "/cupti_missing\\.cpp$")
+  else()
+    message(STATUS "CUDA devices: calls of CUDA cannot be watched, because cupti.h was not found beside cuda.h")
+    list(FILTER left EXCLUDE REGEX "/(cupti_api|cupti_watch|driver_calls)\\.cpp$")
+  endif()
+  list(REMOVE_DUPLICATES dirs)
+  set(reprise_cuda_include_dirs "${dirs}" CACHE INTERNAL "Where the headers of CUDA and of CUPTI lie")
+  set(${list} "${left}" PARENT_SCOPE)
 endfunction()
 
 # Sets `result` to the command of an nvcc that was seen to compile, else to nothing and `why`.

@@ -30,7 +30,17 @@ std::string demangled(const char* symbol) {
 struct Frame {
   std::string function;  // empty if it has no name
   std::string place;     // file and offset
+  bool of_cupti = false;
+  bool of_driver = false;
 };
+
+// The program itself is known to the loader as it was called.
+std::string full_path(const char* file) {
+  if (*file == '/') return file;
+  std::array<char, 4096> path;
+  const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
+  return size > 0 ? std::string(path.data(), static_cast<std::size_t>(size)) : std::string(file);
+}
 
 Frame frame_of(void* address) {
   // A return address is after the call, which may have been the last instruction of the function.
@@ -38,7 +48,11 @@ Frame frame_of(void* address) {
   Dl_info info{};
   if (dladdr(inside, &info) == 0 || info.dli_fname == nullptr) return {{}, fmt::format("{}", address)};
   const auto offset = static_cast<char*>(inside) - static_cast<char*>(info.dli_fbase);
-  Frame frame{{}, fmt::format("{}+{:#x}", info.dli_fname, offset)};
+  Frame frame{{}, fmt::format("{}+{:#x}", full_path(info.dli_fname), offset)};
+  const std::string_view file = info.dli_fname;
+  const std::string_view name = file.substr(file.rfind('/') + 1);
+  frame.of_cupti = name.starts_with("libcupti.so");
+  frame.of_driver = name.starts_with("libcuda.so");
   if (info.dli_sname != nullptr) frame.function = demangled(info.dli_sname);
   return frame;
 }
@@ -63,8 +77,27 @@ void add_python_lines(std::vector<std::string>& lines) {
     if (line.starts_with("  File ")) lines.push_back(line.substr(2));
 }
 
-bool is_ours(const Frame& frame) {
-  return frame.function.find("reprise::backend::") != std::string::npos;
+// The first frame from `first` on that is not of this library's backend. Some of ours have no names: what lies below a
+// frame of ours is ours, as long as none has another name.
+std::size_t above_ours(const std::vector<Frame>& frames, std::size_t first) {
+  std::size_t above = first;
+  for (std::size_t i = first; i < frames.size(); ++i) {
+    const bool ours = frames[i].function.find("reprise::backend::") != std::string::npos;
+    if (ours) above = i + 1;
+    if (!ours && !frames[i].function.empty()) break;
+  }
+  return above;
+}
+
+// The first frame above a callback of CUPTI's, which the driver makes: our own functions have no names where they are
+// hidden, and those of the driver say nothing. 0 if it is no callback.
+std::size_t above_callback(const std::vector<Frame>& frames) {
+  constexpr std::size_t most_of_ours = 16;
+  std::size_t i = 0;
+  while (i < frames.size() && i < most_of_ours && !frames[i].of_cupti) ++i;
+  if (i == frames.size() || i == most_of_ours) return 0;
+  while (i < frames.size() && (frames[i].of_cupti || frames[i].of_driver)) ++i;
+  return i;
 }
 
 }  // namespace
@@ -77,13 +110,12 @@ std::vector<std::string> call_stack() noexcept {
   try {
     std::array<void*, most_frames> addresses;
     const int count = ::backtrace(addresses.data(), most_frames);
+    std::vector<Frame> frames;
+    for (int i = 1; i < count; ++i) frames.push_back(frame_of(addresses[static_cast<std::size_t>(i)]));
     std::vector<std::string> lines;
     add_python_lines(lines);
-    bool above = false;  // are we past our own frames?
-    for (int i = 1; i < count; ++i) {
-      const Frame frame = frame_of(addresses[static_cast<std::size_t>(i)]);
-      above = above || !is_ours(frame);
-      if (!above) continue;
+    for (std::size_t i = above_ours(frames, above_callback(frames)); i < frames.size(); ++i) {
+      const Frame& frame = frames[i];
       lines.push_back(frame.function.empty() ? frame.place : frame.function + " at " + frame.place);
     }
     return lines;

@@ -2,10 +2,15 @@
 #include <cstdlib>
 #include <cstring>
 
-// A libcuda.so.1 with two devices that can be opened, and no more. The environment makes it old or broken:
+// A libcuda.so.1 with two devices that can be opened, and that can be asked about captures; no more. The environment
+// makes it old or broken:
 //   FAKE_LIBCUDA_VERSION    the version of CUDA that it says it is of, for example 12080
 //   FAKE_LIBCUDA_INIT       what cuInit returns
 //   FAKE_LIBCUDA_LACKS      a function that it does not have
+
+/// What every stream's capture is: CUstreamCaptureStatus. A test sets it.
+extern "C" int fake_capture_status;
+int fake_capture_status = 0;
 
 namespace {
 
@@ -28,6 +33,31 @@ int device_count(int* count) {
   return 0;
 }
 
+int is_capturing(void*, int* status) {
+  *status = fake_capture_status;
+  return 0;
+}
+
+int graph_nodes(void*, void**, std::size_t* count) {
+  *count = 7;
+  return 0;
+}
+
+int capture_info(void*, int* status, unsigned long long* id, void** graph, const void** dependencies,
+                 const void** edges, std::size_t* count) {
+  *status = fake_capture_status;
+  *id = 1;
+  *graph = &fake_capture_status;
+  *dependencies = *edges = nullptr;
+  *count = 0;
+  return 0;
+}
+
+int current_device(int* device) {
+  *device = 0;
+  return 0;
+}
+
 int never_called() {
   std::abort();
 }
@@ -42,5 +72,9 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** function, int versio
   if (std::strcmp(name, "cuDriverGetVersion") == 0) *function = reinterpret_cast<void*>(&driver_version);
   if (std::strcmp(name, "cuInit") == 0) *function = reinterpret_cast<void*>(&init);
   if (std::strcmp(name, "cuDeviceGetCount") == 0) *function = reinterpret_cast<void*>(&device_count);
+  if (std::strcmp(name, "cuStreamIsCapturing") == 0) *function = reinterpret_cast<void*>(&is_capturing);
+  if (std::strcmp(name, "cuStreamGetCaptureInfo") == 0) *function = reinterpret_cast<void*>(&capture_info);
+  if (std::strcmp(name, "cuGraphGetNodes") == 0) *function = reinterpret_cast<void*>(&graph_nodes);
+  if (std::strcmp(name, "cuCtxGetDevice") == 0) *function = reinterpret_cast<void*>(&current_device);
   return 0;
 }

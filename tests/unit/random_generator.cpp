@@ -18,6 +18,80 @@ TEST(PhiloxNumbers, AreThoseOfItsAuthors) {
   EXPECT_EQ(philox4x32_R(10, counter, key).v[0], 0xd16cfe09U);
 }
 
+struct Reference {
+  std::uint64_t seed, subsequence, offset;
+  unsigned numbers[9];
+  float uniforms[2];
+};
+
+// Printed by a program that called curand_init(seed, subsequence, offset), curand() nine times and, after another
+// curand_init, curand_uniform() twice, with the headers of CUDA 13.0 on an H200.
+constexpr Reference references[] = {
+    {0,
+     0,
+     0,
+     {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8, 0xf8e4cca4, 0x5cb200db, 0xb1a574eb, 0x097eff67, 0x04faa329},
+     {0.399046481F, 0.880520225F}},
+    {42,
+     0,
+     0,
+     {0x9ceaf053, 0x77f5493b, 0x12bf50ad, 0x5742b3d7, 0xfcdb2127, 0x53ba6cfd, 0x838f5a6e, 0x744e06fb, 0xd36c0225},
+     {0.612959862F, 0.468586504F}},
+    {42,
+     7,
+     8,
+     {0x24ecfc6e, 0xf000aacd, 0x571a4cf0, 0xd301a3d5, 0x945bcada, 0x7e42d578, 0x8747d589, 0xfcd7d3ce, 0xd4df3421},
+     {0.144241124F, 0.937510192F}},
+    {67280421310721,
+     123456,
+     5,
+     {0x636f4cc7, 0xf9327086, 0x7775ea4c, 0x9ad1aeeb, 0x0bfb7fbc, 0x5428b754, 0xde10116d, 0xce95409b, 0x71c0ebaa},
+     {0.388417065F, 0.973425925F}},
+    {0xdeadbeefcafebabe,
+     0x123456789ab,
+     0x3fffffffff,
+     {0xae41873a, 0x14b1c110, 0x42940735, 0xcea13309, 0xc3062e17, 0xcb2d52bb, 0xacd2ac49, 0x54292910, 0x9ae2b622},
+     {0.680687368F, 0.0808373094F}},
+    {1,
+     0xffffffffffffffff,
+     0x3fffffffc,
+     {0x3e22bf4a, 0xaa784b20, 0x9d26935f, 0xc226786a, 0xaa079b42, 0x14c6c39b, 0xd897f44b, 0xb6966fd1, 0x44a05ebc},
+     {0.242717698F, 0.665898025F}},
+    {42,
+     3,
+     0xfffffffffffffff8,
+     {0x06ebb203, 0x9e74f847, 0x436c803c, 0x962fc305, 0x279b459a, 0x1abfd929, 0x8f87998a, 0x25449a40, 0xee1f706d},
+     {0.0270339251F, 0.618972301F}},
+};
+
+// What one thread draws, written by a kernel, so that it is the device's arithmetic that is compared.
+struct DrawReference {
+  REPRISE_KERNEL void operator()(Thread, std::uint64_t seed, std::uint64_t subsequence, std::uint64_t offset,
+                                 unsigned* numbers, float* uniforms) const {
+    Philox philox(seed, subsequence, offset);
+    for (int i = 0; i < 9; ++i) numbers[i] = philox();
+    Philox again(seed, subsequence, offset);
+    for (int i = 0; i < 2; ++i) uniforms[i] = again.uniform();
+  }
+};
+
+TEST(PhiloxNumbers, AreThoseOfCurandForAnySeedSubsequenceAndOffset) {
+  Buffer<unsigned> numbers(9);
+  Buffer<float> uniforms(2);
+  for (const Reference& expected : references) {
+    launch(LaunchConfig{}, DrawReference{}, expected.seed, expected.subsequence, expected.offset, numbers.data(),
+           uniforms.data());
+    const std::vector<unsigned> got = read(numbers);
+    std::vector<float> fractions(2);
+    uniforms.copy_to(fractions);
+    current_stream().synchronize();
+    for (int i = 0; i < 9; ++i)
+      EXPECT_EQ(got[static_cast<std::size_t>(i)], expected.numbers[i]) << expected.seed << ", " << i;
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(fractions[static_cast<std::size_t>(i)], expected.uniforms[i]) << expected.seed << ", " << i;
+  }
+}
+
 TEST(PhiloxNumbers, GoOnAcrossFourAndFromAnyOffset) {
   Philox all(42, 7, 0);
   std::vector<unsigned> numbers(16);

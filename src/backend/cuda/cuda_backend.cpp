@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "backend/cuda/cupti_watch.h"
 #include "backend/cuda/error_log.h"
 
 // The device itself and its memory.
@@ -70,12 +71,26 @@ std::string CudaBackend::device_name() const {
 }
 
 void CudaBackend::describe_capture(StreamHandle stream, CaptureReport* report) const {
-  CaptureWatch::instance().describe(driver_, stream, report);
+  // Whoever watches all calls knows more, but perhaps not of this capture.
+  const bool watched = describe_watched(stream, report);
+  if (watched && report->broken_by) return;
+  CaptureReport known;
+  CaptureWatch::instance().describe(driver_, stream, &known);
+  if (!watched) {
+    report->thread = known.thread;
+    report->nodes = known.nodes;
+  }
+  report->broken_by = std::move(known.broken_by);
+  report->notes.insert(report->notes.end(), known.notes.begin(), known.notes.end());
 }
 
 std::shared_ptr<void> CudaBackend::watch_calls(std::string* why) {
-  *why = "Calls of CUDA cannot be watched: this library was built without CUPTI.";
-  return nullptr;
+  // CUPTI prepares itself at the first subscription; that must not break a capture that is underway.
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  const CUresult exchanged = driver_.cuThreadExchangeStreamCaptureMode(&mode);
+  std::shared_ptr<void> watch = watch_through_cupti(why);
+  if (exchanged == CUDA_SUCCESS) (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
+  return watch;
 }
 
 std::string CudaBackend::last_error_detail() const {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cupti_watch.h"
+
+// Stands for cupti_watch.cpp and what it needs in a build without CUPTI's headers.
+
+namespace reprise::backend::cuda {
+
+std::shared_ptr<void> watch_through_cupti(std::string* why) {
+  *why = "Calls of CUDA cannot be watched: this library was built without CUPTI (its headers were not found).";
+  return nullptr;
+}
+
+bool describe_watched(StreamHandle, CaptureReport*) {
+  return false;
+}
+
+void on_watched_capture(std::function<void(const CaptureReport&)>) {}
+
+}  // namespace reprise::backend::cuda

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "reprise/capture_report.h"
+#include "reprise/handles.h"
+
+// All calls of CUDA in this process, seen through CUPTI.
+
+namespace reprise::backend::cuda {
+
+/// While the result lives, calls of CUDA's driver and runtime are watched, whoever makes them, for captures that begin
+/// after this. The first one subscribes to CUPTI, the last one unsubscribes. Thread-safe.
+/// \return null if that is not possible; `why` is the reason then, as a sentence.
+std::shared_ptr<void> watch_through_cupti(std::string* why);
+
+/// Fills in what was seen of a stream's capture, or of its last one; false if that is nothing.
+bool describe_watched(StreamHandle stream, CaptureReport* report);
+
+/// Gets the report of each capture that is over, on the thread that ended it. To be set before anything is watched.
+void on_watched_capture(std::function<void(const CaptureReport&)> sink);
+
+}  // namespace reprise::backend::cuda

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/call_monitor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <thread>
+
+// What capture reports say of the calls that a monitor is told of, with a driver of the tests' own.
+
+namespace reprise::backend::cuda::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using Kind = DriverCall::Kind;
+
+StreamHandle stream(std::uintptr_t number) {
+  return reinterpret_cast<StreamHandle>(number);
+}
+
+class FakeQueries final : public CaptureQueries {
+ public:
+  std::optional<CaptureStatus> status(StreamHandle of) override {
+    EXPECT_NE(of, nullptr) << "the legacy default stream must not be asked about";
+    EXPECT_TRUE(CallMonitor::asking());
+    return streams[of];
+  }
+  GraphHandle captured_graph(StreamHandle of) override { return reinterpret_cast<GraphHandle>(of); }
+  std::optional<std::size_t> node_count(GraphHandle) override { return nodes; }
+  std::string device() override { return "cuda:1"; }
+
+  std::map<StreamHandle, CaptureStatus> streams;
+  std::size_t nodes = 0;
+};
+
+// A program, and the monitor that watches it.
+class CallMonitorTest : public ::testing::Test {
+ protected:
+  CallMonitorTest() {
+    monitor_.on_finished([this](const CaptureReport& report) { finished_.push_back(report); });
+  }
+
+  void call(const DriverCall& what, Result result = Result::success) {
+    monitor_.begins(what);
+    monitor_.ends(what, result);
+  }
+  void begin_capture(StreamHandle on, const void* context = nullptr) {
+    const DriverCall begin{"cuStreamBeginCapture_v2", Kind::capture, on, context, CaptureErrorMode::thread_local_};
+    monitor_.begins(begin);
+    driver_.streams[on] = CaptureStatus::active;
+    monitor_.ends(begin, Result::success);
+  }
+  void end_capture(StreamHandle on, Result result = Result::success) {
+    const DriverCall end{"cuStreamEndCapture", Kind::end_capture, on};
+    monitor_.begins(end);
+    driver_.streams[on] = CaptureStatus::none;
+    monitor_.ends(end, result);
+  }
+  void breaking_call(const DriverCall& what, Result result, std::initializer_list<StreamHandle> broken) {
+    monitor_.begins(what);
+    for (const StreamHandle one : broken) driver_.streams[one] = CaptureStatus::invalidated;
+    monitor_.ends(what, result);
+  }
+  CaptureReport described(StreamHandle of) {
+    CaptureReport report;
+    EXPECT_TRUE(monitor_.describe(of, &report));
+    return report;
+  }
+
+  FakeQueries driver_;
+  CallMonitor monitor_{driver_};
+  std::vector<CaptureReport> finished_;
+  const StreamHandle captured_ = stream(0x100);
+  const StreamHandle other_ = stream(0x200);
+  const DriverCall allocation_{"cuMemAlloc_v2"};
+  const DriverCall launch_{"cuLaunchKernel", Kind::work, stream(0x200)};
+};
+
+TEST_F(CallMonitorTest, ReportsACaptureThatWentWell) {
+  begin_capture(captured_);
+  call({"cuLaunchKernel", Kind::work, captured_});
+  driver_.nodes = 1;
+  end_capture(captured_);
+  ASSERT_THAT(finished_, SizeIs(1));
+  const CaptureReport& report = finished_[0];
+  EXPECT_EQ(report.code, Result::success);
+  EXPECT_EQ(report.stream, captured_);
+  EXPECT_EQ(report.device, "cuda:1");
+  EXPECT_EQ(report.mode, "thread_local");
+  EXPECT_EQ(report.nodes, 1U);
+  EXPECT_FALSE(report.broken_by);
+  EXPECT_THAT(report.refused, IsEmpty());
+  EXPECT_THAT(report.not_captured, IsEmpty());
+}
+
+TEST_F(CallMonitorTest, NamesTheCallOfTheRuntimeAndTheDriversThatBrokeACapture) {
+  begin_capture(captured_);
+  driver_.nodes = 3;
+  monitor_.runtime_begins("cudaMalloc");
+  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
+  monitor_.runtime_ends("cudaMalloc", Result::stream_capture_unsupported);
+  driver_.nodes = 0;
+  end_capture(captured_, Result::stream_capture_invalidated);
+  ASSERT_THAT(finished_, SizeIs(1));
+  const CaptureReport& report = finished_[0];
+  EXPECT_EQ(report.code, Result::stream_capture_invalidated);
+  EXPECT_EQ(report.nodes, 3U);
+  ASSERT_TRUE(report.broken_by);
+  EXPECT_EQ(report.broken_by->name, "cudaMalloc");
+  EXPECT_EQ(report.broken_by->driver_name, "cuMemAlloc_v2");
+  EXPECT_EQ(report.broken_by->result, Result::stream_capture_unsupported);
+  EXPECT_THAT(report.broken_by->rule, HasSubstr("potentially unsafe"));
+  EXPECT_THAT(report.broken_by->advice, HasSubstr("before the capture"));
+  EXPECT_FALSE(report.broken_by->stack.empty());
+  EXPECT_TRUE(report.broken_by->capturing_thread);
+  EXPECT_THAT(report.refused, IsEmpty());
+}
+
+TEST_F(CallMonitorTest, NamesACallOfTheDriversOwnInterfaceOnce) {
+  begin_capture(captured_);
+  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
+  const CaptureReport report = described(captured_);
+  ASSERT_TRUE(report.broken_by);
+  EXPECT_EQ(report.broken_by->name, "cuMemAlloc_v2");
+  EXPECT_EQ(report.broken_by->driver_name, "");
+}
+
+TEST_F(CallMonitorTest, SaysThatAnotherThreadBrokeACapture) {
+  begin_capture(captured_);
+  std::thread([&] { breaking_call(allocation_, Result::stream_capture_unsupported, {captured_}); }).join();
+  const CaptureReport report = described(captured_);
+  ASSERT_TRUE(report.broken_by);
+  EXPECT_FALSE(report.broken_by->capturing_thread);
+  EXPECT_NE(report.broken_by->thread, report.thread);
+}
+
+TEST_F(CallMonitorTest, TheRuleDependsOnWhetherTheStreamWasBeingCaptured) {
+  const DriverCall on_captured{"cuStreamSynchronize", Kind::other, captured_};
+  begin_capture(captured_);
+  breaking_call(on_captured, Result::stream_capture_unsupported, {captured_});
+  EXPECT_THAT(described(captured_).broken_by->rule, HasSubstr("nobody can wait for it"));
+  end_capture(captured_, Result::stream_capture_invalidated);
+
+  begin_capture(captured_);
+  breaking_call({"cuStreamSynchronize", Kind::other, other_}, Result::stream_capture_unsupported, {captured_});
+  EXPECT_THAT(described(captured_).broken_by->rule, HasSubstr("potentially unsafe"));
+}
+
+TEST_F(CallMonitorTest, ACallBreaksSeveralCapturesButNotThoseThatGoOn) {
+  begin_capture(captured_);
+  begin_capture(other_);
+  begin_capture(stream(0x300));
+  breaking_call({"cuCtxSynchronize_v2"}, Result::stream_capture_unsupported, {captured_, other_});
+  EXPECT_TRUE(described(captured_).broken_by);
+  EXPECT_TRUE(described(other_).broken_by);
+  EXPECT_FALSE(described(stream(0x300)).broken_by);
+}
+
+TEST_F(CallMonitorTest, ACallThatBrokeOneCaptureIsNotMissingInAnother) {
+  begin_capture(captured_);
+  begin_capture(other_);
+  monitor_.runtime_begins("cudaStreamSynchronize");
+  breaking_call({"cuStreamSynchronize", Kind::other, captured_}, Result::stream_capture_unsupported, {captured_});
+  monitor_.runtime_ends("cudaStreamSynchronize", Result::stream_capture_unsupported);
+  EXPECT_THAT(described(other_).refused, IsEmpty());
+}
+
+TEST_F(CallMonitorTest, AnEndThatIsRefusedEndsNothing) {
+  begin_capture(captured_);
+  call({"cuStreamEndCapture", Kind::end_capture, captured_}, Result::invalid_value);
+  EXPECT_THAT(finished_, IsEmpty());
+  end_capture(captured_);
+  EXPECT_THAT(finished_, SizeIs(1));
+}
+
+TEST_F(CallMonitorTest, TheFirstCallThatBrokeACaptureIsNamed) {
+  begin_capture(captured_);
+  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
+  call({"cuStreamSynchronize", Kind::other, captured_}, Result::stream_capture_unsupported);
+  call({"cuLaunchKernel", Kind::work, captured_}, Result::stream_capture_invalidated);
+  const CaptureReport report = described(captured_);
+  EXPECT_EQ(report.broken_by->name, "cuMemAlloc_v2");
+  EXPECT_THAT(report.refused, IsEmpty());
+}
+
+TEST_F(CallMonitorTest, ACallOfTheRuntimeBreaksACaptureWithoutOneOfTheDriver) {
+  begin_capture(captured_);
+  monitor_.runtime_begins("cudaMallocManaged");
+  driver_.streams[captured_] = CaptureStatus::invalidated;
+  monitor_.runtime_ends("cudaMallocManaged", Result::stream_capture_unsupported);
+  ASSERT_TRUE(described(captured_).broken_by);
+  EXPECT_EQ(described(captured_).broken_by->name, "cudaMallocManaged");
+}
+
+TEST_F(CallMonitorTest, ReportsWorkThatWasRefusedWhileTheCaptureGoesOn) {
+  begin_capture(captured_);
+  monitor_.runtime_begins("cudaMemcpyBatchAsync");
+  call({"cuMemcpyBatchAsync_v2", Kind::work, captured_}, Result::stream_capture_unsupported);
+  EXPECT_THAT(described(captured_).refused, IsEmpty()) << "the runtime may yet succeed";
+  monitor_.runtime_ends("cudaMemcpyBatchAsync", Result::stream_capture_unsupported);
+  end_capture(captured_);
+  const CaptureReport& report = finished_.at(0);
+  EXPECT_EQ(report.code, Result::success);
+  ASSERT_THAT(report.refused, SizeIs(1));
+  EXPECT_EQ(report.refused[0].name, "cudaMemcpyBatchAsync");
+  EXPECT_EQ(report.refused[0].driver_name, "cuMemcpyBatchAsync_v2");
+  EXPECT_EQ(report.refused[0].rule, "a batch of copies cannot be captured");
+  EXPECT_EQ(report.refused[0].stream, captured_);
+  EXPECT_EQ(report.refused[0].times, 1U);
+}
+
+TEST_F(CallMonitorTest, CountsCallsThatAreRefusedAgain) {
+  begin_capture(captured_);
+  for (int i = 0; i < 3; ++i) call({"cuMemcpyBatchAsync_v2", Kind::work, captured_}, Result::not_supported);
+  const CaptureReport report = described(captured_);
+  ASSERT_THAT(report.refused, SizeIs(1));
+  EXPECT_EQ(report.refused[0].times, 3U);
+}
+
+TEST_F(CallMonitorTest, AFailureThatTheRuntimeRecoversFromIsNone) {
+  begin_capture(captured_);
+  monitor_.runtime_begins("cudaMemcpyAsync");
+  call({"cuMemcpyAsync", Kind::work, captured_}, Result::invalid_value);
+  monitor_.runtime_ends("cudaMemcpyAsync", Result::success);
+  EXPECT_THAT(described(captured_).refused, IsEmpty());
+}
+
+TEST_F(CallMonitorTest, AnswersAndEarlierErrorsAreNoFailures) {
+  begin_capture(captured_);
+  call({"cuEventQuery"}, Result::not_ready);
+  call({"cuStreamIsCapturing", Kind::question, nullptr}, Result::stream_capture_implicit);
+  call({"cuPointerGetAttributes"}, Result::invalid_value);
+  monitor_.runtime_begins("cudaGetLastError");
+  monitor_.runtime_ends("cudaGetLastError", Result::stream_capture_unsupported);
+  EXPECT_THAT(described(captured_).refused, IsEmpty());
+}
+
+TEST_F(CallMonitorTest, WhatAnotherThreadIsRefusedIsNotMissingInACapture) {
+  begin_capture(captured_);
+  std::thread([&] { call(launch_, Result::invalid_value); }).join();
+  EXPECT_THAT(described(captured_).refused, IsEmpty());
+}
+
+TEST_F(CallMonitorTest, ReportsWorkOnTheLegacyStreamOfTheContext) {
+  const int mine = 0;
+  const int another = 0;
+  begin_capture(captured_, &mine);
+  monitor_.runtime_begins("cudaLaunchKernel");
+  call({"cuLaunchKernel", Kind::work, nullptr, &mine});
+  monitor_.runtime_ends("cudaLaunchKernel", Result::success);
+  call({"cuMemsetD8_v2", Kind::work, nullptr, &another});
+  const CaptureReport report = described(captured_);
+  ASSERT_THAT(report.not_captured, SizeIs(1));
+  const CaptureReport::Call& missing = report.not_captured[0];
+  EXPECT_EQ(missing.name, "cudaLaunchKernel");
+  EXPECT_EQ(missing.driver_name, "cuLaunchKernel");
+  EXPECT_EQ(missing.stream, StreamHandle{nullptr});
+  EXPECT_THAT(missing.rule, HasSubstr("legacy default stream"));
+  EXPECT_FALSE(missing.stack.empty());
+}
+
+TEST_F(CallMonitorTest, ReportsWorkOfAnotherThreadOnTheLegacyStream) {
+  begin_capture(captured_);
+  std::thread([&] { call({"cuMemsetD8_v2", Kind::work, nullptr}); }).join();
+  ASSERT_THAT(described(captured_).not_captured, SizeIs(1));
+  EXPECT_FALSE(described(captured_).not_captured[0].capturing_thread);
+}
+
+TEST_F(CallMonitorTest, ReportsTheCapturingThreadsWorkOnAStreamThatDoesNotTakePart) {
+  begin_capture(captured_);
+  call(launch_);
+  const CaptureReport report = described(captured_);
+  ASSERT_THAT(report.not_captured, SizeIs(1));
+  EXPECT_EQ(report.not_captured[0].stream, other_);
+  EXPECT_THAT(report.not_captured[0].rule, HasSubstr("does not take part in the capture"));
+}
+
+TEST_F(CallMonitorTest, WorkOnAStreamThatJoinedOrOfAnotherThreadIsNotMissing) {
+  begin_capture(captured_);
+  driver_.streams[other_] = CaptureStatus::active;
+  call(launch_);
+  driver_.streams[other_] = CaptureStatus::none;
+  std::thread([&] { call(launch_); }).join();
+  EXPECT_THAT(described(captured_).not_captured, IsEmpty());
+}
+
+TEST_F(CallMonitorTest, WhatIsNoWorkIsNotMissing) {
+  begin_capture(captured_);
+  call({"cuEventRecord", Kind::other, other_});
+  call({"cuStreamSynchronize", Kind::other, other_});
+  EXPECT_THAT(described(captured_).not_captured, IsEmpty());
+}
+
+TEST_F(CallMonitorTest, TheEndThatFailsIsTheCallThatBrokeTheCapture) {
+  begin_capture(captured_);
+  driver_.nodes = 2;
+  monitor_.runtime_begins("cudaStreamEndCapture");
+  end_capture(captured_, Result::stream_capture_unjoined);
+  monitor_.runtime_ends("cudaStreamEndCapture", Result::stream_capture_unjoined);
+  ASSERT_THAT(finished_, SizeIs(1));
+  const CaptureReport& report = finished_[0];
+  EXPECT_EQ(report.code, Result::stream_capture_unjoined);
+  EXPECT_EQ(report.nodes, 2U);
+  ASSERT_TRUE(report.broken_by);
+  EXPECT_EQ(report.broken_by->name, "cudaStreamEndCapture");
+  EXPECT_THAT(report.broken_by->rule, HasSubstr("does not lead back"));
+}
+
+TEST_F(CallMonitorTest, AnEndOnAStreamThatJoinedBreaksTheCaptureWhichGoesOn) {
+  begin_capture(captured_);
+  driver_.streams[other_] = CaptureStatus::active;
+  breaking_call({"cuStreamEndCapture", Kind::end_capture, other_}, Result::stream_capture_unmatched,
+                {captured_, other_});
+  EXPECT_THAT(finished_, IsEmpty());
+  EXPECT_EQ(described(captured_).broken_by->result, Result::stream_capture_unmatched);
+  end_capture(captured_, Result::stream_capture_invalidated);
+  EXPECT_THAT(finished_, SizeIs(1));
+}
+
+TEST_F(CallMonitorTest, ACaptureThatNobodyWasSeenToBreakHasNoCallToName) {
+  begin_capture(captured_);
+  driver_.streams[captured_] = CaptureStatus::invalidated;
+  end_capture(captured_, Result::stream_capture_invalidated);
+  EXPECT_FALSE(finished_.at(0).broken_by);
+  EXPECT_EQ(finished_[0].code, Result::stream_capture_invalidated);
+}
+
+TEST_F(CallMonitorTest, ACaptureWhoseStreamIsDestroyedIsOver) {
+  begin_capture(captured_);
+  begin_capture(other_);
+  call({"cuStreamDestroy_v2", Kind::end_stream, captured_});
+  ASSERT_THAT(finished_, SizeIs(1));
+  EXPECT_THAT(finished_[0].notes, ElementsAre("The stream was destroyed before the capture was ended."));
+  call({"cuDevicePrimaryCtxReset_v2", Kind::end_context});
+  EXPECT_THAT(finished_, SizeIs(2));
+  driver_.streams.clear();
+  call(launch_, Result::invalid_value);
+  EXPECT_THAT(driver_.streams, IsEmpty()) << "a stream that is gone was asked about";
+}
+
+TEST_F(CallMonitorTest, DescribesTheLastCaptureOfAStream) {
+  begin_capture(captured_);
+  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
+  end_capture(captured_, Result::stream_capture_invalidated);
+  EXPECT_TRUE(described(captured_).broken_by);
+  begin_capture(captured_);
+  EXPECT_FALSE(described(captured_).broken_by);
+  call({"cuStreamDestroy_v2", Kind::end_stream, captured_});
+  CaptureReport report;
+  EXPECT_FALSE(monitor_.describe(captured_, &report)) << "of the first capture";
+  begin_capture(captured_);
+  end_capture(captured_);
+  EXPECT_FALSE(monitor_.describe(other_, &report));
+  monitor_.forget();
+  EXPECT_FALSE(monitor_.describe(captured_, &report));
+}
+
+TEST_F(CallMonitorTest, ForgetsTheCallThatAThreadWasInWhenTheLastOneStoppedWatching) {
+  monitor_.runtime_begins("cudaGraphLaunch");
+  monitor_.forget();
+  begin_capture(captured_);
+  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
+  EXPECT_EQ(described(captured_).broken_by->name, "cuMemAlloc_v2");
+}
+
+TEST_F(CallMonitorTest, TheOutermostCallOfTheRuntimeIsNamed) {
+  monitor_.runtime_ends("cudaFree", Result::success);  // it had begun before anyone watched
+  begin_capture(captured_);
+  monitor_.runtime_begins("cudaMallocPitch");
+  monitor_.runtime_begins("cudaMalloc");
+  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
+  monitor_.runtime_ends("cudaMalloc", Result::stream_capture_unsupported);
+  monitor_.runtime_ends("cudaMallocPitch", Result::stream_capture_unsupported);
+  EXPECT_EQ(described(captured_).broken_by->name, "cudaMallocPitch");
+}
+
+}  // namespace
+}  // namespace reprise::backend::cuda::test

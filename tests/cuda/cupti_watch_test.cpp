@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cupti_watch.h"
+
+#include <cupti.h>
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+// How CUPTI is opened and subscribed to, with a libcupti.so.13 of the tests' own in front of any other. It is opened
+// once in a process, so each test has a process of its own.
+
+namespace reprise::backend::cuda::test {
+namespace {
+
+using Tell = void (*)(CUpti_CallbackDomain, CUpti_CallbackId, const CUpti_CallbackData*);
+
+template <class Function>
+Function find(const char* library, const char* name) {
+  void* const opened = dlopen(library, RTLD_NOW);
+  return opened != nullptr ? reinterpret_cast<Function>(dlsym(opened, name)) : nullptr;
+}
+
+bool has_subscriber() {
+  return find<bool (*)()>("libcupti.so.13", "fake_cupti_has_subscriber")();
+}
+
+// A call as CUPTI tells of it, at its beginning or its end.
+void tell(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* name, const void* params, bool begins,
+          int result = 0) {
+  CUpti_CallbackData data{};
+  data.callbackSite = begins ? CUPTI_API_ENTER : CUPTI_API_EXIT;
+  data.functionName = name;
+  data.functionParams = params;
+  data.functionReturnValue = begins ? nullptr : &result;
+  find<Tell>("libcupti.so.13", "fake_cupti_tell")(domain, id, &data);
+}
+
+void set_capture_status(int status) {
+  *find<int*>("libcuda.so.1", "fake_capture_status") = status;
+}
+
+class CuptiWatchTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+    const char* const before = std::getenv("LD_LIBRARY_PATH");
+    if (before != nullptr) path_before_ = before;
+    // Read when the process of its own starts.
+    setenv("LD_LIBRARY_PATH", FAKE_LIBCUDA_DIRECTORY ":" FAKE_LIBCUPTI_DIRECTORY, 1);
+  }
+  void TearDown() override {
+    setenv("LD_LIBRARY_PATH", path_before_.c_str(), 1);
+    for (const char* name : {"FAKE_LIBCUPTI_SUBSCRIBE", "FAKE_LIBCUPTI_ENABLE", "FAKE_LIBCUPTI_HOLDER"}) unsetenv(name);
+  }
+
+  /// Watches in a process of its own, and expects that it cannot, for this reason.
+  static void expect_reason(const std::string& expected) {
+    const auto body = [&] {
+      std::string why;
+      const bool watched = watch_through_cupti(&why) != nullptr;
+      if (watched || why != expected) std::fprintf(stderr, "%s\n", why.c_str());
+      std::_Exit(watched || why != expected ? 1 : 0);
+    };
+    EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
+  }
+
+ private:
+  std::string path_before_;
+};
+
+// In a process of its own: ends it if something is not so.
+void require(bool so, const char* what) {
+  if (so) return;
+  std::fprintf(stderr, "not so: %s\n", what);
+  std::_Exit(1);
+}
+#define REQUIRE(condition) require(condition, #condition)
+
+TEST_F(CuptiWatchTest, TheFirstWatcherSubscribesAndTheLastUnsubscribes) {
+  const auto body = [] {
+    for (int i = 0; i < 2; ++i) {
+      std::string why;
+      auto first = watch_through_cupti(&why);
+      REQUIRE(first != nullptr && why.empty());
+      REQUIRE(has_subscriber());
+      auto second = watch_through_cupti(&why);
+      REQUIRE(second != nullptr);
+      first.reset();
+      REQUIRE(has_subscriber());
+      second.reset();
+      REQUIRE(!has_subscriber());
+    }
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(CuptiWatchTest, SeesACallBreakACapture) {
+  const auto body = [] {
+    std::string why;
+    int finished = 0;
+    on_watched_capture([&](const CaptureReport&) { ++finished; });
+    const auto watch = watch_through_cupti(&why);
+    REQUIRE(watch != nullptr);
+    const auto stream = reinterpret_cast<CUstream>(0x100);
+    cuStreamBeginCapture_v2_params begin{stream, CU_STREAM_CAPTURE_MODE_RELAXED};
+    const auto driver = CUPTI_CB_DOMAIN_DRIVER_API;
+    const auto runtime = CUPTI_CB_DOMAIN_RUNTIME_API;
+    tell(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2, "cuStreamBeginCapture_v2", &begin, true);
+    set_capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    tell(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2, "cuStreamBeginCapture_v2", &begin, false);
+    cuStreamSynchronize_params wait{stream};
+    tell(runtime, 0, "cudaStreamSynchronize", nullptr, true);
+    tell(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, "cuStreamSynchronize", &wait, true);
+    set_capture_status(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+    tell(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, "cuStreamSynchronize", &wait, false, 900);
+    tell(runtime, 0, "cudaStreamSynchronize", nullptr, false, 900);
+    CaptureReport report;
+    REQUIRE(describe_watched(stream, &report));
+    REQUIRE(report.broken_by && report.broken_by->name == "cudaStreamSynchronize");
+    REQUIRE(report.broken_by->driver_name == "cuStreamSynchronize");
+    REQUIRE(report.broken_by->result == Result::stream_capture_unsupported);
+    REQUIRE(report.nodes == 7U);
+    REQUIRE(finished == 0);
+    cuStreamEndCapture_params end{stream, nullptr};
+    tell(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture, "cuStreamEndCapture", &end, true);
+    set_capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
+    tell(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture, "cuStreamEndCapture", &end, false, 901);
+    REQUIRE(finished == 1);
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(CuptiWatchTest, SaysThatAnotherToolHoldsTheSubscriber) {
+  setenv("FAKE_LIBCUPTI_SUBSCRIBE", "39", 1);
+  expect_reason(
+      "Another tool holds CUPTI's subscriber, of which there is one in a process (a profiler, a debugger, `reprise "
+      "explain`): calls of CUDA are not watched.");
+}
+
+TEST_F(CuptiWatchTest, NamesTheToolThatHoldsTheSubscriber) {
+  setenv("FAKE_LIBCUPTI_SUBSCRIBE", "39", 1);
+  setenv("FAKE_LIBCUPTI_HOLDER", "Nsight Systems", 1);
+  expect_reason(
+      "Another tool (Nsight Systems) holds CUPTI's subscriber, of which there is one in a process (a profiler, a "
+      "debugger, `reprise explain`): calls of CUDA are not watched.");
+}
+
+TEST_F(CuptiWatchTest, TellsWhatCuptiSays) {
+  setenv("FAKE_LIBCUPTI_SUBSCRIBE", "15", 1);
+  expect_reason("Calls of CUDA cannot be watched: cuptiSubscribe of " FAKE_LIBCUPTI_DIRECTORY
+                "/libcupti.so.13 returned 15 (CUPTI_ERROR_OF_A_TEST).");
+}
+
+TEST_F(CuptiWatchTest, UnsubscribesIfCallsCannotBeEnabled) {
+  setenv("FAKE_LIBCUPTI_ENABLE", "2", 1);
+  const auto body = [] {
+    std::string why;
+    REQUIRE(watch_through_cupti(&why) == nullptr);
+    REQUIRE(why.find("cuptiEnableDomain") != std::string::npos);
+    REQUIRE(!has_subscriber());
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(CuptiWatchTest, NamesAFunctionThatIsMissing) {
+  setenv("LD_LIBRARY_PATH", FAKE_LIBCUPTI_DIRECTORY "/lacking", 1);
+  expect_reason("Calls of CUDA cannot be watched: libcupti.so.13 has no cuptiEnableDomain.");
+}
+
+TEST_F(CuptiWatchTest, TakesTheLibraryThatTheProcessHasAlready) {
+  setenv("LD_LIBRARY_PATH", FAKE_LIBCUPTI_DIRECTORY "/lacking", 1);
+  const auto body = [] {
+    // The loader does not know it by the name that is looked for.
+    REQUIRE(dlopen(FAKE_LIBCUPTI_DIRECTORY "/renamed/libcupti.so.13.1", RTLD_NOW) != nullptr);
+    std::string why;
+    const auto watch = watch_through_cupti(&why);
+    REQUIRE(watch != nullptr);
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(CuptiWatchTest, FindsTheLibraryInTheToolkitIfTheLoaderHasNone) {
+  // A file that is no library: the loader looks no further.
+  setenv("LD_LIBRARY_PATH", FAKE_LIBCUPTI_DIRECTORY "/broken", 1);
+  setenv("CUDA_HOME", FAKE_LIBCUPTI_DIRECTORY "/toolkit", 1);
+  const auto body = [] {
+    std::string why;
+    const auto watch = watch_through_cupti(&why);
+    REQUIRE(watch != nullptr);
+    REQUIRE(dlopen(FAKE_LIBCUPTI_DIRECTORY "/toolkit/lib64/libcupti.so.13", RTLD_NOW | RTLD_NOLOAD) != nullptr);
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
+  unsetenv("CUDA_HOME");
+}
+
+}  // namespace
+}  // namespace reprise::backend::cuda::test

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reprise/version.h"
+#include "tests/examples/run_program.h"
+
+// The command `reprise explain`, run as a user runs it.
+
+namespace reprise::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Words = std::vector<std::string>;
+
+Outcome run_reprise(const Words& arguments, const Words& environment = {}) {
+  const TemporaryFolder folder;
+  return run_program(REPRISE_COMMAND, arguments, folder.path(), environment);
+}
+
+TEST(ReprisePrograms, TellTheirVersionAndHowTheyAreUsed) {
+  EXPECT_EQ(run_reprise({"--version"}).out, "reprise " REPRISE_VERSION "\n");
+  EXPECT_THAT(run_reprise({"--help"}).out, HasSubstr("reprise explain -- python3 train.py"));
+  EXPECT_THAT(run_reprise({"explain", "--help"}).out, AllOf(HasSubstr("--output FILE"), HasSubstr("--all")));
+}
+
+TEST(RepriseExplain, RefusesACommandLineWithoutAProgram) {
+  for (const Words& arguments : {Words{"explain"}, Words{"explain", "--"}}) {
+    const Outcome outcome = run_reprise(arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(
+        outcome.err,
+        "reprise: error: expected -- and a program: reprise explain -- PROGRAM ARGUMENTS... (--help says more)\n");
+  }
+  EXPECT_EQ(run_reprise({"explain", "--unknown", "--", "true"}).exit_code, 2);
+}
+
+TEST(RepriseExplain, LeavesTheProgramItsOutputArgumentsAndExitCode) {
+  const Outcome outcome = run_reprise({"explain", "--", "sh", "-c", "echo \"$1\"; exit 4", "sh", "--all"});
+  EXPECT_EQ(outcome.exit_code, 4);
+  EXPECT_EQ(outcome.out, "--all\n");
+  EXPECT_THAT(outcome.err, HasSubstr("reprise explain: no capture was seen"));
+}
+
+TEST(RepriseExplain, SaysThatAProgramIsNotThere) {
+  const Outcome outcome = run_reprise({"explain", "--", "reprise-no-such-program"});
+  EXPECT_EQ(outcome.exit_code, 127);
+  EXPECT_THAT(outcome.err, HasSubstr("reprise: cannot run reprise-no-such-program: No such file or directory"));
+}
+
+TEST(RepriseExplain, RefusesAFileThatCannotBeWritten) {
+  const Outcome outcome = run_reprise({"explain", "--output", "/nowhere/reports", "--", "true"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.err, "reprise explain: error: /nowhere/reports cannot be written\n");
+}
+
+#ifdef BROKEN_CAPTURE
+TEST(RepriseExplain, ReportsCapturesOnHostDevicesToo) {
+  const Outcome outcome = run_reprise({"explain", "--", BROKEN_CAPTURE, "--device", "host"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("mended"));
+  EXPECT_THAT(outcome.err, StartsWith("reprise explain: The capture of stream "));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("of host:0 (mode global) was broken after 2 nodes, and abandoned."),
+                                 HasSubstr("cuStreamSynchronize returned cudaErrorStreamCaptureUnsupported (900)"),
+                                 HasSubstr("nobody can wait for it"), HasSubstr("read results after a replay"),
+                                 HasSubstr("broken_capture::first_value")));
+  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 2 captures, 1 failed, 0 left work out\n"));
+}
+#endif
+
+#ifdef WATCHED_PROGRAM
+// With a driver and a CUPTI of the tests' own, so that no GPU is needed.
+
+Words explained(const char* what, const Words& options = {}) {
+  Words words = {"explain"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.insert(words.end(), {"--", WATCHED_PROGRAM, what});
+  return words;
+}
+const Words with_fakes = {"LD_LIBRARY_PATH=" FAKE_LIBCUDA_DIRECTORY ":" FAKE_LIBCUPTI_DIRECTORY};
+
+TEST(RepriseExplain, ReportsTheCallThatBrokeACaptureOfAnyProgram) {
+  const Outcome outcome = run_reprise(explained("broken"), with_fakes);
+  EXPECT_EQ(outcome.exit_code, 5);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("reprise explain: The capture of stream 0x100 of cuda:0 (mode global)"),
+                                 HasSubstr("cudaStreamSynchronize (cuStreamSynchronize)"), HasSubstr("(900)"),
+                                 HasSubstr("nobody can wait for it"), HasSubstr("read results after a replay")));
+  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 1 capture, 1 failed, 0 left work out\n"));
+}
+
+TEST(RepriseExplain, ReportsWorkThatWasLeftOut) {
+  const Outcome outcome = run_reprise(explained("left_out"), with_fakes);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("cudaMemset (cuMemsetD8_v2)"), HasSubstr("the legacy default stream")));
+  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 1 capture, 0 failed, 1 left work out\n"));
+}
+
+TEST(RepriseExplain, SaysNothingOfCapturesThatWentWellUnlessAsked) {
+  EXPECT_EQ(run_reprise(explained("good"), with_fakes).err, "reprise explain: 1 capture, 0 failed, 0 left work out\n");
+  EXPECT_THAT(run_reprise(explained("good", {"--all"}), with_fakes).err,
+              HasSubstr("reprise explain: The capture of stream 0x100"));
+}
+
+TEST(RepriseExplain, SaysThatAProgramMadeNoCapture) {
+  EXPECT_EQ(run_reprise(explained("none"), with_fakes).err,
+            "reprise explain: the program used CUDA, but made no capture\n");
+}
+
+TEST(RepriseExplain, WritesTheReportsIntoAFile) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "reports";
+  const Outcome outcome = run_reprise(explained("broken", {"--output", file}), with_fakes);
+  EXPECT_EQ(outcome.err, "reprise explain: 1 capture, 1 failed, 0 left work out\nreprise explain: the reports are in " +
+                             file + "\n");
+  EXPECT_THAT(read_file(file), AllOf(HasSubstr("cudaStreamSynchronize"), EndsWith("0 left work out\n")));
+}
+
+TEST(RepriseExplain, SaysThatAnotherToolHoldsCupti) {
+  Words environment = with_fakes;
+  environment.emplace_back("FAKE_LIBCUPTI_SUBSCRIBE=39");
+  environment.emplace_back("FAKE_LIBCUPTI_HOLDER=Some Profiler");
+  EXPECT_THAT(run_reprise(explained("broken"), environment).err,
+              EndsWith("reprise explain: captures of CUDA were not seen: Another tool (Some Profiler) holds CUPTI's "
+                       "subscriber, of which there is one in a process (a profiler, a debugger, `reprise explain`): "
+                       "calls of CUDA are not watched.\n"));
+}
+
+TEST(RepriseExplain, NamesTheToolThatItReplaces) {
+  Words environment = with_fakes;
+  environment.emplace_back("CUDA_INJECTION64_PATH=/opt/profiler.so");
+  EXPECT_THAT(run_reprise(explained("good"), environment).err,
+              HasSubstr("CUDA_INJECTION64_PATH named another tool, /opt/profiler.so, which is left out"));
+}
+
+TEST(RepriseExplain, FindsTheLinesOfPlacesWithoutAName) {
+  // The program is linked without names, and with line numbers.
+  const Outcome outcome = run_reprise(explained("broken"), with_fakes);
+  EXPECT_THAT(outcome.err, HasSubstr("watched_program.cpp:"));
+}
+#endif
+
+}  // namespace
+}  // namespace reprise::test

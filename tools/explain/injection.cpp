@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <string>
+
+#include "backend/cuda/cupti_watch.h"
+#include "inspect/explain.h"
+
+// libreprise_explain.so: CUDA's driver loads it into a process whose environment names it (CUDA_INJECTION64_PATH), and
+// calls InitializeInjection() in the midst of the process's first call of CUDA. From then on all captures are watched.
+// It has nothing of the process's own reprise, if there is one: all but that function is hidden.
+
+namespace {
+
+void watch() {
+  using namespace reprise;
+  // Run by hand, without the command `reprise`, the reports go to standard error.
+  const inspect::ExplainRequest request = inspect::explain_request().value_or(inspect::ExplainRequest{"stderr", {}});
+  backend::cuda::on_watched_capture([request](const CaptureReport& report) { inspect::explain(request, report); });
+  std::string why;
+  std::shared_ptr<void> watching = backend::cuda::watch_through_cupti(&why);
+  if (watching == nullptr) {
+    inspect::tell(request, why);
+    inspect::note_in_journal(request, "unwatched " + why);
+    return;
+  }
+  // To the end of the process: nobody knows when the last capture is over.
+  [[maybe_unused]] const auto* const kept = new std::shared_ptr<void>(std::move(watching));
+  inspect::note_in_journal(request, "watched");
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int InitializeInjection() noexcept {
+  try {
+    [[maybe_unused]] static const bool once = (watch(), true);
+  } catch (...) {
+    return 0;
+  }
+  return 1;
+}

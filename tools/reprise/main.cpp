@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "explain_command.h"
+#include "reprise/version.h"
+
+// The command `reprise`.
+
+namespace {
+
+constexpr const char* explain_text =
+    "Runs a program, and reports each of its captures of CUDA streams that failed or left work out: the call that did "
+    "it, its stack, the rule, and what to do instead. Any program: one of CUDA C++, a Python script with PyTorch, one "
+    "that uses reprise, also on a host device. What it prints and its exit code stay as they are.";
+constexpr const char* explain_example = R"(The program and its arguments come after --. Example:
+  reprise explain -- python3 train.py --epochs 1
+  reprise explain --output captures.txt -- ./solver
+
+Each call of CUDA is watched through CUPTI meanwhile, so that the program is slower, and profilers of CUDA do not work
+in it.)";
+
+int usage_error(const std::string& text) {
+  std::fprintf(stderr, "reprise: error: %s (--help says more)\n", text.c_str());
+  return 2;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Tools for CUDA graphs.", "reprise");
+  app.set_version_flag("--version", "reprise " REPRISE_VERSION);
+  app.require_subcommand(1);
+  app.footer("Example:\n  reprise explain -- python3 train.py --epochs 1\n\n`reprise explain --help` says more.");
+  reprise::tools::ExplainOptions options;
+  CLI::App* const explain = app.add_subcommand("explain", explain_text);
+  explain->add_option("--output", options.output, "Writes the reports into a file instead of standard error")
+      ->type_name("FILE");
+  explain->add_flag("--all", options.all, "Reports the captures that went well, too");
+  explain->footer(explain_example);
+  // What comes after -- is the program's, and not to be understood here.
+  char** const end = argv + argc;
+  char** const separator = std::find_if(argv, end, [](const char* one) { return std::string(one) == "--"; });
+  try {
+    app.parse(static_cast<int>(separator - argv), argv);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    return 0;
+  } catch (const CLI::CallForVersion& version) {
+    std::printf("%s\n", version.what());
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return usage_error(error.what());
+  }
+  if (separator == end || separator + 1 == end)
+    return usage_error("expected -- and a program: reprise explain -- PROGRAM ARGUMENTS...");
+  options.command.assign(separator + 1, end);
+  return reprise::tools::explain(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "reprise: failed: %s\n", error.what());
+    return 1;
+  }
+}
