@@ -48,6 +48,9 @@ void add_devices(std::vector<RecordedCall>& calls) {
     (void)CU(cuDeviceGetCount)(&count);
     return CU(cuDeviceCanAccessPeer)(&can, things(x).device, (things(x).device + 1) % count);  // itself if it is alone
   });
+}
+
+void add_primary_contexts(std::vector<RecordedCall>& calls) {
   add(calls, "cuDevicePrimaryCtxGetState", [](State& x) {
     unsigned flags = 0;
     int active = 0;
@@ -145,6 +148,7 @@ void add_context_changes(std::vector<RecordedCall>& calls) {
 
 void add_device_questions(std::vector<RecordedCall>& calls) {
   add_devices(calls);
+  add_primary_contexts(calls);
   add_context_questions(calls);
   add_context_changes(calls);
 }
