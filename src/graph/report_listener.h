@@ -6,15 +6,19 @@
 
 #include "backend/backend.h"
 #include "graph/capture_listener.h"
+#include "inspect/explain.h"
 
 namespace reprise::graphs {
 
-/// Has the device watch all calls during a capture that wants a full report.
+/// Has the device watch all calls during a capture of which a full report is wanted.
 class ReportListener final : public CaptureListener {
  public:
   void begin(const CaptureContext& context) override {
     why_not_.clear();
-    if (context.options.report == ReportDetail::full) watch_ = context.device.backend().watch_calls(&why_not_);
+    // `reprise explain` asks for full reports; those of CUDA's captures it makes itself.
+    const bool explained = context.device.type() == DeviceType::host && inspect::explain_request();
+    if (context.options.report == ReportDetail::full || explained)
+      watch_ = context.device.backend().watch_calls(&why_not_);
   }
   void started(const CaptureContext& /*context*/) override {}
   void describe(CaptureReport& report) override {
