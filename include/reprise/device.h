@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -100,6 +102,11 @@ struct HostDeviceOptions {
   /// reported to the sink of warnings, with what would order it; docs/host-device.md says what is seen and what is not.
   /// `REPRISE_HOST_RACES=1`.
   bool check_races = false;
+  /// Not set: work runs on threads, several operations at once. A seed: nothing runs by itself, one operation runs at a
+  /// time, on a thread that waits for work or asks whether it is done, and the seed decides on the order among those
+  /// that the streams, events and graphs leave open. In a program with one thread a seed gives the same order each
+  /// time. `REPRISE_HOST_SCHEDULER=threads`, or the seed.
+  std::optional<std::uint64_t> scheduler_seed = {};
 };
 
 /// Sets the options by program instead of by environment, before any device is used.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "backend/cuda_calls.h"
+
 namespace reprise::backend {
 namespace {
 
@@ -30,8 +32,12 @@ constexpr Words waits = {
     "a stream that is being captured does not execute, so nobody can wait for it or ask whether it is done",
     "read results after a replay; before the capture, wait for what it needs"};
 constexpr Words launches = {
-    "a launch of an executable graph cannot be captured",
-    "launch it before or after the capture, or put the graph into the captured one as a child graph node"};
+    "a launch of an executable graph, and other work that there is no node for, cannot be captured",
+    "call it before or after the capture, or put the graph into the captured one as a child graph node"};
+constexpr Words no_node = {"there is no node for this call, so it cannot be captured",
+                           "call it before or after the capture"};
+constexpr Words batches = {"a batch of copies cannot be captured; the capture goes on, and lacks the copies",
+                           "look at its result, and give the stream one copy after the other"};
 constexpr Words property = {"a stream that is being captured cannot be asked for its number or its flags",
                             "ask before the capture"};
 constexpr Words event_in_capture = {
@@ -92,6 +98,17 @@ constexpr CaptureRule table[] = {
     rule(CallClass::stream_launch_only, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated,
          legacy),
 
+    rule(CallClass::stream_unsafe, Situation::stream_invalidated, Result::stream_capture_unsupported, none, no_node),
+    rule(CallClass::stream_unsafe, Situation::stream_captures, Result::stream_capture_unsupported, invalidated,
+         no_node),
+    rule(CallClass::stream_unsafe, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
+    rule(CallClass::stream_unsafe, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated, unsafe),
+
+    rule(CallClass::stream_batch, Situation::stream_invalidated, Result::stream_capture_invalidated, none,
+         broken_before),
+    rule(CallClass::stream_batch, Situation::stream_captures, Result::stream_capture_unsupported, none, batches),
+    rule(CallClass::stream_batch, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
+
     rule(CallClass::stream_allocation, Situation::stream_invalidated, Result::stream_capture_invalidated, none,
          broken_before),
     rule(CallClass::stream_allocation, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated,
@@ -145,9 +162,9 @@ constexpr CaptureRule table[] = {
     rule(CallClass::capture_end, Situation::stream_does_not_capture, Result::illegal_state, none, no_capture),
     rule(CallClass::capture_end, Situation::stream_is_not_origin, Result::stream_capture_unmatched, invalidated,
          not_origin),
-    rule(CallClass::capture_end, Situation::wrong_thread, Result::stream_capture_wrong_thread, ended, wrong_end),
     rule(CallClass::capture_end, Situation::stream_invalidated, Result::stream_capture_invalidated, ended, broken_end),
     rule(CallClass::capture_end, Situation::fork_not_joined, Result::stream_capture_unjoined, ended, unjoined),
+    rule(CallClass::capture_end, Situation::wrong_thread, Result::stream_capture_wrong_thread, ended, wrong_end),
 };
 
 }  // namespace
@@ -206,13 +223,8 @@ CallClass class_of(Call call) noexcept {
 }
 
 std::optional<CallClass> class_of(std::string_view cuda_name) noexcept {
-  const auto strip = [&](std::string_view end) {
-    if (cuda_name.ends_with(end)) cuda_name.remove_suffix(end.size());
-  };
-  for (const std::string_view end : {"_ptsz", "_ptds", "_v2", "_v3", "_v4"}) strip(end);
-  for (std::size_t i = 0; i < call_count; ++i)
-    if (backend::cuda_name(static_cast<Call>(i)) == cuda_name) return class_of(static_cast<Call>(i));
-  return std::nullopt;
+  const CudaCall* const call = find_cuda_call(cuda_name);
+  return call != nullptr ? std::optional(call->call_class) : std::nullopt;
 }
 
 const CaptureRule* rule_met(std::optional<CallClass> call_class, Result result, bool on_capture) noexcept {

@@ -20,6 +20,9 @@ enum class CallClass {
   potentially_unsafe,  ///< touches state that a capture cannot record: memory, executables
   stream_work,         ///< work on a stream; a node when the stream captures
   stream_launch_only,  ///< work on a stream that cannot become a node
+  stream_unsafe,       ///< likewise, and on a stream that does not capture it is potentially unsafe
+  stream_batch,        ///< work that cannot become a node, but the capture stays as it was: only the result says that
+                       ///< something is missing
   stream_allocation,   ///< allocates or frees: a node when the stream captures, else potentially unsafe
   stream_property,     ///< asks for what a stream is
   stream_wait,         ///< waits for a stream or asks it
@@ -75,8 +78,8 @@ struct CaptureRule {
 /// The class of a call.
 CallClass class_of(Call call) noexcept;
 
-/// The class of a call of CUDA's driver, by its name, with or without a version at its end (`cuMemAlloc_v2`); none for
-/// a name that is not known here.
+/// The class of a call of CUDA, of the driver or of the runtime, by its name as find_cuda_call() takes it; none for a
+/// name that is not known here.
 std::optional<CallClass> class_of(std::string_view cuda_name) noexcept;
 
 /// The rules of a class, in order.

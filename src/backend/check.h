@@ -25,18 +25,23 @@ bool report(const Backend& backend, Call call, Result result,
 /// then break nobody's capture.
 class RelaxedCaptureMode {
  public:
-  explicit RelaxedCaptureMode(Backend& backend) noexcept : backend_(backend) {
-    report(backend_, Call::thread_exchange_capture_mode, backend_.thread_exchange_capture_mode(&mode_));
-  }
+  explicit RelaxedCaptureMode(Backend& backend) noexcept : backend_(backend), exchanged_(exchange()) {}
   ~RelaxedCaptureMode() {
-    report(backend_, Call::thread_exchange_capture_mode, backend_.thread_exchange_capture_mode(&mode_));
+    if (exchanged_) exchange();
   }
   RelaxedCaptureMode(const RelaxedCaptureMode&) = delete;
   RelaxedCaptureMode& operator=(const RelaxedCaptureMode&) = delete;
 
  private:
+  // A failure is reported and the exchange tried once more: nobody else would ever give the thread its mode back.
+  bool exchange() noexcept { return try_exchange() || try_exchange(); }
+  bool try_exchange() noexcept {
+    return report(backend_, Call::thread_exchange_capture_mode, backend_.thread_exchange_capture_mode(&mode_));
+  }
+
   Backend& backend_;
   CaptureErrorMode mode_ = CaptureErrorMode::relaxed;
+  const bool exchanged_;  // after mode_, which the first exchange needs
 };
 
 }  // namespace reprise::backend

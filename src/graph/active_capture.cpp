@@ -126,19 +126,21 @@ void ActiveCapture::keep(CaptureReport report) {
   if (tells) report_ = std::move(report);
 }
 
-// The runtime's capture is over afterwards, whatever comes out.
+// When it fails, the runtime's capture is over all the same, nearly always; give_back() sees to the rest.
 GraphHandle ActiveCapture::end_runtime_capture() {
   Backend& backend = context_.device.backend();
   CaptureReport report = describe();  // the runtime forgets the capture at its end
   GraphHandle template_graph = nullptr;
   const Result result = backend.stream_end_capture(context_.stream.native(), &template_graph);
   std::string detail = result == Result::success ? std::string() : backend.last_error_detail();
-  capturing_ = false;
-  registered_.reset();
   report.code = result;
   if (result != Result::success) complete(report);
   keep(report);
-  if (result == Result::success) return template_graph;
+  if (result == Result::success) {
+    capturing_ = false;
+    registered_.reset();
+    return template_graph;
+  }
   if (detail.empty()) detail = advice(result, context_.mode);
   throw CaptureError(
       result,
@@ -167,22 +169,36 @@ void ActiveCapture::refuse_empty(GraphHandle template_graph) {
 
 void ActiveCapture::give_back() noexcept {
   if (capturing_) {
-    Backend& backend = context_.device.backend();
-    const backend::RelaxedCaptureMode relaxed(backend);
     try {
-      keep(describe());
+      if (!report_) keep(describe());
     } catch (...) {
       warn("There was no memory for the report of a capture that was abandoned.");
     }
-    // The code does not matter: a broken capture, one of another thread, or one that somebody ended with a driver call
-    // is over all the same, and gives no graph.
-    GraphHandle template_graph = nullptr;
-    static_cast<void>(backend.stream_end_capture(context_.stream.native(), &template_graph));
-    if (template_graph != nullptr) backend::report(backend, Call::graph_destroy, backend.graph_destroy(template_graph));
-    capturing_ = false;
+    drop_runtime_capture();
   }
+  capturing_ = false;
   registered_.reset();
   while (listeners_begun_ > 0) listeners_[--listeners_begun_]->abandoned();
+}
+
+// A broken capture, one of another thread, or one that somebody ended with a driver call is over after the first try,
+// and gives no graph: then the code does not matter. One that is still underway would keep the stream from ever being
+// used again.
+void ActiveCapture::drop_runtime_capture() noexcept {
+  Backend& backend = context_.device.backend();
+  const StreamHandle stream = context_.stream.native();
+  const backend::RelaxedCaptureMode relaxed(backend);
+  Result ended = Result::success;
+  for (const bool again : {false, true}) {
+    CaptureStatus status = CaptureStatus::none;
+    const bool known = backend.stream_is_capturing(stream, &status) == Result::success;
+    if (known ? status == CaptureStatus::none : again) return;
+    if (again) backend::report(backend, Call::stream_end_capture, ended);
+    GraphHandle template_graph = nullptr;
+    ended = backend.stream_end_capture(stream, &template_graph);
+    if (template_graph != nullptr) backend::report(backend, Call::graph_destroy, backend.graph_destroy(template_graph));
+    if (ended == Result::success) return;
+  }
 }
 
 }  // namespace reprise::graphs

@@ -48,6 +48,7 @@ class ActiveCapture {
 
  private:
   void begin();
+  void drop_runtime_capture() noexcept;
   GraphHandle end_runtime_capture();
   void refuse_empty(GraphHandle template_graph);
   /// What is known now, while the runtime still captures.

@@ -18,7 +18,14 @@ struct GraphResources::Progress {
 /// What the runtime's user object points to.
 struct GraphResources::UserObject {
   std::shared_ptr<Progress> progress;
-  std::unique_ptr<Resources> resources;
+  std::unique_ptr<Resources> resources;  // null once they are in the queue
+
+  UserObject() = default;
+  UserObject(const UserObject&) = delete;
+  UserObject& operator=(const UserObject&) = delete;
+  ~UserObject() {
+    while (resources != nullptr && !resources->empty()) resources->pop_back();
+  }
 
   static void destroy(void* object) {
     const std::unique_ptr<UserObject> self(static_cast<UserObject*>(object));

@@ -104,13 +104,16 @@ void CachingAllocator::Impl::reset_peak() {
   for (auto& entry : private_pools_) memory::restart_peaks(entry.second.statistics);
 }
 
-// The capture that the stream takes part in, 0 for none. An error means the legacy stream during a capture of a
-// blocking stream: it is in no capture.
+// The capture that the stream takes part in, 0 for none. Code 906 means the legacy stream during a capture of a
+// blocking stream: it is in no capture. With any other error nobody knows, and memory of the wrong pool could be used
+// twice.
 std::uint64_t CachingAllocator::Impl::capture_of(StreamHandle stream) const {
   backend::CaptureInfo info;
   const backend::RelaxedCaptureMode relaxed(device_.backend());
   const Result result = device_.backend().stream_capture_info(stream, &info);
-  return result == Result::success && info.status == CaptureStatus::active ? info.id : 0;
+  if (result == Result::stream_capture_implicit) return 0;
+  backend::check(device_.backend(), backend::Call::stream_capture_info, result);
+  return info.status == CaptureStatus::active ? info.id : 0;
 }
 
 // Null: no capture of ours.

@@ -61,6 +61,7 @@ struct MemoryBlock {
   BlockState state = BlockState::in_use;
   bool small = false;               ///< which of its pool's sets it goes to
   bool deferred = false;            ///< held back without events, in HeldBackBlocks' list
+  bool unrecorded = false;          ///< held back, and an event could not be recorded: that was reported
   unsigned pending_events = 0;      ///< events of streams that used it, not reached yet
   std::vector<StreamRef> recorded;  ///< streams of record_stream()
 

@@ -2,6 +2,7 @@
 #include "memory/held_back.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "backend/check.h"
 
@@ -38,12 +39,12 @@ HeldBackBlocks::~HeldBackBlocks() {
 void HeldBackBlocks::hold(MemoryBlock* block, bool captures) {
   block->state = BlockState::held_back;
   if (block->recorded.empty()) return;  // its events are in the queues already
-  if (captures || any_may_be_capturing(*block)) {
-    deferred_.push_back(block);
-    block->deferred = true;
-  } else {
-    record_all(block);
-  }
+  if (captures || any_may_be_capturing(*block) || !record_all(block)) defer(block);
+}
+
+void HeldBackBlocks::defer(MemoryBlock* block) {
+  deferred_.push_back(block);
+  block->deferred = true;
 }
 
 void HeldBackBlocks::poll(bool captures, std::vector<MemoryBlock*>& done) {
@@ -56,8 +57,9 @@ void HeldBackBlocks::stream_ends(MemoryBlock* block, const StreamRef& stream) {
   const auto found = std::find(block->recorded.begin(), block->recorded.end(), stream);
   if (found == block->recorded.end()) return;
   block->recorded.erase(found);
-  // What a capturing stream was given becomes nodes, and there is nothing to wait for.
-  if (!may_be_capturing(stream)) record(block, stream);
+  // What a capturing stream was given becomes nodes, and there is nothing to wait for. Without an event nobody ever
+  // knows when the stream's work is done: the block is kept, as if for an event that is never reached.
+  if (!may_be_capturing(stream) && !record(block, stream)) block->pending_events += 1;
 }
 
 std::vector<std::pair<backend::Backend*, EventHandle>> HeldBackBlocks::last_events() const {
@@ -68,7 +70,7 @@ std::vector<std::pair<backend::Backend*, EventHandle>> HeldBackBlocks::last_even
   return events;
 }
 
-EventHandle HeldBackBlocks::take_event(backend::Backend& backend) noexcept {
+EventHandle HeldBackBlocks::take_event(backend::Backend& backend, bool quiet) noexcept {
   const auto found = std::find_if(spare_events_.begin(), spare_events_.end(),
                                   [&](const auto& spare) { return spare.first == &backend; });
   if (found != spare_events_.end()) {
@@ -79,7 +81,8 @@ EventHandle HeldBackBlocks::take_event(backend::Backend& backend) noexcept {
   }
   EventHandle event = nullptr;
   const RelaxedCaptureMode relaxed(backend);
-  report(backend, Call::event_create, backend.event_create(&event, backend::EventFlags::disable_timing));
+  const Result result = backend.event_create(&event, backend::EventFlags::disable_timing);
+  if (!quiet) report(backend, Call::event_create, result);
   return event;
 }
 
@@ -87,35 +90,38 @@ void HeldBackBlocks::give_event_back(backend::Backend& backend, EventHandle even
   spare_events_.emplace_back(&backend, event);
 }
 
-// A failure is reported and counted as an event that is never reached: nobody knows when the work is done, so the block
-// is kept.
-void HeldBackBlocks::record(MemoryBlock* block, const StreamRef& stream) {
+// False: nothing was recorded. That is reported, once for a block.
+bool HeldBackBlocks::record(MemoryBlock* block, const StreamRef& stream) {
   backend::Backend& backend = stream.device().backend();
-  block->pending_events += 1;
-  const EventHandle event = take_event(backend);
-  if (event == nullptr) return;
+  const bool quiet = std::exchange(block->unrecorded, true);
+  const EventHandle event = take_event(backend, quiet);
+  if (event == nullptr) return false;
   const RelaxedCaptureMode relaxed(backend);
   const Result result = backend.event_record(event, stream.native(), backend::EventUseFlags::ordering);
-  if (!report(backend, Call::event_record, result)) {
+  if (result != Result::success) {
+    if (!quiet) report(backend, Call::event_record, result);
     give_event_back(backend, event);
-    return;
+    return false;
   }
+  block->unrecorded = false;
+  block->pending_events += 1;
   auto queue = std::find_if(queues_.begin(), queues_.end(), [&](const StreamQueue& q) { return q.stream == stream; });
   if (queue == queues_.end()) queue = queues_.insert(queue, StreamQueue{stream, {}});
   queue->pending.push_back({event, block});
   events_ += 1;
+  return true;
 }
 
-void HeldBackBlocks::record_all(MemoryBlock* block) {
-  for (const StreamRef& stream : block->recorded) record(block, stream);
-  block->recorded.clear();
+// False: for some streams it has to be tried again.
+bool HeldBackBlocks::record_all(MemoryBlock* block) {
+  std::erase_if(block->recorded, [&](const StreamRef& stream) { return record(block, stream); });
+  return block->recorded.empty();
 }
 
 void HeldBackBlocks::poll_deferred(std::vector<MemoryBlock*>& done) {
   std::erase_if(deferred_, [&](MemoryBlock* block) {
-    if (any_may_be_capturing(*block)) return false;
+    if (any_may_be_capturing(*block) || !record_all(block)) return false;
     block->deferred = false;
-    record_all(block);
     if (is_done(*block)) done.push_back(block);
     return true;
   });
@@ -126,13 +132,18 @@ void HeldBackBlocks::poll_stream(StreamQueue& queue, std::vector<MemoryBlock*>& 
   backend::Backend& backend = queue.stream.device().backend();
   const RelaxedCaptureMode relaxed(backend);
   while (!queue.pending.empty()) {
-    const Pending first = queue.pending.front();
-    const Result result = backend.event_query(first.event);
+    Pending& asked = queue.pending.front();
+    const Result result = backend.event_query(asked.event);
     if (result == Result::not_ready) return;
+    if (result != Result::success && !std::exchange(asked.reported, true)) report(backend, Call::event_query, result);
+    // It is asked again later, unless somebody's capture got hold of the event: then it is never reached, and each
+    // question breaks that capture. The block is kept.
+    if (result != Result::success && result != Result::captured_event) return;
+    const Pending first = asked;
     queue.pending.pop_front();
     events_ -= 1;
     give_event_back(backend, first.event);
-    if (!report(backend, Call::event_query, result)) continue;  // the block is kept, as in record()
+    if (result != Result::success) continue;
     first.block->pending_events -= 1;
     if (is_done(*first.block)) done.push_back(first.block);
   }

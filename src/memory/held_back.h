@@ -13,7 +13,7 @@ namespace reprise::memory {
 ///
 /// hold() records an event on each of these streams; poll() gives the block back when all of them are reached. An event
 /// that is recorded on a capturing stream is never reached, and asking about it breaks the capture: while there may be
-/// such a capture, the block waits without events.
+/// such a capture, the block waits without events; and so it does when an event cannot be recorded, until it can.
 ///
 /// Guarded by the allocator's mutex. Calls the driver in relaxed capture mode, never anything that waits.
 class HeldBackBlocks {
@@ -43,14 +43,16 @@ class HeldBackBlocks {
   /// blocks that have events. Such an event may be recorded anew at any time, but is never destroyed.
   std::vector<std::pair<backend::Backend*, EventHandle>> last_events() const;
 
-  /// An event without timing, from those that were given back if there is one; null on failure, which is reported.
-  EventHandle take_event(backend::Backend& backend) noexcept;
+  /// An event without timing, from those that were given back if there is one; null on failure, which is reported
+  /// unless `quiet`.
+  EventHandle take_event(backend::Backend& backend, bool quiet = false) noexcept;
   void give_event_back(backend::Backend& backend, EventHandle event);
 
  private:
   struct Pending {
     EventHandle event;
     MemoryBlock* block;
+    bool reported = false;  // it could not be asked
   };
   // The events of one stream are reached in the order in which they were recorded.
   struct StreamQueue {
@@ -58,13 +60,14 @@ class HeldBackBlocks {
     std::deque<Pending> pending;
   };
 
-  void record(MemoryBlock* block, const StreamRef& stream);
-  void record_all(MemoryBlock* block);
+  bool record(MemoryBlock* block, const StreamRef& stream);
+  bool record_all(MemoryBlock* block);
+  void defer(MemoryBlock* block);
   void poll_deferred(std::vector<MemoryBlock*>& done);
   void poll_stream(StreamQueue& queue, std::vector<MemoryBlock*>& done);
 
   std::size_t events_ = 0;              // in all queues
-  std::vector<MemoryBlock*> deferred_;  // held until no capture is underway; `recorded` is not empty
+  std::vector<MemoryBlock*> deferred_;  // without events for the streams in `recorded`, which is not empty
   std::vector<StreamQueue> queues_;
   std::vector<std::pair<backend::Backend*, EventHandle>> spare_events_;
 };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
 #include <functional>
 #include <iostream>
 #include <map>
-#include <sstream>
 
+#include "tests/conformance/by_class.h"
+#include "tests/conformance/capture_rules_csv.h"
 #include "tests/conformance/contract.h"
 
 // Compares a device with a measurement: data/capture_rules_h200.csv says what each call gave on a GPU while a capture
@@ -14,37 +14,7 @@
 namespace reprise::backend::test {
 namespace {
 
-struct Row {
-  std::size_t line = 0;
-  std::string call, mode, thread, capturing_stream, result_name, after;
-  int result = 0, end = 0;
-
-  std::string where() const {
-    return "line " + std::to_string(line) + ": " + call + ", " + mode + ", " + thread + ", " + capturing_stream;
-  }
-};
-
-std::vector<Row> read_rows() {
-  const auto path = std::filesystem::path(__FILE__).parent_path() / "data" / "capture_rules_h200.csv";
-  std::ifstream file(path);
-  EXPECT_TRUE(file) << "cannot read " << path;
-  std::vector<Row> rows;
-  std::string text;
-  bool past_the_head = false;
-  for (std::size_t line = 1; std::getline(file, text); ++line) {
-    if (text.empty() || text[0] == '#') continue;
-    if (!std::exchange(past_the_head, true)) continue;  // the names of the columns
-    std::istringstream fields(text);
-    std::vector<std::string> row;
-    for (std::string field; std::getline(fields, field, ',');) row.push_back(field);
-    if (row.size() != 10) {
-      ADD_FAILURE() << path << ":" << line << " has " << row.size() << " fields instead of 10";
-      continue;
-    }
-    rows.push_back({line, row[0], row[1], row[2], row[3], row[5], row[6], std::stoi(row[4]), std::stoi(row[7])});
-  }
-  return rows;
-}
+using Row = RuleRow;
 
 CaptureErrorMode mode_named(const std::string& name) {
   if (name == "global") return CaptureErrorMode::global;
@@ -94,20 +64,8 @@ class CaptureRules : public Contract {
     pinned_ = new_pinned<int>(64);
   }
 
-  /// Calls that have no counterpart here, and why.
-  std::map<std::string, std::string> not_applicable() const {
-    std::map<std::string, std::string> reasons = {
-        {"cudaMemcpyBatchAsync s", "the interface copies one range a call"},
-        {"cudaStreamAddCallback s", "deprecated in favour of cudaLaunchHostFunc, which the interface has"},
-        {"cudaGetDeviceProperties", "of these the interface has the name only, which is no call of the driver here"},
-        {"cudaSetDevice", "a backend is one device; there is no current one"},
-        {"cudaGetDevice", "a backend is one device; there is no current one"},
-        {"cudaDeviceGraphMemTrim", "the interface leaves the graphs' own pool alone"},
-        {"cudaCtxResetPersistingL2Cache", "the interface has no cache control"},
-    };
-    if (on_host_device()) reasons["cudaMallocAsync s"] = "the host device has no allocation nodes yet";
-    return reasons;
-  }
+  /// Why a row is not to be compared; empty if it is.
+  std::string not_applicable(const Row& row) const;
 
   std::map<std::string, Make> calls();
   void add_memory_calls(std::map<std::string, Make>& calls);
@@ -116,6 +74,7 @@ class CaptureRules : public Contract {
   void add_work_calls(std::map<std::string, Make>& calls);
   void add_capture_calls(std::map<std::string, Make>& calls);
   void add_graph_calls(std::map<std::string, Make>& calls);
+  void add_calls_by_class(std::map<std::string, Make>& calls);
 
   State prepare(const Row& row);
   /// The differences between the row and what this device does; empty if there is none.
@@ -272,6 +231,31 @@ void CaptureRules::add_graph_calls(std::map<std::string, Make>& calls) {
   calls["cudaGraphLaunch other"] = [this](State& s) { return backend().graph_launch(s.exec, s.other_nb); };
 }
 
+/// Calls that the interface does not have: a host device knows what it would give.
+const std::vector<std::string>& calls_by_class() {
+  static const std::vector<std::string> names = {
+      "cudaMemcpyBatchAsync s", "cudaStreamAddCallback s", "cudaGetDeviceProperties",      "cudaSetDevice",
+      "cudaGetDevice",          "cudaDeviceGraphMemTrim",  "cudaCtxResetPersistingL2Cache"};
+  return names;
+}
+
+void CaptureRules::add_calls_by_class(std::map<std::string, Make>& calls) {
+  for (const std::string& name : calls_by_class())
+    calls[name] = [this, cuda_name = name.substr(0, name.find(' '))](State& s) {
+      return obey_rules(backend(), cuda_name, s.capturing, nullptr);
+    };
+}
+
+std::string CaptureRules::not_applicable(const Row& row) const {
+  if (row.call == "cudaMallocAsync s") return why_lacking(GetParam(), Capability::allocation_nodes);
+  const auto& by_class = calls_by_class();
+  if (std::find(by_class.begin(), by_class.end(), row.call) == by_class.end()) return {};
+  if (!has(Capability::calls_by_class)) return why_lacking(GetParam(), Capability::calls_by_class);
+  if (row.result_name == "cudaErrorDeviceUninitialized")
+    return "the thread had no current context; a thread of the host device needs none";
+  return {};
+}
+
 std::map<std::string, CaptureRules::Make> CaptureRules::calls() {
   std::map<std::string, Make> all;
   add_memory_calls(all);
@@ -280,6 +264,7 @@ std::map<std::string, CaptureRules::Make> CaptureRules::calls() {
   add_work_calls(all);
   add_capture_calls(all);
   add_graph_calls(all);
+  add_calls_by_class(all);
   return all;
 }
 
@@ -360,16 +345,17 @@ void CaptureRules::clean_up(State& s) {
 }
 
 TEST_P(CaptureRules, AreThoseThatWereMeasuredOnAGpu) {
-  const std::vector<Row> rows = read_rows();
+  const std::vector<Row> rows = measured_rules();
   ASSERT_EQ(rows.size(), 1116U) << "62 calls, 3 modes, 3 threads, 2 kinds of streams";
   const std::map<std::string, Make> known = calls();
-  const std::map<std::string, std::string> skipped = not_applicable();
+  std::map<std::string, int> skipped;
   std::map<std::string, int> seen;
   std::string differences;
   int compared = 0, left_out = 0, different = 0;
   for (const Row& row : rows) {
     ++seen[row.call];
-    if (skipped.contains(row.call)) {
+    if (const std::string why = not_applicable(row); !why.empty()) {
+      ++skipped[row.call + ": " + why];
       ++left_out;
       continue;
     }
@@ -384,14 +370,14 @@ TEST_P(CaptureRules, AreThoseThatWereMeasuredOnAGpu) {
     differences += difference;
   }
   std::cout << compared << " rows compared, " << left_out << " not applicable:\n";
-  for (const auto& [call, reason] : skipped) std::cout << "  " << seen[call] << " x " << call << ": " << reason << "\n";
+  for (const auto& [why, count] : skipped) std::cout << "  " << count << " x " << why << "\n";
   for (const auto& [call, make] : known) EXPECT_GT(seen[call], 0) << call << " is not in the file";
   EXPECT_EQ(different, 0) << different << " of " << compared << " rows differ:\n" << differences;
 }
 
 TEST_P(CaptureRules, HaveTheNamesOfTheirCodes) {
   std::map<int, std::string> names;
-  for (const Row& row : read_rows()) names[row.result] = row.result_name;
+  for (const Row& row : measured_rules()) names[row.result] = row.result_name;
   names.erase(201);  // an invalid context: of a call that has no counterpart here
   for (const auto& [code, name] : names) EXPECT_EQ(result_name(static_cast<Result>(code)), name);
 }

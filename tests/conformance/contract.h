@@ -12,6 +12,7 @@
 
 #include "backend/backend.h"
 #include "reprise/kernel.h"
+#include "tests/conformance/capability.h"
 #include "tests/conformance/kernels.h"
 #include "tests/support/gate.h"
 
@@ -83,7 +84,7 @@ class Contract : public testing::TestWithParam<Device> {
   void TearDown() override;
 
   Backend& backend() const { return GetParam().backend(); }
-  bool on_host_device() const { return GetParam().type() == DeviceType::host; }
+  bool has(Capability capability) const { return why_lacking(GetParam(), capability).empty(); }
 
   StreamHandle new_stream(StreamFlags flags = StreamFlags::non_blocking, int priority = 0);
   EventHandle new_event(EventFlags flags = EventFlags::timing);

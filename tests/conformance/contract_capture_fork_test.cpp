@@ -89,7 +89,7 @@ TEST_P(CaptureForkContract, EdgesAreTheOrderOfTheStreamsAndTheEvents) {
 }
 
 TEST_P(CaptureForkContract, ForkedStreamsRunAtOnceInAReplay) {
-  if (!on_host_device()) GTEST_SKIP() << "CUDA promises no parallel host nodes";
+  REPRISE_NEEDS(GetParam(), Capability::parallel_host_functions);
   Meeting meeting(2);
   begin_capture(stream_);
   wait(fork_, record(stream_));

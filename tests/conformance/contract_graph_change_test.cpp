@@ -340,7 +340,7 @@ TEST_P(GraphUpdateContract, RefusesANodeOfAnotherTypeAndNamesIt) {
 }
 
 TEST_P(GraphUpdateContract, RefusesACopyFromAnotherKindOfMemoryAndNamesIt) {
-  if (!on_host_device()) GTEST_SKIP() << "CUDA takes such an update of unified addresses, and fails when it runs";
+  REPRISE_NEEDS(GetParam(), Capability::update_tells_memory_kinds);
   int on_the_host = 5;
   add(graph_, MemcpyNodeParams{device_ + 1, device_, 4});
   GraphExecHandle exec = instantiate(graph_);

@@ -61,7 +61,7 @@ TEST_P(GraphLaunchContract, RunsOnTheLegacyStreamInItsOrder) {
 }
 
 TEST_P(GraphLaunchContract, RunsIndependentBranchesAtOnce) {
-  if (!on_host_device()) GTEST_SKIP() << "CUDA promises no parallel host nodes";
+  REPRISE_NEEDS(GetParam(), Capability::parallel_host_functions);
   Meeting meeting(3);
   GraphNodeHandle root = add(graph_, EmptyNodeParams{});
   for (int i = 0; i < 3; ++i) add_host(graph_, {root}, &Meeting::attend, &meeting);
@@ -70,7 +70,7 @@ TEST_P(GraphLaunchContract, RunsIndependentBranchesAtOnce) {
 }
 
 TEST_P(GraphLaunchContract, RunsDifferentExecutablesAtOnce) {
-  if (!on_host_device()) GTEST_SKIP() << "CUDA promises no parallel host nodes";
+  REPRISE_NEEDS(GetParam(), Capability::parallel_host_functions);
   Meeting meeting(2);
   add_host(graph_, {}, &Meeting::attend, &meeting);
   GraphExecHandle first = instantiate(graph_);

@@ -64,7 +64,7 @@ TEST_P(StreamContract, RunsAStreamWhileAnotherIsHeld) {
 }
 
 TEST_P(StreamContract, RunsHostFunctionsOfSeveralStreamsAtOnce) {
-  if (!on_host_device()) GTEST_SKIP() << "CUDA runs host functions of different streams one after the other";
+  REPRISE_NEEDS(GetParam(), Capability::parallel_host_functions);
   Meeting meeting(4);
   std::array<StreamHandle, 4> streams{};
   for (StreamHandle& stream : streams) {

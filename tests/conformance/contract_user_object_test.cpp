@@ -101,8 +101,7 @@ TEST_P(UserObjectContract, IsDestroyedWhenTheLastReferenceIsReleased) {
 TEST_P(UserObjectContract, IsDestroyedOnAnotherThreadThatMustNotCallTheDevice) {
   EXPECT_OK(backend().user_object_release(new_object(), 1));
   EXPECT_TRUE(held_.wait_until_gone());
-  // CUDA calls it at once, on this thread, when nothing else can hold a reference.
-  if (on_host_device()) {
+  if (has(Capability::destruction_on_a_thread_of_its_own)) {
     EXPECT_NE(held_.thread(), std::this_thread::get_id());
   }
   EXPECT_RESULT(Result::not_permitted, held_.call_from_destructor());

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <stdexcept>
 
-#include "tests/conformance/recorder.h"
+#include "tests/conformance/contract.h"
+#include "tests/conformance/measured.h"
 
 // The rows of the recorder as lines of a file.
 
@@ -54,7 +57,6 @@ Row parse_row(const std::string& line) {
   std::size_t count = 0;
   for (std::string one; std::getline(fields, one, ','); ++count)
     if (count < field.size()) field[count] = one;
-  if (count == 10) field[count++] = "0";  // recorded before there was the column `last`
   if (count != field.size()) throw std::runtime_error("the recorder: not a row of 11 fields: " + line);
   Row row;
   row.call = field[0];
@@ -68,6 +70,20 @@ Row parse_row(const std::string& line) {
   row.caller_end = std::stoi(field[9]);
   row.last = std::stoi(field[10]);
   return row;
+}
+
+std::vector<Row> measured(const std::string& file_name) {
+  std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "data" / file_name);
+  std::vector<Row> rows;
+  for (std::string line; std::getline(file, line);)
+    if (!line.empty() && line[0] != '#' && !line.starts_with("call,")) rows.push_back(parse_row(line));
+  return rows;
+}
+
+Backend* another_like(const Device& device) {
+  for (const Device& other : usable_devices())
+    if (other.type() == device.type() && other != device) return &other.backend();
+  return nullptr;
 }
 
 }  // namespace reprise::backend::test

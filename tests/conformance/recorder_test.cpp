@@ -6,12 +6,12 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 
 #include "tests/conformance/contract.h"
+#include "tests/conformance/measured.h"
 
 // Compares every device with what the recorder wrote down on a GPU, row by row. To measure anew, with the GPU first
 // among the devices, and two of them for the rows of another device:
@@ -22,16 +22,6 @@
 
 namespace reprise::backend::test {
 namespace {
-
-std::vector<Row> measured() {
-  const auto path = std::filesystem::path(__FILE__).parent_path() / "data" / "capture_calls_h200.csv";
-  std::ifstream file(path);
-  EXPECT_TRUE(file) << "cannot read " << path;
-  std::vector<Row> rows;
-  for (std::string line; std::getline(file, line);)
-    if (!line.empty() && line[0] != '#' && !line.starts_with("call,")) rows.push_back(parse_row(line));
-  return rows;
-}
 
 /// The versions of the driver and of the CUDA that it is for, as far as they can be found out.
 std::string driver_text(const Device& device) {
@@ -49,17 +39,12 @@ std::string driver_text(const Device& device) {
   return text;
 }
 
-/// A second device of the same kind; null if there is none.
-Backend* another_like(const Device& device) {
-  for (const Device& other : usable_devices())
-    if (other.type() == device.type() && other != device) return &other.backend();
-  return nullptr;
-}
-
 /// Why a row is not to be compared; empty if it is.
 std::string not_applicable(const Device& device, const Row& row) {
-  if (device.type() == DeviceType::host && row.call == "memory_allocate_async s" && !row.situation.invalidated)
-    return "the host device has no allocation nodes yet";
+  if (row.situation.caller == Caller::other_device)
+    if (std::string why = why_lacking(device, Capability::two_devices); !why.empty()) return why;
+  if (row.call == "memory_allocate_async s" && !row.situation.invalidated)
+    return why_lacking(device, Capability::allocation_nodes);
   return {};
 }
 
@@ -136,14 +121,10 @@ TEST_P(RecordedCalls, GiveWhatTheGpuGave) {
   std::set<std::string> unknown = {};
   std::map<std::string, std::size_t> left_out;
   std::size_t compared = 0;
-  for (const Row& expected : measured()) {
+  for (const Row& expected : measured("capture_calls_h200.csv")) {
     const auto call = calls.find(expected.call);
     if (call == calls.end()) {
       unknown.insert(expected.call);
-      continue;
-    }
-    if (expected.situation.caller == Caller::other_device && other == nullptr) {
-      ++left_out["there is no second device"];
       continue;
     }
     if (const std::string why = not_applicable(GetParam(), expected); !why.empty()) {

@@ -5,66 +5,88 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "backend/backend.h"
+#include "backend/failure_plan.h"
 
 namespace reprise::backend::test {
 
-/// A device that does what another one does, except that chosen calls fail, and that it counts the calls.
+/// A device that does what another one does, except that chosen calls fail, and that it counts the calls. It works over
+/// any device; the failures that users can inject (reprise/host_failures.h) are for simulated ones.
 ///
 /// It is a device of its own to the library: it has its own caching allocator and current streams. It must live until
 /// the process ends, as devices do. All functions may be called from any thread.
-class FaultyBackend final : public Backend {
+class FaultyBackend : public Backend {
  public:
   explicit FaultyBackend(Backend& inner) : FaultyBackend(inner, inner.type()) {}
   /// A device that says it is of another type.
-  FaultyBackend(Backend& inner, DeviceType type) : inner_(inner), type_(type) {}
+  FaultyBackend(Backend& inner, DeviceType type) : inner_(inner), type_(type), shared_(std::make_shared<Shared>()) {}
+  /// A device that counts and fails together with another one.
+  FaultyBackend(Backend& inner, const FaultyBackend& together)
+      : inner_(inner), type_(inner.type()), shared_(together.shared_) {}
 
   /// The next call of a kind, after `passed` more of it, is not made and returns `code`.
   void fail(Call call, Result code, int passed = 0) {
-    const std::lock_guard lock(mutex_);
-    faults_[call] = {code, passed};
+    shared_->plan.add({call, code, static_cast<std::uint64_t>(passed) + 1, nullptr});
   }
+  /// The next call of any kind, after `passed` more, is not made and returns `code`.
+  void fail_any(Result code, int passed) {
+    shared_->plan.add({std::nullopt, code, static_cast<std::uint64_t>(passed) + 1, nullptr});
+  }
+  /// Faults leave no error detail.
+  void say_nothing() { shared_->say_nothing = true; }
   /// Did every fault that was asked for happen?
-  bool all_happened() const {
-    const std::lock_guard lock(mutex_);
-    return faults_.empty();
+  bool all_happened() const { return !shared_->plan.any(); }
+  /// The kind of the call that failed last by a fault; nothing if none has since heal().
+  std::optional<Call> failed() const {
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->failed;
   }
-  /// From now on, nothing fails.
+  /// From now on, nothing fails, and no hook of before_any() is called.
   void heal() {
-    const std::lock_guard lock(mutex_);
-    faults_.clear();
+    shared_->plan.clear();
+    const std::lock_guard lock(shared_->mutex);
+    shared_->failed.reset();
+    shared_->before = nullptr;
   }
 
   /// Calls `hook` once, after the next call of a kind was made and before it returns.
   void after(Call call, std::function<void()> hook) {
-    const std::lock_guard lock(mutex_);
-    hooks_[call] = std::move(hook);
+    const std::lock_guard lock(shared_->mutex);
+    shared_->hooks[call] = std::move(hook);
+  }
+  /// Calls `hook` once, right before the call after `passed` more of any kind.
+  void before_any(int passed, std::function<void()> hook) {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->before = std::move(hook);
+    shared_->passed = passed;
   }
 
   /// How many calls of a kind were made since forget_calls().
-  int calls(Call call) const { return counts_[static_cast<std::size_t>(call)]; }
+  int calls(Call call) const { return shared_->counts[static_cast<std::size_t>(call)]; }
   /// How many calls of any kind were made since forget_calls().
   int calls() const {
     int sum = 0;
-    for (const auto& count : counts_) sum += count;
+    for (const auto& count : shared_->counts) sum += count;
     return sum;
   }
   void forget_calls() {
-    for (auto& count : counts_) count = 0;
+    for (auto& count : shared_->counts) count = 0;
   }
 
   DeviceType type() const noexcept override { return type_; }
   int index() const noexcept override { return inner_.index(); }
   std::string device_name() const override { return inner_.device_name(); }
-  std::string last_error_detail() const override { return inner_.last_error_detail(); }
   void describe_capture(StreamHandle stream, CaptureReport* report) const override {
     inner_.describe_capture(stream, report);
   }
   std::shared_ptr<void> watch_calls(std::string* why) override { return inner_.watch_calls(why); }
+  std::string last_error_detail() const override { return detail().empty() ? inner_.last_error_detail() : detail(); }
 
   // --- Every call of the interface ------------------------------------------------------------------------------
   Result device_synchronize() override {
@@ -292,41 +314,58 @@ class FaultyBackend final : public Backend {
   }
 
  private:
-  struct Fault {
-    Result code;
-    int passed;
+  struct Shared {
+    FailurePlan plan;
+    mutable std::mutex mutex;
+    std::optional<Call> failed;
+    std::map<Call, std::function<void()>> hooks;
+    std::function<void()> before;
+    int passed = 0;
+    std::atomic<bool> say_nothing{false};
+    std::array<std::atomic<int>, call_count> counts{};
   };
+
+  // What the thread's last failed call leaves, if it was a fault.
+  static std::string& detail() {
+    thread_local std::string text;
+    return text;
+  }
 
   template <class F>
   Result run(Call call, F&& f) {
-    ++counts_[static_cast<std::size_t>(call)];
-    {
-      const std::lock_guard lock(mutex_);
-      if (const auto found = faults_.find(call); found != faults_.end() && found->second.passed-- == 0) {
-        const Result code = found->second.code;
-        faults_.erase(found);
-        return code;
+    ++shared_->counts[static_cast<std::size_t>(call)];
+    if (const auto hook = take_before()) hook();
+    if (shared_->plan.any()) {
+      if (const auto happened = shared_->plan.next(call, *this)) {
+        const std::lock_guard lock(shared_->mutex);
+        shared_->failed = call;
+        detail() = shared_->say_nothing ? "" : happened->detail;
+        return happened->code;
       }
     }
     const Result result = f();
-    std::function<void()> hook;
-    {
-      const std::lock_guard lock(mutex_);
-      if (const auto found = hooks_.find(call); found != hooks_.end()) {
-        hook = std::move(found->second);
-        hooks_.erase(found);
-      }
-    }
-    if (hook) hook();
+    if (result != Result::success) detail().clear();
+    if (const auto hook = take_after(call)) hook();
     return result;
+  }
+
+  std::function<void()> take_before() {
+    const std::lock_guard lock(shared_->mutex);
+    if (!shared_->before || shared_->passed-- > 0) return {};
+    return std::exchange(shared_->before, nullptr);
+  }
+  std::function<void()> take_after(Call call) {
+    const std::lock_guard lock(shared_->mutex);
+    const auto found = shared_->hooks.find(call);
+    if (found == shared_->hooks.end()) return {};
+    const std::function<void()> hook = std::move(found->second);
+    shared_->hooks.erase(found);
+    return hook;
   }
 
   Backend& inner_;
   const DeviceType type_;
-  mutable std::mutex mutex_;
-  std::map<Call, Fault> faults_;
-  std::map<Call, std::function<void()>> hooks_;
-  std::array<std::atomic<int>, call_count> counts_{};
+  const std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace reprise::backend::test

@@ -315,6 +315,22 @@ TEST_F(FullCaptureReports, TellOfWorkOfTheCapturingThreadOnAnotherStream) {
   EXPECT_EQ(graph_.capture_report()->not_captured[0].times, 1u);
 }
 
+TEST_F(FullCaptureReports, TellOfCallsThatFailedAndBrokeNothing) {
+  const Warnings warnings;
+  capture(graph_, options_, [&] {
+    add(x_);
+    EXPECT_EQ(runtime_.stream_begin_capture(current_stream().native(), CaptureErrorMode::relaxed),
+              Result::illegal_state);
+  });
+  ASSERT_TRUE(graph_.capture_report().has_value());
+  ASSERT_EQ(graph_.capture_report()->refused.size(), 1u);
+  const CaptureReport::Call& call = graph_.capture_report()->refused[0];
+  EXPECT_EQ(call.name, "cuStreamBeginCapture");
+  EXPECT_EQ(call.result, Result::illegal_state);
+  EXPECT_TRUE(contains(call.rule, "takes part in a capture already"));
+  EXPECT_TRUE(contains(graph_.capture_report()->str(), "without breaking the capture"));
+}
+
 TEST_F(FullCaptureReports, SayNothingWhenEverythingWasCaptured) {
   const Warnings warnings;
   capture(graph_, options_, [&] { add(x_); });

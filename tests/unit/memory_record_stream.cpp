@@ -228,20 +228,34 @@ TEST_F(RecordStream, BreaksNoCaptureOfABlockingStreamWhenTheLegacyStreamWasRecor
   EXPECT_TRUE(gives_out_again(block));
 }
 
-TEST_F(RecordStream, ABlockWhoseEventCannotBeRecordedIsKeptAndReported) {
+TEST_F(RecordStream, ABlockWhoseEventCannotBeRecordedIsReportedAndKeptUntilItCan) {
+  for (const Call call : {Call::event_create, Call::event_record}) {
+    const Warnings warnings;
+    void* const block = allocate(bytes);
+    allocator_.record_stream(block, other_);
+    for (const int passed : {0, 1, 2}) backend_.fail(call, Result::launch_failure, passed);
+    free(block);  // tries twice
+    EXPECT_FALSE(gives_out_again(block));
+    ASSERT_EQ(warnings.texts().size(), 1u) << "each try is reported";
+    EXPECT_THAT(warnings.texts()[0], HasSubstr(cuda_name(call)));
+    EXPECT_TRUE(gives_out_again(block));
+  }
+}
+
+TEST_F(RecordStream, ABlockWhoseEventCannotBeAskedIsReportedOnceAndAskedAgain) {
   const Warnings warnings;
   void* const block = allocate(bytes);
   allocator_.record_stream(block, other_);
-  backend_.fail(Call::event_record, Result::launch_failure);
-  free(block);
-  EXPECT_EQ(warnings.texts().size(), 1u);
+  for (const int passed : {0, 1}) backend_.fail(Call::event_query, Result::launch_failure, passed);
+  free(block);  // asks once
   EXPECT_FALSE(gives_out_again(block));
-  allocator_.empty_cache();
-  EXPECT_EQ(all().reserved_bytes, bytes);
-  EXPECT_EQ(warnings.texts().size(), 1u);
+  ASSERT_EQ(warnings.texts().size(), 1u);
+  EXPECT_THAT(warnings.texts()[0], HasSubstr("cuEventQuery"));
+  other_.synchronize();
+  EXPECT_TRUE(gives_out_again(block));
 }
 
-TEST_F(RecordStream, ABlockWhoseEventCannotBeAskedIsKeptAndReportedOnce) {
+TEST_F(RecordStream, ABlockWhoseEventACaptureGotHoldOfIsKeptAndReportedOnce) {
   const Warnings warnings;
   Gate gate;
   close(gate, other_);

@@ -17,6 +17,7 @@
 #include "tests/support/faulty_backend.h"
 #include "tests/support/gate.h"
 #include "tests/support/text_of.h"
+#include "tests/support/warnings.h"
 
 // What the tests of memory share.
 
@@ -133,21 +134,7 @@ class OpenPool {
   MempoolId id_;
 };
 
-/// Collects the warnings of the library.
-class Warnings {
- public:
-  Warnings() : previous_(set_warning_sink([this](std::string_view text) { texts_.emplace_back(text); })) {}
-  ~Warnings() { set_warning_sink(std::move(previous_)); }
-  Warnings(const Warnings&) = delete;
-  Warnings& operator=(const Warnings&) = delete;
-
-  const std::vector<std::string>& texts() const { return texts_; }
-
- private:
-  std::vector<std::string> texts_;
-  WarningSink previous_;
-};
-
 using reprise::test::text_of;
+using reprise::test::Warnings;
 
 }  // namespace reprise::memory::test

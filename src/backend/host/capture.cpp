@@ -86,17 +86,16 @@ void break_one(Capture& capture, CaptureReport::Call call) {
   capture.report.nodes = capture.graph->nodes.size();
 }
 
-void break_all(const CaptureList& captures, const CallSite& site, const CaptureRule& rule) {
+void break_all(const CaptureList& captures, const CallSite& site, const char* name, const CaptureRule& rule) {
   if (std::none_of(captures.begin(), captures.end(), [](const auto& capture) { return is_active(*capture); })) return;
-  CaptureReport::Call call = reported_call(cuda_name(site.call), rule.result, &rule);
+  CaptureReport::Call call = reported_call(name, rule.result, &rule);
   if (site.stream != nullptr) call.stream = handle_of(*site.stream);
   for (const auto& capture : captures) break_one(*capture, call);
 }
 
 // Work that is executed although something captures: its user probably meant it to be captured.
-void note_not_captured(HostRuntime& runtime, const CallSite& site) {
+void note_not_captured(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name) {
   const HostStream& stream = *site.stream;
-  const CallClass call_class = class_of(site.call);
   const bool is_work = call_class == CallClass::stream_work || call_class == CallClass::stream_launch_only ||
                        call_class == CallClass::stream_allocation;
   // A record is of no use to a graph, and asking for a priority is work only to the rules.
@@ -105,7 +104,7 @@ void note_not_captured(HostRuntime& runtime, const CallSite& site) {
   for (const auto& capture : runtime.captures) {
     const bool own = capture->thread == std::this_thread::get_id();
     if (!is_active(*capture) || (!own && !stream.legacy)) continue;
-    CaptureReport::Call reported = reported_call(cuda_name(site.call), Result::success, nullptr);
+    CaptureReport::Call reported = reported_call(name, Result::success, nullptr);
     explain_not_captured(reported, stream.legacy);
     reported.stream = handle_of(stream);
     reported.capturing_thread = own;
@@ -214,24 +213,27 @@ std::string& thread_error_detail() noexcept {
 }
 
 Result check_capture_rules(HostRuntime& runtime, const CallSite& site) {
+  return check_capture_rules(runtime, site, class_of(site.call), cuda_name(site.call));
+}
+
+Result check_capture_rules(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name) {
   if (runtime.captures.empty() && (site.stream == nullptr || !site.stream->legacy) && site.event == nullptr &&
-      !site.external && class_of(site.call) != CallClass::capture_end &&
-      class_of(site.call) != CallClass::capture_update)
+      !site.external && call_class != CallClass::capture_end && call_class != CallClass::capture_update)
     return Result::success;
-  for (const CaptureRule& rule : rules_of(class_of(site.call))) {
+  for (const CaptureRule& rule : rules_of(call_class)) {
     Match match = matches(runtime, site, rule.situation);
     if (!match.holds) continue;
     std::string detail = fmt::format("{}; {}", rule.sentence, rule.advice);
     if (rule.result == Result::stream_capture_invalidated && !match.captures.empty())
       detail = first_error(*match.captures.front());
-    if (rule.effect != CaptureEffect::none) break_all(match.captures, site, rule);
+    if (rule.effect != CaptureEffect::none) break_all(match.captures, site, name, rule);
     for (const auto& capture : match.captures)
       if (rule.effect == CaptureEffect::ended) drop_capture(runtime, *capture);
     thread_error_detail() = std::move(detail);
     return rule.result;
   }
   if (runtime.watchers > 0 && site.stream != nullptr) [[unlikely]]
-    note_not_captured(runtime, site);
+    note_not_captured(runtime, site, call_class, name);
   return Result::success;
 }
 

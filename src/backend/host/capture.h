@@ -24,6 +24,10 @@ struct CallSite {
 /// says, leaves its text as the thread's error detail, and returns its code; success if none matches.
 Result check_capture_rules(HostRuntime& runtime, const CallSite& site);
 
+/// The same for a call of CUDA that the backend interface does not have: of this class, and with CUDA's name. What the
+/// site says of the call is not looked at.
+Result check_capture_rules(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name);
+
 /// The calling thread's capture mode.
 CaptureErrorMode& thread_capture_mode() noexcept;
 

@@ -99,6 +99,8 @@ Task* Executor::complete(Operation& operation) {
 
 void Executor::wait(const OperationRef& operation) {
   if (operation.done()) return;
+  if (runs_by_steps()) [[unlikely]]
+    return wait_by_steps(operation);
   std::unique_lock lock(mutex_);
   operation->awaited_ = true;
   while (!operation.done()) {
@@ -108,12 +110,16 @@ void Executor::wait(const OperationRef& operation) {
 }
 
 void Executor::polled() {
+  if (runs_by_steps()) [[unlikely]]
+    return poll_by_steps();
   const auto lock = lock_shortly(mutex_);
   relieve();
 }
 
 void Executor::push_ready(Task& task) {
   ready_.push_back(&task);
+  if (runs_by_steps()) [[unlikely]]
+    return;
   if (idle_ > 0)
     ready_condition_.notify_one();
   else if (workers_ < usual_workers())

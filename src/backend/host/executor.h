@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -92,14 +93,33 @@ class OperationRef {
   Operation* operation_ = nullptr;
 };
 
-/// Runs tasks on threads of its own, as many as the machine has cores and at least four; more when all of them are
-/// blocked in host functions while others are ready. One for the process, alive until it ends.
+/// Picks what runs next when work runs by steps. Used by one thread at a time.
+class Chooser {
+ public:
+  virtual ~Chooser() = default;
+  /// A number below `ready`, which is at least 1: which of the tasks that are ready, in the order in which they became
+  /// so. It must not call the executor.
+  virtual std::size_t choose(std::size_t ready) = 0;
+};
+
+/// Runs tasks, in one of two ways. One for the process, alive until it ends.
+///
+/// *On threads* of its own, as many as the machine has cores and at least four; more when all of them are blocked in
+/// host functions while others are ready.
+///
+/// *By steps*, each of which runs one task, on a thread that waits or polls: wait() makes steps until what it waits for
+/// is done, polled() makes one. A chooser picks the task, and so decides on the order, among all that are legal. There
+/// is one step at a time, whatever the number of threads: with one thread, all is decided by the chooser.
 ///
 /// All functions may be called from any thread. Its mutex is the last one to be locked: nothing of anyone else's is
-/// called under it.
+/// called under it, except for the chooser.
 class Executor {
  public:
   static Executor& instance();
+
+  /// Work runs by steps from now on, with this chooser instead of the one before. While nothing runs or is to run.
+  void run_by_steps(std::unique_ptr<Chooser> chooser);
+  bool runs_by_steps() const noexcept { return chooser_ != nullptr; }
 
   /// Runs the operation when all of `dependencies` are done (null references count as done).
   void submit(const OperationRef& operation, std::span<const OperationRef> dependencies);
@@ -118,10 +138,11 @@ class Executor {
   /// the caller if it is a worker's task, else to be posted.
   Task* complete(Operation& operation);
 
-  /// Blocks until it is done.
+  /// Blocks until it is done. By steps, it ends the process if nothing can complete the operation.
   void wait(const OperationRef& operation);
 
-  /// Tells the executor that someone polls without success, so that it can add a worker when all of them are blocked.
+  /// Tells the executor that someone polls without success. It may add a worker when all of them are blocked; by steps,
+  /// it makes one, unless another thread is making one or nothing is ready. Nothing of the runtime must be locked then.
   void polled();
 
  private:
@@ -130,6 +151,10 @@ class Executor {
   void relieve();               // with the mutex held
   void start_worker();          // with the mutex held
   void work();
+  // By steps: executor_steps.cpp.
+  void wait_by_steps(const OperationRef& operation);
+  void poll_by_steps();
+  void step(std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;
   std::condition_variable ready_condition_;
@@ -137,7 +162,9 @@ class Executor {
   std::deque<Task*> ready_;
   unsigned workers_ = 0;
   unsigned idle_ = 0;
-  std::uint64_t started_tasks_ = 0;  // for relieve(): has anything moved?
+  std::unique_ptr<Chooser> chooser_;  // null: on threads
+  bool stepping_ = false;             // some thread makes a step
+  std::uint64_t started_tasks_ = 0;   // for relieve(): has anything moved?
   std::uint64_t seen_started_tasks_ = 0;
   std::chrono::steady_clock::time_point seen_at_;
 };

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 
 // The device itself and its memory.
@@ -20,6 +21,11 @@ Result HostBackend::refuse_caller() const {
                     "the process ends",
                     device_.sticky_error()));
   return Result::success;
+}
+
+Result HostBackend::next_failure(Call call) const {
+  const auto happened = runtime_.failures.next(call, *this);
+  return happened ? fail(happened->code, happened->detail) : Result::success;
 }
 
 Result HostBackend::fail(Result result, std::string detail) {
@@ -78,29 +84,57 @@ Result HostBackend::wait(Lock& lock, const std::vector<OperationRef>& operations
   return device_.has_sticky_error() ? refuse_caller() : Result::success;
 }
 
+Result HostBackend::query(Lock& lock, std::span<const OperationRef> operations) const {
+  const auto all_done = [&] {
+    return std::all_of(operations.begin(), operations.end(), [](const OperationRef& each) { return each.done(); });
+  };
+  if (!all_done()) {
+    if (!Executor::instance().runs_by_steps()) {
+      Executor::instance().polled();
+      return fail(Result::not_ready, {});
+    }
+    make_progress(lock);
+    if (device_.has_sticky_error()) return refuse_caller();
+    if (!all_done()) return fail(Result::not_ready, {});
+  }
+  host_waited(operations);
+  return Result::success;
+}
+
+void HostBackend::make_progress(Lock& lock) {
+  if (!Executor::instance().runs_by_steps()) [[likely]]
+    return;
+  lock.unlock();
+  Executor::instance().polled();
+  lock.lock();
+}
+
 Result HostBackend::device_synchronize() {
-  return enter([&](Lock& lock) {
+  return enter(Call::device_synchronize, [&](Lock& lock) {
     const Result rule = check_capture_rules(runtime_, {Call::device_synchronize, &device_});
     return rule != Result::success ? rule : wait(lock, device_.frontier());
   });
 }
 
 Result HostBackend::memory_info(MemoryInfo* info) {
-  return enter([&](Lock&) {
+  return enter(Call::memory_info, [&](Lock& lock) {
+    make_progress(lock);  // memory is freed by operations
     *info = {device_.memory().free_bytes(), device_.memory().total_bytes()};
     return Result::success;
   });
 }
 
 Result HostBackend::stream_priority_range(int* least, int* greatest) {
-  // What an H200 says. Priorities are kept and reported; the simulated streams share their workers evenly.
-  *least = 0;
-  *greatest = -5;
-  return refuse_caller();
+  return enter(Call::stream_priority_range, [&](Lock&) {
+    // What an H200 says. Priorities are kept and reported; the simulated streams share their workers evenly.
+    *least = 0;
+    *greatest = -5;
+    return Result::success;
+  });
 }
 
 Result HostBackend::memory_allocate(void** pointer, std::size_t bytes) {
-  return enter([&](Lock&) {
+  return enter(Call::memory_allocate, [&](Lock&) {
     const Result rule = check_capture_rules(runtime_, {Call::memory_allocate, &device_});
     if (rule != Result::success) return rule;
     const Result result = device_.memory().allocate(pointer, bytes);
@@ -115,7 +149,7 @@ Result HostBackend::memory_allocate(void** pointer, std::size_t bytes) {
 }
 
 Result HostBackend::memory_free(void* pointer) {
-  return enter([&](Lock& lock) {
+  return enter(Call::memory_free, [&](Lock& lock) {
     const Result rule = check_capture_rules(runtime_, {Call::memory_free, &device_});
     if (rule != Result::success || pointer == nullptr) return rule;
     HostDevice* owner = nullptr;
@@ -129,7 +163,7 @@ Result HostBackend::memory_free(void* pointer) {
 }
 
 Result HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle handle) {
-  return enter([&](Lock&) {
+  return enter(Call::memory_allocate_async, [&](Lock&) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     if (stream->capture != nullptr && stream->capture->state == Capture::State::active)
@@ -151,7 +185,7 @@ Result HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, Str
 }
 
 Result HostBackend::memory_free_async(void* pointer, StreamHandle handle) {
-  return enter([&](Lock&) {
+  return enter(Call::memory_free_async, [&](Lock&) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::memory_free_async, &device_, stream});
@@ -168,11 +202,13 @@ Result HostBackend::memory_free_async(void* pointer, StreamHandle handle) {
 
 Result HostBackend::memory_pool_trim(std::size_t) {
   // Stream-ordered memory goes back to the device as soon as it is freed: there is never anything to trim.
-  return enter([&](Lock&) { return check_capture_rules(runtime_, {Call::memory_pool_trim, &device_}); });
+  return enter(Call::memory_pool_trim, [&](Lock&) {
+    return check_capture_rules(runtime_, {Call::memory_pool_trim, &device_});
+  });
 }
 
 Result HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
-  return enter([&](Lock&) {
+  return enter(Call::pinned_allocate, [&](Lock&) {
     const Result rule = check_capture_rules(runtime_, {Call::pinned_allocate, &device_});
     if (rule != Result::success) return rule;
     if (bytes == 0) {
@@ -189,7 +225,7 @@ Result HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
 }
 
 Result HostBackend::pinned_free(void* pointer) {
-  return enter([&](Lock& lock) {
+  return enter(Call::pinned_free, [&](Lock& lock) {
     const Result rule = check_capture_rules(runtime_, {Call::pinned_free, &device_});
     if (rule != Result::success || pointer == nullptr) return rule;
     if (runtime_.pinned.erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0)
@@ -201,7 +237,7 @@ Result HostBackend::pinned_free(void* pointer) {
 }
 
 Result HostBackend::pointer_info(const void* pointer, PointerInfo* info) {
-  return enter([&](Lock&) {
+  return enter(Call::pointer_info, [&](Lock&) {
     *info = host::pointer_info(runtime_, pointer);
     return Result::success;
   });

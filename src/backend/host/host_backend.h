@@ -12,7 +12,8 @@
 namespace reprise::backend::host {
 
 /// The backend interface on a simulated device. Each call: refuse if the thread may not call or the device is broken,
-/// lock the runtime, check the capture rules, act. The calls are spread over host_backend_*.cpp by subject.
+/// fail if that was asked for, lock the runtime, check the capture rules, act. The calls are spread over
+/// host_backend_*.cpp by subject.
 class HostBackend final : public Backend {
  public:
   HostBackend(HostRuntime& runtime, HostDevice& device) : runtime_(runtime), device_(device) {}
@@ -103,16 +104,26 @@ class HostBackend final : public Backend {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
-  /// Runs a call's body with the runtime locked.
+  /// Runs a call's body with the runtime locked, unless the call is to fail.
   template <class Body>
-  Result enter(Body&& body) {
+  Result enter(Call call, Body&& body) {
     if (const Result refused = refuse_caller(); refused != Result::success) [[unlikely]]
       return refused;
+    if (const Result failed = injected(call); failed != Result::success) [[unlikely]]
+      return failed;
     Lock lock(runtime_.mutex);
-    return std::forward<Body>(body)(lock);
+    const Result result = std::forward<Body>(body)(lock);
+    if (result != Result::success) [[unlikely]] {
+      if (!lock.owns_lock()) lock.lock();  // after a wait
+      if (runtime_.watchers > 0) note_refused(runtime_, call, result);
+    }
+    return result;
   }
   /// A thread that executes an operation may not call; neither may anyone once the device is broken.
   Result refuse_caller() const;
+  /// The code of the failure that was asked for, if this call is the one; else success.
+  Result injected(Call call) const { return runtime_.failures.any() ? next_failure(call) : Result::success; }
+  [[gnu::noinline]] Result next_failure(Call call) const;
   /// Leaves the text as the thread's error detail.
   static Result fail(Result result, std::string detail);
   static Result bad_handle(const char* what);
@@ -125,6 +136,11 @@ class HostBackend final : public Backend {
   void submit(HostStream& stream, NodeType type, Work work);
   /// Sleeps, unlocked, until these are done.
   Result wait(Lock& lock, const std::vector<OperationRef>& operations) const;
+  /// Are these done? If not, and work runs by steps, one is made first.
+  Result query(Lock& lock, std::span<const OperationRef> operations) const;
+  /// For calls that ask how far the device is: if work runs by steps, one is made, unlocked. To come before anything
+  /// that is looked up.
+  static void make_progress(Lock& lock);
   /// The host knows now that these are done.
   void host_waited(std::span<const OperationRef> operations) const {
     if (runtime_.races != nullptr) [[unlikely]]

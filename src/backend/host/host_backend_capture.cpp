@@ -43,13 +43,14 @@ Result HostBackend::begin_capture_on(Call call, StreamHandle handle, HostGraph* 
 }
 
 Result HostBackend::stream_begin_capture(StreamHandle handle, CaptureErrorMode mode) {
-  return enter([&](Lock&) { return begin_capture_on(Call::stream_begin_capture, handle, nullptr, {}, mode); });
+  return enter(Call::stream_begin_capture,
+               [&](Lock&) { return begin_capture_on(Call::stream_begin_capture, handle, nullptr, {}, mode); });
 }
 
 Result HostBackend::stream_begin_capture_to_graph(StreamHandle handle, GraphHandle graph_handle,
                                                   std::span<const GraphNodeHandle> dependencies,
                                                   CaptureErrorMode mode) {
-  return enter([&](Lock&) {
+  return enter(Call::stream_begin_capture_to_graph, [&](Lock&) {
     HostGraph* const graph = runtime_.find(graph_handle);
     if (graph == nullptr) return no_such("graph");
     return begin_capture_on(Call::stream_begin_capture_to_graph, handle, graph, dependencies, mode);
@@ -57,7 +58,7 @@ Result HostBackend::stream_begin_capture_to_graph(StreamHandle handle, GraphHand
 }
 
 Result HostBackend::stream_end_capture(StreamHandle handle, GraphHandle* graph) {
-  return enter([&](Lock&) {
+  return enter(Call::stream_end_capture, [&](Lock&) {
     *graph = nullptr;
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
@@ -71,7 +72,7 @@ Result HostBackend::stream_end_capture(StreamHandle handle, GraphHandle* graph) 
 }
 
 Result HostBackend::stream_is_capturing(StreamHandle handle, CaptureStatus* status) {
-  return enter([&](Lock&) {
+  return enter(Call::stream_is_capturing, [&](Lock&) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::stream_is_capturing, &device_, stream});
@@ -84,7 +85,7 @@ Result HostBackend::stream_is_capturing(StreamHandle handle, CaptureStatus* stat
 }
 
 Result HostBackend::stream_capture_info(StreamHandle handle, CaptureInfo* info) {
-  return enter([&](Lock&) {
+  return enter(Call::stream_capture_info, [&](Lock&) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::stream_capture_info, &device_, stream});
@@ -109,7 +110,7 @@ Result HostBackend::stream_capture_info(StreamHandle handle, CaptureInfo* info) 
 Result HostBackend::stream_update_capture_dependencies(StreamHandle handle,
                                                        std::span<const GraphNodeHandle> dependencies,
                                                        UpdateDependencies how) {
-  return enter([&](Lock&) {
+  return enter(Call::stream_update_capture_dependencies, [&](Lock&) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::stream_update_capture_dependencies, &device_, stream});
@@ -127,6 +128,7 @@ Result HostBackend::stream_update_capture_dependencies(StreamHandle handle,
 }
 
 Result HostBackend::thread_exchange_capture_mode(CaptureErrorMode* mode) {
+  if (const Result failed = injected(Call::thread_exchange_capture_mode); failed != Result::success) return failed;
   std::swap(thread_capture_mode(), *mode);
   return Result::success;
 }

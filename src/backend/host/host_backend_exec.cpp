@@ -31,7 +31,7 @@ bool keeps_memory_kinds(HostRuntime& runtime, const Work& before, const Work& af
 
 Result HostBackend::graph_instantiate(GraphExecHandle* handle, GraphHandle graph_handle, InstantiateFlags flags,
                                       StreamHandle upload_stream) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_instantiate, [&](Lock&) {
     const Result rule = check_capture_rules(runtime_, {Call::graph_instantiate, &device_});
     if (rule != Result::success) return rule;
     const HostGraph* const graph = runtime_.find(graph_handle);
@@ -51,7 +51,7 @@ Result HostBackend::graph_instantiate(GraphExecHandle* handle, GraphHandle graph
 }
 
 Result HostBackend::graph_exec_destroy(GraphExecHandle handle) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_exec_destroy, [&](Lock&) {
     const Result rule = check_capture_rules(runtime_, {Call::graph_exec_destroy, &device_});
     if (rule != Result::success) return rule;
     return runtime_.execs.erase(handle) == 1 ? Result::success : no_such("executable graph");
@@ -59,7 +59,7 @@ Result HostBackend::graph_exec_destroy(GraphExecHandle handle) {
 }
 
 Result HostBackend::graph_upload(GraphExecHandle handle, StreamHandle stream_handle) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_upload, [&](Lock&) {
     HostStream* const stream = find(stream_handle);
     if (stream == nullptr) return bad_handle("stream");
     if (runtime_.find(handle) == nullptr) return no_such("executable graph");
@@ -69,7 +69,7 @@ Result HostBackend::graph_upload(GraphExecHandle handle, StreamHandle stream_han
 }
 
 Result HostBackend::graph_launch(GraphExecHandle handle, StreamHandle stream_handle) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_launch, [&](Lock&) {
     HostStream* const stream = find(stream_handle);
     if (stream == nullptr) return bad_handle("stream");
     HostExec* const exec = runtime_.find(handle);
@@ -125,7 +125,7 @@ Result HostBackend::launch_on(HostStream& stream, HostExec& exec) {
 }
 
 Result HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle graph_handle, UpdateInfo* info) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_exec_update, [&](Lock&) {
     HostExec* const exec = runtime_.find(handle);
     HostGraph* const graph = runtime_.find(graph_handle);
     if (exec == nullptr) return no_such("executable graph");
@@ -156,7 +156,7 @@ Result HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle graph_
 
 Result HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNodeHandle node_handle,
                                                const NodeParams& params) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_exec_node_set_params, [&](Lock&) {
     HostExec* const exec = runtime_.find(handle);
     if (exec == nullptr) return no_such("executable graph");
     const HostNode* const node = runtime_.find(node_handle);
@@ -175,7 +175,7 @@ Result HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNode
 }
 
 Result HostBackend::graph_node_set_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool enabled) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_node_set_enabled, [&](Lock&) {
     HostExec* const exec = runtime_.find(handle);
     if (exec == nullptr) return no_such("executable graph");
     const HostNode* const node = runtime_.find(node_handle);
@@ -189,7 +189,7 @@ Result HostBackend::graph_node_set_enabled(GraphExecHandle handle, GraphNodeHand
 }
 
 Result HostBackend::graph_node_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool* enabled) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_node_enabled, [&](Lock&) {
     const HostExec* const exec = runtime_.find(handle);
     if (exec == nullptr) return no_such("executable graph");
     const HostNode* const node = runtime_.find(node_handle);

@@ -24,7 +24,7 @@ Result check_edges(std::span<const Edge> edges) {
 }  // namespace
 
 Result HostBackend::graph_create(GraphHandle* graph) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_create, [&](Lock&) {
     auto made = std::make_unique<HostGraph>();
     made->device = &device_;
     made->id = next_id();
@@ -34,7 +34,7 @@ Result HostBackend::graph_create(GraphHandle* graph) {
 }
 
 Result HostBackend::graph_destroy(GraphHandle handle) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_destroy, [&](Lock&) {
     HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     for (const auto& capture : runtime_.captures)
@@ -46,7 +46,7 @@ Result HostBackend::graph_destroy(GraphHandle handle) {
 }
 
 Result HostBackend::graph_clone(GraphHandle* clone, GraphHandle handle) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_clone, [&](Lock&) {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     *clone = runtime_.adopt(graph->clone());
@@ -55,7 +55,7 @@ Result HostBackend::graph_clone(GraphHandle* clone, GraphHandle handle) {
 }
 
 Result HostBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNodeHandle original, GraphHandle handle) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_node_find_in_clone, [&](Lock&) {
     const HostGraph* const clone = runtime_.find(handle);
     const HostNode* const node = runtime_.find(original);
     if (clone == nullptr || node == nullptr) return fail(Result::invalid_value, "there is no such graph or node");
@@ -106,7 +106,7 @@ Result HostBackend::check_node(const NodeParams& params) const {
 
 Result HostBackend::graph_add_node(GraphNodeHandle* node, GraphHandle handle,
                                    std::span<const GraphNodeHandle> dependencies, NodeParams& params) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_add_node, [&](Lock&) {
     HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     std::vector<HostNode*> before;
@@ -123,7 +123,7 @@ Result HostBackend::graph_add_node(GraphNodeHandle* node, GraphHandle handle,
 }
 
 Result HostBackend::graph_destroy_node(GraphNodeHandle handle) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_destroy_node, [&](Lock&) {
     HostNode* const node = runtime_.find(handle);
     if (node == nullptr) return fail(Result::invalid_value, "there is no such node");
     for (const auto& capture : runtime_.captures)
@@ -138,7 +138,7 @@ Result HostBackend::graph_destroy_node(GraphNodeHandle handle) {
 }
 
 Result HostBackend::graph_nodes(GraphHandle handle, std::vector<GraphNodeHandle>* nodes) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_nodes, [&](Lock&) {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     nodes->clear();
@@ -148,7 +148,7 @@ Result HostBackend::graph_nodes(GraphHandle handle, std::vector<GraphNodeHandle>
 }
 
 Result HostBackend::graph_edges(GraphHandle handle, std::vector<Edge>* edges) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_edges, [&](Lock&) {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     edges->clear();
@@ -159,7 +159,7 @@ Result HostBackend::graph_edges(GraphHandle handle, std::vector<Edge>* edges) {
 }
 
 Result HostBackend::graph_add_dependencies(GraphHandle handle, std::span<const Edge> edges) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_add_dependencies, [&](Lock&) {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     if (check_edges(edges) != Result::success)
@@ -183,7 +183,7 @@ Result HostBackend::graph_add_dependencies(GraphHandle handle, std::span<const E
 }
 
 Result HostBackend::graph_remove_dependencies(GraphHandle handle, std::span<const Edge> edges) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_remove_dependencies, [&](Lock&) {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     std::vector<std::pair<HostNode*, HostNode*>> removed;
@@ -205,7 +205,7 @@ Result HostBackend::graph_remove_dependencies(GraphHandle handle, std::span<cons
 }
 
 Result HostBackend::graph_node_type(GraphNodeHandle handle, NodeType* type) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_node_type, [&](Lock&) {
     const HostNode* const node = runtime_.find(handle);
     if (node == nullptr) return fail(Result::invalid_value, "there is no such node");
     *type = node->type;
@@ -214,7 +214,7 @@ Result HostBackend::graph_node_type(GraphNodeHandle handle, NodeType* type) {
 }
 
 Result HostBackend::graph_node_params(GraphNodeHandle handle, NodeParams* params) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_node_params, [&](Lock&) {
     const HostNode* const node = runtime_.find(handle);
     if (node == nullptr) return fail(Result::invalid_value, "there is no such node");
     *params = params_of(node->work);
@@ -223,7 +223,7 @@ Result HostBackend::graph_node_params(GraphNodeHandle handle, NodeParams* params
 }
 
 Result HostBackend::graph_node_set_params(GraphNodeHandle handle, const NodeParams& params) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_node_set_params, [&](Lock&) {
     HostNode* const node = runtime_.find(handle);
     if (node == nullptr) return fail(Result::invalid_value, "there is no such node");
     if (node->type != node_type(params)) return fail(Result::invalid_value, "the node is of another type");
@@ -234,14 +234,14 @@ Result HostBackend::graph_node_set_params(GraphNodeHandle handle, const NodePara
 }
 
 Result HostBackend::graph_conditional_handle_create(ConditionalHandle*, GraphHandle handle, unsigned) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_conditional_handle_create, [&](Lock&) {
     if (runtime_.find(handle) == nullptr) return no_such("graph");
     return fail(Result::not_supported, "the host device has no conditional nodes yet");
   });
 }
 
 Result HostBackend::graph_debug_dot_print(GraphHandle handle, const char* path, DotFlags flags) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_debug_dot_print, [&](Lock&) {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     const std::string text = to_dot(*graph, flags);
@@ -257,7 +257,7 @@ Result HostBackend::graph_debug_dot_print(GraphHandle handle, const char* path, 
 
 Result HostBackend::user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
                                        unsigned references) {
-  return enter([&](Lock&) {
+  return enter(Call::user_object_create, [&](Lock&) {
     if (destroy == nullptr || references == 0)
       return fail(Result::invalid_value, "a user object needs a destructor and at least one reference");
     auto made = std::make_unique<UserObject>(object, destroy, references);
@@ -269,7 +269,7 @@ Result HostBackend::user_object_create(UserObjectHandle* handle, void* object, v
 }
 
 Result HostBackend::user_object_retain(UserObjectHandle handle, unsigned references) {
-  return enter([&](Lock&) {
+  return enter(Call::user_object_retain, [&](Lock&) {
     UserObject* const object = runtime_.find(handle);
     if (references == 0) return fail(Result::invalid_value, "at least one reference is needed");
     if (object == nullptr || !object->try_retain(references)) return no_such("user object");
@@ -278,7 +278,7 @@ Result HostBackend::user_object_retain(UserObjectHandle handle, unsigned referen
 }
 
 Result HostBackend::user_object_release(UserObjectHandle handle, unsigned references) {
-  return enter([&](Lock&) {
+  return enter(Call::user_object_release, [&](Lock&) {
     UserObject* const object = runtime_.find(handle);
     if (object == nullptr) return no_such("user object");
     return object->release(references) ? Result::success
@@ -288,7 +288,7 @@ Result HostBackend::user_object_release(UserObjectHandle handle, unsigned refere
 
 Result HostBackend::graph_retain_user_object(GraphHandle graph_handle, UserObjectHandle handle, unsigned references,
                                              RetainFlags flags) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_retain_user_object, [&](Lock&) {
     HostGraph* const graph = runtime_.find(graph_handle);
     UserObject* const object = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
@@ -301,7 +301,7 @@ Result HostBackend::graph_retain_user_object(GraphHandle graph_handle, UserObjec
 }
 
 Result HostBackend::graph_release_user_object(GraphHandle graph_handle, UserObjectHandle handle, unsigned references) {
-  return enter([&](Lock&) {
+  return enter(Call::graph_release_user_object, [&](Lock&) {
     HostGraph* const graph = runtime_.find(graph_handle);
     const UserObject* const object = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");

@@ -24,7 +24,7 @@ void remove(Container& container, const Value& value) {
 }  // namespace
 
 Result HostBackend::stream_create(StreamHandle* handle, StreamFlags flags, int priority) {
-  return enter([&](Lock&) {
+  return enter(Call::stream_create, [&](Lock&) {
     if (flags != StreamFlags::blocking && flags != StreamFlags::non_blocking)
       return fail(Result::invalid_value, "there are no such stream flags");
     auto stream = std::make_unique<HostStream>();
@@ -41,7 +41,7 @@ Result HostBackend::stream_create(StreamHandle* handle, StreamFlags flags, int p
 }
 
 Result HostBackend::stream_destroy(StreamHandle handle) {
-  return enter([&](Lock&) {
+  return enter(Call::stream_destroy, [&](Lock&) {
     HostStream* const stream = find(handle);
     if (stream == nullptr || stream->legacy) return bad_handle("stream");
     if (const std::shared_ptr<Capture> capture = stream->capture) {
@@ -61,7 +61,7 @@ Result HostBackend::stream_destroy(StreamHandle handle) {
 }
 
 Result HostBackend::stream_flags(StreamHandle handle, StreamFlags* flags) {
-  return enter([&](Lock&) {
+  return enter(Call::stream_flags, [&](Lock&) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::stream_flags, &device_, stream});
@@ -72,7 +72,7 @@ Result HostBackend::stream_flags(StreamHandle handle, StreamFlags* flags) {
 }
 
 Result HostBackend::stream_priority(StreamHandle handle, int* priority) {
-  return enter([&](Lock&) {
+  return enter(Call::stream_priority, [&](Lock&) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::stream_priority, &device_, stream});
@@ -83,7 +83,7 @@ Result HostBackend::stream_priority(StreamHandle handle, int* priority) {
 }
 
 Result HostBackend::stream_id(StreamHandle handle, std::uint64_t* id) {
-  return enter([&](Lock&) {
+  return enter(Call::stream_id, [&](Lock&) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::stream_id, &device_, stream});
@@ -94,7 +94,7 @@ Result HostBackend::stream_id(StreamHandle handle, std::uint64_t* id) {
 }
 
 Result HostBackend::stream_synchronize(StreamHandle handle) {
-  return enter([&](Lock& lock) {
+  return enter(Call::stream_synchronize, [&](Lock& lock) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::stream_synchronize, &device_, stream});
@@ -103,18 +103,11 @@ Result HostBackend::stream_synchronize(StreamHandle handle) {
 }
 
 Result HostBackend::stream_query(StreamHandle handle) {
-  return enter([&](Lock&) {
+  return enter(Call::stream_query, [&](Lock& lock) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::stream_query, &device_, stream});
-    if (rule != Result::success) return rule;
-    const std::vector<OperationRef> last = stream->device->frontier(*stream);
-    if (std::all_of(last.begin(), last.end(), [](const OperationRef& operation) { return operation.done(); })) {
-      host_waited(last);
-      return Result::success;
-    }
-    Executor::instance().polled();
-    return fail(Result::not_ready, {});
+    return rule != Result::success ? rule : query(lock, stream->device->frontier(*stream));
   });
 }
 
@@ -125,7 +118,7 @@ Result HostBackend::check_use(EventUseFlags use) {
 }
 
 Result HostBackend::stream_wait_event(StreamHandle stream_handle, EventHandle event_handle, EventUseFlags use) {
-  return enter([&](Lock&) {
+  return enter(Call::stream_wait_event, [&](Lock&) {
     HostStream* const stream = find(stream_handle);
     HostEvent* const event = runtime_.find(event_handle);
     if (stream == nullptr) return bad_handle("stream");
@@ -158,7 +151,7 @@ Result HostBackend::join(HostStream& stream, HostEvent& event, bool external) {
 }
 
 Result HostBackend::event_create(EventHandle* handle, EventFlags flags) {
-  return enter([&](Lock&) {
+  return enter(Call::event_create, [&](Lock&) {
     if (flags != EventFlags::timing && flags != EventFlags::disable_timing)
       return fail(Result::invalid_value, "there are no such event flags");
     auto event = std::make_unique<HostEvent>();
@@ -172,11 +165,12 @@ Result HostBackend::event_create(EventHandle* handle, EventFlags flags) {
 }
 
 Result HostBackend::event_destroy(EventHandle handle) {
-  return enter([&](Lock&) { return runtime_.events.erase(handle) == 1 ? Result::success : bad_handle("event"); });
+  return enter(Call::event_destroy,
+               [&](Lock&) { return runtime_.events.erase(handle) == 1 ? Result::success : bad_handle("event"); });
 }
 
 Result HostBackend::event_record(EventHandle event_handle, StreamHandle stream_handle, EventUseFlags use) {
-  return enter([&](Lock&) {
+  return enter(Call::event_record, [&](Lock&) {
     HostStream* const stream = find(stream_handle);
     HostEvent* const event = runtime_.find(event_handle);
     if (stream == nullptr) return bad_handle("stream");
@@ -209,22 +203,18 @@ Result HostBackend::event_record(EventHandle event_handle, StreamHandle stream_h
 }
 
 Result HostBackend::event_query(EventHandle handle) {
-  return enter([&](Lock&) {
+  return enter(Call::event_query, [&](Lock& lock) {
     HostEvent* const event = runtime_.find(handle);
     if (event == nullptr) return bad_handle("event");
     const Result rule = check_capture_rules(runtime_, {Call::event_query, &device_, nullptr, event});
     if (rule != Result::success) return rule;
-    if (event->point.done()) {
-      host_waited({&event->point, 1});
-      return Result::success;
-    }
-    Executor::instance().polled();
-    return fail(Result::not_ready, {});
+    const OperationRef point = event->point;
+    return query(lock, {&point, 1});
   });
 }
 
 Result HostBackend::event_synchronize(EventHandle handle) {
-  return enter([&](Lock& lock) {
+  return enter(Call::event_synchronize, [&](Lock& lock) {
     HostEvent* const event = runtime_.find(handle);
     if (event == nullptr) return bad_handle("event");
     const Result rule = check_capture_rules(runtime_, {Call::event_synchronize, &device_, nullptr, event});
@@ -233,7 +223,8 @@ Result HostBackend::event_synchronize(EventHandle handle) {
 }
 
 Result HostBackend::event_elapsed_ms(float* milliseconds, EventHandle start_handle, EventHandle end_handle) {
-  return enter([&](Lock&) {
+  return enter(Call::event_elapsed_ms, [&](Lock& lock) {
+    make_progress(lock);
     const HostEvent* const start = runtime_.find(start_handle);
     const HostEvent* const end = runtime_.find(end_handle);
     if (start == nullptr || end == nullptr) return bad_handle("event");

@@ -156,13 +156,13 @@ Result HostBackend::copy_on(Lock& lock, Call call, HostStream& stream, const Mem
 }
 
 Result HostBackend::copy(void* destination, const void* source, std::size_t bytes) {
-  return enter([&](Lock& lock) {
+  return enter(Call::copy, [&](Lock& lock) {
     return copy_on(lock, Call::copy, device_.legacy_stream(), {destination, source, bytes});
   });
 }
 
 Result HostBackend::copy_async(void* destination, const void* source, std::size_t bytes, StreamHandle handle) {
-  return enter([&](Lock& lock) {
+  return enter(Call::copy_async, [&](Lock& lock) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     return copy_on(lock, Call::copy_async, *stream, {destination, source, bytes});
@@ -179,11 +179,11 @@ Result HostBackend::set_on(Lock& lock, Call call, HostStream& stream, const Mems
 }
 
 Result HostBackend::set(const MemsetNodeParams& params) {
-  return enter([&](Lock& lock) { return set_on(lock, Call::set, device_.legacy_stream(), params); });
+  return enter(Call::set, [&](Lock& lock) { return set_on(lock, Call::set, device_.legacy_stream(), params); });
 }
 
 Result HostBackend::set_async(const MemsetNodeParams& params, StreamHandle handle) {
-  return enter([&](Lock& lock) {
+  return enter(Call::set_async, [&](Lock& lock) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     return set_on(lock, Call::set_async, *stream, params);
@@ -191,6 +191,7 @@ Result HostBackend::set_async(const MemsetNodeParams& params, StreamHandle handl
 }
 
 Result HostBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* function) {
+  if (const Result failed = injected(Call::kernel_function); failed != Result::success) return failed;
   if (kernel.host_entry == nullptr)
     return fail(Result::invalid_device_function, "the kernel is a __global__ function, compiled for CUDA alone");
   *function = reinterpret_cast<FunctionHandle>(const_cast<KernelRecord*>(&kernel));
@@ -198,12 +199,14 @@ Result HostBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* 
 }
 
 Result HostBackend::function_name(FunctionHandle function, const char** name) {
+  if (const Result failed = injected(Call::function_name); failed != Result::success) return failed;
   if (function == nullptr) return fail(Result::invalid_handle, "there is no kernel");
   *name = reinterpret_cast<const KernelRecord*>(function)->name.c_str();
   return Result::success;
 }
 
 Result HostBackend::function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) {
+  if (const Result failed = injected(Call::function_param_info); failed != Result::success) return failed;
   if (function == nullptr) return fail(Result::invalid_handle, "there is no kernel");
   const auto& params = reinterpret_cast<const KernelRecord*>(function)->params;
   if (index >= params.size())
@@ -213,7 +216,7 @@ Result HostBackend::function_param_info(FunctionHandle function, std::size_t ind
 }
 
 Result HostBackend::function_set_max_shared(FunctionHandle function, unsigned bytes) {
-  return enter([&](Lock&) {
+  return enter(Call::function_set_max_shared, [&](Lock&) {
     if (function == nullptr) return fail(Result::invalid_handle, "there is no kernel");
     if (bytes > most_shared_bytes)
       return fail(Result::invalid_value,
@@ -224,7 +227,7 @@ Result HostBackend::function_set_max_shared(FunctionHandle function, unsigned by
 }
 
 Result HostBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle handle) {
-  return enter([&](Lock&) {
+  return enter(Call::launch_kernel, [&](Lock&) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::launch_kernel, &device_, stream});
@@ -238,7 +241,7 @@ Result HostBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle h
 }
 
 Result HostBackend::launch_host_function(const HostNodeParams& params, StreamHandle handle) {
-  return enter([&](Lock&) {
+  return enter(Call::launch_host_function, [&](Lock&) {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     const Result rule = check_capture_rules(runtime_, {Call::launch_host_function, &device_, stream});

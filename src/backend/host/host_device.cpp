@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "backend/host/seeded_chooser.h"
+
 namespace reprise::backend::host {
 
 HostDevice::HostDevice(int index, const HostDeviceOptions& options, RaceCheck* races)
@@ -74,6 +76,9 @@ std::string HostDevice::sticky_error() const {
 }
 
 HostRuntime::HostRuntime(const HostDeviceOptions& options) {
+  if (options.scheduler_seed)
+    Executor::instance().run_by_steps(std::make_unique<SeededChooser>(*options.scheduler_seed));
+  for (const FailurePlan::Failure& failure : failures_of_environment()) failures.add(failure);
   if (options.check_races) races = std::make_unique<RaceCheck>(*this);
   for (int i = 0; i < options.devices; ++i) devices.push_back(std::make_unique<HostDevice>(i, options, races.get()));
 }

@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "backend/failure_plan.h"
 #include "backend/host/device_memory.h"
 #include "backend/host/executor.h"
 #include "backend/host/host_exec.h"
@@ -122,6 +123,7 @@ struct HostRuntime {
   static HostRuntime& instance();
 
   std::mutex mutex;
+  FailurePlan failures;                              ///< thread-safe by itself
   std::unique_ptr<RaceCheck> races;                  ///< null when races are not looked for
   std::vector<std::unique_ptr<HostDevice>> devices;  ///< fixed
   std::vector<std::shared_ptr<Capture>> captures;    ///< underway
@@ -152,6 +154,8 @@ struct HostRuntime {
 
 /// What HostRuntime is made with: configure_host_devices(), else the environment.
 HostDeviceOptions host_device_options();
+/// The failures that the environment asks for.
+std::vector<FailurePlan::Failure> failures_of_environment();
 
 /// What is known of an address.
 PointerInfo pointer_info(HostRuntime& runtime, const void* pointer);

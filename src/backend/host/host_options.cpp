@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <string_view>
 
 #include "backend/host/host_device.h"
 
@@ -33,6 +34,20 @@ std::size_t environment_number(const char* name, std::size_t otherwise, std::siz
   return value;
 }
 
+std::optional<std::uint64_t> environment_seed() {
+  constexpr const char* name = "REPRISE_HOST_SCHEDULER";
+  const char* const text = std::getenv(name);
+  if (text == nullptr || *text == '\0' || std::string_view(text) == "threads") return std::nullopt;
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text, text + std::strlen(text), seed);
+  if (error != std::errc() || *end != '\0')
+    throw UsageError(
+        fmt::format("the environment variable {} should be `threads`, or a whole number from 0 as the seed of the "
+                    "single-threaded scheduler, but it is \"{}\"",
+                    name, text));
+  return seed;
+}
+
 void check_range(const char* what, std::size_t value, std::size_t least, std::size_t most) {
   if (value < least || value > most)
     throw UsageError(
@@ -48,8 +63,8 @@ void configure_host_devices(const HostDeviceOptions& options) {
   if (in_use)
     throw UsageError(
         "configure_host_devices() was called after a device was used; call it first, for example at the start of "
-        "main(), or set REPRISE_HOST_DEVICES, REPRISE_HOST_MEMORY, REPRISE_HOST_PROTECT and "
-        "REPRISE_HOST_RACES in the environment");
+        "main(), or set REPRISE_HOST_DEVICES, REPRISE_HOST_MEMORY, REPRISE_HOST_PROTECT, "
+        "REPRISE_HOST_RACES and REPRISE_HOST_SCHEDULER in the environment");
   configured = options;
 }
 
@@ -64,6 +79,7 @@ HostDeviceOptions host_device_options() {
     options.devices = static_cast<int>(environment_number("REPRISE_HOST_DEVICES", 1, 1, most_devices));
     options.memory_bytes = environment_number("REPRISE_HOST_MEMORY", options.memory_bytes, least_memory, most_memory);
     options.protect = environment_number("REPRISE_HOST_PROTECT", 0, 0, 1) == 1;
+    options.scheduler_seed = environment_seed();
     options.check_races = environment_number("REPRISE_HOST_RACES", 0, 0, 1) == 1;
   }
   in_use = true;

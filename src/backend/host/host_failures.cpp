@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/host_failures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <utility>
+
+#include "backend/backend.h"
+#include "backend/host/host_device.h"
+
+// Failures that are asked for by program or by environment. The plan is in HostRuntime.
+
+namespace reprise {
+namespace backend::host {
+namespace {
+
+using Named = std::pair<std::string_view, Result>;
+
+constexpr Named code_names[] = {
+    {"invalid_value", Result::invalid_value},
+    {"out_of_memory", Result::out_of_memory},
+    {"not_initialized", Result::not_initialized},
+    {"invalid_device_function", Result::invalid_device_function},
+    {"no_device", Result::no_device},
+    {"invalid_device", Result::invalid_device},
+    {"invalid_handle", Result::invalid_handle},
+    {"illegal_state", Result::illegal_state},
+    {"not_ready", Result::not_ready},
+    {"illegal_address", Result::illegal_address},
+    {"context_is_destroyed", Result::context_is_destroyed},
+    {"launch_failure", Result::launch_failure},
+    {"cooperative_launch_too_large", Result::cooperative_launch_too_large},
+    {"not_permitted", Result::not_permitted},
+    {"not_supported", Result::not_supported},
+    {"stream_capture_unsupported", Result::stream_capture_unsupported},
+    {"stream_capture_invalidated", Result::stream_capture_invalidated},
+    {"stream_capture_merge", Result::stream_capture_merge},
+    {"stream_capture_unmatched", Result::stream_capture_unmatched},
+    {"stream_capture_unjoined", Result::stream_capture_unjoined},
+    {"stream_capture_isolation", Result::stream_capture_isolation},
+    {"stream_capture_implicit", Result::stream_capture_implicit},
+    {"captured_event", Result::captured_event},
+    {"stream_capture_wrong_thread", Result::stream_capture_wrong_thread},
+    {"graph_exec_update_failure", Result::graph_exec_update_failure},
+    {"unknown", Result::unknown},
+};
+
+constexpr std::pair<std::string_view, Call> call_names[] = {
+#define REPRISE_CALL_PAIR(name, cuda) {#name, Call::name}, {cuda, Call::name},
+    REPRISE_BACKEND_CALLS(REPRISE_CALL_PAIR)
+#undef REPRISE_CALL_PAIR
+};
+
+std::optional<Call> find_call(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(call_names), std::end(call_names),
+                                         [&](const auto& entry) { return entry.first == name; });
+  return found == std::end(call_names) ? std::nullopt : std::optional(found->second);
+}
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value <= 0) return std::nullopt;
+  return value;
+}
+
+std::optional<Result> find_code(std::string_view text) {
+  for (const auto& [name, code] : code_names)
+    if (text == name || text == result_name(code)) return code;
+  if (const auto number = parse_number<int>(text)) return static_cast<Result>(*number);
+  return std::nullopt;
+}
+
+// The part of `text` before `separator`, which is taken off it with the separator.
+std::string_view cut(std::string_view& text, char separator) {
+  const std::size_t at = text.find(separator);
+  const std::string_view part = text.substr(0, at);
+  text = at == std::string_view::npos ? std::string_view() : text.substr(at + 1);
+  return part;
+}
+
+FailurePlan::Failure parse_failure(std::string_view text) {
+  const auto refuse = [whole = text](std::string_view what, std::string_view found) {
+    throw UsageError(
+        fmt::format("the environment variable REPRISE_HOST_FAIL: expected call[:nth[:code]] with {}; found \"{}\" in "
+                    "\"{}\"; for example cuGraphInstantiateWithParams:2:out_of_memory",
+                    what, found, whole));
+  };
+  FailurePlan::Failure failure;
+  const std::string_view call = cut(text, ':');
+  failure.call = find_call(call);
+  if (!failure.call) refuse("a call of the runtime, such as cuMemAlloc or memory_allocate", call);
+  if (text.empty()) return failure;
+  const std::string_view nth = cut(text, ':');
+  const auto number = parse_number<std::uint64_t>(nth);
+  if (!number) refuse("a whole number from 1", nth);
+  failure.nth = *number;
+  if (text.empty()) return failure;
+  const auto code = find_code(text);
+  if (!code) refuse("a code that is a name of reprise::Result, CUDA's name of it, or a number from 1", text);
+  failure.code = *code;
+  return failure;
+}
+
+}  // namespace
+
+std::vector<FailurePlan::Failure> failures_of_environment() {
+  const char* const value = std::getenv("REPRISE_HOST_FAIL");
+  std::string_view text = value == nullptr ? "" : value;
+  std::vector<FailurePlan::Failure> failures;
+  while (!text.empty()) failures.push_back(parse_failure(cut(text, ',')));
+  return failures;
+}
+
+}  // namespace backend::host
+
+InjectedFailure::InjectedFailure(const HostFailure& failure) {
+  const auto call = backend::host::find_call(failure.call);
+  if (!call)
+    throw UsageError(
+        fmt::format("InjectedFailure expected the name of a call of the runtime, such as cuMemAlloc or "
+                    "memory_allocate; found \"{}\"; they are those of the CUDA driver that docs/host-device.md lists",
+                    failure.call));
+  if (failure.code == Result::success) throw UsageError("InjectedFailure expected a code that says failure; found 0");
+  if (failure.nth == 0) throw UsageError("InjectedFailure counts calls from 1; found 0");
+  const std::vector<backend::Backend*>& all = backend::host_backends();
+  const backend::Backend* const device = failure.device ? &failure.device->backend() : nullptr;
+  if (device != nullptr && std::find(all.begin(), all.end(), device) == all.end())
+    throw UsageError(
+        fmt::format("InjectedFailure expected a host device, since no call of another can be made to fail; found {}",
+                    failure.device->str()));
+  id_ = backend::host::HostRuntime::instance().failures.add({call, failure.code, failure.nth, device});
+}
+
+InjectedFailure::~InjectedFailure() {
+  backend::host::HostRuntime::instance().failures.remove(id_);
+}
+
+bool InjectedFailure::happened() const noexcept {
+  return !backend::host::HostRuntime::instance().failures.contains(id_);
+}
+
+}  // namespace reprise

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests that hold work at a gate while they go on, or let several host functions meet: the scheduler that runs one
+# operation at a time, on the thread that waits for it, would wait for itself. Patterns for --gtest_filter.
+set(reprise_unit_tests_with_gates
+  BufferTest.CanBeUsedByAnotherStreamThatIsRecorded
+  DeviceTest.SynchronizeWaitsForAllStreams
+  EndedStreams.MemoryOfADestroyedStreamIsNotGivenOutWhileItsWorkRuns
+  EventTest.IsReachedWhenTheWorkBeforeItIsDone
+  EventTest.IsRecordedOnTheCurrentStreamByDefault
+  EventTest.AStreamWaitsForTheRecordAsItIsAtTheTimeOfTheWait
+  EventTest.MayBeDestroyedWhileAStreamWaitsForIt
+  GraphInFlight.AGraphThatWasResetCapturesAnewWhileItsOldReplayRuns
+  GraphInFlight.DestroyingAGraphDoesNotWaitForItsReplay
+  GraphInFlight.InstantiateAgainLeavesTheRunningReplayAlone
+  GraphInFlight.ItsMemoryStaysItsOwnUntilTheReplayIsDone
+  GraphWorkspaces.StayWhileAReplayRuns
+  RecordStream.ABlockWhoseEventACaptureGotHoldOfIsKeptAndReportedOnce
+  RecordStream.ABlockThatIsHeldBackCannotBeFreedAgain
+  RecordStream.AStreamThatIsDestroyedBeforeTheFreeIsStillWaitedFor
+  RecordStream.EmptyCacheKeepsWhatIsHeldBack
+  RecordStream.GivesTheBlockOutAgainAfterwards
+  RecordStream.HoldsABlockBackUntilTheOtherStreamsWorkIsDone
+  RecordStream.OfAStreamOfAnotherDeviceWaitsForItToo
+  RecordStream.WaitsForAllStreamsThatWereNamed
+  StreamTest.DestroyingItDoesNotWaitAndItsWorkStillRuns
+  StreamTest.DoesNotWaitForTheLegacyStreamUnlessMadeBlocking
+  StreamTest.QueryTellsWhetherItsWorkIsDone
+  StreamTest.WaitsForAStreamOfAnotherDevice
+  StreamTest.WaitsForWhatAnotherStreamHasBeenGiven
+)
+set(reprise_conformance_tests_with_gates
+  */CaptureForkContract.ForkedStreamsRunAtOnceInAReplay/*
+  */EventContract.AWaitMeansTheRecordAtTheTimeOfTheCall/*
+  */EventContract.IsReadyOnceTheStreamIsThere/*
+  */EventContract.MarksOnlyTheWorkBeforeIt/*
+  */EventContract.MayBeDestroyedWhileAStreamWaitsForIt/*
+  */EventContract.OrdersTwoStreams/*
+  */GraphLaunchContract.ALaunchWaitsForTheLaunchOfTheSameExecutableOnAnotherStream/*
+  */GraphLaunchContract.RunsDifferentExecutablesAtOnce/*
+  */GraphLaunchContract.RunsIndependentBranchesAtOnce/*
+  */GraphLaunchContract.RunsOnTheLegacyStreamInItsOrder/*
+  */GraphLaunchContract.TheExecutableMayBeDestroyedWhileALaunchRuns/*
+  */GraphLaunchContract.TheStreamWaitsForAllBranches/*
+  */GraphLaunchContract.TheTemplateMayBeDestroyedWhileALaunchRuns/*
+  */GraphNodeContract.EventRecordNodesRecordWhenTheyAreReached/*
+  */GraphNodeContract.EventWaitNodesWaitForTheLastRecordAsOfTheLaunch/*
+  */GraphParamsContract.ALaunchThatRunsDoesNotSeeTheChange/*
+  */GraphParamsContract.ChangesTheEventThatIsWaitedFor/*
+  */StreamContract.BlockingStreamsDoNotWaitForEachOther/*
+  */StreamContract.NonBlockingStreamsDoNotWaitForTheLegacyStream/*
+  */StreamContract.ReturnsFromEveryKindOfWorkWhileTheStreamIsHeld/*
+  */StreamContract.RunsAStreamWhileAnotherIsHeld/*
+  */StreamContract.RunsHostFunctionsOfSeveralStreamsAtOnce/*
+  */StreamContract.TheHandleOneIsTheLegacyStreamToo/*
+  */StreamContract.TheLegacyStreamDoesNotWaitForNonBlockingStreams/*
+  */StreamContract.TheLegacyStreamWaitsForBlockingStreamsAndTheyForIt/*
+  */UserObjectContract.LivesAsLongAsALaunchThatHasNotBegun/*
+  */UserObjectContract.LivesAsLongAsARunningLaunch/*
+)

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tests/support/faulty_backend.h"
+
+namespace reprise::backend::test {
+
+/// What was made and not destroyed.
+struct Living {
+  int graphs = 0;
+  int execs = 0;
+  int user_objects = 0;
+  friend bool operator==(const Living&, const Living&) = default;
+};
+
+/// A FaultyBackend that keeps the books of template graphs, executable graphs and user objects; and of calls that were
+/// to destroy something and failed, so that a test can make up for them and then find out whether anything else is
+/// missing.
+class AccountingBackend final : public FaultyBackend {
+ public:
+  using FaultyBackend::FaultyBackend;
+
+  Living living() const { return {graphs_, execs_, user_objects_}; }
+
+  /// Makes the destroying calls that failed by a fault. Returns how many.
+  std::size_t make_up_for_refused() {
+    std::vector<std::function<void()>> refused;
+    {
+      const std::lock_guard lock(mutex_);
+      refused.swap(refused_);
+    }
+    for (const auto& call : refused) call();
+    return refused.size();
+  }
+
+  Result graph_create(GraphHandle* graph) override { return made(graphs_, FaultyBackend::graph_create(graph)); }
+  Result graph_clone(GraphHandle* clone, GraphHandle graph) override {
+    return made(graphs_, FaultyBackend::graph_clone(clone, graph));
+  }
+  Result stream_end_capture(StreamHandle stream, GraphHandle* graph) override {
+    return made(graphs_, FaultyBackend::stream_end_capture(stream, graph));
+  }
+  Result graph_destroy(GraphHandle graph) override {
+    return gone(graphs_, FaultyBackend::graph_destroy(graph), [this, graph] { graph_destroy(graph); });
+  }
+  Result graph_instantiate(GraphExecHandle* exec, GraphHandle graph, InstantiateFlags flags,
+                           StreamHandle upload_stream) override {
+    return made(execs_, FaultyBackend::graph_instantiate(exec, graph, flags, upload_stream));
+  }
+  Result graph_exec_destroy(GraphExecHandle exec) override {
+    return gone(execs_, FaultyBackend::graph_exec_destroy(exec), [this, exec] { graph_exec_destroy(exec); });
+  }
+  Result event_destroy(EventHandle event) override {
+    return gone(others_, FaultyBackend::event_destroy(event), [this, event] { event_destroy(event); });
+  }
+  Result stream_destroy(StreamHandle stream) override {
+    return gone(others_, FaultyBackend::stream_destroy(stream), [this, stream] { stream_destroy(stream); });
+  }
+  Result user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
+                            unsigned references) override {
+    auto counted = std::make_unique<Counted>(Counted{object, destroy, user_objects_});
+    const Result result = FaultyBackend::user_object_create(handle, counted.get(), &Counted::destroy, references);
+    if (result == Result::success) static_cast<void>(counted.release());  // the runtime's
+    return made(user_objects_, result);
+  }
+
+ private:
+  struct Counted {
+    void* object;
+    void (*destructor)(void*);
+    std::atomic<int>& living;
+    static void destroy(void* counted) {
+      const std::unique_ptr<Counted> self(static_cast<Counted*>(counted));
+      --self->living;  // first: the object's own destructor tells those who wait
+      self->destructor(self->object);
+    }
+  };
+
+  static Result made(std::atomic<int>& count, Result result) {
+    if (result == Result::success) ++count;
+    return result;
+  }
+  Result gone(std::atomic<int>& count, Result result, std::function<void()> again) {
+    if (result == Result::success) {
+      --count;
+    } else {
+      const std::lock_guard lock(mutex_);
+      refused_.push_back(std::move(again));
+    }
+    return result;
+  }
+
+  std::mutex mutex_;
+  std::vector<std::function<void()>> refused_;
+  std::atomic<int> graphs_{0}, execs_{0}, user_objects_{0}, others_{0};
+};
+
+}  // namespace reprise::backend::test

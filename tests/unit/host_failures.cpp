@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/backend.h"
+#include "reprise/reprise.h"
+#include "tests/support/text_of.h"
+
+// Calls of the host device that fail because somebody asked for it.
+
+namespace reprise {
+namespace {
+
+using test::text_of;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+backend::Backend& host() {
+  return Device::parse("host").backend();
+}
+
+Result allocate(backend::Backend& runtime = host()) {
+  void* memory = nullptr;
+  const Result result = runtime.memory_allocate(&memory, 512);
+  if (result == Result::success) {
+    EXPECT_EQ(runtime.memory_free(memory), Result::success);
+  }
+  return result;
+}
+
+TEST(InjectedFailure, FailsTheNextCallOfItsKindAndNoOther) {
+  const InjectedFailure failure({.call = "cuMemAlloc", .code = Result::out_of_memory});
+  StreamHandle stream = nullptr;
+  EXPECT_EQ(host().stream_create(&stream, backend::StreamFlags::blocking, 0), Result::success);
+  EXPECT_EQ(host().stream_destroy(stream), Result::success);
+  EXPECT_FALSE(failure.happened());
+  EXPECT_EQ(allocate(), Result::out_of_memory);
+  EXPECT_TRUE(failure.happened());
+  EXPECT_EQ(allocate(), Result::success);
+}
+
+TEST(InjectedFailure, TakesTheLibrarysNameAndCountsCalls) {
+  const InjectedFailure failure({.call = "memory_allocate", .nth = 3});
+  EXPECT_EQ(allocate(), Result::success);
+  EXPECT_EQ(allocate(), Result::success);
+  EXPECT_EQ(allocate(), Result::unknown);
+  EXPECT_EQ(allocate(), Result::success);
+}
+
+TEST(InjectedFailure, HasNoEffectButItsCode) {
+  const Stream stream(Device::parse("host"));
+  ASSERT_EQ(host().stream_begin_capture(stream.native(), CaptureErrorMode::global), Result::success);
+  const InjectedFailure failure({.call = "cuMemsetD8Async", .code = Result::launch_failure});
+  EXPECT_EQ(host().set_async({}, stream.native()), Result::launch_failure);
+  EXPECT_EQ(stream.capture_status(), CaptureStatus::active);
+  GraphHandle graph = nullptr;
+  ASSERT_EQ(host().stream_end_capture(stream.native(), &graph), Result::success);
+  EXPECT_EQ(host().graph_destroy(graph), Result::success);
+}
+
+TEST(InjectedFailure, SaysInTheErrorThatItWasInjected) {
+  const InjectedFailure failure({.call = "cuStreamCreateWithPriority", .code = Result::out_of_memory});
+  EXPECT_THAT(text_of<BackendError>([] { const Stream stream(Device::parse("host")); }),
+              AllOf(HasSubstr("cuStreamCreateWithPriority returned 2 (cudaErrorMemoryAllocation)"),
+                    HasSubstr("the failure was injected")));
+}
+
+TEST(InjectedFailure, IsForgottenWithTheObject) {
+  { const InjectedFailure failure({.call = "cuMemAlloc"}); }
+  EXPECT_EQ(allocate(), Result::success);
+}
+
+TEST(InjectedFailure, HappensInTheOrderInWhichSeveralAreDue) {
+  const InjectedFailure first({.call = "cuMemAlloc", .code = Result::out_of_memory});
+  const InjectedFailure second({.call = "cuMemAlloc", .code = Result::launch_failure});
+  EXPECT_EQ(allocate(), Result::out_of_memory);
+  EXPECT_FALSE(second.happened());
+  EXPECT_EQ(allocate(), Result::launch_failure);
+  EXPECT_EQ(allocate(), Result::success);
+}
+
+TEST(InjectedFailure, CanBeMeantForOneDevice) {
+  const std::vector<backend::Backend*>& all = backend::host_backends();
+  if (all.size() < 2) GTEST_SKIP() << "there is one host device";
+  const InjectedFailure failure({.call = "cuMemAlloc", .device = Device(*all[1])});
+  EXPECT_EQ(allocate(*all[0]), Result::success);
+  EXPECT_EQ(allocate(*all[1]), Result::unknown);
+}
+
+TEST(InjectedFailure, CountsTheCallsOfAllThreads) {
+  const InjectedFailure failure({.call = "cuMemAlloc", .nth = 2});
+  std::thread([] { EXPECT_EQ(allocate(), Result::success); }).join();
+  EXPECT_EQ(allocate(), Result::unknown);
+}
+
+TEST(InjectedFailure, ReachesCallsThatLockNothing) {
+  const InjectedFailure failure({.call = "cuThreadExchangeStreamCaptureMode", .code = Result::not_permitted});
+  auto mode = CaptureErrorMode::relaxed;
+  EXPECT_EQ(host().thread_exchange_capture_mode(&mode), Result::not_permitted);
+  EXPECT_EQ(mode, CaptureErrorMode::relaxed);
+}
+
+TEST(InjectedFailure, RefusesWhatIsNoCallAndNoFailure) {
+  EXPECT_THAT(text_of<UsageError>([] { InjectedFailure({.call = "cudaMalloc"}); }), HasSubstr("\"cudaMalloc\""));
+  EXPECT_THROW(InjectedFailure({.call = "cuMemAlloc", .code = Result::success}), UsageError);
+  EXPECT_THROW(InjectedFailure({.call = "cuMemAlloc", .nth = 0}), UsageError);
+  EXPECT_EQ(allocate(), Result::success);
+}
+
+// Options hold for a whole process.
+class EnvironmentOfTheHostDevice : public ::testing::Test {
+ protected:
+  void SetUp() override { ::testing::FLAGS_gtest_death_test_style = "threadsafe"; }
+
+  template <class F>
+  void expect_true_with(const char* name, const char* value, F body) {
+    EXPECT_EXIT((setenv(name, value, 1), std::_Exit(body() ? 0 : 1)), ::testing::ExitedWithCode(0), "") << value;
+  }
+  // The text of the UsageError at the first use of a device contains `part`.
+  void expect_refused(const char* name, const char* value, const char* part) {
+    expect_true_with(name, value, [&] {
+      const std::string text = text_of<UsageError>([] { static_cast<void>(host()); });
+      return text.find(name) != std::string::npos && text.find(part) != std::string::npos;
+    });
+  }
+};
+
+TEST_F(EnvironmentOfTheHostDevice, InjectsFailures) {
+  expect_true_with("REPRISE_HOST_FAIL", "cuMemAlloc,memory_allocate:3:out_of_memory,cuMemFree:1:719", [] {
+    void* memory = nullptr;
+    return allocate() == Result::unknown && host().memory_allocate(&memory, 512) == Result::success &&
+           host().memory_free(memory) == Result::launch_failure && allocate() == Result::out_of_memory &&
+           allocate() == Result::success;
+  });
+  expect_true_with("REPRISE_HOST_FAIL", "cuMemAlloc:1:cudaErrorNotSupported",
+                   [] { return allocate() == Result::not_supported; });
+}
+
+TEST_F(EnvironmentOfTheHostDevice, SaysWhichPartOfTheFailuresIsNotUnderstood) {
+  constexpr const char* name = "REPRISE_HOST_FAIL";
+  expect_refused(name, "cudaMalloc", "found \"cudaMalloc\" in \"cudaMalloc\"");
+  expect_refused(name, "cuMemAlloc,cuMemFree:zero", "found \"zero\" in \"cuMemFree:zero\"");
+  expect_refused(name, "cuMemAlloc:0", "a whole number from 1; found \"0\"");
+  expect_refused(name, "cuMemAlloc:1:oom", "found \"oom\"");
+  expect_refused(name, "cuMemAlloc:1:success", "found \"success\"");
+}
+
+TEST_F(EnvironmentOfTheHostDevice, ChoosesTheScheduler) {
+  constexpr const char* name = "REPRISE_HOST_SCHEDULER";
+  // Work that nobody waits for is done on threads alone.
+  const auto runs_by_itself = [] {
+    const Stream stream(Device::parse("host"));
+    static std::atomic<bool> ran{false};
+    const auto set = [](void*) {
+      ran = true;
+      ran.notify_all();
+    };
+    if (host().launch_host_function({set, nullptr}, stream.native()) != Result::success) std::_Exit(2);
+    if (std::string(std::getenv("REPRISE_HOST_SCHEDULER")) == "threads") ran.wait(false);
+    return ran.load();
+  };
+  expect_true_with(name, "threads", runs_by_itself);
+  expect_true_with(name, "18446744073709551615", [&] { return !runs_by_itself(); });
+  expect_refused(name, "thread", "it is \"thread\"");
+  expect_refused(name, "-1", "it is \"-1\"");
+}
+
+}  // namespace
+}  // namespace reprise
