@@ -9,7 +9,6 @@
 #include "backend/call_stack.h"
 #include "backend/check.h"
 #include "backend/reported_call.h"
-#include "inspect/explain.h"
 
 namespace reprise::graphs {
 
@@ -119,8 +118,7 @@ CaptureReport ActiveCapture::describe() const {
 }
 
 void ActiveCapture::keep(CaptureReport report) {
-  // Captures of CUDA are seen by `reprise explain` itself.
-  if (context_.device.type() == DeviceType::host) inspect::explain_if_asked(report);
+  for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->reported(report);
   const bool tells = report.code != Result::success || report.broken_by || !report.refused.empty() ||
                      !report.not_captured.empty() || (report.nodes == 0U && !context_.options.allow_empty);
   if (tells) report_ = std::move(report);

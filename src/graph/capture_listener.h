@@ -48,6 +48,8 @@ class CaptureListener {
   /// The runtime's capture is over, or about to be abandoned; before ended() or abandoned(). Adds what this listener
   /// knows of it.
   virtual void describe(CaptureReport& /*report*/) {}
+  /// The report of the capture is complete, whether or not there is anything to tell.
+  virtual void reported(const CaptureReport& /*report*/) noexcept {}
   /// The capture failed: everything that it had acquired is given back.
   virtual void abandoned() noexcept = 0;
 

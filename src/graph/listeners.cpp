@@ -2,14 +2,14 @@
 #include "graph/listeners.h"
 
 #include "graph/pool_listener.h"
-#include "graph/report_listener.h"
 #include "graph/workspace_listener.h"
+#include "inspect/report_listener.h"
 
 namespace reprise::graphs {
 
 Listeners make_listeners() {
   Listeners listeners;
-  listeners.push_back(std::make_unique<ReportListener>());  // first: it sees what the others do
+  listeners.push_back(std::make_unique<inspect::ReportListener>());  // first: it sees what the others do
   listeners.push_back(std::make_unique<PoolListener>());
   listeners.push_back(std::make_unique<WorkspaceListener>());
   return listeners;
