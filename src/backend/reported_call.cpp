@@ -22,6 +22,11 @@ void explain(CaptureReport::Call& call, const CaptureRule* rule) {
   call.advice = rule != nullptr ? rule->advice : "";
 }
 
+bool is_about_captures(Result result) noexcept {
+  return result == Result::illegal_state ||
+         (result >= Result::stream_capture_unsupported && result <= Result::stream_capture_wrong_thread);
+}
+
 void explain_not_captured(CaptureReport::Call& call, bool legacy_stream) {
   call.rule =
       legacy_stream

@@ -13,6 +13,9 @@ namespace reprise::backend {
 /// \param rule null: the code alone is explained.
 CaptureReport::Call reported_call(std::string name, Result result, const CaptureRule* rule);
 
+/// Is it a code that calls return because of captures, 900 to 908 and 401?
+bool is_about_captures(Result result) noexcept;
+
 /// Why work that a stream was given was not captured.
 void explain_not_captured(CaptureReport::Call& call, bool legacy_stream);
 

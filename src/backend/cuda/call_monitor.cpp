@@ -200,7 +200,7 @@ bool CallMonitor::broke_a_capture(const Failure& failure) {
 }
 
 void CallMonitor::refuse(const Failure& failure) {
-  if (!failure.is_work && !is_capture_code(failure.result)) return;
+  if (!failure.is_work && !is_about_captures(failure.result)) return;
   const Asking asking_now;
   CaptureReport::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
   Numbers missing;

@@ -42,8 +42,4 @@ bool runtime_returns_result(const char* name) noexcept {
   return !begins_with_one_of(name, beginnings);
 }
 
-bool is_capture_code(Result result) noexcept {
-  return result >= Result::stream_capture_unsupported && result <= Result::stream_capture_wrong_thread;
-}
-
 }  // namespace reprise::backend::cuda

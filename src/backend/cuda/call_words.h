@@ -18,7 +18,4 @@ bool runtime_does_work(const char* name) noexcept;
 /// Does a call of the runtime return a result of its own? Some return an earlier error, or something else altogether.
 bool runtime_returns_result(const char* name) noexcept;
 
-/// Is it a code of the rules of capture?
-bool is_capture_code(Result result) noexcept;
-
 }  // namespace reprise::backend::cuda

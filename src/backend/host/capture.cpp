@@ -93,13 +93,18 @@ void break_all(const CaptureList& captures, const CallSite& site, const char* na
   for (const auto& capture : captures) break_one(*capture, call);
 }
 
+// Does a call of this class become a node when its stream captures?
+bool is_work(CallClass call_class) {
+  return call_class == CallClass::stream_work || call_class == CallClass::stream_launch_only ||
+         call_class == CallClass::stream_allocation;
+}
+
 // Work that is executed although something captures: its user probably meant it to be captured.
 void note_not_captured(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name) {
   const HostStream& stream = *site.stream;
-  const bool is_work = call_class == CallClass::stream_work || call_class == CallClass::stream_launch_only ||
-                       call_class == CallClass::stream_allocation;
   // A record is of no use to a graph, and asking for a priority is work only to the rules.
-  if (!is_work || stream.capture != nullptr || site.call == Call::event_record || site.call == Call::stream_priority)
+  if (!is_work(call_class) || stream.capture != nullptr || site.call == Call::event_record ||
+      site.call == Call::stream_priority)
     return;
   for (const auto& capture : runtime.captures) {
     const bool own = capture->thread == std::this_thread::get_id();
@@ -272,7 +277,8 @@ void break_capture(const HostStream& stream, Call call, Result result, const std
 }
 
 void note_refused(HostRuntime& runtime, Call call, Result result) {
-  if (runtime.watchers == 0 || result == Result::not_ready) return;
+  // What else fails has nothing to do with the graph.
+  if (!is_work(class_of(call)) && !is_about_captures(result)) return;
   for (const auto& capture : runtime.captures) {
     if (!is_active(*capture) || capture->thread != std::this_thread::get_id()) continue;
     CaptureReport::Call reported = reported_call(cuda_name(call), result, rule_met(class_of(call), result, true));

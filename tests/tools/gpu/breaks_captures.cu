@@ -17,9 +17,11 @@ float* memory = nullptr;
 
 }  // namespace
 
-// What a library does that nobody told of the stream to use. Its name is to be seen in stacks.
-__attribute__((noinline)) void library_function() {
+// What a library does that nobody told of the stream to use. Its name is to be seen in stacks, so that the launch is not
+// the last thing that it does: a function that ends in a call leaves the stack before it.
+__attribute__((noinline)) bool library_function() {
   add_one<<<1, 1>>>(memory);
+  return cudaPeekAtLastError() == cudaSuccess;
 }
 
 namespace {
@@ -64,9 +66,9 @@ void run() {
   capture("wait for the stream", cudaStreamNonBlocking, cudaStreamCaptureModeThreadLocal, broken,
           [](cudaStream_t stream) { (void)cudaStreamSynchronize(stream); });
   capture("legacy stream, blocking", cudaStreamDefault, cudaStreamCaptureModeRelaxed, broken,
-          [](cudaStream_t) { library_function(); });
+          [](cudaStream_t) { (void)library_function(); });
   capture("legacy stream, non-blocking", cudaStreamNonBlocking, cudaStreamCaptureModeRelaxed, cudaSuccess,
-          [](cudaStream_t) { library_function(); });
+          [](cudaStream_t) { (void)library_function(); });
   capture("fork without join", cudaStreamNonBlocking, cudaStreamCaptureModeRelaxed, cudaErrorStreamCaptureUnjoined,
           [](cudaStream_t stream) {
             static cudaStream_t forked = nullptr;
