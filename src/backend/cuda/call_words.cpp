@@ -24,7 +24,7 @@ void explain_failure(CaptureReport::Call& call, const char* driver_name, bool on
   const auto has_this_code = [&](const CaptureRule& rule) { return rule.result == call.result; };
   // Other codes have a meaning of their own: an invalid argument is that, and no matter of captures.
   const bool is_of_captures =
-      is_capture_code(call.result) || (call_class && std::ranges::any_of(rules_of(*call_class), has_this_code));
+      is_about_captures(call.result) || (call_class && std::ranges::any_of(rules_of(*call_class), has_this_code));
   explain(call, is_of_captures ? rule_met(call_class, call.result, on_capture) : nullptr);
 }
 
