@@ -58,18 +58,6 @@ class Asking {
   const bool before_;
 };
 
-const char* mode_name(CaptureErrorMode mode) {
-  switch (mode) {
-    case CaptureErrorMode::global:
-      return "global";
-    case CaptureErrorMode::thread_local_:
-      return "thread_local";
-    case CaptureErrorMode::relaxed:
-      return "relaxed";
-  }
-  return "";
-}
-
 CaptureReport::Call described_call(const char* name, const char* driver_name, Result result,
                                    std::optional<StreamHandle> stream) {
   CaptureReport::Call call;
@@ -136,7 +124,7 @@ void CallMonitor::begun(const DriverCall& call) {
   const Asking asking_now;
   Capture capture{0, call.context, nullptr, {}};
   capture.report.stream = stream;
-  capture.report.mode = mode_name(call.mode);
+  capture.report.mode = capture_mode_name(call.mode);
   capture.report.thread = thread_number();
   capture.report.device = driver_.device();
   capture.graph = driver_.captured_graph(stream);
