@@ -12,8 +12,9 @@ namespace broken_capture {
 
 using example::say;
 
-/// The first value, on the host. That waits for the stream, which no captured stream can be waited for.
-unsigned char first_value(const reprise::Buffer<unsigned char>& x) {
+/// The first value, on the host. That waits for the stream, and a stream that is being captured cannot be waited for.
+/// Not inlined, so that the report's stack has its name.
+[[gnu::noinline]] unsigned char first_value(const reprise::Buffer<unsigned char>& x) {
   unsigned char value = 0;
   reprise::copy_async(&value, x.data(), 1);
   reprise::current_stream().synchronize();

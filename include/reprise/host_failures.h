@@ -33,8 +33,8 @@ struct HostFailure {
 ///     EXPECT_TRUE(failure.happened());
 ///
 /// The environment variable `REPRISE_HOST_FAIL` does the same from the first use of a device on: a list with commas of
-/// `call[:nth[:code]]`, for example `cuMemAlloc,cuMemFree:2:launch_failure`. The code is a name of Result, CUDA's name of
-/// it or the number, and `unknown` if it is not given.
+/// `call[:nth[:code]]`, for example `cuMemAlloc,cuMemFree:2:launch_failure`. The code is a name of Result, CUDA's name
+/// of it or the number, and `unknown` if it is not given.
 ///
 /// Any number can be injected at once. Every function may be called from any thread.
 class InjectedFailure {

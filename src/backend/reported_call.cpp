@@ -22,6 +22,18 @@ void explain(CaptureReport::Call& call, const CaptureRule* rule) {
   call.advice = rule != nullptr ? rule->advice : "";
 }
 
+const char* capture_mode_name(CaptureErrorMode mode) noexcept {
+  switch (mode) {
+    case CaptureErrorMode::global:
+      return "global";
+    case CaptureErrorMode::thread_local_:
+      return "thread_local";
+    case CaptureErrorMode::relaxed:
+      return "relaxed";
+  }
+  return "unknown";
+}
+
 bool is_about_captures(Result result) noexcept {
   return result == Result::illegal_state ||
          (result >= Result::stream_capture_unsupported && result <= Result::stream_capture_wrong_thread);

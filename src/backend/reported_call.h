@@ -4,6 +4,7 @@
 #include "backend/call.h"
 #include "backend/capture_rules.h"
 #include "reprise/capture_report.h"
+#include "reprise/stream.h"
 
 // A call that a capture report tells of.
 
@@ -12,6 +13,9 @@ namespace reprise::backend {
 /// A call that the calling thread just made: with its thread and its stack, and the rule in words.
 /// \param rule null: the code alone is explained.
 CaptureReport::Call reported_call(std::string name, Result result, const CaptureRule* rule);
+
+/// PyTorch's word for a mode: "global", "thread_local", "relaxed".
+const char* capture_mode_name(CaptureErrorMode mode) noexcept;
 
 /// Is it a code that calls return because of captures, 900 to 908 and 401?
 bool is_about_captures(Result result) noexcept;

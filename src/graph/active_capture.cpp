@@ -18,18 +18,6 @@ using backend::check;
 
 namespace {
 
-const char* mode_name(CaptureErrorMode mode) {
-  switch (mode) {
-    case CaptureErrorMode::global:
-      return "global";
-    case CaptureErrorMode::thread_local_:
-      return "thread_local";
-    case CaptureErrorMode::relaxed:
-      return "relaxed";
-  }
-  return "unknown";
-}
-
 // For runtimes that know no more than the code.
 const char* advice(Result result, CaptureErrorMode mode) {
   switch (result) {
@@ -109,7 +97,7 @@ GraphHandle ActiveCapture::end() {
 CaptureReport ActiveCapture::describe() const {
   CaptureReport report;
   report.device = context_.device.str();
-  report.mode = mode_name(context_.mode);
+  report.mode = backend::capture_mode_name(context_.mode);
   report.stream = context_.stream.native();
   report.thread = thread_number_;
   context_.device.backend().describe_capture(report.stream, &report);
@@ -145,8 +133,8 @@ GraphHandle ActiveCapture::end_runtime_capture() {
       fmt::format(
           "The capture (mode `{}`) failed with {} ({}): {}{}{}. Everything that it had acquired was given back; "
           "the graph is empty and can capture again.\n{}",
-          mode_name(context_.mode), result_name(result), static_cast<int>(result), result_description(result),
-          detail.empty() ? "" : "; ", detail, report.str()),
+          backend::capture_mode_name(context_.mode), result_name(result), static_cast<int>(result),
+          result_description(result), detail.empty() ? "" : "; ", detail, report.str()),
       report);
 }
 

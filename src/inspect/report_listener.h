@@ -17,7 +17,10 @@ class ReportListener final : public graphs::CaptureListener {
   void begin(const graphs::CaptureContext& context) override {
     on_host_device_ = context.device.type() == DeviceType::host;
     why_not_.clear();
-    if (context.options.report == ReportDetail::full) watch_ = context.device.backend().watch_calls(&why_not_);
+    // `reprise explain` asks for full reports; those of CUDA's captures it makes itself.
+    const bool explained = on_host_device_ && explain_request();
+    if (context.options.report == ReportDetail::full || explained)
+      watch_ = context.device.backend().watch_calls(&why_not_);
   }
   void started(const graphs::CaptureContext& /*context*/) override {}
   void describe(CaptureReport& report) override {

@@ -17,6 +17,7 @@ constexpr Lack lacks[] = {
     {DeviceType::host, Capability::child_graphs, "the host device has no child graphs yet"},
     {DeviceType::host, Capability::allocation_nodes, "the host device has no allocation nodes yet"},
     {DeviceType::host, Capability::conditional_nodes, "the host device has no conditional nodes yet"},
+    {DeviceType::host, Capability::green_contexts, "the host device has no green contexts"},
     {DeviceType::cuda, Capability::parallel_host_functions,
      "CUDA promises no parallel host functions, and runs those of different streams one after the other"},
     {DeviceType::cuda, Capability::destruction_on_a_thread_of_its_own,
@@ -44,6 +45,8 @@ const char* name_of(Capability capability) {
       return "allocation_nodes";
     case Capability::conditional_nodes:
       return "conditional_nodes";
+    case Capability::green_contexts:
+      return "green_contexts";
     case Capability::two_devices:
       return "two_devices";
     case Capability::parallel_host_functions:

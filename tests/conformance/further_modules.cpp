@@ -9,7 +9,7 @@ namespace reprise::backend::test {
 
 namespace {
 
-void add_loading(std::vector<RecordedCall>& calls) {
+void add_module_objects(std::vector<RecordedCall>& calls) {
   add(calls, "cuModuleLoadData", [](State& x) {
     CUmodule made = nullptr;
     return then(CU(cuModuleLoadData)(&made, module_text), x, [&] { (void)CU(cuModuleUnload)(made); });
@@ -44,6 +44,9 @@ void add_loading(std::vector<RecordedCall>& calls) {
     CUmoduleLoadingMode mode{};
     return CU(cuModuleGetLoadingMode)(&mode);
   });
+}
+
+void add_libraries(std::vector<RecordedCall>& calls) {
   add(calls, "cuLibraryLoadData", [](State& x) {
     CUlibrary made = nullptr;
     return then(CU(cuLibraryLoadData)(&made, module_text, nullptr, nullptr, 0, nullptr, nullptr, 0), x,
@@ -135,7 +138,8 @@ void add_functions(std::vector<RecordedCall>& calls) {
 }  // namespace
 
 void add_modules(std::vector<RecordedCall>& calls) {
-  add_loading(calls);
+  add_module_objects(calls);
+  add_libraries(calls);
   add_functions(calls);
 }
 

@@ -55,6 +55,9 @@ void add_runtime_questions(std::vector<RecordedCall>& calls) {
   });
   add(calls, "cudaCtxResetPersistingL2Cache", [](State&) { return cudaCtxResetPersistingL2Cache(); });
   add(calls, "cudaDeviceGraphMemTrim", [](State& x) { return cudaDeviceGraphMemTrim(x.backend.index()); });
+}
+
+void add_runtime_functions(std::vector<RecordedCall>& calls) {
   add(
       calls, "cudaFuncGetAttributes",
       [](State&) {
@@ -192,6 +195,7 @@ void add_runtime_waits(std::vector<RecordedCall>& calls) {
 
 void add_runtime_calls(std::vector<RecordedCall>& calls) {
   add_runtime_questions(calls);
+  add_runtime_functions(calls);
   add_runtime_memory(calls);
   add_runtime_work(calls);
   add_runtime_waits(calls);

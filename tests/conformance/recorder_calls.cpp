@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <iterator>
 #include <set>
 #include <stdexcept>
 
@@ -245,6 +246,26 @@ void add_user_object_calls(Calls& calls) {
       {"graph_release_user_object", [](State& x) { return x.backend.graph_release_user_object(x.graph, x.held, 1); }});
 }
 
+// clang-format off
+constexpr const char* of_each_class[] = {
+    "device_synchronize", "memory_info", "memory_allocate", "memory_free", "memory_pool_trim", "pinned_allocate",
+    "copy pageable to device", "set", "set_async s", "set_async nb", "set_async b", "set_async legacy",
+    "launch_kernel s", "launch_kernel legacy", "launch_host_function s", "graph_launch s", "graph_launch nb",
+    "graph_launch legacy", "memory_allocate_async s", "memory_allocate_async nb", "memory_free_async nb",
+    "stream_create nb", "stream_flags s", "stream_flags nb", "stream_flags legacy", "stream_priority s",
+    "stream_id s", "stream_synchronize s", "stream_synchronize nb", "stream_synchronize legacy", "stream_query s",
+    "stream_query nb", "stream_query legacy", "event_create", "event_query in", "event_query out",
+    "event_query never", "event_query over", "event_synchronize in", "event_synchronize out",
+    "stream_wait_event in s", "stream_wait_event in nb", "stream_wait_event in legacy", "stream_wait_event out s",
+    "stream_wait_event out external s", "stream_wait_event over s", "event_record s", "event_record external s",
+    "event_record legacy", "begin and end a capture on s", "begin and end a capture on nb",
+    "begin and end a capture on legacy", "stream_is_capturing s", "stream_is_capturing legacy",
+    "stream_capture_info s", "stream_update_capture_dependencies s", "stream_update_capture_dependencies nb",
+    "stream_end_capture s", "stream_end_capture nb", "thread_exchange_capture_mode", "graph_instantiate",
+    "graph_exec_destroy", "graph_exec_update", "end s with a fork that is not joined",
+    "end s with a fork that is joined", "end a fork"};
+// clang-format on
+
 }  // namespace
 
 const std::vector<RecordedCall>& recorded_calls() {
@@ -265,72 +286,7 @@ const std::vector<RecordedCall>& recorded_calls() {
 
 const std::vector<RecordedCall>& representative_calls() {
   static const Calls some = [] {
-    const std::set<std::string> names = {"device_synchronize",
-                                         "memory_info",
-                                         "memory_allocate",
-                                         "memory_free",
-                                         "memory_pool_trim",
-                                         "pinned_allocate",
-                                         "copy pageable to device",
-                                         "set",
-                                         "set_async s",
-                                         "set_async nb",
-                                         "set_async b",
-                                         "set_async legacy",
-                                         "launch_kernel s",
-                                         "launch_kernel legacy",
-                                         "launch_host_function s",
-                                         "graph_launch s",
-                                         "graph_launch nb",
-                                         "graph_launch legacy",
-                                         "memory_allocate_async s",
-                                         "memory_allocate_async nb",
-                                         "memory_free_async nb",
-                                         "stream_create nb",
-                                         "stream_flags s",
-                                         "stream_flags nb",
-                                         "stream_flags legacy",
-                                         "stream_priority s",
-                                         "stream_id s",
-                                         "stream_synchronize s",
-                                         "stream_synchronize nb",
-                                         "stream_synchronize legacy",
-                                         "stream_query s",
-                                         "stream_query nb",
-                                         "stream_query legacy",
-                                         "event_create",
-                                         "event_query in",
-                                         "event_query out",
-                                         "event_query never",
-                                         "event_query over",
-                                         "event_synchronize in",
-                                         "event_synchronize out",
-                                         "stream_wait_event in s",
-                                         "stream_wait_event in nb",
-                                         "stream_wait_event in legacy",
-                                         "stream_wait_event out s",
-                                         "stream_wait_event out external s",
-                                         "stream_wait_event over s",
-                                         "event_record s",
-                                         "event_record external s",
-                                         "event_record legacy",
-                                         "begin and end a capture on s",
-                                         "begin and end a capture on nb",
-                                         "begin and end a capture on legacy",
-                                         "stream_is_capturing s",
-                                         "stream_is_capturing legacy",
-                                         "stream_capture_info s",
-                                         "stream_update_capture_dependencies s",
-                                         "stream_update_capture_dependencies nb",
-                                         "stream_end_capture s",
-                                         "stream_end_capture nb",
-                                         "thread_exchange_capture_mode",
-                                         "graph_instantiate",
-                                         "graph_exec_destroy",
-                                         "graph_exec_update",
-                                         "end s with a fork that is not joined",
-                                         "end s with a fork that is joined",
-                                         "end a fork"};
+    const std::set<std::string> names(std::begin(of_each_class), std::end(of_each_class));
     Calls calls;
     for (const RecordedCall& call : recorded_calls())
       if (names.contains(call.name)) calls.push_back(call);

@@ -2,19 +2,17 @@
 #include "tests/conformance/recorder.h"
 
 #include <dlfcn.h>
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <map>
-#include <set>
 
 #include "tests/conformance/contract.h"
 #include "tests/conformance/measured.h"
 
-// Compares every device with what the recorder wrote down on a GPU, row by row. To measure anew, with the GPU first
-// among the devices, and two of them for the rows of another device:
+// Writes down what a GPU does; recorded_calls_test.cpp compares every device with it. To measure anew, with the GPU
+// first among the devices, and two of them for the rows of another device:
 //
 //   REPRISE_RECORD_CALLS=tests/conformance/data/capture_calls_h200.csv
 //   REPRISE_RECORD_FURTHER_CALLS=tests/conformance/data/capture_further_calls_h200.csv
@@ -37,15 +35,6 @@ std::string driver_text(const Device& device) {
   if (get != nullptr && get(&number) == 0)
     text += ", CUDA " + std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
   return text;
-}
-
-/// Why a row is not to be compared; empty if it is.
-std::string not_applicable(const Device& device, const Row& row) {
-  if (row.situation.caller == Caller::other_device)
-    if (std::string why = why_lacking(device, Capability::two_devices); !why.empty()) return why;
-  if (row.call == "memory_allocate_async s" && !row.situation.invalidated)
-    return why_lacking(device, Capability::allocation_nodes);
-  return {};
 }
 
 /// Records the calls in the situations that they have on this device, each call's rows one after another.
@@ -108,35 +97,6 @@ TEST(Recorder, ReadsWhatItWrote) {
   line << row;
   EXPECT_EQ(parse_row(line.str()), row);
   EXPECT_THROW(parse_row("too,few,fields"), std::runtime_error);
-}
-
-class RecordedCalls : public testing::TestWithParam<Device> {};
-REPRISE_ON_EVERY_DEVICE(RecordedCalls);
-
-TEST_P(RecordedCalls, GiveWhatTheGpuGave) {
-  Backend& backend = GetParam().backend();
-  Backend* const other = another_like(GetParam());
-  std::map<std::string, const RecordedCall*> calls;
-  for (const RecordedCall& call : recorded_calls()) calls[call.name] = &call;
-  std::set<std::string> unknown = {};
-  std::map<std::string, std::size_t> left_out;
-  std::size_t compared = 0;
-  for (const Row& expected : measured("capture_calls_h200.csv")) {
-    const auto call = calls.find(expected.call);
-    if (call == calls.end()) {
-      unknown.insert(expected.call);
-      continue;
-    }
-    if (const std::string why = not_applicable(GetParam(), expected); !why.empty()) {
-      ++left_out[why];
-      continue;
-    }
-    EXPECT_EQ(record(backend, other, *call->second, expected.situation), expected) << expected.where();
-    ++compared;
-  }
-  EXPECT_THAT(unknown, testing::IsEmpty()) << "these are measured, and no call of the recorder has the name";
-  EXPECT_GT(compared, 1000U);
-  for (const auto& [why, count] : left_out) std::printf("  %zu rows left out: %s\n", count, why.c_str());
 }
 
 }  // namespace

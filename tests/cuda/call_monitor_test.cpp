@@ -150,6 +150,20 @@ TEST_F(CallMonitorTest, TheRuleDependsOnWhetherTheStreamWasBeingCaptured) {
   EXPECT_THAT(described(captured_).broken_by->rule, HasSubstr("potentially unsafe"));
 }
 
+TEST_F(CallMonitorTest, ACallOfAnUnknownNameHasTheMostGeneralRule) {
+  begin_capture(captured_);
+  breaking_call({"cuOfALaterDriver"}, Result::stream_capture_unsupported, {captured_});
+  EXPECT_THAT(described(captured_).broken_by->rule, HasSubstr("potentially unsafe"));
+}
+
+TEST_F(CallMonitorTest, AnInvalidArgumentIsNoRuleOfCaptures) {
+  begin_capture(captured_);
+  call({"cuMemcpyAsync", Kind::work, captured_}, Result::invalid_value);
+  ASSERT_THAT(described(captured_).refused, SizeIs(1));
+  EXPECT_EQ(described(captured_).refused[0].rule, result_description(Result::invalid_value));
+  EXPECT_EQ(described(captured_).refused[0].advice, "");
+}
+
 TEST_F(CallMonitorTest, ACallBreaksSeveralCapturesButNotThoseThatGoOn) {
   begin_capture(captured_);
   begin_capture(other_);
@@ -208,7 +222,7 @@ TEST_F(CallMonitorTest, ReportsWorkThatWasRefusedWhileTheCaptureGoesOn) {
   ASSERT_THAT(report.refused, SizeIs(1));
   EXPECT_EQ(report.refused[0].name, "cudaMemcpyBatchAsync");
   EXPECT_EQ(report.refused[0].driver_name, "cuMemcpyBatchAsync_v2");
-  EXPECT_EQ(report.refused[0].rule, "a batch of copies cannot be captured");
+  EXPECT_THAT(report.refused[0].rule, HasSubstr("a batch of copies cannot be captured"));
   EXPECT_EQ(report.refused[0].stream, captured_);
   EXPECT_EQ(report.refused[0].times, 1U);
 }

@@ -3,8 +3,11 @@
 
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <mutex>
 
+#include "backend/host/executor.h"
+#include "backend/host/seeded_chooser.h"
 #include "reprise/error.h"
 #include "tests/differential/run.h"
 
@@ -47,6 +50,12 @@ std::uint64_t digest(const Contents& contents) {
   for (const auto& values : contents)
     for (const std::uint32_t value : values) hash = (hash ^ value) * 0x100000001B3U;
   return hash;
+}
+
+void run_by_steps(std::uint64_t scheduler_seed) {
+  for (const Device& device : devices())
+    if (device.type() == DeviceType::host) device.synchronize();
+  backend::host::Executor::instance().run_by_steps(std::make_unique<backend::host::SeededChooser>(scheduler_seed));
 }
 
 Verdict examine(const Program& program, const Device& device, const std::optional<Device>& against,

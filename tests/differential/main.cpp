@@ -22,7 +22,21 @@ struct Options {
   std::string against;
   std::string print;
   Limits limits;
+  bool by_steps = false;
+  std::uint64_t scheduler_seed = 0;
 };
+
+// Of a program: another one for each.
+std::uint64_t scheduler_seed(const Options& options, const Program& program) {
+  return options.scheduler_seed + program.seed;
+}
+
+// The host devices begin anew with the program's own order.
+Verdict examine_in_order(const Options& options, std::uint64_t scheduler_seed, const Program& program,
+                         const Device& device, const std::optional<Device>& against) {
+  if (options.by_steps) run_by_steps(scheduler_seed);
+  return examine(program, device, against);
+}
 
 Options parse(CLI::App& app, int argc, char** argv) {
   Options options;
@@ -39,24 +53,32 @@ Options parse(CLI::App& app, int argc, char** argv) {
                  "how many devices of the kind a program uses; as many host devices there are")
       ->check(CLI::Range(1, 2))
       ->capture_default_str();
+  app.add_option("--scheduler-seed", options.scheduler_seed,
+                 "host devices run one operation at a time, in an order of this seed and the program's")
+      ->each([&options](const std::string&) { options.by_steps = true; });
   app.add_option("--print", options.print, "write the source of the first program to this file, and run nothing");
   app.parse(argc, argv);
   return options;
 }
 
-void explain(const Program& program, const Verdict& verdict, const Device& device,
+void explain(const Options& options, const Program& program, const Verdict& verdict, const Device& device,
              const std::optional<Device>& against) {
   std::printf("program %llu: %s\n", static_cast<unsigned long long>(program.seed), verdict.text.c_str());
+  const std::uint64_t seed = scheduler_seed(options, program);
+  if (options.by_steps)
+    std::printf("scheduler seed %llu; again: --programs 1 --seed %llu --scheduler-seed %llu\n",
+                static_cast<unsigned long long>(seed), static_cast<unsigned long long>(program.seed),
+                static_cast<unsigned long long>(options.scheduler_seed));
   // After some errors of a CUDA device nothing works in its process any more: every part of the program would fail.
   if (verdict.failure == Failure::exception && device.type() == DeviceType::cuda) {
     std::printf("not shrunk\n%s", print_source(program).c_str());
     return;
   }
   const Program small = shrink(program, [&](const Program& candidate) {
-    return examine(candidate, device, against).failure == verdict.failure;
+    return examine_in_order(options, seed, candidate, device, against).failure == verdict.failure;
   });
   std::printf("shrunk from %zu to %zu operations: %s\n%s", program.operations.size(), small.operations.size(),
-              examine(small, device, against).text.c_str(), print_source(small).c_str());
+              examine_in_order(options, seed, small, device, against).text.c_str(), print_source(small).c_str());
 }
 
 int run(const Options& options) {
@@ -74,11 +96,11 @@ int run(const Options& options) {
   constexpr unsigned most_explained = 3;
   for (; ran < options.programs && differ + races < most_explained; ++ran) {
     const Program program = generate(options.seed + ran, options.limits);
-    const Verdict verdict = examine(program, device, against);
+    const Verdict verdict = examine_in_order(options, scheduler_seed(options, program), program, device, against);
     all = all * 31 + verdict.digest;
     if (verdict.failure == Failure::race) ++races;
     if (verdict.failure == Failure::differs || verdict.failure == Failure::exception) ++differ;
-    if (verdict.failure != Failure::none) explain(program, verdict, device, against);
+    if (verdict.failure != Failure::none) explain(options, program, verdict, device, against);
     if ((ran + 1) % 500 == 0) std::printf("%llu programs\n", static_cast<unsigned long long>(ran + 1));
     std::fflush(stdout);
   }
@@ -106,6 +128,7 @@ int main(int argc, char** argv) {
     reprise::HostDeviceOptions host;
     host.devices = options.limits.devices;
     host.check_races = true;
+    if (options.by_steps) host.scheduler_seed = options.scheduler_seed;
     reprise::configure_host_devices(host);
     return run(options);
   } catch (const std::exception& error) {

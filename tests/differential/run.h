@@ -45,6 +45,10 @@ struct Verdict {
   std::uint64_t digest = 0;  ///< of what it left, run once
 };
 
+/// From now on work of the host devices runs by steps, in an order of this seed. Needs `scheduler_seed` among the
+/// options of the host devices, and that no work is underway.
+void run_by_steps(std::uint64_t scheduler_seed);
+
 /// Runs a program in all ways and compares. `against`: another device, on which it must leave the same.
 Verdict examine(const Program& program, const Device& device, const std::optional<Device>& against = {},
                 const Fault& fault = {});

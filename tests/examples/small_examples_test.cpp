@@ -46,6 +46,15 @@ TEST_F(SmallExamples, MultiStreamGivesTheResultOfTheHostEagerlyAndReplayed) {
                                  HasSubstr("replayed  the same as on the host"), Not(HasSubstr("NOT"))));
 }
 
+TEST_F(SmallExamples, BrokenCaptureSaysWhatBrokeItAndMendsIt) {
+  const Outcome outcome = run(BROKEN_CAPTURE, {});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("(mode global) was broken after 2 nodes"), HasSubstr("cuStreamSynchronize"),
+                                 HasSubstr("read results after a replay"), HasSubstr("broken_capture::first_value"),
+                                 HasSubstr("mended: 1 node, and a replay that is right\n")));
+  expect_refused(run(BROKEN_CAPTURE, {"--device", "nothing"}), "--device");
+}
+
 TEST_F(SmallExamples, MultiStreamWritesAGraphThatForksAndJoins) {
   EXPECT_EQ(run(MULTI_STREAM, {"--dot", "fork.dot"}).exit_code, 0);
   const std::string dot = read_file(folder_.path() / "fork.dot");

@@ -62,6 +62,10 @@ class AccountingBackend final : public FaultyBackend {
   Result stream_destroy(StreamHandle stream) override {
     return gone(others_, FaultyBackend::stream_destroy(stream), [this, stream] { stream_destroy(stream); });
   }
+  Result user_object_release(UserObjectHandle handle, unsigned references) override {
+    return gone(others_, FaultyBackend::user_object_release(handle, references),
+                [this, handle, references] { user_object_release(handle, references); });
+  }
   Result user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
                             unsigned references) override {
     auto counted = std::make_unique<Counted>(Counted{object, destroy, user_objects_});

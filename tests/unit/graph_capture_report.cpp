@@ -325,7 +325,7 @@ TEST_F(FullCaptureReports, TellOfCallsThatFailedAndBrokeNothing) {
   ASSERT_TRUE(graph_.capture_report().has_value());
   ASSERT_EQ(graph_.capture_report()->refused.size(), 1u);
   const CaptureReport::Call& call = graph_.capture_report()->refused[0];
-  EXPECT_EQ(call.name, "cuStreamBeginCapture");
+  EXPECT_TRUE(contains(call.name, "cuStreamBeginCapture"));  // CUPTI's names have versions
   EXPECT_EQ(call.result, Result::illegal_state);
   EXPECT_TRUE(contains(call.rule, "takes part in a capture already"));
   EXPECT_TRUE(contains(graph_.capture_report()->str(), "without breaking the capture"));

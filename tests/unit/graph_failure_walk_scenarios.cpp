@@ -74,6 +74,12 @@ void capture_batches(Stage& s) {
   });
 }
 
+void capture_with_full_report(Stage& s) {
+  GraphOptions options;
+  options.report = ReportDetail::full;
+  capture_increment_of(s, options);
+}
+
 void capture_into_pool_of_helper(Stage& s) {
   GraphOptions options;
   options.pool = s.helper.pool();
@@ -191,6 +197,7 @@ constexpr Scenario all[] = {
     {"capture_on_two_devices", made, nullptr, capture_on_two_devices, Left::empty, Left::ready, true},
     {"capture_with_workspaces", made, nullptr, capture_with_workspaces, Left::empty, Left::ready},
     {"capture_of_batches", made, nullptr, capture_batches, Left::empty, Left::ready},
+    {"capture_with_a_full_report", made, nullptr, capture_with_full_report, Left::empty, Left::ready},
     {"capture_into_a_shared_pool", made, prepare_helper, capture_into_pool_of_helper, Left::empty, Left::ready},
     {"capture_that_discards_the_template", made, nullptr, capture_and_discard, Left::empty, Left::ready},
     {"capture_that_uploads", made, nullptr, capture_and_upload, Left::empty, Left::ready},

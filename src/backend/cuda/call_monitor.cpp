@@ -58,18 +58,6 @@ class Asking {
   const bool before_;
 };
 
-const char* mode_name(CaptureErrorMode mode) {
-  switch (mode) {
-    case CaptureErrorMode::global:
-      return "global";
-    case CaptureErrorMode::thread_local_:
-      return "thread_local";
-    case CaptureErrorMode::relaxed:
-      return "relaxed";
-  }
-  return "";
-}
-
 CaptureReport::Call described_call(const char* name, const char* driver_name, Result result,
                                    std::optional<StreamHandle> stream) {
   CaptureReport::Call call;
@@ -136,7 +124,7 @@ void CallMonitor::begun(const DriverCall& call) {
   const Asking asking_now;
   Capture capture{0, call.context, nullptr, {}};
   capture.report.stream = stream;
-  capture.report.mode = mode_name(call.mode);
+  capture.report.mode = capture_mode_name(call.mode);
   capture.report.thread = thread_number();
   capture.report.device = driver_.device();
   capture.graph = driver_.captured_graph(stream);
@@ -184,8 +172,7 @@ bool CallMonitor::broke_a_capture(const Failure& failure) {
       if (report.broken_by || driver_.status(report.stream) != CaptureStatus::invalidated) continue;
       CaptureReport::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
       const bool on_capture = ask(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
-      explain_failure(call, failure.driver_name != nullptr ? failure.driver_name : failure.name, failure.is_work,
-                      on_capture);
+      explain_failure(call, failure.driver_name != nullptr ? failure.driver_name : failure.name, on_capture);
       call.capturing_thread = call.thread == report.thread;
       report.nodes = driver_.node_count(capture.graph);
       report.broken_by = std::move(call);
@@ -208,8 +195,7 @@ void CallMonitor::refuse(const Failure& failure) {
   {
     const std::scoped_lock lock(mutex_);
     const bool on_capture = ask(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
-    explain_failure(call, failure.driver_name != nullptr ? failure.driver_name : failure.name, failure.is_work,
-                    on_capture);
+    explain_failure(call, failure.driver_name != nullptr ? failure.driver_name : failure.name, on_capture);
     for (const Capture& capture : captures_)
       if (!capture.report.broken_by && (capture.report.thread == call.thread || capture.report.stream == call.stream))
         missing.push_back(capture.number);
@@ -272,7 +258,7 @@ bool CallMonitor::ended(const DriverCall& call, Result result) {
   if (result != Result::success && result != Result::stream_capture_invalidated && !report.broken_by) {
     const char* const name = thread.runtime != nullptr ? thread.runtime : call.name;
     report.broken_by = described_call(name, call.name, result, call.stream);
-    explain_failure(*report.broken_by, call.name, false, true);
+    explain_failure(*report.broken_by, call.name, true);
     report.broken_by->capturing_thread = report.broken_by->thread == report.thread;
     report.broken_by->stack = call_stack();
   }

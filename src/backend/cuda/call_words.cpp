@@ -11,21 +11,6 @@
 namespace reprise::backend::cuda {
 namespace {
 
-// Calls that this library does not make, and that have a rule of their own on a stream that captures. By the beginning
-// of the driver's name.
-struct OwnRule {
-  std::string_view name;
-  const char* sentence;
-  const char* advice;
-};
-constexpr std::array own_rules = {
-    OwnRule{"cuMemcpyBatchAsync", "a batch of copies cannot be captured",
-            "make the copies one by one, or by one kernel (reprise::copy_batch_async)"},
-    OwnRule{"cuMemcpy3DBatchAsync", "a batch of copies cannot be captured", "make the copies one by one"},
-    OwnRule{"cuStreamAddCallback", "a stream callback cannot be captured",
-            "give the stream a host function, which becomes a node (cudaLaunchHostFunc)"},
-};
-
 template <std::size_t Count>
 bool begins_with_one_of(std::string_view name, const std::array<std::string_view, Count>& beginnings) {
   return std::any_of(beginnings.begin(), beginnings.end(),
@@ -34,18 +19,13 @@ bool begins_with_one_of(std::string_view name, const std::array<std::string_view
 
 }  // namespace
 
-void explain_failure(CaptureReport::Call& call, const char* driver_name, bool is_work, bool on_capture) {
-  const std::string_view name = driver_name;
-  if (call.result == Result::stream_capture_unsupported && on_capture)
-    for (const OwnRule& rule : own_rules)
-      if (name.starts_with(rule.name)) {
-        call.rule = rule.sentence;
-        call.advice = rule.advice;
-        return;
-      }
-  auto call_class = class_of(name);
-  if (!call_class && is_work) call_class = CallClass::stream_work;
-  explain(call, rule_met(call_class, call.result, on_capture));
+void explain_failure(CaptureReport::Call& call, const char* driver_name, bool on_capture) {
+  const auto call_class = class_of(std::string_view(driver_name));
+  const auto has_this_code = [&](const CaptureRule& rule) { return rule.result == call.result; };
+  // Other codes have a meaning of their own: an invalid argument is that, and no matter of captures.
+  const bool is_of_captures =
+      is_about_captures(call.result) || (call_class && std::ranges::any_of(rules_of(*call_class), has_this_code));
+  explain(call, is_of_captures ? rule_met(call_class, call.result, on_capture) : nullptr);
 }
 
 bool runtime_does_work(const char* name) noexcept {

@@ -10,7 +10,7 @@ namespace reprise::backend::cuda {
 /// The rule that a failed call of CUDA met, and what to do instead.
 /// \param driver_name the driver's name; the runtime's if the driver was not called.
 /// \param on_capture was it given a stream of the capture?
-void explain_failure(CaptureReport::Call& call, const char* driver_name, bool is_work, bool on_capture);
+void explain_failure(CaptureReport::Call& call, const char* driver_name, bool on_capture);
 
 /// Would a call of the runtime do work on the device that a capture should have recorded?
 bool runtime_does_work(const char* name) noexcept;

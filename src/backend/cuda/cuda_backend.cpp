@@ -72,14 +72,10 @@ std::string CudaBackend::device_name() const {
 
 void CudaBackend::describe_capture(StreamHandle stream, CaptureReport* report) const {
   // Whoever watches all calls knows more, but perhaps not of this capture.
-  const bool watched = describe_watched(stream, report);
-  if (watched && report->broken_by) return;
+  if (!describe_watched(stream, report)) return CaptureWatch::instance().describe(driver_, stream, report);
+  if (report->broken_by) return;
   CaptureReport known;
   CaptureWatch::instance().describe(driver_, stream, &known);
-  if (!watched) {
-    report->thread = known.thread;
-    report->nodes = known.nodes;
-  }
   report->broken_by = std::move(known.broken_by);
   report->notes.insert(report->notes.end(), known.notes.begin(), known.notes.end());
 }

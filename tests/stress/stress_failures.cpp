@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "reprise/reprise.h"
+#include "tests/support/accounting_backend.h"
+
+// Many threads that capture, replay, reset and allocate at once, while calls of the runtime fail at random: whoever
+// makes the call that fails finds everything usable, what the others compute is right, and at the end nothing is lost.
+
+namespace reprise::graphs::test {
+namespace {
+
+using backend::test::AccountingBackend;
+using backend::test::Living;
+
+constexpr int thread_count = 6;
+constexpr int rounds = 250;  // of each thread
+constexpr std::size_t n = 500;
+
+struct AddTo {
+  REPRISE_KERNEL void operator()(Thread t, const int* x, int amount, int* y, std::size_t count) const {
+    if (t.global_x() < count) y[t.global_x()] = x[t.global_x()] + amount;
+  }
+  static auto accesses(const int* x, int, int* y, std::size_t count) {
+    return std::array{reads(x, count), writes(y, count)};
+  }
+};
+
+// REPRISE_STRESS_SEED, or 1. Threads make each run another one; the seed gives the same mixture again.
+std::uint32_t stress_seed() {
+  const char* const text = std::getenv("REPRISE_STRESS_SEED");
+  return text == nullptr ? 1 : static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
+}
+
+class Worker {
+ public:
+  Worker(std::uint32_t seed, AccountingBackend& runtime) : random_(seed), runtime_(runtime), device_(runtime) {
+    std::iota(host_.begin(), host_.end(), static_cast<int>(seed));
+    input_.copy_from(host_);
+    stream_.synchronize();
+  }
+
+  void round() {
+    if (runtime_.all_happened()) ask_for_trouble();
+    try {
+      switch (random_() % 4) {
+        case 0:
+          capture_and_replay(true);
+          break;
+        case 1:
+          capture_into_one_pool();
+          break;
+        case 2:
+          use_memory_on_two_streams();
+          break;
+        default:
+          capture_and_replay(false);
+      }
+    } catch (const Error&) {
+      ++failed_;
+      expect_usable();
+    }
+  }
+  int failed() const { return failed_; }
+
+ private:
+  void ask_for_trouble() {
+    constexpr std::array codes{Result::launch_failure, Result::out_of_memory, Result::stream_capture_invalidated,
+                               Result::not_supported};
+    // A few calls at least: what is done after a failure can count on the next call.
+    runtime_.fail_any(codes[random_() % codes.size()], static_cast<int>(50 + random_() % 200));
+  }
+
+  // Asks the device below, where nothing fails.
+  void expect_usable() {
+    for (const Stream* stream : {&stream_, &side_}) {
+      CaptureStatus status = CaptureStatus::active;
+      EXPECT_EQ(inner_.stream_is_capturing(stream->native(), &status), Result::success);
+      EXPECT_EQ(status, CaptureStatus::none);
+    }
+    EXPECT_EQ(current_stream(), stream_.ref());
+  }
+
+  GraphOptions options() {
+    GraphOptions made;
+    made.capture_error_mode = random_() % 2 == 0 ? CaptureErrorMode::thread_local_ : CaptureErrorMode::relaxed;
+    made.discard_template = random_() % 2 == 0;
+    return made;
+  }
+
+  void expect_input_plus(const Buffer<int>& result, int amount) {
+    std::vector<int> found(n), expected = host_;
+    for (int& value : expected) value += amount;
+    result.copy_to(found);
+    stream_.synchronize();
+    EXPECT_EQ(found, expected);
+  }
+
+  static void add_to(const StreamRef& stream, const Buffer<int>& x, int amount, Buffer<int>& y) {
+    launch(stream, LaunchConfig::cover(n, 64), AddTo{}, x.data(), amount, y.data(), n);
+  }
+
+  // input + 3, by way of memory of the graph's pool and, if asked for, of another stream.
+  Buffer<int> capture_chain(CUDAGraph& graph, const GraphOptions& with, bool fork) {
+    std::optional<Buffer<int>> result;
+    capture(graph, with, [&] {
+      const StreamRef here = current_stream();
+      const StreamRef there = fork ? side_.ref() : here;
+      Buffer<int> one(n);
+      result.emplace(n);
+      library_workspace("stress", 1000);
+      add_to(here, input_, 1, one);
+      there.wait(here);
+      Buffer<int> two(n, there);
+      add_to(there, one, 1, two);
+      here.wait(there);
+      add_to(here, two, 1, *result);
+    });
+    return std::move(*result);
+  }
+
+  void capture_and_replay(bool fork) {
+    CUDAGraph graph;
+    const Buffer<int> result = capture_chain(graph, options(), fork);
+    graph.replay();
+    graph.replay();
+    expect_input_plus(result, 3);
+    graph.reset();
+    const Buffer<int> again = capture_chain(graph, options(), !fork);
+    graph.replay();
+    expect_input_plus(again, 3);
+  }
+
+  void capture_into_one_pool() {
+    GraphOptions with = options();
+    with.pool = graph_pool_handle();
+    CUDAGraph first, second(KeepGraph::yes);
+    const Buffer<int> a = capture_chain(first, with, false);
+    with.discard_template = false;
+    const Buffer<int> b = capture_chain(second, with, true);
+    second.instantiate();
+    first.replay();
+    second.replay();
+    expect_input_plus(a, 3);
+    expect_input_plus(b, 3);
+  }
+
+  void use_memory_on_two_streams() {
+    Buffer<int> a(n), b(n);
+    add_to(stream_, input_, 1, a);
+    side_.wait(stream_);
+    a.record_stream(side_);
+    b.record_stream(side_);
+    add_to(side_, a, 1, b);
+    stream_.ref().wait(side_.ref());
+    expect_input_plus(b, 2);
+  }
+
+  std::mt19937 random_;
+  AccountingBackend& runtime_;
+  backend::Backend& inner_ = default_device().backend();
+  Device device_;
+  DeviceGuard device_guard_{device_};
+  Stream stream_{device_};
+  Stream side_{device_};
+  StreamGuard guard_{stream_};
+  std::vector<int> host_ = std::vector<int>(n);
+  Buffer<int> input_ = Buffer<int>(n);
+  int failed_ = 0;
+};
+
+TEST(StressFailures, ManyThreadsLoseNothingWhileCallsFailAtRandom) {
+  const std::uint32_t seed = stress_seed();
+  auto& runtime = *new AccountingBackend(default_device().backend());  // devices live until the process ends
+  const Device device(runtime);
+  std::atomic<int> warnings{0}, failed{0};
+  const WarningSink previous = set_warning_sink([&](std::string_view) { ++warnings; });
+  std::barrier all_there(thread_count);
+  std::barrier all_done(thread_count, [&]() noexcept { runtime.heal(); });
+  std::vector<std::thread> threads;
+  for (std::uint32_t t = 0; t < thread_count; ++t)
+    threads.emplace_back([&, t] {
+      Worker worker(seed * 1000 + t, runtime);
+      all_there.arrive_and_wait();
+      for (int i = 0; i < rounds && !::testing::Test::HasFailure(); ++i) worker.round();
+      // What must not fail comes later: work of a stream that is destroyed cannot be asked for again.
+      all_done.arrive_and_wait();
+      current_stream().synchronize();
+      failed += worker.failed();
+    });
+  for (auto& thread : threads) thread.join();
+  std::printf("  seed %u: %d rounds failed, %d warnings\n", seed, failed.load(), warnings.load());
+  EXPECT_GT(failed, rounds / 10);
+
+  runtime.make_up_for_refused();
+  device.synchronize();
+  CachingAllocator& allocator = CachingAllocator::of(device);
+  const auto is_level = [&] { return allocator.statistics().reserved_bytes == 0 && runtime.living() == Living{}; };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  do {
+    CUDAGraph().reset();
+    allocator.empty_cache();
+    std::this_thread::yield();
+  } while (!is_level() && std::chrono::steady_clock::now() < deadline);
+  EXPECT_EQ(allocator.statistics().reserved_bytes, 0u);
+  EXPECT_EQ(allocator.statistics().allocations, 0u);
+  EXPECT_EQ(runtime.living().graphs, 0);
+  EXPECT_EQ(runtime.living().execs, 0);
+  EXPECT_EQ(runtime.living().user_objects, 0);
+  set_warning_sink(previous);
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test
