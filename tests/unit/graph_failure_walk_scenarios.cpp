@@ -74,6 +74,20 @@ void capture_batches(Stage& s) {
   });
 }
 
+// Draws on two streams; the numbers are put to no use.
+void capture_with_random_numbers(Stage& s) {
+  const Generator generator(s.device);
+  capture(s.graph, {}, [&] {
+    const StreamRef here = current_stream();
+    generator.philox_state(1);
+    s.side.wait(here);
+    generator.philox_state(1, s.side);
+    add(s.y, 1, s.side);
+    here.wait(s.side);
+    s.increment();
+  });
+}
+
 void capture_with_full_report(Stage& s) {
   GraphOptions options;
   options.report = ReportDetail::full;
@@ -197,6 +211,7 @@ constexpr Scenario all[] = {
     {"capture_on_two_devices", made, nullptr, capture_on_two_devices, Left::empty, Left::ready, true},
     {"capture_with_workspaces", made, nullptr, capture_with_workspaces, Left::empty, Left::ready},
     {"capture_of_batches", made, nullptr, capture_batches, Left::empty, Left::ready},
+    {"capture_with_random_numbers", made, nullptr, capture_with_random_numbers, Left::empty, Left::ready},
     {"capture_with_a_full_report", made, nullptr, capture_with_full_report, Left::empty, Left::ready},
     {"capture_into_a_shared_pool", made, prepare_helper, capture_into_pool_of_helper, Left::empty, Left::ready},
     {"capture_that_discards_the_template", made, nullptr, capture_and_discard, Left::empty, Left::ready},
@@ -213,6 +228,8 @@ constexpr Scenario all[] = {
     {"replay", made, capture_plainly, replay, Left::ready, Left::ready},
     {"first_replay_of_a_kept_graph", kept, capture_plainly, replay, Left::captured, Left::ready},
     {"replay_beside_a_capture", made, capture_plainly, replay_beside_a_capture, Left::ready, Left::ready},
+    {"replay_of_random_numbers", made, capture_with_random_numbers, replay, Left::ready, Left::ready},
+    {"reset_of_random_numbers", made, capture_with_random_numbers, reset, Left::empty, Left::empty},
     {"reset", made, capture_with_allocations, reset, Left::empty, Left::empty},
     {"reset_of_a_replayed_graph", made, prepare_replayed, reset, Left::empty, Left::empty},
     {"reset_of_a_graph_with_workspaces", made, capture_with_workspaces, reset, Left::empty, Left::empty},

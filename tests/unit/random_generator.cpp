@@ -92,6 +92,24 @@ TEST(PhiloxNumbers, AreThoseOfCurandForAnySeedSubsequenceAndOffset) {
   }
 }
 
+TEST(PhiloxNumbers, AreThoseOfPyTorch) {
+  // torch.cuda.manual_seed(42), torch.rand(6, device="cuda"), twice, and once more after set_offset(400), of PyTorch
+  // 2.11 on an H200: thread i makes value i.
+  constexpr float expected[3][6] = {{0.6129598617553711F, 0.010058844462037086F, 0.39841368794441223F,
+                                     0.0403083972632885F, 0.15626674890518188F, 0.48247307538986206F},
+                                    {0.9877186417579651F, 0.12889964878559113F, 0.5621041655540466F,
+                                     0.5221080183982849F, 0.7444776296615601F, 0.5954768657684326F},
+                                    {0.5107133388519287F, 0.5066584944725037F, 0.8013214468955994F,
+                                     0.47384223341943833F, 0.9327694177627563F, 0.1879490613937378F}};
+  Generator generator(current_device(), 42);
+  for (int round = 0; round < 3; ++round) {
+    if (round == 2) generator.set_offset(400);
+    const PhiloxState state = generator.philox_state(4);
+    for (unsigned i = 0; i < 6; ++i) EXPECT_EQ(Philox(state, i).uniform(), expected[round][i]) << round << ", " << i;
+  }
+  EXPECT_EQ(generator.offset(), 404U);
+}
+
 TEST(PhiloxNumbers, GoOnAcrossFourAndFromAnyOffset) {
   Philox all(42, 7, 0);
   std::vector<unsigned> numbers(16);
