@@ -135,9 +135,10 @@ TEST(RepriseExplain, NamesTheToolThatItReplaces) {
 }
 
 TEST(RepriseExplain, FindsTheLinesOfPlacesWithoutAName) {
-  // The program is linked without names, and with line numbers.
-  const Outcome outcome = run_reprise(explained("broken"), with_fakes);
-  EXPECT_THAT(outcome.err, HasSubstr("watched_program.cpp:"));
+  // The program is linked without names, and with line numbers. It is called by a path that means nothing elsewhere.
+  const Words command = {"explain", "--", "sh", "-c", "cd \"${1%/*}\" && \"./${1##*/}\" broken", "sh", WATCHED_PROGRAM};
+  const Outcome outcome = run_reprise(command, with_fakes);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr(WATCHED_PROGRAM "+0x"), HasSubstr("watched_program.cpp:")));
 }
 #endif
 
