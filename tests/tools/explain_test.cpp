@@ -91,6 +91,21 @@ TEST(RepriseExplain, ReportsTheCallThatBrokeACaptureOfAnyProgram) {
   EXPECT_THAT(outcome.err, EndsWith("reprise explain: 1 capture, 1 failed, 0 left work out\n"));
 }
 
+TEST(RepriseExplain, ReportsACaptureThatTheProgramDidNotEnd) {
+  const Outcome outcome = run_reprise(explained("leaves"), with_fakes);
+  EXPECT_EQ(outcome.exit_code, 6);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("cudaStreamSynchronize (cuStreamSynchronize)"), HasSubstr("(900)"),
+                                 HasSubstr("The program ended before the capture did.")));
+  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 1 capture, 1 failed, 0 left work out\n"));
+}
+
+TEST(RepriseExplain, FindsAPlaceForItsNotesWhereTmpdirNamesNone) {
+  Words environment = with_fakes;
+  environment.emplace_back("TMPDIR=/nonexistent");
+  const Outcome outcome = run_reprise(explained("broken"), environment);
+  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 1 capture, 1 failed, 0 left work out\n"));
+}
+
 TEST(RepriseExplain, ReportsWorkThatWasLeftOut) {
   const Outcome outcome = run_reprise(explained("left_out"), with_fakes);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("cudaMemset (cuMemsetD8_v2)"), HasSubstr("the legacy default stream")));

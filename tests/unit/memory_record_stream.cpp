@@ -10,9 +10,11 @@ constexpr std::size_t bytes = 12 * mib;
 class RecordStream : public MemoryTest {
  protected:
   /// Allocates and frees the same amount again: was it `block`?
+  /// What was given out instead is not kept: a later request could be served with it.
   bool gives_out_again(void* block) {
     void* const next = allocate(bytes);
     free(next);
+    if (next != block) allocator_.empty_cache();
     return next == block;
   }
 };
@@ -283,12 +285,8 @@ TEST_F(RecordStream, AStreamThatIsDestroyedBeforeTheFreeIsStillWaitedFor) {
   free(block);
   EXPECT_FALSE(gives_out_again(block));
   gate.open();
-  // A wait for the device may return before the work of a stream that was destroyed is done (seen with driver 580).
   device_.synchronize();
-  const auto deadline = std::chrono::steady_clock::now() + reprise::test::patience;
-  bool again = gives_out_again(block);
-  while (!again && std::chrono::steady_clock::now() < deadline) again = gives_out_again(block);
-  EXPECT_TRUE(again);
+  EXPECT_TRUE(gives_out_again(block));
 }
 
 }  // namespace
