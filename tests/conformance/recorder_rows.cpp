@@ -20,7 +20,15 @@ constexpr const char* caller_names[] = {"same",
                                         "other_device",
                                         "same_with_global",
                                         "same_with_thread_local",
-                                        "same_with_relaxed"};
+                                        "same_with_relaxed",
+                                        "other_with_global",
+                                        "other_with_thread_local",
+                                        "other_with_relaxed",
+                                        "same_exchanged_to_thread_local",
+                                        "same_exchanged_to_relaxed",
+                                        "other_exchanged_to_thread_local",
+                                        "other_exchanged_to_relaxed",
+                                        "other_device_on_ours"};
 constexpr const char* stream_names[] = {"blocking", "non_blocking", "green"};
 
 template <std::size_t n>
