@@ -344,6 +344,7 @@ TEST_F(FullCaptureReports, SayNothingOfWorkOfAnotherThreadOnAnotherDevice) {
     if (device.type() == default_device().type() && device != default_device()) other = device;
   if (!other) GTEST_SKIP() << "there is one device";
   const Warnings warnings;
+  options_.capture_error_mode = CaptureErrorMode::thread_local_;
   capture(graph_, options_, [&] {
     add(x_);
     std::thread([&] {
