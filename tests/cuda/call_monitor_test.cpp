@@ -4,8 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <thread>
+
+#include "tests/cuda/fake_queries.h"
 
 // What capture reports say of the calls that a monitor is told of, with a driver of the tests' own.
 
@@ -17,25 +18,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Kind = DriverCall::Kind;
-
-StreamHandle stream(std::uintptr_t number) {
-  return reinterpret_cast<StreamHandle>(number);
-}
-
-class FakeQueries final : public CaptureQueries {
- public:
-  std::optional<CaptureStatus> status(StreamHandle of) override {
-    EXPECT_NE(of, nullptr) << "the legacy default stream must not be asked about";
-    EXPECT_TRUE(CallMonitor::asking());
-    return streams[of];
-  }
-  GraphHandle captured_graph(StreamHandle of) override { return reinterpret_cast<GraphHandle>(of); }
-  std::optional<std::size_t> node_count(GraphHandle) override { return nodes; }
-  std::string device() override { return "cuda:1"; }
-
-  std::map<StreamHandle, CaptureStatus> streams;
-  std::size_t nodes = 0;
-};
 
 // A program, and the monitor that watches it.
 class CallMonitorTest : public ::testing::Test {
