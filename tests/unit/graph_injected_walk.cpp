@@ -6,12 +6,13 @@
 
 #include "backend/call.h"
 #include "graph/capture_registry.h"
+#include "tests/support/accounting_backend.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/graph_test.h"
 
 // The walk of failures (graph_failure_walk.h) once more, with the failures that users inject into a host device: of
-// each kind the first call of an operation fails, the second, and so on. Nothing counts what the device holds here but
-// its memory.
+// each kind the first call of an operation fails, the second, and so on. The device that the operations see only keeps
+// the books; what fails is the host device below.
 
 namespace reprise::graphs::test {
 namespace {
@@ -22,9 +23,17 @@ using reprise::test::Warnings;
 constexpr std::size_t large = std::size_t{1} << 20;  // values: a segment of its own
 constexpr auto code = Result::launch_failure;
 
+// Devices live until the process ends.
+backend::test::AccountingBackend& books() {
+  static auto& runtime = *new backend::test::AccountingBackend(default_device().backend());
+  return runtime;
+}
+
 // Made anew for each failure.
 struct Stage {
-  Stream stream;
+  Device device{books()};
+  DeviceGuard device_guard{device};
+  Stream stream{device};
   StreamGuard guard{stream};
   Buffer<int> x = zeros();  // a replay of the graph adds one
   CUDAGraph graph{KeepGraph::yes};
@@ -37,7 +46,7 @@ struct Stage {
     });
   }
   void expect_replay_adds_one() {
-    default_device().synchronize();
+    device.synchronize();
     const int before = first(x);
     graph.replay();
     EXPECT_EQ(first(x), before + 1);
@@ -79,22 +88,17 @@ constexpr Operation operations[] = {
     {"reset after a replay", capture_and_replay, [](Stage& s) { s.graph.reset(); }, Left::empty, Left::empty},
 };
 
-// What the device was asked to destroy and did not, it has for good.
-bool keeps_something(Call call) {
-  switch (call) {
-    case Call::memory_free:
-    case Call::graph_destroy:
-    case Call::graph_exec_destroy:
-    case Call::user_object_release:
-      return true;
-    default:
-      return false;
-  }
-}
+// What the device holds once everything that nobody needs was given back.
+struct Level {
+  std::uint64_t reserved = 0;
+  backend::test::Living living;
+  friend bool operator==(const Level&, const Level&) = default;
+};
 
-std::uint64_t free_memory() {
-  CachingAllocator::of(default_device()).empty_cache();
-  return default_device().memory_info().free;
+Level level() {
+  const Device device(books());
+  CachingAllocator::of(device).empty_cache();
+  return {CachingAllocator::of(device).statistics().reserved_bytes, books().living()};
 }
 
 // The first error is what the user sees: as the exception, or as a warning if nothing could be thrown.
@@ -134,10 +138,10 @@ void expect_usable(Stage& stage, Left left) {
 
 // Does the operation make so many calls of the kind?
 bool walk(const Operation& operation, Call call, std::uint64_t nth) {
-  const std::uint64_t free_before = free_memory();
+  const Level before = level();
   Stage stage;
   operation.prepare(stage);
-  const std::uint64_t free_prepared = free_memory();
+  const Level prepared = level();
   const Warnings warnings;
   std::optional<std::string> thrown;
   {
@@ -155,20 +159,18 @@ bool walk(const Operation& operation, Call call, std::uint64_t nth) {
   SCOPED_TRACE(std::string(operation.name) + ": " + cuda_name(call) + " fails, number " + std::to_string(nth));
   expect_told(call, thrown, warnings);
   expect_untouched(stage);
-  if (thrown && operation.failed == Left::empty && !keeps_something(call)) {
-    EXPECT_TRUE(eventually([&] { return free_memory() == free_prepared; }));
+  books().make_up_for_refused();
+  if (thrown && operation.failed == Left::empty) {
+    EXPECT_TRUE(eventually([&] { return level() == prepared; }));
   }
   expect_usable(stage, thrown ? operation.failed : operation.done);
   stage.x.reset();
-  if (!keeps_something(call)) {
-    EXPECT_TRUE(eventually([&] { return free_memory() == free_before; }));
-  }
+  EXPECT_TRUE(eventually([&] { return level() == before; }));
   return true;
 }
 
 TEST(InjectedWalk, FailsEveryCallOfTheOperationsOfAGraphAndLosesNothing) {
   if (default_device().type() != DeviceType::host) GTEST_SKIP() << "failures can be injected into host devices";
-  settle_memory();
   for (const Operation& operation : operations) {
     std::uint64_t points = 0;
     for (int i = 0; i < backend::call_count; ++i) {
