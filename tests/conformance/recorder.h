@@ -156,7 +156,7 @@ std::vector<Part> parts_of_the_interface(bool two_devices);
 std::vector<Part> parts_beside_it(bool two_devices);
 
 /// Makes a call in one situation.
-/// \param other the second device, for Caller::other_device; else it may be null.
+/// \param other the second device, for the callers that are on one; else it may be null.
 /// \throws std::runtime_error if the state cannot be made or given back.
 Row record(Backend& backend, Backend* other, const RecordedCall& call, const Situation& situation);
 

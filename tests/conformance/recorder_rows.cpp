@@ -80,8 +80,22 @@ Row parse_row(const std::string& line) {
   return row;
 }
 
+namespace {
+std::filesystem::path path_of(const std::string& file_name) {
+  return std::filesystem::path(__FILE__).parent_path() / "data" / file_name;
+}
+}  // namespace
+
+std::size_t calls_by_the_head(const std::string& file_name) {
+  std::ifstream file(path_of(file_name));
+  std::string word, before;
+  for (; file >> word && !word.starts_with("call,"); before = word)
+    if (word == "calls;") return std::stoul(before);
+  return 0;
+}
+
 std::vector<Row> measured(const std::string& file_name) {
-  std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "data" / file_name);
+  std::ifstream file(path_of(file_name));
   std::vector<Row> rows;
   for (std::string line; std::getline(file, line);)
     if (!line.empty() && line[0] != '#' && !line.starts_with("call,")) rows.push_back(parse_row(line));
