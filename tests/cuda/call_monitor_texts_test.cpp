@@ -40,8 +40,6 @@ Kind kind_of(CallClass call_class) {
 
 // Is there a row that says the same to a monitor, which knows the call, its result and its stream?
 bool can_be_told_apart(const CudaCall& call, const CaptureRule& rule) {
-  // Nothing but the capture's stream being a blocking one makes it this row; see the test of its own below.
-  if (rule.call_class == CallClass::join && rule.situation == Situation::legacy_conflict) return false;
   if (rule.situation == Situation::graph_is_captured_to) return call.driver == "cuStreamBeginCaptureToGraph";
   return true;
 }
@@ -145,17 +143,6 @@ TEST(CallMonitorTexts, HaveTheRuleAndTheAdviceOfEveryRowForEveryCall) {
       ++rows;
     }
   EXPECT_GT(rows, 200);
-}
-
-// While a stream that is not blocking captures, this is what 906 means.
-TEST(CallMonitorTexts, SayOfAWaitOfTheLegacyStreamThatItCannotJoin) {
-  for (const CaptureRule& rule : rules_of(CallClass::join)) {
-    if (rule.situation != Situation::legacy_waits_for_capture) continue;
-    const CaptureReport report = MonitoredProgram().report_of("cuStreamWaitEvent", rule, false);
-    ASSERT_TRUE(report.broken_by);
-    EXPECT_EQ(report.broken_by->rule, "the legacy default stream cannot join a capture");
-    EXPECT_EQ(report.broken_by->advice, "let another stream wait for the event");
-  }
 }
 
 }  // namespace

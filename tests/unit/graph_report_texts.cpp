@@ -265,7 +265,7 @@ bool can_be_in(Call call, Situation situation) {
 void expect_call(const CaptureReport& report, const CaptureReport::Call& told, Call call, const CaptureRule& rule) {
   EXPECT_TRUE(contains(told.name, cuda_name(call)));  // CUPTI's names have versions
   EXPECT_EQ(told.result, rule.result);
-  EXPECT_TRUE(contains(told.rule, rule.sentence));
+  EXPECT_EQ(told.rule, rule.sentence);
   EXPECT_EQ(told.advice, rule.advice);
   EXPECT_TRUE(contains(report.str(), rule.sentence));
   EXPECT_TRUE(contains(report.str(), rule.advice));

@@ -253,6 +253,7 @@ Result check_capture_rules(HostRuntime& runtime, const CallSite& site, CallClass
     for (const auto& capture : match.captures)
       if (rule.effect == CaptureEffect::ended) drop_capture(runtime, *capture);
     thread_error_detail() = std::move(detail);
+    thread_rule = &rule;
     return rule.result;
   }
   if (runtime.watchers > 0 && site.stream != nullptr) [[unlikely]]
@@ -300,8 +301,9 @@ void note_refused(HostRuntime& runtime, Call call, Result result) {
   for (const auto& capture : runtime.captures) {
     if (!is_active(*capture) || capture->thread != std::this_thread::get_id()) continue;
     thread_owes_stack = true;
-    CaptureReport::Call reported = reported_call(cuda_name(call), result, rule_met(class_of(call), result, true));
-    if (const std::string& detail = thread_error_detail(); !detail.empty()) reported.rule = detail;
+    CaptureReport::Call reported = reported_call(cuda_name(call), result, thread_rule);
+    if (const std::string& detail = thread_error_detail(); thread_rule == nullptr && !detail.empty())
+      reported.rule = detail;
     add_call(capture->report.refused, std::move(reported));
   }
 }

@@ -129,6 +129,7 @@ class HostBackend final : public Backend {
   void note_failure(Lock& lock, Call call, Result result) {
     if (!lock.owns_lock()) lock.lock();  // after a wait
     if (runtime_.watchers > 0) note_refused(runtime_, call, result);
+    thread_rule = nullptr;
   }
   /// A thread that executes an operation may not call; neither may anyone once the device is broken.
   Result refuse_caller() const;
