@@ -27,9 +27,6 @@ set(reprise_unit_tests_with_gates
   StreamTest.QueryTellsWhetherItsWorkIsDone
   StreamTest.WaitsForAStreamOfAnotherDevice
   StreamTest.WaitsForWhatAnotherStreamHasBeenGiven
-  # Fails, will be mended: by steps, after a launch that was refused, the level of what the device holds is not reached
-  # again within the test. On threads, and with failures injected by FaultyBackend (FailureWalk), it is.
-  InjectedWalk.FailsEveryCallOfTheOperationsOfAGraphAndLosesNothing
 )
 set(reprise_conformance_tests_with_gates
   */CaptureForkContract.ForkedStreamsRunAtOnceInAReplay/*
