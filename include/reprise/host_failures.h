@@ -47,7 +47,7 @@ class InjectedFailure {
   InjectedFailure(const InjectedFailure&) = delete;
   InjectedFailure& operator=(const InjectedFailure&) = delete;
 
-  /// Was the call made, and did it fail?
+  /// Has the call come, and did it fail?
   bool happened() const noexcept;
 
  private:

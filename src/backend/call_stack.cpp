@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <memory>
@@ -77,12 +78,19 @@ void add_python_lines(std::vector<std::string>& lines) {
     if (line.starts_with("  File ")) lines.push_back(line.substr(2));
 }
 
-// The first frame from `first` on that is not of this library's backend. Some of ours have no names: what lies below a
+// Of this library's backend, or of launch() and what it is made of: those are long, and say nothing.
+bool is_ours(const std::string& function) {
+  constexpr std::string_view parts[] = {"reprise::backend::",      "reprise::detail::",      "reprise::kernels_host::",
+                                        "reprise::kernels_nvcc::", "7reprise12kernels_host", "7reprise12kernels_nvcc"};
+  return std::ranges::any_of(parts, [&](std::string_view part) { return function.find(part) != std::string::npos; });
+}
+
+// The first frame from `first` on that is not of this library's own. Some of ours have no names: what lies below a
 // frame of ours is ours, as long as none has another name.
 std::size_t above_ours(const std::vector<Frame>& frames, std::size_t first) {
   std::size_t above = first;
   for (std::size_t i = first; i < frames.size(); ++i) {
-    const bool ours = frames[i].function.find("reprise::backend::") != std::string::npos;
+    const bool ours = is_ours(frames[i].function);
     if (ours) above = i + 1;
     if (!ours && !frames[i].function.empty()) break;
   }

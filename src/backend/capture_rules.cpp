@@ -33,7 +33,8 @@ constexpr Words waits = {
     "read results after a replay; before the capture, wait for what it needs"};
 constexpr Words launches = {
     "a launch of an executable graph, and other work that there is no node for, cannot be captured",
-    "call it before or after the capture, or put the graph into the captured one as a child graph node"};
+    "call it before or after the capture; a graph becomes a child graph node, and for a callback there is "
+    "cudaLaunchHostFunc"};
 constexpr Words no_node = {"there is no node for this call, so it cannot be captured",
                            "call it before or after the capture"};
 constexpr Words batches = {"a batch of copies cannot be captured; the capture goes on, and lacks the copies",
@@ -51,8 +52,10 @@ constexpr Words external = {
     "the external flag makes a node of its own of a record or a wait, which only a stream that is being captured can "
     "do",
     "leave the flag away outside of captures"};
-constexpr Words legacy_cannot_join = {"the legacy default stream cannot join a capture",
-                                      "let another stream wait for the event"};
+// CUDA's code is the same for both reasons.
+constexpr Words legacy_cannot_join = {
+    "the legacy default stream cannot join a capture, and cannot be used at all while a blocking stream captures",
+    "let another stream wait for the event, or capture on a non-blocking stream"};
 constexpr Words two_captures = {"the stream and the event take part in two captures, which would become one",
                                 "end the one before the other needs its work, or capture both as one"};
 constexpr Words outside = {
@@ -132,7 +135,7 @@ constexpr CaptureRule table[] = {
     rule(CallClass::event_wait, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated, unsafe),
 
     rule(CallClass::join, Situation::stream_invalidated, Result::stream_capture_invalidated, none, broken_before),
-    rule(CallClass::join, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
+    rule(CallClass::join, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy_cannot_join),
     rule(CallClass::join, Situation::event_invalidated, Result::invalid_value, invalidated, event_means_nothing),
     rule(CallClass::join, Situation::event_of_ended_capture, Result::invalid_value, invalidated, event_means_nothing),
     rule(CallClass::join, Situation::external_without_capture, Result::illegal_state, none, external),
@@ -231,9 +234,10 @@ const CaptureRule* rule_met(std::optional<CallClass> call_class, Result result, 
   const CaptureRule* fallback = nullptr;
   for (const CaptureRule& rule : table) {
     if (rule.result != result || (call_class && rule.call_class != *call_class)) continue;
-    const bool of_others = rule.situation == Situation::thread_forbids;
+    const bool of_others =
+        rule.situation == Situation::thread_forbids || rule.situation == Situation::graph_is_captured_to;
     if (!call_class || of_others != on_capture) return &rule;
-    fallback = &rule;
+    if (fallback == nullptr) fallback = &rule;
   }
   return fallback != nullptr || !call_class ? fallback : rule_met(std::nullopt, result, on_capture);
 }

@@ -12,7 +12,6 @@ CaptureReport::Call reported_call(std::string name, Result result, const Capture
   call.name = std::move(name);
   call.result = result;
   call.thread = thread_number();
-  call.stack = call_stack();
   explain(call, rule);
   return call;
 }
@@ -20,6 +19,26 @@ CaptureReport::Call reported_call(std::string name, Result result, const Capture
 void explain(CaptureReport::Call& call, const CaptureRule* rule) {
   call.rule = rule != nullptr ? rule->sentence : result_description(call.result);
   call.advice = rule != nullptr ? rule->advice : "";
+}
+
+namespace {
+
+void add_stack(std::vector<CaptureReport::Call>& calls, std::uint64_t thread, const std::vector<std::string>& stack) {
+  const std::vector<CaptureReport::Call> before = std::exchange(calls, {});
+  for (CaptureReport::Call call : before) {
+    if (call.thread == thread && call.stack.empty()) call.stack = stack;
+    add_call(calls, std::move(call));  // those that are alike now are counted
+  }
+}
+
+}  // namespace
+
+void add_stack(CaptureReport& report, const std::vector<std::string>& stack) {
+  const std::uint64_t thread = thread_number();
+  if (report.broken_by && report.broken_by->thread == thread && report.broken_by->stack.empty())
+    report.broken_by->stack = stack;
+  add_stack(report.refused, thread, stack);
+  add_stack(report.not_captured, thread, stack);
 }
 
 const char* capture_mode_name(CaptureErrorMode mode) noexcept {
@@ -56,7 +75,7 @@ void add_call(std::vector<CaptureReport::Call>& calls, CaptureReport::Call call)
   for (CaptureReport::Call& other : calls)
     if (other.name == call.name && other.result == call.result && other.stream == call.stream &&
         other.thread == call.thread && other.stack == call.stack) {
-      ++other.times;
+      other.times += call.times;
       return;
     }
   if (calls.size() < most) calls.push_back(std::move(call));

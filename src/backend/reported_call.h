@@ -10,9 +10,13 @@
 
 namespace reprise::backend {
 
-/// A call that the calling thread just made: with its thread and its stack, and the rule in words.
-/// \param rule null: the code alone is explained.
+/// A call that the calling thread just made: with its thread, and the rule in words. Its stack is for the caller to
+/// add, while no mutex is held: looking for names takes the lock of the loader, under which a library's initialisation
+/// may be calling this one. \param rule null: the code alone is explained.
 CaptureReport::Call reported_call(std::string name, Result result, const CaptureRule* rule);
+
+/// Gives this stack to the calls of a report that the calling thread made and that have none yet.
+void add_stack(CaptureReport& report, const std::vector<std::string>& stack);
 
 /// PyTorch's word for a mode: "global", "thread_local", "relaxed".
 const char* capture_mode_name(CaptureErrorMode mode) noexcept;

@@ -34,7 +34,7 @@ const char* advice(Result result, CaptureErrorMode mode) {
 }
 
 // Of a capture whose end failed: which call that was, if nothing had broken it before.
-void complete(CaptureReport& report) {
+void complete(CaptureReport& report, const std::string& detail) {
   if (report.broken_by) return;
   if (report.code == Result::stream_capture_invalidated) {
     report.notes.emplace_back(
@@ -43,8 +43,10 @@ void complete(CaptureReport& report) {
     return;
   }
   constexpr Call end = Call::stream_end_capture;
-  report.broken_by = backend::reported_call(backend::cuda_name(end), report.code,
-                                            backend::rule_met(backend::class_of(end), report.code, true));
+  const backend::CaptureRule* const rule = backend::rule_met(backend::class_of(end), report.code, true);
+  report.broken_by = backend::reported_call(backend::cuda_name(end), report.code, rule);
+  if (rule == nullptr && !detail.empty()) report.broken_by->rule = detail;
+  report.broken_by->stack = backend::call_stack();
   report.broken_by->stream = report.stream;
   report.broken_by->capturing_thread = report.broken_by->thread == report.thread;
 }
@@ -120,7 +122,7 @@ GraphHandle ActiveCapture::end_runtime_capture() {
   const Result result = backend.stream_end_capture(context_.stream.native(), &template_graph);
   std::string detail = result == Result::success ? std::string() : backend.last_error_detail();
   report.code = result;
-  if (result != Result::success) complete(report);
+  if (result != Result::success) complete(report, detail);
   keep(report);
   if (result == Result::success) {
     capturing_ = false;

@@ -9,6 +9,7 @@
 
 #include "backend/check.h"
 #include "backend/release_queue.h"
+#include "backend/reported_call.h"
 #include "graph/cuda_graph_impl.h"
 #include "memory/pool_ids.h"
 
@@ -114,6 +115,11 @@ void CUDAGraph::Impl::end() {
     if (keep == KeepGraph::no) instantiate(context.stream.native());
     for (const auto& listener : listeners)
       if (listener->takes_part_in_replays()) in_replays.push_back(listener.get());
+  } catch (const Error& error) {
+    const Device where = *device;
+    make_empty();
+    report_failure(error, where);
+    throw;
   } catch (...) {
     make_empty();
     throw;
@@ -125,6 +131,22 @@ void CUDAGraph::Impl::end() {
   capture.reset();
   state = keep == KeepGraph::no ? State::ready : State::captured;
   if (last_report) warn("A capture left something out. " + last_report->str());
+}
+
+void CUDAGraph::Impl::report_failure(const Error& error, Device where) {
+  if (last_report) return;
+  CaptureReport report;
+  report.device = where.str();
+  if (const auto* const failed = dynamic_cast<const BackendError*>(&error)) {
+    report.code = failed->code();
+    report.broken_by = backend::reported_call(failed->call(), failed->code(), nullptr);
+  } else if (dynamic_cast<const OutOfMemoryError*>(&error) != nullptr) {
+    report.code = Result::out_of_memory;
+  } else {
+    return;  // the program was wrong, and was told so
+  }
+  report.notes.emplace_back(error.what());
+  last_report = std::move(report);
 }
 
 void CUDAGraph::Impl::make_empty() noexcept {

@@ -53,6 +53,8 @@ struct CUDAGraph::Impl {
   void require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
   void begin(const StreamRef& stream, const GraphOptions& wanted);
   void end();
+  /// An error ended the capture that did not break it: makes a report of it, if there is none.
+  void report_failure(const Error& error, Device where);
   /// Drops whatever there is, in any state.
   void make_empty() noexcept;
 

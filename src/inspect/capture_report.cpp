@@ -28,7 +28,7 @@ std::string headline(const CaptureReport& report) {
   const std::string nodes = report.nodes ? " after " + count_text(*report.nodes, "node") : std::string();
   if (report.code == Result::success) {
     if (report.broken_by) return text + " was broken" + nodes + ", and abandoned.";
-    return text + " ended" + nodes + ".";
+    return text + " was over" + nodes + ".";
   }
   text +=
       report.broken_by && report.code == Result::stream_capture_invalidated ? " was broken" + nodes : " failed" + nodes;

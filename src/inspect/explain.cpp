@@ -55,8 +55,7 @@ const char* name_of(CaptureOutcome outcome) {
 // stack ends.
 void add_places(const CaptureReport::Call& call, std::string& lines) {
   for (const std::string& line : call.stack)
-    if (line.starts_with('/') && line.find("+0x") != std::string::npos && line.find(" at ") == std::string::npos &&
-        line.find("/libc.so.") == std::string::npos)
+    if (line.starts_with('/') && line.find("+0x") != std::string::npos && line.find("/libc.so.") == std::string::npos)
       lines += "place " + line + "\n";
 }
 

@@ -27,7 +27,8 @@ std::vector<RuleRow> measured_rules() {
       ADD_FAILURE() << path << ":" << line << " has " << row.size() << " fields instead of 10";
       continue;
     }
-    rows.push_back({line, row[0], row[1], row[2], row[3], row[5], row[6], std::stoi(row[4]), std::stoi(row[7])});
+    rows.push_back({line, row[0], row[1], row[2], row[3], row[5], row[6], std::stoi(row[4]), std::stoi(row[7]),
+                    std::stoi(row[9])});
   }
   return rows;
 }

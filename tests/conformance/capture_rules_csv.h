@@ -13,6 +13,7 @@ struct RuleRow {
   std::size_t line = 0;
   std::string call, mode, thread, capturing_stream, result_name, after;
   int result = 0, end = 0;
+  int last = 0;  ///< what cudaGetLastError gave on the capturing thread right after the call
 
   std::string where() const {
     return "line " + std::to_string(line) + ": " + call + ", " + mode + ", " + thread + ", " + capturing_stream;

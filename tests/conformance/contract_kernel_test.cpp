@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tests/conformance/contract.h"
+#include "tests/conformance/measured.h"
 
 namespace reprise::backend::test {
 namespace {
@@ -205,6 +206,26 @@ TEST_P(KernelContract, RefusesToLetAFunctionHaveMoreSharedMemoryThanThereIs) {
 
 TEST_P(KernelContract, RefusesANullFunction) {
   EXPECT_RESULT(Result::invalid_handle, backend().launch_kernel({nullptr, {}, nullptr}, new_stream()));
+}
+
+TEST_P(KernelContract, RefusesAFunctionOfAnotherDeviceWithoutBreakingTheCapture) {
+  REPRISE_NEEDS(GetParam(), Capability::two_devices);
+  StreamHandle stream = new_stream();
+  int* device = new_memory<int>();
+  Backend& other = *another_like(GetParam());
+  FunctionHandle function = nullptr;
+  ASSERT_OK(other.kernel_function(kernel_record<Store>(), &function));
+  int value = 3;
+  void* params[] = {&device, &value};
+  EXPECT_RESULT(Result::invalid_handle, other.launch_kernel({function, {}, params}, stream));
+  ASSERT_OK(backend().stream_begin_capture(stream, CaptureErrorMode::relaxed));
+  EXPECT_RESULT(Result::invalid_handle, other.launch_kernel({function, {}, params}, stream));
+  GraphHandle graph = nullptr;
+  EXPECT_OK(backend().stream_end_capture(stream, &graph));
+  EXPECT_OK(backend().graph_destroy(graph));
+  EXPECT_OK(launch(stream, Store{}, device, 4));
+  EXPECT_OK(backend().stream_synchronize(stream));
+  EXPECT_EQ(read(device), 4);
 }
 
 TEST_P(KernelContract, SharedMemoryCarriesValuesFromPhaseToPhase) {

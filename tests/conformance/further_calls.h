@@ -57,7 +57,7 @@ struct Things {
   CUsurfObject surface = 0;
   CUgraph graph = nullptr;
   CUevent event = nullptr;
-  bool is_registered = false;
+  bool is_registered = false, is_profiling = false;
   alignas(4096) unsigned char page[4096] = {};  ///< to be registered
   // Of a module that is loaded once for all rows.
   CUfunction function = nullptr;
@@ -80,6 +80,7 @@ CUmemLocation on_device(const Things& t);
 CUmemPoolProps pool_properties(const Things& t);
 CUmemAllocationProp physical_properties(const Things& t);
 CUDA_ARRAY_DESCRIPTOR array_description();
+CUDA_ARRAY3D_DESCRIPTOR mipmaps_description();
 
 using Prepare = std::function<void(State&)>;
 
@@ -90,6 +91,8 @@ void give_back_things(State& x);
 
 // More to be prepared.
 void with_array(State& x);
+void with_surface_array(State& x);  ///< an array that surfaces may be made of
+void with_mipmaps(State& x);
 void with_managed(State& x);
 void with_pool(State& x);
 void with_reserved(State& x);

@@ -81,7 +81,15 @@ void add_copies_at_once(std::vector<RecordedCall>& calls) {
       with_array);
   add(calls, "cuMemsetD16", [](State& x) { return CU(cuMemsetD16)(things(x).memory, 1, 8); });
   add(calls, "cuMemsetD32", [](State& x) { return CU(cuMemsetD32)(things(x).memory, 1, 8); });
+  add(
+      calls, "cuMemcpyAtoD", [](State& x) { return CU(cuMemcpyAtoD)(things(x).memory, things(x).array, 0, 64); },
+      with_array);
+  add(
+      calls, "cuMemcpyAtoA", [](State& x) { return CU(cuMemcpyAtoA)(things(x).array, 32, things(x).array, 0, 32); },
+      with_array);
   add(calls, "cuMemsetD2D8", [](State& x) { return CU(cuMemsetD2D8)(things(x).memory, 64, 1, 8, 4); });
+  add(calls, "cuMemsetD2D16", [](State& x) { return CU(cuMemsetD2D16)(things(x).memory, 64, 1, 8, 4); });
+  add(calls, "cuMemsetD2D32", [](State& x) { return CU(cuMemsetD2D32)(things(x).memory, 64, 1, 8, 4); });
 }
 
 }  // namespace
@@ -131,6 +139,12 @@ void add_copies(std::vector<RecordedCall>& calls) {
                  [](State& x, CUstream stream) { return CU(cuMemsetD32Async)(things(x).memory, 1, 8, stream); });
   add_on_streams(calls, "cuMemsetD2D8Async", [](State& x, CUstream stream) {
     return CU(cuMemsetD2D8Async)(things(x).memory, 64, 1, 8, 4, stream);
+  });
+  add_on_streams(calls, "cuMemsetD2D16Async", [](State& x, CUstream stream) {
+    return CU(cuMemsetD2D16Async)(things(x).memory, 64, 1, 8, 4, stream);
+  });
+  add_on_streams(calls, "cuMemsetD2D32Async", [](State& x, CUstream stream) {
+    return CU(cuMemsetD2D32Async)(things(x).memory, 64, 1, 8, 4, stream);
   });
 }
 

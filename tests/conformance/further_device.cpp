@@ -75,6 +75,10 @@ void add_primary_contexts(std::vector<RecordedCall>& calls) {
     const char* name = nullptr;
     return CU(cuGetErrorName)(CUDA_ERROR_INVALID_VALUE, &name);
   });
+  add(calls, "cuGetErrorString", [](State&) {
+    const char* text = nullptr;
+    return CU(cuGetErrorString)(CUDA_ERROR_INVALID_VALUE, &text);
+  });
   add(calls, "cuGetProcAddress", [](State&) {
     void* found = nullptr;
     CUdriverProcAddressQueryResult status{};

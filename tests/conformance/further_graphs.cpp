@@ -41,6 +41,16 @@ void add_node_calls(std::vector<RecordedCall>& calls) {
         return CU(cuGraphAddKernelNode)(&made, x.graph, nullptr, 0, &params);
       },
       with_function);
+  add(calls, "cuGraphAddMemcpyNode", [](State& x) {
+    CUDA_MEMCPY3D params{};
+    params.srcMemoryType = params.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    params.srcDevice = things(x).memory;
+    params.dstDevice = things(x).memory + 2048;
+    params.WidthInBytes = 64;
+    params.Height = params.Depth = 1;
+    CUgraphNode made = nullptr;
+    return CU(cuGraphAddMemcpyNode)(&made, x.graph, nullptr, 0, &params, things(x).context);
+  });
   add(calls, "cuGraphAddMemsetNode", [](State& x) {
     const CUDA_MEMSET_NODE_PARAMS params = set_of(x);
     CUgraphNode made = nullptr;

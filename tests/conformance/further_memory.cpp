@@ -121,14 +121,17 @@ void add_arrays(std::vector<RecordedCall>& calls) {
       },
       with_array);
   add(calls, "cuMipmappedArrayCreate", [](State& x) {
-    CUDA_ARRAY3D_DESCRIPTOR description{};
-    description.Width = description.Height = 16;
-    description.Format = CU_AD_FORMAT_UNSIGNED_INT8;
-    description.NumChannels = 1;
+    const CUDA_ARRAY3D_DESCRIPTOR description = mipmaps_description();
     CUmipmappedArray made = nullptr;
     return then(CU(cuMipmappedArrayCreate)(&made, &description, 2), x,
                 [&] { (void)CU(cuMipmappedArrayDestroy)(made); });
   });
+  add(
+      calls, "cuMipmappedArrayDestroy",
+      [](State& x) {
+        return then(CU(cuMipmappedArrayDestroy)(things(x).mipmaps), x, [&] { things(x).mipmaps = nullptr; });
+      },
+      with_mipmaps);
 }
 
 CUDA_RESOURCE_DESC resource(State& x) {
@@ -168,6 +171,27 @@ void add_textures(std::vector<RecordedCall>& calls) {
       with_texture);
 }
 
+void with_surface(State& x) {
+  with_surface_array(x);
+  const CUDA_RESOURCE_DESC of = resource(x);
+  require_cuda(CU(cuSurfObjectCreate)(&things(x).surface, &of), "cuSurfObjectCreate");
+}
+
+void add_surfaces(std::vector<RecordedCall>& calls) {
+  add(
+      calls, "cuSurfObjectCreate",
+      [](State& x) {
+        const CUDA_RESOURCE_DESC of = resource(x);
+        CUsurfObject made = 0;
+        return then(CU(cuSurfObjectCreate)(&made, &of), x, [&] { (void)CU(cuSurfObjectDestroy)(made); });
+      },
+      with_surface_array);
+  add(
+      calls, "cuSurfObjectDestroy",
+      [](State& x) { return then(CU(cuSurfObjectDestroy)(things(x).surface), x, [&] { things(x).surface = 0; }); },
+      with_surface);
+}
+
 }  // namespace
 
 void add_allocations(std::vector<RecordedCall>& calls) {
@@ -175,6 +199,7 @@ void add_allocations(std::vector<RecordedCall>& calls) {
   add_memory_questions(calls);
   add_arrays(calls);
   add_textures(calls);
+  add_surfaces(calls);
 }
 
 }  // namespace reprise::backend::test

@@ -100,6 +100,15 @@ void add_pool_objects(std::vector<RecordedCall>& calls) {
       },
       with_pool);
   add(
+      calls, "cuMemPoolSetAccess",
+      [](State& x) {
+        CUmemAccessDesc access{};
+        access.location = on_device(things(x));
+        access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        return CU(cuMemPoolSetAccess)(things(x).pool, &access, 1);
+      },
+      with_pool);
+  add(
       calls, "cuMemPoolTrimTo", [](State& x) { return CU(cuMemPoolTrimTo)(things(x).pool, 0); }, with_pool);
   add_on_streams(
       calls, "cuMemAllocFromPoolAsync",

@@ -21,6 +21,15 @@ void with_symbol(State& x) {
   require_cuda(cudaGetLastError(), "a launch");
 }
 
+/// The array that with_array() made.
+cudaArray_t array_of(State& x) {
+  return reinterpret_cast<cudaArray_t>(things(x).array);
+}
+
+cudaPitchedPtr box_of(State& x) {
+  return make_cudaPitchedPtr(x.device, 64, 32, 4);
+}
+
 void add_runtime_questions(std::vector<RecordedCall>& calls) {
   add(calls, "cudaGetLastError", [](State&) { return cudaGetLastError(); });
   add(calls, "cudaPeekAtLastError", [](State&) { return cudaPeekAtLastError(); });
@@ -122,13 +131,57 @@ void add_runtime_memory(std::vector<RecordedCall>& calls) {
       [](State& x) { return cudaMemcpy(x.pageable, x.device, 64, cudaMemcpyDefault); });
   add(calls, "cudaMemcpy2D",
       [](State& x) { return cudaMemcpy2D(x.device + 2048, 64, x.device, 64, 32, 4, cudaMemcpyDefault); });
+  add(
+      calls, "cudaMemcpy2DFromArray",
+      [](State& x) { return cudaMemcpy2DFromArray(x.device, 64, array_of(x), 0, 0, 32, 4, cudaMemcpyDefault); },
+      with_array);
+  add(
+      calls, "cudaMemcpy2DToArray",
+      [](State& x) { return cudaMemcpy2DToArray(array_of(x), 0, 0, x.device, 64, 32, 4, cudaMemcpyDefault); },
+      with_array);
   add(calls, "cudaMemset", [](State& x) { return cudaMemset(x.device, 1, 64); });
+  add(calls, "cudaMemset3D", [](State& x) { return cudaMemset3D(box_of(x), 1, make_cudaExtent(32, 4, 2)); });
   add(
       calls, "cudaMemcpyToSymbol", [](State& x) { return cudaMemcpyToSymbol(symbol, x.pageable, sizeof(int)); },
       with_symbol);
   add(
       calls, "cudaMemcpyFromSymbol", [](State& x) { return cudaMemcpyFromSymbol(x.pageable, symbol, sizeof(int)); },
       with_symbol);
+}
+
+void add_runtime_boxes(std::vector<RecordedCall>& calls) {
+  add_on_streams(
+      calls, "cudaMemcpy2DFromArrayAsync",
+      [](State& x, cudaStream_t stream) {
+        return cudaMemcpy2DFromArrayAsync(x.device, 64, array_of(x), 0, 0, 32, 4, cudaMemcpyDefault, stream);
+      },
+      with_array);
+  add_on_streams(
+      calls, "cudaMemcpy2DToArrayAsync",
+      [](State& x, cudaStream_t stream) {
+        return cudaMemcpy2DToArrayAsync(array_of(x), 0, 0, x.device, 64, 32, 4, cudaMemcpyDefault, stream);
+      },
+      with_array);
+  add_on_streams(
+      calls, "cudaMemcpyFromSymbolAsync",
+      [](State& x, cudaStream_t stream) {
+        return cudaMemcpyFromSymbolAsync(x.device, symbol, sizeof(int), 0, cudaMemcpyDeviceToDevice, stream);
+      },
+      with_symbol);
+  add_on_streams(calls, "cudaMemset3DAsync", [](State& x, cudaStream_t stream) {
+    return cudaMemset3DAsync(box_of(x), 1, make_cudaExtent(32, 4, 2), stream);
+  });
+}
+
+void add_runtime_objects(std::vector<RecordedCall>& calls) {
+  add(calls, "cudaEventCreate", [](State& x) {
+    cudaEvent_t made = nullptr;
+    return then(cudaEventCreate(&made), x, [&] { (void)cudaEventDestroy(made); });
+  });
+  add(calls, "cudaStreamCreate", [](State& x) {
+    cudaStream_t made = nullptr;
+    return then(cudaStreamCreate(&made), x, [&] { (void)cudaStreamDestroy(made); });
+  });
 }
 
 void add_runtime_work(std::vector<RecordedCall>& calls) {
@@ -197,6 +250,8 @@ void add_runtime_calls(std::vector<RecordedCall>& calls) {
   add_runtime_questions(calls);
   add_runtime_functions(calls);
   add_runtime_memory(calls);
+  add_runtime_boxes(calls);
+  add_runtime_objects(calls);
   add_runtime_work(calls);
   add_runtime_waits(calls);
 }

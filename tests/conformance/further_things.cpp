@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #if defined(__CUDACC__)
 
+#include <cudaProfiler.h>
+
 #include <map>
 
 #include "tests/conformance/further_calls.h"
@@ -45,6 +47,14 @@ CUDA_ARRAY_DESCRIPTOR array_description() {
   return description;
 }
 
+CUDA_ARRAY3D_DESCRIPTOR mipmaps_description() {
+  CUDA_ARRAY3D_DESCRIPTOR description{};
+  description.Width = description.Height = 16;
+  description.Format = CU_AD_FORMAT_UNSIGNED_INT8;
+  description.NumChannels = 1;
+  return description;
+}
+
 void make_things(State& x) {
   use_device(x.backend);
   x.further = std::make_shared<Things>();
@@ -73,6 +83,7 @@ void give_back_things(State& x) {
   if (t.library != nullptr) (void)CU(cuLibraryUnload)(t.library);
   if (t.graph != nullptr) (void)CU(cuGraphDestroy)(t.graph);
   if (t.event != nullptr) (void)CU(cuEventDestroy)(t.event);
+  if (t.is_profiling) (void)CU(cuProfilerStop)();
   (void)cudaGetLastError();
   x.further = nullptr;
 }
@@ -80,6 +91,17 @@ void give_back_things(State& x) {
 void with_array(State& x) {
   const CUDA_ARRAY_DESCRIPTOR description = array_description();
   require_cuda(CU(cuArrayCreate)(&things(x).array, &description), "cuArrayCreate");
+}
+
+void with_surface_array(State& x) {
+  CUDA_ARRAY3D_DESCRIPTOR description = mipmaps_description();
+  description.Flags = CUDA_ARRAY3D_SURFACE_LDST;
+  require_cuda(CU(cuArray3DCreate)(&things(x).array, &description), "cuArray3DCreate");
+}
+
+void with_mipmaps(State& x) {
+  const CUDA_ARRAY3D_DESCRIPTOR description = mipmaps_description();
+  require_cuda(CU(cuMipmappedArrayCreate)(&things(x).mipmaps, &description, 2), "cuMipmappedArrayCreate");
 }
 
 void with_managed(State& x) {

@@ -114,6 +114,13 @@ void add_further_work(std::vector<RecordedCall>& calls) {
   });
   add(calls, "cuProfilerStart",
       [](State& x) { return then(CU(cuProfilerStart)(), x, [] { (void)CU(cuProfilerStop)(); }); });
+  add(
+      calls, "cuProfilerStop",
+      [](State& x) { return then(CU(cuProfilerStop)(), x, [&] { things(x).is_profiling = false; }); },
+      [](State& x) {
+        require_cuda(CU(cuProfilerStart)(), "cuProfilerStart");
+        things(x).is_profiling = true;
+      });
 }
 
 }  // namespace reprise::backend::test

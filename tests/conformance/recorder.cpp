@@ -65,7 +65,7 @@ class Scene {
     if (x.doomed_async != nullptr) (void)backend.memory_free_async(x.doomed_async, x.nb);
     for (GraphExecHandle exec : {x.exec, x.doomed_exec})
       if (exec != nullptr) note(backend.graph_exec_destroy(exec), "graph_exec_destroy");
-    for (GraphHandle graph : {x.graph, x.doomed_graph})
+    for (GraphHandle graph : {x.graph, x.doomed_graph, x.clone})
       if (graph != nullptr) note(backend.graph_destroy(graph), "graph_destroy");
     for (UserObjectHandle object : {x.object, x.held})
       if (object != nullptr) note(backend.user_object_release(object, 1), "user_object_release");
@@ -82,6 +82,7 @@ class Scene {
     if (result != Result::success && failed_.empty()) failed_ = std::string(what) + " gave " + result_name(result);
   }
   void make_memory() {
+    x.pageable = pageable_;
     void* memory = nullptr;
     require(x.backend.memory_allocate(&memory, 4096), "memory_allocate");
     x.device = static_cast<unsigned char*>(memory);
@@ -137,6 +138,7 @@ class Scene {
   }
 
   const RecordedCall& call_;
+  unsigned char pageable_[64] = {};
   std::string failed_;  ///< what could not be given back first
 };
 
@@ -171,38 +173,72 @@ void on_a_thread(F&& body) {
   if (failure) std::rethrow_exception(failure);
 }
 
-bool has_own_capture(Caller caller) {
-  return caller == Caller::other_capturing || caller >= Caller::same_with_global;
-}
+/// What a caller does that is not simply the thread that captures.
+struct Role {
+  bool is_other_thread = false;
+  bool is_other_device = false;
+  std::optional<CaptureErrorMode> captures = {};   ///< a stream of its own, in this mode
+  std::optional<CaptureErrorMode> exchanges = {};  ///< its own mode for this one, around the call
+};
 
-bool is_other_thread(Caller caller) {
-  return caller == Caller::other || caller == Caller::other_capturing || caller == Caller::other_device;
-}
-
-/// Of the capture that the caller has of its own.
-CaptureErrorMode own_mode(const Situation& situation) {
+Role role_of(const Situation& situation) {
   switch (situation.caller) {
+    case Caller::same:
+      return {};
+    case Caller::other:
+      return {.is_other_thread = true};
+    case Caller::other_capturing:
+      return {.is_other_thread = true, .captures = situation.mode};
+    case Caller::other_device:
+    case Caller::other_device_on_ours:
+      return {.is_other_thread = true, .is_other_device = true};
     case Caller::same_with_global:
-      return CaptureErrorMode::global;
+      return {.captures = CaptureErrorMode::global};
     case Caller::same_with_thread_local:
-      return CaptureErrorMode::thread_local_;
+      return {.captures = CaptureErrorMode::thread_local_};
     case Caller::same_with_relaxed:
-      return CaptureErrorMode::relaxed;
-    default:
-      return situation.mode;
+      return {.captures = CaptureErrorMode::relaxed};
+    case Caller::other_with_global:
+      return {.is_other_thread = true, .captures = CaptureErrorMode::global};
+    case Caller::other_with_thread_local:
+      return {.is_other_thread = true, .captures = CaptureErrorMode::thread_local_};
+    case Caller::other_with_relaxed:
+      return {.is_other_thread = true, .captures = CaptureErrorMode::relaxed};
+    case Caller::same_exchanged_to_thread_local:
+      return {.exchanges = CaptureErrorMode::thread_local_};
+    case Caller::same_exchanged_to_relaxed:
+      return {.exchanges = CaptureErrorMode::relaxed};
+    case Caller::other_exchanged_to_thread_local:
+      return {.is_other_thread = true, .exchanges = CaptureErrorMode::thread_local_};
+    case Caller::other_exchanged_to_relaxed:
+      return {.is_other_thread = true, .exchanges = CaptureErrorMode::relaxed};
   }
+  return {};
 }
 
-/// On the caller's thread.
-/// \param own what the caller's own capture, or the other device, has; else null.
-void make_call(Row& row, const RecordedCall& call, State& x, State* own) {
-  const bool captures = has_own_capture(row.situation.caller);
-  if (captures) begin_capture(*own, own->s, own_mode(row.situation));
-  State& used = row.situation.caller == Caller::other_device ? *own : x;
+/// The call alone, on the caller's thread.
+void make_call(Row& row, const RecordedCall& call, State& used) {
   (void)last_error(used.backend);
   row.result = static_cast<int>(call.make(used));
   row.last = last_error(used.backend);
-  if (!captures) return;
+}
+
+/// On the caller's thread, with what its role asks for.
+/// \param own what the caller's own capture, or the other device, has; else null.
+void play(const Role& role, Row& row, const RecordedCall& call, State& x, State* own) {
+  if (role.captures) begin_capture(*own, own->s, *role.captures);
+  CaptureErrorMode mode = role.exchanges.value_or(CaptureErrorMode::global);
+  if (role.exchanges) require(x.backend.thread_exchange_capture_mode(&mode), "thread_exchange_capture_mode");
+  if (row.situation.caller == Caller::other_device_on_ours) {
+    State borrowed(own->backend);
+    static_cast<Handles&>(borrowed) = x;
+    make_call(row, call, borrowed);
+    static_cast<Handles&>(x) = borrowed;
+  } else {
+    make_call(row, call, role.is_other_device ? *own : x);
+  }
+  if (role.exchanges) require(x.backend.thread_exchange_capture_mode(&mode), "thread_exchange_capture_mode");
+  if (!role.captures) return;
   row.caller_after = status_of(x.backend, own->s);
   row.caller_end = end_capture(x.backend, own->s);
 }
@@ -213,10 +249,11 @@ void fill(Row& row, const RecordedCall& call, State& x, State* own) {
   require(x.backend.event_record(x.in, x.s, EventUseFlags::ordering), "event_record");
   if (row.situation.invalidated && x.backend.stream_query(x.s) != Result::stream_capture_unsupported)
     throw std::runtime_error("the recorder: a query of the capturing stream did not break the capture");
-  if (is_other_thread(row.situation.caller))
-    on_a_thread([&] { make_call(row, call, x, own); });
+  const Role role = role_of(row.situation);
+  if (role.is_other_thread)
+    on_a_thread([&] { play(role, row, call, x, own); });
   else
-    make_call(row, call, x, own);
+    play(role, row, call, x, own);
   row.after = status_of(x.backend, x.s);
   row.end = end_capture(x.backend, x.s);
 }
@@ -230,8 +267,9 @@ Row record(Backend& backend, Backend* other, const RecordedCall& call, const Sit
   Scene scene(backend, call, situation.stream);
   std::optional<Scene> own;
   try {
-    if (situation.caller == Caller::other_device || has_own_capture(situation.caller))
-      own.emplace(situation.caller == Caller::other_device ? *other : backend, call, StreamKind::non_blocking);
+    const Role role = role_of(situation);
+    if (role.is_other_device || role.captures)
+      own.emplace(role.is_other_device ? *other : backend, call, StreamKind::non_blocking);
     fill(row, call, scene.x, own ? &own->x : nullptr);
   } catch (...) {
     if (own) own->abandon();
@@ -260,19 +298,27 @@ std::vector<Situation> situations(const std::vector<Caller>& callers, const std:
 }
 }  // namespace
 
-std::vector<Situation> all_situations(bool two_devices) {
+std::vector<Part> parts_of_the_interface(bool two_devices) {
+  const std::vector<StreamKind> streams = {StreamKind::non_blocking, StreamKind::blocking};
+  std::vector<Part> parts = {
+      {&recorded_calls(), situations({Caller::same, Caller::other, Caller::other_capturing}, streams)},
+      {&representative_calls(),
+       situations({Caller::same_with_global, Caller::same_with_thread_local, Caller::same_with_relaxed,
+                   Caller::other_with_global, Caller::other_with_thread_local, Caller::other_with_relaxed,
+                   Caller::same_exchanged_to_thread_local, Caller::same_exchanged_to_relaxed,
+                   Caller::other_exchanged_to_thread_local, Caller::other_exchanged_to_relaxed},
+                  streams)}};
+  if (!two_devices) return parts;
+  parts.push_back({&recorded_calls(), situations({Caller::other_device}, streams)});
+  parts.push_back({&calls_on_handles(), situations({Caller::other_device_on_ours}, streams)});
+  return parts;
+}
+
+std::vector<Part> parts_beside_it(bool two_devices) {
   std::vector<Caller> callers = {Caller::same, Caller::other, Caller::other_capturing};
   if (two_devices) callers.push_back(Caller::other_device);
-  return situations(callers, {StreamKind::non_blocking, StreamKind::blocking});
-}
-
-std::vector<Situation> situations_of_two_captures() {
-  return situations({Caller::same_with_global, Caller::same_with_thread_local, Caller::same_with_relaxed},
-                    {StreamKind::non_blocking, StreamKind::blocking});
-}
-
-std::vector<Situation> situations_of_green_contexts() {
-  return situations({Caller::same, Caller::other}, {StreamKind::green});
+  return {{&further_calls(), situations(callers, {StreamKind::non_blocking, StreamKind::blocking})},
+          {&representative_calls(), situations({Caller::same, Caller::other}, {StreamKind::green})}};
 }
 
 std::vector<Row> record(Backend& backend, Backend* other, const RecordedCall& call,

@@ -17,13 +17,21 @@ namespace reprise::backend::test {
 
 /// Who makes the call.
 enum class Caller {
-  same,                    ///< the thread that captures
-  other,                   ///< another thread
-  other_capturing,         ///< another thread, which captures a stream of its own in the same mode
-  other_device,            ///< another thread, on another device
-  same_with_global,        ///< the thread that captures, with a second capture of its own underway, in mode global
-  same_with_thread_local,  ///< ... in mode thread_local
-  same_with_relaxed,       ///< ... in mode relaxed
+  same,                     ///< the thread that captures
+  other,                    ///< another thread
+  other_capturing,          ///< another thread, which captures a stream of its own in the same mode
+  other_device,             ///< another thread, on another device, with streams and events of that one
+  same_with_global,         ///< the thread that captures, with a second capture of its own underway, in mode global
+  same_with_thread_local,   ///< ... in mode thread_local
+  same_with_relaxed,        ///< ... in mode relaxed
+  other_with_global,        ///< another thread, which captures a stream of its own in mode global
+  other_with_thread_local,  ///< ... in mode thread_local
+  other_with_relaxed,       ///< ... in mode relaxed
+  same_exchanged_to_thread_local,   ///< the thread that captures, when it has exchanged its own mode to thread_local
+  same_exchanged_to_relaxed,        ///< ... to relaxed
+  other_exchanged_to_thread_local,  ///< another thread, when it has exchanged its own mode to thread_local
+  other_exchanged_to_relaxed,       ///< ... to relaxed
+  other_device_on_ours,  ///< another thread, on another device, with streams and events of the one that captures
 };
 
 /// The stream that captures.
@@ -65,9 +73,7 @@ std::string csv_header();
 Row parse_row(const std::string& line);
 
 /// What the calls work on, made before the capture begins. Null where it was given away or never made.
-struct State {
-  explicit State(Backend& of) : backend(of) {}
-  Backend& backend;
+struct Handles {
   StreamHandle s = nullptr;   ///< the one that captures
   StreamHandle nb = nullptr;  ///< another one, non-blocking
   StreamHandle b = nullptr;   ///< another one, blocking
@@ -80,6 +86,7 @@ struct State {
   GraphHandle graph = nullptr;  ///< of two memset nodes, the second after the first
   GraphNodeHandle first = nullptr, second = nullptr;
   GraphHandle doomed_graph = nullptr;
+  GraphHandle clone = nullptr;     ///< of `graph`, of which only RecordedCall::prepare makes one
   GraphExecHandle exec = nullptr;  ///< of `graph`
   GraphExecHandle doomed_exec = nullptr;
   UserObjectHandle object = nullptr;
@@ -88,9 +95,15 @@ struct State {
   unsigned char* pinned = nullptr;  ///< 4096 bytes
   void* doomed_memory = nullptr;
   void* doomed_pinned = nullptr;
-  void* doomed_async = nullptr;  ///< allocated in the order of `nb`; null if the device cannot
-  unsigned char pageable[64] = {};
-  std::shared_ptr<void> further;  ///< what RecordedCall::prepare made
+  void* doomed_async = nullptr;       ///< allocated in the order of `nb`; null if the device cannot
+  unsigned char* pageable = nullptr;  ///< 64 bytes
+  std::shared_ptr<void> further;      ///< what RecordedCall::prepare made
+};
+
+/// These, and the device that calls are made on.
+struct State : Handles {
+  explicit State(Backend& of) : backend(of) {}
+  Backend& backend;
 };
 
 /// One call with its arguments. What it makes it gives back, or puts into the state.
@@ -104,8 +117,11 @@ struct RecordedCall {
 /// Every call of the backend interface that is recorded, and steps of forks and joins.
 const std::vector<RecordedCall>& recorded_calls();
 
-/// One or more of each class of them: these are recorded with two captures on one thread, and in green contexts.
+/// One or more of each class of them: these are recorded by every Caller, and in green contexts.
 const std::vector<RecordedCall>& representative_calls();
+
+/// Those of them that are given a stream or an event, not the legacy default stream: another device is given them, too.
+const std::vector<RecordedCall>& calls_on_handles();
 
 /// Calls of CUDA that the interface does not have, of the driver (cu...) and of the runtime (cuda...); none where nvcc
 /// does not compile this. The name is CUDA's, then what it works on: `cuMemsetD16Async s`, `cudaEventQuery in`.
@@ -128,14 +144,19 @@ int last_error(const Backend& backend);
 /// A stream of a green context; not_supported where nvcc does not compile this.
 Result create_green_stream(Backend& backend, StreamHandle* stream);
 
-/// The situations that a call of the interface, one that stands for its class, and a further call are recorded in.
-/// \param two_devices without them, those of Caller::other_device are left out.
-std::vector<Situation> all_situations(bool two_devices);
-std::vector<Situation> situations_of_two_captures();
-std::vector<Situation> situations_of_green_contexts();
+/// Calls, and the situations that each of them is recorded in.
+struct Part {
+  const std::vector<RecordedCall>* calls;
+  std::vector<Situation> situations;
+};
+
+/// What is recorded of the interface, and what beside it; a call's situations may be in several parts.
+/// \param two_devices without them, what needs another device is left out.
+std::vector<Part> parts_of_the_interface(bool two_devices);
+std::vector<Part> parts_beside_it(bool two_devices);
 
 /// Makes a call in one situation.
-/// \param other the second device, for Caller::other_device; else it may be null.
+/// \param other the second device, for the callers that are on one; else it may be null.
 /// \throws std::runtime_error if the state cannot be made or given back.
 Row record(Backend& backend, Backend* other, const RecordedCall& call, const Situation& situation);
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <filesystem>
 #include <iterator>
 #include <set>
 #include <stdexcept>
@@ -95,6 +98,12 @@ void add_work_calls(Calls& calls) {
                      FunctionHandle function = nullptr;
                      return x.backend.kernel_function(kernel_record<Store>(), &function);
                    }});
+  calls.push_back({"function_name", [](State& x) {
+                     FunctionHandle function = nullptr;
+                     (void)x.backend.kernel_function(kernel_record<Store>(), &function);
+                     const char* name = nullptr;
+                     return x.backend.function_name(function, &name);
+                   }});
   calls.push_back({"function_param_info", [](State& x) {
                      FunctionHandle function = nullptr;
                      (void)x.backend.kernel_function(kernel_record<Store>(), &function);
@@ -159,6 +168,16 @@ void add_stream_calls(Calls& calls) {
   });
 }
 
+Result add_kernel_node(State& x, GraphNodeHandle* node) {
+  FunctionHandle function = nullptr;
+  (void)x.backend.kernel_function(kernel_record<Store>(), &function);
+  int* out = reinterpret_cast<int*>(x.device);
+  int value = 1;
+  void* arguments[] = {&out, &value};
+  NodeParams params = KernelNodeParams{function, {}, arguments};
+  return x.backend.graph_add_node(node, x.graph, {}, params);
+}
+
 void add_graph_calls(Calls& calls) {
   calls.push_back({"graph_create", [](State& x) {
                      GraphHandle made = nullptr;
@@ -172,10 +191,32 @@ void add_graph_calls(Calls& calls) {
                      return then(x.backend.graph_clone(&made, x.graph), x,
                                  [&] { (void)x.backend.graph_destroy(made); });
                    }});
+  calls.push_back({"graph_node_find_in_clone",
+                   [](State& x) {
+                     GraphNodeHandle found = nullptr;
+                     return x.backend.graph_node_find_in_clone(&found, x.first, x.clone);
+                   },
+                   [](State& x) { (void)x.backend.graph_clone(&x.clone, x.graph); }});
+  calls.push_back({"graph_conditional_handle_create", [](State& x) {
+                     ConditionalHandle handle{};
+                     return x.backend.graph_conditional_handle_create(&handle, x.graph, 0);
+                   }});
+  calls.push_back({"graph_debug_dot_print", [](State& x) {
+                     const auto path = std::filesystem::temp_directory_path() /
+                                       ("reprise_recorder_" + std::to_string(getpid()) + ".dot");
+                     const Result result = x.backend.graph_debug_dot_print(x.graph, path.c_str(), DotFlags::none);
+                     std::error_code ignored;
+                     std::filesystem::remove(path, ignored);
+                     return result;
+                   }});
   calls.push_back({"graph_add_node memset", [](State& x) {
                      GraphNodeHandle node = nullptr;
                      NodeParams params = memset_of(x, 5);
                      return x.backend.graph_add_node(&node, x.graph, {}, params);
+                   }});
+  calls.push_back({"graph_add_node kernel", [](State& x) {
+                     GraphNodeHandle node = nullptr;
+                     return add_kernel_node(x, &node);
                    }});
   calls.push_back({"graph_destroy_node", [](State& x) { return x.backend.graph_destroy_node(x.second); }});
   calls.push_back({"graph_nodes", [](State& x) {
@@ -202,6 +243,12 @@ void add_graph_calls(Calls& calls) {
                      NodeParams params;
                      return x.backend.graph_node_params(x.first, &params);
                    }});
+  calls.push_back({"graph_node_params kernel",
+                   [](State& x) {
+                     NodeParams params;
+                     return x.backend.graph_node_params(x.second, &params);
+                   },
+                   [](State& x) { (void)add_kernel_node(x, &x.second); }});
   calls.push_back(
       {"graph_node_set_params", [](State& x) { return x.backend.graph_node_set_params(x.first, memset_of(x, 6)); }});
   calls.push_back({"graph_instantiate", [](State& x) {
@@ -282,6 +329,18 @@ const std::vector<RecordedCall>& recorded_calls() {
     return calls;
   }();
   return all;
+}
+
+const std::vector<RecordedCall>& calls_on_handles() {
+  static const Calls some = [] {
+    const std::set<std::string> handles = {"s", "nb", "b", "in", "out", "never", "over", "fork", "joined"};
+    Calls calls;
+    for (const RecordedCall& call : representative_calls())
+      if (handles.contains(call.name.substr(call.name.rfind(' ') + 1)) && !call.name.starts_with("stream_create "))
+        calls.push_back(call);
+    return calls;
+  }();
+  return some;
 }
 
 const std::vector<RecordedCall>& representative_calls() {

@@ -20,7 +20,15 @@ constexpr const char* caller_names[] = {"same",
                                         "other_device",
                                         "same_with_global",
                                         "same_with_thread_local",
-                                        "same_with_relaxed"};
+                                        "same_with_relaxed",
+                                        "other_with_global",
+                                        "other_with_thread_local",
+                                        "other_with_relaxed",
+                                        "same_exchanged_to_thread_local",
+                                        "same_exchanged_to_relaxed",
+                                        "other_exchanged_to_thread_local",
+                                        "other_exchanged_to_relaxed",
+                                        "other_device_on_ours"};
 constexpr const char* stream_names[] = {"blocking", "non_blocking", "green"};
 
 template <std::size_t n>
@@ -72,8 +80,22 @@ Row parse_row(const std::string& line) {
   return row;
 }
 
+namespace {
+std::filesystem::path path_of(const std::string& file_name) {
+  return std::filesystem::path(__FILE__).parent_path() / "data" / file_name;
+}
+}  // namespace
+
+std::size_t calls_by_the_head(const std::string& file_name) {
+  std::ifstream file(path_of(file_name));
+  std::string word, before;
+  for (; file >> word && !word.starts_with("call,"); before = word)
+    if (word == "calls;") return std::stoul(before);
+  return 0;
+}
+
 std::vector<Row> measured(const std::string& file_name) {
-  std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "data" / file_name);
+  std::ifstream file(path_of(file_name));
   std::vector<Row> rows;
   for (std::string line; std::getline(file, line);)
     if (!line.empty() && line[0] != '#' && !line.starts_with("call,")) rows.push_back(parse_row(line));

@@ -37,12 +37,7 @@ std::string driver_text(const Device& device) {
   return text;
 }
 
-/// Records the calls in the situations that they have on this device, each call's rows one after another.
-struct Part {
-  const std::vector<RecordedCall>* calls;
-  std::vector<Situation> situations;
-};
-
+/// Records the parts, each call's rows one after another.
 void write_down(const char* path, const Device& device, const std::vector<Part>& parts) {
   std::ofstream file(path);
   ASSERT_TRUE(file) << "cannot write " << path;
@@ -69,9 +64,7 @@ TEST(Recorder, WritesDownWhatTheFirstDeviceDoes) {
   const char* const path = std::getenv("REPRISE_RECORD_CALLS");
   if (path == nullptr) GTEST_SKIP() << "REPRISE_RECORD_CALLS names no file to write";
   const Device device = usable_devices().front();
-  write_down(path, device,
-             {{&recorded_calls(), all_situations(another_like(device) != nullptr)},
-              {&representative_calls(), situations_of_two_captures()}});
+  write_down(path, device, parts_of_the_interface(another_like(device) != nullptr));
 }
 
 TEST(Recorder, WritesDownWhatFurtherCallsDo) {
@@ -79,9 +72,7 @@ TEST(Recorder, WritesDownWhatFurtherCallsDo) {
   if (path == nullptr) GTEST_SKIP() << "REPRISE_RECORD_FURTHER_CALLS names no file to write";
   const Device device = usable_devices().front();
   if (device.type() != DeviceType::cuda) GTEST_SKIP() << "further calls are CUDA's own, and the first device is none";
-  write_down(path, device,
-             {{&further_calls(), all_situations(another_like(device) != nullptr)},
-              {&representative_calls(), situations_of_green_contexts()}});
+  write_down(path, device, parts_beside_it(another_like(device) != nullptr));
 }
 
 TEST(Recorder, ReadsWhatItWrote) {

@@ -4,8 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <thread>
+
+#include "tests/cuda/fake_queries.h"
 
 // What capture reports say of the calls that a monitor is told of, with a driver of the tests' own.
 
@@ -17,25 +18,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Kind = DriverCall::Kind;
-
-StreamHandle stream(std::uintptr_t number) {
-  return reinterpret_cast<StreamHandle>(number);
-}
-
-class FakeQueries final : public CaptureQueries {
- public:
-  std::optional<CaptureStatus> status(StreamHandle of) override {
-    EXPECT_NE(of, nullptr) << "the legacy default stream must not be asked about";
-    EXPECT_TRUE(CallMonitor::asking());
-    return streams[of];
-  }
-  GraphHandle captured_graph(StreamHandle of) override { return reinterpret_cast<GraphHandle>(of); }
-  std::optional<std::size_t> node_count(GraphHandle) override { return nodes; }
-  std::string device() override { return "cuda:1"; }
-
-  std::map<StreamHandle, CaptureStatus> streams;
-  std::size_t nodes = 0;
-};
 
 // A program, and the monitor that watches it.
 class CallMonitorTest : public ::testing::Test {
@@ -349,11 +331,43 @@ TEST_F(CallMonitorTest, ACaptureWhoseStreamIsDestroyedIsOver) {
   call({"cuStreamDestroy_v2", Kind::end_stream, captured_});
   ASSERT_THAT(finished_, SizeIs(1));
   EXPECT_THAT(finished_[0].notes, ElementsAre("The stream was destroyed before the capture was ended."));
+  EXPECT_EQ(finished_[0].code, Result::stream_capture_invalidated);
   call({"cuDevicePrimaryCtxReset_v2", Kind::end_context});
   EXPECT_THAT(finished_, SizeIs(2));
   driver_.streams.clear();
   call(launch_, Result::invalid_value);
   EXPECT_THAT(driver_.streams, IsEmpty()) << "a stream that is gone was asked about";
+}
+
+TEST_F(CallMonitorTest, CapturesThatAreUnderwayWhenTheProcessEndsAreReported) {
+  begin_capture(captured_);
+  driver_.nodes = 2;
+  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
+  driver_.streams.clear();
+  monitor_.process_ends();
+  ASSERT_THAT(finished_, SizeIs(1));
+  EXPECT_EQ(finished_[0].broken_by->name, "cuMemAlloc_v2");
+  EXPECT_EQ(finished_[0].nodes, 2U);
+  EXPECT_THAT(finished_[0].notes, ElementsAre("The program ended before the capture did."));
+  EXPECT_THAT(driver_.streams, IsEmpty()) << "the driver was asked";
+  monitor_.process_ends();
+  EXPECT_THAT(finished_, SizeIs(1));
+}
+
+TEST_F(CallMonitorTest, ThePerThreadStreamsOfTwoThreadsAreTwoStreams) {
+  const StreamHandle per_thread = stream(2);
+  begin_capture(per_thread);
+  std::thread([&] {
+    begin_capture(per_thread);
+    breaking_call(allocation_, Result::stream_capture_unsupported, {per_thread});
+    end_capture(per_thread, Result::stream_capture_invalidated);
+  }).join();
+  driver_.streams[per_thread] = CaptureStatus::active;
+  end_capture(per_thread);
+  ASSERT_THAT(finished_, SizeIs(2));
+  EXPECT_TRUE(finished_[0].broken_by);
+  EXPECT_FALSE(finished_[1].broken_by);
+  EXPECT_NE(finished_[0].thread, finished_[1].thread);
 }
 
 TEST_F(CallMonitorTest, DescribesTheLastCaptureOfAStream) {

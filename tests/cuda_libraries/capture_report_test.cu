@@ -106,6 +106,69 @@ TEST_F(FullCaptureReport, NamesAWaitForTheStream) {
   EXPECT_THAT(report.refused, IsEmpty());
 }
 
+TEST_F(FullCaptureReport, NamesAWaitForTheDevice) {
+  const CaptureReport report = report_of([] { EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported); });
+  expect_broken_by(report, "cudaDeviceSynchronize", "cuCtxSynchronize", Result::stream_capture_unsupported,
+                   "waiting for the device waits for every stream");
+}
+
+TEST_F(FullCaptureReport, NamesAWaitForAStreamThatJoined) {
+  const Stream joined(device());
+  const Event event(device());
+  const CaptureReport report = report_of([&] {
+    EXPECT_EQ(cudaEventRecord(event.native(), current_stream().native()), cudaSuccess);
+    EXPECT_EQ(cudaStreamWaitEvent(joined.native(), event.native(), 0), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(joined.native()), cudaErrorStreamCaptureUnsupported);
+  });
+  expect_broken_by(report, "cudaStreamSynchronize", "cuStreamSynchronize", Result::stream_capture_unsupported,
+                   "nobody can wait for it");
+  EXPECT_EQ(report.broken_by->stream, joined.native());
+}
+
+TEST_F(FullCaptureReport, NamesAWaitForAnEventOfTheOutside) {
+  const Stream other(device());
+  const Event event(device());
+  ASSERT_EQ(cudaEventRecord(event.native(), other.native()), cudaSuccess);
+  const CaptureReport report = report_of([&] {
+    EXPECT_EQ(cudaStreamWaitEvent(current_stream().native(), event.native(), 0), cudaErrorStreamCaptureIsolation);
+  });
+  expect_broken_by(report, "cudaStreamWaitEvent", "cuStreamWaitEvent", Result::stream_capture_isolation,
+                   "recorded outside of its capture");
+}
+
+TEST_F(FullCaptureReport, NamesAWaitThatWouldMergeTwoCaptures) {
+  const Stream other(device());
+  const Event event(device());
+  const CaptureReport report = report_of([&] {
+    EXPECT_EQ(cudaStreamBeginCapture(other.native(), cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    EXPECT_EQ(cudaEventRecord(event.native(), other.native()), cudaSuccess);
+    EXPECT_EQ(cudaStreamWaitEvent(current_stream().native(), event.native(), 0), cudaErrorStreamCaptureMerge);
+  });
+  expect_broken_by(report, "cudaStreamWaitEvent", "cuStreamWaitEvent", Result::stream_capture_merge,
+                   "take part in two captures");
+  cudaGraph_t none = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(other.native(), &none), cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(none, nullptr);
+  (void)cudaGetLastError();
+}
+
+TEST_F(FullCaptureReport, NamesTheEndOfACaptureWithAForkThatIsNotJoined) {
+  const Stream fork(device());
+  const Event event(device());
+  const CaptureReport report = report_of([&] {
+    EXPECT_EQ(cudaEventRecord(event.native(), current_stream().native()), cudaSuccess);
+    EXPECT_EQ(cudaStreamWaitEvent(fork.native(), event.native(), 0), cudaSuccess);
+    work(fork.native());
+  });
+  EXPECT_EQ(report.code, Result::stream_capture_unjoined);
+  EXPECT_EQ(report.nodes, 2U);
+  ASSERT_TRUE(report.broken_by.has_value()) << report.str();
+  EXPECT_EQ(report.broken_by->name, "cuStreamEndCapture");  // the library's own call
+  EXPECT_EQ(report.broken_by->result, Result::stream_capture_unjoined);
+  EXPECT_THAT(report.broken_by->rule, HasSubstr("does not lead back to the stream that it began on"));
+  EXPECT_THAT(report.broken_by->advice, HasSubstr("record an event after the last work of each stream"));
+}
+
 TEST_F(FullCaptureReport, NamesALaunchOnTheLegacyStreamWhileABlockingStreamCaptures) {
   const Stream blocking(device(), {.blocking = true});
   options_.stream = blocking;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <mutex>
@@ -17,6 +15,7 @@
 
 #include "backend/backend.h"
 #include "reprise/reprise.h"
+#include "tests/stress/stress_test.h"
 
 // Many threads that capture, replay, reset, allocate and fail at once. What each of them computes is checked, and at
 // the end the device's memory is back where it was.
@@ -26,24 +25,10 @@ namespace {
 
 constexpr int thread_count = 8;
 constexpr int rounds = 300;  // of each thread
-constexpr std::size_t n = 500;
-
-struct AddTo {
-  REPRISE_KERNEL void operator()(Thread t, const int* x, int amount, int* y, std::size_t count) const {
-    if (t.global_x() < count) y[t.global_x()] = x[t.global_x()] + amount;
-  }
-  static auto accesses(const int* x, int, int* y, std::size_t count) {
-    return std::array{reads(x, count), writes(y, count)};
-  }
-};
 
 struct Count {
   REPRISE_KERNEL void operator()(Thread, int* counter) const { atomic_add(counter, 1); }
 };
-
-void add_to(const Buffer<int>& x, int amount, Buffer<int>& y) {
-  launch(LaunchConfig::cover(n, 64), AddTo{}, x.data(), amount, y.data(), n);
-}
 
 // Graphs that a thread has done with: destroyed by whoever comes next, while their replays may be running.
 class Graveyard {
@@ -84,30 +69,18 @@ class Worker {
   }
 
  private:
-  GraphOptions options() {
-    GraphOptions made;
-    made.capture_error_mode = random_() % 2 == 0 ? CaptureErrorMode::thread_local_ : CaptureErrorMode::relaxed;
-    made.discard_template = random_() % 2 == 0;
-    return made;
-  }
-
-  void expect_input_plus(const Buffer<int>& result, int amount) {
-    std::vector<int> found(n), expected = host_;
-    for (int& value : expected) value += amount;
-    result.copy_to(found);
-    stream_.synchronize();
-    EXPECT_EQ(found, expected);
-  }
+  GraphOptions options() { return random_options(random_); }
+  void expect_input_plus(const Buffer<int>& result, int amount) { expect_plus(host_, result, amount, stream_); }
 
   // input + 3, by way of memory of the graph's pool.
   Buffer<int> capture_chain(CUDAGraph& graph, const GraphOptions& with) {
     std::optional<Buffer<int>> result;
     capture(graph, with, [&] {
       Buffer<int> one(n), two(n);
-      add_to(input_, 1, one);
-      add_to(one, 1, two);
+      add_to(current_stream(), input_, 1, one);
+      add_to(current_stream(), one, 1, two);
       result.emplace(n);
-      add_to(two, 1, *result);
+      add_to(current_stream(), two, 1, *result);
     });
     return std::move(*result);
   }
@@ -144,7 +117,7 @@ class Worker {
     EXPECT_THROW(capture(graph, options(),
                          [&] {
                            Buffer<int> scratch(n);
-                           add_to(input_, 1, scratch);
+                           add_to(current_stream(), input_, 1, scratch);
                            throw std::runtime_error("on purpose");
                          }),
                  std::runtime_error);
@@ -158,7 +131,7 @@ class Worker {
     EXPECT_THROW(capture(graph, with,
                          [&] {
                            Buffer<int> scratch(n);
-                           add_to(input_, 1, scratch);
+                           add_to(current_stream(), input_, 1, scratch);
                            void* memory = nullptr;
                            EXPECT_EQ(default_device().backend().memory_allocate(&memory, 512),
                                      Result::stream_capture_unsupported);
@@ -224,13 +197,7 @@ TEST(StressCapture, ManyThreadsCaptureReplayResetAllocateAndFailAtOnce) {
     shared.expect_all_counted();
   }
   default_device().synchronize();
-  // The last replays' hold on the pools ends a moment after the work itself.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  do {
-    CUDAGraph().reset();
-    allocator.empty_cache();
-    std::this_thread::yield();
-  } while (allocator.statistics().reserved_bytes != 0 && std::chrono::steady_clock::now() < deadline);
+  give_back_until(allocator, [&] { return allocator.statistics().reserved_bytes == 0; });
   EXPECT_EQ(allocator.statistics().reserved_bytes, 0u);
   EXPECT_EQ(allocator.statistics().allocations, 0u);
 }

@@ -91,6 +91,21 @@ TEST(RepriseExplain, ReportsTheCallThatBrokeACaptureOfAnyProgram) {
   EXPECT_THAT(outcome.err, EndsWith("reprise explain: 1 capture, 1 failed, 0 left work out\n"));
 }
 
+TEST(RepriseExplain, ReportsACaptureThatTheProgramDidNotEnd) {
+  const Outcome outcome = run_reprise(explained("leaves"), with_fakes);
+  EXPECT_EQ(outcome.exit_code, 6);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("cudaStreamSynchronize (cuStreamSynchronize)"), HasSubstr("(900)"),
+                                 HasSubstr("The program ended before the capture did.")));
+  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 1 capture, 1 failed, 0 left work out\n"));
+}
+
+TEST(RepriseExplain, FindsAPlaceForItsNotesWhereTmpdirNamesNone) {
+  Words environment = with_fakes;
+  environment.emplace_back("TMPDIR=/nonexistent");
+  const Outcome outcome = run_reprise(explained("broken"), environment);
+  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 1 capture, 1 failed, 0 left work out\n"));
+}
+
 TEST(RepriseExplain, ReportsWorkThatWasLeftOut) {
   const Outcome outcome = run_reprise(explained("left_out"), with_fakes);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("cudaMemset (cuMemsetD8_v2)"), HasSubstr("the legacy default stream")));
@@ -135,9 +150,10 @@ TEST(RepriseExplain, NamesTheToolThatItReplaces) {
 }
 
 TEST(RepriseExplain, FindsTheLinesOfPlacesWithoutAName) {
-  // The program is linked without names, and with line numbers.
-  const Outcome outcome = run_reprise(explained("broken"), with_fakes);
-  EXPECT_THAT(outcome.err, HasSubstr("watched_program.cpp:"));
+  // The program is linked without names, and with line numbers. It is called by a path that means nothing elsewhere.
+  const Words command = {"explain", "--", "sh", "-c", "cd \"${1%/*}\" && \"./${1##*/}\" broken", "sh", WATCHED_PROGRAM};
+  const Outcome outcome = run_reprise(command, with_fakes);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr(WATCHED_PROGRAM "+0x"), HasSubstr("watched_program.cpp:")));
 }
 #endif
 

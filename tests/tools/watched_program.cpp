@@ -8,7 +8,7 @@
 
 // A program that "uses CUDA" without a GPU: it loads what CUDA_INJECTION64_PATH names, as CUDA's driver does, and then
 // makes up a capture, which it tells of through the libcupti.so.13 of the tests. Its argument says what happens to it:
-// `good`, `broken`, `left_out`, or `none`.
+// `good`, `broken`, `leaves` (by exit() in the midst of the capture that it broke), `left_out`, or `none`.
 
 namespace {
 
@@ -58,6 +58,11 @@ int main(int, char** arguments) {
   if (what == "broken")
     call("cudaStreamSynchronize", CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, "cuStreamSynchronize",
          cuStreamSynchronize_params{stream}, CU_STREAM_CAPTURE_STATUS_INVALIDATED, 900);
+  if (what == "leaves") {
+    call("cudaStreamSynchronize", CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, "cuStreamSynchronize",
+         cuStreamSynchronize_params{stream}, CU_STREAM_CAPTURE_STATUS_INVALIDATED, 900);
+    std::exit(6);
+  }
   if (what == "left_out")
     call("cudaMemset", CUPTI_DRIVER_TRACE_CBID_cuMemsetD8_v2, "cuMemsetD8_v2", cuMemsetD8_v2_params{},
          CU_STREAM_CAPTURE_STATUS_ACTIVE);

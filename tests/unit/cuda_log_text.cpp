@@ -33,6 +33,10 @@ TEST(CudaLogText, IsEmptyForATextOfAnotherForm) {
     EXPECT_EQ(last_message(text, "77"), "") << text;
 }
 
+bool anything(std::string_view) {
+  return true;
+}
+
 std::string line(const char* thread, const char* text) {
   return std::string("[10:00:00.000][") + thread + "][CUDA][E] " + text + "\n";
 }
@@ -40,9 +44,10 @@ std::string line(const char* thread, const char* text) {
 TEST(CudaLogText, TellsTheFirstCallThatFailedWithACodeOfCaptures) {
   const auto failure = first_capture_failure(
       line("1", "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuMemcpyAsync") + line("2", "it conflicts") +
-      line("2", "Returning 900 (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) from cuMemAlloc_v2") +
-      line("1", "Returning 901 (CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) from cuLaunchKernelEx") +
-      line("1", "Returning 906 (CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) from cuMemcpy"));
+          line("2", "Returning 900 (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) from cuMemAlloc_v2") +
+          line("1", "Returning 901 (CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) from cuLaunchKernelEx") +
+          line("1", "Returning 906 (CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) from cuMemcpy"),
+      &anything);
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->function, "cuMemAlloc_v2");
   EXPECT_EQ(failure->code, 900);
@@ -52,18 +57,27 @@ TEST(CudaLogText, TellsTheFirstCallThatFailedWithACodeOfCaptures) {
 TEST(CudaLogText, TellsTheLastFailureBeforeTheFirstConsequenceOtherwise) {
   const auto failure =
       first_capture_failure(line("1", "Returning 2 (CUDA_ERROR_OUT_OF_MEMORY) from cuMemAllocAsync") +
-                            line("1", "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernel") +
-                            line("1", "Returning 901 (CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) from cuLaunchKernel"));
+                                line("1", "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernel") +
+                                line("1", "Returning 901 (CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) from cuLaunchKernel"),
+                            &anything);
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->function, "cuLaunchKernel");
   EXPECT_EQ(failure->code, 1);
+}
+
+TEST(CudaLogText, PassesOverCallsThatBreakNothing) {
+  const auto failure = first_capture_failure(
+      line("1", "Returning 900 (X) from cuMemcpyBatchAsync_v2") + line("1", "Returning 900 (X) from cuMemAlloc_v2"),
+      [](std::string_view name) { return name != "cuMemcpyBatchAsync_v2"; });
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_EQ(failure->function, "cuMemAlloc_v2");
 }
 
 TEST(CudaLogText, TellsNoCallWhereNoneIsNamed) {
   for (const std::string& text :
        {std::string(), line("1", "Returning 901 (X) from cuLaunchKernel"), line("1", "Returning from"),
         line("1", "Returning 900 (X)"), line("1", "Returning 2 (CUDA_ERROR_OUT_OF_MEMORY) from cuMemAlloc_v2")})
-    EXPECT_FALSE(first_capture_failure(text).has_value()) << text;
+    EXPECT_FALSE(first_capture_failure(text, &anything).has_value()) << text;
 }
 
 }  // namespace

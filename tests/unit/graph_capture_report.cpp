@@ -6,6 +6,7 @@
 
 #include "backend/call_stack.h"
 #include "reprise/reprise.h"
+#include "tests/support/faulty_backend.h"
 #include "tests/unit/graph_test.h"
 #include "tests/unit/memory_test.h"
 
@@ -214,7 +215,7 @@ TEST_F(CaptureReports, SayThatNothingWasCaptured) {
   const CaptureReport report = report_of([] {});
   EXPECT_EQ(report.nodes, 0u);
   EXPECT_FALSE(report.broken_by.has_value());
-  EXPECT_TRUE(contains(report.str(), "ended after 0 nodes."));
+  EXPECT_TRUE(contains(report.str(), "was over after 0 nodes."));
 }
 
 TEST_F(CaptureReports, AreThereWhenTheBodySwallowedTheErrorAndThrewAnother) {
@@ -238,6 +239,28 @@ TEST_F(CaptureReports, NameTheFirstCallAndNotItsConsequences) {
   ASSERT_TRUE(report.broken_by.has_value());
   EXPECT_EQ(report.broken_by->name, "cuMemAlloc");
   EXPECT_TRUE(contains(consequence, "the call that broke the capture: cuMemAlloc returned 900"));
+}
+
+TEST_F(CaptureReports, NameAnInstantiationThatFailed) {
+  auto& faulty = *new backend::test::FaultyBackend(runtime_);
+  const DeviceGuard guard{Device(faulty)};
+  Buffer<int> x = zeros();
+  faulty.fail(backend::Call::graph_instantiate, Result::out_of_memory);
+  EXPECT_THROW(capture_increment(graph_, x), BackendError);
+  ASSERT_TRUE(graph_.capture_report().has_value());
+  EXPECT_EQ(graph_.capture_report()->broken_by->name, "cuGraphInstantiateWithParams");
+  EXPECT_EQ(graph_.capture_report()->code, Result::out_of_memory);
+}
+
+TEST_F(CaptureReports, NameAnEndThatFailedForAReasonOfItsOwn) {
+  auto& faulty = *new backend::test::FaultyBackend(runtime_);
+  const DeviceGuard guard{Device(faulty)};
+  Buffer<int> x = zeros();
+  faulty.fail(backend::Call::stream_end_capture, Result::launch_failure);
+  EXPECT_THROW(capture_increment(graph_, x), CaptureError);
+  ASSERT_TRUE(graph_.capture_report().has_value());
+  EXPECT_EQ(graph_.capture_report()->broken_by->name, "cuStreamEndCapture");
+  EXPECT_TRUE(contains(graph_.capture_report()->broken_by->rule, "injected"));
 }
 
 TEST_F(CaptureReports, AreGoneWithTheNextCaptureThatGoesWell) {
@@ -313,6 +336,25 @@ TEST_F(FullCaptureReports, TellOfWorkOfTheCapturingThreadOnAnotherStream) {
   ASSERT_EQ(graph_.capture_report()->not_captured.size(), 1u);
   EXPECT_EQ(graph_.capture_report()->not_captured[0].stream, other.native());
   EXPECT_EQ(graph_.capture_report()->not_captured[0].times, 1u);
+}
+
+TEST_F(FullCaptureReports, SayNothingOfWorkOfAnotherThreadOnAnotherDevice) {
+  std::optional<Device> other;
+  for (const Device& device : devices())
+    if (device.type() == default_device().type() && device != default_device()) other = device;
+  if (!other) GTEST_SKIP() << "there is one device";
+  const Warnings warnings;
+  options_.capture_error_mode = CaptureErrorMode::thread_local_;
+  capture(graph_, options_, [&] {
+    add(x_);
+    std::thread([&] {
+      const DeviceGuard guard(*other);
+      Buffer<int> far(1);
+      far.fill_bytes(0, other->default_stream());
+      other->default_stream().synchronize();
+    }).join();
+  });
+  EXPECT_FALSE(graph_.capture_report().has_value()) << graph_.capture_report()->str();
 }
 
 TEST_F(FullCaptureReports, TellOfCallsThatFailedAndBrokeNothing) {

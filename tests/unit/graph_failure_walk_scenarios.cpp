@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
+#include <unistd.h>
 
+#include <array>
+#include <filesystem>
+#include <future>
+#include <string>
+#include <system_error>
+
+#include "graph/pool_listener.h"
+#include "graph/workspace_listener.h"
+#include "inspect/report_listener.h"
 #include "tests/unit/graph_failure_walk.h"
 
 namespace reprise::graphs::test {
@@ -117,6 +126,11 @@ void capture_and_discard(Stage& s) {
   capture_increment_of(s, options);
 }
 
+void capture_in_debug_mode(Stage& s) {
+  s.graph.enable_debug_mode();  // its template stays
+  capture_and_discard(s);
+}
+
 void capture_and_upload(Stage& s) {
   GraphOptions options;
   options.instantiate_flags = InstantiateFlags::upload;
@@ -190,6 +204,33 @@ void replay_beside_a_capture(Stage& s) {
   other.capture_end();
 }
 
+// By another thread: what the one that captures does elsewhere would be told of as missing in its graph.
+void replay_beside_a_reported_capture(Stage& s) {
+  GraphOptions options;
+  options.capture_error_mode = CaptureErrorMode::thread_local_;
+  options.report = ReportDetail::full;
+  CUDAGraph other;
+  other.capture_begin(options);
+  add(s.y);
+  std::async(std::launch::async, [&] { s.graph.replay(s.side); }).get();
+  other.capture_end();
+}
+
+// Gone with the object, whatever the scenario came to.
+struct TemporaryFile {
+  ~TemporaryFile() {
+    std::error_code never_written;
+    std::filesystem::remove(path, never_written);
+  }
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("reprise_failure_walk_" + std::to_string(::getpid()) + ".dot");
+};
+
+void debug_dump(Stage& s) {
+  const TemporaryFile file;
+  s.graph.debug_dump(file.path);
+}
+
 void prepare_replayed(Stage& s) {
   capture_with_allocations(s);
   s.graph.replay();
@@ -215,6 +256,7 @@ constexpr Scenario all[] = {
     {"capture_with_a_full_report", made, nullptr, capture_with_full_report, Left::empty, Left::ready},
     {"capture_into_a_shared_pool", made, prepare_helper, capture_into_pool_of_helper, Left::empty, Left::ready},
     {"capture_that_discards_the_template", made, nullptr, capture_and_discard, Left::empty, Left::ready},
+    {"capture_in_debug_mode", made, nullptr, capture_in_debug_mode, Left::empty, Left::ready},
     {"capture_that_uploads", made, nullptr, capture_and_upload, Left::empty, Left::ready},
     {"capture_that_is_kept", kept, nullptr, capture_with_allocations, Left::empty, Left::captured},
     {"capture_begin_and_capture_end", made, nullptr, begin_and_end, Left::empty, Left::ready},
@@ -230,6 +272,9 @@ constexpr Scenario all[] = {
     {"replay_beside_a_capture", made, capture_plainly, replay_beside_a_capture, Left::ready, Left::ready},
     {"replay_of_random_numbers", made, capture_with_random_numbers, replay, Left::ready, Left::ready},
     {"reset_of_random_numbers", made, capture_with_random_numbers, reset, Left::empty, Left::empty},
+    {"replay_beside_a_capture_with_a_full_report", made, capture_plainly, replay_beside_a_reported_capture, Left::ready,
+     Left::ready},
+    {"debug_dump", made, capture_plainly, debug_dump, Left::ready, Left::ready},
     {"reset", made, capture_with_allocations, reset, Left::empty, Left::empty},
     {"reset_of_a_replayed_graph", made, prepare_replayed, reset, Left::empty, Left::empty},
     {"reset_of_a_graph_with_workspaces", made, capture_with_workspaces, reset, Left::empty, Left::empty},
@@ -238,10 +283,21 @@ constexpr Scenario all[] = {
     {"destructor", made, capture_with_allocations, destroy, Left::empty, Left::empty},
 };
 
+// In the order of listeners.cpp.
+const ListenerScenario of_listeners[] = {
+    {typeid(inspect::ReportListener), "capture_with_a_full_report"},
+    {typeid(PoolListener), "capture_with_allocations"},
+    {typeid(WorkspaceListener), "capture_with_workspaces"},
+};
+
 }  // namespace
 
 std::span<const Scenario> scenarios() {
   return all;
+}
+
+std::span<const ListenerScenario> listener_scenarios() {
+  return of_listeners;
 }
 
 }  // namespace reprise::graphs::test

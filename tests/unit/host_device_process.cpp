@@ -222,6 +222,29 @@ TEST_F(HostDeviceProcess, TwoHostDevicesHaveMemoryOfTheirOwn) {
   });
 }
 
+// Leaves by exit() in a capture that it broke. A static graph is destroyed after the thread's own objects are.
+[[noreturn]] void exit_in_a_broken_capture() {
+  static CUDAGraph graph;
+  static const Stream stream(Device::parse("host"));
+  const StreamGuard guard(stream);
+  graph.capture_begin();
+  EXPECT_THROW(stream.synchronize(), BackendError);
+  std::exit(0);
+}
+
+TEST_F(HostDeviceProcess, CanEndInTheMidstOfABrokenCaptureOfAStaticGraph) {
+  EXPECT_EXIT(exit_in_a_broken_capture(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(HostDeviceProcess, ReportsACaptureThatItDidNotEndIfItIsAskedTo) {
+  EXPECT_EXIT(
+      {
+        ::setenv("REPRISE_EXPLAIN", "stderr", 1);
+        exit_in_a_broken_capture();
+      },
+      ::testing::ExitedWithCode(0), "cuStreamSynchronize(.|\n)*The program ended before the capture did");
+}
+
 TEST_F(HostDeviceProcess, TheEnvironmentSetsTheOptions) {
   expect_true_in_own_process([] {
     setenv("REPRISE_HOST_DEVICES", "3", 1);

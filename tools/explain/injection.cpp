@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,8 @@ void watch() {
   // To the end of the process: nobody knows when the last capture is over.
   [[maybe_unused]] const auto* const kept = new std::shared_ptr<void>(std::move(watching));
   inspect::note_in_journal(request, "watched");
+  // A program that checks its calls often leaves by exit() in the midst of the capture that it broke.
+  std::atexit(&backend::cuda::report_watched_captures_that_did_not_end);
 }
 
 }  // namespace

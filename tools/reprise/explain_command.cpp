@@ -44,9 +44,12 @@ class TemporaryFile {
  public:
   TemporaryFile() {
     std::error_code failed;
-    path_ = (fs::temp_directory_path(failed) / "reprise_explain.XXXXXX").string();
+    fs::path folder = fs::absolute(fs::temp_directory_path(failed), failed);
+    if (failed) folder = "/tmp";  // TMPDIR names no folder
+    path_ = (folder / "reprise_explain.XXXXXX").string();
     const int file = ::mkstemp(path_.data());
     if (file < 0) {
+      std::fprintf(stderr, "reprise explain: no file can be made in %s: there will be no summary\n", folder.c_str());
       path_.clear();
       return;
     }

@@ -58,6 +58,15 @@ class Asking {
   const bool before_;
 };
 
+// The handle of the per-thread stream means another stream on each thread: only the capture's own thread can ask.
+bool can_be_asked(const CaptureReport& report) {
+  return report.stream != reinterpret_cast<StreamHandle>(2) || report.thread == thread_number();
+}
+
+bool is_of(const CaptureReport& report, std::optional<StreamHandle> stream) {
+  return report.stream == stream && can_be_asked(report);
+}
+
 CaptureReport::Call described_call(const char* name, const char* driver_name, Result result,
                                    std::optional<StreamHandle> stream) {
   CaptureReport::Call call;
@@ -67,6 +76,12 @@ CaptureReport::Call described_call(const char* name, const char* driver_name, Re
   call.thread = thread_number();
   call.stream = stream;
   return call;
+}
+
+// Nobody will end this capture; what comes of it is what comes of a broken one.
+void give_up(CaptureReport& report, const char* why) {
+  report.code = Result::stream_capture_invalidated;
+  report.notes.emplace_back(why);
 }
 
 }  // namespace
@@ -130,9 +145,8 @@ void CallMonitor::begun(const DriverCall& call) {
   capture.graph = driver_.captured_graph(stream);
   const std::scoped_lock lock(mutex_);
   capture.number = ++last_number_;
-  const auto is_the_stream = [&](const auto& one) { return one.stream == stream; };
-  std::erase_if(captures_, [&](const Capture& old) { return is_the_stream(old.report); });
-  std::erase_if(finished_, is_the_stream);
+  std::erase_if(captures_, [&](const Capture& old) { return is_of(old.report, stream); });
+  std::erase_if(finished_, [&](const CaptureReport& old) { return is_of(old, stream); });
   captures_.push_back(std::move(capture));
   underway_.store(static_cast<int>(captures_.size()), std::memory_order_relaxed);
 }
@@ -141,7 +155,7 @@ void CallMonitor::remember_nodes(StreamHandle stream) {
   const Asking asking_now;
   const std::scoped_lock lock(mutex_);
   for (Capture& capture : captures_)
-    if (capture.report.stream == stream && !capture.report.broken_by)
+    if (is_of(capture.report, stream) && !capture.report.broken_by)
       capture.report.nodes = driver_.node_count(capture.graph);
 }
 
@@ -169,7 +183,8 @@ bool CallMonitor::broke_a_capture(const Failure& failure) {
     const std::scoped_lock lock(mutex_);
     for (Capture& capture : captures_) {
       CaptureReport& report = capture.report;
-      if (report.broken_by || driver_.status(report.stream) != CaptureStatus::invalidated) continue;
+      if (report.broken_by || !can_be_asked(report) || driver_.status(report.stream) != CaptureStatus::invalidated)
+        continue;
       CaptureReport::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
       const bool on_capture = ask(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
       explain_failure(call, failure.driver_name != nullptr ? failure.driver_name : failure.name, on_capture);
@@ -197,7 +212,7 @@ void CallMonitor::refuse(const Failure& failure) {
     const bool on_capture = ask(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
     explain_failure(call, failure.driver_name != nullptr ? failure.driver_name : failure.name, on_capture);
     for (const Capture& capture : captures_)
-      if (!capture.report.broken_by && (capture.report.thread == call.thread || capture.report.stream == call.stream))
+      if (!capture.report.broken_by && (capture.report.thread == call.thread || is_of(capture.report, call.stream)))
         missing.push_back(capture.number);
   }
   if (missing.empty()) return;
@@ -220,7 +235,7 @@ void CallMonitor::executed(const DriverCall& call) {
     // Of the legacy stream: had a blocking stream of the context captured, the call would have failed.
     for (const Capture& capture : captures_) {
       const bool concerned = stream == nullptr ? capture.context == call.context : capture.report.thread == thread;
-      if (concerned && !capture.report.broken_by && capture.report.stream != stream) missed.push_back(capture.number);
+      if (concerned && !capture.report.broken_by && !is_of(capture.report, stream)) missed.push_back(capture.number);
     }
     if (missed.empty() || (stream != nullptr && ask(stream) != CaptureStatus::none)) return;
   }
@@ -243,7 +258,7 @@ bool CallMonitor::ended(const DriverCall& call, Result result) {
   {
     const std::scoped_lock lock(mutex_);
     const auto found = std::find_if(captures_.begin(), captures_.end(),
-                                    [&](const Capture& one) { return one.report.stream == call.stream; });
+                                    [&](const Capture& one) { return is_of(one.report, call.stream); });
     if (found == captures_.end()) return false;
     // Refused, for example on a wrong stream: it goes on, if only as a broken one.
     if (result != Result::success && ask(call.stream) != CaptureStatus::none) return false;
@@ -275,8 +290,11 @@ void CallMonitor::abandon(const DriverCall& call) {
   {
     const std::scoped_lock lock(mutex_);
     std::erase_if(captures_, [&](Capture& capture) {
-      if (call.kind == DriverCall::Kind::end_stream && capture.report.stream != call.stream) return false;
-      capture.report.notes.emplace_back("The stream was destroyed before the capture was ended.");
+      const bool of_stream = call.kind == DriverCall::Kind::end_stream;
+      if (of_stream && !is_of(capture.report, call.stream)) return false;
+      // Which context it is that ends is not told: after it, none of their streams may be asked about.
+      give_up(capture.report, of_stream ? "The stream was destroyed before the capture was ended."
+                                        : "A context was destroyed before the capture was ended.");
       abandoned.push_back(std::move(capture.report));
       return true;
     });
@@ -287,11 +305,24 @@ void CallMonitor::abandon(const DriverCall& call) {
     if (finished_sink_) finished_sink_(report);
 }
 
+void CallMonitor::process_ends() {
+  std::vector<Capture> left;
+  {
+    const std::scoped_lock lock(mutex_);
+    left.swap(captures_);
+    underway_.store(0, std::memory_order_relaxed);
+  }
+  for (Capture& capture : left) {
+    give_up(capture.report, "The program ended before the capture did.");
+    if (finished_sink_) finished_sink_(capture.report);
+  }
+}
+
 bool CallMonitor::describe(StreamHandle stream, CaptureReport* report) {
   const Asking asking_now;
   const std::scoped_lock lock(mutex_);
   CaptureReport known;
-  const auto is_the_stream = [&](const auto& one) { return one.stream == stream; };
+  const auto is_the_stream = [&](const CaptureReport& one) { return is_of(one, stream); };
   const auto capture =
       std::find_if(captures_.begin(), captures_.end(), [&](const Capture& one) { return is_the_stream(one.report); });
   if (capture != captures_.end()) {
@@ -332,7 +363,8 @@ std::optional<CaptureStatus> CallMonitor::ask(std::optional<StreamHandle> stream
 
 void CallMonitor::keep(CaptureReport report) {
   constexpr std::size_t most = 64;
-  std::erase_if(finished_, [&](const CaptureReport& old) { return old.stream == report.stream; });
+  std::erase_if(finished_,
+                [&](const CaptureReport& old) { return old.stream == report.stream && old.thread == report.thread; });
   if (finished_.size() == most) finished_.erase(finished_.begin());
   finished_.push_back(std::move(report));
 }

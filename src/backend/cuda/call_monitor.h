@@ -82,6 +82,9 @@ class CallMonitor {
   /// Gets the report of each capture that is over, on the thread that ended it. To be set before the first call.
   void on_finished(std::function<void(const CaptureReport&)> sink) { finished_sink_ = std::move(sink); }
 
+  /// The process is about to end: captures that are underway are given to the sink, and the driver is not asked.
+  void process_ends();
+
   /// Forgets all captures, and what threads are doing: the next call is the first one.
   void forget();
 

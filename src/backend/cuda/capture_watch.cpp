@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "backend/call_stack.h"
@@ -18,6 +19,19 @@ std::optional<CUstreamCaptureStatus> status_of(const DriverApi& driver, CUstream
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (driver.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS) return std::nullopt;
   return status;
+}
+
+// The legacy stream never does, and must not be asked about.
+bool takes_part(const DriverApi& driver, CUstream stream) {
+  if (stream == nullptr || stream == CU_STREAM_LEGACY) return false;
+  return status_of(driver, stream).value_or(CU_STREAM_CAPTURE_STATUS_NONE) != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// May a call of this name have broken a capture? Batches of copies are refused and break nothing.
+bool can_break(std::string_view name) {
+  const auto call_class = class_of(name);
+  return !call_class || std::ranges::any_of(rules_of(*call_class),
+                                            [](const CaptureRule& rule) { return rule.effect != CaptureEffect::none; });
 }
 
 // The driver keeps the graph until the capture is ended, also when it is broken (seen with driver 580).
@@ -53,7 +67,7 @@ void CaptureWatch::began(const DriverApi& driver, CUstream stream) {
   if (driver.cuStreamGetCaptureInfo(stream, &status, &id, &entry.graph, &dependencies, &edges, &count) != CUDA_SUCCESS)
     entry.graph = nullptr;
   const std::scoped_lock lock(mutex_);
-  std::erase_if(entries_, [&](const Entry& old) { return old.stream == stream; });
+  std::erase_if(entries_, [&](const Entry& old) { return old.is_of(stream); });
   entries_.push_back(std::move(entry));
   underway_.store(static_cast<int>(entries_.size()), std::memory_order_relaxed);
 }
@@ -61,24 +75,45 @@ void CaptureWatch::began(const DriverApi& driver, CUstream stream) {
 void CaptureWatch::ended(CUstream stream) {
   if (underway_.load(std::memory_order_relaxed) == 0) return;
   const std::scoped_lock lock(mutex_);
-  std::erase_if(entries_, [&](const Entry& entry) { return entry.stream == stream; });
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.is_of(stream); });
   underway_.store(static_cast<int>(entries_.size()), std::memory_order_relaxed);
 }
 
 void CaptureWatch::note_failure(const DriverApi& driver, const CallSite& site, CUresult result) {
   if (result == CUDA_ERROR_NOT_READY || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) return;
+  if (!blame(driver, site, static_cast<Result>(result))) return;
+  const std::vector<std::string> stack = call_stack();
+  const std::scoped_lock lock(mutex_);
+  for (Entry& entry : entries_)
+    if (entry.broken_by && entry.broken_by->stack.empty() && entry.broken_by->thread == thread_number())
+      entry.broken_by->stack = stack;
+}
+
+bool CaptureWatch::Entry::is_of(CUstream asked) const {
+  return stream == asked && can_be_asked();
+}
+
+bool CaptureWatch::Entry::can_be_asked() const {
+  return stream != CU_STREAM_PER_THREAD || thread == thread_number();
+}
+
+bool CaptureWatch::blame(const DriverApi& driver, const CallSite& site, Result code) {
+  bool blamed = false;
   const std::scoped_lock lock(mutex_);
   for (Entry& entry : entries_) {
-    if (entry.broken_by || status_of(driver, entry.stream) != CU_STREAM_CAPTURE_STATUS_INVALIDATED) continue;
-    const auto code = static_cast<Result>(result);
-    const bool on_capture = site.has_stream && site.stream == entry.stream;
+    if (entry.broken_by || !entry.can_be_asked() ||
+        status_of(driver, entry.stream) != CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+      continue;
+    const bool on_capture = site.has_stream && takes_part(driver, site.stream);
     CaptureReport::Call call =
         reported_call(cuda_name(site.call), code, rule_met(class_of(site.call), code, on_capture));
     call.capturing_thread = call.thread == entry.thread;
     if (site.has_stream) call.stream = site.stream;
     entry.nodes = count_nodes(driver, entry.graph);
     entry.broken_by = std::move(call);
+    blamed = true;
   }
+  return blamed;
 }
 
 std::string CaptureWatch::first_error(const DriverApi& driver, CUstream stream) const {
@@ -93,7 +128,7 @@ std::string CaptureWatch::first_error(const DriverApi& driver, CUstream stream) 
 void CaptureWatch::describe(const DriverApi& driver, CUstream stream, CaptureReport* report) const {
   const std::scoped_lock lock(mutex_);
   const auto entry =
-      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& one) { return one.stream == stream; });
+      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& one) { return one.is_of(stream); });
   if (entry == entries_.end()) return;
   const auto status = status_of(driver, stream);
   // Somebody ended the capture with a call of his own: its graph may be gone.
@@ -102,10 +137,10 @@ void CaptureWatch::describe(const DriverApi& driver, CUstream stream, CaptureRep
   report->nodes = entry->nodes ? entry->nodes : count_nodes(driver, entry->graph);
   report->broken_by = entry->broken_by;
   if (report->broken_by || *status != CU_STREAM_CAPTURE_STATUS_INVALIDATED) return;
-  if (const auto failure = first_capture_failure(log_since(driver, entry->log_position))) {
+  if (const auto failure = first_capture_failure(log_since(driver, entry->log_position), &can_break)) {
     report->broken_by = call_of(*failure, failure->thread == entry->thread_in_log);
     report->notes.emplace_back(
-        "The call was not made by this library; what is said of it is from the driver's error log. "
+        "The call was not made by this library; that it was probably this one is from the driver's error log. "
         "GraphOptions::report = ReportDetail::full finds its stack, too.");
   }
 }

@@ -47,6 +47,10 @@ class CaptureWatch {
 
  private:
   struct Entry {
+    // The handle of the per-thread stream means another stream on each thread: only the capture's own thread can ask.
+    bool is_of(CUstream asked) const;
+    bool can_be_asked() const;
+
     CUstream stream;
     CUgraph graph;  // what is captured to
     std::uint64_t thread;
@@ -56,6 +60,8 @@ class CaptureWatch {
     std::optional<std::size_t> nodes;  // then
   };
   void note_failure(const DriverApi& driver, const CallSite& site, CUresult result);
+  /// Is there a capture that the call has broken?
+  bool blame(const DriverApi& driver, const CallSite& site, Result code);
 
   std::atomic<int> underway_{0};
   mutable std::mutex mutex_;

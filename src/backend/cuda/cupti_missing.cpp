@@ -16,4 +16,6 @@ bool describe_watched(StreamHandle, CaptureReport*) {
 
 void on_watched_capture(std::function<void(const CaptureReport&)>) {}
 
+void report_watched_captures_that_did_not_end() {}
+
 }  // namespace reprise::backend::cuda

@@ -193,4 +193,8 @@ void on_watched_capture(std::function<void(const CaptureReport&)> sink) {
   monitor().on_finished(std::move(sink));
 }
 
+void report_watched_captures_that_did_not_end() {
+  monitor().process_ends();
+}
+
 }  // namespace reprise::backend::cuda

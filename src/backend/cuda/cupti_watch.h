@@ -23,4 +23,7 @@ bool describe_watched(StreamHandle stream, CaptureReport* report);
 /// Gets the report of each capture that is over, on the thread that ended it. To be set before anything is watched.
 void on_watched_capture(std::function<void(const CaptureReport&)> sink);
 
+/// Gives the sink the reports of captures that are underway, because the process ends.
+void report_watched_captures_that_did_not_end();
+
 }  // namespace reprise::backend::cuda

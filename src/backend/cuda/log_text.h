@@ -21,6 +21,7 @@ struct LoggedFailure {
 
 /// The call that probably broke a capture, from what the log got while that was underway: the first that failed with a
 /// code of captures other than 901, which is what comes of it; else the last that failed before the first 901.
-std::optional<LoggedFailure> first_capture_failure(std::string_view log);
+/// \param can_break is asked whether a call of this name can break captures.
+std::optional<LoggedFailure> first_capture_failure(std::string_view log, bool (*can_break)(std::string_view name));
 
 }  // namespace reprise::backend::cuda

@@ -17,6 +17,11 @@ bool is_active(const Capture& capture) {
   return capture.state == Capture::State::active;
 }
 
+bool is_on(const Capture& capture, const HostDevice& device) {
+  return std::any_of(capture.streams.begin(), capture.streams.end(),
+                     [&](const HostStream* stream) { return stream->device == &device; });
+}
+
 // Captures of a device, active or invalidated, that a blocking stream takes part in.
 CaptureList blocking_captures(const HostRuntime& runtime, const HostDevice& device) {
   CaptureList found;
@@ -30,11 +35,8 @@ CaptureList blocking_captures(const HostRuntime& runtime, const HostDevice& devi
 
 CaptureList captures_on(const HostRuntime& runtime, const HostDevice& device) {
   CaptureList found;
-  for (const auto& capture : runtime.captures) {
-    if (std::any_of(capture->streams.begin(), capture->streams.end(),
-                    [&](const HostStream* stream) { return stream->device == &device; }))
-      found.push_back(capture);
-  }
+  for (const auto& capture : runtime.captures)
+    if (is_on(*capture, device)) found.push_back(capture);
   return found;
 }
 
@@ -80,6 +82,7 @@ std::string first_error(const Capture& capture) {
 
 void break_one(Capture& capture, CaptureReport::Call call) {
   if (!is_active(capture)) return;
+  thread_owes_stack = true;
   capture.state = Capture::State::invalidated;
   call.capturing_thread = capture.thread == std::this_thread::get_id();
   capture.report.broken_by = std::move(call);
@@ -108,7 +111,8 @@ void note_not_captured(HostRuntime& runtime, const CallSite& site, CallClass cal
     return;
   for (const auto& capture : runtime.captures) {
     const bool own = capture->thread == std::this_thread::get_id();
-    if (!is_active(*capture) || (!own && !stream.legacy)) continue;
+    if (!is_active(*capture) || (!own && !(stream.legacy && is_on(*capture, *stream.device)))) continue;
+    thread_owes_stack = true;
     CaptureReport::Call reported = reported_call(name, Result::success, nullptr);
     explain_not_captured(reported, stream.legacy);
     reported.stream = handle_of(stream);
@@ -213,8 +217,22 @@ CaptureErrorMode& thread_capture_mode() noexcept {
 }
 
 std::string& thread_error_detail() noexcept {
-  thread_local std::string detail;
-  return detail;
+  // Static objects may be destroyed, and graphs with them, after the thread's own objects are.
+  thread_local bool gone = false;
+  struct Detail {
+    std::string text;
+    ~Detail() { gone = true; }
+  };
+  thread_local Detail detail;
+  static auto* const of_nobody = new std::string;
+  return gone ? *of_nobody : detail.text;
+}
+
+void pay_owed_stack(HostRuntime& runtime) {
+  thread_owes_stack = false;
+  const std::vector<std::string> stack = call_stack();
+  const std::lock_guard lock(runtime.mutex);
+  for (const auto& capture : runtime.captures) add_stack(capture->report, stack);
 }
 
 Result check_capture_rules(HostRuntime& runtime, const CallSite& site) {
@@ -235,6 +253,7 @@ Result check_capture_rules(HostRuntime& runtime, const CallSite& site, CallClass
     for (const auto& capture : match.captures)
       if (rule.effect == CaptureEffect::ended) drop_capture(runtime, *capture);
     thread_error_detail() = std::move(detail);
+    thread_rule = &rule;
     return rule.result;
   }
   if (runtime.watchers > 0 && site.stream != nullptr) [[unlikely]]
@@ -281,8 +300,10 @@ void note_refused(HostRuntime& runtime, Call call, Result result) {
   if (!is_work(class_of(call)) && !is_about_captures(result)) return;
   for (const auto& capture : runtime.captures) {
     if (!is_active(*capture) || capture->thread != std::this_thread::get_id()) continue;
-    CaptureReport::Call reported = reported_call(cuda_name(call), result, rule_met(class_of(call), result, true));
-    if (const std::string& detail = thread_error_detail(); !detail.empty()) reported.rule = detail;
+    thread_owes_stack = true;
+    CaptureReport::Call reported = reported_call(cuda_name(call), result, thread_rule);
+    if (const std::string& detail = thread_error_detail(); thread_rule == nullptr && !detail.empty())
+      reported.rule = detail;
     add_call(capture->report.refused, std::move(reported));
   }
 }

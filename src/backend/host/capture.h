@@ -52,6 +52,15 @@ void finish_capture(HostRuntime& runtime, Capture& capture);
 /// ... and its graph is dropped, unless it is the user's.
 void drop_capture(HostRuntime& runtime, Capture& capture);
 
+/// The rule that refused the calling thread's call; null when it was something else. Until the call returns.
+inline constinit thread_local const CaptureRule* thread_rule = nullptr;
+
+/// Has a report got a call of the calling thread that lacks its stack?
+inline constinit thread_local bool thread_owes_stack = false;
+
+/// Gives the calling thread's stack to the calls in reports that lack it. Without the runtime's mutex, which it takes.
+void pay_owed_stack(HostRuntime& runtime);
+
 /// The calling thread's text about its last failed call.
 std::string& thread_error_detail() noexcept;
 

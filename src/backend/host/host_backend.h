@@ -109,15 +109,27 @@ class HostBackend final : public Backend {
   Result enter(Call call, Body&& body) {
     if (const Result refused = refuse_caller(); refused != Result::success) [[unlikely]]
       return refused;
-    if (const Result failed = injected(call); failed != Result::success) [[unlikely]]
+    if (const Result failed = injected(call); failed != Result::success) [[unlikely]] {
+      Lock lock(runtime_.mutex);
+      note_failure(lock, call, failed);
+      lock.unlock();
+      if (thread_owes_stack) pay_owed_stack(runtime_);
       return failed;
+    }
     Lock lock(runtime_.mutex);
     const Result result = std::forward<Body>(body)(lock);
-    if (result != Result::success) [[unlikely]] {
-      if (!lock.owns_lock()) lock.lock();  // after a wait
-      if (runtime_.watchers > 0) note_refused(runtime_, call, result);
-    }
+    if (result != Result::success) [[unlikely]]
+      note_failure(lock, call, result);
+    if (lock.owns_lock()) lock.unlock();
+    if (thread_owes_stack) [[unlikely]]
+      pay_owed_stack(runtime_);
     return result;
+  }
+  /// For the reports of captures, if somebody watches.
+  void note_failure(Lock& lock, Call call, Result result) {
+    if (!lock.owns_lock()) lock.lock();  // after a wait
+    if (runtime_.watchers > 0) note_refused(runtime_, call, result);
+    thread_rule = nullptr;
   }
   /// A thread that executes an operation may not call; neither may anyone once the device is broken.
   Result refuse_caller() const;

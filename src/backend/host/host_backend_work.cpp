@@ -233,6 +233,7 @@ Result HostBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle h
     const Result rule = check_capture_rules(runtime_, {Call::launch_kernel, &device_, stream});
     if (rule != Result::success) return rule;
     if (const Result bad = check_kernel(launch); bad != Result::success) return bad;
+    if (stream->device != &device_) return fail(Result::invalid_handle, "the stream belongs to another device");
     const Result result = check_launch_config(launch);
     if (result != Result::success) return refuse_work(Call::launch_kernel, *stream, result);
     submit(*stream, NodeType::kernel, KernelWork(launch));

@@ -55,6 +55,9 @@ constexpr std::pair<std::string_view, Call> call_names[] = {
 };
 
 std::optional<Call> find_call(std::string_view name) {
+  // As reports of other devices write it.
+  for (const std::string_view version : {"_v2", "_v3", "_v4"})
+    if (name.ends_with(version)) name.remove_suffix(version.size());
   const auto* const found = std::find_if(std::begin(call_names), std::end(call_names),
                                          [&](const auto& entry) { return entry.first == name; });
   return found == std::end(call_names) ? std::nullopt : std::optional(found->second);
@@ -90,6 +93,7 @@ FailurePlan::Failure parse_failure(std::string_view text) {
                     "\"{}\"; for example cuGraphInstantiateWithParams:2:out_of_memory",
                     what, found, whole));
   };
+  const char* const whole_end = text.data() + text.size();
   FailurePlan::Failure failure;
   const std::string_view call = cut(text, ':');
   failure.call = find_call(call);
@@ -99,7 +103,7 @@ FailurePlan::Failure parse_failure(std::string_view text) {
   const auto number = parse_number<std::uint64_t>(nth);
   if (!number) refuse("a whole number from 1", nth);
   failure.nth = *number;
-  if (text.empty()) return failure;
+  if (nth.data() + nth.size() == whole_end) return failure;
   const auto code = find_code(text);
   if (!code) refuse("a code that is a name of reprise::Result, CUDA's name of it, or a number from 1", text);
   failure.code = *code;

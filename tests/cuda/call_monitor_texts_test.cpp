@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "backend/capture_rules.h"
+#include "backend/cuda/call_monitor.h"
+#include "backend/cuda_calls.h"
+#include "backend/reported_call.h"
+#include "tests/cuda/fake_queries.h"
+
+// Each of CUDA's calls in each situation of the table of capture rules: what a monitor says of it.
+
+namespace reprise::backend::cuda::test {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using Kind = DriverCall::Kind;
+
+// As driver_calls.cpp has them.
+Kind kind_of(CallClass call_class) {
+  switch (call_class) {
+    case CallClass::stream_work:
+    case CallClass::stream_launch_only:
+    case CallClass::stream_batch:
+    case CallClass::stream_allocation:
+      return Kind::work;
+    case CallClass::capture_query:
+      return Kind::question;
+    case CallClass::capture_begin:
+      return Kind::capture;
+    case CallClass::capture_end:
+      return Kind::end_capture;
+    default:
+      return Kind::other;
+  }
+}
+
+// Is there a row that says the same to a monitor, which knows the call, its result and its stream?
+bool can_be_told_apart(const CudaCall& call, const CaptureRule& rule) {
+  if (rule.situation == Situation::graph_is_captured_to) return call.driver == "cuStreamBeginCaptureToGraph";
+  return true;
+}
+
+// A program with one capture, and the monitor that watches it.
+class MonitoredProgram {
+ public:
+  MonitoredProgram() { tell({"cuStreamBeginCapture_v2", Kind::capture, captured_}, Result::success, active); }
+
+  // The call is made in a situation, with its effect. What it meets is its row of the table.
+  CaptureReport report_of(const char* name, const CaptureRule& rule, bool by_the_runtime) {
+    const DriverCall call{name, kind_of(rule.call_class), stream_in(rule)};
+    const CaptureStatus after = rule.effect == CaptureEffect::none          ? active
+                                : rule.effect == CaptureEffect::invalidated ? CaptureStatus::invalidated
+                                                                            : CaptureStatus::none;
+    if (by_the_runtime) {
+      monitor_.runtime_begins(name);
+      driver_.streams[captured_] = after;
+      monitor_.runtime_ends(name, rule.result);
+    } else {
+      tell(call, rule.result, after);
+    }
+    CaptureReport report;
+    EXPECT_TRUE(monitor_.describe(captured_, &report));
+    return report;
+  }
+
+ private:
+  static constexpr auto active = CaptureStatus::active;
+
+  void tell(const DriverCall& call, Result result, CaptureStatus after) {
+    monitor_.begins(call);
+    driver_.streams[captured_] = after;
+    monitor_.ends(call, result);
+  }
+
+  std::optional<StreamHandle> stream_in(const CaptureRule& rule) {
+    switch (rule.call_class) {
+      case CallClass::potentially_unsafe:
+      case CallClass::event_wait:
+      case CallClass::device_wait:
+        return std::nullopt;
+      default:
+        break;
+    }
+    switch (rule.situation) {
+      case Situation::stream_is_legacy:
+      case Situation::legacy_conflict:
+      case Situation::legacy_waits_for_capture:
+        return nullptr;
+      case Situation::stream_is_not_origin:
+        driver_.streams[other_] = active;
+        return other_;
+      case Situation::stream_does_not_capture:
+      case Situation::external_without_capture:
+      case Situation::graph_is_captured_to:
+      case Situation::thread_forbids:
+        return other_;
+      default:
+        return captured_;
+    }
+  }
+
+  FakeQueries driver_;
+  CallMonitor monitor_{driver_};
+  const StreamHandle captured_ = stream(0x100);
+  const StreamHandle other_ = stream(0x200);
+};
+
+// The report of a call that met this row, where a report tells of it at all.
+void expect_told(const CaptureReport& report, const CaptureRule& rule) {
+  CaptureReport::Call told;
+  if (rule.effect != CaptureEffect::none) {
+    ASSERT_TRUE(report.broken_by);
+    told = *report.broken_by;
+    EXPECT_THAT(report.refused, IsEmpty());
+  } else {
+    EXPECT_FALSE(report.broken_by);
+    // An answer is no failure, and an argument that is not valid is no matter of captures.
+    if (rule.call_class == CallClass::capture_query || !is_about_captures(rule.result)) return;
+    ASSERT_THAT(report.refused, SizeIs(1));
+    told = report.refused[0];
+  }
+  EXPECT_EQ(told.result, rule.result);
+  EXPECT_EQ(told.rule, rule.sentence);
+  EXPECT_EQ(told.advice, rule.advice);
+}
+
+TEST(CallMonitorTexts, HaveTheRuleAndTheAdviceOfEveryRowForEveryCall) {
+  int rows = 0;
+  for (const CudaCall& call : cuda_calls())
+    for (const CaptureRule& rule : rules_of(call.call_class)) {
+      // What comes of a capture that is broken is not told.
+      if (rule.situation == Situation::stream_invalidated || !can_be_told_apart(call, rule)) continue;
+      // The runtime's own calls tell of no stream.
+      const bool by_the_runtime = call.driver.empty();
+      if (by_the_runtime && rule.situation != Situation::legacy_conflict) continue;
+      const std::string name(by_the_runtime ? call.runtime : call.driver);
+      SCOPED_TRACE(name + ": " + rule.sentence);
+      expect_told(MonitoredProgram().report_of(name.c_str(), rule, by_the_runtime), rule);
+      ++rows;
+    }
+  EXPECT_GT(rows, 200);
+}
+
+}  // namespace
+}  // namespace reprise::backend::cuda::test

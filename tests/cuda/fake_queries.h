@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "backend/cuda/call_monitor.h"
+
+// What the tests of the monitor share: a driver that knows what they tell it.
+
+namespace reprise::backend::cuda::test {
+
+inline StreamHandle stream(std::uintptr_t number) {
+  return reinterpret_cast<StreamHandle>(number);
+}
+
+/// Answers the questions of a monitor.
+class FakeQueries final : public CaptureQueries {
+ public:
+  std::optional<CaptureStatus> status(StreamHandle of) override {
+    EXPECT_NE(of, nullptr) << "the legacy default stream must not be asked about";
+    EXPECT_TRUE(CallMonitor::asking());
+    return streams[of];
+  }
+  GraphHandle captured_graph(StreamHandle of) override { return reinterpret_cast<GraphHandle>(of); }
+  std::optional<std::size_t> node_count(GraphHandle) override { return nodes; }
+  std::string device() override { return "cuda:1"; }
+
+  std::map<StreamHandle, CaptureStatus> streams;
+  std::size_t nodes = 0;
+};
+
+}  // namespace reprise::backend::cuda::test
