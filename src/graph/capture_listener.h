@@ -53,16 +53,17 @@ class CaptureListener {
   /// The capture failed: everything that it had acquired is given back.
   virtual void abandoned() noexcept = 0;
 
-  /// There is an executable, made from the template, in the place of the one that there may have been.
-  virtual void instantiated(GraphHandle /*template_graph*/, GraphExecHandle /*exec*/) noexcept {}
+  /// There is an executable, made from the template, in the place of the one that there may have been. May throw, in
+  /// the last listener only: the executable stays; what was to come after it (the end of a capture, a replay) fails.
+  virtual void instantiated(GraphHandle /*template_graph*/, GraphExecHandle /*exec*/) {}
 
   /// Asked once after each capture: have the next three anything to do for it?
   virtual bool takes_part_in_replays() const noexcept { return false; }
   /// Right before each launch, on the thread of the replay, one replay after the other. May throw: nothing is launched,
   /// and those that were called before get replay_failed().
   virtual void before_replay(const StreamRef& /*stream*/) {}
-  /// It was launched.
-  virtual void replayed(const StreamRef& /*stream*/) noexcept {}
+  /// It was launched. May throw, in the last listener only.
+  virtual void replayed(const StreamRef& /*stream*/) {}
   /// It was not, although before_replay() had returned.
   virtual void replay_failed() noexcept {}
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdlib>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -72,6 +73,14 @@ struct CUDAGraph::Impl {
   void upload(const StreamRef& stream);
 
   backend::Backend& backend() const { return device->backend(); }
+
+  /// The listener of a concern: for the members of CUDAGraph that tell what it found out.
+  template <class Listener>
+  Listener& listener() const {
+    for (const auto& each : listeners)
+      if (auto* const found = dynamic_cast<Listener*>(each.get())) return *found;
+    std::abort();  // listeners.cpp makes one of each
+  }
 
   const KeepGraph keep;
   const graphs::Listeners listeners;
