@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "reprise/capture_report.h"
+#include "reprise/hooks.h"
 #include "reprise/memory.h"
 #include "reprise/random.h"
 #include "reprise/stream.h"
@@ -103,6 +104,22 @@ class CUDAGraph {
   /// something draws from them; this is for programs that were written for PyTorch's `register_generator_state`.
   /// \throws UsageError unless the graph is empty.
   void register_generator_state(const Generator& generator);
+
+  /// Registers hooks: they are called from now on, in all captures of this object, until they are removed.
+  /// Allowed in any state, also within a hook: first called at the next step then.
+  /// \returns a name for remove_hooks().
+  HookId add_hooks(GraphHooks hooks);
+
+  /// Removes hooks; from within one of them, too. The functions are destroyed before this returns, or after the one
+  /// that is running.
+  /// \throws UsageError if this graph has no hooks of that name (any more).
+  void remove_hooks(HookId id);
+
+  /// Keeps an object alive as long as what is being captured or was captured: until template, executables and all
+  /// running launches are gone. It is then released by whichever thread calls this library next, maybe while someone
+  /// captures; a capture that fails releases it at once.
+  /// \throws UsageError if nothing is being captured or was captured, or the pointer is null.
+  void retain(std::shared_ptr<void> object);
 
   /// Ends the capture; instantiates the graph unless it was made with KeepGraph::yes.
   /// \throws UsageError if no capture is underway, the current stream is not the one it began on, or the thread is not

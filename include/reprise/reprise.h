@@ -18,6 +18,7 @@
 #include "reprise/event.h"
 #include "reprise/graph.h"
 #include "reprise/handles.h"
+#include "reprise/hooks.h"
 #include "reprise/host_failures.h"
 #include "reprise/kernel.h"
 #include "reprise/memory.h"

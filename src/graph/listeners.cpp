@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/listeners.h"
 
+#include "graph/hooks_listener.h"
 #include "graph/pool_listener.h"
 #include "graph/random_listener.h"
+#include "graph/retain_listener.h"
 #include "graph/workspace_listener.h"
 #include "inspect/report_listener.h"
 
@@ -14,6 +16,8 @@ Listeners make_listeners() {
   listeners.push_back(std::make_unique<PoolListener>());
   listeners.push_back(std::make_unique<WorkspaceListener>());
   listeners.push_back(std::make_unique<RandomListener>());
+  listeners.push_back(std::make_unique<RetainListener>());
+  listeners.push_back(std::make_unique<HooksListener>());  // last: hooks see what the others did, and may throw
   return listeners;
 }
 

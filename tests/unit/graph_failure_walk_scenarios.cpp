@@ -4,10 +4,15 @@
 #include <array>
 #include <filesystem>
 #include <future>
+#include <memory>
 #include <string>
 #include <system_error>
+#include <utility>
 
+#include "graph/hooks_listener.h"
 #include "graph/pool_listener.h"
+#include "graph/random_listener.h"
+#include "graph/retain_listener.h"
 #include "graph/workspace_listener.h"
 #include "inspect/report_listener.h"
 #include "tests/unit/graph_failure_walk.h"
@@ -93,6 +98,21 @@ void capture_with_random_numbers(Stage& s) {
     generator.philox_state(1, s.side);
     add(s.y, 1, s.side);
     here.wait(s.side);
+    s.increment();
+  });
+}
+
+// Each of them allocates and frees memory.
+void capture_with_hooks(Stage& s) {
+  GraphHooks hooks;
+  const auto use_memory = [](auto&&...) { const Buffer<int> scratch(large); };
+  hooks.captured = use_memory;
+  hooks.instantiated = use_memory;
+  hooks.before_replay = hooks.after_replay = use_memory;
+  hooks.reset = [] { const Buffer<int> scratch(10); };
+  s.graph.add_hooks(std::move(hooks));
+  capture(s.graph, {}, [&] {
+    s.graph.retain(std::make_shared<Buffer<int>>(large));
     s.increment();
   });
 }
@@ -253,6 +273,7 @@ constexpr Scenario all[] = {
     {"capture_with_workspaces", made, nullptr, capture_with_workspaces, Left::empty, Left::ready},
     {"capture_of_batches", made, nullptr, capture_batches, Left::empty, Left::ready},
     {"capture_with_random_numbers", made, nullptr, capture_with_random_numbers, Left::empty, Left::ready},
+    {"capture_with_hooks", made, nullptr, capture_with_hooks, Left::empty, Left::ready},
     {"capture_with_a_full_report", made, nullptr, capture_with_full_report, Left::empty, Left::ready},
     {"capture_into_a_shared_pool", made, prepare_helper, capture_into_pool_of_helper, Left::empty, Left::ready},
     {"capture_that_discards_the_template", made, nullptr, capture_and_discard, Left::empty, Left::ready},
@@ -271,6 +292,8 @@ constexpr Scenario all[] = {
     {"first_replay_of_a_kept_graph", kept, capture_plainly, replay, Left::captured, Left::ready},
     {"replay_beside_a_capture", made, capture_plainly, replay_beside_a_capture, Left::ready, Left::ready},
     {"replay_of_random_numbers", made, capture_with_random_numbers, replay, Left::ready, Left::ready},
+    {"replay_with_hooks", made, capture_with_hooks, replay, Left::ready, Left::ready},
+    {"reset_with_hooks", made, capture_with_hooks, reset, Left::empty, Left::empty},
     {"reset_of_random_numbers", made, capture_with_random_numbers, reset, Left::empty, Left::empty},
     {"replay_beside_a_capture_with_a_full_report", made, capture_plainly, replay_beside_a_reported_capture, Left::ready,
      Left::ready},
@@ -288,6 +311,9 @@ const ListenerScenario of_listeners[] = {
     {typeid(inspect::ReportListener), "capture_with_a_full_report"},
     {typeid(PoolListener), "capture_with_allocations"},
     {typeid(WorkspaceListener), "capture_with_workspaces"},
+    {typeid(RandomListener), "capture_with_random_numbers"},
+    {typeid(RetainListener), "capture_with_hooks"},
+    {typeid(HooksListener), "capture_with_hooks"},
 };
 
 }  // namespace
