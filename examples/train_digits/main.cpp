@@ -57,9 +57,10 @@ void show_header(const Input& input, const Trainer& trainer) {
   say("Hand-written digits, network {}-{}-{}-{}\n", pixels_per_image, hidden, hidden, classes);
   say("  device    {} ({})\n", input.device.str(), input.device.name());
   say("  images    {} to train on, {} held out\n", input.dataset.train.count(), input.dataset.test.count());
-  say("  training  {} epoch{} of {} step{}, {} image{} a step, learning rate {:.3g}, seed {}\n\n", options.epochs,
-      options.epochs == 1 ? "" : "s", trainer.steps_per_epoch(), trainer.steps_per_epoch() == 1 ? "" : "s",
-      options.batch, options.batch == 1 ? "" : "s", trainer.rate(), options.seed);
+  say("  training  {} epoch{} of {} step{}, {} image{} a step, learning rate {:.3g}, dropout {:.3g}, seed {}\n\n",
+      options.epochs, options.epochs == 1 ? "" : "s", trainer.steps_per_epoch(),
+      trainer.steps_per_epoch() == 1 ? "" : "s", options.batch, options.batch == 1 ? "" : "s", trainer.rate(),
+      options.dropout, options.seed);
 }
 
 void show_row(const char* label, const Run& run) {
@@ -86,7 +87,7 @@ bool same_bits(const Run& a, const Run& b) {
 ExitCode train(const Input& input) {
   const reprise::Stream stream(input.device);
   const reprise::StreamGuard guard(stream);
-  Trainer trainer(input.dataset, input.options.batch, input.options.seed);
+  Trainer trainer(input.dataset, input.options.batch, input.options.dropout, input.options.seed);
   show_header(input, trainer);
 
   const Run eager = trainer.run("eager", input.options.epochs, [&] { trainer.step(); });

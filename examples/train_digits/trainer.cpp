@@ -42,7 +42,7 @@ double seconds_between(std::chrono::steady_clock::time_point begin, std::chrono:
 
 }  // namespace
 
-Trainer::Trainer(const Dataset& dataset, unsigned batch, std::uint64_t seed)
+Trainer::Trainer(const Dataset& dataset, unsigned batch, float dropout, std::uint64_t seed)
     : batch_(batch),
       steps_(dataset.train.count() / batch),
       seed_(seed),
@@ -58,7 +58,7 @@ Trainer::Trainer(const Dataset& dataset, unsigned batch, std::uint64_t seed)
       correct_(1),
       batch_images_(std::size_t{batch} * pixels_per_image),
       batch_labels_(batch),
-      network_(batch),
+      network_(batch, dropout),
       test_(dataset.test.count()) {}
 
 void Trainer::step() {
@@ -79,6 +79,7 @@ Run Trainer::run(const std::string& label, unsigned epochs, const std::function<
   network_.set_parameters(start);
   give_step();  // warms up
   network_.set_parameters(start);
+  network_.seed_dropout(seed_);
 
   Run run;
   std::vector<double> submit_times, step_times;
