@@ -92,3 +92,10 @@ build() {
   shift
   cmake --build --preset "$preset" --parallel "$(job_count)" ${1:+--target "$@"} || fail "the preset $preset does not build"
 }
+
+# The one version of torch that reprise::libtorch is built against and tested with.
+torch_version=2.11.0
+
+torch_folder() { printf '%s\n' "${REPRISE_TORCH_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/reprise/torch-$torch_version}"; }
+
+torch_is_there() { compgen -G "$1/lib/python3*/site-packages/torch/lib/libtorch_cpu.so" >/dev/null; }

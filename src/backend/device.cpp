@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "backend/current.h"
 #include "reprise/stream.h"
 
 namespace reprise {
@@ -137,6 +138,10 @@ DeviceGuard::DeviceGuard(Device device) : previous_(std::exchange(guarded_backen
 
 DeviceGuard::~DeviceGuard() {
   guarded_backend = previous_;
+}
+
+void backend::set_current_device(Device device) noexcept {
+  guarded_backend = &device.backend();
 }
 
 }  // namespace reprise

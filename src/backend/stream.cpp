@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "backend/current.h"
 #include "backend/stream_end.h"
 #include "reprise/event.h"
 
@@ -162,6 +163,12 @@ StreamGuard::~StreamGuard() {
 
 bool is_current_stream_capturing() {
   return current_stream().capture_status() != CaptureStatus::none;
+}
+
+StreamRef backend::exchange_current_stream(const StreamRef& stream) {
+  const StreamRef previous = current_stream(stream.device());
+  current_handle(stream.device()) = stream.native();
+  return previous;
 }
 
 }  // namespace reprise

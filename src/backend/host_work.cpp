@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host_work.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "backend/check.h"
+
+namespace reprise::backend {
+namespace {
+
+struct HostWork {
+  std::function<void()> function;
+  std::size_t operands = 0;
+  bool once = true;  ///< not of a graph: whoever runs it destroys it
+};
+
+void run(const HostLaunch& /*launch*/, void* const* params) {
+  auto* const work = *static_cast<HostWork**>(params[0]);
+  const std::unique_ptr<HostWork> owner(work->once ? work : nullptr);
+  work->function();
+}
+
+std::vector<MemoryAccess> accesses(void* const* params) {
+  const auto* const work = *static_cast<HostWork**>(params[0]);
+  std::vector<MemoryAccess> found;
+  found.reserve(work->operands);
+  for (std::size_t i = 0; i < work->operands; ++i) found.push_back(*static_cast<const MemoryAccess*>(params[i + 1]));
+  return found;
+}
+
+struct Record {
+  std::vector<KernelParam> params;
+  KernelRecord record;
+};
+
+// One for each name and number of operands, alive until the process ends.
+const KernelRecord& record_of(const std::string& name, std::size_t operands) {
+  struct Records {
+    std::mutex mutex;
+    std::map<std::pair<std::string, std::size_t>, Record> made;
+  };
+  static auto* const records = new Records;
+  const std::lock_guard lock(records->mutex);
+  const auto [found, is_new] = records->made.try_emplace({name, operands});
+  Record& record = found->second;
+  if (is_new) {
+    record.params.push_back({0, sizeof(HostWork*)});
+    for (std::size_t i = 0; i < operands; ++i)
+      record.params.push_back({sizeof(HostWork*) + i * sizeof(MemoryAccess), sizeof(MemoryAccess)});
+    record.record.name = name;
+    record.record.params = record.params;
+    record.record.params_bytes = sizeof(HostWork*) + operands * sizeof(MemoryAccess);
+    record.record.host_entry = &run;
+    record.record.accesses = &accesses;
+  }
+  return record.record;
+}
+
+// The graph that the stream is capturing holds the work from here on. Returns false if there is none.
+bool give_to_graph(Backend& backend, StreamHandle stream, std::unique_ptr<HostWork>& work) {
+  CaptureInfo info;
+  check(backend, Call::stream_capture_info, backend.stream_capture_info(stream, &info));
+  if (info.status != CaptureStatus::active) return false;
+  UserObjectHandle object = nullptr;
+  check(backend, Call::user_object_create,
+        backend.user_object_create(
+            &object, work.get(), [](void* held) { delete static_cast<HostWork*>(held); }, 1));
+  work->once = false;
+  static_cast<void>(work.release());  // the runtime's
+  const Result retained = backend.graph_retain_user_object(info.graph, object, 1, RetainFlags::move);
+  if (retained != Result::success) report(backend, Call::user_object_release, backend.user_object_release(object, 1));
+  check(backend, Call::graph_retain_user_object, retained);
+  return true;
+}
+
+}  // namespace
+
+void enqueue(const StreamRef& stream, const std::string& name, std::function<void()> function,
+             std::span<const MemoryAccess> operands) {
+  if (stream.device().type() != DeviceType::host)
+    throw UsageError(
+        fmt::format("{}: expected a stream of a host device, which runs functions of the host; found one "
+                    "of {}.",
+                    name, stream.device().str()));
+  Backend& backend = stream.device().backend();
+  auto work = std::make_unique<HostWork>(HostWork{std::move(function), operands.size()});
+  HostWork* pointer = work.get();
+  std::vector<void*> params{&pointer};
+  for (const MemoryAccess& operand : operands) params.push_back(const_cast<MemoryAccess*>(&operand));
+  const bool kept = give_to_graph(backend, stream.native(), work);
+  detail::launch_kernel(stream, {}, record_of(name, operands.size()), params.data());
+  if (!kept) static_cast<void>(work.release());  // whoever runs it destroys it
+}
+
+}  // namespace reprise::backend

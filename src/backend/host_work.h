@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "reprise/kernel.h"
+#include "reprise/stream.h"
+
+namespace reprise::backend {
+
+/// Gives a function to a stream of a host device: work whose parameters are known only at run time, for layers that
+/// bring kernels of their own. It is a kernel launch, and on a capturing stream a kernel node: its parameters are the
+/// function object and then the operands, {address, bytes, read or write} each, so that whoever reads nodes, looks for
+/// races or watches inputs sees what it touches.
+///
+/// `function` is called on a thread of the device; in a graph once for each launch, maybe by two executables at once.
+/// It must not call the device runtime; what it throws becomes the device's error. It is destroyed after the call, or
+/// with the graph, on any thread.
+///
+/// \param name what nodes and reports call it.
+/// \throws BackendError as a launch; UsageError for a stream of a device that is no host device.
+void enqueue(const StreamRef& stream, const std::string& name, std::function<void()> function,
+             std::span<const MemoryAccess> operands);
+
+}  // namespace reprise::backend

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/core/Stream.h>
+
+#include "reprise/device.h"
+#include "reprise/stream.h"
+
+// The names of devices and streams in libtorch, and ours.
+
+namespace reprise::libtorch {
+
+/// The host device that a PrivateUse1 device stands for; -1 is the calling thread's current one.
+Device host_device_of(c10::Device device);
+c10::Device c10_device(const Device& device);
+
+/// A stream's id in libtorch is its handle; 0 is the legacy default stream.
+StreamRef stream_of(const c10::Stream& stream);
+c10::Stream c10_stream(const StreamRef& stream);
+
+/// The calling thread's current stream of a device.
+inline StreamRef current_stream_of(c10::Device device) {
+  return current_stream(host_device_of(device));
+}
+
+/// Registers the guard, with which libtorch sets and asks the current device and stream, and records events.
+void register_guard();
+
+}  // namespace reprise::libtorch
