@@ -8,7 +8,9 @@
 #include <system_error>
 
 #include "graph/pool_listener.h"
+#include "graph/random_listener.h"
 #include "graph/workspace_listener.h"
+#include "inspect/annotation_listener.h"
 #include "inspect/report_listener.h"
 #include "tests/unit/graph_failure_walk.h"
 
@@ -93,6 +95,27 @@ void capture_with_random_numbers(Stage& s) {
     generator.philox_state(1, s.side);
     add(s.y, 1, s.side);
     here.wait(s.side);
+    s.increment();
+  });
+}
+
+// Nested, on two streams, and left by a thread of its own.
+void capture_with_annotations(Stage& s) {
+  GraphOptions options;
+  options.enable_annotations = true;
+  options.capture_error_mode = CaptureErrorMode::relaxed;
+  capture(s.graph, options, [&] {
+    const StreamRef here = current_stream();
+    const annotate outer("outer");
+    s.side.wait(here);
+    std::async(std::launch::async, [&] {
+      const DeviceGuard device(s.device);
+      const StreamGuard there(s.side);
+      const annotate other("other");
+      add(s.y, 1, s.side);
+    }).get();
+    here.wait(s.side);
+    const annotate inner({{"name", "inner"}, {"key", "value"}});
     s.increment();
   });
 }
@@ -188,6 +211,11 @@ void prepare_ready(Stage& s) {
   s.graph.instantiate();
 }
 
+void prepare_ready_with_annotations(Stage& s) {
+  capture_with_annotations(s);
+  s.graph.instantiate();
+}
+
 void upload(Stage& s) {
   s.graph.upload();
 }
@@ -253,6 +281,8 @@ constexpr Scenario all[] = {
     {"capture_with_workspaces", made, nullptr, capture_with_workspaces, Left::empty, Left::ready},
     {"capture_of_batches", made, nullptr, capture_batches, Left::empty, Left::ready},
     {"capture_with_random_numbers", made, nullptr, capture_with_random_numbers, Left::empty, Left::ready},
+    {"capture_with_annotations", made, nullptr, capture_with_annotations, Left::empty, Left::ready},
+    {"capture_with_annotations_that_is_kept", kept, nullptr, capture_with_annotations, Left::empty, Left::captured},
     {"capture_with_a_full_report", made, nullptr, capture_with_full_report, Left::empty, Left::ready},
     {"capture_into_a_shared_pool", made, prepare_helper, capture_into_pool_of_helper, Left::empty, Left::ready},
     {"capture_that_discards_the_template", made, nullptr, capture_and_discard, Left::empty, Left::ready},
@@ -272,6 +302,9 @@ constexpr Scenario all[] = {
     {"replay_beside_a_capture", made, capture_plainly, replay_beside_a_capture, Left::ready, Left::ready},
     {"replay_of_random_numbers", made, capture_with_random_numbers, replay, Left::ready, Left::ready},
     {"reset_of_random_numbers", made, capture_with_random_numbers, reset, Left::empty, Left::empty},
+    {"instantiate_again_with_annotations", kept, prepare_ready_with_annotations, instantiate, Left::ready, Left::ready},
+    {"replay_of_annotations", made, capture_with_annotations, replay, Left::ready, Left::ready},
+    {"reset_of_annotations", made, capture_with_annotations, reset, Left::empty, Left::empty},
     {"replay_beside_a_capture_with_a_full_report", made, capture_plainly, replay_beside_a_reported_capture, Left::ready,
      Left::ready},
     {"debug_dump", made, capture_plainly, debug_dump, Left::ready, Left::ready},
@@ -288,6 +321,8 @@ const ListenerScenario of_listeners[] = {
     {typeid(inspect::ReportListener), "capture_with_a_full_report"},
     {typeid(PoolListener), "capture_with_allocations"},
     {typeid(WorkspaceListener), "capture_with_workspaces"},
+    {typeid(RandomListener), "capture_with_random_numbers"},
+    {typeid(inspect::AnnotationListener), "capture_with_annotations"},
 };
 
 }  // namespace
