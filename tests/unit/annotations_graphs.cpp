@@ -190,6 +190,27 @@ TEST_F(Annotations, AQueryThatFailsWhenAScopeIsLeftFailsTheCapture) {
   runtime.heal();
 }
 
+// A runtime that lists the newest node first.
+class Reversing final : public backend::test::FaultyBackend {
+ public:
+  using FaultyBackend::FaultyBackend;
+  Result graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>* nodes) override {
+    const Result result = FaultyBackend::graph_nodes(graph, nodes);
+    if (result == Result::success) std::reverse(nodes->begin(), nodes->end());
+    return result;
+  }
+};
+
+TEST_F(Annotations, DoNotDependOnTheOrderInWhichNodesAreListed) {
+  static auto& runtime = *new Reversing(default_device().backend());
+  const DeviceGuard device{Device(runtime)};
+  Buffer<int> x = zeros();
+  CUDAGraph graph(KeepGraph::yes);
+  capture_four(graph, x);
+  graph.instantiate();
+  EXPECT_EQ(texts(graph), (Texts{"", "third", "second", ""}));
+}
+
 class AnnotatedReports : public Annotations {
  protected:
   // Of a capture with this body, that breaks.
