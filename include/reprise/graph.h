@@ -5,7 +5,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "reprise/annotations.h"
 #include "reprise/capture_report.h"
 #include "reprise/hooks.h"
 #include "reprise/memory.h"
@@ -51,6 +53,9 @@ struct GraphOptions {
   bool allow_empty = false;
   /// How much the capture finds out about the calls that are made meanwhile, for capture_report().
   ReportDetail report = ReportDetail::standard;
+  /// Scopes of the class `annotate` name the nodes that are made in them, for CUDAGraph::annotations(), reports, errors
+  /// and tools.
+  bool enable_annotations = false;
   /// Frees the template's host memory once the graph is instantiated. What needs the template then refuses:
   /// debug_dump(), changing parameters. Not together with KeepGraph::yes.
   bool discard_template = false;
@@ -176,6 +181,13 @@ class CUDAGraph {
   /// How many nodes the template has.
   /// \throws UsageError if there is no template.
   std::size_t node_count() const;
+
+  /// The nodes that were made in a scope of the class `annotate`, in order of creation; none unless
+  /// GraphOptions::enable_annotations was set. They are those of the capture: when an executable is made of a template
+  /// that was edited, nodes that are gone are left out, and new ones have no annotation. Kept when the template is
+  /// discarded.
+  /// \throws UsageError if nothing is captured.
+  std::vector<AnnotatedNode> annotations() const;
 
   /// The device of the capture.
   /// \throws UsageError before a capture.

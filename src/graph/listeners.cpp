@@ -6,6 +6,7 @@
 #include "graph/random_listener.h"
 #include "graph/retain_listener.h"
 #include "graph/workspace_listener.h"
+#include "inspect/annotation_listener.h"
 #include "inspect/report_listener.h"
 
 namespace reprise::graphs {
@@ -16,6 +17,7 @@ Listeners make_listeners() {
   listeners.push_back(std::make_unique<PoolListener>());
   listeners.push_back(std::make_unique<WorkspaceListener>());
   listeners.push_back(std::make_unique<RandomListener>());
+  listeners.push_back(std::make_unique<inspect::AnnotationListener>());
   listeners.push_back(std::make_unique<RetainListener>());
   listeners.push_back(std::make_unique<HooksListener>());  // last: hooks see what the others did, and may throw
   return listeners;

@@ -14,6 +14,7 @@
 #include "graph/random_listener.h"
 #include "graph/retain_listener.h"
 #include "graph/workspace_listener.h"
+#include "inspect/annotation_listener.h"
 #include "inspect/report_listener.h"
 #include "tests/unit/graph_failure_walk.h"
 
@@ -117,6 +118,27 @@ void capture_with_hooks(Stage& s) {
   });
 }
 
+// Nested, on two streams, and left by a thread of its own.
+void capture_with_annotations(Stage& s) {
+  GraphOptions options;
+  options.enable_annotations = true;
+  options.capture_error_mode = CaptureErrorMode::relaxed;
+  capture(s.graph, options, [&] {
+    const StreamRef here = current_stream();
+    const annotate outer("outer");
+    s.side.wait(here);
+    std::async(std::launch::async, [&] {
+      const DeviceGuard device(s.device);
+      const StreamGuard there(s.side);
+      const annotate other("other");
+      add(s.y, 1, s.side);
+    }).get();
+    here.wait(s.side);
+    const annotate inner({{"name", "inner"}, {"key", "value"}});
+    s.increment();
+  });
+}
+
 void capture_with_full_report(Stage& s) {
   GraphOptions options;
   options.report = ReportDetail::full;
@@ -208,6 +230,11 @@ void prepare_ready(Stage& s) {
   s.graph.instantiate();
 }
 
+void prepare_ready_with_annotations(Stage& s) {
+  capture_with_annotations(s);
+  s.graph.instantiate();
+}
+
 void upload(Stage& s) {
   s.graph.upload();
 }
@@ -274,6 +301,8 @@ constexpr Scenario all[] = {
     {"capture_of_batches", made, nullptr, capture_batches, Left::empty, Left::ready},
     {"capture_with_random_numbers", made, nullptr, capture_with_random_numbers, Left::empty, Left::ready},
     {"capture_with_hooks", made, nullptr, capture_with_hooks, Left::empty, Left::ready},
+    {"capture_with_annotations", made, nullptr, capture_with_annotations, Left::empty, Left::ready},
+    {"capture_with_annotations_that_is_kept", kept, nullptr, capture_with_annotations, Left::empty, Left::captured},
     {"capture_with_a_full_report", made, nullptr, capture_with_full_report, Left::empty, Left::ready},
     {"capture_into_a_shared_pool", made, prepare_helper, capture_into_pool_of_helper, Left::empty, Left::ready},
     {"capture_that_discards_the_template", made, nullptr, capture_and_discard, Left::empty, Left::ready},
@@ -295,6 +324,9 @@ constexpr Scenario all[] = {
     {"replay_with_hooks", made, capture_with_hooks, replay, Left::ready, Left::ready},
     {"reset_with_hooks", made, capture_with_hooks, reset, Left::empty, Left::empty},
     {"reset_of_random_numbers", made, capture_with_random_numbers, reset, Left::empty, Left::empty},
+    {"instantiate_again_with_annotations", kept, prepare_ready_with_annotations, instantiate, Left::ready, Left::ready},
+    {"replay_of_annotations", made, capture_with_annotations, replay, Left::ready, Left::ready},
+    {"reset_of_annotations", made, capture_with_annotations, reset, Left::empty, Left::empty},
     {"replay_beside_a_capture_with_a_full_report", made, capture_plainly, replay_beside_a_reported_capture, Left::ready,
      Left::ready},
     {"debug_dump", made, capture_plainly, debug_dump, Left::ready, Left::ready},
@@ -312,6 +344,7 @@ const ListenerScenario of_listeners[] = {
     {typeid(PoolListener), "capture_with_allocations"},
     {typeid(WorkspaceListener), "capture_with_workspaces"},
     {typeid(RandomListener), "capture_with_random_numbers"},
+    {typeid(inspect::AnnotationListener), "capture_with_annotations"},
     {typeid(RetainListener), "capture_with_hooks"},
     {typeid(HooksListener), "capture_with_hooks"},
 };
