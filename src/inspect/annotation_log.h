@@ -37,8 +37,9 @@ bool needs_edges(const AnnotationLog& log);
 ///
 /// A node that was made while one thread was in scopes is of that thread. While several were, a thread gets the nodes
 /// that lie between what its streams depended on at two boundaries of its own: for sure where they come after the first
-/// ones, unless somebody else did for sure, if they merely lead to the second ones. What nobody gets so is of the
-/// thread whose boundary came next. Linear in nodes and edges for each thread.
+/// ones, unless somebody else did for sure, if they merely lead to the second ones. Of two threads that are as sure
+/// that with fewer nodes gets it. What nobody gets so is of the thread whose boundary came next. Linear in nodes and
+/// edges for each thread.
 std::vector<std::size_t> assign_annotations(const AnnotationLog& log, std::span<const backend::Edge> edges);
 
 }  // namespace reprise::inspect

@@ -8,6 +8,7 @@
 
 #include "backend/call_stack.h"
 #include "backend/check.h"
+#include "backend/error_context.h"
 #include "backend/stream_end.h"
 #include "inspect/annotation_text.h"
 
@@ -47,6 +48,7 @@ void stream_ends(const StreamRef& stream) noexcept {
 Underway& underway() {
   static Underway& instance = []() -> Underway& {
     backend::add_stream_end_listener(&stream_ends);
+    backend::set_error_context(&CaptureAnnotations::within);
     return *new Underway;
   }();
   return instance;
