@@ -18,8 +18,8 @@ namespace reprise {
 
 /// What one node took in a replay. Times are microseconds of the device's clock.
 struct NodeTiming {
-  /// The node of the template graph. Null if it cannot be told: the template was edited after the executable was made.
-  /// For work inside of a child graph, the child graph's node.
+  /// The node of the template graph. Null if it cannot be told: the node was removed from the template after the
+  /// executable was made, or, on a CUDA device, it lies in a child graph or was made after one.
   GraphNodeHandle node = nullptr;
   /// The node's place among all nodes of the template, in order of creation; none if it cannot be told.
   std::optional<std::size_t> index = {};

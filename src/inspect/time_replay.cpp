@@ -40,7 +40,7 @@ void refuse_captures(const StreamRef& stream) {
 
 // How many nodes of each kind have no time, as a sentence; nothing if all have one.
 void note_nodes_without_time(backend::Backend& runtime, const std::vector<GraphNodeHandle>& without,
-                             std::size_t node_count, std::vector<std::string>& notes) {
+                             const ReplayTiming& timing, std::vector<std::string>& notes) {
   if (without.empty()) return;
   std::map<backend::NodeType, std::size_t> counts;
   for (const GraphNodeHandle node : without) {
@@ -51,10 +51,12 @@ void note_nodes_without_time(backend::Backend& runtime, const std::vector<GraphN
   std::string kinds;
   for (const auto& [type, count] : counts)
     kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, backend::node_type_name(type));
+  const bool all_told = std::all_of(timing.nodes.begin(), timing.nodes.end(),
+                                    [](const NodeTiming& node) { return node.index.has_value(); });
   notes.push_back(
-      fmt::format("{} of the template's {} nodes have no time ({}): the device does not time their kind, or they did "
-                  "not run.",
-                  without.size(), node_count, kinds));
+      fmt::format("Nodes of the template that have no time: {}. The device does not time their kind, or they did not "
+                  "run.{}",
+                  kinds, all_told ? "" : " Some of them may be those in the list that have no number."));
 }
 
 ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
@@ -85,7 +87,7 @@ ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
   std::vector<GraphNodeHandle> without;
   for (std::size_t i = 0; i < nodes.size(); ++i)
     if (!timed[i]) without.push_back(nodes[i]);
-  note_nodes_without_time(runtime, without, nodes.size(), timing.notes);
+  note_nodes_without_time(runtime, without, timing, timing.notes);
   return timing;
 }
 

@@ -170,6 +170,23 @@ TEST_F(CuptiNodesTest, TellsOfANodeThatTheTemplateHasNot) {
   });
 }
 
+TEST_F(CuptiNodesTest, TellsNoNodesFromAChildGraphOn) {
+  in_a_process([] {
+    std::string why;
+    const auto watching = watch_nodes_through_cupti({{template_node(0), NodeType::kernel},
+                                                     {template_node(1), NodeType::child_graph},
+                                                     {template_node(2), NodeType::kernel}},
+                                                    exec, &why);
+    record_kernel({0, 1, 2});
+    record_kernel({2, 3, 4});  // in the child graph, or after it
+    std::vector<std::string> notes;
+    const std::vector<NodeTime> times = watching->take(&notes);
+    REQUIRE(times.size() == 2);
+    REQUIRE(is(times[0], template_node(0), "scale", 1, 2));
+    REQUIRE(is(times[1], nullptr, "scale", 3, 4));
+  });
+}
+
 TEST_F(CuptiNodesTest, SaysThatRecordsWereDropped) {
   setenv("FAKE_LIBCUPTI_DROPPED", "3", 1);
   in_a_process([] {

@@ -192,9 +192,9 @@ TEST_F(TimeReplay, OfANodeThatWasSwitchedOffSaysThatItHasNoTime) {
   ASSERT_EQ(timing.nodes.size(), 1U);
   EXPECT_EQ(timing.nodes[0].index, 1U);
   ASSERT_EQ(timing.notes.size(), 1U);
-  EXPECT_EQ(timing.notes[0],
-            "1 of the template's 2 nodes have no time (1 kernel): the device does not time their kind, or they did not "
-            "run.");
+  EXPECT_EQ(
+      timing.notes[0],
+      "Nodes of the template that have no time: 1 kernel. The device does not time their kind, or they did not run.");
 }
 
 TEST_F(TimeReplay, OfANodeThatIsGoneFromTheTemplateDoesNotSayWhichItIs) {
@@ -336,6 +336,38 @@ TEST_F(TimeReplay, SaysWhyNodesCannotBeTimedAndLaunchesNothing) {
   EXPECT_EQ(first(x), 0);
   graph_.replay();
   EXPECT_EQ(first(x), 1);
+}
+
+// A device that has been told what the nodes took.
+class Told final : public FaultyBackend, public backend::NodeWatch {
+ public:
+  using FaultyBackend::FaultyBackend;
+  std::shared_ptr<backend::NodeWatch> watch_nodes(GraphHandle, GraphExecHandle, std::string*) override {
+    return {std::shared_ptr<void>(), this};
+  }
+  std::vector<backend::NodeTime> take(std::vector<std::string>* notes) override {
+    notes->emplace_back("A record was lost.");
+    return {{nullptr, "late", 5000, 6500}, {nullptr, "early", 2000, 4000}};
+  }
+};
+
+TEST_F(TimeReplay, OfNodesThatCannotBeToldHasTheirTimesAndSaysSo) {
+  auto& runtime = *new Told(runtime_);
+  const Device device(runtime);
+  const DeviceGuard guard(device);
+  const Stream stream(device);
+  const StreamGuard stream_guard(stream);
+  Buffer<int> x = zeros();
+  capture_increment(graph_, x);
+  EXPECT_EQ(
+      time_replay(graph_).str(),
+      "2 nodes in 4.500 us, from the first start to the last end\n"
+      "    start us  duration us    node  name\n"
+      "       0.000        2.000       -  early\n"
+      "       3.000        1.500       -  late\n"
+      "note: A record was lost.\n"
+      "note: Nodes of the template that have no time: 1 kernel. The device does not time their kind, or they did not "
+      "run. Some of them may be those in the list that have no number.\n");
 }
 
 TEST_F(TimeReplay, ThatFailsLeavesAGraphThatCanBeReplayedAndTimed) {

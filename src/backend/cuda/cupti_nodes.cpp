@@ -102,7 +102,7 @@ std::string failure(const OpenedCupti& cupti, const char* call, CUptiResult resu
 
 // The reason as a sentence if activities cannot be enabled. With `enabling` held, as the next one.
 std::string enable(Collector& to, const OpenedCupti& cupti) {
-  to.api = cupti.api;
+  if (to.api.next_record == nullptr) to.api = cupti.api;  // once: a late buffer may be read meanwhile
   if (const CUptiResult result = to.api.register_buffers(&give_buffer, &take_buffer); result != CUPTI_SUCCESS)
     return failure(cupti, "cuptiActivityRegisterCallbacks", result);
   for (std::size_t i = 0; i < kinds.size(); ++i)
@@ -118,13 +118,22 @@ void disable(const Collector& to) {
   (void)to.api.flush_activities(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);  // no buffer is delivered to the next watch
 }
 
+using NodesByNumber = std::unordered_map<std::uint32_t, WatchedNode>;
+
 // CUPTI's number of a node has the number of its graph in the upper half, and in the lower one that of the node in the
 // graph, which is the same in the template and in its executables (measured with CUDA 13.0 on an H200).
 std::uint32_t number_in_graph(std::uint64_t node) noexcept {
   return static_cast<std::uint32_t>(node);
 }
 
-using NodesByNumber = std::unordered_map<std::uint32_t, WatchedNode>;
+// In an executable the nodes in child graphs have numbers as well, from that of the child graph's node on: what comes
+// after it cannot be told.
+void forget_from_first_child(NodesByNumber& nodes) {
+  std::uint32_t first = UINT32_MAX;
+  for (const auto& [number, node] : nodes)
+    if (node.type == NodeType::child_graph || node.type == NodeType::conditional) first = std::min(first, number);
+  std::erase_if(nodes, [&](const auto& known) { return known.first >= first; });
+}
 
 class CuptiNodeWatch final : public NodeWatch {
  public:
@@ -227,6 +236,7 @@ std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const std::vector<WatchedNo
       return fail(failure(cupti, "cuptiGetGraphNodeId", result));
     numbers.emplace(number_in_graph(id), node);
   }
+  forget_from_first_child(numbers);
   auto watch = std::make_shared<CuptiNodeWatch>(std::move(subscriber), exec_id, std::move(numbers));
   *why = watch->begin(cupti);
   if (!why->empty()) return nullptr;
