@@ -123,20 +123,6 @@ TEST_F(CuptiNodesTest, TakesTheLastLaunchOfTheExecutableAlone) {
   });
 }
 
-TEST_F(CuptiNodesTest, LeavesOutWorkOfNoGraph) {
-  in_a_process([] {
-    std::string why;
-    const auto watching = watch(&why);
-    CUpti_ActivityKernel10 eager{};
-    eager.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
-    eager.name = "_Z5scalePf";
-    find<void (*)(const CUpti_Activity*)>("libcupti.so.13",
-                                          "fake_cupti_record")(reinterpret_cast<const CUpti_Activity*>(&eager));
-    std::vector<std::string> notes;
-    REQUIRE(watching->take(&notes).empty());
-  });
-}
-
 TEST_F(CuptiNodesTest, NamesACopyThatTheGpuDoesByAKernel) {
   in_a_process([] {
     std::string why;

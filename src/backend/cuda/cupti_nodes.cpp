@@ -60,7 +60,7 @@ void keep(const CUpti_Activity& activity, const char* name) {
   Collector& to = collector();
   const std::scoped_lock lock(to.mutex);
   const auto watched = to.records.find(of_node.graphId);
-  if (of_node.graphNodeId == 0 || watched == to.records.end()) return;
+  if (watched == to.records.end()) return;
   watched->second.push_back({of_node.graphNodeId, of_node.correlationId, {nullptr, name, of_node.start, of_node.end}});
 }
 
