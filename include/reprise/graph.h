@@ -19,6 +19,8 @@
 
 namespace reprise {
 
+struct ReplayTiming;
+
 /// How an executable graph is made; CUDA's `cudaGraphInstantiateFlag...`. Can be combined with `|`.
 enum class InstantiateFlags : unsigned {
   none = 0,
@@ -195,6 +197,7 @@ class CUDAGraph {
 
  private:
   friend class graph;
+  friend ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream);  // timings.h
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -26,5 +26,6 @@
 #include "reprise/random.h"
 #include "reprise/stream.h"
 #include "reprise/thread.h"
+#include "reprise/timings.h"
 #include "reprise/version.h"
 #include "reprise/workspace.h"
