@@ -24,6 +24,7 @@ constexpr Benchmark all[] = {
     {"batch", "copies of many buffers, one by one against a batch", batch},
     {"allocator", "the caching allocator against the device runtime", allocator},
     {"random", "replays of a graph with and without random numbers", random_numbers},
+    {"liveness", "replays of a graph with and without a check of its inputs", liveness},
 };
 
 constexpr unsigned default_rounds = 20;

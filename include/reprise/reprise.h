@@ -20,6 +20,7 @@
 #include "reprise/handles.h"
 #include "reprise/host_failures.h"
 #include "reprise/kernel.h"
+#include "reprise/liveness.h"
 #include "reprise/memory.h"
 #include "reprise/random.h"
 #include "reprise/stream.h"

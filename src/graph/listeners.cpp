@@ -4,6 +4,7 @@
 #include "graph/pool_listener.h"
 #include "graph/random_listener.h"
 #include "graph/workspace_listener.h"
+#include "inspect/liveness_listener.h"
 #include "inspect/report_listener.h"
 
 namespace reprise::graphs {
@@ -14,6 +15,7 @@ Listeners make_listeners() {
   listeners.push_back(std::make_unique<PoolListener>());
   listeners.push_back(std::make_unique<WorkspaceListener>());
   listeners.push_back(std::make_unique<RandomListener>());
+  listeners.push_back(std::make_unique<inspect::LivenessListener>());  // after those that change nodes at the end
   return listeners;
 }
 
