@@ -119,43 +119,31 @@ void capture_inputs(Stage& s, const GraphOptions& options) {
   });
 }
 
-void capture_with_liveness(Stage& s) {
-  GraphOptions options;
-  options.check_input_liveness = true;
-  capture_inputs(s, options);
-}
-
 void prepare_pinned(Stage& /*s*/) {
   pinned_memory();
 }
 
+void capture_with_liveness(Stage& s) {
+  capture_inputs(s, {.check_input_liveness = true});
+}
+
 void capture_with_liveness_of_all(Stage& s) {
-  GraphOptions options;
-  options.check_input_liveness = true;
-  options.liveness = Liveness::all;
-  capture_inputs(s, options);
+  capture_inputs(s, {.check_input_liveness = true, .liveness = Liveness::all});
 }
 
 void capture_with_confirmed_inputs(Stage& s) {
-  GraphOptions options;
-  options.check_input_liveness = true;
-  options.confirm_by_second_capture = true;
-  capture_inputs(s, options);
+  capture_inputs(s, {.check_input_liveness = true, .confirm_by_second_capture = true});
 }
 
 void capture_that_retains(Stage& s) {
-  GraphOptions options;
-  options.retain_inputs = true;
-  capture_inputs(s, options);
+  capture_inputs(s, {.retain_inputs = true});
 }
 
 // What the graph keeps is freed with it.
 void prepare_retained(Stage& s) {
-  GraphOptions options;
-  options.retain_inputs = true;
-  Buffer<int> scratch(large);
-  capture(s.graph, options, [&] {
-    scratch.fill_bytes(0);
+  Buffer<int> input(large);
+  capture(s.graph, {.retain_inputs = true}, [&] {
+    input.fill_bytes(0);
     s.increment();
   });
 }
