@@ -125,7 +125,7 @@ class CUDAGraph {
   /// \throws CaptureError if the capture was broken, a forked stream was not joined, or nothing was captured: the graph
   ///         is empty again.
   /// \throws BackendError if the graph cannot be instantiated: the graph is empty again.
-  /// \throws UsageError if the second capture of GraphOptions::confirm_by_second_capture has other nodes than the first:
+  /// \throws UsageError if a second capture (GraphOptions::confirm_by_second_capture) has other nodes than the first:
   ///         the graph is empty again.
   void capture_end();
 

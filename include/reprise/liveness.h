@@ -56,7 +56,7 @@ class DeadInputError : public Error {
 
 /// From now on CachingAllocator keeps the stack of each allocation, and that of the free of what a graph uses, for
 /// DeadInputError; or does so no more. Off at first, unless the environment has `REPRISE_MEMORY_STACKS=1`: a stack
-/// takes microseconds. Of all devices. Thread-safe.
+/// takes tens of microseconds. Of all devices. Thread-safe.
 void record_allocation_stacks(bool on);
 
 }  // namespace reprise

@@ -88,7 +88,7 @@ struct CUDAGraph::Impl {
   const graphs::Listeners listeners;
   std::atomic<State> state{State::empty};
   bool debug = false;
-  bool rehearses = false;  // capture() runs its body twice
+  bool rehearses = false;             // capture() runs its body twice
   std::vector<Generator> generators;  // that the user registered
 
   // Of the capture, or of what was captured.
