@@ -22,6 +22,7 @@
 #include "reprise/hooks.h"
 #include "reprise/host_failures.h"
 #include "reprise/kernel.h"
+#include "reprise/liveness.h"
 #include "reprise/memory.h"
 #include "reprise/random.h"
 #include "reprise/stream.h"

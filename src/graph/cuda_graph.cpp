@@ -63,6 +63,11 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
         fmt::format("{}: GraphOptions::discard_template was set for a graph that was made with "
                     "KeepGraph::yes, which promises its template; use one of the two.",
                     call));
+  if (const char* const option = rehearses ? nullptr : needs_rehearsal(wanted))
+    throw UsageError(
+        fmt::format("{}: {} needs a body that can be captured twice, and only capture(graph, options, body) has one: "
+                    "use that, or leave the option away.",
+                    call, option));
   if (stream == nullptr) return;
   if (is_legacy_default(*stream))
     throw UsageError(
@@ -81,6 +86,12 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
         fmt::format("{}: the stream takes part in a capture already. End that one first, or capture on "
                     "another stream.",
                     call));
+}
+
+const char* CUDAGraph::Impl::needs_rehearsal(const GraphOptions& wanted) const noexcept {
+  for (const auto& listener : listeners)
+    if (const char* const option = listener->needs_rehearsal(wanted)) return option;
+  return nullptr;
 }
 
 void CUDAGraph::Impl::begin(const StreamRef& stream, const GraphOptions& wanted) {

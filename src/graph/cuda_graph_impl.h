@@ -64,6 +64,8 @@ struct CUDAGraph::Impl {
   void require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
   void begin(const StreamRef& stream, const GraphOptions& wanted);
   void end();
+  /// The name of an option for which some listener needs a rehearsal; null if there is none.
+  const char* needs_rehearsal(const GraphOptions& wanted) const noexcept;
   /// An error ended the capture that did not break it: makes a report of it, if there is none.
   void report_failure(const Error& error, Device where);
   /// Drops whatever there is, in any state.
@@ -98,6 +100,7 @@ struct CUDAGraph::Impl {
   const graphs::Listeners listeners;
   std::atomic<State> state{State::empty};
   bool debug = false;
+  bool rehearses = false;             // capture() runs its body twice
   std::vector<Generator> generators;  // that the user registered
 
   // Of the capture, or of what was captured.

@@ -7,6 +7,7 @@
 #include "graph/retain_listener.h"
 #include "graph/workspace_listener.h"
 #include "inspect/annotation_listener.h"
+#include "inspect/liveness_listener.h"
 #include "inspect/report_listener.h"
 
 namespace reprise::graphs {
@@ -18,6 +19,7 @@ Listeners make_listeners() {
   listeners.push_back(std::make_unique<WorkspaceListener>());
   listeners.push_back(std::make_unique<RandomListener>());
   listeners.push_back(std::make_unique<inspect::AnnotationListener>());
+  listeners.push_back(std::make_unique<inspect::LivenessListener>());  // after those that change nodes at the end
   listeners.push_back(std::make_unique<RetainListener>());
   listeners.push_back(std::make_unique<HooksListener>());  // last: hooks see what the others did, and may throw
   return listeners;

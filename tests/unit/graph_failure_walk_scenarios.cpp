@@ -15,6 +15,7 @@
 #include "graph/retain_listener.h"
 #include "graph/workspace_listener.h"
 #include "inspect/annotation_listener.h"
+#include "inspect/liveness_listener.h"
 #include "inspect/report_listener.h"
 #include "tests/unit/graph_failure_walk.h"
 
@@ -135,6 +136,55 @@ void capture_with_annotations(Stage& s) {
     }).get();
     here.wait(s.side);
     const annotate inner({{"name", "inner"}, {"key", "value"}});
+    s.increment();
+  });
+}
+
+// Never freed, and not of the walk's devices.
+void* pinned_memory() {
+  static void* const memory = [] {
+    void* pinned = nullptr;
+    backend::Backend& runtime = default_device().backend();
+    backend::check(runtime, backend::Call::pinned_allocate, runtime.pinned_allocate(&pinned, sizeof(int)));
+    return pinned;
+  }();
+  return memory;
+}
+
+void capture_inputs(Stage& s, const GraphOptions& options) {
+  capture(s.graph, options, [&] {
+    Buffer<int> scratch(large);
+    scratch.fill_bytes(0);
+    copy_async(s.y.data(), pinned_memory(), sizeof(int));
+    s.increment();
+  });
+}
+
+void prepare_pinned(Stage& /*s*/) {
+  pinned_memory();
+}
+
+void capture_with_liveness(Stage& s) {
+  capture_inputs(s, {.check_input_liveness = true});
+}
+
+void capture_with_liveness_of_all(Stage& s) {
+  capture_inputs(s, {.check_input_liveness = true, .liveness = Liveness::all});
+}
+
+void capture_with_confirmed_inputs(Stage& s) {
+  capture_inputs(s, {.check_input_liveness = true, .confirm_by_second_capture = true});
+}
+
+void capture_that_retains(Stage& s) {
+  capture_inputs(s, {.retain_inputs = true});
+}
+
+// What the graph keeps is freed with it.
+void prepare_retained(Stage& s) {
+  Buffer<int> input(large);
+  capture(s.graph, {.retain_inputs = true}, [&] {
+    input.fill_bytes(0);
     s.increment();
   });
 }
@@ -341,6 +391,13 @@ constexpr Scenario all[] = {
     {"reset_of_annotations", made, capture_with_annotations, reset, Left::empty, Left::empty},
     {"replay_beside_a_capture_with_a_full_report", made, capture_plainly, replay_beside_a_reported_capture, Left::ready,
      Left::ready},
+    {"capture_with_liveness", made, prepare_pinned, capture_with_liveness, Left::empty, Left::ready},
+    {"capture_with_liveness_of_all", made, prepare_pinned, capture_with_liveness_of_all, Left::empty, Left::ready},
+    {"capture_with_confirmed_inputs", made, prepare_pinned, capture_with_confirmed_inputs, Left::empty, Left::ready},
+    {"capture_that_retains", made, prepare_pinned, capture_that_retains, Left::empty, Left::ready},
+    {"replay_with_liveness", made, capture_with_liveness, replay, Left::ready, Left::ready},
+    {"replay_with_liveness_of_all", made, capture_with_liveness_of_all, replay, Left::ready, Left::ready},
+    {"reset_of_retained_inputs", made, prepare_retained, reset, Left::empty, Left::empty},
     {"debug_dump", made, capture_plainly, debug_dump, Left::ready, Left::ready},
     {"reset", made, capture_with_allocations, reset, Left::empty, Left::empty},
     {"reset_of_a_replayed_graph", made, prepare_replayed, reset, Left::empty, Left::empty},
@@ -357,6 +414,7 @@ const ListenerScenario of_listeners[] = {
     {typeid(WorkspaceListener), "capture_with_workspaces"},
     {typeid(RandomListener), "capture_with_random_numbers"},
     {typeid(inspect::AnnotationListener), "capture_with_annotations"},
+    {typeid(inspect::LivenessListener), "capture_with_liveness"},
     {typeid(RetainListener), "capture_with_hooks"},
     {typeid(HooksListener), "capture_with_hooks"},
 };
