@@ -30,7 +30,10 @@ class Scanner {
   void graph(GraphHandle graph, const std::string& prefix) {
     std::vector<GraphNodeHandle> nodes;
     check(backend_, Call::graph_nodes, backend_.graph_nodes(graph, &nodes));
-    for (std::size_t i = 0; i < nodes.size(); ++i) node(nodes[i], prefix + std::to_string(i));
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (prefix.empty()) top_ = nodes[i];
+      node(nodes[i], prefix + std::to_string(i));
+    }
   }
 
   GraphScan finish() {
@@ -47,12 +50,12 @@ class Scanner {
     if (result == Result::not_supported) {
       backend::NodeType type = backend::NodeType::empty;
       check(backend_, Call::graph_node_type, backend_.graph_node_type(handle, &type));
-      scan_.nodes.push_back({handle, type, number});
+      scan_.nodes.push_back({handle, top_, type, number});
       leave_out(Call::graph_node_params, result, backend::node_type_name(type), scan_.nodes.back());
       return;
     }
     check(backend_, Call::graph_node_params, result);
-    scan_.nodes.push_back({handle, backend::node_type(params), number});
+    scan_.nodes.push_back({handle, top_, backend::node_type(params), number});
     std::visit([&](const auto& of_type) { read(of_type, number); }, params);
   }
 
@@ -110,12 +113,13 @@ class Scanner {
   void leave_out(Call call, Result result, std::string_view what, const ScannedNode& node) {
     if (left_out_count_++ == 0)
       left_out_ = fmt::format("the parameters of the {} are not known, {} failed with {} ({})",
-                              node_text(what, node.number, node.handle), backend::cuda_name(call), result_name(result),
+                              node_text(what, node.number, nullptr), backend::cuda_name(call), result_name(result),
                               static_cast<int>(result));
   }
 
   Backend& backend_;
   GraphScan scan_;
+  GraphNodeHandle top_ = nullptr;  // the node of the template that is being looked at
   std::unordered_map<FunctionHandle, Layout> layouts_;
   std::string left_out_;  // the first of them
   std::size_t left_out_count_ = 0;
@@ -129,14 +133,14 @@ GraphScan scan_graph(Backend& backend, GraphHandle template_graph) {
   return scanner.finish();
 }
 
-std::string use_text(Backend& backend, const ScannedNode& node, std::uint32_t place) {
+std::string use_text(Backend& backend, const ScannedNode& node, std::uint32_t place, const Annotation* annotation) {
   switch (node.type) {
     case backend::NodeType::kernel:
-      return node_text(kernel_text(backend, node.function), node.number, node.handle);
+      return node_text(kernel_text(backend, node.function), node.number, annotation);
     case backend::NodeType::memcpy:
-      return node_text(place == copy_source ? "memcpy source" : "memcpy destination", node.number, node.handle);
+      return node_text(place == copy_source ? "memcpy source" : "memcpy destination", node.number, annotation);
     default:
-      return node_text("memset destination", node.number, node.handle);
+      return node_text("memset destination", node.number, annotation);
   }
 }
 

@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "reprise/annotations.h"
 
 namespace reprise::inspect {
 
 /// A node of a template, or of a graph in one of its nodes.
 struct ScannedNode {
   GraphNodeHandle handle = nullptr;
+  GraphNodeHandle top = nullptr;  ///< the same, or the node of the template that it lies in
   backend::NodeType type = backend::NodeType::empty;
   std::string number;                 ///< as in node_text()
   FunctionHandle function = nullptr;  ///< of a kernel node
@@ -48,6 +50,8 @@ struct GraphScan {
 GraphScan scan_graph(backend::Backend& backend, GraphHandle template_graph);
 
 /// What a word is to its node, in words: "kernel Scale (node 3)", "memcpy source (node 5)".
-std::string use_text(backend::Backend& backend, const ScannedNode& node, std::uint32_t place);
+/// With the node's annotation, if it has one.
+std::string use_text(backend::Backend& backend, const ScannedNode& node, std::uint32_t place,
+                     const Annotation* annotation);
 
 }  // namespace reprise::inspect

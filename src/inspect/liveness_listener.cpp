@@ -104,7 +104,7 @@ void LivenessListener::look(const CaptureContext& context, const GraphScan& scan
     const ScannedNode& node = scan.nodes[word.node];
     const std::uint32_t way = node.type == backend::NodeType::kernel ? 0 : word.place;
     if (named.emplace(at->second, word.node, way).second)
-      at->second->input.nodes.push_back(use_text(*backend_, node, word.place));
+      at->second->input.nodes.push_back(use_text(*backend_, node, word.place, annotations_.annotation_of(node.top)));
   }
   inputs_.emplace();
   retained_ = std::make_shared<memory::RetainedBlocks>();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/capture_listener.h"
+#include "inspect/annotation_listener.h"
 #include "inspect/graph_scan.h"
 #include "memory/block_watch.h"
 #include "reprise/liveness.h"
@@ -18,9 +19,12 @@ namespace reprise::inspect {
 /// What the graph uses is found once, when the capture has ended. Memory of CachingAllocator is watched: as long as
 /// nothing that any graph watches is freed, a replay costs a load and a compare. Memory of the driver is asked for.
 ///
-/// To come after listeners that change nodes when the capture has ended.
+/// To come after listeners that change nodes when the capture has ended, and after that of the annotations, which
+/// errors name.
 class LivenessListener final : public graphs::CaptureListener {
  public:
+  explicit LivenessListener(const AnnotationListener& annotations) : annotations_(annotations) {}
+
   const char* needs_rehearsal(const GraphOptions& options) const noexcept override;
   void rehearsed(graphs::CaptureListener& listener) override;
   void begin(const graphs::CaptureContext& context) override;
@@ -55,6 +59,7 @@ class LivenessListener final : public graphs::CaptureListener {
   void add(const GraphOptions& options, Finding&& finding);
   void check(std::uint64_t frees);
 
+  const AnnotationListener& annotations_;
   std::optional<memory::FreedMeanwhile> freed_meanwhile_;  // while the capture is underway
   std::unique_ptr<GraphScan> scan_;                        // of a rehearsal
   std::unique_ptr<GraphScan> rehearsal_;                   // what the one before this capture found

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "graph/capture_registry.h"
-#include "graph/listeners.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/graph_failure_walk.h"
 
@@ -309,20 +308,6 @@ class BreakingWalk : public Walk {
 TEST_F(BreakingWalk, BreaksTheCaptureBeforeEveryCallAndLosesNothing) {
   walk_all("points where captures could be broken");
   EXPECT_GT(broken_, 50);
-}
-
-TEST(FailureWalkScenarios, AreThereForEveryListener) {
-  std::vector<std::type_index> expected, found;
-  for (const auto& listener : make_listeners()) {
-    const CaptureListener& one = *listener;
-    expected.emplace_back(typeid(one));
-  }
-  for (const ListenerScenario& each : listener_scenarios()) {
-    found.push_back(each.listener);
-    const auto has_its_name = [&](const Scenario& scenario) { return std::string(scenario.name) == each.scenario; };
-    EXPECT_TRUE(std::ranges::any_of(scenarios(), has_its_name)) << each.scenario;
-  }
-  EXPECT_TRUE(found == expected) << "a listener needs a scenario, and a line in listener_scenarios()";
 }
 
 }  // namespace

@@ -9,14 +9,6 @@
 #include <system_error>
 #include <utility>
 
-#include "graph/hooks_listener.h"
-#include "graph/pool_listener.h"
-#include "graph/random_listener.h"
-#include "graph/retain_listener.h"
-#include "graph/workspace_listener.h"
-#include "inspect/annotation_listener.h"
-#include "inspect/liveness_listener.h"
-#include "inspect/report_listener.h"
 #include "tests/unit/graph_failure_walk.h"
 
 namespace reprise::graphs::test {
@@ -407,26 +399,10 @@ constexpr Scenario all[] = {
     {"destructor", made, capture_with_allocations, destroy, Left::empty, Left::empty},
 };
 
-// In the order of listeners.cpp.
-const ListenerScenario of_listeners[] = {
-    {typeid(inspect::ReportListener), "capture_with_a_full_report"},
-    {typeid(PoolListener), "capture_with_allocations"},
-    {typeid(WorkspaceListener), "capture_with_workspaces"},
-    {typeid(RandomListener), "capture_with_random_numbers"},
-    {typeid(inspect::AnnotationListener), "capture_with_annotations"},
-    {typeid(inspect::LivenessListener), "capture_with_liveness"},
-    {typeid(RetainListener), "capture_with_hooks"},
-    {typeid(HooksListener), "capture_with_hooks"},
-};
-
 }  // namespace
 
 std::span<const Scenario> scenarios() {
   return all;
-}
-
-std::span<const ListenerScenario> listener_scenarios() {
-  return of_listeners;
 }
 
 }  // namespace reprise::graphs::test

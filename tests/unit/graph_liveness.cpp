@@ -61,6 +61,21 @@ TEST_F(InputLiveness, RefusesToReplayOnceAnInputWasFreedAndNamesIt) {
   EXPECT_FALSE(dead[0].given_out_again);
 }
 
+TEST_F(InputLiveness, NamesTheAnnotationsOfTheNodes) {
+  GraphOptions options = with_check();
+  options.enable_annotations = true;
+  capture(graph_, options, [&] {
+    const annotate forward("forward");
+    add(y_);
+    const annotate layer({{"layer", "3"}});
+    add(x_);
+  });
+  x_.reset();
+  const std::vector<DeadInput> dead = dead_inputs(graph_);
+  ASSERT_THAT(dead, SizeIs(1));
+  EXPECT_THAT(dead[0].nodes, ElementsAre("kernel reprise::graphs::test::Add (node 1) in forward, layer=3"));
+}
+
 TEST_F(InputLiveness, NothingIsLaunchedByAReplayThatIsRefusedAndEachFurtherOneIsRefusedToo) {
   capture(graph_, with_check(), [&] {
     add(y_);

@@ -155,17 +155,5 @@ TEST_F(GraphScanTest, KeepsTheWordsThatAnotherScanHasInTheSamePlace) {
   EXPECT_THAT(kept, ElementsAre(0x1000U, 0x3000U, 0x4000U));
 }
 
-TEST(KernelText, IsTheNameInTheSource) {
-  EXPECT_EQ(kernel_text("_Z5scalePffm"), "scale");
-  EXPECT_EQ(kernel_text("_Z5scaleIfEvPT_S0_m"), "scale<float>");
-  EXPECT_EQ(kernel_text("_ZN4mine12_GLOBAL__N_15scaleEPffm"), "mine::(anonymous namespace)::scale");
-  EXPECT_EQ(kernel_text("_ZN7reprise12kernels_nvcc13kernel_detail10cuda_entryIN4mine5ScaleEJPffmEEEvDpT0_"),
-            "mine::Scale");
-  EXPECT_EQ(kernel_text("_ZN7reprise12kernels_nvcc13kernel_detail10cuda_entryIN4mine5ScaleIifEEJPffEEEvDpT0_"),
-            "mine::Scale<int, float>");
-  EXPECT_EQ(kernel_text("reprise_copy_batch"), "reprise_copy_batch");
-  EXPECT_EQ(kernel_text("mine::Scale"), "mine::Scale");
-}
-
 }  // namespace
 }  // namespace reprise::inspect::test
