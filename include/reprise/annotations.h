@@ -67,22 +67,23 @@ class [[nodiscard]] annotate {
   /// \throws BackendError if the runtime cannot tell whether it captures, or what; the capture is not changed.
   template <class Name>
   requires std::convertible_to<const Name&, std::string_view>
-  explicit annotate(const Name& name) {
+  [[nodiscard]] explicit annotate(const Name& name) {
     if (wanted()) [[unlikely]]
       enter({{"name", name}});
   }
   /// Annotates with keys and values. Of a key that is there twice the first counts.
   /// \throws BackendError as above.
-  explicit annotate(std::initializer_list<Entry> entries) {
+  [[nodiscard]] explicit annotate(std::initializer_list<Entry> entries) {
     if (wanted()) [[unlikely]]
       enter(entries);
   }
   /// Annotates with keys and values.
   /// \throws BackendError as above.
-  explicit annotate(const Annotation& annotation) {
+  [[nodiscard]] explicit annotate(const Annotation& annotation) {
     if (wanted()) [[unlikely]]
       enter(annotation);
   }
+  annotate(std::nullptr_t) = delete;  ///< no name
   /// Leaves the scope. What the runtime refuses to tell then fails the end of the capture.
   ~annotate() {
     if (scope_ != nullptr) [[unlikely]]

@@ -69,7 +69,7 @@ void AnnotationListener::ended(const graphs::CaptureContext& context, GraphHandl
     if (annotation_of_node[i] != 0) which_.emplace(log.nodes[i], annotation_of_node[i]);
   if (!which_.empty()) {
     if (ranges_are_taken()) replay_name_ = replay_name(log);
-    order_ = std::move(log.nodes);
+    order_ = std::move(log.listed);
     annotations_ = std::move(log.annotations);
   }
   underway_.reset();

@@ -197,6 +197,7 @@ void CaptureAnnotations::finish_checked() {
   broken_ = status == CaptureStatus::invalidated;
   if (status != CaptureStatus::active) return;
   look_at_graph();
+  log_.listed = std::move(found_);
   log_.boundaries.push_back({AnnotationLog::nobody, log_.nodes.size(), 0, std::move(tails)});
 }
 
@@ -282,8 +283,9 @@ void CaptureAnnotations::look_at_graph() {
   Backend& backend = stream_.device().backend();
   check(backend, Call::graph_nodes, backend.graph_nodes(graph_, &found_));
   const std::size_t known = log_.nodes.size();
-  // In order of creation, and nothing can be removed from a graph that captures.
-  if (known == 0 || (known <= found_.size() && found_[known - 1] == log_.nodes.back())) {
+  // In order of creation, and nothing can be removed from a graph that captures: then the new ones are the last ones.
+  if (known == 0 ||
+      (known <= found_.size() && found_.front() == log_.nodes.front() && found_[known - 1] == log_.nodes.back())) {
     log_.nodes.insert(log_.nodes.end(), found_.begin() + static_cast<std::ptrdiff_t>(known), found_.end());
     return;
   }

@@ -41,6 +41,27 @@ std::vector<GraphNodeHandle> nodes_of(GraphHandle graph) {
   return nodes;
 }
 
+TEST_F(Annotations, AreListedAsTheirPageSays) {
+  capture(graph_, annotated(), [&] {
+    {
+      const annotate forward("forward");
+      for (int layer = 0; layer < 2; ++layer) {
+        const annotate scope({{"layer", std::to_string(layer)}});
+        add(x_);
+      }
+    }
+    const annotate backward("backward");
+    add(x_);
+  });
+  std::string text;
+  for (const AnnotatedNode& each : graph_.annotations()) {
+    text += "node " + std::to_string(each.index) + ":";
+    for (const auto& [key, value] : each.annotation) text += " " + key + "=" + value;
+    text += "\n";
+  }
+  EXPECT_EQ(text, "node 0: layer=0 name=forward\nnode 1: layer=1 name=forward\nnode 2: name=backward\n");
+}
+
 TEST_F(Annotations, SurviveInstantiationReplayAndInstantiationAgain) {
   CUDAGraph graph(KeepGraph::yes);
   capture_four(graph, x_);
@@ -167,6 +188,27 @@ TEST_F(Annotations, AQueryThatFailsWhenAScopeIsLeftFailsTheCapture) {
   ASSERT_FALSE(warnings.texts().empty()) << "nobody was told";
   EXPECT_TRUE(contains(warnings.texts().front(), "cuGraphGetNodes"));
   runtime.heal();
+}
+
+// A runtime that lists the newest node first.
+class Reversing final : public backend::test::FaultyBackend {
+ public:
+  using FaultyBackend::FaultyBackend;
+  Result graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>* nodes) override {
+    const Result result = FaultyBackend::graph_nodes(graph, nodes);
+    if (result == Result::success) std::reverse(nodes->begin(), nodes->end());
+    return result;
+  }
+};
+
+TEST_F(Annotations, DoNotDependOnTheOrderInWhichNodesAreListed) {
+  static auto& runtime = *new Reversing(default_device().backend());
+  const DeviceGuard device{Device(runtime)};
+  Buffer<int> x = zeros();
+  CUDAGraph graph(KeepGraph::yes);
+  capture_four(graph, x);
+  graph.instantiate();
+  EXPECT_EQ(texts(graph), (Texts{"", "third", "second", ""}));
 }
 
 class AnnotatedReports : public Annotations {

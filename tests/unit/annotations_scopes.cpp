@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "tests/support/faulty_backend.h"
 #include "tests/support/warnings.h"
@@ -33,6 +34,10 @@ TEST_F(Annotations, NameTheNodesThatAreMadeInAScope) {
   EXPECT_EQ(nodes[0].index, 1u);
   EXPECT_NE(nodes[0].node, nodes[1].node);
 }
+
+static_assert(!std::is_copy_constructible_v<annotate> && !std::is_move_constructible_v<annotate>);
+static_assert(!std::is_convertible_v<const char*, annotate> && !std::is_constructible_v<annotate, std::nullptr_t>);
+static_assert(!std::is_constructible_v<annotate, int> && !std::is_default_constructible_v<annotate>);
 
 TEST_F(Annotations, CanBeGivenInEachForm) {
   const std::string name = "a string", value = "of a string";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -243,6 +244,25 @@ TEST_F(TwoDevices, AGraphIsNotReplayedOnAStreamOfTheOtherDevice) {
   EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.replay(*other_stream_); }), other_->str()));
   graph.replay();
   EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(TwoDevices, ScopesNameWorkOnBoth) {
+  GraphOptions options;
+  options.enable_annotations = true;
+  CUDAGraph graph;
+  capture(graph, options, [&] {
+    const annotate outer("outer");
+    add(x_);
+    fork_and_join([&] {
+      add(y_);
+      const annotate inner("inner");  // entered where the other device is current
+      add(y_);
+    });
+    add(x_);
+  });
+  std::vector<std::string> names;
+  for (const AnnotatedNode& each : graph.annotations()) names.push_back(each.annotation.at("name"));
+  EXPECT_EQ(names, (std::vector<std::string>{"outer", "outer", "inner", "outer"}));
 }
 
 TEST_F(TwoDevices, ReplaysOnBothDevicesRunSideBySide) {
