@@ -66,7 +66,8 @@ class GraphScanTest : public ::testing::Test {
   }
   std::vector<std::string> uses(const GraphScan& scan) {
     std::vector<std::string> texts;
-    for (const ScannedWord& word : scan.words) texts.push_back(use_text(device_, scan.nodes[word.node], word.place));
+    for (const ScannedWord& word : scan.words)
+      texts.push_back(use_text(device_, scan.nodes[word.node], word.place, nullptr));
     return texts;
   }
 
