@@ -25,6 +25,7 @@ constexpr Benchmark all[] = {
     {"allocator", "the caching allocator against the device runtime", allocator},
     {"random", "replays of a graph with and without random numbers", random_numbers},
     {"annotations", "scopes of annotate, in captures with and without annotations", annotations},
+    {"liveness", "replays of a graph with and without a check of its inputs", liveness},
 };
 
 constexpr unsigned default_rounds = 20;

@@ -50,7 +50,7 @@ function(reprise_add_cuda_backend target)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cpp")
   # What needs no header of CUDA is always built, and always tested.
   set(plain "")
-  foreach(name IN ITEMS call_monitor call_words function_cache kernel_text log_text)
+  foreach(name IN ITEMS call_monitor call_words function_cache log_text)
     list(APPEND plain "${PROJECT_SOURCE_DIR}/src/backend/cuda/${name}.cpp")
   endforeach()
   set(stand_in "${PROJECT_SOURCE_DIR}/src/backend/cuda/unavailable.cpp")

@@ -22,6 +22,7 @@ set(reprise_unit_tests_with_gates
   RecordStream.HoldsABlockBackUntilTheOtherStreamsWorkIsDone
   RecordStream.OfAStreamOfAnotherDeviceWaitsForItToo
   RecordStream.WaitsForAllStreamsThatWereNamed
+  Retained.ObjectsOutliveTheGraphWhileAReplayRuns
   StreamTest.DestroyingItDoesNotWaitAndItsWorkStillRuns
   StreamTest.DoesNotWaitForTheLegacyStreamUnlessMadeBlocking
   StreamTest.QueryTellsWhetherItsWorkIsDone

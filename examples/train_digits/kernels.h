@@ -8,6 +8,7 @@
 
 #include "float4.h"
 #include "reprise/kernel.h"
+#include "reprise/philox.h"
 
 // The kernels of the training step, written once for the host device and for CUDA.
 //
@@ -30,6 +31,8 @@ inline constexpr unsigned tile_rows = 4, tile_columns = 8;
 inline constexpr unsigned dot_rows = 2, dot_columns = 4;
 /// Neighbouring values that a thread of Sgd handles.
 inline constexpr unsigned run_length = 8;
+/// Values that a thread of Dropout handles: as many as Philox makes numbers at a time.
+inline constexpr unsigned dropout_run = 4;
 
 inline namespace REPRISE_KERNEL_ABI {
 
@@ -123,6 +126,23 @@ struct Forward {
   REPRISE_KERNEL static float positive(float value) { return value < 0 ? 0 : value; }
 };
 
+/// Keeps each value with probability `keep`, divided by it, and replaces the others by zero. One thread for
+/// `dropout_run` values, each with a random number of its own.
+struct Dropout {
+  REPRISE_KERNEL void operator()(reprise::Thread t, reprise::PhiloxState state, float* values, float keep,
+                                 std::size_t count) const {
+    const std::size_t first = t.global_x() * dropout_run;
+    if (first >= count) return;
+    reprise::Philox philox(state, t.global_x());
+    for (std::size_t i = first; i < count && i < first + dropout_run; ++i)
+      values[i] = philox.uniform() <= keep ? values[i] / keep : 0;
+  }
+
+  static auto accesses(const reprise::PhiloxState& state, float* values, float, std::size_t count) {
+    return std::array{state.access(), reprise::writes(values, count)};
+  }
+};
+
 /// Softmax and cross-entropy of a batch: adds the batch's summed loss to `*loss_sum`, and replaces the scores by the
 /// gradient of the mean loss. One block; `shared_bytes` for a float a thread.
 struct SoftmaxLoss {
@@ -193,27 +213,27 @@ struct WeightGradient {
   }
 };
 
-/// Gradient of a layer's inputs, where the inputs are outputs of a relu: output_gradient * weights^T, zero where the
-/// input is not positive. One thread a tile of `dot_rows` times `dot_columns`, as in Forward.
+/// Gradient of a layer's inputs, where the inputs are outputs of a relu and of Dropout: output_gradient * weights^T /
+/// keep, zero where the input is not positive. One thread a tile of `dot_rows` times `dot_columns`, as in Forward.
 struct InputGradient {
   REPRISE_KERNEL void operator()(reprise::Thread t, const float* output_gradient, const float* weights,
-                                 const float* input, float* gradient, unsigned batch, unsigned inputs,
+                                 const float* input, float* gradient, float keep, unsigned batch, unsigned inputs,
                                  unsigned outputs) const {
     const std::size_t row = t.global_y() * dot_rows, column = t.global_x() * dot_columns;
     if (row >= batch || column >= inputs) return;
     if (row + dot_rows <= batch && column + dot_columns <= inputs) {
       tile(output_gradient + row * outputs, weights + column * outputs, input + row * inputs + column,
-           gradient + row * inputs + column, inputs, outputs);
+           gradient + row * inputs + column, keep, inputs, outputs);
       return;
     }
     for (std::size_t r = row; r < batch && r < row + dot_rows; ++r)
       for (std::size_t c = column; c < inputs && c < column + dot_columns; ++c) {
         const float sum = dot(output_gradient + r * outputs, 1, weights + c * outputs, 1, outputs, 0);
-        gradient[r * inputs + c] = input[r * inputs + c] > 0 ? sum : 0;
+        gradient[r * inputs + c] = input[r * inputs + c] > 0 ? sum / keep : 0;
       }
   }
 
-  static auto accesses(const float* output_gradient, const float* weights, const float* input, float* gradient,
+  static auto accesses(const float* output_gradient, const float* weights, const float* input, float* gradient, float,
                        unsigned batch, unsigned inputs, unsigned outputs) {
     return std::array{reprise::reads(output_gradient, std::size_t{batch} * outputs),
                       reprise::reads(weights, std::size_t{inputs} * outputs),
@@ -223,7 +243,7 @@ struct InputGradient {
 
  private:
   REPRISE_KERNEL static void tile(const float* output_gradient, const float* weights, const float* input,
-                                  float* gradient, std::size_t inputs, unsigned outputs) {
+                                  float* gradient, float keep, std::size_t inputs, unsigned outputs) {
     const float zeros[4] = {};
     Float4 sum[dot_rows][dot_columns];
     for (auto& row : sum)
@@ -239,7 +259,7 @@ struct InputGradient {
       for (unsigned c = 0; c < dot_columns; ++c) {
         const float total = dot(output_gradient + r * std::size_t{outputs} + whole, 1,
                                 weights + c * std::size_t{outputs} + whole, 1, outputs - whole, sum[r][c].sum());
-        gradient[r * inputs + c] = input[r * inputs + c] > 0 ? total : 0;
+        gradient[r * inputs + c] = input[r * inputs + c] > 0 ? total / keep : 0;
       }
   }
 };

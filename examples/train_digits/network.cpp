@@ -5,6 +5,7 @@
 #include <random>
 
 #include "kernels.h"
+#include "reprise/annotations.h"
 #include "reprise/kernel.h"
 
 namespace digits {
@@ -52,8 +53,9 @@ Activations::Activations(unsigned images)
       hidden2(std::size_t{images} * hidden),
       scores(std::size_t{images} * classes) {}
 
-Network::Network(unsigned batch)
-    : parameters_(parameter_count),
+Network::Network(unsigned batch, float dropout)
+    : keep_(1 - dropout),
+      parameters_(parameter_count),
       gradients_(parameter_count),
       activations_(batch),
       hidden1_gradient_(activations_.hidden1.size()),
@@ -67,14 +69,24 @@ void Network::copy_parameters_to(std::span<float> values) const {
   parameters_.copy_to(values);
 }
 
-void Network::forward(const float* images, Activations& activations) const {
+void Network::forward(const float* images, Activations& activations, float keep) const {
+  const reprise::annotate scope("forward");
   const auto run = [&](const Layer& layer, const float* input, float* output, bool relu) {
     launch(tiles(activations.rows, layer.outputs, tile_rows, tile_columns), Forward{}, input,
            parameters_.data() + layer.offset, output, activations.rows, layer.inputs, layer.outputs, relu);
   };
   run(layer1, images, activations.hidden1.data(), true);
+  leave_out(activations.hidden1, keep);
   run(layer2, activations.hidden1.data(), activations.hidden2.data(), true);
+  leave_out(activations.hidden2, keep);
   run(layer3, activations.hidden2.data(), activations.scores.data(), false);
+}
+
+void Network::leave_out(reprise::Buffer<float>& values, float keep) const {
+  if (keep == 1) return;
+  // Which numbers are drawn, a graph finds out at each replay.
+  launch(LaunchConfig::cover(divide_up(values.size(), dropout_run)), Dropout{}, dropout_.philox_state(dropout_run),
+         values.data(), keep, values.size());
 }
 
 // The gradients of the activations are a chain, from the scores back to the first layer. What each link of it gives
@@ -88,12 +100,15 @@ void Network::train(const float* images, const std::uint8_t* labels, double* los
                     const StreamRef& side) {
   const StreamRef main = reprise::current_stream();
   const unsigned batch = activations_.rows;
-  forward(images, activations_);
+  forward(images, activations_, keep_);
   LaunchConfig one_block;
   one_block.block = Dim3(loss_threads);
   one_block.shared_bytes = loss_threads * sizeof(float);
   float* scores = activations_.scores.data();
-  launch(one_block, SoftmaxLoss{}, scores, labels, loss_sum, batch, classes);
+  {
+    const reprise::annotate scope("loss");
+    launch(one_block, SoftmaxLoss{}, scores, labels, loss_sum, batch, classes);
+  }
 
   scored_.record(main);
   side.wait(scored_);
@@ -118,17 +133,20 @@ void Network::train(const float* images, const std::uint8_t* labels, double* los
 
 void Network::weight_gradient(const Layer& layer, const float* input, const float* output_gradient,
                               const StreamRef& stream) {
+  const reprise::annotate scope("backward");
   launch(stream, tiles(layer.inputs + 1, layer.outputs, tile_rows, tile_columns), WeightGradient{}, input,
          output_gradient, gradients_.data() + layer.offset, activations_.rows, layer.inputs, layer.outputs);
 }
 
 void Network::input_gradient(const Layer& layer, const float* output_gradient, const float* input,
                              float* gradient) const {
+  const reprise::annotate scope("backward");
   launch(tiles(activations_.rows, layer.inputs, dot_rows, dot_columns), InputGradient{}, output_gradient,
-         parameters_.data() + layer.offset, input, gradient, activations_.rows, layer.inputs, layer.outputs);
+         parameters_.data() + layer.offset, input, gradient, keep_, activations_.rows, layer.inputs, layer.outputs);
 }
 
 void Network::update(const Layer& layer, float rate, const StreamRef& stream) {
+  const reprise::annotate scope("update");
   launch(stream, LaunchConfig::cover(divide_up(layer.parameters(), run_length)), Sgd{},
          parameters_.data() + layer.offset, gradients_.data() + layer.offset, rate, layer.parameters());
 }

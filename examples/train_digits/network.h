@@ -9,6 +9,7 @@
 #include "dataset.h"
 #include "reprise/event.h"
 #include "reprise/memory.h"
+#include "reprise/random.h"
 #include "reprise/stream.h"
 
 namespace digits {
@@ -46,14 +47,17 @@ struct Activations {
 /// for nothing, so that they can be captured. One thread at a time.
 class Network {
  public:
-  /// For training with `batch` images a step.
-  explicit Network(unsigned batch);
+  /// For training with `batch` images a step, in which each value of the hidden layers is left out with probability
+  /// `dropout`.
+  Network(unsigned batch, float dropout);
 
   void set_parameters(std::span<const float> values);
   void copy_parameters_to(std::span<float> values) const;
+  /// What is left out from now on is decided by this seed.
+  void seed_dropout(std::uint64_t seed) { dropout_.set_current_seed(seed); }
 
   /// Computes the scores of the classes for as many images as `activations` has rows.
-  void forward(const float* images, Activations& activations) const;
+  void forward(const float* images, Activations& activations) const { forward(images, activations, 1); }
 
   /// Forward, backward and a step of gradient descent. Adds the loss of the batch, summed over the images, to
   /// `*loss_sum`. Part of the work is given to `side`, and joined again.
@@ -61,11 +65,15 @@ class Network {
              const reprise::StreamRef& side);
 
  private:
+  void forward(const float* images, Activations& activations, float keep) const;
+  void leave_out(reprise::Buffer<float>& values, float keep) const;
   void weight_gradient(const Layer& layer, const float* input, const float* output_gradient,
                        const reprise::StreamRef& stream);
   void input_gradient(const Layer& layer, const float* output_gradient, const float* input, float* gradient) const;
   void update(const Layer& layer, float rate, const reprise::StreamRef& stream);
 
+  float keep_;  // probability that a value stays
+  reprise::Generator dropout_;
   reprise::Buffer<float> parameters_, gradients_;
   Activations activations_;
   reprise::Buffer<float> hidden1_gradient_, hidden2_gradient_;

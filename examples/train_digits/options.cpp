@@ -36,6 +36,16 @@ void add_number(CLI::App& app, const std::string& name, T least, T most, T& valu
       ->default_str(std::to_string(value));
 }
 
+/// A decimal fraction, at least 0 and below 1.
+void parse_fraction(const std::string& name, const std::string& text, float& value) {
+  float parsed = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, parsed, std::chars_format::fixed);
+  if (text.empty() || error != std::errc{} || stop != end || !(parsed >= 0 && parsed < 1))
+    throw InputError(fmt::format("{}: expected a number from 0 to below 1, found \"{}\"", name, text));
+  value = parsed;
+}
+
 void add_path(CLI::App& app, const std::string& name, std::filesystem::path& value, const std::string& help) {
   app.add_option_function<std::string>(
          name,
@@ -63,8 +73,15 @@ std::optional<Options> parse_options(int argc, char** argv) {
   add_number(app, "--epochs", 1U, most_epochs, options.epochs, "How often to go over the training images");
   add_number(app, "--batch", 1U, std::numeric_limits<unsigned>::max(), options.batch,
              "Images in a step, at most as many as there are for training");
+  app.add_option_function<std::string>(
+         "--dropout", [&](const std::string& text) { parse_fraction("--dropout", text, options.dropout); },
+         "The part of the hidden values that a training step leaves out, at random")
+      ->type_name("P")
+      ->default_str(fmt::format("{}", options.dropout));
   add_number(app, "--seed", std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max(), options.seed,
-             "Chooses the initial weights and the order of the images");
+             "Chooses the initial weights, the order of the images and what is left out");
+  app.add_flag("--liveness", options.liveness,
+               "Have each replay check that no memory which the graph uses was freed, and tell what it uses");
   add_path(app, "--svg", options.svg, "Where to write the picture of the graph; it ends in .svg");
   add_path(app, "--data", options.data, "The images: 64 pixels (0 to 16) and a label (0 to 9) a line");
   try {

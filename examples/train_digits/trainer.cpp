@@ -9,6 +9,7 @@
 
 #include "kernels.h"
 #include "progress.h"
+#include "reprise/annotations.h"
 #include "reprise/kernel.h"
 
 namespace digits {
@@ -42,7 +43,7 @@ double seconds_between(std::chrono::steady_clock::time_point begin, std::chrono:
 
 }  // namespace
 
-Trainer::Trainer(const Dataset& dataset, unsigned batch, std::uint64_t seed)
+Trainer::Trainer(const Dataset& dataset, unsigned batch, float dropout, std::uint64_t seed)
     : batch_(batch),
       steps_(dataset.train.count() / batch),
       seed_(seed),
@@ -58,10 +59,11 @@ Trainer::Trainer(const Dataset& dataset, unsigned batch, std::uint64_t seed)
       correct_(1),
       batch_images_(std::size_t{batch} * pixels_per_image),
       batch_labels_(batch),
-      network_(batch),
+      network_(batch, dropout),
       test_(dataset.test.count()) {}
 
 void Trainer::step() {
+  const reprise::annotate scope("batch");  // what has no other name is what chooses the batch
   launch(LaunchConfig::cover(batch_images_.size()), GatherBatch{}, images_.data(), labels_.data(), order_.data(),
          number_.data(), batch_images_.data(), batch_labels_.data(), batch_, pixels_per_image);
   network_.train(batch_images_.data(), batch_labels_.data(), loss_sum_.data(), rate_, side_);
@@ -79,6 +81,7 @@ Run Trainer::run(const std::string& label, unsigned epochs, const std::function<
   network_.set_parameters(start);
   give_step();  // warms up
   network_.set_parameters(start);
+  network_.seed_dropout(seed_);
 
   Run run;
   std::vector<double> submit_times, step_times;

@@ -34,7 +34,7 @@ struct Run {
 /// the same time.
 class Trainer {
  public:
-  Trainer(const Dataset& dataset, unsigned batch, std::uint64_t seed);
+  Trainer(const Dataset& dataset, unsigned batch, float dropout, std::uint64_t seed);
 
   /// Gives one step to the current stream; it takes the next batch of the epoch. Can be captured.
   void step();

@@ -9,6 +9,8 @@
 
 #include "reprise/annotations.h"
 #include "reprise/capture_report.h"
+#include "reprise/hooks.h"
+#include "reprise/liveness.h"
 #include "reprise/memory.h"
 #include "reprise/random.h"
 #include "reprise/stream.h"
@@ -60,6 +62,19 @@ struct GraphOptions {
   /// Frees the template's host memory once the graph is instantiated. What needs the template then refuses:
   /// debug_dump(), changing parameters. Not together with KeepGraph::yes.
   bool discard_template = false;
+  /// Before each replay: is the memory still there that the graph uses and does not own? If not, DeadInputError. What
+  /// is found and what is not: docs/input-liveness.md.
+  bool check_input_liveness = false;
+  /// Which memory that is; for check_input_liveness and retain_inputs.
+  Liveness liveness = Liveness::allocator;
+  /// Memory of CachingAllocator that the graph uses lives as long as the graph, instead of being checked: what its
+  /// owner frees counts as allocated until the last such graph is gone. Memory of the driver cannot be kept; with
+  /// Liveness::all it is checked.
+  bool retain_inputs = false;
+  /// The body is captured twice, and only what both captures have in the same place counts as an input: words of a
+  /// kernel's parameters that nobody wrote, and that look like addresses by chance, differ. The first graph is thrown
+  /// away. For check_input_liveness and retain_inputs; capture() alone can do it.
+  bool confirm_by_second_capture = false;
 };
 
 /// Who instantiates a captured graph, and whether the user can reach its template.
@@ -111,12 +126,30 @@ class CUDAGraph {
   /// \throws UsageError unless the graph is empty.
   void register_generator_state(const Generator& generator);
 
+  /// Registers hooks: they are called from now on, in all captures of this object, until they are removed.
+  /// Allowed in any state, also within a hook: first called at the next step then.
+  /// \returns a name for remove_hooks().
+  HookId add_hooks(GraphHooks hooks);
+
+  /// Removes hooks; from within one of them, too. The functions are destroyed before this returns, or after the one
+  /// that is running.
+  /// \throws UsageError if this graph has no hooks of that name (any more).
+  void remove_hooks(HookId id);
+
+  /// Keeps an object alive as long as what is being captured or was captured: until template, executables and all
+  /// running launches are gone. It is then released by whichever thread calls this library next, maybe while someone
+  /// captures; a capture that fails releases it at once.
+  /// \throws UsageError if nothing is being captured or was captured, or the pointer is null.
+  void retain(std::shared_ptr<void> object);
+
   /// Ends the capture; instantiates the graph unless it was made with KeepGraph::yes.
   /// \throws UsageError if no capture is underway, the current stream is not the one it began on, or the thread is not
   ///         the one that began it: the capture goes on.
   /// \throws CaptureError if the capture was broken, a forked stream was not joined, or nothing was captured: the graph
   ///         is empty again.
   /// \throws BackendError if the graph cannot be instantiated: the graph is empty again.
+  /// \throws UsageError if a second capture (GraphOptions::confirm_by_second_capture) has other nodes than the first:
+  ///         the graph is empty again.
   void capture_end();
 
   /// Ends a capture and drops what was captured; does nothing if none is underway. Allowed on any thread. Never throws.
@@ -131,6 +164,8 @@ class CUDAGraph {
 
   /// Launches the graph on the calling thread's current stream of the graph's device. Returns without waiting.
   /// \throws UsageError if nothing is captured, the stream is of another device, or it is capturing.
+  /// \throws DeadInputError if memory that the graph uses was freed (GraphOptions::check_input_liveness). What another
+  ///         thread frees during the call may or may not be noticed.
   void replay();
   /// Launches the graph on a stream.
   void replay(const StreamRef& stream);
@@ -173,6 +208,10 @@ class CUDAGraph {
   /// discarded.
   /// \throws UsageError if nothing is captured.
   std::vector<AnnotatedNode> annotations() const;
+  /// The memory that the captured graph uses and does not own, by address, dead or alive.
+  /// \throws UsageError before a capture, or if it was made with neither GraphOptions::check_input_liveness nor
+  ///         retain_inputs.
+  std::vector<GraphInput> inputs() const;
 
   /// The device of the capture.
   /// \throws UsageError before a capture.
@@ -181,7 +220,9 @@ class CUDAGraph {
  private:
   friend class graph;
   friend ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream);  // timings.h
+  friend void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body);
   struct Impl;
+  struct Rehearsal;
   std::unique_ptr<Impl> impl_;
 };
 
@@ -216,7 +257,7 @@ class graph {
 };
 
 /// Captures what `body` gives to the current stream, and returns when it is captured. An exception of `body` abandons
-/// the capture and goes on.
+/// the capture and goes on. `body` runs once; with GraphOptions::confirm_by_second_capture twice.
 ///
 ///     CUDAGraph g;
 ///     capture(g, {}, [&] { launch(LaunchConfig::cover(n), Scale{}, 0.5f, x.data(), n); });

@@ -90,8 +90,8 @@ class Generator {
   /// A range of numbers for one launch on a stream.
   /// \param increment how many numbers each thread draws at most; rounded up to a multiple of 4.
   /// \param stream where the kernel goes, of the generator's device.
-  /// \throws UsageError if the stream is of another device, or takes part in a capture that is not of this library or
-  ///         was broken.
+  /// \throws UsageError if the stream is of another device, or takes part in a capture that is not of this library;
+  ///         BackendError with Result::stream_capture_invalidated if it takes part in one that was broken.
   PhiloxState philox_state(std::uint64_t increment, const StreamRef& stream) const;
   /// For a launch on the calling thread's current stream of the generator's device.
   PhiloxState philox_state(std::uint64_t increment) const;

@@ -28,6 +28,8 @@ struct CaptureContext {
 ///     begin -> started -> ended -> [instantiated | before_replay -> replayed | replay_failed ...] -> reset
 ///        \________\__________\---> abandoned
 ///
+/// A rehearsal is a capture into a graph of its own, with listeners of its own, which is never replayed.
+///
 /// begin() comes before the runtime captures, started() right after that began, ended() when the capture is over and
 /// its template is alive and still unknown to anyone else. When any step of the capture fails, at this listener, at
 /// another or between them, and up to the end of CUDAGraph::capture_end, each listener whose begin() had returned gets
@@ -40,6 +42,13 @@ struct CaptureContext {
 class CaptureListener {
  public:
   virtual ~CaptureListener() = default;
+
+  /// The name of the option for which this listener needs the body to be captured once before, in a rehearsal; null if
+  /// there is none. Only capture() can do that; other captures are refused.
+  virtual const char* needs_rehearsal(const GraphOptions& /*options*/) const noexcept { return nullptr; }
+  /// Before begin(), if it does: the rehearsal went well, and `listener` was the one of this kind in it. The rehearsed
+  /// graph is thrown away after this.
+  virtual void rehearsed(CaptureListener& /*listener*/) {}
 
   virtual void begin(const CaptureContext& context) = 0;    ///< may throw: the capture does not begin
   virtual void started(const CaptureContext& context) = 0;  ///< may throw: the capture is abandoned

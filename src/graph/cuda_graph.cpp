@@ -11,6 +11,7 @@
 #include "backend/release_queue.h"
 #include "backend/reported_call.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/retain_listener.h"
 #include "memory/pool_ids.h"
 
 // The capture of a CUDAGraph, and its end of life. cuda_graph_replay.cpp has what is done with the executable,
@@ -62,6 +63,11 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
         fmt::format("{}: GraphOptions::discard_template was set for a graph that was made with "
                     "KeepGraph::yes, which promises its template; use one of the two.",
                     call));
+  if (const char* const option = rehearses ? nullptr : needs_rehearsal(wanted))
+    throw UsageError(
+        fmt::format("{}: {} needs a body that can be captured twice, and only capture(graph, options, body) has one: "
+                    "use that, or leave the option away.",
+                    call, option));
   if (stream == nullptr) return;
   if (is_legacy_default(*stream))
     throw UsageError(
@@ -82,6 +88,12 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
                     call));
 }
 
+const char* CUDAGraph::Impl::needs_rehearsal(const GraphOptions& wanted) const noexcept {
+  for (const auto& listener : listeners)
+    if (const char* const option = listener->needs_rehearsal(wanted)) return option;
+  return nullptr;
+}
+
 void CUDAGraph::Impl::begin(const StreamRef& stream, const GraphOptions& wanted) {
   last_report.reset();
   backend::ReleaseQueue::drain();
@@ -95,6 +107,7 @@ void CUDAGraph::Impl::begin(const StreamRef& stream, const GraphOptions& wanted)
 }
 
 void CUDAGraph::Impl::end() {
+  refuse_in_own_hook("CUDAGraph::capture_end");
   require("CUDAGraph::capture_end", {State::capturing});
   const CaptureContext& context = capture->context();
   if (context.mode != CaptureErrorMode::relaxed && capture->owner() != std::this_thread::get_id())
@@ -107,12 +120,16 @@ void CUDAGraph::Impl::end() {
         "CUDAGraph::capture_end needs the stream that the capture began on as the calling thread's "
         "current stream, and another one is current: make it current again. The capture goes on.");
   try {
+    const CallingListeners calling(*this);
     template_graph = capture->end();
     graphs::GraphResources::Resources held;
     for (const auto& listener : listeners)
       if (auto resource = listener->take_resource()) held.push_back(std::move(resource));
     resources.attach(backend(), template_graph, std::move(held));
-    if (keep == KeepGraph::no) instantiate(context.stream.native());
+    if (keep == KeepGraph::no) {
+      make_executable(context.stream.native());
+      tell_instantiated();
+    }
     for (const auto& listener : listeners)
       if (listener->takes_part_in_replays()) in_replays.push_back(listener.get());
   } catch (const Error& error) {
@@ -151,6 +168,7 @@ void CUDAGraph::Impl::report_failure(const Error& error, Device where) {
 
 void CUDAGraph::Impl::make_empty() noexcept {
   if (device.has_value()) {
+    const CallingListeners calling(*this);
     const RelaxedCaptureMode relaxed(backend());
     bool destroyed = true;
     if (exec != nullptr)
@@ -206,16 +224,31 @@ void CUDAGraph::register_generator_state(const Generator& generator) {
   impl.generators.push_back(generator);
 }
 
+void CUDAGraph::retain(std::shared_ptr<void> object) {
+  constexpr const char* call = "CUDAGraph::retain";
+  Impl& impl = Impl::of(*this, call);
+  const Impl::FlagLock lock(impl);
+  impl.require(call, {Impl::State::capturing, Impl::State::captured, Impl::State::ready});
+  if (object == nullptr)
+    throw UsageError(fmt::format("{} expected an object to keep alive, and was given a null pointer.", call));
+  impl.listener<graphs::RetainListener>().retain(std::move(object));
+}
+
 void CUDAGraph::capture_end() {
   Impl::of(*this, "CUDAGraph::capture_end").end();
 }
 
 void CUDAGraph::capture_abandon() noexcept {
-  if (impl_ != nullptr && impl_->state == Impl::State::capturing) impl_->make_empty();
+  if (impl_ == nullptr || impl_->state != Impl::State::capturing) return;
+  if (impl_->in_own_hook())
+    warn("CUDAGraph::capture_abandon was called within a hook of the same graph, and did nothing: throw an exception.");
+  else
+    impl_->make_empty();
 }
 
 void CUDAGraph::reset() {
   Impl& impl = Impl::of(*this, "CUDAGraph::reset");
+  impl.refuse_in_own_hook("CUDAGraph::reset");
   impl.require("CUDAGraph::reset", {Impl::State::empty, Impl::State::captured, Impl::State::ready});
   impl.make_empty();
 }

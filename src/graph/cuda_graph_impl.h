@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "backend/backend.h"
@@ -33,6 +34,8 @@ namespace reprise {
 /// executable while a replay may run. Everything else belongs to the one thread that uses the graph.
 struct CUDAGraph::Impl {
   using State = graphs::GraphState;
+  class FlagLock;
+  class CallingListeners;
 
   explicit Impl(KeepGraph keep_graph) : keep(keep_graph), listeners(graphs::make_listeners()) {}
   ~Impl() { make_empty(); }
@@ -48,12 +51,21 @@ struct CUDAGraph::Impl {
   void require_keep_graph(const char* call) const;
   void require_template(const char* call) const;
 
+  /// Refused where a hook of this graph is running, on the thread that runs it.
+  void refuse_in_own_hook(const char* call) const;
+  bool in_own_hook() const noexcept {
+    const std::thread::id running = hook_thread.load(std::memory_order_relaxed);
+    return running != std::thread::id() && running == std::this_thread::get_id();
+  }
+
   // --- Capture: cuda_graph.cpp ----------------------------------------------------------------------------------
   /// Throws UsageError if a capture with these options cannot begin. `stream` is the one to capture, null if it is to
   /// be an internal one. Changes nothing.
   void require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
   void begin(const StreamRef& stream, const GraphOptions& wanted);
   void end();
+  /// The name of an option for which some listener needs a rehearsal; null if there is none.
+  const char* needs_rehearsal(const GraphOptions& wanted) const noexcept;
   /// An error ended the capture that did not break it: makes a report of it, if there is none.
   void report_failure(const Error& error, Device where);
   /// Drops whatever there is, in any state.
@@ -62,8 +74,10 @@ struct CUDAGraph::Impl {
   // --- The executable: cuda_graph_replay.cpp --------------------------------------------------------------------
   /// Makes an executable of the template, in the place of the one that there may be. Needs `flag` where a replay may
   /// run. If it fails, nothing has changed.
-  void instantiate(StreamHandle upload_stream);
-  /// As above; an upload that the options ask for goes to an internal stream.
+  void make_executable(StreamHandle upload_stream);
+  /// The listeners are told of the executable. If one throws, the executable stays.
+  void tell_instantiated();
+  /// Both of the above, for a graph that was captured; an upload that the options ask for goes to an internal stream.
   void instantiate();
   /// Refuses, or makes the graph ready to be launched on `stream`. Needs `flag`.
   void prepare_launch(const char* call, const StreamRef& stream);
@@ -86,6 +100,7 @@ struct CUDAGraph::Impl {
   const graphs::Listeners listeners;
   std::atomic<State> state{State::empty};
   bool debug = false;
+  bool rehearses = false;             // capture() runs its body twice
   std::vector<Generator> generators;  // that the user registered
 
   // Of the capture, or of what was captured.
@@ -101,8 +116,41 @@ struct CUDAGraph::Impl {
   graphs::LaunchFlag flag;
   GraphExecHandle exec = nullptr;
   std::vector<graphs::CaptureListener*> in_replays;  // those that asked for it
+  // While listeners are called, which may call hooks of the user's: the thread that does it.
+  std::atomic<std::thread::id> hook_thread{};
   // The runtime, or somebody with a raw handle, may hold on to the resources when template and executable are gone.
   std::atomic<bool> in_use_elsewhere{false};
+};
+
+/// Holds a graph's flag. Within a hook of the graph it takes nothing: whoever called the hook sees to it that nobody
+/// else uses the graph.
+class CUDAGraph::Impl::FlagLock {
+ public:
+  explicit FlagLock(Impl& impl) : flag_(impl.in_own_hook() ? nullptr : &impl.flag) {
+    if (flag_ != nullptr) flag_->lock();
+  }
+  ~FlagLock() {
+    if (flag_ != nullptr) flag_->unlock();
+  }
+  FlagLock(const FlagLock&) = delete;
+  FlagLock& operator=(const FlagLock&) = delete;
+
+ private:
+  graphs::LaunchFlag* const flag_;
+};
+
+/// While it lives, the calling thread calls listeners of a graph.
+class CUDAGraph::Impl::CallingListeners {
+ public:
+  explicit CallingListeners(Impl& impl)
+      : thread_(impl.hook_thread), before_(thread_.exchange(std::this_thread::get_id(), std::memory_order_relaxed)) {}
+  ~CallingListeners() { thread_.store(before_, std::memory_order_relaxed); }
+  CallingListeners(const CallingListeners&) = delete;
+  CallingListeners& operator=(const CallingListeners&) = delete;
+
+ private:
+  std::atomic<std::thread::id>& thread_;
+  const std::thread::id before_;
 };
 
 }  // namespace reprise

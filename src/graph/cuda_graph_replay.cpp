@@ -35,7 +35,7 @@ namespace {
 
 }  // namespace
 
-void CUDAGraph::Impl::instantiate(StreamHandle upload_stream) {
+void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
   backend::Backend& runtime = backend();
   // Instantiating is a potentially unsafe call in the captures of others.
   const RelaxedCaptureMode relaxed(runtime);
@@ -50,16 +50,29 @@ void CUDAGraph::Impl::instantiate(StreamHandle upload_stream) {
   check(runtime, Call::graph_instantiate, result);
   if (exec != nullptr) report(runtime, Call::graph_exec_destroy, runtime.graph_exec_destroy(exec));
   exec = made;
-  for (const auto& listener : listeners) listener->instantiated(template_graph, exec);
   // The upload may still be running, and then holds on to the executable.
   if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) in_use_elsewhere = true;
+}
+
+void CUDAGraph::Impl::tell_instantiated() {
+  const CallingListeners calling(*this);
+  for (const auto& listener : listeners) listener->instantiated(template_graph, exec);
 }
 
 void CUDAGraph::Impl::instantiate() {
   std::optional<graphs::InternalStream> upload_stream;
   if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) upload_stream.emplace(*device);
-  instantiate(upload_stream ? upload_stream->ref().native() : nullptr);
+  make_executable(upload_stream ? upload_stream->ref().native() : nullptr);
   state = State::ready;
+  tell_instantiated();
+}
+
+void CUDAGraph::Impl::refuse_in_own_hook(const char* call) const {
+  if (in_own_hook()) [[unlikely]]
+    throw UsageError(fmt::format(
+        "{} was called within a hook of the same graph, which may only ask, add or remove hooks, and retain "
+        "objects: do it when the call that ran the hook has returned.",
+        call));
 }
 
 void CUDAGraph::Impl::prepare_launch(const char* call, const StreamRef& stream) {
@@ -75,6 +88,7 @@ void CUDAGraph::Impl::prepare_launch(const char* call, const StreamRef& stream) 
 
 void CUDAGraph::Impl::replay(const StreamRef* stream) {
   constexpr const char* call = "CUDAGraph::replay";
+  refuse_in_own_hook(call);
   const std::lock_guard lock(flag);
   require(call, {State::captured, State::ready});
   const StreamRef on = stream != nullptr ? *stream : current_stream(*device);
@@ -87,6 +101,7 @@ void CUDAGraph::Impl::replay(const StreamRef* stream) {
 }
 
 void CUDAGraph::Impl::replay_with_listeners(const StreamRef& stream) {
+  const CallingListeners calling(*this);
   std::size_t called = 0;
   try {
     for (; called < in_replays.size(); ++called) in_replays[called]->before_replay(stream);
@@ -95,11 +110,12 @@ void CUDAGraph::Impl::replay_with_listeners(const StreamRef& stream) {
     while (called > 0) in_replays[--called]->replay_failed();
     throw;
   }
-  for (graphs::CaptureListener* listener : in_replays) listener->replayed(stream);
+  for (std::size_t i = 0; i < called; ++i) in_replays[i]->replayed(stream);
 }
 
 void CUDAGraph::Impl::upload(const StreamRef& stream) {
   constexpr const char* call = "CUDAGraph::upload";
+  refuse_in_own_hook(call);
   const std::lock_guard lock(flag);
   require(call, {State::captured, State::ready});
   prepare_launch(call, stream);
@@ -110,6 +126,7 @@ void CUDAGraph::instantiate() {
   constexpr const char* call = "CUDAGraph::instantiate";
   Impl& impl = Impl::of(*this, call);
   impl.require_keep_graph(call);
+  impl.refuse_in_own_hook(call);
   const std::lock_guard lock(impl.flag);
   impl.require(call, {Impl::State::captured, Impl::State::ready});
   impl.instantiate();

@@ -31,8 +31,7 @@ class RandomListener final : public CaptureListener {
   bool takes_part_in_replays() const noexcept override { return draws_ != nullptr; }
   void before_replay(const StreamRef& stream) override { draws_->before_replay(stream); }
   void replay_failed() noexcept override { draws_->replay_failed(); }
-  /// The words live as long as anything of the graph.
-  std::shared_ptr<void> take_resource() override { return draws_; }
+  std::shared_ptr<void> take_resource() override { return draws_ != nullptr ? draws_->take_words() : nullptr; }
   void reset() noexcept override {
     if (draws_ != nullptr) draws_->close();
     draws_.reset();

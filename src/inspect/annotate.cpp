@@ -38,11 +38,7 @@ void annotate::enter(const Annotation& annotation) {
   const Result result = backend.stream_capture_info(stream.native(), &info);
   if (result == Result::stream_capture_implicit) return;  // the legacy stream by another name, which never captures
   backend::check(backend, backend::Call::stream_capture_info, result);
-  if (info.status == CaptureStatus::none) return;
-  if (info.status == CaptureStatus::invalidated) {
-    CaptureAnnotations::saw_broken(stream);
-    return;
-  }
+  if (info.status != CaptureStatus::active) return;  // nothing is made in a broken one, which the runtime has no id of
   auto scope = std::make_unique<Scope>();
   scope->capture = CaptureAnnotations::find(stream.device().type(), info.id);
   if (scope->capture == nullptr) return;

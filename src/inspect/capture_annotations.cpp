@@ -76,15 +76,6 @@ std::shared_ptr<CaptureAnnotations> CaptureAnnotations::find(DeviceType type, st
   return nullptr;
 }
 
-// The runtime tells no id of a broken capture: it is one that the stream or the thread is known to be in.
-void CaptureAnnotations::saw_broken(const StreamRef& stream) {
-  for (const auto& capture : all_underway()) {
-    const std::lock_guard lock(capture->mutex_);
-    for (Thread& thread : capture->threads_)
-      if (thread.id == std::this_thread::get_id() || capture->stream_ == stream) capture->found_broken(thread);
-  }
-}
-
 std::string CaptureAnnotations::within() noexcept try {
   if (annotation_detail::captures_underway.load(std::memory_order_relaxed) == 0) return {};
   for (const auto& capture : all_underway()) {

@@ -41,8 +41,6 @@ class CaptureAnnotations {
   static void open(const std::shared_ptr<CaptureAnnotations>& capture);
   /// Null if it is not underway, or has no annotations.
   static std::shared_ptr<CaptureAnnotations> find(DeviceType type, std::uint64_t capture_id);
-  /// The calling thread met a stream whose capture is broken.
-  static void saw_broken(const StreamRef& stream);
   /// What the innermost scope of the calling thread says; empty if it is in none.
   static std::string within() noexcept;
 

@@ -43,7 +43,7 @@ std::uint64_t next_epoch() {
 // The parameters of a head node; they point into this object.
 class HeadParams {
  public:
-  HeadParams(Backend& backend, const GraphDraws& draws) : words_(const_cast<std::uint64_t*>(draws.words.data())) {
+  HeadParams(Backend& backend, const GraphDraws& draws) : words_(draws.words) {
     by_ = draws.parameters;
     check(backend, Call::kernel_function, backend.kernel_function(advance_record(), &params_.function));
     params_.params = pointers_;
@@ -84,8 +84,7 @@ void require_kernel(const Device& device) {
   if (device.type() == DeviceType::host || backend::has_own_kernels()) return;
   throw UsageError(
       "Random numbers in a capture on a CUDA device need a kernel of this library; this build has none, because nvcc "
-      "was "
-      "not found when it was built: build it again with nvcc in PATH.");
+      "was not found when it was built: build it again with nvcc in PATH.");
 }
 
 }  // namespace
@@ -120,15 +119,18 @@ GraphDraws& CaptureDraws::draws_of(const std::shared_ptr<GeneratorImpl>& generat
       std::find_if(draws_.begin(), draws_.end(), [&](const auto& draws) { return draws->generator == generator; });
   if (known != draws_.end()) return **known;
   require_kernel(stream.device());
-  auto made = std::make_unique<GraphDraws>(GraphDraws{generator, Buffer<std::uint64_t>(4, stream)});
+  Buffer<std::uint64_t> words(sizeof(DrawWords) / sizeof(std::uint64_t), stream);
+  auto made = std::make_unique<GraphDraws>(GraphDraws{generator, words.data()});
   made->parameters.epoch = next_epoch();
   Backend& backend = stream.device().backend();
   const HeadParams head(backend, *made);
   backend::NodeParams params = head.params();
   draws_.reserve(draws_.size() + 1);
+  words_->reserve(words_->size() + 1);
   check(backend, Call::graph_add_node, backend.graph_add_node(&made->head, graph, {}, params));
   generator->begin_capture();
   draws_.push_back(std::move(made));
+  words_->push_back(std::move(words));
   return *draws_.back();
 }
 
@@ -146,7 +148,7 @@ PhiloxState CaptureDraws::draw(const std::shared_ptr<GeneratorImpl>& generator, 
   }
   const std::uint64_t offset = draws.parameters.increment;
   draws.parameters.increment += increment;
-  return {0, offset, draws.words.data()};
+  return {0, offset, draws.words};
 }
 
 void CaptureDraws::finish() {
@@ -166,8 +168,7 @@ void CaptureDraws::prepare(GraphDraws& draws, const StreamRef& stream) {
   Backend& backend = draws.generator->device().backend();
   if (!draws.written) {
     // Nothing depends on what is in them, but tools that look for reads of unwritten memory would complain.
-    check(backend, Call::set_async,
-          backend.set_async({draws.words.data(), 0, 1, draws.words.size() * sizeof(std::uint64_t)}, stream.native()));
+    check(backend, Call::set_async, backend.set_async({draws.words, 0, 1, sizeof(DrawWords)}, stream.native()));
     draws.written = true;
   }
   draws.spent = draws.generator->spend(draws.parameters.increment);
@@ -219,13 +220,14 @@ PhiloxState draw_in_capture(const std::shared_ptr<GeneratorImpl>& generator, std
     }
     if (capture != nullptr) return capture->draw(generator, increment, stream, info.graph);
   }
+  if (info.status != CaptureStatus::active)
+    throw BackendError(backend::cuda_name(Call::stream_capture_info), Result::stream_capture_invalidated,
+                       "a draw of random numbers on a stream whose capture was broken by an earlier call; "
+                       "CUDAGraph::capture_end tells which",
+                       SourceLocation::current());
   throw UsageError(
-      info.status == CaptureStatus::active
-          ? "Generator::philox_state: the stream takes part in a capture that this library did not begin, so that "
-            "every "
-            "replay would draw the same numbers. Capture with CUDAGraph, capture() or the scope graph."
-          : "Generator::philox_state: the stream takes part in a capture that was broken by an earlier call; "
-            "CUDAGraph::capture_end tells which. End it first.");
+      "Generator::philox_state: the stream takes part in a capture that this library did not begin, so that every "
+      "replay would draw the same numbers. Capture with CUDAGraph, capture() or the scope graph.");
 }
 
 }  // namespace reprise::random

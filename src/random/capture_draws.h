@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -21,7 +22,7 @@ namespace reprise::random {
 /// node's parameters are changed in the executable.
 struct GraphDraws {
   std::shared_ptr<GeneratorImpl> generator;
-  Buffer<std::uint64_t> words;  ///< DrawWords, of the graph's pool
+  std::uint64_t* words = nullptr;  ///< DrawWords, on the device
   GraphNodeHandle head = nullptr;
   Advance parameters = {};                   ///< of the head node, in the template and then in the executable
   std::vector<StreamHandle> dependent = {};  ///< streams of the capture that come after the head node
@@ -55,6 +56,8 @@ class CaptureDraws {
   void forget(StreamHandle stream);
 
   bool empty() const noexcept { return draws_.empty(); }
+  /// The device words, which lie in the graph's pool: whoever has them keeps them as long as anything of the graph.
+  std::shared_ptr<void> take_words() noexcept { return std::move(words_); }
   bool is(DeviceType type, std::uint64_t capture_id) const noexcept {
     return type_ == type && capture_id_ == capture_id;
   }
@@ -77,11 +80,12 @@ class CaptureDraws {
   std::mutex mutex_;  // guards the rest while the capture is underway
   bool open_ = false;
   std::vector<std::unique_ptr<GraphDraws>> draws_;
+  std::shared_ptr<std::vector<Buffer<std::uint64_t>>> words_ = std::make_shared<std::vector<Buffer<std::uint64_t>>>();
   GraphExecHandle exec_ = nullptr;
 };
 
 /// Draws in the capture that a stream takes part in.
-/// \throws UsageError if that is not of this library, or broken.
+/// \throws UsageError if that is not of this library; BackendError with code 901 if it is broken.
 PhiloxState draw_in_capture(const std::shared_ptr<GeneratorImpl>& generator, std::uint64_t increment,
                             const StreamRef& stream, const backend::CaptureInfo& info);
 

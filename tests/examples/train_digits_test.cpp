@@ -63,7 +63,7 @@ TEST_F(TrainDigits, ExplainsItsOptions) {
   const Outcome outcome = run({"--help"});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.err, IsEmpty());
-  for (const char* option : {"--device", "--epochs", "--batch", "--seed", "--svg", "--data"})
+  for (const char* option : {"--device", "--epochs", "--batch", "--dropout", "--seed", "--liveness", "--svg", "--data"})
     EXPECT_THAT(outcome.out, HasSubstr(option));
 }
 
@@ -124,6 +124,33 @@ TEST_F(TrainDigits, GivesTheSameWeightsBothWaysForABatchOfOneAndForOneOfEverythi
   }
 }
 
+TEST_F(TrainDigits, LeavesOutOtherValuesInEachStepEagerlyAndReplayed) {
+  const auto outcome_for = [&](const std::string& dropout) {
+    const Outcome outcome = run({"--epochs", "1", "--dropout", dropout});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("bitwise the same"));
+    return line_with(outcome.out, "epoch 1/1");
+  };
+  const std::string none = outcome_for("0"), half = outcome_for("0.5");
+  EXPECT_THAT(none, HasSubstr("loss"));
+  EXPECT_NE(none, half);
+}
+
+TEST_F(TrainDigits, TellsWhatThePhasesOfAStepTake) {
+  const std::string out = run({"--device", "host", "--epochs", "1"}).out;
+  const std::string phases = out.substr(std::min(out.find("phases "), out.size()));
+  for (const char* phase : {"batch       2 nodes", "forward     5 nodes", "loss        1 node ", "backward    5 nodes",
+                            "update      3 nodes"})
+    EXPECT_THAT(phases, HasSubstr(phase));
+}
+
+TEST_F(TrainDigits, ChecksThatTheMemoryOfTheGraphIsThere) {
+  const Outcome outcome = run({"--epochs", "1", "--liveness"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("bitwise the same"), HasSubstr("inputs    ")));
+  EXPECT_THAT(run({"--epochs", "1"}).out, Not(HasSubstr("inputs    ")));
+}
+
 struct BadArguments {
   const char* name;
   std::vector<std::string> arguments;
@@ -156,6 +183,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadArguments{"TooLargeBatch",
                      {"--batch", "1439"},
                      "--batch: expected at most 1438, the number of training images, found 1439"},
+        BadArguments{
+            "DropoutOfEverything", {"--dropout", "1"}, "--dropout: expected a number from 0 to below 1, found \"1\""},
+        BadArguments{"NegativeDropout", {"--dropout", "-0.1"}, "found \"-0.1\""},
+        BadArguments{"DropoutThatIsNoNumber", {"--dropout", "nan"}, "found \"nan\""},
+        BadArguments{"DropoutInPerCent", {"--dropout", "10%"}, "found \"10%\""},
         BadArguments{"NegativeSeed", {"--seed", "-1"}, "--seed: expected a whole number from 0"},
         BadArguments{"UnknownKindOfDevice", {"--device", "abacus"}, "abacus"},
         BadArguments{"DeviceThatIsNotThere", {"--device", "host:15"}, "host:15"},

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <future>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -295,14 +297,21 @@ TEST_F(AnnotatedReports, NameNoneWhenItBrokeInNone) {
 TEST_F(AnnotatedReports, NameTheScopeOfTheThreadThatBrokeIt) {
   const Stream side;
   const CaptureReport report = report_of([&] {
-    const annotate mine("mine");
+    std::optional<annotate> mine(std::in_place, "mine");
     add(x_);
     side.wait(current_stream());
-    std::thread([&] {
+    std::promise<void> broken, go_on;
+    std::thread other([&] {
       const StreamGuard there(side);
-      const annotate other("other");
+      const annotate scope("other");
       make_unsafe_call();
-    }).join();
+      broken.set_value();
+      go_on.get_future().wait();
+    });
+    broken.get_future().wait();
+    mine.reset();  // finds it broken first
+    go_on.set_value();
+    other.join();
   });
   EXPECT_EQ(report.annotation, (Annotation{{"name", "other"}}));
 }

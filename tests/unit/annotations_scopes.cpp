@@ -310,6 +310,21 @@ TEST_F(Annotations, AScopeMayBeLeftAfterItsCapture) {
   EXPECT_EQ(texts(other), (Texts{"", ""}));
 }
 
+TEST_F(Annotations, AScopeThatIsLeftAfterItsCaptureMakesNoCall) {
+  static auto& runtime = *new FaultyBackend(default_device().backend());
+  const DeviceGuard device{Device(runtime)};
+  const SideStream side;
+  Buffer<int> x = zeros();
+  CUDAGraph graph;
+  graph.capture_begin(annotated());
+  auto scope = std::make_unique<annotate>("late");
+  add(x);
+  graph.capture_end();
+  runtime.forget_calls();
+  scope.reset();
+  EXPECT_EQ(runtime.calls(), 0);
+}
+
 TEST_F(Annotations, OfScopesThatAreLeftOutOfOrderEndWhereTheyAreLeft) {
   const Warnings warnings;
   capture(graph_, annotated(), [&] {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "graph/capture_registry.h"
-#include "graph/listeners.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/graph_failure_walk.h"
 
@@ -94,22 +93,24 @@ Outcome run(const Scenario& scenario, Stage& stage) {
 }
 
 // Exact on the host device. A driver keeps memory of its own, for modules and launches: there it must not pile up.
-void expect_level(const Stage::Level& expected, const Stage::Level& found) {
+bool free_is(std::uint64_t expected, std::uint64_t found) {
+  if (default_device().type() == DeviceType::host) return found == expected;
+  return found + (std::uint64_t{64} << 20) > expected;
+}
+
+void expect_eventually(Stage& stage, const Stage::Level& expected) {
+  Stage::Level found;
+  eventually([&] {
+    found = stage.level();
+    if (free_is(expected.free, found.free)) found.free = expected.free;
+    return found == expected;
+  });
   EXPECT_EQ(found.reserved, expected.reserved);
   EXPECT_EQ(found.allocations, expected.allocations);
   EXPECT_EQ(found.living.graphs, expected.living.graphs);
   EXPECT_EQ(found.living.execs, expected.living.execs);
   EXPECT_EQ(found.living.user_objects, expected.living.user_objects);
-  if (default_device().type() == DeviceType::host) {
-    EXPECT_EQ(found.free, expected.free);
-  } else {
-    EXPECT_GT(found.free + (std::uint64_t{64} << 20), expected.free);
-  }
-}
-
-void expect_eventually(Stage& stage, const Stage::Level& expected) {
-  eventually([&] { return stage.level() == expected; });
-  expect_level(expected, stage.level());
+  EXPECT_EQ(found.free, expected.free);
 }
 
 void expect_replay_adds_one(Stage& stage) {
@@ -307,20 +308,6 @@ class BreakingWalk : public Walk {
 TEST_F(BreakingWalk, BreaksTheCaptureBeforeEveryCallAndLosesNothing) {
   walk_all("points where captures could be broken");
   EXPECT_GT(broken_, 50);
-}
-
-TEST(FailureWalkScenarios, AreThereForEveryListener) {
-  std::vector<std::type_index> expected, found;
-  for (const auto& listener : make_listeners()) {
-    const CaptureListener& one = *listener;
-    expected.emplace_back(typeid(one));
-  }
-  for (const ListenerScenario& each : listener_scenarios()) {
-    found.push_back(each.listener);
-    const auto has_its_name = [&](const Scenario& scenario) { return std::string(scenario.name) == each.scenario; };
-    EXPECT_TRUE(std::ranges::any_of(scenarios(), has_its_name)) << each.scenario;
-  }
-  EXPECT_TRUE(found == expected) << "a listener needs a scenario, and a line in listener_scenarios()";
 }
 
 }  // namespace

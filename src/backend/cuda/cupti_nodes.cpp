@@ -13,7 +13,7 @@
 
 #include "backend/cuda/cupti_api.h"
 #include "backend/cuda/cupti_watch.h"
-#include "backend/cuda/kernel_text.h"
+#include "backend/kernel_text.h"
 
 namespace reprise::backend::cuda {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/kernel_text.h"
+#include "backend/kernel_text.h"
 
 #include <gtest/gtest.h>
 
 // Names of kernels as people write them.
 
-namespace reprise::backend::cuda::test {
+namespace reprise::backend::test {
 namespace {
 
 TEST(KernelText, LeavesOutResultAndParameters) {
@@ -16,6 +16,8 @@ TEST(KernelText, LeavesOutResultAndParameters) {
 
 TEST(KernelText, KeepsWhatIsNoNameOfCpp) {
   EXPECT_EQ(kernel_text("reprise_advance_random"), "reprise_advance_random");
+  EXPECT_EQ(kernel_text("mine::Scale"), "mine::Scale");
+  EXPECT_EQ(kernel_text("f"), "f");
   EXPECT_EQ(kernel_text(""), "");
   EXPECT_EQ(kernel_text(nullptr), "kernel");
 }
@@ -39,4 +41,4 @@ TEST(KernelText, DoesNotNameTheInlineNamespace) {
 }
 
 }  // namespace
-}  // namespace reprise::backend::cuda::test
+}  // namespace reprise::backend::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/kernel_text.h"
+#include "backend/kernel_text.h"
 
 #include <cxxabi.h>
 
@@ -7,7 +7,7 @@
 #include <memory>
 #include <string_view>
 
-namespace reprise::backend::cuda {
+namespace reprise::backend {
 namespace {
 
 std::string demangled(const char* symbol) {
@@ -42,7 +42,9 @@ std::string_view first_argument(std::string_view text) {
 
 std::string kernel_text(const char* symbol) {
   if (symbol == nullptr) return "kernel";
-  std::string name = demangled(symbol);
+  std::string name = symbol;
+  if (!name.starts_with("_Z")) return name;  // the demangler would take "f" for a type
+  name = demangled(symbol);
   if (name.ends_with(')')) name.resize(opening_of_last(name));
   if (name.starts_with("void ")) name.erase(0, std::string_view("void ").size());
   constexpr std::string_view entry = "::kernel_detail::cuda_entry<";
@@ -55,4 +57,4 @@ std::string kernel_text(const char* symbol) {
   return name;
 }
 
-}  // namespace reprise::backend::cuda
+}  // namespace reprise::backend
