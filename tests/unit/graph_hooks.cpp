@@ -295,7 +295,8 @@ TEST_F(Hooks, MustNotChangeOrLaunchTheirGraphWhichSaysSo) {
                                               {[&] { kept.upload(); }},
                                               {[&] { kept.instantiate(); }},
                                               {[&] { kept.reset(); }},
-                                              {[&] { kept.capture_end(); }}}) {
+                                              {[&] { kept.capture_end(); }},
+                                              {[&] { time_replay(kept); }}}) {
       EXPECT_TRUE(contains(text_of<UsageError>(call), "within a hook of the same graph"));
       ++refused;
     }
@@ -310,7 +311,7 @@ TEST_F(Hooks, MustNotChangeOrLaunchTheirGraphWhichSaysSo) {
   kept.replay();
   EXPECT_EQ(first(x_), 1);
   kept.reset();
-  EXPECT_EQ(refused, 5 * 5);
+  EXPECT_EQ(refused, 5 * 6);
   kept.remove_hooks(id);
 }
 
@@ -381,7 +382,7 @@ TEST_F(Retained, ObjectsOutliveTheGraphWhileAReplayRuns) {
     add(x_);
   });
   graph_.replay();
-  gate.wait_until_reached();
+  ASSERT_TRUE(gate.wait_until_reached());
   graph_.reset();
   EXPECT_FALSE(watch_.expired());
   gate.open();

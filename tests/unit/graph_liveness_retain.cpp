@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
+#include "tests/support/gate.h"
 #include "tests/unit/graph_liveness_test.h"
 
 // Graphs that keep the memory which they use (GraphOptions::retain_inputs).
@@ -58,6 +59,24 @@ TEST_F(RetainedInputs, AreFreedWithTheGraphIfTheirOwnerFreedThem) {
   EXPECT_EQ(allocations(), before);
   graph_.replay();
   graph_.reset();
+  expect_eventually(before - 1);
+}
+
+TEST_F(RetainedInputs, StayWhileAReplayRunsOfAGraphThatIsGone) {
+  const std::uint64_t before = allocations();
+  reprise::test::Gate gate;
+  capture(graph_, with_retain(), [&] {
+    call_on_host(current_stream(), &reprise::test::Gate::pass, &gate);
+    add(x_);
+  });
+  const Stream stream;
+  graph_.replay(stream);
+  ASSERT_TRUE(gate.wait_until_reached());
+  x_.reset();
+  graph_.reset();
+  EXPECT_EQ(allocations(), before) << "the replay will write it";
+  gate.open();
+  stream.synchronize();
   expect_eventually(before - 1);
 }
 
