@@ -95,6 +95,7 @@ ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
 
 ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
   CUDAGraph::Impl& impl = CUDAGraph::Impl::of(graph, this_call);
+  impl.refuse_in_own_hook(this_call);
   const std::lock_guard lock(impl.flag);
   impl.require_template(this_call);
   refuse_captures(stream);
