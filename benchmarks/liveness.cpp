@@ -8,8 +8,8 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
-#include "bare_launch.h"
 #include "small_kernels.h"
+#include "submit.h"
 #include "support.h"
 
 namespace benchmarks {
@@ -37,20 +37,6 @@ class DriverMemory {
   reprise::backend::Backend& backend_;
   float* values_ = nullptr;
 };
-
-/// Seconds of the host for each call.
-double submit_seconds(const reprise::StreamRef& stream, const std::function<void()>& call) {
-  constexpr unsigned bursts = 50, calls = 20;
-  double sum = 0;
-  for (unsigned burst = 0; burst < bursts; ++burst) {
-    stream.synchronize();
-    sum += seconds([&] {
-      for (unsigned i = 0; i < calls; ++i) call();
-    });
-  }
-  stream.synchronize();
-  return sum / bursts / calls;
-}
 
 }  // namespace
 
