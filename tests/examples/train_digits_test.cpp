@@ -126,7 +126,7 @@ TEST_F(TrainDigits, GivesTheSameWeightsBothWaysForABatchOfOneAndForOneOfEverythi
 
 TEST_F(TrainDigits, LeavesOutOtherValuesInEachStepEagerlyAndReplayed) {
   const auto outcome_for = [&](const std::string& dropout) {
-    const Outcome outcome = run({"--epochs", "1", "--dropout", dropout});
+    const Outcome outcome = run({"--device", "host", "--epochs", "1", "--dropout", dropout});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_THAT(outcome.out, HasSubstr("bitwise the same"));
     return line_with(outcome.out, "epoch 1/1");
@@ -148,7 +148,7 @@ TEST_F(TrainDigits, ChecksThatTheMemoryOfTheGraphIsThere) {
   const Outcome outcome = run({"--epochs", "1", "--liveness"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("bitwise the same"), HasSubstr("inputs    ")));
-  EXPECT_THAT(run({"--epochs", "1"}).out, Not(HasSubstr("inputs    ")));
+  EXPECT_THAT(run({"--device", "host", "--epochs", "1"}).out, Not(HasSubstr("inputs    ")));
 }
 
 struct BadArguments {
