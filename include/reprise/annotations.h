@@ -63,7 +63,7 @@ class [[nodiscard]] annotate {
   /// A key and its value.
   using Entry = std::pair<std::string_view, std::string_view>;
 
-  /// Annotates with `{{"name", name}}`.
+  /// Annotates with `{{"name", name}}`. `name` is no null pointer.
   /// \throws BackendError if the runtime cannot tell whether it captures, or what; the capture is not changed.
   template <class Name>
   requires std::convertible_to<const Name&, std::string_view>

@@ -121,8 +121,8 @@ class CUDAGraph {
   /// Begins to capture the calling thread's current stream.
   void capture_begin(MempoolId pool = {}, CaptureErrorMode capture_error_mode = CaptureErrorMode::global);
 
-  /// Makes the graph hold a generator's state. Generators take part in captures and replays by themselves, when
-  /// something draws from them; this is for programs that were written for PyTorch's `register_generator_state`.
+  /// Captures of this graph keep the generator from being set, from their beginning on. Generators take part by
+  /// themselves, when something draws from them; this is for programs written for PyTorch's `register_generator_state`.
   /// \throws UsageError unless the graph is empty.
   void register_generator_state(const Generator& generator);
 

@@ -22,8 +22,8 @@ struct CaptureContext {
   GraphOptions options;      ///< as the user gave them
 };
 
-/// One concern that takes part in the captures of one graph besides the stream: the memory pool, and later random
-/// state, liveness, annotations and so on. A graph owns its listeners and calls them, in the order of listeners.cpp:
+/// One concern that takes part in the captures of one graph besides the stream: the memory pool, random numbers,
+/// liveness, annotations and so on. A graph owns its listeners and calls them, in the order of listeners.cpp:
 ///
 ///     begin -> started -> ended -> [instantiated | before_replay -> replayed | replay_failed ...] -> reset
 ///        \________\__________\---> abandoned
@@ -68,10 +68,10 @@ class CaptureListener {
 
   /// Asked once after each capture: have the next three anything to do for it?
   virtual bool takes_part_in_replays() const noexcept { return false; }
-  /// Right before each launch, on the thread of the replay, one replay after the other. May throw: nothing is launched,
-  /// and those that were called before get replay_failed().
+  /// Right before each launch, the last listener first, on the thread of the replay, one replay after the other. May
+  /// throw: nothing is launched, and those that were called before get replay_failed().
   virtual void before_replay(const StreamRef& /*stream*/) {}
-  /// It was launched. May throw, in the last listener only.
+  /// It was launched; the first listener first. May throw, in the last listener only.
   virtual void replayed(const StreamRef& /*stream*/) {}
   /// It was not, although before_replay() had returned.
   virtual void replay_failed() noexcept {}

@@ -70,6 +70,8 @@ struct CUDAGraph::Impl {
   void report_failure(const Error& error, Device where);
   /// Drops whatever there is, in any state.
   void make_empty() noexcept;
+  /// The same, for good. Ends the process within a hook of this graph.
+  void end_of_life() noexcept;
 
   // --- The executable: cuda_graph_replay.cpp --------------------------------------------------------------------
   /// Makes an executable of the template, in the place of the one that there may be. Needs `flag` where a replay may
@@ -100,8 +102,7 @@ struct CUDAGraph::Impl {
   const graphs::Listeners listeners;
   std::atomic<State> state{State::empty};
   bool debug = false;
-  bool rehearses = false;             // capture() runs its body twice
-  std::vector<Generator> generators;  // that the user registered
+  bool rehearses = false;  // capture() runs its body twice
 
   // Of the capture, or of what was captured.
   GraphOptions options;

@@ -20,6 +20,7 @@ Listeners make_listeners() {
   listeners.push_back(std::make_unique<PoolListener>());
   listeners.push_back(std::make_unique<WorkspaceListener>());
   listeners.push_back(std::make_unique<RandomListener>());
+  // One may know another: they live and die together, each in its place in memory.
   auto annotations = std::make_unique<inspect::AnnotationListener>();
   auto liveness = std::make_unique<inspect::LivenessListener>(*annotations);  // after those that change nodes
   listeners.push_back(std::move(annotations));

@@ -81,7 +81,6 @@ class CaptureAnnotations {
 
   std::size_t thread_of_caller();
   std::size_t number_of(const Annotation& annotation);
-  void merge(Thread& thread);
   void found_broken(Thread& thread);
   /// Adds what the streams of a thread's scopes depend on. `known` was asked already.
   CaptureStatus ask_streams(const Thread& thread, const std::optional<StreamRef>& known, Nodes* tails);

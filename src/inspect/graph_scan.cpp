@@ -7,6 +7,7 @@
 #include <cstring>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 
 #include "backend/check.h"
@@ -91,13 +92,17 @@ class Scanner {
   void word(std::uint32_t place, std::uintptr_t value) {
     // Nothing is ever allocated in the first pages.
     constexpr std::uintptr_t least = 4096;
-    if (value >= least) scan_.words.push_back({static_cast<std::uint32_t>(scan_.nodes.size() - 1), place, value});
+    if (value >= least)
+      scan_.words.push_back({static_cast<std::uint32_t>(scan_.nodes.size() - 1), place, value, value});
   }
 
   using Layout = std::vector<KernelParam>;
   const Layout& layout_of(FunctionHandle function) {
     const auto known = layouts_.find(function);
-    if (known != layouts_.end()) return known->second;
+    if (known != layouts_.end()) {
+      if (unknown_layouts_.contains(function)) ++left_out_count_;
+      return known->second;
+    }
     Layout layout;
     KernelParam param;
     Result result;
@@ -105,6 +110,7 @@ class Scanner {
       layout.push_back(param);
     if (result != Result::invalid_value) {  // which means that there are no more
       layout.clear();
+      unknown_layouts_.insert(function);
       leave_out(Call::function_param_info, result, "kernel", scan_.nodes.back());
     }
     return layouts_.emplace(function, std::move(layout)).first->second;
@@ -121,6 +127,7 @@ class Scanner {
   GraphScan scan_;
   GraphNodeHandle top_ = nullptr;  // the node of the template that is being looked at
   std::unordered_map<FunctionHandle, Layout> layouts_;
+  std::unordered_set<FunctionHandle> unknown_layouts_;
   std::string left_out_;  // the first of them
   std::size_t left_out_count_ = 0;
 };
@@ -145,19 +152,23 @@ std::string use_text(Backend& backend, const ScannedNode& node, std::uint32_t pl
 }
 
 void GraphScan::confirm(const GraphScan& first) {
-  const auto same_type = [](const ScannedNode& a, const ScannedNode& b) { return a.type == b.type; };
-  if (!std::ranges::equal(nodes, first.nodes, same_type))
+  const auto same_work = [](const ScannedNode& a, const ScannedNode& b) {
+    return a.type == b.type && a.function == b.function;
+  };
+  if (!std::ranges::equal(nodes, first.nodes, same_work))
     throw UsageError(fmt::format(
         "GraphOptions::confirm_by_second_capture needs a body that captures the same nodes each time, and "
         "the first capture came to {} nodes, the second to {}{}, so that neither can confirm the other's "
         "inputs. Run the body once before the capture, so that what it does only the first time is done, or "
         "leave the option away.",
-        first.nodes.size(), nodes.size(), nodes.size() == first.nodes.size() ? " of other types" : ""));
+        first.nodes.size(), nodes.size(), nodes.size() == first.nodes.size() ? " of other types or kernels" : ""));
   auto other = first.words.begin();
-  std::erase_if(words, [&](const ScannedWord& word) {
+  std::erase_if(words, [&](ScannedWord& word) {
     const auto place = [](const ScannedWord& w) { return std::tuple(w.node, w.place); };
     while (other != first.words.end() && place(*other) < place(word)) ++other;
-    return other == first.words.end() || place(*other) != place(word) || other->value != word.value;
+    if (other == first.words.end() || place(*other) != place(word)) return true;
+    word.rehearsed = other->value;
+    return false;
   });
 }
 

@@ -25,6 +25,7 @@ struct ScannedWord {
   std::uint32_t place =
       0;  ///< of a kernel: the offset in the parameter block; of a copy: 0 the source, 1 the destination
   std::uintptr_t value = 0;
+  std::uintptr_t rehearsed = 0;  ///< in the rehearsal; the same if there was none
 };
 
 /// What a template uses, as far as its nodes tell. The order is that of the nodes' creation, and within a node that of
@@ -39,7 +40,7 @@ struct GraphScan {
   std::vector<ScannedWord> words;
   std::vector<Range> own;  ///< what its allocation nodes give it
 
-  /// Keeps those words that have the same value in another capture of the same work.
+  /// Keeps those words that have a value in another capture of the same work, and notes that value.
   /// \throws UsageError if the two captures have other nodes.
   void confirm(const GraphScan& first);
 };

@@ -29,7 +29,10 @@ bool looks_for_inputs(const GraphOptions& options) noexcept {
 // Each address once, in ascending order.
 std::vector<UsedAddress> addresses_in(const GraphScan& scan) {
   std::set<std::uintptr_t> values;
-  for (const ScannedWord& word : scan.words) values.insert(word.value);
+  for (const ScannedWord& word : scan.words) {
+    values.insert(word.value);
+    values.insert(word.rehearsed);
+  }
   for (const GraphScan::Range& own : scan.own)
     values.erase(values.lower_bound(own.begin), values.lower_bound(own.begin + own.bytes));
   std::vector<UsedAddress> addresses;
@@ -56,6 +59,12 @@ void LivenessListener::rehearsed(graphs::CaptureListener& listener) {
 }
 
 void LivenessListener::begin(const CaptureContext& context) {
+  const GraphOptions& options = context.options;
+  if (!looks_for_inputs(options) && (options.liveness != Liveness::allocator || options.confirm_by_second_capture))
+    throw UsageError(
+        fmt::format("GraphOptions::{} says how inputs are looked for, and nothing is to look for them: set "
+                    "check_input_liveness or retain_inputs as well, or leave it away.",
+                    options.confirm_by_second_capture ? "confirm_by_second_capture" : "liveness"));
   if (needs_rehearsal(context.options) == nullptr) rehearsal_.reset();  // of a capture that could not begin
   if (looks_for_inputs(context.options)) freed_meanwhile_.emplace(context.pool);
 }
@@ -101,6 +110,8 @@ void LivenessListener::look(const CaptureContext& context, const GraphScan& scan
   for (const ScannedWord& word : scan.words) {
     const auto at = by_address.find(word.value);
     if (at == by_address.end()) continue;
+    // Left over, if it is an address this time alone; a body may use other memory each time.
+    if (word.rehearsed != word.value && !by_address.contains(word.rehearsed)) continue;
     const ScannedNode& node = scan.nodes[word.node];
     const std::uint32_t way = node.type == backend::NodeType::kernel ? 0 : word.place;
     if (named.emplace(at->second, word.node, way).second)
@@ -108,7 +119,8 @@ void LivenessListener::look(const CaptureContext& context, const GraphScan& scan
   }
   inputs_.emplace();
   retained_ = std::make_shared<memory::RetainedBlocks>();
-  for (auto& entry : found) add(context.options, std::move(entry.second));
+  for (auto& entry : found)
+    if (!entry.second.input.nodes.empty()) add(context.options, std::move(entry.second));
   if (retained_->empty()) retained_.reset();
 }
 

@@ -104,7 +104,13 @@ ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
   std::string why;
   const std::shared_ptr<backend::NodeWatch> watch = runtime.watch_nodes(impl.template_graph, impl.exec, &why);
   if (watch == nullptr) throw Error(fmt::format("{}: {}", this_call, why));
-  impl.replay_with_listeners(stream);
+  try {
+    impl.replay_with_listeners(stream);
+  } catch (...) {
+    // A hook may have thrown after the launch: the watch has to outlive it.
+    backend::report(runtime, Call::stream_synchronize, runtime.stream_synchronize(stream.native()));
+    throw;
+  }
   stream.synchronize();
   std::vector<std::string> notes;
   std::vector<backend::NodeTime> times = watch->take(&notes);

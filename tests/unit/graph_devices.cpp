@@ -14,13 +14,6 @@ namespace {
 
 constexpr std::size_t large = std::size_t{1} << 22;  // values: more than a small segment holds
 
-/// The first device of the default one's kind that is not it.
-std::optional<Device> second_device() {
-  for (const Device& device : devices())
-    if (device.type() == default_device().type() && device != default_device()) return device;
-  return std::nullopt;
-}
-
 class TwoDevices : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -25,12 +25,6 @@ using reprise::test::Warnings;
 
 namespace {
 
-std::optional<Device> second_device() {
-  for (const Device& device : devices())
-    if (device.type() == default_device().type() && device != default_device()) return device;
-  return std::nullopt;
-}
-
 // Devices live until the process ends.
 AccountingBackend& first_runtime() {
   static auto& runtime = *new AccountingBackend(default_device().backend());

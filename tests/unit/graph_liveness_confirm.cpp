@@ -107,11 +107,43 @@ TEST_F(ConfirmedInputs, CanBeRetained) {
   EXPECT_TRUE(graph_.inputs()[0].retained);
 }
 
-TEST_F(ConfirmedInputs, TheBodyRunsOnceWhenThereIsNothingToConfirm) {
+TEST_F(ConfirmedInputs, NeedSomethingThatLooksForThem) {
   GraphOptions options;
   options.confirm_by_second_capture = true;
-  capture(graph_, options, [&] { body(0); });
+  const auto run = [&] { capture(graph_, options, [&] { body(0); }); };
+  EXPECT_TRUE(contains(text_of<UsageError>(run), "GraphOptions::confirm_by_second_capture says how"));
+  options = {};
+  options.liveness = Liveness::all;
+  EXPECT_TRUE(contains(text_of<UsageError>(run), "GraphOptions::liveness says how"));
+  EXPECT_EQ(runs_, 0);
+  options.retain_inputs = true;
+  run();
   EXPECT_EQ(runs_, 1);
+}
+
+TEST_F(ConfirmedInputs, MayBeOtherMemoryEachTime) {
+  Buffer<int> a = zeros(), b = zeros();
+  int runs = 0;
+  capture(graph_, confirmed(), [&] { add(runs++ == 0 ? a : b); });
+  ASSERT_THAT(graph_.inputs(), ::testing::SizeIs(1));
+  EXPECT_EQ(graph_.inputs()[0].address, b.data());
+  a.reset();
+  graph_.replay();
+  b.reset();
+  EXPECT_THROW(graph_.replay(), DeadInputError);
+}
+
+TEST_F(ConfirmedInputs, NeedTheSameKernelsEachTime) {
+  Buffer<int> a = zeros(), b = zeros();
+  int runs = 0;
+  const auto other_kernel = [&] {
+    if (runs++ == 0)
+      add(a);
+    else
+      multiply(a, 2, b);
+  };
+  EXPECT_TRUE(
+      contains(text_of<UsageError>([&] { capture(graph_, confirmed(), other_kernel); }), "of other types or kernels"));
 }
 
 TEST_F(ConfirmedInputs, CaptureBeginAndTheScopeRefuseIt) {

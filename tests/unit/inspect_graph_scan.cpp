@@ -145,15 +145,17 @@ TEST_F(GraphScanTest, AKernelWithoutANameIsAKernel) {
   EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("cuFuncGetName")));
 }
 
-TEST_F(GraphScanTest, KeepsTheWordsThatAnotherScanHasInTheSamePlace) {
+TEST_F(GraphScanTest, KeepsTheWordsThatAnotherScanHasInTheSamePlaceToo) {
   GraphScan second, first;
   first.nodes = second.nodes = std::vector<ScannedNode>(2);
   first.words = {{0, 0, 0x1000}, {0, 8, 0x2000}, {1, 0, 0x3000}, {1, 16, 0x4000}};
   second.words = {{0, 0, 0x1000}, {0, 8, 0x2008}, {1, 0, 0x3000}, {1, 8, 0x4000}, {1, 16, 0x4000}};
   second.confirm(first);
-  std::vector<std::uintptr_t> kept;
-  for (const ScannedWord& word : second.words) kept.push_back(word.value);
-  EXPECT_THAT(kept, ElementsAre(0x1000U, 0x3000U, 0x4000U));
+  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> kept;
+  for (const ScannedWord& word : second.words) kept.emplace_back(word.value, word.rehearsed);
+  using Both = std::pair<std::uintptr_t, std::uintptr_t>;
+  EXPECT_THAT(kept,
+              ElementsAre(Both(0x1000, 0x1000), Both(0x2008, 0x2000), Both(0x3000, 0x3000), Both(0x4000, 0x4000)));
 }
 
 }  // namespace
