@@ -32,6 +32,11 @@ namespace {
                   call, why));
 }
 
+void refuse_in_capture(const char* call, const StreamRef& current) {
+  if (!current.is_default() && current.capture_status() != CaptureStatus::none)
+    refuse(call, "the calling thread's current stream is being captured");
+}
+
 }  // namespace
 
 // Under the mutex.
@@ -40,9 +45,7 @@ void GeneratorImpl::require_no_draws(const char* call) const {
 }
 
 void GeneratorImpl::require_settable(const char* call) const {
-  const StreamRef stream = current_stream(device_);
-  if (!stream.is_default() && stream.capture_status() != CaptureStatus::none)
-    refuse(call, "the calling thread's current stream is being captured");
+  refuse_in_capture(call, current_stream(device_));
   const std::lock_guard lock(mutex_);
   require_no_draws(call);
 }
@@ -179,6 +182,7 @@ Generator default_generator(Device device) {
 void manual_seed(std::uint64_t seed) {
   random::Defaults& all = random::defaults();
   const std::lock_guard lock(all.mutex);
+  random::refuse_in_capture("manual_seed", current_stream());
   for (const auto& [device, generator] : all.generators) generator->require_settable("manual_seed");
   all.seed = seed;
   for (const auto& [device, generator] : all.generators) generator->set_seed("manual_seed", seed);

@@ -6,8 +6,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -89,10 +92,21 @@ CallMonitor& monitor() {
   return *the_monitor;
 }
 
+std::atomic<int> calls_told{0};  // callbacks underway, on all threads
+
+class Telling {
+ public:
+  Telling() { calls_told.fetch_add(1, std::memory_order_acq_rel); }
+  ~Telling() { calls_told.fetch_sub(1, std::memory_order_acq_rel); }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+};
+
 // On any thread, at the beginning and the end of each call. Nothing may be thrown through CUPTI: without memory, a
 // report is incomplete.
 void on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* what) noexcept try {
   if (CallMonitor::asking()) return;
+  const Telling telling;
   const auto& data = *static_cast<const CUpti_CallbackData*>(what);
   const bool begins = data.callbackSite == CUPTI_API_ENTER;
   Result result = Result::success;
@@ -176,11 +190,20 @@ CUptiResult enable_calls(const Subscription& held, bool enable) {
   return result;
 }
 
+// No call is told any more: callbacks that are underway on other threads are waited for, as CUPTI does not do that when
+// the subscriber goes. Not for long: one may be waiting for a lock of the program's.
+void stop_telling(const Subscription& held) {
+  (void)enable_calls(held, false);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  while (calls_told.load(std::memory_order_acquire) != 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+}
+
 void unwatch() {
   Subscription& held = subscription();
   const std::scoped_lock lock(held.mutex);
   const bool last = --held.watchers == 0;
-  if (last && held.holders > 1) (void)enable_calls(held, false);
+  if (last) stop_telling(held);
   let_go(held);
   if (last) monitor().forget();
 }
