@@ -24,13 +24,15 @@ constexpr Benchmark all[] = {
     {"batch", "copies of many buffers, one by one against a batch", batch},
     {"allocator", "the caching allocator against the device runtime", allocator},
     {"random", "replays of a graph with and without random numbers", random_numbers},
+    {"annotations", "scopes of annotate, in captures with and without annotations", annotations},
+    {"liveness", "replays of a graph with and without a check of its inputs", liveness},
 };
 
 constexpr unsigned default_rounds = 20;
 
 void show_usage(std::FILE* to) {
   std::string text = "usage: reprise_benchmarks [--rounds N] [NAME...]\n";
-  for (const Benchmark& benchmark : all) text += fmt::format("  {:<10} {}\n", benchmark.name, benchmark.what);
+  for (const Benchmark& benchmark : all) text += fmt::format("  {:<11} {}\n", benchmark.name, benchmark.what);
   text += fmt::format("Without a name all of them. Each figure is the median of N rounds, {} if not given.\n",
                       default_rounds);
   std::fputs(text.c_str(), to);

@@ -5,28 +5,14 @@
 #include <functional>
 #include <iterator>
 
-#include "bare_launch.h"
 #include "small_kernels.h"
+#include "submit.h"
 #include "support.h"
 
 namespace benchmarks {
 namespace {
 
 using reprise::StreamRef;
-
-/// Seconds of the host for each call.
-double submit_seconds(const StreamRef& stream, const std::function<void()>& call) {
-  constexpr unsigned bursts = 50, calls = 20;
-  double sum = 0;
-  for (unsigned burst = 0; burst < bursts; ++burst) {
-    stream.synchronize();
-    sum += seconds([&] {
-      for (unsigned i = 0; i < calls; ++i) call();
-    });
-  }
-  stream.synchronize();
-  return sum / bursts / calls;
-}
 
 void compare(const Settings& settings, const StreamRef& stream, unsigned kernels) {
   reprise::Buffer<float> values(small_kernel_values);

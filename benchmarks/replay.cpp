@@ -5,8 +5,8 @@
 #include <functional>
 #include <iterator>
 
-#include "bare_launch.h"
 #include "small_kernels.h"
+#include "submit.h"
 #include "support.h"
 
 namespace benchmarks {

@@ -27,6 +27,8 @@ void capture(const Settings& settings);
 void batch(const Settings& settings);
 void allocator(const Settings& settings);
 void random_numbers(const Settings& settings);
+void annotations(const Settings& settings);
+void liveness(const Settings& settings);
 
 /// Seconds that a call takes.
 template <class F>

@@ -7,6 +7,7 @@
 #                               in /usr/local/cuda
 #   reprise_has_cuda            set here: whether it is built
 #   reprise_has_cupti           set here: whether calls of CUDA can be watched, for which CUPTI's headers are needed
+#   reprise_has_nvtx            set here: whether tools get ranges, for which NVTX's header is needed
 
 set(REPRISE_CUDA AUTO CACHE STRING "Build the support of CUDA devices: AUTO (if CUDA's headers are found), ON, OFF")
 set_property(CACHE REPRISE_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -63,6 +64,7 @@ function(reprise_add_cuda_backend target)
   endif()
   set(reprise_has_cuda ${found} CACHE INTERNAL "Does reprise support CUDA devices?")
   set(reprise_has_cupti FALSE CACHE INTERNAL "Can reprise watch calls of CUDA?")
+  _reprise_add_nvtx_ranges(${target} ${found})
   if(NOT found)
     if(REPRISE_CUDA AND NOT REPRISE_CUDA STREQUAL "AUTO")
       message(FATAL_ERROR "REPRISE_CUDA is ${REPRISE_CUDA}, but ${why}")
@@ -87,6 +89,31 @@ function(reprise_add_cuda_backend target)
   target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
 endfunction()
 
+# Ranges for tools, on every device: adds to `target` what calls NVTX, a header that comes with CUDA's, or what stands in
+# for it. Its include folder is for that file alone.
+function(_reprise_add_nvtx_ranges target cuda_found)
+  set(found FALSE)
+  if(cuda_found)
+    find_path(REPRISE_NVTX_INCLUDE_DIR nvtx3/nvToolsExt.h
+      HINTS "${REPRISE_CUDA_INCLUDE_DIR}"
+      NO_DEFAULT_PATH
+      DOC "The folder above nvtx3/nvToolsExt.h, with which tools get ranges")
+    mark_as_advanced(REPRISE_NVTX_INCLUDE_DIR)
+    if(REPRISE_NVTX_INCLUDE_DIR)
+      set(found TRUE)
+    endif()
+  endif()
+  set(reprise_has_nvtx ${found} CACHE INTERNAL "Does reprise make ranges for tools?")
+  if(NOT found)
+    message(STATUS "Tools get no ranges of annotations, because nvtx3/nvToolsExt.h was not found beside cuda.h")
+    target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src/inspect/nvtx_missing.cpp")
+    return()
+  endif()
+  set(source "${PROJECT_SOURCE_DIR}/src/inspect/nvtx_ranges.cpp")
+  set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "-isystem;${REPRISE_NVTX_INCLUDE_DIR}")
+  target_sources(${target} PRIVATE "${source}")
+endfunction()
+
 # Leaves those of the sources in `list` that can be built: what opens CUPTI, or what says that it is missing. Sets reprise_has_cupti,
 # and reprise_cuda_include_dirs to where the headers of CUDA and of CUPTI lie.
 function(_reprise_choose_cupti_sources list)
@@ -103,7 +130,7 @@ function(_reprise_choose_cupti_sources list)
     list(FILTER left EXCLUDE REGEX "/cupti_missing\\.cpp$")
   else()
     message(STATUS "CUDA devices: calls of CUDA cannot be watched, because cupti.h was not found beside cuda.h")
-    list(FILTER left EXCLUDE REGEX "/(cupti_api|cupti_watch|driver_calls)\\.cpp$")
+    list(FILTER left EXCLUDE REGEX "/(cupti_api|cupti_nodes|cupti_watch|driver_calls)\\.cpp$")
   endif()
   list(REMOVE_DUPLICATES dirs)
   set(reprise_cuda_include_dirs "${dirs}" CACHE INTERNAL "Where the headers of CUDA and of CUPTI lie")

@@ -23,6 +23,7 @@ set(reprise_unit_tests_with_gates
   RecordStream.OfAStreamOfAnotherDeviceWaitsForItToo
   RecordStream.WaitsForAllStreamsThatWereNamed
   Retained.ObjectsOutliveTheGraphWhileAReplayRuns
+  RetainedInputs.StayWhileAReplayRunsOfAGraphThatIsGone
   StreamTest.DestroyingItDoesNotWaitAndItsWorkStillRuns
   StreamTest.DoesNotWaitForTheLegacyStreamUnlessMadeBlocking
   StreamTest.QueryTellsWhetherItsWorkIsDone

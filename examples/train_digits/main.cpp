@@ -78,6 +78,30 @@ void show_comparison(const Run& eager, const Run& replayed) {
       "takes the host to hand the step over.\n\n");
 }
 
+void show_inputs(const reprise::CUDAGraph& graph) {
+  std::size_t bytes = 0;
+  const auto inputs = graph.inputs();
+  for (const reprise::GraphInput& input : inputs) bytes += input.bytes;
+  say("inputs    {} pieces of memory, {:.1f} KiB, all there at each replay\n", inputs.size(),
+      static_cast<double>(bytes) / 1024);
+}
+
+/// What the phases of a step take in one more replay.
+void show_phases(reprise::CUDAGraph& graph) try {
+  const reprise::ReplayTiming timing = reprise::time_replay(graph);
+  say("phases    of a step on the device, {:.1f} us in all; what runs at the same time counts twice\n",
+      timing.total_us);
+  for (const reprise::AnnotationTiming& phase : timing.annotations)
+    say("          {:<10} {:>2} node{} {:>10.1f} us\n", phase.annotation.at("name"), phase.nodes,
+        phase.nodes == 1 ? " " : "s", phase.duration_us);
+} catch (const reprise::UsageError&) {
+  throw;
+} catch (const reprise::BackendError&) {
+  throw;
+} catch (const reprise::Error& error) {
+  say("phases    not timed: {}\n", error.what());
+}
+
 /// Bit by bit: values that are not numbers are compared too.
 bool same_bits(const Run& a, const Run& b) {
   return a.parameters.size() == b.parameters.size() &&
@@ -95,7 +119,10 @@ ExitCode train(const Input& input) {
   reprise::CUDAGraph graph;
   graph.enable_debug_mode();  // for a picture with the shape of each launch
   const auto begin = std::chrono::steady_clock::now();
-  reprise::capture(graph, {}, [&] { trainer.step(); });
+  reprise::GraphOptions options;
+  options.enable_annotations = true;
+  options.check_input_liveness = input.options.liveness;
+  reprise::capture(graph, options, [&] { trainer.step(); });
   const std::chrono::duration<double, std::micro> capture_time = std::chrono::steady_clock::now() - begin;
   const Run replayed = trainer.run("replayed", input.options.epochs, [&] { graph.replay(); });
 
@@ -103,6 +130,8 @@ ExitCode train(const Input& input) {
   const bool same = same_bits(eager, replayed);
   say("weights   {} ({} values compared)\n", same ? "bitwise the same" : "NOT the same", parameter_count);
   say("graph     {} nodes, captured and instantiated in {:.0f} us\n", graph.node_count(), capture_time.count());
+  if (input.options.liveness) show_inputs(graph);
+  show_phases(graph);
   say("picture   {}\n", write_picture(graph, input.options.svg));
   return same ? success : failure;
 }

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "kernels.h"
+#include "reprise/annotations.h"
 #include "reprise/kernel.h"
 
 namespace digits {
@@ -69,6 +70,7 @@ void Network::copy_parameters_to(std::span<float> values) const {
 }
 
 void Network::forward(const float* images, Activations& activations, float keep) const {
+  const reprise::annotate scope("forward");
   const auto run = [&](const Layer& layer, const float* input, float* output, bool relu) {
     launch(tiles(activations.rows, layer.outputs, tile_rows, tile_columns), Forward{}, input,
            parameters_.data() + layer.offset, output, activations.rows, layer.inputs, layer.outputs, relu);
@@ -103,7 +105,10 @@ void Network::train(const float* images, const std::uint8_t* labels, double* los
   one_block.block = Dim3(loss_threads);
   one_block.shared_bytes = loss_threads * sizeof(float);
   float* scores = activations_.scores.data();
-  launch(one_block, SoftmaxLoss{}, scores, labels, loss_sum, batch, classes);
+  {
+    const reprise::annotate scope("loss");
+    launch(one_block, SoftmaxLoss{}, scores, labels, loss_sum, batch, classes);
+  }
 
   scored_.record(main);
   side.wait(scored_);
@@ -128,17 +133,20 @@ void Network::train(const float* images, const std::uint8_t* labels, double* los
 
 void Network::weight_gradient(const Layer& layer, const float* input, const float* output_gradient,
                               const StreamRef& stream) {
+  const reprise::annotate scope("backward");
   launch(stream, tiles(layer.inputs + 1, layer.outputs, tile_rows, tile_columns), WeightGradient{}, input,
          output_gradient, gradients_.data() + layer.offset, activations_.rows, layer.inputs, layer.outputs);
 }
 
 void Network::input_gradient(const Layer& layer, const float* output_gradient, const float* input,
                              float* gradient) const {
+  const reprise::annotate scope("backward");
   launch(tiles(activations_.rows, layer.inputs, dot_rows, dot_columns), InputGradient{}, output_gradient,
          parameters_.data() + layer.offset, input, gradient, keep_, activations_.rows, layer.inputs, layer.outputs);
 }
 
 void Network::update(const Layer& layer, float rate, const StreamRef& stream) {
+  const reprise::annotate scope("update");
   launch(stream, LaunchConfig::cover(divide_up(layer.parameters(), run_length)), Sgd{},
          parameters_.data() + layer.offset, gradients_.data() + layer.offset, rate, layer.parameters());
 }

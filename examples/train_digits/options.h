@@ -15,6 +15,7 @@ struct Options {
   unsigned batch = 32;
   float dropout = 0.1F;  ///< from 0 to below 1
   std::uint64_t seed = 1;
+  bool liveness = false;  ///< have each replay check that the memory which the graph uses is there
   std::filesystem::path svg = "train_digits.svg";
   std::filesystem::path data = REPRISE_DIGITS_CSV;
 };

@@ -9,6 +9,7 @@
 
 #include "kernels.h"
 #include "progress.h"
+#include "reprise/annotations.h"
 #include "reprise/kernel.h"
 
 namespace digits {
@@ -62,6 +63,7 @@ Trainer::Trainer(const Dataset& dataset, unsigned batch, float dropout, std::uin
       test_(dataset.test.count()) {}
 
 void Trainer::step() {
+  const reprise::annotate scope("batch");  // what has no other name is what chooses the batch
   launch(LaunchConfig::cover(batch_images_.size()), GatherBatch{}, images_.data(), labels_.data(), order_.data(),
          number_.data(), batch_images_.data(), batch_labels_.data(), batch_, pixels_per_image);
   network_.train(batch_images_.data(), batch_labels_.data(), loss_sum_.data(), rate_, side_);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "reprise/annotations.h"
 #include "reprise/error.h"
 #include "reprise/handles.h"
 
@@ -54,6 +55,9 @@ struct CaptureReport {
   std::uint64_t thread = 0;               ///< the system's number of the thread that began it
   std::optional<std::size_t> nodes = {};  ///< how many nodes had been captured when it broke or ended
 
+  /// What the innermost scope of the class `annotate` said in which the capture broke; empty if there was none, or
+  /// GraphOptions::enable_annotations was not set.
+  Annotation annotation = {};
   std::optional<Call> broken_by = {};  ///< the call that broke it; none if it went well or that is unknown
   /// Calls that failed without breaking the capture: what they were to do is missing in the graph.
   std::vector<Call> refused = {};

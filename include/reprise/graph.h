@@ -5,9 +5,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "reprise/annotations.h"
 #include "reprise/capture_report.h"
 #include "reprise/hooks.h"
+#include "reprise/liveness.h"
 #include "reprise/memory.h"
 #include "reprise/random.h"
 #include "reprise/stream.h"
@@ -16,6 +19,8 @@
 /// CUDAGraph: capture work once, replay it with one launch.
 
 namespace reprise {
+
+struct ReplayTiming;
 
 /// How an executable graph is made; CUDA's `cudaGraphInstantiateFlag...`. Can be combined with `|`.
 enum class InstantiateFlags : unsigned {
@@ -51,9 +56,25 @@ struct GraphOptions {
   bool allow_empty = false;
   /// How much the capture finds out about the calls that are made meanwhile, for capture_report().
   ReportDetail report = ReportDetail::standard;
+  /// Scopes of the class `annotate` name the nodes that are made in them, for CUDAGraph::annotations(), reports, errors
+  /// and tools.
+  bool enable_annotations = false;
   /// Frees the template's host memory once the graph is instantiated. What needs the template then refuses:
   /// debug_dump(), changing parameters. Not together with KeepGraph::yes.
   bool discard_template = false;
+  /// Before each replay: is the memory still there that the graph uses and does not own? If not, DeadInputError. What
+  /// is found and what is not: docs/input-liveness.md.
+  bool check_input_liveness = false;
+  /// Which memory that is; for check_input_liveness and retain_inputs.
+  Liveness liveness = Liveness::allocator;
+  /// Memory of CachingAllocator that the graph uses lives as long as the graph, instead of being checked: what its
+  /// owner frees counts as allocated until the last such graph is gone. Memory of the driver cannot be kept; with
+  /// Liveness::all it is checked.
+  bool retain_inputs = false;
+  /// The body is captured twice, and only what both captures have in the same place counts as an input: words of a
+  /// kernel's parameters that nobody wrote, and that look like addresses by chance, differ. The first graph is thrown
+  /// away. For check_input_liveness and retain_inputs; capture() alone can do it.
+  bool confirm_by_second_capture = false;
 };
 
 /// Who instantiates a captured graph, and whether the user can reach its template.
@@ -100,8 +121,8 @@ class CUDAGraph {
   /// Begins to capture the calling thread's current stream.
   void capture_begin(MempoolId pool = {}, CaptureErrorMode capture_error_mode = CaptureErrorMode::global);
 
-  /// Makes the graph hold a generator's state. Generators take part in captures and replays by themselves, when
-  /// something draws from them; this is for programs that were written for PyTorch's `register_generator_state`.
+  /// Captures of this graph keep the generator from being set, from their beginning on. Generators take part by
+  /// themselves, when something draws from them; this is for programs written for PyTorch's `register_generator_state`.
   /// \throws UsageError unless the graph is empty.
   void register_generator_state(const Generator& generator);
 
@@ -127,6 +148,8 @@ class CUDAGraph {
   /// \throws CaptureError if the capture was broken, a forked stream was not joined, or nothing was captured: the graph
   ///         is empty again.
   /// \throws BackendError if the graph cannot be instantiated: the graph is empty again.
+  /// \throws UsageError if a second capture (GraphOptions::confirm_by_second_capture) has other nodes than the first:
+  ///         the graph is empty again.
   void capture_end();
 
   /// Ends a capture and drops what was captured; does nothing if none is underway. Allowed on any thread. Never throws.
@@ -141,6 +164,8 @@ class CUDAGraph {
 
   /// Launches the graph on the calling thread's current stream of the graph's device. Returns without waiting.
   /// \throws UsageError if nothing is captured, the stream is of another device, or it is capturing.
+  /// \throws DeadInputError if memory that the graph uses was freed (GraphOptions::check_input_liveness). What another
+  ///         thread frees during the call may or may not be noticed.
   void replay();
   /// Launches the graph on a stream.
   void replay(const StreamRef& stream);
@@ -177,13 +202,27 @@ class CUDAGraph {
   /// \throws UsageError if there is no template.
   std::size_t node_count() const;
 
+  /// The nodes that were made in a scope of the class `annotate`, in order of creation; none unless
+  /// GraphOptions::enable_annotations was set. They are those of the capture: when an executable is made of a template
+  /// that was edited, nodes that are gone are left out, and new ones have no annotation. Kept when the template is
+  /// discarded.
+  /// \throws UsageError if nothing is captured.
+  std::vector<AnnotatedNode> annotations() const;
+  /// The memory that the captured graph uses and does not own, by address, dead or alive.
+  /// \throws UsageError before a capture, or if it was made with neither GraphOptions::check_input_liveness nor
+  ///         retain_inputs.
+  std::vector<GraphInput> inputs() const;
+
   /// The device of the capture.
   /// \throws UsageError before a capture.
   Device device() const;
 
  private:
   friend class graph;
+  friend ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream);  // timings.h
+  friend void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body);
   struct Impl;
+  struct Rehearsal;
   std::unique_ptr<Impl> impl_;
 };
 
@@ -218,7 +257,7 @@ class graph {
 };
 
 /// Captures what `body` gives to the current stream, and returns when it is captured. An exception of `body` abandons
-/// the capture and goes on.
+/// the capture and goes on. `body` runs once; with GraphOptions::confirm_by_second_capture twice.
 ///
 ///     CUDAGraph g;
 ///     capture(g, {}, [&] { launch(LaunchConfig::cover(n), Scale{}, 0.5f, x.data(), n); });

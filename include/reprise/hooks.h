@@ -21,7 +21,7 @@ namespace reprise {
 /// *Threads.* On the thread that makes the step. While a hook runs, other threads' replays of the same graph wait.
 ///
 /// *What a hook may do with its graph:* ask, add_hooks(), remove_hooks() (itself, too) and retain(). What would change
-/// the graph or launch it throws UsageError. With other graphs it may do anything.
+/// the graph or launch it throws UsageError; destroying it ends the process. docs/hooks.md says what waits for what.
 struct GraphHooks {
   /// The capture is over; the template is alive, may be read and changed, and is unknown to anyone else. An exception
   /// fails the capture: everything is given back.

@@ -69,7 +69,7 @@ class Generator {
   Device device() const noexcept;  ///< whose kernels it is for
 
   /// Sets the seed; the offset is 0 then.
-  /// \throws UsageError while a capture that drew from this generator is underway.
+  /// \throws UsageError in a capture of the thread's current stream, or while one that drew from this is underway.
   void set_current_seed(std::uint64_t seed);
   std::uint64_t current_seed() const;  ///< the seed
   /// Sets a seed that nobody can foresee, and returns it; the offset is 0 then.

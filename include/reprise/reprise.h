@@ -11,6 +11,7 @@
 /// An inline namespace: write `reprise::launch`, not this. It holds what the compiler in use makes of kernel.h; nvcc
 /// fills another one, `reprise::kernels_nvcc`, so that both can be linked into one program.
 
+#include "reprise/annotations.h"
 #include "reprise/batch.h"
 #include "reprise/capture_report.h"
 #include "reprise/device.h"
@@ -21,9 +22,11 @@
 #include "reprise/hooks.h"
 #include "reprise/host_failures.h"
 #include "reprise/kernel.h"
+#include "reprise/liveness.h"
 #include "reprise/memory.h"
 #include "reprise/random.h"
 #include "reprise/stream.h"
 #include "reprise/thread.h"
+#include "reprise/timings.h"
 #include "reprise/version.h"
 #include "reprise/workspace.h"

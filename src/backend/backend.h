@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/call.h"
+#include "backend/node_watch.h"
 #include "backend/types.h"
 #include "reprise/capture_report.h"
 #include "reprise/device.h"
@@ -47,6 +48,11 @@ class Backend {
   /// While the result lives, every call of the process is watched, for captures that begin after this. Null if that is
   /// not possible; `why` is the reason then, as a sentence.
   virtual std::shared_ptr<void> watch_calls(std::string* why) = 0;
+  /// While the result lives, launches of the executable are timed node by node. Null if that is not possible; `why` is
+  /// the reason then, as a sentence. No call of the driver's; what is launched is not changed.
+  /// \param template_graph what the executable was made from.
+  virtual std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec,
+                                                 std::string* why) = 0;
 
   virtual Result device_synchronize() = 0;
   virtual Result memory_info(MemoryInfo* info) = 0;

@@ -3,10 +3,33 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <string>
+#include <utility>
+
+#include "backend/error_context.h"
+
 namespace reprise::backend {
+namespace {
+
+std::atomic<ErrorContext> error_context{nullptr};
+
+// Of the thread that an error is raised on.
+std::string with_context(std::string detail) {
+  const ErrorContext context = error_context.load(std::memory_order_acquire);
+  const std::string words = context != nullptr ? context() : std::string();
+  if (words.empty()) return detail;
+  return (detail.empty() ? "within " : std::move(detail) + "; within ") + words;
+}
+
+}  // namespace
+
+void set_error_context(ErrorContext context) noexcept {
+  error_context.store(context, std::memory_order_release);
+}
 
 void raise(const Backend& backend, Call call, Result result, SourceLocation where) {
-  throw BackendError(cuda_name(call), result, backend.last_error_detail(), where);
+  throw BackendError(cuda_name(call), result, with_context(backend.last_error_detail()), where);
 }
 
 bool report(const Backend& backend, Call call, Result result, SourceLocation where) noexcept {

@@ -37,7 +37,7 @@ StreamHandle& current_handle(Device device) {
 }
 
 // One for each floor that remembers streams.
-std::array<std::atomic<backend::StreamEndListener>, 4> stream_end_listeners{};
+std::array<std::atomic<backend::StreamEndListener>, 8> stream_end_listeners{};
 
 // The legacy stream never captures, but asking about it while a blocking stream does gives an error instead of "no".
 // The question itself breaks nothing.

@@ -38,6 +38,7 @@ struct PointerInfo {
   int device_index = -1;  ///< the device it belongs to; -1 when unregistered
   void* base = nullptr;   ///< start of the allocation it lies in (`cuMemGetAddressRange`)
   std::size_t bytes = 0;  ///< size of that allocation
+  std::uint64_t id = 0;   ///< of that allocation: none in the process has had it before; 0 when unregistered
 };
 
 /// `CUgraphEdgeData`: zeros for a full dependency.

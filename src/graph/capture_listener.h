@@ -22,11 +22,13 @@ struct CaptureContext {
   GraphOptions options;      ///< as the user gave them
 };
 
-/// One concern that takes part in the captures of one graph besides the stream: the memory pool, and later random
-/// state, liveness, annotations and so on. A graph owns its listeners and calls them, in the order of listeners.cpp:
+/// One concern that takes part in the captures of one graph besides the stream: the memory pool, random numbers,
+/// liveness, annotations and so on. A graph owns its listeners and calls them, in the order of listeners.cpp:
 ///
 ///     begin -> started -> ended -> [instantiated | before_replay -> replayed | replay_failed ...] -> reset
 ///        \________\__________\---> abandoned
+///
+/// A rehearsal is a capture into a graph of its own, with listeners of its own, which is never replayed.
 ///
 /// begin() comes before the runtime captures, started() right after that began, ended() when the capture is over and
 /// its template is alive and still unknown to anyone else. When any step of the capture fails, at this listener, at
@@ -40,6 +42,13 @@ struct CaptureContext {
 class CaptureListener {
  public:
   virtual ~CaptureListener() = default;
+
+  /// The name of the option for which this listener needs the body to be captured once before, in a rehearsal; null if
+  /// there is none. Only capture() can do that; other captures are refused.
+  virtual const char* needs_rehearsal(const GraphOptions& /*options*/) const noexcept { return nullptr; }
+  /// Before begin(), if it does: the rehearsal went well, and `listener` was the one of this kind in it. The rehearsed
+  /// graph is thrown away after this.
+  virtual void rehearsed(CaptureListener& /*listener*/) {}
 
   virtual void begin(const CaptureContext& context) = 0;    ///< may throw: the capture does not begin
   virtual void started(const CaptureContext& context) = 0;  ///< may throw: the capture is abandoned
@@ -59,10 +68,10 @@ class CaptureListener {
 
   /// Asked once after each capture: have the next three anything to do for it?
   virtual bool takes_part_in_replays() const noexcept { return false; }
-  /// Right before each launch, on the thread of the replay, one replay after the other. May throw: nothing is launched,
-  /// and those that were called before get replay_failed().
+  /// Right before each launch, the last listener first, on the thread of the replay, one replay after the other. May
+  /// throw: nothing is launched, and those that were called before get replay_failed().
   virtual void before_replay(const StreamRef& /*stream*/) {}
-  /// It was launched. May throw, in the last listener only.
+  /// It was launched; the first listener first. May throw, in the last listener only.
   virtual void replayed(const StreamRef& /*stream*/) {}
   /// It was not, although before_replay() had returned.
   virtual void replay_failed() noexcept {}

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <exception>
+#include <utility>
 
 #include "graph/capture_registry.h"
 #include "graph/cuda_graph_impl.h"
@@ -80,11 +82,80 @@ StreamRef graph::stream() const {
   return impl_->stream;
 }
 
-void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body) {
-  if (!body) throw UsageError("capture needs a body to run, and was given an empty function.");
+namespace {
+
+void capture_once(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body) {
   graph scope(cuda_graph, options);
   body();
   scope.end();
+}
+
+// Words that the body leaves unwritten show what other calls left there before. This leaves nothing that looks like an
+// address, and something else each time.
+[[gnu::noinline]] void overwrite_stack(unsigned char pattern) {
+  std::array<unsigned char, std::size_t{128} * 1024> below;
+  below.fill(pattern);
+  asm volatile("" : : "r"(below.data()) : "memory");
+}
+
+}  // namespace
+
+/// capture() in two passes.
+///
+///     rehearsal -> [the listeners are told] -> capture
+///
+/// In the rehearsal the user's object has another inside, which is thrown away: the body finds its graph capturing, and
+/// what it assigns in the end belongs to the graph that stays.
+struct CUDAGraph::Rehearsal {
+  Rehearsal(CUDAGraph& graph, const GraphOptions& wanted) : cuda_graph(graph), real(*graph.impl_), options(wanted) {
+    real.rehearses = stand_in.impl_->rehearses = true;
+  }
+  ~Rehearsal() { real.rehearses = false; }
+  Rehearsal(const Rehearsal&) = delete;
+  Rehearsal& operator=(const Rehearsal&) = delete;
+
+  void run(const std::function<void()>& body) {
+    options.discard_template = false;
+    Impl& rehearsed = *stand_in.impl_;
+    try {
+      const Exchanged exchanged(cuda_graph, stand_in);
+      capture_once(cuda_graph, options, body);
+    } catch (...) {
+      real.last_report = std::move(rehearsed.last_report);
+      throw;
+    }
+    for (std::size_t i = 0; i < real.listeners.size(); ++i) real.listeners[i]->rehearsed(*rehearsed.listeners[i]);
+    stand_in.reset();
+  }
+
+  struct Exchanged {
+    Exchanged(CUDAGraph& one, CUDAGraph& other) : a(one), b(other) { a.impl_.swap(b.impl_); }
+    ~Exchanged() { a.impl_.swap(b.impl_); }
+    Exchanged(const Exchanged&) = delete;
+    Exchanged& operator=(const Exchanged&) = delete;
+    CUDAGraph &a, &b;
+  };
+
+  CUDAGraph& cuda_graph;
+  Impl& real;
+  GraphOptions options;
+  CUDAGraph stand_in{KeepGraph::yes};  // needs no executable
+};
+
+void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body) {
+  constexpr const char* call = "capture";
+  if (!body) throw UsageError("capture needs a body to run, and was given an empty function.");
+  const CUDAGraph::Impl& impl = CUDAGraph::Impl::of(cuda_graph, call);
+  if (impl.needs_rehearsal(options) == nullptr) {
+    capture_once(cuda_graph, options, body);
+    return;
+  }
+  CUDAGraph::Rehearsal rehearsal(cuda_graph, options);
+  impl.require_can_begin(call, options, nullptr);
+  overwrite_stack(0xA5);
+  rehearsal.run(body);
+  overwrite_stack(0x5A);
+  capture_once(cuda_graph, options, body);
 }
 
 }  // namespace reprise

@@ -11,6 +11,7 @@
 #include "backend/release_queue.h"
 #include "backend/reported_call.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/random_listener.h"
 #include "graph/retain_listener.h"
 #include "memory/pool_ids.h"
 
@@ -57,12 +58,18 @@ CUDAGraph::Impl& CUDAGraph::Impl::of(const CUDAGraph& graph, const char* call) {
 }
 
 void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const {
+  refuse_in_own_hook(call);
   require(call, {State::empty});
   if (wanted.discard_template && keep == KeepGraph::yes)
     throw UsageError(
         fmt::format("{}: GraphOptions::discard_template was set for a graph that was made with "
                     "KeepGraph::yes, which promises its template; use one of the two.",
                     call));
+  if (const char* const option = rehearses ? nullptr : needs_rehearsal(wanted))
+    throw UsageError(
+        fmt::format("{}: {} needs a body that can be captured twice, and only capture(graph, options, body) has one: "
+                    "use that, or leave the option away.",
+                    call, option));
   if (stream == nullptr) return;
   if (is_legacy_default(*stream))
     throw UsageError(
@@ -81,6 +88,12 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
         fmt::format("{}: the stream takes part in a capture already. End that one first, or capture on "
                     "another stream.",
                     call));
+}
+
+const char* CUDAGraph::Impl::needs_rehearsal(const GraphOptions& wanted) const noexcept {
+  for (const auto& listener : listeners)
+    if (const char* const option = listener->needs_rehearsal(wanted)) return option;
+  return nullptr;
 }
 
 void CUDAGraph::Impl::begin(const StreamRef& stream, const GraphOptions& wanted) {
@@ -156,8 +169,8 @@ void CUDAGraph::Impl::report_failure(const Error& error, Device where) {
 }
 
 void CUDAGraph::Impl::make_empty() noexcept {
+  const CallingListeners calling(*this);
   if (device.has_value()) {
-    const CallingListeners calling(*this);
     const RelaxedCaptureMode relaxed(backend());
     bool destroyed = true;
     if (exec != nullptr)
@@ -172,6 +185,11 @@ void CUDAGraph::Impl::make_empty() noexcept {
       warn(
           "The device runtime did not let go of a graph that was never replayed: its memory pool stays reserved until "
           "it does.");
+    in_replays.clear();
+    device.reset();
+    pool = {};
+    options = {};
+    state = State::empty;  // for the hooks that come now
     if (capture != nullptr) {
       capture->give_back();
       last_report = capture->take_report();
@@ -179,18 +197,31 @@ void CUDAGraph::Impl::make_empty() noexcept {
     }
     for (const auto& listener : listeners) listener->reset();
   }
-  in_replays.clear();
-  device.reset();
-  pool = {};
-  options = {};
-  state = State::empty;
   backend::ReleaseQueue::drain();
 }
 
 CUDAGraph::CUDAGraph(KeepGraph keep_graph) : impl_(std::make_unique<Impl>(keep_graph)) {}
-CUDAGraph::~CUDAGraph() = default;
 CUDAGraph::CUDAGraph(CUDAGraph&& other) noexcept = default;
-CUDAGraph& CUDAGraph::operator=(CUDAGraph&& other) noexcept = default;
+
+// Emptied while this object still has it, as hooks may name it.
+CUDAGraph::~CUDAGraph() {
+  if (impl_ != nullptr) impl_->end_of_life();
+}
+
+CUDAGraph& CUDAGraph::operator=(CUDAGraph&& other) noexcept {
+  if (this == &other) return *this;
+  if (impl_ != nullptr) impl_->end_of_life();
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+
+void CUDAGraph::Impl::end_of_life() noexcept {
+  if (in_own_hook()) {
+    warn("A CUDAGraph was destroyed, or assigned to, within a hook of its own, which goes on in what is gone.");
+    std::abort();
+  }
+  make_empty();
+}
 
 void CUDAGraph::capture_begin(const GraphOptions& options) {
   constexpr const char* call = "CUDAGraph::capture_begin";
@@ -210,7 +241,7 @@ void CUDAGraph::capture_begin(MempoolId pool, CaptureErrorMode capture_error_mod
 void CUDAGraph::register_generator_state(const Generator& generator) {
   Impl& impl = Impl::of(*this, "CUDAGraph::register_generator_state");
   impl.require("CUDAGraph::register_generator_state", {Impl::State::empty});
-  impl.generators.push_back(generator);
+  impl.listener<graphs::RandomListener>().register_generator(generator);
 }
 
 void CUDAGraph::retain(std::shared_ptr<void> object) {

@@ -64,10 +64,14 @@ struct CUDAGraph::Impl {
   void require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
   void begin(const StreamRef& stream, const GraphOptions& wanted);
   void end();
+  /// The name of an option for which some listener needs a rehearsal; null if there is none.
+  const char* needs_rehearsal(const GraphOptions& wanted) const noexcept;
   /// An error ended the capture that did not break it: makes a report of it, if there is none.
   void report_failure(const Error& error, Device where);
   /// Drops whatever there is, in any state.
   void make_empty() noexcept;
+  /// The same, for good. Ends the process within a hook of this graph.
+  void end_of_life() noexcept;
 
   // --- The executable: cuda_graph_replay.cpp --------------------------------------------------------------------
   /// Makes an executable of the template, in the place of the one that there may be. Needs `flag` where a replay may
@@ -98,7 +102,7 @@ struct CUDAGraph::Impl {
   const graphs::Listeners listeners;
   std::atomic<State> state{State::empty};
   bool debug = false;
-  std::vector<Generator> generators;  // that the user registered
+  bool rehearses = false;  // capture() runs its body twice
 
   // Of the capture, or of what was captured.
   GraphOptions options;

@@ -102,15 +102,17 @@ void CUDAGraph::Impl::replay(const StreamRef* stream) {
 
 void CUDAGraph::Impl::replay_with_listeners(const StreamRef& stream) {
   const CallingListeners calling(*this);
-  std::size_t called = 0;
+  // From the last to the first, and back: hooks come first and last, and see to what is checked and spent in between.
+  const std::size_t count = in_replays.size();
+  std::size_t waiting = count;  // of those from here on, before_replay() has returned
   try {
-    for (; called < in_replays.size(); ++called) in_replays[called]->before_replay(stream);
+    for (; waiting > 0; --waiting) in_replays[waiting - 1]->before_replay(stream);
     check(backend(), Call::graph_launch, backend().graph_launch(exec, stream.native()));
   } catch (...) {
-    while (called > 0) in_replays[--called]->replay_failed();
+    for (; waiting < count; ++waiting) in_replays[waiting]->replay_failed();
     throw;
   }
-  for (std::size_t i = 0; i < called; ++i) in_replays[i]->replayed(stream);
+  for (std::size_t i = 0; i < count; ++i) in_replays[i]->replayed(stream);
 }
 
 void CUDAGraph::Impl::upload(const StreamRef& stream) {

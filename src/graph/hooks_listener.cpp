@@ -43,12 +43,14 @@ HookId HooksListener::add(GraphHooks hooks) {
   return id;
 }
 
-bool HooksListener::remove(HookId id) {
+std::optional<HooksListener::Removed> HooksListener::remove(HookId id) {
   const auto found = std::ranges::find_if(entries_, [&](const auto& e) { return e->id == id && !e->removed; });
-  if (found == entries_.end()) return false;
+  if (found == entries_.end()) return std::nullopt;
   (*found)->removed = true;
-  if (running_ == 0) forget_removed();
-  return true;
+  if (running_ != 0) return Removed();
+  Removed removed = std::move(*found);
+  entries_.erase(found);
+  return removed;
 }
 
 // The functions may have destructors that do anything: they run when the list is in order again.
@@ -137,8 +139,12 @@ HookId CUDAGraph::add_hooks(GraphHooks hooks) {
 void CUDAGraph::remove_hooks(HookId id) {
   constexpr const char* call = "CUDAGraph::remove_hooks";
   Impl& impl = Impl::of(*this, call);
-  const Impl::FlagLock lock(impl);
-  if (impl.listener<graphs::HooksListener>().remove(id)) return;
+  std::optional<graphs::HooksListener::Removed> removed;
+  {
+    const Impl::FlagLock lock(impl);
+    removed = impl.listener<graphs::HooksListener>().remove(id);
+  }
+  if (removed) return;  // the functions are destroyed here
   throw UsageError(
       fmt::format("{} expected a name that add_hooks() of this graph returned and whose hooks are still registered; "
                   "found {}; remove each once, from the graph that they were added to.",

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "graph/capture_listener.h"
@@ -17,8 +18,10 @@ namespace reprise::graphs {
 class HooksListener final : public CaptureListener {
  public:
   HookId add(GraphHooks hooks);
-  /// Returns whether there was one of that name.
-  bool remove(HookId id);
+  /// What is to be destroyed when nothing is locked any more; nothing while a hook runs, which sees to it afterwards.
+  using Removed = std::shared_ptr<void>;
+  /// Empty if there is none of that name.
+  std::optional<Removed> remove(HookId id);
 
   void begin(const CaptureContext& /*context*/) override {}
   void started(const CaptureContext& /*context*/) override {}

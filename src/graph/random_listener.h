@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "graph/capture_listener.h"
 #include "random/capture_draws.h"
@@ -14,14 +16,20 @@ namespace reprise::graphs {
 class RandomListener final : public CaptureListener {
  public:
   ~RandomListener() override { reset(); }
+  /// The captures of this graph keep the generator from being set, from their beginning on.
+  void register_generator(const Generator& generator) {
+    if (std::ranges::count(registered_, generator) == 0) registered_.push_back(generator);
+  }
+
   void begin(const CaptureContext& /*context*/) override {}
   void started(const CaptureContext& context) override {
     draws_ = std::make_shared<random::CaptureDraws>(context.device.type(), context.capture_id);
     random::CaptureDraws::open(draws_);
+    for (const Generator& generator : registered_) draws_->hold(generator.impl());
   }
-  void ended(const CaptureContext& /*context*/, GraphHandle /*template_graph*/) override {
+  void ended(const CaptureContext& context, GraphHandle /*template_graph*/) override {
     draws_->close();
-    draws_->finish();
+    draws_->finish(context.stream);
     if (draws_->empty()) draws_.reset();
   }
   void abandoned() noexcept override { reset(); }
@@ -30,6 +38,7 @@ class RandomListener final : public CaptureListener {
   }
   bool takes_part_in_replays() const noexcept override { return draws_ != nullptr; }
   void before_replay(const StreamRef& stream) override { draws_->before_replay(stream); }
+  void replayed(const StreamRef& /*stream*/) noexcept override { draws_->replayed(); }
   void replay_failed() noexcept override { draws_->replay_failed(); }
   std::shared_ptr<void> take_resource() override { return draws_ != nullptr ? draws_->take_words() : nullptr; }
   void reset() noexcept override {
@@ -38,6 +47,7 @@ class RandomListener final : public CaptureListener {
   }
 
  private:
+  std::vector<Generator> registered_;
   std::shared_ptr<random::CaptureDraws> draws_;  // null after a capture that drew nothing
 };
 

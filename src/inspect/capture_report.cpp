@@ -5,6 +5,8 @@
 
 #include <iterator>
 
+#include "inspect/annotation_text.h"
+
 // The text of a capture report.
 
 namespace reprise {
@@ -70,6 +72,7 @@ void add_call(Out out, const CaptureReport& report, const CaptureReport::Call& c
 std::string CaptureReport::str() const {
   std::string text = headline(*this) + "\n";
   const Out out = std::back_inserter(text);
+  add_line(out, "within", inspect::annotation_text(annotation));
   if (broken_by) add_call(out, *this, *broken_by);
   for (const Call& call : refused) {
     text += "A call failed without breaking the capture; what it was to do is missing in the graph:\n";

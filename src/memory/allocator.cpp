@@ -34,6 +34,13 @@ Allocators& allocators() {
 
 }  // namespace
 
+void memory::watch_addresses(DeviceType type, std::span<UsedAddress> addresses, MempoolId own) {
+  Allocators& all = allocators();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& entry : all.by_device)
+    if (entry.second->device().type() == type) entry.second->impl().watch(addresses, own);
+}
+
 CachingAllocator& CachingAllocator::of(Device device) {
   // The allocator that this thread asked for last, found without the mutex.
   thread_local CachingAllocator* last = nullptr;

@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "memory/allocation_stacks.h"
 #include "memory/capture_route.h"
 
 namespace reprise {
@@ -42,6 +43,13 @@ CachingAllocator::Impl::~Impl() {
 }
 
 void* CachingAllocator::Impl::allocate(std::size_t bytes, const StreamRef& stream) {
+  void* const address = allocate_block(bytes, stream);
+  if (memory::allocation_stacks_are_recorded()) [[unlikely]]
+    keep_stack(address);
+  return address;
+}
+
+void* CachingAllocator::Impl::allocate_block(std::size_t bytes, const StreamRef& stream) {
   check_device(device_, stream.device());
   if (bytes == 0) return nullptr;
   const Request request = memory::make_request(bytes);
@@ -57,8 +65,25 @@ void* CachingAllocator::Impl::allocate(std::size_t bytes, const StreamRef& strea
 
 void CachingAllocator::Impl::deallocate(void* pointer) {
   if (pointer == nullptr) return;
+  std::vector<std::string> stack;
+  if (memory::allocation_stacks_are_recorded()) [[unlikely]]
+    stack = memory::allocation_stack();
   const Lock lock(mutex_);
   MemoryBlock* const block = block_in_use(pointer, "deallocate()");
+  if (block->watch != nullptr || memory::FreedMeanwhile::any()) [[unlikely]] {
+    if (block->watch != nullptr && block->watch->retained != 0) {
+      block->watch->freed_by = std::move(stack);
+      block->state = BlockState::retained;
+      return;
+    }
+    tell_of_free(block, std::move(stack));
+  }
+  free_block(block);
+}
+
+// `block` is given out, and nobody keeps it.
+void CachingAllocator::Impl::free_block(MemoryBlock* block) {
+  block->created.clear();
   memory::count_freed(block->pool->statistics, block->bytes);
   memory::count_freed(total_, block->bytes);
   if (memory::HeldBackBlocks::needed(*block)) {

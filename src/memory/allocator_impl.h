@@ -5,10 +5,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "memory/block.h"
+#include "memory/block_watch.h"
 #include "memory/held_back.h"
 #include "memory/pool.h"
 #include "memory/size_classes.h"
@@ -66,6 +68,21 @@ class CachingAllocator::Impl {
   /// The capture ended or failed: all its ids are forgotten. Does nothing if there is no route.
   void end_routing(MempoolId id) noexcept;
 
+  // --- For graphs that check or keep what they use: watches.cpp ---------------------------------------------------
+
+  /// Fills in what addresses mean to this allocator, in one pass; they are in ascending order. Blocks that are given
+  /// out are watched from now on, unless they are of the pool `own`.
+  void watch(std::span<memory::UsedAddress> addresses, MempoolId own);
+
+  /// One more graph keeps the block: when its owner frees it, it stays as it is. False if it was freed before.
+  bool retain(memory::BlockWatch& watch);
+
+  /// One graph less. With none left, a block that its owner freed is freed.
+  void release(memory::BlockWatch& watch) noexcept;
+
+  /// Is the memory of a block that was freed given out again, or a part of it?
+  bool is_given_out_again(const memory::BlockWatch& watch);
+
   // --- For streams ------------------------------------------------------------------------------------------------
 
   /// A stream is about to be destroyed. Its cached memory is given out for other streams once its work is done: its
@@ -93,6 +110,8 @@ class CachingAllocator::Impl {
   using Lock = std::unique_lock<std::mutex>;
 
   // allocator_impl.cpp
+  void* allocate_block(std::size_t bytes, const StreamRef& stream);
+  void free_block(memory::MemoryBlock* block);
   std::uint64_t capture_of(StreamHandle stream) const;
   memory::Pool* routed_pool(StreamHandle stream, std::uint64_t capture_id) const;
   memory::Pool& pool_for(Lock& lock, StreamHandle stream, std::uint64_t capture_id);
@@ -103,6 +122,10 @@ class CachingAllocator::Impl {
   void poll_held_back();
   bool captures_underway() const noexcept { return routings_.load(std::memory_order_acquire) != 0; }
   memory::MemoryBlock* block_in_use(void* pointer, const char* call) const;
+
+  // watches.cpp
+  void keep_stack(void* pointer);
+  void tell_of_free(memory::MemoryBlock* block, std::vector<std::string> stack);
 
   // segments.cpp
   void* allocate_from_driver(Lock& lock, memory::Pool& pool, const memory::Request& request, std::size_t bytes,

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <set>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -13,12 +15,14 @@
 
 namespace reprise::memory {
 
+struct BlockWatch;
 struct Pool;
 struct MemoryBlock;
 
 /// Where a block is in its life.
 enum class BlockState {
   in_use,     ///< given out by allocate()
+  retained,   ///< freed by its owner, but a graph keeps it; counts as allocated
   held_back,  ///< freed, but work of other streams may still use it: in HeldBackBlocks
   cached,     ///< free: in one of its pool's sets
   releasing,  ///< a whole segment on its way back to the driver: in no set, and hidden in the BlockTable
@@ -65,12 +69,16 @@ struct MemoryBlock {
   unsigned pending_events = 0;      ///< events of streams that used it, not reached yet
   std::vector<StreamRef> recorded;  ///< streams of record_stream()
 
+  std::shared_ptr<BlockWatch> watch = {};  ///< while it is in use or retained, if a graph uses it
+  std::vector<std::string> created = {};   ///< the stack of its allocation, if stacks were recorded then
+
   /// The tree and table nodes of this block while it is in no tree or table: taken out and put in again, so that
   /// allocating and freeing a cached block needs no memory of the host.
   BlockSet::node_type set_node = {};
   BlockMap::node_type map_node = {};
 
   bool is_whole_segment() const noexcept { return previous == nullptr && next == nullptr; }
+  bool is_given_out() const noexcept { return state == BlockState::in_use || state == BlockState::retained; }
 };
 
 inline bool BlockOrder::operator()(const MemoryBlock* a, const MemoryBlock* b) const noexcept {

@@ -106,6 +106,14 @@ void CaptureDraws::close() noexcept {
   }
   const std::lock_guard lock(mutex_);
   for (const auto& draws : draws_) draws->generator->end_capture();
+  for (const auto& generator : held_) generator->end_capture();
+  held_.clear();
+}
+
+void CaptureDraws::hold(const std::shared_ptr<GeneratorImpl>& generator) {
+  const std::lock_guard lock(mutex_);
+  held_.push_back(generator);
+  generator->begin_capture();
 }
 
 void CaptureDraws::forget(StreamHandle stream) {
@@ -151,60 +159,80 @@ PhiloxState CaptureDraws::draw(const std::shared_ptr<GeneratorImpl>& generator, 
   return {0, offset, draws.words};
 }
 
-void CaptureDraws::finish() {
+void CaptureDraws::finish(const StreamRef& stream) {
   for (const auto& draws : draws_) {
     Backend& backend = draws->generator->device().backend();
     const HeadParams head(backend, *draws);
     check(backend, Call::graph_node_set_params, backend.graph_node_set_params(draws->head, head.params()));
   }
+  clear_words(stream);
+}
+
+// Nothing depends on what is in them, but tools that look for reads of unwritten memory would complain. Not when a
+// replay is made: it may be refused in the end, and the next one comes on a stream that knows nothing of it.
+void CaptureDraws::clear_words(const StreamRef& stream) {
+  for (std::size_t i = 0; i < draws_.size(); ++i) {
+    const Device device = draws_[i]->generator->device();
+    std::optional<Stream> there;  // whose work goes on when it is destroyed
+    if (device != stream.device()) there.emplace(device);
+    const StreamRef on = there ? there->ref() : stream;
+    Backend& backend = device.backend();
+    const backend::RelaxedCaptureMode relaxed(backend);
+    check(backend, Call::set_async, backend.set_async({draws_[i]->words, 0, 1, sizeof(DrawWords)}, on.native()));
+    (*words_)[i].record_stream(on);
+    EventOptions options;
+    options.timing = false;
+    cleared_.emplace_back(device, options).record(on);
+  }
 }
 
 void CaptureDraws::instantiated(GraphExecHandle exec) noexcept {
   exec_ = exec;
+  ordered_ = false;
   for (const auto& draws : draws_) draws->mirror_valid = false;
 }
 
-void CaptureDraws::prepare(GraphDraws& draws, const StreamRef& stream) {
+void CaptureDraws::prepare(GraphDraws& draws) {
   Backend& backend = draws.generator->device().backend();
-  if (!draws.written) {
-    // Nothing depends on what is in them, but tools that look for reads of unwritten memory would complain.
-    check(backend, Call::set_async, backend.set_async({draws.words, 0, 1, sizeof(DrawWords)}, stream.native()));
-    draws.written = true;
-  }
-  draws.spent = draws.generator->spend(draws.parameters.increment);
-  if (draws.mirror_valid && draws.mirror == draws.spent) {
+  const GeneratorState from = draws.generator->spend(draws.parameters.increment);
+  draws.spent = from;
+  if (draws.mirror_valid && draws.mirror == from) {
     draws.mirror.offset += draws.parameters.increment;
     return;
   }
   draws.mirror_valid = false;
-  draws.parameters.seed = draws.spent.seed;
-  draws.parameters.offset = draws.spent.offset;
+  draws.parameters.seed = from.seed;
+  draws.parameters.offset = from.offset;
   draws.parameters.epoch = next_epoch();
   const HeadParams head(backend, draws);
   check(backend, Call::graph_exec_node_set_params,
         backend.graph_exec_node_set_params(exec_, draws.head, head.params()));
-  draws.mirror = {draws.spent.seed, draws.spent.offset + draws.parameters.increment};
+  draws.mirror = {from.seed, from.offset + draws.parameters.increment};
   draws.mirror_valid = true;
 }
 
 void CaptureDraws::before_replay(const StreamRef& stream) {
-  std::size_t done = 0;
+  if (!ordered_)
+    for (const Event& event : cleared_) stream.wait(event.ref());
+  for (const auto& draws : draws_) draws->spent.reset();
   try {
-    for (; done < draws_.size(); ++done) prepare(*draws_[done], stream);
+    for (const auto& draws : draws_) prepare(*draws);
   } catch (...) {
-    for (std::size_t i = 0; i <= done && i < draws_.size(); ++i) {
-      draws_[i]->mirror_valid = false;
-      draws_[i]->generator->give_back(draws_[i]->spent, draws_[i]->parameters.increment);
-    }
+    give_back();
     throw;
   }
 }
 
-void CaptureDraws::replay_failed() noexcept {
+void CaptureDraws::give_back() noexcept {
   for (const auto& draws : draws_) {
     draws->mirror_valid = false;
-    draws->generator->give_back(draws->spent, draws->parameters.increment);
+    if (draws->spent) draws->generator->give_back(*draws->spent, draws->parameters.increment);
+    draws->spent.reset();
   }
+}
+
+void CaptureDraws::replay_failed() noexcept {
+  give_back();
 }
 
 PhiloxState draw_in_capture(const std::shared_ptr<GeneratorImpl>& generator, std::uint64_t increment,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "backend/check.h"
 #include "random/advance_kernel.h"
 #include "random/generator_impl.h"
+#include "reprise/event.h"
 #include "reprise/memory.h"
 
 namespace reprise::random {
@@ -27,10 +29,9 @@ struct GraphDraws {
   Advance parameters = {};                   ///< of the head node, in the template and then in the executable
   std::vector<StreamHandle> dependent = {};  ///< streams of the capture that come after the head node
 
-  bool written = false;       ///< has anybody written the words?
   bool mirror_valid = false;  ///< is the mirror what the executable would do?
   GeneratorState mirror = {};
-  GeneratorState spent = {};  ///< the generator before the replay that is being launched
+  std::optional<GeneratorState> spent = {};  ///< the generator before the replay that is being launched
 };
 
 /// The random numbers of one capture, and then of its graph. Made when the capture has begun; known by the capture's id
@@ -49,6 +50,9 @@ class CaptureDraws {
   /// The capture is over: nobody draws any more, and generators can be set again.
   void close() noexcept;
 
+  /// The capture keeps a generator from being set, although it has not drawn from it.
+  void hold(const std::shared_ptr<GeneratorImpl>& generator);
+
   /// A range of numbers for one launch on a stream of the capture.
   PhiloxState draw(const std::shared_ptr<GeneratorImpl>& generator, std::uint64_t increment, const StreamRef& stream,
                    GraphHandle graph);
@@ -62,25 +66,32 @@ class CaptureDraws {
     return type_ == type && capture_id_ == capture_id;
   }
 
-  /// The capture has ended: the template's head nodes are told how much the whole graph draws.
-  void finish();
+  /// The capture has ended, on `stream`: the template's head nodes are told how much the whole graph draws.
+  void finish(const StreamRef& stream);
   /// There is a new executable, which nobody has told anything.
   void instantiated(GraphExecHandle exec) noexcept;
   /// Spends the numbers of one replay, and sees to it that the executable draws them. If it fails nothing was spent.
   void before_replay(const StreamRef& stream);
+  /// It was launched.
+  void replayed() noexcept { ordered_ = true; }
   /// The launch failed: the numbers are not spent.
   void replay_failed() noexcept;
 
  private:
   GraphDraws& draws_of(const std::shared_ptr<GeneratorImpl>& generator, const StreamRef& stream, GraphHandle graph);
-  void prepare(GraphDraws& draws, const StreamRef& stream);
+  void clear_words(const StreamRef& stream);
+  void prepare(GraphDraws& draws);
+  void give_back() noexcept;
 
   const DeviceType type_;
   const std::uint64_t capture_id_;
   std::mutex mutex_;  // guards the rest while the capture is underway
   bool open_ = false;
+  std::vector<std::shared_ptr<GeneratorImpl>> held_;
   std::vector<std::unique_ptr<GraphDraws>> draws_;
   std::shared_ptr<std::vector<Buffer<std::uint64_t>>> words_ = std::make_shared<std::vector<Buffer<std::uint64_t>>>();
+  std::vector<Event> cleared_;  // the words are
+  bool ordered_ = false;        // a launch of the executable came after that, and so do all further ones
   GraphExecHandle exec_ = nullptr;
 };
 

@@ -23,13 +23,31 @@ GeneratorState GeneratorImpl::state() const {
   return state_;
 }
 
+namespace {
+
+[[noreturn]] void refuse(const char* call, const char* why) {
+  throw UsageError(
+      fmt::format("{}: {}. A graph does not record a seed or an offset: each replay goes on where the generator is "
+                  "then. Set them before the capture or between replays.",
+                  call, why));
+}
+
+void refuse_in_capture(const char* call, const StreamRef& current) {
+  if (!current.is_default() && current.capture_status() != CaptureStatus::none)
+    refuse(call, "the calling thread's current stream is being captured");
+}
+
+}  // namespace
+
+// Under the mutex.
+void GeneratorImpl::require_no_draws(const char* call) const {
+  if (captures_ > 0) refuse(call, "a capture that draws random numbers from this generator is underway");
+}
+
 void GeneratorImpl::require_settable(const char* call) const {
-  if (captures_ > 0)
-    throw UsageError(fmt::format(
-        "{}: a capture that drew random numbers from this generator is underway. A graph does not record a "
-        "seed or an offset: each replay goes on where the generator is then. Set them before the capture or "
-        "between replays.",
-        call));
+  refuse_in_capture(call, current_stream(device_));
+  const std::lock_guard lock(mutex_);
+  require_no_draws(call);
 }
 
 void GeneratorImpl::set_state(const char* call, const GeneratorState& state) {
@@ -38,8 +56,9 @@ void GeneratorImpl::set_state(const char* call, const GeneratorState& state) {
         fmt::format("{}: an offset is a multiple of 4, because Philox makes four numbers at a time, and "
                     "this one is {}",
                     call, state.offset));
-  const std::lock_guard lock(mutex_);
   require_settable(call);
+  const std::lock_guard lock(mutex_);
+  require_no_draws(call);
   state_ = state;
 }
 
@@ -138,6 +157,11 @@ PhiloxState Generator::philox_state(std::uint64_t increment, const StreamRef& st
         fmt::format("Generator::philox_state: the stream is of {}, and the generator of {}; use one of the "
                     "stream's device, such as default_generator(stream.device()).",
                     stream.device().str(), impl_->device().str()));
+  if (increment > UINT64_MAX - 3)
+    throw UsageError(
+        fmt::format("Generator::philox_state: a thread cannot draw {} numbers; give the most that each "
+                    "thread of the launch draws.",
+                    increment));
   increment = random::whole_offsets(increment);
   backend::Backend& backend = stream.device().backend();
   backend::CaptureInfo info;
@@ -158,6 +182,8 @@ Generator default_generator(Device device) {
 void manual_seed(std::uint64_t seed) {
   random::Defaults& all = random::defaults();
   const std::lock_guard lock(all.mutex);
+  random::refuse_in_capture("manual_seed", current_stream());
+  for (const auto& [device, generator] : all.generators) generator->require_settable("manual_seed");
   all.seed = seed;
   for (const auto& [device, generator] : all.generators) generator->set_seed("manual_seed", seed);
 }

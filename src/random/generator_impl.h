@@ -20,7 +20,8 @@ class GeneratorImpl {
 
   Device device() const noexcept { return device_; }
   GeneratorState state() const;
-  /// \throws UsageError while a capture draws, or if the offset is none.
+  /// \throws UsageError in a capture of the calling thread's current stream, while a capture draws, or if the offset is
+  ///         none.
   void set_state(const char* call, const GeneratorState& state);
   /// Sets the seed, offset 0.
   /// \throws UsageError while a capture draws.
@@ -32,11 +33,14 @@ class GeneratorImpl {
   /// Takes back what was spent last, unless somebody has spent or set something since.
   void give_back(const GeneratorState& before, std::uint64_t increment) noexcept;
 
+  /// \throws UsageError if it cannot be set now.
+  void require_settable(const char* call) const;
+
   void begin_capture() noexcept;  ///< a capture drew for the first time
   void end_capture() noexcept;    ///< it is over
 
  private:
-  void require_settable(const char* call) const;
+  void require_no_draws(const char* call) const;
 
   const Device device_;
   mutable std::mutex mutex_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
+#include <set>
 
 #include "tests/conformance/contract.h"
 
@@ -165,6 +166,26 @@ TEST_P(MemoryContract, RefusesToFreePinnedMemoryThatItDidNotGive) {
   int on_the_stack = 0;
   EXPECT_RESULT(Result::invalid_value, backend().pinned_free(&on_the_stack));
   EXPECT_OK(backend().pinned_free(nullptr));
+}
+
+TEST_P(MemoryContract, NumbersEachAllocationAnewAlsoAtTheSameAddress) {
+  std::set<std::uint64_t> ids;
+  for (int i = 0; i < 3; ++i) {
+    void *device = nullptr, *pinned = nullptr;
+    ASSERT_OK(backend().memory_allocate(&device, 4096));
+    ASSERT_OK(backend().pinned_allocate(&pinned, 4096));
+    for (void* memory : {device, pinned}) {
+      PointerInfo begin, inside;
+      EXPECT_OK(backend().pointer_info(memory, &begin));
+      EXPECT_OK(backend().pointer_info(static_cast<std::byte*>(memory) + 999, &inside));
+      EXPECT_EQ(begin.id, inside.id);
+      ids.insert(begin.id);
+    }
+    EXPECT_OK(backend().memory_free(device));
+    EXPECT_OK(backend().pinned_free(pinned));
+  }
+  EXPECT_EQ(ids.size(), 6U);
+  EXPECT_EQ(ids.count(0), 0U);
 }
 
 TEST_P(MemoryContract, KnowsNothingOfOrdinaryHostMemory) {

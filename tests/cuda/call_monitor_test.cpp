@@ -173,6 +173,28 @@ TEST_F(CallMonitorTest, AnEndThatIsRefusedEndsNothing) {
   EXPECT_THAT(finished_, SizeIs(1));
 }
 
+TEST_F(CallMonitorTest, TheGraphOfACaptureThatIsBeingEndedIsNotAskedAbout) {
+  begin_capture(captured_);
+  const DriverCall end{"cuStreamEndCapture", Kind::end_capture, captured_};
+  monitor_.begins(end);
+  const int counts = driver_.counts;
+  driver_.streams[captured_] = CaptureStatus::invalidated;  // as the end may find it, and tell before it is done
+  std::thread([&] { call(allocation_, Result::stream_capture_unsupported); }).join();
+  described(captured_);
+  EXPECT_EQ(driver_.counts, counts);
+  driver_.streams[captured_] = CaptureStatus::none;
+  monitor_.ends(end, Result::stream_capture_invalidated);
+  ASSERT_THAT(finished_, SizeIs(1));
+  EXPECT_FALSE(finished_[0].broken_by);
+}
+
+TEST_F(CallMonitorTest, ACaptureWhoseEndWasRefusedIsAskedAboutAgain) {
+  begin_capture(captured_);
+  call({"cuStreamEndCapture", Kind::end_capture, captured_}, Result::stream_capture_wrong_thread);
+  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
+  EXPECT_TRUE(described(captured_).broken_by);
+}
+
 TEST_F(CallMonitorTest, TheFirstCallThatBrokeACaptureIsNamed) {
   begin_capture(captured_);
   breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});

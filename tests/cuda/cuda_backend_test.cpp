@@ -50,6 +50,22 @@ TEST_F(CudaBackendTest, WorksInThePrimaryContextAndRestoresAnother) {
   EXPECT_THAT(FakeDriver::contexts(), ElementsAre(other_));
 }
 
+TEST_F(CudaBackendTest, KnowsWhatAPointerBelongsToAndTheNumberOfThatAllocation) {
+  driver_.pointer_type = CU_MEMORYTYPE_DEVICE;
+  PointerInfo info;
+  EXPECT_EQ(backend_.pointer_info(&info, &info), Result::success);
+  EXPECT_EQ(info.kind, MemoryKind::device);
+  EXPECT_EQ(info.device_index, 3);
+  EXPECT_EQ(info.base, handle<void*>(0x7000));
+  EXPECT_EQ(info.bytes, 640U);
+  EXPECT_EQ(info.id, 77U);
+  driver_.pointer_type = 0;
+  EXPECT_EQ(backend_.pointer_info(&info, &info), Result::success);
+  EXPECT_EQ(info.kind, MemoryKind::unregistered);
+  EXPECT_EQ(info.device_index, -1);
+  EXPECT_EQ(info.id, 0U);
+}
+
 TEST_F(CudaBackendTest, RestoresTheContextAlsoWhenTheCallFails) {
   FakeDriver::contexts() = {other_};
   driver_.result = CUDA_ERROR_ILLEGAL_ADDRESS;

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tests/cuda/fake_cupti.h"
+
 // How CUPTI is opened and subscribed to, with a libcupti.so.13 of the tests' own in front of any other. It is opened
 // once in a process, so each test has a process of its own.
 
@@ -16,16 +18,6 @@ namespace reprise::backend::cuda::test {
 namespace {
 
 using Tell = void (*)(CUpti_CallbackDomain, CUpti_CallbackId, const CUpti_CallbackData*);
-
-template <class Function>
-Function find(const char* library, const char* name) {
-  void* const opened = dlopen(library, RTLD_NOW);
-  return opened != nullptr ? reinterpret_cast<Function>(dlsym(opened, name)) : nullptr;
-}
-
-bool has_subscriber() {
-  return find<bool (*)()>("libcupti.so.13", "fake_cupti_has_subscriber")();
-}
 
 // A call as CUPTI tells of it, at its beginning or its end.
 void tell(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* name, const void* params, bool begins,
@@ -42,20 +34,8 @@ void set_capture_status(int status) {
   *find<int*>("libcuda.so.1", "fake_capture_status") = status;
 }
 
-class CuptiWatchTest : public ::testing::Test {
+class CuptiWatchTest : public FakeCuptiTest {
  protected:
-  void SetUp() override {
-    ::testing::FLAGS_gtest_death_test_style = "threadsafe";
-    const char* const before = std::getenv("LD_LIBRARY_PATH");
-    if (before != nullptr) path_before_ = before;
-    // Read when the process of its own starts.
-    setenv("LD_LIBRARY_PATH", FAKE_LIBCUDA_DIRECTORY ":" FAKE_LIBCUPTI_DIRECTORY, 1);
-  }
-  void TearDown() override {
-    setenv("LD_LIBRARY_PATH", path_before_.c_str(), 1);
-    for (const char* name : {"FAKE_LIBCUPTI_SUBSCRIBE", "FAKE_LIBCUPTI_ENABLE", "FAKE_LIBCUPTI_HOLDER"}) unsetenv(name);
-  }
-
   /// Watches in a process of its own, and expects that it cannot, for this reason.
   static void expect_reason(const std::string& expected) {
     const auto body = [&] {
@@ -66,18 +46,7 @@ class CuptiWatchTest : public ::testing::Test {
     };
     EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
   }
-
- private:
-  std::string path_before_;
 };
-
-// In a process of its own: ends it if something is not so.
-void require(bool so, const char* what) {
-  if (so) return;
-  std::fprintf(stderr, "not so: %s\n", what);
-  std::_Exit(1);
-}
-#define REQUIRE(condition) require(condition, #condition)
 
 TEST_F(CuptiWatchTest, TheFirstWatcherSubscribesAndTheLastUnsubscribes) {
   const auto body = [] {

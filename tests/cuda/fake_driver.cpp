@@ -100,6 +100,30 @@ void FakeDriver::fill_work() {
     *pointer = 0xbad;  // on failure, too, as a driver might
     return work();
   };
+  api_.cuPointerGetAttributes = [](unsigned count, CUpointer_attribute* attributes, void** values, CUdeviceptr) {
+    const bool known = driver().pointer_type != 0;
+    for (unsigned i = 0; i < count; ++i) switch (attributes[i]) {
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+          *static_cast<unsigned*>(values[i]) = driver().pointer_type;
+          break;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+          *static_cast<int*>(values[i]) = known ? 3 : -2;
+          break;
+        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+          *static_cast<CUdeviceptr*>(values[i]) = known ? 0x7000 : 0;
+          break;
+        case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+          *static_cast<std::size_t*>(values[i]) = known ? 640 : 0;
+          break;
+        case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+          *static_cast<unsigned long long*>(values[i]) = known ? 77 : 0;
+          break;
+        default:
+          return CUDA_ERROR_INVALID_VALUE;
+      }
+    return work();
+  };
+  api_.cuMemGetAddressRange = [](CUdeviceptr*, std::size_t*, CUdeviceptr) { return CUDA_ERROR_NOT_FOUND; };
   api_.cuLaunchKernelEx = [](const CUlaunchConfig* config, CUfunction, void**, void**) {
     driver().launched = *config;
     driver().launch_attributes.assign(config->attrs, config->attrs + config->numAttrs);

@@ -51,7 +51,8 @@ class FakeDriver {
   CUgraphNodeParams added{};
   CUgraphNode destroyed = nullptr;
   std::map<CUlaunchAttributeID, CUlaunchAttributeValue> node_attributes;
-  CUDA_MEMCPY3D copy{};  ///< of the copy node that is asked for
+  CUDA_MEMCPY3D copy{};       ///< of the copy node that is asked for
+  unsigned pointer_type = 0;  ///< the memory type of every pointer; 0: unregistered
   CUgraphNodeType node_type = CU_GRAPH_NODE_TYPE_EMPTY;
   CUresult attribute_result = CUDA_SUCCESS;
   std::string log;  ///< what the driver wrote since it was last asked

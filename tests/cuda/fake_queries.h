@@ -27,11 +27,15 @@ class FakeQueries final : public CaptureQueries {
     return streams[of];
   }
   GraphHandle captured_graph(StreamHandle of) override { return reinterpret_cast<GraphHandle>(of); }
-  std::optional<std::size_t> node_count(GraphHandle) override { return nodes; }
+  std::optional<std::size_t> node_count(GraphHandle) override {
+    ++counts;
+    return nodes;
+  }
   std::string device() override { return "cuda:1"; }
 
   std::map<StreamHandle, CaptureStatus> streams;
   std::size_t nodes = 0;
+  int counts = 0;  ///< how often nodes were counted
 };
 
 }  // namespace reprise::backend::cuda::test

@@ -63,7 +63,7 @@ TEST_F(TrainDigits, ExplainsItsOptions) {
   const Outcome outcome = run({"--help"});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.err, IsEmpty());
-  for (const char* option : {"--device", "--epochs", "--batch", "--dropout", "--seed", "--svg", "--data"})
+  for (const char* option : {"--device", "--epochs", "--batch", "--dropout", "--seed", "--liveness", "--svg", "--data"})
     EXPECT_THAT(outcome.out, HasSubstr(option));
 }
 
@@ -126,7 +126,7 @@ TEST_F(TrainDigits, GivesTheSameWeightsBothWaysForABatchOfOneAndForOneOfEverythi
 
 TEST_F(TrainDigits, LeavesOutOtherValuesInEachStepEagerlyAndReplayed) {
   const auto outcome_for = [&](const std::string& dropout) {
-    const Outcome outcome = run({"--epochs", "1", "--dropout", dropout});
+    const Outcome outcome = run({"--device", "host", "--epochs", "1", "--dropout", dropout});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_THAT(outcome.out, HasSubstr("bitwise the same"));
     return line_with(outcome.out, "epoch 1/1");
@@ -134,6 +134,21 @@ TEST_F(TrainDigits, LeavesOutOtherValuesInEachStepEagerlyAndReplayed) {
   const std::string none = outcome_for("0"), half = outcome_for("0.5");
   EXPECT_THAT(none, HasSubstr("loss"));
   EXPECT_NE(none, half);
+}
+
+TEST_F(TrainDigits, TellsWhatThePhasesOfAStepTake) {
+  const std::string out = run({"--device", "host", "--epochs", "1"}).out;
+  const std::string phases = out.substr(std::min(out.find("phases "), out.size()));
+  for (const char* phase : {"batch       2 nodes", "forward     6 nodes", "loss        1 node ", "backward    5 nodes",
+                            "update      3 nodes"})
+    EXPECT_THAT(phases, HasSubstr(phase));
+}
+
+TEST_F(TrainDigits, ChecksThatTheMemoryOfTheGraphIsThere) {
+  const Outcome outcome = run({"--epochs", "1", "--liveness"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("bitwise the same"), HasSubstr("inputs    ")));
+  EXPECT_THAT(run({"--device", "host", "--epochs", "1"}).out, Not(HasSubstr("inputs    ")));
 }
 
 struct BadArguments {

@@ -66,6 +66,10 @@ void fake_cupti_tell(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUp
   if (callback != nullptr && enabled[domain]) callback(callback_data, domain, id, data);
 }
 
+bool fake_cupti_tells_of(CUpti_CallbackDomain domain) {
+  return callback != nullptr && enabled[domain];
+}
+
 bool fake_cupti_has_subscriber() {
   return callback != nullptr;
 }

@@ -86,6 +86,9 @@ class FaultyBackend : public Backend {
     inner_.describe_capture(stream, report);
   }
   std::shared_ptr<void> watch_calls(std::string* why) override { return inner_.watch_calls(why); }
+  std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override {
+    return inner_.watch_nodes(template_graph, exec, why);
+  }
   std::string last_error_detail() const override { return detail().empty() ? inner_.last_error_detail() : detail(); }
 
   // --- Every call of the interface ------------------------------------------------------------------------------

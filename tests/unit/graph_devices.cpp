@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -12,13 +13,6 @@ namespace reprise::graphs::test {
 namespace {
 
 constexpr std::size_t large = std::size_t{1} << 22;  // values: more than a small segment holds
-
-/// The first device of the default one's kind that is not it.
-std::optional<Device> second_device() {
-  for (const Device& device : devices())
-    if (device.type() == default_device().type() && device != default_device()) return device;
-  return std::nullopt;
-}
 
 class TwoDevices : public ::testing::Test {
  protected:
@@ -243,6 +237,25 @@ TEST_F(TwoDevices, AGraphIsNotReplayedOnAStreamOfTheOtherDevice) {
   EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.replay(*other_stream_); }), other_->str()));
   graph.replay();
   EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(TwoDevices, ScopesNameWorkOnBoth) {
+  GraphOptions options;
+  options.enable_annotations = true;
+  CUDAGraph graph;
+  capture(graph, options, [&] {
+    const annotate outer("outer");
+    add(x_);
+    fork_and_join([&] {
+      add(y_);
+      const annotate inner("inner");  // entered where the other device is current
+      add(y_);
+    });
+    add(x_);
+  });
+  std::vector<std::string> names;
+  for (const AnnotatedNode& each : graph.annotations()) names.push_back(each.annotation.at("name"));
+  EXPECT_EQ(names, (std::vector<std::string>{"outer", "outer", "inner", "outer"}));
 }
 
 TEST_F(TwoDevices, ReplaysOnBothDevicesRunSideBySide) {

@@ -6,7 +6,6 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <typeindex>
 
 #include "reprise/reprise.h"
 #include "tests/support/accounting_backend.h"
@@ -74,14 +73,5 @@ struct BodyFailed : std::runtime_error {
 
 /// All of them.
 std::span<const Scenario> scenarios();
-
-/// The scenario in which a listener has most to do.
-struct ListenerScenario {
-  std::type_index listener;
-  const char* scenario;  ///< its name
-};
-
-/// One for each listener of a graph.
-std::span<const ListenerScenario> listener_scenarios();
 
 }  // namespace reprise::graphs::test

@@ -9,12 +9,6 @@
 #include <system_error>
 #include <utility>
 
-#include "graph/hooks_listener.h"
-#include "graph/pool_listener.h"
-#include "graph/random_listener.h"
-#include "graph/retain_listener.h"
-#include "graph/workspace_listener.h"
-#include "inspect/report_listener.h"
 #include "tests/unit/graph_failure_walk.h"
 
 namespace reprise::graphs::test {
@@ -117,6 +111,76 @@ void capture_with_hooks(Stage& s) {
   });
 }
 
+// Nested, on two streams, and left by a thread of its own.
+void capture_with_annotations(Stage& s) {
+  GraphOptions options;
+  options.enable_annotations = true;
+  options.capture_error_mode = CaptureErrorMode::relaxed;
+  capture(s.graph, options, [&] {
+    const StreamRef here = current_stream();
+    const annotate outer("outer");
+    s.side.wait(here);
+    std::async(std::launch::async, [&] {
+      const DeviceGuard device(s.device);
+      const StreamGuard there(s.side);
+      const annotate other("other");
+      add(s.y, 1, s.side);
+    }).get();
+    here.wait(s.side);
+    const annotate inner({{"name", "inner"}, {"key", "value"}});
+    s.increment();
+  });
+}
+
+// Never freed, and not of the walk's devices.
+void* pinned_memory() {
+  static void* const memory = [] {
+    void* pinned = nullptr;
+    backend::Backend& runtime = default_device().backend();
+    backend::check(runtime, backend::Call::pinned_allocate, runtime.pinned_allocate(&pinned, sizeof(int)));
+    return pinned;
+  }();
+  return memory;
+}
+
+void capture_inputs(Stage& s, const GraphOptions& options) {
+  capture(s.graph, options, [&] {
+    Buffer<int> scratch(large);
+    scratch.fill_bytes(0);
+    copy_async(s.y.data(), pinned_memory(), sizeof(int));
+    s.increment();
+  });
+}
+
+void prepare_pinned(Stage& /*s*/) {
+  pinned_memory();
+}
+
+void capture_with_liveness(Stage& s) {
+  capture_inputs(s, {.check_input_liveness = true});
+}
+
+void capture_with_liveness_of_all(Stage& s) {
+  capture_inputs(s, {.check_input_liveness = true, .liveness = Liveness::all});
+}
+
+void capture_with_confirmed_inputs(Stage& s) {
+  capture_inputs(s, {.check_input_liveness = true, .confirm_by_second_capture = true});
+}
+
+void capture_that_retains(Stage& s) {
+  capture_inputs(s, {.retain_inputs = true});
+}
+
+// What the graph keeps is freed with it.
+void prepare_retained(Stage& s) {
+  Buffer<int> input(large);
+  capture(s.graph, {.retain_inputs = true}, [&] {
+    input.fill_bytes(0);
+    s.increment();
+  });
+}
+
 void capture_with_full_report(Stage& s) {
   GraphOptions options;
   options.report = ReportDetail::full;
@@ -208,12 +272,27 @@ void prepare_ready(Stage& s) {
   s.graph.instantiate();
 }
 
+void prepare_ready_with_annotations(Stage& s) {
+  capture_with_annotations(s);
+  s.graph.instantiate();
+}
+
 void upload(Stage& s) {
   s.graph.upload();
 }
 
 void replay(Stage& s) {
   s.graph.replay();
+}
+
+void time_one_replay(Stage& s) {
+  try {
+    static_cast<void>(time_replay(s.graph));
+  } catch (const Error& error) {
+    // Under a sanitizer or a profiler, for one: nothing was launched.
+    if (!contains(error.what(), "cannot be timed")) throw;
+    s.graph.replay();
+  }
 }
 
 void replay_beside_a_capture(Stage& s) {
@@ -274,6 +353,8 @@ constexpr Scenario all[] = {
     {"capture_of_batches", made, nullptr, capture_batches, Left::empty, Left::ready},
     {"capture_with_random_numbers", made, nullptr, capture_with_random_numbers, Left::empty, Left::ready},
     {"capture_with_hooks", made, nullptr, capture_with_hooks, Left::empty, Left::ready},
+    {"capture_with_annotations", made, nullptr, capture_with_annotations, Left::empty, Left::ready},
+    {"capture_with_annotations_that_is_kept", kept, nullptr, capture_with_annotations, Left::empty, Left::captured},
     {"capture_with_a_full_report", made, nullptr, capture_with_full_report, Left::empty, Left::ready},
     {"capture_into_a_shared_pool", made, prepare_helper, capture_into_pool_of_helper, Left::empty, Left::ready},
     {"capture_that_discards_the_template", made, nullptr, capture_and_discard, Left::empty, Left::ready},
@@ -290,13 +371,25 @@ constexpr Scenario all[] = {
     {"upload", made, capture_plainly, upload, Left::ready, Left::ready},
     {"replay", made, capture_plainly, replay, Left::ready, Left::ready},
     {"first_replay_of_a_kept_graph", kept, capture_plainly, replay, Left::captured, Left::ready},
+    {"time_replay", made, capture_plainly, time_one_replay, Left::ready, Left::ready},
+    {"time_replay_of_random_numbers", kept, capture_with_random_numbers, time_one_replay, Left::captured, Left::ready},
     {"replay_beside_a_capture", made, capture_plainly, replay_beside_a_capture, Left::ready, Left::ready},
     {"replay_of_random_numbers", made, capture_with_random_numbers, replay, Left::ready, Left::ready},
     {"replay_with_hooks", made, capture_with_hooks, replay, Left::ready, Left::ready},
     {"reset_with_hooks", made, capture_with_hooks, reset, Left::empty, Left::empty},
     {"reset_of_random_numbers", made, capture_with_random_numbers, reset, Left::empty, Left::empty},
+    {"instantiate_again_with_annotations", kept, prepare_ready_with_annotations, instantiate, Left::ready, Left::ready},
+    {"replay_of_annotations", made, capture_with_annotations, replay, Left::ready, Left::ready},
+    {"reset_of_annotations", made, capture_with_annotations, reset, Left::empty, Left::empty},
     {"replay_beside_a_capture_with_a_full_report", made, capture_plainly, replay_beside_a_reported_capture, Left::ready,
      Left::ready},
+    {"capture_with_liveness", made, prepare_pinned, capture_with_liveness, Left::empty, Left::ready},
+    {"capture_with_liveness_of_all", made, prepare_pinned, capture_with_liveness_of_all, Left::empty, Left::ready},
+    {"capture_with_confirmed_inputs", made, prepare_pinned, capture_with_confirmed_inputs, Left::empty, Left::ready},
+    {"capture_that_retains", made, prepare_pinned, capture_that_retains, Left::empty, Left::ready},
+    {"replay_with_liveness", made, capture_with_liveness, replay, Left::ready, Left::ready},
+    {"replay_with_liveness_of_all", made, capture_with_liveness_of_all, replay, Left::ready, Left::ready},
+    {"reset_of_retained_inputs", made, prepare_retained, reset, Left::empty, Left::empty},
     {"debug_dump", made, capture_plainly, debug_dump, Left::ready, Left::ready},
     {"reset", made, capture_with_allocations, reset, Left::empty, Left::empty},
     {"reset_of_a_replayed_graph", made, prepare_replayed, reset, Left::empty, Left::empty},
@@ -306,24 +399,10 @@ constexpr Scenario all[] = {
     {"destructor", made, capture_with_allocations, destroy, Left::empty, Left::empty},
 };
 
-// In the order of listeners.cpp.
-const ListenerScenario of_listeners[] = {
-    {typeid(inspect::ReportListener), "capture_with_a_full_report"},
-    {typeid(PoolListener), "capture_with_allocations"},
-    {typeid(WorkspaceListener), "capture_with_workspaces"},
-    {typeid(RandomListener), "capture_with_random_numbers"},
-    {typeid(RetainListener), "capture_with_hooks"},
-    {typeid(HooksListener), "capture_with_hooks"},
-};
-
 }  // namespace
 
 std::span<const Scenario> scenarios() {
   return all;
-}
-
-std::span<const ListenerScenario> listener_scenarios() {
-  return of_listeners;
 }
 
 }  // namespace reprise::graphs::test

@@ -176,6 +176,41 @@ TEST_F(Hooks, ReleaseWhatTheyHoldWhenTheyAreRemoved) {
   EXPECT_EQ(held.use_count(), 1);
 }
 
+TEST_F(Hooks, MayRemoveOthersAsTheyAreDestroyed) {
+  const HookId other = graph_.add_hooks(logging("other"));
+  GraphHooks hooks;
+  const std::shared_ptr<void> last(nullptr, [&](std::nullptr_t) { graph_.remove_hooks(other); });
+  hooks.captured = [last](GraphHandle) {};
+  const HookId id = graph_.add_hooks(std::move(hooks));
+  const_cast<std::shared_ptr<void>&>(last).reset();
+  graph_.remove_hooks(id);
+  EXPECT_THROW(graph_.remove_hooks(other), UsageError) << "it is gone";
+}
+
+TEST_F(Hooks, OfAGraphThatIsAssignedToStillFindIt) {
+  HookId id{};
+  GraphHooks hooks;
+  hooks.reset = [&] {
+    graph_.remove_hooks(id);
+    EXPECT_THROW(graph_.pool(), UsageError) << "nothing is captured any more";
+    EXPECT_THROW(graph_.retain(std::make_shared<int>(1)), UsageError);
+    EXPECT_THROW(graph_.capture_begin(), UsageError);
+    log_.emplace_back("reset");
+  };
+  id = graph_.add_hooks(hooks);
+  capture_increment(graph_, x_);
+  graph_ = CUDAGraph();
+  EXPECT_EQ(take_log(), (Log{"reset"}));
+}
+
+TEST_F(Hooks, EndTheProcessWhenTheyDestroyTheirGraph) {
+  GraphHooks hooks;
+  hooks.captured = [&](GraphHandle) { graph_ = CUDAGraph(); };
+  graph_.add_hooks(hooks);
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(capture_increment(graph_, x_), "within a hook of its own");
+}
+
 // --- One that throws ------------------------------------------------------------------------------------------------
 
 TEST_F(Hooks, ThatThrowDoNotStopTheOthers) {
@@ -237,6 +272,16 @@ TEST_F(Hooks, ThatThrowBeforeAReplayRefuseIt) {
   EXPECT_EQ(first(x_), 1);
 }
 
+TEST_F(Hooks, ThatFreeAnInputAreNoticed) {
+  GraphOptions options;
+  options.check_input_liveness = true;
+  GraphHooks hooks;
+  hooks.before_replay = [&](const StreamRef&) { x_.reset(); };
+  graph_.add_hooks(hooks);
+  capture_increment(graph_, x_, options);
+  EXPECT_THROW(graph_.replay(), DeadInputError);
+}
+
 TEST_F(Hooks, ThatThrowAfterAReplayAreHeardAndTheReplayStays) {
   graph_.add_hooks(logging("a", "after"));
   capture_increment(graph_, x_);
@@ -295,6 +340,7 @@ TEST_F(Hooks, MustNotChangeOrLaunchTheirGraphWhichSaysSo) {
                                               {[&] { kept.upload(); }},
                                               {[&] { kept.instantiate(); }},
                                               {[&] { kept.reset(); }},
+                                              {[&] { (void)time_replay(kept); }},
                                               {[&] { kept.capture_end(); }}}) {
       EXPECT_TRUE(contains(text_of<UsageError>(call), "within a hook of the same graph"));
       ++refused;
@@ -310,7 +356,7 @@ TEST_F(Hooks, MustNotChangeOrLaunchTheirGraphWhichSaysSo) {
   kept.replay();
   EXPECT_EQ(first(x_), 1);
   kept.reset();
-  EXPECT_EQ(refused, 5 * 5);
+  EXPECT_EQ(refused, 5 * 6);
   kept.remove_hooks(id);
 }
 
@@ -381,7 +427,7 @@ TEST_F(Retained, ObjectsOutliveTheGraphWhileAReplayRuns) {
     add(x_);
   });
   graph_.replay();
-  gate.wait_until_reached();
+  ASSERT_TRUE(gate.wait_until_reached());
   graph_.reset();
   EXPECT_FALSE(watch_.expired());
   gate.open();

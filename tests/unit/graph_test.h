@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -110,6 +111,13 @@ inline void settle_memory() {
     allocator.empty_cache();  // takes pools that no graph needs any more, too
     return allocator.statistics().reserved_bytes == allocator.statistics(MempoolId{}).reserved_bytes;
   }));
+}
+
+/// The first device of the default one's kind that is not it.
+inline std::optional<Device> second_device() {
+  for (const Device& device : devices())
+    if (device.type() == default_device().type() && device != default_device()) return device;
+  return std::nullopt;
 }
 
 /// For the names of tests that run in each mode.

@@ -180,6 +180,12 @@ TEST(GeneratorTest, RefusesAnOffsetThatIsNoMultipleOfFour) {
   EXPECT_EQ(generator.offset(), 0U);
 }
 
+TEST(GeneratorTest, RefusesMoreNumbersThanThereAre) {
+  const Generator generator;
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { generator.philox_state(UINT64_MAX); }), "cannot draw"));
+  EXPECT_EQ(generator.offset(), 0U);
+}
+
 TEST(GeneratorTest, SharesItsStateWithCopiesAndNotWithClones) {
   Generator generator;
   const Generator copy = generator, clone = generator.clone();

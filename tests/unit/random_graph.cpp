@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <future>
+#include <stdexcept>
 #include <thread>
 
 #include "tests/support/faulty_backend.h"
@@ -187,9 +189,10 @@ TEST_F(RandomGraph, CanBeCapturedWhileAnotherCaptureDrawsFromTheSameGenerator) {
 
 TEST_F(RandomGraph, RefusesANewSeedWhileItIsCapturedAndSaysWhy) {
   capture(graph_, {}, [&] {
-    generator_.set_current_seed(42);  // nothing was drawn yet
-    draw(generator_, x_);
     EXPECT_TRUE(contains(text_of<UsageError>([&] { generator_.set_current_seed(1); }), "each replay goes on"));
+    EXPECT_THROW(manual_seed(1), UsageError);
+    draw(generator_, x_);
+    EXPECT_THROW(generator_.set_current_seed(1), UsageError);
     EXPECT_THROW(generator_.set_offset(4), UsageError);
     EXPECT_THROW(generator_.set_state({1, 0}), UsageError);
     EXPECT_THROW(generator_.seed(), UsageError);
@@ -198,6 +201,90 @@ TEST_F(RandomGraph, RefusesANewSeedWhileItIsCapturedAndSaysWhy) {
   twin_.set_current_seed(1);
   graph_.replay();
   EXPECT_EQ(read(x_), drawn(twin_));
+}
+
+TEST_F(RandomGraph, KeepsOtherThreadsFromSettingItsGeneratorOnceItDrewOrFromTheBeginningIfItIsRegistered) {
+  const auto refused_elsewhere = [](Generator& generator) {
+    return std::async(std::launch::async,
+                      [&] {
+                        try {
+                          generator.set_offset(generator.offset());
+                          return false;
+                        } catch (const UsageError&) {
+                          return true;
+                        }
+                      })
+        .get();
+  };
+  Generator registered(current_device(), 5);
+  graph_.register_generator_state(registered);
+  graph_.register_generator_state(registered);
+  capture(graph_, {}, [&] {
+    EXPECT_FALSE(refused_elsewhere(generator_));
+    EXPECT_TRUE(refused_elsewhere(registered));
+    draw(generator_, x_);
+    EXPECT_TRUE(refused_elsewhere(generator_));
+  });
+  EXPECT_FALSE(refused_elsewhere(generator_));
+  EXPECT_FALSE(refused_elsewhere(registered));
+}
+
+TEST_F(RandomGraph, IsRightOnAnotherStreamAfterItsFirstReplayWasRefused) {
+  GraphHooks hooks;
+  hooks.before_replay = [](const StreamRef&) { throw std::runtime_error("refused"); };
+  const HookId id = graph_.add_hooks(hooks);
+  capture(graph_, {}, [&] { draw(generator_, x_); });
+  const Stream busy, other;
+  reprise::test::Gate gate;
+  graphs::test::call_on_host(busy, &reprise::test::Gate::pass, &gate);
+  EXPECT_THROW(graph_.replay(busy), std::runtime_error);
+  graph_.remove_hooks(id);
+  for (int i = 0; i < 3; ++i) {
+    graph_.replay(other);
+    other.synchronize();
+    EXPECT_EQ(read(x_), drawn(twin_)) << i;
+    if (i == 0) gate.open();
+  }
+  busy.synchronize();
+}
+
+TEST_F(RandomGraph, SpendsAfterTheHooksOfTheReplay) {
+  GraphHooks hooks;
+  bool refuse = false;
+  hooks.before_replay = [&](const StreamRef&) {
+    generator_.set_current_seed(5);
+    if (refuse) throw std::runtime_error("refused");
+  };
+  graph_.add_hooks(hooks);
+  capture(graph_, {}, [&] { draw(generator_, x_); });
+  graph_.replay();
+  twin_.set_current_seed(5);
+  EXPECT_EQ(read(x_), drawn(twin_));
+  EXPECT_EQ(generator_.offset(), 4U);
+  refuse = true;
+  EXPECT_THROW(graph_.replay(), std::runtime_error);
+  EXPECT_EQ(generator_.offset(), 0U) << "where the hook put it";
+}
+
+TEST_F(RandomGraph, DrawsOnASecondDevice) {
+  const auto second = graphs::test::second_device();
+  if (!second) GTEST_SKIP() << "there is one device";
+  const Stream far(*second);
+  const Generator there(*second, 8), twin(*second, 8);
+  Buffer<unsigned> x(4, far);
+  capture(graph_, {}, [&] {
+    far.wait(current_stream());
+    draw(there, x, 1, far);
+    draw(generator_, x_);
+    current_stream().wait(far);
+  });
+  for (int i = 0; i < 3; ++i) {
+    graph_.replay();
+    EXPECT_EQ(read(x_), drawn(twin_)) << i;
+    default_device().synchronize();
+    const StreamGuard guard(far);
+    EXPECT_EQ(read(x), drawn(twin)) << i;
+  }
 }
 
 TEST_F(RandomGraph, LeavesTheGeneratorUsableWhenTheCaptureFails) {
@@ -259,17 +346,15 @@ TEST_F(RandomGraph, SpendsNothingWhenTheReplayFails) {
   auto& faulty = *new FaultyBackend(default_device().backend());
   const Device device(faulty);
   const DeviceGuard guard(device);
-  const Generator generator(device, 42), twin(device, 42);
+  const Generator generator(device, 0), twin(device, 0);  // seed 0 and a small offset: nothing must look like them
+  drawn(generator);
+  drawn(twin);
   Buffer<unsigned> x(4);
   CUDAGraph graph;
-  capture(graph, {}, [&] { draw(generator, x); });
-  for (const Call call : {Call::graph_exec_node_set_params, Call::graph_launch, Call::set_async}) {
-    if (call == Call::set_async) {
-      graph.reset();
-      capture(graph, {}, [&] { draw(generator, x); });
-    }
+  for (const Call call : {Call::stream_wait_event, Call::graph_exec_node_set_params, Call::graph_launch}) {
+    graph.reset();
+    capture(graph, {}, [&] { draw(generator, x); });
     const GeneratorState before = generator.get_state();
-    drawn(generator, 1, 0);  // nothing is spent, and nothing changes
     faulty.fail(call, Result::launch_failure);
     EXPECT_THROW(graph.replay(), BackendError) << backend::cuda_name(call);
     EXPECT_EQ(generator.get_state(), before);

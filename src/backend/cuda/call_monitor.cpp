@@ -119,7 +119,7 @@ void CallMonitor::runtime_ends(const char* name, Result result) {
 
 void CallMonitor::begins(const DriverCall& call) {
   if (underway_.load(std::memory_order_relaxed) == 0) return;
-  if (call.kind == DriverCall::Kind::end_capture && call.stream) remember_nodes(*call.stream);
+  if (call.kind == DriverCall::Kind::end_capture && call.stream) begin_to_end(*call.stream);
   // Before it happens: nobody may ask about a stream that is gone.
   if (call.kind == DriverCall::Kind::end_stream || call.kind == DriverCall::Kind::end_context) abandon(call);
 }
@@ -151,12 +151,14 @@ void CallMonitor::begun(const DriverCall& call) {
   underway_.store(static_cast<int>(captures_.size()), std::memory_order_relaxed);
 }
 
-void CallMonitor::remember_nodes(StreamHandle stream) {
+void CallMonitor::begin_to_end(StreamHandle stream) {
   const Asking asking_now;
   const std::scoped_lock lock(mutex_);
-  for (Capture& capture : captures_)
-    if (is_of(capture.report, stream) && !capture.report.broken_by)
-      capture.report.nodes = driver_.node_count(capture.graph);
+  for (Capture& capture : captures_) {
+    if (!is_of(capture.report, stream)) continue;
+    if (!capture.report.broken_by && !capture.ending) capture.report.nodes = driver_.node_count(capture.graph);
+    capture.ending = true;
+  }
 }
 
 void CallMonitor::failed_at(const DriverCall& call, Result result) {
@@ -183,7 +185,8 @@ bool CallMonitor::broke_a_capture(const Failure& failure) {
     const std::scoped_lock lock(mutex_);
     for (Capture& capture : captures_) {
       CaptureReport& report = capture.report;
-      if (report.broken_by || !can_be_asked(report) || driver_.status(report.stream) != CaptureStatus::invalidated)
+      if (report.broken_by || capture.ending || !can_be_asked(report) ||
+          driver_.status(report.stream) != CaptureStatus::invalidated)
         continue;
       CaptureReport::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
       const bool on_capture = ask(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
@@ -261,7 +264,10 @@ bool CallMonitor::ended(const DriverCall& call, Result result) {
                                     [&](const Capture& one) { return is_of(one.report, call.stream); });
     if (found == captures_.end()) return false;
     // Refused, for example on a wrong stream: it goes on, if only as a broken one.
-    if (result != Result::success && ask(call.stream) != CaptureStatus::none) return false;
+    if (result != Result::success && ask(call.stream) != CaptureStatus::none) {
+      found->ending = false;
+      return false;
+    }
     over = std::move(*found);
     captures_.erase(found);
     underway_.store(static_cast<int>(captures_.size()), std::memory_order_relaxed);
@@ -327,7 +333,7 @@ bool CallMonitor::describe(StreamHandle stream, CaptureReport* report) {
       std::find_if(captures_.begin(), captures_.end(), [&](const Capture& one) { return is_the_stream(one.report); });
   if (capture != captures_.end()) {
     known = capture->report;
-    if (!known.broken_by) known.nodes = driver_.node_count(capture->graph);
+    if (!known.broken_by && !capture->ending) known.nodes = driver_.node_count(capture->graph);
   } else {
     const auto over = std::find_if(finished_.begin(), finished_.end(), is_the_stream);
     if (over == finished_.end()) return false;

@@ -94,6 +94,7 @@ class CallMonitor {
     const void* context;
     GraphHandle graph;  ///< alive until the capture is ended
     CaptureReport report;
+    bool ending = false;  ///< its end has begun, on some thread: the graph may be gone at any moment
   };
   struct Failure {
     const char* name;
@@ -105,7 +106,7 @@ class CallMonitor {
   using Numbers = std::vector<std::uint64_t>;
 
   void begun(const DriverCall& call);
-  void remember_nodes(StreamHandle stream);
+  void begin_to_end(StreamHandle stream);
   void failed_at(const DriverCall& call, Result result);
   bool ended(const DriverCall& call, Result result);
   void abandon(const DriverCall& call);

@@ -169,9 +169,11 @@ Result CudaBackend::pointer_info(const void* pointer, PointerInfo* info) {
     int ordinal = -1;
     void* base = nullptr;
     std::size_t bytes = 0;
+    unsigned long long id = 0;
     std::array attributes = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                             CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-    std::array<void*, 4> values = {&type, &ordinal, static_cast<void*>(&base), &bytes};
+                             CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                             CU_POINTER_ATTRIBUTE_BUFFER_ID};
+    std::array<void*, 5> values = {&type, &ordinal, static_cast<void*>(&base), &bytes, &id};
     const CUresult result =
         driver_.cuPointerGetAttributes(attributes.size(), attributes.data(), values.data(), to_address(pointer));
     if (result != CUDA_SUCCESS) return result;
@@ -186,7 +188,7 @@ Result CudaBackend::pointer_info(const void* pointer, PointerInfo* info) {
       base = to_pointer(mapped);
       bytes = mapped_bytes;
     }
-    *info = {type == CU_MEMORYTYPE_HOST ? MemoryKind::pinned : MemoryKind::device, ordinal, base, bytes};
+    *info = {type == CU_MEMORYTYPE_HOST ? MemoryKind::pinned : MemoryKind::device, ordinal, base, bytes, id};
     return result;
   });
 }

@@ -45,6 +45,7 @@ class CudaBackend final : public Backend {
   std::string last_error_detail() const override;
   void describe_capture(StreamHandle stream, CaptureReport* report) const override;
   std::shared_ptr<void> watch_calls(std::string* why) override;
+  std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override;
   Result device_synchronize() override;
   Result memory_info(MemoryInfo* info) override;
   Result stream_priority_range(int* least, int* greatest) override;

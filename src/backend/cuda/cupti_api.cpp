@@ -66,6 +66,24 @@ const char* find_functions(void* library, CuptiApi& api) {
   return nullptr;
 }
 
+// As above.
+const char* find_activities(void* library, CuptiApi& api) {
+  const char* missing = nullptr;
+  const auto find = [&](const char* name, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+    if (function == nullptr && missing == nullptr) missing = name;
+  };
+  find("cuptiActivityRegisterCallbacks", api.register_buffers);
+  find("cuptiActivityEnable", api.enable_activity);
+  find("cuptiActivityDisable", api.disable_activity);
+  find("cuptiActivityFlushAll", api.flush_activities);
+  find("cuptiActivityGetNextRecord", api.next_record);
+  find("cuptiActivityGetNumDroppedRecords", api.dropped_records);
+  find("cuptiGetGraphNodeId", api.graph_node_id);
+  find("cuptiGetGraphExecId", api.graph_exec_id);
+  return missing;
+}
+
 OpenedCupti open_cupti() {
   OpenedCupti cupti;
   std::string why;
@@ -81,6 +99,7 @@ OpenedCupti open_cupti() {
     cupti.unavailable = fmt::format("{} has no {}", file_name, missing);
     return cupti;
   }
+  cupti.api.lacks_activities = find_activities(library, cupti.api);
   Dl_info info{};
   if (dladdr(reinterpret_cast<void*>(cupti.api.subscribe), &info) != 0 && info.dli_fname != nullptr)
     cupti.file = info.dli_fname;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cupti_activity.h>
 #include <cupti_callbacks.h>
 
 #include <string>
@@ -14,6 +15,17 @@ struct CuptiApi {
   decltype(&cuptiEnableDomain) enable_domain = nullptr;
   decltype(&cuptiGetResultString) result_string = nullptr;
   decltype(&cuptiSubscribe_v2) subscribe_v2 = nullptr;  ///< names who subscribed before; may be missing
+
+  // Of activity records. All of them are there, or `lacks_activities` names one that is not.
+  decltype(&cuptiActivityRegisterCallbacks) register_buffers = nullptr;
+  decltype(&cuptiActivityEnable) enable_activity = nullptr;
+  decltype(&cuptiActivityDisable) disable_activity = nullptr;
+  decltype(&cuptiActivityFlushAll) flush_activities = nullptr;
+  decltype(&cuptiActivityGetNextRecord) next_record = nullptr;
+  decltype(&cuptiActivityGetNumDroppedRecords) dropped_records = nullptr;
+  decltype(&cuptiGetGraphNodeId) graph_node_id = nullptr;
+  decltype(&cuptiGetGraphExecId) graph_exec_id = nullptr;
+  const char* lacks_activities = nullptr;
 };
 
 /// What came of opening it.

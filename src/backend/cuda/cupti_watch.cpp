@@ -6,8 +6,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -89,10 +92,21 @@ CallMonitor& monitor() {
   return *the_monitor;
 }
 
+std::atomic<int> calls_told{0};  // callbacks underway, on all threads
+
+class Telling {
+ public:
+  Telling() { calls_told.fetch_add(1, std::memory_order_acq_rel); }
+  ~Telling() { calls_told.fetch_sub(1, std::memory_order_acq_rel); }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+};
+
 // On any thread, at the beginning and the end of each call. Nothing may be thrown through CUPTI: without memory, a
 // report is incomplete.
 void on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* what) noexcept try {
   if (CallMonitor::asking()) return;
+  const Telling telling;
   const auto& data = *static_cast<const CUpti_CallbackData*>(what);
   const bool begins = data.callbackSite == CUPTI_API_ENTER;
   Result result = Result::success;
@@ -123,19 +137,20 @@ std::string other_tool(const CuptiApi& api) {
   return name.data();
 }
 
-std::string held_by_another(const CuptiApi& api) {
+std::string held_by_another(const CuptiApi& api, const CuptiPurpose& purpose) {
   const std::string name = other_tool(api);
   return fmt::format(
       "Another tool{} holds CUPTI's subscriber, of which there is one in a process (a profiler, a "
-      "debugger, `reprise explain`): calls of CUDA are not watched.",
-      name.empty() ? "" : fmt::format(" ({})", name));
+      "debugger, `reprise explain`): {}.",
+      name.empty() ? "" : fmt::format(" ({})", name), purpose.left_out);
 }
 
 // The subscription, and who needs it.
 struct Subscription {
   std::mutex mutex;
-  std::size_t watchers = 0;
-  CuptiApi api;
+  std::size_t holders = 0;   // who needs it, watchers among them
+  std::size_t watchers = 0;  // of all calls
+  OpenedCupti cupti;
   CUpti_SubscriberHandle subscriber = nullptr;
 };
 
@@ -144,42 +159,81 @@ Subscription& subscription() {
   return *the_subscription;
 }
 
-// The reason as a sentence if it is not possible.
-std::string subscribe(Subscription& to) {
-  const OpenedCupti cupti = opened_cupti();
-  if (!cupti.unavailable.empty()) return fmt::format("Calls of CUDA cannot be watched: {}.", cupti.unavailable);
-  to.api = cupti.api;
-  const CUptiResult subscribed = to.api.subscribe(&to.subscriber, &on_call, nullptr);
-  if (subscribed == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) return held_by_another(to.api);
-  const auto failure = [&](const char* call, CUptiResult result) {
-    return fmt::format("Calls of CUDA cannot be watched: {} of {} returned {} ({}).", call, cupti.file,
-                       static_cast<int>(result), text_of(to.api, result));
-  };
-  if (subscribed != CUPTI_SUCCESS) return failure("cuptiSubscribe", subscribed);
-  for (const CUpti_CallbackDomain domain : {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API})
-    if (const CUptiResult enabled = to.api.enable_domain(1, to.subscriber, domain); enabled != CUPTI_SUCCESS) {
-      (void)to.api.unsubscribe(to.subscriber);
-      return failure("cuptiEnableDomain", enabled);
-    }
+std::string failure(const CuptiPurpose& purpose, const OpenedCupti& cupti, const char* call, CUptiResult result) {
+  return fmt::format("{}: {} of {} returned {} ({}).", purpose.impossible, call, cupti.file, static_cast<int>(result),
+                     text_of(cupti.api, result));
+}
+
+// The reason as a sentence if it is not possible. With the mutex held, as the next ones.
+std::string hold(Subscription& to, const CuptiPurpose& purpose) {
+  if (to.holders == 0) {
+    to.cupti = opened_cupti();
+    if (!to.cupti.unavailable.empty()) return fmt::format("{}: {}.", purpose.impossible, to.cupti.unavailable);
+    const CUptiResult subscribed = to.cupti.api.subscribe(&to.subscriber, &on_call, nullptr);
+    if (subscribed == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) return held_by_another(to.cupti.api, purpose);
+    if (subscribed != CUPTI_SUCCESS) return failure(purpose, to.cupti, "cuptiSubscribe", subscribed);
+  }
+  ++to.holders;
   return {};
+}
+
+void let_go(Subscription& held) {
+  if (--held.holders == 0) (void)held.cupti.api.unsubscribe(held.subscriber);
+}
+
+CUptiResult enable_calls(const Subscription& held, bool enable) {
+  CUptiResult result = CUPTI_SUCCESS;
+  for (const CUpti_CallbackDomain domain : {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API})
+    if (const CUptiResult one = held.cupti.api.enable_domain(enable ? 1 : 0, held.subscriber, domain);
+        result == CUPTI_SUCCESS)
+      result = one;
+  return result;
+}
+
+// No call is told any more: callbacks that are underway on other threads are waited for, as CUPTI does not do that when
+// the subscriber goes. Not for long: one may be waiting for a lock of the program's.
+void stop_telling(const Subscription& held) {
+  (void)enable_calls(held, false);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  while (calls_told.load(std::memory_order_acquire) != 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
 }
 
 void unwatch() {
   Subscription& held = subscription();
   const std::scoped_lock lock(held.mutex);
-  if (--held.watchers > 0) return;
-  (void)held.api.unsubscribe(held.subscriber);
-  monitor().forget();
+  const bool last = --held.watchers == 0;
+  if (last) stop_telling(held);
+  let_go(held);
+  if (last) monitor().forget();
 }
 
 }  // namespace
 
-std::shared_ptr<void> watch_through_cupti(std::string* why) {
+std::shared_ptr<void> hold_cupti(const CuptiPurpose& purpose, std::string* why) {
   Subscription& held = subscription();
   const std::scoped_lock lock(held.mutex);
+  *why = hold(held, purpose);
+  if (!why->empty()) return nullptr;
+  return {&held, [](Subscription* to_end) {
+            const std::scoped_lock ending(to_end->mutex);
+            let_go(*to_end);
+          }};
+}
+
+std::shared_ptr<void> watch_through_cupti(std::string* why) {
+  constexpr CuptiPurpose purpose{"Calls of CUDA cannot be watched", "calls of CUDA are not watched"};
+  Subscription& held = subscription();
+  const std::scoped_lock lock(held.mutex);
+  *why = hold(held, purpose);
+  if (!why->empty()) return nullptr;
   if (held.watchers == 0) {
-    *why = subscribe(held);
-    if (!why->empty()) return nullptr;
+    if (const CUptiResult enabled = enable_calls(held, true); enabled != CUPTI_SUCCESS) {
+      *why = failure(purpose, held.cupti, "cuptiEnableDomain", enabled);
+      if (held.holders > 1) (void)enable_calls(held, false);
+      let_go(held);
+      return nullptr;
+    }
   }
   ++held.watchers;
   return {&held, [](Subscription*) { unwatch(); }};

@@ -12,8 +12,19 @@
 
 namespace reprise::backend::cuda {
 
+/// For what CUPTI is needed, in the words of the reasons why it cannot be had.
+struct CuptiPurpose {
+  const char* impossible;  ///< begins a sentence: `impossible`, a colon, the reason
+  const char* left_out;    ///< ends one, after a colon
+};
+
+/// While the result lives, CUPTI's subscriber, of which there is one in a process, is this library's. The first one
+/// subscribes, the last one unsubscribes. Thread-safe.
+/// \return null if that is not possible; `why` is the reason then, as a sentence.
+std::shared_ptr<void> hold_cupti(const CuptiPurpose& purpose, std::string* why);
+
 /// While the result lives, calls of CUDA's driver and runtime are watched, whoever makes them, for captures that begin
-/// after this. The first one subscribes to CUPTI, the last one unsubscribes. Thread-safe.
+/// after this. Thread-safe.
 /// \return null if that is not possible; `why` is the reason then, as a sentence.
 std::shared_ptr<void> watch_through_cupti(std::string* why);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/host/fault_handler.h"
+#include "backend/host/host_graph.h"
 
 namespace reprise::backend::host {
 namespace {
@@ -74,7 +75,7 @@ Result DeviceMemory::allocate(void** pointer, std::size_t bytes) {
   holes_.erase(hole);
   if (left > 0) holes_.emplace(offset + rounded, left);
   blocks_.emplace(offset, rounded);
-  asked_.emplace(offset, bytes);
+  asked_.emplace(offset, Asked{bytes, next_id()});
   used_bytes_ += rounded;
   commit(offset + rounded);
   *pointer = base_ + offset;
@@ -136,8 +137,8 @@ std::optional<DeviceMemory::Block> DeviceMemory::find(const void* pointer) const
   auto block = asked_.upper_bound(offset);
   if (block == asked_.begin()) return std::nullopt;
   --block;
-  if (offset - block->first >= block->second) return std::nullopt;
-  return Block{base_ + block->first, block->second};
+  if (offset - block->first >= block->second.bytes) return std::nullopt;
+  return Block{base_ + block->first, block->second.bytes, block->second.id};
 }
 
 std::size_t DeviceMemory::free_bytes() const {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -26,6 +27,7 @@ class DeviceMemory {
   struct Block {
     std::byte* base;
     std::size_t bytes;
+    std::uint64_t id;  ///< of the allocation, unique in the process
   };
 
   DeviceMemory(std::size_t total_bytes, bool protect);
@@ -56,6 +58,11 @@ class DeviceMemory {
   void leave();
 
  private:
+  struct Asked {
+    std::size_t bytes;
+    std::uint64_t id;
+  };
+
   void commit(std::size_t end);  // with the mutex held
 
   const std::size_t total_bytes_;
@@ -65,7 +72,7 @@ class DeviceMemory {
   mutable std::mutex mutex_;
   std::map<std::size_t, std::size_t> blocks_;  // offset -> rounded size
   std::map<std::size_t, std::size_t> holes_;   // offset -> size; neighbours are joined
-  std::map<std::size_t, std::size_t> asked_;   // offset -> size as asked for
+  std::map<std::size_t, Asked> asked_;         // offset -> what was asked for
   std::size_t used_bytes_ = 0;
   std::size_t committed_ = 0;  // bytes from base_ that can be made accessible
   unsigned accessors_ = 0;     // operations that are executing, with protection on

@@ -93,12 +93,12 @@ void DeviceMemory::describe_fault(const void* address, bool write, bool write_kn
   if (mutex_.try_lock()) {
     const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(address) - base_);
     auto block = asked_.upper_bound(offset);
-    if (block != asked_.begin() && offset - std::prev(block)->first < std::prev(block)->second) {
+    if (block != asked_.begin() && offset - std::prev(block)->first < std::prev(block)->second.bytes) {
       --block;
       put("  It is byte ");
       put_number(offset - block->first, 10);
       put(" of the block of ");
-      put_number(block->second, 10);
+      put_number(block->second.bytes, 10);
       put(" bytes at ");
       put_number(reinterpret_cast<std::uintptr_t>(base_ + block->first), 16);
       put(".\n");

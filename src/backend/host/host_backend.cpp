@@ -217,7 +217,7 @@ Result HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
     }
     void* const memory = ::operator new (bytes, std::align_val_t{DeviceMemory::alignment}, std::nothrow);
     if (memory == nullptr) return fail(Result::out_of_memory, fmt::format("{} bytes were asked for", bytes));
-    runtime_.pinned.emplace(reinterpret_cast<std::uintptr_t>(memory), bytes);
+    runtime_.pinned.emplace(reinterpret_cast<std::uintptr_t>(memory), PinnedBlock{bytes, next_id()});
     forget_accesses(memory, bytes);
     *pointer = memory;
     return Result::success;

@@ -110,7 +110,7 @@ Result HostBackend::launch_on(HostStream& stream, HostExec& exec) {
   std::vector<OperationRef> all_points;
   if (runtime_.races != nullptr) [[unlikely]]
     all_points = points;
-  const OperationRef launch(new LaunchOperation(exec.plan, std::move(points)));
+  const OperationRef launch(new LaunchOperation(exec.plan, std::move(points), exec.times.lock()));
   if (stream.device->negligible(exec.last_launch) || exec.last_launch.get() == stream.tail.get()) {
     stream.device->enqueue(stream, launch);
   } else {

@@ -138,7 +138,7 @@ PointerInfo pointer_info(HostRuntime& runtime, const void* pointer) {
   PointerInfo info;
   for (const auto& device : runtime.devices) {
     if (const auto block = device->memory().find(pointer)) {
-      info = {MemoryKind::device, device->index(), block->base, block->bytes};
+      info = {MemoryKind::device, device->index(), block->base, block->bytes, block->id};
       return info;
     }
   }
@@ -146,8 +146,8 @@ PointerInfo pointer_info(HostRuntime& runtime, const void* pointer) {
   auto after = runtime.pinned.upper_bound(address);
   if (after == runtime.pinned.begin()) return info;
   --after;
-  if (address - after->first >= after->second) return info;
-  info = {MemoryKind::pinned, 0, reinterpret_cast<void*>(after->first), after->second};
+  if (address - after->first >= after->second.bytes) return info;
+  info = {MemoryKind::pinned, 0, reinterpret_cast<void*>(after->first), after->second.bytes, after->second.id};
   return info;
 }
 

@@ -117,6 +117,12 @@ class HostDevice {
   std::string error_;
 };
 
+/// Pinned memory of the host.
+struct PinnedBlock {
+  std::size_t bytes;
+  std::uint64_t id;  ///< of the allocation, unique in the process
+};
+
 /// Everything of the process. Made at the first use of a device, alive until the process ends.
 struct HostRuntime {
   explicit HostRuntime(const HostDeviceOptions& options);
@@ -128,7 +134,7 @@ struct HostRuntime {
   std::vector<std::unique_ptr<HostDevice>> devices;  ///< fixed
   std::vector<std::shared_ptr<Capture>> captures;    ///< underway
   int watchers = 0;                                  ///< who wants to know of all calls during captures
-  std::map<std::uintptr_t, std::size_t> pinned;      ///< address -> bytes
+  std::map<std::uintptr_t, PinnedBlock> pinned;      ///< by address
 
   // What was handed out and not destroyed yet. The objects belong to these tables.
   std::unordered_map<const void*, std::unique_ptr<HostStream>> streams;

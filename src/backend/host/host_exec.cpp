@@ -21,6 +21,7 @@ Task* LaunchOperation::run() {
 Task* LaunchOperation::finish() {
   // The stream remembers this operation for as long as it is the last one; what the plan holds must go now.
   event_points_.clear();
+  times_.reset();
   plan_.reset();
   return Executor::instance().complete(*this);
 }
@@ -32,6 +33,7 @@ Plan::Plan(const HostGraph& graph) : user_objects_(graph.user_objects) {
     nodes_.push_back(std::make_unique<Node>());
     Node& node = *nodes_.back();
     node.plan = this;
+    node.place = nodes_.size() - 1;
     node.device = source->device;
     node.work = source->work;
     node.dependencies = static_cast<int>(source->dependencies.size());
@@ -55,6 +57,7 @@ Plan::Plan(const Plan& other) : event_nodes_(other.event_nodes_), user_objects_(
     nodes_.push_back(std::make_unique<Node>());
     Node& node = *nodes_.back();
     node.plan = this;
+    node.place = nodes_.size() - 1;
     node.device = source->device;
     node.work = source->work;
     node.enabled = source->enabled;
@@ -71,6 +74,9 @@ Plan::Plan(const Plan& other) : event_nodes_(other.event_nodes_), user_objects_(
 Task* Plan::start(LaunchOperation& launch) {
   if (nodes_.empty()) return launch.finish();
   launch_ = &launch;
+  times_ = launch.times();
+  if (times_ != nullptr) [[unlikely]]
+    times_->launched();
   remaining_.store(nodes_.size(), std::memory_order_relaxed);
   // Posting hands the counters over; the roots of this launch run after that.
   for (std::size_t i = 1; i < roots_.size(); ++i) Executor::instance().post(*roots_[i]);
@@ -78,11 +84,16 @@ Task* Plan::start(LaunchOperation& launch) {
 }
 
 Task* Plan::Node::run() {
+  NodeTimes* const times = enabled ? plan->times_ : nullptr;
+  if (times != nullptr && !resumed) [[unlikely]]
+    times->begins(place);
   if (is_event_work(work)) {
     if (!do_event_work()) return nullptr;
   } else if (enabled) {
     execute(*device, work);
   }
+  if (times != nullptr) [[unlikely]]
+    times->ends(place);
   return pass_on();
 }
 

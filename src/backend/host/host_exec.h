@@ -10,6 +10,7 @@
 
 #include "backend/host/executor.h"
 #include "backend/host/host_graph.h"
+#include "backend/host/node_times.h"
 #include "backend/host/race_shadow.h"
 #include "backend/types.h"
 
@@ -21,18 +22,21 @@ class Plan;
 /// A launch of an executable graph: one operation of a stream, done when every node is.
 class LaunchOperation final : public Operation {
  public:
-  LaunchOperation(std::shared_ptr<Plan> plan, std::vector<OperationRef> event_points)
-      : plan_(std::move(plan)), event_points_(std::move(event_points)) {}
+  /// `times` gets those of the nodes; null if nobody wants them.
+  LaunchOperation(std::shared_ptr<Plan> plan, std::vector<OperationRef> event_points, std::shared_ptr<NodeTimes> times)
+      : plan_(std::move(plan)), event_points_(std::move(event_points)), times_(std::move(times)) {}
 
   Task* run() override;
   /// The record point that an event node sets or waits for in this launch; fixed when it was launched.
   const OperationRef& event_point(std::size_t slot) const { return event_points_[slot]; }
+  NodeTimes* times() const noexcept { return times_.get(); }
   /// The last node is done.
   Task* finish();
 
  private:
   std::shared_ptr<Plan> plan_;
   std::vector<OperationRef> event_points_;
+  std::shared_ptr<NodeTimes> times_;
 };
 
 /// What an executable graph runs: its nodes with their work and edges, ready to go. Launches of one executable never
@@ -67,6 +71,7 @@ class Plan {
     Work work;
     bool enabled = true;
     bool resumed = false;  // an event wait whose event is reached
+    std::size_t place = 0;
     std::size_t event_slot = 0;
     int dependencies = 0;
     std::atomic<int> pending{0};  // of this launch
@@ -83,6 +88,7 @@ class Plan {
   std::vector<UserObjectRef> user_objects_;
   std::atomic<std::size_t> remaining_{0};  // nodes of this launch that are not done
   LaunchOperation* launch_ = nullptr;      // the one that is running
+  NodeTimes* times_ = nullptr;             // of this launch, if somebody wants them
 };
 
 /// An executable graph. Guarded by the runtime's mutex.
@@ -96,6 +102,7 @@ struct HostExec {
   std::vector<std::vector<std::size_t>> dependencies;  ///< the edges, for comparison in an update
   OperationRef last_launch;
   std::optional<std::vector<Access>> accesses;  ///< for the race check; forgotten when the plan changes
+  std::weak_ptr<NodeTimes> times;               ///< for its launches, as long as somebody watches
 
   HostExec(HostDevice& exec_device, const HostGraph& graph, InstantiateFlags exec_flags);
   /// The plan, free to be changed: a copy of it if a launch that is not done uses it.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bare_launch.h"
+#include "submit.h"
 
 #include <dlfcn.h>
 
 #include <stdexcept>
 
 #include "backend/backend.h"
+#include "support.h"
 
 namespace benchmarks {
 
@@ -22,6 +23,19 @@ std::function<void()> bare_launch(reprise::Device device, reprise::GraphExecHand
   return [launch, exec, stream] {
     if (launch(exec, stream) != 0) throw std::runtime_error("cuGraphLaunch failed");
   };
+}
+
+double submit_seconds(const reprise::StreamRef& stream, const std::function<void()>& call) {
+  constexpr unsigned bursts = 50, calls = 20;
+  double sum = 0;
+  for (unsigned burst = 0; burst < bursts; ++burst) {
+    stream.synchronize();
+    sum += seconds([&] {
+      for (unsigned i = 0; i < calls; ++i) call();
+    });
+  }
+  stream.synchronize();
+  return sum / bursts / calls;
 }
 
 }  // namespace benchmarks

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace reprise::backend::host {
+
+/// When the nodes of a launch began and ended, by their places in the plan. Launches of an executable come one after
+/// another, and each node runs on one thread: nothing is locked. To be read when the launch is done.
+class NodeTimes {
+ public:
+  explicit NodeTimes(std::size_t nodes) : times_(nodes) {}
+
+  void launched() noexcept {
+    for (Time& time : times_) time = {};
+  }
+  void begins(std::size_t node) noexcept { times_[node].start = now(); }
+  void ends(std::size_t node) noexcept { times_[node].end = now(); }
+
+  bool has_run(std::size_t node) const noexcept { return times_[node].end != 0; }
+  std::uint64_t start(std::size_t node) const noexcept { return times_[node].start; }  ///< nanoseconds
+  std::uint64_t end(std::size_t node) const noexcept { return times_[node].end; }      ///< nanoseconds
+
+ private:
+  struct Time {
+    std::uint64_t start = 0;
+    std::uint64_t end = 0;
+  };
+  static std::uint64_t now() noexcept {
+    const auto since = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+  }
+  std::vector<Time> times_;
+};
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/capture_listener.h"
+#include "reprise/annotations.h"
+
+namespace reprise::inspect {
+
+class CaptureAnnotations;
+
+/// Annotations of the nodes of one graph: gathers them in a capture that wants them, and keeps them as long as the
+/// graph is not reset.
+///
+/// Its calls of the runtime are queries, which are safe in every capture.
+class AnnotationListener final : public graphs::CaptureListener {
+ public:
+  AnnotationListener();
+  ~AnnotationListener() override;
+  void begin(const graphs::CaptureContext& context) override;
+  void started(const graphs::CaptureContext& context) override;
+  void describe(CaptureReport& report) override;
+  void ended(const graphs::CaptureContext& context, GraphHandle template_graph) override;
+  void abandoned() noexcept override;
+  void instantiated(GraphHandle template_graph, GraphExecHandle exec) noexcept override;
+  bool takes_part_in_replays() const noexcept override { return !replay_name_.empty(); }
+  void before_replay(const StreamRef& stream) override;
+  void replayed(const StreamRef& stream) override;
+  void replay_failed() noexcept override;
+  void reset() noexcept override;
+
+  /// The nodes that have one, in order of creation.
+  std::vector<AnnotatedNode> nodes() const;
+  /// Null if the node has none, or is not of this graph. Lives until the next capture, reset or executable.
+  const Annotation* annotation_of(GraphNodeHandle node) const noexcept;
+
+ private:
+  backend::Backend* runtime_ = nullptr;                     // of the capture
+  std::shared_ptr<CaptureAnnotations> underway_;            // in a capture that wants annotations
+  std::vector<GraphNodeHandle> order_;                      // all nodes of the template; empty if none is annotated
+  std::vector<Annotation> annotations_;                     // each once
+  std::unordered_map<GraphNodeHandle, std::size_t> which_;  // of annotations_
+  std::string replay_name_;  // of the range around each replay; empty if nobody takes ranges
+};
+
+}  // namespace reprise::inspect

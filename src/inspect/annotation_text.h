@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "reprise/annotations.h"
+
+namespace reprise::inspect {
+
+/// An annotation in one line, as all texts show it: the value of `name`, then the others as `key=value`, for example
+/// `forward, layer=3`. Without control characters; empty for an empty annotation.
+std::string annotation_text(const Annotation& annotation);
+
+}  // namespace reprise::inspect

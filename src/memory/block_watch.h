@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "reprise/device.h"
+#include "reprise/memory.h"
+
+// How graphs learn that a block of the allocator which they use was freed, and how they keep one.
+
+namespace reprise::memory {
+
+/// A block that graphs use, as they see it.
+///
+///     given out -> freed
+///
+/// Shared by the block, while it is given out, and the graphs. `retained` is guarded by the allocator's mutex. What is
+/// not const is written before `freed` is set, and read after.
+struct BlockWatch {
+  CachingAllocator::Impl* const allocator;
+  std::byte* const address;
+  const std::size_t bytes;
+  const std::vector<std::string> created;  ///< the stack of the allocation; may be empty
+  std::vector<std::string> freed_by = {};  ///< the stack of the free; may be empty
+  unsigned retained = 0;                   ///< how many graphs keep it
+  std::atomic<bool> freed{false};
+
+  /// How often a block that is watched was freed, in the process; raised after `freed` was set. Never 0.
+  static inline std::atomic<std::uint64_t> frees{1};
+};
+
+/// An address that a graph uses, and what is known of it.
+struct UsedAddress {
+  std::uintptr_t value = 0;
+  bool in_allocator = false;               ///< it lies in memory of an allocator, given out or not
+  bool own = false;                        ///< ... and in that of the graph's own pool
+  std::shared_ptr<BlockWatch> watch = {};  ///< of the block that it lies in, if that is given out and not its own
+};
+
+/// Asks the allocators of all devices of a type. `addresses` are in ascending order; blocks of the pool `own` are not
+/// watched.
+void watch_addresses(DeviceType type, std::span<UsedAddress> addresses, MempoolId own);
+
+/// The blocks that are freed while this object lives, besides those of the pool `own`: a graph that was being captured
+/// may use them. Thread-safe.
+class FreedMeanwhile {
+ public:
+  explicit FreedMeanwhile(MempoolId own);
+  ~FreedMeanwhile();
+  FreedMeanwhile(const FreedMeanwhile&) = delete;
+  FreedMeanwhile& operator=(const FreedMeanwhile&) = delete;
+
+  /// Fills in `watch` of those addresses that lay in such a block and are known to nobody else. They are in ascending
+  /// order.
+  void find(std::span<UsedAddress> addresses) const;
+
+  /// Is there any such object? One relaxed load: who knows of one has seen it made.
+  static bool any() noexcept { return living_.load(std::memory_order_relaxed) != 0; }
+  /// Is there one that wants to know of a block of this pool?
+  static bool any_for(MempoolId pool) noexcept;
+  /// To be called for each such block that is freed, with the allocator's mutex.
+  static void note(const std::shared_ptr<BlockWatch>& watch, MempoolId pool);
+
+ private:
+  static std::atomic<int> living_;
+  const MempoolId own_;
+  std::map<std::byte*, std::shared_ptr<BlockWatch>> freed_;  // by address, the last one that began there
+};
+
+/// Blocks that a graph keeps. They are let go of by the destructor, on any thread, under anyone's capture.
+class RetainedBlocks {
+ public:
+  RetainedBlocks() = default;
+  ~RetainedBlocks();
+  RetainedBlocks(const RetainedBlocks&) = delete;
+  RetainedBlocks& operator=(const RetainedBlocks&) = delete;
+
+  /// False if the block was freed already.
+  bool add(const std::shared_ptr<BlockWatch>& watch);
+  bool empty() const noexcept { return blocks_.empty(); }
+
+ private:
+  std::vector<std::shared_ptr<BlockWatch>> blocks_;
+};
+
+}  // namespace reprise::memory
