@@ -95,7 +95,7 @@ TEST_F(TimeReplay, HasEachNodeOfTwoStreamsOnce) {
     spin(y, 20000, other);
     spin(x_, 20000);
     here.wait(other);
-    multiply(y, 2, x_);
+    multiply(y, 0, x_);
   });
   const ReplayTiming timing = time_replay(graph_, stream_);
   std::multiset<std::size_t> seen;
@@ -306,7 +306,7 @@ TEST_F(TimeReplay, IsRefusedWhileAnyCaptureIsUnderwayWhichGoesOn) {
 }
 
 TEST_F(TimeReplay, IsRefusedOnAStreamOfAnotherDevice) {
-  auto& another = *new FaultyBackend(runtime_);
+  static auto& another = *new FaultyBackend(runtime_);
   const Device device(another);
   const Stream stream(device);
   capture_increment(graph_, x_);
@@ -325,7 +325,7 @@ class Unwatchable final : public FaultyBackend {
 };
 
 TEST_F(TimeReplay, SaysWhyNodesCannotBeTimedAndLaunchesNothing) {
-  auto& runtime = *new Unwatchable(runtime_);
+  static auto& runtime = *new Unwatchable(runtime_);
   const Device device(runtime);
   const DeviceGuard guard(device);
   const Stream stream(device);
@@ -352,7 +352,7 @@ class Told final : public FaultyBackend, public backend::NodeWatch {
 };
 
 TEST_F(TimeReplay, OfNodesThatCannotBeToldHasTheirTimesAndSaysSo) {
-  auto& runtime = *new Told(runtime_);
+  static auto& runtime = *new Told(runtime_);
   const Device device(runtime);
   const DeviceGuard guard(device);
   const Stream stream(device);
@@ -371,7 +371,7 @@ TEST_F(TimeReplay, OfNodesThatCannotBeToldHasTheirTimesAndSaysSo) {
 }
 
 TEST_F(TimeReplay, ThatFailsLeavesAGraphThatCanBeReplayedAndTimed) {
-  auto& faulty = *new FaultyBackend(runtime_);
+  static auto& faulty = *new FaultyBackend(runtime_);
   const Device device(faulty);
   const DeviceGuard guard(device);
   const Stream stream(device);
