@@ -82,7 +82,7 @@ SweptOperators in_place_forms() {
       masked{normal({4, 6}), booleans({4, 6})};
   return {
       forward("add_ to the input", two, [](In x) { return x[0].add_(x[1]); }).writing(),
-      forward("relu_ of the input", any, [](In x) { return torch::relu_(x[0]); }).writing(),
+      forward("relu_ of the input", any, [](In x) { return x[0].relu_(); }).writing(),
       forward("sigmoid_ of a part of the input", any, [](In x) { return x[0].slice(1, 0, 6, 2).sigmoid_(); }).writing(),
       forward("transpose_ of a view of the input", any,
               [](In x) {

@@ -47,7 +47,7 @@ SweptOperators indexing() {
       swept("scatter",
             {normal({4, 6}),
              [] {
-               return torch::rand({4, 6}).argsort(0);
+               return torch::rand({4, 6}).argsort(0, false);
              },
              normal({4, 6})},
             [](In x) { return x[0].scatter(0, x[1], x[2]); }),

@@ -12,8 +12,8 @@ const std::vector<Input> product{normal({3, 4}), normal({4, 5})}, batched{normal
     complex{normal({4, 6}, torch::kComplexFloat), normal({4, 6}, torch::kComplexFloat)};
 
 // One of the pair (v, -v), which both are right.
-torch::Tensor up_to_sign(const torch::Tensor& vectors) {
-  return vectors.abs();
+torch::Tensor up_to_sign(const torch::Tensor& v) {
+  return v.abs();
 }
 
 }  // namespace
@@ -89,8 +89,8 @@ SweptOperators linear_algebra() {
       swept("linalg_eigvalsh", positive_definite, [](In x) { return torch::linalg_eigvalsh(x[0]); }),
       swept("linalg_eigh", positive_definite,
             [](In x) {
-              const auto [values, vectors] = torch::linalg_eigh(x[0]);
-              return Tensors{values, up_to_sign(vectors)};
+              const auto [values, v] = torch::linalg_eigh(x[0]);
+              return Tensors{values, up_to_sign(v)};
             }),
       swept("linalg_eig", positive_definite, [](In x) { return std::get<0>(torch::linalg_eig(x[0])).abs(); }),
       swept("linalg_pinv", tall, [](In x) { return torch::linalg_pinv(x[0]); }),

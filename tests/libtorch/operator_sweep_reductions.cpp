@@ -20,7 +20,7 @@ SweptOperators reductions() {
       swept("sum of a dimension", deep, [](In x) { return x[0].sum(1); }),
       swept("sum of two dimensions, kept", deep,
             [](In x) {
-              return x[0].sum({0, 2}, true);
+              return x[0].sum(c10::IntArrayRef{0, 2}, true);
             }),
       swept("nansum", {[] {
               return torch::randn({4, 6}).log();
@@ -30,10 +30,10 @@ SweptOperators reductions() {
       swept("mean of a dimension", deep, [](In x) { return x[0].mean(-1); }),
       swept("nanmean", any, [](In x) { return x[0].nanmean(0); }),
       swept("prod", any, [](In x) { return x[0].prod(1); }),
-      swept("std", any, [](In x) { return x[0].std(1); }),
+      swept("std", any, [](In x) { return x[0].std(1, true); }),
       swept("var", any, [](In x) { return x[0].var(); }),
-      swept("var_mean", any, [](In x) { return torch::var_mean(x[0], 1); }),
-      swept("std_mean", any, [](In x) { return torch::std_mean(x[0], 1); }),
+      swept("var_mean", any, [](In x) { return torch::var_mean(x[0], 1, true); }),
+      swept("std_mean", any, [](In x) { return torch::std_mean(x[0], 1, true); }),
       swept("amax", deep,
             [](In x) {
               return x[0].amax({0, 2});
@@ -58,7 +58,7 @@ SweptOperators reductions() {
       swept("linalg_vector_norm", any, [](In x) { return torch::linalg_vector_norm(x[0], 3, 1); }),
       swept("linalg_matrix_norm", any, [](In x) { return torch::linalg_matrix_norm(x[0]); }),
       swept("renorm", any, [](In x) { return x[0].renorm(2, 0, 0.5); }),
-      forward("count_nonzero", any, [](In x) { return x[0].round().count_nonzero(1); }),
+      forward("count_nonzero", any, [](In x) { return x[0].round().count_nonzero(std::int64_t{1}); }),
       swept("trapezoid", any, [](In x) { return torch::trapezoid(x[0]); }),
       swept("cov", any, [](In x) { return torch::cov(x[0]); }),
       swept("corrcoef", any, [](In x) { return torch::corrcoef(x[0]); }),

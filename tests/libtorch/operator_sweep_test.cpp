@@ -142,7 +142,9 @@ class OperatorSweep : public OnHostDevice, public ::testing::WithParamInterface<
         replayed.push_back(copied(graphed));
         expect_matches(eager[static_cast<std::size_t>(i)], replayed.back(), 0);
       }
-      if (op.draws) EXPECT_FALSE(all_match(replayed[0].outputs, replayed[1].outputs)) << "two replays drew the same";
+      if (op.draws) {
+        EXPECT_FALSE(all_match(replayed[0].outputs, replayed[1].outputs)) << "two replays drew the same";
+      }
       if (!op.writes_inputs) expect_matches(values, inputs, 0, "the replay changed input");
     }
   }

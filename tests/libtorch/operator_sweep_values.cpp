@@ -61,7 +61,7 @@ SweptOperators random_operators() {
       forward("rand_like", any, [](In x) { return torch::rand_like(x[0]); }),
       forward("randn_like", any, [](In x) { return torch::randn_like(x[0]); }),
       forward("randint_like", any, [](In x) { return torch::randint_like(x[0], 100); }),
-      forward("normal of a tensor", any, [](In x) { return torch::normal(x[0], 2.0); }),
+      forward("normal of a tensor", any, [](In x) { return at::normal(x[0], 2.0); }),
       forward("multinomial", above_zero, [](In x) { return torch::multinomial(x[0], 5); }),
       forward("multinomial, with replacement", above_zero, [](In x) { return torch::multinomial(x[0], 9, true); }),
       forward("poisson", {uniform({6, 8}, 5, 20)}, [](In x) { return torch::poisson(x[0]); }),
