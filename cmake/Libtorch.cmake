@@ -34,7 +34,8 @@ function(reprise_add_libtorch missing_var)
     "${REPRISE_TORCH}/include/torch/csrc/api/include")
   # libtorch registers its operators when it is loaded: it must not be left out because nothing asks for a symbol.
   target_link_libraries(reprise_torch INTERFACE
-    "-Wl,--no-as-needed" "${REPRISE_TORCH}/lib/libtorch_cpu.so" "${REPRISE_TORCH}/lib/libc10.so" "-Wl,--as-needed")
+    "-Wl,--no-as-needed" "${REPRISE_TORCH}/lib/libtorch_cpu.so" "${REPRISE_TORCH}/lib/libc10.so"
+    "${REPRISE_TORCH}/lib/libgomp.so.1" "-Wl,--as-needed")
 
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/libtorch/*.cpp")
   add_library(reprise_libtorch ${sources})

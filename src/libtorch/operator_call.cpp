@@ -3,24 +3,40 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/from_blob.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <utility>
 
 #include "libtorch/host_generator.h"
+
+extern "C" void omp_set_num_threads(int) noexcept;  // of the OpenMP that libtorch brings and uses
 
 namespace reprise::libtorch {
 namespace {
 
-// The state of a thread of the device while it runs operators: one thread of ATen's, so that the order of sums does not
-// depend on the machine, and no autograd, autocast or tracing of whoever called.
-void prepare_thread() {
-  thread_local const bool prepared = [] {
-    at::set_num_threads(1);
-    return true;
-  }();
-  static_cast<void>(prepared);
-}
+// One thread of ATen's, so that the order of sums does not depend on the machine, and ends of loops fall where they
+// fall in each run. at::set_num_threads() would set it for threads that are still to come, too.
+class OneThread {
+ public:
+  OneThread() : before_(at::get_num_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+// Warnings of kernels on a thread of the device, at each replay again, would tell nobody where they come from.
+// output_shapes() lets them through once, where the operator was called.
+class NoWarnings final : public c10::WarningHandler {
+  void process(const c10::Warning& /*warning*/) override {}
+};
 
 // A tensor of the CPU, which the caller may change once the call has returned. A number that was made a tensor counts
 // less than others when types are promoted.
@@ -30,18 +46,67 @@ at::Tensor kept_values(const at::Tensor& tensor) {
   return kept;
 }
 
+// CUDA takes a tensor of the CPU for a number anywhere, and a longer one as an index.
+bool may_be_of_the_cpu(const at::Tensor& tensor, const std::string& op) {
+  constexpr std::array<std::string_view, 3> indexing{"aten::index.", "aten::index_put", "aten::_index_put_impl_"};
+  return tensor.dim() == 0 || std::any_of(indexing.begin(), indexing.end(), [&](std::string_view name) {
+           return std::string_view(op).substr(0, name.size()) == name;
+         });
+}
+
+// A tensor that a kernel was given to write to.
+struct Written {
+  std::size_t argument;
+  const TensorOperand* operand;
+  at::Tensor tensor;
+};
+
+c10::IValue restored(const KeptArgument& kept, std::size_t argument, std::vector<Written>& written) {
+  const auto tensor = [&](std::size_t i) {
+    if (!kept.operands[i]) return kept.cpu[i];
+    at::Tensor made = kept.operands[i]->on_cpu();
+    if (kept.written) written.push_back({argument, &*kept.operands[i], made});
+    return made;
+  };
+  if (kept.kind == KeptArgument::Kind::tensor) return tensor(0);
+  if (kept.kind == KeptArgument::Kind::tensors) {
+    c10::List<at::Tensor> list;
+    for (std::size_t i = 0; i < kept.operands.size(); ++i) list.push_back(tensor(i));
+    return list;
+  }
+  if (kept.kind == KeptArgument::Kind::optional_tensors) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (std::size_t i = 0; i < kept.operands.size(); ++i) {
+      at::Tensor each = tensor(i);
+      list.push_back(each.defined() ? std::optional(std::move(each)) : std::nullopt);
+    }
+    return list;
+  }
+  return kept.value;
+}
+
 }  // namespace
 
 TensorOperand::TensorOperand(const at::Tensor& tensor)
     : data(tensor.has_storage() && tensor.numel() > 0 ? tensor.mutable_data_ptr() : nullptr),
       sizes(tensor.sizes().begin(), tensor.sizes().end()),
       strides(tensor.strides().begin(), tensor.strides().end()),
-      dtype(tensor.scalar_type()) {}
+      dtype(tensor.scalar_type()) {
+  TORCH_CHECK(tensor.layout() == c10::kStrided, "expected a dense tensor (layout strided) of the host device, found ",
+              tensor.layout());
+}
 
+// Its storage can be resized: kernels give their outputs another size on the way to the right one. They are in other
+// memory then, see OperatorCall::run().
 at::Tensor TensorOperand::on_cpu() const {
-  const auto options = at::TensorOptions().dtype(dtype).device(at::kCPU);
-  static std::byte nothing;
-  return at::from_blob(data != nullptr ? data : &nothing, sizes, strides, options);
+  const std::size_t bytes = data != nullptr ? access(false).bytes : 0;
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                       at::DataPtr(data, c10::Device(c10::kCPU)),
+                                                       c10::GetCPUAllocator(), /*resizable=*/true);
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return tensor;
 }
 
 MemoryAccess TensorOperand::access(bool writes) const {
@@ -52,25 +117,21 @@ MemoryAccess TensorOperand::access(bool writes) const {
   return {data, (last + 1) * c10::elementSize(dtype), writes};
 }
 
-OperatorCall::OperatorCall(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
-                           const std::vector<bool>& writes)
-    : op_(op) {
-  const std::size_t count = op.schema().arguments().size();
-  const auto arguments = torch::jit::last(stack, count);
-  arguments_.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) {
+OperatorCall::OperatorCall(const c10::OperatorHandle& op, const torch::jit::Stack& stack)
+    : op_(op), traits_(traits_of(op)) {
+  const auto arguments = torch::jit::last(stack, traits_.arguments);
+  arguments_.reserve(traits_.arguments);
+  for (std::size_t i = 0; i < traits_.arguments; ++i) {
     const c10::IValue& value = arguments[i];
     KeptArgument& kept = arguments_.emplace_back();
+    kept.written = traits_.writes[i];
     if (value.isTensor()) {
-      keep_tensor(kept, value.toTensor(), writes[i]);
-      kept.kind = kept.operands.front() ? KeptArgument::Kind::tensor : KeptArgument::Kind::value;
-      if (kept.kind == KeptArgument::Kind::value) kept.value = kept.cpu.front();
+      kept.kind = KeptArgument::Kind::tensor;
+      keep_tensor(kept, value.toTensor());
     } else if (value.isTensorList() || value.isOptionalTensorList()) {
-      kept.kind = KeptArgument::Kind::tensors;
-      kept.value = value.isTensorList();
-      for (const c10::IValue& element : value.toListRef())
-        keep_tensor(kept, element.isNone() ? at::Tensor() : element.toTensor(), writes[i]);
-    } else if (value.isGenerator() || (value.isNone() && op.schema().arguments()[i].type()->str() == "Generator?")) {
+      kept.kind = value.isTensorList() ? KeptArgument::Kind::tensors : KeptArgument::Kind::optional_tensors;
+      for_each_tensor(value, [&](const at::Tensor& tensor) { keep_tensor(kept, tensor); });
+    } else if (traits_.generator == i) {
       kept.kind = KeptArgument::Kind::generator;
     } else if (value.isDevice()) {
       kept.value = c10::Device(c10::DeviceType::CPU);
@@ -80,55 +141,49 @@ OperatorCall::OperatorCall(const c10::OperatorHandle& op, const torch::jit::Stac
   }
 }
 
-void OperatorCall::keep_tensor(KeptArgument& kept, const at::Tensor& tensor, bool writes) {
+void OperatorCall::keep_tensor(KeptArgument& kept, const at::Tensor& tensor) {
   if (!is_here(tensor)) {
+    TORCH_CHECK(!tensor.defined() || (tensor.is_cpu() && may_be_of_the_cpu(tensor, traits_.name)), traits_.name,
+                ": expected all tensors on one device, found one of the host device, reprise, and one of ",
+                tensor.device());
     kept.operands.emplace_back(std::nullopt);
     kept.cpu.push_back(tensor.defined() ? kept_values(tensor) : tensor);
     return;
   }
-  kept.operands.emplace_back(tensor);
+  const TensorOperand& operand = *kept.operands.emplace_back(std::in_place, tensor);
   kept.cpu.emplace_back();
-  const MemoryAccess access = kept.operands.back()->access(false);
+  const MemoryAccess access = operand.access(false);
   if (access.bytes == 0) return;
   accesses_.push_back(access);
-  if (writes) accesses_.push_back({access.address, access.bytes, true});
+  if (kept.written) accesses_.push_back({access.address, access.bytes, true});
 }
 
-c10::IValue OperatorCall::restored(const KeptArgument& kept) const {
-  const auto at = [&](std::size_t i) { return kept.operands[i] ? kept.operands[i]->on_cpu() : kept.cpu[i]; };
-  switch (kept.kind) {
-    case KeptArgument::Kind::value:
-      return kept.value;
-    case KeptArgument::Kind::tensor:
-      return at(0);
-    case KeptArgument::Kind::tensors: {
-      if (kept.value.toBool()) {
-        c10::List<at::Tensor> list;
-        for (std::size_t i = 0; i < kept.operands.size(); ++i) list.push_back(at(i));
-        return list;
-      }
-      c10::List<std::optional<at::Tensor>> list;
-      for (std::size_t i = 0; i < kept.operands.size(); ++i) {
-        const at::Tensor tensor = at(i);
-        list.push_back(tensor.defined() ? std::optional(tensor) : std::nullopt);
-      }
-      return list;
-    }
-    case KeptArgument::Kind::generator:
-      return random_ ? c10::IValue(cpu_generator(*random_)) : c10::IValue();
-  }
-  return {};
-}
-
-torch::jit::Stack OperatorCall::run() const {
-  prepare_thread();
+torch::jit::Stack OperatorCall::run(const std::function<void(std::size_t, const at::Tensor&)>& resized) const {
+  const OneThread one_thread;
+  NoWarnings no_warnings;
+  const c10::WarningUtils::WarningHandlerGuard quiet(&no_warnings);
   // Below autograd and autocast: the caller has been through them.
   const c10::InferenceMode no_autograd(false);
   const at::AutoDispatchBelowADInplaceOrView below;
+  std::vector<Written> written;
   torch::jit::Stack stack;
   stack.reserve(arguments_.size());
-  for (const KeptArgument& kept : arguments_) stack.push_back(restored(kept));
+  for (std::size_t i = 0; i < arguments_.size(); ++i)
+    stack.push_back(arguments_[i].kind == KeptArgument::Kind::generator
+                        ? (random_ ? c10::IValue(cpu_generator(*random_)) : c10::IValue())
+                        : restored(arguments_[i], i, written));
   op_.callBoxed(&stack);
+  for (const Written& each : written) {
+    const bool same_sizes = each.tensor.sizes().equals(each.operand->sizes);
+    if (same_sizes && (each.operand->data == nullptr || each.tensor.const_data_ptr() == each.operand->data)) continue;
+    if (resized) {
+      resized(each.argument, each.tensor);
+      continue;
+    }
+    TORCH_CHECK(same_sizes, "it gave its output the size ", each.tensor.sizes(), ", where the size ",
+                c10::IntArrayRef(each.operand->sizes), " was expected");
+    each.operand->on_cpu().copy_(each.tensor);
+  }
   return stack;
 }
 

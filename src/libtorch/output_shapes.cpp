@@ -2,35 +2,38 @@
 #include "libtorch/output_shapes.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <map>
+#include <cstring>
 #include <mutex>
-#include <sstream>
+#include <optional>
 #include <string>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
 
 #include "libtorch/operator_call.h"
 
 namespace reprise::libtorch {
 namespace {
 
-// A stand-in for a tensor of the host device: the same sizes, strides and type.
+// A stand-in for a tensor of the host device: the same sizes, strides and type. Of ones, which most operators take:
+// zeros are no probabilities, and no divisor. Integers are mostly indices: zero is one wherever there is something.
 at::Tensor stand_in(const at::Tensor& tensor, c10::DeviceType where) {
   if (!is_here(tensor))
     return where == c10::DeviceType::Meta && tensor.defined() && tensor.dim() > 0 ? tensor.to(where) : tensor;
   at::Tensor made =
       at::empty_strided(tensor.sizes(), tensor.strides(), at::TensorOptions().dtype(tensor.dtype()).device(where));
-  if (where == c10::DeviceType::CPU) made.zero_();
+  if (where == c10::DeviceType::CPU) made.fill_(c10::isIntegralType(tensor.scalar_type(), true) ? 0 : 1);
   return made;
 }
 
-torch::jit::Stack stand_ins(const c10::OperatorHandle& op, const torch::jit::Stack& stack, c10::DeviceType where) {
-  const std::size_t count = op.schema().arguments().size();
+torch::jit::Stack stand_ins(std::size_t arguments, const torch::jit::Stack& stack, c10::DeviceType where) {
   torch::jit::Stack made;
-  made.reserve(count);
-  for (const c10::IValue& value : torch::jit::last(stack, count)) {
+  made.reserve(arguments);
+  for (const c10::IValue& value : torch::jit::last(stack, arguments)) {
     if (value.isTensor()) {
       made.emplace_back(stand_in(value.toTensor(), where));
     } else if (value.isTensorList()) {
@@ -53,70 +56,113 @@ torch::jit::Stack stand_ins(const c10::OperatorHandle& op, const torch::jit::Sta
   return made;
 }
 
-std::string key_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  std::ostringstream key;
-  key << op.operator_name();
-  const auto add = [&](const at::Tensor& tensor) {
-    if (!tensor.defined()) {
-      key << "|-";
-      return;
-    }
-    key << '|' << static_cast<int>(tensor.scalar_type()) << tensor.sizes() << tensor.strides();
-  };
-  for (const c10::IValue& value : torch::jit::last(stack, op.schema().arguments().size())) {
-    if (value.isTensor()) {
-      add(value.toTensor());
-    } else if (value.isTensorList()) {
-      for (const at::Tensor& tensor : value.toTensorVector()) add(tensor);
-    } else if (value.isOptionalTensorList()) {
-      for (const auto& tensor : value.toOptionalTensorVector()) add(tensor.value_or(at::Tensor()));
-    } else if (!value.isGenerator()) {
-      key << '|' << value;
+// What the result depends on, as bytes. Compared whole, so that nothing hangs on a hash.
+class Key {
+ public:
+  Key(const OperatorTraits& traits, const torch::jit::Stack& stack) {
+    bytes_.reserve(256);
+    add(&traits);
+    for (const c10::IValue& value : torch::jit::last(stack, traits.arguments)) add_value(value);
+  }
+  /// None if there is an argument whose value it cannot hold.
+  const std::string* get() const { return complete_ ? &bytes_ : nullptr; }
+
+ private:
+  template <class T>
+  void add(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  template <class T>
+  void add_list(const T& list) {
+    add(list.size());
+    for (const auto& each : list) add(each);
+  }
+  void add_tensor(const at::Tensor& tensor) {
+    if (!tensor.defined()) return add('-');
+    add(is_here(tensor) ? 'T' : 'C');
+    add(tensor.scalar_type());
+    add(tensor.unsafeGetTensorImpl()->is_wrapped_number());
+    add_list(tensor.sizes());
+    for (const std::int64_t stride : tensor.strides()) add(stride);
+  }
+  void add_value(const c10::IValue& value) {
+    if (value.isTensor() || value.isTensorList() || value.isOptionalTensorList()) {
+      add(value.isTensor() ? 't' : 'l');
+      for_each_tensor(value, [&](const at::Tensor& tensor) { add_tensor(tensor); });
+    } else if (value.isNone() || value.isGenerator() || value.isDevice()) {
+      add('n');
+    } else if (value.isInt()) {
+      add('i');
+      add(value.toInt());
+    } else if (value.isDouble()) {
+      add('d');
+      add(value.toDouble());
+    } else if (value.isBool()) {
+      add(value.toBool() ? 'y' : 'x');
+    } else if (value.isIntList()) {
+      add('I');
+      add_list(value.toDimVector());
+    } else if (value.isDoubleList()) {
+      add('D');
+      add_list(value.toDoubleVector());
+    } else if (value.isBoolList()) {
+      add('B');
+      for (const bool each : value.toBoolList()) add(each);
+    } else if (value.isString()) {
+      add('s');
+      add_list(value.toStringRef());
+    } else if (value.isComplexDouble()) {
+      add('c');
+      add(value.toComplexDouble().real());
+      add(value.toComplexDouble().imag());
+    } else {
+      complete_ = false;
     }
   }
-  return key.str();
+
+  std::string bytes_;
+  bool complete_ = true;
+};
+
+// Without memory, so that keeping it costs little.
+at::Tensor without_values(const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.is_meta()) return tensor;
+  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
 }
 
-// Kept as meta tensors: no memory.
 torch::jit::Stack from_one_run(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  struct Known {
-    std::mutex mutex;
-    std::map<std::string, torch::jit::Stack> results;
-  };
-  static auto* const known = new Known;
-  const std::string key = key_of(op, stack);
-  {
-    const std::lock_guard lock(known->mutex);
-    const auto found = known->results.find(key);
-    if (found != known->results.end()) return found->second;
-  }
-  torch::jit::Stack results = stand_ins(op, stack, c10::DeviceType::CPU);
+  torch::jit::Stack results = stand_ins(op.schema().arguments().size(), stack, c10::DeviceType::CPU);
   op.callBoxed(&results);
   for (c10::IValue& value : results) {
-    const auto shape = [](const at::Tensor& tensor) {
-      return tensor.defined() ? at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta))
-                              : tensor;
-    };
     if (value.isTensor()) {
-      value = shape(value.toTensor());
+      value = without_values(value.toTensor());
     } else if (value.isTensorList()) {
       c10::List<at::Tensor> list;
-      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(shape(tensor));
+      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(without_values(tensor));
       value = list;
     }
   }
-  const std::lock_guard lock(known->mutex);
-  return known->results.emplace(key, std::move(results)).first->second;
+  return results;
 }
 
-}  // namespace
+// Kernels with out= give an output another size on the way to the right one, and warn of it.
+class WithoutResizing final : public c10::WarningHandler {
+  void process(const c10::Warning& warning) override {
+    if (warning.msg().rfind("An output with one or more elements was resized", 0) != 0) next_->process(warning);
+  }
+  c10::WarningHandler* const next_ = c10::WarningUtils::get_warning_handler();
+};
 
-torch::jit::Stack output_shapes(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+torch::jit::Stack find(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const c10::InferenceMode no_autograd(false);
   const at::AutoDispatchBelowADInplaceOrView below;
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  WithoutResizing warnings;
+  const c10::WarningUtils::WarningHandlerGuard quieter(&warnings);
   if (op.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
       op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)) {
-    torch::jit::Stack results = stand_ins(op, stack, c10::DeviceType::Meta);
+    torch::jit::Stack results = stand_ins(op.schema().arguments().size(), stack, c10::DeviceType::Meta);
     try {
       op.callBoxed(&results);
       return results;
@@ -125,6 +171,28 @@ torch::jit::Stack output_shapes(const c10::OperatorHandle& op, const torch::jit:
     }
   }
   return from_one_run(op, stack);
+}
+
+}  // namespace
+
+torch::jit::Stack output_shapes(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  struct Known {
+    std::mutex mutex;
+    std::unordered_map<std::string, torch::jit::Stack> results;
+  };
+  static auto* const known = new Known;
+  constexpr std::size_t at_most = 65536;  // then anew: programs whose sizes never come back must not grow
+  const Key key(traits_of(op), stack);
+  if (key.get() == nullptr) return find(op, stack);
+  {
+    const std::lock_guard lock(known->mutex);
+    const auto found = known->results.find(*key.get());
+    if (found != known->results.end()) return found->second;
+  }
+  torch::jit::Stack results = find(op, stack);
+  const std::lock_guard lock(known->mutex);
+  if (known->results.size() >= at_most) known->results.clear();
+  return known->results.try_emplace(*key.get(), std::move(results)).first->second;
 }
 
 }  // namespace reprise::libtorch
