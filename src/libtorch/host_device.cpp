@@ -9,11 +9,13 @@
 #include <torch/library.h>
 
 #include "backend/backend.h"
+#include "libtorch/autocast.h"
 #include "libtorch/fallback.h"
 #include "libtorch/host_generator.h"
 #include "libtorch/host_kernels.h"
 #include "libtorch/host_memory.h"
 #include "libtorch/host_streams.h"
+#include "libtorch/network_kernels.h"
 
 // Makes the host device known to libtorch.
 
@@ -80,14 +82,17 @@ struct Registration {
     c10::SetAllocator(type_here, device_allocator());
     at::RegisterPrivateUse1HooksInterface(new Hooks);  // libtorch keeps it
     register_kernels(aten);
+    register_network_kernels(aten);
     everything.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
     autocast.fallback(torch::CppFunction::makeFallthrough());
+    register_autocast(aten_autocast);
     for (torch::Library* each : {&aten, &aten_autograd})
       each->impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
   }
 
   torch::Library aten{torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__};
   torch::Library aten_autograd{torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__};
+  torch::Library aten_autocast{torch::Library::IMPL, "aten", c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__};
   torch::Library everything{torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__};
   torch::Library autocast{torch::Library::IMPL, "_", c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__};
 };
