@@ -58,7 +58,7 @@ SweptOperators reductions() {
       swept("linalg_vector_norm", any, [](In x) { return torch::linalg_vector_norm(x[0], 3, 1); }),
       swept("linalg_matrix_norm", any, [](In x) { return torch::linalg_matrix_norm(x[0]); }),
       swept("renorm", any, [](In x) { return x[0].renorm(2, 0, 0.5); }),
-      forward("count_nonzero", any, [](In x) { return x[0].round().count_nonzero(std::int64_t{1}); }),
+      forward("count_nonzero", any, [](In x) { return x[0].round().count_nonzero(c10::IntArrayRef{1}); }),
       swept("trapezoid", any, [](In x) { return torch::trapezoid(x[0]); }),
       swept("cov", any, [](In x) { return torch::cov(x[0]); }),
       swept("corrcoef", any, [](In x) { return torch::corrcoef(x[0]); }),
