@@ -9,8 +9,11 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/set_cpu_dispatch.h>
+#include <ATen/ops/view_as_complex_cpu_dispatch.h>
+#include <ATen/ops/view_as_real_cpu_dispatch.h>
 #include <ATen/ops/view_cpu_dispatch.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <algorithm>
 #include <array>
@@ -61,6 +64,16 @@ at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, std::
   return at::detail::empty_strided_generic(sizes, strides, device_allocator(), keys_here, c10::dtype_or_default(dtype));
 }
 
+at::Tensor& set_to_nothing(at::Tensor& self) {
+  const c10::DeviceGuard guard(self.device());
+  const c10::Storage nothing(c10::Storage::use_byte_size_t(), 0, device_allocator(), /*resizable=*/true);
+  return at::cpu::set_(self, nothing, 0, {0}, {1});
+}
+
+void record_stream(at::Tensor& self, c10::Stream stream) {
+  c10::impl::getDeviceGuardImpl(c10::DeviceType::PrivateUse1)->recordDataPtrOnStream(self.storage().data_ptr(), stream);
+}
+
 // --- Copies ---------------------------------------------------------------------------------------------------------
 
 bool can_copy_bytes(const at::Tensor& from, const at::Tensor& to) {
@@ -69,16 +82,16 @@ bool can_copy_bytes(const at::Tensor& from, const at::Tensor& to) {
          from.is_conj() == to.is_conj();
 }
 
-// On one device or between two: the CPU's copy kernel, whatever strides and types there are.
+// On one device or between two: the CPU's copy kernel, whatever strides and types there are. It waits for what the
+// other device was given so far, and that one's stream for the copy: the source may be freed or written next.
 void copy_on_device(const at::Tensor& from, const at::Tensor& to) {
   const c10::DeviceGuard guard(to.device());
-  if (from.device() != to.device()) {  // what was given to the other device so far comes first
-    current_stream_of(to.device()).wait(current_stream_of(from.device()));
-  }
+  const StreamRef stream = current_stream_of(to.device()), other = current_stream_of(from.device());
+  if (stream != other) stream.wait(other);
   const TensorOperand source(from), target(to);
   const bool conjugated = from.is_conj() != to.is_conj(), negative = from.is_neg() != to.is_neg();
   backend::enqueue(
-      current_stream_of(to.device()), "aten::copy_",
+      stream, "aten::copy_",
       [=] {
         at::Tensor values = source.on_cpu();
         if (conjugated) values = values.conj();
@@ -86,6 +99,7 @@ void copy_on_device(const at::Tensor& from, const at::Tensor& to) {
         target.on_cpu().copy_(values);
       },
       std::array{source.access(false), target.access(true)});
+  if (stream != other) other.wait(stream);
 }
 
 void wait_for(const StreamRef& stream, const char* why) {
@@ -96,19 +110,31 @@ void wait_for(const StreamRef& stream, const char* why) {
   }
 }
 
-// From the CPU. Pageable memory is read when the call is made, pinned memory when the stream is there.
+void finish_with_pinned(const at::Tensor& tensor, const StreamRef& stream, bool non_blocking, const char* why) {
+  if (non_blocking)
+    pinned_memory_used(tensor.const_data_ptr(), stream);
+  else
+    wait_for(stream, why);
+}
+
+// From the CPU. Pageable memory is read when the call is made, pinned memory when the stream is there. A graph reads it
+// in each replay, and so a capture takes nothing that the caller may change or free as soon as the call returns.
 void copy_to_device(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   const c10::DeviceGuard guard(to.device());
   const StreamRef stream = current_stream_of(to.device());
-  if (can_copy_bytes(from, to)) {
+  const bool as_bytes = can_copy_bytes(from, to);
+  if ((!non_blocking || !as_bytes) && stream.capture_status() != CaptureStatus::none)
+    wait_for(stream, "aten::copy_ from the CPU");
+  if (as_bytes) {
     copy_async(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes(), stream);
-    if (!non_blocking && from.is_pinned()) wait_for(stream, "aten::copy_ from pinned memory");
+    if (from.is_pinned()) finish_with_pinned(from, stream, non_blocking, "aten::copy_ from the CPU");
     return;
   }
-  const at::Tensor packed = from.expand(to.sizes()).contiguous();
+  const at::Tensor packed = from.resolve_conj().resolve_neg().contiguous();
   at::Tensor staged = at::empty(packed.sizes(), packed.options().device(to.device()));
   copy_async(staged.mutable_data_ptr(), packed.const_data_ptr(), packed.nbytes(), stream);
-  copy_on_device(staged, to);
+  if (packed.is_pinned()) finish_with_pinned(packed, stream, non_blocking, "aten::copy_ from the CPU");
+  copy_on_device(staged.expand(to.sizes()), to);
 }
 
 void copy_to_cpu(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
@@ -116,7 +142,10 @@ void copy_to_cpu(const at::Tensor& from, const at::Tensor& to, bool non_blocking
   const StreamRef stream = current_stream_of(from.device());
   if (can_copy_bytes(from, to)) {
     copy_async(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes(), stream);
-    if (!non_blocking || !to.is_pinned()) wait_for(stream, "aten::copy_ to the CPU");
+    if (to.is_pinned())
+      finish_with_pinned(to, stream, non_blocking, "aten::copy_ to the CPU");
+    else
+      wait_for(stream, "aten::copy_ to the CPU");
     return;
   }
   const at::Tensor dense = from.resolve_conj().resolve_neg().contiguous();
@@ -189,6 +218,12 @@ void register_kernels(torch::Library& aten) {
   aten.impl("set_.source_Storage_storage_offset",
             static_cast<at::Tensor& (*)(at::Tensor&, at::Storage, std::int64_t, c10::IntArrayRef, c10::IntArrayRef)>(
                 &at::cpu::set_));
+  aten.impl("set_.source_Storage", static_cast<at::Tensor& (*)(at::Tensor&, at::Storage)>(&at::cpu::set_));
+  aten.impl("set_.source_Tensor", static_cast<at::Tensor& (*)(at::Tensor&, const at::Tensor&)>(&at::cpu::set_));
+  aten.impl("set_", &set_to_nothing);
+  aten.impl("view_as_real", &at::cpu::view_as_real);
+  aten.impl("view_as_complex", &at::cpu::view_as_complex);
+  aten.impl("record_stream", &record_stream);
   aten.impl("resize_", &resize);
   aten.impl("_copy_from", &copy_from);
   aten.impl("_copy_from_and_resize", &copy_from_and_resize);

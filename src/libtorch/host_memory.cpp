@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/host_memory.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "libtorch/host_streams.h"
+#include "reprise/event.h"
 #include "reprise/memory.h"
 
 namespace reprise::libtorch {
@@ -36,22 +44,84 @@ class DeviceMemory final : public c10::Allocator {
   }
 };
 
+// Pinned memory in blocks of powers of two. Freeing it would wait for the device.
+class PinnedBlocks {
+ public:
+  void* allocate(std::size_t bytes) {
+    const std::size_t size = std::bit_ceil(std::max<std::size_t>(bytes, 512));
+    const std::lock_guard lock(mutex_);
+    take_back();
+    Block block{size, {}};
+    void* memory = nullptr;
+    if (auto& free = free_[size]; !free.empty()) {
+      memory = free.back();
+      free.pop_back();
+    } else {
+      backend::check(runtime_, backend::Call::pinned_allocate, runtime_.pinned_allocate(&memory, size));
+    }
+    given_out_.emplace(reinterpret_cast<std::uintptr_t>(memory), std::move(block));
+    return memory;
+  }
+
+  void deallocate(void* memory) {
+    const std::lock_guard lock(mutex_);
+    freed_.push_back(given_out_.extract(reinterpret_cast<std::uintptr_t>(memory)));
+  }
+
+  void used(const void* address, const StreamRef& stream) {
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    const std::lock_guard lock(mutex_);
+    auto found = given_out_.upper_bound(at);
+    if (found == given_out_.begin()) return;
+    --found;
+    if (at >= found->first + found->second.size) return;
+    auto& uses = found->second.uses;
+    const auto same = std::find_if(uses.begin(), uses.end(), [&](const Use& use) { return use.stream == stream; });
+    if (same == uses.end()) uses.push_back({stream, Event(stream.device(), EventOptions{.timing = false})});
+    (same == uses.end() ? uses.back() : *same).event.record(stream);
+  }
+
+ private:
+  struct Use {
+    StreamRef stream;
+    Event event;
+  };
+  struct Block {
+    std::size_t size;
+    std::vector<Use> uses;
+  };
+  using Blocks = std::map<std::uintptr_t, Block>;
+
+  void take_back() {
+    std::erase_if(freed_, [&](const Blocks::node_type& block) {
+      const auto& uses = block.mapped().uses;
+      if (!std::all_of(uses.begin(), uses.end(), [](const Use& use) { return use.event.query(); })) return false;
+      free_[block.mapped().size].push_back(reinterpret_cast<void*>(block.key()));
+      return true;
+    });
+  }
+
+  backend::Backend& runtime_ = *backend::host_backends().front();
+  std::mutex mutex_;
+  Blocks given_out_;
+  std::vector<Blocks::node_type> freed_;
+  std::map<std::size_t, std::vector<void*>> free_;
+};
+
+PinnedBlocks& pinned_blocks() {
+  static auto* const blocks = new PinnedBlocks;  // tensors may live until the process ends
+  return *blocks;
+}
+
 void free_pinned_memory(void* block) {
-  if (block == nullptr) return;
-  backend::Backend& runtime = *backend::host_backends().front();
-  const backend::RelaxedCaptureMode relaxed(runtime);
-  backend::report(runtime, backend::Call::pinned_free, runtime.pinned_free(block));
+  if (block != nullptr) pinned_blocks().deallocate(block);
 }
 
 class PinnedMemory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
-    void* block = nullptr;
-    if (bytes > 0) {
-      backend::Backend& runtime = *backend::host_backends().front();
-      const backend::RelaxedCaptureMode relaxed(runtime);
-      backend::check(runtime, backend::Call::pinned_allocate, runtime.pinned_allocate(&block, bytes));
-    }
+    const backend::RelaxedCaptureMode relaxed(*backend::host_backends().front());
+    void* const block = bytes > 0 ? pinned_blocks().allocate(bytes) : nullptr;
     return {block, block, &free_pinned_memory, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_pinned_memory; }
@@ -68,6 +138,10 @@ c10::Allocator* device_allocator() {
 c10::Allocator* pinned_allocator() {
   static PinnedMemory allocator;
   return &allocator;
+}
+
+void pinned_memory_used(const void* address, const StreamRef& stream) {
+  if (stream.capture_status() == CaptureStatus::none) pinned_blocks().used(address, stream);
 }
 
 }  // namespace reprise::libtorch
