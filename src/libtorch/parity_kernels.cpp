@@ -77,7 +77,7 @@ void repeat_interleave(const c10::OperatorHandle& op, Stack* stack) {
   const TensorOperand from(repeats), to(made);
   backend::enqueue(
       current_stream_of(repeats.device()), "aten::repeat_interleave.Tensor",
-      [=] { to.on_cpu().copy_(at::repeat_interleave(from.on_cpu(), count)); },
+      [=] { to.on_cpu().copy_(at::repeat_interleave(from.on_cpu(), std::optional(count))); },
       std::array{from.access(false), to.access(true)});
   stack->emplace_back(made);
 }

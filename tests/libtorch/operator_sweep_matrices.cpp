@@ -92,15 +92,12 @@ SweptOperators linear_algebra() {
               const auto [values, v] = torch::linalg_eigh(x[0]);
               return Tensors{values, up_to_sign(v)};
             }),
-      swept("linalg_eig", positive_definite, [](In x) { return std::get<0>(torch::linalg_eig(x[0])).abs(); }),
       swept("linalg_pinv", tall, [](In x) { return torch::linalg_pinv(x[0]); }),
-      swept("linalg_lstsq", {normal({5, 3}), normal({5, 2})},
-            [](In x) { return std::get<0>(torch::linalg_lstsq(x[0], x[1])); }),
       swept("linalg_householder_product", {normal({5, 3}), positive({3})},
             [](In x) { return torch::linalg_householder_product(x[0], x[1]); }),
       swept("ormqr", {normal({5, 3}), positive({3}), normal({5, 2})},
             [](In x) { return torch::ormqr(x[0], x[1], x[2]); }),
-      swept("linalg_vander", {normal({4})}, [](In x) { return torch::linalg_vander(x[0]); }),
+      forward("linalg_vander", {normal({4})}, [](In x) { return torch::linalg_vander(x[0]); }),
       forward("linalg_matrix_rank", tall, [](In x) { return torch::linalg_matrix_rank(x[0]); }),
   };
 }
@@ -134,7 +131,7 @@ SweptOperators fourier_and_complex() {
       swept("angle", complex, [](In x) { return x[0].angle(); }),
       swept("sgn", complex, [](In x) { return x[0].sgn(); }),
       swept("complex product and sum", complex, [](In x) { return x[0] * x[1] + 2; }),
-      swept("matmul of complex matrices", complex, [](In x) { return x[0].matmul(x[1].t().conj()); }),
+      swept("matmul of complex matrices", complex, [](In x) { return x[0].matmul(x[1].t().conj()); }).within(1e-5),
       swept("sum of complex numbers", complex, [](In x) { return x[0].sum(1); }),
   };
 }

@@ -68,8 +68,14 @@ SweptOperators pooling() {
             [](In x) {
               return torch::adaptive_avg_pool2d(x[0], {3, 5});
             }),
-      swept("adaptive_avg_pool2d to one value", image, [](In x) { return torch::adaptive_avg_pool2d(x[0], 1); }),
-      swept("adaptive_avg_pool3d", volume, [](In x) { return torch::adaptive_avg_pool3d(x[0], 3); }),
+      swept("adaptive_avg_pool2d to one value", image,
+            [](In x) {
+              return torch::adaptive_avg_pool2d(x[0], {1, 1});
+            }),
+      swept("adaptive_avg_pool3d", volume,
+            [](In x) {
+              return torch::adaptive_avg_pool3d(x[0], {3, 3, 3});
+            }),
       swept("adaptive_max_pool1d", line, [](In x) { return torch::adaptive_max_pool1d(x[0], 3); }),
       swept("adaptive_max_pool2d", image,
             [](In x) {
@@ -82,7 +88,9 @@ SweptOperators pooling() {
       swept("lp_pool2d", {positive({2, 3, 8, 8})},
             [](In x) { return F::lp_pool2d(x[0], F::LPPool2dFuncOptions(3, 2)); }),
       swept("fractional_max_pool2d", {normal({2, 3, 8, 8}), uniform({2, 3, 2}, 0, 1)},
-            [](In x) { return torch::fractional_max_pool2d(x[0], 2, 4, x[1].detach()); }),
+            [](In x) {
+              return torch::fractional_max_pool2d(x[0], {2, 2}, {4, 4}, x[1].detach());
+            }),
   };
 }
 

@@ -12,6 +12,19 @@ torch::Tensor number(double value) {
   return torch::tensor(value);
 }
 
+// The gradients of the sum.
+template <class F>
+std::function<Outputs(In)> gradient_of(F call) {
+  return [=](In x) -> Outputs {
+    Tensors leaves;
+    for (const auto& each : x) leaves.push_back(each.detach().set_requires_grad(each.is_floating_point()));
+    Tensors differentiated;
+    for (const auto& each : leaves)
+      if (each.requires_grad()) differentiated.push_back(each);
+    return torch::autograd::grad({call(leaves).sum()}, differentiated);
+  };
+}
+
 template <class F>
 std::function<Outputs(In)> filled(F fill) {
   return [=](In x) {
@@ -98,6 +111,27 @@ SweptOperators value_dependent_operators() {
       forward("linalg_inv", matrix, [](In x) { return torch::linalg_inv(x[0]); }),
       forward("linalg_cholesky", matrix, [](In x) { return torch::linalg_cholesky(x[0]); }),
       forward("linalg_solve", matrix, [](In x) { return torch::linalg_solve(x[0], x[0]); }),
+      forward("linalg_eig", matrix, [](In x) { return std::get<0>(torch::linalg_eig(x[0])); }),
+      forward("linalg_lstsq", {normal({5, 3}), normal({5, 2})},
+              [](In x) { return std::get<0>(torch::linalg_lstsq(x[0], x[1])); })
+          .within(1e-5),
+      forward("cov", any, [](In x) { return torch::cov(x[0]); }),
+      forward("corrcoef", any, [](In x) { return torch::corrcoef(x[0]); }),
+      forward("cross_entropy_loss, weighted and smoothed", {normal({4, 6}), integers({4}, 0, 6), positive({6})},
+              [](In x) { return torch::cross_entropy_loss(x[0], x[1], x[2], torch::Reduction::Mean, -100, 0.1); }),
+      forward("ctc_loss", {normal({8, 2, 5}), integers({2, 3}, 1, 5)},
+              [](In x) {
+                using Lengths = std::vector<std::int64_t>;
+                return torch::ctc_loss(x[0].log_softmax(2), x[1], Lengths{8, 7}, Lengths{3, 2});
+              }),
+      forward("prod, backward", any, gradient_of([](In x) { return x[0].prod(1); })),
+      forward("cumprod, backward", any, gradient_of([](In x) { return x[0].cumprod(1); })),
+      forward("masked_scatter, backward", {normal({4, 6}), booleans({4, 6}), normal({24})},
+              gradient_of([](In x) { return x[0].masked_scatter(x[1], x[2]); })),
+      forward("masked_fill with a tensor, backward", {normal({4, 6}), booleans({4, 6}), normal({})},
+              gradient_of([](In x) { return x[0].masked_fill(x[1], x[2]); })),
+      forward("index_put by a mask", {normal({4, 6}), normal({24})},
+              [](In x) { return x[0].index_put({x[0] > -9}, x[1]); }),
       forward("cpu", any, [](In x) { return x[0].cpu() * 1; }),
       forward("copy_ from the CPU", any,
               [](In x) {
