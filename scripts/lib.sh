@@ -75,7 +75,8 @@ install_packages() {
   fi
 }
 
-# Configures a preset. A build directory of another generator or of a moved source tree is configured afresh.
+# Configures a preset, with further arguments of cmake. A build directory of another generator or of a moved source tree
+# is configured afresh.
 configure() {
   local preset=$1 cache=build/$1/CMakeCache.txt fresh=()
   if [ -f "$cache" ]; then
@@ -83,7 +84,7 @@ configure() {
     grep -qxF -e "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" -e "CMAKE_HOME_DIRECTORY:INTERNAL=$(pwd -P)" "$cache" ||
       fresh=(--fresh)
   fi
-  cmake --preset "$preset" "${fresh[@]}" || fail "cmake could not configure the preset $preset"
+  cmake --preset "$preset" "${fresh[@]}" "${@:2}" || fail "cmake could not configure the preset $preset"
 }
 
 # Builds a preset, or the targets of it that are named.

@@ -4,6 +4,7 @@
 #   WORK       where to build; what was configured there before is forgotten
 #   PREFIX     where the package is installed (find_package)
 #   COMPONENT  the component of the package that the program uses (optional)
+#   TORCH      the folder of the wheel of torch (the component libtorch)
 #   SHARED     ON to build the library as a shared one (add_subdirectory)
 #   PROGRAM, EXPECTED   the source and a file with its output; or
 #   MARKDOWN   a page whose first ```cpp block is the source, and whose first ```text block after it is the output
@@ -46,6 +47,9 @@ set(arguments
   "-DCONSUMER_COMPONENT=${COMPONENT}")
 if(CXX_COMPILER_LAUNCHER)
   list(APPEND arguments "-DCMAKE_CXX_COMPILER_LAUNCHER=${CXX_COMPILER_LAUNCHER}")
+endif()
+if(TORCH)
+  list(APPEND arguments "-DREPRISE_TORCH=${TORCH}")
 endif()
 if(MODE STREQUAL "find_package")
   # The package must need nothing but threads: what the library was built with is not found here.

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an operator on tensors of the host device costs beside the same operator on the CPU: called eagerly, in a
+// capture, and replayed.
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <iterator>
+
+#include "reprise/libtorch/host_device.h"
+#include "run.h"
+
+namespace {
+
+using benchmarks::Samples;
+using benchmarks::Settings;
+
+constexpr int calls = 200;
+
+struct Operator {
+  const char* name;
+  std::function<void(const torch::Tensor& x, const torch::Tensor& y)> call;
+};
+
+const Operator operators[] = {
+    {"x + y", [](auto& x, auto& y) { static_cast<void>(x + y); }},
+    {"x.add_(y)", [](auto& x, auto& y) { x.add_(y); }},
+    {"x.mm(y)", [](auto& x, auto& y) { static_cast<void>(x.mm(y)); }},
+    {"relu(x)", [](auto& x, auto&) { static_cast<void>(torch::relu(x)); }},
+    {"x.sum(1)", [](auto& x, auto&) { static_cast<void>(x.sum(1)); }},
+    {"cat({x, y})",
+     [](auto& x, auto& y) {
+       static_cast<void>(torch::cat({x, y}));
+     }},
+    {"softmax(x, 1)", [](auto& x, auto&) { static_cast<void>(torch::softmax(x, 1)); }},
+    {"layer_norm(x)", [](auto& x, auto&) { static_cast<void>(torch::layer_norm(x, {32})); }},
+    {"dropout(x)", [](auto& x, auto&) { static_cast<void>(torch::dropout(x, 0.1, true)); }},
+    {"x.t()", [](auto& x, auto&) { static_cast<void>(x.t()); }},
+    {"x.copy_(y)", [](auto& x, auto& y) { x.copy_(y); }},
+};
+
+// Seconds a call, until the last one has run.
+double eager(const Operator& op, const torch::Tensor& x, const torch::Tensor& y, const reprise::StreamRef* stream) {
+  return benchmarks::seconds([&] {
+           for (int i = 0; i < calls; ++i) op.call(x, y);
+           if (stream != nullptr) stream->synchronize();
+         }) /
+         calls;
+}
+
+struct Captured {
+  double capture, replay;
+};
+
+Captured captured(const Operator& op, const torch::Tensor& x, const torch::Tensor& y) {
+  reprise::CUDAGraph graph;
+  reprise::GraphOptions options;
+  options.allow_empty = true;  // a view is no work
+  const double capture = benchmarks::seconds([&] {
+    reprise::capture(graph, options, [&] {
+      for (int i = 0; i < calls; ++i) op.call(x, y);
+    });
+  });
+  const double replay = benchmarks::seconds([&] {
+    graph.replay();
+    reprise::current_stream().synchronize();
+  });
+  return {capture / calls, replay / calls};
+}
+
+void measure(const Settings& settings) {
+  const torch::NoGradGuard no_grad;
+  const reprise::Stream stream;
+  const reprise::StreamGuard guard(stream);
+  const reprise::StreamRef here = stream;
+  const torch::Tensor x = torch::rand({32, 32}), y = torch::rand({32, 32});
+  const torch::Tensor device_x = x.to(reprise::libtorch::host_device()), device_y = y.to(device_x.device());
+  benchmarks::print("us for an operator on tensors of 32 x 32 floats, medians\n");
+  benchmarks::print("  {:<16} {:>8} {:>8} {:>8} {:>10} {:>8}\n", "", "CPU", "here", "more", "captured", "replayed");
+  for (const Operator& op : operators) {
+    Samples on_cpu, on_device, capture, replay;
+    for (unsigned round = 0; round <= settings.rounds; ++round) {
+      const double cpu = eager(op, x, y, nullptr), device = eager(op, device_x, device_y, &here);
+      const Captured graph = captured(op, device_x, device_y);
+      if (round == 0) continue;  // warms up
+      on_cpu.add(cpu);
+      on_device.add(device);
+      capture.add(graph.capture);
+      replay.add(graph.replay);
+    }
+    benchmarks::print("  {:<16} {:>8.2f} {:>8.2f} {:>+8.2f} {:>10.2f} {:>8.2f}\n", op.name, 1e6 * on_cpu.median(),
+                      1e6 * on_device.median(), 1e6 * (on_device.median() - on_cpu.median()), 1e6 * capture.median(),
+                      1e6 * replay.median());
+  }
+}
+
+constexpr benchmarks::Benchmark all[] = {
+    {"operators", "operators on tensors of the host device beside the CPU's", measure},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  torch::set_num_threads(1);  // as on the device
+  return benchmarks::main_of({"reprise_libtorch_benchmarks", all}, argc, argv);
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "support.h"
+
+namespace benchmarks {
+
+struct Benchmark {
+  const char* name;
+  const char* what;
+  void (*run)(const Settings&);
+};
+
+struct Program {
+  const char* name;
+  std::span<const Benchmark> benchmarks;
+};
+
+/// Runs the benchmarks of a program, all of them or those that are named, on the default device (REPRISE_DEVICE chooses
+/// another). Returns the program's exit status.
+int main_of(const Program& program, int argc, char** argv);
+
+}  // namespace benchmarks

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+# The libtorch that the component reprise::libtorch is built against: the wheel of torch that scripts/setup-libtorch
+# fetches, or the folder `torch` of another one (REPRISE_TORCH). Imported by hand: TorchConfig.cmake wants a GPU, or a
+# list of architectures and nvcc, and CUDA's toolkit where this layer needs none of it. The same file serves the project
+# itself and the installed package.
+#
+#   reprise_add_torch(<missing> [GLOBAL])    makes the target reprise::torch if it is found; <missing> is empty then, else
+#                                            it says what was not. Another version of torch is an error.
+
+set(REPRISE_TORCH_VERSION 2.11.0)
+
+function(reprise_add_torch missing)
+  set(${missing} "" PARENT_SCOPE)
+  if(TARGET reprise::torch)
+    return()
+  endif()
+  set(home "$ENV{REPRISE_TORCH_DIR}")
+  if(NOT home)
+    set(home "$ENV{XDG_CACHE_HOME}")
+    if(NOT home)
+      set(home "$ENV{HOME}/.cache")
+    endif()
+    set(home "${home}/reprise/torch-${REPRISE_TORCH_VERSION}")
+  endif()
+  file(GLOB candidates "${home}/lib/python3*/site-packages/torch")
+  find_path(REPRISE_TORCH include/torch/library.h HINTS ${candidates} NO_DEFAULT_PATH
+    DOC "The folder `torch` of the wheel of torch ${REPRISE_TORCH_VERSION}")
+  mark_as_advanced(REPRISE_TORCH)
+  if(NOT REPRISE_TORCH)
+    set(${missing} "torch ${REPRISE_TORCH_VERSION} is not in ${home}; scripts/setup-libtorch puts it there, or REPRISE_TORCH names its folder" PARENT_SCOPE)
+    return()
+  endif()
+  set(header "${REPRISE_TORCH}/include/torch/headeronly/version.h")
+  set(version "an older one")
+  if(EXISTS "${header}")
+    file(STRINGS "${header}" version REGEX "[0-9]+\\.[0-9]+\\.[0-9]+")
+    string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" version "${version}")
+  endif()
+  if(NOT version STREQUAL REPRISE_TORCH_VERSION)
+    message(FATAL_ERROR "reprise::libtorch is written for torch ${REPRISE_TORCH_VERSION}; found ${version} in "
+      "${REPRISE_TORCH}. Run scripts/setup-libtorch, let REPRISE_TORCH name that version, or set REPRISE_LIBTORCH=OFF")
+  endif()
+
+  add_library(reprise::torch INTERFACE IMPORTED ${ARGN})
+  target_include_directories(reprise::torch SYSTEM INTERFACE "${REPRISE_TORCH}/include"
+    "${REPRISE_TORCH}/include/torch/csrc/api/include")
+  set(libraries "${REPRISE_TORCH}/lib/libtorch_cpu.so" "${REPRISE_TORCH}/lib/libc10.so" "${REPRISE_TORCH}/lib/libgomp.so.1")
+  # CUDA's part loads where there is no driver, too: one program serves both kinds of machine.
+  if(EXISTS "${REPRISE_TORCH}/lib/libtorch_cuda.so")
+    list(APPEND libraries "${REPRISE_TORCH}/lib/libtorch_cuda.so" "${REPRISE_TORCH}/lib/libc10_cuda.so")
+    file(GLOB cuda_headers "${REPRISE_TORCH}/../nvidia/cu*/include")
+    target_include_directories(reprise::torch SYSTEM INTERFACE ${cuda_headers})
+  else()
+    message(STATUS "reprise::libtorch: without CUDA tensors, because ${REPRISE_TORCH} has no libtorch_cuda.so")
+  endif()
+  # libtorch registers its operators when it is loaded: it must not be left out because nothing asks for a symbol.
+  target_link_libraries(reprise::torch INTERFACE "-Wl,--no-as-needed" ${libraries} "-Wl,--as-needed")
+endfunction()
