@@ -131,9 +131,15 @@ at::Tensor without_values(const at::Tensor& tensor) {
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
 }
 
-torch::jit::Stack from_one_run(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  torch::jit::Stack results = stand_ins(op.schema().arguments().size(), stack, c10::DeviceType::CPU);
+// Outputs that were given come back as references, when the arguments have left the stack: they have to live on.
+torch::jit::Stack results_of(const c10::OperatorHandle& op, const torch::jit::Stack& arguments) {
+  torch::jit::Stack results = arguments;
   op.callBoxed(&results);
+  return results;
+}
+
+torch::jit::Stack from_one_run(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  torch::jit::Stack results = results_of(op, stand_ins(op.schema().arguments().size(), stack, c10::DeviceType::CPU));
   for (c10::IValue& value : results) {
     if (value.isTensor()) {
       value = without_values(value.toTensor());
@@ -162,10 +168,8 @@ torch::jit::Stack find(const c10::OperatorHandle& op, const torch::jit::Stack& s
   const c10::WarningUtils::WarningHandlerGuard quieter(&warnings);
   if (op.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
       op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)) {
-    torch::jit::Stack results = stand_ins(op.schema().arguments().size(), stack, c10::DeviceType::Meta);
     try {
-      op.callBoxed(&results);
-      return results;
+      return results_of(op, stand_ins(op.schema().arguments().size(), stack, c10::DeviceType::Meta));
     } catch (const c10::NotImplementedError&) {
       // A kernel that is made of others, one of which has no meta kernel.
     }
