@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/output_shapes.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/InferenceMode.h>
@@ -134,6 +135,8 @@ at::Tensor without_values(const at::Tensor& tensor) {
 // Outputs that were given come back as references, when the arguments have left the stack: they have to live on.
 torch::jit::Stack results_of(const c10::OperatorHandle& op, const torch::jit::Stack& arguments) {
   torch::jit::Stack results = arguments;
+  // The CPU's default generator must not be found advanced by a draw that nobody made.
+  if (const auto generator = traits_of(op).generator) results[*generator] = at::make_generator<at::CPUGeneratorImpl>();
   op.callBoxed(&results);
   return results;
 }
@@ -166,8 +169,10 @@ torch::jit::Stack find(const c10::OperatorHandle& op, const torch::jit::Stack& s
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   WithoutResizing warnings;
   const c10::WarningUtils::WarningHandlerGuard quieter(&warnings);
-  if (op.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
-      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)) {
+  // In-place operators have meta kernels that check nothing, for some of them.
+  const bool in_place = op.operator_name().name.back() == '_';
+  if (!in_place && (op.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
+                    op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd))) {
     try {
       return results_of(op, stand_ins(op.schema().arguments().size(), stack, c10::DeviceType::Meta));
     } catch (const c10::NotImplementedError&) {
