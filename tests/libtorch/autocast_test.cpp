@@ -78,20 +78,18 @@ TEST_F(OnHostDevice, AutocastRefusesBinaryCrossEntropyAsCudasDoes) {
 }
 
 TEST_F(OnHostDevice, AutocastKeepsTheCastOfAWeightWithinItsScope) {
-  torch::nn::Linear layer(torch::nn::LinearOptions(4, 4).bias(false));
-  layer->to(device_);
+  const auto weight = torch::rand({4, 4}, device_).requires_grad_();
   const auto x = torch::rand({2, 4}, torch::TensorOptions(torch::kHalf).device(device_));
   const auto nodes_of = [&](int uses) {
     CUDAGraph graph;
     capture(graph, {}, [&] {
       const Autocast on;
-      for (int i = 0; i < uses; ++i) static_cast<void>(layer->forward(x));
+      for (int i = 0; i < uses; ++i) static_cast<void>(torch::mm(x, weight));
     });
     return graph.node_count();
   };
-  const auto once = nodes_of(1), twice = nodes_of(2);
-  EXPECT_EQ(nodes_of(3) - twice, twice - once);
-  EXPECT_LT(twice, 2 * once) << "the weight was cast again";
+  EXPECT_EQ(nodes_of(1), 2U);
+  EXPECT_EQ(nodes_of(3), 4U) << "the weight was cast again";
 }
 
 TEST_F(OnHostDevice, TrainingUnderAutocastOfOneGraphEqualsEagerToTheLastBit) {
