@@ -76,9 +76,9 @@ class PinnedBlocks {
     --found;
     if (at >= found->first + found->second.size) return;
     auto& uses = found->second.uses;
-    const auto same = std::find_if(uses.begin(), uses.end(), [&](const Use& use) { return use.stream == stream; });
-    if (same == uses.end()) uses.push_back({stream, Event(stream.device(), EventOptions{.timing = false})});
-    (same == uses.end() ? uses.back() : *same).event.record(stream);
+    auto use = std::find_if(uses.begin(), uses.end(), [&](const Use& each) { return each.stream == stream; });
+    if (use == uses.end()) use = uses.insert(use, {stream, Event(stream.device(), EventOptions{.timing = false})});
+    use->event.record(stream);
   }
 
  private:

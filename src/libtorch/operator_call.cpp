@@ -42,7 +42,7 @@ class NoWarnings final : public c10::WarningHandler {
 // less than others when types are promoted.
 at::Tensor kept_values(const at::Tensor& tensor) {
   at::Tensor kept = tensor.detach().clone();
-  kept.unsafeGetTensorImpl()->set_wrapped_number(tensor.unsafeGetTensorImpl()->is_wrapped_number());
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) kept.unsafeGetTensorImpl()->set_wrapped_number(true);
   return kept;
 }
 

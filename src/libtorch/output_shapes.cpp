@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/output_shapes.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/InferenceMode.h>
@@ -136,6 +137,8 @@ at::Tensor without_values(const at::Tensor& tensor) {
 // which libtorch resolves after it has taken the arguments away.
 torch::jit::Stack called(const c10::OperatorHandle& op, const torch::jit::Stack& arguments) {
   torch::jit::Stack stack = arguments;
+  // The CPU's default generator must not be found advanced by a draw that nobody made.
+  if (const auto generator = traits_of(op).generator) stack[*generator] = at::make_generator<at::CPUGeneratorImpl>();
   op.callBoxed(&stack);
   return stack;
 }
@@ -181,8 +184,10 @@ torch::jit::Stack find(const c10::OperatorHandle& op, const torch::jit::Stack& s
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   WithoutResizing warnings;
   const c10::WarningUtils::WarningHandlerGuard quieter(&warnings);
-  if (op.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
-      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)) {
+  // In-place operators have meta kernels that check nothing, for some of them.
+  const bool in_place = op.operator_name().name.back() == '_';
+  if (!in_place && (op.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
+                    op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd))) {
     try {
       return called(op, stand_ins(op.schema().arguments().size(), stack, c10::DeviceType::Meta));
     } catch (const c10::NotImplementedError&) {
