@@ -89,15 +89,8 @@ void copy_on_device(const at::Tensor& from, const at::Tensor& to) {
   const StreamRef stream = current_stream_of(to.device()), other = current_stream_of(from.device());
   if (stream != other) stream.wait(other);
   const TensorOperand source(from), target(to);
-  const bool conjugated = from.is_conj() != to.is_conj(), negative = from.is_neg() != to.is_neg();
   backend::enqueue(
-      stream, "aten::copy_",
-      [=] {
-        at::Tensor values = source.on_cpu();
-        if (conjugated) values = values.conj();
-        if (negative) values = values.neg();
-        target.on_cpu().copy_(values);
-      },
+      stream, "aten::copy_", [=] { target.on_cpu().copy_(source.on_cpu()); },
       std::array{source.access(false), target.access(true)});
   if (stream != other) other.wait(stream);
 }

@@ -91,7 +91,9 @@ TensorOperand::TensorOperand(const at::Tensor& tensor)
     : data(tensor.has_storage() && tensor.numel() > 0 ? tensor.mutable_data_ptr() : nullptr),
       sizes(tensor.sizes().begin(), tensor.sizes().end()),
       strides(tensor.strides().begin(), tensor.strides().end()),
-      dtype(tensor.scalar_type()) {
+      dtype(tensor.scalar_type()),
+      conjugated(tensor.is_conj()),
+      negative(tensor.is_neg()) {
   TORCH_CHECK(tensor.layout() == c10::kStrided, "expected a dense tensor (layout strided) of the host device, found ",
               tensor.layout());
 }
@@ -106,6 +108,8 @@ at::Tensor TensorOperand::on_cpu() const {
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  if (conjugated) tensor._set_conj(true);
+  if (negative) tensor._set_neg(true);
   return tensor;
 }
 

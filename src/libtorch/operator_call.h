@@ -29,6 +29,7 @@ struct TensorOperand {
   void* data;
   c10::SmallVector<std::int64_t, 5> sizes, strides;
   c10::ScalarType dtype;
+  bool conjugated, negative;  ///< read so: libtorch's conjugated and negated views
 };
 
 /// One argument of an operator, kept for when it runs.

@@ -92,6 +92,7 @@ SweptOperators linear_algebra() {
               const auto [values, v] = torch::linalg_eigh(x[0]);
               return Tensors{values, up_to_sign(v)};
             }),
+      forward("linalg_eig", positive_definite, [](In x) { return std::get<0>(torch::linalg_eig(x[0])); }),
       swept("linalg_pinv", tall, [](In x) { return torch::linalg_pinv(x[0]); }),
       swept("linalg_householder_product", {normal({5, 3}), positive({3})},
             [](In x) { return torch::linalg_householder_product(x[0], x[1]); }),
