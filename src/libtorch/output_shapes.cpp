@@ -130,6 +130,9 @@ class Key {
 // Without memory, so that keeping it costs little.
 at::Tensor without_values(const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.is_meta()) return tensor;
+  TORCH_CHECK(tensor.layout() == c10::kStrided && !tensor.is_quantized(),
+              "The host device has dense tensors of plain types only, found layout ", tensor.layout(), " of ",
+              tensor.scalar_type());
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
 }
 

@@ -124,7 +124,7 @@ SweptOperators normalisations() {
       swept("local_response_norm", image,
             [](In x) { return F::local_response_norm(x[0], F::LocalResponseNormFuncOptions(2)); }),
       swept("_weight_norm", {normal({4, 3}), positive({4, 1})}, [](In x) { return torch::_weight_norm(x[0], x[1]); }),
-      forward("batch_norm_stats' twin var_mean over channels", image,
+      forward("var_mean over channels", image,
               [](In x) {
                 return torch::var_mean(x[0], {0, 2, 3}, 0);
               }),

@@ -140,7 +140,14 @@ SweptOperators value_dependent_operators() {
 }
 
 std::vector<RefusedOperator> refused_operators() {
-  return {};
+  // Layouts and types without strides and plain values: the device keeps memory, sizes and strides of a tensor.
+  return {
+      {forward("to_sparse", any, [](In x) { return x[0].to_sparse(); }), "dense tensors of plain types only"},
+      {forward("to_sparse_csr", any, [](In x) { return x[0].to_sparse_csr(); }), "dense tensors of plain types only"},
+      {forward("quantize_per_tensor", any,
+               [](In x) { return torch::quantize_per_tensor(x[0], 0.1, 0, torch::kQInt8); }),
+       "dense tensors of plain types only"},
+  };
 }
 
 }  // namespace reprise::libtorch::test
