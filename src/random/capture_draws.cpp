@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
 
 #include "backend/check.h"
 #include "backend/own_kernels.h"
@@ -80,6 +83,20 @@ Underway& underway() {
   return instance;
 }
 
+// Words are never allocated for a stream of the capture: memory from its pool may have been used by nodes before the
+// first draw, and they run after the head node. Memory of this stream, on which nothing runs, is used by words alone.
+StreamRef stream_of_words(const Device& device) {
+  struct Made {
+    std::mutex mutex;
+    std::map<const Backend*, std::unique_ptr<Stream>> streams;
+  };
+  static auto* const made = new Made;  // graphs may live until the process ends
+  const std::lock_guard lock(made->mutex);
+  std::unique_ptr<Stream>& stream = made->streams[&device.backend()];
+  if (!stream) stream = std::make_unique<Stream>(device);
+  return *stream;
+}
+
 void require_kernel(const Device& device) {
   if (device.type() == DeviceType::host || backend::has_own_kernels()) return;
   throw UsageError(
@@ -127,7 +144,7 @@ GraphDraws& CaptureDraws::draws_of(const std::shared_ptr<GeneratorImpl>& generat
       std::find_if(draws_.begin(), draws_.end(), [&](const auto& draws) { return draws->generator == generator; });
   if (known != draws_.end()) return **known;
   require_kernel(stream.device());
-  Buffer<std::uint64_t> words(sizeof(DrawWords) / sizeof(std::uint64_t), stream);
+  Buffer<std::uint64_t> words(sizeof(DrawWords) / sizeof(std::uint64_t), stream_of_words(stream.device()));
   auto made = std::make_unique<GraphDraws>(GraphDraws{generator, words.data()});
   made->parameters.epoch = next_epoch();
   Backend& backend = stream.device().backend();

@@ -60,7 +60,7 @@ class CaptureDraws {
   void forget(StreamHandle stream);
 
   bool empty() const noexcept { return draws_.empty(); }
-  /// The device words, which lie in the graph's pool: whoever has them keeps them as long as anything of the graph.
+  /// The device words: whoever has them keeps them as long as anything of the graph.
   std::shared_ptr<void> take_words() noexcept { return std::move(words_); }
   bool is(DeviceType type, std::uint64_t capture_id) const noexcept {
     return type_ == type && capture_id_ == capture_id;
