@@ -27,9 +27,9 @@ class RandomListener final : public CaptureListener {
     random::CaptureDraws::open(draws_);
     for (const Generator& generator : registered_) draws_->hold(generator.impl());
   }
-  void ended(const CaptureContext& context, GraphHandle /*template_graph*/) override {
+  void ended(const CaptureContext& /*context*/, GraphHandle /*template_graph*/) override {
     draws_->close();
-    draws_->finish(context.stream);
+    draws_->finish();
     if (draws_->empty()) draws_.reset();
   }
   void abandoned() noexcept override { reset(); }

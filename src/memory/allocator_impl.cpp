@@ -42,25 +42,26 @@ CachingAllocator::Impl::~Impl() {
   });
 }
 
-void* CachingAllocator::Impl::allocate(std::size_t bytes, const StreamRef& stream) {
-  void* const address = allocate_block(bytes, stream);
+void* CachingAllocator::Impl::allocate(std::size_t bytes, const StreamRef& stream, const StreamRef& order) {
+  void* const address = allocate_block(bytes, stream, order);
   if (memory::allocation_stacks_are_recorded()) [[unlikely]]
     keep_stack(address);
   return address;
 }
 
-void* CachingAllocator::Impl::allocate_block(std::size_t bytes, const StreamRef& stream) {
+void* CachingAllocator::Impl::allocate_block(std::size_t bytes, const StreamRef& stream, const StreamRef& order) {
   check_device(device_, stream.device());
   if (bytes == 0) return nullptr;
   const Request request = memory::make_request(bytes);
   const StreamHandle handle = one_handle(stream.native());
+  const StreamHandle owner = order == stream ? handle : one_handle(order.native());
   const std::uint64_t capture_id = captures_underway() ? capture_of(handle) : 0;
 
   Lock lock(mutex_);
   if (!held_back_.empty()) poll_held_back();
   Pool& pool = capture_id == 0 && routes_.empty() ? default_pool_ : pool_for(lock, handle, capture_id);
-  if (MemoryBlock* const block = take_cached(pool, request, handle)) return give_out(block, request);
-  return allocate_from_driver(lock, pool, request, bytes, handle);
+  if (MemoryBlock* const block = take_cached(pool, request, owner)) return give_out(block, request);
+  return allocate_from_driver(lock, pool, request, bytes, owner);
 }
 
 void CachingAllocator::Impl::deallocate(void* pointer) {

@@ -36,7 +36,10 @@ class CachingAllocator::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  void* allocate(std::size_t bytes, const StreamRef& stream);
+  void* allocate(std::size_t bytes, const StreamRef& stream) { return allocate(bytes, stream, stream); }
+  /// From the pool that `stream` allocates from, but in the order of another stream: a block that work of `stream` used
+  /// is not given out again for it.
+  void* allocate(std::size_t bytes, const StreamRef& stream, const StreamRef& order);
   void deallocate(void* pointer);
   void record_stream(void* pointer, const StreamRef& stream);
   void empty_cache();
@@ -110,7 +113,7 @@ class CachingAllocator::Impl {
   using Lock = std::unique_lock<std::mutex>;
 
   // allocator_impl.cpp
-  void* allocate_block(std::size_t bytes, const StreamRef& stream);
+  void* allocate_block(std::size_t bytes, const StreamRef& stream, const StreamRef& order);
   void free_block(memory::MemoryBlock* block);
   std::uint64_t capture_of(StreamHandle stream) const;
   memory::Pool* routed_pool(StreamHandle stream, std::uint64_t capture_id) const;

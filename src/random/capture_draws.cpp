@@ -10,6 +10,7 @@
 #include "backend/check.h"
 #include "backend/own_kernels.h"
 #include "backend/stream_end.h"
+#include "memory/allocator_impl.h"
 
 namespace reprise::random {
 
@@ -83,8 +84,9 @@ Underway& underway() {
   return instance;
 }
 
-// Words are never allocated for a stream of the capture: memory from its pool may have been used by nodes before the
-// first draw, and they run after the head node. Memory of this stream, on which nothing runs, is used by words alone.
+// In whose order words are allocated from the pool of a capture, and cleared. Nothing else runs on it, so that the
+// memory is used by words alone: what nodes before the first draw have freed would be written by them, after the head
+// node of a replay.
 StreamRef stream_of_words(const Device& device) {
   struct Made {
     std::mutex mutex;
@@ -95,6 +97,12 @@ StreamRef stream_of_words(const Device& device) {
   std::unique_ptr<Stream>& stream = made->streams[&device.backend()];
   if (!stream) stream = std::make_unique<Stream>(device);
   return *stream;
+}
+
+Words allocate_words(const StreamRef& stream) {
+  CachingAllocator& allocator = CachingAllocator::of(stream.device());
+  void* const words = allocator.impl().allocate(sizeof(DrawWords), stream, stream_of_words(stream.device()));
+  return Words(static_cast<std::uint64_t*>(words), WordsDeleter{&allocator});
 }
 
 void require_kernel(const Device& device) {
@@ -144,8 +152,8 @@ GraphDraws& CaptureDraws::draws_of(const std::shared_ptr<GeneratorImpl>& generat
       std::find_if(draws_.begin(), draws_.end(), [&](const auto& draws) { return draws->generator == generator; });
   if (known != draws_.end()) return **known;
   require_kernel(stream.device());
-  Buffer<std::uint64_t> words(sizeof(DrawWords) / sizeof(std::uint64_t), stream_of_words(stream.device()));
-  auto made = std::make_unique<GraphDraws>(GraphDraws{generator, words.data()});
+  Words words = allocate_words(stream);
+  auto made = std::make_unique<GraphDraws>(GraphDraws{generator, words.get()});
   made->parameters.epoch = next_epoch();
   Backend& backend = stream.device().backend();
   const HeadParams head(backend, *made);
@@ -176,27 +184,24 @@ PhiloxState CaptureDraws::draw(const std::shared_ptr<GeneratorImpl>& generator, 
   return {0, offset, draws.words};
 }
 
-void CaptureDraws::finish(const StreamRef& stream) {
+void CaptureDraws::finish() {
   for (const auto& draws : draws_) {
     Backend& backend = draws->generator->device().backend();
     const HeadParams head(backend, *draws);
     check(backend, Call::graph_node_set_params, backend.graph_node_set_params(draws->head, head.params()));
   }
-  clear_words(stream);
+  clear_words();
 }
 
 // Nothing depends on what is in them, but tools that look for reads of unwritten memory would complain. Not when a
 // replay is made: it may be refused in the end, and the next one comes on a stream that knows nothing of it.
-void CaptureDraws::clear_words(const StreamRef& stream) {
-  for (std::size_t i = 0; i < draws_.size(); ++i) {
-    const Device device = draws_[i]->generator->device();
-    std::optional<Stream> there;  // whose work goes on when it is destroyed
-    if (device != stream.device()) there.emplace(device);
-    const StreamRef on = there ? there->ref() : stream;
+void CaptureDraws::clear_words() {
+  for (const auto& draws : draws_) {
+    const Device device = draws->generator->device();
+    const StreamRef on = stream_of_words(device);
     Backend& backend = device.backend();
     const backend::RelaxedCaptureMode relaxed(backend);
-    check(backend, Call::set_async, backend.set_async({draws_[i]->words, 0, 1, sizeof(DrawWords)}, on.native()));
-    (*words_)[i].record_stream(on);
+    check(backend, Call::set_async, backend.set_async({draws->words, 0, 1, sizeof(DrawWords)}, on.native()));
     EventOptions options;
     options.timing = false;
     cleared_.emplace_back(device, options).record(on);

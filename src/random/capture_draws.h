@@ -17,6 +17,13 @@
 
 namespace reprise::random {
 
+/// Gives device words back to where they came from.
+struct WordsDeleter {
+  CachingAllocator* allocator;
+  void operator()(std::uint64_t* words) const noexcept { detail::deallocate_buffer(*allocator, words); }
+};
+using Words = std::unique_ptr<std::uint64_t, WordsDeleter>;
+
 /// What one graph draws from one generator.
 ///
 /// In the capture: words on the device, a head node at the root of the graph, and every stream that draws depends on
@@ -60,14 +67,14 @@ class CaptureDraws {
   void forget(StreamHandle stream);
 
   bool empty() const noexcept { return draws_.empty(); }
-  /// The device words: whoever has them keeps them as long as anything of the graph.
+  /// The device words, which lie in the graph's pool: whoever has them keeps them as long as anything of the graph.
   std::shared_ptr<void> take_words() noexcept { return std::move(words_); }
   bool is(DeviceType type, std::uint64_t capture_id) const noexcept {
     return type_ == type && capture_id_ == capture_id;
   }
 
-  /// The capture has ended, on `stream`: the template's head nodes are told how much the whole graph draws.
-  void finish(const StreamRef& stream);
+  /// The capture has ended: the template's head nodes are told how much the whole graph draws.
+  void finish();
   /// There is a new executable, which nobody has told anything.
   void instantiated(GraphExecHandle exec) noexcept;
   /// Spends the numbers of one replay, and sees to it that the executable draws them. If it fails nothing was spent.
@@ -79,7 +86,7 @@ class CaptureDraws {
 
  private:
   GraphDraws& draws_of(const std::shared_ptr<GeneratorImpl>& generator, const StreamRef& stream, GraphHandle graph);
-  void clear_words(const StreamRef& stream);
+  void clear_words();
   void prepare(GraphDraws& draws);
   void give_back() noexcept;
 
@@ -89,7 +96,7 @@ class CaptureDraws {
   bool open_ = false;
   std::vector<std::shared_ptr<GeneratorImpl>> held_;
   std::vector<std::unique_ptr<GraphDraws>> draws_;
-  std::shared_ptr<std::vector<Buffer<std::uint64_t>>> words_ = std::make_shared<std::vector<Buffer<std::uint64_t>>>();
+  std::shared_ptr<std::vector<Words>> words_ = std::make_shared<std::vector<Words>>();
   std::vector<Event> cleared_;  // the words are
   bool ordered_ = false;        // a launch of the executable came after that, and so do all further ones
   GraphExecHandle exec_ = nullptr;

@@ -59,6 +59,30 @@ TEST_F(RandomGraph, DrawsOtherNumbersAtEachReplayThoseOfEagerWork) {
   EXPECT_EQ(generator_.get_state(), twin_.get_state());
 }
 
+TEST_F(RandomGraph, KeepsItsWordsApartFromMemoryThatNodesBeforeTheFirstDrawUsed) {
+  capture(graph_, {}, [&] {
+    for (const std::size_t values : {4U, 16U, 128U, 1000U})
+      for (int i = 0; i < 3; ++i) Buffer<unsigned>(values).fill_bytes(0xff);  // freed: the pool may give it out again
+    work(generator_, x_, y_);
+  });
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(replayed(graph_), eager()) << i;
+}
+
+TEST_F(RandomGraph, KeepsItsWordsApartFromMemoryOfOtherGraphsOfItsPool) {
+  const MempoolId pool = graph_pool_handle();
+  CUDAGraph writes;
+  GraphOptions options;
+  options.pool = pool;
+  capture(writes, options, [] {
+    for (const std::size_t values : {4U, 16U, 128U, 1000U}) Buffer<unsigned>(values).fill_bytes(0xff);
+  });
+  capture(graph_, options, [&] { work(generator_, x_, y_); });
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(replayed(graph_), eager()) << i;
+    writes.replay();
+  }
+}
+
 TEST_F(RandomGraph, GoesOnAfterEagerDrawsInBetween) {
   capture_work(graph_);
   EXPECT_EQ(replayed(graph_), eager());
