@@ -12,6 +12,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "inspect/liveness_text.h"
 #include "memory/allocator_impl.h"
+#include "random/capture_draws.h"
 
 namespace reprise::inspect {
 
@@ -94,6 +95,7 @@ void LivenessListener::look(const CaptureContext& context, const GraphScan& scan
   for (const UsedAddress& used : addresses) {
     if (used.watch != nullptr) {
       const BlockWatch& watch = *used.watch;
+      if (random::WordsMemory::begins_at(watch.address)) continue;
       Finding finding{used.watch, 0, {watch.address, watch.bytes, {}, false, watch.created}};
       by_address[used.value] = &found.try_emplace({watch.address, &watch}, std::move(finding)).first->second;
     } else if (context.options.liveness == Liveness::all && !used.in_allocator) {

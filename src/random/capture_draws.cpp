@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "backend/check.h"
 #include "backend/own_kernels.h"
@@ -83,8 +84,7 @@ Underway& underway() {
   return instance;
 }
 
-// Words are never allocated for a stream of the capture: memory from its pool may have been used by nodes before the
-// first draw, and they run after the head node. Memory of this stream, on which nothing runs, is used by words alone.
+// On which nothing runs: its memory is used by words alone.
 StreamRef stream_of_words(const Device& device) {
   struct Made {
     std::mutex mutex;
@@ -97,6 +97,16 @@ StreamRef stream_of_words(const Device& device) {
   return *stream;
 }
 
+struct KnownWords {
+  std::mutex mutex;
+  std::set<const void*> addresses;
+};
+
+KnownWords& known_words() {
+  static auto* const known = new KnownWords;
+  return *known;
+}
+
 void require_kernel(const Device& device) {
   if (device.type() == DeviceType::host || backend::has_own_kernels()) return;
   throw UsageError(
@@ -105,6 +115,25 @@ void require_kernel(const Device& device) {
 }
 
 }  // namespace
+
+WordsMemory::WordsMemory(const Device& device)
+    : memory_(sizeof(DrawWords) / sizeof(std::uint64_t), stream_of_words(device)) {
+  KnownWords& known = known_words();
+  const std::lock_guard lock(known.mutex);
+  known.addresses.insert(memory_.data());
+}
+
+WordsMemory::~WordsMemory() {
+  KnownWords& known = known_words();
+  const std::lock_guard lock(known.mutex);
+  known.addresses.erase(memory_.data());
+}
+
+bool WordsMemory::begins_at(const void* address) {
+  KnownWords& known = known_words();
+  const std::lock_guard lock(known.mutex);
+  return known.addresses.contains(address);
+}
 
 void CaptureDraws::open(const std::shared_ptr<CaptureDraws>& draws) {
   Underway& all = underway();
@@ -144,8 +173,8 @@ GraphDraws& CaptureDraws::draws_of(const std::shared_ptr<GeneratorImpl>& generat
       std::find_if(draws_.begin(), draws_.end(), [&](const auto& draws) { return draws->generator == generator; });
   if (known != draws_.end()) return **known;
   require_kernel(stream.device());
-  Buffer<std::uint64_t> words(sizeof(DrawWords) / sizeof(std::uint64_t), stream_of_words(stream.device()));
-  auto made = std::make_unique<GraphDraws>(GraphDraws{generator, words.data()});
+  auto words = std::make_unique<WordsMemory>(stream.device());
+  auto made = std::make_unique<GraphDraws>(GraphDraws{generator, words->data()});
   made->parameters.epoch = next_epoch();
   Backend& backend = stream.device().backend();
   const HeadParams head(backend, *made);
@@ -196,7 +225,7 @@ void CaptureDraws::clear_words(const StreamRef& stream) {
     Backend& backend = device.backend();
     const backend::RelaxedCaptureMode relaxed(backend);
     check(backend, Call::set_async, backend.set_async({draws_[i]->words, 0, 1, sizeof(DrawWords)}, on.native()));
-    (*words_)[i].record_stream(on);
+    (*words_)[i]->record_stream(on);
     EventOptions options;
     options.timing = false;
     cleared_.emplace_back(device, options).record(on);

@@ -17,6 +17,25 @@
 
 namespace reprise::random {
 
+/// Device memory for the words of one graph and generator. Never from a pool of a capture: that may have been used by
+/// nodes before the first draw, and they run after the head node has set the words.
+class WordsMemory {
+ public:
+  explicit WordsMemory(const Device& device);
+  ~WordsMemory();
+  WordsMemory(const WordsMemory&) = delete;
+  WordsMemory& operator=(const WordsMemory&) = delete;
+
+  std::uint64_t* data() const noexcept { return memory_.data(); }
+  void record_stream(const StreamRef& stream) { memory_.record_stream(stream); }
+
+  /// Does a block of an allocator hold words? It is the graph's own then, and no input of it.
+  static bool begins_at(const void* address);
+
+ private:
+  Buffer<std::uint64_t> memory_;
+};
+
 /// What one graph draws from one generator.
 ///
 /// In the capture: words on the device, a head node at the root of the graph, and every stream that draws depends on
@@ -89,7 +108,8 @@ class CaptureDraws {
   bool open_ = false;
   std::vector<std::shared_ptr<GeneratorImpl>> held_;
   std::vector<std::unique_ptr<GraphDraws>> draws_;
-  std::shared_ptr<std::vector<Buffer<std::uint64_t>>> words_ = std::make_shared<std::vector<Buffer<std::uint64_t>>>();
+  using Words = std::vector<std::unique_ptr<WordsMemory>>;
+  std::shared_ptr<Words> words_ = std::make_shared<Words>();
   std::vector<Event> cleared_;  // the words are
   bool ordered_ = false;        // a launch of the executable came after that, and so do all further ones
   GraphExecHandle exec_ = nullptr;

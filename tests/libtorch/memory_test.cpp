@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <thread>
+
+#include "backend/host_work.h"
 #include "tests/libtorch/host_device_test.h"
 
 // Memory of tensors on the host device: pinned memory and copies, views and their storage, private pools.
@@ -47,11 +51,18 @@ TEST_F(OnHostDevice, PinnedMemoryIsKnownAndIsCopiedBothWaysWithoutWaiting) {
 }
 
 TEST_F(OnHostDevice, PinnedMemoryThatIsFreedBeforeItsCopyIsReadAllTheSame) {
-  const auto values = torch::rand({1 << 16});
+  const auto values = torch::rand({1 << 10});
   auto pinned = values.pin_memory();
+  std::atomic<bool> open = false;
+  backend::enqueue(stream_, "gate",
+                   [&] {
+                     while (!open) std::this_thread::yield();
+                   },
+                   {});
   const auto there = pinned.to(device_, true);
-  pinned = torch::Tensor();
-  const auto other = torch::zeros({1 << 16}).pin_memory();
+  pinned = torch::Tensor();  // waits for nothing
+  const auto other = torch::zeros({1 << 10}).pin_memory();
+  open = true;
   EXPECT_TRUE(same(there, values));
 }
 
