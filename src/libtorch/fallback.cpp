@@ -157,9 +157,15 @@ void run_now(const c10::OperatorHandle& op, Stack* stack, const OperatorTraits& 
   }
 }
 
-// A view: `shape` has sizes, strides and offset of the result, made from a stand-in.
+// A view: `shape` has type, sizes, strides and offset of the result, made from a stand-in.
 at::Tensor view_of(const at::Tensor& base, const at::Tensor& shape) {
-  return base.as_strided(shape.sizes(), shape.strides(), base.storage_offset() + shape.storage_offset());
+  const auto bytes = static_cast<std::int64_t>(base.itemsize()),
+             new_bytes = static_cast<std::int64_t>(shape.itemsize());
+  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
+                                                             base.key_set(), shape.dtype());
+  view.unsafeGetTensorImpl()->set_storage_offset(base.storage_offset() * bytes / new_bytes + shape.storage_offset());
+  view.unsafeGetTensorImpl()->set_sizes_and_strides(shape.sizes(), shape.strides());
+  return view;
 }
 
 void return_views(const c10::OperatorHandle& op, Stack* stack, const OperatorTraits& traits) {

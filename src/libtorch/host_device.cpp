@@ -16,6 +16,7 @@
 #include "libtorch/host_memory.h"
 #include "libtorch/host_streams.h"
 #include "libtorch/network_kernels.h"
+#include "libtorch/parity_kernels.h"
 
 // Makes the host device known to libtorch.
 
@@ -83,6 +84,10 @@ struct Registration {
     at::RegisterPrivateUse1HooksInterface(new Hooks);  // libtorch keeps it
     register_kernels(aten);
     register_network_kernels(aten);
+    register_parity_kernels(aten);
+    register_parity_autograd(aten_autograd);
+    register_lazy_views(conjugated);
+    register_lazy_views(negated);
     everything.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
     autocast.fallback(torch::CppFunction::makeFallthrough());
     register_autocast(aten_autocast);
@@ -93,6 +98,8 @@ struct Registration {
   torch::Library aten{torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__};
   torch::Library aten_autograd{torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__};
   torch::Library aten_autocast{torch::Library::IMPL, "aten", c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__};
+  torch::Library conjugated{torch::Library::IMPL, "aten", c10::DispatchKey::Conjugate, __FILE__, __LINE__};
+  torch::Library negated{torch::Library::IMPL, "aten", c10::DispatchKey::Negative, __FILE__, __LINE__};
   torch::Library everything{torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__};
   torch::Library autocast{torch::Library::IMPL, "_", c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__};
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/output_shapes.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/InferenceMode.h>
@@ -21,29 +22,30 @@ namespace {
 
 // A stand-in for a tensor of the host device: the same sizes, strides and type. Of ones, which most operators take:
 // zeros are no probabilities, and no divisor. Integers are mostly indices: zero is one wherever there is something.
-at::Tensor stand_in(const at::Tensor& tensor, c10::DeviceType where) {
+at::Tensor stand_in(const at::Tensor& tensor, c10::DeviceType where, int integer) {
   if (!is_here(tensor))
     return where == c10::DeviceType::Meta && tensor.defined() && tensor.dim() > 0 ? tensor.to(where) : tensor;
   at::Tensor made =
       at::empty_strided(tensor.sizes(), tensor.strides(), at::TensorOptions().dtype(tensor.dtype()).device(where));
-  if (where == c10::DeviceType::CPU) made.fill_(c10::isIntegralType(tensor.scalar_type(), true) ? 0 : 1);
+  if (where == c10::DeviceType::CPU) made.fill_(c10::isIntegralType(tensor.scalar_type(), true) ? integer : 1);
   return made;
 }
 
-torch::jit::Stack stand_ins(std::size_t arguments, const torch::jit::Stack& stack, c10::DeviceType where) {
+torch::jit::Stack stand_ins(std::size_t arguments, const torch::jit::Stack& stack, c10::DeviceType where,
+                            int integer = 0) {
   torch::jit::Stack made;
   made.reserve(arguments);
   for (const c10::IValue& value : torch::jit::last(stack, arguments)) {
     if (value.isTensor()) {
-      made.emplace_back(stand_in(value.toTensor(), where));
+      made.emplace_back(stand_in(value.toTensor(), where, integer));
     } else if (value.isTensorList()) {
       c10::List<at::Tensor> list;
-      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(stand_in(tensor, where));
+      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(stand_in(tensor, where, integer));
       made.emplace_back(list);
     } else if (value.isOptionalTensorList()) {
       c10::List<std::optional<at::Tensor>> list;
       for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector())
-        list.push_back(tensor ? std::optional(stand_in(*tensor, where)) : std::nullopt);
+        list.push_back(tensor ? std::optional(stand_in(*tensor, where, integer)) : std::nullopt);
       made.emplace_back(list);
     } else if (value.isDevice()) {
       made.emplace_back(c10::Device(where));
@@ -131,15 +133,31 @@ at::Tensor without_values(const at::Tensor& tensor) {
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
 }
 
-// Outputs that were given come back as references, when the arguments have left the stack: they have to live on.
-torch::jit::Stack results_of(const c10::OperatorHandle& op, const torch::jit::Stack& arguments) {
-  torch::jit::Stack results = arguments;
-  op.callBoxed(&results);
-  return results;
+// The arguments live until the results are there: operators with several out= arguments return references to them,
+// which libtorch resolves after it has taken the arguments away.
+torch::jit::Stack called(const c10::OperatorHandle& op, const torch::jit::Stack& arguments) {
+  torch::jit::Stack stack = arguments;
+  // The CPU's default generator must not be found advanced by a draw that nobody made.
+  if (const auto generator = traits_of(op).generator) stack[*generator] = at::make_generator<at::CPUGeneratorImpl>();
+  op.callBoxed(&stack);
+  return stack;
+}
+
+torch::jit::Stack called_on_cpu(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const std::size_t arguments = op.schema().arguments().size();
+  try {
+    return called(op, stand_ins(arguments, stack, c10::DeviceType::CPU));
+  } catch (const c10::Error&) {  // maybe for a division of integers
+    try {
+      return called(op, stand_ins(arguments, stack, c10::DeviceType::CPU, 1));
+    } catch (const c10::Error&) {
+    }
+    throw;
+  }
 }
 
 torch::jit::Stack from_one_run(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  torch::jit::Stack results = results_of(op, stand_ins(op.schema().arguments().size(), stack, c10::DeviceType::CPU));
+  torch::jit::Stack results = called_on_cpu(op, stack);
   for (c10::IValue& value : results) {
     if (value.isTensor()) {
       value = without_values(value.toTensor());
@@ -166,10 +184,12 @@ torch::jit::Stack find(const c10::OperatorHandle& op, const torch::jit::Stack& s
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   WithoutResizing warnings;
   const c10::WarningUtils::WarningHandlerGuard quieter(&warnings);
-  if (op.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
-      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)) {
+  // In-place operators have meta kernels that check nothing, for some of them.
+  const bool in_place = op.operator_name().name.back() == '_';
+  if (!in_place && (op.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
+                    op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd))) {
     try {
-      return results_of(op, stand_ins(op.schema().arguments().size(), stack, c10::DeviceType::Meta));
+      return called(op, stand_ins(op.schema().arguments().size(), stack, c10::DeviceType::Meta));
     } catch (const c10::NotImplementedError&) {
       // A kernel that is made of others, one of which has no meta kernel.
     }

@@ -169,6 +169,17 @@ TEST_F(OperatorCalls, LeaveTheCpusThreadsAlone) {
   EXPECT_EQ(of_a_new_thread, threads);
 }
 
+TEST_F(OperatorCalls, LeaveTheCpusGeneratorAlone) {
+  torch::manual_seed(5);
+  const auto expected = torch::rand({4});
+  torch::manual_seed(5);
+  const auto x = torch::rand({7}, device_), y = torch::full({7}, 0.5, device_);
+  static_cast<void>(torch::bernoulli(y));
+  static_cast<void>(torch::dropout(x, 0.5, true));
+  static_cast<void>(torch::multinomial(y, 2));
+  EXPECT_TRUE(same(torch::rand({4}), expected));
+}
+
 TEST_F(OperatorCalls, WorkWhereThereIsNoDriverOfCuda) {
   if (torch::cuda::is_available()) GTEST_SKIP() << "there is a GPU";
   EXPECT_THAT(refusal([&] { torch::ones({1}, torch::kCUDA); }), Not(HasSubstr("nothing was refused")));

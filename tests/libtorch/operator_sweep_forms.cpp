@@ -114,7 +114,7 @@ SweptOperators in_place_forms() {
       swept("index_put_ of a slice", two, on_copy([](T& y, In x) { y.index_put_({1}, x[1].select(0, 2)); })),
       swept("index_add_", rows, on_copy([](T& y, In x) { y.index_add_(0, x[1], x[2]); })),
       swept("index_fill_", rows, on_copy([](T& y, In x) { y.index_fill_(0, x[1].slice(0, 0, 2), 3); })),
-      swept("scatter_", {normal({4, 6}), integers({1, 6}, 0, 4), normal({4, 6})},
+      swept("scatter_", {normal({4, 6}), integers({1, 6}, 0, 4), normal({1, 6})},
             on_copy([](T& y, In x) { y.scatter_(0, x[1], x[2]); })),
       swept("scatter_add_", {normal({4, 6}), integers({4, 6}, 0, 4), normal({4, 6})},
             on_copy([](T& y, In x) { y.scatter_add_(0, x[1], x[2]); })),
@@ -185,17 +185,17 @@ SweptOperators out_forms() {
       forward("sort_out", any,
               [](In x) {
                 auto y = none_like(x[0]), places = none_like(x[0]).to(torch::kLong);
-                return torch::sort_out(y, places, x[0]);
+                return Outputs(torch::sort_out(y, places, x[0]));
               }),
       forward("max_out", any,
               [](In x) {
                 auto y = torch::empty({4}, x[0].options()), places = y.to(torch::kLong);
-                return torch::max_out(y, places, x[0], 1);
+                return Outputs(torch::max_out(y, places, x[0], 1));
               }),
       forward("topk_out", any,
               [](In x) {
                 auto y = none_like(x[0]), places = y.to(torch::kLong);
-                return torch::topk_out(y, places, x[0], 2);
+                return Outputs(torch::topk_out(y, places, x[0], 2));
               }),
       forward("index_select_out", {normal({4, 6}), integers({3}, 0, 4)},
               [](In x) {

@@ -56,9 +56,9 @@ SweptOperators indexing() {
       swept("scatter_reduce, summed", places, [](In x) { return x[0].scatter_reduce(0, x[1], x[2], "sum"); }),
       swept("scatter_reduce, maximum", places, [](In x) { return x[0].scatter_reduce(0, x[1], x[2], "amax"); }),
       swept("masked_fill", masked, [](In x) { return x[0].masked_fill(x[1], -7); }),
-      swept("masked_fill with a tensor", {normal({4, 6}), booleans({6}), normal({})},
-            [](In x) { return x[0].masked_fill(x[1], x[2]); }),
-      swept("masked_scatter", masked, [](In x) { return x[0].masked_scatter(x[1], x[2]); }),
+      forward("masked_fill with a tensor", {normal({4, 6}), booleans({6}), normal({})},
+              [](In x) { return x[0].masked_fill(x[1], x[2]); }),
+      forward("masked_scatter", masked, [](In x) { return x[0].masked_scatter(x[1], x[2]); }),
       swept("take", {normal({4, 6}), integers({5}, 0, 24)}, [](In x) { return x[0].take(x[1]); }),
       swept("take_along_dim", places, [](In x) { return x[0].take_along_dim(x[1], 0); }),
       swept("put", {normal({4, 6}), permutation(24), normal({24})}, [](In x) { return x[0].put(x[1], x[2]); }),
@@ -219,7 +219,7 @@ SweptOperators joins_and_copies() {
       swept("diag", {normal({4})}, [](In x) { return x[0].diag(); }),
       swept("diag_embed", any, [](In x) { return x[0].diag_embed(); }),
       swept("diagflat", any, [](In x) { return x[0].diagflat(); }),
-      swept("vander", {normal({4})}, [](In x) { return torch::vander(x[0]); }),
+      forward("vander", {normal({4})}, [](In x) { return torch::vander(x[0]); }),
       swept("unsafe_split", any, [](In x) { return x[0].unsafe_split(4, 1); }),
   };
 }
