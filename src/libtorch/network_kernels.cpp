@@ -24,8 +24,7 @@ c10::OperatorHandle operator_named(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
 }
 
-// --- Convolutions: `aten::convolution` hands over to these on a device that libtorch does not know
-// --------------------
+// --- Convolutions: `aten::convolution` hands over to these on a device that libtorch does not know -------------------
 
 void convolution(const c10::OperatorHandle& /*op*/, Stack* stack) {
   static const c10::OperatorHandle of_the_cpu = operator_named("aten::convolution");
@@ -40,8 +39,7 @@ void convolution_backward(const c10::OperatorHandle& /*op*/, Stack* stack) {
   fallback(of_the_cpu, stack);
 }
 
-// --- Cells of recurrent networks
-// --------------------------------------------------------------------------------------
+// --- Cells of recurrent networks -------------------------------------------------------------------------------------
 
 // Half types are computed in float, as an accelerator's kernel does.
 Tensor widened(const Tensor& tensor) {
@@ -139,8 +137,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
           has_bias ? sum_over_batch(into_input) : Tensor(), has_bias ? sum_over_batch(into_hidden) : Tensor()};
 }
 
-// --- Equal
-// ------------------------------------------------------------------------------------------------------------
+// --- Equal -----------------------------------------------------------------------------------------------------------
 
 // Taken as the same values, NaN or not, as CUDA's does: attention asks so whether query, key and value are one tensor.
 bool is_same_memory(const Tensor& a, const Tensor& b) {

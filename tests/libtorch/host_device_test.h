@@ -27,6 +27,8 @@ class OnHostDevice : public ::testing::Test {
 };
 
 /// The same values, to the last bit?
-inline bool same(const torch::Tensor& a, const torch::Tensor& b) { return torch::equal(a.cpu(), b.cpu()); }
+inline bool same(const torch::Tensor& a, const torch::Tensor& b) {
+  return torch::equal(a.cpu(), b.cpu());
+}
 
 }  // namespace reprise::libtorch::test

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <thread>
+
+#include "backend/host_work.h"
 #include "tests/libtorch/host_device_test.h"
 
 // Memory of tensors on the host device: pinned memory and copies, views and their storage, private pools.
@@ -26,8 +30,7 @@ PoolStatistics pool_statistics(const CUDAGraph& graph) {
   return CachingAllocator::of(Device::parse("host")).statistics(graph.pool());
 }
 
-// --- Pinned memory and copies
-// -----------------------------------------------------------------------------------------
+// --- Pinned memory and copies ----------------------------------------------------------------------------------------
 
 TEST_F(OnHostDevice, PinnedMemoryIsKnownAndIsCopiedBothWaysWithoutWaiting) {
   const auto pageable = torch::rand({64});
@@ -47,11 +50,18 @@ TEST_F(OnHostDevice, PinnedMemoryIsKnownAndIsCopiedBothWaysWithoutWaiting) {
 }
 
 TEST_F(OnHostDevice, PinnedMemoryThatIsFreedBeforeItsCopyIsReadAllTheSame) {
-  const auto values = torch::rand({1 << 16});
+  const auto values = torch::rand({1 << 10});
   auto pinned = values.pin_memory();
+  std::atomic<bool> open = false;
+  backend::enqueue(stream_, "gate",
+                   [&] {
+                     while (!open) std::this_thread::yield();
+                   },
+                   {});
   const auto there = pinned.to(device_, true);
-  pinned = torch::Tensor();
-  const auto other = torch::zeros({1 << 16}).pin_memory();
+  pinned = torch::Tensor();  // waits for nothing
+  const auto other = torch::zeros({1 << 10}).pin_memory();
+  open = true;
   EXPECT_TRUE(same(there, values));
 }
 
@@ -136,8 +146,7 @@ TEST_F(OnHostDevice, TensorsMoveBetweenTwoHostDevices) {
   EXPECT_TRUE(same(leaf.grad(), leaf.detach() * 2));
 }
 
-// --- Views and storage
-// ------------------------------------------------------------------------------------------------
+// --- Views and storage -----------------------------------------------------------------------------------------------
 
 TEST_F(OnHostDevice, ViewsShareTheMemoryOfTheirBase) {
   const auto base = here(torch::arange(24, torch::kFloat));
@@ -199,8 +208,7 @@ TEST_F(OnHostDevice, StoragesAreSetSharedAndResized) {
   EXPECT_TRUE(data.is_alias_of(base));
 }
 
-// --- Private pools
-// ----------------------------------------------------------------------------------------------------
+// --- Private pools ---------------------------------------------------------------------------------------------------
 
 TEST_F(OnHostDevice, TensorsMadeInACaptureAreInThePoolOfTheGraphAndOutliveTheirScope) {
   const auto x = torch::zeros({1 << 10}, device_);
@@ -258,8 +266,19 @@ TEST_F(OnHostDevice, TwoGraphsShareAPool) {
   EXPECT_TRUE(same(z, torch::full({8}, 11.0F)));
 }
 
-// --- Errors
-// -----------------------------------------------------------------------------------------------------------
+TEST_F(OnHostDevice, TheInputsOfAGraphAreTheTensorsFromBeforeItAndNotItsRandomNumbers) {
+  const auto x = torch::rand({64}, device_);
+  torch::Tensor y;
+  CUDAGraph graph;
+  GraphOptions options;
+  options.check_input_liveness = true;
+  capture(graph, options, [&] { y = torch::dropout(x * 2, 0.5, true); });
+  ASSERT_EQ(graph.inputs().size(), 1U);
+  EXPECT_EQ(graph.inputs()[0].address, x.data_ptr());
+  graph.replay();
+}
+
+// --- Errors ----------------------------------------------------------------------------------------------------------
 
 TEST_F(OnHostDevice, AnOperatorsMistakeIsToldAtTheCallInItsOwnWords) {
   const auto a = torch::rand({2, 3}, device_);

@@ -108,8 +108,7 @@ TEST_F(OnHostDevice, TrainingGoesOnWhereASavedOptimizerStopped) {
   }
 }
 
-// --- Random numbers
-// ---------------------------------------------------------------------------------------------------
+// --- Random numbers --------------------------------------------------------------------------------------------------
 
 TEST_F(OnHostDevice, TheSeedOfLibtorchReachesTheGeneratorHere) {
   const auto options = torch::TensorOptions().device(device_);
@@ -169,8 +168,7 @@ TEST_F(OnHostDevice, AGraphDrawsFromARegisteredGeneratorAnewInEachReplay) {
   }
 }
 
-// --- Modes
-// ------------------------------------------------------------------------------------------------------------
+// --- Modes -----------------------------------------------------------------------------------------------------------
 
 TEST_F(OnHostDevice, InferenceModeMakesTensorsWithoutHistoryAlsoInACapture) {
   torch::nn::Linear layer(4, 3);
@@ -215,8 +213,7 @@ TEST_F(OnHostDevice, HistoryAndVersionsAreCheckedAsOnTheCpu) {
   EXPECT_TRUE(same(leaf.grad(), torch::full({3}, 2.0F)));
 }
 
-// --- Losses
-// -----------------------------------------------------------------------------------------------------------
+// --- Losses ----------------------------------------------------------------------------------------------------------
 
 class Losses : public OnHostDevice {
  protected:
