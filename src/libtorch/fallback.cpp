@@ -3,18 +3,16 @@
 
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/DeviceGuard.h>
-#include <fmt/format.h>
 
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "backend/host_work.h"
 #include "libtorch/host_generator.h"
 #include "libtorch/host_streams.h"
+#include "libtorch/kernel_work.h"
 #include "libtorch/operator_call.h"
 #include "libtorch/output_shapes.h"
 
@@ -73,16 +71,6 @@ void store(const OperatorTraits& traits, const Stack& results, const Outputs& ou
   }
 }
 
-// What goes wrong on the device is told by the operator's name, without the stack of libtorch's calls.
-template <class F>
-void named(const std::string& name, F&& f) {
-  try {
-    f();
-  } catch (const c10::Error& error) {
-    throw std::runtime_error(fmt::format("{}: {}", name, error.what_without_backtrace()));
-  }
-}
-
 void run_later(std::shared_ptr<OperatorCall> call, Outputs outputs, c10::Device device) {
   std::vector<MemoryAccess> accesses = call->accesses();
   for (const auto& output : outputs) {
@@ -90,13 +78,11 @@ void run_later(std::shared_ptr<OperatorCall> call, Outputs outputs, c10::Device 
     if (const MemoryAccess access = output->access(true); access.bytes > 0) accesses.push_back(access);
   }
   const OperatorTraits& traits = call->traits();
-  backend::enqueue(
+  enqueue_kernels(
       current_stream_of(device), traits.name,
       [call = std::move(call), outputs = std::move(outputs)] {
-        named(call->traits().name, [&] {
-          const Stack results = call->run();
-          if (!outputs.empty()) store(call->traits(), results, outputs);
-        });
+        const Stack results = call->run();
+        if (!outputs.empty()) store(call->traits(), results, outputs);
       },
       accesses);
 }
@@ -131,13 +117,11 @@ void run_now(const c10::OperatorHandle& op, Stack* stack, const OperatorTraits& 
   const auto call = std::make_shared<OperatorCall>(op, *stack);
   give_random_numbers(*call, *stack, device);
   const auto results = std::make_shared<Results>();
-  backend::enqueue(
+  enqueue_kernels(
       stream, traits.name,
       [call, results] {
-        named(call->traits().name, [&] {
-          results->returned = call->run(
-              [&](std::size_t argument, const at::Tensor& tensor) { results->resized.emplace_back(argument, tensor); });
-        });
+        results->returned = call->run(
+            [&](std::size_t argument, const at::Tensor& tensor) { results->resized.emplace_back(argument, tensor); });
       },
       call->accesses());
   wait(traits, stream);

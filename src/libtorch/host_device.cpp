@@ -117,4 +117,11 @@ c10::Device host_device(int index) {
   return {type_here, static_cast<c10::DeviceIndex>(index)};
 }
 
+Generator generator_of(const at::Generator& generator) {
+  if (!generator.defined() || !generator.device().is_privateuseone())
+    throw UsageError(fmt::format("generator_of() expected a generator of a host device, found {}.",
+                                 generator.defined() ? "one of " + generator.device().str() : "an undefined one"));
+  return generator.get<HostGenerator>()->generator();
+}
+
 }  // namespace reprise::libtorch

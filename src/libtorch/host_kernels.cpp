@@ -21,9 +21,9 @@
 #include <tuple>
 #include <utility>
 
-#include "backend/host_work.h"
 #include "libtorch/host_memory.h"
 #include "libtorch/host_streams.h"
+#include "libtorch/kernel_work.h"
 #include "libtorch/operator_call.h"
 #include "reprise/memory.h"
 
@@ -89,7 +89,7 @@ void copy_on_device(const at::Tensor& from, const at::Tensor& to) {
   const StreamRef stream = current_stream_of(to.device()), other = current_stream_of(from.device());
   if (stream != other) stream.wait(other);
   const TensorOperand source(from), target(to);
-  backend::enqueue(
+  enqueue_kernels(
       stream, "aten::copy_", [=] { target.on_cpu().copy_(source.on_cpu()); },
       std::array{source.access(false), target.access(true)});
   if (stream != other) other.wait(stream);

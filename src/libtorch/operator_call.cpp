@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/operator_call.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/CPUAllocator.h>
-#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <array>
@@ -14,29 +11,8 @@
 
 #include "libtorch/host_generator.h"
 
-extern "C" void omp_set_num_threads(int) noexcept;  // of the OpenMP that libtorch brings and uses
-
 namespace reprise::libtorch {
 namespace {
-
-// One thread of ATen's, so that the order of sums does not depend on the machine, and ends of loops fall where they
-// fall in each run. at::set_num_threads() would set it for threads that are still to come, too.
-class OneThread {
- public:
-  OneThread() : before_(at::get_num_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
-
-// Warnings of kernels on a thread of the device, at each replay again, would tell nobody where they come from.
-// output_shapes() lets them through once, where the operator was called.
-class NoWarnings final : public c10::WarningHandler {
-  void process(const c10::Warning& /*warning*/) override {}
-};
 
 // A tensor of the CPU, which the caller may change once the call has returned. A number that was made a tensor counts
 // less than others when types are promoted.
@@ -163,12 +139,6 @@ void OperatorCall::keep_tensor(KeptArgument& kept, const at::Tensor& tensor) {
 }
 
 torch::jit::Stack OperatorCall::run(const std::function<void(std::size_t, const at::Tensor&)>& resized) const {
-  const OneThread one_thread;
-  NoWarnings no_warnings;
-  const c10::WarningUtils::WarningHandlerGuard quiet(&no_warnings);
-  // Below autograd and autocast: the caller has been through them.
-  const c10::InferenceMode no_autograd(false);
-  const at::AutoDispatchBelowADInplaceOrView below;
   std::vector<Written> written;
   torch::jit::Stack stack;
   stack.reserve(arguments_.size());

@@ -50,9 +50,12 @@ class OperatorCall {
   OperatorCall(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
   /// Draws made by the operator come from here. To be called before it runs.
-  void draw_from(const PhiloxState& state) { random_ = state; }
+  void draw_from(const PhiloxState& state) {
+    random_ = state;
+    if (const MemoryAccess words = state.access(); words.bytes > 0) accesses_.push_back(words);
+  }
 
-  /// Runs the CPU's kernel, on one thread of ATen's; returns what it returns. On any thread, any number of times.
+  /// Runs the CPU's kernel, within enqueue_kernels(); returns what it returns. On any thread, any number of times.
   /// What it wrote is in the memory of its arguments; an argument that it gave another size to is handed to `resized`
   /// with its number, and is an error without.
   torch::jit::Stack run(const std::function<void(std::size_t, const at::Tensor&)>& resized = {}) const;

@@ -17,9 +17,9 @@
 #include <optional>
 #include <utility>
 
-#include "backend/host_work.h"
 #include "libtorch/fallback.h"
 #include "libtorch/host_streams.h"
+#include "libtorch/kernel_work.h"
 #include "libtorch/operator_call.h"
 
 namespace reprise::libtorch {
@@ -29,7 +29,6 @@ using at::Tensor;
 using torch::jit::Stack;
 
 // --- Masks as indices: how many values there are, the host has to ask
-// -------------------------------------------------
 
 bool is_mask(const std::optional<Tensor>& index) {
   return index && index->defined() && (index->scalar_type() == c10::kBool || index->scalar_type() == c10::kByte);
@@ -63,7 +62,6 @@ void index_put(const c10::OperatorHandle& op, Stack* stack) {
 }
 
 // --- Sizes and windows
-// ------------------------------------------------------------------------------------------------
 
 // With the size given, nothing has to be asked.
 void repeat_interleave(const c10::OperatorHandle& op, Stack* stack) {
@@ -75,7 +73,7 @@ void repeat_interleave(const c10::OperatorHandle& op, Stack* stack) {
   const std::int64_t count = size.toInt();
   const Tensor made = at::empty({count}, repeats.options());
   const TensorOperand from(repeats), to(made);
-  backend::enqueue(
+  enqueue_kernels(
       current_stream_of(repeats.device()), "aten::repeat_interleave.Tensor",
       [=] { to.on_cpu().copy_(at::repeat_interleave(from.on_cpu(), std::optional(count))); },
       std::array{from.access(false), to.access(true)});
@@ -87,7 +85,7 @@ Tensor kaiser_window_beta(std::int64_t length, bool periodic, double beta, std::
                           std::optional<bool> pinned) {
   Tensor made = at::empty({length}, dtype, layout, device, pinned, std::nullopt);
   const TensorOperand to(made);
-  backend::enqueue(
+  enqueue_kernels(
       current_stream_of(made.device()), "aten::kaiser_window",
       [=] { to.on_cpu().copy_(at::kaiser_window(length, periodic, beta, at::TensorOptions().dtype(to.dtype))); },
       std::array{to.access(true)});
@@ -106,7 +104,6 @@ Tensor kaiser_window(std::int64_t length, std::optional<c10::ScalarType> dtype, 
 }
 
 // --- The one value of all: its gradient goes to all places that have it, in equal parts
-// -------------------------------
 
 template <Tensor (*Of)(const Tensor&)>
 struct ValueOfAll : torch::autograd::Function<ValueOfAll<Of>> {

@@ -16,7 +16,10 @@ namespace reprise::libtorch::test {
 /// The first host device of both libraries, and a stream that can be captured.
 class OnHostDevice : public ::testing::Test {
  protected:
-  OnHostDevice() { torch::manual_seed(1); }
+  OnHostDevice() {
+    torch::manual_seed(1);
+    torch::set_num_threads(1);  // what the CPU computes here to compare with must not wait for busy cores
+  }
 
   torch::Tensor here(const torch::Tensor& tensor) const { return tensor.to(device_); }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sstream>
 
-#include "libtorch/host_generator.h"
 #include "tests/libtorch/host_device_test.h"
 #include "tests/libtorch/training.h"
 
@@ -159,7 +158,7 @@ TEST_F(OnHostDevice, AGraphDrawsFromARegisteredGeneratorAnewInEachReplay) {
       std::vector{torch::empty({8}, device_).normal_(0, 1, given), torch::empty({8}, device_).normal_(0, 1, given)};
   given.set_current_seed(8);
   CUDAGraph graph;
-  graph.register_generator_state(given.get<HostGenerator>()->generator());
+  graph.register_generator_state(generator_of(given));
   torch::Tensor x = torch::empty({8}, device_);
   capture(graph, {}, [&] { x.normal_(0, 1, given); });
   for (const auto& each : expected) {

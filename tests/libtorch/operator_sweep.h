@@ -51,7 +51,6 @@ struct SweptOperator {
   double tolerance = 0;  ///< relative and absolute, against the CPU; 0: the same bits
 
   SweptOperator within(double difference) && { return tolerance = difference, std::move(*this); }
-  SweptOperator drawing() && { return draws = true, std::move(*this); }
   SweptOperator writing() && { return writes_inputs = true, std::move(*this); }
 };
 

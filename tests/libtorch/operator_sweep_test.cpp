@@ -72,7 +72,6 @@ Results copied(const Results& results) {
 class OperatorSweep : public OnHostDevice, public ::testing::WithParamInterface<SweptGroup> {
  protected:
   OperatorSweep() {
-    at::set_num_threads(1);
     captured_.pool = graph_pool_handle();
     captured_.stream = stream_;
     captured_.allow_empty = true;  // a view is no work

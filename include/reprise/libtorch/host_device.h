@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
+
+#include "reprise/random.h"
 
 /// \file
 /// The host device as a device of libtorch, for tests on machines without a GPU.
@@ -25,5 +28,10 @@ namespace reprise::libtorch {
 /// \param index among the host devices.
 /// \throws UsageError if there is no such host device, or another PrivateUse1 backend is registered already.
 c10::Device host_device(int index = 0);
+
+/// The generator of this library behind a generator of libtorch on a host device: what is set on one of them is set on
+/// the other. For CUDAGraph::register_generator_state(), which the default generator does not need.
+/// \throws UsageError for a generator of another device, or none.
+Generator generator_of(const at::Generator& generator);
 
 }  // namespace reprise::libtorch

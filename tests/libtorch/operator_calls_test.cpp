@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/libtorch/host_device_test.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <string>
 #include <thread>
 
@@ -160,7 +162,8 @@ TEST_F(OperatorCalls, OfSparseTensorsAreRefusedWithTheReason) {
 }
 
 TEST_F(OperatorCalls, LeaveTheCpusThreadsAlone) {
-  const int threads = torch::get_num_threads();
+  constexpr int threads = 3;
+  torch::set_num_threads(threads);
   const auto x = torch::rand({64, 64}, device_);
   EXPECT_GT(x.mm(x).sum().item<float>(), 0);
   EXPECT_EQ(torch::get_num_threads(), threads);
@@ -178,6 +181,16 @@ TEST_F(OperatorCalls, LeaveTheCpusGeneratorAlone) {
   static_cast<void>(torch::dropout(x, 0.5, true));
   static_cast<void>(torch::multinomial(y, 2));
   EXPECT_TRUE(same(torch::rand({4}), expected));
+}
+
+TEST_F(OperatorCalls, DrawFromAGeneratorThatBothLibrariesSet) {
+  at::Generator generator = at::globalContext().getAcceleratorHooksInterface().getNewGenerator(0);
+  generator_of(generator).set_current_seed(77);
+  EXPECT_EQ(generator.current_seed(), 77U);
+  generator.set_current_seed(78);
+  EXPECT_EQ(generator_of(generator).current_seed(), 78U);
+  EXPECT_THROW(static_cast<void>(generator_of(at::detail::createCPUGenerator())), UsageError);
+  EXPECT_THROW(static_cast<void>(generator_of({})), UsageError);
 }
 
 TEST_F(OperatorCalls, WorkWhereThereIsNoDriverOfCuda) {
