@@ -4,8 +4,10 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -33,20 +35,27 @@ void set_current_index(int index) {
     backend::set_current_device(Device(*backend::host_backends().at(static_cast<std::size_t>(index))));
 }
 
-// Streams that libtorch asks for live as long as the process; it hands out views of them.
-StreamRef new_stream(const Device& device, int priority) {
-  struct Made {
-    std::mutex mutex;
+// Streams that libtorch asks for live as long as the process; it hands out views of them. As on CUDA there are 32 of a
+// device and priority, which are given out in turn.
+StreamRef pooled_stream(const Device& device, int priority) {
+  struct Pool {
     std::vector<std::unique_ptr<Stream>> streams;
+    std::size_t given_out = 0;
   };
-  static auto* const made = new Made;
-  StreamOptions options;
-  options.priority = priority;
-  auto stream = std::make_unique<Stream>(device, options);
-  const StreamRef view = stream->ref();
-  const std::lock_guard lock(made->mutex);
-  made->streams.push_back(std::move(stream));
-  return view;
+  struct Pools {
+    std::mutex mutex;
+    std::map<std::pair<int, int>, Pool> pools;
+  };
+  constexpr std::size_t streams_of_a_pool = 32;
+  static auto* const pools = new Pools;
+  const std::lock_guard lock(pools->mutex);
+  Pool& pool = pools->pools[{device.index(), priority}];
+  if (pool.streams.size() < streams_of_a_pool) {
+    StreamOptions options;
+    options.priority = priority;
+    pool.streams.push_back(std::make_unique<Stream>(device, options));
+  }
+  return pool.streams[pool.given_out++ % streams_of_a_pool]->ref();
 }
 
 class Guard final : public c10::impl::DeviceGuardImplInterface {
@@ -66,10 +75,10 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return c10_stream(host_device_of(device).default_stream());
   }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool high_priority) const override {
-    return c10_stream(new_stream(host_device_of(device), high_priority ? -1 : 0));
+    return c10_stream(pooled_stream(host_device_of(device), high_priority ? -1 : 0));
   }
   c10::Stream getNewStream(c10::Device device, int priority) const override {
-    return c10_stream(new_stream(host_device_of(device), priority));
+    return c10_stream(pooled_stream(host_device_of(device), priority));
   }
   c10::Stream exchangeStream(c10::Stream stream) const override {
     return c10_stream(backend::exchange_current_stream(stream_of(stream)));

@@ -4,6 +4,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "backend/host_work.h"
@@ -85,6 +86,13 @@ TEST_F(OnHostDevice, EventsOfLibtorchForkAndJoinACapture) {
   x.fill_(2);
   graph.replay();
   EXPECT_TRUE(same(z, torch::full({16}, 9.0F)));
+}
+
+TEST_F(OnHostDevice, StreamsOfThePoolAreThirtyTwoGivenOutInTurn) {
+  const c10::impl::VirtualGuardImpl guard(type_here);
+  std::set<c10::StreamId> seen;
+  for (int i = 0; i < 100; ++i) seen.insert(guard.getNewStream(device_).id());
+  EXPECT_EQ(seen.size(), 32U);
 }
 
 TEST_F(OnHostDevice, BackwardRunsOnTheStreamOfTheForwardPass) {
