@@ -62,19 +62,18 @@ const KernelRecord& record_of(const std::string& name, std::size_t operands) {
   return record.record;
 }
 
-// The graph that the stream is capturing holds the work from here on. Returns false if there is none.
-bool give_to_graph(Backend& backend, StreamHandle stream, std::unique_ptr<HostWork>& work) {
+using Owned = std::unique_ptr<void, void (*)(void*)>;
+
+// The graph that the stream is capturing holds the object from here on. Returns false if there is none.
+bool give_to_graph(Backend& backend, StreamHandle stream, Owned& object) {
   CaptureInfo info;
   check(backend, Call::stream_capture_info, backend.stream_capture_info(stream, &info));
   if (info.status != CaptureStatus::active) return false;
-  UserObjectHandle object = nullptr;
-  check(backend, Call::user_object_create,
-        backend.user_object_create(
-            &object, work.get(), [](void* held) { delete static_cast<HostWork*>(held); }, 1));
-  work->once = false;
-  static_cast<void>(work.release());  // the runtime's
-  const Result retained = backend.graph_retain_user_object(info.graph, object, 1, RetainFlags::move);
-  if (retained != Result::success) report(backend, Call::user_object_release, backend.user_object_release(object, 1));
+  UserObjectHandle held = nullptr;
+  check(backend, Call::user_object_create, backend.user_object_create(&held, object.get(), object.get_deleter(), 1));
+  static_cast<void>(object.release());  // the runtime's
+  const Result retained = backend.graph_retain_user_object(info.graph, held, 1, RetainFlags::move);
+  if (retained != Result::success) report(backend, Call::user_object_release, backend.user_object_release(held, 1));
   check(backend, Call::graph_retain_user_object, retained);
   return true;
 }
@@ -89,13 +88,19 @@ void enqueue(const StreamRef& stream, const std::string& name, std::function<voi
                     "of {}.",
                     name, stream.device().str()));
   Backend& backend = stream.device().backend();
-  auto work = std::make_unique<HostWork>(HostWork{std::move(function), operands.size()});
-  HostWork* pointer = work.get();
+  auto* pointer = new HostWork{std::move(function), operands.size()};
+  Owned work(pointer, [](void* held) { delete static_cast<HostWork*>(held); });
   std::vector<void*> params{&pointer};
   for (const MemoryAccess& operand : operands) params.push_back(const_cast<MemoryAccess*>(&operand));
-  const bool kept = give_to_graph(backend, stream.native(), work);
+  pointer->once = !give_to_graph(backend, stream.native(), work);
   detail::launch_kernel(stream, {}, record_of(name, operands.size()), params.data());
-  if (!kept) static_cast<void>(work.release());  // whoever runs it destroys it
+  static_cast<void>(work.release());  // the graph's, or of whoever runs it
+}
+
+void keep_in_captured_graph(const StreamRef& stream, std::shared_ptr<void> object) {
+  Owned held(new std::shared_ptr<void>(std::move(object)),
+             [](void* kept) { delete static_cast<std::shared_ptr<void>*>(kept); });
+  static_cast<void>(give_to_graph(stream.device().backend(), stream.native(), held));
 }
 
 }  // namespace reprise::backend

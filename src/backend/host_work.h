@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -23,5 +24,9 @@ namespace reprise::backend {
 /// \throws BackendError as a launch; UsageError for a stream of a device that is no host device.
 void enqueue(const StreamRef& stream, const std::string& name, std::function<void()> function,
              std::span<const MemoryAccess> operands);
+
+/// The graph that the stream is capturing keeps `object` as long as its nodes may run; without a capture nothing
+/// happens. It is destroyed on any thread, and must not call the device runtime then. \throws BackendError
+void keep_in_captured_graph(const StreamRef& stream, std::shared_ptr<void> object);
 
 }  // namespace reprise::backend

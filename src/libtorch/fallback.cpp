@@ -25,17 +25,27 @@ using torch::jit::Stack;
 // by the offset, has no end.
 constexpr std::uint64_t draws_of_a_call = 4;
 
+// CUDA takes a tensor of the CPU for a number that is read, and nowhere else.
+void require_number(const OperatorTraits& traits, std::size_t argument, const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.is_cpu() && tensor.dim() == 0 && !traits.writes[argument], traits.name,
+              ": expected all tensors on one device, found one of the host device, reprise, and one of ",
+              tensor.device());
+}
+
 // Where the operator runs: on the device of its first tensor that is here, else on the current one.
 c10::Device device_of(const OperatorTraits& traits, const Stack& stack) {
   std::optional<c10::Device> found;
-  for (const c10::IValue& value : torch::jit::last(stack, traits.arguments)) {
-    for_each_tensor(value, [&](const at::Tensor& tensor) {
-      if (!is_here(tensor)) return;
+  const auto arguments = torch::jit::last(stack, traits.arguments);
+  for (std::size_t i = 0; i < traits.arguments; ++i) {
+    for_each_tensor(arguments[i], [&](const at::Tensor& tensor) {
+      if (!tensor.defined()) return;
+      if (!is_here(tensor)) return require_number(traits, i, tensor);
       if (!found) found = tensor.device();
       TORCH_CHECK(*found == tensor.device(), traits.name, ": expected all tensors on one device, found ", *found,
                   " and ", tensor.device());
     });
-    if (!found && value.isDevice() && value.toDevice().is_privateuseone()) found = value.toDevice();
+    if (!found && arguments[i].isDevice() && arguments[i].toDevice().is_privateuseone())
+      found = arguments[i].toDevice();
   }
   return found.value_or(c10::Device(c10::DeviceType::PrivateUse1, -1));
 }
@@ -88,8 +98,16 @@ void run_later(std::shared_ptr<OperatorCall> call, Outputs outputs, c10::Device 
 }
 
 // An output that was given in another size than the operator's gets that.
-void size_given_output(const OperatorTraits& traits, const at::Tensor& given, const at::Tensor& shape) {
+void size_given_output(const OperatorTraits& traits, const Stack& stack, const at::Tensor& given,
+                       const at::Tensor& shape) {
   if (!shape.defined() || given.sizes().equals(shape.sizes())) return;
+  int uses = 0;
+  for (const c10::IValue& argument : torch::jit::last(stack, traits.arguments))
+    for_each_tensor(argument, [&](const at::Tensor& tensor) { uses += tensor.is_same(given) ? 1 : 0; });
+  TORCH_CHECK(uses == 1, traits.name, ": an output of size ", given.sizes(),
+              " was given, which is an input too; it "
+              "cannot be resized to ",
+              shape.sizes());
   if (given.numel() > 0)
     TORCH_WARN(traits.name, ": an output of size ", given.sizes(), " was given, and is resized to ", shape.sizes(),
                ", since it has elements, which is deprecated.");
@@ -113,6 +131,7 @@ void run_now(const c10::OperatorHandle& op, Stack* stack, const OperatorTraits& 
   struct Results {
     Stack returned;
     std::vector<std::pair<std::size_t, at::Tensor>> resized;
+    std::string refused;
   };
   const auto call = std::make_shared<OperatorCall>(op, *stack);
   give_random_numbers(*call, *stack, device);
@@ -120,11 +139,16 @@ void run_now(const c10::OperatorHandle& op, Stack* stack, const OperatorTraits& 
   enqueue_kernels(
       stream, traits.name,
       [call, results] {
-        results->returned = call->run(
-            [&](std::size_t argument, const at::Tensor& tensor) { results->resized.emplace_back(argument, tensor); });
+        try {
+          results->returned = call->run(
+              [&](std::size_t argument, const at::Tensor& tensor) { results->resized.emplace_back(argument, tensor); });
+        } catch (const c10::Error& error) {  // the caller waits for it, and the device is as good as before
+          results->refused = error.what_without_backtrace();
+        }
       },
       call->accesses());
   wait(traits, stream);
+  TORCH_CHECK(results->refused.empty(), traits.name, ": ", results->refused);
   const auto arguments = torch::jit::pop(*stack, traits.arguments);
   for (const auto& [argument, tensor] : results->resized) {
     arguments[argument].toTensor().resize_(tensor.sizes());
@@ -186,7 +210,7 @@ Stack results_of(const OperatorTraits& traits, const Stack& shapes, const Stack&
     const c10::IValue& shape = shapes.at(i);
     if (traits.returned[i]) {
       const c10::IValue& given = torch::jit::peek(stack, *traits.returned[i], traits.arguments);
-      if (given.isTensor() && shape.isTensor()) size_given_output(traits, given.toTensor(), shape.toTensor());
+      if (given.isTensor() && shape.isTensor()) size_given_output(traits, stack, given.toTensor(), shape.toTensor());
       results.push_back(given);
     } else if (shape.isTensor()) {
       results.emplace_back(allocate_like(shape.toTensor(), device, outputs));

@@ -12,7 +12,7 @@ namespace reprise::libtorch {
 ///     out=, in-place     the outputs are there
 ///     views              the result is a view of the same memory; nothing runs
 ///     others             the outputs' sizes and types come from the meta kernel, or, where there is none, from one run
-///                        on CPU tensors of zeros, kept by operator, sizes and scalars
+///                        on CPU tensors of ones (output_shapes.h)
 ///     whose result depends on values (nonzero, equal, ...)   runs now, and waits for the stream: refused in a capture
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 

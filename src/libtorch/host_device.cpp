@@ -10,13 +10,14 @@
 
 #include "backend/backend.h"
 #include "libtorch/autocast.h"
+#include "libtorch/cuda_like_kernels.h"
 #include "libtorch/fallback.h"
 #include "libtorch/host_generator.h"
 #include "libtorch/host_kernels.h"
 #include "libtorch/host_memory.h"
 #include "libtorch/host_streams.h"
 #include "libtorch/network_kernels.h"
-#include "libtorch/parity_kernels.h"
+#include "libtorch/recurrent_kernels.h"
 
 // Makes the host device known to libtorch.
 
@@ -84,8 +85,9 @@ struct Registration {
     at::RegisterPrivateUse1HooksInterface(new Hooks);  // libtorch keeps it
     register_kernels(aten);
     register_network_kernels(aten);
-    register_parity_kernels(aten);
-    register_parity_autograd(aten_autograd);
+    register_recurrent_kernels(aten);
+    register_cuda_like_kernels(aten);
+    register_cuda_like_autograd(aten_autograd);
     register_lazy_views(conjugated);
     register_lazy_views(negated);
     everything.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());

@@ -13,6 +13,16 @@
 #include "libtorch/host_streams.h"
 
 namespace reprise::libtorch {
+namespace {
+
+// Of splitmix64.
+std::uint64_t finalised(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
 
 HostGenerator::HostGenerator(const Generator& generator)
     : c10::GeneratorImpl(c10_device(generator.device()), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
@@ -54,11 +64,19 @@ const at::Generator& default_host_generator(c10::DeviceIndex index) {
 }
 
 at::Generator cpu_generator(const PhiloxState& state) {
-  // The finaliser of splitmix64: near seeds and offsets give seeds that have nothing in common.
-  std::uint64_t x = state.seed() + 0x9E3779B97F4A7C15U * (state.offset() + 1);
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
-  return at::make_generator<at::CPUGeneratorImpl>(x ^ (x >> 31));
+  // The state of the CPU's generator is filled by splitmix64, whose finaliser makes near seeds and offsets have nothing
+  // in common. Its own seeding takes 32 bits.
+  std::uint64_t x = finalised(state.seed()) + 0x9E3779B97F4A7C15U * (state.offset() + 1);
+  at::mt19937_data_pod data{};
+  data.seed_ = x;
+  data.seeded_ = true;
+  data.left_ = 1;
+  for (std::uint32_t& word : data.state_) word = static_cast<std::uint32_t>(finalised(x += 0x9E3779B97F4A7C15U));
+  at::mt19937 engine;
+  engine.set_data(data);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>();
+  generator.get<at::CPUGeneratorImpl>()->set_engine(engine);
+  return generator;
 }
 
 }  // namespace reprise::libtorch

@@ -2,6 +2,7 @@
 #include "libtorch/host_kernels.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_cpu_dispatch.h>
 #include <ATen/ops/as_strided_cpu_dispatch.h>
@@ -21,6 +22,7 @@
 #include <tuple>
 #include <utility>
 
+#include "backend/host_work.h"
 #include "libtorch/host_memory.h"
 #include "libtorch/host_streams.h"
 #include "libtorch/kernel_work.h"
@@ -74,6 +76,11 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
   c10::impl::getDeviceGuardImpl(c10::DeviceType::PrivateUse1)->recordDataPtrOnStream(self.storage().data_ptr(), stream);
 }
 
+bool is_set_to(const at::Tensor& self, const at::Tensor& other) {
+  return self.is_alias_of(other) && self.storage_offset() == other.storage_offset() &&
+         self.sizes().equals(other.sizes()) && self.strides().equals(other.strides());
+}
+
 // --- Copies ---------------------------------------------------------------------------------------------------------
 
 bool can_copy_bytes(const at::Tensor& from, const at::Tensor& to) {
@@ -103,27 +110,35 @@ void wait_for(const StreamRef& stream, const char* why) {
   }
 }
 
+// A graph reads or writes pinned memory in each replay, and keeps it; else it is kept until the copy is done.
 void finish_with_pinned(const at::Tensor& tensor, const StreamRef& stream, bool non_blocking, const char* why) {
-  if (non_blocking)
-    pinned_memory_used(tensor.const_data_ptr(), stream);
-  else
-    wait_for(stream, why);
+  if (!non_blocking) return wait_for(stream, why);
+  if (stream.capture_status() == CaptureStatus::none) return pinned_memory_used(tensor.const_data_ptr(), stream);
+  backend::keep_in_captured_graph(stream, std::make_shared<c10::Storage>(tensor.storage()));
 }
 
-// From the CPU. Pageable memory is read when the call is made, pinned memory when the stream is there. A graph reads it
-// in each replay, and so a capture takes nothing that the caller may change or free as soon as the call returns.
+// A graph reads the memory in each replay: a capture takes none that the caller may change or free as soon as the call
+// returns.
+void require_lasting(const at::Tensor& from, bool non_blocking, const StreamRef& stream) {
+  if (stream.capture_status() == CaptureStatus::none) return;
+  if (!non_blocking) wait_for(stream, "aten::copy_ from the CPU");
+  TORCH_CHECK(from.is_pinned(),
+              "aten::copy_ from pageable memory of the CPU is not possible in a capture: each replay "
+              "would read it again. Copy from pinned memory with non_blocking=true, or before the capture.");
+}
+
+// From the CPU. Pageable memory is read when the call is made, pinned memory when the stream is there.
 void copy_to_device(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   const c10::DeviceGuard guard(to.device());
   const StreamRef stream = current_stream_of(to.device());
-  const bool as_bytes = can_copy_bytes(from, to);
-  if ((!non_blocking || !as_bytes) && stream.capture_status() != CaptureStatus::none)
-    wait_for(stream, "aten::copy_ from the CPU");
-  if (as_bytes) {
+  if (can_copy_bytes(from, to)) {
+    require_lasting(from, non_blocking, stream);
     copy_async(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes(), stream);
     if (from.is_pinned()) finish_with_pinned(from, stream, non_blocking, "aten::copy_ from the CPU");
     return;
   }
   const at::Tensor packed = from.resolve_conj().resolve_neg().contiguous();
+  require_lasting(packed, non_blocking, stream);
   at::Tensor staged = at::empty(packed.sizes(), packed.options().device(to.device()));
   copy_async(staged.mutable_data_ptr(), packed.const_data_ptr(), packed.nbytes(), stream);
   if (packed.is_pinned()) finish_with_pinned(packed, stream, non_blocking, "aten::copy_ from the CPU");
@@ -150,6 +165,8 @@ void copy_to_cpu(const at::Tensor& from, const at::Tensor& to, bool non_blocking
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   if (to.numel() == 0) return to;
   const at::Tensor source = from.sizes().equals(to.sizes()) ? from : from.expand(to.sizes());
+  at::assert_no_internal_overlap(to);
+  if (source.device() == to.device()) at::assert_no_partial_overlap(to, source);
   if (is_here(source) && is_here(to))
     copy_on_device(source, to);
   else if (is_here(to))
@@ -217,6 +234,7 @@ void register_kernels(torch::Library& aten) {
   aten.impl("view_as_real", &at::cpu::view_as_real);
   aten.impl("view_as_complex", &at::cpu::view_as_complex);
   aten.impl("record_stream", &record_stream);
+  aten.impl("is_set_to", &is_set_to);
   aten.impl("resize_", &resize);
   aten.impl("_copy_from", &copy_from);
   aten.impl("_copy_from_and_resize", &copy_from_and_resize);

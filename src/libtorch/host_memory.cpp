@@ -26,7 +26,8 @@ void free_device_memory(void* block) {
   backend::PointerInfo info;
   backend::Backend& runtime = *backend::host_backends().front();
   const backend::RelaxedCaptureMode relaxed(runtime);
-  if (!backend::report(runtime, backend::Call::pointer_info, runtime.pointer_info(block, &info))) return;
+  // Refused when the device is unusable, which it has said by then: its memory is not given out again.
+  if (runtime.pointer_info(block, &info) != Result::success) return;
   const auto index = static_cast<std::size_t>(info.device_index);
   detail::deallocate_buffer(CachingAllocator::of(Device(*backend::host_backends().at(index))), block);
 }
@@ -35,8 +36,12 @@ class DeviceMemory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
     const Device device = host_device_of(current_one);
-    void* const block = CachingAllocator::of(device).allocate(bytes, current_stream(device));
-    return {block, block, &free_device_memory, c10_device(device)};
+    try {
+      void* const block = CachingAllocator::of(device).allocate(bytes, current_stream(device));
+      return {block, block, &free_device_memory, c10_device(device)};
+    } catch (const OutOfMemoryError& error) {
+      TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
+    }
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_device_memory; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
@@ -141,7 +146,7 @@ c10::Allocator* pinned_allocator() {
 }
 
 void pinned_memory_used(const void* address, const StreamRef& stream) {
-  if (stream.capture_status() == CaptureStatus::none) pinned_blocks().used(address, stream);
+  pinned_blocks().used(address, stream);
 }
 
 }  // namespace reprise::libtorch

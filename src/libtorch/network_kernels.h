@@ -6,7 +6,7 @@
 namespace reprise::libtorch {
 
 /// Operators for which libtorch takes another way on an accelerator than on the CPU, and so the CPU has no kernel under
-/// that name: convolutions, the cells of LSTM and GRU; and `equal`, which need not always wait.
+/// that name: convolutions; and `equal`, which need not always wait.
 void register_network_kernels(torch::Library& aten);
 
 }  // namespace reprise::libtorch

@@ -3,32 +3,13 @@
 
 #include <c10/core/CPUAllocator.h>
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
-#include <string_view>
 #include <utility>
 
 #include "libtorch/host_generator.h"
 
 namespace reprise::libtorch {
 namespace {
-
-// A tensor of the CPU, which the caller may change once the call has returned. A number that was made a tensor counts
-// less than others when types are promoted.
-at::Tensor kept_values(const at::Tensor& tensor) {
-  at::Tensor kept = tensor.detach().clone();
-  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) kept.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return kept;
-}
-
-// CUDA takes a tensor of the CPU for a number anywhere, and a longer one as an index.
-bool may_be_of_the_cpu(const at::Tensor& tensor, const std::string& op) {
-  constexpr std::array<std::string_view, 3> indexing{"aten::index.", "aten::index_put", "aten::_index_put_impl_"};
-  return tensor.dim() == 0 || std::any_of(indexing.begin(), indexing.end(), [&](std::string_view name) {
-           return std::string_view(op).substr(0, name.size()) == name;
-         });
-}
 
 // A tensor that a kernel was given to write to.
 struct Written {
@@ -62,6 +43,13 @@ c10::IValue restored(const KeptArgument& kept, std::size_t argument, std::vector
 }
 
 }  // namespace
+
+at::Tensor kept_values(const at::Tensor& tensor) {
+  at::Tensor kept = tensor.detach().clone();
+  // A number that was made a tensor counts less than others when types are promoted.
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) kept.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return kept;
+}
 
 TensorOperand::TensorOperand(const at::Tensor& tensor)
     : data(tensor.has_storage() && tensor.numel() > 0 ? tensor.mutable_data_ptr() : nullptr),
@@ -123,9 +111,6 @@ OperatorCall::OperatorCall(const c10::OperatorHandle& op, const torch::jit::Stac
 
 void OperatorCall::keep_tensor(KeptArgument& kept, const at::Tensor& tensor) {
   if (!is_here(tensor)) {
-    TORCH_CHECK(!tensor.defined() || (tensor.is_cpu() && may_be_of_the_cpu(tensor, traits_.name)), traits_.name,
-                ": expected all tensors on one device, found one of the host device, reprise, and one of ",
-                tensor.device());
     kept.operands.emplace_back(std::nullopt);
     kept.cpu.push_back(tensor.defined() ? kept_values(tensor) : tensor);
     return;

@@ -74,6 +74,9 @@ class OperatorCall {
   std::optional<PhiloxState> random_;
 };
 
+/// The values that a tensor of the CPU has now: the caller may change it once the call has returned.
+at::Tensor kept_values(const at::Tensor& tensor);
+
 /// Is it a defined tensor of the host device?
 inline bool is_here(const at::Tensor& tensor) {
   return tensor.defined() && tensor.is_privateuseone();

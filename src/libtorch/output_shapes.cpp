@@ -13,6 +13,7 @@
 #include <string>
 #include <type_traits>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "libtorch/operator_call.h"
@@ -23,8 +24,10 @@ namespace {
 // A stand-in for a tensor of the host device: the same sizes, strides and type. Of ones, which most operators take:
 // zeros are no probabilities, and no divisor. Integers are mostly indices: zero is one wherever there is something.
 at::Tensor stand_in(const at::Tensor& tensor, c10::DeviceType where, int integer) {
-  if (!is_here(tensor))
-    return where == c10::DeviceType::Meta && tensor.defined() && tensor.dim() > 0 ? tensor.to(where) : tensor;
+  if (!is_here(tensor)) {
+    if (!tensor.defined()) return tensor;
+    return where == c10::DeviceType::Meta && tensor.dim() > 0 ? tensor.to(where) : kept_values(tensor);
+  }
   at::Tensor made =
       at::empty_strided(tensor.sizes(), tensor.strides(), at::TensorOptions().dtype(tensor.dtype()).device(where));
   if (where == c10::DeviceType::CPU) made.fill_(c10::isIntegralType(tensor.scalar_type(), true) ? integer : 1);
@@ -58,10 +61,12 @@ torch::jit::Stack stand_ins(std::size_t arguments, const torch::jit::Stack& stac
   return made;
 }
 
-// What the result depends on, as bytes. Compared whole, so that nothing hangs on a hash.
+// What the result depends on, as bytes, or only types and numbers of dimensions. Compared whole, so that nothing hangs
+// on a hash.
 class Key {
  public:
-  Key(const OperatorTraits& traits, const torch::jit::Stack& stack) {
+  enum class Of { everything, types };
+  Key(const OperatorTraits& traits, const torch::jit::Stack& stack, Of of = Of::everything) : of_(of) {
     bytes_.reserve(256);
     add(&traits);
     for (const c10::IValue& value : torch::jit::last(stack, traits.arguments)) add_value(value);
@@ -85,6 +90,7 @@ class Key {
     add(is_here(tensor) ? 'T' : 'C');
     add(tensor.scalar_type());
     add(tensor.unsafeGetTensorImpl()->is_wrapped_number());
+    if (of_ == Of::types) return add(tensor.dim());
     add_list(tensor.sizes());
     for (const std::int64_t stride : tensor.strides()) add(stride);
   }
@@ -94,6 +100,8 @@ class Key {
       for_each_tensor(value, [&](const at::Tensor& tensor) { add_tensor(tensor); });
     } else if (value.isNone() || value.isGenerator() || value.isDevice()) {
       add('n');
+    } else if (of_ == Of::types) {
+      add(value.isInt() ? 'i' : value.isDouble() ? 'd' : 'o');
     } else if (value.isInt()) {
       add('i');
       add(value.toInt());
@@ -123,6 +131,7 @@ class Key {
     }
   }
 
+  const Of of_;
   std::string bytes_;
   bool complete_ = true;
 };
@@ -147,14 +156,15 @@ torch::jit::Stack called(const c10::OperatorHandle& op, const torch::jit::Stack&
 }
 
 torch::jit::Stack called_on_cpu(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  const std::size_t arguments = op.schema().arguments().size();
+  const OperatorTraits& traits = traits_of(op);
   try {
-    return called(op, stand_ins(arguments, stack, c10::DeviceType::CPU));
-  } catch (const c10::Error&) {  // maybe for a division of integers
-    try {
-      return called(op, stand_ins(arguments, stack, c10::DeviceType::CPU, 1));
+    return called(op, stand_ins(traits.arguments, stack, c10::DeviceType::CPU));
+  } catch (c10::Error& error) {
+    try {  // maybe a division of integers, or numbers that count from one
+      return called(op, stand_ins(traits.arguments, stack, c10::DeviceType::CPU, 1));
     } catch (const c10::Error&) {
     }
+    error.add_context(traits.name + " refused its arguments, tried with tensors of ones (integers: zeros) on the CPU");
     throw;
   }
 }
@@ -181,7 +191,28 @@ class WithoutResizing final : public c10::WarningHandler {
   c10::WarningHandler* const next_ = c10::WarningUtils::get_warning_handler();
 };
 
+// Calls that the CPU's kernel did not refuse, by types: most meta kernels check only sizes.
+class KnownTypes {
+ public:
+  /// \throws c10::Error as the kernel.
+  void require(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+    const std::string key = *Key(traits_of(op), stack, Key::Of::types).get();
+    {
+      const std::lock_guard lock(mutex_);
+      if (known_.contains(key)) return;
+    }
+    static_cast<void>(called_on_cpu(op, stack));
+    const std::lock_guard lock(mutex_);
+    known_.insert(key);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_set<std::string> known_;
+};
+
 torch::jit::Stack find(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  static auto* const known_types = new KnownTypes;
   const c10::InferenceMode no_autograd(false);
   const at::AutoDispatchBelowADInplaceOrView below;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
@@ -191,10 +222,15 @@ torch::jit::Stack find(const c10::OperatorHandle& op, const torch::jit::Stack& s
   const bool in_place = op.operator_name().name.back() == '_';
   if (!in_place && (op.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
                     op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd))) {
+    std::optional<torch::jit::Stack> results;
     try {
-      return called(op, stand_ins(op.schema().arguments().size(), stack, c10::DeviceType::Meta));
+      results = called(op, stand_ins(op.schema().arguments().size(), stack, c10::DeviceType::Meta));
     } catch (const c10::NotImplementedError&) {
       // A kernel that is made of others, one of which has no meta kernel.
+    }
+    if (results) {
+      known_types->require(op, stack);
+      return *std::move(results);
     }
   }
   return from_one_run(op, stack);

@@ -27,8 +27,6 @@ TEST_F(OnHostDevice, OperatorsAreWorkOfTheStreamAndBecomeNodes) {
   auto x = torch::ones({4}, device_), y = torch::zeros({4}, device_);
   CUDAGraph graph;
   capture(graph, {}, [&] {
-    const c10::Device keep = device_;
-    static_cast<void>(keep);
     y.add_(x);
     y.mul_(2);
   });

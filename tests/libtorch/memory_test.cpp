@@ -80,7 +80,6 @@ TEST_F(OnHostDevice, CopiesOfPinnedMemoryInAGraphReadAndWriteItInEachReplay) {
 TEST_F(OnHostDevice, ACaptureRefusesCopiesThatWait) {
   const auto x = torch::rand({4}, device_);
   const auto pageable = torch::rand({4}), pinned = torch::rand({4}).pin_memory();
-  const auto integers = torch::ones({4}, torch::kLong).pin_memory();
   EXPECT_THAT(refusal_in_a_capture([&] { static_cast<void>(x.cpu()); }),
               HasSubstr("aten::copy_ to the CPU has to wait"));
   EXPECT_THAT(refusal_in_a_capture([&] { pageable.copy_(x); }), HasSubstr("aten::copy_ to the CPU has to wait"));
@@ -88,8 +87,13 @@ TEST_F(OnHostDevice, ACaptureRefusesCopiesThatWait) {
   EXPECT_THAT(refusal_in_a_capture([&] { pinned.copy_(x); }), HasSubstr("aten::copy_ to the CPU has to wait"));
   EXPECT_THAT(refusal_in_a_capture([&] { x.copy_(pinned); }), HasSubstr("has to wait"));
   EXPECT_THAT(refusal_in_a_capture([&] { x.copy_(pageable); }), HasSubstr("has to wait"));
-  EXPECT_THAT(refusal_in_a_capture([&] { x.copy_(integers, true); }), HasSubstr("has to wait"))
-      << "the values are turned to floats in memory that is gone when a replay wants it";
+  EXPECT_THAT(refusal_in_a_capture([&] { x.copy_(pageable, true); }), HasSubstr("pageable memory"));
+  EXPECT_THAT(refusal_in_a_capture([&] { static_cast<void>(pageable.to(device_, true)); }),
+              HasSubstr("pageable memory"));
+  EXPECT_THAT(refusal_in_a_capture([&] {
+                x.copy_(torch::rand({4}).pin_memory().expand({2, 4}).t().select(1, 0), true);
+              }),
+              "");
   EXPECT_THAT(refusal_in_a_capture([&] { static_cast<void>(x.sum().item<float>()); }), HasSubstr("item()"));
   EXPECT_THAT(refusal_in_a_capture([&] { static_cast<void>(torch::equal(x, x + 1)); }), HasSubstr("aten::equal"));
   EXPECT_EQ(refusal_in_a_capture([&] {
@@ -100,6 +104,23 @@ TEST_F(OnHostDevice, ACaptureRefusesCopiesThatWait) {
             "");
   EXPECT_TRUE(torch::equal(x, x.clone())) << "and the stream is as it was";
   EXPECT_FALSE(torch::equal(x, x + 1));
+}
+
+TEST_F(OnHostDevice, AGraphKeepsThePinnedMemoryThatItCopiesFrom) {
+  torch::Tensor x, y;
+  const auto integers = torch::full({1024}, 4, torch::kLong).pin_memory();
+  CUDAGraph graph;
+  capture(graph, {}, [&] {
+    x = torch::full({1024}, 3.0F).pin_memory().to(device_, true);
+    y = torch::empty({1024}, device_).copy_(integers, true);
+  });
+  std::vector<torch::Tensor> others;
+  for (int i = 0; i < 4; ++i) others.push_back(torch::full({1024}, -1.0F).pin_memory());
+  for (int i = 0; i < 2; ++i) {
+    graph.replay();
+    EXPECT_TRUE(same(x, torch::full({1024}, 3.0F)));
+    EXPECT_TRUE(same(y, torch::full({1024}, 4.0F)));
+  }
 }
 
 TEST_F(OnHostDevice, CopiesTurnTypesStridesAndSizesAsTheCpusDo) {

@@ -172,6 +172,24 @@ TEST_F(OperatorCalls, LeaveTheCpusThreadsAlone) {
   EXPECT_EQ(of_a_new_thread, threads);
 }
 
+TEST_F(OperatorCalls, DrawOtherNumbersAtEachOffset) {
+  torch::manual_seed(1);
+  const auto first = torch::rand({4}, device_);
+  bool repeated = false;
+  for (int i = 0; i < 300; ++i) repeated = repeated || torch::equal(torch::rand({4}, device_), first);
+  EXPECT_FALSE(repeated);
+  const auto many = torch::rand({100000}, device_).cpu();
+  EXPECT_NEAR(many.mean().item<double>(), 0.5, 0.01);
+  EXPECT_NEAR(many.var().item<double>(), 1.0 / 12, 0.002);
+}
+
+TEST_F(OperatorCalls, TellWhetherATensorIsSetToAnother) {
+  const auto x = torch::rand({4}, device_);
+  EXPECT_TRUE(x.is_set_to(x));
+  EXPECT_FALSE(x.is_set_to(x.clone()));
+  EXPECT_FALSE(x.is_set_to(x.narrow(0, 0, 2)));
+}
+
 TEST_F(OperatorCalls, LeaveTheCpusGeneratorAlone) {
   torch::manual_seed(5);
   const auto expected = torch::rand({4});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libtorch/parity_kernels.h"
+#include "libtorch/cuda_like_kernels.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -28,36 +28,54 @@ namespace {
 using at::Tensor;
 using torch::jit::Stack;
 
-// --- Masks as indices: how many values there are, the host has to ask
+// --- Indices: those of the CPU are copied, and masks become indices, how many the host has to ask
 
-bool is_mask(const std::optional<Tensor>& index) {
-  return index && index->defined() && (index->scalar_type() == c10::kBool || index->scalar_type() == c10::kByte);
+bool is_mask(const Tensor& index) {
+  return index.scalar_type() == c10::kBool || index.scalar_type() == c10::kByte;
 }
 
-// Each mask becomes an index for each of its dimensions.
-void replace_masks(c10::IValue& argument) {
+void require_shape_of(const Tensor& self, std::int64_t dimension, const Tensor& mask) {
+  for (std::int64_t i = 0; i < mask.dim(); ++i)
+    TORCH_CHECK_INDEX(dimension + i < self.dim() && mask.size(i) == self.size(dimension + i), "The shape of the mask ",
+                      mask.sizes(), " does not match the shape of the indexed tensor ", self.sizes(),
+                      " from dimension ", dimension, " on");
+}
+
+void prepare_indices(const Tensor& self, c10::IValue& argument, bool expand_masks) {
+  TORCH_CHECK(is_here(self), "expected the indexed tensor on the device of its indices, found it on ", self.device());
   c10::List<std::optional<Tensor>> indices;
-  for (const std::optional<Tensor>& index : argument.toOptionalTensorVector()) {
-    if (!is_mask(index)) {
+  std::int64_t dimension = 0;
+  for (const std::optional<Tensor>& given : argument.toOptionalTensorVector()) {
+    if (!given || !given->defined()) {
+      indices.push_back(given);
+      ++dimension;
+      continue;
+    }
+    const Tensor index = is_here(*given) ? *given : given->to(self.device());
+    if (is_mask(index)) require_shape_of(self, dimension, index);
+    dimension += is_mask(index) ? index.dim() : 1;
+    if (!is_mask(index) || !expand_masks) {
       indices.push_back(index);
       continue;
     }
-    const Tensor places = index->nonzero();
-    for (std::int64_t i = 0; i < index->dim(); ++i) indices.push_back(places.select(1, i));
+    const Tensor places = index.nonzero();
+    for (std::int64_t i = 0; i < index.dim(); ++i) indices.push_back(places.select(1, i));
   }
   argument = indices;
 }
 
 void index(const c10::OperatorHandle& op, Stack* stack) {
-  replace_masks(torch::jit::peek(*stack, 1, op.schema().arguments().size()));
+  const std::size_t arguments = op.schema().arguments().size();
+  prepare_indices(torch::jit::peek(*stack, 0, arguments).toTensor(), torch::jit::peek(*stack, 1, arguments), true);
   fallback(op, stack);
 }
 
 // One value for all places of a mask is put without knowing how many there are.
 void index_put(const c10::OperatorHandle& op, Stack* stack) {
   const std::size_t arguments = op.schema().arguments().size();
-  if (torch::jit::peek(*stack, 2, arguments).toTensor().numel() != 1)
-    replace_masks(torch::jit::peek(*stack, 1, arguments));
+  const bool expand_masks = torch::jit::peek(*stack, 2, arguments).toTensor().numel() != 1;
+  prepare_indices(torch::jit::peek(*stack, 0, arguments).toTensor(), torch::jit::peek(*stack, 1, arguments),
+                  expand_masks);
   fallback(op, stack);
 }
 
@@ -129,7 +147,7 @@ Tensor value_of_all(const Tensor& self) {
 
 }  // namespace
 
-void register_parity_kernels(torch::Library& aten) {
+void register_cuda_like_kernels(torch::Library& aten) {
   for (const char* name : {"addr", "addr.out", "all.dims", "all.dims_out", "any.dims", "any.dims_out", "linalg__powsum",
                            "mish_backward", "native_group_norm", "native_layer_norm", "silu_backward"})
     aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
@@ -141,7 +159,7 @@ void register_parity_kernels(torch::Library& aten) {
   aten.impl("kaiser_window.beta", &kaiser_window_beta);
 }
 
-void register_parity_autograd(torch::Library& aten_autograd) {
+void register_cuda_like_autograd(torch::Library& aten_autograd) {
   aten_autograd.impl("max", &value_of_all<&at::max>);
   aten_autograd.impl("min", &value_of_all<&at::min>);
   aten_autograd.impl("median", &value_of_all<&at::median>);

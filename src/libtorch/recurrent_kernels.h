@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/library.h>
+
+namespace reprise::libtorch {
+
+/// The fused cells of LSTM and GRU and their derivatives, which libtorch expects of an accelerator and has not on the
+/// CPU.
+void register_recurrent_kernels(torch::Library& aten);
+
+}  // namespace reprise::libtorch
