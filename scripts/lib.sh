@@ -99,4 +99,7 @@ torch_version=2.11.0
 
 torch_folder() { printf '%s\n' "${REPRISE_TORCH_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/reprise/torch-$torch_version}"; }
 
-torch_is_there() { compgen -G "$1/lib/python3*/site-packages/torch/lib/libtorch_cpu.so" >/dev/null; }
+torch_is_there() {
+  compgen -G "$1/lib/python3*/site-packages/torch-$torch_version.dist-info" >/dev/null &&
+    compgen -G "$1/lib/python3*/site-packages/torch/lib/libtorch_cpu.so" >/dev/null
+}

@@ -34,6 +34,17 @@ const Operator operators[] = {
      }},
     {"softmax(x, 1)", [](auto& x, auto&) { static_cast<void>(torch::softmax(x, 1)); }},
     {"layer_norm(x)", [](auto& x, auto&) { static_cast<void>(torch::layer_norm(x, {32})); }},
+    {"conv2d(x, y)",
+     [](auto& x, auto& y) {
+       static_cast<void>(torch::conv2d(x.view({1, 1, 32, 32}), y.view({-1}).narrow(0, 0, 36).view({4, 1, 3, 3})));
+     }},
+    {"batch_norm(x)",
+     [](auto& x, auto&) { static_cast<void>(torch::batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, false)); }},
+    {"lstm_cell(x, y)",
+     [](auto& x, auto& y) {
+       const auto weights = x.repeat({4, 1});
+       static_cast<void>(torch::lstm_cell(x, {y, y}, weights, weights));
+     }},
     {"dropout(x)", [](auto& x, auto&) { static_cast<void>(torch::dropout(x, 0.1, true)); }},
     {"x.t()", [](auto& x, auto&) { static_cast<void>(x.t()); }},
     {"x.copy_(y)", [](auto& x, auto& y) { x.copy_(y); }},
