@@ -86,7 +86,6 @@ std::vector<at::Tensor> zeros_for(const std::vector<at::Tensor>& results) {
 GraphedCapture::GraphedCapture(GraphedSource source, std::size_t number, const GraphedCallableOptions& options)
     : source_(std::move(source)), parts_(parts_of(source_, number, options)) {
   check_samples();
-  make_inputs();
 }
 
 void GraphedCapture::check_samples() const {

@@ -14,18 +14,20 @@ namespace reprise::libtorch::detail {
 
 /// One callable on its way to a GraphedFunction:
 ///
-///     GraphedCapture()    checks, and allocates what the graph reads
+///     GraphedCapture()    checks
+///     make_inputs()       allocates what the graph reads
 ///     warm_up()           runs it eagerly, forward and backward
 ///     capture_forward()   keeps the history of what it returned
 ///     capture_backward()  uses it up
 ///     finish()
 ///
-/// All but the first on the stream of the captures. What throws in between leaves nothing behind.
+/// All but the first two on the stream of the captures. What throws in between leaves nothing behind.
 class GraphedCapture {
  public:
   /// \param number among those that are made together.
   GraphedCapture(GraphedSource source, std::size_t number, const GraphedCallableOptions& options);
 
+  void make_inputs();
   void warm_up();
   void capture_forward(const std::shared_ptr<Stream>& stream, const std::shared_ptr<PoolOrder>& order);
   void capture_backward();
@@ -38,7 +40,6 @@ class GraphedCapture {
   void check_results(const std::vector<at::Tensor>& results) const;
   void check_history(const std::vector<at::Tensor>& results) const;
   void check_used(const std::vector<at::Tensor>& gradients) const;
-  void make_inputs();
   std::vector<at::Tensor> fresh_leaves() const;
   std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& leaves, const std::vector<at::Tensor>& results,
                                        const std::vector<at::Tensor>& result_gradients) const;

@@ -92,6 +92,7 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
   const c10::DeviceGuard guard(device);
   if (current_stream(device_of_tensors(device)).capture_status() != CaptureStatus::none)
     throw UsageError("make_graphed_callables in a capture: it captures graphs of its own. Make them before.");
+  for (GraphedCapture& each : captures) each.make_inputs();
   const SideStream side(device_of_tensors(device));
   const NoAutocastCache no_cache;
   const QuietLeaves quiet(all_of(captures, [](const GraphedParts& parts) { return parts.watched.trained(); }));

@@ -62,7 +62,7 @@ TEST_F(GraphedCallables, TakeTheirOwnResultsAsArguments) {
 TEST_F(GraphedCallables, RefuseTheBackwardOfAChainThroughOneCallable) {
   const auto graphed = make_graphed_callables([](const Tensor& x) { return x.pow(2); }, needing_gradient({3}));
   const Tensor x = needing_gradient({3}), y = graphed(graphed(x));
-  EXPECT_TRUE(same(y, x.detach().pow(4)));
+  EXPECT_TRUE(same(y, x.detach().pow(2).pow(2)));
   EXPECT_THAT(refusal([&] { y.sum().backward(); }), HasSubstr("backward of call 1"));
 }
 
@@ -186,6 +186,28 @@ TEST_F(GraphedCallables, RunOnTheCurrentStreamWithTheirBackward) {
     y.sum().backward();
     EXPECT_TRUE(same(layer->weight.grad(), x.sum(0).expand({4, 4})));
   }
+}
+
+TEST_F(GraphedCallables, RunOnTheDeviceOfTheirTensors) {
+  if (devices().size() < 2) GTEST_SKIP() << "needs two devices: REPRISE_HOST_DEVICES=2";
+  const auto second = host_device(1);
+  torch::nn::Linear layer(4, 4);
+  layer->to(second);
+  const Tensor x = torch::randn({3, 4}, second);
+  const auto graphed = make_graphed_callables(layer, x);
+  const Tensor y = graphed(x);
+  EXPECT_EQ(y.device(), second);
+  EXPECT_TRUE(same(y, layer->forward(x)));
+  y.sum().backward();
+  EXPECT_TRUE(torch::allclose(layer->weight.grad().cpu(), x.sum(0).expand({4, 4}).cpu()));
+  EXPECT_THAT(refusal([&] {
+                graphed(random({3, 4}));
+              }),
+              HasSubstr("expected Float [3, 4] on reprise:1, found Float [3, 4] on reprise:0"));
+  EXPECT_THAT(refusal([&] {
+                make_graphed_callables(std::vector{&twice, &twice}, std::vector{x, random({2})});
+              }),
+              HasSubstr("callables of one device"));
 }
 
 TEST_F(GraphedCallables, AreWarmedUpAsOftenAsTheOptionsSayAndCapturedOnce) {
