@@ -3,7 +3,9 @@
 
 #include <ATen/autocast_mode.h>
 
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "reprise/libtorch/graphed_callables.h"
 #include "tests/libtorch/host_device_test.h"
@@ -36,9 +38,23 @@ class GraphedCallables : public OnHostDevice {
     return "";
   }
 
-  std::uint64_t allocated_bytes() const {
-    const auto& allocator = CachingAllocator::of(Device::parse("host"));
-    return allocator.statistics().allocated_bytes;
+  /// What is allocated and reserved once all work is done, and nothing is cached.
+  static PoolStatistics memory() {
+    const Device device = Device::parse("host");
+    device.synchronize();
+    CachingAllocator::of(device).empty_cache();
+    return CachingAllocator::of(device).statistics();
+  }
+  /// Is no more memory in use than before, once the runtime has let go of graphs that were destroyed? It does so on a
+  /// thread of its own.
+  static bool all_given_back(const PoolStatistics& before) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (std::chrono::steady_clock::now() < end) {
+      const auto now = memory();
+      if (now.allocated_bytes <= before.allocated_bytes && now.reserved_bytes <= before.reserved_bytes) return true;
+      std::this_thread::yield();
+    }
+    return false;
   }
 };
 

@@ -127,19 +127,13 @@ TEST_F(GraphedCallables, GiveTheirMemoryBack) {
   const Tensor x = random({32, 64});
   layer->forward(x).sum().backward();
   layer->zero_grad();
-  auto& allocator = CachingAllocator::of(Device::parse("host"));
-  stream_.synchronize();
-  allocator.empty_cache();
-  const auto before = allocator.statistics();
+  const auto before = memory();
   for (int i = 0; i < 3; ++i) {
     const auto graphed = make_graphed_callables(layer, x);
     graphed(x).sum().backward();
     layer->zero_grad();
   }
-  stream_.synchronize();
-  allocator.empty_cache();
-  EXPECT_EQ(allocator.statistics().allocated_bytes, before.allocated_bytes);
-  EXPECT_EQ(allocator.statistics().reserved_bytes, before.reserved_bytes);
+  EXPECT_TRUE(all_given_back(before));
 }
 
 TEST_F(GraphedCallables, NeedNoNewMemoryForCalls) {
@@ -151,9 +145,9 @@ TEST_F(GraphedCallables, NeedNoNewMemoryForCalls) {
     layer->zero_grad();
   };
   for (int i = 0; i < 3; ++i) step();
-  const auto bytes = allocated_bytes();
+  const auto bytes = memory().allocated_bytes;
   for (int i = 0; i < 20; ++i) step();
-  EXPECT_EQ(allocated_bytes(), bytes);
+  EXPECT_EQ(memory().allocated_bytes, bytes);
 }
 
 TEST_F(GraphedCallables, AreOutlivedByTheirResultsAndGradients) {
