@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <thread>
+
+#include "backend/host_work.h"
 #include "tests/graphed/graphed_test.h"
 
 // Memory of graphed callables: results in it, pools, and that it is given back.
@@ -57,6 +61,16 @@ TEST_F(GraphedCallables, TakeTheirOwnResultsAsArguments) {
   Tensor x = torch::ones({3}, device_);
   for (int i = 0; i < 5; ++i) x = graphed(x);
   EXPECT_TRUE(same(x, torch::full({3}, 32.F)));
+}
+
+TEST_F(GraphedCallables, TakeResultsThatWerePassedThroughInOtherPlaces) {
+  const auto graphed = make_graphed_callables([](const Tensor& a, const Tensor& b) { return std::tuple(a, b); },
+                                              std::tuple(random({2}), random({2})));
+  const Tensor one = torch::ones({2}, device_), two = one * 2;
+  const auto [a, b] = graphed(one, two);
+  const auto [c, d] = graphed(b, a);
+  EXPECT_TRUE(same(c, two));
+  EXPECT_TRUE(same(d, one));
 }
 
 TEST_F(GraphedCallables, RefuseTheBackwardOfAChainThroughOneCallable) {
@@ -180,6 +194,32 @@ TEST_F(GraphedCallables, RunOnTheCurrentStreamWithTheirBackward) {
     y.sum().backward();
     EXPECT_TRUE(same(layer->weight.grad(), x.sum(0).expand({4, 4})));
   }
+}
+
+TEST_F(GraphedCallables, MayBeDestroyedWhileTheyRunOnAnotherStream) {
+  const Tensor x = torch::ones({1 << 18}, device_);
+  std::optional graphed(make_graphed_callables(&twice, x));
+  memory();
+  const Stream other(Device::parse("host"));
+  std::atomic<bool> open = false;
+  Tensor y;
+  {
+    const StreamGuard guard(other);
+    backend::enqueue(other, "gate",
+                     [&] {
+                       while (!open) std::this_thread::yield();
+                     },
+                     {});
+    const auto [input] = graphed->static_arguments();
+    y = (*graphed)(input);
+  }
+  graphed.reset();
+  std::vector<Tensor> others;  // who gets its memory?
+  for (int i = 0; i < 8; ++i) others.push_back(torch::full({1 << 18}, 7.F, torch::TensorOptions(device_)));
+  stream_.synchronize();
+  open = true;
+  other.synchronize();
+  EXPECT_TRUE(same(y, torch::full({1 << 18}, 2.F)));
 }
 
 TEST_F(GraphedCallables, RunOnTheDeviceOfTheirTensors) {
