@@ -34,7 +34,7 @@ enum class Gradients {
 enum class Outputs {
   alias,  ///< in memory of the graph. The next call overwrites them, and using them in autograd or a graphed callable
           ///< is an error from then on
-  copy,  ///< in new memory at each call
+  copy,   ///< in new memory at each call
 };
 
 /// How graphed callables are made.
