@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/capture_guards.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "reprise/error.h"
+
+namespace reprise::libtorch {
+
+SideStream::SideStream(const Device& device)
+    : before_(current_stream(device)), stream_(std::make_shared<Stream>(device)), current_(stream_->ref()) {
+  stream_->wait(before_);
+}
+
+SideStream::~SideStream() {
+  try {
+    before_.wait(stream_->ref());
+  } catch (const std::exception& error) {
+    warn(fmt::format("the end of make_graphed_callables: {}", error.what()));
+  }
+}
+
+NoAutocastCache::NoAutocastCache() : before_(at::autocast::is_autocast_cache_enabled()) {
+  at::autocast::set_autocast_cache_enabled(false);
+}
+
+NoAutocastCache::~NoAutocastCache() {
+  at::autocast::set_autocast_cache_enabled(before_);
+}
+
+NoAutocast::NoAutocast(c10::DeviceType type) : type_(type), before_(at::autocast::is_autocast_enabled(type)) {
+  at::autocast::set_autocast_enabled(type_, false);
+}
+
+NoAutocast::~NoAutocast() {
+  at::autocast::set_autocast_enabled(type_, before_);
+}
+
+namespace impl = torch::autograd::impl;
+
+QuietLeaves::QuietLeaves(const std::vector<at::Tensor>& leaves) {
+  leaves_.reserve(leaves.size());
+  for (const at::Tensor& each : leaves) {
+    if (std::any_of(leaves_.begin(), leaves_.end(), [&](const Leaf& known) { return known.tensor.is_same(each); }))
+      continue;  // callables share it
+    Leaf& leaf = leaves_.emplace_back(Leaf{each, impl::try_get_grad_accumulator(each), {}});
+    impl::set_grad_accumulator(each, {});
+    std::swap(leaf.hooks, impl::hooks(each));
+  }
+}
+
+QuietLeaves::~QuietLeaves() {
+  for (Leaf& each : leaves_) {
+    impl::set_grad_accumulator(each.tensor, each.accumulator);
+    std::swap(each.hooks, impl::hooks(each.tensor));
+  }
+}
+
+Restored::Restored(c10::Device device, const std::vector<at::Tensor>& tensors)
+    : generator_(at::globalContext().defaultGenerator(device)) {
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& each : tensors) tensors_.emplace_back(each, each.detach().clone());
+  const std::lock_guard lock(generator_.mutex());
+  state_ = generator_.get_state();
+}
+
+Restored::~Restored() {
+  try {
+    restore();
+  } catch (const std::exception& error) {
+    warn(fmt::format("make_graphed_callables could not restore what the warm-up had changed: {}", error.what()));
+  }
+}
+
+void Restored::restore() {
+  const at::NoGradGuard no_grad;
+  for (const auto& [tensor, values] : std::exchange(tensors_, {})) tensor.detach().copy_(values);
+  if (const at::Tensor state = std::exchange(state_, {}); state.defined()) {
+    const std::lock_guard lock(generator_.mutex());
+    if (!generator_.get_state().equal(state)) generator_.set_state(state);
+  }
+}
+
+}  // namespace reprise::libtorch

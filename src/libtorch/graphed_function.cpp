@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/graphed_function.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "libtorch/graphed_backward.h"
+#include "libtorch/tensor_device.h"
+#include "reprise/error.h"
+
+namespace reprise::libtorch::detail {
+namespace {
+
+std::string kind_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "an undefined tensor";
+  return fmt::format("{} [{}] on {}{}{}", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "),
+                     tensor.device().str(), tensor.layout() == c10::kStrided ? "" : ", not dense",
+                     tensor.requires_grad() ? ", needs a gradient" : "");
+}
+
+bool fits(const at::Tensor& argument, const at::Tensor& input) {
+  if (!argument.defined() || !input.defined()) return argument.defined() == input.defined();
+  return argument.layout() == c10::kStrided && argument.device() == input.device() &&
+         argument.scalar_type() == input.scalar_type() && argument.sizes().equals(input.sizes()) &&
+         (input.requires_grad() || !argument.requires_grad() || !c10::GradMode::is_enabled());
+}
+
+bool same_memory(const at::Tensor& a, const at::Tensor& b) {
+  return a.const_data_ptr() == b.const_data_ptr() && a.strides().equals(b.strides()) && a.is_conj() == b.is_conj() &&
+         a.is_neg() == b.is_neg();
+}
+
+void stage(const at::Tensor& to, const at::Tensor& from) {
+  if (to.defined() && !same_memory(to, from)) to.copy_(from, /*non_blocking=*/true);
+}
+
+}  // namespace
+
+GraphedFunction::GraphedFunction(GraphedParts parts)
+    : parts_(std::move(parts)), zero_(parts_.output_gradients.size(), 1) {}
+
+// Memory that calls used on other streams than the one that it was allocated for must not be given out before they are
+// done with it.
+GraphedFunction::~GraphedFunction() {
+  try {
+    const c10::impl::VirtualGuardImpl runtime(parts_.device.type());
+    for (const auto* const tensors : {&parts_.inputs, &parts_.outputs, &parts_.output_gradients, &parts_.gradients})
+      for (const at::Tensor& each : *tensors)
+        for (const StreamRef& stream : streams_)
+          if (each.defined())
+            runtime.recordDataPtrOnStream(each.storage().data_ptr(), stream_for_tensors(stream, parts_.device));
+  } catch (const std::exception& error) {
+    warn(fmt::format("the end of graphed {}: {}", parts_.name, error.what()));
+  }
+}
+
+void GraphedFunction::used_on(const StreamRef& stream) {
+  if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
+}
+
+std::uint64_t GraphedFunction::versions() const {
+  std::uint64_t sum = parts_.watched.versions();
+  for (const at::Tensor& each : parts_.inputs)
+    if (each.defined()) sum += each._version();
+  return sum;
+}
+
+bool GraphedFunction::wants_gradients(const std::vector<at::Tensor>& arguments) const {
+  return c10::GradMode::is_enabled() &&
+         (!parts_.watched.trained().empty() || std::any_of(arguments.begin(), arguments.end(), [](const auto& each) {
+           return each.defined() && each.requires_grad();
+         }));
+}
+
+void GraphedFunction::check_arguments(const std::vector<at::Tensor>& arguments) const {
+  std::vector<std::string> wrong;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const at::Tensor& expected = parts_.inputs[i];
+    if (!fits(arguments[i], expected))
+      wrong.push_back(
+          fmt::format("{}: expected {}, found {}", parts_.argument_names[i], kind_of(expected), kind_of(arguments[i])));
+  }
+  if (!wrong.empty())
+    throw UsageError(fmt::format(
+        "A call of graphed {}: {} of its {} tensors {} not as the samples were:\n  {}\n"
+        "Call it with such tensors, or make it again with these as the samples.",
+        parts_.name, wrong.size(), arguments.size(), wrong.size() == 1 ? "is" : "are", fmt::join(wrong, "\n  ")));
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Call* const lender = lent_by(arguments[i]);
+    if (lender == nullptr || lender->outputs_lost.empty()) continue;
+    throw UsageError(
+        fmt::format("A call of graphed {}: {} is a result of {}, and was overwritten by {}. Use results "
+                    "before that, copy them (clone), or make the callable with Outputs::copy.",
+                    parts_.name, parts_.argument_names[i], lender->text(), lender->outputs_lost));
+  }
+}
+
+void GraphedFunction::check_surroundings(bool wants_gradients) const {
+  if (const auto changes = parts_.watched.changes(); !changes.empty())
+    throw UsageError(
+        fmt::format("A call of graphed {}: its module is not as it was when it was captured: {}. The graph "
+                    "uses what was there then. Make the graphed callable again.",
+                    parts_.name, fmt::join(changes, "; ")));
+  const auto type = parts_.device.type();
+  const bool autocast = at::autocast::is_autocast_enabled(type);
+  if (autocast != parts_.autocast || (autocast && at::autocast::get_autocast_dtype(type) != parts_.autocast_type)) {
+    const auto text = [](bool on, c10::ScalarType to) { return on ? fmt::format("to {}", c10::toString(to)) : "off"; };
+    throw UsageError(fmt::format(
+        "A call of graphed {}: it was captured with autocast {}, and is called with autocast {}. Call it as it was "
+        "captured, or make it again.",
+        parts_.name, text(parts_.autocast, parts_.autocast_type),
+        text(autocast, at::autocast::get_autocast_dtype(type))));
+  }
+  if (wants_gradients && !parts_.grad_mode)
+    throw UsageError(
+        fmt::format("A call of graphed {}: gradients are wanted, and it was captured while grad mode was "
+                    "off. Call it with a NoGradGuard, or make it again without.",
+                    parts_.name));
+}
+
+std::vector<at::Tensor> GraphedFunction::call(const std::vector<at::Tensor>& arguments) {
+  const bool gradients = wants_gradients(arguments);
+  check_surroundings(gradients);
+  check_arguments(arguments);
+  const c10::DeviceGuard device(parts_.device);
+  const auto call = std::make_shared<Call>();
+  std::vector<at::Tensor> results;
+  {
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < arguments.size(); ++i) stage(parts_.inputs[i], arguments[i]);
+    call->callable = parts_.name;
+    call->number = ++calls_;
+    used_on(current_stream(device_of_tensors(parts_.device)));
+    parts_.order->forward_runs(parts_.order_number, call);
+    parts_.forward.replay();
+    write_back(arguments);
+    results = hand_out(call);
+  }
+  if (gradients && parts_.backward) attach_backward(shared_from_this(), call, versions(), arguments, results);
+  return results;
+}
+
+void GraphedFunction::write_back(const std::vector<at::Tensor>& arguments) const {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (parts_.mutated[i] == 0) continue;
+    if (same_memory(arguments[i], parts_.inputs[i]))
+      arguments[i].unsafeGetTensorImpl()->bump_version();
+    else
+      arguments[i].copy_(parts_.inputs[i], /*non_blocking=*/true);
+  }
+}
+
+std::vector<at::Tensor> GraphedFunction::hand_out(const std::shared_ptr<Call>& call) const {
+  if (parts_.options.outputs == Outputs::copy) return parts_.fresh_outputs.make();
+  std::vector<at::Tensor> results;
+  results.reserve(parts_.outputs.size());
+  call->versions.reserve(parts_.outputs.size());
+  for (const at::Tensor& each : parts_.outputs) {
+    if (!each.defined()) {
+      results.emplace_back();
+      call->versions.emplace_back();
+      continue;
+    }
+    results.push_back(lend(each, call));
+    call->versions.push_back(results.back().unsafeGetTensorImpl()->version_counter());
+  }
+  return results;
+}
+
+void GraphedFunction::check_backward(const Call& call, std::uint64_t versions) const {
+  if (!call.backward_lost.empty())
+    throw UsageError(fmt::format(
+        "backward of {}: what it needs was overwritten by {}. A graph has one set of intermediate values: each call's "
+        "backward comes before the next call, and once; callables of one pool run backward in the reverse order of "
+        "make_graphed_callables. For another order, make callables of their own, with pools of their own.",
+        call.text(), call.backward_lost));
+  for (std::size_t i = 0; i < call.versions.size(); ++i)
+    if (parts_.saved[i] != 0 && call.versions[i].enabled() && call.versions[i].current_version() != 0)
+      throw UsageError(
+          fmt::format("backward of {}: result {} was changed in place since, and its backward needs it as "
+                      "it was. Change a copy of it (clone), or make the callable with Outputs::copy.",
+                      call.text(), i));
+  if (this->versions() != versions)
+    throw UsageError(
+        fmt::format("backward of {}: a parameter, or a tensor of static_arguments(), was changed in place "
+                    "between the call and its backward, which needs them as they were.",
+                    call.text()));
+}
+
+std::vector<at::Tensor> GraphedFunction::backward(const Call& call, const std::vector<at::Tensor>& output_gradients,
+                                                  std::uint64_t versions) {
+  check_backward(call, versions);
+  const c10::DeviceGuard device(parts_.device);
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < output_gradients.size(); ++i) {
+    const at::Tensor& to = parts_.output_gradients[i];
+    if (output_gradients[i].defined())
+      stage(to, output_gradients[i]);
+    else if (zero_[i] == 0)
+      to.zero_();
+    zero_[i] = output_gradients[i].defined() ? 0 : 1;
+  }
+  used_on(current_stream(device_of_tensors(parts_.device)));
+  parts_.order->backward_runs(parts_.order_number);
+  parts_.backward->replay();
+  if (parts_.options.gradients == Gradients::fresh) return parts_.fresh_gradients.make();
+  std::vector<at::Tensor> found;
+  for (const at::Tensor& each : parts_.gradients) found.push_back(each.defined() ? each.detach() : each);
+  return found;
+}
+
+bool in_other_mode(const GraphedFunction& function) {
+  return !function.parts().watched.in_same_mode();
+}
+
+std::vector<at::Tensor> call_graphed(const std::shared_ptr<GraphedFunction>& function,
+                                     const std::vector<at::Tensor>& arguments) {
+  return function->call(arguments);
+}
+
+const std::vector<at::Tensor>& static_arguments(const GraphedFunction& function) {
+  return function.parts().inputs;
+}
+
+void refuse_structure(const GraphedFunction& function, const std::string& expected, const std::string& found) {
+  throw UsageError(
+      fmt::format("A call of graphed {}: its arguments are not built as the samples were: expected {}, "
+                  "found {}. Call it with such arguments, or make it again with these as the samples.",
+                  function.parts().name, expected, found));
+}
+
+void refuse_number(std::size_t callables, std::size_t samples) {
+  throw UsageError(fmt::format("make_graphed_callables expected the samples of {} callables, found those of {}.",
+                               callables, samples));
+}
+
+}  // namespace reprise::libtorch::detail

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::libtorch::detail {
+
+/// A leaf of autograd's graph, besides the known ones, that some result depends on: what it is like, if there is one.
+std::optional<std::string> leaf_besides(const std::vector<at::Tensor>& known, const std::vector<at::Tensor>& results);
+
+}  // namespace reprise::libtorch::detail

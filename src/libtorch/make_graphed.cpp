@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <deque>
+#include <exception>
+#include <utility>
+
+#include "libtorch/capture_guards.h"
+#include "libtorch/graphed_capture.h"
+#include "libtorch/tensor_device.h"
+#include "reprise/error.h"
+
+// Warm-up and capture of all callables that are made together.
+
+namespace reprise::libtorch::detail {
+namespace {
+
+// Says in which callable and when something failed; the exception stays of its type where it can.
+template <class F>
+void in_phase(const GraphedCapture& capture, const char* phase, F&& step) {
+  const std::string where = fmt::format("make_graphed_callables, {} of {}", phase, capture.parts().name);
+  try {
+    step();
+  } catch (c10::Error& error) {
+    error.add_context(where);
+    throw;
+  } catch (const OutOfMemoryError& error) {
+    throw OutOfMemoryError(fmt::format("{}: {}", where, error.what()), error.statistics());
+  } catch (const CaptureError& error) {
+    throw CaptureError(error.code(), fmt::format("{}: {}", where, error.what()), error.report());
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", where, error.what()));
+  } catch (const std::exception& error) {
+    std::throw_with_nested(Error(fmt::format("{}: {}", where, error.what())));
+  }
+}
+
+std::vector<at::Tensor> all_of(const std::deque<GraphedCapture>& captures,
+                               std::vector<at::Tensor> (*of)(const GraphedParts& parts)) {
+  std::vector<at::Tensor> all;
+  for (const GraphedCapture& each : captures) {
+    const auto some = of(each.parts());
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+void check_options(const GraphedCallableOptions& options) {
+  if (options.num_warmup_iters < 0)
+    throw UsageError(fmt::format("GraphedCallableOptions::num_warmup_iters: expected 0 or more, found {}.",
+                                 options.num_warmup_iters));
+  if (c10::InferenceMode::is_enabled())
+    throw UsageError(
+        "make_graphed_callables in inference mode: tensors that are made there do not tell when they are changed. For "
+        "a "
+        "callable without a backward make it under a NoGradGuard; it may be called in inference mode.");
+}
+
+void warm_up(std::deque<GraphedCapture>& captures) {
+  // Callables may share a buffer: what is restored first must be what was there first.
+  Restored restored(captures.front().parts().device, all_of(captures, [](const GraphedParts& parts) {
+                      auto tensors = parts.watched.buffers();
+                      for (const at::Tensor& each : parts.inputs)
+                        if (each.defined()) tensors.push_back(each);
+                      return tensors;
+                    }));
+  for (GraphedCapture& each : captures) in_phase(each, "the warm-up", [&] { each.warm_up(); });
+  restored.restore();
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSource> sources,
+                                                           const GraphedCallableOptions& options) {
+  check_options(options);
+  std::vector<std::shared_ptr<GraphedFunction>> made;
+  if (sources.empty()) return made;
+  GraphedCallableOptions with_pool = options;
+  if (!with_pool.pool) with_pool.pool = graph_pool_handle();
+  std::deque<GraphedCapture> captures;
+  for (std::size_t i = 0; i < sources.size(); ++i) captures.emplace_back(std::move(sources[i]), i, with_pool);
+  const c10::Device device = captures.front().parts().device;
+  for (const GraphedCapture& each : captures)
+    if (each.parts().device != device)
+      throw UsageError(
+          fmt::format("make_graphed_callables expected callables of one device, found {} on {}, and {} on "
+                      "{}. Make them one by one.",
+                      captures.front().parts().name, device.str(), each.parts().name, each.parts().device.str()));
+  const c10::DeviceGuard guard(device);
+  if (current_stream(device_of_tensors(device)).capture_status() != CaptureStatus::none)
+    throw UsageError("make_graphed_callables in a capture: it captures graphs of its own. Make them before.");
+  for (GraphedCapture& each : captures) each.make_inputs();
+  const SideStream side(device_of_tensors(device));
+  const NoAutocastCache no_cache;
+  const QuietLeaves quiet(all_of(captures, [](const GraphedParts& parts) { return parts.watched.trained(); }));
+  warm_up(captures);
+  const auto order = PoolOrder::of(with_pool.pool);
+  for (GraphedCapture& each : captures)
+    in_phase(each, "the capture of the forward", [&] { each.capture_forward(side.stream(), order); });
+  for (auto each = captures.rbegin(); each != captures.rend(); ++each)
+    in_phase(*each, "the capture of the backward", [&] { each->capture_backward(); });
+  for (GraphedCapture& each : captures) made.push_back(each.finish());
+  return made;
+}
+
+}  // namespace reprise::libtorch::detail

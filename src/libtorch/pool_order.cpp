@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/pool_order.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+
+namespace reprise::libtorch {
+
+std::string Call::text() const {
+  return fmt::format("call {} of {}", number, callable);
+}
+
+std::shared_ptr<PoolOrder> PoolOrder::of(MempoolId pool) {
+  struct Known {
+    std::mutex mutex;
+    std::map<MempoolId, std::weak_ptr<PoolOrder>> orders;
+  };
+  static auto* const known = new Known;
+  const std::lock_guard lock(known->mutex);
+  std::erase_if(known->orders, [](const auto& each) { return each.second.expired(); });
+  auto& found = known->orders[pool];
+  auto order = found.lock();
+  if (!order) found = order = std::make_shared<PoolOrder>();
+  return order;
+}
+
+std::size_t PoolOrder::add_forward(const std::string& callable) {
+  forwards_.push_back({callable, captures_, captures_, {}});
+  ++captures_;
+  return forwards_.size() - 1;
+}
+
+void PoolOrder::add_backward(std::size_t forward) {
+  forwards_[forward].needed_until = captures_++;
+}
+
+void PoolOrder::forward_runs(std::size_t forward, const std::shared_ptr<Call>& call) {
+  Forward& here = forwards_[forward];
+  overwrite(here.captured, call->text());
+  here.current = call;
+}
+
+void PoolOrder::backward_runs(std::size_t forward) {
+  Forward& here = forwards_[forward];
+  overwrite(here.needed_until, "a backward of " + here.callable);
+  if (const auto call = here.current.lock()) call->backward_lost = "its own backward, which uses it up";
+}
+
+void PoolOrder::overwrite(std::size_t captured, const std::string& by) {
+  for (Forward& each : forwards_) {
+    const auto call = each.current.lock();
+    if (!call) continue;
+    const bool has_backward = each.needed_until > each.captured;
+    const bool results_too =
+        captured <= each.captured;  // results stay in use: what is captured later leaves them alone
+    if ((results_too || (has_backward && captured > each.needed_until)) && call->backward_lost.empty())
+      call->backward_lost = by;
+    if (!results_too) continue;
+    call->outputs_lost = by;
+    for (auto& version : call->versions)
+      if (version.enabled()) version.bump();
+    each.current.reset();
+  }
+}
+
+}  // namespace reprise::libtorch

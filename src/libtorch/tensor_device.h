@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+
+#include "reprise/device.h"
+#include "reprise/stream.h"
+
+namespace reprise::libtorch {
+
+/// The device of this library on which tensors of a device of libtorch can be captured.
+/// \throws UsageError if there is none.
+Device device_of_tensors(c10::Device device);
+
+/// A stream of such a device, as libtorch has it.
+c10::Stream stream_for_tensors(const StreamRef& stream, c10::Device device);
+
+}  // namespace reprise::libtorch

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/watched_modules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace reprise::libtorch {
+namespace {
+
+using Parameters = torch::OrderedDict<std::string, at::Tensor>;
+
+// named_parameters() copies names and tensors, at each call of a graphed callable.
+struct Access : torch::nn::Module {
+  static const Parameters& parameters_of(const torch::nn::Module& module) { return module.*(&Access::parameters_); }
+};
+
+}  // namespace
+
+void WatchedModules::Tensor::remember() {
+  if (!tensor.defined()) return;
+  data = tensor.const_data_ptr();
+  device = tensor.device();
+  dtype = tensor.scalar_type();
+  sizes = tensor.sizes().vec();
+  trained = tensor.requires_grad();
+}
+
+bool WatchedModules::Tensor::is_as_it_was() const {
+  return !tensor.defined() ||
+         (tensor.device() == device && tensor.const_data_ptr() == data && tensor.scalar_type() == dtype &&
+          tensor.sizes().equals(sizes) && tensor.requires_grad() == trained);
+}
+
+std::string WatchedModules::Tensor::change() const {
+  if (tensor.device() != device)
+    return fmt::format("{} was moved from {} to {}", name, device.str(), tensor.device().str());
+  if (tensor.scalar_type() != dtype)
+    return fmt::format("{} is of type {} now, and was of type {}", name, c10::toString(tensor.scalar_type()),
+                       c10::toString(dtype));
+  if (tensor.requires_grad() != trained)
+    return fmt::format("{} {} a gradient now", name, trained ? "does not need" : "needs");
+  return fmt::format("{} has other memory now", name);
+}
+
+WatchedModules::WatchedModules(const std::vector<std::shared_ptr<torch::nn::Module>>& modules,
+                               const std::vector<at::Tensor>& parameters) {
+  for (const auto& module : modules) add(module, "");
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    listed_.push_back({fmt::format("parameter {}", i), parameters[i]});
+  remember();
+  for_each_parameter([this](const Tensor& each) {
+    if (!each.trained) return;
+    if (std::any_of(trained_.begin(), trained_.end(), [&](const auto& known) { return known.is_same(each.tensor); }))
+      return;
+    trained_.push_back(each.tensor);
+    trained_names_.push_back(each.name);
+  });
+}
+
+void WatchedModules::add(const std::shared_ptr<torch::nn::Module>& module, const std::string& path) {
+  if (std::any_of(modules_.begin(), modules_.end(), [&](const Module& each) { return each.module == module; })) return;
+  Module made{module, path, module->children(), {}, {}};
+  for (const auto& each : Access::parameters_of(*module)) made.parameters.push_back({path + each.key(), each.value()});
+  for (const auto& each : module->named_buffers(/*recurse=*/false))
+    made.buffers.push_back({path + each.key(), each.value()});
+  modules_.push_back(std::move(made));
+  for (const auto& child : module->named_children()) add(child.value(), path + child.key() + ".");
+}
+
+void WatchedModules::remember() {
+  for (Module& each : modules_) {
+    each.training = each.module->is_training();
+    for (auto* const tensors : {&each.parameters, &each.buffers})
+      for (Tensor& tensor : *tensors) tensor.remember();
+  }
+  for (Tensor& each : listed_) each.remember();
+}
+
+bool WatchedModules::in_same_mode() const {
+  return std::all_of(modules_.begin(), modules_.end(),
+                     [](const Module& each) { return each.module->is_training() == each.training; });
+}
+
+bool WatchedModules::Module::has_its_parameters() const {
+  const Parameters& found = Access::parameters_of(*module);
+  return found.size() == parameters.size() &&
+         std::equal(parameters.begin(), parameters.end(), found.begin(),
+                    [](const Tensor& was, const auto& is) { return was.tensor.is_same(is.value()); }) &&
+         (children.empty() ? module->children().empty() : module->children() == children);
+}
+
+void WatchedModules::Module::add_changes(std::vector<std::string>& changes) const {
+  const Parameters& found = Access::parameters_of(*module);
+  for (const Tensor& was : parameters) {
+    const at::Tensor* const is = found.find(was.name.substr(path.size()));
+    if (is == nullptr)
+      changes.push_back(was.name + " is gone");
+    else if (!is->is_same(was.tensor))
+      changes.push_back(was.name + " is another tensor now");
+  }
+  for (const auto& is : found)
+    if (std::none_of(parameters.begin(), parameters.end(),
+                     [&](const Tensor& was) { return was.name == path + is.key(); }))
+      changes.push_back(path + is.key() + " is new");
+  if (module->children() != children)
+    changes.push_back(path.empty()
+                          ? "modules in it were added, removed or replaced"
+                          : "modules in " + path.substr(0, path.size() - 1) + " were added, removed or replaced");
+}
+
+std::vector<std::string> WatchedModules::changes() const {
+  std::vector<std::string> changes;
+  const auto look_at = [&](const std::vector<Tensor>& tensors) {
+    for (const Tensor& each : tensors)
+      if (!each.is_as_it_was()) changes.push_back(each.change());
+  };
+  for (const Module& each : modules_) {
+    if (!each.has_its_parameters()) each.add_changes(changes);
+    look_at(each.parameters);
+    look_at(each.buffers);
+  }
+  look_at(listed_);
+  return changes;
+}
+
+template <class F>
+void WatchedModules::for_each_parameter(F&& f) const {
+  for (const Module& module : modules_)
+    for (const Tensor& each : module.parameters) f(each);
+  for (const Tensor& each : listed_) f(each);
+}
+
+std::uint64_t WatchedModules::versions() const {
+  std::uint64_t sum = 0;
+  for_each_parameter([&](const Tensor& each) {
+    if (each.tensor.defined() && !each.tensor.is_inference()) sum += each.tensor._version();
+  });
+  return sum;
+}
+
+std::vector<at::Tensor> WatchedModules::parameters() const {
+  std::vector<at::Tensor> all;
+  for_each_parameter([&](const Tensor& each) {
+    if (each.tensor.defined()) all.push_back(each.tensor);
+  });
+  return all;
+}
+
+std::vector<at::Tensor> WatchedModules::buffers() const {
+  std::vector<at::Tensor> all;
+  for (const Module& module : modules_)
+    for (const Tensor& each : module.buffers)
+      if (each.tensor.defined()) all.push_back(each.tensor);
+  return all;
+}
+
+std::vector<std::string> WatchedModules::trained_buffers() const {
+  std::vector<std::string> names;
+  for (const Module& module : modules_)
+    for (const Tensor& each : module.buffers)
+      if (each.trained) names.push_back(each.name);
+  return names;
+}
+
+}  // namespace reprise::libtorch

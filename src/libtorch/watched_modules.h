@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+// What a graph relies on in the modules that it was captured from.
+
+namespace reprise::libtorch {
+
+/// Parameters and buffers of modules as they were at one time, and whether they are so still. The modules and the
+/// tensors are kept; what memory the tensors have is their owner's affair.
+class WatchedModules {
+ public:
+  /// \param parameters further ones, of no module; they have no name.
+  WatchedModules(const std::vector<std::shared_ptr<torch::nn::Module>>& modules,
+                 const std::vector<at::Tensor>& parameters);
+
+  /// Are all modules in the mode (training or evaluation) that they were in?
+  bool in_same_mode() const;
+
+  /// What is not as it was, a line each, with names; empty if all is.
+  std::vector<std::string> changes() const;
+
+  /// The sum of the versions of all parameters: another one when any was changed in place.
+  std::uint64_t versions() const;
+
+  /// Those that need gradients, each once, with their names in the same places.
+  const std::vector<at::Tensor>& trained() const { return trained_; }
+  const std::vector<std::string>& trained_names() const { return trained_names_; }
+  /// All buffers.
+  std::vector<at::Tensor> buffers() const;
+  /// Names of buffers that need gradients.
+  std::vector<std::string> trained_buffers() const;
+  /// All parameters.
+  std::vector<at::Tensor> parameters() const;
+
+ private:
+  struct Tensor {
+    std::string name;
+    at::Tensor tensor;
+    const void* data = nullptr;
+    c10::Device device = c10::Device(c10::kCPU);
+    c10::ScalarType dtype = c10::ScalarType::Undefined;
+    std::vector<std::int64_t> sizes = {};
+    bool trained = false;
+
+    void remember();
+    bool is_as_it_was() const;
+    std::string change() const;
+  };
+  struct Module {
+    std::shared_ptr<torch::nn::Module> module;
+    std::string path;  // with a point at its end, empty for the root
+    std::vector<std::shared_ptr<torch::nn::Module>> children;
+    std::vector<Tensor> parameters, buffers;
+    bool training = true;
+
+    bool has_its_parameters() const;
+    void add_changes(std::vector<std::string>& changes) const;
+  };
+  void remember();
+  void add(const std::shared_ptr<torch::nn::Module>& module, const std::string& path);
+  template <class F>
+  void for_each_parameter(F&& f) const;
+
+  std::vector<Module> modules_;
+  std::vector<Tensor> listed_;
+  std::vector<at::Tensor> trained_;
+  std::vector<std::string> trained_names_;
+};
+
+}  // namespace reprise::libtorch

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdexcept>
+
+#include "reprise/host_failures.h"
+#include "tests/graphed/graphed_test.h"
+
+// What graphed callables refuse, and that everything is as usable as before.
+
+namespace reprise::libtorch::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST_F(GraphedCallables, ListAllArgumentsThatDoNotFit) {
+  const auto f = [](const Tensor& a, const Tensor& b, const std::vector<Tensor>& c) { return a + b + c[0] + c[1]; };
+  const auto graphed = make_graphed_callables(
+      f, std::tuple(random({2, 3}), random({2, 3}), std::vector<Tensor>{random({2, 3}), random({2, 3})}));
+  const Tensor fits = random({2, 3});
+  EXPECT_THAT(
+      refusal([&] {
+        graphed(fits.to(torch::kDouble), fits, std::vector<Tensor>{random({3, 2}), fits.cpu()});
+      }),
+      AllOf(HasSubstr("callable 0 (a function): 3 of its 4 tensors are not as the samples were"),
+            HasSubstr("argument 0: expected Float [2, 3] on reprise:0, found Double [2, 3] on reprise:0"),
+            HasSubstr("argument 2, tensor 0: expected Float [2, 3] on reprise:0, found Float [3, 2] on reprise:0"),
+            HasSubstr("argument 2, tensor 1: expected Float [2, 3] on reprise:0, found Float [2, 3] on cpu"),
+            Not(HasSubstr("argument 1:"))));
+  EXPECT_THAT(refusal([&] {
+                graphed(fits, needing_gradient({2, 3}), std::vector<Tensor>{fits, fits});
+              }),
+              HasSubstr("argument 1: expected Float [2, 3] on reprise:0, found Float [2, 3] on reprise:0, needs a "
+                        "gradient"));
+  EXPECT_TRUE(same(graphed(fits, fits, std::vector<Tensor>{fits, fits}), fits * 4));
+}
+
+TEST_F(GraphedCallables, NameParametersThatWereMovedOrReplaced) {
+  torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::BatchNorm1d(4));
+  net->to(device_);
+  const Tensor x = random({3, 4});
+  const auto graphed = make_graphed_callables(net, x);
+  const auto refused = [&] { return refusal([&] { graphed(x); }); };
+  EXPECT_EQ(refused(), "");
+  net->to(torch::kCPU);
+  EXPECT_THAT(refused(), AllOf(HasSubstr("0.weight was moved from reprise:0 to cpu"), HasSubstr("1.running_mean"),
+                               HasSubstr("Make the graphed callable again")));
+}
+
+TEST_F(GraphedCallables, NameParametersWithOtherMemory) {
+  auto layer = linear(4, 4);
+  const Tensor x = random({3, 4});
+  const auto graphed = make_graphed_callables(layer, x);
+  layer->bias.set_data(layer->bias.detach().clone());
+  EXPECT_THAT(refusal([&] { graphed(x); }), AllOf(HasSubstr("bias has other memory now"), Not(HasSubstr("weight"))));
+}
+
+TEST_F(GraphedCallables, NameParametersOfAnotherType) {
+  auto layer = linear(4, 4);
+  const Tensor x = random({3, 4});
+  const auto graphed = make_graphed_callables(layer, x);
+  layer->to(torch::kDouble);
+  EXPECT_THAT(refusal([&] { graphed(x); }), HasSubstr("weight is of type Double now, and was of type Float"));
+}
+
+TEST_F(GraphedCallables, NameParametersThatNeedGradientsNoMore) {
+  auto layer = linear(4, 4);
+  const Tensor x = random({3, 4});
+  const auto graphed = make_graphed_callables(layer, x);
+  layer->weight.set_requires_grad(false);
+  EXPECT_THAT(refusal([&] { graphed(x); }), HasSubstr("weight does not need a gradient now"));
+  layer->weight.set_requires_grad(true);
+  EXPECT_TRUE(same(graphed(x), layer->forward(x)));
+}
+
+TEST_F(GraphedCallables, NameParametersThatWereAdded) {
+  auto layer = linear(4, 4);
+  const Tensor x = random({3, 4});
+  const auto graphed = make_graphed_callables(layer, x);
+  layer->register_parameter("more", random({2}));
+  EXPECT_THAT(refusal([&] { graphed(x); }), HasSubstr("more is new"));
+}
+
+TEST_F(GraphedCallables, NamePartsThatWereAddedOrReplaced) {
+  struct NetImpl : torch::nn::Module {
+    NetImpl() { part = register_module("part", torch::nn::Linear(4, 4)); }
+    Tensor forward(const Tensor& x) { return part->forward(x); }
+    torch::nn::Linear part{nullptr};
+  };
+  const auto net = std::make_shared<NetImpl>();
+  net->to(device_);
+  const Tensor x = random({3, 4});
+  const auto graphed = make_graphed_callables(net, x);
+  net->replace_module("part", torch::nn::Linear(4, 4));
+  EXPECT_THAT(refusal([&] { graphed(x); }), HasSubstr("modules in it were added, removed or replaced"));
+}
+
+TEST_F(GraphedCallables, RefuseSamplesThatCannotBeCaptured) {
+  const auto f = [](const Tensor& a, const Tensor& b) { return a + b; };
+  EXPECT_THAT(refusal([&] { make_graphed_callables(f, std::tuple(random({2}), torch::ones({2}))); }),
+              HasSubstr("callable 0 (a function) cannot be graphed: argument 1 is on cpu"));
+  EXPECT_THAT(refusal([&] { make_graphed_callables(f, std::tuple(torch::ones({2}), torch::ones({2}))); }),
+              HasSubstr("argument 0 is on cpu; argument 1 is on cpu"));
+  EXPECT_THAT(refusal([&] { make_graphed_callables([] { return Tensor(); }, std::tuple<>()); }),
+              HasSubstr("neither an argument nor a parameter"));
+  auto layer = torch::nn::Linear(2, 2);
+  EXPECT_THAT(refusal([&] { make_graphed_callables(layer, random({2, 2})); }), HasSubstr("a parameter is on cpu"));
+  GraphedCallableOptions options;
+  options.num_warmup_iters = -1;
+  EXPECT_THAT(refusal([&] { make_graphed_callables(f, std::tuple(random({2}), random({2})), options); }),
+              HasSubstr("expected 0 or more, found -1"));
+}
+
+TEST_F(GraphedCallables, RefuseBuffersThatNeedGradients) {
+  torch::nn::Sequential net(torch::nn::Linear(2, 2));
+  net->to(device_);
+  net->register_buffer("scale", needing_gradient({2}));
+  EXPECT_THAT(refusal([&] {
+                make_graphed_callables(net, random({2, 2}));
+              }),
+              HasSubstr("buffer scale needs a gradient"));
+}
+
+TEST_F(GraphedCallables, RefuseResultsOnTheCpu) {
+  EXPECT_THAT(refusal([&] {
+                make_graphed_callables([](const Tensor& x) { return std::tuple(x + 1, torch::ones({2})); },
+                                       random({2}));
+              }),
+              HasSubstr("the warm-up of callable 0 (a function): result 1 is on cpu"));
+}
+
+TEST_F(GraphedCallables, RefuseToBeMadeInACapture) {
+  const Tensor x = random({2});
+  CUDAGraph graph;
+  capture(graph, {}, [&] {
+    EXPECT_THAT(refusal([&] { make_graphed_callables([](const Tensor& y) { return y * 2; }, x); }),
+                HasSubstr("in a capture"));
+    x.add_(1);
+  });
+  EXPECT_EQ(graph.node_count(), 1U);
+}
+
+TEST_F(GraphedCallables, ThatFailInTheWarmUpLeaveEverythingAsItWas) {
+  torch::nn::Sequential net(torch::nn::BatchNorm1d(4), torch::nn::Dropout(0.5));
+  net->to(device_);
+  const Tensor x = random({3, 4}), mean = net->named_buffers()["0.running_mean"], before = mean.clone();
+  const auto before_all = memory();
+  int runs = 0;
+  const auto f = with_module(
+      [&](const Tensor& y) -> Tensor {
+        const Tensor z = net->forward(y);
+        if (++runs == 2) throw std::runtime_error("no luck");
+        return z;
+      },
+      net);
+  try {
+    make_graphed_callables(std::tuple(torch::nn::Linear(linear(4, 4)), f), std::tuple(x, x));
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the warm-up of callable 1 (torch::nn::SequentialImpl): no luck"));
+    EXPECT_THROW(std::rethrow_if_nested(error), std::runtime_error);
+  }
+  EXPECT_TRUE(same(mean, before));
+  EXPECT_TRUE(all_given_back(before_all));
+  EXPECT_EQ(refusal([&] { make_graphed_callables(f, x)(x); }), "");
+}
+
+TEST_F(GraphedCallables, ThatFailInACaptureLeaveEverythingAsItWas) {
+  auto layer = linear(4, 4);
+  const Tensor x = random({3, 4});
+  const auto before_all = memory();
+  const auto syncs = with_module(
+      [&](const Tensor& y) {
+        const Tensor z = layer->forward(y);
+        return z * z.sum().item<float>();
+      },
+      layer);
+  try {
+    make_graphed_callables(std::tuple(layer, syncs), std::tuple(x, x));
+    FAIL() << "a capture cannot wait";
+  } catch (const c10::Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("item()"), HasSubstr("the capture of the forward of callable 1")));
+  }
+  EXPECT_TRUE(all_given_back(before_all));
+  EXPECT_FALSE(is_current_stream_capturing());
+  layer->forward(x).sum().backward();
+  EXPECT_EQ(refusal([&] { make_graphed_callables(layer, x)(x); }), "");
+}
+
+TEST_F(GraphedCallables, ThatTheDeviceCannotHoldSayInWhichPhase) {
+  auto layer = linear(4, 4);
+  const Tensor x = random({3, 4});
+  for (std::uint64_t nth = 1; nth <= 2; ++nth) {
+    const InjectedFailure failure({.call = "cuGraphInstantiateWithParams", .code = Result::out_of_memory, .nth = nth});
+    try {
+      make_graphed_callables(layer, x);
+      FAIL() << "nothing failed";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(nth == 1 ? "the capture of the forward of callable 0 (torch::nn::LinearImpl)"
+                                                   : "the capture of the backward of callable 0"));
+    }
+  }
+  EXPECT_TRUE(same(make_graphed_callables(layer, x)(x), layer->forward(x)));
+}
+
+TEST_F(GraphedCallables, ThatTheGraphCannotDifferentiateAreRefusedByAutograd) {
+  try {
+    make_graphed_callables([](const Tensor& x) { return Tensor(x).add_(1) * 1; }, needing_gradient({3}));
+    FAIL() << "a leaf cannot be changed in place";
+  } catch (const c10::Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("a leaf Variable that requires grad"), HasSubstr("the warm-up of")));
+  }
+}
+
+}  // namespace
+}  // namespace reprise::libtorch::test
