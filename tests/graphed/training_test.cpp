@@ -166,6 +166,26 @@ TEST_F(GraphedCallables, CapturedUnderAutocastGiveWhatEagerGivesUnderIt) {
   }
 }
 
+TEST_F(GraphedCallables, CapturedUnderAutocastGoBackwardWithoutIt) {
+  const auto f = [](const Tensor& x, const Tensor& w) {
+    at::autocast::set_autocast_enabled(at::kPrivateUse1, false);  // a part in full precision
+    const Tensor y = x.mm(w);
+    at::autocast::set_autocast_enabled(at::kPrivateUse1, true);
+    return y;
+  };
+  const Tensor x = needing_gradient({3, 4}), w = needing_gradient({4, 2}), y = x.detach().clone().requires_grad_();
+  Tensor expected, found;
+  {
+    const Autocast on;
+    const auto graphed = make_graphed_callables(f, std::tuple(x, w));
+    expected = f(x, w);
+    found = graphed(y, w);
+  }
+  expected.pow(2).sum().backward();
+  found.pow(2).sum().backward();
+  EXPECT_TRUE(same(x.grad(), y.grad()));
+}
+
 TEST_F(GraphedCallables, CapturedUnderAutocastInsideItsScopeDoNotUseCastsOfEagerWork) {
   auto layer = linear(4, 4);
   const Tensor x = random({2, 4});
