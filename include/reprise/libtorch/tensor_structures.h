@@ -91,14 +91,15 @@ class StructureText {
  public:
   void operator()(at::Tensor& /*tensor*/) { text += text.empty() ? "tensor" : " tensor"; }
   void size(std::string_view kind, std::size_t size) {
-    text += (text.empty() ? "" : " ") + std::string(kind) + "[" + std::to_string(size) + "]";
+    if (!text.empty()) text += ' ';
+    text.append(kind).append("[").append(std::to_string(size)).append("]");
   }
   template <class Key>
   void key(const Key& key) {
     if constexpr (std::is_convertible_v<const Key&, std::string_view>)
-      text += " " + std::string(std::string_view(key)) + ":";
+      text.append(" ").append(std::string_view(key)).append(":");
     else if constexpr (std::is_arithmetic_v<Key>)
-      text += " " + std::to_string(key) + ":";
+      text.append(" ").append(std::to_string(key)).append(":");
   }
 
   std::string text;
