@@ -59,3 +59,10 @@ set(reprise_conformance_tests_with_gates
   */UserObjectContract.LivesAsLongAsALaunchThatHasNotBegun/*
   */UserObjectContract.LivesAsLongAsARunningLaunch/*
 )
+set(reprise_libtorch_tests_with_gates
+  OnHostDevice.MemoryThatAnotherStreamUsesIsNotGivenOutBefore
+  OnHostDevice.PinnedMemoryThatIsFreedBeforeItsCopyIsReadAllTheSame
+)
+set(reprise_graphed_tests_with_gates
+  GraphedCallables.MayBeDestroyedWhileTheyRunOnAnotherStream
+)

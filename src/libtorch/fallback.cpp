@@ -21,8 +21,8 @@ namespace {
 
 using torch::jit::Stack;
 
-// Random numbers that one call of an operator may draw, in units of a generator's offset: the CPU's generator, seeded
-// by the offset, has no end.
+// Random numbers that one call of an operator may draw, in units of a generator's offset: the CPU's generator, whose
+// state comes from seed and offset, has no end.
 constexpr std::uint64_t draws_of_a_call = 4;
 
 // CUDA takes a tensor of the CPU for a number that is read, and nowhere else.
@@ -105,9 +105,7 @@ void size_given_output(const OperatorTraits& traits, const Stack& stack, const a
   for (const c10::IValue& argument : torch::jit::last(stack, traits.arguments))
     for_each_tensor(argument, [&](const at::Tensor& tensor) { uses += tensor.is_same(given) ? 1 : 0; });
   TORCH_CHECK(uses == 1, traits.name, ": an output of size ", given.sizes(),
-              " was given, which is an input too; it "
-              "cannot be resized to ",
-              shape.sizes());
+              " was given, which is an input too; it cannot be resized to ", shape.sizes());
   if (given.numel() > 0)
     TORCH_WARN(traits.name, ": an output of size ", given.sizes(), " was given, and is resized to ", shape.sizes(),
                ", since it has elements, which is deprecated.");

@@ -46,7 +46,7 @@ struct KeptArgument {
 class OperatorCall {
  public:
   /// Keeps the last arguments of the stack; they stay there.
-  /// \throws c10::Error for tensors of the CPU where CUDA takes none.
+  /// \throws c10::Error for tensors that are not dense.
   OperatorCall(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
   /// Draws made by the operator come from here. To be called before it runs.

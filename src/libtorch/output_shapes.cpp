@@ -7,7 +7,6 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <cstring>
 #include <mutex>
 #include <optional>
 #include <string>

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/autocast_mode.h>
-
 #include <chrono>
 #include <string>
 #include <thread>
 
 #include "reprise/libtorch/graphed_callables.h"
+#include "tests/libtorch/autocast.h"
 #include "tests/libtorch/host_device_test.h"
 
 // What the tests of graphed callables share.
@@ -56,27 +55,6 @@ class GraphedCallables : public OnHostDevice {
     }
     return false;
   }
-};
-
-/// Autocast on the host device, as long as it lives.
-class Autocast {
- public:
-  explicit Autocast(torch::Dtype type = torch::kBFloat16)
-      : type_before_(at::autocast::get_autocast_dtype(at::kPrivateUse1)) {
-    at::autocast::set_autocast_enabled(at::kPrivateUse1, true);
-    at::autocast::set_autocast_dtype(at::kPrivateUse1, type);
-    at::autocast::increment_nesting();
-  }
-  ~Autocast() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_dtype(at::kPrivateUse1, type_before_);
-    at::autocast::set_autocast_enabled(at::kPrivateUse1, false);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
- private:
-  at::ScalarType type_before_;
 };
 
 }  // namespace reprise::libtorch::test

@@ -80,6 +80,15 @@ TEST_F(GraphedCallables, RefuseTheBackwardOfAChainThroughOneCallable) {
   EXPECT_THAT(refusal([&] { y.sum().backward(); }), HasSubstr("backward of call 1"));
 }
 
+// `x` has the gradient of two calls.
+template <class F>
+void expect_gradient_twice(const F& f, const Tensor& x) {
+  const Tensor found = x.grad().clone();
+  x.mutable_grad() = Tensor();
+  f(x).sum().backward();
+  EXPECT_TRUE(torch::allclose(found.cpu(), (x.grad() * 2).cpu()));
+}
+
 TEST_F(GraphedCallables, OfOnePoolRefuseBackwardsInTheOrderOfTheForwards) {
   const auto f = [](const Tensor& x) { return x.exp().tanh(); };
   const auto graphed =
@@ -97,10 +106,7 @@ TEST_F(GraphedCallables, OfOnePoolRefuseBackwardsInTheOrderOfTheForwards) {
   x.mutable_grad() = Tensor();
   second.sum().backward();
   first.sum().backward();
-  const Tensor found = x.grad().clone();
-  x.mutable_grad() = Tensor();
-  f(x).sum().backward();
-  EXPECT_TRUE(torch::allclose(found.cpu(), (x.grad() * 2).cpu()));
+  expect_gradient_twice(f, x);
 }
 
 TEST_F(GraphedCallables, OfOnePoolRefuseForwardsInAnotherOrder) {
@@ -118,10 +124,7 @@ TEST_F(GraphedCallables, ThatWereMadeOneByOneRunInAnyOrder) {
   const Tensor x = needing_gradient({3}), second = b(x), first = a(x);
   second.sum().backward();
   first.sum().backward();
-  const Tensor found = x.grad().clone();
-  x.mutable_grad() = Tensor();
-  f(x).sum().backward();
-  EXPECT_TRUE(torch::allclose(found.cpu(), (x.grad() * 2).cpu()));
+  expect_gradient_twice(f, x);
 }
 
 TEST_F(GraphedCallables, MadeOneByOneInOnePoolKnowOfEachOther) {

@@ -143,12 +143,12 @@ TEST_F(GraphedCallables, CapturedUnderAutocastGiveWhatEagerGivesUnderIt) {
   net->to(device_);
   const Tensor x = needing_gradient({6, 8}), y = x.detach().clone().requires_grad_();
   const auto graphed = [&] {
-    const Autocast on;
+    const Autocast on(torch::kBFloat16);
     return make_graphed_callables(net, x);
   }();
   Tensor expected, found;
   {
-    const Autocast on;
+    const Autocast on(torch::kBFloat16);
     expected = net->forward(x);
     found = graphed(y);
   }
@@ -176,7 +176,7 @@ TEST_F(GraphedCallables, CapturedUnderAutocastGoBackwardWithoutIt) {
   const Tensor x = needing_gradient({3, 4}), w = needing_gradient({4, 2}), y = x.detach().clone().requires_grad_();
   Tensor expected, found;
   {
-    const Autocast on;
+    const Autocast on(torch::kBFloat16);
     const auto graphed = make_graphed_callables(f, std::tuple(x, w));
     expected = f(x, w);
     found = graphed(y, w);
@@ -189,7 +189,7 @@ TEST_F(GraphedCallables, CapturedUnderAutocastGoBackwardWithoutIt) {
 TEST_F(GraphedCallables, CapturedUnderAutocastInsideItsScopeDoNotUseCastsOfEagerWork) {
   auto layer = linear(4, 4);
   const Tensor x = random({2, 4});
-  const Autocast on;
+  const Autocast on(torch::kBFloat16);
   static_cast<void>(layer->forward(x));  // autocast keeps the weight's cast
   const auto graphed = make_graphed_callables(layer, x);
   {
@@ -204,7 +204,7 @@ TEST_F(GraphedCallables, OtherAutocastThanAtTheCaptureIsRefused) {
   const Tensor x = random({2, 4});
   const auto graphed = make_graphed_callables(layer, x);
   {
-    const Autocast on;
+    const Autocast on(torch::kBFloat16);
     EXPECT_THAT(refusal([&] { graphed(x); }),
                 ::testing::HasSubstr("captured with autocast off, and is called with autocast to BFloat16"));
   }

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests of the layer for libtorch, on the host device: each folder is one program, reprise_<folder>_tests, and its
+# tests have the label libtorch.
+
+function(reprise_add_libtorch_tests folder) # further sources
+  set(program reprise_${folder}_tests)
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
+  add_executable(${program} ${sources} ${ARGN})
+  target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${program} PRIVATE reprise::libtorch GTest::gmock GTest::gtest_main)
+  target_precompile_headers(${program} PRIVATE <torch/torch.h> <gmock/gmock.h>)
+  reprise_set_warnings(${program})
+  gtest_discover_tests(${program}
+    TEST_PREFIX ${folder}.
+    NO_PRETTY_VALUES
+    DISCOVERY_TIMEOUT 120
+    PROPERTIES LABELS libtorch TIMEOUT 120 ENVIRONMENT "REPRISE_DEVICE=host")
+
+  # Everything again, in one process each: with two simulated devices (what needs two of them is skipped above) and the
+  # search for races, which prints what it finds; and by the scheduler that runs one operation at a time.
+  add_test(NAME ${folder}.with_two_devices COMMAND ${program})
+  set_tests_properties(${folder}.with_two_devices PROPERTIES LABELS libtorch TIMEOUT 600
+    ENVIRONMENT "REPRISE_HOST_DEVICES=2;REPRISE_DEVICE=host;REPRISE_HOST_RACES=1"
+    FAIL_REGULAR_EXPRESSION "warning: race")
+  list(JOIN ${program}_with_gates ":" with_gates)
+  add_test(NAME ${folder}.by_steps COMMAND ${program} "--gtest_filter=-${with_gates}")
+  set_tests_properties(${folder}.by_steps PROPERTIES LABELS libtorch TIMEOUT 600
+    ENVIRONMENT "REPRISE_HOST_DEVICES=2;REPRISE_DEVICE=host;REPRISE_HOST_SCHEDULER=1")
+endfunction()
