@@ -20,6 +20,7 @@
 namespace reprise::libtorch::test {
 
 namespace c10_memory = c10::cuda::CUDACachingAllocator;
+using reprise::test::text_of;
 using torch::Tensor;
 
 /// Each test has the first CUDA device, with nothing cached; where there is none it is skipped.

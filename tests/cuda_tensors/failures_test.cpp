@@ -139,7 +139,7 @@ TEST_F(CudaTensorFailures, AreNoneWithTensorsThatWereRecordedOnAnotherStream) {
       }
       made.record_stream(side);
       main.wait(stream_ref(side));
-      made = {};  // libtorch holds it back until the end of the capture
+      made.reset();  // libtorch holds it back until the end of the capture
       sum = sum + x.sum();
     });
     graph.replay();

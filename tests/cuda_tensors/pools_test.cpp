@@ -44,7 +44,7 @@ class CudaTensorPools : public OnCudaDevice {
     x_ = zeros({16, mib});
   }
   void TearDown() override {
-    x_ = {};
+    x_.reset();
     side_.reset();
     OnCudaDevice::TearDown();
   }
@@ -183,7 +183,7 @@ TEST_F(CudaTensorPools, StayWhileTensorsOfTheirsLive) {
   graph.reset();
   EXPECT_GT(grown(before), 0);
   expect_result(y, 0);
-  y = {};
+  y.reset();
   EXPECT_TRUE(falls_to(before));
 }
 
@@ -239,7 +239,7 @@ TEST_F(CudaTensorPools, AreRefusedWhileTensorsLiveInThemWithoutAGraph) {
   graph.reset();
   EXPECT_THAT(text_of<UsageError>([&] { capture_steps(graph, pool); }),
               HasSubstr("in which tensors still lie although all its graphs are gone"));
-  y = {};
+  y.reset();
   y = capture_steps(graph, pool);
   graph.replay();
   expect_result(y, 0);
@@ -254,10 +254,10 @@ TEST_F(CudaTensorPools, DoNotGrowWithAHundredCapturesOfAMatrixProduct) {
     Tensor y;
     libtorch::capture(graph, {}, [&] { y = torch::mm(a, a); });
     graph.replay();
-    if (i % 10 == 0) EXPECT_TRUE(same(y, eager));
+    EXPECT_TRUE(i % 10 != 0 || same(y, eager));
     torch::cuda::synchronize();
     graph.reset();
-    y = {};
+    y.reset();
     if (i == 1) first = settled_reserved();
   }
   EXPECT_TRUE(falls_to(first));
