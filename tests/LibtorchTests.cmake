@@ -5,16 +5,28 @@
 # With -DREPRISE_LIBTORCH_TESTS=OFF the programs are there, but are no part of `all`.
 option(REPRISE_LIBTORCH_TESTS "Build the tests of the component libtorch with everything else" ON)
 
+function(reprise_set_libtorch_program program)
+  target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${program} PRIVATE reprise::libtorch GTest::gmock GTest::gtest_main)
+  reprise_set_warnings(${program})
+  if(NOT REPRISE_LIBTORCH_TESTS)
+    set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  endif()
+endfunction()
+
 function(reprise_add_libtorch_program folder) # further sources
   set(program reprise_${folder}_tests)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
   add_executable(${program} ${sources} ${ARGN})
-  target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
-  target_link_libraries(${program} PRIVATE reprise::libtorch GTest::gmock GTest::gtest_main)
   target_precompile_headers(${program} PRIVATE <torch/torch.h> <gmock/gmock.h>)
-  reprise_set_warnings(${program})
-  if(NOT REPRISE_LIBTORCH_TESTS)
-    set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  reprise_set_libtorch_program(${program})
+endfunction()
+
+# A program for CUDA devices. Where there is none it skips each test, which one run of it shows.
+function(reprise_add_test_that_needs_cuda name program)
+  if(REPRISE_LIBTORCH_TESTS)
+    add_test(NAME ${name} COMMAND ${program})
+    set_tests_properties(${name} PROPERTIES LABELS libtorch TIMEOUT 600)
   endif()
 endfunction()
 
@@ -43,11 +55,18 @@ function(reprise_add_libtorch_tests folder) # further sources
     ENVIRONMENT "REPRISE_HOST_DEVICES=2;REPRISE_DEVICE=host;REPRISE_HOST_SCHEDULER=1")
 endfunction()
 
-# On CUDA devices. Where there is none each test is skipped, which one run of the program shows.
+# Tests of CUDA tensors.
 function(reprise_add_cuda_tensor_tests folder) # further sources
   reprise_add_libtorch_program(${folder} ${ARGN})
-  if(REPRISE_LIBTORCH_TESTS)
-    add_test(NAME ${folder} COMMAND reprise_${folder}_tests)
-    set_tests_properties(${folder} PROPERTIES LABELS libtorch TIMEOUT 600)
-  endif()
+  reprise_add_test_that_needs_cuda(${folder} reprise_${folder}_tests)
+endfunction()
+
+# Tests of the host device once more, on CUDA tensors, as reprise_<folder>_cuda_tests: with <folder>/device/cuda.cpp in
+# the place of <folder>/device/host.cpp.
+function(reprise_add_libtorch_tests_on_cuda folder)
+  set(program reprise_${folder}_cuda_tests)
+  add_executable(${program} ${folder}/device/cuda.cpp
+    "$<FILTER:$<TARGET_OBJECTS:reprise_${folder}_tests>,EXCLUDE,/device/host\\.cpp>")
+  reprise_set_libtorch_program(${program})
+  reprise_add_test_that_needs_cuda(${folder}.on_cuda ${program})
 endfunction()
