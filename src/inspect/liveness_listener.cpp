@@ -150,23 +150,26 @@ void LivenessListener::add(const GraphOptions& options, Finding&& finding) {
   const std::size_t index = inputs_->size();
   if (finding.watch == nullptr) {
     ranges_.push_back({index, finding.id});
+    asks_ = true;
   } else {
     finding.input.retained = options.retain_inputs && retained_->add(finding.watch);
-    if (!finding.input.retained || finding.watch->owner->frees_retained())
+    if (!finding.input.retained || finding.watch->owner->frees_retained()) {
+      asks_ |= finding.watch->owner->is_asked();
       blocks_.push_back({index, std::move(finding.watch)});
+    }
   }
   inputs_->push_back(std::move(finding.input));
 }
 
 void LivenessListener::check(std::uint64_t frees) {
   std::vector<DeadInput> dead;
-  if (frees != seen_frees_) {
-    for (const Block& block : blocks_)
-      if (block.watch->freed.load(std::memory_order_acquire))
-        dead.push_back(
-            {(*inputs_)[block.input], block.watch->freed_by, block.watch->owner->is_given_out_again(*block.watch)});
-    if (dead.empty()) seen_frees_ = frees;
+  for (const Block& block : blocks_) {
+    memory::BlockOwner& owner = *block.watch->owner;
+    if (owner.is_asked()) owner.ask(*block.watch);
+    if (block.watch->freed.load(std::memory_order_acquire))
+      dead.push_back({(*inputs_)[block.input], block.watch->freed_by, owner.is_given_out_again(*block.watch)});
   }
+  if (dead.empty()) seen_frees_ = frees;
   for (const Range& range : ranges_) {
     const GraphInput& input = (*inputs_)[range.input];
     backend::PointerInfo info;
@@ -189,6 +192,7 @@ void LivenessListener::reset() noexcept {
   blocks_.clear();
   ranges_.clear();
   retained_.reset();
+  asks_ = false;
   seen_frees_ = 0;
 }
 

@@ -36,7 +36,7 @@ class LivenessListener final : public graphs::CaptureListener {
   bool takes_part_in_replays() const noexcept override { return !blocks_.empty() || !ranges_.empty(); }
   void before_replay(const StreamRef& /*stream*/) override {
     const std::uint64_t frees = memory::BlockWatch::frees.load(std::memory_order_acquire);
-    if (frees != seen_frees_ || !ranges_.empty()) check(frees);
+    if (frees != seen_frees_ || asks_) check(frees);
   }
   /// The blocks that it keeps.
   std::shared_ptr<void> take_resource() override { return std::move(retained_); }
@@ -74,6 +74,7 @@ class LivenessListener final : public graphs::CaptureListener {
   std::vector<Block> blocks_;
   std::vector<Range> ranges_;
   std::shared_ptr<memory::RetainedBlocks> retained_;
+  bool asks_ = false;             // somebody is asked for some of them before each replay
   std::uint64_t seen_frees_ = 0;  // BlockWatch::frees when all blocks were there
 };
 

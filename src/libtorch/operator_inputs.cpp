@@ -53,14 +53,13 @@ class Graph {
 
 }  // namespace
 
-void OperatorInputs::began(const RunningOperator& op, const at::RecordFunction& call,
-                           const backend::CaptureInfo* info) {
+void OperatorInputs::began(const RunningOperator& op, const at::RecordFunction& call, const Nodes* tails) {
   const std::lock_guard lock(mutex_);
   for (const c10::IValue& argument : call.inputs())
     for_each_tensor(argument, [&](const at::Tensor& tensor) { add(tensor); });
-  if (info == nullptr) return;
+  if (tails == nullptr) return;
   running_[&op] = intervals_.size();
-  intervals_.push_back({info->dependencies, {}});
+  intervals_.push_back({*tails, {}});
 }
 
 void OperatorInputs::ended(const RunningOperator& op, const End& end) {
@@ -73,7 +72,7 @@ void OperatorInputs::ended(const RunningOperator& op, const End& end) {
   const std::lock_guard lock(mutex_);
   const auto running = running_.find(&op);
   if (running == running_.end()) return;
-  intervals_[running->second].after = std::move(info.dependencies);
+  intervals_[running->second].after.assign(info.dependencies.begin(), info.dependencies.end());
   running_.erase(running);
 }
 
@@ -83,6 +82,7 @@ void OperatorInputs::add(const at::Tensor& tensor) {
   const auto begin = reinterpret_cast<std::uintptr_t>(storage->_mutable_data_ptr_no_checks().get());
   if (begin == 0) return;
   Memory& memory = memory_[begin];
+  memory.begin = begin;
   memory.bytes = std::max(memory.bytes, storage->nbytes());
   const auto is_it = [&](const auto& known) { return known._unsafe_get_target() == storage; };
   if (std::ranges::none_of(memory.storages, is_it)) memory.storages.push_back(tensor.storage().getWeakStorageImpl());
@@ -94,14 +94,25 @@ bool OperatorInputs::has(std::uintptr_t address) const {
   return after != ranges_.begin() && address < std::prev(after)->second;
 }
 
-std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> OperatorInputs::storages_in(const void* begin,
-                                                                                   std::size_t bytes) const {
+WeakStorages OperatorInputs::storages_in(const void* begin, std::size_t bytes) const {
   const std::lock_guard lock(mutex_);
-  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> found;
+  WeakStorages found;
   const auto first = reinterpret_cast<std::uintptr_t>(begin);
   for (auto at = memory_.lower_bound(first); at != memory_.end() && at->first - first < bytes; ++at)
     for (const auto& storage : at->second.storages) found.push_back(storage);
   return found;
+}
+
+std::optional<OperatorInputs::Memory> OperatorInputs::pinned_memory_at(std::uintptr_t address) const {
+  Backend& backend = device().backend();
+  backend::PointerInfo info;
+  check(backend, Call::pointer_info, backend.pointer_info(reinterpret_cast<const void*>(address), &info));
+  if (info.kind != backend::MemoryKind::pinned) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const auto after = memory_.upper_bound(address);
+  if (after == memory_.begin() || address - std::prev(after)->first >= std::prev(after)->second.bytes)
+    return std::nullopt;
+  return std::prev(after)->second;
 }
 
 void OperatorInputs::look_at(GraphHandle template_graph) {

@@ -8,11 +8,12 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "libtorch/operator_watch.h"
+#include "libtorch/storage_watch.h"
 
 namespace reprise::libtorch {
 
@@ -27,13 +28,22 @@ class OperatorInputs final : public OperatorWatch {
   OperatorInputs(const Device& device, std::uint64_t capture_id)
       : OperatorWatch(device, capture_id, /*wants_arguments=*/true) {}
 
-  void began(const RunningOperator& op, const at::RecordFunction& call, const backend::CaptureInfo* info) override;
+  void began(const RunningOperator& op, const at::RecordFunction& call, const Nodes* tails) override;
   void ended(const RunningOperator& op, const End& end) override;
 
   /// Does the address lie in memory that an operator was given? After look_at().
   bool has(std::uintptr_t address) const;
-  /// The storages that operators were given whose memory begins in a range, as far as they live.
-  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_in(const void* begin, std::size_t bytes) const;
+  /// The storages that operators were given whose memory begins in a range, dead or alive.
+  WeakStorages storages_in(const void* begin, std::size_t bytes) const;
+
+  struct Memory {
+    std::uintptr_t begin = 0;
+    std::size_t bytes = 0;  ///< of the largest
+    WeakStorages storages = {};
+  };
+  /// The pinned memory in which an address lies; none if that is other memory, or no operator was given it.
+  /// \throws BackendError if the runtime does not tell.
+  std::optional<Memory> pinned_memory_at(std::uintptr_t address) const;
 
   /// Finds out which nodes of the finished graph were made by operators: those between what the stream depended on when
   /// one began and when it ended.
@@ -42,13 +52,8 @@ class OperatorInputs final : public OperatorWatch {
   bool made_by_operator(GraphNodeHandle node) const { return made_.contains(node); }
 
  private:
-  using Nodes = std::vector<GraphNodeHandle>;
   struct Interval {
     Nodes before, after;
-  };
-  struct Memory {
-    std::size_t bytes = 0;  // of the largest
-    std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages = {};
   };
 
   void add(const at::Tensor& tensor);

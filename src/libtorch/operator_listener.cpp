@@ -11,6 +11,7 @@
 #include "backend/call_stack.h"
 #include "graph/listeners.h"
 #include "libtorch/operator_watch.h"
+#include "libtorch/tensor_inputs.h"
 
 namespace reprise::libtorch {
 
@@ -20,9 +21,8 @@ class OperatorNames final : public OperatorWatch {
   OperatorNames(const Device& device, std::uint64_t capture_id)
       : OperatorWatch(device, capture_id, /*wants_arguments=*/false) {}
 
-  void began(const RunningOperator& /*op*/, const at::RecordFunction& /*call*/,
-             const backend::CaptureInfo* info) override {
-    if (info == nullptr) return;
+  void began(const RunningOperator& /*op*/, const at::RecordFunction& /*call*/, const Nodes* tails) override {
+    if (tails == nullptr) return;
     const std::lock_guard lock(mutex_);
     failed_.clear();  // whoever called it has caught that
   }
@@ -104,10 +104,11 @@ void OperatorListener::close() noexcept {
 }
 
 void let_operators_take_part() {
-  static const bool done = (graphs::add_listener_factory(+[]() -> std::unique_ptr<graphs::CaptureListener> {
-                              return std::make_unique<OperatorListener>();
-                            }),
-                            true);
+  static const bool done =
+      (let_tensor_inputs_take_part(), graphs::add_listener_factory(+[]() -> std::unique_ptr<graphs::CaptureListener> {
+         return std::make_unique<OperatorListener>();
+       }),
+       true);
   static_cast<void>(done);
 }
 

@@ -91,7 +91,7 @@ Watching& watching() {
 }
 
 // Those whose capture the calling thread's current stream takes part in.
-void find_watches(Underway& call, CaptureInfo& found) {
+void find_watches(Underway& call, OperatorWatch::Nodes& tails) {
   for (auto& watch : watching().all()) {
     const Device& device = watch->device();
     if (call.op.stream.device().type() != device.type()) call.op.stream = current_stream(device);
@@ -101,7 +101,7 @@ void find_watches(Underway& call, CaptureInfo& found) {
     CaptureInfo info;
     if (backend.stream_capture_info(stream.native(), &info) != Result::success) continue;
     if (info.status != CaptureStatus::active || info.id != watch->capture_id()) continue;
-    found = std::move(info);
+    tails.assign(info.dependencies.begin(), info.dependencies.end());
     call.own_watches.push_back(std::move(watch));
   }
   call.watches = &call.own_watches;
@@ -109,12 +109,12 @@ void find_watches(Underway& call, CaptureInfo& found) {
 
 std::unique_ptr<at::ObserverContext> begins(const at::RecordFunction& function) {
   auto call = std::make_unique<Underway>(function.name(), innermost);
-  CaptureInfo info;
+  OperatorWatch::Nodes tails;
   if (call->within != nullptr)
     call->watches = call->within->watches;
   else
-    find_watches(*call, info);
-  for (const auto& watch : *call->watches) watch->began(call->op, function, call->within == nullptr ? &info : nullptr);
+    find_watches(*call, tails);
+  for (const auto& watch : *call->watches) watch->began(call->op, function, call->within == nullptr ? &tails : nullptr);
   innermost = call.get();
   return call;
 }

@@ -37,6 +37,8 @@ class OperatorWatch : public std::enable_shared_from_this<OperatorWatch> {
   OperatorWatch(const OperatorWatch&) = delete;
   OperatorWatch& operator=(const OperatorWatch&) = delete;
 
+  using Nodes = std::vector<GraphNodeHandle>;
+
   void open();
   void close() noexcept;  ///< does nothing the second time
 
@@ -44,8 +46,9 @@ class OperatorWatch : public std::enable_shared_from_this<OperatorWatch> {
   std::uint64_t capture_id() const noexcept { return capture_id_; }
   bool wants_arguments() const noexcept { return wants_arguments_; }
 
-  /// `info` is what the runtime knew of the stream before an operator that no other one called; else it is null.
-  virtual void began(const RunningOperator& op, const at::RecordFunction& call, const backend::CaptureInfo* info) = 0;
+  /// `tails` is what the next node of the stream would have depended on before an operator that no other one called;
+  /// else it is null.
+  virtual void began(const RunningOperator& op, const at::RecordFunction& call, const Nodes* tails) = 0;
   struct End {
     CaptureStatus status;  ///< of the stream
     bool failed;           ///< it throws

@@ -28,6 +28,9 @@ class BlockOwner {
   virtual void release(BlockWatch& watch) noexcept = 0;  ///< on any thread, under anyone's capture
   /// Can a block that is retained be freed all the same?
   virtual bool frees_retained() const noexcept { return false; }
+  /// Does nobody tell when a block is freed, so that ask() must find out before each replay?
+  virtual bool is_asked() const noexcept { return false; }
+  virtual void ask(BlockWatch& /*watch*/) noexcept {}
   /// Of a block that was freed: has somebody else its memory now, or a part of it?
   virtual bool is_given_out_again(const BlockWatch& watch) = 0;
 

@@ -20,11 +20,6 @@ using memory::BlockWatch;
 using memory::FreedMeanwhile;
 using memory::UsedAddress;
 
-struct CudaBlocks::Watch : BlockWatch {
-  Storages storages = {};                          // that may be kept; guarded by the owner's mutex
-  c10::intrusive_ptr<c10::StorageImpl> kept = {};  // likewise: the one that is
-};
-
 /// A block of a snapshot.
 struct CudaBlocks::Found {
   std::uintptr_t address = 0;
@@ -83,7 +78,7 @@ void CudaBlocks::block_made(std::uintptr_t address) {
 
 void CudaBlocks::block_freed(const TraceEntry& entry) {
   const bool journals = FreedMeanwhile::any() && FreedMeanwhile::any_for(pool_id(entry.mempool_));
-  std::shared_ptr<Watch> watch;
+  std::shared_ptr<StorageWatch> watch;
   {
     const std::lock_guard lock(mutex_);
     if (looking_ != 0) freed_now_.insert(entry.addr_);
@@ -97,7 +92,8 @@ void CudaBlocks::block_freed(const TraceEntry& entry) {
       created = std::move(stack.mapped());
     }
     if (watch == nullptr && journals)
-      watch = std::shared_ptr<Watch>(new Watch{{this, pointer(entry.addr_), entry.size_, std::move(created)}});
+      watch = std::shared_ptr<StorageWatch>(
+          new StorageWatch{{this, pointer(entry.addr_), entry.size_, std::move(created)}});
   }
   if (watch == nullptr) return;
   if (memory::allocation_stacks_are_recorded()) watch->freed_by = memory::allocation_stack();
@@ -112,11 +108,12 @@ std::vector<std::string> CudaBlocks::stack_of(std::uintptr_t address) const {
 }
 
 // With the mutex.
-std::shared_ptr<BlockWatch> CudaBlocks::watch(const Found& block, const Storages& storages) {
-  std::weak_ptr<Watch>& known = watched_[block.address];
-  std::shared_ptr<Watch> watch = known.lock();
+std::shared_ptr<BlockWatch> CudaBlocks::watch(const Found& block, const WeakStorages& storages) {
+  std::weak_ptr<StorageWatch>& known = watched_[block.address];
+  std::shared_ptr<StorageWatch> watch = known.lock();
   if (watch == nullptr) {
-    watch = std::shared_ptr<Watch>(new Watch{{this, pointer(block.address), block.bytes, stack_of(block.address)}});
+    watch = std::shared_ptr<StorageWatch>(
+        new StorageWatch{{this, pointer(block.address), block.bytes, stack_of(block.address)}});
     known = watch;
   }
   watch->storages.insert(watch->storages.end(), storages.begin(), storages.end());
@@ -124,7 +121,7 @@ std::shared_ptr<BlockWatch> CudaBlocks::watch(const Found& block, const Storages
 }
 
 void CudaBlocks::find(std::span<UsedAddress> addresses, MempoolId own,
-                      const std::function<Storages(const void*, std::size_t)>& storages_in) {
+                      const std::function<WeakStorages(const void*, std::size_t)>& storages_in) {
   struct Looking {
     explicit Looking(CudaBlocks& all) : blocks(all) { change(1); }
     ~Looking() { change(-1); }
@@ -157,36 +154,12 @@ void CudaBlocks::find(std::span<UsedAddress> addresses, MempoolId own,
     used.in_allocator = true;
     used.own = block.pool == own;
     if (used.own || !block.given_out) continue;
-    const Storages storages = storages_in(pointer(block.address), block.bytes);
+    const WeakStorages storages = storages_in(pointer(block.address), block.bytes);
     const std::lock_guard lock(mutex_);
     if (freed_now_.contains(block.address)) continue;  // FreedMeanwhile has it
     used.watch = watch(block, storages);
     interesting_.store(watched_.size() + stacks_.size() + static_cast<std::size_t>(looking_));
   }
-}
-
-bool CudaBlocks::retain(BlockWatch& base) {
-  auto& watch = static_cast<Watch&>(base);
-  c10::intrusive_ptr<c10::StorageImpl> storage;  // let go of without the mutex
-  const std::lock_guard lock(mutex_);
-  if (watch.freed.load(std::memory_order_relaxed)) return false;
-  for (auto each = watch.storages.begin(); watch.kept == nullptr && each != watch.storages.end(); ++each) {
-    storage = each->lock();
-    if (storage == nullptr) continue;
-    const auto* const begin = static_cast<const std::byte*>(storage->_mutable_data_ptr_no_checks().get());
-    if (begin >= watch.address && begin < watch.address + watch.bytes) watch.kept = storage;
-  }
-  watch.storages.clear();
-  if (watch.kept == nullptr) return false;
-  watch.retained += 1;
-  return true;
-}
-
-void CudaBlocks::release(BlockWatch& base) noexcept {
-  auto& watch = static_cast<Watch&>(base);
-  c10::intrusive_ptr<c10::StorageImpl> storage;
-  const std::lock_guard lock(mutex_);
-  if (--watch.retained == 0) storage = std::move(watch.kept);
 }
 
 bool CudaBlocks::is_given_out_again(const BlockWatch& watch) {

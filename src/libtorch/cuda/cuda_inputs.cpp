@@ -5,51 +5,37 @@
 
 #include <memory>
 
-#include "inspect/input_source.h"
 #include "libtorch/cuda/cuda_blocks.h"
-#include "libtorch/operator_inputs.h"
+#include "libtorch/tensor_inputs.h"
 #include "memory/allocation_stacks.h"
 
 namespace reprise::libtorch {
 namespace {
 
-/// The memory of CUDA tensors as a source of inputs. An address in it counts if an operator of the capture was given
-/// that memory, or if the node was made by no operator.
-class CudaInputs final : public inspect::InputSource {
+/// The memory of CUDA tensors as a source of inputs, besides pinned memory. An address in it counts if an operator of
+/// the capture was given that memory, or if the node was made by no operator.
+class CudaInputs final : public TensorInputs {
  public:
   explicit CudaInputs(const graphs::CaptureContext& context)
-      : blocks_(CudaBlocks::get()), pool_(context.pool), retain_(context.options.retain_inputs) {}
-  ~CudaInputs() override { close(); }
-  CudaInputs(const CudaInputs&) = delete;
-  CudaInputs& operator=(const CudaInputs&) = delete;
+      : TensorInputs(context),
+        blocks_(CudaBlocks::get()),
+        pool_(context.pool),
+        retain_(context.options.retain_inputs) {}
 
-  void started(const graphs::CaptureContext& context) override {
-    auto operators = std::make_shared<OperatorInputs>(context.device, context.capture_id);
-    operators->open();
-    operators_ = std::move(operators);
-  }
-  void ended(GraphHandle template_graph) override {
-    close();
-    operators_->look_at(template_graph);
-  }
   void find(std::span<memory::UsedAddress> addresses) override {
     blocks_.find(addresses, pool_, [&](const void* begin, std::size_t bytes) {
-      return retain_ ? operators_->storages_in(begin, bytes) : CudaBlocks::Storages();
+      return retain_ ? operators().storages_in(begin, bytes) : WeakStorages();
     });
+    TensorInputs::find(addresses);
   }
   bool is_used(GraphNodeHandle node, const memory::BlockWatch& watch, std::uintptr_t address) override {
-    return watch.owner != &blocks_ || operators_->has(address) || !operators_->made_by_operator(node);
+    return watch.owner != &blocks_ || operators().has(address) || !operators().made_by_operator(node);
   }
 
  private:
-  void close() noexcept {
-    if (operators_ != nullptr) operators_->close();
-  }
-
   CudaBlocks& blocks_;
   const MempoolId pool_;
   const bool retain_;
-  std::shared_ptr<OperatorInputs> operators_;
 };
 
 }  // namespace

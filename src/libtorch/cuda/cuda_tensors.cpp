@@ -8,12 +8,14 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "libtorch/cuda/cuda_inputs.h"
 #include "reprise/error.h"
 
 namespace reprise::libtorch {
 
 void let_cuda_tensors_take_part() {
   if (backend::cuda_backends().empty() || c10::cuda::device_count() == 0) return;
+  let_cuda_inputs_take_part();
 }
 
 Device cuda_device_of(c10::Device device) {
