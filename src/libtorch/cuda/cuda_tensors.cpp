@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "graph/listeners.h"
+#include "libtorch/cuda/cuda_inputs.h"
 #include "libtorch/cuda/cuda_streams.h"
 #include "libtorch/cuda/shared_memory.h"
 #include "libtorch/cuda/tensor_listener.h"
