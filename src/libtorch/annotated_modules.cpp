@@ -33,17 +33,11 @@ std::string annotated_detail::name_of_child(const torch::nn::SequentialImpl& seq
   return sequential.named_children()[number].key();
 }
 
-torch::nn::AnyValue annotated_detail::forward_from(torch::nn::SequentialImpl& sequential, std::size_t first,
-                                                   torch::nn::AnyValue value) {
+torch::nn::AnyValue annotated_detail::forward_rest(torch::nn::SequentialImpl& sequential, torch::nn::AnyValue value) {
   const auto children = sequential.named_children();
-  for (std::size_t i = first; i < sequential.size(); ++i) {
+  for (std::size_t i = 1; i < sequential.size(); ++i) {
     const annotate_module scope(children[i].key());
-    torch::nn::AnyModule& child = *std::next(sequential.begin(), static_cast<std::ptrdiff_t>(i));
-    auto* const inner = dynamic_cast<torch::nn::SequentialImpl*>(child.ptr().get());
-    if (inner != nullptr && !inner->is_empty())
-      value = forward_from(*inner, 0, std::move(value));
-    else
-      value = child.any_forward(std::move(value));
+    value = std::next(sequential.begin(), static_cast<std::ptrdiff_t>(i))->any_forward(std::move(value));
   }
   return value;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "reprise/error.h"
@@ -107,7 +108,13 @@ void find_watches(Underway& call, OperatorWatch::Nodes& tails) {
   call.watches = &call.own_watches;
 }
 
+// The engine of autograd records around each node that it runs, before it makes the stream of that current.
+bool is_operator(const at::RecordFunction& function) {
+  return !std::string_view(function.name()).starts_with("autograd::engine::");
+}
+
 std::unique_ptr<at::ObserverContext> begins(const at::RecordFunction& function) {
+  if (!is_operator(function)) return nullptr;
   auto call = std::make_unique<Underway>(function.name(), innermost);
   OperatorWatch::Nodes tails;
   if (call->within != nullptr)

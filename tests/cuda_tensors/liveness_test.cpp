@@ -85,7 +85,7 @@ TEST_F(LivenessOfCudaTensors, ADeadOneIsNamedWithTheKernelsThatUseIt) {
   capture_work([&] { z = torch::mm(x, y) + 1; });
   expect_replays();
   const void* const memory = y.data_ptr();
-  y = {};
+  y.reset();
   const std::vector<DeadInput> found = dead();
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].address, memory);
@@ -100,7 +100,7 @@ TEST_F(LivenessOfCudaTensors, IsOverForGoodAlsoWhenTheAddressIsGivenOutAgain) {
   auto x = ones(), y = ones();
   capture_work([&] { y.add_(x); });
   const void* const memory = x.data_ptr();
-  x = {};
+  x.reset();
   const auto other = ones();
   ASSERT_EQ(other.data_ptr(), memory);
   const std::vector<DeadInput> found = dead();
@@ -115,7 +115,7 @@ TEST_F(LivenessOfCudaTensors, WhatWasMadeInTheCaptureMayDie) {
     const auto between = x + 1;
     kept = between * 2;
   });
-  kept = {};
+  kept.reset();
   expect_replays();
   EXPECT_THAT(input_addresses(), ElementsAre(x.data_ptr()));
 }
@@ -128,7 +128,7 @@ TEST_F(LivenessOfCudaTensors, OfOneGraphMayComeFromAnotherInTheSamePool) {
   GraphOptions options = checked();
   options.pool = first.pool();
   libtorch::capture(graph_, options, [&] { result = between * 2; });
-  between = {};
+  between.reset();
   expect_replays();
 }
 
@@ -136,12 +136,12 @@ TEST_F(LivenessOfCudaTensors, ViewsAndBasesAreTheSameMemory) {
   auto base = torch::ones({4, 1000}, device_);
   auto row = base[2], result = ones();
   capture_work([&] { result.add_(row); });
-  row = {};
+  row.reset();
   expect_replays();
   row = base[3];
-  base = {};
+  base.reset();
   expect_replays();
-  row = {};
+  row.reset();
   EXPECT_THAT(dead(), SizeIs(1));
 }
 
@@ -178,7 +178,7 @@ TEST_F(LivenessOfCudaTensors, AnInputThatDiesInTheCaptureIsDead) {
   const void* const memory = x.data_ptr();
   capture_work([&] {
     y.add_(x);
-    x = {};
+    x.reset();
   });
   EXPECT_THAT(dead_addresses(), ElementsAre(memory));
 }
@@ -186,14 +186,14 @@ TEST_F(LivenessOfCudaTensors, AnInputThatDiesInTheCaptureIsDead) {
 TEST_F(LivenessOfCudaTensors, AnInputThatAnotherThreadFreesIsDead) {
   auto x = ones(), y = ones();
   capture_work([&] { y.add_(x); });
-  std::thread([&] { x = {}; }).join();
+  std::thread([&] { x.reset(); }).join();
   EXPECT_THAT(dead(), SizeIs(1));
 }
 
 TEST_F(LivenessOfCudaTensors, BeginsAnewWithTheNextCapture) {
   auto x = ones(), y = ones();
   capture_work([&] { y.add_(x); });
-  x = {};
+  x.reset();
   EXPECT_THAT(dead(), SizeIs(1));
   graph_.reset();
   x = ones();
@@ -207,7 +207,7 @@ TEST_F(LivenessOfCudaTensors, OfTwoGraphsWithTheSameInputBothAreRefused) {
   CUDAGraph other;
   libtorch::capture(other, checked(), [&] { y.mul_(x); });
   other.replay();
-  x = {};
+  x.reset();
   EXPECT_THROW(other.replay(), DeadInputError);
   EXPECT_THAT(dead(), SizeIs(1));
   other.reset();
@@ -220,7 +220,7 @@ TEST_F(LivenessOfCudaTensors, FreesOfOtherMemoryAreNotLookedAt) {
   const std::uint64_t before = memory::BlockWatch::frees;
   for (int i = 0; i < 10; ++i) static_cast<void>(ones());
   EXPECT_EQ(memory::BlockWatch::frees, before);
-  x = {};
+  x.reset();
   EXPECT_EQ(memory::BlockWatch::frees, before + 1);
 }
 
@@ -248,7 +248,7 @@ TEST_F(LivenessOfCudaTensors, WhatNoOperatorWasGivenIsAnInputOfOtherNodes) {
   });
   EXPECT_THAT(input_addresses(), ::testing::UnorderedElementsAre(x.data_ptr(), y.data_ptr(), z.data_ptr()));
   const void* const memory = x.data_ptr();
-  x = {};
+  x.reset();
   const std::vector<DeadInput> found = dead();
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].address, memory);
@@ -286,7 +286,7 @@ TEST_F(LivenessOfCudaTensors, TheGraphMayKeepItsInputs) {
   libtorch::capture(graph_, retaining(), [&] { y.add_(x); });
   for (const GraphInput& each : graph_.inputs()) EXPECT_TRUE(each.retained);
   const void* const memory = x.data_ptr();
-  x = {};
+  x.reset();
   const auto other = ones();
   EXPECT_NE(other.data_ptr(), memory);
   expect_replays();
@@ -308,7 +308,7 @@ TEST_F(LivenessOfCudaTensors, WhatNoOperatorWasGivenIsCheckedInsteadOfKept) {
   auto x = ones(), y = ones();
   libtorch::capture(graph_, retaining(), [&] { copy_async(y.data_ptr(), x.data_ptr(), x.nbytes()); });
   for (const GraphInput& each : graph_.inputs()) EXPECT_FALSE(each.retained);
-  x = {};
+  x.reset();
   EXPECT_THAT(dead(), SizeIs(1));
 }
 
@@ -319,7 +319,7 @@ TEST_F(LivenessOfCudaTensors, PinnedMemoryThatIsCopiedFromIsAnInput) {
   expect_replays();
   EXPECT_EQ(x[0].item<float>(), 5);
   const void* const memory = pinned.data_ptr();
-  pinned = {};
+  pinned.reset();
   EXPECT_THAT(dead_addresses(), ElementsAre(memory));
 }
 
@@ -327,7 +327,7 @@ TEST_F(LivenessOfCudaTensors, PinnedMemoryIsKeptAsOtherMemoryIs) {
   auto pinned = torch::full({1000}, 5.0F).pin_memory();
   auto x = ones();
   libtorch::capture(graph_, retaining(), [&] { x.copy_(pinned, /*non_blocking=*/true); });
-  pinned = {};
+  pinned.reset();
   const auto other = torch::zeros({1000}).pin_memory();
   expect_replays();
   EXPECT_EQ(x[0].item<float>(), 5);
@@ -339,7 +339,7 @@ TEST_F(LivenessOfCudaTensors, TellsWhoAllocatedAndFreedTheMemory) {
   record_allocation_stacks(true);
   auto x = ones(), y = ones();
   capture_work([&] { y.add_(x); });
-  x = {};
+  x.reset();
   const std::vector<DeadInput> found = dead();
   record_allocation_stacks(false);
   ASSERT_THAT(found, SizeIs(1));

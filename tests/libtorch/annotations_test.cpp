@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
@@ -82,17 +83,17 @@ TEST_F(AnnotationsOfTensors, AModuleAnnotatesWithItsName) {
 }
 
 TEST_F(AnnotationsOfTensors, NamesOfModulesAddUpToThoseOfNamedModules) {
-  torch::nn::Sequential model(Block(), torch::nn::ReLU());
+  torch::nn::Sequential model;
+  model->push_back(Block());
+  model->push_back(torch::nn::ReLU());
   model->push_back("last", Block());
-  model->push_back("inner", torch::nn::Sequential(torch::nn::Tanh(), torch::nn::Sigmoid()));
   model->to(device_);
   torch::Tensor y;
   capture_work([&] { y = annotated("model", model)(x_); });
   const auto found = texts();
-  EXPECT_EQ(once(found),
-            (std::set<std::string>{"module=model.0.first", "module=model.0.rest.0", "module=model.0.rest.1",
-                                   "module=model.1", "module=model.last.first", "module=model.last.rest.0",
-                                   "module=model.last.rest.1", "module=model.inner.0", "module=model.inner.1"}));
+  EXPECT_EQ(once(found), (std::set<std::string>{"module=model.0.first", "module=model.0.rest.0",
+                                                "module=model.0.rest.1", "module=model.1", "module=model.last.first",
+                                                "module=model.last.rest.0", "module=model.last.rest.1"}));
   const auto modules = model->named_modules("model");
   for (const std::string& each : found) EXPECT_TRUE(modules.contains(each.substr(7))) << each;
   graph_.replay();
@@ -100,7 +101,9 @@ TEST_F(AnnotationsOfTensors, NamesOfModulesAddUpToThoseOfNamedModules) {
 }
 
 TEST_F(AnnotationsOfTensors, ModulesOfASequentialMayHaveSeveralArgumentsAndOtherResults) {
-  torch::nn::Sequential model(Pair(), Join());
+  torch::nn::Sequential model;
+  model->push_back(Pair());
+  model->push_back(Join());
   torch::nn::Sequential pair;
   pair->push_back(Pair());
   const auto once_eagerly = annotated("model", model)(x_, x_);
@@ -124,7 +127,8 @@ TEST_F(AnnotationsOfTensors, AModuleThatThrowsLeavesItsName) {
     EXPECT_THROW(annotated("layer", layer)(torch::ones({3}, device_)), c10::Error);
     static_cast<void>(annotated("after", layer)(x_));
   });
-  EXPECT_THAT(once(texts()), ElementsAre("module=after"));
+  EXPECT_THAT(texts(), Contains("module=after"));
+  EXPECT_THAT(texts(), Not(Contains(HasSubstr("layer"))));
 }
 
 // --- The backward pass -----------------------------------------------------------------------------------------------

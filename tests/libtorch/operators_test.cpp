@@ -78,7 +78,8 @@ TEST_F(OperatorsInCaptures, OneOfABackwardPassIsNamed) {
   };
   x_.requires_grad_();
   EXPECT_THAT(error_of([&] { Looks::apply(x_).sum().backward(); }), HasSubstr("aten::_local_scalar_dense"));
-  EXPECT_THAT(graph_.capture_report()->operators, ElementsAre("aten::item", "aten::_local_scalar_dense"));
+  EXPECT_THAT(graph_.capture_report()->operators, ElementsAre("aten::item", "aten::_local_scalar_dense"))
+      << graph_.capture_report()->str();
 }
 
 TEST_F(OperatorsInCaptures, WhoeverBreaksTheCaptureOutsideOfOperatorsGetsNoneNamed) {
@@ -186,7 +187,7 @@ TEST_F(InputsOfOperators, AreStoragesThatCanBeKeptAsLongAsTheyLive) {
   const void *const at_x = x.data_ptr(), *const at_y = y.data_ptr();
   made_by_operators([&] {
     static_cast<void>(x + y);
-    y = {};
+    y.reset();
   });
   ASSERT_THAT(inputs_->storages_in(at_x, 16), SizeIs(1));
   EXPECT_EQ(inputs_->storages_in(at_x, 16)[0].lock().get(), x.storage().unsafeGetStorageImpl());

@@ -64,9 +64,8 @@ namespace annotated_detail {
 
 /// The name of a module in a Sequential.
 std::string name_of_child(const torch::nn::SequentialImpl& sequential, std::size_t number);
-/// What the modules of a Sequential make of a value, from one of them on, each in a scope of its name; those of a
-/// Sequential in it likewise.
-torch::nn::AnyValue forward_from(torch::nn::SequentialImpl& sequential, std::size_t first, torch::nn::AnyValue value);
+/// What the modules of a Sequential but the first one make of its result, each in a scope of its name.
+torch::nn::AnyValue forward_rest(torch::nn::SequentialImpl& sequential, torch::nn::AnyValue value);
 
 }  // namespace annotated_detail
 
@@ -84,23 +83,14 @@ class Annotated<torch::nn::SequentialImpl> {
     if (!annotate_module::wanted() || module_->is_empty())
       return module_->template forward<Result>(std::forward<Arguments>(arguments)...);
     const annotate_module scope(name_);
-    if constexpr (sizeof...(Arguments) == 1) {
-      return result<Result>(0, torch::nn::AnyValue(std::forward<Arguments>(arguments)...));
-    } else {
-      auto first = [&] {
-        const annotate_module child(annotated_detail::name_of_child(*module_, 0));
-        return module_->begin()->any_forward(std::forward<Arguments>(arguments)...);
-      }();
-      return result<Result>(1, std::move(first));
-    }
+    auto first = [&] {
+      const annotate_module child(annotated_detail::name_of_child(*module_, 0));
+      return module_->begin()->any_forward(std::forward<Arguments>(arguments)...);
+    }();
+    return annotated_detail::forward_rest(*module_, std::move(first)).template get<Result>();
   }
 
  private:
-  template <class Result>
-  Result result(std::size_t first, torch::nn::AnyValue value) const {
-    return annotated_detail::forward_from(*module_, first, std::move(value)).template get<Result>();
-  }
-
   std::string name_;
   std::shared_ptr<torch::nn::SequentialImpl> module_;
 };
@@ -113,9 +103,9 @@ class Annotated<torch::nn::SequentialImpl> {
 ///       return reprise::libtorch::annotated("head", head_)(x);          // module=head
 ///     }
 ///
-/// The modules in a Sequential are named by themselves, at any depth: `encoder.0`, `encoder.1.attention`, as in
-/// `named_modules()`. What a module of one's own calls in its `forward`, that one names. Modules of C++ have no hooks:
-/// nobody can name them from outside.
+/// The modules in a Sequential are named by themselves: `encoder.0`, `encoder.1`. What a module of one's own calls in
+/// its `forward`, that one names; the names add up to those of `named_modules()`. Modules of C++ have no hooks: nobody
+/// can name them from outside.
 template <class Impl>
 Annotated<Impl> annotated(std::string name, const torch::nn::ModuleHolder<Impl>& module) {
   return {std::move(name), module.ptr()};
