@@ -15,7 +15,6 @@
 #include "libtorch/cuda/shared_memory.h"
 #include "libtorch/cuda/tensor_listener.h"
 #include "memory/pool_ids.h"
-  let_cuda_inputs_take_part();
 #include "reprise/error.h"
 #include "reprise/libtorch/graph.h"
 
@@ -35,15 +34,12 @@ MempoolId id_of_libtorch(bool by_user) {
 
 void let_cuda_tensors_take_part() {
   if (backend::cuda_backends().empty() || c10::cuda::device_count() == 0) return;
-<<<<<<< HEAD
-  let_cuda_inputs_take_part();
-=======
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // its allocator
   share_memory_with_libtorch();
   graphs::add_listener_factory(
       []() -> std::unique_ptr<graphs::CaptureListener> { return std::make_unique<TensorListener>(); });
   backend::follow(&current_of_libtorch());
->>>>>>> cuda
+  let_cuda_inputs_take_part();
 }
 
 Device cuda_device_of(c10::Device device) {
