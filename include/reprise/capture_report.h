@@ -58,6 +58,9 @@ struct CaptureReport {
   /// What the innermost scope of the class `annotate` said in which the capture broke; empty if there was none, or
   /// GraphOptions::enable_annotations was not set.
   Annotation annotation = {};
+  /// The operators of libtorch within which the capture broke, the outermost first, for example `aten::item` and
+  /// `aten::_local_scalar_dense`; empty if it was none of them, or the component `libtorch` is not in use.
+  std::vector<std::string> operators = {};
   std::optional<Call> broken_by = {};  ///< the call that broke it; none if it went well or that is unknown
   /// Calls that failed without breaking the capture: what they were to do is missing in the graph.
   std::vector<Call> refused = {};

@@ -16,7 +16,9 @@ namespace reprise {
 
 /// Which memory counts as an input of a graph (`GraphOptions::liveness`).
 enum class Liveness {
-  allocator,  ///< that of CachingAllocator: Buffer, and whatever else came from it. No call of the runtime per replay.
+  /// That of CachingAllocator, Buffer and whatever else came from it; with the component `libtorch` that of its tensors,
+  /// too. No call of the runtime per replay.
+  allocator,
   /// Also what came from the driver: `cudaMalloc`, pinned and managed memory. One query for each allocation and replay.
   all,
 };

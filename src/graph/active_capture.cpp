@@ -109,8 +109,9 @@ CaptureReport ActiveCapture::describe() const {
 
 void ActiveCapture::keep(CaptureReport report) {
   for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->reported(report);
-  const bool tells = report.code != Result::success || report.broken_by || !report.refused.empty() ||
-                     !report.not_captured.empty() || (report.nodes == 0U && !context_.options.allow_empty);
+  const bool tells = report.code != Result::success || report.broken_by || !report.operators.empty() ||
+                     !report.refused.empty() || !report.not_captured.empty() ||
+                     (report.nodes == 0U && !context_.options.allow_empty);
   if (tells) report_ = std::move(report);
 }
 

@@ -2,6 +2,7 @@
 #include "inspect/capture_annotations.h"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <unordered_set>
 #include <utility>
@@ -44,6 +45,8 @@ void stream_ends(const StreamRef& stream) noexcept {
   for (const auto& capture : all.captures) capture->forget(stream);
 }
 
+std::atomic<ScopeObserver> scope_observer{nullptr};
+
 // Never destroyed: a graph may be, after static destructors have begun.
 Underway& underway() {
   static Underway& instance = []() -> Underway& {
@@ -55,6 +58,18 @@ Underway& underway() {
 }
 
 }  // namespace
+
+void set_scope_observer(ScopeObserver observer) noexcept {
+  scope_observer.store(observer, std::memory_order_release);
+}
+
+// Null: the capture is over.
+void CaptureAnnotations::tell_observer(const Thread* thread) const noexcept {
+  const ScopeObserver observer = scope_observer.load(std::memory_order_acquire);
+  if (observer == nullptr || (thread != nullptr && thread->id != std::this_thread::get_id())) return;
+  static const Annotation nothing;  // the log was taken
+  observer(stream_.device().type(), capture_id_, thread != nullptr ? log_.annotations[thread->in_force()] : nothing);
+}
 
 CaptureAnnotations::CaptureAnnotations(const graphs::CaptureContext& context, GraphHandle graph)
     : stream_(context.stream), capture_id_(context.capture_id), graph_(graph) {
@@ -114,12 +129,13 @@ std::uint64_t CaptureAnnotations::enter(const Annotation& own, const StreamRef& 
   log_.boundaries.push_back(
       {static_cast<std::size_t>(&thread - threads_.data()), log_.nodes.size(), scope.merged, std::move(all_tails)});
   thread.scopes.push_back(std::move(scope));
+  tell_observer(&thread);
   return last_scope_;
 }
 
 void CaptureAnnotations::leave(std::uint64_t scope) noexcept {
   const std::lock_guard lock(mutex_);
-  if (finished_) return;
+  if (finished_) return tell_observer(nullptr);
   try {
     leave_checked(scope);
   } catch (...) {
@@ -139,10 +155,12 @@ void CaptureAnnotations::leave_checked(std::uint64_t scope) {
       if (status == CaptureStatus::active) look_at_graph();
     } catch (...) {
       remove(thread, which);
+      tell_observer(&thread);
       throw;
     }
     if (status == CaptureStatus::invalidated) found_broken(thread);
     remove(thread, which);
+    tell_observer(&thread);
     log_.boundaries.push_back(
         {static_cast<std::size_t>(&thread - threads_.data()), log_.nodes.size(), thread.in_force(), std::move(tails)});
     return;

@@ -2,6 +2,7 @@
 #include "reprise/capture_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <iterator>
 
@@ -73,6 +74,7 @@ std::string CaptureReport::str() const {
   std::string text = headline(*this) + "\n";
   const Out out = std::back_inserter(text);
   add_line(out, "within", inspect::annotation_text(annotation));
+  add_line(out, "operator", fmt::format("{}", fmt::join(operators, ", ")));
   if (broken_by) add_call(out, *this, *broken_by);
   for (const Call& call : refused) {
     text += "A call failed without breaking the capture; what it was to do is missing in the graph:\n";

@@ -66,12 +66,19 @@ void LivenessListener::begin(const CaptureContext& context) {
                     "check_input_liveness or retain_inputs as well, or leave it away.",
                     options.confirm_by_second_capture ? "confirm_by_second_capture" : "liveness"));
   if (needs_rehearsal(context.options) == nullptr) rehearsal_.reset();  // of a capture that could not begin
-  if (looks_for_inputs(context.options)) freed_meanwhile_.emplace(context.pool);
+  if (!looks_for_inputs(context.options)) return;
+  sources_ = make_input_sources(context);
+  freed_meanwhile_.emplace(context.pool);
+}
+
+void LivenessListener::started(const CaptureContext& context) {
+  for (const auto& source : sources_) source->started(context);
 }
 
 void LivenessListener::ended(const CaptureContext& context, GraphHandle template_graph) {
   if (!freed_meanwhile_) return;
   backend_ = &context.device.backend();
+  for (const auto& source : sources_) source->ended(template_graph);
   GraphScan scan = scan_graph(*backend_, template_graph);
   if (context.options.confirm_by_second_capture && rehearsal_ == nullptr) {
     scan_ = std::make_unique<GraphScan>(std::move(scan));
@@ -81,12 +88,26 @@ void LivenessListener::ended(const CaptureContext& context, GraphHandle template
   }
   rehearsal_.reset();
   freed_meanwhile_.reset();
+  sources_.clear();
+}
+
+// What the words of the nodes mean to all allocators.
+std::vector<UsedAddress> LivenessListener::find_addresses(const CaptureContext& context, const GraphScan& scan) {
+  std::vector<UsedAddress> addresses = addresses_in(scan);
+  memory::watch_addresses(context.device.type(), addresses, context.pool);
+  for (const auto& source : sources_) source->find(addresses);
+  freed_meanwhile_->find(addresses);
+  return addresses;
+}
+
+bool LivenessListener::is_used(const ScannedNode& node, const Finding& finding, std::uintptr_t address) {
+  return finding.watch == nullptr || std::ranges::all_of(sources_, [&](const auto& source) {
+           return source->is_used(node.top, *finding.watch, address);
+         });
 }
 
 void LivenessListener::look(const CaptureContext& context, const GraphScan& scan) {
-  std::vector<UsedAddress> addresses = addresses_in(scan);
-  memory::watch_addresses(context.device.type(), addresses, context.pool);
-  freed_meanwhile_->find(addresses);
+  const std::vector<UsedAddress> addresses = find_addresses(context, scan);
 
   // By where they begin, and the watch, as the same memory may have been freed and be in use again.
   std::map<std::pair<const void*, const BlockWatch*>, Finding> found;
@@ -113,6 +134,7 @@ void LivenessListener::look(const CaptureContext& context, const GraphScan& scan
     // Left over, if it is an address this time alone; a body may use other memory each time.
     if (word.rehearsed != word.value && !by_address.contains(word.rehearsed)) continue;
     const ScannedNode& node = scan.nodes[word.node];
+    if (!is_used(node, *at->second, word.value)) continue;
     const std::uint32_t way = node.type == backend::NodeType::kernel ? 0 : word.place;
     if (named.emplace(at->second, word.node, way).second)
       at->second->input.nodes.push_back(use_text(*backend_, node, word.place, annotations_.annotation_of(node.top)));
@@ -126,24 +148,28 @@ void LivenessListener::look(const CaptureContext& context, const GraphScan& scan
 
 void LivenessListener::add(const GraphOptions& options, Finding&& finding) {
   const std::size_t index = inputs_->size();
-  if (finding.watch == nullptr)
+  if (finding.watch == nullptr) {
     ranges_.push_back({index, finding.id});
-  else if (options.retain_inputs && retained_->add(finding.watch))
-    finding.input.retained = true;
-  else
-    blocks_.push_back({index, std::move(finding.watch)});
+    asks_ = true;
+  } else {
+    finding.input.retained = options.retain_inputs && retained_->add(finding.watch);
+    if (!finding.input.retained || finding.watch->owner->frees_retained()) {
+      asks_ |= finding.watch->owner->is_asked();
+      blocks_.push_back({index, std::move(finding.watch)});
+    }
+  }
   inputs_->push_back(std::move(finding.input));
 }
 
 void LivenessListener::check(std::uint64_t frees) {
   std::vector<DeadInput> dead;
-  if (frees != seen_frees_) {
-    for (const Block& block : blocks_)
-      if (block.watch->freed.load(std::memory_order_acquire))
-        dead.push_back(
-            {(*inputs_)[block.input], block.watch->freed_by, block.watch->allocator->is_given_out_again(*block.watch)});
-    if (dead.empty()) seen_frees_ = frees;
+  for (const Block& block : blocks_) {
+    memory::BlockOwner& owner = *block.watch->owner;
+    if (owner.is_asked()) owner.ask(*block.watch);
+    if (block.watch->freed.load(std::memory_order_acquire))
+      dead.push_back({(*inputs_)[block.input], block.watch->freed_by, owner.is_given_out_again(*block.watch)});
   }
+  if (dead.empty()) seen_frees_ = frees;
   for (const Range& range : ranges_) {
     const GraphInput& input = (*inputs_)[range.input];
     backend::PointerInfo info;
@@ -159,12 +185,14 @@ void LivenessListener::check(std::uint64_t frees) {
 
 void LivenessListener::reset() noexcept {
   freed_meanwhile_.reset();
+  sources_.clear();
   scan_.reset();
   rehearsal_.reset();
   inputs_.reset();
   blocks_.clear();
   ranges_.clear();
   retained_.reset();
+  asks_ = false;
   seen_frees_ = 0;
 }
 

@@ -2,17 +2,18 @@
 #include "reprise/libtorch/graph.h"
 
 #include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/operator_listener.h"
 
 namespace reprise::libtorch {
 
 void take_part_in_captures() {
-  static const bool done = (let_cuda_tensors_take_part(), true);
+  static const bool done = (let_operators_take_part(), let_cuda_tensors_take_part(), true);
   static_cast<void>(done);
 }
 
 void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body) {
   take_part_in_captures();
-  reprise::capture(cuda_graph, options, body);
+  naming_operators([&] { reprise::capture(cuda_graph, options, body); });
 }
 
 }  // namespace reprise::libtorch

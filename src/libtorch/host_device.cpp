@@ -17,6 +17,7 @@
 #include "libtorch/host_memory.h"
 #include "libtorch/host_streams.h"
 #include "libtorch/network_kernels.h"
+#include "libtorch/operator_listener.h"
 #include "libtorch/recurrent_kernels.h"
 
 // Makes the host device known to libtorch.
@@ -110,6 +111,7 @@ struct Registration {
 
 c10::Device host_device(int index) {
   static const auto* const registered = new Registration;  // libtorch is there until the process ends
+  let_operators_take_part();
   static_cast<void>(registered);
   if (index < 0 || index >= guard().deviceCount())
     throw UsageError(

@@ -29,7 +29,7 @@ namespace reprise {
 /// past its pool. While there is any route, of any allocator (`routings_`), allocate() asks the backend in which
 /// capture the stream takes part; otherwise it asks nothing. A stream that takes part in the capture of another device
 /// gets a route at its first allocation (CaptureRoute).
-class CachingAllocator::Impl {
+class CachingAllocator::Impl final : public memory::BlockOwner {
  public:
   explicit Impl(Device device) : device_(device) {}
   ~Impl();
@@ -80,13 +80,12 @@ class CachingAllocator::Impl {
   void watch(std::span<memory::UsedAddress> addresses, MempoolId own);
 
   /// One more graph keeps the block: when its owner frees it, it stays as it is. False if it was freed before.
-  bool retain(memory::BlockWatch& watch);
+  bool retain(memory::BlockWatch& watch) override;
 
   /// One graph less. With none left, a block that its owner freed is freed.
-  void release(memory::BlockWatch& watch) noexcept;
+  void release(memory::BlockWatch& watch) noexcept override;
 
-  /// Is the memory of a block that was freed given out again, or a part of it?
-  bool is_given_out_again(const memory::BlockWatch& watch);
+  bool is_given_out_again(const memory::BlockWatch& watch) override;
 
   // --- For streams ------------------------------------------------------------------------------------------------
 

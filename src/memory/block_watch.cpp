@@ -59,13 +59,13 @@ void FreedMeanwhile::find(std::span<UsedAddress> addresses) const {
 
 bool RetainedBlocks::add(const std::shared_ptr<BlockWatch>& watch) {
   blocks_.reserve(blocks_.size() + 1);
-  if (!watch->allocator->retain(*watch)) return false;
+  if (!watch->owner->retain(*watch)) return false;
   blocks_.push_back(watch);
   return true;
 }
 
 RetainedBlocks::~RetainedBlocks() {
-  for (const auto& watch : blocks_) watch->allocator->release(*watch);
+  for (const auto& watch : blocks_) watch->owner->release(*watch);
 }
 
 }  // namespace reprise::memory

@@ -18,14 +18,34 @@
 
 namespace reprise::memory {
 
+struct BlockWatch;
+
+/// An allocator whose blocks graphs watch.
+class BlockOwner {
+ public:
+  /// A graph keeps the block, or one more does, until release(). False if it cannot be kept, or was freed already.
+  virtual bool retain(BlockWatch& watch) = 0;
+  virtual void release(BlockWatch& watch) noexcept = 0;  ///< on any thread, under anyone's capture
+  /// Can a block that is retained be freed all the same?
+  virtual bool frees_retained() const noexcept { return false; }
+  /// Does nobody tell when a block is freed, so that ask() must find out before each replay?
+  virtual bool is_asked() const noexcept { return false; }
+  virtual void ask(BlockWatch& /*watch*/) noexcept {}
+  /// Of a block that was freed: has somebody else its memory now, or a part of it?
+  virtual bool is_given_out_again(const BlockWatch& watch) = 0;
+
+ protected:
+  ~BlockOwner() = default;
+};
+
 /// A block that graphs use, as they see it.
 ///
 ///     given out -> freed
 ///
-/// Shared by the block, while it is given out, and the graphs. `retained` is guarded by the allocator's mutex. What is
+/// Shared by the block, while it is given out, and the graphs. `retained` is guarded by the owner's mutex. What is
 /// not const is written before `freed` is set, and read after.
 struct BlockWatch {
-  CachingAllocator::Impl* const allocator;
+  BlockOwner* const owner;
   std::byte* const address;
   const std::size_t bytes;
   const std::vector<std::string> created;  ///< the stack of the allocation; may be empty
@@ -83,7 +103,7 @@ class RetainedBlocks {
   RetainedBlocks(const RetainedBlocks&) = delete;
   RetainedBlocks& operator=(const RetainedBlocks&) = delete;
 
-  /// False if the block was freed already.
+  /// False if the block cannot be kept, or was freed already.
   bool add(const std::shared_ptr<BlockWatch>& watch);
   bool empty() const noexcept { return blocks_.empty(); }
 

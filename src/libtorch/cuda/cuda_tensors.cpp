@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "graph/listeners.h"
+#include "libtorch/cuda/cuda_inputs.h"
 #include "libtorch/cuda/cuda_streams.h"
 #include "libtorch/cuda/shared_memory.h"
 #include "libtorch/cuda/tensor_listener.h"
@@ -38,6 +39,7 @@ void let_cuda_tensors_take_part() {
   graphs::add_listener_factory(
       []() -> std::unique_ptr<graphs::CaptureListener> { return std::make_unique<TensorListener>(); });
   backend::follow(&current_of_libtorch());
+  let_cuda_inputs_take_part();
 }
 
 Device cuda_device_of(c10::Device device) {

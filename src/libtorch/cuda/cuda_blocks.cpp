@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/cuda/cuda_blocks.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "memory/allocation_stacks.h"
+#include "reprise/error.h"
+
+namespace reprise::libtorch {
+
+namespace c10_allocator = c10::cuda::CUDACachingAllocator;
+using c10::CachingDeviceAllocator::TraceEntry;
+using memory::BlockWatch;
+using memory::FreedMeanwhile;
+using memory::UsedAddress;
+
+/// A block of a snapshot.
+struct CudaBlocks::Found {
+  std::uintptr_t address = 0;
+  std::size_t bytes = 0;
+  bool given_out = false;
+  MempoolId pool = {};
+};
+
+namespace {
+
+MempoolId pool_id(const c10::MempoolId_t& id) {
+  return {id.first, id.second};
+}
+
+std::byte* pointer(std::uintptr_t address) {
+  return reinterpret_cast<std::byte*>(address);
+}
+
+}  // namespace
+
+CudaBlocks& CudaBlocks::get() {
+  static auto* const blocks = [] {  // tensors may be freed until the process ends
+    auto made = std::unique_ptr<CudaBlocks>(new CudaBlocks);
+    made->attach();
+    return made.release();
+  }();
+  return *blocks;
+}
+
+void CudaBlocks::attach() {
+  if (const std::string name = c10_allocator::get()->name(); name != "native")
+    throw UsageError(fmt::format(
+        "The inputs of a graph are found in memory of libtorch's native caching allocator, and this process "
+        "uses another one, {}, which does not tell what it frees: leave check_input_liveness and "
+        "retain_inputs away, or PYTORCH_CUDA_ALLOC_CONF=backend.",
+        name));
+  c10_allocator::attachAllocatorTraceTracker([this](const TraceEntry& entry) { hear(entry); });
+}
+
+// With the allocator's lock.
+void CudaBlocks::hear(const TraceEntry& entry) try {
+  if (entry.action_ == TraceEntry::ALLOC && memory::allocation_stacks_are_recorded()) [[unlikely]]
+    block_made(entry.addr_);
+  if (entry.action_ == TraceEntry::FREE_REQUESTED &&
+      (interesting_.load(std::memory_order_relaxed) != 0 || FreedMeanwhile::any())) [[unlikely]]
+    block_freed(entry);
+} catch (const std::exception& error) {
+  warn(fmt::format("The free of a CUDA tensor's memory could not be noted, and a graph may use it: {}", error.what()));
+}
+
+void CudaBlocks::block_made(std::uintptr_t address) {
+  std::vector<std::string> stack = memory::allocation_stack();
+  const std::lock_guard lock(mutex_);
+  if (stacks_.insert_or_assign(address, std::move(stack)).second) interesting_.fetch_add(1);
+}
+
+void CudaBlocks::block_freed(const TraceEntry& entry) {
+  const bool journals = FreedMeanwhile::any() && FreedMeanwhile::any_for(pool_id(entry.mempool_));
+  std::shared_ptr<StorageWatch> watch;
+  {
+    const std::lock_guard lock(mutex_);
+    if (looking_ != 0) freed_now_.insert(entry.addr_);
+    if (auto known = watched_.extract(entry.addr_)) {
+      interesting_.fetch_sub(1);
+      watch = known.mapped().lock();
+    }
+    std::vector<std::string> created;
+    if (auto stack = stacks_.extract(entry.addr_)) {
+      interesting_.fetch_sub(1);
+      created = std::move(stack.mapped());
+    }
+    if (watch == nullptr && journals)
+      watch = std::shared_ptr<StorageWatch>(
+          new StorageWatch{{this, pointer(entry.addr_), entry.size_, std::move(created)}});
+  }
+  if (watch == nullptr) return;
+  if (memory::allocation_stacks_are_recorded()) watch->freed_by = memory::allocation_stack();
+  watch->freed.store(true, std::memory_order_release);
+  if (journals) FreedMeanwhile::note(watch, pool_id(entry.mempool_));
+  BlockWatch::frees.fetch_add(1, std::memory_order_release);
+}
+
+std::vector<std::string> CudaBlocks::stack_of(std::uintptr_t address) const {
+  const auto known = stacks_.find(address);
+  return known != stacks_.end() ? known->second : std::vector<std::string>();
+}
+
+// With the mutex.
+std::shared_ptr<BlockWatch> CudaBlocks::watch(const Found& block, const WeakStorages& storages) {
+  std::weak_ptr<StorageWatch>& known = watched_[block.address];
+  std::shared_ptr<StorageWatch> watch = known.lock();
+  if (watch == nullptr) {
+    watch = std::shared_ptr<StorageWatch>(
+        new StorageWatch{{this, pointer(block.address), block.bytes, stack_of(block.address)}});
+    known = watch;
+  }
+  watch->storages.insert(watch->storages.end(), storages.begin(), storages.end());
+  return watch;
+}
+
+void CudaBlocks::find(std::span<UsedAddress> addresses, MempoolId own,
+                      const std::function<WeakStorages(const void*, std::size_t)>& storages_in) {
+  struct Looking {
+    explicit Looking(CudaBlocks& all) : blocks(all) { change(1); }
+    ~Looking() { change(-1); }
+    void change(int by) {
+      const std::lock_guard lock(blocks.mutex_);
+      blocks.looking_ += by;
+      blocks.interesting_.fetch_add(static_cast<std::size_t>(by));
+      if (blocks.looking_ == 0) blocks.freed_now_.clear();
+    }
+    CudaBlocks& blocks;
+  };
+  const Looking looking(*this);
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(watched_, [](const auto& each) { return each.second.expired(); });
+  }
+  std::map<std::uintptr_t, Found> found;
+  for (const auto& segment : c10_allocator::snapshot({0, 0}, /*include_traces=*/false).segments) {
+    std::uintptr_t address = segment.address;
+    for (const auto& block : segment.blocks) {
+      found[address] = {address, block.size, block.allocated, pool_id(segment.owner_private_pool_id)};
+      address += block.size;
+    }
+  }
+  for (UsedAddress& used : addresses) {
+    auto at = found.upper_bound(used.value);
+    if (used.in_allocator || at == found.begin()) continue;
+    const Found& block = (--at)->second;
+    if (used.value - block.address >= block.bytes) continue;
+    used.in_allocator = true;
+    used.own = block.pool == own;
+    if (used.own || !block.given_out) continue;
+    const WeakStorages storages = storages_in(pointer(block.address), block.bytes);
+    const std::lock_guard lock(mutex_);
+    if (freed_now_.contains(block.address)) continue;  // FreedMeanwhile has it
+    used.watch = watch(block, storages);
+    interesting_.store(watched_.size() + stacks_.size() + static_cast<std::size_t>(looking_));
+  }
+}
+
+bool CudaBlocks::is_given_out_again(const BlockWatch& watch) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(watch.address);
+  for (const auto& segment : c10_allocator::snapshot({0, 0}, /*include_traces=*/false).segments) {
+    std::uintptr_t address = segment.address;
+    for (const auto& block : segment.blocks) {
+      if (block.allocated && address < begin + watch.bytes && begin < address + block.size) return true;
+      address += block.size;
+    }
+  }
+  return false;
+}
+
+}  // namespace reprise::libtorch

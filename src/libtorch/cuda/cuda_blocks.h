@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "libtorch/storage_watch.h"
+#include "memory/block_watch.h"
+#include "reprise/memory.h"
+
+namespace reprise::libtorch {
+
+/// The blocks of c10's caching allocator that graphs watch.
+///
+/// What there is, the allocator tells when it is asked (a snapshot); what is freed, it tells at once: its callback
+/// marks watched blocks dead. The callback looks at nothing but two counters while no block is watched and no capture
+/// looks for its inputs.
+///
+/// The allocator cannot keep a block that its owner frees: a graph keeps storages of tensors instead.
+///
+/// Threads: any. Lock order: c10's allocator, this one's mutex, FreedMeanwhile's. c10's allocator is not called, and no
+/// storage let go of, while the mutex is held.
+class CudaBlocks final : public StorageOwner {
+ public:
+  /// Has c10's allocator tell what it frees from the first call on.
+  /// \throws UsageError if libtorch uses another allocator, which does not.
+  static CudaBlocks& get();
+
+  /// Fills in what the addresses, in ascending order, mean to this allocator. `storages_in` gives the storages that may
+  /// be kept for a block.
+  void find(std::span<memory::UsedAddress> addresses, MempoolId own,
+            const std::function<WeakStorages(const void* begin, std::size_t bytes)>& storages_in);
+
+  bool is_given_out_again(const memory::BlockWatch& watch) override;
+
+ private:
+  struct Found;
+
+  CudaBlocks() = default;
+  void attach();
+  void hear(const c10::CachingDeviceAllocator::TraceEntry& entry);
+  void block_made(std::uintptr_t address);
+  void block_freed(const c10::CachingDeviceAllocator::TraceEntry& entry);
+  std::vector<std::string> stack_of(std::uintptr_t address) const;
+  std::shared_ptr<memory::BlockWatch> watch(const Found& block, const WeakStorages& storages);
+
+  // Guarded by the mutex.
+  std::unordered_map<std::uintptr_t, std::weak_ptr<StorageWatch>> watched_;
+  std::unordered_map<std::uintptr_t, std::vector<std::string>> stacks_;  // of allocations, while these are recorded
+  int looking_ = 0;                                                      // how many find() are underway
+  std::unordered_set<std::uintptr_t> freed_now_;                         // meanwhile
+  std::atomic<std::size_t> interesting_{0};                              // watched_.size() + stacks_.size() + looking_
+};
+
+}  // namespace reprise::libtorch

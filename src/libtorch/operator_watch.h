@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "reprise/device.h"
+#include "reprise/stream.h"
+
+namespace reprise::libtorch {
+
+/// An operator that a thread is running in a capture. Lives as long as the call.
+struct RunningOperator {
+  const char* name;               ///< with its namespace: aten::mm
+  const RunningOperator* within;  ///< the one that called it; null if none did
+  StreamRef stream;               ///< current when it began
+
+  /// The names of all that run, the outermost first.
+  std::vector<std::string> names() const;
+};
+
+/// Hears of the operators of libtorch that run in one capture: those that a thread calls while its current stream takes
+/// part in the capture, threads of autograd's included.
+///
+/// Heard by at::RecordFunction, in the whole process, from the first watch that is opened until the last one is closed:
+/// other operators then cost a look at their current stream; before and after nobody pays anything.
+///
+/// Threads: what a watch hears comes from several at once, and may come a moment after it was closed.
+class OperatorWatch : public std::enable_shared_from_this<OperatorWatch> {
+ public:
+  virtual ~OperatorWatch() = default;
+  OperatorWatch(const OperatorWatch&) = delete;
+  OperatorWatch& operator=(const OperatorWatch&) = delete;
+
+  using Nodes = std::vector<GraphNodeHandle>;
+
+  void open();
+  void close() noexcept;  ///< does nothing the second time
+
+  const Device& device() const noexcept { return device_; }
+  std::uint64_t capture_id() const noexcept { return capture_id_; }
+  bool wants_arguments() const noexcept { return wants_arguments_; }
+
+  /// `tails` is what the next node of the stream would have depended on before an operator that no other one called;
+  /// else it is null.
+  virtual void began(const RunningOperator& op, const at::RecordFunction& call, const Nodes* tails) = 0;
+  struct End {
+    CaptureStatus status;  ///< of the stream
+    bool failed;           ///< it throws
+    bool itself;           ///< ... what none of the operators that it called had thrown
+  };
+  virtual void ended(const RunningOperator& op, const End& end) = 0;
+
+ protected:
+  /// \param wants_arguments began() may read the arguments of the call.
+  OperatorWatch(const Device& device, std::uint64_t capture_id, bool wants_arguments)
+      : device_(device), capture_id_(capture_id), wants_arguments_(wants_arguments) {}
+
+ private:
+  const Device device_;
+  const std::uint64_t capture_id_;
+  const bool wants_arguments_;
+};
+
+}  // namespace reprise::libtorch
