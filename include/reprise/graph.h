@@ -21,6 +21,9 @@
 namespace reprise {
 
 struct ReplayTiming;
+namespace graphs {
+struct Inside;
+}
 
 /// How an executable graph is made; CUDA's `cudaGraphInstantiateFlag...`. Can be combined with `|`.
 enum class InstantiateFlags : unsigned {
@@ -219,6 +222,7 @@ class CUDAGraph {
 
  private:
   friend class graph;
+  friend struct graphs::Inside;
   friend ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream);  // timings.h
   friend void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body);
   struct Impl;
