@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <exception>
+#include <typeinfo>
 #include <utility>
 
 #include "graph/capture_registry.h"
@@ -38,7 +40,9 @@ graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
     : cuda_graph(target), stream(options.stream.has_value() ? *options.stream : StreamRef(current_device(), nullptr)) {
   // Refused before anything is changed, and before anybody waits for the device.
   const StreamRef* given = options.stream.has_value() ? &stream : nullptr;
-  CUDAGraph::Impl::of(target, "graph").require_can_begin("graph", options, given);
+  CUDAGraph::Impl& impl = CUDAGraph::Impl::of(target, "graph");
+  impl.let_components_join();
+  impl.require_can_begin("graph", options, given);
   graphs::synchronize_if_no_capture(stream.device());
   if (given == nullptr) stream = internal.emplace(stream.device()).ref();
   guard.emplace(stream);
@@ -124,8 +128,20 @@ struct CUDAGraph::Rehearsal {
       real.last_report = std::move(rehearsed.last_report);
       throw;
     }
-    for (std::size_t i = 0; i < real.listeners.size(); ++i) real.listeners[i]->rehearsed(*rehearsed.listeners[i]);
+    tell(rehearsed);
     stand_in.reset();
+  }
+
+  // By kind: a component may have joined one of the two before the other.
+  void tell(const Impl& rehearsed) const {
+    for (const auto& each : real.listeners) {
+      graphs::CaptureListener& listener = *each;
+      const auto found = std::find_if(rehearsed.listeners.begin(), rehearsed.listeners.end(), [&](const auto& one) {
+        graphs::CaptureListener& other = *one;
+        return typeid(other) == typeid(listener);
+      });
+      if (found != rehearsed.listeners.end()) listener.rehearsed(**found);
+    }
   }
 
   struct Exchanged {
@@ -145,7 +161,8 @@ struct CUDAGraph::Rehearsal {
 void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body) {
   constexpr const char* call = "capture";
   if (!body) throw UsageError("capture needs a body to run, and was given an empty function.");
-  const CUDAGraph::Impl& impl = CUDAGraph::Impl::of(cuda_graph, call);
+  CUDAGraph::Impl& impl = CUDAGraph::Impl::of(cuda_graph, call);
+  impl.let_components_join();
   if (impl.needs_rehearsal(options) == nullptr) {
     capture_once(cuda_graph, options, body);
     return;

@@ -62,6 +62,10 @@ struct CUDAGraph::Impl {
   /// Throws UsageError if a capture with these options cannot begin. `stream` is the one to capture, null if it is to
   /// be an internal one. Changes nothing.
   void require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
+  /// Components that came since this graph was made take part from now on. Only while it is empty.
+  void let_components_join() {
+    if (state == State::empty && !in_own_hook()) graphs::add_missing_listeners(listeners);
+  }
   void begin(const StreamRef& stream, const GraphOptions& wanted);
   void end();
   /// The name of an option for which some listener needs a rehearsal; null if there is none.
@@ -99,7 +103,7 @@ struct CUDAGraph::Impl {
   }
 
   const KeepGraph keep;
-  const graphs::Listeners listeners;
+  graphs::Listeners listeners;
   std::atomic<State> state{State::empty};
   bool debug = false;
   bool rehearses = false;  // capture() runs its body twice

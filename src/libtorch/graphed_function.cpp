@@ -54,8 +54,7 @@ GraphedFunction::~GraphedFunction() {
     for (const auto* const tensors : {&parts_.inputs, &parts_.outputs, &parts_.output_gradients, &parts_.gradients})
       for (const at::Tensor& each : *tensors)
         for (const StreamRef& stream : streams_)
-          if (each.defined())
-            runtime.recordDataPtrOnStream(each.storage().data_ptr(), stream_for_tensors(stream, parts_.device));
+          if (each.defined()) runtime.recordDataPtrOnStream(each.storage().data_ptr(), c10_stream(stream));
   } catch (const std::exception& error) {
     warn(fmt::format("the end of graphed {}: {}", parts_.name, error.what()));
   }

@@ -25,7 +25,7 @@ std::uint64_t finalised(std::uint64_t x) {
 }  // namespace
 
 HostGenerator::HostGenerator(const Generator& generator)
-    : c10::GeneratorImpl(c10_device(generator.device()), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+    : c10::GeneratorImpl(host_c10_device(generator.device()), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
       generator_(generator) {}
 
 // Seed and offset as 16 bytes, as libtorch's CUDA generator gives them.

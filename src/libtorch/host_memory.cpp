@@ -38,7 +38,7 @@ class DeviceMemory final : public c10::Allocator {
     const Device device = host_device_of(current_one);
     try {
       void* const block = CachingAllocator::of(device).allocate(bytes, current_stream(device));
-      return {block, block, &free_device_memory, c10_device(device)};
+      return {block, block, &free_device_memory, host_c10_device(device)};
     } catch (const OutOfMemoryError& error) {
       TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
     }

@@ -70,24 +70,24 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void setDevice(c10::Device device) const override { exchangeDevice(device); }
   void uncheckedSetDevice(c10::Device device) const noexcept override { exchangeDevice(device); }
 
-  c10::Stream getStream(c10::Device device) const override { return c10_stream(current_stream_of(device)); }
+  c10::Stream getStream(c10::Device device) const override { return host_c10_stream(current_stream_of(device)); }
   c10::Stream getDefaultStream(c10::Device device) const override {
-    return c10_stream(host_device_of(device).default_stream());
+    return host_c10_stream(host_device_of(device).default_stream());
   }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool high_priority) const override {
-    return c10_stream(pooled_stream(host_device_of(device), high_priority ? -1 : 0));
+    return host_c10_stream(pooled_stream(host_device_of(device), high_priority ? -1 : 0));
   }
   c10::Stream getNewStream(c10::Device device, int priority) const override {
-    return c10_stream(pooled_stream(host_device_of(device), priority));
+    return host_c10_stream(pooled_stream(host_device_of(device), priority));
   }
   c10::Stream exchangeStream(c10::Stream stream) const override {
-    return c10_stream(backend::exchange_current_stream(stream_of(stream)));
+    return host_c10_stream(backend::exchange_current_stream(host_stream_of(stream)));
   }
-  void* getStreamNativeHandle(c10::Stream stream) const override { return stream_of(stream).native(); }
+  void* getStreamNativeHandle(c10::Stream stream) const override { return host_stream_of(stream).native(); }
 
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex /*device*/,
               c10::EventFlag flag) const override {
-    const StreamRef on = stream_of(stream);
+    const StreamRef on = host_stream_of(stream);
     if (*event == nullptr) {
       EventOptions options;
       options.timing = flag == c10::EventFlag::BACKEND_DEFAULT;
@@ -96,7 +96,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     static_cast<Event*>(*event)->record(on);
   }
   void block(void* event, const c10::Stream& stream) const override {
-    if (event != nullptr) static_cast<Event*>(event)->wait(stream_of(stream));
+    if (event != nullptr) static_cast<Event*>(event)->wait(host_stream_of(stream));
   }
   bool queryEvent(void* event) const override { return event == nullptr || static_cast<Event*>(event)->query(); }
   void synchronizeEvent(void* event) const override {
@@ -113,12 +113,12 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override {
     return static_cast<c10::DeviceIndex>(backend::host_backends().size());
   }
-  bool queryStream(const c10::Stream& stream) const override { return stream_of(stream).query(); }
-  void synchronizeStream(const c10::Stream& stream) const override { stream_of(stream).synchronize(); }
+  bool queryStream(const c10::Stream& stream) const override { return host_stream_of(stream).query(); }
+  void synchronizeStream(const c10::Stream& stream) const override { host_stream_of(stream).synchronize(); }
   void synchronizeDevice(c10::DeviceIndex device) const override { host_device_of({type_here, device}).synchronize(); }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
     if (data.get() == nullptr) return;
-    CachingAllocator::of(host_device_of(data.device())).record_stream(data.get(), stream_of(stream));
+    CachingAllocator::of(host_device_of(data.device())).record_stream(data.get(), host_stream_of(stream));
   }
 };
 
@@ -132,16 +132,16 @@ Device host_device_of(c10::Device device) {
   return Device(*all[static_cast<std::size_t>(index)]);
 }
 
-c10::Device c10_device(const Device& device) {
+c10::Device host_c10_device(const Device& device) {
   return {type_here, static_cast<c10::DeviceIndex>(device.index())};
 }
 
-StreamRef stream_of(const c10::Stream& stream) {
+StreamRef host_stream_of(const c10::Stream& stream) {
   return StreamRef(host_device_of(stream.device()), reinterpret_cast<StreamHandle>(stream.id()));
 }
 
-c10::Stream c10_stream(const StreamRef& stream) {
-  return c10::Stream(c10::Stream::UNSAFE, c10_device(stream.device()),
+c10::Stream host_c10_stream(const StreamRef& stream) {
+  return c10::Stream(c10::Stream::UNSAFE, host_c10_device(stream.device()),
                      reinterpret_cast<c10::StreamId>(stream.native()));
 }
 

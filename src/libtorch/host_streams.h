@@ -12,11 +12,11 @@ namespace reprise::libtorch {
 
 /// The host device that a PrivateUse1 device stands for; -1 is the calling thread's current one.
 Device host_device_of(c10::Device device);
-c10::Device c10_device(const Device& device);
+c10::Device host_c10_device(const Device& device);
 
 /// A stream's id in libtorch is its handle; 0 is the legacy default stream.
-StreamRef stream_of(const c10::Stream& stream);
-c10::Stream c10_stream(const StreamRef& stream);
+StreamRef host_stream_of(const c10::Stream& stream);
+c10::Stream host_c10_stream(const StreamRef& stream);
 
 /// The calling thread's current stream of a device.
 inline StreamRef current_stream_of(c10::Device device) {

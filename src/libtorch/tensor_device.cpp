@@ -3,22 +3,36 @@
 
 #include <fmt/format.h>
 
+#include "libtorch/cuda/cuda_tensors.h"
 #include "libtorch/host_streams.h"
 #include "reprise/error.h"
 
 namespace reprise::libtorch {
 
 Device device_of_tensors(c10::Device device) {
+  if (device.is_cuda()) return cuda_device_of(device);
   if (device.is_privateuseone()) return host_device_of(device);
   throw UsageError(
-      fmt::format("expected tensors of the host device (reprise::libtorch::host_device()), found tensors of "
-                  "{}, which cannot be captured yet.",
+      fmt::format("expected tensors of a CUDA device or of the host device (reprise::libtorch::host_device()), found "
+                  "tensors of {}, which cannot be captured.",
                   device.str()));
 }
 
-c10::Stream stream_for_tensors(const StreamRef& stream, c10::Device device) {
-  static_cast<void>(device_of_tensors(device));  // the host device
-  return c10_stream(stream);
+c10::Device c10_device(const Device& device) {
+  if (device.type() == DeviceType::host) return host_c10_device(device);
+  return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device.index())};
+}
+
+StreamRef stream_ref(const c10::Stream& stream) {
+  if (stream.device().is_cuda()) return cuda_stream_of(stream);
+  if (stream.device().is_privateuseone()) return host_stream_of(stream);
+  throw UsageError(
+      fmt::format("expected a stream of a CUDA device or of the host device, found one of {}, which has none.",
+                  stream.device().str()));
+}
+
+c10::Stream c10_stream(const StreamRef& stream) {
+  return stream.device().type() == DeviceType::host ? host_c10_stream(stream) : cuda_c10_stream(stream);
 }
 
 }  // namespace reprise::libtorch

@@ -2,10 +2,9 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <c10/core/Stream.h>
 
 #include "reprise/device.h"
-#include "reprise/stream.h"
+#include "reprise/libtorch/graph.h"
 
 namespace reprise::libtorch {
 
@@ -13,7 +12,7 @@ namespace reprise::libtorch {
 /// \throws UsageError if there is none.
 Device device_of_tensors(c10::Device device);
 
-/// A stream of such a device, as libtorch has it.
-c10::Stream stream_for_tensors(const StreamRef& stream, c10::Device device);
+/// The same device, as libtorch has it.
+c10::Device c10_device(const Device& device);
 
 }  // namespace reprise::libtorch

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "backend/host_work.h"
-#include "libtorch/host_streams.h"
+#include "reprise/libtorch/graph.h"
 #include "tests/libtorch/host_device_test.h"
 
 // Streams and events of libtorch and of this library: one current stream for both.
@@ -20,11 +20,11 @@ const c10::DeviceType type_here = c10::DeviceType::PrivateUse1;
 
 TEST_F(OnHostDevice, BothLibrariesHaveOneCurrentStream) {
   const c10::impl::VirtualGuardImpl guard(type_here);
-  EXPECT_EQ(stream_of(guard.getStream(device_)), stream_.ref());
+  EXPECT_EQ(stream_ref(guard.getStream(device_)), stream_.ref());
   const c10::Stream other = guard.getStreamFromGlobalPool(device_);
   {
     const c10::StreamGuard in(other);
-    EXPECT_EQ(current_stream(), stream_of(other));
+    EXPECT_EQ(current_stream(), stream_ref(other));
     const Stream inner;
     {
       const StreamGuard in_ours(inner);
@@ -33,8 +33,8 @@ TEST_F(OnHostDevice, BothLibrariesHaveOneCurrentStream) {
     EXPECT_EQ(guard.getStream(device_), other);
   }
   EXPECT_EQ(current_stream(), stream_.ref());
-  EXPECT_EQ(stream_of(guard.getDefaultStream(device_)), default_device().default_stream());
-  EXPECT_EQ(guard.getStreamNativeHandle(other), stream_of(other).native());
+  EXPECT_EQ(stream_ref(guard.getDefaultStream(device_)), default_device().default_stream());
+  EXPECT_EQ(guard.getStreamNativeHandle(other), stream_ref(other).native());
   std::thread([&] {
     EXPECT_EQ(guard.getStream(device_), guard.getDefaultStream(device_)) << "each thread has its own";
   }).join();

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/core/Stream.h>
+
+#include <functional>
+
+#include "reprise/graph.h"
+
+/// \file
+/// Captures of libtorch's tensors.
+
+namespace reprise::libtorch {
+
+/// From now on libtorch's tensors take part in all captures of this library, and CUDA devices have one current stream
+/// and one space of pool ids for both libraries: docs/libtorch-cuda.md. `graph` and `capture` below do it by
+/// themselves; it is for programs that capture with reprise::graph or CUDAGraph::capture_begin(). Does nothing the
+/// second time. Thread-safe, and lasts until the process ends. Not to be called in a capture.
+void take_part_in_captures();
+
+/// reprise::graph, for work on libtorch's tensors: of CUDA devices, and of the host device (host_device.h).
+///
+///     reprise::CUDAGraph g;
+///     {
+///       reprise::libtorch::graph scope(g);
+///       y = model->forward(x);
+///     }
+///     g.replay();
+class graph {
+ public:
+  /// Begins, as reprise::graph does.
+  explicit graph(CUDAGraph& cuda_graph, const GraphOptions& options = {})
+      : scope_((take_part_in_captures(), cuda_graph), options) {}
+
+  /// Ends the capture before the scope does; see reprise::graph.
+  void end() { scope_.end(); }
+
+  /// The stream that is captured.
+  StreamRef stream() const { return scope_.stream(); }
+
+ private:
+  reprise::graph scope_;
+};
+
+/// reprise::capture(), for work on libtorch's tensors.
+void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body);
+
+/// A stream of libtorch's, of a CUDA device or the host device, as this library sees it.
+/// \throws UsageError for a stream of another device.
+StreamRef stream_ref(const c10::Stream& stream);
+
+/// A stream as libtorch sees it. One that came from libtorch is the same c10::Stream as it was.
+c10::Stream c10_stream(const StreamRef& stream);
+
+}  // namespace reprise::libtorch

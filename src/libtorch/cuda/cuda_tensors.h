@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+
+#include "reprise/device.h"
+#include "reprise/stream.h"
+
+// CUDA tensors, for the rest of the layer. Where libtorch has no CUDA, cuda_missing.cpp refuses all of it.
+
+namespace reprise::libtorch {
+
+/// Lets CUDA tensors take part in captures. To be called once. Does nothing without a CUDA device.
+void let_cuda_tensors_take_part();
+
+/// The device that a device of libtorch's is; -1 is the calling thread's current one.
+/// \throws UsageError if there is none.
+Device cuda_device_of(c10::Device device);
+
+/// A stream of libtorch's as this library sees it.
+StreamRef cuda_stream_of(const c10::Stream& stream);
+/// A stream as libtorch sees it.
+c10::Stream cuda_c10_stream(const StreamRef& stream);
+
+}  // namespace reprise::libtorch

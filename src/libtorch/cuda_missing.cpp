@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/cuda/cuda_tensors.h"
+#include "reprise/error.h"
+
+// In the place of cuda/, where libtorch was built without CUDA.
+
+namespace reprise::libtorch {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw UsageError("CUDA tensors cannot be captured: this libtorch was built without CUDA.");
+}
+
+}  // namespace
+
+void let_cuda_tensors_take_part() {}
+
+Device cuda_device_of(c10::Device /*device*/) {
+  refuse();
+}
+
+StreamRef cuda_stream_of(const c10::Stream& /*stream*/) {
+  refuse();
+}
+
+c10::Stream cuda_c10_stream(const StreamRef& /*stream*/) {
+  refuse();
+}
+
+}  // namespace reprise::libtorch
