@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "graph/cuda_graph_impl.h"
+#include "graph/listeners.h"
 #include "libtorch/cuda/cuda_tensors.h"
 
 namespace reprise::libtorch {
@@ -81,9 +82,14 @@ void CudaRandomListener::drop() noexcept {
   uninvited_.reset();
 }
 
+void let_cuda_generators_take_part() {
+  graphs::add_listener_factory(
+      []() -> std::unique_ptr<graphs::CaptureListener> { return std::make_unique<CudaRandomListener>(); });
+}
+
 void register_cuda_generator(CUDAGraph& graph, const at::Generator& generator) {
   constexpr const char* call = "register_generator_state";
-  CUDAGraph::Impl& impl = graphs::Inside::of(graph, call);
+  auto& impl = graphs::Inside::of(graph, call);
   impl.let_components_join();
   impl.require(call, {graphs::GraphState::empty});
   impl.listener<CudaRandomListener>().register_generator(generator);

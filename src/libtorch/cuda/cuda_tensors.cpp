@@ -14,6 +14,7 @@ namespace reprise::libtorch {
 
 void let_cuda_tensors_take_part() {
   if (backend::cuda_backends().empty() || c10::cuda::device_count() == 0) return;
+  let_cuda_generators_take_part();
 }
 
 Device cuda_device_of(c10::Device device) {
