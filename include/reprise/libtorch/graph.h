@@ -48,7 +48,7 @@ void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::func
 
 /// Random numbers that are drawn from a generator in captures of this graph are others at each replay: those that eager
 /// work would have drawn in its place. The default generator of the capture's device takes part without this; it is for
-/// others, of CUDA devices and host devices. docs/libtorch-cuda.md says what a generator cannot do while a capture is
+/// others, of CUDA devices and host devices. docs/random-numbers.md says what a generator cannot do while a capture is
 /// underway.
 /// \throws UsageError unless the graph is empty, or for a generator of another kind of device.
 void register_generator_state(CUDAGraph& cuda_graph, const at::Generator& generator);
