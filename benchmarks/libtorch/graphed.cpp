@@ -160,8 +160,10 @@ void graphed(const Settings& settings) {
   const torch::Device device = tensor_device(settings);
   const reprise::Stream stream(settings.device);
   const reprise::StreamGuard guard(stream);
-  print("Forward and backward(g) of networks of Linear and ReLU, from gradients set to none (\"adding\": into those that\n"
-        "are there), us a step\n");
+  print(
+      "Forward and backward(g) of networks of Linear and ReLU, from gradients set to none (\"adding\": into those "
+      "that\n"
+      "are there), us a step\n");
   print("    {:<20} {:>8} {:>8} {:>8}\n", "", "graphed", "bare", "ratio");
   for (const Shape& shape : shapes) compare(settings, stream, shape, device);
 }

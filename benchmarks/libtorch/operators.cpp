@@ -105,8 +105,8 @@ void operators_of_host_device(const Settings& settings) {
       replay.add(graph.replay);
     }
     print("  {:<16} {:>8.2f} {:>8.2f} {:>+8.2f} {:>10.2f} {:>8.2f}\n", op.name, 1e6 * on_cpu.median(),
-                      1e6 * on_device.median(), 1e6 * (on_device.median() - on_cpu.median()), 1e6 * capture.median(),
-                      1e6 * replay.median());
+          1e6 * on_device.median(), 1e6 * (on_device.median() - on_cpu.median()), 1e6 * capture.median(),
+          1e6 * replay.median());
   }
 }
 

@@ -3,7 +3,8 @@
 // libtorch's own graphs, and this library's.
 
 #include <ATen/cuda/CUDAGraph.h>
-#include <c10/cuda/CUDAGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include <functional>
 #include <optional>
@@ -19,7 +20,7 @@ namespace {
 // A graph of libtorch's own for the same work.
 void capture_theirs(at::cuda::CUDAGraph& graph, const std::function<void()>& body) {
   torch::cuda::synchronize();
-  const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+  const c10::StreamGuard guard(c10::cuda::getStreamFromPool());
   graph.capture_begin();
   body();
   graph.capture_end();

@@ -4,7 +4,7 @@
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <ATen/ops/from_blob.h>
-#include <c10/cuda/CUDAGuard.h>
+#include <c10/core/DeviceGuard.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,8 @@ Uninvited& uninvited() {
 }
 
 at::Tensor over(std::uint64_t* word, c10::Device device) {
-  return at::from_blob(word, {1}, {1}, [](void*) {}, at::TensorOptions().dtype(at::kLong).device(device), device);
+  return at::from_blob(
+      word, {1}, {1}, [](void*) {}, at::TensorOptions().dtype(at::kLong).device(device), device);
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ class CudaGenerator::Registration final : private at::cuda::CUDAGraph {
 CudaGenerator::CudaGenerator(const at::Generator& generator)
     : generator_(generator.getIntrusivePtr()), device_(cuda_device_of(generator.device())) {
   const backend::RelaxedCaptureMode relaxed(device_.backend());  // it may allocate
-  const c10::cuda::CUDAGuard guard(generator_->device());
+  const c10::DeviceGuard guard(generator_->device());
   registration_ = std::make_unique<Registration>(generator_);
   state_ = registration_->state();
 }

@@ -18,7 +18,8 @@ struct CUDAGeneratorState;
 
 namespace reprise::libtorch {
 
-/// A CUDA generator of libtorch's, with the state that it has when this is made, as graphs of this library draw from it.
+/// A CUDA generator of libtorch's, with the state that it has when this is made, as graphs of this library draw from
+/// it.
 ///
 /// In a capture libtorch's kernels read seed and offset through two tensors that the generator's state holds, and the
 /// state adds up what they draw. lend() puts tensors over a graph's own words there; take_back() puts back what was

@@ -14,8 +14,8 @@
 namespace reprise::libtorch {
 
 /// Random numbers of libtorch's CUDA generators: the default one of the capture's device and those that were registered
-/// take part from the beginning of each capture. What was drawn is known at its end: then the graph gets a head node for
-/// each generator that was drawn from, and replays go on where the generator is.
+/// take part from the beginning of each capture. What was drawn is known at its end: then the graph gets a head node
+/// for each generator that was drawn from, and replays go on where the generator is.
 class CudaRandomListener final : public graphs::CaptureListener {
  public:
   ~CudaRandomListener() override { drop(); }
