@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# Tests of the layer for libtorch, on the host device: each folder is one program, reprise_<folder>_tests, and its
-# tests have the label libtorch.
+# Tests of the layer for libtorch: each folder is one program, reprise_<folder>_tests, and its tests have the label
+# libtorch.
 
-function(reprise_add_libtorch_tests folder) # further sources
+# With -DREPRISE_LIBTORCH_TESTS=OFF the programs are there, but are no part of `all`.
+option(REPRISE_LIBTORCH_TESTS "Build the tests of the component libtorch with everything else" ON)
+
+function(reprise_add_libtorch_program folder) # further sources
   set(program reprise_${folder}_tests)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
   add_executable(${program} ${sources} ${ARGN})
@@ -10,6 +13,18 @@ function(reprise_add_libtorch_tests folder) # further sources
   target_link_libraries(${program} PRIVATE reprise::libtorch GTest::gmock GTest::gtest_main)
   target_precompile_headers(${program} PRIVATE <torch/torch.h> <gmock/gmock.h>)
   reprise_set_warnings(${program})
+  if(NOT REPRISE_LIBTORCH_TESTS)
+    set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  endif()
+endfunction()
+
+# On the host device.
+function(reprise_add_libtorch_tests folder) # further sources
+  reprise_add_libtorch_program(${folder} ${ARGN})
+  set(program reprise_${folder}_tests)
+  if(NOT REPRISE_LIBTORCH_TESTS)
+    return()
+  endif()
   gtest_discover_tests(${program}
     TEST_PREFIX ${folder}.
     NO_PRETTY_VALUES
@@ -26,4 +41,13 @@ function(reprise_add_libtorch_tests folder) # further sources
   add_test(NAME ${folder}.by_steps COMMAND ${program} "--gtest_filter=-${with_gates}")
   set_tests_properties(${folder}.by_steps PROPERTIES LABELS libtorch TIMEOUT 600
     ENVIRONMENT "REPRISE_HOST_DEVICES=2;REPRISE_DEVICE=host;REPRISE_HOST_SCHEDULER=1")
+endfunction()
+
+# On CUDA devices. Where there is none each test is skipped, which one run of the program shows.
+function(reprise_add_cuda_tensor_tests folder) # further sources
+  reprise_add_libtorch_program(${folder} ${ARGN})
+  if(REPRISE_LIBTORCH_TESTS)
+    add_test(NAME ${folder} COMMAND reprise_${folder}_tests)
+    set_tests_properties(${folder} PROPERTIES LABELS libtorch TIMEOUT 600)
+  endif()
 endfunction()

@@ -88,6 +88,7 @@ class DeviceGuard {
 
  private:
   backend::Backend* previous_;
+  int previous_of_framework_ = -1;
 };
 
 /// What the simulated devices are like. The environment variables are read once, at the first use of a device.

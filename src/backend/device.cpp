@@ -130,18 +130,36 @@ Device default_device() {
   return device;
 }
 
+// Guards say of which type the current device is; which one of its type it is, the framework may know.
 Device current_device() {
-  return guarded_backend != nullptr ? Device(*guarded_backend) : default_device();
+  const Device device = guarded_backend != nullptr ? Device(*guarded_backend) : default_device();
+  const backend::FrameworkCurrent* const framework = backend::framework_for(device);
+  if (framework == nullptr) [[likely]]
+    return device;
+  const auto& all = device.type() == DeviceType::cuda ? backend::cuda_backends() : backend::host_backends();
+  return Device(*all.at(static_cast<std::size_t>(framework->device())));
 }
 
-DeviceGuard::DeviceGuard(Device device) : previous_(std::exchange(guarded_backend, &device.backend())) {}
+DeviceGuard::DeviceGuard(Device device) : previous_(guarded_backend) {
+  if (const backend::FrameworkCurrent* const framework = backend::framework_for(device))
+    previous_of_framework_ = framework->device();
+  backend::set_current_device(device);
+}
 
 DeviceGuard::~DeviceGuard() {
+  if (previous_of_framework_ >= 0)
+    if (const auto* const framework = backend::current_detail::framework.load(std::memory_order_acquire))
+      framework->set_device(previous_of_framework_);
   guarded_backend = previous_;
 }
 
 void backend::set_current_device(Device device) noexcept {
   guarded_backend = &device.backend();
+  if (const FrameworkCurrent* const framework = framework_for(device)) framework->set_device(device.index());
+}
+
+bool backend::is_guarded() noexcept {
+  return guarded_backend != nullptr;
 }
 
 }  // namespace reprise

@@ -36,6 +36,25 @@ StreamHandle& current_handle(Device device) {
   return current_streams.emplace_back(CurrentStream{&device.backend(), nullptr}).stream;
 }
 
+// What guards of this library made current before there was a framework is told to it.
+[[gnu::cold]] void hand_over(const backend::FrameworkCurrent& framework) {
+  std::erase_if(current_streams, [&](const CurrentStream& entry) {
+    if (entry.backend->type() != framework.type) return false;
+    if (entry.stream != nullptr) framework.set_stream(entry.backend->index(), entry.stream);
+    return true;
+  });
+}
+
+void make_current(const StreamRef& stream) {
+  const backend::FrameworkCurrent* const framework = backend::framework_for(stream.device());
+  if (framework == nullptr) {
+    current_handle(stream.device()) = stream.native();
+    return;
+  }
+  if (!current_streams.empty()) hand_over(*framework);
+  framework->set_stream(stream.device().index(), stream.native());
+}
+
 // One for each floor that remembers streams.
 std::array<std::atomic<backend::StreamEndListener>, 8> stream_end_listeners{};
 
@@ -150,15 +169,19 @@ StreamRef current_stream() {
 }
 
 StreamRef current_stream(Device device) {
-  return StreamRef(device, current_handle(device));
+  const backend::FrameworkCurrent* const framework = backend::framework_for(device);
+  if (framework == nullptr) [[likely]]
+    return StreamRef(device, current_handle(device));
+  if (!current_streams.empty()) hand_over(*framework);
+  return StreamRef(device, framework->stream(device.index()));
 }
 
 StreamGuard::StreamGuard(StreamRef stream) : device_(stream.device()), previous_(current_stream(stream.device())) {
-  current_handle(stream.device()) = stream.native();
+  make_current(stream);
 }
 
 StreamGuard::~StreamGuard() {
-  current_handle(previous_.device()) = previous_.native();
+  make_current(previous_);
 }
 
 bool is_current_stream_capturing() {
@@ -167,8 +190,18 @@ bool is_current_stream_capturing() {
 
 StreamRef backend::exchange_current_stream(const StreamRef& stream) {
   const StreamRef previous = current_stream(stream.device());
-  current_handle(stream.device()) = stream.native();
+  make_current(stream);
   return previous;
+}
+
+const backend::FrameworkCurrent* backend::follow(const FrameworkCurrent* framework) {
+  const Device current = current_device();
+  const FrameworkCurrent* const before = current_detail::framework.exchange(framework, std::memory_order_acq_rel);
+  if (framework != nullptr) {
+    hand_over(*framework);
+    if (current.type() == framework->type && is_guarded()) framework->set_device(current.index());
+  }
+  return before;
 }
 
 }  // namespace reprise

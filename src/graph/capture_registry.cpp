@@ -5,6 +5,7 @@
 
 #include "backend/check.h"
 #include "backend/release_queue.h"
+#include "memory/other_caches.h"
 #include "reprise/memory.h"
 
 namespace reprise::graphs {
@@ -40,6 +41,7 @@ void synchronize_if_no_capture(Device device) {
   backend::Backend& backend = device.backend();
   backend::check(backend, backend::Call::device_synchronize, backend.device_synchronize());
   CachingAllocator::of(device).empty_cache();
+  memory::empty_other_caches(device);
 }
 
 }  // namespace reprise::graphs

@@ -43,6 +43,8 @@ class CachingAllocator::Impl {
   void deallocate(void* pointer);
   void record_stream(void* pointer, const StreamRef& stream);
   void empty_cache();
+  /// The same, for somebody who holds locks of their own: nothing of the user's is called. True if memory went back.
+  bool empty_cache_for_others();
   PoolStatistics statistics() const;
   PoolStatistics statistics(MempoolId pool) const;
   void reset_peak();

@@ -61,6 +61,16 @@ void CaptureRoute::add_capture_id(std::uint64_t capture_id) {
   for (CachingAllocator::Impl* allocator : allocators_) allocator->add_capture_id(pools_->id(), capture_id);
 }
 
+bool CaptureRoute::leads_to(MempoolId pool, DeviceType type, std::uint64_t capture_id) {
+  Routes& all = routes();
+  const std::lock_guard lock(all.mutex);
+  return std::any_of(all.underway.begin(), all.underway.end(), [&](const CaptureRoute* route) {
+    const std::vector<std::uint64_t>& ids = route->capture_ids_;
+    return route->type_ == type && route->pools_->id() == pool &&
+           std::find(ids.begin(), ids.end(), capture_id) != ids.end();
+  });
+}
+
 void CaptureRoute::join(CachingAllocator::Impl& allocator, std::uint64_t capture_id) {
   Routes& all = routes();
   const std::lock_guard lock(all.mutex);

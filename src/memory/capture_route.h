@@ -47,6 +47,9 @@ class CaptureRoute {
   /// What the graph must hold as long as anything of it can touch the memory. Complete once the route is destroyed.
   std::shared_ptr<OpenPools> pools() const noexcept { return pools_; }
 
+  /// Does this capture that is underway fill the pool with this id?
+  static bool leads_to(MempoolId pool, DeviceType type, std::uint64_t capture_id);
+
   /// If the capture has a route, makes it one of this allocator, too; else does nothing.
   /// \throws UsageError if another capture is filling the pool on this device.
   static void join(CachingAllocator::Impl& allocator, std::uint64_t capture_id);

@@ -8,21 +8,33 @@
 namespace reprise {
 namespace {
 
-std::uint64_t next_number() {
-  static std::atomic<std::uint64_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+std::atomic<std::uint64_t> last_number{0};
+std::atomic<memory::PoolIdSource> other_source{nullptr};
+
+MempoolId new_id(bool by_user) {
+  if (const memory::PoolIdSource source = other_source.load(std::memory_order_acquire)) return source(by_user);
+  const std::uint64_t number = last_number.fetch_add(1, std::memory_order_relaxed) + 1;
+  return by_user ? MempoolId{0, number} : MempoolId{number, 0};
 }
 
 }  // namespace
 
 MempoolId graph_pool_handle() {
-  return {0, next_number()};
+  return new_id(true);
 }
 
 namespace memory {
 
 MempoolId new_capture_pool_id() {
-  return {next_number(), 0};
+  return new_id(false);
+}
+
+PoolIdSource use_pool_ids_of(PoolIdSource source) {
+  const PoolIdSource before = other_source.exchange(source, std::memory_order_acq_rel);
+  const std::uint64_t given_out = last_number.load(std::memory_order_relaxed);
+  for (const bool by_user : {false, true})
+    for (MempoolId id; source != nullptr && id.first + id.second < given_out;) id = source(by_user);
+  return before;
 }
 
 std::string pool_id_text(MempoolId id) {

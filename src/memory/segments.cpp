@@ -5,6 +5,7 @@
 #include "backend/check.h"
 #include "backend/release_queue.h"
 #include "memory/allocator_impl.h"
+#include "memory/other_caches.h"
 
 // Where segments come from and go to: everything that may wait for the device, and is done without the mutex.
 
@@ -45,10 +46,12 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
   const PoolInUse in_use(pool, lock);
   if (MemoryBlock* const block = new_segment(lock, pool, request, stream)) return give_out(block, request);
 
-  // No memory. What graphs left behind and what is cached goes back first, then what is held back for other streams.
+  // No memory. What graphs left behind and what is cached goes back first, also by a framework beside this library;
+  // then what is held back for other streams.
   for (const bool wait : {false, true}) {
     lock.unlock();
     ReleaseQueue::drain();
+    memory::empty_other_caches(device_);
     if (wait) wait_for_held_back();
     const Result released = release_cached(nullptr);
     check(device_.backend(), Call::memory_free, released);
@@ -85,6 +88,12 @@ MemoryBlock* CachingAllocator::Impl::new_segment(Lock& lock, Pool& pool, const R
 void CachingAllocator::Impl::empty_cache() {
   ReleaseQueue::drain();
   check(device_.backend(), Call::memory_free, release_cached(nullptr));
+}
+
+bool CachingAllocator::Impl::empty_cache_for_others() {
+  const std::uint64_t before = statistics().reserved_bytes;
+  check(device_.backend(), Call::memory_free, release_cached(nullptr));
+  return statistics().reserved_bytes < before;
 }
 
 // Gives the cached segments of one pool, or of all pools that no graph needs, back to the driver. Returns the first

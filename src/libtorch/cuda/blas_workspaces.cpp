@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/cuda/blas_workspaces.h"
+
+#include <ATen/cuda/CUDAContextLight.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <tuple>
+#include <utility>
+
+#include "reprise/error.h"
+
+namespace reprise::libtorch {
+
+using Key = std::tuple<void*, void*>;  // handle and stream
+using Map = at::cuda::WorkspaceMapWithMutex;
+
+/// A workspace that lies in a pool.
+struct BlasWorkspace {
+  Device device;
+  MempoolId pool;
+  std::size_t map;  // its number
+  Key key;
+  at::DataPtr memory;
+};
+
+namespace {
+
+constexpr std::size_t maps = 2;
+
+Map& map_of(std::size_t number) {
+  return number == 0 ? at::cuda::cublas_handle_stream_to_workspace() : at::cuda::cublaslt_handle_stream_to_workspace();
+}
+
+// What is known of captures in the whole process. Its mutex comes before those of the maps, and these before the
+// allocator's.
+struct Table {
+  std::mutex mutex;
+  int underway = 0;
+  std::array<std::map<Key, at::DataPtr>, maps> aside;  // what the maps had before the captures that are underway
+  // What eager work made meanwhile. A thread may have looked it up and not launched yet, so it is kept for a while.
+  std::vector<at::DataPtr> given_up;
+  std::vector<std::weak_ptr<BlasWorkspace>> of_graphs;
+};
+
+Table& table() {
+  static auto* const instance = new Table;  // graphs may be destroyed until the process ends
+  return *instance;
+}
+
+void end_loan(void* loan) {
+  delete static_cast<std::shared_ptr<BlasWorkspace>*>(loan);
+}
+
+at::DataPtr lend(const std::shared_ptr<BlasWorkspace>& workspace) {
+  return {workspace->memory.get(), new std::shared_ptr<BlasWorkspace>(workspace), &end_loan,
+          workspace->memory.device()};
+}
+
+// Null if it is none of ours.
+std::shared_ptr<BlasWorkspace> lent(const at::DataPtr& memory) {
+  if (memory.get_deleter() != &end_loan) return nullptr;
+  return *static_cast<std::shared_ptr<BlasWorkspace>*>(memory.get_context());
+}
+
+void put_aside(Table& all, std::size_t number, StreamHandle begun_on) {
+  auto& map = map_of(number).map;
+  for (auto each = map.begin(); each != map.end();) {
+    if (all.underway > 0 && std::get<1>(each->first) != begun_on) {
+      ++each;
+      continue;
+    }
+    auto [place, is_new] = all.aside[number].try_emplace(each->first, std::move(each->second));
+    if (!is_new) all.given_up.push_back(std::move(each->second));
+    each = map.erase(each);
+  }
+}
+
+void restore(Table& all, std::size_t number) {
+  auto& map = map_of(number).map;
+  for (auto& [key, memory] : all.aside[number]) {
+    at::DataPtr& place = map[key];
+    if (place.get() != nullptr) all.given_up.push_back(std::move(place));
+    place = std::move(memory);
+  }
+  all.aside[number].clear();
+}
+
+// The addresses of a pool, from where to where.
+class PoolAddresses {
+ public:
+  explicit PoolAddresses(const TensorPool& pool) : pool_(pool) {}
+
+  bool contain(const void* address) {
+    const auto value = reinterpret_cast<std::uintptr_t>(address);
+    if (!std::exchange(known_, true)) ask();
+    for (const auto& [begin, bytes] : segments_)
+      if (value >= begin && value - begin < bytes) return true;
+    return false;
+  }
+
+ private:
+  void ask() {
+    const c10::MempoolId_t id{pool_.id().first, pool_.id().second};
+    const auto answer = c10::cuda::CUDACachingAllocator::snapshot(id, /*include_traces=*/false);
+    for (const auto& segment : answer.segments)
+      if (segment.device == pool_.device().index() && segment.owner_private_pool_id == id)
+        segments_.emplace_back(segment.address, segment.total_size);
+  }
+
+  const TensorPool& pool_;
+  bool known_ = false;
+  std::vector<std::pair<std::uintptr_t, std::size_t>> segments_;
+};
+
+// Takes what belongs to the capture out of a map: what was lent to it, and what was made in its pool.
+void take_from(Table& all, std::size_t number, const TensorPool& pool, PoolAddresses& addresses,
+               BlasWorkspaces::Held& held) {
+  auto& map = map_of(number).map;
+  for (auto each = map.begin(); each != map.end();) {
+    std::shared_ptr<BlasWorkspace> workspace = lent(each->second);
+    if (workspace != nullptr ? workspace->pool != pool.id() || workspace->device != pool.device()
+                             : !addresses.contain(each->second.get())) {
+      ++each;
+      continue;
+    }
+    if (workspace == nullptr) {
+      workspace = std::make_shared<BlasWorkspace>(
+          BlasWorkspace{pool.device(), pool.id(), number, each->first, std::move(each->second)});
+      all.of_graphs.push_back(workspace);
+    }
+    held.push_back(std::move(workspace));
+    each = map.erase(each);
+  }
+}
+
+}  // namespace
+
+BlasWorkspaces::BlasWorkspaces(const TensorPool& pool, StreamHandle begun_on) : pool_(&pool) {
+  std::vector<at::DataPtr> given_up;  // freed when nothing is locked any more
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  given_up.swap(all.given_up);
+  std::erase_if(all.of_graphs, [](const auto& workspace) { return workspace.expired(); });
+  for (std::size_t number = 0; number < maps; ++number) {
+    const std::unique_lock lock_map(map_of(number).mutex);
+    put_aside(all, number, begun_on);
+    for (const auto& each : all.of_graphs) {
+      const std::shared_ptr<BlasWorkspace> workspace = each.lock();
+      if (workspace != nullptr && workspace->map == number && workspace->pool == pool.id() &&
+          workspace->device == pool.device())
+        map_of(number).map.insert_or_assign(workspace->key, lend(workspace));
+    }
+  }
+  all.underway += 1;
+}
+
+BlasWorkspaces::~BlasWorkspaces() {
+  if (!underway_) return;
+  try {
+    take();
+  } catch (const std::exception& error) {
+    warn(fmt::format("the workspaces of cuBLAS after a capture that failed: {}", error.what()));
+  }
+}
+
+BlasWorkspaces::Held BlasWorkspaces::take() {
+  Held held;  // freed after the locks, should this fail
+  std::exception_ptr failure;
+  PoolAddresses addresses(*pool_);
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  underway_ = false;
+  all.underway -= 1;
+  for (std::size_t number = 0; number < maps; ++number) {
+    const std::unique_lock lock_map(map_of(number).mutex);
+    try {
+      take_from(all, number, *pool_, addresses, held);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    if (all.underway == 0) restore(all, number);
+  }
+  if (failure) std::rethrow_exception(failure);
+  return held;
+}
+
+}  // namespace reprise::libtorch

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/cuda/cuda_streams.h"
+
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "libtorch/cuda/cuda_tensors.h"
+
+namespace reprise::libtorch {
+namespace {
+
+using c10::cuda::CUDAStream;
+
+// The names that streams of libtorch's pools have there, by handle: a handle alone would be the name of a foreign
+// stream. A few dozen at most, which live as long as the process.
+struct Names {
+  std::shared_mutex mutex;
+  std::unordered_map<StreamHandle, c10::StreamId> ids;
+};
+
+Names& names() {
+  static auto* const instance = new Names;  // streams may be asked for until the process ends
+  return *instance;
+}
+
+// The handle of a stream, whose name is remembered if it is more than that.
+StreamHandle handle_of(const CUDAStream& stream) {
+  const StreamHandle handle = stream.stream();
+  const c10::StreamId id = stream.id();
+  if (id == 0 || id == reinterpret_cast<c10::StreamId>(handle)) return handle;
+  thread_local StreamHandle last = nullptr;
+  if (last == handle) return handle;
+  Names& all = names();
+  const std::unique_lock lock(all.mutex);
+  all.ids.try_emplace(handle, id);
+  last = handle;
+  return handle;
+}
+
+CUDAStream stream_with(c10::DeviceIndex device, StreamHandle handle) {
+  // CUDA's two names for the legacy default stream.
+  if (reinterpret_cast<std::uintptr_t>(handle) <= 1) return c10::cuda::getDefaultCUDAStream(device);
+  Names& all = names();
+  const std::shared_lock lock(all.mutex);
+  const auto found = all.ids.find(handle);
+  if (found == all.ids.end()) return c10::cuda::getStreamFromExternal(handle, device);
+  return CUDAStream(CUDAStream::UNCHECKED,
+                    c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::CUDA, device), found->second));
+}
+
+StreamHandle current(int device) noexcept {
+  return handle_of(c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)));
+}
+
+void set_current(int device, StreamHandle stream) noexcept {
+  c10::cuda::setCurrentCUDAStream(stream_with(static_cast<c10::DeviceIndex>(device), stream));
+}
+
+int device() noexcept {
+  return c10::cuda::current_device();
+}
+
+void set_device(int device) noexcept {
+  static_cast<void>(c10::cuda::SetDevice(static_cast<c10::DeviceIndex>(device)));
+}
+
+}  // namespace
+
+const backend::FrameworkCurrent& current_of_libtorch() {
+  static constexpr backend::FrameworkCurrent functions{DeviceType::cuda, &current, &set_current, &device, &set_device};
+  return functions;
+}
+
+StreamRef cuda_stream_of(const c10::Stream& stream) {
+  return StreamRef(cuda_device_of(stream.device()), handle_of(CUDAStream(stream)));
+}
+
+c10::Stream cuda_c10_stream(const StreamRef& stream) {
+  return stream_with(static_cast<c10::DeviceIndex>(stream.device().index()), stream.native());
+}
+
+}  // namespace reprise::libtorch

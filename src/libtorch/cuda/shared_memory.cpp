@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/cuda/shared_memory.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+#include "memory/allocator_impl.h"
+#include "memory/other_caches.h"
+#include "reprise/error.h"
+
+namespace reprise::libtorch {
+namespace {
+
+// Those of all CUDA devices, by number. They are found without a mutex, as libtorch asks with one of its own; null
+// before the layer takes part.
+std::atomic<const std::vector<CachingAllocator*>*> allocators{nullptr};
+
+// The default pool's: what private pools have cached cannot be given back.
+bool worth_emptying(CachingAllocator& allocator) {
+  const PoolStatistics held = allocator.statistics(MempoolId{});
+  const std::uint64_t cached = held.reserved_bytes - held.allocated_bytes;
+  if (cached == 0) return false;
+  MemoryInfo info;
+  backend::Backend& backend = allocator.device().backend();
+  const backend::RelaxedCaptureMode relaxed(backend);
+  if (backend.memory_info(&info) != Result::success) return false;
+  return info.free < std::max<std::uint64_t>(cached, info.total / 16);
+}
+
+// libtorch calls it, with the mutex of its allocator, before each allocation for which its cache has no block. It does
+// not say how much is wanted, nor does it ask again when the driver has nothing left: what this library has cached goes
+// back when little is left.
+class EmptyOurCache final : public c10::FreeMemoryCallback {
+ public:
+  bool Execute() override {
+    const auto* const all = allocators.load(std::memory_order_acquire);
+    if (all == nullptr) return false;
+    const auto device = static_cast<std::size_t>(c10::cuda::current_device());
+    if (device >= all->size() || !worth_emptying(*(*all)[device])) return false;
+    try {
+      return (*all)[device]->impl().empty_cache_for_others();
+    } catch (const Error& error) {
+      warn(fmt::format("cached memory could not be given back for tensors: {}", error.what()));
+      return false;
+    }
+  }
+};
+
+void empty_cache_of_libtorch(const Device& device) noexcept {
+  if (device.type() != DeviceType::cuda) return;
+  try {
+    c10::cuda::CUDACachingAllocator::emptyCache();
+  } catch (const std::exception& error) {
+    warn(fmt::format("the cached memory of libtorch could not be given back: {}", error.what()));
+  }
+}
+
+}  // namespace
+
+void share_memory_with_libtorch() {
+  auto all = std::make_unique<std::vector<CachingAllocator*>>();
+  for (backend::Backend* const backend : backend::cuda_backends())
+    all->push_back(&CachingAllocator::of(Device(*backend)));
+  allocators.store(all.release(), std::memory_order_release);  // until the process ends
+  memory::add_other_cache(&empty_cache_of_libtorch);
+}
+
+}  // namespace reprise::libtorch
+
+// Before main(): the list of callbacks has no mutex.
+namespace c10 {
+REGISTER_FREE_MEMORY_CALLBACK(reprise, reprise::libtorch::EmptyOurCache)
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "graph/capture_listener.h"
+#include "libtorch/cuda/blas_workspaces.h"
+#include "libtorch/cuda/tensor_pool.h"
+
+namespace reprise::libtorch {
+
+/// CUDA tensors that are made in a capture lie in the graph's pool of libtorch's allocator, and so do the workspaces of
+/// cuBLAS; both live as long as anything of the graph. Does nothing in captures of other devices.
+class TensorListener final : public graphs::CaptureListener {
+ public:
+  void begin(const graphs::CaptureContext& context) override;
+  void started(const graphs::CaptureContext& /*context*/) override {}
+  void ended(const graphs::CaptureContext& context, GraphHandle template_graph) override;
+  void abandoned() noexcept override;
+  std::shared_ptr<void> take_resource() override { return std::move(held_); }
+  void reset() noexcept override { abandoned(); }
+
+ private:
+  struct Held {
+    std::shared_ptr<TensorPool> pool;
+    BlasWorkspaces::Held workspaces;  // destroyed first: they lie in the pool
+  };
+
+  std::shared_ptr<Held> held_;
+  std::optional<TensorRoute> route_;          // while the capture is underway
+  std::optional<BlasWorkspaces> workspaces_;  // likewise
+};
+
+}  // namespace reprise::libtorch

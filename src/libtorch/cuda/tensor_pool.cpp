@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/cuda/tensor_pool.h"
+
+#include <ATen/core/CachingHostAllocator.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAStream.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+#include "memory/capture_route.h"
+#include "memory/pool_ids.h"
+#include "reprise/error.h"
+
+namespace reprise::libtorch {
+namespace {
+
+namespace device_memory = c10::cuda::CUDACachingAllocator;
+
+c10::DeviceIndex index_of(const Device& device) {
+  return static_cast<c10::DeviceIndex>(device.index());
+}
+
+c10::MempoolId_t c10_id(MempoolId id) {
+  return {id.first, id.second};
+}
+
+at::HostAllocator& pinned_memory() {
+  return *at::getHostAllocator(at::kCUDA);
+}
+
+// Asked for each allocation while a capture is underway, with the allocator's mutex. By stream: before the capture has
+// an id, and once it is broken, when the driver tells none any more.
+struct TakesPart {
+  Device device;
+  MempoolId pool;
+  StreamHandle begun_on;
+
+  bool operator()(const Device& where, StreamHandle stream) const {
+    if (stream == begun_on && where == device) return true;
+    backend::CaptureInfo info;
+    const backend::RelaxedCaptureMode relaxed(where.backend());
+    // An error means no capture of ours: the legacy stream, while a blocking stream captures, is in none.
+    if (where.backend().stream_capture_info(stream, &info) != Result::success) return false;
+    return info.status == CaptureStatus::active && memory::CaptureRoute::leads_to(pool, where.type(), info.id);
+  }
+};
+
+template <class F>
+void let_go(MempoolId id, F&& release) noexcept {
+  try {
+    release();
+  } catch (const std::exception& error) {
+    warn(fmt::format("pool {} of libtorch's could not be let go of: {}", memory::pool_id_text(id), error.what()));
+  }
+}
+
+// Begins to fill a pool. libtorch fails, without a code that tells why, if another capture fills it; and if all graphs
+// of the pool are gone and some of its memory is not, be it cached or in use.
+template <class Begin, class EmptyCache, class Release>
+void begin_filling(const TensorPool& pool, std::string_view what, const Begin& begin, const EmptyCache& empty_cache,
+                   const Release& release) {
+  std::string text;
+  for (const bool again : {false, true}) {
+    try {
+      begin();
+      return;
+    } catch (const c10::Error& error) {
+      text = error.what_without_backtrace();
+    }
+    if (text.find("already recording") != std::string::npos) {
+      release();  // it had counted itself in
+      throw UsageError(
+          fmt::format("expected a pool that no capture is filling; found pool {} of {}, which another capture is "
+                      "filling with {} now; end that capture first, or capture into another pool",
+                      memory::pool_id_text(pool.id()), pool.device().str(), what));
+    }
+    if (again) break;
+    const backend::RelaxedCaptureMode relaxed(pool.device().backend());
+    let_go(pool.id(), empty_cache);
+  }
+  throw UsageError(fmt::format(
+      "expected a pool that a graph holds, or an empty one; found pool {} of {}, in which {} still lie "
+      "although all its graphs are gone; let go of them first, or capture into another pool. (libtorch: {})",
+      memory::pool_id_text(pool.id()), pool.device().str(), what, text));
+}
+
+}  // namespace
+
+TensorPool::~TensorPool() {
+  if (holds_pinned_memory_) let_go(id_, [&] { pinned_memory().release_pool(c10_id(id_)); });
+  if (holds_device_memory_) let_go(id_, [&] { device_memory::releasePool(index_of(device_), c10_id(id_)); });
+}
+
+TensorRoute::TensorRoute(const Device& device, MempoolId id, StreamHandle begun_on)
+    : pool_(std::make_shared<TensorPool>(device, id)) {
+  try {
+    begin_device_memory(begun_on);
+    begin_pinned_memory(begun_on);
+  } catch (...) {
+    end();
+    throw;
+  }
+}
+
+TensorRoute::~TensorRoute() {
+  end();
+}
+
+void TensorRoute::begin_device_memory(StreamHandle begun_on) {
+  const c10::DeviceIndex index = index_of(pool_->device());
+  const c10::MempoolId_t id = c10_id(pool_->id());
+  const TakesPart takes_part{pool_->device(), pool_->id(), begun_on};
+  begin_filling(
+      *pool_, "tensors",
+      [&] {
+        device_memory::beginAllocateToPool(
+            index, id, [takes_part](cudaStream_t stream) { return takes_part(takes_part.device, stream); });
+      },
+      [] { device_memory::emptyCache(); }, [&] { device_memory::releasePool(index, id); });
+  device_memory_ = pool_->holds_device_memory_ = true;
+}
+
+void TensorRoute::begin_pinned_memory(StreamHandle begun_on) {
+  const c10::MempoolId_t id = c10_id(pool_->id());
+  const TakesPart takes_part{pool_->device(), pool_->id(), begun_on};
+  const auto filter = [takes_part](c10::Stream stream) {
+    const auto& all = backend::cuda_backends();
+    const auto index = static_cast<std::size_t>(stream.device_index());
+    return index < all.size() && takes_part(Device(*all[index]), c10::cuda::CUDAStream(stream).stream());
+  };
+  begin_filling(
+      *pool_, "pinned tensors", [&] { pinned_memory().begin_allocate_to_pool(id, filter); },
+      [] { pinned_memory().empty_cache(); }, [&] { pinned_memory().release_pool(id); });
+  pinned_memory_ = pool_->holds_pinned_memory_ = true;
+}
+
+void TensorRoute::end() noexcept {
+  const c10::MempoolId_t id = c10_id(pool_->id());
+  if (std::exchange(pinned_memory_, false)) let_go(pool_->id(), [&] { pinned_memory().end_allocate_to_pool(id); });
+  if (std::exchange(device_memory_, false))
+    let_go(pool_->id(), [&] { device_memory::endAllocateToPool(index_of(pool_->device()), id); });
+}
+
+}  // namespace reprise::libtorch

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "reprise/device.h"
+#include "reprise/handles.h"
+#include "reprise/memory.h"
+
+namespace reprise::libtorch {
+
+/// A graph's hold on a pool of libtorch's allocators, of CUDA memory and of pinned memory: the pool stays as long as a
+/// graph holds it, of this library or of libtorch's own. Letting go calls nothing of CUDA: it may be done on any
+/// thread, under anyone's capture.
+class TensorPool {
+ public:
+  TensorPool(const Device& device, MempoolId id) : device_(device), id_(id) {}
+  ~TensorPool();
+  TensorPool(const TensorPool&) = delete;
+  TensorPool& operator=(const TensorPool&) = delete;
+
+  const Device& device() const noexcept { return device_; }
+  MempoolId id() const noexcept { return id_; }
+
+ private:
+  friend class TensorRoute;
+
+  Device device_;
+  MempoolId id_;
+  bool holds_device_memory_ = false;
+  bool holds_pinned_memory_ = false;
+};
+
+/// A capture that is underway: tensors that are made on its streams, by any thread, lie in its pool. The streams are
+/// found by the capture's ids, as CachingAllocator finds them.
+///
+/// Made before the runtime begins the capture, destroyed when it is over. Only on the device of the capture: libtorch
+/// has a pool for each device, and tensors on a stream of another device that joins the capture lie in the ordinary
+/// one.
+class TensorRoute {
+ public:
+  /// \throws UsageError if a capture of libtorch's own is filling the pool, or tensors live in it although all its
+  ///         graphs are gone.
+  TensorRoute(const Device& device, MempoolId id, StreamHandle begun_on);
+  ~TensorRoute();
+  TensorRoute(const TensorRoute&) = delete;
+  TensorRoute& operator=(const TensorRoute&) = delete;
+
+  const std::shared_ptr<TensorPool>& pool() const noexcept { return pool_; }
+
+ private:
+  void begin_device_memory(StreamHandle begun_on);
+  void begin_pinned_memory(StreamHandle begun_on);
+  void end() noexcept;
+
+  std::shared_ptr<TensorPool> pool_;
+  bool device_memory_ = false;
+  bool pinned_memory_ = false;
+};
+
+}  // namespace reprise::libtorch
