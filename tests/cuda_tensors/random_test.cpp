@@ -9,8 +9,7 @@
 #include <functional>
 #include <thread>
 
-#include "reprise/libtorch/graph.h"
-#include "reprise/reprise.h"
+#include "tests/cuda_tensors/cuda_tensors_test.h"
 
 // Random numbers of libtorch's CUDA generators in graphs: each replay draws what eager work would have drawn in its
 // place, also beside graphs of libtorch's own.
@@ -30,10 +29,11 @@ std::string error_of(F&& call) {
   return "no error";
 }
 
-class CudaRandom : public ::testing::Test {
+class CudaRandom : public OnCudaDevice {
  protected:
   void SetUp() override {
-    if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+    OnCudaDevice::SetUp();
+    if (IsSkipped()) return;
     generator_ = at::cuda::detail::getDefaultCUDAGenerator(0);
     set(42, 0);
     x_ = torch::zeros({64}, options_);
