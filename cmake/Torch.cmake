@@ -54,9 +54,11 @@ function(reprise_add_torch missing)
     list(APPEND libraries "${REPRISE_TORCH}/lib/libtorch_cuda.so" "${REPRISE_TORCH}/lib/libc10_cuda.so")
     file(GLOB cuda_headers "${REPRISE_TORCH}/../nvidia/cu*/include")
     target_include_directories(reprise::torch SYSTEM INTERFACE ${cuda_headers})
+    # libtorch's headers have functions that call CUDA's runtime.
+    file(GLOB cuda_runtime "${REPRISE_TORCH}/../nvidia/cu*/lib/libcudart.so.*")
   else()
     message(STATUS "reprise::libtorch: without CUDA tensors, because ${REPRISE_TORCH} has no libtorch_cuda.so")
   endif()
   # libtorch registers its operators when it is loaded: it must not be left out because nothing asks for a symbol.
-  target_link_libraries(reprise::torch INTERFACE "-Wl,--no-as-needed" ${libraries} "-Wl,--as-needed")
+  target_link_libraries(reprise::torch INTERFACE "-Wl,--no-as-needed" ${libraries} "-Wl,--as-needed" ${cuda_runtime})
 endfunction()

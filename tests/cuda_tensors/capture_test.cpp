@@ -35,7 +35,7 @@ class CudaTensorCapture : public OnCudaDevice {};
 TEST_F(CudaTensorCapture, TenIncrementsAreReplayed) {
   Tensor x = zeros({1000});
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  libtorch::capture(graph, {}, [&] {
     for (int i = 0; i < 10; ++i) x += 1;
   });
   EXPECT_EQ(graph.node_count(), 10u);
@@ -46,7 +46,7 @@ TEST_F(CudaTensorCapture, TenIncrementsAreReplayed) {
 TEST_F(CudaTensorCapture, ExecutesNothing) {
   Tensor x = zeros({1000});
   CUDAGraph graph;
-  capture(graph, {}, [&] { x += 1; });
+  libtorch::capture(graph, {}, [&] { x += 1; });
   EXPECT_TRUE(all_are(x, 0));
 }
 
@@ -95,7 +95,7 @@ TEST_F(CudaTensorCapture, ComesAgainAfterReset) {
   CUDAGraph graph;
   for (const double added : {1.0, 2.0, 3.0}) {
     Tensor x = zeros({1000}), y;
-    capture(graph, {}, [&] { y = x + added; });
+    libtorch::capture(graph, {}, [&] { y = x + added; });
     graph.replay();
     EXPECT_TRUE(all_are(y, added));
     torch::cuda::synchronize();
@@ -107,7 +107,7 @@ TEST_F(CudaTensorCapture, LeavesResultsThatStayValidWhenTheGraphIsGone) {
   Tensor x = zeros({1000}), y;
   {
     CUDAGraph graph;
-    capture(graph, {}, [&] { y = x + 4; });
+    libtorch::capture(graph, {}, [&] { y = x + 4; });
     graph.replay();
   }
   settle();
@@ -119,7 +119,7 @@ TEST_F(CudaTensorCapture, LeavesResultsThatStayValidWhenTheGraphIsGone) {
 TEST_F(CudaTensorCapture, GivesEagerWorkBetweenReplaysItsOwnMemory) {
   Tensor x = zeros({1000}), y;
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  libtorch::capture(graph, {}, [&] {
     const Tensor a = x + 1, b = a * 2;
     y = b - a;
   });
@@ -136,7 +136,7 @@ TEST_F(CudaTensorCapture, TakesWorkOfStreamsThatJoin) {
   Tensor x = zeros({1000}), on_side, y;
   const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool();
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  libtorch::capture(graph, {}, [&] {
     const StreamRef main = current_stream();
     stream_ref(side).wait(main);
     {
@@ -163,7 +163,7 @@ TEST_F(CudaTensorCapture, TakesTensorsThatAutogradMakesOnItsThread) {
   }
   Tensor gradient;
   CUDAGraph graph;
-  capture(graph, {}, [&] { gradient = step(); });
+  libtorch::capture(graph, {}, [&] { gradient = step(); });
   EXPECT_EQ(pool_of(gradient), graph.pool());
   graph.replay();
   EXPECT_TRUE(same(gradient, eager));
@@ -173,7 +173,7 @@ TEST_F(CudaTensorCapture, ReadsPinnedMemoryAtEachReplay) {
   const Tensor source = torch::ones({1000}).pin_memory();
   Tensor x = zeros({1000});
   CUDAGraph graph;
-  capture(graph, {}, [&] { x.copy_(source, /*non_blocking=*/true); });
+  libtorch::capture(graph, {}, [&] { x.copy_(source, /*non_blocking=*/true); });
   graph.replay();
   EXPECT_TRUE(all_are(x, 1));
   source.fill_(5);
@@ -184,7 +184,7 @@ TEST_F(CudaTensorCapture, ReadsPinnedMemoryAtEachReplay) {
 TEST_F(CudaTensorCapture, KeepsPinnedMemoryThatWasMadeInIt) {
   Tensor x = zeros({1000});
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  libtorch::capture(graph, {}, [&] {
     const Tensor source = torch::empty({1000}, torch::TensorOptions().pinned_memory(true));
     source.fill_(3);
     x.copy_(source, /*non_blocking=*/true);
@@ -203,7 +203,7 @@ TEST_P(OtherThreads, MakeTensorsOfTheirOwnDuringACapture) {
   GraphOptions options;
   options.capture_error_mode = GetParam();
   CUDAGraph graph;
-  capture(graph, options, [&] {
+  libtorch::capture(graph, options, [&] {
     std::thread([&] {
       const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
       other = torch::full({8 << 20}, 2.0, device_) * 2;

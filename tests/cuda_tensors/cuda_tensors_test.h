@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <string>
 
 #include "reprise/libtorch/graph.h"
@@ -19,6 +20,7 @@
 namespace reprise::libtorch::test {
 
 namespace c10_memory = c10::cuda::CUDACachingAllocator;
+using reprise::test::text_of;
 using torch::Tensor;
 
 /// Each test has the first CUDA device, with nothing cached; where there is none it is skipped.
@@ -42,8 +44,8 @@ class OnCudaDevice : public ::testing::Test {
   /// All work is done, and nothing is cached.
   void settle() const {
     torch::cuda::synchronize();
-    c10_memory::emptyCache();
     CachingAllocator::of(device()).empty_cache();
+    c10_memory::emptyCache();
   }
 
   static std::int64_t reserved() { return c10_memory::getDeviceStats(0).reserved_bytes[0].current; }
@@ -52,6 +54,15 @@ class OnCudaDevice : public ::testing::Test {
   std::int64_t settled_reserved() const {
     settle();
     return reserved();
+  }
+
+  /// Does that come down to this? The runtime lets go of graphs that were destroyed on a thread of its own, a little
+  /// later.
+  bool falls_to(std::int64_t bytes) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (settled_reserved() > bytes)
+      if (std::chrono::steady_clock::now() > end) return false;
+    return true;
   }
 
   /// The pool of libtorch's allocator that a tensor lies in; {0, 0} for the ordinary one.
