@@ -51,3 +51,16 @@ function(reprise_add_cuda_tensor_tests folder) # further sources
     set_tests_properties(${folder} PROPERTIES LABELS libtorch TIMEOUT 600)
   endif()
 endfunction()
+
+# The same tests on CUDA tensors, reprise_<folder>_cuda_tests: <folder>/device/cuda.cpp in the place of
+# <folder>/device/host.cpp. Without a CUDA device it loads, and skips everything.
+function(reprise_add_libtorch_tests_on_cuda folder)
+  set(program reprise_${folder}_cuda_tests)
+  add_executable(${program} ${folder}/device/cuda.cpp
+    "$<FILTER:$<TARGET_OBJECTS:reprise_${folder}_tests>,EXCLUDE,/device/host\\.cpp>")
+  target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${program} PRIVATE reprise::libtorch GTest::gmock GTest::gtest_main)
+  reprise_set_warnings(${program})
+  add_test(NAME ${folder}.on_cuda COMMAND ${program})
+  set_tests_properties(${folder}.on_cuda PROPERTIES LABELS libtorch TIMEOUT 600)
+endfunction()

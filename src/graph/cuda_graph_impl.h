@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -89,6 +90,9 @@ struct CUDAGraph::Impl {
   void prepare_launch(const char* call, const StreamRef& stream);
   /// Null: the calling thread's current stream of the graph's device.
   void replay(const StreamRef* stream);
+  void replay_changed(const StreamRef& stream, const std::function<void(GraphExecHandle)>& change);
+  /// Launches it. Needs `flag`, and prepare_launch().
+  void launch(const StreamRef& stream);
   void replay_with_listeners(const StreamRef& stream);
   void upload(const StreamRef& stream);
 

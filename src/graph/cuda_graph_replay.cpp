@@ -7,6 +7,7 @@
 #include "graph/capture_registry.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/internal_streams.h"
+#include "graph/replay_changed.h"
 
 // Making the executable of a CUDAGraph, and launching it.
 
@@ -93,11 +94,25 @@ void CUDAGraph::Impl::replay(const StreamRef* stream) {
   require(call, {State::captured, State::ready});
   const StreamRef on = stream != nullptr ? *stream : current_stream(*device);
   prepare_launch(call, on);
+  launch(on);
+}
+
+void CUDAGraph::Impl::replay_changed(const StreamRef& stream, const std::function<void(GraphExecHandle)>& change) {
+  constexpr const char* call = "CUDAGraph::replay";
+  refuse_in_own_hook(call);
+  const std::lock_guard lock(flag);
+  require(call, {State::captured, State::ready});
+  prepare_launch(call, stream);
+  change(exec);
+  launch(stream);
+}
+
+void CUDAGraph::Impl::launch(const StreamRef& stream) {
   if (in_replays.empty()) [[likely]] {
-    check(backend(), Call::graph_launch, backend().graph_launch(exec, on.native()));
+    check(backend(), Call::graph_launch, backend().graph_launch(exec, stream.native()));
     return;
   }
-  replay_with_listeners(on);
+  replay_with_listeners(stream);
 }
 
 void CUDAGraph::Impl::replay_with_listeners(const StreamRef& stream) {
@@ -144,6 +159,10 @@ void CUDAGraph::replay() {
 
 void CUDAGraph::replay(const StreamRef& stream) {
   Impl::of(*this, "CUDAGraph::replay").replay(&stream);
+}
+
+void replay_changed(CUDAGraph& graph, const StreamRef& stream, const std::function<void(GraphExecHandle)>& change) {
+  CUDAGraph::Impl::of(graph, "CUDAGraph::replay").replay_changed(stream, change);
 }
 
 }  // namespace reprise

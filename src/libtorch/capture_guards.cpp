@@ -15,13 +15,13 @@
 namespace reprise::libtorch {
 
 SideStream::SideStream(const Device& device)
-    : before_(current_stream(device)), stream_(std::make_shared<Stream>(device)), current_(stream_->ref()) {
-  stream_->wait(before_);
+    : before_(current_stream(device)), stream_(device), current_(stream_.ref()) {
+  stream_.ref().wait(before_);
 }
 
 SideStream::~SideStream() {
   try {
-    before_.wait(stream_->ref());
+    before_.wait(stream_.ref());
   } catch (const std::exception& error) {
     warn(fmt::format("the end of make_graphed_callables: {}", error.what()));
   }

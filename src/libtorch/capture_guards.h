@@ -11,13 +11,15 @@
 #include <utility>
 #include <vector>
 
+#include "graph/internal_streams.h"
 #include "reprise/stream.h"
 
 // What is put aside while callables are warmed up and captured, and is as before at the end of the scope.
 
 namespace reprise::libtorch {
 
-/// A stream that is current, after the work of the one that was, which continues after it.
+/// An internal stream that is current, after the work of the one that was, which continues after it. The same one each
+/// time, so that what libraries and allocators keep for a stream is kept once.
 class SideStream {
  public:
   explicit SideStream(const Device& device);
@@ -25,11 +27,11 @@ class SideStream {
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
 
-  const std::shared_ptr<Stream>& stream() const { return stream_; }
+  const StreamRef& ref() const { return stream_.ref(); }
 
  private:
   StreamRef before_;
-  std::shared_ptr<Stream> stream_;
+  graphs::InternalStream stream_;
   StreamGuard current_;
 };
 

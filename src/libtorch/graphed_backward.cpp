@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "libtorch/graphed_function.h"
@@ -31,7 +33,11 @@ class GraphedBackward final : public torch::autograd::Node {
           "backward of {} with create_graph: its gradients cannot be differentiated again, because its backward is a "
           "graph that was captured without one of its own. Call the original for this.",
           call_->text()));
-    variable_list found = function_->backward(*call_, gradients, versions_);
+    // Not empty: torch::autograd::grad, or a backward for certain tensors, among which parameters that are outside of
+    // autograd cannot be.
+    const auto* const only = torch::autograd::get_current_graph_task_exec_info();
+    variable_list found = function_->backward(*call_, gradients, versions_, only == nullptr || only->empty());
+    found.resize(num_outputs());
     for (std::size_t i = 0; i < found.size(); ++i)
       if (!task_should_compute_output(i)) found[i] = at::Tensor();
     return found;
@@ -47,7 +53,11 @@ class GraphedBackward final : public torch::autograd::Node {
 void attach_backward(const std::shared_ptr<GraphedFunction>& function, const std::shared_ptr<Call>& call,
                      std::uint64_t versions, const std::vector<at::Tensor>& arguments,
                      const std::vector<at::Tensor>& results) {
-  auto edges = torch::autograd::collect_next_edges(arguments, function->parts().watched.trained());
+  auto edges = function->parts().parameters_in_autograd()
+                   ? torch::autograd::collect_next_edges(arguments, function->parts().watched.trained())
+                   : torch::autograd::collect_next_edges(arguments);
+  // A node without any is where a backward ends; autograd has the caller's stream wait for those.
+  if (std::none_of(edges.begin(), edges.end(), [](const auto& edge) { return edge.is_valid(); })) edges.clear();
   const std::shared_ptr<torch::autograd::Node> node(new GraphedBackward(function, call, versions, std::move(edges)),
                                                     torch::autograd::deleteNode);
   for (const std::size_t each : function->parts().differentiable) torch::autograd::set_history(results[each], node);

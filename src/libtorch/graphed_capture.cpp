@@ -41,13 +41,8 @@ c10::Device device_of(const GraphedSource& source, const WatchedModules& watched
 GraphedParts parts_of(const GraphedSource& source, std::size_t number, const GraphedCallableOptions& options) {
   WatchedModules watched(source.modules, source.parameters);
   const c10::Device device = device_of(source, watched);
-  GraphedParts parts{fmt::format("callable {} ({})", number, source.name),
-                     names_of(source.argument_sizes),
-                     std::move(watched),
-                     device,
-                     options,
-                     nullptr,
-                     nullptr};
+  GraphedParts parts{fmt::format("callable {} ({})", number, source.name), names_of(source.argument_sizes),
+                     std::move(watched), device, options};
   parts.grad_mode = c10::GradMode::is_enabled();
   parts.autocast = at::autocast::is_autocast_enabled(device.type());
   parts.autocast_type = at::autocast::get_autocast_dtype(device.type());
@@ -97,14 +92,20 @@ void GraphedCapture::check_samples() const {
                                   tensor.is_cpu() ? "" : fmt::format(", others are on {}", parts_.device.str())));
     else if (tensor.layout() != c10::kStrided)
       wrong.push_back(name + " is not dense");
-    if (const Call* const lender = lent_by(tensor); lender != nullptr && !lender->outputs_lost.empty())
-      wrong.push_back(
-          fmt::format("{} is a result of {}, which was overwritten by {}", name, lender->text(), lender->outputs_lost));
+    if (const Call* const lender = lent_by(tensor); lender != nullptr && lender->outputs_lost)
+      wrong.push_back(fmt::format("{} is a result of {}, which was overwritten by {}", name, lender->text(),
+                                  lender->outputs_lost.text()));
   };
   for (std::size_t i = 0; i < source_.arguments.size(); ++i) check(source_.arguments[i], parts_.argument_names[i]);
   for (const at::Tensor& each : parts_.watched.parameters()) check(each, "a parameter");
   for (const at::Tensor& each : parts_.watched.trained())
     if (!each.is_leaf()) wrong.emplace_back("a parameter is no leaf: it was computed from others");
+  for (std::size_t i = 0; i < parts_.watched.trained().size() && !parts_.parameters_in_autograd(); ++i)
+    if (has_gradient_hooks(parts_.watched.trained()[i]))
+      wrong.push_back(
+          fmt::format("{} has a hook, which waits for a gradient that the graph itself would add to .grad "
+                      "(Gradients::accumulate_in_graph)",
+                      parts_.watched.trained_names()[i]));
   for (const std::string& name : parts_.watched.trained_buffers())
     wrong.push_back(fmt::format("buffer {} needs a gradient, and only parameters get any", name));
   if (!wrong.empty())
@@ -123,6 +124,8 @@ void GraphedCapture::make_inputs() {
     input = sample.detach().clone();
     input.set_requires_grad(parts_.grad_mode && sample.requires_grad());
   }
+  if (!parts_.parameters_in_autograd() && parts_.grad_mode)
+    parts_.parameter_gradients = ParameterGradients(parts_.watched.trained(), parts_.watched.trained_names());
 }
 
 // The inputs under other names: without a history, should the callable give them one.
@@ -216,7 +219,7 @@ void GraphedCapture::warm_up() {
 GraphOptions GraphedCapture::graph_options() const {
   GraphOptions options;
   options.pool = parts_.options.pool;
-  options.stream = parts_.stream->ref();
+  options.stream = stream_;
   options.capture_error_mode = parts_.options.capture_error_mode;
   options.allow_empty = true;  // a callable may pass its argument through
   return options;
@@ -231,21 +234,35 @@ void GraphedCapture::give_own_memory(std::vector<at::Tensor>& results) const {
   }
 }
 
-void GraphedCapture::capture_forward(const std::shared_ptr<Stream>& stream, const std::shared_ptr<PoolOrder>& order) {
-  parts_.stream = stream;
+void GraphedCapture::check_changed_samples() const {
+  const auto& samples = source_.arguments;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    for (std::size_t k = 0; k < samples.size(); ++k)
+      if (parts_.mutated[i] != 0 && k != i && may_overlap(samples[i], samples[k]))
+        throw UsageError(
+            fmt::format("it changes {} in place, and the sample of {} lies in the same memory. The graph has memory of "
+                        "its own for each: give it a copy (clone) of one of them.",
+                        parts_.argument_names[i], parts_.argument_names[k]));
+}
+
+void GraphedCapture::capture_forward(const StreamRef& stream, const std::shared_ptr<PoolOrder>& order) {
+  stream_ = stream;
   parts_.order = order;
   leaves_ = fresh_leaves();
   std::vector<std::int64_t> versions;
   for (const at::Tensor& each : leaves_) versions.push_back(each.defined() ? each._version() : 0);
   capture(parts_.forward, graph_options(), [&] {
+    parts_.staged_inputs.capture(parts_.inputs);
     results_ = source_.run(leaves_);
     check_results(results_);
     give_own_memory(results_);
+    if (parts_.options.outputs == Outputs::copy) parts_.fresh_outputs.capture(results_, results_.size());
   });
   check_history(results_);
-  parts_.order_number = order->add_forward(parts_.name);
+  parts_.order_number = order->add_forward(std::make_shared<const std::string>(parts_.name));
   for (std::size_t i = 0; i < leaves_.size(); ++i)
     parts_.mutated.push_back(leaves_[i].defined() && leaves_[i]._version() != versions[i] ? 1 : 0);
+  check_changed_samples();
   for (const at::Tensor& each : results_) {
     // One of its storages is this one; others are what autograd keeps, or tensors in the same memory.
     parts_.saved.push_back(each.defined() && each.storage().use_count() > 1 ? 1 : 0);
@@ -254,24 +271,35 @@ void GraphedCapture::capture_forward(const std::shared_ptr<Stream>& stream, cons
   parts_.differentiable = differentiable(results_);
   results_ = only(results_, parts_.differentiable);
   parts_.output_gradients = zeros_for(results_);
-  if (parts_.options.outputs == Outputs::copy) parts_.fresh_outputs = FreshCopies(parts_.outputs, 0);
 }
 
 void GraphedCapture::capture_backward() {
   if (!results_.empty()) {
     parts_.backward.emplace();
     capture(*parts_.backward, graph_options(), [&] {
+      parts_.staged_gradients.capture(parts_.output_gradients);
       parts_.gradients = gradients_of(leaves_, results_, parts_.output_gradients);
       check_used(parts_.gradients);
       give_own_memory_to_gradients();
+      hand_over_gradients();
     });
     parts_.order->add_backward(parts_.order_number);
-    if (parts_.options.gradients == Gradients::fresh)
-      parts_.fresh_gradients = FreshCopies(parts_.gradients, parts_.inputs.size());
   }
   // Nodes that accumulate gradients, and that remember this stream, go with the history.
   results_.clear();
   leaves_.clear();
+}
+
+// Where the nodes take them that come last. Their own memory is not needed afterwards, unless it is what is given away.
+void GraphedCapture::hand_over_gradients() {
+  if (parts_.options.gradients == Gradients::alias) return;
+  auto gradients = std::exchange(parts_.gradients, {});
+  if (parts_.options.gradients == Gradients::accumulate_in_graph) {
+    const auto first = gradients.begin() + static_cast<std::ptrdiff_t>(parts_.inputs.size());
+    parts_.parameter_gradients.capture({first, gradients.end()});
+    gradients.erase(first, gradients.end());
+  }
+  parts_.fresh_gradients.capture(gradients, parts_.inputs.size());
 }
 
 void GraphedCapture::give_own_memory_to_gradients() {

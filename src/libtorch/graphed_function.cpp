@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/replay_changed.h"
 #include "libtorch/graphed_backward.h"
 #include "libtorch/tensor_device.h"
 #include "reprise/error.h"
@@ -32,27 +33,24 @@ bool fits(const at::Tensor& argument, const at::Tensor& input) {
          (input.requires_grad() || !argument.requires_grad() || !c10::GradMode::is_enabled());
 }
 
-bool same_memory(const at::Tensor& a, const at::Tensor& b) {
-  return a.const_data_ptr() == b.const_data_ptr() && a.strides().equals(b.strides()) && a.is_conj() == b.is_conj() &&
-         a.is_neg() == b.is_neg();
-}
-
-void stage(const at::Tensor& to, const at::Tensor& from) {
-  if (to.defined() && !same_memory(to, from)) to.copy_(from, /*non_blocking=*/true);
-}
-
 }  // namespace
 
 GraphedFunction::GraphedFunction(GraphedParts parts)
-    : parts_(std::move(parts)), zero_(parts_.output_gradients.size(), 1) {}
+    : parts_(std::move(parts)),
+      name_(std::make_shared<const std::string>(parts_.name)),
+      device_(device_of_tensors(parts_.device)),
+      mutates_(std::count(parts_.mutated.begin(), parts_.mutated.end(), 0) !=
+               static_cast<std::ptrdiff_t>(parts_.mutated.size())),
+      zero_(parts_.output_gradients.size(), 1) {}
 
 // Memory that calls used on other streams than the one that it was allocated for must not be given out before they are
 // done with it.
 GraphedFunction::~GraphedFunction() {
   try {
     const c10::impl::VirtualGuardImpl runtime(parts_.device.type());
-    for (const auto* const tensors : {&parts_.inputs, &parts_.outputs, &parts_.output_gradients, &parts_.gradients})
-      for (const at::Tensor& each : *tensors)
+    for (const auto& tensors : {parts_.inputs, parts_.outputs, parts_.output_gradients, parts_.gradients,
+                                parts_.parameter_gradients.memory()})
+      for (const at::Tensor& each : tensors)
         for (const StreamRef& stream : streams_)
           if (each.defined()) runtime.recordDataPtrOnStream(each.storage().data_ptr(), c10_stream(stream));
   } catch (const std::exception& error) {
@@ -93,11 +91,11 @@ void GraphedFunction::check_arguments(const std::vector<at::Tensor>& arguments) 
         parts_.name, wrong.size(), arguments.size(), wrong.size() == 1 ? "is" : "are", fmt::join(wrong, "\n  ")));
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Call* const lender = lent_by(arguments[i]);
-    if (lender == nullptr || lender->outputs_lost.empty()) continue;
+    if (lender == nullptr || !lender->outputs_lost) continue;
     throw UsageError(
         fmt::format("A call of graphed {}: {} is a result of {}, and was overwritten by {}. Use results "
                     "before that, copy them (clone), or make the callable with Outputs::copy.",
-                    parts_.name, parts_.argument_names[i], lender->text(), lender->outputs_lost));
+                    parts_.name, parts_.argument_names[i], lender->text(), lender->outputs_lost.text()));
   }
 }
 
@@ -124,23 +122,53 @@ void GraphedFunction::check_surroundings(bool wants_gradients) const {
                     parts_.name));
 }
 
+// Writing one of two arguments in the same memory would change the other, which the graph reads elsewhere.
+void GraphedFunction::check_changed_memory(const std::vector<at::Tensor>& arguments) const {
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    for (std::size_t k = 0; k < arguments.size(); ++k)
+      if (parts_.mutated[i] != 0 && k != i && may_overlap(arguments[i], arguments[k]))
+        throw UsageError(
+            fmt::format("A call of graphed {}: {} is changed in place, and {} lies in the same memory. The graph has "
+                        "memory of its own for each: give it a copy (clone) of one of them.",
+                        parts_.name, parts_.argument_names[i], parts_.argument_names[k]));
+}
+
+void GraphedFunction::stage(const std::vector<at::Tensor>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (parts_.staged_inputs.in_the_way(i, arguments[i])) {
+      copied_.resize(arguments.size());
+      copied_[i] = arguments[i].clone();
+    }
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool copied = i < copied_.size() && copied_[i].defined();
+    parts_.staged_inputs.stage(i, copied ? copied_[i] : arguments[i]);
+  }
+}
+
 std::vector<at::Tensor> GraphedFunction::call(const std::vector<at::Tensor>& arguments) {
   const bool gradients = wants_gradients(arguments);
   check_surroundings(gradients);
   check_arguments(arguments);
+  if (mutates_) check_changed_memory(arguments);
   const c10::DeviceGuard device(parts_.device);
+  const StreamRef stream = current_stream(device_);
   const auto call = std::make_shared<Call>();
   std::vector<at::Tensor> results;
   {
     const at::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < arguments.size(); ++i) stage(parts_.inputs[i], arguments[i]);
-    call->callable = parts_.name;
+    stage(arguments);
+    call->callable = name_;
     call->number = ++calls_;
-    used_on(current_stream(device_of_tensors(parts_.device)));
-    parts_.order->forward_runs(parts_.order_number, call);
-    parts_.forward.replay();
-    write_back(arguments);
-    results = hand_out(call);
+    used_on(stream);
+    if (parts_.options.outputs == Outputs::copy) results = parts_.fresh_outputs.make();
+    replay_changed(parts_.forward, stream, [&](GraphExecHandle exec) {
+      parts_.staged_inputs.tell(exec);
+      parts_.fresh_outputs.tell(exec);
+      parts_.order->forward_runs(parts_.order_number, call);
+    });
+    copied_.clear();
+    if (mutates_) write_back(arguments);
+    if (parts_.options.outputs == Outputs::alias) results = lend_outputs(call);
   }
   if (gradients && parts_.backward) attach_backward(shared_from_this(), call, versions(), arguments, results);
   return results;
@@ -156,8 +184,7 @@ void GraphedFunction::write_back(const std::vector<at::Tensor>& arguments) const
   }
 }
 
-std::vector<at::Tensor> GraphedFunction::hand_out(const std::shared_ptr<Call>& call) const {
-  if (parts_.options.outputs == Outputs::copy) return parts_.fresh_outputs.make();
+std::vector<at::Tensor> GraphedFunction::lend_outputs(const std::shared_ptr<Call>& call) const {
   std::vector<at::Tensor> results;
   results.reserve(parts_.outputs.size());
   call->versions.reserve(parts_.outputs.size());
@@ -174,12 +201,13 @@ std::vector<at::Tensor> GraphedFunction::hand_out(const std::shared_ptr<Call>& c
 }
 
 void GraphedFunction::check_backward(const Call& call, std::uint64_t versions) const {
-  if (!call.backward_lost.empty())
+  if (call.backward_lost)
     throw UsageError(fmt::format(
         "backward of {}: what it needs was overwritten by {}. A graph has one set of intermediate values: each call's "
-        "backward comes before the next call, and once; callables of one pool run backward in the reverse order of "
-        "make_graphed_callables. For another order, make callables of their own, with pools of their own.",
-        call.text(), call.backward_lost));
+        "backward comes before the next call, and once; callables of one pool run in the order that they were captured "
+        "in, backward in the reverse one unless GraphedCallableOptions::order says otherwise. For any order, make "
+        "callables of their own, with pools of their own.",
+        call.text(), call.backward_lost.text()));
   for (std::size_t i = 0; i < call.versions.size(); ++i)
     if (parts_.saved[i] != 0 && call.versions[i].enabled() && call.versions[i].current_version() != 0)
       throw UsageError(
@@ -193,25 +221,37 @@ void GraphedFunction::check_backward(const Call& call, std::uint64_t versions) c
                     call.text()));
 }
 
-std::vector<at::Tensor> GraphedFunction::backward(const Call& call, const std::vector<at::Tensor>& output_gradients,
-                                                  std::uint64_t versions) {
-  check_backward(call, versions);
-  const c10::DeviceGuard device(parts_.device);
-  const at::NoGradGuard no_grad;
+void GraphedFunction::stage_gradients(const std::vector<at::Tensor>& output_gradients) {
   for (std::size_t i = 0; i < output_gradients.size(); ++i) {
-    const at::Tensor& to = parts_.output_gradients[i];
-    if (output_gradients[i].defined())
-      stage(to, output_gradients[i]);
-    else if (zero_[i] == 0)
-      to.zero_();
+    if (output_gradients[i].defined()) {
+      parts_.staged_gradients.stage(i, output_gradients[i]);
+    } else {
+      parts_.staged_gradients.keep(i);
+      if (zero_[i] == 0) parts_.output_gradients[i].zero_();
+    }
     zero_[i] = output_gradients[i].defined() ? 0 : 1;
   }
-  used_on(current_stream(device_of_tensors(parts_.device)));
-  parts_.order->backward_runs(parts_.order_number);
-  parts_.backward->replay();
-  if (parts_.options.gradients == Gradients::fresh) return parts_.fresh_gradients.make();
-  std::vector<at::Tensor> found;
-  for (const at::Tensor& each : parts_.gradients) found.push_back(each.defined() ? each.detach() : each);
+}
+
+std::vector<at::Tensor> GraphedFunction::backward(const Call& call, const std::vector<at::Tensor>& output_gradients,
+                                                  std::uint64_t versions, bool whole) {
+  check_backward(call, versions);
+  const c10::DeviceGuard device(parts_.device);
+  const StreamRef stream = current_stream(device_);
+  const at::NoGradGuard no_grad;
+  parts_.parameter_gradients.prepare(whole);
+  stage_gradients(output_gradients);
+  std::vector<at::Tensor> found = parts_.fresh_gradients.make();
+  used_on(stream);
+  replay_changed(*parts_.backward, stream, [&](GraphExecHandle exec) {
+    parts_.staged_gradients.tell(exec);
+    parts_.fresh_gradients.tell(exec);
+    parts_.parameter_gradients.tell(exec);
+    parts_.order->backward_runs(parts_.order_number);
+  });
+  parts_.parameter_gradients.finish();
+  for (const at::Tensor& each : parts_.gradients)
+    found.push_back(each.defined() ? tensor_in(each.storage(), each, each.storage_offset()) : each);
   return found;
 }
 

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "libtorch/lent_tensors.h"
+#include "libtorch/parameter_gradients.h"
 #include "libtorch/pool_order.h"
+#include "libtorch/staged_tensors.h"
 #include "libtorch/watched_modules.h"
 #include "reprise/graph.h"
 #include "reprise/libtorch/graphed_callables.h"
@@ -25,8 +27,7 @@ struct GraphedParts {
   WatchedModules watched;
   c10::Device device;
   GraphedCallableOptions options;
-  std::shared_ptr<Stream> stream;  ///< of the capture; what the callable itself kept may refer to it
-  std::shared_ptr<PoolOrder> order;
+  std::shared_ptr<PoolOrder> order = {};
   std::size_t order_number = 0;
 
   bool grad_mode = false;
@@ -35,17 +36,21 @@ struct GraphedParts {
 
   CUDAGraph forward = CUDAGraph();
   std::vector<at::Tensor> inputs = {};   ///< which the graph reads
+  StagedTensors staged_inputs = {};      ///< those
   std::vector<char> mutated = {};        ///< of the inputs: does the callable change it in place?
   std::vector<at::Tensor> outputs = {};  ///< which it writes
   std::vector<char> saved = {};          ///< of the outputs: may the backward read it?
+  FreshCopies fresh_outputs = {};        ///< with Outputs::copy
 
   std::optional<CUDAGraph> backward = {};
   std::vector<std::size_t> differentiable = {};   ///< numbers of the outputs that have a gradient
   std::vector<at::Tensor> output_gradients = {};  ///< of those; which the graph reads
-  std::vector<at::Tensor> gradients = {};  ///< of all inputs, then of all trained parameters; undefined ones have none
+  StagedTensors staged_gradients = {};            ///< those
+  std::vector<at::Tensor> gradients = {};         ///< with Gradients::alias: as fresh_gradients, in the graph's memory
+  FreshCopies fresh_gradients = {};               ///< of all inputs, then of all trained parameters
+  ParameterGradients parameter_gradients = {};    ///< with Gradients::accumulate_in_graph, instead of the latter
 
-  FreshCopies fresh_outputs = {};    ///< with Outputs::copy
-  FreshCopies fresh_gradients = {};  ///< with Gradients::fresh
+  bool parameters_in_autograd() const { return options.gradients != Gradients::accumulate_in_graph; }
 };
 
 /// A graphed callable on flat rows of tensors.
@@ -64,23 +69,31 @@ class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
 
   std::vector<at::Tensor> call(const std::vector<at::Tensor>& arguments);
   /// \param versions what versions() was when the call had been staged.
+  /// \param whole is it the backward of everything, not of certain tensors? With Gradients::accumulate_in_graph.
   std::vector<at::Tensor> backward(const Call& call, const std::vector<at::Tensor>& output_gradients,
-                                   std::uint64_t versions);
+                                   std::uint64_t versions, bool whole);
 
   const GraphedParts& parts() const { return parts_; }
 
  private:
   void check_arguments(const std::vector<at::Tensor>& arguments) const;
+  void check_changed_memory(const std::vector<at::Tensor>& arguments) const;
   void check_surroundings(bool wants_gradients) const;
   bool wants_gradients(const std::vector<at::Tensor>& arguments) const;
+  void stage(const std::vector<at::Tensor>& arguments);
+  void stage_gradients(const std::vector<at::Tensor>& output_gradients);
   void write_back(const std::vector<at::Tensor>& arguments) const;
-  std::vector<at::Tensor> hand_out(const std::shared_ptr<Call>& call) const;
+  std::vector<at::Tensor> lend_outputs(const std::shared_ptr<Call>& call) const;
   void check_backward(const Call& call, std::uint64_t versions) const;
   std::uint64_t versions() const;
   void used_on(const StreamRef& stream);
 
   GraphedParts parts_;
+  const std::shared_ptr<const std::string> name_;
+  const Device device_;
+  bool mutates_ = false;  // any of the inputs
   std::uint64_t calls_ = 0;
+  std::vector<at::Tensor> copied_;  // arguments that would be overwritten by staging others, until the launch
   std::vector<char> zero_;          // of the output gradients: is all of it zero?
   std::vector<StreamRef> streams_;  // that its memory was used on
 };

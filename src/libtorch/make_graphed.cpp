@@ -3,15 +3,20 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <cstdlib>
 #include <deque>
 #include <exception>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "libtorch/capture_guards.h"
 #include "libtorch/graphed_capture.h"
 #include "libtorch/tensor_device.h"
 #include "reprise/error.h"
+#include "reprise/libtorch/graph.h"
 
 // Warm-up and capture of all callables that are made together.
 
@@ -59,6 +64,40 @@ void check_options(const GraphedCallableOptions& options) {
         "callable without a backward make it under a NoGradGuard; it may be called in inference mode.");
 }
 
+std::string text_of(int step) {
+  return fmt::format("{:+}", step);
+}
+
+// Which forwards (+1 is that of the first callable) and backwards (-1) are captured when.
+std::vector<int> steps_of(const GraphedCallableOptions& options, std::size_t callables) {
+  const int last = static_cast<int>(callables);
+  std::vector<int> steps = options.order;
+  if (steps.empty()) {
+    for (int i = 1; i <= last; ++i) steps.push_back(i);
+    for (int i = last; i >= 1; --i) steps.push_back(-i);
+    return steps;
+  }
+  std::vector<std::string> wrong;
+  std::set<int> seen;
+  for (const int step : steps) {
+    if (step == 0 || step > last || step < -last)
+      wrong.push_back(fmt::format("{} names none of the {} callables", step, callables));
+    else if (!seen.insert(step).second)
+      wrong.push_back(text_of(step) + " comes twice");
+    else if (step < 0 && !seen.contains(-step))
+      wrong.push_back(fmt::format("{} comes before {}", text_of(step), text_of(-step)));
+  }
+  for (int i = 1; i <= last; ++i)
+    for (const int step : {i, -i})
+      if (!seen.contains(step)) wrong.push_back(text_of(step) + " is missing");
+  if (!wrong.empty())
+    throw UsageError(
+        fmt::format("GraphedCallableOptions::order: {}. Each callable has its forward (+1 for the first one) and then "
+                    "its backward (-1) there, once; found {}.",
+                    fmt::join(wrong, "; "), fmt::join(steps, ", ")));
+  return steps;
+}
+
 void warm_up(std::deque<GraphedCapture>& captures) {
   // Callables may share a buffer: what is restored first must be what was there first.
   Restored restored(captures.front().parts().device, all_of(captures, [](const GraphedParts& parts) {
@@ -77,6 +116,8 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
                                                            const GraphedCallableOptions& options) {
   check_options(options);
   std::vector<std::shared_ptr<GraphedFunction>> made;
+  take_part_in_captures();
+  const std::vector<int> steps = steps_of(options, sources.size());
   if (sources.empty()) return made;
   GraphedCallableOptions with_pool = options;
   if (!with_pool.pool) with_pool.pool = graph_pool_handle();
@@ -98,10 +139,13 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
   const QuietLeaves quiet(all_of(captures, [](const GraphedParts& parts) { return parts.watched.trained(); }));
   warm_up(captures);
   const auto order = PoolOrder::of(with_pool.pool);
-  for (GraphedCapture& each : captures)
-    in_phase(each, "the capture of the forward", [&] { each.capture_forward(side.stream(), order); });
-  for (auto each = captures.rbegin(); each != captures.rend(); ++each)
-    in_phase(*each, "the capture of the backward", [&] { each->capture_backward(); });
+  for (const int step : steps) {
+    GraphedCapture& each = captures[static_cast<std::size_t>(std::abs(step)) - 1];
+    if (step > 0)
+      in_phase(each, "the capture of the forward", [&] { each.capture_forward(side.ref(), order); });
+    else
+      in_phase(each, "the capture of the backward", [&] { each.capture_backward(); });
+  }
   for (GraphedCapture& each : captures) made.push_back(each.finish());
   return made;
 }

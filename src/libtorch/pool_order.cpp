@@ -5,11 +5,13 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 namespace reprise::libtorch {
 
-std::string Call::text() const {
-  return fmt::format("call {} of {}", number, callable);
+std::string Overwritten::text() const {
+  if (used_up) return "its own backward, which uses it up";
+  return call == 0 ? "a backward of " + *by : fmt::format("call {} of {}", call, *by);
 }
 
 std::shared_ptr<PoolOrder> PoolOrder::of(MempoolId pool) {
@@ -26,8 +28,8 @@ std::shared_ptr<PoolOrder> PoolOrder::of(MempoolId pool) {
   return order;
 }
 
-std::size_t PoolOrder::add_forward(const std::string& callable) {
-  forwards_.push_back({callable, captures_, captures_, {}});
+std::size_t PoolOrder::add_forward(std::shared_ptr<const std::string> callable) {
+  forwards_.push_back({std::move(callable), captures_, captures_, {}});
   ++captures_;
   return forwards_.size() - 1;
 }
@@ -38,24 +40,24 @@ void PoolOrder::add_backward(std::size_t forward) {
 
 void PoolOrder::forward_runs(std::size_t forward, const std::shared_ptr<Call>& call) {
   Forward& here = forwards_[forward];
-  overwrite(here.captured, call->text());
+  overwrite(here.captured, {call->callable, call->number});
   here.current = call;
 }
 
 void PoolOrder::backward_runs(std::size_t forward) {
   Forward& here = forwards_[forward];
-  overwrite(here.needed_until, "a backward of " + here.callable);
-  if (const auto call = here.current.lock()) call->backward_lost = "its own backward, which uses it up";
+  overwrite(here.needed_until, {here.callable});
+  if (const auto call = here.current.lock()) call->backward_lost = {here.callable, 0, /*used_up=*/true};
 }
 
-void PoolOrder::overwrite(std::size_t captured, const std::string& by) {
+void PoolOrder::overwrite(std::size_t captured, const Overwritten& by) {
   for (Forward& each : forwards_) {
     const auto call = each.current.lock();
     if (!call) continue;
     const bool has_backward = each.needed_until > each.captured;
     const bool results_too =
         captured <= each.captured;  // results stay in use: what is captured later leaves them alone
-    if ((results_too || (has_backward && captured > each.needed_until)) && call->backward_lost.empty())
+    if ((results_too || (has_backward && captured > each.needed_until)) && !call->backward_lost)
       call->backward_lost = by;
     if (!results_too) continue;
     call->outputs_lost = by;

@@ -15,18 +15,29 @@
 
 namespace reprise::libtorch {
 
+/// What has overwritten memory of a call, if anything. Noted at each replay, and put into words when somebody asks.
+struct Overwritten {
+  std::shared_ptr<const std::string> by;  ///< the callable whose replay it was; null: nothing has
+  std::uint64_t call = 0;                 ///< its number; 0: a backward
+  bool used_up = false;                   ///< it was the backward of the call itself
+
+  explicit operator bool() const noexcept { return by != nullptr; }
+  /// "call 3 of callable 0 (torch::nn::LinearImpl)"
+  std::string text() const;
+};
+
 /// One call of a graphed callable, for as long as somebody has its results.
 struct Call {
-  std::string callable;       ///< of which
-  std::uint64_t number = 0;   ///< among the calls of it, from 1
-  std::string outputs_lost;   ///< what has overwritten its results; empty: nothing
-  std::string backward_lost;  ///< what has overwritten what its backward needs; empty: nothing
+  std::shared_ptr<const std::string> callable;  ///< of which
+  std::uint64_t number = 0;                     ///< among the calls of it, from 1
+  Overwritten outputs_lost;                     ///< its results
+  Overwritten backward_lost;                    ///< what its backward needs
   /// Of its results in memory of the graph; raised when they are overwritten, so that eager operators which kept one
   /// for their backward notice.
   std::vector<c10::VariableVersion> versions;
 
   /// "call 3 of callable 0 (torch::nn::LinearImpl)"
-  std::string text() const;
+  std::string text() const { return Overwritten{callable, number}.text(); }
 };
 
 /// The graphs that were captured into one pool, in order of capture, as far as they are those of graphed callables.
@@ -41,6 +52,8 @@ struct Call {
 ///     backward 1 overwrites      what it used up itself
 ///     backward 0 overwrites      that, and what forward 1 left for its backward
 ///
+/// The same holds for any other order of captures in which each backward comes after its forward.
+///
 /// Used by one thread at a time, but for of().
 class PoolOrder {
  public:
@@ -48,7 +61,7 @@ class PoolOrder {
   static std::shared_ptr<PoolOrder> of(MempoolId pool);
 
   /// The forward of a callable was captured. Returns its number.
-  std::size_t add_forward(const std::string& callable);
+  std::size_t add_forward(std::shared_ptr<const std::string> callable);
   /// The backward that belongs to it was captured.
   void add_backward(std::size_t forward);
 
@@ -59,12 +72,12 @@ class PoolOrder {
 
  private:
   struct Forward {
-    std::string callable;
+    std::shared_ptr<const std::string> callable;
     std::size_t captured;         // its place in the order of captures
     std::size_t needed_until;     // that of its backward
     std::weak_ptr<Call> current;  // the last call
   };
-  void overwrite(std::size_t captured, const std::string& by);
+  void overwrite(std::size_t captured, const Overwritten& by);
 
   std::size_t captures_ = 0;
   std::vector<Forward> forwards_;

@@ -9,12 +9,32 @@
 namespace reprise::libtorch {
 namespace {
 
-using Parameters = torch::OrderedDict<std::string, at::Tensor>;
+using Tensors = torch::OrderedDict<std::string, at::Tensor>;
+using Children = torch::OrderedDict<std::string, std::shared_ptr<torch::nn::Module>>;
 
-// named_parameters() copies names and tensors, at each call of a graphed callable.
-struct Access : torch::nn::Module {
-  static const Parameters& parameters_of(const torch::nn::Module& module) { return module.*(&Access::parameters_); }
+// What a module has, without the copies that its public functions make: each call of a graphed callable looks. Access
+// is not checked where a template is instantiated explicitly.
+const Tensors& parameters_of(const torch::nn::Module& module);
+const Tensors& buffers_of(const torch::nn::Module& module);
+const Children& children_of(const torch::nn::Module& module);
+
+template <auto parameters, auto buffers, auto children>
+struct Inside {
+  friend const Tensors& parameters_of(const torch::nn::Module& module) { return module.*parameters; }
+  friend const Tensors& buffers_of(const torch::nn::Module& module) { return module.*buffers; }
+  friend const Children& children_of(const torch::nn::Module& module) { return module.*children; }
 };
+
+struct Access : torch::nn::Module {
+  static constexpr auto parameters = &Access::parameters_;
+};
+template struct Inside<Access::parameters, &torch::nn::Module::buffers_, &torch::nn::Module::children_>;
+
+// Are they the same objects, in the same order?
+template <class Known, class Found, class Same>
+bool same_objects(const Known& known, const Found& found, const Same& same) {
+  return found.size() == known.size() && std::equal(known.begin(), known.end(), found.begin(), same);
+}
 
 }  // namespace
 
@@ -62,9 +82,8 @@ WatchedModules::WatchedModules(const std::vector<std::shared_ptr<torch::nn::Modu
 void WatchedModules::add(const std::shared_ptr<torch::nn::Module>& module, const std::string& path) {
   if (std::any_of(modules_.begin(), modules_.end(), [&](const Module& each) { return each.module == module; })) return;
   Module made{module, path, module->children(), {}, {}};
-  for (const auto& each : Access::parameters_of(*module)) made.parameters.push_back({path + each.key(), each.value()});
-  for (const auto& each : module->named_buffers(/*recurse=*/false))
-    made.buffers.push_back({path + each.key(), each.value()});
+  for (const auto& each : parameters_of(*module)) made.parameters.push_back({path + each.key(), each.value()});
+  for (const auto& each : buffers_of(*module)) made.buffers.push_back({path + each.key(), each.value()});
   modules_.push_back(std::move(made));
   for (const auto& child : module->named_children()) add(child.value(), path + child.key() + ".");
 }
@@ -83,27 +102,29 @@ bool WatchedModules::in_same_mode() const {
                      [](const Module& each) { return each.module->is_training() == each.training; });
 }
 
-bool WatchedModules::Module::has_its_parameters() const {
-  const Parameters& found = Access::parameters_of(*module);
-  return found.size() == parameters.size() &&
-         std::equal(parameters.begin(), parameters.end(), found.begin(),
-                    [](const Tensor& was, const auto& is) { return was.tensor.is_same(is.value()); }) &&
-         (children.empty() ? module->children().empty() : module->children() == children);
+bool WatchedModules::Module::has_its_parts() const {
+  const auto same_tensor = [](const Tensor& was, const auto& is) { return was.tensor.is_same(is.value()); };
+  return same_objects(parameters, parameters_of(*module), same_tensor) &&
+         same_objects(buffers, buffers_of(*module), same_tensor) &&
+         same_objects(children, children_of(*module),
+                      [](const auto& was, const auto& is) { return was == is.value(); });
 }
 
 void WatchedModules::Module::add_changes(std::vector<std::string>& changes) const {
-  const Parameters& found = Access::parameters_of(*module);
-  for (const Tensor& was : parameters) {
-    const at::Tensor* const is = found.find(was.name.substr(path.size()));
-    if (is == nullptr)
-      changes.push_back(was.name + " is gone");
-    else if (!is->is_same(was.tensor))
-      changes.push_back(was.name + " is another tensor now");
-  }
-  for (const auto& is : found)
-    if (std::none_of(parameters.begin(), parameters.end(),
-                     [&](const Tensor& was) { return was.name == path + is.key(); }))
-      changes.push_back(path + is.key() + " is new");
+  const auto compare = [&](const std::vector<Tensor>& known, const Tensors& found, const char* kind) {
+    for (const Tensor& was : known) {
+      const at::Tensor* const is = found.find(was.name.substr(path.size()));
+      if (is == nullptr)
+        changes.push_back(fmt::format("{}{} is gone", kind, was.name));
+      else if (!is->is_same(was.tensor))
+        changes.push_back(fmt::format("{}{} is another tensor now", kind, was.name));
+    }
+    for (const auto& is : found)
+      if (std::none_of(known.begin(), known.end(), [&](const Tensor& was) { return was.name == path + is.key(); }))
+        changes.push_back(fmt::format("{}{}{} is new", kind, path, is.key()));
+  };
+  compare(parameters, parameters_of(*module), "");
+  compare(buffers, buffers_of(*module), "buffer ");
   if (module->children() != children)
     changes.push_back(path.empty()
                           ? "modules in it were added, removed or replaced"
@@ -117,7 +138,7 @@ std::vector<std::string> WatchedModules::changes() const {
       if (!each.is_as_it_was()) changes.push_back(each.change());
   };
   for (const Module& each : modules_) {
-    if (!each.has_its_parameters()) each.add_changes(changes);
+    if (!each.has_its_parts()) each.add_changes(changes);
     look_at(each.parameters);
     look_at(each.buffers);
   }

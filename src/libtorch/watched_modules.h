@@ -60,7 +60,7 @@ class WatchedModules {
     std::vector<Tensor> parameters, buffers;
     bool training = true;
 
-    bool has_its_parameters() const;
+    bool has_its_parts() const;
     void add_changes(std::vector<std::string>& changes) const;
   };
   void remember();

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "backend/check.h"
 #include "backend/own_kernels.h"
 #include "memory/batch_kernels.h"
+#include "memory/copy_nodes.h"
 #include "reprise/kernel.h"
 
 namespace reprise {
@@ -142,6 +144,56 @@ void run(std::span<const Op> batch, const StreamRef& stream) {
 }
 
 }  // namespace
+
+namespace memory {
+namespace {
+
+// The blocks that the copies of a table are dealt out to. A grid has one at least, which finds nothing to do then.
+LaunchConfig deal_out(CopyTable& table) {
+  for (unsigned i = 0; i < table.count; ++i)
+    table.first_block[i + 1] =
+        table.first_block[i] + static_cast<unsigned>((table.ops[i].bytes + batch_chunk_bytes - 1) / batch_chunk_bytes);
+  return {.grid = std::max(table.first_block[table.count], 1U), .block = batch_block_threads};
+}
+
+GraphNodeHandle last_node_of(const StreamRef& stream) {
+  backend::CaptureInfo info;
+  backend::check(stream.device().backend(), backend::Call::stream_capture_info,
+                 stream.device().backend().stream_capture_info(stream.native(), &info));
+  return info.dependencies.front();
+}
+
+}  // namespace
+
+void CopyNodes::capture(const StreamRef& stream, std::size_t count) {
+  if (count == 0) return;
+  require_kernels("A graph with copies", stream.device());
+  device_ = stream.device();
+  nodes_.reserve((count + batch_ops_per_kernel - 1) / batch_ops_per_kernel);
+  for (; count > 0; count -= nodes_.back().table.count) {
+    Node& node = nodes_.emplace_back();
+    node.table.count = static_cast<unsigned>(std::min(count, batch_ops_per_kernel));
+    void* params[] = {&node.table, nullptr};
+    const LaunchConfig config = deal_out(node.table);
+    reprise::detail::launch_kernel(stream, config, own_record<CopyBatch>(Copies::symbol), params);
+    node.handle = last_node_of(stream);
+  }
+}
+
+void CopyNodes::tell(GraphExecHandle exec, Node& node) {
+  backend::Backend& backend = device_->backend();
+  backend::KernelNodeParams kernel;
+  void* params[] = {&node.table, nullptr};
+  kernel.config = deal_out(node.table);
+  kernel.params = params;
+  backend::check(backend, backend::Call::kernel_function,
+                 backend.kernel_function(own_record<CopyBatch>(Copies::symbol), &kernel.function));
+  backend::check(backend, backend::Call::graph_exec_node_set_params,
+                 backend.graph_exec_node_set_params(exec, node.handle, kernel));
+  node.told = true;
+}
+
+}  // namespace memory
 
 void copy_batch_async(std::span<const CopyOp> batch, const StreamRef& stream) {
   run<Copies>(batch, stream);

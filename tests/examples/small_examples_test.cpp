@@ -77,6 +77,24 @@ TEST_F(SmallExamples, MultiStreamRefusesBadArguments) {
   expect_refused(run(MULTI_STREAM, {"stray"}), "stray");
 }
 
+#ifdef GRAPHED_CALLABLES
+TEST_F(SmallExamples, GraphedCallablesTrainToTheSameLossEagerlyAndGraphed) {
+  for (const char* const gradients : {"fresh", "accumulate_in_graph"}) {
+    const Outcome outcome = run(GRAPHED_CALLABLES, {"--steps", "8", "--gradients", gradients});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("device     reprise:0\n"),
+                                   HasSubstr("graphed    the same loss, to the last bit, in every step\n"),
+                                   HasSubstr("rows that it was not captured for"), Not(HasSubstr("NOT"))));
+  }
+}
+
+TEST_F(SmallExamples, GraphedCallablesRefuseBadArguments) {
+  expect_refused(run(GRAPHED_CALLABLES, {"--device", "abacus"}), "expected host, cuda or cuda:N, found abacus");
+  expect_refused(run(GRAPHED_CALLABLES, {"--steps", "0"}), "--steps");
+  expect_refused(run(GRAPHED_CALLABLES, {"--gradients", "alias"}), "--gradients");
+}
+#endif
+
 #ifdef CUBLAS_MLP
 TEST_F(SmallExamples, CublasSaysThatItNeedsACudaDevice) {
   const std::vector<std::string> no_gpu = {"CUDA_VISIBLE_DEVICES="};

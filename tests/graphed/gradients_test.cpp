@@ -11,12 +11,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::vector<Tensor> gradients_of(const torch::nn::Module& module) {
-  std::vector<Tensor> gradients;
-  for (const auto& each : module.parameters()) gradients.push_back(each.grad().clone());
-  return gradients;
-}
-
 TEST_F(GraphedCallables, AddUpGradientsOverMicroBatches) {
   torch::nn::Sequential net(torch::nn::Linear(4, 8), torch::nn::ReLU(), torch::nn::Linear(8, 2));
   net->to(device_);
@@ -55,7 +49,7 @@ TEST_F(GraphedCallables, GiveGradientsInTheGraphsMemoryWhenAsked) {
   const Tensor x = random({3, 4});
   graphed(x).sum().backward();
   EXPECT_EQ(kept.const_data_ptr(), layer->weight.grad().const_data_ptr());
-  EXPECT_TRUE(same(layer->weight.grad(), x.sum(0).expand({2, 4})));
+  EXPECT_TRUE(close(layer->weight.grad(), x.sum(0).expand({2, 4})));
 }
 
 // In eager work the gradient of a sum is the same tensor for both; memory of a graph looks like nobody else's to each.
@@ -94,7 +88,7 @@ TEST_F(GraphedCallables, TakeArgumentsWithoutGradientsWhereTheSampleNeededSome) 
   const Tensor x = random({3, 4});
   graphed(x).sum().backward();
   EXPECT_FALSE(x.grad().defined());
-  EXPECT_TRUE(same(layer->weight.grad(), x.sum(0).expand({2, 4})));
+  EXPECT_TRUE(close(layer->weight.grad(), x.sum(0).expand({2, 4})));
 }
 
 TEST_F(GraphedCallables, LeaveResultsWithoutGradientsAsTheyAre) {
@@ -143,7 +137,7 @@ TEST_F(GraphedCallables, NameWhatIsUnusedUnlessThatIsAllowed) {
   graphed(x, other).sum().backward();
   EXPECT_FALSE(other.grad().defined());
   EXPECT_FALSE(net->named_parameters()["spare"].grad().defined());
-  EXPECT_TRUE(same(net->named_parameters()["0.weight"].grad(), x.sum(0).expand({2, 4})));
+  EXPECT_TRUE(close(net->named_parameters()["0.weight"].grad(), x.sum(0).expand({2, 4})));
 }
 
 TEST_F(GraphedCallables, RunWithoutAutogradUnderANoGradGuard) {
@@ -237,7 +231,7 @@ TEST_F(GraphedCallables, RunHooksOfParametersOnceForEachBackward) {
   const auto graphed = make_graphed_callables(layer, random({3, 4}));
   const Tensor x = random({3, 4});
   graphed(x).sum().backward();
-  EXPECT_TRUE(same(layer->weight.grad(), x.sum(0).expand({2, 4}) * 10));
+  EXPECT_TRUE(close(layer->weight.grad(), x.sum(0).expand({2, 4}) * 10));
 }
 
 // The node that accumulates a parameter's gradient belongs to the stream that it was made on.
@@ -245,7 +239,7 @@ TEST_F(GraphedCallables, AreMadeWhileEagerResultsOfOtherStreamsLive) {
   auto layer = linear(4, 2);
   const Tensor x = random({3, 4});
   stream_.synchronize();
-  const StreamGuard default_stream(Device::parse("host").default_stream());
+  const StreamGuard default_stream(here_.default_stream());
   const Tensor earlier = layer->forward(x).sum();
   {
     const StreamGuard captured_on(stream_);
@@ -261,7 +255,7 @@ TEST_F(GraphedCallables, RefuseParametersThatNobodyNamed) {
   const Tensor w = needing_gradient({3}), v = needing_gradient({3});
   const auto f = [=](const Tensor& x) { return x * w * v; };
   EXPECT_THAT(refusal([&] { make_graphed_callables(with_parameters(f, {v}), random({3})); }),
-              HasSubstr("its results depend on a tensor Float [3] on reprise:0, which needs a gradient"));
+              HasSubstr(on_device("its results depend on a tensor Float [3] on reprise:0, which needs a gradient")));
   EXPECT_THAT(refusal([&] { make_graphed_callables(f, random({3})); }), HasSubstr("with_parameters()"));
   EXPECT_EQ(refusal([&] { make_graphed_callables(with_parameters(f, {v, w}), random({3})); }), "");
 }

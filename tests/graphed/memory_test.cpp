@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "backend/host_work.h"
+#include "reprise/libtorch/host_device.h"
 #include "tests/graphed/graphed_test.h"
 
 // Memory of graphed callables: results in it, pools, and that it is given back.
@@ -133,7 +134,8 @@ TEST_F(GraphedCallables, MadeOneByOneInOnePoolKnowOfEachOther) {
   const auto f = [](const Tensor& x) { return x.exp().tanh(); };
   const auto a = make_graphed_callables(f, needing_gradient({3}), options);
   const auto b = make_graphed_callables(f, needing_gradient({3}), options);
-  EXPECT_GT(CachingAllocator::of(Device::parse("host")).statistics(options.pool).reserved_bytes, 0U);
+  if (device_.is_privateuseone())  // else tensors lie in libtorch's own allocator
+    EXPECT_GT(CachingAllocator::of(here_).statistics(options.pool).reserved_bytes, 0U);
   const Tensor x = needing_gradient({3}), first = a(x), second = b(x);
   EXPECT_THAT(refusal([&] { first.sum().backward(); }), HasSubstr("overwritten by call 1 of callable 0"));
   second.sum().backward();
@@ -144,7 +146,7 @@ TEST_F(GraphedCallables, GiveTheirMemoryBack) {
   const Tensor x = random({32, 64});
   layer->forward(x).sum().backward();
   layer->zero_grad();
-  const auto before = memory();
+  const auto before = memory_of_tensors();
   for (int i = 0; i < 3; ++i) {
     const auto graphed = make_graphed_callables(layer, x);
     graphed(x).sum().backward();
@@ -162,9 +164,9 @@ TEST_F(GraphedCallables, NeedNoNewMemoryForCalls) {
     layer->zero_grad();
   };
   for (int i = 0; i < 3; ++i) step();
-  const auto bytes = memory().allocated_bytes;
+  const auto bytes = memory_of_tensors().allocated_bytes;
   for (int i = 0; i < 20; ++i) step();
-  EXPECT_EQ(memory().allocated_bytes, bytes);
+  EXPECT_EQ(memory_of_tensors().allocated_bytes, bytes);
 }
 
 TEST_F(GraphedCallables, AreOutlivedByTheirResultsAndGradients) {
@@ -178,7 +180,7 @@ TEST_F(GraphedCallables, AreOutlivedByTheirResultsAndGradients) {
   }
   EXPECT_TRUE(same(y, layer->forward(x)));
   y.sum().backward();
-  EXPECT_TRUE(same(layer->weight.grad(), x.sum(0).expand({4, 4})));
+  EXPECT_TRUE(close(layer->weight.grad(), x.sum(0).expand({4, 4})));
   const Tensor other = random({300});  // nobody else has the memory
   EXPECT_TRUE(same(z, layer->forward(x).view({12})));
 }
@@ -189,21 +191,22 @@ TEST_F(GraphedCallables, RunOnTheCurrentStreamWithTheirBackward) {
   const auto graphed = make_graphed_callables(layer, x);
   const Tensor expected = layer->forward(x).detach();
   stream_.synchronize();
-  const Stream other(Device::parse("host"));
+  const Stream other(here_);
   {
     const StreamGuard guard(other);
     const Tensor y = graphed(x);
     EXPECT_TRUE(same(y, expected));
     y.sum().backward();
-    EXPECT_TRUE(same(layer->weight.grad(), x.sum(0).expand({4, 4})));
+    EXPECT_TRUE(close(layer->weight.grad(), x.sum(0).expand({4, 4})));
   }
 }
 
 TEST_F(GraphedCallables, MayBeDestroyedWhileTheyRunOnAnotherStream) {
+  REPRISE_HOST_ONLY("work is held at a gate");
   const Tensor x = torch::ones({1 << 18}, device_);
   std::optional graphed(make_graphed_callables(&twice, x));
-  memory();
-  const Stream other(Device::parse("host"));
+  memory_of_tensors();
+  const Stream other(here_);
   std::atomic<bool> open = false;
   Tensor y;
   {
@@ -226,6 +229,7 @@ TEST_F(GraphedCallables, MayBeDestroyedWhileTheyRunOnAnotherStream) {
 }
 
 TEST_F(GraphedCallables, RunOnTheDeviceOfTheirTensors) {
+  REPRISE_HOST_ONLY("two devices of it are there for the asking");
   if (devices().size() < 2) GTEST_SKIP() << "needs two devices: REPRISE_HOST_DEVICES=2";
   const auto second = host_device(1);
   torch::nn::Linear layer(4, 4);
@@ -240,7 +244,7 @@ TEST_F(GraphedCallables, RunOnTheDeviceOfTheirTensors) {
   EXPECT_THAT(refusal([&] {
                 graphed(random({3, 4}));
               }),
-              HasSubstr("expected Float [3, 4] on reprise:1, found Float [3, 4] on reprise:0"));
+              HasSubstr(on_device("expected Float [3, 4] on reprise:1, found Float [3, 4] on reprise:0")));
   EXPECT_THAT(refusal([&] {
                 make_graphed_callables(std::vector{&twice, &twice}, std::vector{x, random({2})});
               }),
@@ -266,7 +270,7 @@ TEST_F(GraphedCallables, AreWarmedUpAsOftenAsTheOptionsSayAndCapturedOnce) {
 
 TEST_F(GraphedCallables, AreCapturedInTheModeThatTheOptionsSay) {
   GraphedCallableOptions options;
-  const Event event(Device::parse("host"));
+  const Event event(here_);
   event.record();
   const auto make = [&] {
     make_graphed_callables(

@@ -98,6 +98,10 @@ TEST_P(GraphedTraining, InTheOtherModeRunsTheOriginal) {
   EXPECT_TRUE(same(graphed, network->forward(x)));
 }
 
+TEST_P(GraphedTraining, WithGradientsThatTheGraphAddsUpEqualsEagerToTheLastBit) {
+  expect_graphed_equals_eager(0.3, with_gradients(Gradients::accumulate_in_graph));
+}
+
 INSTANTIATE_TEST_SUITE_P(Networks, GraphedTraining,
                          ::testing::Values("perceptron", "convolutions", "lstm", "gru", "transformer"),
                          [](const auto& each) { return std::string(each.param); });
@@ -143,12 +147,12 @@ TEST_F(GraphedCallables, CapturedUnderAutocastGiveWhatEagerGivesUnderIt) {
   net->to(device_);
   const Tensor x = needing_gradient({6, 8}), y = x.detach().clone().requires_grad_();
   const auto graphed = [&] {
-    const Autocast on(torch::kBFloat16);
+    const Autocast on(torch::kBFloat16, device_.type());
     return make_graphed_callables(net, x);
   }();
   Tensor expected, found;
   {
-    const Autocast on(torch::kBFloat16);
+    const Autocast on(torch::kBFloat16, device_.type());
     expected = net->forward(x);
     found = graphed(y);
   }
@@ -167,16 +171,16 @@ TEST_F(GraphedCallables, CapturedUnderAutocastGiveWhatEagerGivesUnderIt) {
 }
 
 TEST_F(GraphedCallables, CapturedUnderAutocastGoBackwardWithoutIt) {
-  const auto f = [](const Tensor& x, const Tensor& w) {
-    at::autocast::set_autocast_enabled(at::kPrivateUse1, false);  // a part in full precision
+  const auto f = [type = device_.type()](const Tensor& x, const Tensor& w) {
+    at::autocast::set_autocast_enabled(type, false);  // a part in full precision
     const Tensor y = x.mm(w);
-    at::autocast::set_autocast_enabled(at::kPrivateUse1, true);
+    at::autocast::set_autocast_enabled(type, true);
     return y;
   };
   const Tensor x = needing_gradient({3, 4}), w = needing_gradient({4, 2}), y = x.detach().clone().requires_grad_();
   Tensor expected, found;
   {
-    const Autocast on(torch::kBFloat16);
+    const Autocast on(torch::kBFloat16, device_.type());
     const auto graphed = make_graphed_callables(f, std::tuple(x, w));
     expected = f(x, w);
     found = graphed(y, w);
@@ -189,7 +193,7 @@ TEST_F(GraphedCallables, CapturedUnderAutocastGoBackwardWithoutIt) {
 TEST_F(GraphedCallables, CapturedUnderAutocastInsideItsScopeDoNotUseCastsOfEagerWork) {
   auto layer = linear(4, 4);
   const Tensor x = random({2, 4});
-  const Autocast on(torch::kBFloat16);
+  const Autocast on(torch::kBFloat16, device_.type());
   static_cast<void>(layer->forward(x));  // autocast keeps the weight's cast
   const auto graphed = make_graphed_callables(layer, x);
   {
@@ -204,7 +208,7 @@ TEST_F(GraphedCallables, OtherAutocastThanAtTheCaptureIsRefused) {
   const Tensor x = random({2, 4});
   const auto graphed = make_graphed_callables(layer, x);
   {
-    const Autocast on(torch::kBFloat16);
+    const Autocast on(torch::kBFloat16, device_.type());
     EXPECT_THAT(refusal([&] { graphed(x); }),
                 ::testing::HasSubstr("captured with autocast off, and is called with autocast to BFloat16"));
   }

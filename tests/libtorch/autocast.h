@@ -7,25 +7,26 @@
 
 namespace reprise::libtorch::test {
 
-/// Autocast on the host device as long as it lives, as `torch.autocast` does it: the kept casts are forgotten at the
+/// Autocast on the host device, or another, as long as it lives, as `torch.autocast` does it: the kept casts are forgotten at the
 /// end.
 class Autocast {
  public:
-  explicit Autocast(std::optional<torch::Dtype> type = {})
-      : type_before_(at::autocast::get_autocast_dtype(at::kPrivateUse1)) {
-    at::autocast::set_autocast_enabled(at::kPrivateUse1, true);
-    if (type) at::autocast::set_autocast_dtype(at::kPrivateUse1, *type);
+  explicit Autocast(std::optional<torch::Dtype> type = {}, c10::DeviceType device = at::kPrivateUse1)
+      : device_(device), type_before_(at::autocast::get_autocast_dtype(device)) {
+    at::autocast::set_autocast_enabled(device_, true);
+    if (type) at::autocast::set_autocast_dtype(device_, *type);
     at::autocast::increment_nesting();
   }
   ~Autocast() {
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_dtype(at::kPrivateUse1, type_before_);
-    at::autocast::set_autocast_enabled(at::kPrivateUse1, false);
+    at::autocast::set_autocast_dtype(device_, type_before_);
+    at::autocast::set_autocast_enabled(device_, false);
   }
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
  private:
+  c10::DeviceType device_;
   at::ScalarType type_before_;
 };
 

@@ -28,6 +28,16 @@ namespace reprise::libtorch {
 enum class Gradients {
   fresh,  ///< in new memory at each backward: they stay what they are, and can be added up over several backwards
   alias,  ///< in memory of the graph, as in PyTorch: the next backward or call of the same pool overwrites them
+  /// Those of parameters are added to `.grad` by the graph itself, in memory that is theirs as long as the callable
+  /// lives; those of arguments are as with `fresh`. Parameters stay outside of autograd then, and cost a call nothing:
+  ///
+  /// - A `.grad` that was set to none is not added to, and is there again after the next backward; set to zero, it is
+  ///   added to. Another tensor in its place is added to as well, by eager work.
+  /// - Hooks of parameters, and of the nodes that accumulate their gradients, are refused.
+  /// - torch::autograd::grad(), and a backward for certain tensors only, leave `.grad` alone, and cannot ask for the
+  ///   gradients of parameters.
+  /// - Whoever keeps a `.grad` over the next backward keeps memory that this one changes.
+  accumulate_in_graph,
 };
 
 /// Where the results of a graphed callable lie.
@@ -47,6 +57,10 @@ struct GraphedCallableOptions {
   CaptureErrorMode capture_error_mode = CaptureErrorMode::global;  ///< what other calls may do meanwhile
   Gradients gradients = Gradients::fresh;                          ///< where gradients lie
   Outputs outputs = Outputs::alias;                                ///< where results lie
+  /// In which order the forwards and backwards of several callables will run: +1 is the forward of the first one, -1
+  /// its backward. For pipelines, where other forwards come between the two; a callable that has several micro-batches
+  /// underway is given several times. Nothing: all forwards, then all backwards in the reverse order.
+  std::vector<int> order = {};
 };
 
 /// A function, and what it uses besides its arguments; with_parameters() and with_module() make it.
@@ -134,6 +148,14 @@ void describe_source(const C& callable, GraphedSource& source) {
   source.name = source.modules.empty() ? "a function" : source.modules.front()->name();
 }
 
+// The result of a callable that returns nothing.
+struct Nothing {};
+template <class F>
+void for_each_tensor(Nothing& /*nothing*/, F&& /*f*/) {}
+
+template <class Result>
+using KeptResult = std::conditional_t<std::is_void_v<Result>, Nothing, Result>;
+
 template <TensorStructure T>
 void clear_tensors(T& structure) {
   for_each_tensor(structure, [](at::Tensor& tensor) { tensor = at::Tensor(); });
@@ -141,6 +163,14 @@ void clear_tensors(T& structure) {
 
 template <class C, class Arguments>
 class GraphedCallableMaker;
+
+// For tests and benchmarks.
+struct GraphedAccess {
+  template <class Callable>
+  static const std::shared_ptr<GraphedFunction>& function_of(const Callable& callable) {
+    return callable.state_->function;
+  }
+};
 
 }  // namespace detail
 
@@ -175,9 +205,11 @@ class GraphedCallable {
       detail::refuse_structure(*state_->function, state_->structure_text, text.text);
     }
     const std::vector<at::Tensor> tensors = detail::call_graphed(state_->function, collector.tensors);
-    Result result = **state_->result;
-    for_each_tensor(result, detail::TensorAssigner(tensors));
-    return result;
+    if constexpr (!std::is_void_v<Result>) {
+      Result result = **state_->result;
+      for_each_tensor(result, detail::TensorAssigner(tensors));
+      return result;
+    }
   }
 
   /// The tensors that the graph reads, in the places of the arguments. Who writes new values into them and calls with
@@ -194,11 +226,12 @@ class GraphedCallable {
  private:
   template <class C, class Arguments>
   friend class detail::GraphedCallableMaker;
+  friend struct detail::GraphedAccess;
 
   struct State {
     std::function<Result(Args&...)> original;
-    std::shared_ptr<std::optional<Result>> result;  // without tensors
-    std::tuple<Args...> arguments;                  // without tensors
+    std::shared_ptr<std::optional<detail::KeptResult<Result>>> result;  // without tensors
+    std::tuple<Args...> arguments;                                      // without tensors
     std::size_t structure;
     std::string structure_text;
     std::shared_ptr<detail::GraphedFunction> function;
@@ -216,11 +249,12 @@ class GraphedCallableMaker<C, std::tuple<Args...>> {
  public:
   static_assert((TensorStructure<Args> && ...), "an argument is of a type that for_each_tensor() does not take");
   using Result = std::remove_cvref_t<decltype(call_source(std::declval<C&>(), std::declval<Args&>()...))>;
-  static_assert(TensorStructure<Result>, "the result is of a type that for_each_tensor() does not take");
+  using Kept = KeptResult<Result>;
+  static_assert(TensorStructure<Kept>, "the result is of a type that for_each_tensor() does not take");
   using Made = GraphedCallable<Result, Args...>;
 
   GraphedCallableMaker(C callable, std::tuple<Args...> samples)
-      : state_{nullptr, std::make_shared<std::optional<Result>>(), samples, 0, {}, nullptr} {
+      : state_{nullptr, std::make_shared<std::optional<Kept>>(), samples, 0, {}, nullptr} {
     describe_source(callable, source_);
     TensorCollector collector;
     StructureText text;
@@ -237,7 +271,13 @@ class GraphedCallableMaker<C, std::tuple<Args...>> {
     source_.run = [shared, arguments = state_.arguments, kept = state_.result](const std::vector<at::Tensor>& tensors) {
       std::tuple<Args...> all = arguments;
       for_each_tensor(all, TensorAssigner(tensors));
-      Result result = std::apply([&](Args&... each) -> Result { return call_source(*shared, each...); }, all);
+      const auto call = [&](Args&... each) -> Kept {
+        if constexpr (!std::is_void_v<Result>)
+          return call_source(*shared, each...);
+        else
+          return call_source(*shared, each...), Nothing{};
+      };
+      Kept result = std::apply(call, all);
       TensorCollector results;
       for_each_tensor(result, results);
       clear_tensors(result);
@@ -311,9 +351,8 @@ auto make_graphed_callables(C callable, Samples samples, const GraphedCallableOp
 }
 
 /// Several callables, whose graphs share one pool: a tuple of them, and a tuple of the samples of each. They run in
-/// this order, and their backwards in the reverse one: another order is refused where a graph would find its memory
-/// overwritten.
-/// \returns a tuple of graphed callables.
+/// this order, and their backwards in the reverse one, or all in GraphedCallableOptions::order: another order is
+/// refused where a graph would find its memory overwritten. \returns a tuple of graphed callables.
 template <class... Cs, class... Samples>
 auto make_graphed_callables(std::tuple<Cs...> callables, std::tuple<Samples...> samples,
                             const GraphedCallableOptions& options = {}) {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "memory/copy_nodes.h"
+
+namespace reprise::libtorch {
+
+/// Do two tensors share memory, or may they? Those that lie between each other's values count.
+bool may_overlap(const at::Tensor& a, const at::Tensor& b);
+
+/// What a graph reads anew at each replay: tensors of its own, which its first node copies the values into. Where these
+/// come from is a parameter of the node; what the node cannot copy (other strides), an operator copies before.
+class StagedTensors {
+ public:
+  StagedTensors() = default;
+
+  /// In a capture, before any node that reads them, on the current stream.
+  /// \param tensors of one device; undefined ones are never staged.
+  void capture(const std::vector<at::Tensor>& tensors);
+
+  /// Does the tensor lie in one of these, but not in the place where it is to be staged? Staging others would change
+  /// it.
+  bool in_the_way(std::size_t number, const at::Tensor& from) const;
+
+  /// The next replay reads `from` there, in the order of the current stream. Must live until then.
+  /// \param from of the size, type and device of the tensor.
+  void stage(std::size_t number, const at::Tensor& from);
+  /// The next replay reads what lies there.
+  void keep(std::size_t number) { nodes_.set(number, {}); }
+
+  void tell(GraphExecHandle exec) { nodes_.tell(exec); }
+
+ private:
+  struct Staged {
+    at::Tensor tensor;
+    void* data = nullptr;
+    std::size_t bytes = 0;
+    bool dense = false;  // can bytes be copied there?
+  };
+  std::vector<Staged> staged_;
+  std::uintptr_t begin_ = UINTPTR_MAX, end_ = 0;  // all lie between
+  memory::CopyNodes nodes_;
+};
+
+/// The same values in the same places?
+bool same_memory(const at::Tensor& a, const at::Tensor& b);
+
+}  // namespace reprise::libtorch

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "memory/batch_kernels.h"
+#include "reprise/batch.h"
+#include "reprise/handles.h"
+#include "reprise/stream.h"
+
+namespace reprise::memory {
+
+/// Copies in a captured graph whose addresses change from replay to replay: kernel nodes as those of
+/// copy_batch_async(), as many as the number of copies takes. What stays the same costs a replay nothing.
+///
+///     capture()  on the stream that is captured; the nodes copy nothing yet
+///     set()      what one of the copies is to do from now on
+///     tell()     tells the executable, before it is launched: replay_changed()
+///
+/// Threads: one at a time.
+class CopyNodes {
+ public:
+  /// None.
+  CopyNodes() = default;
+
+  /// Captures `count` copies. May be called once.
+  /// \throws UsageError if this build has no kernels for the device; BackendError
+  void capture(const StreamRef& stream, std::size_t count);
+
+  /// Of no bytes: it does nothing. Addresses are as copy_batch_async() needs them.
+  void set(std::size_t copy, const CopyOp& op) {
+    Node& node = nodes_[copy / batch_ops_per_kernel];
+    CopyOp& known = node.table.ops[copy % batch_ops_per_kernel];
+    if (known.bytes == op.bytes &&
+        (op.bytes == 0 || (known.destination == op.destination && known.source == op.source)))
+      return;
+    known = op;
+    node.told = false;
+  }
+
+  /// Changes the parameters of the nodes whose copies have changed. If that fails, the next call does it.
+  /// \param exec made from the template that was captured; always the same one.
+  void tell(GraphExecHandle exec) {
+    for (Node& node : nodes_)
+      if (!node.told) tell(exec, node);
+  }
+
+ private:
+  struct Node {
+    GraphNodeHandle handle = nullptr;
+    bool told = true;  // does the executable know the table?
+    CopyTable table;
+  };
+  void tell(GraphExecHandle exec, Node& node);
+
+  std::optional<Device> device_;  // of the nodes, if there are any
+  std::vector<Node> nodes_;
+};
+
+}  // namespace reprise::memory

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include "reprise/memory.h"
+
+// Where the tests of graphed callables run. Each program links one of the two files in device/, and else the same.
+
+namespace reprise::libtorch::test {
+
+/// The device of all tensors.
+c10::Device tested_device();
+
+/// What tensors there have, once all work is done and nothing is cached.
+PoolStatistics memory_of_tensors();
+
+}  // namespace reprise::libtorch::test
