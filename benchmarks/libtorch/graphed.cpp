@@ -68,7 +68,7 @@ class Way {
     reprise::libtorch::GraphedCallableOptions options;
     options.gradients = gradients;
     graphed_.emplace(make(training_, options));
-    const auto& parts = graphed_->function()->parts();
+    const auto& parts = reprise::libtorch::detail::GraphedAccess::function_of(*graphed_)->parts();
     forward_ = bare_launch(settings.device, parts.forward.raw_cuda_graph_exec(), stream.native());
     backward_ = bare_launch(settings.device, parts.backward->raw_cuda_graph_exec(), stream.native());
   }

@@ -112,7 +112,7 @@ def ours(program, rounds):
             shape = tuple(int(each) for each in found.groups())
             graphed[shape] = {}
         elif len(words) >= 5 and words[0].isdigit() and words[1] in ("none", "drawn"):
-            replays[int(words[0]), words[1]] = tuple(float(each) for each in words[2:5])
+            replays[int(words[0]), words[1]] = tuple(float(words[each]) for each in (2, -1, 3))
         elif shape and len(words) in (2, 4) and re.match(r"[\d.]+$", words[1]):
             graphed[shape][words[0]] = (float(words[1]), float(words[2]) if len(words) == 4 else None)
     return text, replays, graphed

@@ -220,9 +220,6 @@ class GraphedCallable {
     return all;
   }
 
-  /// For the inside of this library.
-  const std::shared_ptr<detail::GraphedFunction>& function() const noexcept { return state_->function; }
-
  private:
   template <class C, class Arguments>
   friend class detail::GraphedCallableMaker;
