@@ -36,6 +36,8 @@ Factories& factories() {
 constexpr std::ptrdiff_t before_components = 4;
 constexpr std::ptrdiff_t after_components = 4;
 
+}  // namespace
+
 Listeners make_own_listeners() {
   Listeners listeners;
   listeners.push_back(std::make_unique<inspect::ReportListener>());  // first: it sees what the others do
@@ -51,8 +53,6 @@ Listeners make_own_listeners() {
   listeners.push_back(std::make_unique<HooksListener>());  // last: hooks see what the others did, and may throw
   return listeners;
 }
-
-}  // namespace
 
 Listeners make_listeners() {
   Listeners listeners = make_own_listeners();

@@ -11,7 +11,10 @@ namespace reprise::graphs {
 /// The listeners of one graph, in the order in which they join a capture.
 using Listeners = std::vector<std::unique_ptr<CaptureListener>>;
 
-/// A set of listeners for a new graph: the one place that names the concerns which take part in captures.
+/// Those of this library: the one place that names the concerns which take part in captures.
+Listeners make_own_listeners();
+
+/// A set of listeners for a new graph: those of this library and of components.
 Listeners make_listeners();
 
 /// Makes a listener of a component's own, for one graph.

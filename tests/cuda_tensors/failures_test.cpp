@@ -180,13 +180,14 @@ TEST_F(CudaTensorsWithoutMemory, GiveWhatLibtorchHasCached) {
 }
 
 TEST_F(CudaTensorsWithoutMemory, BeginACaptureWithNothingCached) {
-  const std::size_t half = free_bytes() / 2;
-  { const Tensor large = torch::empty({static_cast<std::int64_t>(half)}, torch::dtype(torch::kInt8).device(device_)); }
+  const auto half = static_cast<std::int64_t>(free_bytes() / 2);
+  const auto bytes = torch::dtype(torch::kInt8).device(device_);
+  { const Tensor large = torch::empty({half / 2 * 3}, bytes); }
   Tensor x = zeros({10}), in_graph;
   CUDAGraph graph;
   libtorch::capture(graph, {}, [&] {
     x += 1;
-    in_graph = torch::zeros({static_cast<std::int64_t>(half / 4 * 3)}, torch::dtype(torch::kInt8).device(device_));
+    in_graph = torch::zeros({half}, bytes);  // more than is left beside what was cached
   });
   EXPECT_EQ(pool_of(in_graph), graph.pool());
 }

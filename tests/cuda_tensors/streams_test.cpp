@@ -66,8 +66,12 @@ TEST_F(CudaTensorStreams, AreEachThreadsOwn) {
   EXPECT_EQ(c10::cuda::getCurrentCUDAStream().stream(), mine.native());
 }
 
-TEST_F(CudaTensorStreams, AreOfADeviceThatIsCurrentForBothLibraries) {
+TEST_F(CudaTensorStreams, AreOfLibtorchsCurrentDeviceOutsideOfGuards) {
   EXPECT_EQ(current_device(), device());
+  EXPECT_EQ(current_stream().device(), device());
+}
+
+TEST_F(CudaTensorStreams, AreOfADeviceThatIsCurrentForBothLibraries) {
   if (torch::cuda::device_count() < 2) GTEST_SKIP() << "there is one CUDA device here";
   const Device second = Device::parse("cuda:1");
   {

@@ -40,7 +40,7 @@ const ListenerScenario of_listeners[] = {
 
 TEST(FailureWalkScenarios, AreThereForEveryListener) {
   std::vector<std::type_index> expected, found;
-  for (const auto& listener : make_listeners()) {
+  for (const auto& listener : make_own_listeners()) {
     const CaptureListener& one = *listener;
     expected.emplace_back(typeid(one));
   }
