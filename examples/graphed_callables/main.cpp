@@ -65,7 +65,7 @@ struct Trained {
 // `body` is the network's, or what was made of it.
 template <class Body>
 Trained train(const Options& options, const torch::Device& device, Network& network, const Body& body) {
-  torch::optim::SGD optimizer(network->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
+  torch::optim::SGD optimizer(network->parameters(), torch::optim::SGDOptions(0.01).momentum(0.5));
   torch::manual_seed(2);
   Trained trained;
   const auto step = [&] {

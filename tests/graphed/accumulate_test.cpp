@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
+#include "reprise/host_failures.h"
 #include "tests/graphed/graphed_test.h"
 
 // Gradients::accumulate_in_graph: gradients of parameters that the graph adds to `.grad`.
@@ -261,6 +262,28 @@ TEST_F(AccumulatedInTheGraph, GradientsOfManyTypesAndLayoutsAreRight) {
   const auto expected = run(f);
   expect_same(run(graphed), expected);
   EXPECT_TRUE(w.grad().strides().equals(w.strides()));
+}
+
+// From writing to adding, a node for each parameter is enabled here.
+TEST_F(AccumulatedInTheGraph, GradientsAreRightAfterAFailureToSwitchToAdding) {
+  REPRISE_HOST_ONLY("its calls are made to fail");
+  const Tensor x = random({3, 4}), y = random({3, 4});
+  const auto expected = gradients_after([&] {
+    eager(x);
+    eager(y);
+  });
+  const auto graphed = make_graphed_callables(net_, x, options_);
+  for (std::uint64_t nth = 1; nth <= 4; ++nth)
+    expect_same(gradients_after([&] {
+                  step(graphed, x);
+                  {
+                    const InjectedFailure failure({.call = "cuGraphNodeSetEnabled", .nth = nth});
+                    EXPECT_THROW(step(graphed, y), BackendError);
+                    EXPECT_TRUE(failure.happened());
+                  }
+                  step(graphed, y);
+                }),
+                expected);
 }
 
 TEST_F(AccumulatedInTheGraph, GradientsOutliveTheCallable) {

@@ -134,8 +134,10 @@ TEST_F(GraphedCallables, MadeOneByOneInOnePoolKnowOfEachOther) {
   const auto f = [](const Tensor& x) { return x.exp().tanh(); };
   const auto a = make_graphed_callables(f, needing_gradient({3}), options);
   const auto b = make_graphed_callables(f, needing_gradient({3}), options);
-  if (device_.is_privateuseone())  // else tensors lie in libtorch's own allocator
+  // Tensors of other devices lie in libtorch's own allocator.
+  if (device_.is_privateuseone()) {
     EXPECT_GT(CachingAllocator::of(here_).statistics(options.pool).reserved_bytes, 0U);
+  }
   const Tensor x = needing_gradient({3}), first = a(x), second = b(x);
   EXPECT_THAT(refusal([&] { first.sum().backward(); }), HasSubstr("overwritten by call 1 of callable 0"));
   second.sum().backward();

@@ -68,7 +68,8 @@ TEST_F(Copies, DoNothingAsTheyWereCaptured) {
 
 TEST_F(Copies, ComeFromAndGoToOtherMemoryAtEachReplay) {
   record(2);
-  const Buffer<int> a = of(1), b = of(2, 5000), c = of(0), d = of(0, 5000);
+  const Buffer<int> a = of(1), b = of(2, 5000), c = of(0);
+  Buffer<int> d = of(0, 5000);
   set(0, c, a);
   set(1, d, b);
   replay();
