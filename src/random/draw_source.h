@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "reprise/random.h"
 
@@ -32,9 +33,8 @@ class LendingSource : public DrawSource {
   /// False, and nothing has changed, if another capture has lent it words.
   virtual bool lend(std::uint64_t* words) = 0;
   /// The capture is over, and the generator as it was before lend(). Returns by how much all draws of the capture
-  /// advanced the offset.
-  /// \throws UsageError if that cannot be said; the generator is as it was all the same.
-  virtual std::uint64_t take_back() = 0;
+  /// advanced the offset; nothing if somebody else used the generator meanwhile, so that it cannot be said.
+  virtual std::optional<std::uint64_t> take_back() = 0;
   /// The same for a capture that failed. Does nothing if nothing is lent.
   virtual void drop() noexcept = 0;
 };

@@ -291,6 +291,33 @@ TEST_F(CudaRandom, CanBeReplayedAndSeededWhileACaptureIsUnderway) {
   EXPECT_TRUE(torch::equal(second, eager()));
 }
 
+// A capture of libtorch's, begun and ended on another thread.
+void capture_theirs_meanwhile(at::cuda::CUDAGraph& graph, const torch::Tensor& x) {
+  std::thread([&] {
+    const c10::StreamGuard guard(c10::cuda::getStreamFromPool());
+    graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    x.add_(1);
+    graph.capture_end();
+  }).join();
+}
+
+TEST_F(CudaRandom, AreRefusedIfACaptureOfLibtorchTookTheGeneratorMeanwhile) {
+  GraphOptions options;
+  options.capture_error_mode = CaptureErrorMode::thread_local_;
+  const auto with_theirs = [&](const std::function<void()>& body) {
+    at::cuda::CUDAGraph theirs;
+    libtorch::capture(graph_, options, [&] {
+      body();
+      capture_theirs_meanwhile(theirs, y_);
+    });
+  };
+  EXPECT_THAT(error_of([&] { with_theirs([&] { x_.uniform_(); }); }), HasSubstr("nobody knows how many"));
+  with_theirs([&] { x_.add_(1); });  // draws nothing
+  graph_.reset();
+  capture_work(graph_);
+  expect_first_numbers(graph_);
+}
+
 // Two captures at once, the second one within the first.
 class TwoCapturesAtOnce : public CudaRandom {
  protected:

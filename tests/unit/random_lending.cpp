@@ -30,7 +30,7 @@ class OtherGenerator final : public LendingSource {
     words_ = words;
     return true;
   }
-  std::uint64_t take_back() override {
+  std::optional<std::uint64_t> take_back() override {
     words_ = nullptr;
     return std::exchange(drawn_, 0);
   }
@@ -85,7 +85,7 @@ class LendingSourceInAGraph : public ::testing::Test {
     check(backend_, Call::stream_begin_capture, backend_.stream_begin_capture(stream, CaptureErrorMode::thread_local_));
     work();
     check(backend_, Call::stream_end_capture, backend_.stream_end_capture(stream, &graph_));
-    const std::uint64_t drawn = generator_->take_back();
+    const std::uint64_t drawn = generator_->take_back().value();
     EXPECT_EQ(drawn, 8U);
     draws_.add_drawn(generator_, std::move(words), drawn, graph_);
     draws_.finish();

@@ -91,22 +91,16 @@ bool CudaGenerator::lend(std::uint64_t* words) {
   return true;
 }
 
-std::uint64_t CudaGenerator::take_back() {
-  bool whole = false;
-  std::uint64_t drawn = 0;
+std::optional<std::uint64_t> CudaGenerator::take_back() {
+  std::optional<std::uint64_t> drawn;
   {
     const std::lock_guard lock(generator_->mutex_);
-    whole = before_ && state_->capturing_ && state_->seed_extragraph_.defined() &&
-            state_->seed_extragraph_.const_data_ptr() == words_;
-    drawn = state_->offset_intragraph_;
+    const bool whole = before_ && state_->capturing_ && state_->seed_extragraph_.defined() &&
+                       state_->seed_extragraph_.const_data_ptr() == words_;
+    if (whole) drawn = state_->offset_intragraph_;
   }
   drop();
-  if (whole) return drawn;
-  throw UsageError(
-      fmt::format("A capture of at::cuda::CUDAGraph with the same generator of {} was underway at the same time, so "
-                  "that nobody knows how many random numbers were drawn for which graph. Let one capture follow the "
-                  "other, or give each a generator of its own.",
-                  device_.str()));
+  return drawn;
 }
 
 void CudaGenerator::drop() noexcept {
@@ -144,6 +138,11 @@ std::uintptr_t CudaGenerator::words_in_use() const {
   return reinterpret_cast<std::uintptr_t>(state_->seed_extragraph_.const_data_ptr());
 }
 
+bool is_used(const Device& device, GraphHandle template_graph, const std::set<std::uintptr_t>& words) {
+  const inspect::GraphScan scan = inspect::scan_graph(device.backend(), template_graph);
+  return std::ranges::any_of(scan.words, [&](const auto& word) { return words.contains(word.value); });
+}
+
 UninvitedDraws::UninvitedDraws(const CudaGenerator& taken) : device_(taken.device()) {
   Uninvited& others = uninvited();
   const std::lock_guard lock(others.mutex);
@@ -160,10 +159,13 @@ UninvitedDraws::~UninvitedDraws() {
 }
 
 void UninvitedDraws::refuse_in(GraphHandle template_graph) const {
-  const inspect::GraphScan scan = inspect::scan_graph(device_.backend(), template_graph);
   Uninvited& others = uninvited();
-  const std::lock_guard lock(others.mutex);
-  if (std::ranges::none_of(scan.words, [&](const auto& word) { return words_.contains(word.value); })) return;
+  std::set<std::uintptr_t> words;
+  {
+    const std::lock_guard lock(others.mutex);
+    words = words_;
+  }
+  if (!is_used(device_, template_graph, words)) return;
   throw UsageError(
       fmt::format("Two captures that were underway at once drew random numbers from libtorch's default generator of "
                   "{}, whose state can serve one of them: capture both again, one after the other, or let each draw "

@@ -40,7 +40,7 @@ class CudaGenerator final : public random::LendingSource {
   void give_back(const GeneratorState& before, std::uint64_t increment) noexcept override;
 
   bool lend(std::uint64_t* words) override;
-  std::uint64_t take_back() override;
+  std::optional<std::uint64_t> take_back() override;
   void drop() noexcept override;
 
   /// Two generators of libtorch's may share a state.
@@ -64,6 +64,9 @@ class CudaGenerator final : public random::LendingSource {
   std::uint64_t* words_ = nullptr;  // lent
   std::optional<Before> before_;    // likewise
 };
+
+/// Does a kernel of the graph have one of these addresses among its parameters?
+bool is_used(const Device& device, GraphHandle template_graph, const std::set<std::uintptr_t>& words);
 
 /// A capture that has to do without a generator, because another capture has it: libtorch would let it draw from the
 /// words of that one. Notes whose words there are while it lives.

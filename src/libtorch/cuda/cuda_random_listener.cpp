@@ -67,13 +67,25 @@ void CudaRandomListener::ended(const graphs::CaptureContext& context, GraphHandl
   if (uninvited_) uninvited_->refuse_in(template_graph);
   uninvited_.reset();
   auto draws = std::make_unique<random::CaptureDraws>(context.device.type(), context.capture_id);
-  for (Lent& lent : lent_)
-    if (const std::uint64_t drawn = lent.generator->take_back(); drawn != 0)
-      draws->add_drawn(lent.generator, std::move(lent.words), drawn, template_graph);
+  for (Lent& lent : lent_) {
+    const std::optional<std::uint64_t> drawn = lent.generator->take_back();
+    if (!drawn) refuse_draws(lent, template_graph);
+    if (drawn.value_or(0) != 0) draws->add_drawn(lent.generator, std::move(lent.words), *drawn, template_graph);
+  }
   lent_.clear();
   if (draws->empty()) return;
   draws->finish();
   draws_ = std::move(draws);
+}
+
+void CudaRandomListener::refuse_draws(const Lent& lent, GraphHandle template_graph) const {
+  const Device device = lent.generator->device();
+  if (!is_used(device, template_graph, {reinterpret_cast<std::uintptr_t>(lent.words.get())})) return;
+  throw UsageError(
+      fmt::format("A capture of at::cuda::CUDAGraph with the same generator of {} was underway at the same time, so "
+                  "that nobody knows how many random numbers were drawn for which graph. Let one capture follow the "
+                  "other, or give each a generator of its own (register_generator_state).",
+                  device.str()));
 }
 
 void CudaRandomListener::drop() noexcept {

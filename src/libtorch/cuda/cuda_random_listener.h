@@ -47,6 +47,8 @@ class CudaRandomListener final : public graphs::CaptureListener {
   void lend_to_default(const graphs::CaptureContext& context);
   void lend_to_registered(const graphs::CaptureContext& context);
   bool lend(const std::shared_ptr<CudaGenerator>& generator);
+  /// Nobody knows how much was drawn: only a graph that drew nothing can be.
+  void refuse_draws(const Lent& lent, GraphHandle template_graph) const;
   void drop() noexcept;
 
   std::vector<at::Generator> registered_;
