@@ -7,13 +7,11 @@
 #include <functional>
 #include <iterator>
 
+#include "libtorch/benchmarks.h"
 #include "reprise/libtorch/host_device.h"
-#include "run.h"
 
+namespace benchmarks {
 namespace {
-
-using benchmarks::Samples;
-using benchmarks::Settings;
 
 constexpr int calls = 200;
 
@@ -52,7 +50,7 @@ const Operator operators[] = {
 
 // Seconds a call, until the last one has run.
 double eager(const Operator& op, const torch::Tensor& x, const torch::Tensor& y, const reprise::StreamRef* stream) {
-  return benchmarks::seconds([&] {
+  return seconds([&] {
            for (int i = 0; i < calls; ++i) op.call(x, y);
            if (stream != nullptr) stream->synchronize();
          }) /
@@ -67,27 +65,34 @@ Captured captured(const Operator& op, const torch::Tensor& x, const torch::Tenso
   reprise::CUDAGraph graph;
   reprise::GraphOptions options;
   options.allow_empty = true;  // a view is no work
-  const double capture = benchmarks::seconds([&] {
+  const double capture = seconds([&] {
     reprise::capture(graph, options, [&] {
       for (int i = 0; i < calls; ++i) op.call(x, y);
     });
   });
-  const double replay = benchmarks::seconds([&] {
+  const double replay = seconds([&] {
     graph.replay();
     reprise::current_stream().synchronize();
   });
   return {capture / calls, replay / calls};
 }
 
-void measure(const Settings& settings) {
+}  // namespace
+
+void operators_of_host_device(const Settings& settings) {
+  if (settings.device.type() != reprise::DeviceType::host) {
+    print("Operators on tensors of the host device: left out, because this is no host device\n");
+    return;
+  }
+  torch::set_num_threads(1);  // as on the device
   const torch::NoGradGuard no_grad;
   const reprise::Stream stream;
   const reprise::StreamGuard guard(stream);
   const reprise::StreamRef here = stream;
   const torch::Tensor x = torch::rand({32, 32}), y = torch::rand({32, 32});
   const torch::Tensor device_x = x.to(reprise::libtorch::host_device()), device_y = y.to(device_x.device());
-  benchmarks::print("us for an operator on tensors of 32 x 32 floats, medians\n");
-  benchmarks::print("  {:<16} {:>8} {:>8} {:>8} {:>10} {:>8}\n", "", "CPU", "here", "more", "captured", "replayed");
+  print("us for an operator on tensors of 32 x 32 floats, medians\n");
+  print("  {:<16} {:>8} {:>8} {:>8} {:>10} {:>8}\n", "", "CPU", "here", "more", "captured", "replayed");
   for (const Operator& op : operators) {
     Samples on_cpu, on_device, capture, replay;
     for (unsigned round = 0; round <= settings.rounds; ++round) {
@@ -99,19 +104,10 @@ void measure(const Settings& settings) {
       capture.add(graph.capture);
       replay.add(graph.replay);
     }
-    benchmarks::print("  {:<16} {:>8.2f} {:>8.2f} {:>+8.2f} {:>10.2f} {:>8.2f}\n", op.name, 1e6 * on_cpu.median(),
-                      1e6 * on_device.median(), 1e6 * (on_device.median() - on_cpu.median()), 1e6 * capture.median(),
-                      1e6 * replay.median());
+    print("  {:<16} {:>8.2f} {:>8.2f} {:>+8.2f} {:>10.2f} {:>8.2f}\n", op.name, 1e6 * on_cpu.median(),
+          1e6 * on_device.median(), 1e6 * (on_device.median() - on_cpu.median()), 1e6 * capture.median(),
+          1e6 * replay.median());
   }
 }
 
-constexpr benchmarks::Benchmark all[] = {
-    {"operators", "operators on tensors of the host device beside the CPU's", measure},
-};
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  torch::set_num_threads(1);  // as on the device
-  return benchmarks::main_of({"reprise_libtorch_benchmarks", all}, argc, argv);
-}
+}  // namespace benchmarks

@@ -21,6 +21,9 @@
 namespace reprise {
 
 struct ReplayTiming;
+namespace graphs {
+struct Inside;
+}
 
 /// How an executable graph is made; CUDA's `cudaGraphInstantiateFlag...`. Can be combined with `|`.
 enum class InstantiateFlags : unsigned {
@@ -219,6 +222,7 @@ class CUDAGraph {
 
  private:
   friend class graph;
+  friend struct graphs::Inside;
   friend ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream);  // timings.h
   friend void replay_changed(CUDAGraph& graph, const StreamRef& stream,
                              const std::function<void(GraphExecHandle)>& change);  // graph/replay_changed.h

@@ -7,6 +7,7 @@
 
 #include "graph/capture_listener.h"
 #include "random/capture_draws.h"
+#include "random/generator_impl.h"
 
 namespace reprise::graphs {
 

@@ -15,6 +15,10 @@ namespace {
 
 void let_cuda_tensors_take_part() {}
 
+void register_cuda_generator(CUDAGraph& /*graph*/, const at::Generator& /*generator*/) {
+  refuse();
+}
+
 Device cuda_device_of(c10::Device /*device*/) {
   refuse();
 }

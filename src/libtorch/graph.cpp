@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/libtorch/graph.h"
 
+#include <fmt/format.h>
+
 #include "libtorch/cuda/cuda_tensors.h"
 #include "libtorch/operator_listener.h"
+#include "reprise/error.h"
+#include "reprise/libtorch/host_device.h"
 
 namespace reprise::libtorch {
 
@@ -14,6 +18,19 @@ void take_part_in_captures() {
 void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body) {
   take_part_in_captures();
   naming_operators([&] { reprise::capture(cuda_graph, options, body); });
+}
+
+void register_generator_state(CUDAGraph& cuda_graph, const at::Generator& generator) {
+  take_part_in_captures();
+  if (generator.defined() && generator.device().is_cuda()) {
+    register_cuda_generator(cuda_graph, generator);
+  } else if (generator.defined() && generator.device().is_privateuseone()) {
+    cuda_graph.register_generator_state(generator_of(generator));
+  } else {
+    throw UsageError(
+        fmt::format("register_generator_state expected a generator of a CUDA device or of a host device, found {}.",
+                    generator.defined() ? "one of " + generator.device().str() : "an undefined one"));
+  }
 }
 
 }  // namespace reprise::libtorch

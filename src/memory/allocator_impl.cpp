@@ -85,6 +85,7 @@ void CachingAllocator::Impl::deallocate(void* pointer) {
 // `block` is given out, and nobody keeps it.
 void CachingAllocator::Impl::free_block(MemoryBlock* block) {
   block->created.clear();
+  block->hidden = false;
   memory::count_freed(block->pool->statistics, block->bytes);
   memory::count_freed(total_, block->bytes);
   if (memory::HeldBackBlocks::needed(*block)) {

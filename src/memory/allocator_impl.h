@@ -79,6 +79,9 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   /// out are watched from now on, unless they are of the pool `own`.
   void watch(std::span<memory::UsedAddress> addresses, MempoolId own);
 
+  /// A block that is given out is the library's own, and no graph's input, until it is freed.
+  void hide_from_graphs(void* pointer);
+
   /// One more graph keeps the block: when its owner frees it, it stays as it is. False if it was freed before.
   bool retain(memory::BlockWatch& watch) override;
 

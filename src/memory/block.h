@@ -66,6 +66,7 @@ struct MemoryBlock {
   bool small = false;               ///< which of its pool's sets it goes to
   bool deferred = false;            ///< held back without events, in HeldBackBlocks' list
   bool unrecorded = false;          ///< held back, and an event could not be recorded: that was reported
+  bool hidden = false;              ///< no input of any graph: hide_from_graphs()
   unsigned pending_events = 0;      ///< events of streams that used it, not reached yet
   std::vector<StreamRef> recorded;  ///< streams of record_stream()
 

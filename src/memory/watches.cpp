@@ -37,11 +37,16 @@ void CachingAllocator::Impl::watch(std::span<UsedAddress> addresses, MempoolId o
     MemoryBlock& block = **at;
     if (used.value < begin_of(&block)) continue;
     used.in_allocator = true;
-    used.own = block.pool->id == own;
+    used.own = block.hidden || block.pool->id == own;
     if (used.own || !block.is_given_out()) continue;
     if (block.watch == nullptr) block.watch = make_watch(this, block);
     used.watch = block.watch;
   }
+}
+
+void CachingAllocator::Impl::hide_from_graphs(void* pointer) {
+  const Lock lock(mutex_);
+  block_in_use(pointer, "hide_from_graphs()")->hidden = true;
 }
 
 bool CachingAllocator::Impl::retain(BlockWatch& watch) {

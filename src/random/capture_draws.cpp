@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <unordered_set>
 
 #include "backend/check.h"
 #include "backend/own_kernels.h"
@@ -105,6 +106,18 @@ Words allocate_words(const StreamRef& stream) {
   return Words(static_cast<std::uint64_t*>(words), WordsDeleter{&allocator});
 }
 
+}  // namespace
+
+Words allocate_lent_words(const Device& device) {
+  CachingAllocator& allocator = CachingAllocator::of(device);
+  void* const words = allocator.impl().allocate(sizeof(DrawWords), stream_of_words(device));
+  Words owned(static_cast<std::uint64_t*>(words), WordsDeleter{&allocator});
+  allocator.impl().hide_from_graphs(words);
+  return owned;
+}
+
+namespace {
+
 void require_kernel(const Device& device) {
   if (device.type() == DeviceType::host || backend::has_own_kernels()) return;
   throw UsageError(
@@ -135,7 +148,7 @@ void CaptureDraws::close() noexcept {
   held_.clear();
 }
 
-void CaptureDraws::hold(const std::shared_ptr<GeneratorImpl>& generator) {
+void CaptureDraws::hold(const std::shared_ptr<DrawSource>& generator) {
   const std::lock_guard lock(mutex_);
   held_.push_back(generator);
   generator->begin_capture();
@@ -146,28 +159,51 @@ void CaptureDraws::forget(StreamHandle stream) {
   for (const auto& draws : draws_) std::erase(draws->dependent, stream);
 }
 
-GraphDraws& CaptureDraws::draws_of(const std::shared_ptr<GeneratorImpl>& generator, const StreamRef& stream,
+GraphDraws& CaptureDraws::draws_of(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream,
                                    GraphHandle graph) {
   const auto known =
       std::find_if(draws_.begin(), draws_.end(), [&](const auto& draws) { return draws->generator == generator; });
   if (known != draws_.end()) return **known;
   require_kernel(stream.device());
-  Words words = allocate_words(stream);
+  GraphDraws& made = add(generator, allocate_words(stream), 0, graph);
+  generator->begin_capture();
+  return made;
+}
+
+GraphDraws& CaptureDraws::add(const std::shared_ptr<DrawSource>& generator, Words words, std::uint64_t increment,
+                              GraphHandle graph) {
   auto made = std::make_unique<GraphDraws>(GraphDraws{generator, words.get()});
   made->parameters.epoch = next_epoch();
-  Backend& backend = stream.device().backend();
+  made->parameters.increment = increment;
+  Backend& backend = generator->device().backend();
   const HeadParams head(backend, *made);
   backend::NodeParams params = head.params();
   draws_.reserve(draws_.size() + 1);
   words_->reserve(words_->size() + 1);
   check(backend, Call::graph_add_node, backend.graph_add_node(&made->head, graph, {}, params));
-  generator->begin_capture();
   draws_.push_back(std::move(made));
   words_->push_back(std::move(words));
   return *draws_.back();
 }
 
-PhiloxState CaptureDraws::draw(const std::shared_ptr<GeneratorImpl>& generator, std::uint64_t increment,
+void CaptureDraws::add_drawn(const std::shared_ptr<DrawSource>& generator, Words words, std::uint64_t increment,
+                             GraphHandle graph) {
+  require_kernel(generator->device());
+  Backend& backend = generator->device().backend();
+  std::vector<GraphNodeHandle> nodes;
+  std::vector<backend::Edge> edges;
+  check(backend, Call::graph_nodes, backend.graph_nodes(graph, &nodes));
+  check(backend, Call::graph_edges, backend.graph_edges(graph, &edges));
+  std::unordered_set<GraphNodeHandle> later;
+  for (const backend::Edge& edge : edges) later.insert(edge.to);
+  std::vector<backend::Edge> after_head;
+  GraphDraws& draws = add(generator, std::move(words), increment, graph);
+  for (GraphNodeHandle const node : nodes)
+    if (!later.contains(node)) after_head.push_back({draws.head, node});
+  check(backend, Call::graph_add_dependencies, backend.graph_add_dependencies(graph, after_head));
+}
+
+PhiloxState CaptureDraws::draw(const std::shared_ptr<DrawSource>& generator, std::uint64_t increment,
                                const StreamRef& stream, GraphHandle graph) {
   const std::lock_guard lock(mutex_);
   GraphDraws& draws = draws_of(generator, stream, graph);
@@ -257,7 +293,7 @@ void CaptureDraws::replay_failed() noexcept {
   give_back();
 }
 
-PhiloxState draw_in_capture(const std::shared_ptr<GeneratorImpl>& generator, std::uint64_t increment,
+PhiloxState draw_in_capture(const std::shared_ptr<DrawSource>& generator, std::uint64_t increment,
                             const StreamRef& stream, const backend::CaptureInfo& info) {
   if (info.status == CaptureStatus::active) {
     Underway& all = underway();

@@ -11,7 +11,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "random/advance_kernel.h"
-#include "random/generator_impl.h"
+#include "random/draw_source.h"
 #include "reprise/event.h"
 #include "reprise/memory.h"
 
@@ -24,13 +24,16 @@ struct WordsDeleter {
 };
 using Words = std::unique_ptr<std::uint64_t, WordsDeleter>;
 
+/// DrawWords of no graph yet, for a LendingSource: no pool's, and no input of any graph.
+Words allocate_lent_words(const Device& device);
+
 /// What one graph draws from one generator.
 ///
 /// In the capture: words on the device, a head node at the root of the graph, and every stream that draws depends on
 /// it. After it: the mirror, what the next replay would draw by itself; if that is not where the generator is, the head
 /// node's parameters are changed in the executable.
 struct GraphDraws {
-  std::shared_ptr<GeneratorImpl> generator;
+  std::shared_ptr<DrawSource> generator;
   std::uint64_t* words = nullptr;  ///< DrawWords, on the device
   GraphNodeHandle head = nullptr;
   Advance parameters = {};                   ///< of the head node, in the template and then in the executable
@@ -58,11 +61,14 @@ class CaptureDraws {
   void close() noexcept;
 
   /// The capture keeps a generator from being set, although it has not drawn from it.
-  void hold(const std::shared_ptr<GeneratorImpl>& generator);
+  void hold(const std::shared_ptr<DrawSource>& generator);
 
   /// A range of numbers for one launch on a stream of the capture.
-  PhiloxState draw(const std::shared_ptr<GeneratorImpl>& generator, std::uint64_t increment, const StreamRef& stream,
+  PhiloxState draw(const std::shared_ptr<DrawSource>& generator, std::uint64_t increment, const StreamRef& stream,
                    GraphHandle graph);
+  /// Kernels anywhere in the graph of a capture that has ended read `words`, and drew `increment` numbers: a head node
+  /// comes before all others.
+  void add_drawn(const std::shared_ptr<DrawSource>& generator, Words words, std::uint64_t increment, GraphHandle graph);
   /// A stream was destroyed: its handle may come back for another one.
   void forget(StreamHandle stream);
 
@@ -85,7 +91,9 @@ class CaptureDraws {
   void replay_failed() noexcept;
 
  private:
-  GraphDraws& draws_of(const std::shared_ptr<GeneratorImpl>& generator, const StreamRef& stream, GraphHandle graph);
+  GraphDraws& add(const std::shared_ptr<DrawSource>& generator, Words words, std::uint64_t increment,
+                  GraphHandle graph);
+  GraphDraws& draws_of(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream, GraphHandle graph);
   void clear_words();
   void prepare(GraphDraws& draws);
   void give_back() noexcept;
@@ -94,7 +102,7 @@ class CaptureDraws {
   const std::uint64_t capture_id_;
   std::mutex mutex_;  // guards the rest while the capture is underway
   bool open_ = false;
-  std::vector<std::shared_ptr<GeneratorImpl>> held_;
+  std::vector<std::shared_ptr<DrawSource>> held_;
   std::vector<std::unique_ptr<GraphDraws>> draws_;
   std::shared_ptr<std::vector<Words>> words_ = std::make_shared<std::vector<Words>>();
   std::vector<Event> cleared_;  // the words are
@@ -104,7 +112,7 @@ class CaptureDraws {
 
 /// Draws in the capture that a stream takes part in.
 /// \throws UsageError if that is not of this library; BackendError with code 901 if it is broken.
-PhiloxState draw_in_capture(const std::shared_ptr<GeneratorImpl>& generator, std::uint64_t increment,
+PhiloxState draw_in_capture(const std::shared_ptr<DrawSource>& generator, std::uint64_t increment,
                             const StreamRef& stream, const backend::CaptureInfo& info);
 
 }  // namespace reprise::random

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "random/draw_source.h"
 #include "reprise/random.h"
 
 namespace reprise::random {
@@ -14,11 +15,11 @@ constexpr std::uint64_t whole_offsets(std::uint64_t increment) {
 }
 
 /// The state that the handles of a generator share. Thread-safe; nothing else is locked or called under its mutex.
-class GeneratorImpl {
+class GeneratorImpl final : public DrawSource {
  public:
   GeneratorImpl(Device device, const GeneratorState& state) : device_(device), state_(state) {}
 
-  Device device() const noexcept { return device_; }
+  Device device() const noexcept override { return device_; }
   GeneratorState state() const;
   /// \throws UsageError in a capture of the calling thread's current stream, while a capture draws, or if the offset is
   ///         none.
@@ -28,16 +29,14 @@ class GeneratorImpl {
   void set_seed(const char* call, std::uint64_t seed) { set_state(call, {seed, 0}); }
   void set_offset(const char* call, std::uint64_t offset);
 
-  /// Spends numbers; returns the state before that.
-  GeneratorState spend(std::uint64_t increment);
-  /// Takes back what was spent last, unless somebody has spent or set something since.
-  void give_back(const GeneratorState& before, std::uint64_t increment) noexcept;
+  GeneratorState spend(std::uint64_t increment) override;
+  void give_back(const GeneratorState& before, std::uint64_t increment) noexcept override;
 
   /// \throws UsageError if it cannot be set now.
   void require_settable(const char* call) const;
 
-  void begin_capture() noexcept;  ///< a capture drew for the first time
-  void end_capture() noexcept;    ///< it is over
+  void begin_capture() noexcept override;
+  void end_capture() noexcept override;
 
  private:
   void require_no_draws(const char* call) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <c10/core/Stream.h>
 
 #include <functional>
@@ -44,6 +45,13 @@ class graph {
 
 /// reprise::capture(), for work on libtorch's tensors.
 void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body);
+
+/// Random numbers that are drawn from a generator in captures of this graph are others at each replay: those that eager
+/// work would have drawn in its place. The default generator of the capture's device takes part without this; it is for
+/// others, of CUDA devices and host devices. docs/random-numbers.md says what a generator cannot do while a capture is
+/// underway.
+/// \throws UsageError unless the graph is empty, or for a generator of another kind of device.
+void register_generator_state(CUDAGraph& cuda_graph, const at::Generator& generator);
 
 /// A stream of libtorch's, of a CUDA device or the host device, as this library sees it.
 /// \throws UsageError for a stream of another device.

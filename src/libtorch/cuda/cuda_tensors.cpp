@@ -35,6 +35,7 @@ MempoolId id_of_libtorch(bool by_user) {
 void let_cuda_tensors_take_part() {
   if (backend::cuda_backends().empty() || c10::cuda::device_count() == 0) return;
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // its allocator
+  let_cuda_generators_take_part();  // before memory is routed: what it allocates is no graph's
   share_memory_with_libtorch();
   graphs::add_listener_factory(
       []() -> std::unique_ptr<graphs::CaptureListener> { return std::make_unique<TensorListener>(); });

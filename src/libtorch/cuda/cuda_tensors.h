@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 
 #include "reprise/device.h"
+#include "reprise/graph.h"
 #include "reprise/stream.h"
 
 // CUDA tensors, for the rest of the layer. Where libtorch has no CUDA, cuda_missing.cpp refuses all of it.
@@ -17,6 +19,13 @@ void let_cuda_tensors_take_part();
 /// The device that a device of libtorch's is; -1 is the calling thread's current one.
 /// \throws UsageError if there is none.
 Device cuda_device_of(c10::Device device);
+
+/// Lets random numbers of CUDA generators take part in captures. To be called once, where there is a CUDA device.
+void let_cuda_generators_take_part();
+
+/// Captures of this graph may draw from the generator. Wants let_cuda_generators_take_part().
+/// \throws UsageError unless the graph is empty.
+void register_cuda_generator(CUDAGraph& graph, const at::Generator& generator);
 
 /// A stream of libtorch's as this library sees it.
 StreamRef cuda_stream_of(const c10::Stream& stream);

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include "support.h"
+
+namespace benchmarks {
+
+void operators_of_host_device(const Settings& settings);
+void replays(const Settings& settings);
+void graphed(const Settings& settings);
+
+/// The device of libtorch that the benchmarks run on; tensors there take part in captures from now on.
+torch::Device tensor_device(const Settings& settings);
+
+}  // namespace benchmarks

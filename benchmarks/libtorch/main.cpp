@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/benchmarks.h"
+#include "reprise/libtorch/graph.h"
+#include "reprise/libtorch/host_device.h"
+#include "run.h"
+
+namespace benchmarks {
+
+torch::Device tensor_device(const Settings& settings) {
+  reprise::libtorch::take_part_in_captures();
+  const int index = settings.device.index();
+  if (settings.device.type() == reprise::DeviceType::host) return reprise::libtorch::host_device(index);
+  return {torch::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+}  // namespace benchmarks
+
+namespace {
+
+constexpr benchmarks::Benchmark all[] = {
+    {"operators", "operators on tensors of the host device beside the CPU's", benchmarks::operators_of_host_device},
+    {"replays", "replays beside bare launches and at::cuda::CUDAGraph", benchmarks::replays},
+    {"graphed", "graphed callables beside bare launches of their graphs", benchmarks::graphed},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return benchmarks::main_of({"reprise_libtorch_benchmarks", all}, argc, argv);
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/TensorBase.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "random/draw_source.h"
+
+namespace at {
+struct CUDAGeneratorState;
+}
+
+namespace reprise::libtorch {
+
+/// A CUDA generator of libtorch's, with the state that it has when this is made, as graphs of this library draw from
+/// it.
+///
+/// In a capture libtorch's kernels read seed and offset through two tensors that the generator's state holds, and the
+/// state adds up what they draw. lend() puts tensors over a graph's own words there; take_back() puts back what was
+/// there, so that graphs of at::cuda::CUDAGraph work as before. Replays advance the state itself.
+///
+/// Thread-safe, as far as libtorch is: the state is used under the mutex of the generator.
+class CudaGenerator final : public random::LendingSource {
+ public:
+  /// \param generator of CUDA.
+  /// \throws c10::Error if its state cannot be reached, as in a capture of the calling thread's current stream.
+  explicit CudaGenerator(const at::Generator& generator);
+  ~CudaGenerator() override;
+  CudaGenerator(const CudaGenerator&) = delete;
+  CudaGenerator& operator=(const CudaGenerator&) = delete;
+
+  Device device() const noexcept override { return device_; }
+  GeneratorState spend(std::uint64_t increment) override;
+  void give_back(const GeneratorState& before, std::uint64_t increment) noexcept override;
+
+  bool lend(std::uint64_t* words) override;
+  std::optional<std::uint64_t> take_back() override;
+  void drop() noexcept override;
+
+  /// Two generators of libtorch's may share a state.
+  bool has_state_of(const CudaGenerator& other) const noexcept { return state_ == other.state_; }
+  /// Where draws in a capture read the seed now; 0 if nowhere.
+  std::uintptr_t words_in_use() const;
+
+ private:
+  class Registration;
+  struct Before {
+    at::TensorBase seed, offset;
+    std::uint64_t offset_in_graph;
+  };
+
+  void restore() noexcept;  // under the mutex
+
+  const c10::intrusive_ptr<c10::GeneratorImpl> generator_;
+  const Device device_;
+  std::unique_ptr<Registration> registration_;  // until the capture is over
+  c10::intrusive_ptr<at::CUDAGeneratorState> state_;
+  std::uint64_t* words_ = nullptr;  // lent
+  std::optional<Before> before_;    // likewise
+};
+
+/// Does a kernel of the graph have one of these addresses among its parameters?
+bool is_used(const Device& device, GraphHandle template_graph, const std::set<std::uintptr_t>& words);
+
+/// A capture that has to do without a generator, because another capture has it: libtorch would let it draw from the
+/// words of that one. Notes whose words there are while it lives.
+class UninvitedDraws {
+ public:
+  explicit UninvitedDraws(const CudaGenerator& taken);
+  ~UninvitedDraws();
+  UninvitedDraws(const UninvitedDraws&) = delete;
+  UninvitedDraws& operator=(const UninvitedDraws&) = delete;
+
+  /// \throws UsageError if a kernel of the graph reads such words.
+  void refuse_in(GraphHandle template_graph) const;
+
+ private:
+  friend class CudaGenerator;
+  const Device device_;
+  std::set<std::uintptr_t> words_;
+};
+
+}  // namespace reprise::libtorch

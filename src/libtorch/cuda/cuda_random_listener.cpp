@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/cuda/cuda_random_listener.h"
+
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/cuda_graph_impl.h"
+#include "graph/listeners.h"
+#include "libtorch/cuda/cuda_tensors.h"
+
+namespace reprise::libtorch {
+
+void CudaRandomListener::register_generator(const at::Generator& generator) {
+  if (std::ranges::find(registered_, generator) == registered_.end()) registered_.push_back(generator);
+}
+
+void CudaRandomListener::begin(const graphs::CaptureContext& context) {
+  if (context.device.type() != DeviceType::cuda) return;
+  try {
+    lend_to_registered(context);
+    lend_to_default(context);
+  } catch (...) {
+    drop();
+    throw;
+  }
+}
+
+void CudaRandomListener::lend_to_registered(const graphs::CaptureContext& context) {
+  for (const at::Generator& generator : registered_) {
+    const auto source = std::make_shared<CudaGenerator>(generator);
+    if (source->device() != context.device)
+      throw UsageError(
+          fmt::format("expected registered generators to be of {}, where the capture begins, found one of {}: "
+                      "what draws from it belongs into a graph of that device.",
+                      context.device.str(), source->device().str()));
+    if (!lend(source))
+      throw UsageError(
+          fmt::format("A registered generator of {} takes part in another capture that is underway, and libtorch's "
+                      "generators hold the state of one: begin this capture when that one has ended, or use another "
+                      "generator.",
+                      context.device.str()));
+  }
+}
+
+void CudaRandomListener::lend_to_default(const graphs::CaptureContext& context) {
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+  const auto index = static_cast<c10::DeviceIndex>(context.device.index());
+  const auto source = std::make_shared<CudaGenerator>(at::cuda::detail::getDefaultCUDAGenerator(index));
+  if (!lend(source)) uninvited_.emplace(*source);  // which matters only if this capture draws
+}
+
+// True also if it is lent to this capture already.
+bool CudaRandomListener::lend(const std::shared_ptr<CudaGenerator>& generator) {
+  if (std::ranges::any_of(lent_, [&](const Lent& one) { return one.generator->has_state_of(*generator); })) return true;
+  random::Words words = random::allocate_lent_words(generator->device());
+  lent_.reserve(lent_.size() + 1);
+  if (!generator->lend(words.get())) return false;
+  lent_.push_back({generator, std::move(words)});
+  return true;
+}
+
+void CudaRandomListener::ended(const graphs::CaptureContext& context, GraphHandle template_graph) {
+  if (uninvited_) uninvited_->refuse_in(template_graph);
+  uninvited_.reset();
+  auto draws = std::make_unique<random::CaptureDraws>(context.device.type(), context.capture_id);
+  for (Lent& lent : lent_) {
+    const std::optional<std::uint64_t> drawn = lent.generator->take_back();
+    if (!drawn) refuse_draws(lent, template_graph);
+    if (drawn.value_or(0) != 0) draws->add_drawn(lent.generator, std::move(lent.words), *drawn, template_graph);
+  }
+  lent_.clear();
+  if (draws->empty()) return;
+  draws->finish();
+  draws_ = std::move(draws);
+}
+
+void CudaRandomListener::refuse_draws(const Lent& lent, GraphHandle template_graph) const {
+  const Device device = lent.generator->device();
+  if (!is_used(device, template_graph, {reinterpret_cast<std::uintptr_t>(lent.words.get())})) return;
+  throw UsageError(
+      fmt::format("A capture of at::cuda::CUDAGraph with the same generator of {} was underway at the same time, so "
+                  "that nobody knows how many random numbers were drawn for which graph. Let one capture follow the "
+                  "other, or give each a generator of its own (register_generator_state).",
+                  device.str()));
+}
+
+void CudaRandomListener::drop() noexcept {
+  for (const Lent& lent : lent_) lent.generator->drop();
+  lent_.clear();
+  uninvited_.reset();
+}
+
+void let_cuda_generators_take_part() {
+  graphs::add_listener_factory(
+      []() -> std::unique_ptr<graphs::CaptureListener> { return std::make_unique<CudaRandomListener>(); });
+}
+
+void register_cuda_generator(CUDAGraph& graph, const at::Generator& generator) {
+  constexpr const char* call = "register_generator_state";
+  auto& impl = graphs::Inside::of(graph, call);
+  impl.let_components_join();
+  impl.require(call, {graphs::GraphState::empty});
+  impl.listener<CudaRandomListener>().register_generator(generator);
+}
+
+}  // namespace reprise::libtorch

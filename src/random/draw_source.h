@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "reprise/random.h"
+
+namespace reprise::random {
+
+/// A generator, as graphs that draw from it see it: one of this library's, or of another that keeps seed and offset in
+/// a place of its own. Thread-safe.
+class DrawSource {
+ public:
+  virtual ~DrawSource() = default;
+
+  virtual Device device() const noexcept = 0;
+
+  /// Spends numbers; returns the state before that.
+  virtual GeneratorState spend(std::uint64_t increment) = 0;
+  /// Takes back what was spent last, unless somebody has spent or set something since.
+  virtual void give_back(const GeneratorState& before, std::uint64_t increment) noexcept = 0;
+
+  virtual void begin_capture() noexcept {}  ///< a capture drew for the first time
+  virtual void end_capture() noexcept {}    ///< it is over
+};
+
+/// One that gives numbers out by itself in a capture too, without asking this library: before the capture it is lent
+/// device words that kernels are to read seed and offset from, and afterwards it tells how much was drawn.
+class LendingSource : public DrawSource {
+ public:
+  /// From now on, what is drawn in a capture reads the words (as PhiloxState does), from offset 0 of the graph on.
+  /// False, and nothing has changed, if another capture has lent it words.
+  virtual bool lend(std::uint64_t* words) = 0;
+  /// The capture is over, and the generator as it was before lend(). Returns by how much all draws of the capture
+  /// advanced the offset; nothing if somebody else used the generator meanwhile, so that it cannot be said.
+  virtual std::optional<std::uint64_t> take_back() = 0;
+  /// The same for a capture that failed. Does nothing if nothing is lent.
+  virtual void drop() noexcept = 0;
+};
+
+}  // namespace reprise::random
