@@ -2,6 +2,7 @@
 #include "libtorch/capture_guards.h"
 
 #include <ATen/Context.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "libtorch/cuda/cuda_tensors.h"
 #include "reprise/error.h"
 
 namespace reprise::libtorch {
@@ -66,9 +68,13 @@ QuietLeaves::~QuietLeaves() {
 Restored::Restored(c10::Device device, const std::vector<at::Tensor>& tensors)
     : generator_(at::globalContext().defaultGenerator(device)) {
   const at::NoGradGuard no_grad;
-  for (const at::Tensor& each : tensors) tensors_.emplace_back(each, each.detach().clone());
+  for (const at::Tensor& each : tensors)
+    // Where values have one place, nothing could be written.
+    if (at::has_internal_overlap(each) != at::MemOverlap::Yes) tensors_.emplace_back(each, each.detach().clone());
   const std::lock_guard lock(generator_.mutex());
   state_ = generator_.get_state();
+  seed_ = generator_.current_seed();
+  offset_ = generator_.get_offset();
 }
 
 Restored::~Restored() {
@@ -84,7 +90,10 @@ void Restored::restore() {
   for (const auto& [tensor, values] : std::exchange(tensors_, {})) tensor.detach().copy_(values);
   if (const at::Tensor state = std::exchange(state_, {}); state.defined()) {
     const std::lock_guard lock(generator_.mutex());
-    if (!generator_.get_state().equal(state)) generator_.set_state(state);
+    if (generator_.device().is_cuda() && generator_.current_seed() == seed_)
+      set_cuda_offset(generator_, offset_);
+    else if (!generator_.get_state().equal(state))
+      generator_.set_state(state);
   }
 }
 

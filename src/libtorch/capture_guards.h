@@ -94,6 +94,7 @@ class Restored {
   std::vector<std::pair<at::Tensor, at::Tensor>> tensors_;  // and their values
   at::Generator generator_;
   at::Tensor state_;
+  std::uint64_t seed_ = 0, offset_ = 0;
 };
 
 }  // namespace reprise::libtorch

@@ -19,6 +19,10 @@ void register_cuda_generator(CUDAGraph& /*graph*/, const at::Generator& /*genera
   refuse();
 }
 
+void set_cuda_offset(at::Generator& /*generator*/, std::uint64_t /*offset*/) {
+  refuse();
+}
+
 Device cuda_device_of(c10::Device /*device*/) {
   refuse();
 }

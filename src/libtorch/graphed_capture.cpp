@@ -15,6 +15,7 @@
 #include "libtorch/capture_guards.h"
 #include "libtorch/graphed_history.h"
 #include "reprise/error.h"
+#include "reprise/libtorch/graph.h"
 
 namespace reprise::libtorch::detail {
 namespace {
@@ -149,6 +150,30 @@ void GraphedCapture::check_results(const std::vector<at::Tensor>& results) const
   }
 }
 
+void GraphedCapture::check_memory(const std::vector<at::Tensor>& leaves, const std::vector<const void*>& memory) const {
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const at::Tensor& input = parts_.inputs[i];
+    if (!input.defined()) continue;
+    if (leaves[i].const_data_ptr() == memory[i] && input.const_data_ptr() == memory[i] &&
+        leaves[i].sizes().equals(input.sizes()) && leaves[i].strides().equals(input.strides()))
+      continue;
+    throw UsageError(
+        fmt::format("it gives {} another size or other memory. A graph uses the same memory each time: return what is "
+                    "new instead.",
+                    parts_.argument_names[i]));
+  }
+}
+
+// The results of the callable; it has left the memory of its arguments where it was.
+std::vector<at::Tensor> GraphedCapture::run(const std::vector<at::Tensor>& leaves) const {
+  std::vector<const void*> memory;
+  for (const at::Tensor& each : parts_.inputs) memory.push_back(each.defined() ? each.const_data_ptr() : nullptr);
+  auto results = source_.run(leaves);
+  check_memory(leaves, memory);
+  check_results(results);
+  return results;
+}
+
 void GraphedCapture::check_history(const std::vector<at::Tensor>& results) const {
   std::vector<at::Tensor> known = parts_.watched.trained();
   const auto leaves = leaves_.empty() ? std::vector<at::Tensor>() : leaves_;
@@ -207,8 +232,7 @@ void GraphedCapture::check_used(const std::vector<at::Tensor>& gradients) const 
 void GraphedCapture::warm_up() {
   for (int i = 0; i < parts_.options.num_warmup_iters; ++i) {
     const auto leaves = fresh_leaves();
-    const auto results = source_.run(leaves);
-    check_results(results);
+    const auto results = run(leaves);
     if (const auto numbers = differentiable(results); !numbers.empty()) {
       const auto some = only(results, numbers);
       check_used(gradients_of(leaves, some, zeros_for(some)));
@@ -251,10 +275,9 @@ void GraphedCapture::capture_forward(const StreamRef& stream, const std::shared_
   leaves_ = fresh_leaves();
   std::vector<std::int64_t> versions;
   for (const at::Tensor& each : leaves_) versions.push_back(each.defined() ? each._version() : 0);
-  reprise::capture(parts_.forward, graph_options(), [&] {
+  libtorch::capture(parts_.forward, graph_options(), [&] {
     parts_.staged_inputs.capture(parts_.inputs);
-    results_ = source_.run(leaves_);
-    check_results(results_);
+    results_ = run(leaves_);
     give_own_memory(results_);
     if (parts_.options.outputs == Outputs::copy) parts_.fresh_outputs.capture(results_, results_.size());
   });
@@ -276,7 +299,7 @@ void GraphedCapture::capture_forward(const StreamRef& stream, const std::shared_
 void GraphedCapture::capture_backward() {
   if (!results_.empty()) {
     parts_.backward.emplace();
-    reprise::capture(*parts_.backward, graph_options(), [&] {
+    libtorch::capture(*parts_.backward, graph_options(), [&] {
       parts_.staged_gradients.capture(parts_.output_gradients);
       parts_.gradients = gradients_of(leaves_, results_, parts_.output_gradients);
       check_used(parts_.gradients);
@@ -317,7 +340,20 @@ void GraphedCapture::give_own_memory_to_gradients() {
   }
 }
 
+// A running launch needs it when the callable is gone, on whichever stream it runs.
+void GraphedCapture::keep_memory() {
+  using Tensors = std::vector<at::Tensor>;
+  const auto keep = [](CUDAGraph& graph, std::initializer_list<Tensors> rows) {
+    graph.retain(std::make_shared<std::vector<Tensors>>(rows));
+  };
+  keep(parts_.forward, {parts_.inputs, parts_.outputs});
+  if (parts_.backward)
+    keep(*parts_.backward,
+         {parts_.outputs, parts_.output_gradients, parts_.gradients, parts_.parameter_gradients.memory()});
+}
+
 std::shared_ptr<GraphedFunction> GraphedCapture::finish() {
+  keep_memory();
   return std::make_shared<GraphedFunction>(std::move(parts_));
 }
 

@@ -39,6 +39,8 @@ class GraphedCapture {
  private:
   void check_samples() const;
   void check_results(const std::vector<at::Tensor>& results) const;
+  void check_memory(const std::vector<at::Tensor>& leaves, const std::vector<const void*>& memory) const;
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& leaves) const;
   void check_history(const std::vector<at::Tensor>& results) const;
   void check_changed_samples() const;
   void check_used(const std::vector<at::Tensor>& gradients) const;
@@ -48,6 +50,7 @@ class GraphedCapture {
   void give_own_memory(std::vector<at::Tensor>& results) const;
   void give_own_memory_to_gradients();
   void hand_over_gradients();
+  void keep_memory();
   GraphOptions graph_options() const;
   std::string leaf_name(std::size_t leaf) const;
 

@@ -4,7 +4,6 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -33,6 +32,16 @@ bool fits(const at::Tensor& argument, const at::Tensor& input) {
          (input.requires_grad() || !argument.requires_grad() || !c10::GradMode::is_enabled());
 }
 
+// A result that lies in memory of a graph, which another call has overwritten since.
+void check_not_overwritten(const std::string& where, const std::string& name, const at::Tensor& tensor) {
+  const Call* const lender = lent_by(tensor);
+  if (lender == nullptr || !lender->outputs_lost) return;
+  throw UsageError(
+      fmt::format("{}: {} is a result of {}, and was overwritten by {}. Use results before that, copy them (clone), or "
+                  "make the callable with Outputs::copy.",
+                  where, name, lender->text(), lender->outputs_lost.text()));
+}
+
 }  // namespace
 
 GraphedFunction::GraphedFunction(GraphedParts parts)
@@ -42,25 +51,6 @@ GraphedFunction::GraphedFunction(GraphedParts parts)
       mutates_(std::count(parts_.mutated.begin(), parts_.mutated.end(), 0) !=
                static_cast<std::ptrdiff_t>(parts_.mutated.size())),
       zero_(parts_.output_gradients.size(), 1) {}
-
-// Memory that calls used on other streams than the one that it was allocated for must not be given out before they are
-// done with it.
-GraphedFunction::~GraphedFunction() {
-  try {
-    const c10::impl::VirtualGuardImpl runtime(parts_.device.type());
-    for (const auto& tensors : {parts_.inputs, parts_.outputs, parts_.output_gradients, parts_.gradients,
-                                parts_.parameter_gradients.memory()})
-      for (const at::Tensor& each : tensors)
-        for (const StreamRef& stream : streams_)
-          if (each.defined()) runtime.recordDataPtrOnStream(each.storage().data_ptr(), c10_stream(stream));
-  } catch (const std::exception& error) {
-    warn(fmt::format("the end of graphed {}: {}", parts_.name, error.what()));
-  }
-}
-
-void GraphedFunction::used_on(const StreamRef& stream) {
-  if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
-}
 
 std::uint64_t GraphedFunction::versions() const {
   std::uint64_t sum = parts_.watched.versions();
@@ -89,14 +79,8 @@ void GraphedFunction::check_arguments(const std::vector<at::Tensor>& arguments) 
         "A call of graphed {}: {} of its {} tensors {} not as the samples were:\n  {}\n"
         "Call it with such tensors, or make it again with these as the samples.",
         parts_.name, wrong.size(), arguments.size(), wrong.size() == 1 ? "is" : "are", fmt::join(wrong, "\n  ")));
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const Call* const lender = lent_by(arguments[i]);
-    if (lender == nullptr || !lender->outputs_lost) continue;
-    throw UsageError(
-        fmt::format("A call of graphed {}: {} is a result of {}, and was overwritten by {}. Use results "
-                    "before that, copy them (clone), or make the callable with Outputs::copy.",
-                    parts_.name, parts_.argument_names[i], lender->text(), lender->outputs_lost.text()));
-  }
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    check_not_overwritten("A call of graphed " + parts_.name, parts_.argument_names[i], arguments[i]);
 }
 
 void GraphedFunction::check_surroundings(bool wants_gradients) const {
@@ -159,7 +143,6 @@ std::vector<at::Tensor> GraphedFunction::call(const std::vector<at::Tensor>& arg
     stage(arguments);
     call->callable = name_;
     call->number = ++calls_;
-    used_on(stream);
     if (parts_.options.outputs == Outputs::copy) results = parts_.fresh_outputs.make();
     replay_changed(parts_.forward, stream, [&](GraphExecHandle exec) {
       parts_.staged_inputs.tell(exec);
@@ -216,8 +199,8 @@ void GraphedFunction::check_backward(const Call& call, std::uint64_t versions) c
                       call.text(), i));
   if (this->versions() != versions)
     throw UsageError(
-        fmt::format("backward of {}: a parameter, or a tensor of static_arguments(), was changed in place "
-                    "between the call and its backward, which needs them as they were.",
+        fmt::format("backward of {}: a parameter or buffer, or a tensor of static_arguments(), was changed in place or "
+                    "given other memory between the call and its backward, which needs them as they were.",
                     call.text()));
 }
 
@@ -236,13 +219,16 @@ void GraphedFunction::stage_gradients(const std::vector<at::Tensor>& output_grad
 std::vector<at::Tensor> GraphedFunction::backward(const Call& call, const std::vector<at::Tensor>& output_gradients,
                                                   std::uint64_t versions, bool whole) {
   check_backward(call, versions);
+  for (std::size_t i = 0; i < output_gradients.size(); ++i)
+    if (output_gradients[i].defined() && lent_by(output_gradients[i]) != nullptr)
+      check_not_overwritten("backward of " + call.text(), fmt::format("the gradient of result {}", i),
+                            output_gradients[i]);
   const c10::DeviceGuard device(parts_.device);
   const StreamRef stream = current_stream(device_);
   const at::NoGradGuard no_grad;
   parts_.parameter_gradients.prepare(whole);
   stage_gradients(output_gradients);
   std::vector<at::Tensor> found = parts_.fresh_gradients.make();
-  used_on(stream);
   replay_changed(*parts_.backward, stream, [&](GraphExecHandle exec) {
     parts_.staged_gradients.tell(exec);
     parts_.fresh_gradients.tell(exec);

@@ -63,7 +63,6 @@ struct GraphedParts {
 class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
  public:
   explicit GraphedFunction(GraphedParts parts);
-  ~GraphedFunction();
   GraphedFunction(const GraphedFunction&) = delete;
   GraphedFunction& operator=(const GraphedFunction&) = delete;
 
@@ -86,7 +85,6 @@ class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
   std::vector<at::Tensor> lend_outputs(const std::shared_ptr<Call>& call) const;
   void check_backward(const Call& call, std::uint64_t versions) const;
   std::uint64_t versions() const;
-  void used_on(const StreamRef& stream);
 
   GraphedParts parts_;
   const std::shared_ptr<const std::string> name_;
@@ -95,7 +93,6 @@ class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
   std::uint64_t calls_ = 0;
   std::vector<at::Tensor> copied_;  // arguments that would be overwritten by staging others, until the launch
   std::vector<char> zero_;          // of the output gradients: is all of it zero?
-  std::vector<StreamRef> streams_;  // that its memory was used on
 };
 
 }  // namespace reprise::libtorch::detail

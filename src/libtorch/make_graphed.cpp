@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <deque>
 #include <exception>
+#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -112,6 +113,13 @@ void warm_up(std::deque<GraphedCapture>& captures) {
 
 }  // namespace
 
+std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules) {
+  for (const auto& each : modules)
+    if (each == nullptr)
+      throw UsageError("make_graphed_callables expected a module, found an empty pointer: make the module first.");
+  return modules.empty() ? "a function" : modules.front()->name();
+}
+
 std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSource> sources,
                                                            const GraphedCallableOptions& options) {
   check_options(options);
@@ -133,6 +141,9 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
   const c10::DeviceGuard guard(device);
   if (current_stream(device_of_tensors(device)).capture_status() != CaptureStatus::none)
     throw UsageError("make_graphed_callables in a capture: it captures graphs of its own. Make them before.");
+  // What is put aside meanwhile belongs to modules, which another thread may be making callables of.
+  static std::recursive_mutex mutex;
+  const std::lock_guard lock(mutex);
   for (GraphedCapture& each : captures) each.make_inputs();
   const SideStream side(device_of_tensors(device));
   const NoAutocastCache no_cache;

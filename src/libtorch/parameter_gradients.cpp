@@ -168,6 +168,11 @@ void ParameterGradients::prepare(bool wanted) {
                       "(Gradients::accumulate_in_graph). Remove the hook, or make the callable with Gradients::fresh.",
                       each.name));
     if (!wanted || !each.has_gradient) continue;
+    if (!each.place->parameter.requires_grad())
+      throw UsageError(
+          fmt::format("{} needs no gradient any more, and the graph adds one to its .grad. Freeze parameters before a "
+                      "call, and make the callable again.",
+                      each.name));
     each.found = look(each);
     ++all;
     here += each.found == Found::here ? 1 : 0;

@@ -155,9 +155,17 @@ void WatchedModules::for_each_parameter(F&& f) const {
 
 std::uint64_t WatchedModules::versions() const {
   std::uint64_t sum = 0;
-  for_each_parameter([&](const Tensor& each) {
-    if (each.tensor.defined() && !each.tensor.is_inference()) sum += each.tensor._version();
-  });
+  const auto add = [&](const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    sum += reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
+    if (!tensor.is_inference()) sum += tensor._version();
+  };
+  for_each_parameter([&](const Tensor& each) { add(each.tensor); });
+  // No backward needs the values of whole numbers, and batch norm counts by one.
+  for (const Module& module : modules_)
+    for (const Tensor& each : module.buffers)
+      if (each.tensor.defined() && !c10::isIntegralType(each.tensor.scalar_type(), /*includeBool=*/true))
+        add(each.tensor);
   return sum;
 }
 

@@ -26,7 +26,8 @@ class WatchedModules {
   /// What is not as it was, a line each, with names; empty if all is.
   std::vector<std::string> changes() const;
 
-  /// The sum of the versions of all parameters: another one when any was changed in place.
+  /// The sum of the versions and addresses of all parameters, and of the buffers that a backward may need: another one
+  /// when any was changed in place by anything but a graph, or given other memory.
   std::uint64_t versions() const;
 
   /// Those that need gradients, each once, with their names in the same places.

@@ -46,6 +46,13 @@ TEST_F(AccumulatedInTheGraph, GradientsAreWhatEagerGives) {
   for (int i = 0; i < 3; ++i) expect_same(gradients_after([&] { step(graphed, x); }), expected);
 }
 
+TEST_F(AccumulatedInTheGraph, GradientsOfParametersThatWereFrozenSinceTheCallAreRefused) {
+  const auto graphed = make_graphed_callables(net_, random({3, 4}), options_);
+  const Tensor y = graphed(random({3, 4}));
+  net_->parameters()[0].set_requires_grad(false);
+  EXPECT_THAT(refusal([&] { y.sum().backward(); }), HasSubstr("0.weight needs no gradient any more"));
+}
+
 TEST_F(AccumulatedInTheGraph, GradientsAddUpOverMicroBatches) {
   const auto graphed = make_graphed_callables(net_, random({3, 4}), options_);
   std::vector<Tensor> batches;

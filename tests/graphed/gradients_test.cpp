@@ -206,8 +206,26 @@ TEST_F(GraphedCallables, RefuseBackwardAfterAnOptimizerStep) {
     const torch::NoGradGuard no_grad;
     layer->weight.mul_(2);
   }
-  EXPECT_THAT(refusal([&] { y.sum().backward(); }), HasSubstr("a parameter, or a tensor of static_arguments(), was "
-                                                              "changed in place"));
+  EXPECT_THAT(refusal([&] { y.sum().backward(); }), HasSubstr("a parameter or buffer, or a tensor of "
+                                                              "static_arguments(), was changed in place"));
+}
+
+TEST_F(GraphedCallables, RefuseBackwardAfterAParameterGotOtherMemory) {
+  auto layer = linear(4, 2);
+  const auto graphed = make_graphed_callables(layer, needing_gradient({3, 4}));
+  const Tensor y = graphed(random({3, 4}));
+  layer->weight.set_data(layer->weight.detach().clone());
+  EXPECT_THAT(refusal([&] { y.sum().backward(); }), HasSubstr("given other memory"));
+}
+
+TEST_F(GraphedCallables, RefuseOverwrittenResultsAsGradients) {
+  const auto graphed = make_graphed_callables([](const Tensor& x) { return x.pow(3); }, needing_gradient({2}));
+  const Tensor x = needing_gradient({2}), first = graphed(x), second = graphed(x);
+  EXPECT_THAT(
+      refusal([&] { second.backward(first); }),
+      HasSubstr("backward of call 2 of callable 0 (a function): the gradient of result 0 is a result of call 1"));
+  second.backward(second.detach());
+  EXPECT_TRUE(same(x.grad(), x.detach().pow(3) * (x.detach().pow(2) * 3)));
 }
 
 TEST_F(GraphedCallables, RefuseBackwardWhenAResultThatItNeedsWasChanged) {

@@ -203,6 +203,24 @@ TEST_F(GraphedCallables, RunOnTheCurrentStreamWithTheirBackward) {
   }
 }
 
+TEST_F(GraphedCallables, OfOneModuleMayBeMadeByTwoThreads) {
+  auto layer = linear(4, 4);
+  int hooks = 0;
+  layer->weight.register_hook([&](const Tensor& gradient) {
+    ++hooks;
+    return gradient;
+  });
+  const Tensor x = random({3, 4});
+  const auto make = [&] {
+    for (int i = 0; i < 10; ++i) make_graphed_callables(layer, x);
+  };
+  std::thread other(make);
+  make();
+  other.join();
+  layer->forward(x).sum().backward();
+  EXPECT_EQ(hooks, 1);
+}
+
 TEST_F(GraphedCallables, MayBeDestroyedWhileTheyRunOnAnotherStream) {
   REPRISE_HOST_ONLY("work is held at a gate");
   const Tensor x = torch::ones({1 << 18}, device_);

@@ -139,6 +139,46 @@ TEST_F(GraphedCallables, RefuseBuffersThatNeedGradients) {
               HasSubstr("buffer scale needs a gradient"));
 }
 
+// A module that multiplies by a buffer.
+struct TimesBufferImpl : torch::nn::Module {
+  explicit TimesBufferImpl(Tensor buffer) : factor(register_buffer("factor", std::move(buffer))) {}
+  Tensor forward(const Tensor& x) { return x * factor; }
+  Tensor factor;
+};
+TORCH_MODULE(TimesBuffer);
+
+TEST_F(GraphedCallables, RefuseBackwardAfterABufferWasChanged) {
+  TimesBuffer net(torch::full({3}, 2.0F, device_));
+  const Tensor x = needing_gradient({3});
+  const auto graphed = make_graphed_callables(net, x);
+  const Tensor y = graphed(x);
+  net->factor.fill_(5);
+  EXPECT_THAT(refusal([&] { y.sum().backward(); }), HasSubstr("a parameter or buffer"));
+  graphed(x).sum().backward();
+  EXPECT_TRUE(same(x.grad(), torch::full({3}, 5.0F, device_)));
+}
+
+TEST_F(GraphedCallables, TakeBuffersWhoseValuesShareOnePlace) {
+  TimesBuffer net(torch::full({1}, 2.0F, device_).expand({3}));
+  const Tensor x = random({3});
+  EXPECT_TRUE(same(make_graphed_callables(net, x)(x), x * 2));
+}
+
+TEST_F(GraphedCallables, RefuseAModuleThatIsNotThere) {
+  EXPECT_THAT(refusal([&] { make_graphed_callables(std::shared_ptr<TimesBufferImpl>(), random({3})); }),
+              HasSubstr("expected a module, found an empty pointer"));
+}
+
+TEST_F(GraphedCallables, RefuseToGiveArgumentsAnotherSize) {
+  for (const int warm_up : {0, 3}) {
+    GraphedCallableOptions options;
+    options.num_warmup_iters = warm_up;
+    const auto f = [](Tensor x) { return x.resize_({4096}).fill_(1).sum(); };
+    EXPECT_THAT(refusal([&] { make_graphed_callables(f, random({3}), options); }),
+                HasSubstr("it gives argument 0 another size or other memory"));
+  }
+}
+
 TEST_F(GraphedCallables, RefuseResultsOnTheCpu) {
   EXPECT_THAT(refusal([&] {
                 make_graphed_callables([](const Tensor& x) { return std::tuple(x + 1, torch::ones({2})); },
@@ -181,6 +221,17 @@ TEST_F(GraphedCallables, ThatFailInTheWarmUpLeaveEverythingAsItWas) {
   EXPECT_TRUE(same(mean, before));
   EXPECT_TRUE(all_given_back(before_all));
   EXPECT_EQ(refusal([&] { make_graphed_callables(f, x)(x); }), "");
+}
+
+TEST_F(GraphedCallables, ThatFailInACaptureNameTheOperator) {
+  GraphedCallableOptions options;
+  options.num_warmup_iters = 0;
+  try {
+    make_graphed_callables([](const Tensor& x) { return x.mm(x); }, random({2, 3}), options);
+    ADD_FAILURE() << "matrices that do not fit were multiplied";
+  } catch (const c10::Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("aten::mm"), HasSubstr("the capture of the forward of callable 0")));
+  }
 }
 
 TEST_F(GraphedCallables, ThatFailInACaptureLeaveEverythingAsItWas) {

@@ -29,12 +29,34 @@ void for_each_tensor(Scores& scores, F&& f) {
   f(scores.sum);
 }
 
+// Its tensors are as many as it says, without a container that would.
+struct OneOrTwo {
+  torch::Tensor a, b;
+  bool both = true;
+};
+
+template <class F>
+void for_each_tensor(OneOrTwo& some, F&& f) {
+  f(some.a);
+  if (some.both) f(some.b);
+}
+
 }  // namespace mine
 
 namespace reprise::libtorch::test {
 namespace {
 
 using ::testing::HasSubstr;
+
+TEST_F(GraphedCallables, RefuseStructuresOfOnesOwnWithMoreOrFewerTensors) {
+  const auto f = [](const mine::OneOrTwo& x) { return x.both ? x.a + x.b : x.a * 3; };
+  const mine::OneOrTwo one{random({2}), random({2}), false}, two{random({2}), random({2}), true};
+  const auto of_one = make_graphed_callables(f, one), of_two = make_graphed_callables(f, two);
+  EXPECT_THAT(refusal([&] { of_one(two); }), HasSubstr("expected tensor, found tensor tensor"));
+  EXPECT_THAT(refusal([&] { of_two(one); }), HasSubstr("expected tensor tensor, found tensor"));
+  EXPECT_TRUE(same(of_one(one), one.a * 3));
+  EXPECT_TRUE(same(of_two(two), two.a + two.b));
+}
 
 TEST_F(GraphedCallables, AreFunctionsWithoutParameters) {
   const auto f = [](const Tensor& a, const Tensor& b) { return (a * b).tanh(); };

@@ -37,6 +37,7 @@ class GraphedTraining : public GraphedCallables, public ::testing::WithParamInte
   }
 
   void expect_graphed_equals_eager(double dropout, const GraphedCallableOptions& options) {
+    dropout = comparable_dropout(GetParam(), dropout);
     const Network eager = network_here(dropout), graphed = network_here(dropout);
     const auto callable = make_graphed_callables(graphed, here(batches_.front().input), options);
     const auto expected = train(*eager, [&](const Tensor& x) { return eager->forward(x); });
@@ -84,7 +85,7 @@ TEST_P(GraphedTraining, LeavesTheNetworkAsItWasBeforeTheFirstStep) {
 }
 
 TEST_P(GraphedTraining, InTheOtherModeRunsTheOriginal) {
-  const Network network = network_here(0.3);
+  const Network network = network_here(comparable_dropout(GetParam(), 0.3));
   const auto callable = make_graphed_callables(network, here(batches_.front().input));
   network->eval();
   const Tensor x = here(batches_.back().input), expected = network->forward(x);

@@ -22,7 +22,8 @@ class WaysOfTraining : public GraphedCallables,
   using Losses = std::vector<Tensor>;
 
   Network network_here() const {
-    Network made = make_network(std::get<0>(GetParam()), /*dropout=*/0.3);
+    const char* const name = std::get<0>(GetParam());
+    Network made = make_network(name, comparable_dropout(name, 0.3));
     made->to(device_);
     return made;
   }

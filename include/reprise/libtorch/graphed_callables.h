@@ -111,6 +111,8 @@ const std::vector<at::Tensor>& static_arguments(const GraphedFunction& function)
 [[noreturn]] void refuse_structure(const GraphedFunction& function, const std::string& expected,
                                    const std::string& found);
 
+std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules);
+
 [[noreturn]] void refuse_number(std::size_t callables, std::size_t samples);
 
 template <class C>
@@ -145,7 +147,7 @@ void describe_source(const C& callable, GraphedSource& source) {
   } else if constexpr (IsModulePointer<C>::value) {
     source.modules = {callable};
   }
-  source.name = source.modules.empty() ? "a function" : source.modules.front()->name();
+  source.name = name_of_source(source.modules);
 }
 
 // The result of a callable that returns nothing.
@@ -328,6 +330,8 @@ auto graphed_maker(C callable, Samples samples) {
 /// It runs `num_warmup_iters` times on a stream of its own, is captured there, and is as it was before: parameters,
 /// gradients, buffers, the samples and the default generator are not changed. Grad mode and autocast are the caller's
 /// at this time; the backward is captured without autocast.
+///
+/// Threads that do this at the same time wait for each other.
 ///
 /// docs/graphed-callables.md says what such a callable must not do.
 ///

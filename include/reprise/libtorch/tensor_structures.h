@@ -59,10 +59,13 @@ namespace detail {
 
 using reprise::libtorch::for_each_tensor;  // for functions of users, who call it with the visitors below
 
-// Takes the tensors out of a structure, and notes how long its containers are and which keys they have.
+// Takes the tensors out of a structure, and notes where they are: between which containers of which lengths and keys.
 class TensorCollector {
  public:
-  void operator()(at::Tensor& tensor) { tensors.push_back(tensor); }
+  void operator()(at::Tensor& tensor) {
+    tensors.push_back(tensor);
+    mix(tensors.size());
+  }
   void size(std::string_view /*kind*/, std::size_t size) { mix(size); }
   template <class Key>
   void key(const Key& key) {

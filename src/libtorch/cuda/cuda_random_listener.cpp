@@ -99,6 +99,10 @@ void let_cuda_generators_take_part() {
       []() -> std::unique_ptr<graphs::CaptureListener> { return std::make_unique<CudaRandomListener>(); });
 }
 
+void set_cuda_offset(at::Generator& generator, std::uint64_t offset) {
+  at::check_generator<at::CUDAGeneratorImpl>(generator)->set_philox_offset_per_thread(offset);
+}
+
 void register_cuda_generator(CUDAGraph& graph, const at::Generator& generator) {
   constexpr const char* call = "register_generator_state";
   auto& impl = graphs::Inside::of(graph, call);

@@ -5,6 +5,8 @@
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 
+#include <cstdint>
+
 #include "reprise/device.h"
 #include "reprise/graph.h"
 #include "reprise/stream.h"
@@ -26,6 +28,10 @@ void let_cuda_generators_take_part();
 /// Captures of this graph may draw from the generator. Wants let_cuda_generators_take_part().
 /// \throws UsageError unless the graph is empty.
 void register_cuda_generator(CUDAGraph& graph, const at::Generator& generator);
+
+/// Sets the offset of a CUDA generator. at::Generator::set_offset() also has the next recurrent network with dropout
+/// make a new random state for cuDNN, for which it waits: it would not be captured.
+void set_cuda_offset(at::Generator& generator, std::uint64_t offset);
 
 /// A stream of libtorch's as this library sees it.
 StreamRef cuda_stream_of(const c10::Stream& stream);
