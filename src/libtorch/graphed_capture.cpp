@@ -245,6 +245,8 @@ GraphOptions GraphedCapture::graph_options() const {
   options.pool = parts_.options.pool;
   options.stream = stream_;
   options.capture_error_mode = parts_.options.capture_error_mode;
+  options.check_input_liveness = parts_.options.check_input_liveness;
+  options.enable_annotations = parts_.options.enable_annotations;
   options.allow_empty = true;  // a callable may pass its argument through
   return options;
 }

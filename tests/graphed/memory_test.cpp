@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "backend/host_work.h"
+#include "inspect/annotation_text.h"
+#include "libtorch/graphed_function.h"
 #include "reprise/libtorch/host_device.h"
 #include "tests/graphed/graphed_test.h"
 
@@ -201,6 +205,35 @@ TEST_F(GraphedCallables, RunOnTheCurrentStreamWithTheirBackward) {
     y.sum().backward();
     EXPECT_TRUE(close(layer->weight.grad(), x.sum(0).expand({4, 4})));
   }
+}
+
+TEST_F(GraphedCallables, NoticeThatATensorDiedWhichAFunctionUsed) {
+  GraphedCallableOptions options;
+  options.check_input_liveness = true;
+  Tensor factor = torch::full({1024}, 3.0F, device_);
+  const auto graphed = make_graphed_callables([&](const Tensor& x) { return x * factor; }, random({1024}), options);
+  const Tensor x = random({1024});
+  EXPECT_TRUE(same(graphed(x), x * 3));
+  factor = Tensor();
+  EXPECT_THROW(graphed(x), DeadInputError);
+}
+
+TEST_F(GraphedCallables, CarryAnnotationsInBothGraphs) {
+  GraphedCallableOptions options;
+  options.enable_annotations = true;
+  const auto f = [](const Tensor& x) {
+    const annotate scope("body");
+    return x.exp();
+  };
+  const auto graphed = make_graphed_callables(f, needing_gradient({8}), options);
+  const auto& parts = detail::GraphedAccess::function_of(graphed)->parts();
+  const auto texts = [](const CUDAGraph& graph) {
+    std::set<std::string> found;
+    for (const AnnotatedNode& each : graph.annotations()) found.insert(inspect::annotation_text(each.annotation));
+    return found;
+  };
+  EXPECT_THAT(texts(parts.forward), ::testing::ElementsAre("body"));
+  EXPECT_THAT(texts(*parts.backward), ::testing::ElementsAre("body, pass=backward"));
 }
 
 TEST_F(GraphedCallables, OfOneModuleMayBeMadeByTwoThreads) {

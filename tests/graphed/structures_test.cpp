@@ -48,6 +48,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
+TEST_F(GraphedCallables, TakeTiedSamplesByValue) {
+  const Tensor a = random({2}), b = random({2});
+  const auto f = [](const Tensor& x, const Tensor& y) { return x - y; };
+  const auto graphed = make_graphed_callables(f, std::tie(a, b));
+  static_assert(std::is_same_v<decltype(graphed), const GraphedCallable<Tensor, Tensor, Tensor>>);
+  EXPECT_TRUE(same(graphed(b, a), b - a));
+}
+
 TEST_F(GraphedCallables, RefuseStructuresOfOnesOwnWithMoreOrFewerTensors) {
   const auto f = [](const mine::OneOrTwo& x) { return x.both ? x.a + x.b : x.a * 3; };
   const mine::OneOrTwo one{random({2}), random({2}), false}, two{random({2}), random({2}), true};

@@ -57,6 +57,10 @@ struct GraphedCallableOptions {
   CaptureErrorMode capture_error_mode = CaptureErrorMode::global;  ///< what other calls may do meanwhile
   Gradients gradients = Gradients::fresh;                          ///< where gradients lie
   Outputs outputs = Outputs::alias;                                ///< where results lie
+  /// As in GraphOptions, for both graphs: does each call look whether the memory is still there that they use and do
+  /// not own, such as parameters, or tensors that a function keeps? If not, DeadInputError.
+  bool check_input_liveness = false;
+  bool enable_annotations = false;  ///< as in GraphOptions, for both graphs; the backward has those of the forward
   /// In which order the forwards and backwards of several callables will run: +1 is the forward of the first one, -1
   /// its backward. For pipelines, where other forwards come between the two; a callable that has several micro-batches
   /// underway is given several times. Nothing: all forwards, then all backwards in the reverse order.
@@ -303,8 +307,9 @@ class GraphedCallableMaker<C, std::tuple<Args...>> {
   GraphedSource source_;
 };
 
+// Of values, also where the samples are tied references.
 template <class... Args>
-std::tuple<Args...> as_arguments(std::tuple<Args...> samples) {
+std::tuple<std::remove_cvref_t<Args>...> as_arguments(const std::tuple<Args...>& samples) {
   return samples;
 }
 template <class T>
