@@ -10,8 +10,8 @@ function(reprise_add_libtorch missing)
     return()
   endif()
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/libtorch/*.cpp")
-  # What is for CUDA tensors, or what says that libtorch has none.
-  if(EXISTS "${REPRISE_TORCH}/lib/libtorch_cuda.so")
+  # What is for CUDA tensors, or what says that there are none.
+  if(REPRISE_CUDA_CRT)
     file(GLOB cuda_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/libtorch/cuda/*.cpp")
     list(FILTER sources EXCLUDE REGEX "/cuda_missing\\.cpp$")
     list(APPEND sources ${cuda_sources})

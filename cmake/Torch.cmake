@@ -4,6 +4,8 @@
 # list of architectures and nvcc, and CUDA's toolkit where this layer needs none of it. The same file serves the project
 # itself and the installed package.
 #
+# REPRISE_CUDA_CRT is false where there can be no CUDA tensors: libtorch, or the headers of CUDA, lack what they need.
+#
 #   reprise_add_torch(<missing> [GLOBAL])    makes the target reprise::torch if it is found; <missing> is empty then, else
 #                                            it says what was not. Another version of torch is an error.
 
@@ -52,8 +54,21 @@ function(reprise_add_torch missing)
   # CUDA's part loads where there is no driver, too: one program serves both kinds of machine.
   if(EXISTS "${REPRISE_TORCH}/lib/libtorch_cuda.so")
     list(APPEND libraries "${REPRISE_TORCH}/lib/libtorch_cuda.so" "${REPRISE_TORCH}/lib/libc10_cuda.so")
+    # Of CUDA's headers the wheel lacks a folder, which is a package of its own; toolkits have it, too.
     file(GLOB cuda_headers "${REPRISE_TORCH}/../nvidia/cu*/include")
+    find_path(REPRISE_CUDA_CRT crt/host_defines.h
+      HINTS ${cuda_headers} "${CUDAToolkit_ROOT}" ENV CUDAToolkit_ROOT ENV CUDA_HOME ENV CUDA_PATH
+      PATHS /usr/local/cuda
+      PATH_SUFFIXES include
+      DOC "The folder of CUDA's crt/host_defines.h")
+    mark_as_advanced(REPRISE_CUDA_CRT)
     target_include_directories(reprise::torch SYSTEM INTERFACE ${cuda_headers})
+    if(REPRISE_CUDA_CRT)
+      target_include_directories(reprise::torch SYSTEM INTERFACE "${REPRISE_CUDA_CRT}")
+    else()
+      message(STATUS "reprise::libtorch: without CUDA tensors, because CUDA's header crt/host_defines.h was not found; "
+        "scripts/setup-libtorch gets it, and so does the pip package nvidia-cuda-crt")
+    endif()
     # libtorch's headers have functions that call CUDA's runtime.
     file(GLOB cuda_runtime "${REPRISE_TORCH}/../nvidia/cu*/lib/libcudart.so.*")
   else()

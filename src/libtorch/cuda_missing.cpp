@@ -2,13 +2,13 @@
 #include "libtorch/cuda/cuda_tensors.h"
 #include "reprise/error.h"
 
-// In the place of cuda/, where libtorch was built without CUDA.
+// In the place of cuda/, where libtorch was built without CUDA, or its headers are incomplete.
 
 namespace reprise::libtorch {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw UsageError("CUDA tensors cannot be captured: this libtorch was built without CUDA.");
+  throw UsageError("CUDA tensors cannot be captured: this library was built with a libtorch without CUDA, or without headers of CUDA.");
 }
 
 }  // namespace
