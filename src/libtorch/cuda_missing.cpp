@@ -8,7 +8,9 @@ namespace reprise::libtorch {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw UsageError("CUDA tensors cannot be captured: this library was built with a libtorch without CUDA, or without headers of CUDA.");
+  throw UsageError(
+      "CUDA tensors cannot be captured: this library was built with a libtorch without CUDA, or without headers of "
+      "CUDA.");
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 namespace reprise::libtorch::test {
 
-/// Autocast on the host device, or another, as long as it lives, as `torch.autocast` does it: the kept casts are forgotten at the
-/// end.
+/// Autocast on the host device, or another, as long as it lives, as `torch.autocast` does it: the kept casts are
+/// forgotten at the end.
 class Autocast {
  public:
   explicit Autocast(std::optional<torch::Dtype> type = {}, c10::DeviceType device = at::kPrivateUse1)
