@@ -224,8 +224,6 @@ class CUDAGraph {
   friend class graph;
   friend struct graphs::Inside;
   friend ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream);  // timings.h
-  friend void replay_changed(CUDAGraph& graph, const StreamRef& stream,
-                             const std::function<void(GraphExecHandle)>& change);  // graph/replay_changed.h
   friend void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body);
   struct Impl;
   struct Rehearsal;

@@ -16,8 +16,7 @@ namespace reprise {
 
 /// Which memory counts as an input of a graph (`GraphOptions::liveness`).
 enum class Liveness {
-  /// That of CachingAllocator, Buffer and whatever else came from it; with the component `libtorch` that of its
-  /// tensors,
+  /// That of CachingAllocator: Buffer, and whatever else came from it; with the component `libtorch` that of tensors,
   /// too. No call of the runtime per replay.
   allocator,
   /// Also what came from the driver: `cudaMalloc`, pinned and managed memory. One query for each allocation and replay.

@@ -162,7 +162,7 @@ class CUDAGraph::Impl::CallingListeners {
   const std::thread::id before_;
 };
 
-/// The inside of a graph, for components that are no friends of it.
+/// The inside of a graph, for those that are no friends of it.
 struct graphs::Inside {
   static CUDAGraph::Impl& of(const CUDAGraph& graph, const char* call) { return CUDAGraph::Impl::of(graph, call); }
 };

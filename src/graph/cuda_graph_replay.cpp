@@ -162,7 +162,7 @@ void CUDAGraph::replay(const StreamRef& stream) {
 }
 
 void replay_changed(CUDAGraph& graph, const StreamRef& stream, const std::function<void(GraphExecHandle)>& change) {
-  CUDAGraph::Impl::of(graph, "CUDAGraph::replay").replay_changed(stream, change);
+  graphs::Inside::of(graph, "CUDAGraph::replay").replay_changed(stream, change);
 }
 
 }  // namespace reprise

@@ -5,8 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "graph/capture_listener.h"
-#include "random/capture_draws.h"
+#include "graph/draws_listener.h"
 #include "random/generator_impl.h"
 
 namespace reprise::graphs {
@@ -14,7 +13,7 @@ namespace reprise::graphs {
 /// Random numbers: generators take part in the capture when something draws from them, and in the replays of its graph.
 ///
 /// To come after the listener of the pool: the words of a graph lie in it.
-class RandomListener final : public CaptureListener {
+class RandomListener final : public DrawsListener {
  public:
   ~RandomListener() override { reset(); }
   /// The captures of this graph keep the generator from being set, from their beginning on.
@@ -33,15 +32,6 @@ class RandomListener final : public CaptureListener {
     draws_->finish();
     if (draws_->empty()) draws_.reset();
   }
-  void abandoned() noexcept override { reset(); }
-  void instantiated(GraphHandle /*template_graph*/, GraphExecHandle exec) noexcept override {
-    if (draws_ != nullptr) draws_->instantiated(exec);
-  }
-  bool takes_part_in_replays() const noexcept override { return draws_ != nullptr; }
-  void before_replay(const StreamRef& stream) override { draws_->before_replay(stream); }
-  void replayed(const StreamRef& /*stream*/) noexcept override { draws_->replayed(); }
-  void replay_failed() noexcept override { draws_->replay_failed(); }
-  std::shared_ptr<void> take_resource() override { return draws_ != nullptr ? draws_->take_words() : nullptr; }
   void reset() noexcept override {
     if (draws_ != nullptr) draws_->close();
     draws_.reset();
@@ -49,7 +39,6 @@ class RandomListener final : public CaptureListener {
 
  private:
   std::vector<Generator> registered_;
-  std::shared_ptr<random::CaptureDraws> draws_;  // null after a capture that drew nothing
 };
 
 }  // namespace reprise::graphs

@@ -7,16 +7,15 @@
 #include <optional>
 #include <vector>
 
-#include "graph/capture_listener.h"
+#include "graph/draws_listener.h"
 #include "libtorch/cuda/cuda_generator.h"
-#include "random/capture_draws.h"
 
 namespace reprise::libtorch {
 
 /// Random numbers of libtorch's CUDA generators: the default one of the capture's device and those that were registered
 /// take part from the beginning of each capture. What was drawn is known at its end: then the graph gets a head node
 /// for each generator that was drawn from, and replays go on where the generator is.
-class CudaRandomListener final : public graphs::CaptureListener {
+class CudaRandomListener final : public graphs::DrawsListener {
  public:
   ~CudaRandomListener() override { drop(); }
   void register_generator(const at::Generator& generator);
@@ -24,15 +23,6 @@ class CudaRandomListener final : public graphs::CaptureListener {
   void begin(const graphs::CaptureContext& context) override;
   void started(const graphs::CaptureContext& /*context*/) override {}
   void ended(const graphs::CaptureContext& context, GraphHandle template_graph) override;
-  void abandoned() noexcept override { reset(); }
-  void instantiated(GraphHandle /*template_graph*/, GraphExecHandle exec) noexcept override {
-    if (draws_ != nullptr) draws_->instantiated(exec);
-  }
-  bool takes_part_in_replays() const noexcept override { return draws_ != nullptr; }
-  void before_replay(const StreamRef& stream) override { draws_->before_replay(stream); }
-  void replayed(const StreamRef& /*stream*/) noexcept override { draws_->replayed(); }
-  void replay_failed() noexcept override { draws_->replay_failed(); }
-  std::shared_ptr<void> take_resource() override { return draws_ != nullptr ? draws_->take_words() : nullptr; }
   void reset() noexcept override {
     drop();
     draws_.reset();
@@ -52,9 +42,8 @@ class CudaRandomListener final : public graphs::CaptureListener {
   void drop() noexcept;
 
   std::vector<at::Generator> registered_;
-  std::vector<Lent> lent_;                       // while a capture is underway
-  std::optional<UninvitedDraws> uninvited_;      // likewise, if another capture has the default generator
-  std::unique_ptr<random::CaptureDraws> draws_;  // null after a capture that drew nothing
+  std::vector<Lent> lent_;                   // while a capture is underway
+  std::optional<UninvitedDraws> uninvited_;  // likewise, if another capture has the default generator
 };
 
 }  // namespace reprise::libtorch
