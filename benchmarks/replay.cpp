@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a step of many small kernels costs: each kernel launched by itself, the step replayed as a graph, and the same
-// executable graph launched by a bare call of the device runtime.
+// executable graph launched by a bare call of the device runtime. And what costs a replay more: a graph whose handles
+// others may have (KeepGraph::yes), and a stream of whose end the library does not hear.
 
+#include <algorithm>
 #include <functional>
 #include <iterator>
 
+#include "backend/backend.h"
+#include "backend/check.h"
 #include "small_kernels.h"
 #include "submit.h"
 #include "support.h"
@@ -13,11 +17,31 @@ namespace benchmarks {
 namespace {
 
 using reprise::StreamRef;
+using reprise::backend::Call;
+using reprise::backend::check;
 
 /// Both in seconds a step.
 struct Cost {
   Samples submit;  ///< until the host has handed the step over
   Samples done;    ///< until the device is done
+};
+
+/// A stream that is nobody's of this library: it does not hear when that ends.
+class ForeignStream {
+ public:
+  explicit ForeignStream(reprise::Device device) : device_(device) {
+    reprise::backend::Backend& runtime = device_.backend();
+    check(runtime, Call::stream_create,
+          runtime.stream_create(&handle_, reprise::backend::StreamFlags::non_blocking, 0));
+  }
+  ~ForeignStream() { device_.backend().stream_destroy(handle_); }
+  ForeignStream(const ForeignStream&) = delete;
+  ForeignStream& operator=(const ForeignStream&) = delete;
+  StreamRef ref() const { return StreamRef(device_, handle_); }
+
+ private:
+  reprise::Device device_;
+  reprise::StreamHandle handle_ = nullptr;
 };
 
 /// A burst of steps follow each other without a pause, then the device is waited for: a longer burst would fill the
@@ -46,28 +70,38 @@ void compare(const Settings& settings, const StreamRef& stream, unsigned kernels
   reprise::capture(graph, {}, eager);
   const std::function<void()> bare = bare_launch(settings.device, graph.raw_cuda_graph_exec(), stream.native());
   const std::function<void()> replayed = [&] { graph.replay(); };
+  reprise::CUDAGraph kept_graph(reprise::KeepGraph::yes);
+  reprise::capture(kept_graph, {}, eager);
+  const std::function<void()> replayed_kept = [&] { kept_graph.replay(); };
+  const ForeignStream foreign_stream(settings.device);
+  const StreamRef foreign = foreign_stream.ref();
+  const std::function<void()> replayed_on_foreign = [&] { graph.replay(foreign); };
 
   const unsigned steps = kernels < 1000 ? 20 : 5;
   const unsigned bursts = std::clamp(2000 / kernels, 10U, 50U);
-  Cost by_launches, by_replay, by_runtime;
+  Cost by_launches, by_replay, by_runtime, by_kept, by_foreign;
   const std::function<void()> turns[] = {
       [&] { measure(by_launches, bursts, std::min(steps, 2000 / kernels), stream, eager); },
       [&] { measure(by_replay, bursts, steps, stream, replayed); },
       [&] { measure(by_runtime, bursts, steps, stream, bare); },
+      [&] { measure(by_kept, bursts, steps, stream, replayed_kept); },
+      [&] { measure(by_foreign, bursts, steps, foreign, replayed_on_foreign); },
   };
   // The first round warms up and is thrown away. Each round begins with another side, since a side finds the caches as
   // the one before it left them.
   for (unsigned round = 0; round <= settings.rounds; ++round) {
-    if (round == 1) by_launches = by_replay = by_runtime = {};
+    if (round == 1) by_launches = by_replay = by_runtime = by_kept = by_foreign = {};
     for (unsigned i = 0; i < std::size(turns); ++i) turns[(round + i) % std::size(turns)]();
   }
   const auto us = [](const Samples& samples) { return 1e6 * samples.median(); };
   const double over = us(by_replay.submit) - us(by_runtime.submit);
   const bool within = over <= std::max(0.05 * us(by_runtime.submit), 0.06);
-  print("{:>7}  {:>10.2f} {:>10.2f} {:>10.2f} {:>+8.0f} ns {:>+6.1f} % {:>6}  {:>10.2f} {:>10.2f} {:>10.2f}\n", kernels,
-        us(by_launches.submit), us(by_replay.submit), us(by_runtime.submit), 1e3 * over,
-        100 * over / us(by_runtime.submit), within ? "yes" : "no", us(by_launches.done), us(by_replay.done),
-        us(by_runtime.done));
+  print(
+      "{:>7}  {:>10.2f} {:>10.2f} {:>10.2f} {:>+8.0f} ns {:>+6.1f} % {:>6} {:>10.2f} {:>10.2f}  {:>10.2f} {:>10.2f} "
+      "{:>10.2f}\n",
+      kernels, us(by_launches.submit), us(by_replay.submit), us(by_runtime.submit), 1e3 * over,
+      100 * over / us(by_runtime.submit), within ? "yes" : "no", us(by_kept.submit), us(by_foreign.submit),
+      us(by_launches.done), us(by_replay.done), us(by_runtime.done));
 }
 
 }  // namespace
@@ -76,9 +110,9 @@ void replay(const Settings& settings) {
   const reprise::Stream stream(settings.device);
   const reprise::StreamGuard guard(stream);
   print("A step of small kernels, us a step; \"bare\" is the runtime's graph launch of the same executable graph\n");
-  print("{:>7}  {:^53}  {:^32}\n", "", "the host's part", "until the device is done");
-  print("{:>7}  {:>10} {:>10} {:>10} {:>20}  {:>10} {:>10} {:>10}\n", "kernels", "eager", "replay", "bare",
-        "replay over bare", "eager", "replay", "bare");
+  print("{:>7}  {:^83}  {:^32}\n", "", "the host's part", "until the device is done");
+  print("{:>7}  {:>10} {:>10} {:>10} {:>29} {:>10} {:>10}  {:>10} {:>10} {:>10}\n", "kernels", "eager", "replay",
+        "bare", "replay over bare, allowed?", "KeepGraph", "foreign", "eager", "replay", "bare");
   for (const unsigned kernels : {1U, 10U, 100U, 1000U}) compare(settings, stream, kernels);
 }
 

@@ -105,9 +105,14 @@ enum class KeepGraph : bool {
 /// began it. reset() at the same time as replay() of the same object is an error of the caller's.
 ///
 /// Ownership: the graph holds its pool, and so the memory that was allocated in the capture. It is given back when the
-/// template, the executable and all its running launches are gone: reset() and the destructor are
-/// allowed while replays run and while anyone captures. They wait half a millisecond at most for the runtime to let go
-/// of a graph that was replayed; if a replay is still running then, what it holds is given back by a later call.
+/// template, the executable and all its running launches are gone: reset() and the destructor are allowed while replays
+/// run and while anyone captures, and wait for no replay: if one is still running after 50 microseconds, what it holds
+/// is given back by a later call of this library. With KeepGraph::yes that is so for whatever others instantiate from
+/// the template and launch, too, and costs something: the runtime counts the launches, each of which is dearer, and
+/// reset() waits up to half a millisecond for it to let go of a graph that was replayed.
+///
+/// A stream that a graph was replayed on may be destroyed before the graph. A replay costs an event more on a stream of
+/// whose end this library does not hear: one that is neither a Stream, nor a default stream, nor of libtorch's pools.
 ///
 /// Movable; a moved-from CUDAGraph may only be assigned to or destroyed.
 class CUDAGraph {
@@ -192,7 +197,8 @@ class CUDAGraph {
   /// \throws UsageError unless the graph was made with KeepGraph::yes and holds a template.
   GraphHandle raw_cuda_graph() const;
 
-  /// The executable graph, `cudaGraphExec_t`; it stays the graph's own.
+  /// The executable graph, `cudaGraphExec_t`; it stays the graph's own. With KeepGraph::no the graph does not know of
+  /// launches that are made with it: they must be over before it is reset or destroyed.
   /// \throws UsageError if the graph is not instantiated.
   GraphExecHandle raw_cuda_graph_exec() const;
 

@@ -8,10 +8,15 @@
 namespace reprise::backend {
 namespace {
 
+struct Entry {
+  std::unique_ptr<ReleaseQueue::Resources> resources;
+  LastLaunch after;
+};
+
 struct Queue {
   std::mutex mutex;
   std::condition_variable pushed;
-  std::vector<std::unique_ptr<ReleaseQueue::Resources>> waiting;
+  std::vector<Entry> waiting;
   std::atomic<bool> any{false};  // lets drain() return without the mutex
 };
 
@@ -24,11 +29,15 @@ Queue& queue() {
 }  // namespace
 
 void ReleaseQueue::push(std::unique_ptr<Resources> resources) noexcept {
+  push(std::move(resources), {});
+}
+
+void ReleaseQueue::push(std::unique_ptr<Resources> resources, LastLaunch after) noexcept {
   Queue& q = queue();
   {
     const std::lock_guard lock(q.mutex);
     if (resources != nullptr && !resources->empty()) {
-      q.waiting.push_back(std::move(resources));
+      q.waiting.push_back({std::move(resources), std::move(after)});
       q.any.store(true, std::memory_order_release);
     }
   }
@@ -38,15 +47,19 @@ void ReleaseQueue::push(std::unique_ptr<Resources> resources) noexcept {
 void ReleaseQueue::drain() noexcept {
   Queue& q = queue();
   if (!q.any.load(std::memory_order_acquire)) return;
-  std::vector<std::unique_ptr<Resources>> taken;
+  std::vector<Entry> taken;
   {
     const std::lock_guard lock(q.mutex);
     taken.swap(q.waiting);
     q.any.store(false, std::memory_order_relaxed);
   }
   // Without the mutex: a resource's destructor may push or drain itself.
-  for (const std::unique_ptr<Resources>& resources : taken) {
-    while (!resources->empty()) resources->pop_back();
+  for (Entry& entry : taken) {
+    if (!entry.after.is_over()) {
+      push(std::move(entry.resources), std::move(entry.after));
+      continue;
+    }
+    while (!entry.resources->empty()) entry.resources->pop_back();
   }
 }
 

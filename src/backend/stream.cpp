@@ -12,6 +12,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/current.h"
+#include "backend/live_stream.h"
 #include "backend/stream_end.h"
 #include "reprise/event.h"
 
@@ -140,10 +141,12 @@ Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr) {
   const auto flags = options.blocking ? backend::StreamFlags::blocking : backend::StreamFlags::non_blocking;
   check(backend, Call::stream_create, backend.stream_create(&handle, flags, options.priority));
   ref_ = StreamRef(device, handle);
+  backend::LiveStream::add(ref_);
 }
 
 Stream::~Stream() {
   if (ref_.native() == nullptr) return;
+  backend::LiveStream::ends(ref_);
   for (const auto& place : stream_end_listeners)
     if (const backend::StreamEndListener listener = place.load(std::memory_order_acquire)) listener(ref_);
   backend::Backend& backend = ref_.device().backend();

@@ -124,11 +124,13 @@ void CUDAGraph::Impl::end() {
   try {
     const CallingListeners calling(*this);
     template_graph = capture->end();
-    graphs::GraphResources::Resources held;
+    graphs::AttachedResources::Resources held;
     for (const auto& listener : listeners)
       if (auto resource = listener->take_resource()) held.push_back(std::move(resource));
-    resources.attach(backend(), template_graph, std::move(held));
-    if (keep == KeepGraph::no) {
+    if (keep == KeepGraph::yes) {
+      attached.attach(backend(), template_graph, std::move(held));
+    } else {
+      launched.keep(std::move(held));
       make_executable(context.stream.native());
       tell_instantiated();
     }
@@ -179,9 +181,10 @@ void CUDAGraph::Impl::make_empty() noexcept {
     if (template_graph != nullptr)
       destroyed &=
           report(backend(), Call::graph_destroy, backend().graph_destroy(std::exchange(template_graph, nullptr)));
-    // What the runtime refused to destroy keeps its resources: nothing is waited for.
+    // What the runtime refused to destroy keeps what is attached to it: nothing is waited for.
     const bool uncertain = in_use_elsewhere.exchange(false) || !destroyed;
-    if (!resources.give_back(uncertain ? uncertain_release_limit : certain_release_limit) && !uncertain)
+    launched.give_back();
+    if (!attached.give_back(uncertain ? uncertain_release_limit : certain_release_limit) && !uncertain)
       warn(
           "The device runtime did not let go of a graph that was never replayed: its memory pool stays reserved until "
           "it does.");

@@ -29,7 +29,9 @@ namespace reprise {
 ///     empty        -         -          -            -
 ///     capturing    yes       -          -            -
 ///     captured     -         yes        -            attached
-///     ready        -         kept, unless discarded  attached
+///     ready        -         there      there        attached, or launched
+///
+/// In `ready` the template may have been discarded.
 ///
 /// `flag` makes launches of the executable one after the other; it is held around whatever reads or replaces the
 /// executable while a replay may run. Everything else belongs to the one thread that uses the graph.
@@ -94,6 +96,7 @@ struct CUDAGraph::Impl {
   /// Launches it. Needs `flag`, and prepare_launch().
   void launch(const StreamRef& stream);
   void replay_with_listeners(const StreamRef& stream);
+  void launch_executable(const StreamRef& stream);
   void upload(const StreamRef& stream);
 
   backend::Backend& backend() const { return device->backend(); }
@@ -118,7 +121,8 @@ struct CUDAGraph::Impl {
   MempoolId pool;
   std::unique_ptr<graphs::ActiveCapture> capture;
   GraphHandle template_graph = nullptr;
-  graphs::GraphResources resources;
+  graphs::AttachedResources attached;  // with KeepGraph::yes
+  graphs::LaunchedResources launched;  // with KeepGraph::no
 
   std::optional<CaptureReport> last_report;  // of the last capture, in any state
 

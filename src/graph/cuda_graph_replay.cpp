@@ -108,11 +108,18 @@ void CUDAGraph::Impl::replay_changed(const StreamRef& stream, const std::functio
 }
 
 void CUDAGraph::Impl::launch(const StreamRef& stream) {
-  if (in_replays.empty()) [[likely]] {
-    check(backend(), Call::graph_launch, backend().graph_launch(exec, stream.native()));
-    return;
-  }
-  replay_with_listeners(stream);
+  if (in_replays.empty()) [[likely]]
+    launch_executable(stream);
+  else
+    replay_with_listeners(stream);
+}
+
+void CUDAGraph::Impl::launch_executable(const StreamRef& stream) {
+  const auto launch = [&] { check(backend(), Call::graph_launch, backend().graph_launch(exec, stream.native())); };
+  if (keep == KeepGraph::no)
+    launched.launch(stream, launch);
+  else
+    launch();
 }
 
 void CUDAGraph::Impl::replay_with_listeners(const StreamRef& stream) {
@@ -122,7 +129,7 @@ void CUDAGraph::Impl::replay_with_listeners(const StreamRef& stream) {
   std::size_t waiting = count;  // of those from here on, before_replay() has returned
   try {
     for (; waiting > 0; --waiting) in_replays[waiting - 1]->before_replay(stream);
-    check(backend(), Call::graph_launch, backend().graph_launch(exec, stream.native()));
+    launch_executable(stream);
   } catch (...) {
     for (; waiting < count; ++waiting) in_replays[waiting]->replay_failed();
     throw;

@@ -10,13 +10,13 @@
 namespace reprise::graphs {
 
 /// How far the resources have come. Shared with the user object, which may outlive the graph.
-struct GraphResources::Progress {
+struct AttachedResources::Progress {
   std::atomic<bool> queued{false};
   std::atomic<bool> given_back{false};
 };
 
 /// What the runtime's user object points to.
-struct GraphResources::UserObject {
+struct AttachedResources::UserObject {
   std::shared_ptr<Progress> progress;
   std::unique_ptr<Resources> resources;  // null once they are in the queue
 
@@ -34,7 +34,7 @@ struct GraphResources::UserObject {
   }
 };
 
-void GraphResources::attach(backend::Backend& backend, GraphHandle template_graph, Resources resources) {
+void AttachedResources::attach(backend::Backend& backend, GraphHandle template_graph, Resources resources) {
   auto object = std::make_unique<UserObject>();
   object->progress = std::make_shared<Progress>();
   // The first one is destroyed last: a mark that all the others are given back, whoever drained the queue.
@@ -60,7 +60,7 @@ void GraphResources::attach(backend::Backend& backend, GraphHandle template_grap
   }
 }
 
-bool GraphResources::give_back(std::chrono::microseconds limit) noexcept {
+bool AttachedResources::give_back(std::chrono::microseconds limit) noexcept {
   const std::shared_ptr<Progress> progress = std::exchange(progress_, nullptr);
   if (progress == nullptr) return true;
   if (!backend::ReleaseQueue::wait(progress->queued, limit)) return false;
@@ -72,6 +72,15 @@ bool GraphResources::give_back(std::chrono::microseconds limit) noexcept {
     if (!done()) std::this_thread::yield();
   }
   return done();
+}
+
+void LaunchedResources::give_back() noexcept {
+  if (resources_ == nullptr) return;
+  // Usually nothing runs any more, but the device needs some microseconds to say so.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+  while (!last_launch_.is_over() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  backend::ReleaseQueue::push(std::move(resources_), std::exchange(last_launch_, {}));
+  backend::ReleaseQueue::drain();
 }
 
 }  // namespace reprise::graphs

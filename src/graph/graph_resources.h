@@ -3,14 +3,17 @@
 
 #include <chrono>
 #include <memory>
+#include <utility>
 
 #include "backend/backend.h"
+#include "backend/last_launch.h"
 #include "backend/release_queue.h"
 
 namespace reprise::graphs {
 
-/// The resources of a graph, hung on one user object of its template: they live as long as template, clones,
-/// executables and their running launches.
+/// The resources of a graph whose handles others may have, hung on one user object of its template: they live as long
+/// as template, clones, executables and their running launches. It makes each launch dearer; the benchmark `replay`
+/// shows by how much.
 ///
 ///     attach -> [the runtime drops the last reference] -> queued -> [somebody drains the release queue] -> given back
 ///
@@ -18,11 +21,11 @@ namespace reprise::graphs {
 /// that may not call the runtime; therefore the queue.
 ///
 /// Owner: one graph; used by one thread at a time. Destroying this object gives nothing back and waits for nothing.
-class GraphResources {
+class AttachedResources {
  public:
   using Resources = backend::ReleaseQueue::Resources;
 
-  GraphResources() = default;  ///< holds nothing
+  AttachedResources() = default;  ///< holds nothing
 
   /// Hangs the resources on the template.
   /// \throws BackendError if that fails; the resources were given back then.
@@ -37,6 +40,33 @@ class GraphResources {
   struct UserObject;
 
   std::shared_ptr<Progress> progress_;  // null: nothing is held
+};
+
+/// The resources of a graph that launches its executable itself, and gives nobody its template: they live until its
+/// last launch is over. Costs a launch nothing.
+///
+///     keep -> launch ... -> [the owner destroys template and executable] -> give_back -> given back, or queued until a
+///                                                                                        drain finds the launch over
+///
+/// Owner: one graph; used by one thread at a time. Destroying this object gives nothing back.
+class LaunchedResources {
+ public:
+  using Resources = backend::ReleaseQueue::Resources;
+
+  void keep(Resources resources) { resources_ = std::make_unique<Resources>(std::move(resources)); }
+
+  /// Calls `launch`; see LastLaunch.
+  template <class Launch>
+  void launch(const StreamRef& stream, Launch&& launch) {
+    last_launch_.launch(stream, std::forward<Launch>(launch));
+  }
+
+  /// To be called when the owner has destroyed its template and executable. Waits a few microseconds at most.
+  void give_back() noexcept;
+
+ private:
+  std::unique_ptr<Resources> resources_;  // null: nothing is held
+  backend::LastLaunch last_launch_;
 };
 
 }  // namespace reprise::graphs

@@ -5,6 +5,10 @@
 
 #include <thread>
 
+#include "backend/backend.h"
+#include "reprise/stream.h"
+#include "tests/support/gate.h"
+
 namespace reprise::backend {
 namespace {
 
@@ -70,6 +74,26 @@ TEST(ReleaseQueueTest, WaitsForAFlagThatAPushAnnounces) {
 TEST(ReleaseQueueTest, GivesUpWaitingAfterTheLimit) {
   const std::atomic<bool> flag{false};
   EXPECT_FALSE(ReleaseQueue::wait(flag, std::chrono::microseconds(100)));
+}
+
+TEST(ReleaseQueueTest, KeepsWhatWaitsForALaunchUntilThatIsOver) {
+  const Device device = default_device();
+  const Stream stream(device);
+  reprise::test::Gate gate;
+  LastLaunch launch;
+  launch.launch(stream, [&] {
+    EXPECT_EQ(device.backend().launch_host_function({&reprise::test::Gate::pass, &gate}, stream.native()),
+              Result::success);
+  });
+  std::vector<int> given_back;
+  ReleaseQueue::push(resources({numbered(given_back, 1)}), std::move(launch));
+  ReleaseQueue::push(resources({numbered(given_back, 2)}));
+  ReleaseQueue::drain();
+  EXPECT_EQ(given_back, std::vector<int>{2});
+  gate.open();
+  stream.synchronize();
+  ReleaseQueue::drain();
+  EXPECT_EQ(given_back, (std::vector<int>{2, 1}));
 }
 
 TEST(ReleaseQueueTest, TakesFromManyThreadsAtOnce) {

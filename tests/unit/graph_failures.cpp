@@ -180,6 +180,7 @@ struct Failure {
   const char* test;
   Call call;
   int passed;  // how many calls of this kind succeed before
+  KeepGraph keep = KeepGraph::no;
 };
 
 std::ostream& operator<<(std::ostream& out, const Failure& failure) {
@@ -196,7 +197,7 @@ class FailingRuntime : public ::testing::TestWithParam<Failure> {
 TEST_P(FailingRuntime, LeavesNothingBehindAndTheNextCaptureWorks) {
   CachingAllocator& allocator = CachingAllocator::of(device_);
   Buffer<int> x = zeros();
-  CUDAGraph graph;
+  CUDAGraph graph(GetParam().keep);
   const auto body = [&] {
     Buffer<int> scratch(std::size_t{1} << 22);
     scratch.fill_bytes(0);
@@ -236,8 +237,8 @@ const Failure failures[] = {
     {"set_async", Call::set_async, 0},
     {"launch_kernel", Call::launch_kernel, 0},
     {"graph_nodes", Call::graph_nodes, 0},
-    {"user_object_create", Call::user_object_create, 0},
-    {"graph_retain_user_object", Call::graph_retain_user_object, 0},
+    {"user_object_create", Call::user_object_create, 0, KeepGraph::yes},
+    {"graph_retain_user_object", Call::graph_retain_user_object, 0, KeepGraph::yes},
     {"graph_instantiate", Call::graph_instantiate, 0},
 };
 

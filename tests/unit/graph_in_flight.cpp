@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "reprise/reprise.h"
+#include "tests/support/faulty_backend.h"
 #include "tests/support/gate.h"
+#include "tests/support/warnings.h"
 #include "tests/unit/graph_test.h"
 
 // The end of a graph while its replays run, and while others capture.
@@ -12,7 +14,10 @@
 namespace reprise::graphs::test {
 namespace {
 
+using backend::Call;
+using backend::test::FaultyBackend;
 using reprise::test::Gate;
+using reprise::test::Warnings;
 
 class GraphInFlight : public ::testing::Test {
  protected:
@@ -101,6 +106,185 @@ TEST_F(GraphInFlight, AGraphThatWasResetCapturesAnewWhileItsOldReplayRuns) {
   stream_.synchronize();
   EXPECT_EQ(read(x_), std::vector<int>(1000, 1));
   EXPECT_TRUE(eventually_given_back());
+}
+
+TEST_F(GraphInFlight, TheMemoryOfAGraphThatDoesNotRunComesBackAtOnce) {
+  for (const bool replayed : {false, true}) {
+    CUDAGraph graph;
+    capture_gated(graph);
+    gate_.open();
+    if (replayed) graph.replay(stream_);
+    stream_.synchronize();
+    EXPECT_GT(reserved(), 0u);
+    graph.reset();
+    EXPECT_EQ(reserved(), 0u);
+  }
+}
+
+TEST_F(GraphInFlight, ItsStreamMayBeDestroyedBeforeIt) {
+  CUDAGraph graph;
+  capture_gated(graph);
+  {
+    const Stream gone;
+    graph.replay(gone);
+    EXPECT_TRUE(gate_.wait_until_reached());
+  }
+  std::vector<Stream> new_ones(4);  // one of them may have its handle
+  graph.reset();
+  EXPECT_GT(reserved(), 0u);
+  gate_.open();
+  EXPECT_TRUE(eventually_given_back());
+  EXPECT_EQ(read(x_), std::vector<int>(1000, 1));
+}
+
+TEST_F(GraphInFlight, ItsReplaysOnSeveralStreamsAreAllWaitedFor) {
+  CUDAGraph graph;
+  capture_gated(graph);
+  const Stream other;
+  graph.replay(stream_);
+  graph.replay(other);  // after the one that stands at the gate, although `other` has nothing else to do
+  EXPECT_TRUE(gate_.wait_until_reached());
+  graph.reset();
+  EXPECT_GT(reserved(), 0u);
+  gate_.open();
+  EXPECT_TRUE(eventually_given_back());
+  EXPECT_EQ(gate_.arrivals(), 2);
+}
+
+TEST_F(GraphInFlight, ItsMemoryIsGivenBackAfterTheCaptureThatItsStreamTakesPartIn) {
+  CUDAGraph graph;
+  capture_gated(graph);
+  graph.replay(stream_);
+  EXPECT_TRUE(gate_.wait_until_reached());
+  CUDAGraph underway;
+  {
+    const StreamGuard guard(stream_);
+    underway.capture_begin();
+    graph.reset();
+    EXPECT_EQ(stream_.capture_status(), CaptureStatus::active);
+    gate_.open();
+    EXPECT_GT(reserved(), 0u) << "nobody can tell while the stream is captured";
+    CUDAGraph().reset();  // drains what is queued
+    EXPECT_EQ(stream_.capture_status(), CaptureStatus::active);
+    add(x_);
+    underway.capture_end();
+    underway.replay();
+  }
+  EXPECT_TRUE(eventually_given_back());
+  stream_.synchronize();
+  EXPECT_EQ(read(x_), std::vector<int>(1000, 2));
+}
+
+TEST_F(GraphInFlight, OnTheLegacyStreamItBreaksNoCaptureOfABlockingStream) {
+  CUDAGraph graph;
+  capture_gated(graph);
+  gate_.open();
+  graph.replay();
+  const Stream blocking(current_device(), StreamOptions{.blocking = true});
+  {
+    const StreamGuard guard(blocking);
+    CUDAGraph underway;
+    underway.capture_begin();
+    graph.reset();
+    EXPECT_EQ(blocking.capture_status(), CaptureStatus::active);
+    add(x_);
+    underway.capture_end();
+  }
+  EXPECT_TRUE(eventually_given_back());
+}
+
+// A stream of somebody else's, who does not say when it ends.
+class ForeignStream {
+ public:
+  explicit ForeignStream(Device device = current_device()) : device_(device) {
+    backend::Backend& backend = device_.backend();
+    backend::check(backend, backend::Call::stream_create,
+                   backend.stream_create(&handle_, backend::StreamFlags::non_blocking, 0));
+  }
+  ~ForeignStream() { EXPECT_EQ(device_.backend().stream_destroy(handle_), Result::success); }
+  ForeignStream(const ForeignStream&) = delete;
+  ForeignStream& operator=(const ForeignStream&) = delete;
+  StreamRef ref() const { return StreamRef(device_, handle_); }
+
+ private:
+  Device device_;
+  StreamHandle handle_ = nullptr;
+};
+
+TEST_F(GraphInFlight, ItIsWaitedForOnAForeignStreamThatIsGone) {
+  CUDAGraph graph;
+  capture_gated(graph);
+  {
+    const ForeignStream foreign;
+    graph.replay(foreign.ref());
+    EXPECT_TRUE(gate_.wait_until_reached());
+  }
+  graph.reset();
+  EXPECT_GT(reserved(), 0u);
+  gate_.open();
+  EXPECT_TRUE(eventually_given_back());
+  EXPECT_EQ(read(x_), std::vector<int>(1000, 1));
+}
+
+TEST_F(GraphInFlight, AForeignStreamCostsAnEventForEachReplayAndOthersNone) {
+  FaultyBackend& counting = *new FaultyBackend(default_device().backend());
+  const Device device(counting);
+  const DeviceGuard guard(device);
+  Buffer<int> x = zeros();
+  CUDAGraph graph;
+  capture_increment(graph, x);
+  const auto calls_of_replays = [&](const StreamRef& stream) {
+    graph.replay(stream);
+    counting.forget_calls();
+    graph.replay(stream);
+    graph.replay(stream);
+    return counting.calls();
+  };
+  const Stream own;
+  const ForeignStream foreign(device);
+  EXPECT_EQ(calls_of_replays(own), 2);
+  EXPECT_EQ(calls_of_replays(device.default_stream()), 2);
+  EXPECT_EQ(calls_of_replays(foreign.ref()), 2 + 2 * 2) << "is it captured, and the record";
+  EXPECT_EQ(counting.calls(Call::event_record), 2);
+  EXPECT_EQ(calls_of_replays(own), 2);
+  device.synchronize();
+  EXPECT_EQ(first(x), 12);
+}
+
+TEST_F(GraphInFlight, AnEventThatCannotBeMadeKeepsAReplayFromBeingLaunched) {
+  FaultyBackend& faulty = *new FaultyBackend(default_device().backend());
+  const Device device(faulty);
+  const DeviceGuard guard(device);
+  Buffer<int> x = zeros();
+  CUDAGraph graph;
+  capture_increment(graph, x);
+  const ForeignStream foreign(device);
+  faulty.fail(Call::event_create, Result::out_of_memory);
+  EXPECT_THROW(graph.replay(foreign.ref()), BackendError);
+  graph.replay(foreign.ref());
+  device.synchronize();
+  EXPECT_EQ(first(x), 1);
+}
+
+TEST_F(GraphInFlight, AnEventThatCannotBeRecordedLeavesTheMemoryToTheGraphUntilItIsReplayedAgain) {
+  FaultyBackend& faulty = *new FaultyBackend(default_device().backend());
+  const Device device(faulty);
+  const DeviceGuard guard(device);
+  for (const bool again : {false, true}) {
+    CUDAGraph graph;
+    capture(graph, {}, [] { Buffer<int>(1000).fill_bytes(0); });
+    const MempoolId pool = graph.pool();
+    const ForeignStream foreign(device);
+    faulty.fail(Call::event_record, Result::out_of_memory);
+    const Warnings warnings;
+    graph.replay(foreign.ref());
+    ASSERT_EQ(warnings.texts().size(), 1u);
+    EXPECT_TRUE(contains(warnings.texts().front(), backend::cuda_name(Call::event_record)));
+    if (again) graph.replay(foreign.ref());
+    device.synchronize();
+    graph.reset();
+    EXPECT_EQ(CachingAllocator::of(device).statistics(pool).reserved_bytes == 0, again);
+  }
 }
 
 TEST_F(GraphInFlight, InstantiateAgainLeavesTheRunningReplayAlone) {

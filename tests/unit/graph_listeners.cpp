@@ -174,7 +174,7 @@ class HeldByATemplate : public ::testing::Test {
   backend::Backend& runtime_ = default_device().backend();
   GraphHandle template_graph_ = nullptr;
   Log log_;
-  GraphResources held_;
+  AttachedResources held_;
 };
 
 TEST_F(HeldByATemplate, ResourcesAreGivenBackTheLastOneFirst) {
@@ -190,7 +190,7 @@ TEST_F(HeldByATemplate, ResourcesStayWhileAnExecutableLives) {
   held_.attach(runtime_, template_graph_, {resource("one")});
   ASSERT_EQ(runtime_.graph_instantiate(&exec, template_graph_, InstantiateFlags::none, nullptr), Result::success);
   EXPECT_EQ(runtime_.graph_destroy(template_graph_), Result::success);
-  EXPECT_FALSE(GraphResources(held_).give_back(std::chrono::milliseconds(2)));
+  EXPECT_FALSE(AttachedResources(held_).give_back(std::chrono::milliseconds(2)));
   EXPECT_TRUE(log_.empty());
   EXPECT_EQ(runtime_.graph_exec_destroy(exec), Result::success);
   EXPECT_TRUE(held_.give_back(std::chrono::seconds(5)));

@@ -8,6 +8,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 
+#include "backend/live_stream.h"
 #include "libtorch/cuda/cuda_tensors.h"
 
 namespace reprise::libtorch {
@@ -36,7 +37,8 @@ StreamHandle handle_of(const CUDAStream& stream) {
   if (last == handle) return handle;
   Names& all = names();
   const std::unique_lock lock(all.mutex);
-  all.ids.try_emplace(handle, id);
+  if (all.ids.try_emplace(handle, id).second)
+    backend::LiveStream::add(StreamRef(cuda_device_of(stream.device()), handle));  // it lives as long as the process
   last = handle;
   return handle;
 }

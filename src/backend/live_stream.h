@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "reprise/event.h"
+#include "reprise/stream.h"
+
+namespace reprise::backend {
+
+/// A stream whose end this library hears of before it comes: every Stream, the legacy default streams, and the streams
+/// of frameworks that live as long as the process. So whoever gave it work can ask later when that is done, although
+/// the stream may be gone by then, and its handle may be the name of another one.
+///
+/// Of other streams nobody tells the end; the per-thread default stream is one of them.
+///
+/// Thread-safe. An owner keeps it as long as the work concerns him.
+class LiveStream {
+ public:
+  /// Null if nobody tells the end of this stream.
+  static std::shared_ptr<LiveStream> find(const StreamRef& stream);
+
+  /// From now on this stream is known. Whoever calls this calls ends(), unless the stream lives as long as the process.
+  /// Without memory for it, it stays unknown.
+  static void add(const StreamRef& stream) noexcept;
+
+  /// The stream is about to be destroyed; its handle is still valid, and its work may still run.
+  static void ends(const StreamRef& stream) noexcept;
+
+  explicit LiveStream(const StreamRef& stream) : stream_(stream) {}  ///< for add() and find()
+
+  /// Is it this stream, and not one with the handle that an ended stream had?
+  bool is(const StreamRef& stream) const noexcept {
+    return stream_ == stream && !ended_.load(std::memory_order_relaxed);
+  }
+
+  /// An event after all that the stream was given so far; of an ended stream, after all that it was ever given. Null
+  /// while none can be recorded, which is so while the stream is being captured; null for ever if it ended in a
+  /// capture. Breaks nobody's capture.
+  /// \throws BackendError if the device refuses an event.
+  std::shared_ptr<Event> mark();
+
+ private:
+  /// Null, if that cannot be now.
+  std::shared_ptr<Event> record() const;
+  void end(bool wanted) noexcept;
+
+  const StreamRef stream_;
+  std::mutex mutex_;  // guards the handle: while it is held, the stream is not destroyed
+  std::atomic<bool> ended_{false};
+  std::shared_ptr<Event> end_;  // after ended_; null if nobody wanted it, or if it could not be recorded
+};
+
+/// Would an event that is recorded on this stream be reached, or would it become a part of a capture, or break one?
+bool may_record(const StreamRef& stream) noexcept;
+
+}  // namespace reprise::backend
