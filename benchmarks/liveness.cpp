@@ -72,7 +72,7 @@ void liveness(const Settings& settings) {
   std::vector<Samples> samples(sides.size());
   for (unsigned round = 0; round <= settings.rounds; ++round)
     for (std::size_t i = 0; i < sides.size(); ++i) {
-      const std::size_t side = (round + i) % sides.size();
+      const std::size_t side = turn_of(round, i, sides.size());
       const double took = submit_seconds(stream, sides[side]);
       if (round > 0) samples[side].add(took);  // the first one warms up
     }

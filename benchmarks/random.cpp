@@ -38,7 +38,7 @@ void compare(const Settings& settings, const StreamRef& stream, unsigned kernels
   Samples samples[count];
   for (unsigned round = 0; round <= settings.rounds; ++round)
     for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t side = (round + i) % count;
+      const std::size_t side = turn_of(round, i, count);
       const double took = submit_seconds(stream, sides[side]);
       if (round > 0) samples[side].add(took);  // the first one warms up
     }

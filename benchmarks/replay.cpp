@@ -87,11 +87,10 @@ void compare(const Settings& settings, const StreamRef& stream, unsigned kernels
       [&] { measure(by_kept, bursts, steps, stream, replayed_kept); },
       [&] { measure(by_foreign, bursts, steps, foreign, replayed_on_foreign); },
   };
-  // The first round warms up and is thrown away. Each round begins with another side, since a side finds the caches as
-  // the one before it left them.
+  // The first round warms up and is thrown away.
   for (unsigned round = 0; round <= settings.rounds; ++round) {
     if (round == 1) by_launches = by_replay = by_runtime = by_kept = by_foreign = {};
-    for (unsigned i = 0; i < std::size(turns); ++i) turns[(round + i) % std::size(turns)]();
+    for (unsigned i = 0; i < std::size(turns); ++i) turns[turn_of(round, i, std::size(turns))]();
   }
   const auto us = [](const Samples& samples) { return 1e6 * samples.median(); };
   const double over = us(by_replay.submit) - us(by_runtime.submit);

@@ -71,7 +71,7 @@ void compare(const Settings& settings, const reprise::StreamRef& stream, unsigne
   }
   for (unsigned round = 0; round <= settings.rounds; ++round)
     for (std::size_t i = 0; i < sides.size(); ++i) {
-      const std::size_t side = (round + i) % sides.size();
+      const std::size_t side = turn_of(round, i, sides.size());
       const double took = submit_seconds(stream, sides[side]);
       if (round > 0) samples[side]->add(1e6 * took);  // the first one warms up
     }

@@ -51,6 +51,11 @@ struct CUDAGraph::Impl {
   void require(const char* call, std::initializer_list<State> expected) const {
     graphs::require(state.load(std::memory_order_relaxed), call, expected);
   }
+  /// Something was captured.
+  void require_captured(const char* call) const {
+    if (state.load(std::memory_order_relaxed) != State::ready) [[unlikely]]
+      require(call, {State::captured, State::ready});
+  }
   void require_keep_graph(const char* call) const;
   void require_template(const char* call) const;
 
@@ -109,30 +114,31 @@ struct CUDAGraph::Impl {
     std::abort();  // listeners.cpp makes one of each
   }
 
+  // What a replay touches comes first, on as few cache lines as there can be: launches leave nothing in the cache.
   const KeepGraph keep;
-  graphs::Listeners listeners;
   std::atomic<State> state{State::empty};
   bool debug = false;
   bool rehearses = false;  // capture() runs its body twice
+  // The runtime, or somebody with a raw handle, may hold on to the resources when template and executable are gone.
+  std::atomic<bool> in_use_elsewhere{false};
+  graphs::LaunchFlag flag;
+  // While listeners are called, which may call hooks of the user's: the thread that does it.
+  std::atomic<std::thread::id> hook_thread{};
+  GraphExecHandle exec = nullptr;
+  std::vector<graphs::CaptureListener*> in_replays;  // those that asked for it
+  std::optional<Device> device;                      // of the capture, or of what was captured; empty in state empty
+  graphs::LaunchedResources launched;                // with KeepGraph::no
+
+  graphs::Listeners listeners;
 
   // Of the capture, or of what was captured.
   GraphOptions options;
-  std::optional<Device> device;  // empty in state empty
   MempoolId pool;
   std::unique_ptr<graphs::ActiveCapture> capture;
   GraphHandle template_graph = nullptr;
   graphs::AttachedResources attached;  // with KeepGraph::yes
-  graphs::LaunchedResources launched;  // with KeepGraph::no
 
   std::optional<CaptureReport> last_report;  // of the last capture, in any state
-
-  graphs::LaunchFlag flag;
-  GraphExecHandle exec = nullptr;
-  std::vector<graphs::CaptureListener*> in_replays;  // those that asked for it
-  // While listeners are called, which may call hooks of the user's: the thread that does it.
-  std::atomic<std::thread::id> hook_thread{};
-  // The runtime, or somebody with a raw handle, may hold on to the resources when template and executable are gone.
-  std::atomic<bool> in_use_elsewhere{false};
 };
 
 /// Holds a graph's flag. Within a hook of the graph it takes nothing: whoever called the hook sees to it that nobody
@@ -155,8 +161,9 @@ class CUDAGraph::Impl::FlagLock {
 /// While it lives, the calling thread calls listeners of a graph.
 class CUDAGraph::Impl::CallingListeners {
  public:
-  explicit CallingListeners(Impl& impl)
-      : thread_(impl.hook_thread), before_(thread_.exchange(std::this_thread::get_id(), std::memory_order_relaxed)) {}
+  explicit CallingListeners(Impl& impl) : thread_(impl.hook_thread), before_(thread_.load(std::memory_order_relaxed)) {
+    thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  }
   ~CallingListeners() { thread_.store(before_, std::memory_order_relaxed); }
   CallingListeners(const CallingListeners&) = delete;
   CallingListeners& operator=(const CallingListeners&) = delete;

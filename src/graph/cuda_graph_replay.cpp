@@ -91,7 +91,7 @@ void CUDAGraph::Impl::replay(const StreamRef* stream) {
   constexpr const char* call = "CUDAGraph::replay";
   refuse_in_own_hook(call);
   const std::lock_guard lock(flag);
-  require(call, {State::captured, State::ready});
+  require_captured(call);
   const StreamRef on = stream != nullptr ? *stream : current_stream(*device);
   prepare_launch(call, on);
   launch(on);
@@ -101,7 +101,7 @@ void CUDAGraph::Impl::replay_changed(const StreamRef& stream, const std::functio
   constexpr const char* call = "CUDAGraph::replay";
   refuse_in_own_hook(call);
   const std::lock_guard lock(flag);
-  require(call, {State::captured, State::ready});
+  require_captured(call);
   prepare_launch(call, stream);
   change(exec);
   launch(stream);
@@ -141,7 +141,7 @@ void CUDAGraph::Impl::upload(const StreamRef& stream) {
   constexpr const char* call = "CUDAGraph::upload";
   refuse_in_own_hook(call);
   const std::lock_guard lock(flag);
-  require(call, {State::captured, State::ready});
+  require_captured(call);
   prepare_launch(call, stream);
   check(backend(), Call::graph_upload, backend().graph_upload(exec, stream.native()));
 }
@@ -152,7 +152,7 @@ void CUDAGraph::instantiate() {
   impl.require_keep_graph(call);
   impl.refuse_in_own_hook(call);
   const std::lock_guard lock(impl.flag);
-  impl.require(call, {Impl::State::captured, Impl::State::ready});
+  impl.require_captured(call);
   impl.instantiate();
 }
 

@@ -172,7 +172,9 @@ GraphDraws& CaptureDraws::draws_of(const std::shared_ptr<DrawSource>& generator,
 
 GraphDraws& CaptureDraws::add(const std::shared_ptr<DrawSource>& generator, Words words, std::uint64_t increment,
                               GraphHandle graph) {
-  auto made = std::make_unique<GraphDraws>(GraphDraws{generator, words.get()});
+  auto made = std::make_unique<GraphDraws>();
+  made->generator = generator;
+  made->words = words.get();
   made->parameters.epoch = next_epoch();
   made->parameters.increment = increment;
   Backend& backend = generator->device().backend();
@@ -251,7 +253,6 @@ void CaptureDraws::instantiated(GraphExecHandle exec) noexcept {
 }
 
 void CaptureDraws::prepare(GraphDraws& draws) {
-  Backend& backend = draws.generator->device().backend();
   const GeneratorState from = draws.generator->spend(draws.parameters.increment);
   draws.spent = from;
   if (draws.mirror_valid && draws.mirror == from) {
@@ -262,6 +263,7 @@ void CaptureDraws::prepare(GraphDraws& draws) {
   draws.parameters.seed = from.seed;
   draws.parameters.offset = from.offset;
   draws.parameters.epoch = next_epoch();
+  Backend& backend = draws.generator->device().backend();
   const HeadParams head(backend, draws);
   check(backend, Call::graph_exec_node_set_params,
         backend.graph_exec_node_set_params(exec_, draws.head, head.params()));

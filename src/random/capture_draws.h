@@ -34,14 +34,16 @@ Words allocate_lent_words(const Device& device);
 /// node's parameters are changed in the executable.
 struct GraphDraws {
   std::shared_ptr<DrawSource> generator;
-  std::uint64_t* words = nullptr;  ///< DrawWords, on the device
-  GraphNodeHandle head = nullptr;
-  Advance parameters = {};                   ///< of the head node, in the template and then in the executable
-  std::vector<StreamHandle> dependent = {};  ///< streams of the capture that come after the head node
+  Advance parameters = {};  ///< of the head node, in the template and then in the executable
 
   bool mirror_valid = false;  ///< is the mirror what the executable would do?
   GeneratorState mirror = {};
   std::optional<GeneratorState> spent = {};  ///< the generator before the replay that is being launched
+
+  // What a replay touches ends here.
+  std::uint64_t* words = nullptr;  ///< DrawWords, on the device
+  GraphNodeHandle head = nullptr;
+  std::vector<StreamHandle> dependent = {};  ///< streams of the capture that come after the head node
 };
 
 /// The random numbers of one capture, and then of its graph. Made when the capture has begun; known by the capture's id
@@ -98,15 +100,16 @@ class CaptureDraws {
   void prepare(GraphDraws& draws);
   void give_back() noexcept;
 
+  std::vector<std::unique_ptr<GraphDraws>> draws_;
+  bool ordered_ = false;  // a launch of the executable came after `cleared_`, and so do all further ones
+  // What a replay touches ends here.
   const DeviceType type_;
   const std::uint64_t capture_id_;
-  std::mutex mutex_;  // guards the rest while the capture is underway
+  std::mutex mutex_;  // guards `draws_` and the rest while the capture is underway
   bool open_ = false;
   std::vector<std::shared_ptr<DrawSource>> held_;
-  std::vector<std::unique_ptr<GraphDraws>> draws_;
   std::shared_ptr<std::vector<Words>> words_ = std::make_shared<std::vector<Words>>();
   std::vector<Event> cleared_;  // the words are
-  bool ordered_ = false;        // a launch of the executable came after that, and so do all further ones
   GraphExecHandle exec_ = nullptr;
 };
 

@@ -28,19 +28,26 @@ Names& names() {
   return *instance;
 }
 
-// The handle of a stream, whose name is remembered if it is more than that.
+// The handle of a stream, whose name is remembered if it is more than that. A name stands for one stream for ever; so
+// libtorch, which makes the device current before it tells the handle, is asked once.
 StreamHandle handle_of(const CUDAStream& stream) {
-  const StreamHandle handle = stream.stream();
-  const c10::StreamId id = stream.id();
-  if (id == 0 || id == reinterpret_cast<c10::StreamId>(handle)) return handle;
-  thread_local StreamHandle last = nullptr;
-  if (last == handle) return handle;
+  struct Named {
+    c10::StreamId id = 0;  // the default stream, which is null on each device
+    c10::DeviceIndex device = 0;
+    StreamHandle handle = nullptr;
+  };
+  thread_local Named last;
+  const Named asked{stream.id(), stream.device_index(), nullptr};
+  if (asked.id == 0) return nullptr;
+  if (asked.id == last.id && asked.device == last.device) return last.handle;
+  last = {asked.id, asked.device, stream.stream()};
+  if (asked.id == reinterpret_cast<c10::StreamId>(last.handle)) return last.handle;  // a foreign one
   Names& all = names();
   const std::unique_lock lock(all.mutex);
-  if (all.ids.try_emplace(handle, id).second)
-    backend::LiveStream::add(StreamRef(cuda_device_of(stream.device()), handle));  // it lives as long as the process
-  last = handle;
-  return handle;
+  if (all.ids.try_emplace(last.handle, asked.id).second)
+    backend::LiveStream::add(
+        StreamRef(cuda_device_of(stream.device()), last.handle));  // it lives as long as the process
+  return last.handle;
 }
 
 CUDAStream stream_with(c10::DeviceIndex device, StreamHandle handle) {
