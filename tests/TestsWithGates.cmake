@@ -10,10 +10,20 @@ set(reprise_unit_tests_with_gates
   EventTest.AStreamWaitsForTheRecordAsItIsAtTheTimeOfTheWait
   EventTest.MayBeDestroyedWhileAStreamWaitsForIt
   GraphInFlight.AGraphThatWasResetCapturesAnewWhileItsOldReplayRuns
+  GraphInFlight.AnAllocationThatFindsNoMemoryWaitsForItsReplay
   GraphInFlight.DestroyingAGraphDoesNotWaitForItsReplay
   GraphInFlight.InstantiateAgainLeavesTheRunningReplayAlone
   GraphInFlight.ItsMemoryStaysItsOwnUntilTheReplayIsDone
+  GraphInFlight.ItIsWaitedForOnAForeignStreamThatIsGone
+  GraphInFlight.ItsMemoryIsGivenBackAfterTheCaptureThatItsStreamTakesPartIn
+  GraphInFlight.ItsReplaysOnSeveralStreamsAreAllWaitedFor
+  GraphInFlight.ItsStreamMayBeDestroyedBeforeIt
   GraphWorkspaces.StayWhileAReplayRuns
+  LastLaunchTest.IsOverWhenItsWorkIs
+  LastLaunchTest.IsWaitedFor
+  LastLaunchTest.OnAForeignStreamThatFailedIsNone
+  LastLaunchTest.ThatFailedIsNone
+  LiveStreamTest.MarksTheEndOfItsWorkWhenItIsDestroyed
   RecordStream.ABlockWhoseEventACaptureGotHoldOfIsKeptAndReportedOnce
   RecordStream.ABlockThatIsHeldBackCannotBeFreedAgain
   RecordStream.AStreamThatIsDestroyedBeforeTheFreeIsStillWaitedFor
@@ -22,6 +32,7 @@ set(reprise_unit_tests_with_gates
   RecordStream.HoldsABlockBackUntilTheOtherStreamsWorkIsDone
   RecordStream.OfAStreamOfAnotherDeviceWaitsForItToo
   RecordStream.WaitsForAllStreamsThatWereNamed
+  ReleaseQueueTest.KeepsWhatWaitsForALaunchUntilThatIsOver
   Retained.ObjectsOutliveTheGraphWhileAReplayRuns
   RetainedInputs.StayWhileAReplayRunsOfAGraphThatIsGone
   StreamTest.DestroyingItDoesNotWaitAndItsWorkStillRuns

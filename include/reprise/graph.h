@@ -106,13 +106,15 @@ enum class KeepGraph : bool {
 ///
 /// Ownership: the graph holds its pool, and so the memory that was allocated in the capture. It is given back when the
 /// template, the executable and all its running launches are gone: reset() and the destructor are allowed while replays
-/// run and while anyone captures, and wait for no replay: if one is still running after 50 microseconds, what it holds
-/// is given back by a later call of this library. With KeepGraph::yes that is so for whatever others instantiate from
-/// the template and launch, too, and costs something: the runtime counts the launches, each of which is dearer, and
-/// reset() waits up to half a millisecond for it to let go of a graph that was replayed.
+/// run and while anyone captures, and wait for no replay. If one is still running after 50 microseconds, or later work
+/// of its stream, what the graph holds is given back by a later call of this library; allocations that find no memory
+/// wait for it. With KeepGraph::yes all that others instantiate from the template and launch counts, too. That costs
+/// something: the runtime counts the launches, each of which is dearer, and reset() waits up to half a millisecond for
+/// it to let go of a graph that was replayed.
 ///
 /// A stream that a graph was replayed on may be destroyed before the graph. A replay costs an event more on a stream of
-/// whose end this library does not hear: one that is neither a Stream, nor a default stream, nor of libtorch's pools.
+/// whose end this library does not hear: one that is neither a Stream, nor the legacy default stream, nor of libtorch's
+/// pools.
 ///
 /// Movable; a moved-from CUDAGraph may only be assigned to or destroyed.
 class CUDAGraph {

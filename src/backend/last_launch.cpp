@@ -47,4 +47,11 @@ bool LastLaunch::ask() {
   return event_->query();
 }
 
+void LastLaunch::wait() noexcept {
+  if (is_over() || !can_tell()) return;
+  Backend& backend = event_->device().backend();
+  const RelaxedCaptureMode relaxed(backend);
+  report(backend, Call::event_synchronize, backend.event_synchronize(event_->native()));
+}
+
 }  // namespace reprise::backend

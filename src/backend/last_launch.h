@@ -13,8 +13,8 @@ namespace reprise::backend {
 /// The last launch of an executable graph: whether it is over can be asked when the executable is gone. Launches of one
 /// executable run one after the other, on whatever streams (CUDA: `cudaGraphLaunch`), so all others are over by then.
 ///
-/// A launch on the stream of the last one costs a comparison. On a stream whose end nobody tells (see LiveStream) an
-/// event is recorded after each launch: the stream may be gone when somebody asks.
+/// A launch on the stream of the last one costs a comparison, on another a look into a table. On a stream whose end
+/// nobody tells (see LiveStream) an event is recorded after each launch: the stream may be gone when somebody asks.
 ///
 /// One thread at a time.
 class LastLaunch {
@@ -34,10 +34,17 @@ class LastLaunch {
     launched(stream, std::move(next));
   }
 
-  /// Is it? Without one, yes. Never waits, and breaks nobody's capture. An error of the device, of which the first is
-  /// reported, is no answer: the question may come again. Not to be asked before the executable is gone:
-  /// from then on there is no launch().
+  /// Is it? Without one, yes. What tells is an event that is recorded when this is asked first (on a stream whose end
+  /// is told): so what the stream was given in the meantime must be over, too. Never waits, and breaks nobody's
+  /// capture. An error of the device, of which the first is reported, is no answer: the question may come again. Not to
+  /// be asked before the executable is gone: from then on there is no launch().
   bool is_over() noexcept;
+
+  /// After is_over(): is there an event that tells? Else nobody can tell now.
+  bool can_tell() const noexcept { return event_ != nullptr && !lost_; }
+
+  /// Waits until it is over, if somebody can tell.
+  void wait() noexcept;
 
  private:
   bool ask();

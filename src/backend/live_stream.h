@@ -10,7 +10,7 @@
 
 namespace reprise::backend {
 
-/// A stream whose end this library hears of before it comes: every Stream, the legacy default streams, and the streams
+/// A stream whose end this library hears of before it comes: every Stream, the legacy default streams, and streams
 /// of frameworks that live as long as the process. So whoever gave it work can ask later when that is done, although
 /// the stream may be gone by then, and its handle may be the name of another one.
 ///
@@ -37,9 +37,9 @@ class LiveStream {
   }
 
   /// An event after all that the stream was given so far; of an ended stream, after all that it was ever given. Null
-  /// while none can be recorded, which is so while the stream is being captured; null for ever if it ended in a
-  /// capture. Breaks nobody's capture.
-  /// \throws BackendError if the device refuses an event.
+  /// while none can be recorded, which is so while the stream is being captured, and for the legacy default stream
+  /// while anything is; null for ever if it ended in a capture. Breaks nobody's capture; see may_record(). \throws
+  /// BackendError if the device refuses an event.
   std::shared_ptr<Event> mark();
 
  private:
@@ -53,7 +53,12 @@ class LiveStream {
   std::shared_ptr<Event> end_;  // after ended_; null if nobody wanted it, or if it could not be recorded
 };
 
-/// Would an event that is recorded on this stream be reached, or would it become a part of a capture, or break one?
+/// Is it the legacy default stream, by either of CUDA's names for it (null and `CU_STREAM_LEGACY`)?
+bool is_legacy_default(const StreamRef& stream) noexcept;
+
+/// Would an event that is recorded on this stream be reached, or would it become a part of a capture, or break one? For
+/// the legacy default stream it is no answer to rely on when somebody else begins to capture a blocking stream at the
+/// same moment: nothing is.
 bool may_record(const StreamRef& stream) noexcept;
 
 }  // namespace reprise::backend

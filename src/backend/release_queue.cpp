@@ -44,7 +44,12 @@ void ReleaseQueue::push(std::unique_ptr<Resources> resources, LastLaunch after) 
   q.pushed.notify_all();
 }
 
-void ReleaseQueue::drain() noexcept {
+namespace {
+
+// How many launches that are not over a drain asks about: there may be thousands, and graphs that end drain.
+constexpr std::size_t most_in_vain = 8;
+
+void give_back(bool wait) noexcept {
   Queue& q = queue();
   if (!q.any.load(std::memory_order_acquire)) return;
   std::vector<Entry> taken;
@@ -54,13 +59,35 @@ void ReleaseQueue::drain() noexcept {
     q.any.store(false, std::memory_order_relaxed);
   }
   // Without the mutex: a resource's destructor may push or drain itself.
+  std::vector<Entry> in_vain, not_asked;
   for (Entry& entry : taken) {
-    if (!entry.after.is_over()) {
-      push(std::move(entry.resources), std::move(entry.after));
-      continue;
-    }
-    while (!entry.resources->empty()) entry.resources->pop_back();
+    if (wait) entry.after.wait();
+    if (!wait && in_vain.size() == most_in_vain)
+      not_asked.push_back(std::move(entry));
+    else if (!entry.after.is_over())
+      in_vain.push_back(std::move(entry));
+    else
+      while (!entry.resources->empty()) entry.resources->pop_back();
   }
+  if (in_vain.empty()) return;
+  const std::lock_guard lock(q.mutex);
+  for (std::vector<Entry>* later : {&not_asked, &in_vain})  // the next drain asks about others
+    for (Entry& entry : *later) q.waiting.push_back(std::move(entry));
+  q.any.store(true, std::memory_order_release);
+}
+
+}  // namespace
+
+void ReleaseQueue::drain() noexcept {
+  give_back(false);
+}
+
+void ReleaseQueue::drain_waiting() noexcept {
+  give_back(true);
+}
+
+bool ReleaseQueue::empty() noexcept {
+  return !queue().any.load(std::memory_order_acquire);
 }
 
 bool ReleaseQueue::wait(const std::atomic<bool>& flag, std::chrono::microseconds limit) noexcept {

@@ -31,6 +31,12 @@ class ReleaseQueue {
   /// must not hold a lock that a resource's destructor takes. Thread-safe.
   static void drain() noexcept;
 
+  /// The same, but waits for those launches first. For who is out of memory.
+  static void drain_waiting() noexcept;
+
+  /// Is nothing queued?
+  static bool empty() noexcept;
+
   /// Waits until the flag is set, at most `limit`. Returns whether it is. push() wakes the waiters, so the flag must be
   /// set before it.
   static bool wait(const std::atomic<bool>& flag, std::chrono::microseconds limit) noexcept;

@@ -10,8 +10,6 @@
 
 namespace reprise::graphs {
 
-std::atomic<int> registry_detail::captures_underway{0};
-
 namespace {
 
 // Lock order: this one is taken before the allocator's, and never by anything that an allocator or a resource of the
@@ -25,19 +23,19 @@ std::mutex& begin_mutex() {
 
 RegisteredCapture::RegisteredCapture() {
   const std::lock_guard lock(begin_mutex());
-  registry_detail::captures_underway.fetch_add(1, std::memory_order_relaxed);
+  backend::captures_underway.fetch_add(1, std::memory_order_relaxed);
 }
 
 // Without the mutex: a count that is too high for a moment only makes others more careful.
 RegisteredCapture::~RegisteredCapture() {
-  registry_detail::captures_underway.fetch_sub(1, std::memory_order_release);
+  backend::captures_underway.fetch_sub(1, std::memory_order_release);
 }
 
 void synchronize_if_no_capture(Device device) {
   backend::ReleaseQueue::drain();  // outside of the lock, which resources know nothing of
   const std::lock_guard lock(begin_mutex());
   // Acquire: the end of the last capture, as the device saw it, lies before our wait.
-  if (registry_detail::captures_underway.load(std::memory_order_acquire) != 0) return;
+  if (backend::captures_underway.load(std::memory_order_acquire) != 0) return;
   backend::Backend& backend = device.backend();
   backend::check(backend, backend::Call::device_synchronize, backend.device_synchronize());
   CachingAllocator::of(device).empty_cache();

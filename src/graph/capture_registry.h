@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
-
+#include "backend/captures_underway.h"
 #include "reprise/device.h"
 
 // Which captures of this library are underway in the process.
@@ -12,14 +11,10 @@
 
 namespace reprise::graphs {
 
-namespace registry_detail {
-extern std::atomic<int> captures_underway;
-}
-
 /// Is a capture of this library underway, on any thread and device? One relaxed load: cheap enough for every replay,
 /// and exact for a caller that knows of the capture, because it began it or was told by the thread that did.
 inline bool any_capture_underway() noexcept {
-  return registry_detail::captures_underway.load(std::memory_order_relaxed) != 0;
+  return backend::captures_underway.load(std::memory_order_relaxed) != 0;
 }
 
 /// Counts as a capture that is underway. Made before the runtime begins to capture, destroyed after it ended; waits

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backend/check.h"
+#include "backend/live_stream.h"
 #include "backend/release_queue.h"
 #include "backend/reported_call.h"
 #include "graph/cuda_graph_impl.h"
@@ -33,11 +34,6 @@ namespace {
 constexpr std::chrono::microseconds certain_release_limit = std::chrono::seconds(5);
 // A replay may still be running. What it holds is given back by a later call; usually nothing runs any more.
 constexpr std::chrono::microseconds uncertain_release_limit = std::chrono::microseconds(500);
-
-// Null, and CUDA's other name for the same stream (`CU_STREAM_LEGACY`).
-bool is_legacy_default(const StreamRef& stream) {
-  return stream.is_default() || reinterpret_cast<std::uintptr_t>(stream.native()) == 1;
-}
 
 CaptureStatus capture_status(const StreamRef& stream) {
   CaptureStatus status = CaptureStatus::none;
@@ -71,7 +67,7 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
                     "use that, or leave the option away.",
                     call, option));
   if (stream == nullptr) return;
-  if (is_legacy_default(*stream))
+  if (backend::is_legacy_default(*stream))
     throw UsageError(
         fmt::format("{}: the stream to capture is the legacy default stream of {}, which cannot be "
                     "captured. Make another stream current with StreamGuard, or use capture() or the "

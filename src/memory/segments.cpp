@@ -47,10 +47,13 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
   if (MemoryBlock* const block = new_segment(lock, pool, request, stream)) return give_out(block, request);
 
   // No memory. What graphs left behind and what is cached goes back first, also by a framework beside this library;
-  // then what is held back for other streams.
+  // then what is held back for other streams and for replays of graphs that are gone.
   for (const bool wait : {false, true}) {
     lock.unlock();
-    ReleaseQueue::drain();
+    if (wait)
+      ReleaseQueue::drain_waiting();
+    else
+      ReleaseQueue::drain();
     memory::empty_other_caches(device_);
     if (wait) wait_for_held_back();
     const Result released = release_cached(nullptr);
@@ -59,7 +62,7 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
     poll_held_back();
     if (MemoryBlock* const block = take_cached(pool, request, stream)) return give_out(block, request);
     if (MemoryBlock* const block = new_segment(lock, pool, request, stream)) return give_out(block, request);
-    if (held_back_.empty()) break;
+    if (held_back_.empty() && ReleaseQueue::empty()) break;
   }
   throw_out_of_memory(bytes, request, pool);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
+#include <thread>
 
 #include "backend/last_launch.h"
 #include "backend/live_stream.h"
@@ -122,6 +123,21 @@ TEST_F(LastLaunchTest, IsOverWhenItsWorkIs) {
   stream_->synchronize();
   EXPECT_TRUE(last.is_over());
   EXPECT_TRUE(last.is_over());
+}
+
+TEST_F(LastLaunchTest, IsWaitedFor) {
+  Gate gate;
+  LastLaunch last;
+  last.wait();  // for none
+  launch(last, gate, *stream_);
+  std::thread opener([&] {
+    EXPECT_TRUE(gate.wait_until_reached());
+    gate.open();
+  });
+  last.wait();
+  EXPECT_TRUE(gate.is_open());
+  EXPECT_TRUE(last.is_over());
+  opener.join();
 }
 
 TEST_F(LastLaunchTest, ThatFailedIsNone) {

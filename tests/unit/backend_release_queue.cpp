@@ -96,6 +96,28 @@ TEST(ReleaseQueueTest, KeepsWhatWaitsForALaunchUntilThatIsOver) {
   EXPECT_EQ(given_back, (std::vector<int>{2, 1}));
 }
 
+// A launch on a foreign stream that is being captured: nobody can tell when it is over.
+TEST(ReleaseQueueTest, GivesBackWhatIsBehindManyThatNobodyCanTellOf) {
+  const Stream stream;
+  Backend& backend = stream.device().backend();
+  std::vector<int> given_back;
+  ASSERT_EQ(backend.stream_begin_capture(stream.native(), CaptureErrorMode::relaxed), Result::success);
+  for (int i = 0; i < 30; ++i) {
+    LastLaunch launch;
+    launch.launch(stream, [] {});
+    ReleaseQueue::push(resources({numbered(given_back, i)}), std::move(launch));
+  }
+  ReleaseQueue::push(resources({numbered(given_back, 30)}));
+  for (int i = 0; i < 30 && given_back.empty(); ++i) ReleaseQueue::drain();
+  EXPECT_EQ(given_back, std::vector<int>{30});
+  GraphHandle graph = nullptr;
+  EXPECT_EQ(backend.stream_end_capture(stream.native(), &graph), Result::success);
+  EXPECT_EQ(backend.graph_destroy(graph), Result::success);
+  ReleaseQueue::drain_waiting();
+  EXPECT_EQ(given_back.size(), 31u);
+  EXPECT_TRUE(ReleaseQueue::empty());
+}
+
 TEST(ReleaseQueueTest, TakesFromManyThreadsAtOnce) {
   std::atomic<int> given_back{0};
   std::vector<std::thread> threads;

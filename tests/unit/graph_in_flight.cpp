@@ -175,7 +175,7 @@ TEST_F(GraphInFlight, ItsMemoryIsGivenBackAfterTheCaptureThatItsStreamTakesPartI
   EXPECT_EQ(read(x_), std::vector<int>(1000, 2));
 }
 
-TEST_F(GraphInFlight, OnTheLegacyStreamItBreaksNoCaptureOfABlockingStream) {
+TEST_F(GraphInFlight, OnTheLegacyStreamItBreaksNoCaptureOfABlockingStreamAndIsNotReported) {
   CUDAGraph graph;
   capture_gated(graph);
   gate_.open();
@@ -184,13 +184,32 @@ TEST_F(GraphInFlight, OnTheLegacyStreamItBreaksNoCaptureOfABlockingStream) {
   {
     const StreamGuard guard(blocking);
     CUDAGraph underway;
-    underway.capture_begin();
+    GraphOptions options;
+    options.report = ReportDetail::full;
+    underway.capture_begin(options);
     graph.reset();
+    CUDAGraph().reset();  // drains what is queued
     EXPECT_EQ(blocking.capture_status(), CaptureStatus::active);
     add(x_);
     underway.capture_end();
+    const std::optional<CaptureReport> report = underway.capture_report();
+    EXPECT_FALSE(report) << report->str();
   }
   EXPECT_TRUE(eventually_given_back());
+}
+
+TEST_F(GraphInFlight, AnAllocationThatFindsNoMemoryWaitsForItsReplay) {
+  {
+    CUDAGraph graph;
+    capture_gated(graph);
+    graph.replay(stream_);
+    EXPECT_TRUE(gate_.wait_until_reached());
+  }
+  EXPECT_GT(reserved(), 0u);
+  gate_.open();
+  const Stream other;
+  EXPECT_THROW(Buffer<std::byte>(default_device().memory_info().total, other), OutOfMemoryError);
+  EXPECT_EQ(reserved(), 0u) << "it was waited for, and tried again";
 }
 
 // A stream of somebody else's, who does not say when it ends.
