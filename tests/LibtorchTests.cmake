@@ -18,13 +18,8 @@ function(reprise_add_libtorch_program folder) # further sources
   set(program reprise_${folder}_tests)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
   add_executable(${program} ${sources} ${ARGN})
+  target_precompile_headers(${program} PRIVATE <torch/torch.h> <gmock/gmock.h>)
   reprise_set_libtorch_program(${program})
-  # Precompiled once, in most of a minute: the programs are compiled with the same flags.
-  if(TARGET reprise_libtorch_tests AND NOT program STREQUAL "reprise_libtorch_tests")
-    target_precompile_headers(${program} REUSE_FROM reprise_libtorch_tests)
-  else()
-    target_precompile_headers(${program} PRIVATE <torch/torch.h> <gmock/gmock.h>)
-  endif()
 endfunction()
 
 # A program for CUDA devices. Where there is none it skips each test, which one run of it shows.
