@@ -87,14 +87,15 @@ Restored::~Restored() {
 
 void Restored::restore() {
   const at::NoGradGuard no_grad;
-  for (const auto& [tensor, values] : std::exchange(tensors_, {})) tensor.detach().copy_(values);
-  if (const at::Tensor state = std::exchange(state_, {}); state.defined()) {
-    const std::lock_guard lock(generator_.mutex());
-    if (generator_.device().is_cuda() && generator_.current_seed() == seed_)
-      set_cuda_offset(generator_, offset_);
-    else if (!generator_.get_state().equal(state))
-      generator_.set_state(state);
-  }
+  // What fails stays to be done, by the destructor.
+  for (; !tensors_.empty(); tensors_.pop_back()) tensors_.back().first.detach().copy_(tensors_.back().second);
+  if (!state_.defined()) return;
+  const std::lock_guard lock(generator_.mutex());
+  if (generator_.device().is_cuda() && generator_.current_seed() == seed_)
+    set_cuda_offset(generator_, offset_);
+  else if (!generator_.get_state().equal(state_))
+    generator_.set_state(state_);
+  state_ = at::Tensor();
 }
 
 }  // namespace reprise::libtorch

@@ -84,7 +84,7 @@ class QuietLeaves {
 class Restored {
  public:
   Restored(c10::Device device, const std::vector<at::Tensor>& tensors);
-  ~Restored();  ///< as restore(), if that was not called; an error becomes a warning
+  ~Restored();  ///< as restore(), if that was not called or failed; an error becomes a warning
   Restored(const Restored&) = delete;
   Restored& operator=(const Restored&) = delete;
 

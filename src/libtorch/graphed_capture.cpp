@@ -30,9 +30,11 @@ std::vector<std::string> names_of(const std::vector<std::size_t>& argument_sizes
 }
 
 c10::Device device_of(const GraphedSource& source, const WatchedModules& watched) {
+  std::optional<c10::Device> found;  // the CPU only where all are there: others are where they are meant to be
   for (const auto& tensors : {source.arguments, watched.parameters()})
     for (const at::Tensor& each : tensors)
-      if (each.defined()) return each.device();
+      if (each.defined() && (!found || found->is_cpu())) found = each.device();
+  if (found) return *found;
   throw UsageError(
       fmt::format("make_graphed_callables: {} has neither an argument nor a parameter that is a tensor; it "
                   "needs one that tells the device.",
@@ -44,6 +46,7 @@ GraphedParts parts_of(const GraphedSource& source, std::size_t number, const Gra
   const c10::Device device = device_of(source, watched);
   GraphedParts parts{fmt::format("callable {} ({})", number, source.name), names_of(source.argument_sizes),
                      std::move(watched), device, options};
+  parts.shared_name = std::make_shared<const std::string>(parts.name);
   parts.grad_mode = c10::GradMode::is_enabled();
   parts.autocast = at::autocast::is_autocast_enabled(device.type());
   parts.autocast_type = at::autocast::get_autocast_dtype(device.type());
@@ -98,9 +101,10 @@ void GraphedCapture::check_samples() const {
                                   lender->outputs_lost.text()));
   };
   for (std::size_t i = 0; i < source_.arguments.size(); ++i) check(source_.arguments[i], parts_.argument_names[i]);
-  for (const at::Tensor& each : parts_.watched.parameters()) check(each, "a parameter");
-  for (const at::Tensor& each : parts_.watched.trained())
-    if (!each.is_leaf()) wrong.emplace_back("a parameter is no leaf: it was computed from others");
+  for (const auto& [name, each] : parts_.watched.named_parameters()) {
+    check(each, name);
+    if (!each.is_leaf()) wrong.push_back(name + " is no leaf: it was computed from others");
+  }
   for (std::size_t i = 0; i < parts_.watched.trained().size() && !parts_.parameters_in_autograd(); ++i)
     if (has_gradient_hooks(parts_.watched.trained()[i]))
       wrong.push_back(
@@ -284,7 +288,7 @@ void GraphedCapture::capture_forward(const StreamRef& stream, const std::shared_
     if (parts_.options.outputs == Outputs::copy) parts_.fresh_outputs.capture(results_, results_.size());
   });
   check_history(results_);
-  parts_.order_number = order->add_forward(std::make_shared<const std::string>(parts_.name));
+  parts_.order_number = order->add_forward(parts_.shared_name);
   for (std::size_t i = 0; i < leaves_.size(); ++i)
     parts_.mutated.push_back(leaves_[i].defined() && leaves_[i]._version() != versions[i] ? 1 : 0);
   check_changed_samples();

@@ -46,7 +46,6 @@ void check_not_overwritten(const std::string& where, const std::string& name, co
 
 GraphedFunction::GraphedFunction(GraphedParts parts)
     : parts_(std::move(parts)),
-      name_(std::make_shared<const std::string>(parts_.name)),
       device_(device_of_tensors(parts_.device)),
       mutates_(std::count(parts_.mutated.begin(), parts_.mutated.end(), 0) !=
                static_cast<std::ptrdiff_t>(parts_.mutated.size())),
@@ -141,7 +140,7 @@ std::vector<at::Tensor> GraphedFunction::call(const std::vector<at::Tensor>& arg
   {
     const at::NoGradGuard no_grad;
     stage(arguments);
-    call->callable = name_;
+    call->callable = parts_.shared_name;
     call->number = ++calls_;
     if (parts_.options.outputs == Outputs::copy) results = parts_.fresh_outputs.make();
     replay_changed(parts_.forward, stream, [&](GraphExecHandle exec) {

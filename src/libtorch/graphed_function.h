@@ -29,6 +29,7 @@ struct GraphedParts {
   GraphedCallableOptions options;
   std::shared_ptr<PoolOrder> order = {};
   std::size_t order_number = 0;
+  std::shared_ptr<const std::string> shared_name = {};  ///< the name, for calls, which may outlive the callable
 
   bool grad_mode = false;
   bool autocast = false;
@@ -87,7 +88,6 @@ class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
   std::uint64_t versions() const;
 
   GraphedParts parts_;
-  const std::shared_ptr<const std::string> name_;
   const Device device_;
   bool mutates_ = false;  // any of the inputs
   std::uint64_t calls_ = 0;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -29,23 +30,28 @@ std::shared_ptr<PoolOrder> PoolOrder::of(MempoolId pool) {
 }
 
 std::size_t PoolOrder::add_forward(std::shared_ptr<const std::string> callable) {
+  std::erase_if(forwards_, [](const Forward& each) { return each.callable.use_count() == 1; });
   forwards_.push_back({std::move(callable), captures_, captures_, {}});
-  ++captures_;
-  return forwards_.size() - 1;
+  return captures_++;
+}
+
+PoolOrder::Forward& PoolOrder::at(std::size_t number) {
+  return *std::lower_bound(forwards_.begin(), forwards_.end(), number,
+                           [](const Forward& each, std::size_t captured) { return each.captured < captured; });
 }
 
 void PoolOrder::add_backward(std::size_t forward) {
-  forwards_[forward].needed_until = captures_++;
+  at(forward).needed_until = captures_++;
 }
 
 void PoolOrder::forward_runs(std::size_t forward, const std::shared_ptr<Call>& call) {
-  Forward& here = forwards_[forward];
+  Forward& here = at(forward);
   overwrite(here.captured, {call->callable, call->number});
   here.current = call;
 }
 
 void PoolOrder::backward_runs(std::size_t forward) {
-  Forward& here = forwards_[forward];
+  Forward& here = at(forward);
   overwrite(here.needed_until, {here.callable});
   if (const auto call = here.current.lock()) call->backward_lost = {here.callable, 0, /*used_up=*/true};
 }

@@ -60,7 +60,8 @@ class PoolOrder {
   /// That of a pool. Thread-safe.
   static std::shared_ptr<PoolOrder> of(MempoolId pool);
 
-  /// The forward of a callable was captured. Returns its number.
+  /// The forward of a callable was captured. Returns its number. It is forgotten, when further ones come, once nobody
+  /// else has this pointer: neither the callable, which is to keep it, nor a call of it.
   std::size_t add_forward(std::shared_ptr<const std::string> callable);
   /// The backward that belongs to it was captured.
   void add_backward(std::size_t forward);
@@ -70,17 +71,21 @@ class PoolOrder {
   /// The backward is about to run.
   void backward_runs(std::size_t forward);
 
+  /// How many forwards it looks at when a graph runs.
+  std::size_t size() const { return forwards_.size(); }
+
  private:
   struct Forward {
     std::shared_ptr<const std::string> callable;
-    std::size_t captured;         // its place in the order of captures
+    std::size_t captured;         // its number: its place in the order of captures
     std::size_t needed_until;     // that of its backward
     std::weak_ptr<Call> current;  // the last call
   };
+  Forward& at(std::size_t number);
   void overwrite(std::size_t captured, const Overwritten& by);
 
   std::size_t captures_ = 0;
-  std::vector<Forward> forwards_;
+  std::vector<Forward> forwards_;  // by number, ascending
 };
 
 }  // namespace reprise::libtorch

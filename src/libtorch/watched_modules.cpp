@@ -2,6 +2,7 @@
 #include "libtorch/watched_modules.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -44,13 +45,17 @@ void WatchedModules::Tensor::remember() {
   device = tensor.device();
   dtype = tensor.scalar_type();
   sizes = tensor.sizes().vec();
+  strides = tensor.strides().vec();
+  conjugated = tensor.is_conj();
+  negated = tensor.is_neg();
   trained = tensor.requires_grad();
 }
 
 bool WatchedModules::Tensor::is_as_it_was() const {
   return !tensor.defined() ||
          (tensor.device() == device && tensor.const_data_ptr() == data && tensor.scalar_type() == dtype &&
-          tensor.sizes().equals(sizes) && tensor.requires_grad() == trained);
+          tensor.sizes().equals(sizes) && tensor.strides().equals(strides) && tensor.is_conj() == conjugated &&
+          tensor.is_neg() == negated && tensor.requires_grad() == trained);
 }
 
 std::string WatchedModules::Tensor::change() const {
@@ -61,6 +66,15 @@ std::string WatchedModules::Tensor::change() const {
                        c10::toString(dtype));
   if (tensor.requires_grad() != trained)
     return fmt::format("{} {} a gradient now", name, trained ? "does not need" : "needs");
+  // Kernels in the graph were told how the values lie; they may be the same ones in the same place.
+  if (!tensor.sizes().equals(sizes) || !tensor.strides().equals(strides))
+    return fmt::format("{} has sizes [{}] and strides [{}] now, and had sizes [{}] and strides [{}]", name,
+                       fmt::join(tensor.sizes(), ", "), fmt::join(tensor.strides(), ", "), fmt::join(sizes, ", "),
+                       fmt::join(strides, ", "));
+  if (tensor.is_conj() != conjugated)
+    return fmt::format("{} {} the conjugate of its memory now", name, conjugated ? "is not" : "is");
+  if (tensor.is_neg() != negated)
+    return fmt::format("{} {} the negative of its memory now", name, negated ? "is not" : "is");
   return fmt::format("{} has other memory now", name);
 }
 
@@ -173,6 +187,15 @@ std::vector<at::Tensor> WatchedModules::parameters() const {
   std::vector<at::Tensor> all;
   for_each_parameter([&](const Tensor& each) {
     if (each.tensor.defined()) all.push_back(each.tensor);
+  });
+  return all;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> WatchedModules::named_parameters() const {
+  std::vector<std::pair<std::string, at::Tensor>> all;
+  for_each_parameter([&](const Tensor& each) {
+    const auto is_it = [&](const auto& known) { return known.second.is_same(each.tensor); };
+    if (each.tensor.defined() && std::none_of(all.begin(), all.end(), is_it)) all.emplace_back(each.name, each.tensor);
   });
   return all;
 }

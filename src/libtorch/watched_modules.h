@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 // What a graph relies on in the modules that it was captured from.
@@ -37,7 +38,9 @@ class WatchedModules {
   std::vector<at::Tensor> buffers() const;
   /// Names of buffers that need gradients.
   std::vector<std::string> trained_buffers() const;
-  /// All parameters.
+  /// All parameters, each once, with their names.
+  std::vector<std::pair<std::string, at::Tensor>> named_parameters() const;
+  /// All parameters; one that several modules share comes for each.
   std::vector<at::Tensor> parameters() const;
 
  private:
@@ -47,7 +50,8 @@ class WatchedModules {
     const void* data = nullptr;
     c10::Device device = c10::Device(c10::kCPU);
     c10::ScalarType dtype = c10::ScalarType::Undefined;
-    std::vector<std::int64_t> sizes = {};
+    std::vector<std::int64_t> sizes = {}, strides = {};
+    bool conjugated = false, negated = false;
     bool trained = false;
 
     void remember();

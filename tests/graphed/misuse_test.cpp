@@ -57,6 +57,57 @@ TEST_F(GraphedCallables, NameParametersWithOtherMemory) {
   EXPECT_THAT(refusal([&] { graphed(x); }), AllOf(HasSubstr("bias has other memory now"), Not(HasSubstr("weight"))));
 }
 
+// A module that multiplies by a buffer.
+struct TimesBufferImpl : torch::nn::Module {
+  explicit TimesBufferImpl(Tensor buffer) : factor(register_buffer("factor", std::move(buffer))) {}
+  Tensor forward(const Tensor& x) { return x * factor; }
+  Tensor factor;
+};
+TORCH_MODULE(TimesBuffer);
+
+TEST_F(GraphedCallables, NameParametersThatLieOtherwiseInTheSameMemory) {
+  const torch::NoGradGuard no_grad;
+  const Tensor x = random({3, 4});
+  const char* const transposed = " has sizes [4, 4] and strides [1, 4] now, and had sizes [4, 4] and strides [4, 1]";
+  for (const bool in_place : {false, true}) {
+    auto layer = linear(4, 4);
+    const auto graphed = make_graphed_callables(layer, x);
+    in_place ? static_cast<void>(layer->weight.t_()) : layer->weight.set_data(layer->weight.data().t());
+    EXPECT_THAT(refusal([&] { graphed(x); }), AllOf(HasSubstr("weight" + std::string(transposed)),
+                                                    Not(HasSubstr("bias")), Not(HasSubstr("other memory"))));
+    layer->weight.t_();
+    EXPECT_TRUE(same(graphed(x), layer->forward(x)));
+    layer->bias.set_data(layer->bias.data().view({1, 4}));
+    EXPECT_THAT(refusal([&] { graphed(x); }), HasSubstr("bias has sizes [1, 4] and strides [4, 1] now, and had"));
+  }
+  Tensor w = random({4, 4});
+  const auto graphed = make_graphed_callables(with_parameters([w](const Tensor& y) { return y.mm(w); }, {w}), x);
+  w.t_();
+  EXPECT_THAT(refusal([&] { graphed(x); }), HasSubstr("parameter 0" + std::string(transposed)));
+}
+
+TEST_F(GraphedCallables, NameBuffersThatLieOtherwiseInTheSameMemory) {
+  TimesBuffer net(random({4, 4}));
+  const Tensor x = random({4, 4});
+  const auto graphed = make_graphed_callables(net, x);
+  net->factor.t_();
+  EXPECT_THAT(refusal([&] { graphed(x); }), HasSubstr("factor has sizes [4, 4] and strides [1, 4] now"));
+  net->factor.t_();
+  EXPECT_TRUE(same(graphed(x), x * net->factor));
+}
+
+TEST_F(GraphedCallables, NameBuffersThatAreReadAsTheirConjugatesOrNegatives) {
+  TimesBuffer net(torch::randn({3}, torch::TensorOptions(device_).dtype(torch::kComplexFloat)));
+  const Tensor x = torch::randn({3}, net->factor.options());
+  const auto graphed = make_graphed_callables(net, x);
+  net->factor.set_data(net->factor.conj());
+  EXPECT_THAT(refusal([&] { graphed(x); }), HasSubstr("factor is the conjugate of its memory now"));
+  net->factor.set_data(net->factor.conj());
+  EXPECT_TRUE(same(graphed(x), x * net->factor));
+  net->factor.set_data(torch::_neg_view(net->factor));
+  EXPECT_THAT(refusal([&] { graphed(x); }), HasSubstr("factor is the negative of its memory now"));
+}
+
 TEST_F(GraphedCallables, NameParametersOfAnotherType) {
   auto layer = linear(4, 4);
   const Tensor x = random({3, 4});
@@ -122,11 +173,28 @@ TEST_F(GraphedCallables, RefuseSamplesThatCannotBeCaptured) {
   EXPECT_THAT(refusal([&] { make_graphed_callables([] { return Tensor(); }, std::tuple<>()); }),
               HasSubstr("neither an argument nor a parameter"));
   auto layer = torch::nn::Linear(2, 2);
-  EXPECT_THAT(refusal([&] { make_graphed_callables(layer, random({2, 2})); }), HasSubstr("a parameter is on cpu"));
+  EXPECT_THAT(refusal([&] {
+                make_graphed_callables(layer, random({2, 2}));
+              }),
+              HasSubstr("cannot be graphed: weight is on cpu; bias is on cpu. All"));
   GraphedCallableOptions options;
   options.num_warmup_iters = -1;
   EXPECT_THAT(refusal([&] { make_graphed_callables(f, std::tuple(random({2}), random({2})), options); }),
               HasSubstr("expected 0 or more, found -1"));
+}
+
+TEST_F(GraphedCallables, NameEachSampleAndParameterOnTheCpuOnce) {
+  EXPECT_THAT(refusal([&] {
+                make_graphed_callables(linear(2, 2), torch::ones({2, 2}));
+              }),
+              HasSubstr("cannot be graphed: argument 0 is on cpu. All"));
+  const Tensor w = torch::ones({2}), computed = needing_gradient({2}) * 2;
+  const auto f = [](const Tensor& x) { return x; };
+  EXPECT_THAT(refusal([&] {
+                make_graphed_callables(with_parameters(f, {w, w, computed}), random({2}));
+              }),
+              HasSubstr("cannot be graphed: parameter 0 is on cpu; parameter 2 is no leaf: it was computed from "
+                        "others. All"));
 }
 
 TEST_F(GraphedCallables, RefuseBuffersThatNeedGradients) {
@@ -138,14 +206,6 @@ TEST_F(GraphedCallables, RefuseBuffersThatNeedGradients) {
               }),
               HasSubstr("buffer scale needs a gradient"));
 }
-
-// A module that multiplies by a buffer.
-struct TimesBufferImpl : torch::nn::Module {
-  explicit TimesBufferImpl(Tensor buffer) : factor(register_buffer("factor", std::move(buffer))) {}
-  Tensor forward(const Tensor& x) { return x * factor; }
-  Tensor factor;
-};
-TORCH_MODULE(TimesBuffer);
 
 TEST_F(GraphedCallables, RefuseBackwardAfterABufferWasChanged) {
   TimesBuffer net(torch::full({3}, 2.0F, device_));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "libtorch/pool_order.h"
 #include "tests/graphed/graphed_test.h"
 
 // Several callables in the order of a pipeline: GraphedCallableOptions::order.
@@ -85,6 +86,36 @@ TEST_P(Pipelines, RefuseOrdersThatMakeNoSense) {
   EXPECT_THAT(refused({1, 2, -2, -1, 1}), HasSubstr("+1 comes twice"));
   EXPECT_THAT(refused({1, 2, -2, -1, 3, 0}),
               AllOf(HasSubstr("3 names none of the 2 callables"), HasSubstr("0 names none")));
+}
+
+TEST_F(GraphedCallables, OfAPoolForgetThoseThatAreGone) {
+  GraphedCallableOptions options;
+  options.pool = graph_pool_handle();
+  auto layer = linear(4, 4);
+  const Tensor x = random({3, 4});
+  const auto living = make_graphed_callables(layer, x, options);
+  const auto order = PoolOrder::of(options.pool);
+  for (int i = 0; i < 20; ++i) make_graphed_callables(layer, x, options)(x).sum().backward();
+  EXPECT_LE(order->size(), 2U);
+  living(x).sum().backward();
+  const auto later = make_graphed_callables(layer, x, options);
+  const Tensor y = later(x);
+  EXPECT_EQ(refusal([&] { y.sum().backward(); }), "");
+}
+
+TEST_F(GraphedCallables, OfAPoolRememberThoseWhoseResultsAreInUse) {
+  const torch::NoGradGuard no_grad;
+  GraphedCallableOptions options;
+  options.pool = graph_pool_handle();
+  auto layer = linear(4, 4);
+  const Tensor x = random({3, 4});
+  const auto living = make_graphed_callables(layer, x, options);
+  const Tensor y = make_graphed_callables(layer, x, options)(x);
+  static_cast<void>(make_graphed_callables(layer, x, options));
+  EXPECT_EQ(PoolOrder::of(options.pool)->size(), 3U);
+  EXPECT_TRUE(same(y, layer->forward(x)));
+  static_cast<void>(living(x));
+  EXPECT_THAT(refusal([&] { living(y); }), HasSubstr("is a result of call 1 of callable 0"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Gradients, Pipelines,

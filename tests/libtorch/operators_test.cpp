@@ -2,6 +2,7 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <functional>
 #include <thread>
 
 #include "graph/capture_listener.h"
@@ -10,6 +11,27 @@
 #include "tests/libtorch/host_device_test.h"
 
 // What a capture hears of the operators that run in it.
+
+// As programs write it, with both namespaces or with one of them: this layer's capture, and no ambiguity.
+namespace {
+namespace both {
+
+using namespace reprise;            // NOLINT(google-build-using-namespace)
+using namespace reprise::libtorch;  // NOLINT(google-build-using-namespace)
+void record(CUDAGraph& graph, const std::function<void()>& body) {
+  capture(graph, {}, [&] { body(); });
+}
+
+}  // namespace both
+namespace one {
+
+using namespace reprise::libtorch;  // NOLINT(google-build-using-namespace)
+void record(reprise::CUDAGraph& graph, const std::function<void()>& body) {
+  capture(graph, {}, [&] { body(); });
+}
+
+}  // namespace one
+}  // namespace
 
 namespace reprise::libtorch::test {
 namespace {
@@ -49,6 +71,20 @@ TEST_F(OperatorsInCaptures, OneThatWaitsForTheDeviceIsNamedByTheErrorAndTheRepor
   ASSERT_TRUE(graph_.capture_report());
   EXPECT_THAT(graph_.capture_report()->operators, ElementsAre("aten::item", "aten::_local_scalar_dense"));
   EXPECT_THAT(graph_.capture_report()->str(), HasSubstr("  operator aten::item, aten::_local_scalar_dense\n"));
+}
+
+TEST_F(OperatorsInCaptures, AreNamedByTheErrorWhereverTheNamespaceIsVisible) {
+  for (const auto& record : {&both::record, &one::record}) {
+    try {
+      record(graph_, [&] { static_cast<void>(x_.sum().item<float>()); });
+      ADD_FAILURE() << "a capture cannot wait";
+    } catch (const c10::Error& error) {
+      EXPECT_THAT(error.what_without_backtrace(), HasSubstr("within the operator aten::_local_scalar_dense"));
+    }
+    record(graph_, [&] { x_.add_(1); });
+    EXPECT_EQ(graph_.node_count(), 1U);
+    graph_.reset();
+  }
 }
 
 TEST_F(OperatorsInCaptures, OneWhoseErrorWasCaughtIsNamedWhenTheCaptureEnds) {

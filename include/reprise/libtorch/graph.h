@@ -4,7 +4,9 @@
 #include <ATen/core/Generator.h>
 #include <c10/core/Stream.h>
 
+#include <concepts>
 #include <functional>
+#include <utility>
 
 #include "reprise/graph.h"
 
@@ -45,6 +47,14 @@ class graph {
 
 /// reprise::capture(), for work on libtorch's tensors.
 void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body);
+
+/// The same, for a callable as it is written: `capture(g, {}, [&] { ... })` means this one wherever this namespace is
+/// visible, also beside reprise, whose capture() is found by its argument.
+template <std::convertible_to<std::function<void()>> Body>
+void capture(CUDAGraph& cuda_graph, const GraphOptions& options, Body&& body) {
+  const std::function<void()> function(std::forward<Body>(body));
+  libtorch::capture(cuda_graph, options, function);
+}
 
 /// Random numbers that are drawn from a generator in captures of this graph are others at each replay: those that eager
 /// work would have drawn in its place. The default generator of the capture's device takes part without this; it is for
