@@ -37,14 +37,12 @@ function(reprise_add_libtorch_tests folder) # further sources
   if(NOT REPRISE_LIBTORCH_TESTS)
     return()
   endif()
-  gtest_discover_tests(${program}
-    TEST_PREFIX ${folder}.
-    NO_PRETTY_VALUES
-    DISCOVERY_TIMEOUT 120
-    PROPERTIES LABELS libtorch TIMEOUT 120 ENVIRONMENT "REPRISE_DEVICE=host")
-
-  # Everything again, in one process each: with two simulated devices (what needs two of them is skipped above) and the
-  # search for races, which prints what it finds; and by the scheduler that runs one operation at a time.
+  # In one process each, since libtorch takes most of a second to load: on one simulated device; with two (what needs two
+  # of them is skipped before) and the search for races, which prints what it finds; and by the scheduler that runs one
+  # operation at a time.
+  add_test(NAME ${folder}.with_one_device COMMAND ${program})
+  set_tests_properties(${folder}.with_one_device PROPERTIES LABELS libtorch TIMEOUT 600
+    ENVIRONMENT "REPRISE_HOST_DEVICES=1;REPRISE_DEVICE=host")
   add_test(NAME ${folder}.with_two_devices COMMAND ${program})
   set_tests_properties(${folder}.with_two_devices PROPERTIES LABELS libtorch TIMEOUT 600
     ENVIRONMENT "REPRISE_HOST_DEVICES=2;REPRISE_DEVICE=host;REPRISE_HOST_RACES=1"
