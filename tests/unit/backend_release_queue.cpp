@@ -115,7 +115,6 @@ TEST(ReleaseQueueTest, GivesBackWhatIsBehindManyThatNobodyCanTellOf) {
   EXPECT_EQ(backend.graph_destroy(graph), Result::success);
   ReleaseQueue::drain_waiting();
   EXPECT_EQ(given_back.size(), 31u);
-  EXPECT_TRUE(ReleaseQueue::empty());
 }
 
 TEST(ReleaseQueueTest, TakesFromManyThreadsAtOnce) {
