@@ -38,8 +38,8 @@ class LiveStream {
 
   /// An event after all that the stream was given so far; of an ended stream, after all that it was ever given. Null
   /// while none can be recorded, which is so while the stream is being captured, and for the legacy default stream
-  /// while anything is; null for ever if it ended in a capture. Breaks nobody's capture; see may_record(). \throws
-  /// BackendError if the device refuses an event.
+  /// while anything is; null for ever if it ended in a capture. Breaks nobody's capture; see may_record().
+  /// \throws BackendError if the device refuses an event.
   std::shared_ptr<Event> mark();
 
  private:
@@ -56,9 +56,9 @@ class LiveStream {
 /// Is it the legacy default stream, by either of CUDA's names for it (null and `CU_STREAM_LEGACY`)?
 bool is_legacy_default(const StreamRef& stream) noexcept;
 
-/// Would an event that is recorded on this stream be reached, or would it become a part of a capture, or break one? For
-/// the legacy default stream it is no answer to rely on when somebody else begins to capture a blocking stream at the
-/// same moment: nothing is.
+/// Would an event that is recorded on this stream be reached, or would it become a part of a capture, or break one? Of
+/// the legacy default stream nobody can say so for sure: somebody else may begin to capture a blocking stream right
+/// after the answer.
 bool may_record(const StreamRef& stream) noexcept;
 
 }  // namespace reprise::backend

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdint>
 #include <utility>
 
 #include "backend/check.h"

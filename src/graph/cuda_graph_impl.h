@@ -119,7 +119,7 @@ struct CUDAGraph::Impl {
   std::atomic<State> state{State::empty};
   bool debug = false;
   bool rehearses = false;  // capture() runs its body twice
-  // The runtime, or somebody with a raw handle, may hold on to the resources when template and executable are gone.
+  // The runtime, or somebody with a raw handle, may hold on to what is attached when template and executable are gone.
   std::atomic<bool> in_use_elsewhere{false};
   graphs::LaunchFlag flag;
   // While listeners are called, which may call hooks of the user's: the thread that does it.

@@ -42,8 +42,8 @@ class AttachedResources {
   std::shared_ptr<Progress> progress_;  // null: nothing is held
 };
 
-/// The resources of a graph that launches its executable itself, and gives nobody its template: they live until its
-/// last launch is over. Costs a launch nothing.
+/// The resources of a graph that launches its executable itself, and whose template nobody keeps: they live until its
+/// last launch is over. What that costs a launch is told at LastLaunch: next to nothing.
 ///
 ///     keep -> launch ... -> [the owner destroys template and executable] -> give_back -> given back, or queued until a
 ///                                                                                        drain finds the launch over
