@@ -47,13 +47,11 @@ endfunction()
 
 # Moves the sources of src/backend/cuda out of `sources`, and adds to `target` those that are to be built.
 function(reprise_add_cuda_backend target)
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cpp")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cpp")
   # What needs no header of CUDA is always built, and always tested.
-  set(plain "")
-  foreach(name IN ITEMS call_monitor call_words function_cache log_text)
-    list(APPEND plain "${PROJECT_SOURCE_DIR}/src/backend/cuda/${name}.cpp")
-  endforeach()
-  set(stand_in "${PROJECT_SOURCE_DIR}/src/backend/cuda/unavailable.cpp")
+  set(plain "${sources}")
+  list(FILTER plain INCLUDE REGEX "/cuda/(monitor/[^/]*|function_cache|log_text)\\.cpp$")
+  set(stand_in "${PROJECT_SOURCE_DIR}/src/backend/cuda/no_cuda.cpp")
   list(REMOVE_ITEM sources ${plain} "${stand_in}")
   target_sources(${target} PRIVATE ${plain})
 
@@ -106,10 +104,10 @@ function(_reprise_add_nvtx_ranges target cuda_found)
   set(reprise_has_nvtx ${found} CACHE INTERNAL "Does reprise make ranges for tools?")
   if(NOT found)
     message(STATUS "Tools get no ranges of annotations, because nvtx3/nvToolsExt.h was not found beside cuda.h")
-    target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src/inspect/nvtx_missing.cpp")
+    target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src/inspect/annotations/no_nvtx.cpp")
     return()
   endif()
-  set(source "${PROJECT_SOURCE_DIR}/src/inspect/nvtx_ranges.cpp")
+  set(source "${PROJECT_SOURCE_DIR}/src/inspect/annotations/nvtx_ranges.cpp")
   set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "-isystem;${REPRISE_NVTX_INCLUDE_DIR}")
   target_sources(${target} PRIVATE "${source}")
 endfunction()
@@ -127,10 +125,10 @@ function(_reprise_choose_cupti_sources list)
   if(REPRISE_CUPTI_INCLUDE_DIR)
     set(reprise_has_cupti TRUE CACHE INTERNAL "Can reprise watch calls of CUDA?")
     list(APPEND dirs "${REPRISE_CUPTI_INCLUDE_DIR}")
-    list(FILTER left EXCLUDE REGEX "/cupti_missing\\.cpp$")
+    list(FILTER left EXCLUDE REGEX "/no_cupti\\.cpp$")
   else()
     message(STATUS "CUDA devices: calls of CUDA cannot be watched, because cupti.h was not found beside cuda.h")
-    list(FILTER left EXCLUDE REGEX "/(cupti_api|cupti_nodes|cupti_watch|driver_calls)\\.cpp$")
+    list(FILTER left EXCLUDE REGEX "/cupti/(cupti_[^/]*|driver_calls)\\.cpp$")
   endif()
   list(REMOVE_DUPLICATES dirs)
   set(reprise_cuda_include_dirs "${dirs}" CACHE INTERNAL "Where the headers of CUDA and of CUPTI lie")
@@ -169,7 +167,7 @@ function(_reprise_find_working_nvcc result why)
 endfunction()
 
 # Has nvcc make machine code for the architectures that are built and tested, and PTX for later ones, of
-# src/own_kernels.cu. own_kernels.cpp takes the file in as data. nvcc is called by hand: the language CUDA
+# src/kernels/own_kernels.cu. own_kernels.cpp takes the file in as data. nvcc is called by hand: the language CUDA
 # would link its runtime.
 function(_reprise_add_own_kernels target)
   if(NOT REPRISE_OWN_KERNELS)
@@ -184,7 +182,7 @@ function(_reprise_add_own_kernels target)
     message(FATAL_ERROR "REPRISE_OWN_KERNELS is ${REPRISE_OWN_KERNELS}, but ${why}; CUDAToolkit_ROOT can name the folder "
       "of the toolkit, CMAKE_CUDA_HOST_COMPILER a compiler that nvcc takes")
   endif()
-  set(source "${PROJECT_SOURCE_DIR}/src/own_kernels.cu")
+  set(source "${PROJECT_SOURCE_DIR}/src/kernels/own_kernels.cu")
   set(fatbin "${CMAKE_CURRENT_BINARY_DIR}/own_kernels.fatbin")
   add_custom_command(OUTPUT "${fatbin}"
     COMMAND ${nvcc} -std=c++20 -O3 --fatbin

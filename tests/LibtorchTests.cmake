@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Tests of the layer for libtorch: each folder is one program, reprise_<folder>_tests, and its tests have the label
-# libtorch.
+# Tests of the layer for libtorch: programs of folders of tests/libtorch. Their tests have the label libtorch.
 
 # With -DREPRISE_LIBTORCH_TESTS=OFF the programs are there, but are no part of `all`.
 option(REPRISE_LIBTORCH_TESTS "Build the tests of the component libtorch with everything else" ON)
@@ -14,10 +13,18 @@ function(reprise_set_libtorch_program program)
   endif()
 endfunction()
 
-function(reprise_add_libtorch_program folder) # further sources
-  set(program reprise_${folder}_tests)
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
-  add_executable(${program} ${sources} ${ARGN})
+function(reprise_add_libtorch_program name) # folders of tests/libtorch, and sources in them
+  set(program reprise_${name}_tests)
+  set(sources "")
+  foreach(each IN LISTS ARGN)
+    if(each MATCHES "\\.cpp$")
+      list(APPEND sources "libtorch/${each}")
+    else()
+      file(GLOB in_folder CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/libtorch/${each}/*.cpp")
+      list(APPEND sources ${in_folder})
+    endif()
+  endforeach()
+  add_executable(${program} ${sources})
   target_precompile_headers(${program} PRIVATE <torch/torch.h> <gmock/gmock.h>)
   reprise_set_libtorch_program(${program})
 endfunction()
@@ -31,39 +38,39 @@ function(reprise_add_test_that_needs_cuda name program)
 endfunction()
 
 # On the host device.
-function(reprise_add_libtorch_tests folder) # further sources
-  reprise_add_libtorch_program(${folder} ${ARGN})
-  set(program reprise_${folder}_tests)
+function(reprise_add_libtorch_tests name) # as reprise_add_libtorch_program()
+  reprise_add_libtorch_program(${name} ${ARGN})
+  set(program reprise_${name}_tests)
   if(NOT REPRISE_LIBTORCH_TESTS)
     return()
   endif()
   # In one process each, since libtorch takes most of a second to load: on one simulated device; with two (what needs two
   # of them is skipped before) and the search for races, which prints what it finds; and by the scheduler that runs one
   # operation at a time.
-  add_test(NAME ${folder}.with_one_device COMMAND ${program})
-  set_tests_properties(${folder}.with_one_device PROPERTIES LABELS libtorch TIMEOUT 600
+  add_test(NAME ${name}.with_one_device COMMAND ${program})
+  set_tests_properties(${name}.with_one_device PROPERTIES LABELS libtorch TIMEOUT 600
     ENVIRONMENT "REPRISE_HOST_DEVICES=1;REPRISE_DEVICE=host")
-  add_test(NAME ${folder}.with_two_devices COMMAND ${program})
-  set_tests_properties(${folder}.with_two_devices PROPERTIES LABELS libtorch TIMEOUT 600
+  add_test(NAME ${name}.with_two_devices COMMAND ${program})
+  set_tests_properties(${name}.with_two_devices PROPERTIES LABELS libtorch TIMEOUT 600
     ENVIRONMENT "REPRISE_HOST_DEVICES=2;REPRISE_DEVICE=host;REPRISE_HOST_RACES=1"
     FAIL_REGULAR_EXPRESSION "warning: race")
   list(JOIN ${program}_with_gates ":" with_gates)
-  add_test(NAME ${folder}.by_steps COMMAND ${program} "--gtest_filter=-${with_gates}")
-  set_tests_properties(${folder}.by_steps PROPERTIES LABELS libtorch TIMEOUT 600
+  add_test(NAME ${name}.by_steps COMMAND ${program} "--gtest_filter=-${with_gates}")
+  set_tests_properties(${name}.by_steps PROPERTIES LABELS libtorch TIMEOUT 600
     ENVIRONMENT "REPRISE_HOST_DEVICES=2;REPRISE_DEVICE=host;REPRISE_HOST_SCHEDULER=1")
 endfunction()
 
 # Tests of CUDA tensors.
-function(reprise_add_cuda_tensor_tests folder) # further sources
-  reprise_add_libtorch_program(${folder} ${ARGN})
-  reprise_add_test_that_needs_cuda(${folder} reprise_${folder}_tests)
+function(reprise_add_cuda_tensor_tests name) # as reprise_add_libtorch_program()
+  reprise_add_libtorch_program(${name} ${ARGN})
+  reprise_add_test_that_needs_cuda(${name} reprise_${name}_tests)
 endfunction()
 
 # Tests of the host device once more, on CUDA tensors, as reprise_<folder>_cuda_tests: with <folder>/device/cuda.cpp in
 # the place of <folder>/device/host.cpp.
 function(reprise_add_libtorch_tests_on_cuda folder)
   set(program reprise_${folder}_cuda_tests)
-  add_executable(${program} ${folder}/device/cuda.cpp
+  add_executable(${program} libtorch/${folder}/device/cuda.cpp
     "$<FILTER:$<TARGET_OBJECTS:reprise_${folder}_tests>,EXCLUDE,/device/host\\.cpp>")
   reprise_set_libtorch_program(${program})
   reprise_add_test_that_needs_cuda(${folder}.on_cuda ${program})

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libtorch/benchmarks.h"
-#include "libtorch/graphed_function.h"
+#include "libtorch/graphed/graphed_function.h"
 #include "reprise/libtorch/graphed_callables.h"
 #include "submit.h"
 

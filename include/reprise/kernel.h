@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/device_code.h"
 #include "reprise/error.h"
 #include "reprise/stream.h"
-#include "reprise/thread.h"
 
 /// \file
 /// Kernels that are written once: function objects, compiled by any compiler for the host device and by nvcc for CUDA

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
+#include "reprise/device_code.h"
 #include "reprise/random.h"
-#include "reprise/thread.h"
 
 /// \file
 /// Random numbers inside of a kernel: Philox 4x32-10, by the library Random123, whose headers a program that includes

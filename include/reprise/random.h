@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "reprise/device.h"
+#include "reprise/device_code.h"
 #include "reprise/kernel.h"
 #include "reprise/stream.h"
-#include "reprise/thread.h"
 
 /// \file
 /// Random numbers that are right in a graph: each replay draws other numbers, the ones that eager work would have

@@ -3,7 +3,7 @@
 
 #include "reprise/kernel.h"
 
-// Kernels that belong to the library itself: src/own_kernels.cu. nvcc compiles it to machine code for some
+// Kernels that belong to the library itself: src/kernels/own_kernels.cu. nvcc compiles it to machine code for some
 // architectures and PTX for later ones, which lies in the library as data: nothing of CUDA is linked.
 
 namespace reprise::backend {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/call_stack.h"
 #include "backend/check.h"
-#include "backend/reported_call.h"
+#include "backend/rules/call_stack.h"
+#include "backend/rules/reported_call.h"
 
 namespace reprise::graphs {
 

@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "backend/check.h"
-#include "backend/release_queue.h"
+#include "backend/lifetime/release_queue.h"
 #include "memory/other_caches.h"
 #include "reprise/memory.h"
 

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "backend/check.h"
-#include "backend/live_stream.h"
-#include "backend/release_queue.h"
-#include "backend/reported_call.h"
+#include "backend/lifetime/release_queue.h"
+#include "backend/lifetime/tracked_stream.h"
+#include "backend/rules/reported_call.h"
 #include "graph/cuda_graph_impl.h"
-#include "graph/random_listener.h"
-#include "graph/retain_listener.h"
+#include "graph/listeners/random_listener.h"
+#include "graph/listeners/retain_listener.h"
 #include "memory/pool_ids.h"
 
 // The capture of a CUDAGraph, and its end of life. cuda_graph_replay.cpp has what is done with the executable,

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "backend/backend.h"
-#include "backend/last_launch.h"
-#include "backend/release_queue.h"
+#include "backend/lifetime/last_launch.h"
+#include "backend/lifetime/release_queue.h"
 
 namespace reprise::graphs {
 

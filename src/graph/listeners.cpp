@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "graph/hooks_listener.h"
-#include "graph/pool_listener.h"
-#include "graph/random_listener.h"
-#include "graph/retain_listener.h"
-#include "graph/workspace_listener.h"
-#include "inspect/annotation_listener.h"
-#include "inspect/liveness_listener.h"
-#include "inspect/report_listener.h"
+#include "graph/listeners/hooks_listener.h"
+#include "graph/listeners/pool_listener.h"
+#include "graph/listeners/random_listener.h"
+#include "graph/listeners/retain_listener.h"
+#include "graph/listeners/workspace_listener.h"
+#include "inspect/annotations/annotation_listener.h"
+#include "inspect/liveness/liveness_listener.h"
+#include "inspect/report/report_listener.h"
 
 namespace reprise::graphs {
 namespace {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "libtorch/cuda/cuda_tensors.h"
-#include "libtorch/operator_listener.h"
+#include "libtorch/operators/operator_listener.h"
 #include "reprise/error.h"
 #include "reprise/libtorch/host_device.h"
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "libtorch/cuda/cuda_tensors.h"
-#include "libtorch/host_streams.h"
+#include "libtorch/host/host_streams.h"
 #include "reprise/error.h"
 
 namespace reprise::libtorch {

@@ -7,8 +7,8 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
-#include "memory/allocation_stacks.h"
 #include "memory/capture_route.h"
+#include "memory/watches/allocation_stacks.h"
 
 namespace reprise {
 namespace {

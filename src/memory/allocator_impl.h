@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "memory/block.h"
-#include "memory/block_watch.h"
 #include "memory/held_back.h"
 #include "memory/pool.h"
 #include "memory/size_classes.h"
+#include "memory/watches/block_watch.h"
 #include "reprise/memory.h"
 
 namespace reprise {

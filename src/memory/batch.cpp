@@ -10,7 +10,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/own_kernels.h"
-#include "memory/batch_kernels.h"
+#include "kernels/batch_kernels.h"
 #include "memory/copy_nodes.h"
 #include "reprise/kernel.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "memory/batch_kernels.h"
+#include "kernels/batch_kernels.h"
 #include "reprise/batch.h"
 #include "reprise/handles.h"
 #include "reprise/stream.h"

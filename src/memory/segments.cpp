@@ -3,7 +3,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
-#include "backend/release_queue.h"
+#include "backend/lifetime/release_queue.h"
 #include "memory/allocator_impl.h"
 #include "memory/other_caches.h"
 

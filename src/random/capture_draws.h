@@ -10,7 +10,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
-#include "random/advance_kernel.h"
+#include "kernels/advance_kernel.h"
 #include "random/draw_source.h"
 #include "reprise/event.h"
 #include "reprise/memory.h"

@@ -4,8 +4,8 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "backend/cuda_calls.h"
-#include "backend/host/capture.h"
+#include "backend/host/capture/capture.h"
+#include "backend/rules/cuda_calls.h"
 
 namespace reprise::backend::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backend/call.h"
-#include "backend/cuda_calls.h"
+#include "backend/rules/cuda_calls.h"
 #include "tests/conformance/capture_rules_csv.h"
 #include "tests/conformance/measured.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/call_monitor.h"
+#include "backend/cuda/monitor/call_monitor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

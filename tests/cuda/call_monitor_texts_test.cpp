@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include "backend/capture_rules.h"
-#include "backend/cuda/call_monitor.h"
-#include "backend/cuda_calls.h"
-#include "backend/reported_call.h"
+#include "backend/cuda/monitor/call_monitor.h"
+#include "backend/rules/capture_rules.h"
+#include "backend/rules/cuda_calls.h"
+#include "backend/rules/reported_call.h"
 #include "tests/cuda/fake_queries.h"
 
 // Each of CUDA's calls in each situation of the table of capture rules: what a monitor says of it.

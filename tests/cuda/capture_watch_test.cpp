@@ -8,8 +8,8 @@
 #include <string>
 #include <thread>
 
-#include "backend/call_stack.h"
 #include "backend/cuda/cuda_backend.h"
+#include "backend/rules/call_stack.h"
 #include "tests/cuda/fake_driver.h"
 
 namespace reprise::backend::cuda::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/cupti_nodes.h"
+#include "backend/cuda/cupti/cupti_nodes.h"
 
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "backend/cuda/cupti_watch.h"
+#include "backend/cuda/cupti/cupti_watch.h"
 #include "tests/cuda/fake_cupti.h"
 
 // What becomes of CUPTI's activity records, with a libcupti.so.13 of the tests' own, whose numbers of nodes and

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/cupti_watch.h"
+#include "backend/cuda/cupti/cupti_watch.h"
 
 #include <cupti.h>
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/driver_calls.h"
+#include "backend/cuda/cupti/driver_calls.h"
 
 #include <cupti.h>
 #include <gtest/gtest.h>

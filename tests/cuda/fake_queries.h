@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "backend/cuda/call_monitor.h"
+#include "backend/cuda/monitor/call_monitor.h"
 
 // What the tests of the monitor share: a driver that knows what they tell it.
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "backend/backend.h"
-#include "backend/call_stack.h"
+#include "backend/rules/call_stack.h"
 #include "tests/cuda_libraries/cuda_test.h"
 
 // What a full capture report says of calls that this library does not make.

@@ -6,8 +6,8 @@
 #include <memory>
 #include <mutex>
 
-#include "backend/host/executor.h"
-#include "backend/host/seeded_chooser.h"
+#include "backend/host/run/executor.h"
+#include "backend/host/run/seeded_chooser.h"
 #include "reprise/error.h"
 #include "tests/differential/run.h"
 

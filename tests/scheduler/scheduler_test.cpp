@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "backend/check.h"
-#include "backend/host/executor.h"
-#include "backend/host/seeded_chooser.h"
+#include "backend/host/run/executor.h"
+#include "backend/host/run/seeded_chooser.h"
 #include "reprise/reprise.h"
 #include "tests/scheduler/small_program.h"
 

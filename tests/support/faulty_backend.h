@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "backend/backend.h"
-#include "backend/failure_plan.h"
+#include "backend/host/failure_plan.h"
 
 namespace reprise::backend::test {
 

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "backend/cuda/cupti_watch.h"
-#include "inspect/explain.h"
+#include "backend/cuda/cupti/cupti_watch.h"
+#include "inspect/report/explain.h"
 
 // libreprise_explain.so: CUDA's driver loads it into a process whose environment names it (CUDA_INJECTION64_PATH), and
 // calls InitializeInjection() in the midst of the process's first call of CUDA. From then on all captures are watched.

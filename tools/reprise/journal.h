@@ -8,7 +8,7 @@
 
 namespace reprise::tools {
 
-/// What the processes of a program left in the journal of `reprise explain`; inspect/explain.h has its lines.
+/// What the processes of a program left in the journal of `reprise explain`; inspect/report/explain.h has its lines.
 struct Journal {
   std::size_t good = 0;
   std::size_t incomplete = 0;

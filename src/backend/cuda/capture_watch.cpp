@@ -7,10 +7,10 @@
 #include <string_view>
 #include <utility>
 
-#include "backend/call_stack.h"
 #include "backend/cuda/error_log.h"
 #include "backend/cuda/log_text.h"
-#include "backend/reported_call.h"
+#include "backend/rules/call_stack.h"
+#include "backend/rules/reported_call.h"
 
 namespace reprise::backend::cuda {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "backend/cuda/cupti_watch.h"
+#include "backend/cuda/cupti/cupti_watch.h"
 #include "backend/cuda/error_log.h"
 
 // The device itself and its memory.

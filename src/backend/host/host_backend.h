@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "backend/backend.h"
-#include "backend/host/capture.h"
+#include "backend/host/capture/capture.h"
 #include "backend/host/host_device.h"
 
 namespace reprise::backend::host {

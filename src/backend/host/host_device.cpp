@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "backend/host/seeded_chooser.h"
+#include "backend/host/run/seeded_chooser.h"
 
 namespace reprise::backend::host {
 

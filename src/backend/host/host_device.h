@@ -12,12 +12,12 @@
 #include <unordered_set>
 #include <vector>
 
-#include "backend/failure_plan.h"
-#include "backend/host/device_memory.h"
-#include "backend/host/executor.h"
-#include "backend/host/host_exec.h"
-#include "backend/host/host_graph.h"
-#include "backend/host/race_check.h"
+#include "backend/host/capture/host_graph.h"
+#include "backend/host/failure_plan.h"
+#include "backend/host/memory/device_memory.h"
+#include "backend/host/races/race_check.h"
+#include "backend/host/run/executor.h"
+#include "backend/host/run/host_exec.h"
 #include "backend/types.h"
 #include "reprise/capture_report.h"
 #include "reprise/device.h"

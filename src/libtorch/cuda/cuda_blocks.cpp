@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "memory/allocation_stacks.h"
+#include "memory/watches/allocation_stacks.h"
 #include "reprise/error.h"
 
 namespace reprise::libtorch {

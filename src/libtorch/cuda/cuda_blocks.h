@@ -13,8 +13,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "libtorch/storage_watch.h"
-#include "memory/block_watch.h"
+#include "libtorch/operators/storage_watch.h"
+#include "memory/watches/block_watch.h"
 #include "reprise/memory.h"
 
 namespace reprise::libtorch {

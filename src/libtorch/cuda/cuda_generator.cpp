@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backend/check.h"
-#include "inspect/graph_scan.h"
+#include "inspect/liveness/graph_scan.h"
 #include "libtorch/cuda/cuda_tensors.h"
 
 namespace reprise::libtorch {

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "libtorch/cuda/cuda_blocks.h"
-#include "libtorch/tensor_inputs.h"
-#include "memory/allocation_stacks.h"
+#include "libtorch/operators/tensor_inputs.h"
+#include "memory/watches/allocation_stacks.h"
 
 namespace reprise::libtorch {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "graph/draws_listener.h"
+#include "graph/listeners/draws_listener.h"
 #include "libtorch/cuda/cuda_generator.h"
 
 namespace reprise::libtorch {

@@ -8,7 +8,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 
-#include "backend/live_stream.h"
+#include "backend/lifetime/tracked_stream.h"
 #include "libtorch/cuda/cuda_tensors.h"
 
 namespace reprise::libtorch {

@@ -11,7 +11,7 @@
 #include "reprise/graph.h"
 #include "reprise/stream.h"
 
-// CUDA tensors, for the rest of the layer. Where libtorch has no CUDA, cuda_missing.cpp refuses all of it.
+// CUDA tensors, for the rest of the layer. Where libtorch has no CUDA, no_cuda_tensors.cpp refuses all of it.
 
 namespace reprise::libtorch {
 

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cupti/cupti_api.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace reprise::backend::cuda {
+namespace {
+
+constexpr const char* file_name = "libcupti.so.13";
+
+// A CUPTI of this major version that the process has, under whatever name.
+std::string loaded_file() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const std::size_t path = line.find('/');
+    if (path == std::string::npos) continue;
+    const std::string_view name = std::string_view(line).substr(line.rfind('/') + 1);
+    if (name == file_name || name.starts_with(std::string(file_name) + ".")) return line.substr(path);
+  }
+  return {};
+}
+
+std::vector<std::string> files_of_toolkits() {
+  std::vector<std::string> folders;
+  for (const char* const variable : {"CUDA_HOME", "CUDA_PATH"})
+    if (const char* const folder = std::getenv(variable); folder != nullptr && *folder != '\0')
+      folders.emplace_back(folder);
+  folders.emplace_back("/usr/local/cuda");
+  std::vector<std::string> files;
+  for (const std::string& folder : folders)
+    for (const char* const below : {"lib64", "extras/CUPTI/lib64", "targets/x86_64-linux/lib", "lib"})
+      files.push_back(fmt::format("{}/{}/{}", folder, below, file_name));
+  return files;
+}
+
+void* open_library(std::string* why) {
+  if (const std::string file = loaded_file(); !file.empty())
+    if (void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD)) return library;
+  if (void* const library = dlopen(file_name, RTLD_NOW)) return library;
+  const char* const reason = dlerror();
+  *why = reason != nullptr ? reason : file_name;
+  for (const std::string& file : files_of_toolkits())
+    if (void* const library = dlopen(file.c_str(), RTLD_NOW)) return library;
+  return nullptr;
+}
+
+// The first function that is missing; null if none is.
+const char* find_functions(void* library, CuptiApi& api) {
+  const auto find = [&](const char* name, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+    return function != nullptr;
+  };
+  find("cuptiSubscribe_v2", api.subscribe_v2);
+  if (!find("cuptiSubscribe", api.subscribe)) return "cuptiSubscribe";
+  if (!find("cuptiUnsubscribe", api.unsubscribe)) return "cuptiUnsubscribe";
+  if (!find("cuptiEnableDomain", api.enable_domain)) return "cuptiEnableDomain";
+  if (!find("cuptiGetResultString", api.result_string)) return "cuptiGetResultString";
+  return nullptr;
+}
+
+// As above.
+const char* find_activities(void* library, CuptiApi& api) {
+  const char* missing = nullptr;
+  const auto find = [&](const char* name, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+    if (function == nullptr && missing == nullptr) missing = name;
+  };
+  find("cuptiActivityRegisterCallbacks", api.register_buffers);
+  find("cuptiActivityEnable", api.enable_activity);
+  find("cuptiActivityDisable", api.disable_activity);
+  find("cuptiActivityFlushAll", api.flush_activities);
+  find("cuptiActivityGetNextRecord", api.next_record);
+  find("cuptiActivityGetNumDroppedRecords", api.dropped_records);
+  find("cuptiGetGraphNodeId", api.graph_node_id);
+  find("cuptiGetGraphExecId", api.graph_exec_id);
+  return missing;
+}
+
+OpenedCupti open_cupti() {
+  OpenedCupti cupti;
+  std::string why;
+  void* const library = open_library(&why);
+  if (library == nullptr) {
+    cupti.unavailable = fmt::format(
+        "CUPTI could not be opened: {}; it is a part of CUDA's toolkit, whose folder "
+        "CUDA_HOME can name",
+        why);
+    return cupti;
+  }
+  if (const char* const missing = find_functions(library, cupti.api)) {
+    cupti.unavailable = fmt::format("{} has no {}", file_name, missing);
+    return cupti;
+  }
+  cupti.api.lacks_activities = find_activities(library, cupti.api);
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(cupti.api.subscribe), &info) != 0 && info.dli_fname != nullptr)
+    cupti.file = info.dli_fname;
+  return cupti;
+}
+
+}  // namespace
+
+OpenedCupti opened_cupti() {
+  static std::mutex mutex;
+  static const auto* opened = new OpenedCupti{{}, {}, "not tried"};
+  const std::scoped_lock lock(mutex);
+  if (!opened->unavailable.empty()) {
+    delete opened;
+    opened = new OpenedCupti(open_cupti());
+  }
+  return *opened;
+}
+
+}  // namespace reprise::backend::cuda

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cupti/cupti_nodes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "backend/cuda/cupti/cupti_api.h"
+#include "backend/cuda/cupti/cupti_watch.h"
+#include "backend/rules/kernel_text.h"
+
+namespace reprise::backend::cuda {
+namespace {
+
+constexpr CuptiPurpose purpose{"Nodes cannot be timed",
+                               "nodes cannot be timed. Run the program without it, or have that tool time the nodes"};
+
+// Those whose records name the node of a graph.
+constexpr std::array kinds = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+                              CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET};
+
+struct Record {
+  std::uint64_t node = 0;         // CUPTI's number
+  std::uint32_t correlation = 0;  // the same for all nodes of one launch
+  NodeTime time;                  // without the node
+};
+
+// What CUPTI delivers, by executable. Buffers come on any thread, also on one of CUPTI's own.
+struct Collector {
+  std::mutex enabling;  // held while activities are switched, and so buffers delivered
+  std::size_t users = 0;
+  CuptiApi api;  // set before anything is enabled
+
+  std::mutex mutex;                                                // guards what follows; nothing is called with it
+  std::unordered_map<std::uint32_t, std::vector<Record>> records;  // of the executables that are watched
+};
+
+Collector& collector() {
+  static auto* const the_collector = new Collector;
+  return *the_collector;
+}
+
+void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
+  constexpr std::size_t size = 1 << 20;
+  constexpr std::size_t alignment = 8;
+  *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(alignment, size));
+  *bytes = *buffer != nullptr ? size : 0;  // without one CUPTI drops records, and counts them
+  *most_records = 0;                       // as many as it holds
+}
+
+template <class Activity>
+void keep(const CUpti_Activity& activity, const char* name) {
+  const auto& of_node = reinterpret_cast<const Activity&>(activity);
+  Collector& to = collector();
+  const std::scoped_lock lock(to.mutex);
+  const auto watched = to.records.find(of_node.graphId);
+  if (watched == to.records.end()) return;
+  watched->second.push_back({of_node.graphNodeId, of_node.correlationId, {nullptr, name, of_node.start, of_node.end}});
+}
+
+void keep(const CUpti_Activity& activity) {
+  switch (activity.kind) {
+    case CUPTI_ACTIVITY_KIND_KERNEL:
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
+      const auto& kernel = reinterpret_cast<const CUpti_ActivityKernel10&>(activity);
+      if (kernel.graphNodeId != 0) keep<CUpti_ActivityKernel10>(activity, kernel_text(kernel.name).c_str());
+      return;
+    }
+    case CUPTI_ACTIVITY_KIND_MEMCPY:
+      return keep<CUpti_ActivityMemcpy6>(activity, "memcpy");
+    case CUPTI_ACTIVITY_KIND_MEMCPY2:
+      return keep<CUpti_ActivityMemcpyPtoP4>(activity, "memcpy");
+    case CUPTI_ACTIVITY_KIND_MEMSET:
+      return keep<CUpti_ActivityMemset4>(activity, "memset");
+    default:
+      return;
+  }
+}
+
+// Nothing may be thrown through CUPTI: without memory, records are missing.
+void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid) noexcept {
+  try {
+    CUpti_Activity* activity = nullptr;
+    while (collector().api.next_record(buffer, valid, &activity) == CUPTI_SUCCESS) keep(*activity);
+  } catch (...) {
+  }
+  std::free(buffer);
+}
+
+std::string failure(const OpenedCupti& cupti, const char* call, CUptiResult result) {
+  const char* text = nullptr;
+  if (cupti.api.result_string(result, &text) != CUPTI_SUCCESS || text == nullptr) text = "unknown";
+  return fmt::format("{}: {} of {} returned {} ({}).", purpose.impossible, call, cupti.file, static_cast<int>(result),
+                     text);
+}
+
+// The reason as a sentence if activities cannot be enabled. With `enabling` held, as the next one.
+std::string enable(Collector& to, const OpenedCupti& cupti) {
+  if (to.api.next_record == nullptr) to.api = cupti.api;  // once: a late buffer may be read meanwhile
+  if (const CUptiResult result = to.api.register_buffers(&give_buffer, &take_buffer); result != CUPTI_SUCCESS)
+    return failure(cupti, "cuptiActivityRegisterCallbacks", result);
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    if (const CUptiResult result = to.api.enable_activity(kinds[i]); result != CUPTI_SUCCESS) {
+      while (i > 0) (void)to.api.disable_activity(kinds[--i]);
+      return failure(cupti, "cuptiActivityEnable", result);
+    }
+  return {};
+}
+
+void disable(const Collector& to) {
+  for (const CUpti_ActivityKind kind : kinds) (void)to.api.disable_activity(kind);
+  (void)to.api.flush_activities(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);  // no buffer is delivered to the next watch
+}
+
+using NodesByNumber = std::unordered_map<std::uint32_t, WatchedNode>;
+
+// CUPTI's number of a node has the number of its graph in the upper half, and in the lower one that of the node in the
+// graph, which is the same in the template and in its executables (measured with CUDA 13.0 on an H200).
+std::uint32_t number_in_graph(std::uint64_t node) noexcept {
+  return static_cast<std::uint32_t>(node);
+}
+
+// In an executable the nodes in child graphs have numbers as well, from that of the child graph's node on: what comes
+// after it cannot be told.
+void forget_from_first_child(NodesByNumber& nodes) {
+  std::uint32_t first = UINT32_MAX;
+  for (const auto& [number, node] : nodes)
+    if (node.type == NodeType::child_graph || node.type == NodeType::conditional) first = std::min(first, number);
+  std::erase_if(nodes, [&](const auto& known) { return known.first >= first; });
+}
+
+class CuptiNodeWatch final : public NodeWatch {
+ public:
+  CuptiNodeWatch(std::shared_ptr<void> subscriber, std::uint32_t exec, NodesByNumber nodes)
+      : subscriber_(std::move(subscriber)), exec_(exec), nodes_(std::move(nodes)) {}
+  CuptiNodeWatch(const CuptiNodeWatch&) = delete;
+  CuptiNodeWatch& operator=(const CuptiNodeWatch&) = delete;
+
+  ~CuptiNodeWatch() override {
+    if (!began_) return;
+    Collector& from = collector();
+    {
+      const std::scoped_lock lock(from.mutex);
+      from.records.erase(exec_);
+    }
+    const std::scoped_lock lock(from.enabling);
+    if (--from.users == 0) disable(from);
+  }
+
+  /// The reason as a sentence if it cannot begin.
+  std::string begin(const OpenedCupti& cupti) {
+    Collector& to = collector();
+    const std::scoped_lock lock(to.enabling);
+    if (to.users == 0)
+      if (std::string why = enable(to, cupti); !why.empty()) return why;
+    ++to.users;
+    began_ = true;
+    const std::scoped_lock records_lock(to.mutex);
+    to.records[exec_].clear();
+    return {};
+  }
+
+  std::vector<NodeTime> take(std::vector<std::string>* notes) override {
+    Collector& from = collector();
+    if (const CUptiResult result = from.api.flush_activities(0); result != CUPTI_SUCCESS)
+      notes->push_back(fmt::format("cuptiActivityFlushAll returned {}.", static_cast<int>(result)));
+    std::vector<Record> records;
+    {
+      const std::scoped_lock lock(from.mutex);
+      records.swap(from.records[exec_]);
+    }
+    std::size_t dropped = 0;
+    if (from.api.dropped_records(nullptr, 0, &dropped) == CUPTI_SUCCESS && dropped != 0)
+      notes->push_back(fmt::format("CUPTI dropped {} records: times of nodes are missing.", dropped));
+    return last_launch(std::move(records));
+  }
+
+ private:
+  // One time for each node: CUPTI may tell of a node's work in pieces.
+  std::vector<NodeTime> last_launch(std::vector<Record> records) const {
+    std::uint32_t last = 0;
+    for (const Record& record : records) last = std::max(last, record.correlation);
+    std::vector<NodeTime> times;
+    std::unordered_map<std::uint64_t, std::size_t> places;
+    for (Record& record : records) {
+      if (record.correlation != last) continue;  // a launch that still ran when the watch began
+      const auto [place, is_new] = places.try_emplace(record.node, times.size());
+      if (!is_new) {
+        NodeTime& known = times[place->second];
+        known.start_ns = std::min(known.start_ns, record.time.start_ns);
+        known.end_ns = std::max(known.end_ns, record.time.end_ns);
+        continue;
+      }
+      NodeTime& time = times.emplace_back(std::move(record.time));
+      const auto known = nodes_.find(number_in_graph(record.node));
+      if (known == nodes_.end()) continue;
+      time.node = known->second.node;
+      // The GPU may copy or set by a kernel, which then has a name that nobody knows.
+      if (known->second.type != NodeType::kernel) time.name = node_type_name(known->second.type);
+    }
+    return times;
+  }
+
+  const std::shared_ptr<void> subscriber_;
+  const std::uint32_t exec_;  // CUPTI's number
+  const NodesByNumber nodes_;
+  bool began_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const std::vector<WatchedNode>& nodes, GraphExecHandle exec,
+                                                     std::string* why) {
+  std::shared_ptr<void> subscriber = hold_cupti(purpose, why);
+  if (subscriber == nullptr) return nullptr;
+  const OpenedCupti cupti = opened_cupti();
+  const auto fail = [&](std::string reason) {
+    *why = std::move(reason);
+    return nullptr;
+  };
+  if (cupti.api.lacks_activities != nullptr)
+    return fail(fmt::format("{}: {} has no {}.", purpose.impossible, cupti.file, cupti.api.lacks_activities));
+  std::uint32_t exec_id = 0;
+  if (const CUptiResult result = cupti.api.graph_exec_id(exec, &exec_id); result != CUPTI_SUCCESS)
+    return fail(failure(cupti, "cuptiGetGraphExecId", result));
+  NodesByNumber numbers;
+  for (const WatchedNode& node : nodes) {
+    std::uint64_t id = 0;
+    if (const CUptiResult result = cupti.api.graph_node_id(node.node, &id); result != CUPTI_SUCCESS)
+      return fail(failure(cupti, "cuptiGetGraphNodeId", result));
+    numbers.emplace(number_in_graph(id), node);
+  }
+  forget_from_first_child(numbers);
+  auto watch = std::make_shared<CuptiNodeWatch>(std::move(subscriber), exec_id, std::move(numbers));
+  *why = watch->begin(cupti);
+  if (!why->empty()) return nullptr;
+  return watch;
+}
+
+}  // namespace reprise::backend::cuda

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cupti/cupti_watch.h"
+
+#include <cudaTypedefs.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "backend/cuda/cupti/cupti_api.h"
+#include "backend/cuda/cupti/driver_calls.h"
+#include "backend/cuda/monitor/call_monitor.h"
+
+namespace reprise::backend::cuda {
+namespace {
+
+// The few functions of the driver that are needed, asked for when a capture is there, and so a driver: this code is
+// also at work in the midst of cuInit, where nothing may be opened or asked (InitializeInjection).
+struct QuestionApi {
+  PFN_cuStreamIsCapturing_v10000 is_capturing = nullptr;
+  PFN_cuStreamGetCaptureInfo_v12030 capture_info = nullptr;
+  PFN_cuGraphGetNodes_v10000 graph_nodes = nullptr;
+  PFN_cuCtxGetDevice_v2000 current_device = nullptr;
+};
+
+QuestionApi find_questions() {
+  QuestionApi api;
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return api;
+  auto* const find = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
+  if (find == nullptr) return api;
+  const auto get = [&](const char* name, int since, auto& function) {
+    void* address = nullptr;
+    if (find(name, &address, since, CU_GET_PROC_ADDRESS_DEFAULT, nullptr) == CUDA_SUCCESS)
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
+  };
+  get("cuStreamIsCapturing", 10000, api.is_capturing);
+  get("cuStreamGetCaptureInfo", 12030, api.capture_info);
+  get("cuGraphGetNodes", 10000, api.graph_nodes);
+  get("cuCtxGetDevice", 2000, api.current_device);
+  return api;
+}
+
+class Driver final : public CaptureQueries {
+ public:
+  std::optional<CaptureStatus> status(StreamHandle stream) override {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (api().is_capturing == nullptr || api().is_capturing(stream, &status) != CUDA_SUCCESS) return std::nullopt;
+    return static_cast<CaptureStatus>(status);
+  }
+  GraphHandle captured_graph(StreamHandle stream) override {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuuint64_t id = 0;
+    CUgraph graph = nullptr;
+    const CUgraphNode* dependencies = nullptr;
+    const CUgraphEdgeData* edges = nullptr;  // without a place for it the driver refuses when one is programmatic
+    std::size_t count = 0;
+    if (api().capture_info == nullptr ||
+        api().capture_info(stream, &status, &id, &graph, &dependencies, &edges, &count) != CUDA_SUCCESS)
+      return nullptr;
+    return graph;
+  }
+  std::optional<std::size_t> node_count(GraphHandle graph) override {
+    std::size_t count = 0;
+    if (graph == nullptr || api().graph_nodes == nullptr || api().graph_nodes(graph, nullptr, &count) != CUDA_SUCCESS)
+      return std::nullopt;
+    return count;
+  }
+  std::string device() override {
+    CUdevice device = 0;
+    if (api().current_device == nullptr || api().current_device(&device) != CUDA_SUCCESS) return {};
+    return fmt::format("cuda:{}", device);
+  }
+
+ private:
+  static const QuestionApi& api() {
+    static const QuestionApi found = find_questions();
+    return found;
+  }
+};
+
+CallMonitor& monitor() {
+  static auto* const driver = new Driver;
+  static auto* const the_monitor = new CallMonitor(*driver);
+  return *the_monitor;
+}
+
+std::atomic<int> calls_told{0};  // callbacks underway, on all threads
+
+class Telling {
+ public:
+  Telling() { calls_told.fetch_add(1, std::memory_order_acq_rel); }
+  ~Telling() { calls_told.fetch_sub(1, std::memory_order_acq_rel); }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+};
+
+// On any thread, at the beginning and the end of each call. Nothing may be thrown through CUPTI: without memory, a
+// report is incomplete.
+void on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* what) noexcept try {
+  if (CallMonitor::asking()) return;
+  const Telling telling;
+  const auto& data = *static_cast<const CUpti_CallbackData*>(what);
+  const bool begins = data.callbackSite == CUPTI_API_ENTER;
+  Result result = Result::success;
+  if (!begins && data.functionReturnValue != nullptr)
+    std::memcpy(&result, data.functionReturnValue, sizeof result);  // of both interfaces, an int with the same meaning
+  if (domain == CUPTI_CB_DOMAIN_RUNTIME_API)
+    begins ? monitor().runtime_begins(data.functionName) : monitor().runtime_ends(data.functionName, result);
+  else if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
+    begins ? monitor().begins(driver_call(id, data)) : monitor().ends(driver_call(id, data), result);
+} catch (...) {
+}
+
+std::string text_of(const CuptiApi& api, CUptiResult result) {
+  const char* text = nullptr;
+  return api.result_string(result, &text) == CUPTI_SUCCESS && text != nullptr ? text : "unknown";
+}
+
+// Who holds the subscriber, as far as CUPTI tells.
+std::string other_tool(const CuptiApi& api) {
+  if (api.subscribe_v2 == nullptr) return {};
+  std::array<char, 2 * CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN> name{};
+  CUpti_SubscriberParams params{};
+  params.structSize = CUpti_SubscriberParams_STRUCT_SIZE;
+  params.oldSubscriberName = name.data();
+  params.oldSubscriberSize = name.size() - 1;
+  CUpti_SubscriberHandle subscriber = nullptr;
+  if (api.subscribe_v2(&subscriber, &on_call, nullptr, &params) == CUPTI_SUCCESS) (void)api.unsubscribe(subscriber);
+  return name.data();
+}
+
+std::string held_by_another(const CuptiApi& api, const CuptiPurpose& purpose) {
+  const std::string name = other_tool(api);
+  return fmt::format(
+      "Another tool{} holds CUPTI's subscriber, of which there is one in a process (a profiler, a "
+      "debugger, `reprise explain`): {}.",
+      name.empty() ? "" : fmt::format(" ({})", name), purpose.left_out);
+}
+
+// The subscription, and who needs it.
+struct Subscription {
+  std::mutex mutex;
+  std::size_t holders = 0;   // who needs it, watchers among them
+  std::size_t watchers = 0;  // of all calls
+  OpenedCupti cupti;
+  CUpti_SubscriberHandle subscriber = nullptr;
+};
+
+Subscription& subscription() {
+  static auto* const the_subscription = new Subscription;
+  return *the_subscription;
+}
+
+std::string failure(const CuptiPurpose& purpose, const OpenedCupti& cupti, const char* call, CUptiResult result) {
+  return fmt::format("{}: {} of {} returned {} ({}).", purpose.impossible, call, cupti.file, static_cast<int>(result),
+                     text_of(cupti.api, result));
+}
+
+// The reason as a sentence if it is not possible. With the mutex held, as the next ones.
+std::string hold(Subscription& to, const CuptiPurpose& purpose) {
+  if (to.holders == 0) {
+    to.cupti = opened_cupti();
+    if (!to.cupti.unavailable.empty()) return fmt::format("{}: {}.", purpose.impossible, to.cupti.unavailable);
+    const CUptiResult subscribed = to.cupti.api.subscribe(&to.subscriber, &on_call, nullptr);
+    if (subscribed == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) return held_by_another(to.cupti.api, purpose);
+    if (subscribed != CUPTI_SUCCESS) return failure(purpose, to.cupti, "cuptiSubscribe", subscribed);
+  }
+  ++to.holders;
+  return {};
+}
+
+void let_go(Subscription& held) {
+  if (--held.holders == 0) (void)held.cupti.api.unsubscribe(held.subscriber);
+}
+
+CUptiResult enable_calls(const Subscription& held, bool enable) {
+  CUptiResult result = CUPTI_SUCCESS;
+  for (const CUpti_CallbackDomain domain : {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API})
+    if (const CUptiResult one = held.cupti.api.enable_domain(enable ? 1 : 0, held.subscriber, domain);
+        result == CUPTI_SUCCESS)
+      result = one;
+  return result;
+}
+
+// No call is told any more: callbacks that are underway on other threads are waited for, as CUPTI does not do that when
+// the subscriber goes. Not for long: one may be waiting for a lock of the program's.
+void stop_telling(const Subscription& held) {
+  (void)enable_calls(held, false);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  while (calls_told.load(std::memory_order_acquire) != 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+}
+
+void unwatch() {
+  Subscription& held = subscription();
+  const std::scoped_lock lock(held.mutex);
+  const bool last = --held.watchers == 0;
+  if (last) stop_telling(held);
+  let_go(held);
+  if (last) monitor().forget();
+}
+
+}  // namespace
+
+std::shared_ptr<void> hold_cupti(const CuptiPurpose& purpose, std::string* why) {
+  Subscription& held = subscription();
+  const std::scoped_lock lock(held.mutex);
+  *why = hold(held, purpose);
+  if (!why->empty()) return nullptr;
+  return {&held, [](Subscription* to_end) {
+            const std::scoped_lock ending(to_end->mutex);
+            let_go(*to_end);
+          }};
+}
+
+std::shared_ptr<void> watch_through_cupti(std::string* why) {
+  constexpr CuptiPurpose purpose{"Calls of CUDA cannot be watched", "calls of CUDA are not watched"};
+  Subscription& held = subscription();
+  const std::scoped_lock lock(held.mutex);
+  *why = hold(held, purpose);
+  if (!why->empty()) return nullptr;
+  if (held.watchers == 0) {
+    if (const CUptiResult enabled = enable_calls(held, true); enabled != CUPTI_SUCCESS) {
+      *why = failure(purpose, held.cupti, "cuptiEnableDomain", enabled);
+      if (held.holders > 1) (void)enable_calls(held, false);
+      let_go(held);
+      return nullptr;
+    }
+  }
+  ++held.watchers;
+  return {&held, [](Subscription*) { unwatch(); }};
+}
+
+bool describe_watched(StreamHandle stream, CaptureReport* report) {
+  return monitor().describe(stream, report);
+}
+
+void on_watched_capture(std::function<void(const CaptureReport&)> sink) {
+  monitor().on_finished(std::move(sink));
+}
+
+void report_watched_captures_that_did_not_end() {
+  monitor().process_ends();
+}
+
+}  // namespace reprise::backend::cuda

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cupti/cupti_nodes.h"
+#include "backend/cuda/cupti/cupti_watch.h"
+
+// Stands for cupti_watch.cpp, cupti_nodes.cpp and what they need in a build without CUPTI's headers.
+
+namespace reprise::backend::cuda {
+
+std::shared_ptr<void> watch_through_cupti(std::string* why) {
+  *why = "Calls of CUDA cannot be watched: this library was built without CUPTI (its headers were not found).";
+  return nullptr;
+}
+
+std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const std::vector<WatchedNode>&, GraphExecHandle,
+                                                     std::string* why) {
+  *why = "Nodes cannot be timed: this library was built without CUPTI (its headers were not found).";
+  return nullptr;
+}
+
+bool describe_watched(StreamHandle, CaptureReport*) {
+  return false;
+}
+
+void on_watched_capture(std::function<void(const CaptureReport&)>) {}
+
+void report_watched_captures_that_did_not_end() {}
+
+}  // namespace reprise::backend::cuda

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/monitor/call_monitor.h"
+
+#include <algorithm>
+#include <array>
+
+#include "backend/cuda/monitor/call_words.h"
+#include "backend/rules/call_stack.h"
+#include "backend/rules/reported_call.h"
+
+namespace reprise::backend::cuda {
+namespace {
+
+// A driver's failure within a call of the runtime, which may yet come to a good end.
+struct OpenFailure {
+  const char* name = nullptr;  // null: none
+  Result result = Result::success;
+  bool has_stream = false;
+  StreamHandle stream = nullptr;
+  bool is_work = false;
+};
+
+// What a thread is doing. Without destructor: calls are told also while threads end.
+struct ThreadCalls {
+  std::uint64_t generation = 0;
+  const char* runtime = nullptr;  // the outermost call of the runtime
+  int depth = 0;                  // of calls of the runtime
+  bool asking = false;
+  bool reported = false;  // has a report a failure of this call of the runtime?
+  OpenFailure failure = {};
+};
+thread_local ThreadCalls this_thread;
+
+ThreadCalls& thread_calls(std::uint64_t generation) noexcept {
+  if (this_thread.generation != generation) {
+    const bool asking = this_thread.asking;
+    this_thread = {};
+    this_thread.asking = asking;
+    this_thread.generation = generation;
+  }
+  return this_thread;
+}
+
+std::uint64_t next_generation() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+// While it lives, the calls of this thread are the monitor's own.
+class Asking {
+ public:
+  Asking() : before_(this_thread.asking) { this_thread.asking = true; }
+  ~Asking() { this_thread.asking = before_; }
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+
+ private:
+  const bool before_;
+};
+
+// The handle of the per-thread stream means another stream on each thread: only the capture's own thread can ask.
+bool can_be_asked(const CaptureReport& report) {
+  return report.stream != reinterpret_cast<StreamHandle>(2) || report.thread == thread_number();
+}
+
+bool is_of(const CaptureReport& report, std::optional<StreamHandle> stream) {
+  return report.stream == stream && can_be_asked(report);
+}
+
+CaptureReport::Call described_call(const char* name, const char* driver_name, Result result,
+                                   std::optional<StreamHandle> stream) {
+  CaptureReport::Call call;
+  call.name = name;
+  if (driver_name != nullptr && call.name != driver_name) call.driver_name = driver_name;
+  call.result = result;
+  call.thread = thread_number();
+  call.stream = stream;
+  return call;
+}
+
+// Nobody will end this capture; what comes of it is what comes of a broken one.
+void give_up(CaptureReport& report, const char* why) {
+  report.code = Result::stream_capture_invalidated;
+  report.notes.emplace_back(why);
+}
+
+}  // namespace
+
+CallMonitor::CallMonitor(CaptureQueries& driver) : driver_(driver), generation_(next_generation()) {}
+
+bool CallMonitor::asking() noexcept {
+  return this_thread.asking;
+}
+
+void CallMonitor::runtime_begins(const char* name) noexcept {
+  ThreadCalls& thread = thread_calls(generation_.load(std::memory_order_relaxed));
+  if (thread.depth++ > 0) return;
+  thread.runtime = name;
+  thread.reported = false;
+  thread.failure = {};
+}
+
+void CallMonitor::runtime_ends(const char* name, Result result) {
+  ThreadCalls& thread = thread_calls(generation_.load(std::memory_order_relaxed));
+  // The first call that is told may be one that had begun before.
+  if (thread.depth == 0 || --thread.depth > 0) return;
+  const OpenFailure driver = thread.failure;
+  const bool reported = thread.reported;
+  thread.runtime = nullptr;
+  thread.failure = {};
+  if (underway_.load(std::memory_order_relaxed) == 0 || reported) return;
+  if (!runtime_returns_result(name) || result == Result::success || result == Result::not_ready ||
+      result == Result::stream_capture_invalidated)
+    return;
+  Failure failure{name, driver.name, result, {}, driver.is_work || runtime_does_work(name)};
+  if (driver.has_stream) failure.stream = driver.stream;
+  if (!broke_a_capture(failure)) refuse(failure);
+}
+
+void CallMonitor::begins(const DriverCall& call) {
+  if (underway_.load(std::memory_order_relaxed) == 0) return;
+  if (call.kind == DriverCall::Kind::end_capture && call.stream) begin_to_end(*call.stream);
+  // Before it happens: nobody may ask about a stream that is gone.
+  if (call.kind == DriverCall::Kind::end_stream || call.kind == DriverCall::Kind::end_context) abandon(call);
+}
+
+void CallMonitor::ends(const DriverCall& call, Result result) {
+  if (call.kind == DriverCall::Kind::capture && result == Result::success) return begun(call);
+  if (underway_.load(std::memory_order_relaxed) == 0) return;
+  if (call.kind == DriverCall::Kind::end_capture && ended(call, result)) return;
+  if (result != Result::success)
+    failed_at(call, result);
+  else if (call.kind == DriverCall::Kind::work)
+    executed(call);
+}
+
+void CallMonitor::begun(const DriverCall& call) {
+  const StreamHandle stream = call.stream.value_or(nullptr);
+  const Asking asking_now;
+  Capture capture{0, call.context, nullptr, {}};
+  capture.report.stream = stream;
+  capture.report.mode = capture_mode_name(call.mode);
+  capture.report.thread = thread_number();
+  capture.report.device = driver_.device();
+  capture.graph = driver_.captured_graph(stream);
+  const std::scoped_lock lock(mutex_);
+  capture.number = ++last_number_;
+  std::erase_if(captures_, [&](const Capture& old) { return is_of(old.report, stream); });
+  std::erase_if(finished_, [&](const CaptureReport& old) { return is_of(old, stream); });
+  captures_.push_back(std::move(capture));
+  underway_.store(static_cast<int>(captures_.size()), std::memory_order_relaxed);
+}
+
+void CallMonitor::begin_to_end(StreamHandle stream) {
+  const Asking asking_now;
+  const std::scoped_lock lock(mutex_);
+  for (Capture& capture : captures_) {
+    if (!is_of(capture.report, stream)) continue;
+    if (!capture.report.broken_by && !capture.ending) capture.report.nodes = driver_.node_count(capture.graph);
+    capture.ending = true;
+  }
+}
+
+void CallMonitor::failed_at(const DriverCall& call, Result result) {
+  // The others are what comes of a capture that is broken, and answers.
+  if (result == Result::not_ready || result == Result::stream_capture_invalidated ||
+      call.kind == DriverCall::Kind::question)
+    return;
+  ThreadCalls& thread = thread_calls(generation_.load(std::memory_order_relaxed));
+  const bool in_runtime = thread.runtime != nullptr;
+  const bool is_work = call.kind == DriverCall::Kind::work;
+  const Failure failure{in_runtime ? thread.runtime : call.name, call.name, result, call.stream, is_work};
+  if (broke_a_capture(failure))
+    thread.reported = true;
+  else if (in_runtime)
+    thread.failure = {call.name, result, call.stream.has_value(), call.stream.value_or(nullptr), is_work};
+  else
+    refuse(failure);
+}
+
+bool CallMonitor::broke_a_capture(const Failure& failure) {
+  const Asking asking_now;
+  Numbers broken;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (Capture& capture : captures_) {
+      CaptureReport& report = capture.report;
+      if (report.broken_by || capture.ending || !can_be_asked(report) ||
+          driver_.status(report.stream) != CaptureStatus::invalidated)
+        continue;
+      CaptureReport::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
+      const bool on_capture = ask(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
+      explain_failure(call, failure.driver_name != nullptr ? failure.driver_name : failure.name, on_capture);
+      call.capturing_thread = call.thread == report.thread;
+      report.nodes = driver_.node_count(capture.graph);
+      report.broken_by = std::move(call);
+      broken.push_back(capture.number);
+    }
+  }
+  if (broken.empty()) return false;
+  const std::vector<std::string> stack = call_stack();
+  const std::scoped_lock lock(mutex_);
+  for (const std::uint64_t number : broken)
+    if (Capture* const capture = find(number)) capture->report.broken_by->stack = stack;
+  return true;
+}
+
+void CallMonitor::refuse(const Failure& failure) {
+  if (!failure.is_work && !is_about_captures(failure.result)) return;
+  const Asking asking_now;
+  CaptureReport::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
+  Numbers missing;
+  {
+    const std::scoped_lock lock(mutex_);
+    const bool on_capture = ask(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
+    explain_failure(call, failure.driver_name != nullptr ? failure.driver_name : failure.name, on_capture);
+    for (const Capture& capture : captures_)
+      if (!capture.report.broken_by && (capture.report.thread == call.thread || is_of(capture.report, call.stream)))
+        missing.push_back(capture.number);
+  }
+  if (missing.empty()) return;
+  call.stack = call_stack();
+  const std::scoped_lock lock(mutex_);
+  for (const std::uint64_t number : missing)
+    if (Capture* const capture = find(number)) {
+      call.capturing_thread = call.thread == capture->report.thread;
+      add_call(capture->report.refused, call);
+    }
+}
+
+void CallMonitor::executed(const DriverCall& call) {
+  const Asking asking_now;
+  const StreamHandle stream = call.stream.value_or(nullptr);
+  const std::uint64_t thread = thread_number();
+  Numbers missed;
+  {
+    const std::scoped_lock lock(mutex_);
+    // Of the legacy stream: had a blocking stream of the context captured, the call would have failed.
+    for (const Capture& capture : captures_) {
+      const bool concerned = stream == nullptr ? capture.context == call.context : capture.report.thread == thread;
+      if (concerned && !capture.report.broken_by && !is_of(capture.report, stream)) missed.push_back(capture.number);
+    }
+    if (missed.empty() || (stream != nullptr && ask(stream) != CaptureStatus::none)) return;
+  }
+  const char* const runtime = thread_calls(generation_.load(std::memory_order_relaxed)).runtime;
+  CaptureReport::Call missing =
+      described_call(runtime != nullptr ? runtime : call.name, call.name, Result::success, stream);
+  explain_not_captured(missing, stream == nullptr);
+  missing.stack = call_stack();
+  const std::scoped_lock lock(mutex_);
+  for (const std::uint64_t number : missed)
+    if (Capture* const capture = find(number)) {
+      missing.capturing_thread = thread == capture->report.thread;
+      add_call(capture->report.not_captured, missing);
+    }
+}
+
+bool CallMonitor::ended(const DriverCall& call, Result result) {
+  const Asking asking_now;
+  std::optional<Capture> over;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = std::find_if(captures_.begin(), captures_.end(),
+                                    [&](const Capture& one) { return is_of(one.report, call.stream); });
+    if (found == captures_.end()) return false;
+    // Refused, for example on a wrong stream: it goes on, if only as a broken one.
+    if (result != Result::success && ask(call.stream) != CaptureStatus::none) {
+      found->ending = false;
+      return false;
+    }
+    over = std::move(*found);
+    captures_.erase(found);
+    underway_.store(static_cast<int>(captures_.size()), std::memory_order_relaxed);
+  }
+  ThreadCalls& thread = thread_calls(generation_.load(std::memory_order_relaxed));
+  thread.reported = true;
+  CaptureReport& report = over->report;
+  report.code = result;
+  if (result != Result::success && result != Result::stream_capture_invalidated && !report.broken_by) {
+    const char* const name = thread.runtime != nullptr ? thread.runtime : call.name;
+    report.broken_by = described_call(name, call.name, result, call.stream);
+    explain_failure(*report.broken_by, call.name, true);
+    report.broken_by->capturing_thread = report.broken_by->thread == report.thread;
+    report.broken_by->stack = call_stack();
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    keep(report);
+  }
+  if (finished_sink_) finished_sink_(report);
+  return true;
+}
+
+void CallMonitor::abandon(const DriverCall& call) {
+  std::vector<CaptureReport> abandoned;
+  {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(captures_, [&](Capture& capture) {
+      const bool of_stream = call.kind == DriverCall::Kind::end_stream;
+      if (of_stream && !is_of(capture.report, call.stream)) return false;
+      // Which context it is that ends is not told: after it, none of their streams may be asked about.
+      give_up(capture.report, of_stream ? "The stream was destroyed before the capture was ended."
+                                        : "A context was destroyed before the capture was ended.");
+      abandoned.push_back(std::move(capture.report));
+      return true;
+    });
+    underway_.store(static_cast<int>(captures_.size()), std::memory_order_relaxed);
+  }
+  const Asking asking_now;
+  for (const CaptureReport& report : abandoned)
+    if (finished_sink_) finished_sink_(report);
+}
+
+void CallMonitor::process_ends() {
+  std::vector<Capture> left;
+  {
+    const std::scoped_lock lock(mutex_);
+    left.swap(captures_);
+    underway_.store(0, std::memory_order_relaxed);
+  }
+  for (Capture& capture : left) {
+    give_up(capture.report, "The program ended before the capture did.");
+    if (finished_sink_) finished_sink_(capture.report);
+  }
+}
+
+bool CallMonitor::describe(StreamHandle stream, CaptureReport* report) {
+  const Asking asking_now;
+  const std::scoped_lock lock(mutex_);
+  CaptureReport known;
+  const auto is_the_stream = [&](const CaptureReport& one) { return is_of(one, stream); };
+  const auto capture =
+      std::find_if(captures_.begin(), captures_.end(), [&](const Capture& one) { return is_the_stream(one.report); });
+  if (capture != captures_.end()) {
+    known = capture->report;
+    if (!known.broken_by && !capture->ending) known.nodes = driver_.node_count(capture->graph);
+  } else {
+    const auto over = std::find_if(finished_.begin(), finished_.end(), is_the_stream);
+    if (over == finished_.end()) return false;
+    known = *over;
+  }
+  report->thread = known.thread;
+  report->nodes = known.nodes;
+  report->broken_by = known.broken_by;
+  report->refused = known.refused;
+  report->not_captured = known.not_captured;
+  report->notes.insert(report->notes.end(), known.notes.begin(), known.notes.end());
+  return true;
+}
+
+void CallMonitor::forget() {
+  const std::scoped_lock lock(mutex_);
+  captures_.clear();
+  finished_.clear();
+  underway_.store(0, std::memory_order_relaxed);
+  generation_.store(next_generation(), std::memory_order_relaxed);
+}
+
+CallMonitor::Capture* CallMonitor::find(std::uint64_t number) {
+  const auto found =
+      std::find_if(captures_.begin(), captures_.end(), [&](const Capture& one) { return one.number == number; });
+  return found != captures_.end() ? &*found : nullptr;
+}
+
+std::optional<CaptureStatus> CallMonitor::ask(std::optional<StreamHandle> stream) {
+  if (!stream || *stream == nullptr) return std::nullopt;
+  return driver_.status(*stream);
+}
+
+void CallMonitor::keep(CaptureReport report) {
+  constexpr std::size_t most = 64;
+  std::erase_if(finished_,
+                [&](const CaptureReport& old) { return old.stream == report.stream && old.thread == report.thread; });
+  if (finished_.size() == most) finished_.erase(finished_.begin());
+  finished_.push_back(std::move(report));
+}
+
+}  // namespace reprise::backend::cuda

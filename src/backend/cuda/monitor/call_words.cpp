@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/monitor/call_words.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "backend/rules/capture_rules.h"
+#include "backend/rules/reported_call.h"
+
+namespace reprise::backend::cuda {
+namespace {
+
+template <std::size_t Count>
+bool begins_with_one_of(std::string_view name, const std::array<std::string_view, Count>& beginnings) {
+  return std::any_of(beginnings.begin(), beginnings.end(),
+                     [&](std::string_view beginning) { return name.starts_with(beginning); });
+}
+
+}  // namespace
+
+void explain_failure(CaptureReport::Call& call, const char* driver_name, bool on_capture) {
+  const auto call_class = class_of(std::string_view(driver_name));
+  const auto has_this_code = [&](const CaptureRule& rule) { return rule.result == call.result; };
+  // Other codes have a meaning of their own: an invalid argument is that, and no matter of captures.
+  const bool is_of_captures =
+      is_about_captures(call.result) || (call_class && std::ranges::any_of(rules_of(*call_class), has_this_code));
+  explain(call, is_of_captures ? rule_met(call_class, call.result, on_capture) : nullptr);
+}
+
+bool runtime_does_work(const char* name) noexcept {
+  static constexpr std::array<std::string_view, 9> beginnings = {
+      "cudaMemcpy",    "cudaMemset",      "cudaLaunch",      "cudaMallocAsync",      "cudaMallocFromPoolAsync",
+      "cudaFreeAsync", "cudaGraphLaunch", "cudaMemPrefetch", "cudaStreamAddCallback"};
+  return begins_with_one_of(name, beginnings);
+}
+
+bool runtime_returns_result(const char* name) noexcept {
+  static constexpr std::array<std::string_view, 6> beginnings = {
+      "cudaGetLastError",      "cudaPeekAtLastError",      "cudaGetError",
+      "cudaStreamIsCapturing", "cudaStreamGetCaptureInfo", "cudaCreateChannelDesc"};
+  return !begins_with_one_of(name, beginnings);
+}
+
+}  // namespace reprise::backend::cuda

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/capture/capture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend/rules/call_stack.h"
+#include "backend/rules/reported_call.h"
+
+namespace reprise::backend::host {
+namespace {
+
+using CaptureList = std::vector<std::shared_ptr<Capture>>;
+
+bool is_active(const Capture& capture) {
+  return capture.state == Capture::State::active;
+}
+
+bool is_on(const Capture& capture, const HostDevice& device) {
+  return std::any_of(capture.streams.begin(), capture.streams.end(),
+                     [&](const HostStream* stream) { return stream->device == &device; });
+}
+
+// Captures of a device, active or invalidated, that a blocking stream takes part in.
+CaptureList blocking_captures(const HostRuntime& runtime, const HostDevice& device) {
+  CaptureList found;
+  for (const auto& capture : runtime.captures) {
+    if (std::any_of(capture->streams.begin(), capture->streams.end(),
+                    [&](const HostStream* stream) { return stream->device == &device && stream->blocking; }))
+      found.push_back(capture);
+  }
+  return found;
+}
+
+CaptureList captures_on(const HostRuntime& runtime, const HostDevice& device) {
+  CaptureList found;
+  for (const auto& capture : runtime.captures)
+    if (is_on(*capture, device)) found.push_back(capture);
+  return found;
+}
+
+// The rule for potentially unsafe calls: a thread in relaxed mode may make them. Otherwise they are forbidden by the
+// thread's own captures that are not relaxed, and, for a thread in global mode, by global captures of other threads.
+CaptureList forbidding_captures(const HostRuntime& runtime) {
+  CaptureList found;
+  const CaptureErrorMode mode = thread_capture_mode();
+  if (mode == CaptureErrorMode::relaxed) return found;
+  for (const auto& capture : runtime.captures) {
+    if (capture->mode == CaptureErrorMode::relaxed) continue;
+    const bool own = capture->thread == std::this_thread::get_id();
+    if (own || (mode == CaptureErrorMode::global && capture->mode == CaptureErrorMode::global))
+      found.push_back(capture);
+  }
+  return found;
+}
+
+bool has_fork_that_is_not_joined(const Capture& capture) {
+  const auto reached = with_ancestors(capture.origin->capture_dependencies);
+  const auto joined = [&](const std::vector<HostNode*>& last) {
+    return std::all_of(last.begin(), last.end(), [&](const HostNode* node) { return reached.contains(node); });
+  };
+  return !std::all_of(capture.streams.begin(), capture.streams.end(), [&](const HostStream* stream) {
+    return joined(stream->capture_dependencies);
+  }) || !std::all_of(capture.left_behind.begin(), capture.left_behind.end(), joined);
+}
+
+CaptureList if_state(const std::shared_ptr<Capture>& capture, Capture::State state) {
+  return capture != nullptr && capture->state == state ? CaptureList{capture} : CaptureList{};
+}
+
+StreamHandle handle_of(const HostStream& stream) {
+  return stream.legacy ? nullptr : reinterpret_cast<StreamHandle>(const_cast<HostStream*>(&stream));  // NOLINT
+}
+
+std::string first_error(const Capture& capture) {
+  const auto& call = capture.report.broken_by;
+  if (!call) return "it is not known which call broke the capture";
+  return fmt::format("the call that broke the capture: {} returned {} ({}): {}", call->name,
+                     static_cast<int>(call->result), result_name(call->result), call->rule);
+}
+
+void break_one(Capture& capture, CaptureReport::Call call) {
+  if (!is_active(capture)) return;
+  thread_owes_stack = true;
+  capture.state = Capture::State::invalidated;
+  call.capturing_thread = capture.thread == std::this_thread::get_id();
+  capture.report.broken_by = std::move(call);
+  capture.report.nodes = capture.graph->nodes.size();
+}
+
+void break_all(const CaptureList& captures, const CallSite& site, const char* name, const CaptureRule& rule) {
+  if (std::none_of(captures.begin(), captures.end(), [](const auto& capture) { return is_active(*capture); })) return;
+  CaptureReport::Call call = reported_call(name, rule.result, &rule);
+  if (site.stream != nullptr) call.stream = handle_of(*site.stream);
+  for (const auto& capture : captures) break_one(*capture, call);
+}
+
+// Does a call of this class become a node when its stream captures?
+bool is_work(CallClass call_class) {
+  return call_class == CallClass::stream_work || call_class == CallClass::stream_launch_only ||
+         call_class == CallClass::stream_allocation;
+}
+
+// Work that is executed although something captures: its user probably meant it to be captured.
+void note_not_captured(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name) {
+  const HostStream& stream = *site.stream;
+  // A record is of no use to a graph, and asking for a priority is work only to the rules.
+  if (!is_work(call_class) || stream.capture != nullptr || site.call == Call::event_record ||
+      site.call == Call::stream_priority)
+    return;
+  for (const auto& capture : runtime.captures) {
+    const bool own = capture->thread == std::this_thread::get_id();
+    if (!is_active(*capture) || (!own && !(stream.legacy && is_on(*capture, *stream.device)))) continue;
+    thread_owes_stack = true;
+    CaptureReport::Call reported = reported_call(name, Result::success, nullptr);
+    explain_not_captured(reported, stream.legacy);
+    reported.stream = handle_of(stream);
+    reported.capturing_thread = own;
+    add_call(capture->report.not_captured, std::move(reported));
+  }
+}
+
+struct Match {
+  bool holds = false;
+  CaptureList captures;  // what the rule's effect happens to
+};
+
+Match when(CaptureList captures) {
+  return {!captures.empty(), std::move(captures)};
+}
+
+Match situation_of_stream(const HostRuntime& runtime, const CallSite& site, Situation situation) {
+  const HostStream& stream = *site.stream;
+  switch (situation) {
+    case Situation::stream_invalidated:
+      return when(if_state(stream.capture, Capture::State::invalidated));
+    case Situation::stream_captures:
+      return when(if_state(stream.capture, Capture::State::active));
+    case Situation::stream_does_not_capture:
+      return {stream.capture == nullptr, {}};
+    case Situation::stream_is_legacy:
+      return {stream.legacy, {}};
+    case Situation::stream_is_not_origin:
+      return {stream.capture->origin != &stream, {stream.capture}};
+    case Situation::wrong_thread:
+      return {stream.capture->mode != CaptureErrorMode::relaxed && stream.capture->thread != std::this_thread::get_id(),
+              {stream.capture}};
+    case Situation::fork_not_joined:
+      return {has_fork_that_is_not_joined(*stream.capture), {stream.capture}};
+    case Situation::legacy_conflict:
+      return stream.legacy ? when(blocking_captures(runtime, *stream.device)) : Match{};
+    case Situation::external_without_capture:
+      return {site.external && stream.capture == nullptr, {}};
+    default:
+      return {};
+  }
+}
+
+Match situation_of_event(const CallSite& site, Situation situation) {
+  const HostEvent& event = *site.event;
+  const auto means_nothing = [&](Capture::State state) {
+    if (event.capture == nullptr || event.capture->state != state) return Match{};
+    const bool captures = site.stream != nullptr && site.stream->capture != nullptr;
+    return Match{true, captures ? CaptureList{site.stream->capture} : CaptureList{}};
+  };
+  switch (situation) {
+    case Situation::event_captured:
+      return when(if_state(event.capture, Capture::State::active));
+    case Situation::event_invalidated:
+      return means_nothing(Capture::State::invalidated);
+    case Situation::event_of_ended_capture:
+      return means_nothing(Capture::State::ended);
+    case Situation::legacy_waits_for_capture:
+      return site.stream->legacy ? when(if_state(event.capture, Capture::State::active)) : Match{};
+    case Situation::other_capture:
+      if (site.external || site.stream->capture == nullptr || event.capture == nullptr ||
+          site.stream->capture == event.capture)
+        return {};
+      return {true, {site.stream->capture, event.capture}};
+    case Situation::event_outside:
+      if (site.external || site.stream->capture == nullptr || event.capture != nullptr || !event.recorded) return {};
+      return {true, {site.stream->capture}};
+    default:
+      return {};
+  }
+}
+
+Match matches(const HostRuntime& runtime, const CallSite& site, Situation situation) {
+  switch (situation) {
+    case Situation::device_captures:
+      return when(captures_on(runtime, *site.device));
+    case Situation::thread_forbids:
+      // A stream that captures makes a node of the call.
+      return site.stream != nullptr && site.stream->capture != nullptr ? Match{} : when(forbidding_captures(runtime));
+    case Situation::graph_is_captured_to:
+      return {std::any_of(runtime.captures.begin(), runtime.captures.end(),
+                          [&](const auto& capture) { return capture->graph == site.graph; }),
+              {}};
+    case Situation::event_captured:
+    case Situation::event_invalidated:
+    case Situation::event_of_ended_capture:
+    case Situation::legacy_waits_for_capture:
+    case Situation::other_capture:
+    case Situation::event_outside:
+      return situation_of_event(site, situation);
+    default:
+      return situation_of_stream(runtime, site, situation);
+  }
+}
+
+}  // namespace
+
+CaptureErrorMode& thread_capture_mode() noexcept {
+  thread_local CaptureErrorMode mode = CaptureErrorMode::global;
+  return mode;
+}
+
+std::string& thread_error_detail() noexcept {
+  // Static objects may be destroyed, and graphs with them, after the thread's own objects are.
+  thread_local bool gone = false;
+  struct Detail {
+    std::string text;
+    ~Detail() { gone = true; }
+  };
+  thread_local Detail detail;
+  static auto* const of_nobody = new std::string;
+  return gone ? *of_nobody : detail.text;
+}
+
+void pay_owed_stack(HostRuntime& runtime) {
+  thread_owes_stack = false;
+  const std::vector<std::string> stack = call_stack();
+  const std::lock_guard lock(runtime.mutex);
+  for (const auto& capture : runtime.captures) add_stack(capture->report, stack);
+}
+
+Result check_capture_rules(HostRuntime& runtime, const CallSite& site) {
+  return check_capture_rules(runtime, site, class_of(site.call), cuda_name(site.call));
+}
+
+Result check_capture_rules(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name) {
+  if (runtime.captures.empty() && (site.stream == nullptr || !site.stream->legacy) && site.event == nullptr &&
+      !site.external && call_class != CallClass::capture_end && call_class != CallClass::capture_update)
+    return Result::success;
+  for (const CaptureRule& rule : rules_of(call_class)) {
+    Match match = matches(runtime, site, rule.situation);
+    if (!match.holds) continue;
+    std::string detail = fmt::format("{}; {}", rule.sentence, rule.advice);
+    if (rule.result == Result::stream_capture_invalidated && !match.captures.empty())
+      detail = first_error(*match.captures.front());
+    if (rule.effect != CaptureEffect::none) break_all(match.captures, site, name, rule);
+    for (const auto& capture : match.captures)
+      if (rule.effect == CaptureEffect::ended) drop_capture(runtime, *capture);
+    thread_error_detail() = std::move(detail);
+    thread_rule = &rule;
+    return rule.result;
+  }
+  if (runtime.watchers > 0 && site.stream != nullptr) [[unlikely]]
+    note_not_captured(runtime, site, call_class, name);
+  return Result::success;
+}
+
+void begin_capture(HostRuntime& runtime, HostStream& stream, HostGraph& graph, bool owns_graph, CaptureErrorMode mode) {
+  auto capture = std::make_shared<Capture>();
+  capture->id = next_id();
+  capture->mode = mode;
+  capture->thread = std::this_thread::get_id();
+  capture->thread_number = thread_number();
+  capture->origin = &stream;
+  capture->graph = &graph;
+  capture->owns_graph = owns_graph;
+  runtime.captures.push_back(capture);
+  join_capture(stream, capture);
+}
+
+void join_capture(HostStream& stream, const std::shared_ptr<Capture>& capture) {
+  capture->streams.push_back(&stream);
+  stream.capture = capture;
+  stream.capture_dependencies.clear();
+}
+
+HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, Work work) {
+  HostNode& node = stream.capture->graph->add(*stream.device, type, std::move(work), stream.capture_dependencies);
+  runtime.nodes.insert(&node);
+  stream.capture_dependencies.assign(1, &node);
+  return node;
+}
+
+void break_capture(const HostStream& stream, Call call, Result result, const std::string& why) {
+  if (stream.capture == nullptr || !is_active(*stream.capture)) return;
+  CaptureReport::Call reported = reported_call(cuda_name(call), result, nullptr);
+  reported.rule = why;
+  reported.stream = handle_of(stream);
+  break_one(*stream.capture, std::move(reported));
+}
+
+void note_refused(HostRuntime& runtime, Call call, Result result) {
+  // What else fails has nothing to do with the graph.
+  if (!is_work(class_of(call)) && !is_about_captures(result)) return;
+  for (const auto& capture : runtime.captures) {
+    if (!is_active(*capture) || capture->thread != std::this_thread::get_id()) continue;
+    thread_owes_stack = true;
+    CaptureReport::Call reported = reported_call(cuda_name(call), result, thread_rule);
+    if (const std::string& detail = thread_error_detail(); thread_rule == nullptr && !detail.empty())
+      reported.rule = detail;
+    add_call(capture->report.refused, std::move(reported));
+  }
+}
+
+void finish_capture(HostRuntime& runtime, Capture& capture) {
+  capture.state = Capture::State::ended;
+  std::shared_ptr<Capture> alive;  // the streams may hold the last references
+  for (HostStream* stream : capture.streams) {
+    alive = std::move(stream->capture);
+    stream->capture = nullptr;
+    stream->capture_dependencies.clear();
+  }
+  capture.streams.clear();
+  capture.graph = nullptr;
+  std::erase_if(runtime.captures, [&](const auto& other) { return other.get() == &capture; });
+}
+
+void drop_capture(HostRuntime& runtime, Capture& capture) {
+  HostGraph* graph = capture.owns_graph ? capture.graph : nullptr;
+  finish_capture(runtime, capture);
+  if (graph != nullptr) runtime.destroy(*graph);
+}
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/memory/device_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "backend/host/capture/host_graph.h"
+#include "backend/host/memory/fault_handler.h"
+
+namespace reprise::backend::host {
+namespace {
+
+// Addresses are plentiful and blocks cannot move, so the range is larger than the memory: fragmentation of addresses
+// must not look like a lack of memory.
+constexpr std::size_t range_factor = 4;
+constexpr std::size_t commit_step = std::size_t{64} << 20;
+
+constexpr std::size_t round_up(std::size_t value, std::size_t step) {
+  return (value + step - 1) / step * step;
+}
+
+// Fills what the process has touched. A page that was never touched stays so: freeing a large block that nobody used
+// must not cost its size in real memory.
+void fill_touched(std::byte* begin, std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto start = reinterpret_cast<std::uintptr_t>(begin);
+  const std::uintptr_t first_page = start / page * page;
+  const std::size_t pages = (round_up(start + bytes, page) - first_page) / page;
+  std::vector<unsigned char> resident(pages);
+  if (mincore(reinterpret_cast<void*>(first_page), pages * page, resident.data()) != 0) {
+    std::memset(begin, DeviceMemory::poison_byte, bytes);
+    return;
+  }
+  for (std::size_t i = 0; i < pages; ++i) {
+    if ((resident[i] & 1U) == 0) continue;
+    const std::uintptr_t from = std::max(start, first_page + i * page);
+    const std::uintptr_t to = std::min(start + bytes, first_page + (i + 1) * page);
+    std::memset(reinterpret_cast<void*>(from), DeviceMemory::poison_byte, to - from);
+  }
+}
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(std::size_t total_bytes, bool protect)
+    : total_bytes_(round_up(total_bytes, alignment)), protect_(protect) {
+  for (std::size_t factor = range_factor; factor > 0 && base_ == nullptr; --factor) {
+    range_bytes_ = round_up(total_bytes_ * factor, commit_step);
+    void* range = mmap(nullptr, range_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range != MAP_FAILED) base_ = static_cast<std::byte*>(range);
+  }
+  if (base_ == nullptr)
+    throw Error("the host device could not reserve " + std::to_string(total_bytes_) +
+                " bytes of addresses for its memory: " + std::strerror(errno) +
+                "; give it less with REPRISE_HOST_MEMORY, or raise the limit of the process (ulimit -v)");
+  holes_.emplace(0, range_bytes_);
+  if (protect_) watch_faults(*this);
+}
+
+Result DeviceMemory::allocate(void** pointer, std::size_t bytes) {
+  if (bytes == 0) return Result::invalid_value;
+  const std::lock_guard lock(mutex_);
+  if (bytes > total_bytes_) return Result::out_of_memory;
+  const std::size_t rounded = round_up(bytes, alignment);
+  if (rounded > total_bytes_ - used_bytes_) return Result::out_of_memory;
+  const auto hole =
+      std::find_if(holes_.begin(), holes_.end(), [&](const auto& candidate) { return candidate.second >= rounded; });
+  if (hole == holes_.end()) return Result::out_of_memory;
+  const std::size_t offset = hole->first;
+  const std::size_t left = hole->second - rounded;
+  holes_.erase(hole);
+  if (left > 0) holes_.emplace(offset + rounded, left);
+  blocks_.emplace(offset, rounded);
+  asked_.emplace(offset, Asked{bytes, next_id()});
+  used_bytes_ += rounded;
+  commit(offset + rounded);
+  *pointer = base_ + offset;
+  return Result::success;
+}
+
+Result DeviceMemory::free(void* pointer) {
+  if (!contains(pointer)) return Result::invalid_value;
+  std::size_t offset = static_cast<std::size_t>(static_cast<std::byte*>(pointer) - base_);
+  std::size_t bytes = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto block = blocks_.find(offset);
+    if (block == blocks_.end()) return Result::invalid_value;
+    bytes = block->second;
+    blocks_.erase(block);
+    asked_.erase(offset);
+  }
+  {
+    // The block is in neither map now: nobody else can have it while it is filled.
+    if (protect_) enter();
+    fill_touched(base_ + offset, bytes);
+    if (protect_) leave();
+  }
+  const std::lock_guard lock(mutex_);
+  used_bytes_ -= bytes;
+  auto next = holes_.lower_bound(offset);
+  if (next != holes_.end() && next->first == offset + bytes) {
+    bytes += next->second;
+    next = holes_.erase(next);
+  }
+  if (next != holes_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == offset) {
+      before->second += bytes;
+      return Result::success;
+    }
+  }
+  holes_.emplace(offset, bytes);
+  return Result::success;
+}
+
+bool DeviceMemory::starts_block(const void* pointer) const {
+  if (!contains(pointer)) return false;
+  const std::lock_guard lock(mutex_);
+  return blocks_.contains(static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - base_));
+}
+
+bool DeviceMemory::contains(const void* pointer) const noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  const auto base = reinterpret_cast<std::uintptr_t>(base_);
+  return address >= base && address - base < range_bytes_;
+}
+
+std::optional<DeviceMemory::Block> DeviceMemory::find(const void* pointer) const {
+  if (!contains(pointer)) return std::nullopt;
+  const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - base_);
+  const std::lock_guard lock(mutex_);
+  auto block = asked_.upper_bound(offset);
+  if (block == asked_.begin()) return std::nullopt;
+  --block;
+  if (offset - block->first >= block->second.bytes) return std::nullopt;
+  return Block{base_ + block->first, block->second.bytes, block->second.id};
+}
+
+std::size_t DeviceMemory::free_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return total_bytes_ - used_bytes_;
+}
+
+void DeviceMemory::commit(std::size_t end) {
+  if (end <= committed_) return;
+  const std::size_t target = std::min(round_up(end, commit_step), range_bytes_);
+  if (!protect_ || accessors_ > 0) mprotect(base_ + committed_, target - committed_, PROT_READ | PROT_WRITE);
+  committed_ = target;
+}
+
+void DeviceMemory::enter() {
+  const std::lock_guard lock(mutex_);
+  if (accessors_++ == 0 && committed_ > 0) mprotect(base_, committed_, PROT_READ | PROT_WRITE);
+}
+
+void DeviceMemory::leave() {
+  const std::lock_guard lock(mutex_);
+  if (--accessors_ == 0 && committed_ > 0) mprotect(base_, committed_, PROT_NONE);
+}
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend/host/host_device.h"
+#include "backend/host/races/race_check.h"
+
+// What each kind of work reads and writes.
+
+namespace reprise::backend::host {
+namespace {
+
+struct AccessList {
+  HostRuntime& runtime;
+  bool in_graph;
+  std::vector<Access> accesses = {};
+
+  void add(const void* pointer, std::size_t bytes, bool writes, std::string name) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(pointer);
+    if (pointer != nullptr && bytes > 0) accesses.push_back({begin, begin + bytes, writes, std::move(name)});
+  }
+  void add_copied(const void* pointer, std::size_t bytes, bool writes) {
+    if (in_graph || pointer_info(runtime, pointer).kind != MemoryKind::unregistered)
+      add(pointer, bytes, writes, "memcpy");
+  }
+
+  void operator()(const KernelWork& work) {
+    if (work.kernel().accesses == nullptr) return;
+    const KernelNodeParams params = work.params();
+    for (const MemoryAccess& access : work.kernel().accesses(params.params))
+      add(access.address, access.bytes, access.writes, "kernel " + work.kernel().name);
+  }
+  void operator()(const MemcpyNodeParams& work) {
+    add_copied(work.source, work.bytes, false);
+    add_copied(work.destination, work.bytes, true);
+  }
+  void operator()(const MemsetNodeParams& work) {
+    add(work.destination, work.count * work.element_bytes, true, "memset");
+  }
+  void operator()(const StagedCopy& work) { add(work.destination, work.bytes.size(), true, "memcpy"); }
+  void operator()(const MemoryFreeNodeParams& work) {
+    const PointerInfo info = pointer_info(runtime, work.address);
+    add(info.base, info.bytes, true, "the free of stream-ordered memory");
+  }
+  template <class Other>
+  void operator()(const Other&) {}
+};
+
+}  // namespace
+
+std::vector<Access> accesses_of(HostRuntime& runtime, const Work& work, bool in_graph) {
+  AccessList list{runtime, in_graph};
+  std::visit(list, work);
+  return std::move(list.accesses);
+}
+
+}  // namespace reprise::backend::host

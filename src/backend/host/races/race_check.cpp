@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/races/race_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend/host/host_device.h"
+#include "reprise/error.h"
+
+namespace reprise::backend::host {
+namespace {
+
+std::string describe(const HostStream& stream) {
+  const int device = stream.device->index();
+  if (stream.legacy) return fmt::format("the legacy default stream of host:{}", device);
+  return fmt::format("stream {} of host:{}", fmt::ptr(&stream), device);
+}
+
+std::string describe(const Touch& touch) {
+  const Access& access = touch.access;
+  return fmt::format("{} on {} {} {} bytes at {:#x}", access.name, touch.place, access.writes ? "writes" : "reads",
+                     access.end - access.begin, access.begin);
+}
+
+}  // namespace
+
+void RaceCheck::order(HostStream& stream, Operation& operation, std::span<const OperationRef> before) {
+  auto clock = std::make_unique<Clock>();
+  for (const OperationRef& earlier : before)
+    if (earlier && earlier->clock != nullptr) clock->merge(*earlier->clock);
+  clock->subtract(host_);
+  clock->add({stream.id, ++stream.ticks});
+  operation.clock = std::move(clock);
+}
+
+void RaceCheck::touch(const HostStream& stream, const Operation& operation, std::vector<Access> accesses) {
+  const Shadow::IsOrdered is_ordered = [&](const Epoch& epoch) { return ordered(epoch, *operation.clock); };
+  const Shadow::OnConflict conflict = [&](const Touch& earlier, const Touch& now) {
+    report(earlier, now,
+           "record an event on the first stream after the one, and let the second stream wait for it before the other "
+           "(Event::record, StreamRef::wait)");
+  };
+  const std::string place = describe(stream);
+  for (Access& access : accesses)
+    shadow_.touch(std::make_shared<Touch>(Touch{std::move(access), {stream.id, stream.ticks}, place, stream.id}),
+                  is_ordered, conflict);
+}
+
+void RaceCheck::launched(const HostStream& stream, Operation& launch, std::span<const OperationRef> points,
+                         const HostExec& exec) {
+  // A point that this launch records has no clock yet.
+  for (const OperationRef& point : points)
+    if (point && point->clock != nullptr) launch.clock->merge(*point->clock);
+  for (const OperationRef& point : points)
+    if (point && point->clock == nullptr) point->clock = std::make_unique<Clock>(*launch.clock);
+  touch(stream, launch, *exec.accesses);
+}
+
+void RaceCheck::host_waited(std::span<const OperationRef> operations) {
+  for (const OperationRef& operation : operations)
+    if (operation && operation->clock != nullptr) host_.merge(*operation->clock);
+}
+
+bool RaceCheck::known_done(const OperationRef& operation) const {
+  if (!operation || operation->clock == nullptr) return true;
+  Clock unknown = *operation->clock;
+  unknown.subtract(host_);
+  return unknown.empty();
+}
+
+void RaceCheck::forget(const void* pointer, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(pointer);
+  shadow_.forget(begin, begin + bytes);
+}
+
+void RaceCheck::prepare(HostExec& exec) {
+  if (exec.accesses) return;
+  std::vector<Access> accesses;
+  // Nodes are looked at in an order that fits their edges. A node continues the timeline of a dependency that nobody
+  // has continued yet, so a graph has about as many timelines as the streams that it was captured on.
+  const std::size_t count = exec.types.size();
+  std::vector<Clock> clocks(count);
+  std::vector<Epoch> epochs(count);
+  std::vector<bool> continued(count);
+  Shadow shadow;
+  for (const std::size_t node : exec.topological_order()) {
+    Clock& clock = clocks[node];
+    epochs[node] = {node, 1};
+    for (const std::size_t dependency : exec.dependencies[node]) {
+      clock.merge(clocks[dependency]);
+      if (continued[dependency] || epochs[node].tick > 1) continue;
+      continued[dependency] = true;
+      epochs[node] = {epochs[dependency].timeline, epochs[dependency].tick + 1};
+    }
+    clock.add(epochs[node]);
+    if (!exec.plan->enabled(node)) continue;
+    for (Access& access : accesses_of(runtime_, exec.plan->work(node), true)) {
+      const std::string place = fmt::format("node {} of a graph", node);
+      shadow.touch(
+          std::make_shared<Touch>(Touch{access, epochs[node], place, exec.id}),
+          [&](const Epoch& epoch) { return clock.covers(epoch); },
+          [&](const Touch& earlier, const Touch& now) {
+            report(earlier, now,
+                   "when the graph is captured, record an event on the one's stream after it, and let the other's "
+                   "stream wait for it (Event::record, StreamRef::wait); nodes are counted from 0 in the order in "
+                   "which they were made");
+          });
+      access.name += " in a launch of a graph";
+      accesses.push_back(std::move(access));
+    }
+  }
+  exec.accesses = std::move(accesses);
+}
+
+std::string RaceCheck::describe_memory(std::uintptr_t address) const {
+  const PointerInfo info = pointer_info(runtime_, reinterpret_cast<const void*>(address));
+  if (info.kind == MemoryKind::unregistered) return "pageable memory of the host";
+  const std::string where = info.kind == MemoryKind::pinned ? std::string("pinned memory of the host")
+                                                            : fmt::format("memory of host:{}", info.device_index);
+  return fmt::format("byte {} of the allocation of {} bytes at {}, {}",
+                     address - reinterpret_cast<std::uintptr_t>(info.base), info.bytes, info.base, where);
+}
+
+void RaceCheck::report(const Touch& earlier, const Touch& now, const char* advice) {
+  const auto key = [](const Touch& touch) {
+    return fmt::format("{}/{}/{}/{}", touch.access.name, touch.place, touch.id, touch.access.writes);
+  };
+  if (!reported_.insert(key(earlier) + "|" + key(now)).second) return;
+  const std::uintptr_t begin = std::max(earlier.access.begin, now.access.begin);
+  const std::uintptr_t end = std::min(earlier.access.end, now.access.end);
+  warn(fmt::format("race: {}; {}; nothing orders the two. They share {} bytes from {:#x} on: {}. To order them, {}.",
+                   describe(earlier), describe(now), end - begin, begin, describe_memory(begin), advice));
+}
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/run/executor.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace reprise::backend::host {
+namespace {
+
+constexpr unsigned most_workers = 256;
+// So long must nothing have started, while tasks are ready and every worker is busy, before one more is added.
+constexpr std::chrono::milliseconds blocked_after{2};
+
+thread_local int executing_depth = 0;
+
+// The mutex is held for some ten instructions at a time, by the thread that submits and by the workers: a thread that
+// finds it taken does better to look again than to sleep, which costs both sides a system call.
+std::unique_lock<std::mutex> lock_shortly(std::mutex& mutex) {
+  constexpr int tries = 200;
+  for (int i = 0; i < tries; ++i) {
+    if (mutex.try_lock()) return std::unique_lock(mutex, std::adopt_lock);
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  return std::unique_lock(mutex);
+}
+
+unsigned usual_workers() {
+  static const unsigned count = std::max(4U, std::thread::hardware_concurrency());
+  return count;
+}
+
+}  // namespace
+
+bool executing() noexcept {
+  return executing_depth > 0;
+}
+ExecutingScope::ExecutingScope() noexcept {
+  ++executing_depth;
+}
+ExecutingScope::~ExecutingScope() {
+  --executing_depth;
+}
+
+Executor& Executor::instance() {
+  // Never destroyed: workers may still run when the process leaves main().
+  static Executor* const executor = new Executor;
+  return *executor;
+}
+
+void Executor::submit(const OperationRef& operation, std::span<const OperationRef> dependencies) {
+  const auto lock = lock_shortly(mutex_);
+  operation->references_.fetch_add(1, std::memory_order_relaxed);
+  for (const OperationRef& dependency : dependencies) {
+    if (dependency.done()) continue;
+    dependency->successors_.push_back(operation.get());
+    ++operation->waiting_for_;
+  }
+  if (operation->waiting_for_ == 0) push_ready(*operation.get());
+}
+
+void Executor::post(Task& task) {
+  const auto lock = lock_shortly(mutex_);
+  push_ready(task);
+}
+
+bool Executor::run_after(const OperationRef& operation, Task& task) {
+  const auto lock = lock_shortly(mutex_);
+  if (operation.done()) return false;
+  operation->successors_.push_back(&task);
+  ++task.waiting_for_;
+  return true;
+}
+
+void Executor::open(const OperationRef& operation) {
+  operation->references_.fetch_add(1, std::memory_order_relaxed);
+}
+
+Task* Executor::complete(Operation& operation) {
+  Task* next = nullptr;
+  {
+    const auto lock = lock_shortly(mutex_);
+    if (operation.timed_) operation.completed_at_ = std::chrono::steady_clock::now();
+    operation.done_.store(true, std::memory_order_release);
+    for (Task* successor : operation.successors_) {
+      if (--successor->waiting_for_ > 0) continue;
+      if (next == nullptr)
+        next = successor;
+      else
+        push_ready(*successor);
+    }
+    operation.successors_.clear();
+    if (operation.awaited_) done_condition_.notify_all();
+  }
+  if (operation.references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete &operation;
+  return next;
+}
+
+void Executor::wait(const OperationRef& operation) {
+  if (operation.done()) return;
+  if (runs_by_steps()) [[unlikely]]
+    return wait_by_steps(operation);
+  std::unique_lock lock(mutex_);
+  operation->awaited_ = true;
+  while (!operation.done()) {
+    relieve();
+    done_condition_.wait_for(lock, blocked_after);
+  }
+}
+
+void Executor::polled() {
+  if (runs_by_steps()) [[unlikely]]
+    return poll_by_steps();
+  const auto lock = lock_shortly(mutex_);
+  relieve();
+}
+
+void Executor::push_ready(Task& task) {
+  ready_.push_back(&task);
+  if (runs_by_steps()) [[unlikely]]
+    return;
+  if (idle_ > 0)
+    ready_condition_.notify_one();
+  else if (workers_ < usual_workers())
+    start_worker();
+}
+
+void Executor::relieve() {
+  if (ready_.empty() || idle_ > 0 || workers_ >= most_workers) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (seen_started_tasks_ != started_tasks_) {
+    seen_started_tasks_ = started_tasks_;
+    seen_at_ = now;
+  } else if (now - seen_at_ >= blocked_after) {
+    start_worker();
+    seen_at_ = now;
+  }
+}
+
+void Executor::start_worker() {
+  ++workers_;
+  std::thread([this] { work(); }).detach();
+}
+
+void Executor::work() {
+  auto lock = lock_shortly(mutex_);
+  for (;;) {
+    while (ready_.empty()) {
+      ++idle_;
+      ready_condition_.wait(lock);
+      --idle_;
+    }
+    Task* task = ready_.front();
+    ready_.pop_front();
+    ++started_tasks_;
+    lock.unlock();
+    while (task != nullptr) task = task->run();
+    lock = lock_shortly(mutex_);
+  }
+}
+
+}  // namespace reprise::backend::host

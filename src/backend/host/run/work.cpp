@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/run/work.h"
+
+#include <cstring>
+#include <exception>
+
+#include "backend/host/host_device.h"
+#include "backend/host/run/executor.h"
+
+namespace reprise::backend::host {
+namespace {
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+// Shared memory is not initialised on a GPU; a kernel that counts on zeros must see something else here.
+constexpr unsigned char shared_garbage = 0xCD;
+
+// An operation of one device may touch memory of another one: a copy between them does.
+class AccessToAllMemory {
+ public:
+  AccessToAllMemory() {
+    for_each([](DeviceMemory& memory) { memory.enter(); });
+  }
+  ~AccessToAllMemory() {
+    for_each([](DeviceMemory& memory) { memory.leave(); });
+  }
+  AccessToAllMemory(const AccessToAllMemory&) = delete;
+  AccessToAllMemory& operator=(const AccessToAllMemory&) = delete;
+
+ private:
+  template <class F>
+  static void for_each(F f) {
+    for (const auto& device : HostRuntime::instance().devices) {
+      if (!device->memory().protects()) return;  // all are alike
+      f(device->memory());
+    }
+  }
+};
+
+std::byte* shared_memory(unsigned bytes) {
+  thread_local std::vector<std::byte> buffer;
+  if (bytes == 0) return nullptr;
+  if (buffer.size() < bytes + 16U) buffer.resize(bytes + 16U);
+  void* start = buffer.data();
+  std::size_t space = buffer.size();
+  return static_cast<std::byte*>(std::align(16, bytes, start, space));
+}
+
+void fill(const MemsetNodeParams& params) {
+  if (params.element_bytes == 1) {
+    std::memset(params.destination, static_cast<int>(params.value & 0xFFU), params.count);
+    return;
+  }
+  auto* out = static_cast<std::byte*>(params.destination);
+  for (std::size_t i = 0; i < params.count; ++i, out += params.element_bytes)
+    std::memcpy(out, &params.value, params.element_bytes);  // little-endian: the low bytes come first
+}
+
+}  // namespace
+
+KernelWork::KernelWork(const KernelNodeParams& params)
+    : kernel_(reinterpret_cast<const KernelRecord*>(params.function)), config_(params.config) {
+  if (kernel_->params_bytes > inline_bytes) heap_ = std::make_unique<std::byte[]>(kernel_->params_bytes);
+  for (std::size_t i = 0; i < kernel_->params.size(); ++i)
+    std::memcpy(block() + kernel_->params[i].offset, params.params[i], kernel_->params[i].size);
+}
+
+KernelWork::KernelWork(const KernelWork& other) : kernel_(other.kernel_), config_(other.config_) {
+  if (other.heap_ != nullptr) heap_ = std::make_unique<std::byte[]>(kernel_->params_bytes);
+  std::memcpy(block(), other.block(), kernel_->params_bytes);
+}
+
+KernelWork& KernelWork::operator=(const KernelWork& other) {
+  if (this != &other) *this = KernelWork(other);
+  return *this;
+}
+
+KernelWork::KernelWork(KernelWork&& other) noexcept
+    : kernel_(other.kernel_), config_(other.config_), heap_(std::move(other.heap_)) {
+  if (heap_ == nullptr) std::memcpy(inline_, other.inline_, kernel_->params_bytes);
+}
+
+KernelWork& KernelWork::operator=(KernelWork&& other) noexcept {
+  if (this == &other) return *this;
+  kernel_ = other.kernel_;
+  config_ = other.config_;
+  heap_ = std::move(other.heap_);
+  if (heap_ == nullptr) std::memcpy(inline_, other.inline_, kernel_->params_bytes);
+  argument_table_.reset();
+  return *this;
+}
+
+KernelNodeParams KernelWork::params() const {
+  if (argument_table_ == nullptr) {
+    argument_table_ = std::make_unique<void*[]>(kernel_->params.size() + 1);
+    for (std::size_t i = 0; i < kernel_->params.size(); ++i) argument_table_[i] = block() + kernel_->params[i].offset;
+  }
+  KernelNodeParams params;
+  params.function = reinterpret_cast<FunctionHandle>(const_cast<KernelRecord*>(kernel_));
+  params.config = config_;
+  params.params = argument_table_.get();
+  return params;
+}
+
+void KernelWork::run() const {
+  constexpr std::size_t few = 32;
+  void* few_arguments[few];
+  std::vector<void*> many_arguments;
+  void** arguments = few_arguments;
+  const std::size_t count = kernel_->params.size();
+  if (count > few) {
+    many_arguments.resize(count);
+    arguments = many_arguments.data();
+  }
+  for (std::size_t i = 0; i < count; ++i) arguments[i] = block() + kernel_->params[i].offset;
+
+  HostLaunch launch;
+  launch.grid = config_.grid;
+  launch.block = config_.block;
+  launch.shared_bytes = config_.shared_bytes;
+  launch.shared = shared_memory(config_.shared_bytes);
+  const std::uint64_t blocks = std::uint64_t{config_.grid.x} * config_.grid.y * config_.grid.z;
+  if (launch.shared == nullptr) {
+    launch.last_block = blocks;
+    kernel_->host_entry(launch, arguments);
+    return;
+  }
+  for (std::uint64_t b = 0; b < blocks; ++b) {
+    std::memset(launch.shared, shared_garbage, launch.shared_bytes);
+    launch.first_block = b;
+    launch.last_block = b + 1;
+    kernel_->host_entry(launch, arguments);
+  }
+}
+
+Work make_work(const NodeParams& params) {
+  return std::visit(Overloaded{
+                        [](const KernelNodeParams& p) -> Work { return KernelWork(p); },
+                        [](const MemcpyNodeParams& p) -> Work { return p; },
+                        [](const MemsetNodeParams& p) -> Work { return p; },
+                        [](const HostNodeParams& p) -> Work { return p; },
+                        [](const EventRecordNodeParams& p) -> Work { return p; },
+                        [](const EventWaitNodeParams& p) -> Work { return p; },
+                        [](const MemoryFreeNodeParams& p) -> Work { return p; },
+                        [](const auto&) -> Work { return EmptyNodeParams{}; },
+                    },
+                    params);
+}
+
+NodeParams params_of(const Work& work) {
+  return std::visit(Overloaded{
+                        [](const KernelWork& w) -> NodeParams { return w.params(); },
+                        [](const StagedCopy& w) -> NodeParams {
+                          return MemcpyNodeParams{w.destination, w.bytes.data(), w.bytes.size()};
+                        },
+                        [](const auto& w) -> NodeParams { return w; },
+                    },
+                    work);
+}
+
+bool has_node_type(NodeType type) noexcept {
+  switch (type) {
+    case NodeType::kernel:
+    case NodeType::memcpy:
+    case NodeType::memset:
+    case NodeType::host:
+    case NodeType::empty:
+    case NodeType::event_wait:
+    case NodeType::event_record:
+      return true;
+    case NodeType::child_graph:
+    case NodeType::memory_allocate:
+    case NodeType::memory_free:
+    case NodeType::conditional:
+      return false;
+  }
+  return false;
+}
+
+void execute(HostDevice& device, const Work& work) noexcept {
+  const ExecutingScope executing;
+  const AccessToAllMemory access;
+  try {
+    std::visit(Overloaded{
+                   [](const KernelWork& w) { w.run(); },
+                   [](const MemcpyNodeParams& w) { std::memmove(w.destination, w.source, w.bytes); },
+                   [](const MemsetNodeParams& w) { fill(w); },
+                   [](const HostNodeParams& w) { w.function(w.data); },
+                   [](const StagedCopy& w) { std::memcpy(w.destination, w.bytes.data(), w.bytes.size()); },
+                   [&](const MemoryFreeNodeParams& w) { (void)device.memory().free(w.address); },
+                   [](const auto&) {},
+               },
+               work);
+  } catch (const std::exception& error) {
+    device.set_sticky_error(error.what());
+  } catch (...) {
+    device.set_sticky_error("an exception that is no std::exception");
+  }
+}
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/lifetime/tracked_stream.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "backend/backend.h"
+#include "backend/captures_underway.h"
+#include "backend/check.h"
+
+namespace reprise::backend {
+namespace {
+
+struct Streams {
+  std::mutex mutex;
+  std::map<std::pair<Backend*, StreamHandle>, std::shared_ptr<LiveStream>> all;
+};
+
+// Never destroyed: streams may end until the process does.
+Streams& streams() {
+  static auto* const instance = new Streams;
+  return *instance;
+}
+
+std::pair<Backend*, StreamHandle> key(const StreamRef& stream) {
+  return {&stream.device().backend(), stream.native()};
+}
+
+}  // namespace
+
+bool is_legacy_default(const StreamRef& stream) noexcept {
+  return reinterpret_cast<std::uintptr_t>(stream.native()) <= 1;
+}
+
+std::shared_ptr<LiveStream> LiveStream::find(const StreamRef& stream) {
+  Streams& known = streams();
+  const std::lock_guard lock(known.mutex);
+  if (const auto found = known.all.find(key(stream)); found != known.all.end()) return found->second;
+  if (!is_legacy_default(stream)) return nullptr;
+  return known.all.emplace(key(stream), std::make_shared<LiveStream>(stream)).first->second;
+}
+
+void LiveStream::add(const StreamRef& stream) noexcept {
+  try {
+    auto made = std::make_shared<LiveStream>(stream);
+    Streams& known = streams();
+    const std::lock_guard lock(known.mutex);
+    known.all[key(stream)] = std::move(made);
+  } catch (const std::bad_alloc&) {
+    // Then it is as any other stream that nobody tells the end of.
+  }
+}
+
+void LiveStream::ends(const StreamRef& stream) noexcept {
+  Streams& known = streams();
+  std::shared_ptr<LiveStream> ended;
+  {
+    const std::lock_guard lock(known.mutex);
+    const auto found = known.all.find(key(stream));
+    if (found == known.all.end()) return;
+    ended = std::move(found->second);
+    known.all.erase(found);
+  }
+  ended->end(ended.use_count() > 1);
+}
+
+void LiveStream::end(bool wanted) noexcept {
+  try {
+    std::string why = "it was captured";
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+      if (!wanted) return;
+      try {
+        end_ = record();
+      } catch (const Error& error) {
+        why = error.what();
+      }
+      if (end_ != nullptr) return;
+    }
+    // Not under the mutex: whoever is warned may be resetting a graph elsewhere.
+    warn("When a stream was destroyed, no event could be recorded on it (" + why +
+         "), and nobody can tell any more when the replays on it are over. A graph whose last replay was on this "
+         "stream keeps its memory, even when it is destroyed.");
+  } catch (const std::exception&) {
+    // There is no memory for a text.
+  }
+}
+
+std::shared_ptr<Event> LiveStream::mark() {
+  const std::lock_guard lock(mutex_);
+  return ended_ ? end_ : record();
+}
+
+std::shared_ptr<Event> LiveStream::record() const {
+  const RelaxedCaptureMode relaxed(stream_.device().backend());
+  if (!may_record(stream_)) return nullptr;
+  auto event = std::make_shared<Event>(stream_.device(), EventOptions{.timing = false});
+  event->record(stream_);
+  // A capture may have begun between the question and the record, which is then a part of that capture.
+  return may_record(stream_) ? event : nullptr;
+}
+
+bool may_record(const StreamRef& stream) noexcept {
+  // While a blocking stream is captured, the legacy default stream must not be used. The question whether that is so is
+  // refused, too (906), and would stand in the report of that capture as a call that is missing in the graph.
+  if (is_legacy_default(stream) && captures_underway.load(std::memory_order_relaxed) != 0) return false;
+  CaptureStatus status = CaptureStatus::none;
+  const Result asked = stream.device().backend().stream_is_capturing(stream.native(), &status);
+  return asked == Result::success && status == CaptureStatus::none;
+}
+
+}  // namespace reprise::backend

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/rules/capture_rules.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "backend/rules/cuda_calls.h"
+
+namespace reprise::backend {
+namespace {
+
+constexpr auto invalidated = CaptureEffect::invalidated;
+constexpr auto ended = CaptureEffect::ended;
+constexpr auto none = CaptureEffect::none;
+
+// The rule in a sentence, and what to do instead.
+struct Words {
+  const char* sentence;
+  const char* advice;
+};
+constexpr Words broken_before = {
+    "the stream takes part in a capture that was broken by an earlier call; it can only be ended",
+    "end the capture, mend what broke it, and capture again"};
+constexpr Words legacy = {
+    "the legacy default stream waits for every blocking stream, and one of them is being captured",
+    "give the work to the captured stream or another one that is not the default, or capture on a non-blocking stream"};
+constexpr Words unsafe = {
+    "this call is potentially unsafe during a capture (it may wait for the device, or change what a replay relies on)",
+    "call it before the capture, or put the calling thread into relaxed mode, or capture in mode thread_local when "
+    "other threads make such calls"};
+constexpr Words waits = {
+    "a stream that is being captured does not execute, so nobody can wait for it or ask whether it is done",
+    "read results after a replay; before the capture, wait for what it needs"};
+constexpr Words launches = {
+    "a launch of an executable graph, and other work that there is no node for, cannot be captured",
+    "call it before or after the capture; a graph becomes a child graph node, and for a callback there is "
+    "cudaLaunchHostFunc"};
+constexpr Words no_node = {"there is no node for this call, so it cannot be captured",
+                           "call it before or after the capture"};
+constexpr Words batches = {"a batch of copies cannot be captured; the capture goes on, and lacks the copies",
+                           "look at its result, and give the stream one copy after the other"};
+constexpr Words property = {"a stream that is being captured cannot be asked for its number or its flags",
+                            "ask before the capture"};
+constexpr Words event_in_capture = {
+    "the event was last recorded in a capture, where it stands for a point of the graph; nobody can wait for it or ask "
+    "whether it is reached",
+    "record it with the external flag if the host has to wait for it at each replay, or wait for the replay"};
+constexpr Words event_means_nothing = {
+    "the event was last recorded in a capture that is over or was broken by an earlier call",
+    "record it again before it is used"};
+constexpr Words external = {
+    "the external flag makes a node of its own of a record or a wait, which only a stream that is being captured can "
+    "do",
+    "leave the flag away outside of captures"};
+// CUDA's code is the same for both reasons.
+constexpr Words legacy_cannot_join = {
+    "the legacy default stream cannot join a capture, and cannot be used at all while a blocking stream captures",
+    "let another stream wait for the event, or capture on a non-blocking stream"};
+constexpr Words two_captures = {"the stream and the event take part in two captures, which would become one",
+                                "end the one before the other needs its work, or capture both as one"};
+constexpr Words outside = {
+    "a captured stream cannot wait for an event that was recorded outside of its capture",
+    "begin the capture after the wait, or wait with the external flag to make an event wait node"};
+constexpr Words waits_for_device = {"waiting for the device waits for every stream, and one of them is being captured",
+                                    "wait before the capture, or for the streams and events that are meant"};
+constexpr Words legacy_cannot_capture = {"the legacy default stream cannot be captured", "use another stream"};
+constexpr Words captures_already = {"the stream takes part in a capture already",
+                                    "end that one first, or capture another stream"};
+constexpr Words graph_is_taken = {"another capture goes into this graph", "end that one first"};
+constexpr Words no_capture = {"the stream is not being captured", "call it between the beginning and the end of one"};
+constexpr Words not_origin = {"a capture ends on the stream that it began on, not on one that joined it",
+                              "end it on that stream"};
+constexpr Words wrong_end = {"a capture that is not in relaxed mode ends on the thread that began it",
+                             "end it there, or begin it in mode relaxed"};
+constexpr Words broken_end = {"the capture was broken by an earlier call", "mend what broke it"};
+constexpr Words unjoined = {
+    "work of a stream that joined the capture does not lead back to the stream that it began on",
+    "record an event after the last work of each stream that was forked off, and make the first stream wait for it "
+    "before the end"};
+
+// The row of a class in a situation.
+constexpr CaptureRule rule(CallClass call_class, Situation situation, Result result, CaptureEffect effect,
+                           const Words& words) {
+  return {call_class, situation, result, effect, words.sentence, words.advice};
+}
+
+// Sorted by class; within a class the first situation that holds counts.
+constexpr CaptureRule table[] = {
+    rule(CallClass::potentially_unsafe, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated,
+         unsafe),
+
+    rule(CallClass::stream_work, Situation::stream_invalidated, Result::stream_capture_invalidated, none,
+         broken_before),
+    rule(CallClass::stream_work, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
+    rule(CallClass::stream_work, Situation::external_without_capture, Result::illegal_state, none, external),
+
+    rule(CallClass::stream_launch_only, Situation::stream_invalidated, Result::stream_capture_unsupported, none,
+         launches),
+    rule(CallClass::stream_launch_only, Situation::stream_captures, Result::stream_capture_unsupported, invalidated,
+         launches),
+    rule(CallClass::stream_launch_only, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated,
+         legacy),
+
+    rule(CallClass::stream_unsafe, Situation::stream_invalidated, Result::stream_capture_unsupported, none, no_node),
+    rule(CallClass::stream_unsafe, Situation::stream_captures, Result::stream_capture_unsupported, invalidated,
+         no_node),
+    rule(CallClass::stream_unsafe, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
+    rule(CallClass::stream_unsafe, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated, unsafe),
+
+    rule(CallClass::stream_batch, Situation::stream_invalidated, Result::stream_capture_invalidated, none,
+         broken_before),
+    rule(CallClass::stream_batch, Situation::stream_captures, Result::stream_capture_unsupported, none, batches),
+    rule(CallClass::stream_batch, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
+
+    rule(CallClass::stream_allocation, Situation::stream_invalidated, Result::stream_capture_invalidated, none,
+         broken_before),
+    rule(CallClass::stream_allocation, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated,
+         legacy),
+    rule(CallClass::stream_allocation, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated,
+         unsafe),
+
+    rule(CallClass::stream_property, Situation::stream_invalidated, Result::stream_capture_unsupported, none, property),
+    rule(CallClass::stream_property, Situation::stream_captures, Result::stream_capture_unsupported, invalidated,
+         property),
+    rule(CallClass::stream_property, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
+
+    rule(CallClass::stream_wait, Situation::stream_invalidated, Result::stream_capture_unsupported, none, waits),
+    rule(CallClass::stream_wait, Situation::stream_captures, Result::stream_capture_unsupported, invalidated, waits),
+    rule(CallClass::stream_wait, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
+    rule(CallClass::stream_wait, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated, unsafe),
+
+    rule(CallClass::event_wait, Situation::event_captured, Result::captured_event, invalidated, event_in_capture),
+    rule(CallClass::event_wait, Situation::event_invalidated, Result::invalid_value, none, event_means_nothing),
+    rule(CallClass::event_wait, Situation::event_of_ended_capture, Result::invalid_value, none, event_means_nothing),
+    rule(CallClass::event_wait, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated, unsafe),
+
+    rule(CallClass::join, Situation::stream_invalidated, Result::stream_capture_invalidated, none, broken_before),
+    rule(CallClass::join, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy_cannot_join),
+    rule(CallClass::join, Situation::event_invalidated, Result::invalid_value, invalidated, event_means_nothing),
+    rule(CallClass::join, Situation::event_of_ended_capture, Result::invalid_value, invalidated, event_means_nothing),
+    rule(CallClass::join, Situation::external_without_capture, Result::illegal_state, none, external),
+    rule(CallClass::join, Situation::legacy_waits_for_capture, Result::stream_capture_implicit, invalidated,
+         legacy_cannot_join),
+    rule(CallClass::join, Situation::other_capture, Result::stream_capture_merge, invalidated, two_captures),
+    rule(CallClass::join, Situation::event_outside, Result::stream_capture_isolation, invalidated, outside),
+
+    rule(CallClass::device_wait, Situation::device_captures, Result::stream_capture_unsupported, invalidated,
+         waits_for_device),
+
+    rule(CallClass::capture_query, Situation::legacy_conflict, Result::stream_capture_implicit, none, legacy),
+
+    rule(CallClass::capture_begin, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
+    rule(CallClass::capture_begin, Situation::stream_is_legacy, Result::stream_capture_unsupported, none,
+         legacy_cannot_capture),
+    rule(CallClass::capture_begin, Situation::stream_invalidated, Result::illegal_state, none, captures_already),
+    rule(CallClass::capture_begin, Situation::stream_captures, Result::illegal_state, none, captures_already),
+    rule(CallClass::capture_begin, Situation::graph_is_captured_to, Result::illegal_state, none, graph_is_taken),
+
+    rule(CallClass::capture_update, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
+    rule(CallClass::capture_update, Situation::stream_does_not_capture, Result::illegal_state, none, no_capture),
+    rule(CallClass::capture_update, Situation::stream_invalidated, Result::stream_capture_invalidated, none,
+         broken_before),
+
+    rule(CallClass::capture_end, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
+    rule(CallClass::capture_end, Situation::stream_does_not_capture, Result::illegal_state, none, no_capture),
+    rule(CallClass::capture_end, Situation::stream_is_not_origin, Result::stream_capture_unmatched, invalidated,
+         not_origin),
+    rule(CallClass::capture_end, Situation::stream_invalidated, Result::stream_capture_invalidated, ended, broken_end),
+    rule(CallClass::capture_end, Situation::fork_not_joined, Result::stream_capture_unjoined, ended, unjoined),
+    rule(CallClass::capture_end, Situation::wrong_thread, Result::stream_capture_wrong_thread, ended, wrong_end),
+};
+
+}  // namespace
+
+CallClass class_of(Call call) noexcept {
+  switch (call) {
+    case Call::memory_allocate:
+    case Call::memory_free:
+    case Call::pinned_allocate:
+    case Call::pinned_free:
+    case Call::memory_pool_trim:
+    case Call::graph_instantiate:
+    case Call::graph_exec_destroy:
+      return CallClass::potentially_unsafe;
+    case Call::copy:
+    case Call::set:  // both are work on the legacy stream
+    case Call::copy_async:
+    case Call::set_async:
+    case Call::launch_kernel:
+    case Call::launch_host_function:
+    case Call::event_record:
+    case Call::stream_priority:  // as if it were work
+      return CallClass::stream_work;
+    case Call::graph_launch:
+    case Call::graph_upload:
+      return CallClass::stream_launch_only;
+    case Call::memory_allocate_async:
+    case Call::memory_free_async:
+      return CallClass::stream_allocation;
+    case Call::stream_flags:
+    case Call::stream_id:
+      return CallClass::stream_property;
+    case Call::stream_synchronize:
+    case Call::stream_query:
+      return CallClass::stream_wait;
+    case Call::event_query:
+    case Call::event_synchronize:
+      return CallClass::event_wait;
+    case Call::stream_wait_event:
+      return CallClass::join;
+    case Call::device_synchronize:
+      return CallClass::device_wait;
+    case Call::stream_is_capturing:
+    case Call::stream_capture_info:
+      return CallClass::capture_query;
+    case Call::stream_begin_capture:
+    case Call::stream_begin_capture_to_graph:
+      return CallClass::capture_begin;
+    case Call::stream_update_capture_dependencies:
+      return CallClass::capture_update;
+    case Call::stream_end_capture:
+      return CallClass::capture_end;
+    default:
+      return CallClass::always_allowed;
+  }
+}
+
+std::optional<CallClass> class_of(std::string_view cuda_name) noexcept {
+  const CudaCall* const call = find_cuda_call(cuda_name);
+  return call != nullptr ? std::optional(call->call_class) : std::nullopt;
+}
+
+const CaptureRule* rule_met(std::optional<CallClass> call_class, Result result, bool on_capture) noexcept {
+  const CaptureRule* fallback = nullptr;
+  for (const CaptureRule& rule : table) {
+    if (rule.result != result || (call_class && rule.call_class != *call_class)) continue;
+    const bool of_others =
+        rule.situation == Situation::thread_forbids || rule.situation == Situation::graph_is_captured_to;
+    if (!call_class || of_others != on_capture) return &rule;
+    if (fallback == nullptr) fallback = &rule;
+  }
+  return fallback != nullptr || !call_class ? fallback : rule_met(std::nullopt, result, on_capture);
+}
+
+std::span<const CaptureRule> rules_of(CallClass call_class) noexcept {
+  const auto belongs = [&](const CaptureRule& rule) { return rule.call_class == call_class; };
+  const auto* const first = std::find_if(std::begin(table), std::end(table), belongs);
+  const auto* const last = std::find_if_not(first, std::end(table), belongs);
+  return {first, last};
+}
+
+}  // namespace reprise::backend

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/rules/cuda_calls.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace reprise::backend {
+namespace {
+
+// Class by class, in the order of CallClass; in a class by the name in the driver, then what is only in the runtime.
+// Each was measured, by one of its two names: the runtime's calls make the driver's. A test of the measurement says so.
+constexpr CudaCall table[] = {
+    // clang-format off
+    {"cuArrayGetDescriptor", "", CallClass::always_allowed},
+    {"cuCtxGetApiVersion", "", CallClass::always_allowed},
+    {"cuCtxGetCacheConfig", "cudaDeviceGetCacheConfig", CallClass::always_allowed},
+    {"cuCtxGetCurrent", "", CallClass::always_allowed},
+    {"cuCtxGetDevResource", "", CallClass::always_allowed},
+    {"cuCtxGetDevice", "", CallClass::always_allowed},
+    {"cuCtxGetFlags", "", CallClass::always_allowed},
+    {"cuCtxGetId", "", CallClass::always_allowed},
+    {"cuCtxGetLimit", "cudaDeviceGetLimit", CallClass::always_allowed},
+    {"cuCtxGetStreamPriorityRange", "cudaDeviceGetStreamPriorityRange", CallClass::always_allowed},
+    {"cuCtxPopCurrent", "", CallClass::always_allowed},
+    {"cuCtxPushCurrent", "", CallClass::always_allowed},
+    {"cuCtxResetPersistingL2Cache", "cudaCtxResetPersistingL2Cache", CallClass::always_allowed},
+    {"cuCtxSetCurrent", "", CallClass::always_allowed},
+    {"cuDeviceCanAccessPeer", "cudaDeviceCanAccessPeer", CallClass::always_allowed},
+    {"cuDeviceGet", "", CallClass::always_allowed},
+    {"cuDeviceGetAttribute", "cudaDeviceGetAttribute", CallClass::always_allowed},
+    {"cuDeviceGetCount", "cudaGetDeviceCount", CallClass::always_allowed},
+    {"cuDeviceGetDefaultMemPool", "cudaDeviceGetDefaultMemPool", CallClass::always_allowed},
+    {"cuDeviceGetDevResource", "cudaDeviceGetDevResource", CallClass::always_allowed},
+    {"cuDeviceGetGraphMemAttribute", "cudaDeviceGetGraphMemAttribute", CallClass::always_allowed},
+    {"cuDeviceGetMemPool", "cudaDeviceGetMemPool", CallClass::always_allowed},
+    {"cuDeviceGetName", "", CallClass::always_allowed},
+    {"cuDeviceGetPCIBusId", "cudaDeviceGetPCIBusId", CallClass::always_allowed},
+    {"cuDeviceGetUuid", "", CallClass::always_allowed},
+    {"cuDeviceGraphMemTrim", "cudaDeviceGraphMemTrim", CallClass::always_allowed},
+    {"cuDevicePrimaryCtxGetState", "", CallClass::always_allowed},
+    {"cuDevicePrimaryCtxRelease", "", CallClass::always_allowed},
+    {"cuDevicePrimaryCtxRetain", "", CallClass::always_allowed},
+    {"cuDeviceSetGraphMemAttribute", "cudaDeviceSetGraphMemAttribute", CallClass::always_allowed},
+    {"cuDeviceTotalMem", "", CallClass::always_allowed},
+    {"cuDriverGetVersion", "cudaDriverGetVersion", CallClass::always_allowed},
+    {"cuEventCreate", "cudaEventCreateWithFlags", CallClass::always_allowed},
+    {"cuEventDestroy", "cudaEventDestroy", CallClass::always_allowed},
+    {"cuEventElapsedTime", "cudaEventElapsedTime", CallClass::always_allowed},
+    {"cuFuncGetAttribute", "", CallClass::always_allowed},
+    {"cuFuncGetModule", "", CallClass::always_allowed},
+    {"cuFuncGetName", "cudaFuncGetName", CallClass::always_allowed},
+    {"cuFuncGetParamInfo", "cudaFuncGetParamInfo", CallClass::always_allowed},
+    {"cuFuncIsLoaded", "", CallClass::always_allowed},
+    {"cuFuncLoad", "", CallClass::always_allowed},
+    {"cuFuncSetAttribute", "cudaFuncSetAttribute", CallClass::always_allowed},
+    {"cuFuncSetCacheConfig", "cudaFuncSetCacheConfig", CallClass::always_allowed},
+    {"cuGetErrorName", "cudaGetErrorName", CallClass::always_allowed},
+    {"cuGetErrorString", "cudaGetErrorString", CallClass::always_allowed},
+    {"cuGetProcAddress", "cudaGetDriverEntryPointByVersion", CallClass::always_allowed},
+    {"cuGraphAddChildGraphNode", "cudaGraphAddChildGraphNode", CallClass::always_allowed},
+    {"cuGraphAddDependencies", "cudaGraphAddDependencies", CallClass::always_allowed},
+    {"cuGraphAddEmptyNode", "cudaGraphAddEmptyNode", CallClass::always_allowed},
+    {"cuGraphAddEventRecordNode", "cudaGraphAddEventRecordNode", CallClass::always_allowed},
+    {"cuGraphAddHostNode", "cudaGraphAddHostNode", CallClass::always_allowed},
+    {"cuGraphAddKernelNode", "cudaGraphAddKernelNode", CallClass::always_allowed},
+    {"cuGraphAddMemcpyNode", "cudaGraphAddMemcpyNode", CallClass::always_allowed},
+    {"cuGraphAddMemsetNode", "cudaGraphAddMemsetNode", CallClass::always_allowed},
+    {"cuGraphAddNode", "cudaGraphAddNode", CallClass::always_allowed},
+    {"cuGraphClone", "cudaGraphClone", CallClass::always_allowed},
+    {"cuGraphConditionalHandleCreate", "cudaGraphConditionalHandleCreate", CallClass::always_allowed},
+    {"cuGraphCreate", "cudaGraphCreate", CallClass::always_allowed},
+    {"cuGraphDebugDotPrint", "cudaGraphDebugDotPrint", CallClass::always_allowed},
+    {"cuGraphDestroy", "cudaGraphDestroy", CallClass::always_allowed},
+    {"cuGraphDestroyNode", "cudaGraphDestroyNode", CallClass::always_allowed},
+    {"cuGraphExecGetFlags", "cudaGraphExecGetFlags", CallClass::always_allowed},
+    {"cuGraphExecMemsetNodeSetParams", "cudaGraphExecMemsetNodeSetParams", CallClass::always_allowed},
+    {"cuGraphExecNodeSetParams", "cudaGraphExecNodeSetParams", CallClass::always_allowed},
+    {"cuGraphExecUpdate", "cudaGraphExecUpdate", CallClass::always_allowed},
+    {"cuGraphGetEdges", "cudaGraphGetEdges", CallClass::always_allowed},
+    {"cuGraphGetNodes", "cudaGraphGetNodes", CallClass::always_allowed},
+    {"cuGraphGetRootNodes", "cudaGraphGetRootNodes", CallClass::always_allowed},
+    {"cuGraphKernelNodeGetParams", "cudaGraphKernelNodeGetParams", CallClass::always_allowed},
+    {"cuGraphMemsetNodeGetParams", "cudaGraphMemsetNodeGetParams", CallClass::always_allowed},
+    {"cuGraphNodeFindInClone", "cudaGraphNodeFindInClone", CallClass::always_allowed},
+    {"cuGraphNodeGetDependencies", "cudaGraphNodeGetDependencies", CallClass::always_allowed},
+    {"cuGraphNodeGetEnabled", "cudaGraphNodeGetEnabled", CallClass::always_allowed},
+    {"cuGraphNodeGetType", "cudaGraphNodeGetType", CallClass::always_allowed},
+    {"cuGraphNodeSetEnabled", "cudaGraphNodeSetEnabled", CallClass::always_allowed},
+    {"cuGraphNodeSetParams", "cudaGraphNodeSetParams", CallClass::always_allowed},
+    {"cuGraphReleaseUserObject", "cudaGraphReleaseUserObject", CallClass::always_allowed},
+    {"cuGraphRemoveDependencies", "cudaGraphRemoveDependencies", CallClass::always_allowed},
+    {"cuGraphRetainUserObject", "cudaGraphRetainUserObject", CallClass::always_allowed},
+    {"cuInit", "", CallClass::always_allowed},
+    {"cuIpcGetEventHandle", "cudaIpcGetEventHandle", CallClass::always_allowed},
+    {"cuIpcGetMemHandle", "cudaIpcGetMemHandle", CallClass::always_allowed},
+    {"cuKernelGetAttribute", "", CallClass::always_allowed},
+    {"cuKernelGetFunction", "", CallClass::always_allowed},
+    {"cuKernelSetAttribute", "cudaKernelSetAttributeForDevice", CallClass::always_allowed},
+    {"cuLibraryGetGlobal", "cudaLibraryGetGlobal", CallClass::always_allowed},
+    {"cuLibraryGetKernel", "cudaLibraryGetKernel", CallClass::always_allowed},
+    {"cuLibraryGetModule", "", CallClass::always_allowed},
+    {"cuLibraryLoadData", "cudaLibraryLoadData", CallClass::always_allowed},
+    {"cuLinkCreate", "", CallClass::always_allowed},
+    {"cuMemAddressFree", "", CallClass::always_allowed},
+    {"cuMemAddressReserve", "", CallClass::always_allowed},
+    {"cuMemCreate", "", CallClass::always_allowed},
+    {"cuMemGetAddressRange", "", CallClass::always_allowed},
+    {"cuMemGetAllocationGranularity", "", CallClass::always_allowed},
+    {"cuMemGetInfo", "cudaMemGetInfo", CallClass::always_allowed},
+    {"cuMemHostGetDevicePointer", "cudaHostGetDevicePointer", CallClass::always_allowed},
+    {"cuMemHostGetFlags", "cudaHostGetFlags", CallClass::always_allowed},
+    {"cuMemMap", "", CallClass::always_allowed},
+    {"cuMemRangeGetAttribute", "cudaMemRangeGetAttribute", CallClass::always_allowed},
+    {"cuMemRelease", "", CallClass::always_allowed},
+    {"cuMemSetAccess", "", CallClass::always_allowed},
+    {"cuMemUnmap", "", CallClass::always_allowed},
+    {"cuModuleGetFunction", "", CallClass::always_allowed},
+    {"cuModuleGetFunctionCount", "", CallClass::always_allowed},
+    {"cuModuleGetGlobal", "", CallClass::always_allowed},
+    {"cuModuleGetLoadingMode", "", CallClass::always_allowed},
+    {"cuModuleLoadData", "", CallClass::always_allowed},
+    {"cuOccupancyAvailableDynamicSMemPerBlock", "cudaOccupancyAvailableDynamicSMemPerBlock", CallClass::always_allowed},
+    {"cuOccupancyMaxActiveBlocksPerMultiprocessor", "cudaOccupancyMaxActiveBlocksPerMultiprocessor", CallClass::always_allowed},
+    {"cuOccupancyMaxPotentialBlockSize", "cudaOccupancyMaxPotentialBlockSize", CallClass::always_allowed},
+    {"cuPointerGetAttribute", "", CallClass::always_allowed},
+    {"cuPointerGetAttributes", "cudaPointerGetAttributes", CallClass::always_allowed},
+    {"cuStreamCreate", "cudaStreamCreateWithFlags", CallClass::always_allowed},
+    {"cuStreamCreateWithPriority", "cudaStreamCreateWithPriority", CallClass::always_allowed},
+    {"cuStreamDestroy", "cudaStreamDestroy", CallClass::always_allowed},
+    {"cuTexObjectGetResourceDesc", "cudaGetTextureObjectResourceDesc", CallClass::always_allowed},
+    {"cuThreadExchangeStreamCaptureMode", "cudaThreadExchangeStreamCaptureMode", CallClass::always_allowed},
+    {"cuUserObjectCreate", "cudaUserObjectCreate", CallClass::always_allowed},
+    {"cuUserObjectRelease", "cudaUserObjectRelease", CallClass::always_allowed},
+    {"cuUserObjectRetain", "cudaUserObjectRetain", CallClass::always_allowed},
+    {"", "cudaEventCreate", CallClass::always_allowed},
+    {"", "cudaFuncGetAttributes", CallClass::always_allowed},
+    {"", "cudaGetDevice", CallClass::always_allowed},
+    {"", "cudaGetDeviceProperties", CallClass::always_allowed},
+    {"", "cudaGetLastError", CallClass::always_allowed},
+    {"", "cudaGetSymbolAddress", CallClass::always_allowed},
+    {"", "cudaPeekAtLastError", CallClass::always_allowed},
+    {"", "cudaRuntimeGetVersion", CallClass::always_allowed},
+    {"", "cudaSetDevice", CallClass::always_allowed},
+    {"", "cudaStreamCreate", CallClass::always_allowed},
+
+    {"cuArray3DCreate", "cudaMalloc3DArray", CallClass::potentially_unsafe},
+    {"cuArrayCreate", "cudaMallocArray", CallClass::potentially_unsafe},
+    {"cuArrayDestroy", "cudaFreeArray", CallClass::potentially_unsafe},
+    {"cuCtxSetCacheConfig", "cudaDeviceSetCacheConfig", CallClass::potentially_unsafe},
+    {"cuCtxSetLimit", "cudaDeviceSetLimit", CallClass::potentially_unsafe},
+    {"cuDeviceSetMemPool", "cudaDeviceSetMemPool", CallClass::potentially_unsafe},
+    {"cuGraphExecDestroy", "cudaGraphExecDestroy", CallClass::potentially_unsafe},
+    {"cuGraphInstantiate", "cudaGraphInstantiate", CallClass::potentially_unsafe},
+    {"cuGraphInstantiateWithParams", "cudaGraphInstantiateWithParams", CallClass::potentially_unsafe},
+    {"cuLibraryUnload", "cudaLibraryUnload", CallClass::potentially_unsafe},
+    {"cuMemAdvise", "cudaMemAdvise", CallClass::potentially_unsafe},
+    {"cuMemAlloc", "cudaMalloc", CallClass::potentially_unsafe},
+    {"cuMemAllocHost", "cudaMallocHost", CallClass::potentially_unsafe},
+    {"cuMemAllocManaged", "cudaMallocManaged", CallClass::potentially_unsafe},
+    {"cuMemAllocPitch", "cudaMallocPitch", CallClass::potentially_unsafe},
+    {"cuMemFree", "cudaFree", CallClass::potentially_unsafe},
+    {"cuMemFreeHost", "cudaFreeHost", CallClass::potentially_unsafe},
+    {"cuMemHostAlloc", "cudaHostAlloc", CallClass::potentially_unsafe},
+    {"cuMemHostRegister", "cudaHostRegister", CallClass::potentially_unsafe},
+    {"cuMemHostUnregister", "cudaHostUnregister", CallClass::potentially_unsafe},
+    {"cuMemPoolCreate", "cudaMemPoolCreate", CallClass::potentially_unsafe},
+    {"cuMemPoolDestroy", "cudaMemPoolDestroy", CallClass::potentially_unsafe},
+    {"cuMemPoolGetAccess", "cudaMemPoolGetAccess", CallClass::potentially_unsafe},
+    {"cuMemPoolGetAttribute", "cudaMemPoolGetAttribute", CallClass::potentially_unsafe},
+    {"cuMemPoolSetAccess", "cudaMemPoolSetAccess", CallClass::potentially_unsafe},
+    {"cuMemPoolSetAttribute", "cudaMemPoolSetAttribute", CallClass::potentially_unsafe},
+    {"cuMemPoolTrimTo", "cudaMemPoolTrimTo", CallClass::potentially_unsafe},
+    {"cuMipmappedArrayCreate", "cudaMallocMipmappedArray", CallClass::potentially_unsafe},
+    {"cuMipmappedArrayDestroy", "cudaFreeMipmappedArray", CallClass::potentially_unsafe},
+    {"cuModuleUnload", "", CallClass::potentially_unsafe},
+    {"cuPointerSetAttribute", "", CallClass::potentially_unsafe},
+    {"cuProfilerStart", "cudaProfilerStart", CallClass::potentially_unsafe},
+    {"cuProfilerStop", "cudaProfilerStop", CallClass::potentially_unsafe},
+    {"cuSurfObjectCreate", "cudaCreateSurfaceObject", CallClass::potentially_unsafe},
+    {"cuSurfObjectDestroy", "cudaDestroySurfaceObject", CallClass::potentially_unsafe},
+    {"cuTexObjectCreate", "cudaCreateTextureObject", CallClass::potentially_unsafe},
+    {"cuTexObjectDestroy", "cudaDestroyTextureObject", CallClass::potentially_unsafe},
+
+    {"cuEventRecord", "cudaEventRecord", CallClass::stream_work},
+    {"cuEventRecordWithFlags", "cudaEventRecordWithFlags", CallClass::stream_work},
+    {"cuLaunchCooperativeKernel", "cudaLaunchCooperativeKernel", CallClass::stream_work},
+    {"cuLaunchHostFunc", "cudaLaunchHostFunc", CallClass::stream_work},
+    {"cuLaunchKernel", "cudaLaunchKernel", CallClass::stream_work},
+    {"cuLaunchKernelEx", "cudaLaunchKernelExC", CallClass::stream_work},
+    {"cuMemcpy", "cudaMemcpy", CallClass::stream_work},
+    {"cuMemcpy2D", "", CallClass::stream_work},
+    {"cuMemcpy2DAsync", "cudaMemcpy2DAsync", CallClass::stream_work},
+    {"cuMemcpy2DUnaligned", "cudaMemcpy2D", CallClass::stream_work},
+    {"cuMemcpy3D", "cudaMemcpy3D", CallClass::stream_work},
+    {"cuMemcpy3DAsync", "cudaMemcpy3DAsync", CallClass::stream_work},
+    {"cuMemcpyAsync", "cudaMemcpyAsync", CallClass::stream_work},
+    {"cuMemcpyAtoA", "", CallClass::stream_work},
+    {"cuMemcpyAtoD", "", CallClass::stream_work},
+    {"cuMemcpyAtoH", "", CallClass::stream_work},
+    {"cuMemcpyAtoHAsync", "", CallClass::stream_work},
+    {"cuMemcpyDtoA", "", CallClass::stream_work},
+    {"cuMemcpyDtoD", "", CallClass::stream_work},
+    {"cuMemcpyDtoDAsync", "", CallClass::stream_work},
+    {"cuMemcpyDtoH", "", CallClass::stream_work},
+    {"cuMemcpyDtoHAsync", "", CallClass::stream_work},
+    {"cuMemcpyHtoA", "", CallClass::stream_work},
+    {"cuMemcpyHtoAAsync", "", CallClass::stream_work},
+    {"cuMemcpyHtoD", "", CallClass::stream_work},
+    {"cuMemcpyHtoDAsync", "", CallClass::stream_work},
+    {"cuMemcpyPeer", "cudaMemcpyPeer", CallClass::stream_work},
+    {"cuMemsetD16", "", CallClass::stream_work},
+    {"cuMemsetD16Async", "", CallClass::stream_work},
+    {"cuMemsetD2D16", "", CallClass::stream_work},
+    {"cuMemsetD2D16Async", "", CallClass::stream_work},
+    {"cuMemsetD2D32", "", CallClass::stream_work},
+    {"cuMemsetD2D32Async", "", CallClass::stream_work},
+    {"cuMemsetD2D8", "cudaMemset2D", CallClass::stream_work},
+    {"cuMemsetD2D8Async", "cudaMemset2DAsync", CallClass::stream_work},
+    {"cuMemsetD32", "", CallClass::stream_work},
+    {"cuMemsetD32Async", "", CallClass::stream_work},
+    {"cuMemsetD8", "cudaMemset", CallClass::stream_work},
+    {"cuMemsetD8Async", "cudaMemsetAsync", CallClass::stream_work},
+    {"cuStreamBatchMemOp", "", CallClass::stream_work},
+    {"cuStreamCopyAttributes", "cudaStreamCopyAttributes", CallClass::stream_work},
+    {"cuStreamGetAttribute", "cudaStreamGetAttribute", CallClass::stream_work},
+    {"cuStreamGetCtx", "", CallClass::stream_work},
+    {"cuStreamGetGreenCtx", "", CallClass::stream_work},
+    {"cuStreamGetPriority", "cudaStreamGetPriority", CallClass::stream_work},
+    {"cuStreamSetAttribute", "cudaStreamSetAttribute", CallClass::stream_work},
+    {"cuStreamWaitValue32", "", CallClass::stream_work},
+    {"cuStreamWaitValue64", "", CallClass::stream_work},
+    {"cuStreamWriteValue32", "", CallClass::stream_work},
+    {"cuStreamWriteValue64", "", CallClass::stream_work},
+    {"", "cudaMemcpy2DFromArray", CallClass::stream_work},
+    {"", "cudaMemcpy2DFromArrayAsync", CallClass::stream_work},
+    {"", "cudaMemcpy2DToArray", CallClass::stream_work},
+    {"", "cudaMemcpy2DToArrayAsync", CallClass::stream_work},
+    {"", "cudaMemcpyFromSymbol", CallClass::stream_work},
+    {"", "cudaMemcpyFromSymbolAsync", CallClass::stream_work},
+    {"", "cudaMemcpyToSymbol", CallClass::stream_work},
+    {"", "cudaMemcpyToSymbolAsync", CallClass::stream_work},
+    {"", "cudaMemset3D", CallClass::stream_work},
+    {"", "cudaMemset3DAsync", CallClass::stream_work},
+
+    {"cuGraphLaunch", "cudaGraphLaunch", CallClass::stream_launch_only},
+    {"cuGraphUpload", "cudaGraphUpload", CallClass::stream_launch_only},
+    {"cuMemPrefetchAsync", "cudaMemPrefetchAsync", CallClass::stream_launch_only},
+    {"cuMemcpyPeerAsync", "cudaMemcpyPeerAsync", CallClass::stream_launch_only},
+    {"cuStreamAddCallback", "cudaStreamAddCallback", CallClass::stream_launch_only},
+
+    {"cuStreamAttachMemAsync", "cudaStreamAttachMemAsync", CallClass::stream_unsafe},
+
+    {"cuMemcpy3DBatchAsync", "cudaMemcpy3DBatchAsync", CallClass::stream_batch},
+    {"cuMemcpyBatchAsync", "cudaMemcpyBatchAsync", CallClass::stream_batch},
+
+    {"cuMemAllocAsync", "cudaMallocAsync", CallClass::stream_allocation},
+    {"cuMemAllocFromPoolAsync", "cudaMallocFromPoolAsync", CallClass::stream_allocation},
+    {"cuMemFreeAsync", "cudaFreeAsync", CallClass::stream_allocation},
+
+    {"cuStreamGetDevice", "cudaStreamGetDevice", CallClass::stream_property},
+    {"cuStreamGetFlags", "cudaStreamGetFlags", CallClass::stream_property},
+    {"cuStreamGetId", "cudaStreamGetId", CallClass::stream_property},
+
+    {"cuStreamQuery", "cudaStreamQuery", CallClass::stream_wait},
+    {"cuStreamSynchronize", "cudaStreamSynchronize", CallClass::stream_wait},
+
+    {"cuEventQuery", "cudaEventQuery", CallClass::event_wait},
+    {"cuEventSynchronize", "cudaEventSynchronize", CallClass::event_wait},
+
+    {"cuStreamWaitEvent", "cudaStreamWaitEvent", CallClass::join},
+
+    {"cuCtxRecordEvent", "", CallClass::device_wait},
+    {"cuCtxSynchronize", "cudaDeviceSynchronize", CallClass::device_wait},
+    {"cuCtxWaitEvent", "", CallClass::device_wait},
+
+    {"cuStreamGetCaptureInfo", "cudaStreamGetCaptureInfo", CallClass::capture_query},
+    {"cuStreamIsCapturing", "cudaStreamIsCapturing", CallClass::capture_query},
+
+    {"cuStreamBeginCapture", "cudaStreamBeginCapture", CallClass::capture_begin},
+    {"cuStreamBeginCaptureToGraph", "cudaStreamBeginCaptureToGraph", CallClass::capture_begin},
+
+    {"cuStreamUpdateCaptureDependencies", "cudaStreamUpdateCaptureDependencies", CallClass::capture_update},
+
+    {"cuStreamEndCapture", "cudaStreamEndCapture", CallClass::capture_end},
+    // clang-format on
+};
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// `cuMemcpyAsync_v2_ptsz`, `cudaMalloc_v3020`: without what says which version, or which default stream.
+std::string_view plain_name(std::string_view name) {
+  for (bool shorter = true; shorter;) {
+    shorter = false;
+    for (const std::string_view end : {"_ptsz", "_ptds"})
+      if (name.ends_with(end)) {
+        name.remove_suffix(end.size());
+        shorter = true;
+      }
+    const std::size_t version = name.rfind("_v");
+    if (version != std::string_view::npos && version + 2 < name.size() &&
+        std::all_of(name.begin() + static_cast<std::ptrdiff_t>(version) + 2, name.end(), is_digit)) {
+      name = name.substr(0, version);
+      shorter = true;
+    }
+  }
+  return name;
+}
+
+}  // namespace
+
+std::span<const CudaCall> cuda_calls() noexcept {
+  return table;
+}
+
+const CudaCall* find_cuda_call(std::string_view name) noexcept {
+  name = plain_name(name);
+  if (name.empty()) return nullptr;
+  const auto* const found = std::find_if(std::begin(table), std::end(table), [&](const CudaCall& call) {
+    return call.driver == name || call.runtime == name;
+  });
+  return found != std::end(table) ? found : nullptr;
+}
+
+}  // namespace reprise::backend

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/rules/kernel_text.h"
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+namespace reprise::backend {
+namespace {
+
+std::string demangled(const char* symbol) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(symbol, nullptr, nullptr, &status), &std::free);
+  return status == 0 && name != nullptr ? name.get() : symbol;
+}
+
+// What opens the bracket that ends the text; its length if none does.
+std::size_t opening_of_last(std::string_view text) {
+  int depth = 0;
+  for (std::size_t i = text.size(); i-- > 0;) {
+    if (text[i] == ')') ++depth;
+    if (text[i] == '(' && --depth == 0) return i;
+  }
+  return text.size();
+}
+
+// The text up to the end of the first argument of a template whose arguments it begins with.
+std::string_view first_argument(std::string_view text) {
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (depth == 0 && (c == ',' || c == '>')) return text.substr(0, i);
+    if (c == '<' || c == '(') ++depth;
+    if (c == '>' || c == ')') --depth;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string kernel_text(const char* symbol) {
+  if (symbol == nullptr) return "kernel";
+  std::string name = symbol;
+  if (!name.starts_with("_Z")) return name;  // the demangler would take "f" for a type
+  name = demangled(symbol);
+  if (name.ends_with(')')) name.resize(opening_of_last(name));
+  if (name.starts_with("void ")) name.erase(0, std::string_view("void ").size());
+  constexpr std::string_view entry = "::kernel_detail::cuda_entry<";
+  if (const std::size_t at = name.find(entry); name.starts_with("reprise::") && at != std::string::npos)
+    name = std::string(first_argument(std::string_view(name).substr(at + entry.size())));
+  // Nobody writes the inline namespace: it is there for the linker.
+  constexpr std::string_view inline_namespace = "kernels_nvcc::";
+  for (std::size_t at = 0; (at = name.find(inline_namespace)) != std::string::npos;)
+    name.erase(at, inline_namespace.size());
+  return name;
+}
+
+}  // namespace reprise::backend

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/listeners/workspace_listener.h"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "backend/stream_end.h"
+#include "graph/capture_registry.h"
+#include "reprise/workspace.h"
+
+namespace reprise::graphs {
+namespace {
+
+using Memory = Buffer<std::byte>;
+
+// Whose a workspace is, before a capture gives it to one of its streams.
+struct Owner {
+  Device device;
+  MempoolId pool;
+  std::string library;
+  friend bool operator==(const Owner&, const Owner&) = default;
+};
+
+// A workspace that some graph or capture holds.
+struct Shared {
+  Owner owner;
+  std::weak_ptr<Memory> memory;
+};
+
+// Which stream of a capture. A stream that captures cannot be asked for its number, so it is known by its handle; the
+// handle 2 means another stream on each thread.
+struct StreamName {
+  Device device;
+  StreamHandle handle;
+  std::thread::id thread = {};
+  explicit StreamName(const StreamRef& stream) : device(stream.device()), handle(stream.native()) {
+    if (reinterpret_cast<std::uintptr_t>(handle) == 2) thread = std::this_thread::get_id();
+  }
+  friend bool operator==(const StreamName&, const StreamName&) = default;
+};
+
+// A workspace in use by one stream of a capture; of no stream any more once that was destroyed, since its handle may
+// come back for a new one.
+struct InUse {
+  std::optional<StreamName> stream;
+  std::string library;
+  std::shared_ptr<Memory> memory;
+};
+
+}  // namespace
+
+/// The workspaces of one capture. Guarded by the table's mutex until the capture has ended.
+class CaptureWorkspaces {
+ public:
+  explicit CaptureWorkspaces(const CaptureContext& context)
+      : type_(context.device.type()), capture_id_(context.capture_id), pool_(context.pool) {}
+
+  // Ids are unique within a device runtime.
+  bool is(DeviceType type, std::uint64_t capture_id) const { return type_ == type && capture_id_ == capture_id; }
+  MempoolId pool() const { return pool_; }
+  std::vector<InUse>& in_use() { return in_use_; }
+
+ private:
+  DeviceType type_;
+  std::uint64_t capture_id_;
+  MempoolId pool_;
+  std::vector<InUse> in_use_;
+};
+
+namespace {
+
+// All captures and workspaces of the process. The mutex comes before the allocator's, and no memory is allocated under
+// it: that may wait for the device, and gives back what other graphs held.
+struct Table {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<CaptureWorkspaces>> captures;  // those that are underway
+  std::vector<Shared> shared;
+};
+
+Table& table();
+
+void stream_ends(const StreamRef& stream) noexcept {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& capture : all.captures)
+    for (InUse& use : capture->in_use())
+      if (use.stream == StreamName(stream)) use.stream.reset();
+}
+
+// Never destroyed: a graph may be, after static destructors have begun.
+Table& table() {
+  static Table& instance = []() -> Table& {
+    backend::add_stream_end_listener(&stream_ends);
+    return *new Table;
+  }();
+  return instance;
+}
+
+std::shared_ptr<CaptureWorkspaces> find_capture(const Table& all, DeviceType type, std::uint64_t capture_id) {
+  for (const auto& capture : all.captures)
+    if (capture->is(type, capture_id)) return capture;
+  return nullptr;
+}
+
+// The largest one, so that smaller ones fall out of use. Null if none is large enough.
+std::shared_ptr<Memory> larger(const std::shared_ptr<Memory>& best, const std::shared_ptr<Memory>& other,
+                               std::size_t bytes) {
+  if (other == nullptr || other->size() < bytes) return best;
+  return best == nullptr || other->size() > best->size() ? other : best;
+}
+
+std::shared_ptr<Memory> of_stream(const std::vector<InUse>& in_use, const StreamName& stream, std::string_view library,
+                                  std::size_t bytes) {
+  std::shared_ptr<Memory> best;
+  for (const InUse& use : in_use)
+    if (use.stream == stream && use.library == library) best = larger(best, use.memory, bytes);
+  return best;
+}
+
+// One that other graphs of the pool hold, and no stream of this capture.
+std::shared_ptr<Memory> of_other_graphs(Table& all, const std::vector<InUse>& in_use, const Owner& owner,
+                                        std::size_t bytes) {
+  std::erase_if(all.shared, [](const Shared& shared) { return shared.memory.expired(); });
+  std::shared_ptr<Memory> best;
+  for (const Shared& shared : all.shared) {
+    if (!(shared.owner == owner)) continue;
+    const std::shared_ptr<Memory> memory = shared.memory.lock();
+    const bool taken =
+        std::any_of(in_use.begin(), in_use.end(), [&](const InUse& use) { return use.memory == memory; });
+    if (!taken) best = larger(best, memory, bytes);
+  }
+  return best;
+}
+
+struct Request {
+  std::string_view library;
+  std::size_t bytes;
+  StreamRef stream;
+  std::uint64_t capture_id;
+};
+
+// What there is for the request, else what was made for it, which may be null. Nothing if the capture is none of ours.
+std::optional<std::shared_ptr<Memory>> take(const Request& request, const std::shared_ptr<Memory>& made) {
+  const Device device = request.stream.device();
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  const auto capture = find_capture(all, device.type(), request.capture_id);
+  if (capture == nullptr) return std::nullopt;
+  std::vector<InUse>& in_use = capture->in_use();
+  const StreamName name(request.stream);
+  if (auto memory = of_stream(in_use, name, request.library, request.bytes)) return memory;
+  const Owner owner{device, capture->pool(), std::string(request.library)};
+  auto memory = of_other_graphs(all, in_use, owner, request.bytes);
+  if (memory == nullptr && made != nullptr) {
+    all.shared.push_back({owner, made});
+    memory = made;
+  }
+  if (memory != nullptr) in_use.push_back({name, owner.library, memory});
+  return memory;
+}
+
+}  // namespace
+
+WorkspaceListener::WorkspaceListener() = default;
+WorkspaceListener::~WorkspaceListener() {
+  abandoned();
+}
+
+void WorkspaceListener::started(const CaptureContext& context) {
+  auto underway = std::make_shared<CaptureWorkspaces>(context);
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  all.captures.push_back(underway);
+  underway_ = std::move(underway);
+}
+
+void WorkspaceListener::ended(const CaptureContext& /*context*/, GraphHandle /*template_graph*/) {
+  const auto ended = std::move(underway_);
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  std::erase(all.captures, ended);
+  if (!ended->in_use().empty()) held_ = ended;
+}
+
+void WorkspaceListener::abandoned() noexcept {
+  held_.reset();
+  if (underway_ == nullptr) return;
+  {
+    Table& all = table();
+    const std::lock_guard lock(all.mutex);
+    std::erase(all.captures, underway_);
+  }
+  underway_.reset();
+}
+
+}  // namespace reprise::graphs
+
+namespace reprise {
+
+Workspace library_workspace(std::string_view library, std::size_t bytes, const StreamRef& stream) {
+  if (bytes == 0 || !graphs::any_capture_underway()) return {};
+  const graphs::Request request{library, bytes, stream, stream.capture_id()};
+  if (request.capture_id == 0) return {};  // the driver tells no id of a broken capture
+
+  auto memory = graphs::take(request, nullptr);
+  if (memory.has_value() && *memory == nullptr)
+    memory = graphs::take(request, std::make_shared<graphs::Memory>(bytes, stream));
+  return memory.has_value() ? Workspace{(*memory)->data(), bytes} : Workspace{};
+}
+
+}  // namespace reprise

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+#include "inspect/annotations/annotation_text.h"
+#include "inspect/annotations/capture_annotations.h"
+#include "inspect/annotations/nvtx_ranges.h"
+#include "reprise/annotations.h"
+#include "reprise/error.h"
+
+// The scopes that users enter and leave.
+
+namespace reprise {
+
+using inspect::CaptureAnnotations;
+
+struct annotate::Scope {
+  std::shared_ptr<CaptureAnnotations> capture;
+  std::uint64_t number = 0;
+  std::thread::id thread = std::this_thread::get_id();
+  bool range = false;  // pushed
+};
+
+void annotate::enter(std::initializer_list<Entry> entries) {
+  Annotation annotation;
+  for (const auto& [key, value] : entries) annotation.emplace(key, value);
+  enter(annotation);
+}
+
+void annotate::enter(const Annotation& annotation) {
+  const StreamRef stream = current_stream();
+  if (annotation.empty() || stream.is_default()) return;
+  backend::Backend& backend = stream.device().backend();
+  backend::CaptureInfo info;
+  const Result result = backend.stream_capture_info(stream.native(), &info);
+  if (result == Result::stream_capture_implicit) return;  // the legacy stream by another name, which never captures
+  backend::check(backend, backend::Call::stream_capture_info, result);
+  if (info.status != CaptureStatus::active) return;  // nothing is made in a broken one, which the runtime has no id of
+  auto scope = std::make_unique<Scope>();
+  scope->capture = CaptureAnnotations::find(stream.device().type(), info.id);
+  if (scope->capture == nullptr) return;
+  std::string text;
+  if (inspect::ranges_are_taken()) text = inspect::annotation_text(annotation);
+  scope->number = scope->capture->enter(annotation, stream, info.dependencies);
+  if (scope->number == 0) return;
+  scope->range = inspect::ranges_are_taken();
+  if (scope->range) inspect::push_range(text);
+  scope_ = scope.release();
+}
+
+void annotate::leave() noexcept {
+  const std::unique_ptr<Scope> scope(std::exchange(scope_, nullptr));
+  scope->capture->leave(scope->number);
+  if (scope->thread == std::this_thread::get_id()) {
+    if (scope->range) inspect::pop_range();
+    return;
+  }
+  warn(
+      "A scope of the class annotate was left on another thread than the one that had entered it. It ended there, but "
+      "a tool that records ranges sees it go on. Enter and leave it on one thread, as a local variable.");
+}
+
+}  // namespace reprise

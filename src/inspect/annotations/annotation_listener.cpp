@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect/annotations/annotation_listener.h"
+
+#include <utility>
+
+#include "backend/check.h"
+#include "graph/cuda_graph_impl.h"
+#include "inspect/annotations/annotation_text.h"
+#include "inspect/annotations/capture_annotations.h"
+#include "inspect/annotations/nvtx_ranges.h"
+
+namespace reprise::inspect {
+
+using backend::Backend;
+using backend::Call;
+using backend::check;
+
+namespace {
+
+constexpr std::size_t longest_name = 120;  // characters, of the range around a replay
+
+std::string replay_name(const AnnotationLog& log) {
+  std::string text = "replay: ";
+  const char* separator = "";
+  for (const std::size_t outermost : log.outermost) {
+    text += separator + annotation_text(log.annotations[outermost]);
+    separator = "; ";
+    if (text.size() <= longest_name) continue;
+    text.resize(longest_name);
+    return text + "...";
+  }
+  return text;
+}
+
+}  // namespace
+
+AnnotationListener::AnnotationListener() = default;
+AnnotationListener::~AnnotationListener() {
+  reset();
+}
+
+void AnnotationListener::begin(const graphs::CaptureContext& context) {
+  if (context.options.enable_annotations) ranges_are_taken();  // a tool is opened before the capture
+}
+
+void AnnotationListener::started(const graphs::CaptureContext& context) {
+  if (!context.options.enable_annotations) return;
+  Backend& backend = context.device.backend();
+  backend::CaptureInfo info;
+  check(backend, Call::stream_capture_info, backend.stream_capture_info(context.stream.native(), &info));
+  underway_ = std::make_shared<CaptureAnnotations>(context, info.graph);
+  CaptureAnnotations::open(underway_);
+}
+
+void AnnotationListener::describe(CaptureReport& report) {
+  if (underway_ == nullptr) return;
+  underway_->finish();
+  report.annotation = underway_->broke_in(report);
+}
+
+void AnnotationListener::ended(const graphs::CaptureContext& context, GraphHandle template_graph) {
+  if (underway_ == nullptr) return;
+  AnnotationLog log = underway_->take_log();
+  runtime_ = &context.device.backend();
+  std::vector<backend::Edge> edges;
+  if (needs_edges(log)) check(*runtime_, Call::graph_edges, runtime_->graph_edges(template_graph, &edges));
+  const std::vector<std::size_t> annotation_of_node = assign_annotations(log, edges);
+  for (std::size_t i = 0; i < log.nodes.size(); ++i)
+    if (annotation_of_node[i] != 0) which_.emplace(log.nodes[i], annotation_of_node[i]);
+  if (!which_.empty()) {
+    if (ranges_are_taken()) replay_name_ = replay_name(log);
+    order_ = std::move(log.listed);
+    annotations_ = std::move(log.annotations);
+  }
+  underway_.reset();
+}
+
+void AnnotationListener::abandoned() noexcept {
+  if (underway_ != nullptr) {
+    underway_->finish();
+    underway_->give_up();
+  }
+  reset();
+}
+
+// Nodes keep their order, and new ones come after them: a node that is out of order is a new one, at the address of one
+// that is gone.
+void AnnotationListener::instantiated(GraphHandle template_graph, GraphExecHandle /*exec*/) noexcept try {
+  if (which_.empty()) return;
+  std::vector<GraphNodeHandle> now;
+  if (!backend::report(*runtime_, Call::graph_nodes, runtime_->graph_nodes(template_graph, &now))) return;
+  if (now == order_) return;
+  std::unordered_map<GraphNodeHandle, std::size_t> places, left;
+  for (std::size_t i = 0; i < order_.size(); ++i) places.emplace(order_[i], i);
+  std::size_t next = 0;  // no survivor is before it
+  for (const GraphNodeHandle node : now) {
+    const auto place = places.find(node);
+    if (place == places.end() || place->second < next) continue;
+    next = place->second + 1;
+    if (const auto known = which_.find(node); known != which_.end()) left.insert(*known);
+  }
+  which_ = std::move(left);
+  order_ = std::move(now);
+} catch (...) {
+  warn("There was no memory to bring the annotations of a graph up to date; they are those of the executable before.");
+}
+
+void AnnotationListener::before_replay(const StreamRef& /*stream*/) {
+  push_range(replay_name_);
+}
+
+void AnnotationListener::replayed(const StreamRef& /*stream*/) {
+  pop_range();
+}
+
+void AnnotationListener::replay_failed() noexcept {
+  pop_range();
+}
+
+void AnnotationListener::reset() noexcept {
+  if (underway_ != nullptr) underway_->finish();
+  underway_.reset();
+  order_.clear();
+  annotations_.clear();
+  which_.clear();
+  replay_name_.clear();
+}
+
+std::vector<AnnotatedNode> AnnotationListener::nodes() const {
+  std::vector<AnnotatedNode> found;
+  found.reserve(which_.size());
+  for (std::size_t i = 0; i < order_.size(); ++i)
+    if (const Annotation* const annotation = annotation_of(order_[i])) found.push_back({order_[i], i, *annotation});
+  return found;
+}
+
+const Annotation* AnnotationListener::annotation_of(GraphNodeHandle node) const noexcept {
+  const auto found = which_.find(node);
+  return found != which_.end() ? &annotations_[found->second] : nullptr;
+}
+
+}  // namespace reprise::inspect
+
+namespace reprise {
+
+std::vector<AnnotatedNode> CUDAGraph::annotations() const {
+  constexpr const char* call = "CUDAGraph::annotations";
+  const Impl& impl = Impl::of(*this, call);
+  impl.require(call, {Impl::State::captured, Impl::State::ready});
+  return impl.listener<inspect::AnnotationListener>().nodes();
+}
+
+}  // namespace reprise

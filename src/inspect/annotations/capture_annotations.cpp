@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect/annotations/capture_annotations.h"
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <unordered_set>
+#include <utility>
+
+#include "backend/check.h"
+#include "backend/error_context.h"
+#include "backend/rules/call_stack.h"
+#include "backend/stream_end.h"
+#include "inspect/annotations/annotation_text.h"
+
+namespace reprise {
+std::atomic<int> annotation_detail::captures_underway{0};
+}
+
+namespace reprise::inspect {
+
+using backend::Backend;
+using backend::Call;
+using backend::check;
+
+namespace {
+
+// The mutex comes before that of a capture.
+struct Underway {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<CaptureAnnotations>> captures;
+};
+Underway& underway();
+
+std::vector<std::shared_ptr<CaptureAnnotations>> all_underway() {
+  Underway& all = underway();
+  const std::lock_guard lock(all.mutex);
+  return all.captures;
+}
+
+void stream_ends(const StreamRef& stream) noexcept {
+  if (annotation_detail::captures_underway.load(std::memory_order_relaxed) == 0) return;
+  Underway& all = underway();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& capture : all.captures) capture->forget(stream);
+}
+
+std::atomic<ScopeObserver> scope_observer{nullptr};
+
+// Never destroyed: a graph may be, after static destructors have begun.
+Underway& underway() {
+  static Underway& instance = []() -> Underway& {
+    backend::add_stream_end_listener(&stream_ends);
+    backend::set_error_context(&CaptureAnnotations::within);
+    return *new Underway;
+  }();
+  return instance;
+}
+
+}  // namespace
+
+void set_scope_observer(ScopeObserver observer) noexcept {
+  scope_observer.store(observer, std::memory_order_release);
+}
+
+// Null: the capture is over.
+void CaptureAnnotations::tell_observer(const Thread* thread) const noexcept {
+  const ScopeObserver observer = scope_observer.load(std::memory_order_acquire);
+  if (observer == nullptr || (thread != nullptr && thread->id != std::this_thread::get_id())) return;
+  static const Annotation nothing;  // the log was taken
+  observer(stream_.device().type(), capture_id_, thread != nullptr ? log_.annotations[thread->in_force()] : nothing);
+}
+
+CaptureAnnotations::CaptureAnnotations(const graphs::CaptureContext& context, GraphHandle graph)
+    : stream_(context.stream), capture_id_(context.capture_id), graph_(graph) {
+  numbers_.emplace(Annotation{}, 0);
+}
+
+void CaptureAnnotations::open(const std::shared_ptr<CaptureAnnotations>& capture) {
+  Underway& all = underway();
+  const std::lock_guard lock(all.mutex);
+  all.captures.push_back(capture);
+  annotation_detail::captures_underway.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::shared_ptr<CaptureAnnotations> CaptureAnnotations::find(DeviceType type, std::uint64_t capture_id) {
+  Underway& all = underway();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& capture : all.captures)
+    if (capture->stream_.device().type() == type && capture->capture_id_ == capture_id) return capture;
+  return nullptr;
+}
+
+std::string CaptureAnnotations::within() noexcept try {
+  if (annotation_detail::captures_underway.load(std::memory_order_relaxed) == 0) return {};
+  for (const auto& capture : all_underway()) {
+    // Not waited for: whoever asks may hold it, with an error of a query of ours.
+    const std::unique_lock lock(capture->mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) continue;
+    for (const Thread& thread : capture->threads_)
+      if (thread.id == std::this_thread::get_id() && thread.in_force() != 0)
+        return annotation_text(capture->log_.annotations[thread.in_force()]);
+  }
+  return {};
+} catch (...) {  // no memory: the error is told without it
+  return {};
+}
+
+std::uint64_t CaptureAnnotations::enter(const Annotation& own, const StreamRef& stream,
+                                        std::span<const GraphNodeHandle> tails) {
+  const std::lock_guard lock(mutex_);
+  if (finished_) return 0;
+  Thread& thread = threads_[thread_of_caller()];
+  Nodes all_tails(tails.begin(), tails.end());
+  if (ask_streams(thread, stream, &all_tails) != CaptureStatus::active) {
+    found_broken(thread);
+    return 0;
+  }
+  look_at_graph();
+  Scope scope{++last_scope_, stream, own, 0};
+  // Everything that can fail comes before anything that others see.
+  thread.scopes.reserve(thread.scopes.size() + 1);
+  log_.boundaries.reserve(log_.boundaries.size() + 1);
+  Annotation merged = log_.annotations[thread.in_force()];
+  for (const auto& [key, value] : own) merged.insert_or_assign(key, value);
+  scope.merged = number_of(merged);
+  if (thread.scopes.empty() && std::ranges::find(log_.outermost, scope.merged) == log_.outermost.end())
+    log_.outermost.push_back(scope.merged);
+  log_.boundaries.push_back(
+      {static_cast<std::size_t>(&thread - threads_.data()), log_.nodes.size(), scope.merged, std::move(all_tails)});
+  thread.scopes.push_back(std::move(scope));
+  tell_observer(&thread);
+  return last_scope_;
+}
+
+void CaptureAnnotations::leave(std::uint64_t scope) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (finished_) return tell_observer(nullptr);
+  try {
+    leave_checked(scope);
+  } catch (...) {
+    if (failure_ == nullptr) failure_ = std::current_exception();
+  }
+}
+
+void CaptureAnnotations::leave_checked(std::uint64_t scope) {
+  for (Thread& thread : threads_) {
+    const auto found = std::ranges::find(thread.scopes, scope, &Scope::number);
+    if (found == thread.scopes.end()) continue;
+    const auto which = static_cast<std::size_t>(found - thread.scopes.begin());
+    Nodes tails;
+    CaptureStatus status = CaptureStatus::none;
+    try {
+      status = ask_streams(thread, std::nullopt, &tails);
+      if (status == CaptureStatus::active) look_at_graph();
+    } catch (...) {
+      remove(thread, which);
+      tell_observer(&thread);
+      throw;
+    }
+    if (status == CaptureStatus::invalidated) found_broken(thread);
+    remove(thread, which);
+    tell_observer(&thread);
+    log_.boundaries.push_back(
+        {static_cast<std::size_t>(&thread - threads_.data()), log_.nodes.size(), thread.in_force(), std::move(tails)});
+    return;
+  }
+}
+
+// Usually the last one. Those inside of another one say what is left of them.
+void CaptureAnnotations::remove(Thread& thread, std::size_t which) {
+  thread.scopes.erase(thread.scopes.begin() + static_cast<std::ptrdiff_t>(which));
+  Annotation merged = which == 0 ? Annotation{} : log_.annotations[thread.scopes[which - 1].merged];
+  for (std::size_t i = which; i < thread.scopes.size(); ++i) {
+    for (const auto& [key, value] : thread.scopes[i].own) merged.insert_or_assign(key, value);
+    thread.scopes[i].merged = number_of(merged);
+  }
+}
+
+void CaptureAnnotations::forget(const StreamRef& stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (Thread& thread : threads_)
+    for (Scope& scope : thread.scopes)
+      if (scope.stream == stream) scope.stream.reset();
+}
+
+void CaptureAnnotations::finish() noexcept {
+  {
+    Underway& all = underway();
+    const std::lock_guard lock(all.mutex);
+    if (std::erase_if(all.captures, [&](const auto& capture) { return capture.get() == this; }) != 0)
+      annotation_detail::captures_underway.fetch_sub(1, std::memory_order_relaxed);
+  }
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(finished_, true) || log_.boundaries.empty()) return;
+  try {
+    finish_checked();
+  } catch (...) {
+    if (failure_ == nullptr) failure_ = std::current_exception();
+  }
+}
+
+void CaptureAnnotations::finish_checked() {
+  Nodes tails;
+  const CaptureStatus status = ask(stream_, &tails);
+  broken_ = status == CaptureStatus::invalidated;
+  if (status != CaptureStatus::active) return;
+  look_at_graph();
+  log_.listed = std::move(found_);
+  log_.boundaries.push_back({AnnotationLog::nobody, log_.nodes.size(), 0, std::move(tails)});
+}
+
+Annotation CaptureAnnotations::broke_in(const CaptureReport& report) const {
+  const std::lock_guard lock(mutex_);
+  if (!broken_ && !report.broken_by) return {};
+  // Of the thread that did it, if that is known and was ever in a scope.
+  const std::uint64_t number = report.broken_by ? report.broken_by->thread : 0;
+  const auto by = std::ranges::find(threads_, number, &Thread::number);
+  if (number != 0 && by != threads_.end()) return log_.annotations[by->broke_in.value_or(by->in_force())];
+  if (broke_in_) return log_.annotations[*broke_in_];
+  const auto open = std::ranges::find_if(threads_, [](const Thread& thread) { return !thread.scopes.empty(); });
+  return open != threads_.end() ? log_.annotations[open->in_force()] : Annotation{};
+}
+
+AnnotationLog CaptureAnnotations::take_log() {
+  const std::lock_guard lock(mutex_);
+  if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+  return std::move(log_);
+}
+
+void CaptureAnnotations::give_up() noexcept {
+  std::exception_ptr failure;
+  {
+    const std::lock_guard lock(mutex_);
+    failure = std::exchange(failure_, nullptr);
+    if (broken_) return;  // the capture was told why
+  }
+  try {
+    if (failure != nullptr) std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    warn(error.what());
+  }
+}
+
+std::size_t CaptureAnnotations::thread_of_caller() {
+  const auto known = std::ranges::find(threads_, std::this_thread::get_id(), &Thread::id);
+  if (known == threads_.end()) {
+    threads_.push_back({std::this_thread::get_id(), backend::thread_number(), {}, std::nullopt});
+    return threads_.size() - 1;
+  }
+  return static_cast<std::size_t>(known - threads_.begin());
+}
+
+std::size_t CaptureAnnotations::number_of(const Annotation& annotation) {
+  const auto known = numbers_.find(annotation);
+  if (known != numbers_.end()) return known->second;
+  log_.annotations.push_back(annotation);
+  numbers_.emplace(annotation, log_.annotations.size() - 1);
+  return log_.annotations.size() - 1;
+}
+
+void CaptureAnnotations::found_broken(Thread& thread) {
+  if (thread.broke_in) return;
+  thread.broke_in = thread.in_force();
+  if (!broke_in_) broke_in_ = thread.in_force();
+}
+
+CaptureStatus CaptureAnnotations::ask_streams(const Thread& thread, const std::optional<StreamRef>& known,
+                                              Nodes* tails) {
+  CaptureStatus status = known ? CaptureStatus::active : CaptureStatus::none;
+  std::vector<StreamRef> asked;
+  if (known) asked.push_back(*known);
+  for (const Scope& scope : thread.scopes) {
+    if (!scope.stream || std::ranges::find(asked, *scope.stream) != asked.end()) continue;
+    asked.push_back(*scope.stream);
+    status = ask(*scope.stream, tails);
+    if (status != CaptureStatus::active) return status;
+  }
+  return asked.empty() ? ask(stream_, tails) : status;
+}
+
+CaptureStatus CaptureAnnotations::ask(const StreamRef& stream, Nodes* tails) {
+  Backend& backend = stream.device().backend();
+  backend::CaptureInfo info;
+  check(backend, Call::stream_capture_info, backend.stream_capture_info(stream.native(), &info));
+  if (info.status == CaptureStatus::active && info.id != capture_id_) return CaptureStatus::none;
+  tails->insert(tails->end(), info.dependencies.begin(), info.dependencies.end());
+  return info.status;
+}
+
+void CaptureAnnotations::look_at_graph() {
+  Backend& backend = stream_.device().backend();
+  check(backend, Call::graph_nodes, backend.graph_nodes(graph_, &found_));
+  const std::size_t known = log_.nodes.size();
+  // In order of creation, and nothing can be removed from a graph that captures: then the new ones are the last ones.
+  if (known == 0 ||
+      (known <= found_.size() && found_.front() == log_.nodes.front() && found_[known - 1] == log_.nodes.back())) {
+    log_.nodes.insert(log_.nodes.end(), found_.begin() + static_cast<std::ptrdiff_t>(known), found_.end());
+    return;
+  }
+  const std::unordered_set<GraphNodeHandle> before(log_.nodes.begin(), log_.nodes.end());
+  std::ranges::copy_if(found_, std::back_inserter(log_.nodes),
+                       [&](GraphNodeHandle node) { return !before.contains(node); });
+}
+
+}  // namespace reprise::inspect

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect/liveness/liveness_listener.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "backend/check.h"
+#include "graph/cuda_graph_impl.h"
+#include "inspect/liveness/liveness_text.h"
+#include "memory/allocator_impl.h"
+
+namespace reprise::inspect {
+
+using backend::Call;
+using graphs::CaptureContext;
+using memory::BlockWatch;
+using memory::UsedAddress;
+
+namespace {
+
+bool looks_for_inputs(const GraphOptions& options) noexcept {
+  return options.check_input_liveness || options.retain_inputs;
+}
+
+// Each address once, in ascending order.
+std::vector<UsedAddress> addresses_in(const GraphScan& scan) {
+  std::set<std::uintptr_t> values;
+  for (const ScannedWord& word : scan.words) {
+    values.insert(word.value);
+    values.insert(word.rehearsed);
+  }
+  for (const GraphScan::Range& own : scan.own)
+    values.erase(values.lower_bound(own.begin), values.lower_bound(own.begin + own.bytes));
+  std::vector<UsedAddress> addresses;
+  for (const std::uintptr_t value : values) addresses.push_back({value});
+  return addresses;
+}
+
+}  // namespace
+
+/// An input: memory of an allocator if there is a watch, else of the driver.
+struct LivenessListener::Finding {
+  std::shared_ptr<BlockWatch> watch;
+  std::uint64_t id = 0;
+  GraphInput input = {};
+};
+
+const char* LivenessListener::needs_rehearsal(const GraphOptions& options) const noexcept {
+  return looks_for_inputs(options) && options.confirm_by_second_capture ? "GraphOptions::confirm_by_second_capture"
+                                                                        : nullptr;
+}
+
+void LivenessListener::rehearsed(graphs::CaptureListener& listener) {
+  rehearsal_ = std::move(dynamic_cast<LivenessListener&>(listener).scan_);
+}
+
+void LivenessListener::begin(const CaptureContext& context) {
+  const GraphOptions& options = context.options;
+  if (!looks_for_inputs(options) && (options.liveness != Liveness::allocator || options.confirm_by_second_capture))
+    throw UsageError(
+        fmt::format("GraphOptions::{} says how inputs are looked for, and nothing is to look for them: set "
+                    "check_input_liveness or retain_inputs as well, or leave it away.",
+                    options.confirm_by_second_capture ? "confirm_by_second_capture" : "liveness"));
+  if (needs_rehearsal(context.options) == nullptr) rehearsal_.reset();  // of a capture that could not begin
+  if (!looks_for_inputs(context.options)) return;
+  sources_ = make_input_sources(context);
+  freed_meanwhile_.emplace(context.pool);
+}
+
+void LivenessListener::started(const CaptureContext& context) {
+  for (const auto& source : sources_) source->started(context);
+}
+
+void LivenessListener::ended(const CaptureContext& context, GraphHandle template_graph) {
+  if (!freed_meanwhile_) return;
+  backend_ = &context.device.backend();
+  for (const auto& source : sources_) source->ended(template_graph);
+  GraphScan scan = scan_graph(*backend_, template_graph);
+  if (context.options.confirm_by_second_capture && rehearsal_ == nullptr) {
+    scan_ = std::make_unique<GraphScan>(std::move(scan));
+  } else {
+    if (rehearsal_ != nullptr) scan.confirm(*rehearsal_);
+    look(context, scan);
+  }
+  rehearsal_.reset();
+  freed_meanwhile_.reset();
+  sources_.clear();
+}
+
+// What the words of the nodes mean to all allocators.
+std::vector<UsedAddress> LivenessListener::find_addresses(const CaptureContext& context, const GraphScan& scan) {
+  std::vector<UsedAddress> addresses = addresses_in(scan);
+  memory::watch_addresses(context.device.type(), addresses, context.pool);
+  for (const auto& source : sources_) source->find(addresses);
+  freed_meanwhile_->find(addresses);
+  return addresses;
+}
+
+bool LivenessListener::is_used(const ScannedNode& node, const Finding& finding, std::uintptr_t address) {
+  return finding.watch == nullptr || std::ranges::all_of(sources_, [&](const auto& source) {
+           return source->is_used(node.top, *finding.watch, address);
+         });
+}
+
+void LivenessListener::look(const CaptureContext& context, const GraphScan& scan) {
+  const std::vector<UsedAddress> addresses = find_addresses(context, scan);
+
+  // By where they begin, and the watch, as the same memory may have been freed and be in use again.
+  std::map<std::pair<const void*, const BlockWatch*>, Finding> found;
+  std::map<std::uintptr_t, Finding*> by_address;
+  for (const UsedAddress& used : addresses) {
+    if (used.watch != nullptr) {
+      const BlockWatch& watch = *used.watch;
+      Finding finding{used.watch, 0, {watch.address, watch.bytes, {}, false, watch.created}};
+      by_address[used.value] = &found.try_emplace({watch.address, &watch}, std::move(finding)).first->second;
+    } else if (context.options.liveness == Liveness::all && !used.in_allocator) {
+      backend::PointerInfo info;
+      const auto* const address = reinterpret_cast<const void*>(used.value);
+      backend::check(*backend_, Call::pointer_info, backend_->pointer_info(address, &info));
+      if (info.kind == backend::MemoryKind::unregistered) continue;
+      Finding finding{nullptr, info.id, {info.base, info.bytes}};
+      by_address[used.value] = &found.try_emplace({info.base, nullptr}, std::move(finding)).first->second;
+    }
+  }
+  // A node is named once for each way in which it uses the memory.
+  std::set<std::tuple<const Finding*, std::uint32_t, std::uint32_t>> named;
+  for (const ScannedWord& word : scan.words) {
+    const auto at = by_address.find(word.value);
+    if (at == by_address.end()) continue;
+    // Left over, if it is an address this time alone; a body may use other memory each time.
+    if (word.rehearsed != word.value && !by_address.contains(word.rehearsed)) continue;
+    const ScannedNode& node = scan.nodes[word.node];
+    if (!is_used(node, *at->second, word.value)) continue;
+    const std::uint32_t way = node.type == backend::NodeType::kernel ? 0 : word.place;
+    if (named.emplace(at->second, word.node, way).second)
+      at->second->input.nodes.push_back(use_text(*backend_, node, word.place, annotations_.annotation_of(node.top)));
+  }
+  inputs_.emplace();
+  retained_ = std::make_shared<memory::RetainedBlocks>();
+  for (auto& entry : found)
+    if (!entry.second.input.nodes.empty()) add(context.options, std::move(entry.second));
+  if (retained_->empty()) retained_.reset();
+}
+
+void LivenessListener::add(const GraphOptions& options, Finding&& finding) {
+  const std::size_t index = inputs_->size();
+  if (finding.watch == nullptr) {
+    ranges_.push_back({index, finding.id});
+    asks_ = true;
+  } else {
+    finding.input.retained = options.retain_inputs && retained_->add(finding.watch);
+    if (!finding.input.retained || finding.watch->owner->frees_retained()) {
+      asks_ |= finding.watch->owner->is_asked();
+      blocks_.push_back({index, std::move(finding.watch)});
+    }
+  }
+  inputs_->push_back(std::move(finding.input));
+}
+
+void LivenessListener::check(std::uint64_t frees) {
+  std::vector<DeadInput> dead;
+  for (const Block& block : blocks_) {
+    memory::BlockOwner& owner = *block.watch->owner;
+    if (owner.is_asked()) owner.ask(*block.watch);
+    if (block.watch->freed.load(std::memory_order_acquire))
+      dead.push_back({(*inputs_)[block.input], block.watch->freed_by, owner.is_given_out_again(*block.watch)});
+  }
+  if (dead.empty()) seen_frees_ = frees;
+  for (const Range& range : ranges_) {
+    const GraphInput& input = (*inputs_)[range.input];
+    backend::PointerInfo info;
+    backend::check(*backend_, Call::pointer_info, backend_->pointer_info(input.address, &info));
+    const bool registered = info.kind != backend::MemoryKind::unregistered;
+    if (!registered || info.id != range.id) dead.push_back({input, {}, registered});
+  }
+  if (dead.empty()) return;
+  std::ranges::stable_sort(dead, std::less<>{}, &GraphInput::address);
+  const std::string text = dead_inputs_text(dead, inputs_->size());
+  throw DeadInputError(text, std::move(dead));
+}
+
+void LivenessListener::reset() noexcept {
+  freed_meanwhile_.reset();
+  sources_.clear();
+  scan_.reset();
+  rehearsal_.reset();
+  inputs_.reset();
+  blocks_.clear();
+  ranges_.clear();
+  retained_.reset();
+  asks_ = false;
+  seen_frees_ = 0;
+}
+
+}  // namespace reprise::inspect
+
+namespace reprise {
+
+std::vector<GraphInput> CUDAGraph::inputs() const {
+  constexpr const char* call = "CUDAGraph::inputs";
+  const Impl& impl = Impl::of(*this, call);
+  impl.require(call, {Impl::State::captured, Impl::State::ready});
+  const auto& inputs = impl.listener<inspect::LivenessListener>().inputs();
+  if (!inputs)
+    throw UsageError(
+        fmt::format("{} needs a graph that was captured with GraphOptions::check_input_liveness or retain_inputs, and "
+                    "this one was not: its inputs were not looked for.",
+                    call));
+  return *inputs;
+}
+
+}  // namespace reprise

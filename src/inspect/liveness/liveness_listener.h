@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "graph/capture_listener.h"
+#include "inspect/annotations/annotation_listener.h"
+#include "inspect/liveness/graph_scan.h"
+#include "inspect/liveness/input_source.h"
+#include "memory/watches/block_watch.h"
+#include "reprise/liveness.h"
+
+namespace reprise::inspect {
+
+/// Checks before each replay that the memory which the graph uses is still there, or keeps it.
+///
+/// What the graph uses is found once, when the capture has ended. Memory of CachingAllocator and of input sources is
+/// watched: as long as nothing that any graph watches is freed, a replay costs a load and a compare. Memory of the
+/// driver is asked for.
+///
+/// To come after listeners that change nodes when the capture has ended, and after that of the annotations, which
+/// errors name.
+class LivenessListener final : public graphs::CaptureListener {
+ public:
+  explicit LivenessListener(const AnnotationListener& annotations) : annotations_(annotations) {}
+
+  const char* needs_rehearsal(const GraphOptions& options) const noexcept override;
+  void rehearsed(graphs::CaptureListener& listener) override;
+  void begin(const graphs::CaptureContext& context) override;
+  void started(const graphs::CaptureContext& context) override;
+  void ended(const graphs::CaptureContext& context, GraphHandle template_graph) override;
+  void abandoned() noexcept override { reset(); }
+  bool takes_part_in_replays() const noexcept override { return !blocks_.empty() || !ranges_.empty(); }
+  void before_replay(const StreamRef& /*stream*/) override {
+    const std::uint64_t frees = memory::BlockWatch::frees.load(std::memory_order_acquire);
+    if (frees != seen_frees_ || asks_) check(frees);
+  }
+  /// The blocks that it keeps.
+  std::shared_ptr<void> take_resource() override { return std::move(retained_); }
+  void reset() noexcept override;
+
+  /// Of the last capture, by address; nothing if it was not to look for them.
+  const std::optional<std::vector<GraphInput>>& inputs() const noexcept { return inputs_; }
+
+ private:
+  // Memory of an allocator, and of the driver, that is checked; `input` is an index in inputs_.
+  struct Block {
+    std::size_t input;
+    std::shared_ptr<memory::BlockWatch> watch;
+  };
+  struct Range {
+    std::size_t input;
+    std::uint64_t id;  // of the allocation
+  };
+  struct Finding;
+
+  std::vector<memory::UsedAddress> find_addresses(const graphs::CaptureContext& context, const GraphScan& scan);
+  void look(const graphs::CaptureContext& context, const GraphScan& scan);
+  bool is_used(const ScannedNode& node, const Finding& finding, std::uintptr_t address);
+  void add(const GraphOptions& options, Finding&& finding);
+  void check(std::uint64_t frees);
+
+  const AnnotationListener& annotations_;
+  std::optional<memory::FreedMeanwhile> freed_meanwhile_;  // while the capture is underway
+  std::vector<std::unique_ptr<InputSource>> sources_;      // likewise
+  std::unique_ptr<GraphScan> scan_;                        // of a rehearsal
+  std::unique_ptr<GraphScan> rehearsal_;                   // what the one before this capture found
+
+  backend::Backend* backend_ = nullptr;
+  std::optional<std::vector<GraphInput>> inputs_;
+  std::vector<Block> blocks_;
+  std::vector<Range> ranges_;
+  std::shared_ptr<memory::RetainedBlocks> retained_;
+  bool asks_ = false;             // somebody is asked for some of them before each replay
+  std::uint64_t seen_frees_ = 0;  // BlockWatch::frees when all blocks were there
+};
+
+}  // namespace reprise::inspect

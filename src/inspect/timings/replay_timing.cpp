@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect/timings/replay_timing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "inspect/annotations/annotation_text.h"
+
+// What follows from the times of nodes, and its text.
+
+namespace reprise {
+namespace inspect {
+
+void sum_up(ReplayTiming& timing) {
+  std::vector<NodeTiming>& nodes = timing.nodes;
+  std::stable_sort(nodes.begin(), nodes.end(),
+                   [](const NodeTiming& a, const NodeTiming& b) { return a.start_us < b.start_us; });
+  const double origin = nodes.empty() ? 0 : nodes.front().start_us;
+  timing.total_us = 0;
+  timing.annotations.clear();
+  std::map<Annotation, std::size_t> places;
+  for (NodeTiming& node : nodes) {
+    node.start_us -= origin;
+    const double end_us = node.start_us + node.duration_us;
+    timing.total_us = std::max(timing.total_us, end_us);
+    if (node.annotation.empty()) continue;
+    const auto [place, is_new] = places.try_emplace(node.annotation, timing.annotations.size());
+    if (is_new) timing.annotations.push_back({node.annotation, 0, node.start_us, 0, 0});
+    AnnotationTiming& sum = timing.annotations[place->second];
+    ++sum.nodes;
+    sum.span_us = std::max(sum.span_us, end_us - sum.start_us);
+    sum.duration_us += node.duration_us;
+  }
+}
+
+}  // namespace inspect
+
+namespace {
+
+std::string node_number(const NodeTiming& node) {
+  return node.index ? std::to_string(*node.index) : "-";
+}
+
+}  // namespace
+
+std::string ReplayTiming::str() const {
+  std::string text = fmt::format("{} node{} in {:.3f} us, from the first start to the last end\n", nodes.size(),
+                                 nodes.size() == 1 ? "" : "s", total_us);
+  const auto out = std::back_inserter(text);
+  if (!nodes.empty()) fmt::format_to(out, "    start us  duration us    node  name\n");
+  for (const NodeTiming& node : nodes) {
+    fmt::format_to(out, "{:12.3f} {:12.3f} {:>7}  {}", node.start_us, node.duration_us, node_number(node), node.name);
+    if (!node.annotation.empty()) fmt::format_to(out, "  [{}]", inspect::annotation_text(node.annotation));
+    text += '\n';
+  }
+  if (!annotations.empty()) fmt::format_to(out, "    start us      span us       sum us   nodes  annotation\n");
+  for (const AnnotationTiming& sum : annotations)
+    fmt::format_to(out, "{:12.3f} {:12.3f} {:12.3f} {:>7}  {}\n", sum.start_us, sum.span_us, sum.duration_us, sum.nodes,
+                   inspect::annotation_text(sum.annotation));
+  for (const std::string& note : notes) fmt::format_to(out, "note: {}\n", note);
+  return text;
+}
+
+}  // namespace reprise

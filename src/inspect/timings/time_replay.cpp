@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "backend/check.h"
+#include "graph/capture_registry.h"
+#include "graph/cuda_graph_impl.h"
+#include "inspect/annotations/annotation_listener.h"
+#include "inspect/timings/replay_timing.h"
+
+// One replay, timed node by node.
+
+namespace reprise {
+
+using backend::Call;
+using backend::check;
+
+namespace {
+
+constexpr const char* this_call = "time_replay";
+
+// The registry knows captures of this library, the runtime all that the stream takes part in.
+void refuse_captures(const StreamRef& stream) {
+  if (stream.capture_status() != CaptureStatus::none)
+    throw UsageError(
+        fmt::format("{}: the stream is being captured, and a replay there cannot be waited for. Time the replay on a "
+                    "stream that takes no part in a capture, when no capture is underway. The capture goes on.",
+                    this_call));
+  if (graphs::any_capture_underway())
+    throw UsageError(
+        fmt::format("{} waits for the replay, which might break the capture that is underway in this process. Call it "
+                    "when no capture is. The capture goes on.",
+                    this_call));
+}
+
+// How many nodes of each kind have no time, as a sentence; nothing if all have one.
+void note_nodes_without_time(backend::Backend& runtime, const std::vector<GraphNodeHandle>& without,
+                             const ReplayTiming& timing, std::vector<std::string>& notes) {
+  if (without.empty()) return;
+  std::map<backend::NodeType, std::size_t> counts;
+  for (const GraphNodeHandle node : without) {
+    backend::NodeType type{};
+    check(runtime, Call::graph_node_type, runtime.graph_node_type(node, &type));
+    ++counts[type];
+  }
+  std::string kinds;
+  for (const auto& [type, count] : counts)
+    kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, backend::node_type_name(type));
+  const bool all_told = std::all_of(timing.nodes.begin(), timing.nodes.end(),
+                                    [](const NodeTiming& node) { return node.index.has_value(); });
+  notes.push_back(
+      fmt::format("Nodes of the template that have no time: {}. The device does not time their kind, or they did not "
+                  "run.{}",
+                  kinds, all_told ? "" : " Some of them may be those in the list that have no number."));
+}
+
+ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
+                       const inspect::AnnotationListener& annotations, std::vector<backend::NodeTime> times,
+                       std::vector<std::string> notes) {
+  std::vector<GraphNodeHandle> nodes;
+  check(runtime, Call::graph_nodes, runtime.graph_nodes(template_graph, &nodes));
+  std::unordered_map<GraphNodeHandle, std::size_t> places;
+  for (const GraphNodeHandle node : nodes) places.emplace(node, places.size());
+  std::uint64_t origin = times.empty() ? 0 : times.front().start_ns;
+  for (const backend::NodeTime& time : times) origin = std::min(origin, time.start_ns);
+  ReplayTiming timing;
+  std::vector<bool> timed(nodes.size());
+  for (backend::NodeTime& time : times) {
+    NodeTiming& node = timing.nodes.emplace_back();
+    node.node = time.node;
+    if (const auto place = places.find(time.node); place != places.end()) {
+      node.index = place->second;
+      timed[place->second] = true;
+    }
+    node.name = std::move(time.name);
+    if (const Annotation* const annotation = annotations.annotation_of(time.node)) node.annotation = *annotation;
+    node.start_us = static_cast<double>(time.start_ns - origin) / 1000;
+    node.duration_us = static_cast<double>(time.end_ns - time.start_ns) / 1000;
+  }
+  inspect::sum_up(timing);
+  timing.notes = std::move(notes);
+  std::vector<GraphNodeHandle> without;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (!timed[i]) without.push_back(nodes[i]);
+  note_nodes_without_time(runtime, without, timing, timing.notes);
+  return timing;
+}
+
+}  // namespace
+
+ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
+  CUDAGraph::Impl& impl = CUDAGraph::Impl::of(graph, this_call);
+  impl.refuse_in_own_hook(this_call);
+  const std::lock_guard lock(impl.flag);
+  impl.require_template(this_call);
+  refuse_captures(stream);
+  impl.prepare_launch(this_call, stream);
+  backend::Backend& runtime = impl.backend();
+  std::string why;
+  const std::shared_ptr<backend::NodeWatch> watch = runtime.watch_nodes(impl.template_graph, impl.exec, &why);
+  if (watch == nullptr) throw Error(fmt::format("{}: {}", this_call, why));
+  try {
+    impl.replay_with_listeners(stream);
+  } catch (...) {
+    // A hook may have thrown after the launch: the watch has to outlive it.
+    backend::report(runtime, Call::stream_synchronize, runtime.stream_synchronize(stream.native()));
+    throw;
+  }
+  stream.synchronize();
+  std::vector<std::string> notes;
+  std::vector<backend::NodeTime> times = watch->take(&notes);
+  return timing_of(runtime, impl.template_graph, impl.listener<inspect::AnnotationListener>(), std::move(times),
+                   std::move(notes));
+}
+
+}  // namespace reprise

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "reprise/device_code.h"
+
+// The kernel at the root of a graph that draws random numbers: it says which numbers this replay draws.
+
+namespace reprise::random {
+
+/// Device words of one graph and one generator. The kernels of the graph read the first two.
+struct DrawWords {
+  std::uint64_t seed;
+  std::uint64_t offset;
+  std::uint64_t epoch;  ///< the parameters that were loaded last
+  std::uint64_t next;   ///< the offset of the next replay
+};
+
+/// The parameters of the head node. A new epoch makes it load seed and offset; with the one that it knows it goes on
+/// where the last replay ended, so that replaying again needs no change of the executable.
+struct Advance {
+  std::uint64_t seed;
+  std::uint64_t offset;
+  std::uint64_t epoch;      ///< unique in the process, so that words which nobody has written do not have it
+  std::uint64_t increment;  ///< how much the whole graph draws
+};
+
+inline namespace REPRISE_KERNEL_ABI {
+
+REPRISE_KERNEL inline void advance(DrawWords* words, const Advance& by) {
+  const bool load = words->epoch != by.epoch;
+  words->epoch = by.epoch;
+  words->seed = by.seed;
+  words->offset = load ? by.offset : words->next;
+  words->next = words->offset + by.increment;
+}
+
+}  // namespace REPRISE_KERNEL_ABI
+}  // namespace reprise::random

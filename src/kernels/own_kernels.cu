@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/advance_kernel.h"
+#include "kernels/batch_kernels.h"
+
+// The library's own kernels for CUDA, one file for nvcc. What they do is written where the host device finds it, too;
+// the names are those that batch.cpp and capture_draws.cpp ask for.
+
+namespace reprise {
+namespace memory {
+
+__device__ inline Block this_block() {
+  return Block(Dim3(blockIdx.x), Dim3(blockDim.x), Dim3(gridDim.x), nullptr, 0);
+}
+
+extern "C" __global__ void __launch_bounds__(batch_block_threads)
+    reprise_copy_batch(const __grid_constant__ CopyTable table) {
+  Block block = this_block();
+  copy_chunk(block, table);
+}
+
+extern "C" __global__ void __launch_bounds__(batch_block_threads)
+    reprise_fill_batch(const __grid_constant__ FillTable table) {
+  Block block = this_block();
+  fill_chunk(block, table);
+}
+
+}  // namespace memory
+
+namespace random {
+
+extern "C" __global__ void reprise_advance_random(DrawWords* words, Advance by) {
+  advance(words, by);
+}
+
+}  // namespace random
+}  // namespace reprise

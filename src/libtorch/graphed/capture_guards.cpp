@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/graphed/capture_guards.h"
+
+#include <ATen/Context.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "libtorch/cuda/cuda_tensors.h"
+#include "reprise/error.h"
+
+namespace reprise::libtorch {
+
+SideStream::SideStream(const Device& device)
+    : before_(current_stream(device)), stream_(device), current_(stream_.ref()) {
+  stream_.ref().wait(before_);
+}
+
+SideStream::~SideStream() {
+  try {
+    before_.wait(stream_.ref());
+  } catch (const std::exception& error) {
+    warn(fmt::format("the end of make_graphed_callables: {}", error.what()));
+  }
+}
+
+NoAutocastCache::NoAutocastCache() : before_(at::autocast::is_autocast_cache_enabled()) {
+  at::autocast::set_autocast_cache_enabled(false);
+}
+
+NoAutocastCache::~NoAutocastCache() {
+  at::autocast::set_autocast_cache_enabled(before_);
+}
+
+NoAutocast::NoAutocast(c10::DeviceType type) : type_(type), before_(at::autocast::is_autocast_enabled(type)) {
+  at::autocast::set_autocast_enabled(type_, false);
+}
+
+NoAutocast::~NoAutocast() {
+  at::autocast::set_autocast_enabled(type_, before_);
+}
+
+namespace impl = torch::autograd::impl;
+
+QuietLeaves::QuietLeaves(const std::vector<at::Tensor>& leaves) {
+  leaves_.reserve(leaves.size());
+  for (const at::Tensor& each : leaves) {
+    if (std::any_of(leaves_.begin(), leaves_.end(), [&](const Leaf& known) { return known.tensor.is_same(each); }))
+      continue;  // callables share it
+    Leaf& leaf = leaves_.emplace_back(Leaf{each, impl::try_get_grad_accumulator(each), {}});
+    impl::set_grad_accumulator(each, {});
+    std::swap(leaf.hooks, impl::hooks(each));
+  }
+}
+
+QuietLeaves::~QuietLeaves() {
+  for (Leaf& each : leaves_) {
+    impl::set_grad_accumulator(each.tensor, each.accumulator);
+    std::swap(each.hooks, impl::hooks(each.tensor));
+  }
+}
+
+Restored::Restored(c10::Device device, const std::vector<at::Tensor>& tensors)
+    : generator_(at::globalContext().defaultGenerator(device)) {
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& each : tensors)
+    // Where values have one place, nothing could be written.
+    if (at::has_internal_overlap(each) != at::MemOverlap::Yes) tensors_.emplace_back(each, each.detach().clone());
+  const std::lock_guard lock(generator_.mutex());
+  state_ = generator_.get_state();
+  seed_ = generator_.current_seed();
+  offset_ = generator_.get_offset();
+}
+
+Restored::~Restored() {
+  try {
+    restore();
+  } catch (const std::exception& error) {
+    warn(fmt::format("make_graphed_callables could not restore what the warm-up had changed: {}", error.what()));
+  }
+}
+
+void Restored::restore() {
+  const at::NoGradGuard no_grad;
+  // What fails stays to be done, by the destructor.
+  for (; !tensors_.empty(); tensors_.pop_back()) tensors_.back().first.detach().copy_(tensors_.back().second);
+  if (!state_.defined()) return;
+  const std::lock_guard lock(generator_.mutex());
+  if (generator_.device().is_cuda() && generator_.current_seed() == seed_)
+    set_cuda_offset(generator_, offset_);
+  else if (!generator_.get_state().equal(state_))
+    generator_.set_state(state_);
+  state_ = at::Tensor();
+}
+
+}  // namespace reprise::libtorch

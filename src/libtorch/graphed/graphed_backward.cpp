@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/graphed/graphed_backward.h"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "libtorch/graphed/graphed_function.h"
+
+namespace reprise::libtorch::detail {
+namespace {
+
+using torch::autograd::variable_list;
+
+// Not a torch::autograd::Function: that looks at each argument on its own, and costs more.
+class GraphedBackward final : public torch::autograd::Node {
+ public:
+  GraphedBackward(std::shared_ptr<GraphedFunction> function, std::shared_ptr<Call> call, std::uint64_t versions,
+                  torch::autograd::edge_list&& edges)
+      : Node(std::move(edges)), function_(std::move(function)), call_(std::move(call)), versions_(versions) {}
+
+  std::string name() const override { return "GraphedBackward"; }
+
+ private:
+  variable_list apply(variable_list&& gradients) override {
+    if (c10::GradMode::is_enabled())
+      throw UsageError(fmt::format(
+          "backward of {} with create_graph: its gradients cannot be differentiated again, because its backward is a "
+          "graph that was captured without one of its own. Call the original for this.",
+          call_->text()));
+    // Not empty: torch::autograd::grad, or a backward for certain tensors, among which parameters that are outside of
+    // autograd cannot be.
+    const auto* const only = torch::autograd::get_current_graph_task_exec_info();
+    variable_list found = function_->backward(*call_, gradients, versions_, only == nullptr || only->empty());
+    found.resize(num_outputs());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (!task_should_compute_output(i)) found[i] = at::Tensor();
+    return found;
+  }
+
+  std::shared_ptr<GraphedFunction> function_;
+  std::shared_ptr<Call> call_;
+  std::uint64_t versions_;
+};
+
+}  // namespace
+
+void attach_backward(const std::shared_ptr<GraphedFunction>& function, const std::shared_ptr<Call>& call,
+                     std::uint64_t versions, const std::vector<at::Tensor>& arguments,
+                     const std::vector<at::Tensor>& results) {
+  auto edges = function->parts().parameters_in_autograd()
+                   ? torch::autograd::collect_next_edges(arguments, function->parts().watched.trained())
+                   : torch::autograd::collect_next_edges(arguments);
+  // A node without any is where a backward ends; autograd has the caller's stream wait for those.
+  if (std::none_of(edges.begin(), edges.end(), [](const auto& edge) { return edge.is_valid(); })) edges.clear();
+  const std::shared_ptr<torch::autograd::Node> node(new GraphedBackward(function, call, versions, std::move(edges)),
+                                                    torch::autograd::deleteNode);
+  for (const std::size_t each : function->parts().differentiable) torch::autograd::set_history(results[each], node);
+}
+
+}  // namespace reprise::libtorch::detail

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "libtorch/graphed/pool_order.h"
+
+namespace reprise::libtorch::detail {
+
+class GraphedFunction;
+
+/// Makes the results of a call part of autograd's graph: its backward is the function's, from the differentiable
+/// results to the arguments and parameters.
+void attach_backward(const std::shared_ptr<GraphedFunction>& function, const std::shared_ptr<Call>& call,
+                     std::uint64_t versions, const std::vector<at::Tensor>& arguments,
+                     const std::vector<at::Tensor>& results);
+
+}  // namespace reprise::libtorch::detail

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/graphed/graphed_capture.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "libtorch/graphed/capture_guards.h"
+#include "libtorch/graphed/graphed_history.h"
+#include "reprise/error.h"
+#include "reprise/libtorch/graph.h"
+
+namespace reprise::libtorch::detail {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<std::size_t>& argument_sizes) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < argument_sizes.size(); ++i)
+    for (std::size_t k = 0; k < argument_sizes[i]; ++k)
+      names.push_back(argument_sizes[i] == 1 ? fmt::format("argument {}", i)
+                                             : fmt::format("argument {}, tensor {}", i, k));
+  return names;
+}
+
+c10::Device device_of(const GraphedSource& source, const WatchedModules& watched) {
+  std::optional<c10::Device> found;  // the CPU only where all are there: others are where they are meant to be
+  for (const auto& tensors : {source.arguments, watched.parameters()})
+    for (const at::Tensor& each : tensors)
+      if (each.defined() && (!found || found->is_cpu())) found = each.device();
+  if (found) return *found;
+  throw UsageError(
+      fmt::format("make_graphed_callables: {} has neither an argument nor a parameter that is a tensor; it "
+                  "needs one that tells the device.",
+                  source.name));
+}
+
+GraphedParts parts_of(const GraphedSource& source, std::size_t number, const GraphedCallableOptions& options) {
+  WatchedModules watched(source.modules, source.parameters);
+  const c10::Device device = device_of(source, watched);
+  GraphedParts parts{fmt::format("callable {} ({})", number, source.name), names_of(source.argument_sizes),
+                     std::move(watched), device, options};
+  parts.shared_name = std::make_shared<const std::string>(parts.name);
+  parts.grad_mode = c10::GradMode::is_enabled();
+  parts.autocast = at::autocast::is_autocast_enabled(device.type());
+  parts.autocast_type = at::autocast::get_autocast_dtype(device.type());
+  return parts;
+}
+
+bool shares_memory(const at::Tensor& a, const at::Tensor& b) {
+  return a.defined() && b.defined() && a.storage().is_alias_of(b.storage());
+}
+
+bool shares_memory(const at::Tensor& tensor, const std::vector<at::Tensor>& others) {
+  return std::any_of(others.begin(), others.end(), [&](const at::Tensor& each) { return shares_memory(tensor, each); });
+}
+
+std::vector<at::Tensor> only(const std::vector<at::Tensor>& tensors, const std::vector<std::size_t>& numbers) {
+  std::vector<at::Tensor> some;
+  for (const std::size_t each : numbers) some.push_back(tensors[each]);
+  return some;
+}
+
+std::vector<std::size_t> differentiable(const std::vector<at::Tensor>& results) {
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (results[i].defined() && results[i].requires_grad()) numbers.push_back(i);
+  return numbers;
+}
+
+std::vector<at::Tensor> zeros_for(const std::vector<at::Tensor>& results) {
+  std::vector<at::Tensor> zeros;
+  for (const at::Tensor& each : results) zeros.push_back(at::zeros_like(each.detach()));
+  return zeros;
+}
+
+}  // namespace
+
+GraphedCapture::GraphedCapture(GraphedSource source, std::size_t number, const GraphedCallableOptions& options)
+    : source_(std::move(source)), parts_(parts_of(source_, number, options)) {
+  check_samples();
+}
+
+void GraphedCapture::check_samples() const {
+  std::vector<std::string> wrong;
+  const auto check = [&](const at::Tensor& tensor, const std::string& name) {
+    if (!tensor.defined()) return;
+    if (tensor.device() != parts_.device || tensor.is_cpu())
+      wrong.push_back(fmt::format("{} is on {}{}", name, tensor.device().str(),
+                                  tensor.is_cpu() ? "" : fmt::format(", others are on {}", parts_.device.str())));
+    else if (tensor.layout() != c10::kStrided)
+      wrong.push_back(name + " is not dense");
+    if (const Call* const lender = lent_by(tensor); lender != nullptr && lender->outputs_lost)
+      wrong.push_back(fmt::format("{} is a result of {}, which was overwritten by {}", name, lender->text(),
+                                  lender->outputs_lost.text()));
+  };
+  for (std::size_t i = 0; i < source_.arguments.size(); ++i) check(source_.arguments[i], parts_.argument_names[i]);
+  for (const auto& [name, each] : parts_.watched.named_parameters()) {
+    check(each, name);
+    if (!each.is_leaf()) wrong.push_back(name + " is no leaf: it was computed from others");
+  }
+  for (std::size_t i = 0; i < parts_.watched.trained().size() && !parts_.parameters_in_autograd(); ++i)
+    if (has_gradient_hooks(parts_.watched.trained()[i]))
+      wrong.push_back(
+          fmt::format("{} has a hook, which waits for a gradient that the graph itself would add to .grad "
+                      "(Gradients::accumulate_in_graph)",
+                      parts_.watched.trained_names()[i]));
+  for (const std::string& name : parts_.watched.trained_buffers())
+    wrong.push_back(fmt::format("buffer {} needs a gradient, and only parameters get any", name));
+  if (!wrong.empty())
+    throw UsageError(
+        fmt::format("make_graphed_callables: {} cannot be graphed: {}. All tensors must be dense, on one "
+                    "device that is not the CPU.",
+                    parts_.name, fmt::join(wrong, "; ")));
+}
+
+// Memory of their own, in order that calls do not overwrite the samples.
+void GraphedCapture::make_inputs() {
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& sample : source_.arguments) {
+    at::Tensor& input = parts_.inputs.emplace_back();
+    if (!sample.defined()) continue;
+    input = sample.detach().clone();
+    input.set_requires_grad(parts_.grad_mode && sample.requires_grad());
+  }
+  if (!parts_.parameters_in_autograd() && parts_.grad_mode)
+    parts_.parameter_gradients = ParameterGradients(parts_.watched.trained(), parts_.watched.trained_names());
+}
+
+// The inputs under other names: without a history, should the callable give them one.
+std::vector<at::Tensor> GraphedCapture::fresh_leaves() const {
+  std::vector<at::Tensor> leaves;
+  for (const at::Tensor& each : parts_.inputs) {
+    leaves.push_back(each.defined() ? each.detach() : each);
+    if (each.defined()) leaves.back().set_requires_grad(each.requires_grad());
+  }
+  return leaves;
+}
+
+void GraphedCapture::check_results(const std::vector<at::Tensor>& results) const {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const at::Tensor& each = results[i];
+    if (!each.defined() || (each.device() == parts_.device && each.layout() == c10::kStrided)) continue;
+    throw UsageError(fmt::format(
+        "result {} is {}; a graph returns dense tensors of its device, {}. Leave it to eager "
+        "code.",
+        i, each.layout() == c10::kStrided ? "on " + each.device().str() : "not dense", parts_.device.str()));
+  }
+}
+
+void GraphedCapture::check_memory(const std::vector<at::Tensor>& leaves, const std::vector<const void*>& memory) const {
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const at::Tensor& input = parts_.inputs[i];
+    if (!input.defined()) continue;
+    if (leaves[i].const_data_ptr() == memory[i] && input.const_data_ptr() == memory[i] &&
+        leaves[i].sizes().equals(input.sizes()) && leaves[i].strides().equals(input.strides()))
+      continue;
+    throw UsageError(
+        fmt::format("it gives {} another size or other memory. A graph uses the same memory each time: return what is "
+                    "new instead.",
+                    parts_.argument_names[i]));
+  }
+}
+
+// The results of the callable; it has left the memory of its arguments where it was.
+std::vector<at::Tensor> GraphedCapture::run(const std::vector<at::Tensor>& leaves) const {
+  std::vector<const void*> memory;
+  for (const at::Tensor& each : parts_.inputs) memory.push_back(each.defined() ? each.const_data_ptr() : nullptr);
+  auto results = source_.run(leaves);
+  check_memory(leaves, memory);
+  check_results(results);
+  return results;
+}
+
+void GraphedCapture::check_history(const std::vector<at::Tensor>& results) const {
+  std::vector<at::Tensor> known = parts_.watched.trained();
+  const auto leaves = leaves_.empty() ? std::vector<at::Tensor>() : leaves_;
+  known.insert(known.end(), leaves.begin(), leaves.end());
+  if (const auto foreign = leaf_besides(known, results); foreign)
+    throw UsageError(
+        fmt::format("its results depend on {}, which needs a gradient and is neither an argument nor a "
+                    "parameter that make_graphed_callables knows of. Name it: with_parameters(), "
+                    "with_module().",
+                    *foreign));
+  for (std::size_t i = 0; i < leaves.size(); ++i)
+    if (leaves[i].defined() && leaves[i].requires_grad() != parts_.inputs[i].requires_grad())
+      throw UsageError(
+          fmt::format("it changes {} in place by something that needs a gradient. The changed argument "
+                      "cannot get a history: return the new value instead.",
+                      parts_.argument_names[i]));
+}
+
+std::string GraphedCapture::leaf_name(std::size_t leaf) const {
+  const std::size_t arguments = parts_.inputs.size();
+  return leaf < arguments ? parts_.argument_names[leaf] : parts_.watched.trained_names()[leaf - arguments];
+}
+
+// Of all leaves and trained parameters; undefined where there is none.
+std::vector<at::Tensor> GraphedCapture::gradients_of(const std::vector<at::Tensor>& leaves,
+                                                     const std::vector<at::Tensor>& results,
+                                                     const std::vector<at::Tensor>& result_gradients) const {
+  std::vector<at::Tensor> all = leaves;
+  all.insert(all.end(), parts_.watched.trained().begin(), parts_.watched.trained().end());
+  const auto wanted = differentiable(all);
+  if (wanted.empty()) return std::vector<at::Tensor>(all.size());
+  const NoAutocast no_autocast(parts_.device.type());
+  const auto found = torch::autograd::grad(results, only(all, wanted), result_gradients, /*retain_graph=*/false,
+                                           /*create_graph=*/false, /*allow_unused=*/true);
+  std::vector<at::Tensor> gradients(all.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) gradients[wanted[i]] = found[i];
+  return gradients;
+}
+
+void GraphedCapture::check_used(const std::vector<at::Tensor>& gradients) const {
+  std::vector<std::string> unused;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const at::Tensor& each = gradients[i];
+    if (each.defined() && each.layout() != c10::kStrided)
+      throw UsageError(fmt::format("the gradient of {} is not dense; a graph cannot give it.", leaf_name(i)));
+    const bool trained = i >= parts_.inputs.size() || (parts_.inputs[i].defined() && parts_.inputs[i].requires_grad());
+    if (!each.defined() && trained) unused.push_back(leaf_name(i));
+  }
+  if (!unused.empty() && !parts_.options.allow_unused_input)
+    throw UsageError(fmt::format(
+        "{} {} a gradient and got none, since no result depends on {}. If this is meant: "
+        "GraphedCallableOptions::allow_unused_input.",
+        fmt::join(unused, ", "), unused.size() == 1 ? "needs" : "need", unused.size() == 1 ? "it" : "them"));
+}
+
+void GraphedCapture::warm_up() {
+  for (int i = 0; i < parts_.options.num_warmup_iters; ++i) {
+    const auto leaves = fresh_leaves();
+    const auto results = run(leaves);
+    if (const auto numbers = differentiable(results); !numbers.empty()) {
+      const auto some = only(results, numbers);
+      check_used(gradients_of(leaves, some, zeros_for(some)));
+    }
+  }
+}
+
+GraphOptions GraphedCapture::graph_options() const {
+  GraphOptions options;
+  options.pool = parts_.options.pool;
+  options.stream = stream_;
+  options.capture_error_mode = parts_.options.capture_error_mode;
+  options.check_input_liveness = parts_.options.check_input_liveness;
+  options.enable_annotations = parts_.options.enable_annotations;
+  options.allow_empty = true;  // a callable may pass its argument through
+  return options;
+}
+
+// What lies in an argument's memory would be overwritten by the arguments of the next call, while these are staged.
+void GraphedCapture::give_own_memory(std::vector<at::Tensor>& results) const {
+  for (at::Tensor& each : results) {
+    if (!each.defined()) continue;
+    if (shares_memory(each, parts_.inputs) || each.is_conj() || each.is_neg()) each = each.clone();
+    if (parts_.options.outputs == Outputs::copy && !each.is_non_overlapping_and_dense()) each = each.contiguous();
+  }
+}
+
+void GraphedCapture::check_changed_samples() const {
+  const auto& samples = source_.arguments;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    for (std::size_t k = 0; k < samples.size(); ++k)
+      if (parts_.mutated[i] != 0 && k != i && may_overlap(samples[i], samples[k]))
+        throw UsageError(
+            fmt::format("it changes {} in place, and the sample of {} lies in the same memory. The graph has memory of "
+                        "its own for each: give it a copy (clone) of one of them.",
+                        parts_.argument_names[i], parts_.argument_names[k]));
+}
+
+void GraphedCapture::capture_forward(const StreamRef& stream, const std::shared_ptr<PoolOrder>& order) {
+  stream_ = stream;
+  parts_.order = order;
+  leaves_ = fresh_leaves();
+  std::vector<std::int64_t> versions;
+  for (const at::Tensor& each : leaves_) versions.push_back(each.defined() ? each._version() : 0);
+  libtorch::capture(parts_.forward, graph_options(), [&] {
+    parts_.staged_inputs.capture(parts_.inputs);
+    results_ = run(leaves_);
+    give_own_memory(results_);
+    if (parts_.options.outputs == Outputs::copy) parts_.fresh_outputs.capture(results_, results_.size());
+  });
+  check_history(results_);
+  parts_.order_number = order->add_forward(parts_.shared_name);
+  for (std::size_t i = 0; i < leaves_.size(); ++i)
+    parts_.mutated.push_back(leaves_[i].defined() && leaves_[i]._version() != versions[i] ? 1 : 0);
+  check_changed_samples();
+  for (const at::Tensor& each : results_) {
+    // One of its storages is this one; others are what autograd keeps, or tensors in the same memory.
+    parts_.saved.push_back(each.defined() && each.storage().use_count() > 1 ? 1 : 0);
+    parts_.outputs.push_back(each.defined() ? each.detach() : each);
+  }
+  parts_.differentiable = differentiable(results_);
+  results_ = only(results_, parts_.differentiable);
+  parts_.output_gradients = zeros_for(results_);
+}
+
+void GraphedCapture::capture_backward() {
+  if (!results_.empty()) {
+    parts_.backward.emplace();
+    libtorch::capture(*parts_.backward, graph_options(), [&] {
+      parts_.staged_gradients.capture(parts_.output_gradients);
+      parts_.gradients = gradients_of(leaves_, results_, parts_.output_gradients);
+      check_used(parts_.gradients);
+      give_own_memory_to_gradients();
+      hand_over_gradients();
+    });
+    parts_.order->add_backward(parts_.order_number);
+  }
+  // Nodes that accumulate gradients, and that remember this stream, go with the history.
+  results_.clear();
+  leaves_.clear();
+}
+
+// Where the nodes take them that come last. Their own memory is not needed afterwards, unless it is what is given away.
+void GraphedCapture::hand_over_gradients() {
+  if (parts_.options.gradients == Gradients::alias) return;
+  auto gradients = std::exchange(parts_.gradients, {});
+  if (parts_.options.gradients == Gradients::accumulate_in_graph) {
+    const auto first = gradients.begin() + static_cast<std::ptrdiff_t>(parts_.inputs.size());
+    parts_.parameter_gradients.capture({first, gradients.end()});
+    gradients.erase(first, gradients.end());
+  }
+  parts_.fresh_gradients.capture(gradients, parts_.inputs.size());
+}
+
+void GraphedCapture::give_own_memory_to_gradients() {
+  std::vector<at::Tensor> taken;
+  if (parts_.options.gradients == Gradients::alias) {
+    taken = parts_.output_gradients;
+    for (const auto& tensors : {parts_.inputs, parts_.outputs, parts_.watched.parameters(), parts_.watched.buffers()})
+      taken.insert(taken.end(), tensors.begin(), tensors.end());
+  }
+  for (at::Tensor& each : parts_.gradients) {
+    if (!each.defined()) continue;
+    if (each.is_conj() || each.is_neg() || shares_memory(each, taken)) each = each.clone();
+    if (!each.is_non_overlapping_and_dense()) each = each.contiguous();
+    if (parts_.options.gradients == Gradients::alias) taken.push_back(each);
+  }
+}
+
+// A running launch needs it when the callable is gone, on whichever stream it runs.
+void GraphedCapture::keep_memory() {
+  using Tensors = std::vector<at::Tensor>;
+  const auto keep = [](CUDAGraph& graph, std::initializer_list<Tensors> rows) {
+    graph.retain(std::make_shared<std::vector<Tensors>>(rows));
+  };
+  keep(parts_.forward, {parts_.inputs, parts_.outputs});
+  if (parts_.backward)
+    keep(*parts_.backward,
+         {parts_.outputs, parts_.output_gradients, parts_.gradients, parts_.parameter_gradients.memory()});
+}
+
+std::shared_ptr<GraphedFunction> GraphedCapture::finish() {
+  keep_memory();
+  return std::make_shared<GraphedFunction>(std::move(parts_));
+}
+
+}  // namespace reprise::libtorch::detail

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libtorch/graphed/graphed_function.h"
+
+namespace reprise::libtorch::detail {
+
+/// One callable on its way to a GraphedFunction:
+///
+///     GraphedCapture()    checks
+///     make_inputs()       allocates what the graph reads
+///     warm_up()           runs it eagerly, forward and backward
+///     capture_forward()   keeps the history of what it returned
+///     capture_backward()  uses it up; for several, in any order with the forwards of others
+///     finish()
+///
+/// All but the first two on the stream of the captures. What throws in between leaves nothing behind.
+class GraphedCapture {
+ public:
+  /// \param number among those that are made together.
+  GraphedCapture(GraphedSource source, std::size_t number, const GraphedCallableOptions& options);
+
+  void make_inputs();
+  void warm_up();
+  void capture_forward(const StreamRef& stream, const std::shared_ptr<PoolOrder>& order);
+  void capture_backward();
+  std::shared_ptr<GraphedFunction> finish();
+
+  const GraphedParts& parts() const { return parts_; }
+
+ private:
+  void check_samples() const;
+  void check_results(const std::vector<at::Tensor>& results) const;
+  void check_memory(const std::vector<at::Tensor>& leaves, const std::vector<const void*>& memory) const;
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& leaves) const;
+  void check_history(const std::vector<at::Tensor>& results) const;
+  void check_changed_samples() const;
+  void check_used(const std::vector<at::Tensor>& gradients) const;
+  std::vector<at::Tensor> fresh_leaves() const;
+  std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& leaves, const std::vector<at::Tensor>& results,
+                                       const std::vector<at::Tensor>& result_gradients) const;
+  void give_own_memory(std::vector<at::Tensor>& results) const;
+  void give_own_memory_to_gradients();
+  void hand_over_gradients();
+  void keep_memory();
+  GraphOptions graph_options() const;
+  std::string leaf_name(std::size_t leaf) const;
+
+  GraphedSource source_;
+  GraphedParts parts_;
+  std::optional<StreamRef> stream_;           // of the captures
+  std::vector<at::Tensor> leaves_, results_;  // of the captured forward, until the backward is captured
+};
+
+}  // namespace reprise::libtorch::detail

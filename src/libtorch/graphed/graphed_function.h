@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libtorch/graphed/lent_tensors.h"
+#include "libtorch/graphed/parameter_gradients.h"
+#include "libtorch/graphed/pool_order.h"
+#include "libtorch/graphed/staged_tensors.h"
+#include "libtorch/graphed/watched_modules.h"
+#include "reprise/graph.h"
+#include "reprise/libtorch/graphed_callables.h"
+#include "reprise/stream.h"
+
+namespace reprise::libtorch::detail {
+
+/// What was captured of one callable, and what it was captured under. Tensors here have no history.
+struct GraphedParts {
+  std::string name;                         ///< "callable 0 (torch::nn::LinearImpl)"
+  std::vector<std::string> argument_names;  ///< of each tensor: "argument 0", "argument 1, tensor 2"
+  WatchedModules watched;
+  c10::Device device;
+  GraphedCallableOptions options;
+  std::shared_ptr<PoolOrder> order = {};
+  std::size_t order_number = 0;
+  std::shared_ptr<const std::string> shared_name = {};  ///< the name, for calls, which may outlive the callable
+
+  bool grad_mode = false;
+  bool autocast = false;
+  c10::ScalarType autocast_type = c10::ScalarType::Undefined;
+
+  CUDAGraph forward = CUDAGraph();
+  std::vector<at::Tensor> inputs = {};   ///< which the graph reads
+  StagedTensors staged_inputs = {};      ///< those
+  std::vector<char> mutated = {};        ///< of the inputs: does the callable change it in place?
+  std::vector<at::Tensor> outputs = {};  ///< which it writes
+  std::vector<char> saved = {};          ///< of the outputs: may the backward read it?
+  FreshCopies fresh_outputs = {};        ///< with Outputs::copy
+
+  std::optional<CUDAGraph> backward = {};
+  std::vector<std::size_t> differentiable = {};   ///< numbers of the outputs that have a gradient
+  std::vector<at::Tensor> output_gradients = {};  ///< of those; which the graph reads
+  StagedTensors staged_gradients = {};            ///< those
+  std::vector<at::Tensor> gradients = {};         ///< with Gradients::alias: as fresh_gradients, in the graph's memory
+  FreshCopies fresh_gradients = {};               ///< of all inputs, then of all trained parameters
+  ParameterGradients parameter_gradients = {};    ///< with Gradients::accumulate_in_graph, instead of the latter
+
+  bool parameters_in_autograd() const { return options.gradients != Gradients::accumulate_in_graph; }
+};
+
+/// A graphed callable on flat rows of tensors.
+///
+///     call()      checks, stages the arguments, runs the forward, hands out the results
+///     backward()  stages the gradients of the results, runs the backward, hands out gradients; by autograd, on its
+///                 thread and on the stream of the call
+///
+/// Used by one thread at a time, together with all others in the pool.
+class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
+ public:
+  explicit GraphedFunction(GraphedParts parts);
+  GraphedFunction(const GraphedFunction&) = delete;
+  GraphedFunction& operator=(const GraphedFunction&) = delete;
+
+  std::vector<at::Tensor> call(const std::vector<at::Tensor>& arguments);
+  /// \param versions what versions() was when the call had been staged.
+  /// \param whole is it the backward of everything, not of certain tensors? With Gradients::accumulate_in_graph.
+  std::vector<at::Tensor> backward(const Call& call, const std::vector<at::Tensor>& output_gradients,
+                                   std::uint64_t versions, bool whole);
+
+  const GraphedParts& parts() const { return parts_; }
+
+ private:
+  void check_arguments(const std::vector<at::Tensor>& arguments) const;
+  void check_changed_memory(const std::vector<at::Tensor>& arguments) const;
+  void check_surroundings(bool wants_gradients) const;
+  bool wants_gradients(const std::vector<at::Tensor>& arguments) const;
+  void stage(const std::vector<at::Tensor>& arguments);
+  void stage_gradients(const std::vector<at::Tensor>& output_gradients);
+  void write_back(const std::vector<at::Tensor>& arguments) const;
+  std::vector<at::Tensor> lend_outputs(const std::shared_ptr<Call>& call) const;
+  void check_backward(const Call& call, std::uint64_t versions) const;
+  std::uint64_t versions() const;
+
+  GraphedParts parts_;
+  const Device device_;
+  bool mutates_ = false;  // any of the inputs
+  std::uint64_t calls_ = 0;
+  std::vector<at::Tensor> copied_;  // arguments that would be overwritten by staging others, until the launch
+  std::vector<char> zero_;          // of the output gradients: is all of it zero?
+};
+
+}  // namespace reprise::libtorch::detail

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "libtorch/graphed/capture_guards.h"
+#include "libtorch/graphed/graphed_capture.h"
+#include "libtorch/tensor_device.h"
+#include "reprise/error.h"
+#include "reprise/libtorch/graph.h"
+
+// Warm-up and capture of all callables that are made together.
+
+namespace reprise::libtorch::detail {
+namespace {
+
+// Says in which callable and when something failed; the exception stays of its type where it can.
+template <class F>
+void in_phase(const GraphedCapture& capture, const char* phase, F&& step) {
+  const std::string where = fmt::format("make_graphed_callables, {} of {}", phase, capture.parts().name);
+  try {
+    step();
+  } catch (c10::Error& error) {
+    error.add_context(where);
+    throw;
+  } catch (const OutOfMemoryError& error) {
+    throw OutOfMemoryError(fmt::format("{}: {}", where, error.what()), error.statistics());
+  } catch (const CaptureError& error) {
+    throw CaptureError(error.code(), fmt::format("{}: {}", where, error.what()), error.report());
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", where, error.what()));
+  } catch (const std::exception& error) {
+    std::throw_with_nested(Error(fmt::format("{}: {}", where, error.what())));
+  }
+}
+
+std::vector<at::Tensor> all_of(const std::deque<GraphedCapture>& captures,
+                               std::vector<at::Tensor> (*of)(const GraphedParts& parts)) {
+  std::vector<at::Tensor> all;
+  for (const GraphedCapture& each : captures) {
+    const auto some = of(each.parts());
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+void check_options(const GraphedCallableOptions& options) {
+  if (options.num_warmup_iters < 0)
+    throw UsageError(fmt::format("GraphedCallableOptions::num_warmup_iters: expected 0 or more, found {}.",
+                                 options.num_warmup_iters));
+  if (c10::InferenceMode::is_enabled())
+    throw UsageError(
+        "make_graphed_callables in inference mode: tensors that are made there do not tell when they are changed. For "
+        "a "
+        "callable without a backward make it under a NoGradGuard; it may be called in inference mode.");
+}
+
+std::string text_of(int step) {
+  return fmt::format("{:+}", step);
+}
+
+// Which forwards (+1 is that of the first callable) and backwards (-1) are captured when.
+std::vector<int> steps_of(const GraphedCallableOptions& options, std::size_t callables) {
+  const int last = static_cast<int>(callables);
+  std::vector<int> steps = options.order;
+  if (steps.empty()) {
+    for (int i = 1; i <= last; ++i) steps.push_back(i);
+    for (int i = last; i >= 1; --i) steps.push_back(-i);
+    return steps;
+  }
+  std::vector<std::string> wrong;
+  std::set<int> seen;
+  for (const int step : steps) {
+    if (step == 0 || step > last || step < -last)
+      wrong.push_back(fmt::format("{} names none of the {} callables", step, callables));
+    else if (!seen.insert(step).second)
+      wrong.push_back(text_of(step) + " comes twice");
+    else if (step < 0 && !seen.contains(-step))
+      wrong.push_back(fmt::format("{} comes before {}", text_of(step), text_of(-step)));
+  }
+  for (int i = 1; i <= last; ++i)
+    for (const int step : {i, -i})
+      if (!seen.contains(step)) wrong.push_back(text_of(step) + " is missing");
+  if (!wrong.empty())
+    throw UsageError(
+        fmt::format("GraphedCallableOptions::order: {}. Each callable has its forward (+1 for the first one) and then "
+                    "its backward (-1) there, once; found {}.",
+                    fmt::join(wrong, "; "), fmt::join(steps, ", ")));
+  return steps;
+}
+
+void warm_up(std::deque<GraphedCapture>& captures) {
+  // Callables may share a buffer: what is restored first must be what was there first.
+  Restored restored(captures.front().parts().device, all_of(captures, [](const GraphedParts& parts) {
+                      auto tensors = parts.watched.buffers();
+                      for (const at::Tensor& each : parts.inputs)
+                        if (each.defined()) tensors.push_back(each);
+                      return tensors;
+                    }));
+  for (GraphedCapture& each : captures) in_phase(each, "the warm-up", [&] { each.warm_up(); });
+  restored.restore();
+}
+
+}  // namespace
+
+std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules) {
+  for (const auto& each : modules)
+    if (each == nullptr)
+      throw UsageError("make_graphed_callables expected a module, found an empty pointer: make the module first.");
+  return modules.empty() ? "a function" : modules.front()->name();
+}
+
+std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSource> sources,
+                                                           const GraphedCallableOptions& options) {
+  check_options(options);
+  std::vector<std::shared_ptr<GraphedFunction>> made;
+  take_part_in_captures();
+  const std::vector<int> steps = steps_of(options, sources.size());
+  if (sources.empty()) return made;
+  GraphedCallableOptions with_pool = options;
+  if (!with_pool.pool) with_pool.pool = graph_pool_handle();
+  std::deque<GraphedCapture> captures;
+  for (std::size_t i = 0; i < sources.size(); ++i) captures.emplace_back(std::move(sources[i]), i, with_pool);
+  const c10::Device device = captures.front().parts().device;
+  for (const GraphedCapture& each : captures)
+    if (each.parts().device != device)
+      throw UsageError(
+          fmt::format("make_graphed_callables expected callables of one device, found {} on {}, and {} on "
+                      "{}. Make them one by one.",
+                      captures.front().parts().name, device.str(), each.parts().name, each.parts().device.str()));
+  const c10::DeviceGuard guard(device);
+  if (current_stream(device_of_tensors(device)).capture_status() != CaptureStatus::none)
+    throw UsageError("make_graphed_callables in a capture: it captures graphs of its own. Make them before.");
+  // What is put aside meanwhile belongs to modules, which another thread may be making callables of.
+  static std::recursive_mutex mutex;
+  const std::lock_guard lock(mutex);
+  for (GraphedCapture& each : captures) each.make_inputs();
+  const SideStream side(device_of_tensors(device));
+  const NoAutocastCache no_cache;
+  const QuietLeaves quiet(all_of(captures, [](const GraphedParts& parts) { return parts.watched.trained(); }));
+  warm_up(captures);
+  const auto order = PoolOrder::of(with_pool.pool);
+  for (const int step : steps) {
+    GraphedCapture& each = captures[static_cast<std::size_t>(std::abs(step)) - 1];
+    if (step > 0)
+      in_phase(each, "the capture of the forward", [&] { each.capture_forward(side.ref(), order); });
+    else
+      in_phase(each, "the capture of the backward", [&] { each.capture_backward(); });
+  }
+  for (GraphedCapture& each : captures) made.push_back(each.finish());
+  return made;
+}
+
+}  // namespace reprise::libtorch::detail

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/host/operator_call.h"
+
+#include <c10/core/CPUAllocator.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "libtorch/host/host_generator.h"
+
+namespace reprise::libtorch {
+namespace {
+
+// A tensor that a kernel was given to write to.
+struct Written {
+  std::size_t argument;
+  const TensorOperand* operand;
+  at::Tensor tensor;
+};
+
+c10::IValue restored(const KeptArgument& kept, std::size_t argument, std::vector<Written>& written) {
+  const auto tensor = [&](std::size_t i) {
+    if (!kept.operands[i]) return kept.cpu[i];
+    at::Tensor made = kept.operands[i]->on_cpu();
+    if (kept.written) written.push_back({argument, &*kept.operands[i], made});
+    return made;
+  };
+  if (kept.kind == KeptArgument::Kind::tensor) return tensor(0);
+  if (kept.kind == KeptArgument::Kind::tensors) {
+    c10::List<at::Tensor> list;
+    for (std::size_t i = 0; i < kept.operands.size(); ++i) list.push_back(tensor(i));
+    return list;
+  }
+  if (kept.kind == KeptArgument::Kind::optional_tensors) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (std::size_t i = 0; i < kept.operands.size(); ++i) {
+      at::Tensor each = tensor(i);
+      list.push_back(each.defined() ? std::optional(std::move(each)) : std::nullopt);
+    }
+    return list;
+  }
+  return kept.value;
+}
+
+}  // namespace
+
+at::Tensor kept_values(const at::Tensor& tensor) {
+  at::Tensor kept = tensor.detach().clone();
+  // A number that was made a tensor counts less than others when types are promoted.
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) kept.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return kept;
+}
+
+TensorOperand::TensorOperand(const at::Tensor& tensor)
+    : data(tensor.has_storage() && tensor.numel() > 0 ? tensor.mutable_data_ptr() : nullptr),
+      sizes(tensor.sizes().begin(), tensor.sizes().end()),
+      strides(tensor.strides().begin(), tensor.strides().end()),
+      dtype(tensor.scalar_type()),
+      conjugated(tensor.is_conj()),
+      negative(tensor.is_neg()) {
+  TORCH_CHECK(tensor.layout() == c10::kStrided, "expected a dense tensor (layout strided) of the host device, found ",
+              tensor.layout());
+}
+
+// Its storage can be resized: kernels give their outputs another size on the way to the right one. They are in other
+// memory then, see OperatorCall::run().
+at::Tensor TensorOperand::on_cpu() const {
+  const std::size_t bytes = data != nullptr ? access(false).bytes : 0;
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                       at::DataPtr(data, c10::Device(c10::kCPU)),
+                                                       c10::GetCPUAllocator(), /*resizable=*/true);
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  if (conjugated) tensor._set_conj(true);
+  if (negative) tensor._set_neg(true);
+  return tensor;
+}
+
+MemoryAccess TensorOperand::access(bool writes) const {
+  if (data == nullptr) return {};
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    last += static_cast<std::size_t>(sizes[i] - 1) * static_cast<std::size_t>(strides[i]);
+  return {data, (last + 1) * c10::elementSize(dtype), writes};
+}
+
+OperatorCall::OperatorCall(const c10::OperatorHandle& op, const torch::jit::Stack& stack)
+    : op_(op), traits_(traits_of(op)) {
+  const auto arguments = torch::jit::last(stack, traits_.arguments);
+  arguments_.reserve(traits_.arguments);
+  for (std::size_t i = 0; i < traits_.arguments; ++i) {
+    const c10::IValue& value = arguments[i];
+    KeptArgument& kept = arguments_.emplace_back();
+    kept.written = traits_.writes[i];
+    if (value.isTensor()) {
+      kept.kind = KeptArgument::Kind::tensor;
+      keep_tensor(kept, value.toTensor());
+    } else if (value.isTensorList() || value.isOptionalTensorList()) {
+      kept.kind = value.isTensorList() ? KeptArgument::Kind::tensors : KeptArgument::Kind::optional_tensors;
+      for_each_tensor(value, [&](const at::Tensor& tensor) { keep_tensor(kept, tensor); });
+    } else if (traits_.generator == i) {
+      kept.kind = KeptArgument::Kind::generator;
+    } else if (value.isDevice()) {
+      kept.value = c10::Device(c10::DeviceType::CPU);
+    } else {
+      kept.value = value;
+    }
+  }
+}
+
+void OperatorCall::keep_tensor(KeptArgument& kept, const at::Tensor& tensor) {
+  if (!is_here(tensor)) {
+    kept.operands.emplace_back(std::nullopt);
+    kept.cpu.push_back(tensor.defined() ? kept_values(tensor) : tensor);
+    return;
+  }
+  const TensorOperand& operand = *kept.operands.emplace_back(std::in_place, tensor);
+  kept.cpu.emplace_back();
+  const MemoryAccess access = operand.access(false);
+  if (access.bytes == 0) return;
+  accesses_.push_back(access);
+  if (kept.written) accesses_.push_back({access.address, access.bytes, true});
+}
+
+torch::jit::Stack OperatorCall::run(const std::function<void(std::size_t, const at::Tensor&)>& resized) const {
+  std::vector<Written> written;
+  torch::jit::Stack stack;
+  stack.reserve(arguments_.size());
+  for (std::size_t i = 0; i < arguments_.size(); ++i)
+    stack.push_back(arguments_[i].kind == KeptArgument::Kind::generator
+                        ? (random_ ? c10::IValue(cpu_generator(*random_)) : c10::IValue())
+                        : restored(arguments_[i], i, written));
+  op_.callBoxed(&stack);
+  for (const Written& each : written) {
+    const bool same_sizes = each.tensor.sizes().equals(each.operand->sizes);
+    if (same_sizes && (each.operand->data == nullptr || each.tensor.const_data_ptr() == each.operand->data)) continue;
+    if (resized) {
+      resized(each.argument, each.tensor);
+      continue;
+    }
+    TORCH_CHECK(same_sizes, "it gave its output the size ", each.tensor.sizes(), ", where the size ",
+                c10::IntArrayRef(each.operand->sizes), " was expected");
+    each.operand->on_cpu().copy_(each.tensor);
+  }
+  return stack;
+}
+
+}  // namespace reprise::libtorch

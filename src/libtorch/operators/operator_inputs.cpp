@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wheel of torch 2.11 is built with NDEBUG, and sets what at::RecordFunction::inputs() would check without.
+#ifndef NDEBUG
+#define NDEBUG
+#endif
+#include "libtorch/operators/operator_inputs.h"
+
+#include <algorithm>
+#include <iterator>
+#include <unordered_map>
+
+#include "backend/check.h"
+#include "libtorch/host/operator_call.h"
+
+namespace reprise::libtorch {
+
+using backend::Backend;
+using backend::Call;
+using backend::check;
+
+namespace {
+
+// Who comes before each node of a graph.
+class Graph {
+ public:
+  Graph(Backend& backend, GraphHandle graph) {
+    std::vector<GraphNodeHandle> nodes;
+    check(backend, Call::graph_nodes, backend.graph_nodes(graph, &nodes));
+    for (std::size_t i = 0; i < nodes.size(); ++i) nodes_[nodes[i]].place = i;
+    std::vector<backend::Edge> edges;
+    check(backend, Call::graph_edges, backend.graph_edges(graph, &edges));
+    for (const backend::Edge& edge : edges) nodes_[edge.to].before.push_back(edge.from);
+  }
+
+  /// Adds what lies between two sets of nodes: it leads to the second one, and was made after the first one.
+  void add_between(const std::vector<GraphNodeHandle>& from, const std::vector<GraphNodeHandle>& to,
+                   std::unordered_set<GraphNodeHandle>& found) const {
+    std::size_t last = 0;  // how many there were
+    for (const GraphNodeHandle node : from)
+      if (const auto at = nodes_.find(node); at != nodes_.end()) last = std::max(last, at->second.place + 1);
+    std::vector<GraphNodeHandle> open = to;
+    while (!open.empty()) {
+      const auto at = nodes_.find(open.back());
+      open.pop_back();
+      if (at == nodes_.end() || at->second.place < last || !found.insert(at->first).second) continue;
+      open.insert(open.end(), at->second.before.begin(), at->second.before.end());
+    }
+  }
+
+ private:
+  struct Node {
+    std::size_t place = 0;  // in order of creation
+    std::vector<GraphNodeHandle> before = {};
+  };
+  std::unordered_map<GraphNodeHandle, Node> nodes_;
+};
+
+}  // namespace
+
+void OperatorInputs::began(const RunningOperator& op, const at::RecordFunction& call, const Nodes* tails) {
+  const std::lock_guard lock(mutex_);
+  for (const c10::IValue& argument : call.inputs())
+    for_each_tensor(argument, [&](const at::Tensor& tensor) { add(tensor); });
+  if (tails == nullptr) return;
+  running_[&op] = intervals_.size();
+  intervals_.push_back({*tails, {}});
+}
+
+void OperatorInputs::ended(const RunningOperator& op, const End& end) {
+  if (op.within != nullptr) return;
+  backend::CaptureInfo info;
+  if (end.status == CaptureStatus::active) {
+    Backend& backend = op.stream.device().backend();
+    backend.stream_capture_info(op.stream.native(), &info);  // if it fails, the capture will
+  }
+  const std::lock_guard lock(mutex_);
+  const auto running = running_.find(&op);
+  if (running == running_.end()) return;
+  intervals_[running->second].after.assign(info.dependencies.begin(), info.dependencies.end());
+  running_.erase(running);
+}
+
+void OperatorInputs::add(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return;
+  c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+  const auto begin = reinterpret_cast<std::uintptr_t>(storage->_mutable_data_ptr_no_checks().get());
+  if (begin == 0) return;
+  Memory& memory = memory_[begin];
+  memory.begin = begin;
+  memory.bytes = std::max(memory.bytes, storage->nbytes());
+  const auto is_it = [&](const auto& known) { return known._unsafe_get_target() == storage; };
+  if (std::ranges::none_of(memory.storages, is_it)) memory.storages.push_back(tensor.storage().getWeakStorageImpl());
+}
+
+bool OperatorInputs::has(std::uintptr_t address) const {
+  const std::lock_guard lock(mutex_);
+  const auto after = ranges_.upper_bound(address);
+  return after != ranges_.begin() && address < std::prev(after)->second;
+}
+
+WeakStorages OperatorInputs::storages_in(const void* begin, std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  WeakStorages found;
+  const auto first = reinterpret_cast<std::uintptr_t>(begin);
+  for (auto at = memory_.lower_bound(first); at != memory_.end() && at->first - first < bytes; ++at)
+    for (const auto& storage : at->second.storages) found.push_back(storage);
+  return found;
+}
+
+std::optional<OperatorInputs::Memory> OperatorInputs::pinned_memory_at(std::uintptr_t address) const {
+  Backend& backend = device().backend();
+  backend::PointerInfo info;
+  check(backend, Call::pointer_info, backend.pointer_info(reinterpret_cast<const void*>(address), &info));
+  if (info.kind != backend::MemoryKind::pinned) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const auto after = memory_.upper_bound(address);
+  if (after == memory_.begin() || address - std::prev(after)->first >= std::prev(after)->second.bytes)
+    return std::nullopt;
+  return std::prev(after)->second;
+}
+
+void OperatorInputs::look_at(GraphHandle template_graph) {
+  const std::lock_guard lock(mutex_);
+  const Graph graph(device().backend(), template_graph);
+  for (const Interval& interval : intervals_) graph.add_between(interval.before, interval.after, made_);
+  for (const auto& [begin, memory] : memory_) {
+    const std::uintptr_t end = begin + memory.bytes;
+    const auto last = ranges_.empty() ? ranges_.end() : std::prev(ranges_.end());
+    // Memory is given out in other pieces again and again.
+    if (last != ranges_.end() && begin <= last->second)
+      last->second = std::max(last->second, end);
+    else
+      ranges_.emplace_hint(ranges_.end(), begin, end);
+  }
+}
+
+}  // namespace reprise::libtorch

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/operators/operator_listener.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "backend/rules/call_stack.h"
+#include "graph/listeners.h"
+#include "libtorch/operators/operator_watch.h"
+#include "libtorch/operators/tensor_inputs.h"
+
+namespace reprise::libtorch {
+
+/// Which operators failed, and within which the capture broke.
+class OperatorNames final : public OperatorWatch {
+ public:
+  OperatorNames(const Device& device, std::uint64_t capture_id)
+      : OperatorWatch(device, capture_id, /*wants_arguments=*/false) {}
+
+  void began(const RunningOperator& /*op*/, const at::RecordFunction& /*call*/, const Nodes* tails) override {
+    if (tails == nullptr) return;
+    const std::lock_guard lock(mutex_);
+    failed_.clear();  // whoever called it has caught that
+  }
+
+  // The innermost one ends first.
+  void ended(const RunningOperator& op, const End& end) override {
+    const bool broke = end.status == CaptureStatus::invalidated;
+    if (!broke && !(end.failed && end.itself)) return;
+    std::vector<std::string> names = op.names();
+    const std::uint64_t thread = backend::thread_number();
+    const std::lock_guard lock(mutex_);
+    if (end.failed && end.itself) failed_ = names;
+    const auto of_thread = [&](const Broken& each) { return each.thread == thread; };
+    if (broke && std::ranges::none_of(broken_, of_thread)) broken_.push_back({thread, std::move(names)});
+  }
+
+  // Of the thread that broke it, if that is known: others find it broken, too.
+  std::vector<std::string> broke_in(const CaptureReport& report) const {
+    const std::uint64_t thread = report.broken_by ? report.broken_by->thread : 0;
+    const std::lock_guard lock(mutex_);
+    for (const Broken& each : broken_)
+      if (thread == 0 || each.thread == thread) return each.names;
+    return {};
+  }
+
+  std::vector<std::string> take_failed() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(failed_, {});
+  }
+
+ private:
+  struct Broken {
+    std::uint64_t thread;  // the system's number
+    std::vector<std::string> names;
+  };
+  mutable std::mutex mutex_;
+  std::vector<Broken> broken_;  // as they found it
+  std::vector<std::string> failed_;
+};
+
+namespace {
+
+thread_local std::vector<std::string> failed_operators;
+
+}  // namespace
+
+void OperatorListener::begin(const graphs::CaptureContext& /*context*/) {
+  close();
+}
+
+void OperatorListener::started(const graphs::CaptureContext& context) {
+  auto names = std::make_shared<OperatorNames>(context.device, context.capture_id);
+  names->open();
+  names_ = std::move(names);
+  if (!context.options.enable_annotations) return;
+  scopes_ = ForwardScopes::open(context.device.type(), context.capture_id);
+  backward_.emplace();
+}
+
+void OperatorListener::describe(CaptureReport& report) {
+  if (names_ != nullptr) report.operators = names_->broke_in(report);
+}
+
+void OperatorListener::ended(const graphs::CaptureContext& /*context*/, GraphHandle /*template_graph*/) {
+  close();
+}
+
+void OperatorListener::abandoned() noexcept {
+  if (names_ != nullptr) failed_operators = names_->take_failed();
+  close();
+  scopes_.reset();
+}
+
+void OperatorListener::close() noexcept {
+  if (names_ != nullptr) names_->close();
+  names_.reset();
+  backward_.reset();
+  if (scopes_ != nullptr) scopes_->end();
+}
+
+void let_operators_take_part() {
+  static const bool done =
+      (let_tensor_inputs_take_part(), graphs::add_listener_factory(+[]() -> std::unique_ptr<graphs::CaptureListener> {
+         return std::make_unique<OperatorListener>();
+       }),
+       true);
+  static_cast<void>(done);
+}
+
+std::vector<std::string> take_failed_operators() noexcept {
+  return std::exchange(failed_operators, {});
+}
+
+void add_failed_operators(c10::Error& error) {
+  const std::vector<std::string> names = take_failed_operators();
+  if (names.empty()) return;
+  error.add_context(fmt::format("within the operator {} of a capture{}", names.back(),
+                                names.size() == 1 ? "" : fmt::format(" ({})", fmt::join(names, ", "))));
+}
+
+}  // namespace reprise::libtorch

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/operators/tensor_inputs.h"
+
+#include <optional>
+
+#include "libtorch/operators/storage_watch.h"
+
+namespace reprise::libtorch {
+namespace {
+
+class PinnedMemory final : public StorageOwner {
+ public:
+  static PinnedMemory& get() {
+    static auto* const instance = new PinnedMemory;  // graphs may be there until the process ends
+    return *instance;
+  }
+
+  bool is_asked() const noexcept override { return true; }
+  void ask(memory::BlockWatch& watch) noexcept override {
+    std::vector<c10::intrusive_ptr<c10::StorageImpl>> found;
+    const std::lock_guard lock(mutex_);
+    found.push_back(living(static_cast<StorageWatch&>(watch), found));
+    if (found.back() == nullptr) watch.freed.store(true, std::memory_order_release);
+  }
+  bool is_given_out_again(const memory::BlockWatch& /*watch*/) override { return false; }  // nobody knows
+};
+
+}  // namespace
+
+void TensorInputs::started(const graphs::CaptureContext& context) {
+  auto operators = std::make_shared<OperatorInputs>(context.device, context.capture_id);
+  operators->open();
+  operators_ = std::move(operators);
+}
+
+void TensorInputs::ended(GraphHandle template_graph) {
+  close();
+  operators_->look_at(template_graph);
+}
+
+void TensorInputs::find(std::span<memory::UsedAddress> addresses) {
+  std::shared_ptr<StorageWatch> last;  // addresses are in ascending order
+  for (memory::UsedAddress& used : addresses) {
+    if (used.in_allocator || !operators_->has(used.value)) continue;
+    const auto* const address = reinterpret_cast<const std::byte*>(used.value);
+    if (last == nullptr || address >= last->address + last->bytes) {
+      std::optional<OperatorInputs::Memory> memory = operators_->pinned_memory_at(used.value);
+      if (!memory) continue;
+      auto* const begin = reinterpret_cast<std::byte*>(memory->begin);
+      last = std::shared_ptr<StorageWatch>(
+          new StorageWatch{{&PinnedMemory::get(), begin, memory->bytes, {}}, std::move(memory->storages)});
+    }
+    used.in_allocator = true;
+    used.watch = last;
+  }
+}
+
+void let_tensor_inputs_take_part() {
+  inspect::add_input_source([](const graphs::CaptureContext& context) -> std::unique_ptr<inspect::InputSource> {
+    if (context.device.type() != DeviceType::host) return nullptr;
+    return std::make_unique<TensorInputs>(context);
+  });
+}
+
+}  // namespace reprise::libtorch

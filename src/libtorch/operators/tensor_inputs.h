@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "inspect/liveness/input_source.h"
+#include "libtorch/operators/operator_inputs.h"
+
+namespace reprise::libtorch {
+
+/// What operators were given in a capture as a source of inputs: pinned memory, which no allocator tells of. It is
+/// there as long as a storage of one of those tensors has it.
+class TensorInputs : public inspect::InputSource {
+ public:
+  explicit TensorInputs(const graphs::CaptureContext& /*context*/) {}
+  ~TensorInputs() override { close(); }
+  TensorInputs(const TensorInputs&) = delete;
+  TensorInputs& operator=(const TensorInputs&) = delete;
+
+  void started(const graphs::CaptureContext& context) override;
+  void ended(GraphHandle template_graph) override;
+  void find(std::span<memory::UsedAddress> addresses) override;
+  bool is_used(GraphNodeHandle /*node*/, const memory::BlockWatch& /*watch*/, std::uintptr_t /*address*/) override {
+    return true;
+  }
+
+ protected:
+  const OperatorInputs& operators() const { return *operators_; }
+
+ private:
+  void close() noexcept {
+    if (operators_ != nullptr) operators_->close();
+  }
+
+  std::shared_ptr<OperatorInputs> operators_;
+};
+
+/// From now on captures on host devices look for their inputs there. (Those on CUDA devices: cuda/cuda_inputs.h.) To be
+/// called once.
+void let_tensor_inputs_take_part();
+
+}  // namespace reprise::libtorch

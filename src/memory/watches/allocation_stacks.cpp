@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/watches/allocation_stacks.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "backend/rules/call_stack.h"
+#include "reprise/liveness.h"
+
+namespace reprise {
+namespace memory {
+namespace {
+
+bool environment_asks() {
+  const char* const value = std::getenv("REPRISE_MEMORY_STACKS");
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+// Of the allocator, or of what owns its memory.
+bool is_ours(const std::string& line) {
+  constexpr std::string_view parts[] = {"reprise::CachingAllocator::", "reprise::Buffer<",
+                                        "reprise::detail::", "reprise::memory::allocation_stack"};
+  return std::ranges::any_of(parts, [&](std::string_view part) { return line.starts_with(part); });
+}
+
+}  // namespace
+
+std::atomic<bool> stacks_detail::recorded{environment_asks()};
+
+std::vector<std::string> allocation_stack() noexcept {
+  std::vector<std::string> lines = backend::call_stack();
+  lines.erase(lines.begin(), std::find_if_not(lines.begin(), lines.end(), is_ours));
+  return lines;
+}
+
+}  // namespace memory
+
+void record_allocation_stacks(bool on) {
+  memory::stacks_detail::recorded.store(on, std::memory_order_relaxed);
+}
+
+}  // namespace reprise

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+#include <set>
+
+#include "tests/libtorch/cuda/cuda_tensors_fixture.h"
+
+// Pools of libtorch's allocator, shared and not, with graphs of this library and of libtorch.
+
+namespace reprise::libtorch::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t mib = std::int64_t{1} << 20;
+
+class CudaTensorPools : public OnCudaDevice {
+ protected:
+  /// Captures y = (x + 1) * 2 - 1, with 64 MiB for each step but the last one's result.
+  Tensor capture_steps(CUDAGraph& graph, MempoolId pool = {}) {
+    Tensor y;
+    GraphOptions options;
+    options.pool = pool;
+    libtorch::capture(graph, options, [&] { y = ((x_ + 1) * 2 - 1).sum(0); });
+    return y;
+  }
+  /// The same by libtorch's own graph.
+  Tensor capture_steps(at::cuda::CUDAGraph& graph, c10::MempoolId_t pool) {
+    Tensor y;
+    torch::cuda::synchronize();
+    const StreamGuard guard(side_->ref());
+    graph.capture_begin(pool);
+    y = ((x_ + 1) * 2 - 1).sum(0);
+    graph.capture_end();
+    return y;
+  }
+  void expect_result(const Tensor& y, double x) { EXPECT_TRUE(all_are(y, 16 * ((x + 1) * 2 - 1))); }
+  /// How much more libtorch's allocator has reserved since `before`.
+  std::int64_t grown(std::int64_t before) const { return settled_reserved() - before; }
+
+  void SetUp() override {
+    OnCudaDevice::SetUp();
+    if (IsSkipped()) return;
+    side_.emplace(device());
+    x_ = zeros({16, mib});
+  }
+  void TearDown() override {
+    x_.reset();
+    side_.reset();
+    OnCudaDevice::TearDown();
+  }
+
+  Tensor x_;
+  std::optional<Stream> side_;
+};
+
+TEST_F(CudaTensorPools, AreOnePerGraphUnlessTheyAreShared) {
+  const std::int64_t before = settled_reserved();
+  CUDAGraph a, b;
+  const Tensor of_a = capture_steps(a);
+  const std::int64_t one = grown(before);
+  const Tensor of_b = capture_steps(b);
+  EXPECT_EQ(pool_of(of_a), a.pool());
+  EXPECT_EQ(pool_of(of_b), b.pool());
+  EXPECT_NE(a.pool(), b.pool());
+  EXPECT_GE(one, 128 * mib);
+  EXPECT_EQ(grown(before), 2 * one);
+}
+
+TEST_F(CudaTensorPools, OfAnotherGraphAreSharedByItsId) {
+  const std::int64_t before = settled_reserved();
+  CUDAGraph a, b;
+  const Tensor of_a = capture_steps(a);
+  const std::int64_t one = grown(before);
+  const Tensor of_b = capture_steps(b, a.pool());
+  EXPECT_EQ(pool_of(of_b), a.pool());
+  EXPECT_LE(grown(before), one + 22 * mib) << "the second one has memory of its own for its result alone";
+  for (int i = 0; i < 3; ++i) {
+    x_.fill_(i);
+    a.replay();
+    expect_result(of_a, i);
+    b.replay();
+    expect_result(of_b, i);
+  }
+}
+
+TEST_F(CudaTensorPools, AreSharedByHandlesOfBothLibraries) {
+  for (const MempoolId pool : {graph_pool_handle(), ours(at::cuda::graph_pool_handle())}) {
+    const std::int64_t before = settled_reserved();
+    CUDAGraph a, b;
+    const Tensor of_a = capture_steps(a, pool);
+    const std::int64_t one = grown(before);
+    const Tensor of_b = capture_steps(b, pool);
+    EXPECT_EQ(pool_of(of_a), pool);
+    EXPECT_EQ(pool_of(of_b), pool);
+    EXPECT_LE(grown(before), one + 22 * mib);
+    a.replay();
+    b.replay();
+    expect_result(of_b, 0);
+  }
+}
+
+TEST_F(CudaTensorPools, OfLibtorchsGraphsAreShared) {
+  at::cuda::CUDAGraph a;
+  const std::int64_t before = settled_reserved();
+  const Tensor of_a = capture_steps(a, {0, 0});
+  const std::int64_t one = grown(before);
+  CUDAGraph b;
+  {
+    const StreamGuard same_stream(side_->ref());
+    GraphOptions options;
+    options.pool = ours(a.pool());
+    options.stream = side_->ref();
+    Tensor of_b;
+    libtorch::capture(b, options, [&] { of_b = ((x_ + 1) * 2 - 1).sum(0); });
+    EXPECT_EQ(pool_of(of_b), ours(a.pool()));
+    EXPECT_LE(grown(before), one + 22 * mib);
+    a.replay();
+    b.replay();
+    torch::cuda::synchronize();
+    expect_result(of_a, 0);
+    expect_result(of_b, 0);
+  }
+  a.reset();
+  x_.fill_(3);
+  torch::cuda::synchronize();
+  b.replay();
+  torch::cuda::synchronize();
+}
+
+TEST_F(CudaTensorPools, AreSharedWithLibtorchsGraphsThatComeLater) {
+  CUDAGraph a;
+  const Tensor of_a = capture_steps(a);
+  at::cuda::CUDAGraph b;
+  const Tensor of_b = capture_steps(b, theirs(a.pool()));
+  EXPECT_EQ(pool_of(of_b), a.pool());
+  a.reset();  // the other one holds the pool
+  settle();
+  x_.fill_(2);
+  torch::cuda::synchronize();
+  const StreamGuard guard(side_->ref());
+  b.replay();
+  torch::cuda::synchronize();
+  expect_result(of_b, 2);
+}
+
+TEST_F(CudaTensorPools, HaveIdsOfOneSpace) {
+  std::set<c10::MempoolId_t> ids;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(ids.insert(theirs(graph_pool_handle())).second);
+    EXPECT_TRUE(ids.insert(at::cuda::graph_pool_handle()).second);
+    CUDAGraph ours_graph;
+    capture_steps(ours_graph);
+    EXPECT_TRUE(ids.insert(theirs(ours_graph.pool())).second);
+    at::cuda::CUDAGraph theirs_graph;
+    capture_steps(theirs_graph, {0, 0});
+    EXPECT_TRUE(ids.insert(theirs_graph.pool()).second);
+  }
+}
+
+TEST_F(CudaTensorPools, AreGivenBackByResetAndByTheEndOfAGraph) {
+  const std::int64_t before = settled_reserved(), used = allocated();
+  {
+    CUDAGraph a, b;
+    capture_steps(a);
+    capture_steps(b);
+    a.replay();
+    b.replay();
+    EXPECT_GT(grown(before), 0);
+    torch::cuda::synchronize();
+    a.reset();
+    torch::cuda::synchronize();
+  }
+  EXPECT_TRUE(falls_to(before));
+  EXPECT_EQ(allocated(), used);
+}
+
+TEST_F(CudaTensorPools, StayWhileTensorsOfTheirsLive) {
+  const std::int64_t before = settled_reserved();
+  CUDAGraph graph;
+  Tensor y = capture_steps(graph);
+  graph.replay();
+  torch::cuda::synchronize();
+  graph.reset();
+  EXPECT_GT(grown(before), 0);
+  expect_result(y, 0);
+  y.reset();
+  EXPECT_TRUE(falls_to(before));
+}
+
+TEST_F(CudaTensorPools, AreRefusedWhileAnotherCaptureFillsThem) {
+  const MempoolId pool = graph_pool_handle();
+  at::cuda::CUDAGraph other;
+  Tensor y;
+  torch::cuda::synchronize();
+  {
+    const StreamGuard guard(side_->ref());
+    other.capture_begin(theirs(pool), cudaStreamCaptureModeRelaxed);
+    y = x_ + 1;
+    const Stream second(device());
+    const StreamGuard in_second(second);
+    CUDAGraph graph;
+    EXPECT_THAT(text_of<UsageError>([&] { graph.capture_begin(pool, CaptureErrorMode::relaxed); }),
+                HasSubstr("which another capture is filling with tensors now"));
+    // Another pool is no matter.
+    graph.capture_begin({}, CaptureErrorMode::relaxed);
+    const Tensor z = x_ + 2;
+    graph.capture_end();
+    EXPECT_EQ(pool_of(z), graph.pool());
+  }
+  {
+    const StreamGuard guard(side_->ref());
+    other.capture_end();
+    other.replay();
+    torch::cuda::synchronize();
+  }
+  EXPECT_TRUE(all_are(y, 1));
+  CUDAGraph graph;
+  const Tensor again = capture_steps(graph, pool);
+  EXPECT_EQ(pool_of(again), pool);
+}
+
+TEST_F(CudaTensorPools, AreUsedAgainOnceTheirGraphsAreGone) {
+  const MempoolId pool = graph_pool_handle();
+  CUDAGraph graph;
+  for (int i = 0; i < 3; ++i) {
+    const Tensor y = capture_steps(graph, pool);
+    graph.replay();
+    expect_result(y, 0);
+    torch::cuda::synchronize();
+    graph.reset();
+  }
+}
+
+TEST_F(CudaTensorPools, AreRefusedWhileTensorsLiveInThemWithoutAGraph) {
+  const MempoolId pool = graph_pool_handle();
+  CUDAGraph graph;
+  Tensor y = capture_steps(graph, pool);
+  torch::cuda::synchronize();
+  graph.reset();
+  EXPECT_THAT(text_of<UsageError>([&] { capture_steps(graph, pool); }),
+              HasSubstr("in which tensors still lie although all its graphs are gone"));
+  y.reset();
+  y = capture_steps(graph, pool);
+  graph.replay();
+  expect_result(y, 0);
+}
+
+TEST_F(CudaTensorPools, DoNotGrowWithAHundredCapturesOfAMatrixProduct) {
+  const Tensor a = random({256, 256});
+  const Tensor eager = torch::mm(a, a);
+  CUDAGraph graph;
+  std::int64_t first = 0;
+  for (int i = 0; i < 100; ++i) {
+    Tensor y;
+    libtorch::capture(graph, {}, [&] { y = torch::mm(a, a); });
+    graph.replay();
+    EXPECT_TRUE(i % 10 != 0 || same(y, eager));
+    torch::cuda::synchronize();
+    graph.reset();
+    y.reset();
+    if (i == 1) first = settled_reserved();
+  }
+  EXPECT_TRUE(falls_to(first));
+}
+
+}  // namespace
+}  // namespace reprise::libtorch::test

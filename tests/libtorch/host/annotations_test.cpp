@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/record_function.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "inspect/annotations/annotation_text.h"
+#include "reprise/libtorch/annotated_modules.h"
+#include "reprise/libtorch/graph.h"
+#include "tests/libtorch/host/host_device_fixture.h"
+
+// Annotations with the names of modules, and on the backward pass of annotated work.
+
+namespace reprise::libtorch::test {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+struct BlockImpl : torch::nn::Module {
+  BlockImpl() {
+    register_module("first", first);
+    register_module("rest", rest);
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return annotated("rest", rest)(annotated("first", first)(x)); }
+  torch::nn::Linear first{8, 8};
+  torch::nn::Sequential rest = torch::nn::Sequential(torch::nn::ReLU(), torch::nn::Linear(8, 8));
+};
+TORCH_MODULE(Block);
+
+/// Two arguments, and no tensor as its result.
+struct PairImpl : torch::nn::Module {
+  std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x, const torch::Tensor& y) {
+    return {x + y, x * y};
+  }
+};
+TORCH_MODULE(Pair);
+struct JoinImpl : torch::nn::Module {
+  torch::Tensor forward(const std::tuple<torch::Tensor, torch::Tensor>& both) {
+    return std::get<0>(both) - std::get<1>(both);
+  }
+};
+TORCH_MODULE(Join);
+
+class AnnotationsOfTensors : public OnHostDevice {
+ protected:
+  static GraphOptions annotated_options() {
+    GraphOptions options;
+    options.enable_annotations = true;
+    return options;
+  }
+  void capture_work(const std::function<void()>& body) { libtorch::capture(graph_, annotated_options(), body); }
+
+  /// The annotation of each node as text, in order of creation; empty for none.
+  static std::vector<std::string> texts(const CUDAGraph& graph) {
+    std::vector<std::string> found(graph.node_count());
+    for (const AnnotatedNode& each : graph.annotations()) found[each.index] = inspect::annotation_text(each.annotation);
+    return found;
+  }
+  std::vector<std::string> texts() const { return texts(graph_); }
+  static std::set<std::string> once(const std::vector<std::string>& texts) { return {texts.begin(), texts.end()}; }
+
+  torch::Tensor x_ = torch::rand({4, 8}, device_);
+  CUDAGraph graph_;
+};
+
+// --- Names of modules ------------------------------------------------------------------------------------------------
+
+TEST_F(AnnotationsOfTensors, AModuleAnnotatesWithItsName) {
+  torch::nn::Linear layer(8, 8);
+  layer->to(device_);
+  capture_work([&] {
+    const auto y = annotated("layer", layer)(x_);
+    static_cast<void>(y + 1);
+    static_cast<void>(annotated("again", layer.ptr())(y));
+  });
+  EXPECT_THAT(texts(), ElementsAre("module=layer", "", "module=again"));
+}
+
+TEST_F(AnnotationsOfTensors, NamesOfModulesAddUpToThoseOfNamedModules) {
+  torch::nn::Sequential model;
+  model->push_back(Block());
+  model->push_back(torch::nn::ReLU());
+  model->push_back("last", Block());
+  model->to(device_);
+  torch::Tensor y;
+  capture_work([&] { y = annotated("model", model)(x_); });
+  const auto found = texts();
+  EXPECT_EQ(once(found), (std::set<std::string>{"module=model.0.first", "module=model.0.rest.0",
+                                                "module=model.0.rest.1", "module=model.1", "module=model.last.first",
+                                                "module=model.last.rest.0", "module=model.last.rest.1"}));
+  const auto modules = model->named_modules("model");
+  for (const std::string& each : found) EXPECT_TRUE(modules.contains(each.substr(7))) << each;
+  graph_.replay();
+  EXPECT_TRUE(same(y, model->forward(x_)));
+}
+
+TEST_F(AnnotationsOfTensors, ModulesOfASequentialMayHaveSeveralArgumentsAndOtherResults) {
+  torch::nn::Sequential model;
+  model->push_back(Pair());
+  model->push_back(Join());
+  torch::nn::Sequential pair;
+  pair->push_back(Pair());
+  const auto once_eagerly = annotated("model", model)(x_, x_);
+  EXPECT_TRUE(same(once_eagerly, model->forward(x_, x_)));
+  torch::Tensor y;
+  capture_work([&] {
+    y = annotated("model", model)(x_, x_);
+    using Both = std::tuple<torch::Tensor, torch::Tensor>;
+    static_cast<void>(annotated("pair", pair).operator()<Both>(x_, x_));
+  });
+  EXPECT_THAT(texts(),
+              ElementsAre("module=model.0", "module=model.0", "module=model.1", "module=pair.0", "module=pair.0"));
+  graph_.replay();
+  EXPECT_TRUE(same(y, once_eagerly));
+}
+
+TEST_F(AnnotationsOfTensors, AModuleThatThrowsLeavesItsName) {
+  torch::nn::Linear layer(8, 8);
+  layer->to(device_);
+  capture_work([&] {
+    EXPECT_THROW(annotated("layer", layer)(torch::ones({3}, device_)), c10::Error);
+    static_cast<void>(annotated("after", layer)(x_));
+  });
+  EXPECT_THAT(texts(), Contains("module=after"));
+  EXPECT_THAT(texts(), Not(Contains(HasSubstr("layer"))));
+}
+
+// --- The backward pass -----------------------------------------------------------------------------------------------
+
+TEST_F(AnnotationsOfTensors, TheBackwardPassOfAnnotatedWorkIsAnnotatedLikewise) {
+  torch::nn::Linear one(8, 8), two(8, 8);
+  one->to(device_);
+  two->to(device_);
+  capture_work([&] {
+    torch::Tensor h = annotated("one", one)(x_);
+    {
+      const annotate scope("activation");
+      h = h.tanh();
+    }
+    h = annotated("two", two)(h);
+    const auto loss = h.sum();
+    loss.backward();
+  });
+  const auto found = texts();
+  const std::vector<std::string> wanted = {"module=one",
+                                           "activation",
+                                           "module=two",
+                                           "module=two, pass=backward",
+                                           "activation, pass=backward",
+                                           "module=one, pass=backward"};
+  auto at = found.begin();
+  for (const std::string& each : wanted) {
+    at = std::find(at, found.end(), each);
+    EXPECT_NE(at, found.end()) << each << " is not there, or not in its place, in " << ::testing::PrintToString(found);
+  }
+}
+
+TEST_F(AnnotationsOfTensors, WorkThatWasNotAnnotatedHasABackwardPassWithoutAnnotation) {
+  const auto x = x_.requires_grad_();
+  capture_work([&] {
+    const auto y = x * 2;
+    {
+      const annotate scope("other");
+      static_cast<void>(x + 1);
+    }
+    static_cast<void>(torch::autograd::grad({y.sum()}, {x}));
+  });
+  EXPECT_THAT(texts(), Not(Contains("other, pass=backward")));
+}
+
+TEST_F(AnnotationsOfTensors, TheBackwardPassMayBeCapturedInAnotherGraph) {
+  const auto x = x_.requires_grad_();
+  torch::Tensor y, gradient;
+  capture_work([&] {
+    const annotate scope("forward");
+    y = (x * x).sum();
+  });
+  CUDAGraph backward;
+  GraphOptions options = annotated_options();
+  options.pool = graph_.pool();
+  libtorch::capture(backward, options, [&] { gradient = torch::autograd::grad({y}, {x})[0]; });
+  EXPECT_THAT(texts(backward), Contains("forward, pass=backward"));
+  graph_.replay();
+  backward.replay();
+  EXPECT_TRUE(same(gradient, x.detach() * 2));
+}
+
+TEST_F(AnnotationsOfTensors, AGraphThatIsResetForgetsWhatItsBackwardPassIsOf) {
+  const auto x = x_.requires_grad_();
+  torch::Tensor y;
+  capture_work([&] {
+    const annotate scope("forward");
+    y = (x * x).sum();
+  });
+  CUDAGraph backward;
+  GraphOptions options = annotated_options();
+  options.pool = graph_.pool();
+  const CUDAGraph keeps_the_pool = [&] {
+    CUDAGraph other;
+    libtorch::capture(other, options, [&] { static_cast<void>(x.detach() + 1); });
+    return other;
+  }();
+  graph_.reset();
+  libtorch::capture(backward, options, [&] { static_cast<void>(torch::autograd::grad({y}, {x})); });
+  EXPECT_THAT(backward.annotations(), IsEmpty());
+}
+
+TEST_F(AnnotationsOfTensors, AScopeThatEndsAfterTheCaptureSaysNothingOfLaterWork) {
+  const auto x = x_.requires_grad_();
+  std::optional<annotate> scope;
+  capture_work([&] {
+    scope.emplace("late");
+    static_cast<void>(x * 2);
+  });
+  scope.reset();
+  CUDAGraph later;
+  libtorch::capture(later, annotated_options(),
+                    [&] { static_cast<void>(torch::autograd::grad({(x * 3).sum()}, {x})); });
+  EXPECT_THAT(later.annotations(), IsEmpty());
+}
+
+TEST_F(AnnotationsOfTensors, WithoutThemNobodyHearsOfTheBackwardPass) {
+  const auto x = x_.requires_grad_();
+  libtorch::capture(graph_, {}, [&] {
+    EXPECT_FALSE(at::getStepCallbacksUnlessEmpty(at::RecordScope::BACKWARD_FUNCTION).has_value());
+    static_cast<void>(torch::autograd::grad({(x * x).sum()}, {x}));
+  });
+  EXPECT_FALSE(at::getStepCallbacksUnlessEmpty(at::RecordScope::BACKWARD_FUNCTION).has_value());
+}
+
+}  // namespace
+}  // namespace reprise::libtorch::test

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/check.h"
+#include "reprise/error.h"
+#include "tests/unit/memory/memory_fixture.h"
+
+namespace reprise {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(ResultName, IsCudasNameOfTheCode) {
+  EXPECT_STREQ(result_name(Result::success), "cudaSuccess");
+  EXPECT_STREQ(result_name(Result::out_of_memory), "cudaErrorMemoryAllocation");
+  EXPECT_STREQ(result_name(Result::stream_capture_unsupported), "cudaErrorStreamCaptureUnsupported");
+  EXPECT_STREQ(result_name(Result::stream_capture_wrong_thread), "cudaErrorStreamCaptureWrongThread");
+}
+
+TEST(ResultName, OfACodeWithoutANameIsUnknown) {
+  EXPECT_STREQ(result_name(static_cast<Result>(12345)), "cudaErrorUnknown");
+  EXPECT_STRNE(result_description(static_cast<Result>(12345)), "");
+}
+
+TEST(ResultDescription, IsASentenceWithoutAFullStop) {
+  for (int code = 0; code < 1000; ++code) {
+    const std::string text = result_description(static_cast<Result>(code));
+    ASSERT_FALSE(text.empty());
+    EXPECT_NE(text.back(), '.') << text;
+  }
+}
+
+TEST(BackendErrorText, NamesCallCodeMeaningDetailAndPlace) {
+  const SourceLocation here = SourceLocation::current();
+  const BackendError error("cuMemAlloc", Result::stream_capture_unsupported, "more of it", here);
+  EXPECT_EQ(error.call(), "cuMemAlloc");
+  EXPECT_EQ(error.code(), Result::stream_capture_unsupported);
+  EXPECT_EQ(error.where().line, here.line);
+  const std::string text = error.what();
+  for (const char* part : {"cuMemAlloc", "900", "cudaErrorStreamCaptureUnsupported", "not permitted while a stream",
+                           "more of it", "errors_test.cpp"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+TEST(BackendErrorText, LeavesOutWhatIsNotKnown) {
+  const BackendError error("cuMemAlloc", static_cast<Result>(12345), "", SourceLocation{});
+  EXPECT_THAT(error.what(), HasSubstr("12345"));
+  EXPECT_THAT(error.what(), Not(HasSubstr("[")));
+}
+
+TEST(Check, PassesSuccessAndThrowsTheRest) {
+  backend::Backend& backend = default_device().backend();
+  EXPECT_NO_THROW(backend::check(backend, backend::Call::memory_free, Result::success));
+  try {
+    backend::check(backend, backend::Call::memory_free, Result::invalid_value);
+    FAIL() << "no exception";
+  } catch (const BackendError& error) {
+    EXPECT_EQ(error.call(), "cuMemFree");
+    EXPECT_EQ(error.code(), Result::invalid_value);
+  }
+}
+
+TEST(Report, SendsAnErrorToTheSinkInsteadOfThrowing) {
+  const memory::test::Warnings warnings;
+  backend::Backend& backend = default_device().backend();
+  EXPECT_TRUE(backend::report(backend, backend::Call::memory_free, Result::success));
+  EXPECT_TRUE(warnings.texts().empty());
+  EXPECT_FALSE(backend::report(backend, backend::Call::memory_free, Result::invalid_value));
+  ASSERT_EQ(warnings.texts().size(), 1u);
+  EXPECT_THAT(warnings.texts()[0], HasSubstr("cuMemFree returned 1"));
+}
+
+TEST(WarningSink, CanBeReplacedAndPutBack) {
+  std::vector<std::string> first, second;
+  const WarningSink original = set_warning_sink([&](std::string_view text) { first.emplace_back(text); });
+  warn("one");
+  WarningSink mine = set_warning_sink([&](std::string_view text) { second.emplace_back(text); });
+  warn("two");
+  set_warning_sink(std::move(mine));
+  warn("three");
+  set_warning_sink(original);
+  EXPECT_EQ(first, (std::vector<std::string>{"one", "three"}));
+  EXPECT_EQ(second, std::vector<std::string>{"two"});
+}
+
+TEST(WarningSink, IsStandardErrorByDefault) {
+  const WarningSink original = set_warning_sink({});
+  ::testing::internal::CaptureStderr();
+  warn("something odd");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "reprise: warning: something odd\n");
+  set_warning_sink(original);
+}
+
+TEST(WarningSink, ThatThrowsHarmsNobody) {
+  const WarningSink original = set_warning_sink([](std::string_view) { throw 1; });
+  EXPECT_NO_THROW(warn("lost"));
+  set_warning_sink(original);
+}
+
+TEST(WarningSink, IsNeverCalledByTwoThreadsAtOnce) {
+  int inside = 0, calls = 0;  // not atomic: the sink is called under a lock
+  const WarningSink original = set_warning_sink([&](std::string_view) {
+    EXPECT_EQ(++inside, 1);
+    ++calls;
+    --inside;
+  });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([] {
+      for (int i = 0; i < 250; ++i) warn("x");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  set_warning_sink(original);
+  EXPECT_EQ(calls, 1000);
+}
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "reprise/reprise.h"
+#include "tests/support/accounting_backend.h"
+#include "tests/unit/graph/graph_fixture.h"
+
+// The walk of failures: what is done with graphs, as scenarios, and what must hold when any call of one fails.
+//
+// A listener or an operation that is new adds a line to the table in failure_walk_scenarios.cpp; the walk in
+// failure_walk_test.cpp then fails each call of the runtime that the scenario makes, one after another.
+
+namespace reprise::graphs::test {
+
+/// What a scenario works with. Made anew for each time that one runs, on devices of the walk's own.
+struct Stage {
+  /// Of both devices, in words of the allocator, of the driver and of the books.
+  struct Level {
+    std::uint64_t reserved = 0;
+    std::uint64_t allocations = 0;
+    std::uint64_t free = 0;
+    backend::test::Living living;
+    friend bool operator==(const Level&, const Level&) = default;
+  };
+
+  explicit Stage(KeepGraph keep);
+
+  /// What each capture ends in.
+  void increment() { add(x); }
+  /// After what is cached and nobody needs was given back.
+  Level level();
+  /// In private pools of both devices, in bytes.
+  std::uint64_t reserved_by_pools() const;
+
+  backend::test::AccountingBackend& runtime;
+  Device device;
+  std::optional<Device> second;  ///< where there are two devices
+  DeviceGuard device_guard;
+  Stream stream, side;
+  std::optional<Stream> far;  ///< on the second device
+  StreamGuard guard;          ///< `stream` is current
+  Buffer<int> x = zeros();    ///< a replay of the graph adds one
+  Buffer<int> y = zeros();
+  Buffer<int> far_y;
+  CUDAGraph graph;
+  CUDAGraph helper;
+};
+
+/// The states of a graph that can be told apart from outside.
+enum class Left { empty, captured, ready };
+
+/// An operation whose every call is to fail once.
+struct Scenario {
+  const char* name;
+  KeepGraph keep;
+  void (*prepare)(Stage&);  ///< not walked; may be null
+  void (*run)(Stage&);      ///< walked
+  Left failed;              ///< what an exception leaves
+  Left done;                ///< what there is when the call's failure was no failure of the operation
+  bool two_devices = false;
+};
+
+/// What the body of a scenario throws itself, to see how a capture is left by an exception.
+struct BodyFailed : std::runtime_error {
+  BodyFailed() : std::runtime_error("the body of the capture failed") {}
+};
+
+/// All of them.
+std::span<const Scenario> scenarios();
+
+}  // namespace reprise::graphs::test

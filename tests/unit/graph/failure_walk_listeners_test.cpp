@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+#include <typeindex>
+#include <vector>
+
+#include "graph/listeners.h"
+#include "graph/listeners/hooks_listener.h"
+#include "graph/listeners/pool_listener.h"
+#include "graph/listeners/random_listener.h"
+#include "graph/listeners/retain_listener.h"
+#include "graph/listeners/workspace_listener.h"
+#include "inspect/annotations/annotation_listener.h"
+#include "inspect/liveness/liveness_listener.h"
+#include "inspect/report/report_listener.h"
+#include "tests/unit/graph/failure_walk.h"
+
+// The walk goes through each listener of a graph.
+
+namespace reprise::graphs::test {
+namespace {
+
+/// The scenario in which a listener has most to do.
+struct ListenerScenario {
+  std::type_index listener;
+  const char* scenario;  ///< its name
+};
+
+// In the order of listeners.cpp.
+const ListenerScenario of_listeners[] = {
+    {typeid(inspect::ReportListener), "capture_with_a_full_report"},
+    {typeid(PoolListener), "capture_with_allocations"},
+    {typeid(WorkspaceListener), "capture_with_workspaces"},
+    {typeid(RandomListener), "capture_with_random_numbers"},
+    {typeid(inspect::AnnotationListener), "capture_with_annotations"},
+    {typeid(inspect::LivenessListener), "capture_with_liveness"},
+    {typeid(RetainListener), "capture_with_hooks"},
+    {typeid(HooksListener), "capture_with_hooks"},
+};
+
+TEST(FailureWalkScenarios, AreThereForEveryListener) {
+  std::vector<std::type_index> expected, found;
+  for (const auto& listener : make_own_listeners()) {
+    const CaptureListener& one = *listener;
+    expected.emplace_back(typeid(one));
+  }
+  for (const ListenerScenario& each : of_listeners) {
+    found.push_back(each.listener);
+    const auto has_its_name = [&](const Scenario& scenario) { return std::string(scenario.name) == each.scenario; };
+    EXPECT_TRUE(std::ranges::any_of(scenarios(), has_its_name)) << each.scenario;
+  }
+  EXPECT_TRUE(found == expected) << "a listener needs a scenario, and a line in the table above";
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test

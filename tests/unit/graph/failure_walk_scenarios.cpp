@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "tests/unit/graph/failure_walk.h"
+
+namespace reprise::graphs::test {
+namespace {
+
+constexpr std::size_t large = std::size_t{1} << 20;  // values: a segment of its own
+constexpr auto kept = KeepGraph::yes;
+constexpr auto made = KeepGraph::no;
+
+void capture_increment_of(Stage& s, const GraphOptions& options = {}) {
+  capture(s.graph, options, [&] { s.increment(); });
+}
+
+void capture_plainly(Stage& s) {
+  capture_increment_of(s);
+}
+
+void capture_with_allocations(Stage& s) {
+  capture(s.graph, {}, [&] {
+    Buffer<int> scratch(large);
+    scratch.fill_bytes(0);
+    const Buffer<int> small(10);
+    s.increment();
+  });
+}
+
+void capture_with_fork(Stage& s) {
+  capture(s.graph, {}, [&] {
+    const StreamRef here = current_stream();
+    s.side.wait(here);
+    Buffer<int> scratch(large, s.side);  // of the capture, though on another stream
+    scratch.fill_bytes(0, s.side);
+    scratch.record_stream(here);
+    add(s.y, 1, s.side);
+    const Event joined(s.device);
+    joined.record(s.side);
+    joined.wait(here);
+    s.increment();
+  });
+}
+
+void capture_on_two_devices(Stage& s) {
+  capture(s.graph, {}, [&] {
+    const StreamRef here = current_stream();
+    s.far->wait(here);
+    {
+      const StreamGuard there(*s.far);
+      Buffer<int> scratch(large);
+      scratch.fill_bytes(0);
+      add(s.far_y);
+    }
+    here.wait(*s.far);
+    s.increment();
+  });
+}
+
+void capture_with_workspaces(Stage& s) {
+  capture(s.graph, {}, [&] {
+    library_workspace("walk", large);
+    library_workspace("walk", large / 2);
+    s.increment();
+  });
+}
+
+void capture_batches(Stage& s) {
+  capture(s.graph, {}, [&] {
+    Buffer<int> scratch(64);
+    fill_batch_async(std::array{make_fill(scratch.data(), 7, 32), make_fill(scratch.data() + 32, 8, 32)});
+    copy_batch_async(std::array{CopyOp{s.y.data(), scratch.data(), sizeof(int)}});
+    s.increment();
+  });
+}
+
+// Draws on two streams; the numbers are put to no use.
+void capture_with_random_numbers(Stage& s) {
+  const Generator generator(s.device);
+  capture(s.graph, {}, [&] {
+    const StreamRef here = current_stream();
+    generator.philox_state(1);
+    s.side.wait(here);
+    generator.philox_state(1, s.side);
+    add(s.y, 1, s.side);
+    here.wait(s.side);
+    s.increment();
+  });
+}
+
+// Each of them allocates and frees memory.
+void capture_with_hooks(Stage& s) {
+  GraphHooks hooks;
+  const auto use_memory = [](auto&&...) { const Buffer<int> scratch(large); };
+  hooks.captured = use_memory;
+  hooks.instantiated = use_memory;
+  hooks.before_replay = hooks.after_replay = use_memory;
+  hooks.reset = [] { const Buffer<int> scratch(10); };
+  s.graph.add_hooks(std::move(hooks));
+  capture(s.graph, {}, [&] {
+    s.graph.retain(std::make_shared<Buffer<int>>(large));
+    s.increment();
+  });
+}
+
+// Nested, on two streams, and left by a thread of its own.
+void capture_with_annotations(Stage& s) {
+  GraphOptions options;
+  options.enable_annotations = true;
+  options.capture_error_mode = CaptureErrorMode::relaxed;
+  capture(s.graph, options, [&] {
+    const StreamRef here = current_stream();
+    const annotate outer("outer");
+    s.side.wait(here);
+    std::async(std::launch::async, [&] {
+      const DeviceGuard device(s.device);
+      const StreamGuard there(s.side);
+      const annotate other("other");
+      add(s.y, 1, s.side);
+    }).get();
+    here.wait(s.side);
+    const annotate inner({{"name", "inner"}, {"key", "value"}});
+    s.increment();
+  });
+}
+
+// Never freed, and not of the walk's devices.
+void* pinned_memory() {
+  static void* const memory = [] {
+    void* pinned = nullptr;
+    backend::Backend& runtime = default_device().backend();
+    backend::check(runtime, backend::Call::pinned_allocate, runtime.pinned_allocate(&pinned, sizeof(int)));
+    return pinned;
+  }();
+  return memory;
+}
+
+void capture_inputs(Stage& s, const GraphOptions& options) {
+  capture(s.graph, options, [&] {
+    Buffer<int> scratch(large);
+    scratch.fill_bytes(0);
+    copy_async(s.y.data(), pinned_memory(), sizeof(int));
+    s.increment();
+  });
+}
+
+void prepare_pinned(Stage& /*s*/) {
+  pinned_memory();
+}
+
+void capture_with_liveness(Stage& s) {
+  capture_inputs(s, {.check_input_liveness = true});
+}
+
+void capture_with_liveness_of_all(Stage& s) {
+  capture_inputs(s, {.check_input_liveness = true, .liveness = Liveness::all});
+}
+
+void capture_with_confirmed_inputs(Stage& s) {
+  capture_inputs(s, {.check_input_liveness = true, .confirm_by_second_capture = true});
+}
+
+void capture_that_retains(Stage& s) {
+  capture_inputs(s, {.retain_inputs = true});
+}
+
+// What the graph keeps is freed with it.
+void prepare_retained(Stage& s) {
+  Buffer<int> input(large);
+  capture(s.graph, {.retain_inputs = true}, [&] {
+    input.fill_bytes(0);
+    s.increment();
+  });
+}
+
+void capture_with_full_report(Stage& s) {
+  GraphOptions options;
+  options.report = ReportDetail::full;
+  capture_increment_of(s, options);
+}
+
+void capture_into_pool_of_helper(Stage& s) {
+  GraphOptions options;
+  options.pool = s.helper.pool();
+  capture(s.graph, options, [&] {
+    Buffer<int> scratch(large);
+    scratch.fill_bytes(0);
+    s.increment();
+  });
+}
+
+void prepare_helper(Stage& s) {
+  capture(s.helper, {}, [&] {
+    Buffer<int> scratch(large);
+    scratch.fill_bytes(0);
+  });
+}
+
+void capture_and_discard(Stage& s) {
+  GraphOptions options;
+  options.discard_template = true;
+  capture_increment_of(s, options);
+}
+
+void capture_in_debug_mode(Stage& s) {
+  s.graph.enable_debug_mode();  // its template stays
+  capture_and_discard(s);
+}
+
+void capture_and_upload(Stage& s) {
+  GraphOptions options;
+  options.instantiate_flags = InstantiateFlags::upload;
+  capture_increment_of(s, options);
+}
+
+void begin_and_end(Stage& s) try {
+  s.graph.capture_begin({}, CaptureErrorMode::thread_local_);
+  s.increment();
+  s.graph.capture_end();
+} catch (...) {
+  s.graph.capture_abandon();
+  throw;
+}
+
+void begin(Stage& s) {
+  s.graph.capture_begin();
+  s.side.wait(current_stream());
+  Buffer<int> scratch(large);
+  scratch.fill_bytes(0);
+  s.increment();
+}
+
+void abandon(Stage& s) {
+  s.graph.capture_abandon();
+}
+
+void leave_scope_by_exception(Stage& s) {
+  const graph scope(s.graph);
+  s.increment();
+  throw BodyFailed();
+}
+
+void leave_scope(Stage& s) {
+  const graph scope(s.graph);
+  s.increment();
+}
+
+// No graph, but what a capture's memory goes through once the capture is over.
+void free_memory_of_two_streams(Stage& s) {
+  Buffer<int> scratch(large);
+  add(scratch, 1, s.side);
+  scratch.record_stream(s.side);
+  s.side.synchronize();
+  scratch.reset();
+  const Buffer<int> next(10);
+}
+
+void instantiate(Stage& s) {
+  s.graph.instantiate();
+}
+
+void prepare_ready(Stage& s) {
+  capture_plainly(s);
+  s.graph.instantiate();
+}
+
+void prepare_ready_with_annotations(Stage& s) {
+  capture_with_annotations(s);
+  s.graph.instantiate();
+}
+
+void upload(Stage& s) {
+  s.graph.upload();
+}
+
+void replay(Stage& s) {
+  s.graph.replay();
+}
+
+void time_one_replay(Stage& s) {
+  try {
+    static_cast<void>(time_replay(s.graph));
+  } catch (const Error& error) {
+    // Under a sanitizer or a profiler, for one: nothing was launched.
+    if (!contains(error.what(), "cannot be timed")) throw;
+    s.graph.replay();
+  }
+}
+
+void replay_beside_a_capture(Stage& s) {
+  CUDAGraph other;
+  other.capture_begin({}, CaptureErrorMode::thread_local_);
+  add(s.y);
+  s.graph.replay(s.side);
+  other.capture_end();
+}
+
+// By another thread: what the one that captures does elsewhere would be told of as missing in its graph.
+void replay_beside_a_reported_capture(Stage& s) {
+  GraphOptions options;
+  options.capture_error_mode = CaptureErrorMode::thread_local_;
+  options.report = ReportDetail::full;
+  CUDAGraph other;
+  other.capture_begin(options);
+  add(s.y);
+  std::async(std::launch::async, [&] { s.graph.replay(s.side); }).get();
+  other.capture_end();
+}
+
+// Gone with the object, whatever the scenario came to.
+struct TemporaryFile {
+  ~TemporaryFile() {
+    std::error_code never_written;
+    std::filesystem::remove(path, never_written);
+  }
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("reprise_failure_walk_" + std::to_string(::getpid()) + ".dot");
+};
+
+void debug_dump(Stage& s) {
+  const TemporaryFile file;
+  s.graph.debug_dump(file.path);
+}
+
+void prepare_replayed(Stage& s) {
+  capture_with_allocations(s);
+  s.graph.replay();
+  s.stream.synchronize();
+}
+
+void reset(Stage& s) {
+  s.graph.reset();
+}
+
+void destroy(Stage& s) {
+  s.graph = CUDAGraph();
+}
+
+constexpr Scenario all[] = {
+    {"capture", made, nullptr, capture_plainly, Left::empty, Left::ready},
+    {"capture_with_allocations", made, nullptr, capture_with_allocations, Left::empty, Left::ready},
+    {"capture_with_a_fork", made, nullptr, capture_with_fork, Left::empty, Left::ready},
+    {"capture_on_two_devices", made, nullptr, capture_on_two_devices, Left::empty, Left::ready, true},
+    {"capture_with_workspaces", made, nullptr, capture_with_workspaces, Left::empty, Left::ready},
+    {"capture_of_batches", made, nullptr, capture_batches, Left::empty, Left::ready},
+    {"capture_with_random_numbers", made, nullptr, capture_with_random_numbers, Left::empty, Left::ready},
+    {"capture_with_hooks", made, nullptr, capture_with_hooks, Left::empty, Left::ready},
+    {"capture_with_annotations", made, nullptr, capture_with_annotations, Left::empty, Left::ready},
+    {"capture_with_annotations_that_is_kept", kept, nullptr, capture_with_annotations, Left::empty, Left::captured},
+    {"capture_with_a_full_report", made, nullptr, capture_with_full_report, Left::empty, Left::ready},
+    {"capture_into_a_shared_pool", made, prepare_helper, capture_into_pool_of_helper, Left::empty, Left::ready},
+    {"capture_that_discards_the_template", made, nullptr, capture_and_discard, Left::empty, Left::ready},
+    {"capture_in_debug_mode", made, nullptr, capture_in_debug_mode, Left::empty, Left::ready},
+    {"capture_that_uploads", made, nullptr, capture_and_upload, Left::empty, Left::ready},
+    {"capture_that_is_kept", kept, nullptr, capture_with_allocations, Left::empty, Left::captured},
+    {"capture_begin_and_capture_end", made, nullptr, begin_and_end, Left::empty, Left::ready},
+    {"capture_abandon", made, begin, abandon, Left::empty, Left::empty},
+    {"scope", made, nullptr, leave_scope, Left::empty, Left::ready},
+    {"scope_left_by_an_exception", made, nullptr, leave_scope_by_exception, Left::empty, Left::empty},
+    {"instantiate", kept, capture_plainly, instantiate, Left::captured, Left::ready},
+    {"instantiate_again", kept, prepare_ready, instantiate, Left::ready, Left::ready},
+    {"instantiate_with_upload", kept, capture_and_upload, instantiate, Left::captured, Left::ready},
+    {"upload", made, capture_plainly, upload, Left::ready, Left::ready},
+    {"replay", made, capture_plainly, replay, Left::ready, Left::ready},
+    {"first_replay_of_a_kept_graph", kept, capture_plainly, replay, Left::captured, Left::ready},
+    {"time_replay", made, capture_plainly, time_one_replay, Left::ready, Left::ready},
+    {"time_replay_of_random_numbers", kept, capture_with_random_numbers, time_one_replay, Left::captured, Left::ready},
+    {"replay_beside_a_capture", made, capture_plainly, replay_beside_a_capture, Left::ready, Left::ready},
+    {"replay_of_random_numbers", made, capture_with_random_numbers, replay, Left::ready, Left::ready},
+    {"replay_with_hooks", made, capture_with_hooks, replay, Left::ready, Left::ready},
+    {"reset_with_hooks", made, capture_with_hooks, reset, Left::empty, Left::empty},
+    {"reset_of_random_numbers", made, capture_with_random_numbers, reset, Left::empty, Left::empty},
+    {"instantiate_again_with_annotations", kept, prepare_ready_with_annotations, instantiate, Left::ready, Left::ready},
+    {"replay_of_annotations", made, capture_with_annotations, replay, Left::ready, Left::ready},
+    {"reset_of_annotations", made, capture_with_annotations, reset, Left::empty, Left::empty},
+    {"replay_beside_a_capture_with_a_full_report", made, capture_plainly, replay_beside_a_reported_capture, Left::ready,
+     Left::ready},
+    {"capture_with_liveness", made, prepare_pinned, capture_with_liveness, Left::empty, Left::ready},
+    {"capture_with_liveness_of_all", made, prepare_pinned, capture_with_liveness_of_all, Left::empty, Left::ready},
+    {"capture_with_confirmed_inputs", made, prepare_pinned, capture_with_confirmed_inputs, Left::empty, Left::ready},
+    {"capture_that_retains", made, prepare_pinned, capture_that_retains, Left::empty, Left::ready},
+    {"replay_with_liveness", made, capture_with_liveness, replay, Left::ready, Left::ready},
+    {"replay_with_liveness_of_all", made, capture_with_liveness_of_all, replay, Left::ready, Left::ready},
+    {"reset_of_retained_inputs", made, prepare_retained, reset, Left::empty, Left::empty},
+    {"debug_dump", made, capture_plainly, debug_dump, Left::ready, Left::ready},
+    {"reset", made, capture_with_allocations, reset, Left::empty, Left::empty},
+    {"reset_of_a_replayed_graph", made, prepare_replayed, reset, Left::empty, Left::empty},
+    {"reset_of_a_graph_with_workspaces", made, capture_with_workspaces, reset, Left::empty, Left::empty},
+    {"reset_of_memory_of_two_streams", made, capture_with_fork, reset, Left::empty, Left::empty},
+    {"free_of_memory_of_two_streams", made, nullptr, free_memory_of_two_streams, Left::empty, Left::empty},
+    {"destructor", made, capture_with_allocations, destroy, Left::empty, Left::empty},
+};
+
+}  // namespace
+
+std::span<const Scenario> scenarios() {
+  return all;
+}
+
+}  // namespace reprise::graphs::test

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "reprise/reprise.h"
+#include "tests/support/faulty_backend.h"
+#include "tests/unit/graph/graph_fixture.h"
+
+// Captures that fail: the first error is what the user sees, and everything is given back.
+
+namespace reprise::graphs::test {
+namespace {
+
+using backend::Call;
+using backend::test::FaultyBackend;
+
+class FailedCapture : public ::testing::Test {
+ protected:
+  void expect_usable() {
+    const int before = first(x_);
+    capture_increment(graph_, x_);
+    graph_.replay();
+    EXPECT_EQ(first(x_), before + 1);
+  }
+
+  Buffer<int> x_ = zeros();
+  CUDAGraph graph_;
+};
+
+TEST_F(FailedCapture, NamesTheCallThatBrokeItWhenTheBodySwallowedTheError) {
+  const auto body = [&] {
+    add(x_);
+    make_unsafe_call();  // refused, and the code ignored
+    try {
+      add(x_);  // refused as a consequence
+    } catch (const BackendError&) {
+    }
+  };
+  try {
+    capture(graph_, {}, body);
+    FAIL() << "no exception";
+  } catch (const CaptureError& error) {
+    EXPECT_EQ(error.code(), Result::stream_capture_invalidated);
+    EXPECT_TRUE(contains(error.what(), "cudaErrorStreamCaptureInvalidated"));
+    // CUDA keeps to itself which call it was.
+    if (current_device().type() == DeviceType::host) {
+      EXPECT_TRUE(contains(error.what(), backend::cuda_name(Call::memory_allocate)));
+    }
+    EXPECT_TRUE(contains(error.what(), "thread_local"));
+  }
+  expect_usable();
+}
+
+TEST_F(FailedCapture, GivesBackWhatWasAllocatedAfterItWasBroken) {
+  CachingAllocator& allocator = CachingAllocator::of(current_device());
+  allocator.empty_cache();
+  const std::uint64_t before = allocator.statistics().reserved_bytes;
+  EXPECT_THROW(capture(graph_, {},
+                       [&] {
+                         add(x_);
+                         make_unsafe_call();  // breaks the capture
+                         const Buffer<float> late(1000);
+                       }),
+               CaptureError);
+  EXPECT_EQ(allocator.statistics().reserved_bytes, before) << "it came from the pool of the capture";
+}
+
+TEST_F(FailedCapture, ThrowsTheFirstErrorOfTheBodyAndNotItsConsequence) {
+  try {
+    capture(graph_, {}, [&] {
+      add(x_);
+      current_stream().synchronize();
+    });
+    FAIL() << "no exception";
+  } catch (const BackendError& error) {
+    EXPECT_EQ(error.code(), Result::stream_capture_unsupported);
+    EXPECT_EQ(error.call(), backend::cuda_name(Call::stream_synchronize));
+  }
+  EXPECT_TRUE(current_stream().is_default());
+  expect_usable();
+}
+
+TEST_F(FailedCapture, SaysThatAForkWasNotJoined) {
+  const Stream fork;
+  try {
+    capture(graph_, {}, [&] {
+      add(x_);
+      fork.wait(current_stream());
+      add(x_, 1, fork);
+    });
+    FAIL() << "no exception";
+  } catch (const CaptureError& error) {
+    EXPECT_EQ(error.code(), Result::stream_capture_unjoined);
+    EXPECT_TRUE(contains(error.what(), "joined"));
+  }
+  EXPECT_EQ(fork.capture_status(), CaptureStatus::none);
+  expect_usable();
+}
+
+TEST_F(FailedCapture, LeavesStreamThreadAndMemoryUsable) {
+  const CachingAllocator& allocator = CachingAllocator::of(default_device());
+  settle_memory();
+  const auto before = allocator.statistics();
+  const SideStream stream;
+  for (int i = 0; i < 3; ++i) {
+    graph_.capture_begin();
+    {
+      Buffer<int> scratch(std::size_t{1} << 22);
+      scratch.fill_bytes(0);
+    }
+    EXPECT_EQ(make_unsafe_call(), Result::stream_capture_unsupported);
+    EXPECT_THROW(graph_.capture_end(), CaptureError);
+    EXPECT_EQ(stream.ref().capture_status(), CaptureStatus::none);
+    EXPECT_EQ(make_unsafe_call(), Result::success);
+    EXPECT_EQ(allocator.statistics().reserved_bytes, before.reserved_bytes);
+    EXPECT_EQ(allocator.statistics().allocations, before.allocations);
+  }
+  graph_.capture_begin();
+  add(x_);
+  graph_.capture_end();
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(FailedCapture, OutOfMemoryIsOutOfMemoryAndReservedBytesReturn) {
+  const CachingAllocator& allocator = CachingAllocator::of(default_device());
+  settle_memory();
+  const auto before = allocator.statistics().reserved_bytes;
+  EXPECT_THROW(capture(graph_, {},
+                       [&] {
+                         Buffer<int> fits(std::size_t{1} << 22);
+                         fits.fill_bytes(0);
+                         const Buffer<std::byte> too_much(default_device().memory_info().total);
+                       }),
+               OutOfMemoryError);
+  EXPECT_EQ(allocator.statistics().reserved_bytes, before);
+  expect_usable();
+}
+
+TEST_F(FailedCapture, OutOfMemoryThatTheBodyHandlesLeavesTheCaptureAsItWas) {
+  capture(graph_, {}, [&] {
+    EXPECT_THROW(Buffer<std::byte>(default_device().memory_info().total), OutOfMemoryError);
+    add(x_);
+  });
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(FailedCapture, BrokenByAnotherThreadIsAbandonedWithoutComplaint) {
+  const SideStream stream;
+  graph_.capture_begin();
+  std::thread([] { EXPECT_EQ(make_unsafe_call(), Result::stream_capture_unsupported); }).join();
+  graph_.capture_abandon();
+  EXPECT_FALSE(is_current_stream_capturing());
+  expect_usable();
+}
+
+TEST_F(FailedCapture, EndedByADriverCallIsReportedAndGivenBack) {
+  const SideStream stream;
+  graph_.capture_begin();
+  add(x_);
+  backend::Backend& runtime = default_device().backend();
+  GraphHandle stolen = nullptr;
+  ASSERT_EQ(runtime.stream_end_capture(stream.ref().native(), &stolen), Result::success);
+  EXPECT_EQ(runtime.graph_destroy(stolen), Result::success);
+  try {
+    graph_.capture_end();
+    FAIL() << "no exception";
+  } catch (const CaptureError& error) {
+    EXPECT_EQ(error.code(), Result::illegal_state);
+  }
+  expect_usable();
+}
+
+// Each call of the runtime that a capture needs fails once. A device that fails is a device of its own, with an
+// allocator of its own, so that what is left over can be counted.
+struct Failure {
+  const char* test;
+  Call call;
+  int passed;  // how many calls of this kind succeed before
+  KeepGraph keep = KeepGraph::no;
+};
+
+std::ostream& operator<<(std::ostream& out, const Failure& failure) {
+  return out << failure.test;
+}
+
+class FailingRuntime : public ::testing::TestWithParam<Failure> {
+ protected:
+  FaultyBackend& faulty_ = *new FaultyBackend(default_device().backend());
+  const Device device_{faulty_};
+  const DeviceGuard guard_{device_};
+};
+
+TEST_P(FailingRuntime, LeavesNothingBehindAndTheNextCaptureWorks) {
+  CachingAllocator& allocator = CachingAllocator::of(device_);
+  Buffer<int> x = zeros();
+  CUDAGraph graph(GetParam().keep);
+  const auto body = [&] {
+    Buffer<int> scratch(std::size_t{1} << 22);
+    scratch.fill_bytes(0);
+    add(x);
+  };
+  capture(graph, {}, body);  // whatever is made at the first use is there
+  graph.reset();
+  allocator.empty_cache();
+  const auto before = allocator.statistics();
+  const auto free_before = device_.memory_info().free;
+
+  faulty_.fail(GetParam().call, Result::launch_failure, GetParam().passed);
+  try {
+    capture(graph, {}, body);
+    ADD_FAILURE() << "no exception";
+  } catch (const BackendError& error) {
+    EXPECT_EQ(error.code(), Result::launch_failure);
+    EXPECT_EQ(error.call(), backend::cuda_name(GetParam().call));
+  }
+  EXPECT_TRUE(faulty_.all_happened());
+  EXPECT_TRUE(current_stream().is_default());
+  EXPECT_THROW(graph.pool(), UsageError);
+  EXPECT_EQ(make_unsafe_call(), Result::success);
+  EXPECT_EQ(allocator.statistics().reserved_bytes, before.reserved_bytes);
+  EXPECT_EQ(allocator.statistics().allocations, before.allocations);
+  EXPECT_EQ(device_.memory_info().free, free_before);
+
+  capture(graph, {}, body);
+  graph.replay();
+  EXPECT_EQ(first(x), 1);
+}
+
+const Failure failures[] = {
+    {"device_synchronize", Call::device_synchronize, 0},
+    {"stream_begin_capture", Call::stream_begin_capture, 0},
+    {"the_first_stream_capture_info", Call::stream_capture_info, 0},
+    {"set_async", Call::set_async, 0},
+    {"launch_kernel", Call::launch_kernel, 0},
+    {"graph_nodes", Call::graph_nodes, 0},
+    {"user_object_create", Call::user_object_create, 0, KeepGraph::yes},
+    {"graph_retain_user_object", Call::graph_retain_user_object, 0, KeepGraph::yes},
+    {"graph_instantiate", Call::graph_instantiate, 0},
+};
+
+INSTANTIATE_TEST_SUITE_P(In, FailingRuntime, ::testing::ValuesIn(failures),
+                         [](const auto& test) { return std::string(test.param.test); });
+
+class FailingDevice : public ::testing::Test {
+ protected:
+  FaultyBackend& faulty_ = *new FaultyBackend(default_device().backend());
+  const Device device_{faulty_};
+  const DeviceGuard guard_{device_};
+  Buffer<int> x_ = zeros();
+  CUDAGraph graph_{KeepGraph::yes};
+};
+
+TEST_F(FailingDevice, OfAKeptGraphLeavesItCaptured) {
+  capture_increment(graph_, x_);
+  faulty_.fail(Call::graph_instantiate, Result::out_of_memory);
+  EXPECT_THROW(graph_.instantiate(), BackendError);
+  faulty_.fail(Call::graph_instantiate, Result::out_of_memory);
+  EXPECT_THROW(graph_.replay(), BackendError);
+  EXPECT_THROW(graph_.raw_cuda_graph_exec(), UsageError);
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(FailingDevice, DoneAgainLeavesTheExecutableThatWasThere) {
+  capture_increment(graph_, x_);
+  graph_.instantiate();
+  const GraphExecHandle exec = graph_.raw_cuda_graph_exec();
+  faulty_.fail(Call::graph_instantiate, Result::out_of_memory);
+  EXPECT_THROW(graph_.instantiate(), BackendError);
+  EXPECT_EQ(graph_.raw_cuda_graph_exec(), exec);
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+// On a thread on which no call failed, this runtime knows nothing beyond the code.
+TEST_F(FailingDevice, ACaptureThatFailsForAReasonUnknownToTheRuntimeGetsAdvice) {
+  const auto text_for = [&](Result code) {
+    std::string text;
+    std::thread([&] {
+      const Stream stream(device_);
+      const StreamGuard guard(stream);
+      CUDAGraph graph;
+      graph.capture_begin();
+      faulty_.fail(Call::stream_end_capture, code);
+      text = text_of<CaptureError>([&] { graph.capture_end(); });
+      EXPECT_EQ(stream.capture_status(), CaptureStatus::none) << "the capture goes on without its graph";
+    }).join();
+    return text;
+  };
+  faulty_.say_nothing();
+  EXPECT_TRUE(contains(text_for(Result::stream_capture_unjoined), "forked off"));
+  EXPECT_TRUE(contains(text_for(Result::stream_capture_invalidated), "thread_local_"));
+}
+
+// Templates with allocation or conditional nodes give 801 as long as another executable of them lives.
+TEST_F(FailingDevice, MakesRoomWhenTheTemplateAllowsOneExecutable) {
+  capture_increment(graph_, x_);
+  graph_.instantiate();
+  faulty_.fail(Call::graph_instantiate, Result::not_supported);
+  faulty_.forget_calls();
+  graph_.instantiate();
+  EXPECT_EQ(faulty_.calls(Call::graph_exec_destroy), 1);
+  EXPECT_EQ(faulty_.calls(Call::graph_instantiate), 2);
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(FailingDevice, ALaunchThatFailsIsReportedAndTheGraphStaysReady) {
+  capture_increment(graph_, x_);
+  faulty_.fail(Call::graph_launch, Result::launch_failure);
+  EXPECT_THROW(graph_.replay(), BackendError);
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+// What a destructor cannot throw goes to the warnings.
+TEST_F(FailingDevice, WhatFailsInResetIsReportedAsAWarning) {
+  static std::vector<std::string>& warnings = *new std::vector<std::string>;
+  warnings.clear();
+  const WarningSink previous = set_warning_sink([](std::string_view text) { warnings.emplace_back(text); });
+  capture_increment(graph_, x_);
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+  const GraphExecHandle left_over = graph_.raw_cuda_graph_exec();
+  faulty_.fail(Call::graph_exec_destroy, Result::launch_failure);
+  EXPECT_NO_THROW(graph_.reset());
+  set_warning_sink(previous);
+  EXPECT_EQ(faulty_.graph_exec_destroy(left_over), Result::success);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(contains(warnings[0], backend::cuda_name(Call::graph_exec_destroy)));
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test

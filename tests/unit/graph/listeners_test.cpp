@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/active_capture.h"
+#include "graph/capture_registry.h"
+#include "graph/graph_resources.h"
+#include "graph/internal_streams.h"
+#include "reprise/reprise.h"
+#include "tests/unit/graph/graph_fixture.h"
+
+// What takes part in a capture, on its own.
+
+namespace reprise::graphs::test {
+namespace {
+
+using Log = std::vector<std::string>;
+
+// Writes down what it is told; throws where it is asked to.
+class Recorder final : public CaptureListener {
+ public:
+  Recorder(std::string name, Log& log, std::string throws_in = "")
+      : name_(std::move(name)), log_(log), throws_in_(std::move(throws_in)) {}
+
+  void begin(const CaptureContext& context) override {
+    EXPECT_EQ(context.capture_id, 0u);
+    EXPECT_EQ(context.stream.capture_status(), CaptureStatus::none);
+    step("begin");
+  }
+  void started(const CaptureContext& context) override {
+    EXPECT_EQ(context.capture_id, context.stream.capture_id());
+    EXPECT_TRUE(any_capture_underway());
+    step("started");
+  }
+  void ended(const CaptureContext& context, GraphHandle template_graph) override {
+    EXPECT_EQ(context.stream.capture_status(), CaptureStatus::none);
+    std::vector<GraphNodeHandle> nodes;
+    EXPECT_EQ(context.device.backend().graph_nodes(template_graph, &nodes), Result::success);
+    step("ended");
+  }
+  void abandoned() noexcept override { log_.push_back(name_ + " abandoned"); }
+  void reset() noexcept override { log_.push_back(name_ + " reset"); }
+
+ private:
+  void step(const std::string& what) {
+    log_.push_back(name_ + " " + what);
+    if (what == throws_in_) throw std::runtime_error(name_ + " " + what);
+  }
+
+  std::string name_;
+  Log& log_;
+  std::string throws_in_;
+};
+
+class Capturing : public ::testing::Test {
+ protected:
+  CaptureContext context() const { return {default_device(), stream_.ref(), CaptureErrorMode::global, {}, 0, {}}; }
+  Listeners listeners(const std::string& second_throws_in = "") {
+    Listeners all;
+    all.push_back(std::make_unique<Recorder>("one", log_));
+    all.push_back(std::make_unique<Recorder>("two", log_, second_throws_in));
+    all.push_back(std::make_unique<Recorder>("three", log_));
+    return all;
+  }
+  void expect_nothing_underway() {
+    EXPECT_FALSE(any_capture_underway());
+    EXPECT_EQ(stream_.ref().capture_status(), CaptureStatus::none);
+    EXPECT_EQ(make_unsafe_call(), Result::success);
+  }
+
+  Log log_;
+  SideStream stream_;
+  Buffer<int> x_ = zeros();
+};
+
+TEST_F(Capturing, TellsTheListenersInOrder) {
+  const Listeners all = listeners();
+  {
+    ActiveCapture capture(context(), all);
+    add(x_);
+    const GraphHandle template_graph = capture.end();
+    capture.commit();
+    EXPECT_EQ(default_device().backend().graph_destroy(template_graph), Result::success);
+  }
+  EXPECT_EQ(log_, (Log{"one begin", "two begin", "three begin", "one started", "two started", "three started",
+                       "one ended", "two ended", "three ended"}));
+  expect_nothing_underway();
+}
+
+TEST_F(Capturing, AbandonsTheListenersInReverseOrder) {
+  const Listeners all = listeners();
+  {
+    const ActiveCapture capture(context(), all);
+    log_.clear();
+  }
+  EXPECT_EQ(log_, (Log{"three abandoned", "two abandoned", "one abandoned"}));
+  expect_nothing_underway();
+}
+
+TEST_F(Capturing, AbandonsTheListenersWhenTheEndIsNotCommitted) {
+  const Listeners all = listeners();
+  {
+    ActiveCapture capture(context(), all);
+    add(x_);
+    const GraphHandle template_graph = capture.end();
+    EXPECT_EQ(default_device().backend().graph_destroy(template_graph), Result::success);
+    log_.clear();
+  }
+  EXPECT_EQ(log_, (Log{"three abandoned", "two abandoned", "one abandoned"}));
+}
+
+TEST_F(Capturing, AbandonsOnlyThoseThatHadBegunWhenOneCannotBegin) {
+  const Listeners all = listeners("begin");
+  EXPECT_EQ(text_of<std::runtime_error>([&] { const ActiveCapture capture(context(), all); }), "two begin");
+  EXPECT_EQ(log_, (Log{"one begin", "two begin", "one abandoned"}));
+  expect_nothing_underway();
+}
+
+TEST_F(Capturing, AbandonsAllWhenOneFailsAfterTheStart) {
+  const Listeners all = listeners("started");
+  EXPECT_EQ(text_of<std::runtime_error>([&] { const ActiveCapture capture(context(), all); }), "two started");
+  EXPECT_EQ(log_, (Log{"one begin", "two begin", "three begin", "one started", "two started", "three abandoned",
+                       "two abandoned", "one abandoned"}));
+  expect_nothing_underway();
+}
+
+TEST_F(Capturing, AbandonsAllWhenOneFailsAtTheEnd) {
+  const Listeners all = listeners("ended");
+  {
+    ActiveCapture capture(context(), all);
+    add(x_);
+    log_.clear();
+    EXPECT_EQ(text_of<std::runtime_error>([&] { capture.end(); }), "two ended");
+  }
+  EXPECT_EQ(log_, (Log{"one ended", "two ended", "three abandoned", "two abandoned", "one abandoned"}));
+  expect_nothing_underway();
+}
+
+TEST_F(Capturing, AbandonsAllWhenTheCaptureWasBroken) {
+  const Listeners all = listeners();
+  {
+    ActiveCapture capture(context(), all);
+    log_.clear();
+    EXPECT_EQ(make_unsafe_call(), Result::stream_capture_unsupported);
+    EXPECT_THROW(capture.end(), CaptureError);
+  }
+  EXPECT_EQ(log_, (Log{"three abandoned", "two abandoned", "one abandoned"}));
+  expect_nothing_underway();
+}
+
+TEST_F(Capturing, IsCountedWhileItIsUnderway) {
+  const Listeners none;
+  EXPECT_FALSE(any_capture_underway());
+  ActiveCapture capture(context(), none);
+  EXPECT_TRUE(any_capture_underway());
+  add(x_);
+  const GraphHandle template_graph = capture.end();
+  EXPECT_FALSE(any_capture_underway());
+  EXPECT_EQ(default_device().backend().graph_destroy(template_graph), Result::success);
+}
+
+// Resources.
+class HeldByATemplate : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(runtime_.graph_create(&template_graph_), Result::success); }
+
+  std::shared_ptr<void> resource(std::string name) {
+    return std::shared_ptr<void>(nullptr, [this, name = std::move(name)](std::nullptr_t) { log_.push_back(name); });
+  }
+
+  backend::Backend& runtime_ = default_device().backend();
+  GraphHandle template_graph_ = nullptr;
+  Log log_;
+  AttachedResources held_;
+};
+
+TEST_F(HeldByATemplate, ResourcesAreGivenBackTheLastOneFirst) {
+  held_.attach(runtime_, template_graph_, {resource("one"), resource("two"), resource("three")});
+  EXPECT_TRUE(log_.empty());
+  EXPECT_EQ(runtime_.graph_destroy(template_graph_), Result::success);
+  EXPECT_TRUE(held_.give_back(std::chrono::seconds(5)));
+  EXPECT_EQ(log_, (Log{"three", "two", "one"}));
+}
+
+TEST_F(HeldByATemplate, ResourcesStayWhileAnExecutableLives) {
+  GraphExecHandle exec = nullptr;
+  held_.attach(runtime_, template_graph_, {resource("one")});
+  ASSERT_EQ(runtime_.graph_instantiate(&exec, template_graph_, InstantiateFlags::none, nullptr), Result::success);
+  EXPECT_EQ(runtime_.graph_destroy(template_graph_), Result::success);
+  EXPECT_FALSE(AttachedResources(held_).give_back(std::chrono::milliseconds(2)));
+  EXPECT_TRUE(log_.empty());
+  EXPECT_EQ(runtime_.graph_exec_destroy(exec), Result::success);
+  EXPECT_TRUE(held_.give_back(std::chrono::seconds(5)));
+  EXPECT_EQ(log_, Log{"one"});
+}
+
+TEST_F(HeldByATemplate, GivingBackNothingSucceedsAtOnce) {
+  EXPECT_TRUE(held_.give_back(std::chrono::seconds(5)));
+  EXPECT_EQ(runtime_.graph_destroy(template_graph_), Result::success);
+}
+
+// Internal streams.
+TEST(InternalStreams, AreTheLowestNumberedThatNobodyHas) {
+  const Device device = default_device();
+  StreamHandle first_one = nullptr, second_one = nullptr;
+  {
+    const InternalStream one(device);
+    const InternalStream two(device);
+    first_one = one.ref().native();
+    second_one = two.ref().native();
+    EXPECT_NE(first_one, second_one);
+  }
+  const InternalStream one(device);
+  EXPECT_EQ(one.ref().native(), first_one);
+  const InternalStream two(device);
+  EXPECT_EQ(two.ref().native(), second_one);
+}
+
+TEST(InternalStreams, AreNotGivenOutWhileTheyCapture) {
+  const Device device = default_device();
+  std::optional<InternalStream> one(device);
+  const StreamRef capturing = one->ref();
+  CUDAGraph graph;
+  {
+    const StreamGuard guard(capturing);
+    graph.capture_begin();
+    one.reset();
+    EXPECT_NE(InternalStream(device).ref(), capturing);
+  }
+  graph.capture_abandon();
+  EXPECT_EQ(InternalStream(device).ref(), capturing);
+}
+
+TEST(InternalStreams, DoNotWaitForTheLegacyDefaultStream) {
+  const Device device = default_device();
+  const InternalStream stream(device);
+  auto flags = backend::StreamFlags::blocking;
+  ASSERT_EQ(device.backend().stream_flags(stream.ref().native(), &flags), Result::success);
+  EXPECT_EQ(flags, backend::StreamFlags::non_blocking);
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test

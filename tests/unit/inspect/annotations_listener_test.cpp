@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect/annotations/annotation_listener.h"
+
+#include <memory>
+
+#include "graph/active_capture.h"
+#include "inspect/annotations/nvtx_ranges.h"
+#include "tests/unit/inspect/annotations_fixture.h"
+
+// The listener on its own, as others of the library use it.
+
+namespace reprise::graphs::test {
+namespace {
+
+class TheAnnotationListener : public Annotations {
+ protected:
+  ~TheAnnotationListener() override {
+    if (template_ == nullptr) return;
+    EXPECT_EQ(runtime_.graph_destroy(template_), Result::success);
+  }
+
+  /// A capture of two nodes, the second one in a scope.
+  void capture_two(const GraphOptions& options) {
+    ActiveCapture capture({default_device(), stream_.ref(), options.capture_error_mode, {}, 0, options}, all_);
+    add(x_);
+    const annotate scope("phase");
+    add(x_);
+    template_ = capture.end();
+    capture.commit();
+    ASSERT_EQ(runtime_.graph_nodes(template_, &nodes_), Result::success);
+  }
+  const inspect::AnnotationListener& listener() const {
+    return static_cast<const inspect::AnnotationListener&>(*all_.front());
+  }
+
+  const Listeners all_ = [] {
+    Listeners made;
+    made.push_back(std::make_unique<inspect::AnnotationListener>());
+    return made;
+  }();
+  SideStream stream_;
+  backend::Backend& runtime_ = default_device().backend();
+  GraphHandle template_ = nullptr;
+  std::vector<GraphNodeHandle> nodes_;
+};
+
+TEST_F(TheAnnotationListener, KnowsTheAnnotationOfANodeByItsHandle) {
+  capture_two(annotated());
+  ASSERT_NE(listener().annotation_of(nodes_[1]), nullptr);
+  EXPECT_EQ(*listener().annotation_of(nodes_[1]), (Annotation{{"name", "phase"}}));
+  EXPECT_EQ(listener().annotation_of(nodes_[0]), nullptr);
+  EXPECT_EQ(listener().annotation_of(nullptr), nullptr);
+  all_.front()->reset();
+  EXPECT_EQ(listener().annotation_of(nodes_[1]), nullptr);
+}
+
+TEST_F(TheAnnotationListener, KnowsNoneUnlessTheyAreWanted) {
+  capture_two({});
+  EXPECT_EQ(listener().annotation_of(nodes_[1]), nullptr);
+}
+
+TEST_F(TheAnnotationListener, HasNothingToDoInReplaysThatNoToolRecords) {
+  if (inspect::ranges_are_taken()) GTEST_SKIP() << "a tool takes ranges";
+  capture_two(annotated());
+  EXPECT_FALSE(listener().takes_part_in_replays());
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <utility>
+
+#include "inspect/liveness/graph_scan.h"
+#include "inspect/liveness/node_text.h"
+#include "tests/support/faulty_backend.h"
+#include "tests/support/warnings.h"
+#include "tests/unit/inspect/liveness_fixture.h"
+
+// What is read from the nodes of a template, and what they are called.
+
+namespace reprise::inspect::test {
+namespace {
+
+using backend::Call;
+using backend::NodeParams;
+using graphs::test::Add;
+using graphs::test::contains;
+using reprise::test::text_of;
+using reprise::test::Warnings;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// A device whose nodes can be said to be of a type that it does not have.
+class Pretending final : public backend::test::FaultyBackend {
+ public:
+  using FaultyBackend::FaultyBackend;
+  Result graph_node_params(GraphNodeHandle node, NodeParams* params) override {
+    const auto found = pretended.find(node);
+    if (found == pretended.end()) return FaultyBackend::graph_node_params(node, params);
+    *params = found->second;
+    return Result::success;
+  }
+  std::map<GraphNodeHandle, NodeParams> pretended;
+};
+
+class GraphScanTest : public ::testing::Test {
+ protected:
+  GraphScanTest() { outer_ = make(); }
+  ~GraphScanTest() override {
+    for (const GraphHandle graph : graphs_) EXPECT_EQ(device_.graph_destroy(graph), Result::success);
+  }
+
+  GraphHandle make() {
+    GraphHandle graph = nullptr;
+    EXPECT_EQ(device_.graph_create(&graph), Result::success);
+    graphs_.push_back(graph);
+    return graph;
+  }
+  GraphNodeHandle add(GraphHandle graph, NodeParams params) {
+    GraphNodeHandle node = nullptr;
+    EXPECT_EQ(device_.graph_add_node(&node, graph, {}, params), Result::success);
+    return node;
+  }
+  GraphNodeHandle add_kernel(GraphHandle graph, int* x) {
+    std::size_t count = 1;
+    int amount = 1;
+    void* arguments[] = {&x, &amount, &count, nullptr};
+    backend::KernelNodeParams kernel;
+    EXPECT_EQ(device_.kernel_function(kernel_record<Add>(), &kernel.function), Result::success);
+    kernel.params = arguments;
+    return add(graph, kernel);
+  }
+  std::vector<std::string> uses(const GraphScan& scan) {
+    std::vector<std::string> texts;
+    for (const ScannedWord& word : scan.words)
+      texts.push_back(use_text(device_, scan.nodes[word.node], word.place, nullptr));
+    return texts;
+  }
+
+  Pretending device_{default_device().backend()};
+  std::vector<GraphHandle> graphs_;
+  GraphHandle outer_ = nullptr;
+  Buffer<int> x_ = graphs::test::zeros(8);
+};
+
+TEST_F(GraphScanTest, ReadsTheWordsOfKernelsCopiesAndSets) {
+  Buffer<int> y = graphs::test::zeros(8);
+  add_kernel(outer_, x_.data());
+  add(outer_, backend::EmptyNodeParams{});
+  add(outer_, backend::MemcpyNodeParams{y.data(), x_.data(), 4});
+  add(outer_, backend::MemsetNodeParams{y.data(), 0, 1, 4});
+  const GraphScan scan = scan_graph(device_, outer_);
+  std::vector<const void*> values;
+  for (const ScannedWord& word : scan.words) values.push_back(reinterpret_cast<const void*>(word.value));
+  EXPECT_THAT(values, ElementsAre(x_.data(), x_.data(), y.data(), y.data()));
+  EXPECT_THAT(uses(scan), ElementsAre("kernel reprise::graphs::test::Add (node 0)", "memcpy source (node 2)",
+                                      "memcpy destination (node 2)", "memset destination (node 3)"));
+}
+
+TEST_F(GraphScanTest, GoesThroughChildGraphsAndBodiesOfConditionalNodes) {
+  const GraphHandle child = make(), body = make(), other_body = make();
+  add_kernel(child, x_.data());
+  add(body, backend::EmptyNodeParams{});
+  add_kernel(other_body, x_.data());
+  backend::ConditionalNodeParams conditional;
+  conditional.bodies = {body, other_body};
+  device_.pretended.emplace(add(child, backend::EmptyNodeParams{}), conditional);
+  add(outer_, backend::EmptyNodeParams{});
+  device_.pretended.emplace(add(outer_, backend::EmptyNodeParams{}), backend::ChildGraphNodeParams{child});
+  EXPECT_THAT(uses(scan_graph(device_, outer_)), ElementsAre("kernel reprise::graphs::test::Add (node 1.0)",
+                                                             "kernel reprise::graphs::test::Add (node 1.1.1.0)"));
+}
+
+TEST_F(GraphScanTest, KnowsWhatAllocationNodesGiveToTheGraph) {
+  device_.pretended.emplace(add(outer_, backend::EmptyNodeParams{}), backend::MemoryAllocateNodeParams{512, x_.data()});
+  const GraphScan scan = scan_graph(device_, outer_);
+  ASSERT_THAT(scan.own, SizeIs(1));
+  EXPECT_EQ(scan.own[0].begin, reinterpret_cast<std::uintptr_t>(x_.data()));
+  EXPECT_EQ(scan.own[0].bytes, 512U);
+}
+
+TEST_F(GraphScanTest, WarnsOnceOfWhatTheRuntimeDoesNotTellAndGoesOn) {
+  const Warnings warnings;
+  add_kernel(outer_, x_.data());
+  add(outer_, backend::EmptyNodeParams{});
+  add(outer_, backend::MemsetNodeParams{x_.data(), 0, 1, 4});
+  device_.fail(Call::function_param_info, Result::not_supported);
+  device_.fail(Call::graph_node_params, Result::not_supported, 1);
+  const GraphScan scan = scan_graph(device_, outer_);
+  EXPECT_THAT(uses(scan), ElementsAre("memset destination (node 2)"));
+  ASSERT_THAT(warnings.texts(), SizeIs(1));
+  EXPECT_EQ(warnings.texts()[0],
+            "Inputs of a graph may be missing among those whose liveness it checks: the parameters of the kernel (node "
+            "0) are not known, cuFuncGetParamInfo failed with cudaErrorNotSupported (801); and so for 1 more nodes.");
+}
+
+TEST_F(GraphScanTest, AnyOtherFailureOfTheRuntimeIsAnError) {
+  add_kernel(outer_, x_.data());
+  device_.fail(Call::graph_node_params, Result::launch_failure);
+  EXPECT_THROW(scan_graph(device_, outer_), BackendError);
+  device_.fail(Call::graph_nodes, Result::launch_failure);
+  EXPECT_THROW(scan_graph(device_, outer_), BackendError);
+}
+
+TEST_F(GraphScanTest, AKernelWithoutANameIsAKernel) {
+  const Warnings warnings;
+  add_kernel(outer_, x_.data());
+  const GraphScan scan = scan_graph(device_, outer_);
+  device_.fail(Call::function_name, Result::invalid_handle);
+  EXPECT_THAT(uses(scan), ElementsAre("kernel (node 0)"));
+  EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("cuFuncGetName")));
+}
+
+TEST_F(GraphScanTest, KeepsTheWordsThatAnotherScanHasInTheSamePlaceToo) {
+  GraphScan second, first;
+  first.nodes = second.nodes = std::vector<ScannedNode>(2);
+  first.words = {{0, 0, 0x1000}, {0, 8, 0x2000}, {1, 0, 0x3000}, {1, 16, 0x4000}};
+  second.words = {{0, 0, 0x1000}, {0, 8, 0x2008}, {1, 0, 0x3000}, {1, 8, 0x4000}, {1, 16, 0x4000}};
+  second.confirm(first);
+  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> kept;
+  for (const ScannedWord& word : second.words) kept.emplace_back(word.value, word.rehearsed);
+  using Both = std::pair<std::uintptr_t, std::uintptr_t>;
+  EXPECT_THAT(kept,
+              ElementsAre(Both(0x1000, 0x1000), Both(0x2008, 0x2000), Both(0x3000, 0x3000), Both(0x4000, 0x4000)));
+}
+
+}  // namespace
+}  // namespace reprise::inspect::test

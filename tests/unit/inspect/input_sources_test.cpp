@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <vector>
+
+#include "inspect/liveness/input_source.h"
+#include "tests/unit/inspect/liveness_fixture.h"
+
+// Inputs in memory of another allocator, which tells of it through an input source.
+
+namespace reprise::graphs::test {
+namespace {
+
+using memory::BlockWatch;
+using memory::UsedAddress;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr std::size_t n = 300;
+
+/// An allocator of two blocks, in memory of the driver.
+class OtherAllocator : public memory::BlockOwner {
+ public:
+  OtherAllocator() {
+    for (int*& block : blocks_) {
+      void* memory = nullptr;
+      backend::check(runtime_, backend::Call::memory_allocate, runtime_.memory_allocate(&memory, n * sizeof(int)));
+      block = static_cast<int*>(memory);
+    }
+  }
+  ~OtherAllocator() {
+    for (int* block : blocks_) runtime_.memory_free(block);
+  }
+
+  int* block(std::size_t number) const { return blocks_[number]; }
+  void free(std::size_t number) {
+    BlockWatch& watch = *watches_[number];
+    watch.freed_by = {"somebody"};
+    watch.freed = true;
+    ++BlockWatch::frees;
+  }
+
+  void find(std::span<UsedAddress> addresses) {
+    for (UsedAddress& used : addresses)
+      for (std::size_t i = 0; i < blocks_.size(); ++i) {
+        const auto begin = reinterpret_cast<std::uintptr_t>(blocks_[i]);
+        if (used.value < begin || used.value - begin >= n * sizeof(int)) continue;
+        used.in_allocator = true;
+        if (watches_[i] == nullptr)
+          watches_[i].reset(new BlockWatch{this, reinterpret_cast<std::byte*>(blocks_[i]), n * sizeof(int), {}});
+        used.watch = watches_[i];
+      }
+  }
+
+  bool retain(BlockWatch& /*watch*/) override {
+    ++kept;
+    return true;
+  }
+  void release(BlockWatch& /*watch*/) noexcept override { --kept; }
+  bool frees_retained() const noexcept override { return true; }
+  bool is_given_out_again(const BlockWatch& /*watch*/) override { return true; }
+
+  int kept = 0;
+  int sources = 0;  // that live
+  bool unused = false;
+  std::vector<std::string> heard;
+
+ private:
+  backend::Backend& runtime_ = default_device().backend();
+  std::array<int*, 2> blocks_ = {};
+  std::array<std::shared_ptr<BlockWatch>, 2> watches_;
+};
+
+OtherAllocator* other = nullptr;  // sources are made until the process ends: only while a test wants them
+
+class OtherSource : public inspect::InputSource {
+ public:
+  OtherSource() { ++other->sources; }
+  ~OtherSource() override { --other->sources; }
+  void started(const CaptureContext& context) override {
+    EXPECT_NE(context.capture_id, 0U);
+    other->heard.emplace_back("started");
+  }
+  void ended(GraphHandle /*template_graph*/) override { other->heard.emplace_back("ended"); }
+  void find(std::span<UsedAddress> addresses) override { other->find(addresses); }
+  bool is_used(GraphNodeHandle node, const BlockWatch& watch, std::uintptr_t /*address*/) override {
+    EXPECT_NE(node, nullptr);
+    return watch.owner != other || !other->unused;
+  }
+};
+
+std::unique_ptr<inspect::InputSource> make_source(const CaptureContext& /*context*/) {
+  return other != nullptr ? std::make_unique<OtherSource>() : nullptr;
+}
+
+class InputSources : public ::testing::Test {
+ protected:
+  InputSources() {
+    inspect::add_input_source(&make_source);
+    other = &allocator_;
+  }
+  ~InputSources() override { other = nullptr; }
+
+  void add_to(std::size_t number) const { launch(LaunchConfig::cover(n), Add{}, allocator_.block(number), 1, n); }
+
+  OtherAllocator allocator_;
+  CUDAGraph graph_;
+};
+
+TEST_F(InputSources, TellOfInputsInOtherMemory) {
+  Buffer<int> x = zeros(n);
+  capture(graph_, with_check(), [&] {
+    add_to(0);
+    add(x);
+  });
+  graph_.replay();
+  current_stream().synchronize();
+  const std::vector<GraphInput> inputs = graph_.inputs();
+  ASSERT_THAT(inputs, SizeIs(2));
+  const GraphInput& found = inputs[0].address == x.data() ? inputs[1] : inputs[0];
+  EXPECT_EQ(found.address, allocator_.block(0));
+  EXPECT_EQ(found.bytes, n * sizeof(int));
+  EXPECT_THAT(found.nodes, ElementsAre("kernel reprise::graphs::test::Add (node 0)"));
+  EXPECT_THAT(allocator_.heard, ElementsAre("started", "ended"));
+  EXPECT_EQ(allocator_.sources, 0) << "none outlives the capture";
+}
+
+TEST_F(InputSources, AReplayIsRefusedWhenTheySayThatABlockWasFreed) {
+  capture(graph_, with_check(), [&] {
+    add_to(0);
+    add_to(1);
+  });
+  allocator_.free(1);
+  const DeadInputError refused = refusal(graph_);
+  ASSERT_THAT(refused.inputs(), SizeIs(1));
+  EXPECT_EQ(refused.inputs()[0].address, allocator_.block(1));
+  EXPECT_TRUE(refused.inputs()[0].given_out_again);
+  EXPECT_THAT(refused.what(), HasSubstr("somebody"));
+}
+
+TEST_F(InputSources, MayKnowThatANodeDoesNotUseAnAddressOfItsParameters) {
+  allocator_.unused = true;
+  capture(graph_, with_check(), [&] { add_to(0); });
+  EXPECT_THAT(graph_.inputs(), IsEmpty());
+}
+
+TEST_F(InputSources, MayKeepWhatIsCheckedAllTheSame) {
+  capture(graph_, with_retain(), [&] { add_to(0); });
+  EXPECT_EQ(allocator_.kept, 1);
+  EXPECT_TRUE(graph_.inputs()[0].retained);
+  graph_.replay();
+  current_stream().synchronize();
+  allocator_.free(0);
+  EXPECT_THAT(dead_inputs(graph_), SizeIs(1));
+  graph_.reset();
+  EXPECT_TRUE(eventually([&] { return allocator_.kept == 0; }));
+}
+
+TEST_F(InputSources, EndWithACaptureThatFails) {
+  EXPECT_THROW(capture(graph_, with_check(),
+                       [&] {
+                         EXPECT_EQ(allocator_.sources, 1);
+                         throw std::runtime_error("the body");
+                       }),
+               std::runtime_error);
+  EXPECT_EQ(allocator_.sources, 0);
+  EXPECT_THAT(allocator_.heard, ElementsAre("started"));
+}
+
+TEST_F(InputSources, AreAskedOnlyByCapturesThatLookForInputs) {
+  capture(graph_, {}, [&] { add_to(0); });
+  EXPECT_THAT(allocator_.heard, IsEmpty());
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/unit/graph/graph_fixture.h"
+
+// What the tests of input liveness share.
+
+namespace reprise::graphs::test {
+
+inline GraphOptions with_check(Liveness liveness = Liveness::allocator) {
+  GraphOptions options;
+  options.check_input_liveness = true;
+  options.liveness = liveness;
+  return options;
+}
+
+inline GraphOptions with_retain(Liveness liveness = Liveness::allocator) {
+  GraphOptions options;
+  options.retain_inputs = true;
+  options.liveness = liveness;
+  return options;
+}
+
+/// A replay is refused, and says so.
+inline DeadInputError refusal(CUDAGraph& graph) {
+  try {
+    graph.replay();
+  } catch (const DeadInputError& error) {
+    return error;
+  }
+  ADD_FAILURE() << "the replay was not refused";
+  return DeadInputError("", {});
+}
+
+/// What it says is dead.
+inline std::vector<DeadInput> dead_inputs(CUDAGraph& graph) {
+  return refusal(graph).inputs();
+}
+
+inline std::vector<const void*> addresses(const std::vector<GraphInput>& inputs) {
+  std::vector<const void*> found;
+  for (const GraphInput& input : inputs) found.push_back(input.address);
+  return found;
+}
+
+inline std::vector<const void*> addresses(const std::vector<DeadInput>& inputs) {
+  std::vector<const void*> found;
+  for (const DeadInput& input : inputs) found.push_back(input.address);
+  return found;
+}
+
+}  // namespace reprise::graphs::test

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "reprise/reprise.h"
+#include "tests/support/faulty_backend.h"
+#include "tests/unit/graph/graph_fixture.h"
+
+// A replay that is timed node by node. Times are compared with each other, never with numbers.
+
+namespace reprise::graphs::test {
+
+/// x[i] += something that takes a while.
+struct Spin {
+  REPRISE_KERNEL void operator()(Thread t, int* x, int rounds, std::size_t n) const {
+    if (t.global_x() >= n) return;
+    auto value = static_cast<unsigned>(x[t.global_x()]);
+    for (int i = 0; i < rounds; ++i) value = value * 1664525U + 1013904223U;
+    x[t.global_x()] = static_cast<int>(value);
+  }
+};
+
+namespace {
+
+using backend::Call;
+using backend::check;
+using backend::test::FaultyBackend;
+
+void spin(Buffer<int>& x, int rounds, const StreamRef& stream = current_stream()) {
+  launch(stream, LaunchConfig::cover(x.size()), Spin{}, x.data(), rounds, x.size());
+}
+
+const Annotation forward = {{"name", "forward"}};
+const Annotation layer = {{"layer", "2"}, {"name", "forward"}};
+
+class TimeReplay : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    CUDAGraph graph{KeepGraph::yes};
+    capture_increment(graph, x_);
+    graph.replay(stream_);
+    stream_.synchronize();
+    std::string why;
+    // Under a sanitizer or a profiler, for one.
+    if (runtime_.watch_nodes(graph.raw_cuda_graph(), graph.raw_cuda_graph_exec(), &why) == nullptr) GTEST_SKIP() << why;
+    x_.fill_bytes(0);
+    current_stream().synchronize();
+  }
+
+  std::vector<GraphNodeHandle> template_nodes() {
+    std::vector<GraphNodeHandle> nodes;
+    check(runtime_, Call::graph_nodes, runtime_.graph_nodes(keeps_.raw_cuda_graph(), &nodes));
+    return nodes;
+  }
+
+  backend::Backend& runtime_ = default_device().backend();
+  Stream stream_;
+  Buffer<int> x_ = zeros();
+  CUDAGraph graph_;
+  CUDAGraph keeps_{KeepGraph::yes};
+};
+
+TEST_F(TimeReplay, HasEachNodeOfAChainOnceInOrderAndNoTwoAtOnce) {
+  capture(keeps_, {}, [&] {
+    for (const int rounds : {100000, 1, 50000, 1, 1, 100000}) spin(x_, rounds);
+  });
+  const std::vector<GraphNodeHandle> nodes = template_nodes();
+  const ReplayTiming timing = time_replay(keeps_, stream_);
+  ASSERT_EQ(timing.nodes.size(), 6U);
+  EXPECT_DOUBLE_EQ(timing.nodes[0].start_us, 0);
+  double end_us = 0;
+  for (std::size_t i = 0; i < timing.nodes.size(); ++i) {
+    EXPECT_EQ(timing.nodes[i].index, i);
+    EXPECT_EQ(timing.nodes[i].node, nodes[i]);
+    EXPECT_GT(timing.nodes[i].duration_us, 0) << i;
+    EXPECT_GE(timing.nodes[i].start_us, end_us - 0.001) << i;  // sums of decimal fractions
+    end_us = timing.nodes[i].start_us + timing.nodes[i].duration_us;
+  }
+  EXPECT_NEAR(timing.total_us, end_us, 0.001);
+  EXPECT_TRUE(timing.notes.empty()) << timing.str();
+  EXPECT_TRUE(timing.annotations.empty());
+}
+
+TEST_F(TimeReplay, HasEachNodeOfTwoStreamsOnce) {
+  Buffer<int> y = zeros();
+  const Stream other;
+  capture(graph_, {}, [&] {
+    const StreamRef here = current_stream();
+    add(x_);
+    other.wait(here);
+    spin(y, 20000, other);
+    spin(x_, 20000);
+    here.wait(other);
+    multiply(y, 0, x_);
+  });
+  const ReplayTiming timing = time_replay(graph_, stream_);
+  std::multiset<std::size_t> seen;
+  for (const NodeTiming& node : timing.nodes) seen.insert(node.index.value());
+  EXPECT_EQ(seen, (std::multiset<std::size_t>{0, 1, 2, 3}));
+}
+
+TEST_F(TimeReplay, NamesKernelsByTheirTypeAndOtherWorkInCudasWords) {
+  Buffer<int> y = zeros();
+  capture(graph_, {}, [&] {
+    y.fill_bytes(0);
+    add(x_);
+    copy_async(y.data(), x_.data(), x_.size_bytes());
+    multiply(y, 2, x_);
+  });
+  std::vector<std::string> names;
+  for (const NodeTiming& node : time_replay(graph_, stream_).nodes) names.push_back(node.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"memset", "reprise::graphs::test::Add", "memcpy",
+                                             "reprise::graphs::test::Multiply"}));
+}
+
+TEST_F(TimeReplay, GivesNodesTheirAnnotationsAndSumsThemUp) {
+  capture(graph_, {.enable_annotations = true}, [&] {
+    add(x_);
+    const annotate outer("forward");
+    spin(x_, 1000);
+    spin(x_, 2000);
+    const annotate inner({{"layer", "2"}});
+    spin(x_, 3000);
+  });
+  const ReplayTiming timing = time_replay(graph_, stream_);
+  ASSERT_EQ(timing.nodes.size(), 4U);
+  EXPECT_TRUE(timing.nodes[0].annotation.empty());
+  EXPECT_EQ(timing.nodes[1].annotation, forward);
+  EXPECT_EQ(timing.nodes[2].annotation, forward);
+  EXPECT_EQ(timing.nodes[3].annotation, layer);
+  ASSERT_EQ(timing.annotations.size(), 2U);
+  EXPECT_EQ(timing.annotations[0].annotation, forward);
+  EXPECT_EQ(timing.annotations[0].nodes, 2U);
+  EXPECT_DOUBLE_EQ(timing.annotations[0].start_us, timing.nodes[1].start_us);
+  EXPECT_DOUBLE_EQ(timing.annotations[0].duration_us, timing.nodes[1].duration_us + timing.nodes[2].duration_us);
+  EXPECT_EQ(timing.annotations[1].annotation, layer);
+  EXPECT_DOUBLE_EQ(timing.annotations[1].duration_us, timing.nodes[3].duration_us);
+  EXPECT_TRUE(contains(timing.str(), "[forward, layer=2]")) << timing.str();
+}
+
+TEST_F(TimeReplay, IsOneReplayOnTheGivenStreamThatIsOverWhenItReturns) {
+  capture_increment(graph_, x_);
+  static_cast<void>(time_replay(graph_, stream_));
+  EXPECT_TRUE(stream_.query());
+  EXPECT_EQ(first(x_), 1);
+  const SideStream side;
+  static_cast<void>(time_replay(graph_));
+  EXPECT_EQ(first(x_), 2);
+}
+
+TEST_F(TimeReplay, DrawsRandomNumbersAsAnyReplay) {
+  const Generator generator(current_device(), 42);
+  capture(graph_, {}, [&] {
+    static_cast<void>(generator.philox_state(4));
+    add(x_);
+  });
+  static_cast<void>(time_replay(graph_, stream_));
+  EXPECT_EQ(generator.offset(), 4U);
+}
+
+TEST_F(TimeReplay, InstantiatesAKeptGraphAndTimesEachExecutableAnew) {
+  capture(keeps_, {}, [&] { add(x_); });
+  EXPECT_EQ(time_replay(keeps_, stream_).nodes.size(), 1U);
+  keeps_.instantiate();
+  EXPECT_EQ(time_replay(keeps_, stream_).nodes.size(), 1U);
+  keeps_.replay(stream_);
+  EXPECT_EQ(time_replay(keeps_, stream_).nodes.size(), 1U) << "of one launch";
+  stream_.synchronize();
+  EXPECT_EQ(first(x_), 4);
+}
+
+TEST_F(TimeReplay, DoesNotCountALaunchThatStillRuns) {
+  capture(graph_, {}, [&] { spin(x_, 1000000); });
+  const Stream other;
+  graph_.replay(other);
+  EXPECT_EQ(time_replay(graph_, stream_).nodes.size(), 1U);
+}
+
+TEST_F(TimeReplay, OfANodeThatWasSwitchedOffSaysThatItHasNoTime) {
+  capture(keeps_, {}, [&] {
+    add(x_);
+    add(x_, 10);
+  });
+  keeps_.instantiate();
+  check(runtime_, Call::graph_node_set_enabled,
+        runtime_.graph_node_set_enabled(keeps_.raw_cuda_graph_exec(), template_nodes()[0], false));
+  const ReplayTiming timing = time_replay(keeps_, stream_);
+  ASSERT_EQ(timing.nodes.size(), 1U);
+  EXPECT_EQ(timing.nodes[0].index, 1U);
+  ASSERT_EQ(timing.notes.size(), 1U);
+  EXPECT_EQ(
+      timing.notes[0],
+      "Nodes of the template that have no time: 1 kernel. The device does not time their kind, or they did not run.");
+}
+
+TEST_F(TimeReplay, OfANodeThatIsGoneFromTheTemplateDoesNotSayWhichItIs) {
+  capture(keeps_, {}, [&] {
+    add(x_);
+    multiply(x_, 2, x_);
+  });
+  keeps_.instantiate();
+  check(runtime_, Call::graph_destroy_node, runtime_.graph_destroy_node(template_nodes()[0]));
+  const ReplayTiming timing = time_replay(keeps_, stream_);
+  ASSERT_EQ(timing.nodes.size(), 2U);
+  EXPECT_EQ(timing.nodes[0].node, nullptr);
+  EXPECT_FALSE(timing.nodes[0].index.has_value());
+  EXPECT_EQ(timing.nodes[0].name, "reprise::graphs::test::Add");
+  EXPECT_EQ(timing.nodes[1].node, template_nodes()[0]);
+  EXPECT_EQ(timing.nodes[1].index, 0U);
+}
+
+TEST_F(TimeReplay, TimesEveryKindOfNodeOnTheHostDevice) {
+  if (current_device().type() != DeviceType::host) GTEST_SKIP() << "CUPTI tells of kernels, copies and sets alone";
+  using Clock = std::chrono::steady_clock;
+  constexpr auto wait_a_moment = [](void*) {
+    const auto begin = Clock::now();
+    while (Clock::now() - begin < std::chrono::milliseconds(1)) std::this_thread::yield();
+  };
+  capture(keeps_, {}, [&] {
+    add(x_);
+    call_on_host(current_stream(), wait_a_moment, nullptr);
+  });
+  const Event event;
+  EventHandle handle = event.native();
+  backend::NodeParams nodes[] = {backend::EmptyNodeParams{}, backend::EventRecordNodeParams{handle},
+                                 backend::EventWaitNodeParams{handle}};
+  for (backend::NodeParams& params : nodes) {
+    GraphNodeHandle node = nullptr;
+    check(runtime_, Call::graph_add_node, runtime_.graph_add_node(&node, keeps_.raw_cuda_graph(), {}, params));
+  }
+  const ReplayTiming timing = time_replay(keeps_, stream_);
+  EXPECT_EQ(timing.nodes.size(), 5U) << timing.str();
+  EXPECT_TRUE(timing.notes.empty());
+  std::multiset<std::string> names;
+  for (const NodeTiming& node : timing.nodes) {
+    names.insert(node.name);
+    if (node.name != "host") continue;
+    EXPECT_GE(node.duration_us, 1000);
+    EXPECT_GE(timing.total_us, node.start_us + node.duration_us - 0.001);
+  }
+  EXPECT_EQ(names,
+            (std::multiset<std::string>{"reprise::graphs::test::Add", "empty", "event record", "event wait", "host"}));
+}
+
+TEST_F(TimeReplay, WhileOtherThreadsReplayHasEachNodeOnce) {
+  capture(graph_, {}, [&] {
+    add(x_);
+    add(x_);
+  });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&] {
+      const Stream stream;
+      for (int i = 0; i < 20; ++i) graph_.replay(stream);
+      stream.synchronize();
+    });
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(time_replay(graph_, stream_).nodes.size(), 2U);
+  for (std::thread& thread : threads) thread.join();
+  current_stream().synchronize();
+  EXPECT_EQ(first(x_), 2 * 45);
+}
+
+TEST_F(TimeReplay, IsRefusedWithoutACapturedGraph) {
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)time_replay(graph_); }), "time_replay"));
+}
+
+TEST_F(TimeReplay, IsRefusedWhenTheTemplateWasDiscarded) {
+  capture_increment(graph_, x_, {.discard_template = true});
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)time_replay(graph_, stream_); }), "discard_template"));
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(TimeReplay, IsRefusedOnAStreamThatIsCapturingAndTheCaptureGoesOn) {
+  capture_increment(graph_, x_);
+  const SideStream side;
+  keeps_.capture_begin();
+  add(x_, 10);
+  EXPECT_EQ(text_of<UsageError>([&] { (void)time_replay(graph_); }),
+            "time_replay: the stream is being captured, and a replay there cannot be waited for. Time the replay on a "
+            "stream that takes no part in a capture, when no capture is underway. The capture goes on.");
+  keeps_.capture_end();
+  keeps_.replay();
+  EXPECT_EQ(first(x_), 10);
+}
+
+TEST_F(TimeReplay, IsRefusedWhileAnyCaptureIsUnderwayWhichGoesOn) {
+  capture_increment(graph_, x_);
+  {
+    const SideStream side;
+    keeps_.capture_begin();
+    add(x_, 10);
+    EXPECT_EQ(text_of<UsageError>([&] { (void)time_replay(graph_, stream_); }),
+              "time_replay waits for the replay, which might break the capture that is underway in this process. Call "
+              "it when no capture is. The capture goes on.");
+    keeps_.capture_end();
+    keeps_.replay();
+    side.ref().synchronize();
+  }
+  EXPECT_EQ(first(x_), 10);
+  EXPECT_EQ(time_replay(graph_, stream_).nodes.size(), 1U);
+}
+
+TEST_F(TimeReplay, IsRefusedOnAStreamOfAnotherDevice) {
+  static auto& another = *new FaultyBackend(runtime_);
+  const Device device(another);
+  const Stream stream(device);
+  capture_increment(graph_, x_);
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)time_replay(graph_, stream); }), "device"));
+  EXPECT_EQ(first(x_), 0);
+}
+
+// A device whose nodes cannot be timed.
+class Unwatchable final : public FaultyBackend {
+ public:
+  using FaultyBackend::FaultyBackend;
+  std::shared_ptr<backend::NodeWatch> watch_nodes(GraphHandle, GraphExecHandle, std::string* why) override {
+    *why = "Nodes cannot be timed today.";
+    return nullptr;
+  }
+};
+
+TEST_F(TimeReplay, SaysWhyNodesCannotBeTimedAndLaunchesNothing) {
+  static auto& runtime = *new Unwatchable(runtime_);
+  const Device device(runtime);
+  const DeviceGuard guard(device);
+  const Stream stream(device);
+  const StreamGuard stream_guard(stream);
+  Buffer<int> x = zeros();
+  capture_increment(graph_, x);
+  EXPECT_EQ(text_of<Error>([&] { (void)time_replay(graph_); }), "time_replay: Nodes cannot be timed today.");
+  EXPECT_EQ(first(x), 0);
+  graph_.replay();
+  EXPECT_EQ(first(x), 1);
+}
+
+// A device that has been told what the nodes took.
+class Told final : public FaultyBackend, public backend::NodeWatch {
+ public:
+  using FaultyBackend::FaultyBackend;
+  std::shared_ptr<backend::NodeWatch> watch_nodes(GraphHandle, GraphExecHandle, std::string*) override {
+    return {std::shared_ptr<void>(), this};
+  }
+  std::vector<backend::NodeTime> take(std::vector<std::string>* notes) override {
+    notes->emplace_back("A record was lost.");
+    return {{nullptr, "late", 5000, 6500}, {nullptr, "early", 2000, 4000}};
+  }
+};
+
+TEST_F(TimeReplay, OfNodesThatCannotBeToldHasTheirTimesAndSaysSo) {
+  static auto& runtime = *new Told(runtime_);
+  const Device device(runtime);
+  const DeviceGuard guard(device);
+  const Stream stream(device);
+  const StreamGuard stream_guard(stream);
+  Buffer<int> x = zeros();
+  capture_increment(graph_, x);
+  EXPECT_EQ(
+      time_replay(graph_).str(),
+      "2 nodes in 4.500 us, from the first start to the last end\n"
+      "    start us  duration us    node  name\n"
+      "       0.000        2.000       -  early\n"
+      "       3.000        1.500       -  late\n"
+      "note: A record was lost.\n"
+      "note: Nodes of the template that have no time: 1 kernel. The device does not time their kind, or they did not "
+      "run. Some of them may be those in the list that have no number.\n");
+}
+
+TEST_F(TimeReplay, ThatFailsLeavesAGraphThatCanBeReplayedAndTimed) {
+  static auto& faulty = *new FaultyBackend(runtime_);
+  const Device device(faulty);
+  const DeviceGuard guard(device);
+  const Stream stream(device);
+  const StreamGuard stream_guard(stream);
+  const Generator generator(device, 42);
+  Buffer<int> x = zeros();
+  capture(graph_, {}, [&] {
+    static_cast<void>(generator.philox_state(4));
+    add(x);
+  });
+  for (const Call call : {Call::stream_is_capturing, Call::graph_launch, Call::stream_synchronize, Call::graph_nodes}) {
+    faulty.fail(call, Result::unknown);
+    EXPECT_THROW((void)time_replay(graph_), BackendError) << backend::cuda_name(call);
+    EXPECT_TRUE(faulty.all_happened()) << backend::cuda_name(call);
+  }
+  stream.synchronize();
+  EXPECT_EQ(first(x), 2) << "those whose launch did not fail";
+  EXPECT_EQ(generator.offset(), 8U);
+  EXPECT_FALSE(time_replay(graph_).nodes.empty());
+  graph_.replay();
+  EXPECT_EQ(first(x), 4);
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/other_caches.h"
+
+#include <vector>
+
+#include "graph/capture_registry.h"
+#include "memory/capture_route.h"
+#include "tests/unit/memory/memory_fixture.h"
+
+// A framework beside this library: its cache of device memory, and the ids of its pools.
+
+namespace reprise::memory::test {
+namespace {
+
+// What the other cache holds on one device; it is added once in a process and stays.
+struct OtherCache {
+  const Device* device = nullptr;
+  std::vector<void*> blocks = {};
+  int emptied = 0;
+};
+OtherCache other_cache;
+
+void empty_other_cache(const Device& device) noexcept {
+  if (other_cache.device == nullptr || *other_cache.device != device) return;
+  other_cache.emptied += 1;
+  for (void* const block : other_cache.blocks) EXPECT_EQ(device.backend().memory_free(block), Result::success);
+  other_cache.blocks.clear();
+}
+
+class OtherCaches : public MemoryTest {
+ protected:
+  OtherCaches() {
+    static const bool added = (add_other_cache(&empty_other_cache), true);
+    static_cast<void>(added);
+    other_cache = {&device_, {}, 0};
+  }
+  ~OtherCaches() override {
+    empty_other_cache(device_);
+    other_cache = {};
+  }
+  /// The other cache takes all that is left but for some.
+  void let_it_take_nearly_all() {
+    void* block = nullptr;
+    const std::size_t bytes = device_.memory_info().free - 8 * mib;
+    ASSERT_EQ(device_.backend().memory_allocate(&block, bytes / mib * mib), Result::success);
+    other_cache.blocks.push_back(block);
+  }
+};
+
+TEST_F(OtherCaches, AreEmptiedWhenTheDriverHasNoMemoryLeft) {
+  let_it_take_nearly_all();
+  void* const block = allocate(30 * mib);
+  EXPECT_NE(block, nullptr);
+  EXPECT_EQ(other_cache.emptied, 1);
+  free(block);
+}
+
+TEST_F(OtherCaches, AreEmptiedDuringACaptureToo) {
+  const OpenPool pool(allocator_);
+  let_it_take_nearly_all();
+  const PoolCapture capture(allocator_, pool.id(), stream_);
+  free(allocate(30 * mib));
+  EXPECT_EQ(other_cache.emptied, 1);
+  EXPECT_TRUE(capture.is_whole());
+}
+
+TEST_F(OtherCaches, AreLeftAloneWhileThereIsMemory) {
+  free(allocate(30 * mib));
+  allocator_.empty_cache();
+  EXPECT_EQ(other_cache.emptied, 0);
+}
+
+TEST_F(OtherCaches, AreEmptiedBeforeACaptureOnAnIdleDevice) {
+  graphs::synchronize_if_no_capture(device_);
+  EXPECT_EQ(other_cache.emptied, 1);
+  const graphs::RegisteredCapture underway;
+  graphs::synchronize_if_no_capture(device_);
+  EXPECT_EQ(other_cache.emptied, 1);
+}
+
+TEST_F(OtherCaches, CanHaveThisOneEmptied) {
+  void* const kept = allocate(30 * mib);
+  EXPECT_FALSE(inside().empty_cache_for_others());
+  free(allocate(50 * mib));
+  EXPECT_TRUE(inside().empty_cache_for_others());
+  EXPECT_EQ(all().reserved_bytes, 30 * mib);
+  free(kept);
+}
+
+TEST_F(OtherCaches, AskWhetherACaptureFillsTheirPool) {
+  const MempoolId pool = graph_pool_handle();
+  CaptureRoute route(device_, pool, stream_.native());
+  const DeviceType type = device_.type();
+  EXPECT_FALSE(CaptureRoute::leads_to(pool, type, 7));
+  route.add_capture_id(7);
+  route.add_capture_id(8);
+  EXPECT_TRUE(CaptureRoute::leads_to(pool, type, 7));
+  EXPECT_TRUE(CaptureRoute::leads_to(pool, type, 8));
+  EXPECT_FALSE(CaptureRoute::leads_to(graph_pool_handle(), type, 7));
+  EXPECT_FALSE(CaptureRoute::leads_to(pool, type, 9));
+}
+
+std::uint64_t their_last_id = 0;
+
+MempoolId their_id(bool by_user) {
+  return by_user ? MempoolId{0, ++their_last_id} : MempoolId{++their_last_id, 0};
+}
+
+/// Ids come from there until the end of the scope.
+class IdsOfTheirs {
+ public:
+  IdsOfTheirs() : before_(use_pool_ids_of(&their_id)) {}
+  ~IdsOfTheirs() { use_pool_ids_of(before_); }
+  IdsOfTheirs(const IdsOfTheirs&) = delete;
+  IdsOfTheirs& operator=(const IdsOfTheirs&) = delete;
+
+ private:
+  PoolIdSource before_;
+};
+
+TEST(PoolIds, ComeFromTheFrameworkThatGivesThemOut) {
+  const IdsOfTheirs theirs;
+  const std::uint64_t last = their_last_id;
+  EXPECT_EQ(graph_pool_handle(), (MempoolId{0, last + 1}));
+  EXPECT_EQ(new_capture_pool_id(), (MempoolId{last + 2, 0}));
+}
+
+TEST(PoolIds, OfTheFrameworkAreNoneThatWereGivenOutBefore) {
+  const MempoolId by_user = graph_pool_handle(), of_capture = new_capture_pool_id();
+  their_last_id = 0;
+  const IdsOfTheirs theirs;
+  EXPECT_GT(graph_pool_handle().second, by_user.second);
+  EXPECT_GT(new_capture_pool_id().first, of_capture.first);
+}
+
+TEST(PoolIds, AreThisLibrarysAgainAfterwards) {
+  const MempoolId before = graph_pool_handle();
+  { const IdsOfTheirs theirs; }
+  EXPECT_EQ(graph_pool_handle().second, before.second + 1);
+}
+
+}  // namespace
+}  // namespace reprise::memory::test

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/memory/memory_fixture.h"
+
+namespace reprise::memory::test {
+namespace {
+
+// A segment of its own for each request, so that the address tells whether a block was given out again.
+constexpr std::size_t bytes = 12 * mib;
+
+class RecordStream : public MemoryTest {
+ protected:
+  /// Allocates and frees the same amount again: was it `block`? One request more each time, so that what was given out
+  /// instead before is not all that there is now.
+  bool gives_out_again(void* block) {
+    std::vector<void*> given(++asked_);
+    for (void*& one : given) one = allocate(bytes);
+    for (void* one : given) free(one);
+    return std::find(given.begin(), given.end(), block) != given.end();
+  }
+
+  std::size_t asked_ = 0;
+};
+
+TEST_F(RecordStream, HoldsABlockBackUntilTheOtherStreamsWorkIsDone) {
+  Gate gate;
+  close(gate, other_);
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, other_);
+  free(block);
+  EXPECT_FALSE(gives_out_again(block));
+  gate.open();
+  other_.synchronize();
+  allocator_.empty_cache();
+  EXPECT_EQ(all().reserved_bytes, 0u);
+}
+
+TEST_F(RecordStream, GivesTheBlockOutAgainAfterwards) {
+  Gate gate;
+  close(gate, other_);
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, other_);
+  free(block);
+  gate.open();
+  other_.synchronize();
+  EXPECT_TRUE(gives_out_again(block));
+}
+
+TEST_F(RecordStream, DoesNotWaitForWorkGivenToTheStreamAfterTheFree) {
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, other_);
+  free(block);
+  other_.synchronize();
+  Gate gate;
+  close(gate, other_);
+  EXPECT_TRUE(gives_out_again(block));
+  gate.open();
+  other_.synchronize();
+}
+
+TEST_F(RecordStream, WaitsForAllStreamsThatWereNamed) {
+  const Stream third(device_);
+  Gate gate, second_gate;
+  close(gate, other_);
+  close(second_gate, third);
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, other_);
+  allocator_.record_stream(block, third);
+  free(block);
+  gate.open();
+  other_.synchronize();
+  EXPECT_FALSE(gives_out_again(block));
+  second_gate.open();
+  third.synchronize();
+  EXPECT_TRUE(gives_out_again(block));
+}
+
+TEST_F(RecordStream, OfTheBlocksOwnStreamDoesNothing) {
+  Gate gate;
+  close(gate, stream_);
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, stream_);
+  free(block);
+  EXPECT_TRUE(gives_out_again(block));
+  gate.open();
+  stream_.synchronize();
+}
+
+TEST_F(RecordStream, OfTheLegacyStreamByItsOtherHandleIsTheSameStream) {
+  void* const block = allocate(bytes, device_.default_stream());
+  allocator_.record_stream(block, StreamRef(device_, reinterpret_cast<StreamHandle>(0x1)));
+  backend_.forget_calls();
+  free(block);
+  EXPECT_EQ(backend_.calls(Call::event_record), 0);
+}
+
+TEST_F(RecordStream, TwiceForTheSameStreamRecordsOneEvent) {
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, other_);
+  allocator_.record_stream(block, other_);
+  backend_.forget_calls();
+  free(block);
+  EXPECT_EQ(backend_.calls(Call::event_record), 1);
+  other_.synchronize();
+}
+
+TEST_F(RecordStream, UsesItsEventsAgain) {
+  for (int i = 0; i < 3; ++i) {
+    void* const block = allocate(bytes);
+    allocator_.record_stream(block, other_);
+    free(block);
+    other_.synchronize();
+    allocator_.empty_cache();
+  }
+  EXPECT_EQ(backend_.calls(Call::event_create), 1);
+}
+
+TEST_F(RecordStream, OfAStreamOfAnotherDeviceWaitsForItToo) {
+  const Device elsewhere(new_device());
+  const Stream theirs(elsewhere);
+  Gate gate;
+  close(gate, theirs);
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, theirs);
+  free(block);
+  EXPECT_FALSE(gives_out_again(block));
+  gate.open();
+  theirs.synchronize();
+  EXPECT_TRUE(gives_out_again(block));
+}
+
+TEST_F(RecordStream, OfABlockThatIsNotInUseIsRefused) {
+  void* const block = allocate(bytes);
+  free(block);
+  EXPECT_THROW(allocator_.record_stream(block, other_), UsageError);
+  int on_host = 0;
+  EXPECT_THROW(allocator_.record_stream(&on_host, other_), UsageError);
+  EXPECT_TRUE(gives_out_again(block));
+}
+
+TEST_F(RecordStream, ABlockThatIsHeldBackCannotBeFreedAgain) {
+  Gate gate;
+  close(gate, other_);
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, other_);
+  free(block);
+  EXPECT_THROW(free(block), UsageError);
+  EXPECT_EQ(all().allocations, 0u);
+  gate.open();
+  other_.synchronize();
+}
+
+TEST_F(RecordStream, TheBlockIsForgottenWithItsFree) {
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, other_);
+  free(block);
+  other_.synchronize();
+  ASSERT_EQ(allocate(bytes), block);
+  Gate gate;
+  close(gate, other_);
+  free(block);
+  EXPECT_TRUE(gives_out_again(block));
+  gate.open();
+  other_.synchronize();
+}
+
+TEST_F(RecordStream, EmptyCacheKeepsWhatIsHeldBack) {
+  Gate gate;
+  close(gate, other_);
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, other_);
+  free(block);
+  allocator_.empty_cache();
+  EXPECT_EQ(all().reserved_bytes, bytes);
+  gate.open();
+  other_.synchronize();
+  allocator_.empty_cache();
+  EXPECT_EQ(all().reserved_bytes, 0u);
+}
+
+TEST_F(RecordStream, InACaptureTheBlockIsHeldUntilNoCaptureIsUnderway) {
+  const OpenPool pool(allocator_);
+  const PoolCapture capture(allocator_, pool.id(), stream_);
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, other_);
+  backend_.forget_calls();
+  free(block);
+  EXPECT_FALSE(gives_out_again(block));
+  EXPECT_EQ(backend_.calls(Call::event_record), 0);
+  EXPECT_TRUE(capture.is_whole());
+}
+
+TEST_F(RecordStream, AfterTheCaptureTheBlockIsFreeInItsPool) {
+  OpenPool pool(allocator_);
+  {
+    const PoolCapture capture(allocator_, pool.id(), stream_);
+    void* const block = allocate(bytes);
+    allocator_.record_stream(block, other_);
+    free(block);
+  }
+  free(allocate(512));  // records the event
+  other_.synchronize();
+  pool.close();
+  EXPECT_EQ(allocator_.statistics(pool.id()).reserved_bytes, 0u);
+}
+
+TEST_F(RecordStream, BreaksNoCaptureThatOthersMakeOfTheRecordedStream) {
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, other_);
+  {
+    const RawCapture capture(other_);
+    free(block);
+    EXPECT_FALSE(gives_out_again(block));
+    EXPECT_TRUE(capture.is_whole());
+  }
+  free(allocate(512));  // records the event
+  other_.synchronize();
+  EXPECT_TRUE(gives_out_again(block));
+}
+
+TEST_F(RecordStream, BreaksNoCaptureOfABlockingStreamWhenTheLegacyStreamWasRecorded) {
+  const Stream blocking(device_, StreamOptions{.blocking = true});
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, device_.default_stream());
+  {
+    const RawCapture capture(blocking);
+    free(block);
+    EXPECT_FALSE(gives_out_again(block));
+    EXPECT_TRUE(capture.is_whole());
+  }
+  free(allocate(512));  // records the event
+  device_.default_stream().synchronize();
+  EXPECT_TRUE(gives_out_again(block));
+}
+
+TEST_F(RecordStream, ABlockWhoseEventCannotBeRecordedIsReportedAndKeptUntilItCan) {
+  for (const Call call : {Call::event_create, Call::event_record}) {
+    const Warnings warnings;
+    asked_ = 0;  // each request is a try
+    void* const block = allocate(bytes);
+    allocator_.record_stream(block, other_);
+    for (const int passed : {0, 1, 2}) backend_.fail(call, Result::launch_failure, passed);
+    free(block);  // tries twice
+    EXPECT_FALSE(gives_out_again(block));
+    ASSERT_EQ(warnings.texts().size(), 1u) << "each try is reported";
+    EXPECT_THAT(warnings.texts()[0], HasSubstr(cuda_name(call)));
+    EXPECT_TRUE(gives_out_again(block));
+  }
+}
+
+TEST_F(RecordStream, ABlockWhoseEventCannotBeAskedIsReportedOnceAndAskedAgain) {
+  const Warnings warnings;
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, other_);
+  for (const int passed : {0, 1}) backend_.fail(Call::event_query, Result::launch_failure, passed);
+  free(block);  // asks once
+  EXPECT_FALSE(gives_out_again(block));
+  ASSERT_EQ(warnings.texts().size(), 1u);
+  EXPECT_THAT(warnings.texts()[0], HasSubstr("cuEventQuery"));
+  other_.synchronize();
+  EXPECT_TRUE(gives_out_again(block));
+}
+
+TEST_F(RecordStream, ABlockWhoseEventACaptureGotHoldOfIsKeptAndReportedOnce) {
+  const Warnings warnings;
+  Gate gate;
+  close(gate, other_);
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, other_);
+  free(block);
+  backend_.fail(Call::event_query, Result::captured_event);
+  EXPECT_FALSE(gives_out_again(block));
+  ASSERT_EQ(warnings.texts().size(), 1u);
+  EXPECT_THAT(warnings.texts()[0], HasSubstr("cuEventQuery"));
+  gate.open();
+  other_.synchronize();
+  EXPECT_FALSE(gives_out_again(block));
+  EXPECT_EQ(warnings.texts().size(), 1u);
+}
+
+TEST_F(RecordStream, AStreamThatIsDestroyedBeforeTheFreeIsStillWaitedFor) {
+  Gate gate;
+  void* const block = allocate(bytes);
+  {
+    const Stream short_lived(device_);
+    close(gate, short_lived);
+    allocator_.record_stream(block, short_lived);
+  }
+  free(block);
+  EXPECT_FALSE(gives_out_again(block));
+  gate.open();
+  device_.synchronize();
+  EXPECT_TRUE(gives_out_again(block));
+}
+
+}  // namespace
+}  // namespace reprise::memory::test
