@@ -27,7 +27,7 @@ class DriverMemory {
     values_ = static_cast<float*>(memory);
   }
   ~DriverMemory() {
-    reprise::backend::report(backend_, reprise::backend::Call::memory_free, backend_.memory_free(values_));
+    reprise::backend::warn_on_error(backend_, reprise::backend::Call::memory_free, backend_.memory_free(values_));
   }
   DriverMemory(const DriverMemory&) = delete;
   DriverMemory& operator=(const DriverMemory&) = delete;

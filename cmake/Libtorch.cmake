@@ -21,6 +21,6 @@ function(reprise_add_libtorch missing)
   set_target_properties(reprise_libtorch PROPERTIES EXPORT_NAME libtorch POSITION_INDEPENDENT_CODE ON)
   target_include_directories(reprise_libtorch PRIVATE "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(reprise_libtorch PUBLIC reprise::reprise reprise::torch
-    PRIVATE "$<BUILD_INTERFACE:fmt::fmt-header-only>")
+    PRIVATE "$<BUILD_INTERFACE:reprise_fmt_headers>")
   reprise_set_warnings(reprise_libtorch)
 endfunction()

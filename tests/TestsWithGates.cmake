@@ -23,7 +23,7 @@ set(reprise_unit_tests_with_gates
   LastLaunchTest.IsWaitedFor
   LastLaunchTest.OnAForeignStreamThatFailedIsNone
   LastLaunchTest.ThatFailedIsNone
-  LiveStreamTest.MarksTheEndOfItsWorkWhenItIsDestroyed
+  TrackedStreamTest.MarksTheEndOfItsWorkWhenItIsDestroyed
   RecordStream.ABlockWhoseEventACaptureGotHoldOfIsKeptAndReportedOnce
   RecordStream.ABlockThatIsHeldBackCannotBeFreedAgain
   RecordStream.AStreamThatIsDestroyedBeforeTheFreeIsStillWaitedFor

@@ -22,7 +22,7 @@ namespace reprise {
 
 struct ReplayTiming;
 namespace graphs {
-struct Inside;
+struct GraphAccess;
 }
 
 /// How an executable graph is made; CUDA's `cudaGraphInstantiateFlag...`. Can be combined with `|`.
@@ -230,7 +230,7 @@ class CUDAGraph {
 
  private:
   friend class graph;
-  friend struct graphs::Inside;
+  friend struct graphs::GraphAccess;
   friend ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream);  // timings.h
   friend void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body);
   struct Impl;

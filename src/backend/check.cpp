@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/check.h"
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <string>
 #include <utility>
@@ -32,7 +30,7 @@ void raise(const Backend& backend, Call call, Result result, SourceLocation wher
   throw BackendError(cuda_name(call), result, with_context(backend.last_error_detail()), where);
 }
 
-bool report(const Backend& backend, Call call, Result result, SourceLocation where) noexcept {
+bool warn_on_error(const Backend& backend, Call call, Result result, SourceLocation where) noexcept {
   if (result == Result::success) return true;
   try {
     warn(BackendError(cuda_name(call), result, backend.last_error_detail(), where).what());

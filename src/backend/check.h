@@ -18,8 +18,8 @@ inline void check(const Backend& backend, Call call, Result result, SourceLocati
 }
 
 /// For destructors: anything but success goes to the warning sink. Returns whether it was success.
-bool report(const Backend& backend, Call call, Result result,
-            SourceLocation where = SourceLocation::current()) noexcept;
+bool warn_on_error(const Backend& backend, Call call, Result result,
+                   SourceLocation where = SourceLocation::current()) noexcept;
 
 /// Puts the calling thread into relaxed capture mode until the end of the scope: our own allocations, frees and queries
 /// then break nobody's capture.
@@ -36,7 +36,7 @@ class RelaxedCaptureMode {
   // A failure is reported and the exchange tried once more: nobody else would ever give the thread its mode back.
   bool exchange() noexcept { return try_exchange() || try_exchange(); }
   bool try_exchange() noexcept {
-    return report(backend_, Call::thread_exchange_capture_mode, backend_.thread_exchange_capture_mode(&mode_));
+    return warn_on_error(backend_, Call::thread_exchange_capture_mode, backend_.thread_exchange_capture_mode(&mode_));
   }
 
   Backend& backend_;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/host_work.h"
 
-#include <fmt/format.h>
-
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "backend/check.h"
+#include "text/format.h"
 
 namespace reprise::backend {
 namespace {
@@ -73,7 +72,8 @@ bool give_to_graph(Backend& backend, StreamHandle stream, Owned& object) {
   check(backend, Call::user_object_create, backend.user_object_create(&held, object.get(), object.get_deleter(), 1));
   static_cast<void>(object.release());  // the runtime's
   const Result retained = backend.graph_retain_user_object(info.graph, held, 1, RetainFlags::move);
-  if (retained != Result::success) report(backend, Call::user_object_release, backend.user_object_release(held, 1));
+  if (retained != Result::success)
+    warn_on_error(backend, Call::user_object_release, backend.user_object_release(held, 1));
   check(backend, Call::graph_retain_user_object, retained);
   return true;
 }
@@ -84,9 +84,9 @@ void enqueue(const StreamRef& stream, const std::string& name, std::function<voi
              std::span<const MemoryAccess> operands) {
   if (stream.device().type() != DeviceType::host)
     throw UsageError(
-        fmt::format("{}: expected a stream of a host device, which runs functions of the host; found one "
-                    "of {}.",
-                    name, stream.device().str()));
+        text::format("{}: expected a stream of a host device, which runs functions of the host; found one "
+                     "of {}.",
+                     name, stream.device().str()));
   Backend& backend = stream.device().backend();
   auto* pointer = new HostWork{std::move(function), operands.size()};
   Owned work(pointer, [](void* held) { delete static_cast<HostWork*>(held); });

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/active_capture.h"
 
-#include <fmt/format.h>
-
 #include <string>
 #include <vector>
 
 #include "backend/check.h"
 #include "backend/rules/call_stack.h"
 #include "backend/rules/reported_call.h"
+#include "text/format.h"
 
 namespace reprise::graphs {
 
@@ -90,7 +89,7 @@ GraphHandle ActiveCapture::end() {
     for (const auto& listener : listeners_) listener->ended(context_, template_graph);
   } catch (...) {
     Backend& backend = context_.device.backend();
-    backend::report(backend, Call::graph_destroy, backend.graph_destroy(template_graph));
+    backend::warn_on_error(backend, Call::graph_destroy, backend.graph_destroy(template_graph));
     throw;
   }
   return template_graph;
@@ -133,7 +132,7 @@ GraphHandle ActiveCapture::end_runtime_capture() {
   if (detail.empty()) detail = advice(result, context_.mode);
   throw CaptureError(
       result,
-      fmt::format(
+      text::format(
           "The capture (mode `{}`) failed with {} ({}): {}{}{}. Everything that it had acquired was given back; "
           "the graph is empty and can capture again.\n{}",
           backend::capture_mode_name(context_.mode), result_name(result), static_cast<int>(result),
@@ -182,10 +181,11 @@ void ActiveCapture::drop_runtime_capture() noexcept {
     CaptureStatus status = CaptureStatus::none;
     const bool known = backend.stream_is_capturing(stream, &status) == Result::success;
     if (known ? status == CaptureStatus::none : again) return;
-    if (again) backend::report(backend, Call::stream_end_capture, ended);
+    if (again) backend::warn_on_error(backend, Call::stream_end_capture, ended);
     GraphHandle template_graph = nullptr;
     ended = backend.stream_end_capture(stream, &template_graph);
-    if (template_graph != nullptr) backend::report(backend, Call::graph_destroy, backend.graph_destroy(template_graph));
+    if (template_graph != nullptr)
+      backend::warn_on_error(backend, Call::graph_destroy, backend.graph_destroy(template_graph));
     if (ended == Result::success) return;
   }
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/graph.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <utility>
 
@@ -14,6 +12,7 @@
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"
 #include "memory/pool_ids.h"
+#include "text/format.h"
 
 // The capture of a CUDAGraph, and its end of life. cuda_graph_replay.cpp has what is done with the executable,
 // cuda_graph_inspect.cpp what can be asked.
@@ -23,7 +22,7 @@ namespace reprise {
 using backend::Call;
 using backend::check;
 using backend::RelaxedCaptureMode;
-using backend::report;
+using backend::warn_on_error;
 using graphs::ActiveCapture;
 using graphs::CaptureContext;
 
@@ -46,9 +45,9 @@ CaptureStatus capture_status(const StreamRef& stream) {
 CUDAGraph::Impl& CUDAGraph::Impl::of(const CUDAGraph& graph, const char* call) {
   if (graph.impl_ == nullptr)
     throw UsageError(
-        fmt::format("{} was called on a CUDAGraph that was moved from: use the graph that it was moved "
-                    "to, or assign a new one first.",
-                    call));
+        text::format("{} was called on a CUDAGraph that was moved from: use the graph that it was moved "
+                     "to, or assign a new one first.",
+                     call));
   return *graph.impl_;
 }
 
@@ -57,32 +56,32 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
   require(call, {State::empty});
   if (wanted.discard_template && keep == KeepGraph::yes)
     throw UsageError(
-        fmt::format("{}: GraphOptions::discard_template was set for a graph that was made with "
-                    "KeepGraph::yes, which promises its template; use one of the two.",
-                    call));
+        text::format("{}: GraphOptions::discard_template was set for a graph that was made with "
+                     "KeepGraph::yes, which promises its template; use one of the two.",
+                     call));
   if (const char* const option = rehearses ? nullptr : needs_rehearsal(wanted))
     throw UsageError(
-        fmt::format("{}: {} needs a body that can be captured twice, and only capture(graph, options, body) has one: "
-                    "use that, or leave the option away.",
-                    call, option));
+        text::format("{}: {} needs a body that can be captured twice, and only capture(graph, options, body) has one: "
+                     "use that, or leave the option away.",
+                     call, option));
   if (stream == nullptr) return;
   if (backend::is_legacy_default(*stream))
     throw UsageError(
-        fmt::format("{}: the stream to capture is the legacy default stream of {}, which cannot be "
-                    "captured. Make another stream current with StreamGuard, or use capture() or the "
-                    "scope graph, which have one.",
-                    call, stream->device().str()));
+        text::format("{}: the stream to capture is the legacy default stream of {}, which cannot be "
+                     "captured. Make another stream current with StreamGuard, or use capture() or the "
+                     "scope graph, which have one.",
+                     call, stream->device().str()));
   if (wanted.stream.has_value() && *wanted.stream != *stream)
     throw UsageError(
-        fmt::format("{}: GraphOptions::stream is not the calling thread's current stream. Make it current "
-                    "with StreamGuard, leave the option away, or use capture() or the scope graph, which "
-                    "make it current.",
-                    call));
+        text::format("{}: GraphOptions::stream is not the calling thread's current stream. Make it current "
+                     "with StreamGuard, leave the option away, or use capture() or the scope graph, which "
+                     "make it current.",
+                     call));
   if (capture_status(*stream) != CaptureStatus::none)
     throw UsageError(
-        fmt::format("{}: the stream takes part in a capture already. End that one first, or capture on "
-                    "another stream.",
-                    call));
+        text::format("{}: the stream takes part in a capture already. End that one first, or capture on "
+                     "another stream.",
+                     call));
 }
 
 const char* CUDAGraph::Impl::needs_rehearsal(const GraphOptions& wanted) const noexcept {
@@ -141,7 +140,7 @@ void CUDAGraph::Impl::end() {
     throw;
   }
   if (options.discard_template && !debug)
-    report(backend(), Call::graph_destroy, backend().graph_destroy(std::exchange(template_graph, nullptr)));
+    warn_on_error(backend(), Call::graph_destroy, backend().graph_destroy(std::exchange(template_graph, nullptr)));
   capture->commit();
   last_report = capture->take_report();
   capture.reset();
@@ -171,11 +170,11 @@ void CUDAGraph::Impl::make_empty() noexcept {
     const RelaxedCaptureMode relaxed(backend());
     bool destroyed = true;
     if (exec != nullptr)
-      destroyed &=
-          report(backend(), Call::graph_exec_destroy, backend().graph_exec_destroy(std::exchange(exec, nullptr)));
+      destroyed &= warn_on_error(backend(), Call::graph_exec_destroy,
+                                 backend().graph_exec_destroy(std::exchange(exec, nullptr)));
     if (template_graph != nullptr)
-      destroyed &=
-          report(backend(), Call::graph_destroy, backend().graph_destroy(std::exchange(template_graph, nullptr)));
+      destroyed &= warn_on_error(backend(), Call::graph_destroy,
+                                 backend().graph_destroy(std::exchange(template_graph, nullptr)));
     // What the runtime refused to destroy keeps what is attached to it: nothing is waited for.
     const bool uncertain = in_use_elsewhere.exchange(false) || !destroyed;
     launched.give_back();
@@ -249,7 +248,7 @@ void CUDAGraph::retain(std::shared_ptr<void> object) {
   const Impl::FlagLock lock(impl);
   impl.require(call, {Impl::State::capturing, Impl::State::captured, Impl::State::ready});
   if (object == nullptr)
-    throw UsageError(fmt::format("{} expected an object to keep alive, and was given a null pointer.", call));
+    throw UsageError(text::format("{} expected an object to keep alive, and was given a null pointer.", call));
   impl.listener<graphs::RetainListener>().retain(std::move(object));
 }
 

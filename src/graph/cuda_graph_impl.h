@@ -15,7 +15,7 @@
 #include "graph/active_capture.h"
 #include "graph/graph_resources.h"
 #include "graph/graph_state.h"
-#include "graph/launch_flag.h"
+#include "graph/launch_mutex.h"
 #include "graph/listeners.h"
 #include "reprise/graph.h"
 
@@ -121,7 +121,7 @@ struct CUDAGraph::Impl {
   bool rehearses = false;  // capture() runs its body twice
   // The runtime, or somebody with a raw handle, may hold on to what is attached when template and executable are gone.
   std::atomic<bool> in_use_elsewhere{false};
-  graphs::LaunchFlag flag;
+  graphs::LaunchMutex flag;
   // While listeners are called, which may call hooks of the user's: the thread that does it.
   std::atomic<std::thread::id> hook_thread{};
   GraphExecHandle exec = nullptr;
@@ -155,7 +155,7 @@ class CUDAGraph::Impl::FlagLock {
   FlagLock& operator=(const FlagLock&) = delete;
 
  private:
-  graphs::LaunchFlag* const flag_;
+  graphs::LaunchMutex* const flag_;
 };
 
 /// While it lives, the calling thread calls listeners of a graph.
@@ -174,7 +174,7 @@ class CUDAGraph::Impl::CallingListeners {
 };
 
 /// The inside of a graph, for those that are no friends of it.
-struct graphs::Inside {
+struct graphs::GraphAccess {
   static CUDAGraph::Impl& of(const CUDAGraph& graph, const char* call) { return CUDAGraph::Impl::of(graph, call); }
 };
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include <cerrno>
 #include <cstring>
@@ -7,6 +6,7 @@
 
 #include "backend/check.h"
 #include "graph/cuda_graph_impl.h"
+#include "text/format.h"
 
 // What can be asked of a CUDAGraph: pool, device, raw handles, nodes, DOT.
 
@@ -18,19 +18,19 @@ using backend::check;
 void CUDAGraph::Impl::require_keep_graph(const char* call) const {
   if (keep == KeepGraph::no)
     throw UsageError(
-        fmt::format("{} needs a graph that was made with KeepGraph::yes, and this one was made with "
-                    "KeepGraph::no: capture_end() instantiates it, and its template cannot be reached. "
-                    "Make it with CUDAGraph(KeepGraph::yes).",
-                    call));
+        text::format("{} needs a graph that was made with KeepGraph::yes, and this one was made with "
+                     "KeepGraph::no: capture_end() instantiates it, and its template cannot be reached. "
+                     "Make it with CUDAGraph(KeepGraph::yes).",
+                     call));
 }
 
 void CUDAGraph::Impl::require_template(const char* call) const {
   require(call, {State::captured, State::ready});
   if (template_graph == nullptr)
     throw UsageError(
-        fmt::format("{} needs the template graph, which was discarded as GraphOptions::discard_template "
-                    "asked: capture without that option, or call enable_debug_mode() before the capture.",
-                    call));
+        text::format("{} needs the template graph, which was discarded as GraphOptions::discard_template "
+                     "asked: capture without that option, or call enable_debug_mode() before the capture.",
+                     call));
 }
 
 MempoolId CUDAGraph::pool() const {
@@ -87,7 +87,7 @@ void CUDAGraph::debug_dump(const std::filesystem::path& path) const {
   // The runtime's code does not tell a file that cannot be written from anything else.
   errno = 0;
   if (!std::ofstream(path))
-    throw Error(fmt::format("{}: the file {} cannot be written: {}.", call, path.string(), std::strerror(errno)));
+    throw Error(text::format("{}: the file {} cannot be written: {}.", call, path.string(), std::strerror(errno)));
   const auto flags = impl.debug ? backend::DotFlags::verbose : backend::DotFlags::none;
   check(impl.backend(), Call::graph_debug_dot_print,
         impl.backend().graph_debug_dot_print(impl.template_graph, path.c_str(), flags));

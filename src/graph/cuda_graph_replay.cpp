@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include <utility>
 
@@ -8,6 +7,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "graph/internal_streams.h"
 #include "graph/replay_changed.h"
+#include "text/format.h"
 
 // Making the executable of a CUDAGraph, and launching it.
 
@@ -16,7 +16,7 @@ namespace reprise {
 using backend::Call;
 using backend::check;
 using backend::RelaxedCaptureMode;
-using backend::report;
+using backend::warn_on_error;
 
 namespace {
 
@@ -28,10 +28,10 @@ namespace {
   check(backend, Call::stream_is_capturing, backend.stream_is_capturing(stream.native(), &status));
   if (status == CaptureStatus::none) return;
   throw UsageError(
-      fmt::format("{}: the stream is being captured, and the launch of a graph cannot be captured. Replay "
-                  "on a stream that takes no part in a capture; adding a graph to another as a child "
-                  "graph is not available in this version. The capture goes on.",
-                  call));
+      text::format("{}: the stream is being captured, and the launch of a graph cannot be captured. Replay "
+                   "on a stream that takes no part in a capture; adding a graph to another as a child "
+                   "graph is not available in this version. The capture goes on.",
+                   call));
 }
 
 }  // namespace
@@ -44,12 +44,12 @@ void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
   Result result = runtime.graph_instantiate(&made, template_graph, options.instantiate_flags, upload_stream);
   if (result == Result::not_supported && exec != nullptr) {
     // A template with allocation or conditional nodes has one executable at a time.
-    report(runtime, Call::graph_exec_destroy, runtime.graph_exec_destroy(std::exchange(exec, nullptr)));
+    warn_on_error(runtime, Call::graph_exec_destroy, runtime.graph_exec_destroy(std::exchange(exec, nullptr)));
     state = State::captured;
     result = runtime.graph_instantiate(&made, template_graph, options.instantiate_flags, upload_stream);
   }
   check(runtime, Call::graph_instantiate, result);
-  if (exec != nullptr) report(runtime, Call::graph_exec_destroy, runtime.graph_exec_destroy(exec));
+  if (exec != nullptr) warn_on_error(runtime, Call::graph_exec_destroy, runtime.graph_exec_destroy(exec));
   exec = made;
   // The upload may still be running, and then holds on to the executable.
   if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) in_use_elsewhere = true;
@@ -70,7 +70,7 @@ void CUDAGraph::Impl::instantiate() {
 
 void CUDAGraph::Impl::refuse_in_own_hook(const char* call) const {
   if (in_own_hook()) [[unlikely]]
-    throw UsageError(fmt::format(
+    throw UsageError(text::format(
         "{} was called within a hook of the same graph, which may only ask, add or remove hooks, and retain "
         "objects: do it when the call that ran the hook has returned.",
         call));
@@ -78,8 +78,8 @@ void CUDAGraph::Impl::refuse_in_own_hook(const char* call) const {
 
 void CUDAGraph::Impl::prepare_launch(const char* call, const StreamRef& stream) {
   if (stream.device() != *device) [[unlikely]]
-    throw UsageError(fmt::format("{}: the stream is of device {}, but the graph was captured on {}.", call,
-                                 stream.device().str(), device->str()));
+    throw UsageError(text::format("{}: the stream is of device {}, but the graph was captured on {}.", call,
+                                  stream.device().str(), device->str()));
   if (graphs::any_capture_underway()) [[unlikely]]
     refuse_capturing(call, stream);
   if (exec == nullptr) [[unlikely]]
@@ -169,7 +169,7 @@ void CUDAGraph::replay(const StreamRef& stream) {
 }
 
 void replay_changed(CUDAGraph& graph, const StreamRef& stream, const std::function<void(GraphExecHandle)>& change) {
-  graphs::Inside::of(graph, "CUDAGraph::replay").replay_changed(stream, change);
+  graphs::GraphAccess::of(graph, "CUDAGraph::replay").replay_changed(stream, change);
 }
 
 }  // namespace reprise

@@ -54,7 +54,7 @@ void AttachedResources::attach(backend::Backend& backend, GraphHandle template_g
     backend::check(backend, backend::Call::graph_retain_user_object,
                    backend.graph_retain_user_object(template_graph, handle, 1, backend::RetainFlags::move));
   } catch (...) {
-    backend::report(backend, backend::Call::user_object_release, backend.user_object_release(handle, 1));
+    backend::warn_on_error(backend, backend::Call::user_object_release, backend.user_object_release(handle, 1));
     give_back(std::chrono::seconds(5));
     throw;
   }

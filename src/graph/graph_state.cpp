@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/graph_state.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 
 #include "reprise/error.h"
+#include "text/format.h"
 
 namespace reprise::graphs {
 namespace {
@@ -48,9 +47,9 @@ void require(GraphState found, const char* call, std::initializer_list<GraphStat
   if (std::find(expected.begin(), expected.end(), found) != expected.end()) return;
   std::string names;
   for (const GraphState state : expected)
-    names += fmt::format("{}`{}`", names.empty() ? "" : " or ", state_name(state));
-  throw UsageError(fmt::format("{} needs a graph in state {}, but this one is in state `{}`: {}.", call, names,
-                               state_name(found), advice(found, expected)));
+    names += text::format("{}`{}`", names.empty() ? "" : " or ", state_name(state));
+  throw UsageError(text::format("{} needs a graph in state {}, but this one is in state `{}`: {}.", call, names,
+                                state_name(found), advice(found, expected)));
 }
 
 }  // namespace reprise::graphs

@@ -10,7 +10,7 @@
 namespace reprise::random {
 
 /// Device words of one graph and one generator. The kernels of the graph read the first two.
-struct DrawWords {
+struct GraphRngState {
   std::uint64_t seed;
   std::uint64_t offset;
   std::uint64_t epoch;  ///< the parameters that were loaded last
@@ -28,7 +28,7 @@ struct Advance {
 
 inline namespace REPRISE_KERNEL_ABI {
 
-REPRISE_KERNEL inline void advance(DrawWords* words, const Advance& by) {
+REPRISE_KERNEL inline void advance(GraphRngState* words, const Advance& by) {
   const bool load = words->epoch != by.epoch;
   words->epoch = by.epoch;
   words->seed = by.seed;

@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(batch_block_threads)
 
 namespace random {
 
-extern "C" __global__ void reprise_advance_random(DrawWords* words, Advance by) {
+extern "C" __global__ void reprise_advance_random(GraphRngState* words, Advance by) {
   advance(words, by);
 }
 

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/libtorch/graph.h"
 
-#include <fmt/format.h>
-
 #include "libtorch/cuda/cuda_tensors.h"
 #include "libtorch/operators/operator_listener.h"
 #include "reprise/error.h"
 #include "reprise/libtorch/host_device.h"
+#include "text/format.h"
 
 namespace reprise::libtorch {
 
 void take_part_in_captures() {
-  static const bool done = (let_operators_take_part(), let_cuda_tensors_take_part(), true);
+  static const bool done = (register_operator_listener(), let_cuda_tensors_take_part(), true);
   static_cast<void>(done);
 }
 
 void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body) {
   take_part_in_captures();
-  naming_operators([&] { reprise::capture(cuda_graph, options, body); });
+  with_operator_names([&] { reprise::capture(cuda_graph, options, body); });
 }
 
 void register_generator_state(CUDAGraph& cuda_graph, const at::Generator& generator) {
@@ -28,8 +27,8 @@ void register_generator_state(CUDAGraph& cuda_graph, const at::Generator& genera
     cuda_graph.register_generator_state(generator_of(generator));
   } else {
     throw UsageError(
-        fmt::format("register_generator_state expected a generator of a CUDA device or of a host device, found {}.",
-                    generator.defined() ? "one of " + generator.device().str() : "an undefined one"));
+        text::format("register_generator_state expected a generator of a CUDA device or of a host device, found {}.",
+                     generator.defined() ? "one of " + generator.device().str() : "an undefined one"));
   }
 }
 

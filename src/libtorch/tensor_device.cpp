@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/tensor_device.h"
 
-#include <fmt/format.h>
-
 #include "libtorch/cuda/cuda_tensors.h"
 #include "libtorch/host/host_streams.h"
 #include "reprise/error.h"
+#include "text/format.h"
 
 namespace reprise::libtorch {
 
@@ -13,9 +12,9 @@ Device device_of_tensors(c10::Device device) {
   if (device.is_cuda()) return cuda_device_of(device);
   if (device.is_privateuseone()) return host_device_of(device);
   throw UsageError(
-      fmt::format("expected tensors of a CUDA device or of the host device (reprise::libtorch::host_device()), found "
-                  "tensors of {}, which cannot be captured.",
-                  device.str()));
+      text::format("expected tensors of a CUDA device or of the host device (reprise::libtorch::host_device()), found "
+                   "tensors of {}, which cannot be captured.",
+                   device.str()));
 }
 
 c10::Device c10_device(const Device& device) {
@@ -27,8 +26,8 @@ StreamRef stream_ref(const c10::Stream& stream) {
   if (stream.device().is_cuda()) return cuda_stream_of(stream);
   if (stream.device().is_privateuseone()) return host_stream_of(stream);
   throw UsageError(
-      fmt::format("expected a stream of a CUDA device or of the host device, found one of {}, which has none.",
-                  stream.device().str()));
+      text::format("expected a stream of a CUDA device or of the host device, found one of {}, which has none.",
+                   stream.device().str()));
 }
 
 c10::Stream c10_stream(const StreamRef& stream) {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/allocator_impl.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "memory/capture_route.h"
 #include "memory/watches/allocation_stacks.h"
+#include "text/format.h"
 
 namespace reprise {
 namespace {
@@ -26,9 +25,9 @@ StreamHandle one_handle(StreamHandle stream) {
 void check_device(Device mine, Device stream) {
   if (stream == mine) return;
   throw UsageError(
-      fmt::format("expected a stream of {}, whose memory this allocator gives out; found a stream of {}; use "
-                  "CachingAllocator::of(stream.device())",
-                  mine.str(), stream.str()));
+      text::format("expected a stream of {}, whose memory this allocator gives out; found a stream of {}; use "
+                   "CachingAllocator::of(stream.device())",
+                   mine.str(), stream.str()));
 }
 
 }  // namespace
@@ -38,7 +37,7 @@ CachingAllocator::Impl::~Impl() {
   blocks_.for_each([&](MemoryBlock* block) {
     if (block->previous != nullptr) return;
     backend::Backend& backend = device_.backend();
-    backend::report(backend, backend::Call::memory_free, backend.memory_free(block->address));
+    backend::warn_on_error(backend, backend::Call::memory_free, backend.memory_free(block->address));
   });
 }
 
@@ -71,7 +70,7 @@ void CachingAllocator::Impl::deallocate(void* pointer) {
     stack = memory::allocation_stack();
   const Lock lock(mutex_);
   MemoryBlock* const block = block_in_use(pointer, "deallocate()");
-  if (block->watch != nullptr || memory::FreedMeanwhile::any()) [[unlikely]] {
+  if (block->watch != nullptr || memory::FreeLog::any()) [[unlikely]] {
     if (block->watch != nullptr && block->watch->retained != 0) {
       block->watch->freed_by = std::move(stack);
       block->state = BlockState::retained;
@@ -99,9 +98,9 @@ void CachingAllocator::Impl::free_block(MemoryBlock* block) {
 void CachingAllocator::Impl::record_stream(void* pointer, const StreamRef& stream) {
   if (stream.device().type() != device_.type()) {
     throw UsageError(
-        fmt::format("expected a stream of the same kind of device as the memory, which is on {}; found a "
-                    "stream of {}, whose work cannot use it",
-                    device_.str(), stream.device().str()));
+        text::format("expected a stream of the same kind of device as the memory, which is on {}; found a "
+                     "stream of {}, whose work cannot use it",
+                     device_.str(), stream.device().str()));
   }
   const StreamRef used(stream.device(), one_handle(stream.native()));
   const Lock lock(mutex_);
@@ -227,7 +226,7 @@ void CachingAllocator::Impl::poll_held_back() {
 MemoryBlock* CachingAllocator::Impl::block_in_use(void* pointer, const char* call) const {
   MemoryBlock* const block = blocks_.find(pointer);
   if (block != nullptr && block->state == BlockState::in_use) return block;
-  throw UsageError(fmt::format(
+  throw UsageError(text::format(
       "{} expected an address that the allocator of {} gave out and that is still in use; found {}, {}; give each "
       "block "
       "back once, by the address that allocate() returned, to the allocator that it came from",

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/batch.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "kernels/batch_kernels.h"
 #include "memory/copy_nodes.h"
 #include "reprise/kernel.h"
+#include "text/format.h"
 
 namespace reprise {
 namespace {
@@ -57,7 +56,7 @@ const KernelRecord& own_record(const char* symbol) {
 
 void require_kernels(const char* call, const Device& device) {
   if (device.type() == DeviceType::host || backend::has_own_kernels()) return;
-  throw UsageError(fmt::format(
+  throw UsageError(text::format(
       "{} needs a kernel of this library for {}; this build has none, because nvcc was not found when it was "
       "built: build it again with nvcc in PATH, or give each operation to copy_async() or fill_async()",
       call, device.str()));
@@ -66,7 +65,7 @@ void require_kernels(const char* call, const Device& device) {
 // On CUDA asking for each address would cost more than the launch; there a wrong one is a fault of the device.
 void require_usable(const char* call, const Device& device, std::size_t index, const void* address, const char* what) {
   const auto refuse = [&](const char* found) {
-    throw UsageError(fmt::format(
+    throw UsageError(text::format(
         "{} needs addresses that a kernel can use; the {} of operation {} is {}: use device memory or pinned "
         "memory, or copy_async(), which takes any",
         call, what, index, found));
@@ -99,7 +98,7 @@ struct Fills {
     if ((width == 1 || width == 2 || width == 4 || width == 8) && op.bytes % width == 0 &&
         reinterpret_cast<std::uintptr_t>(op.destination) % width == 0)
       return;
-    throw UsageError(fmt::format(
+    throw UsageError(text::format(
         "{} needs patterns of 1, 2, 4 or 8 bytes, and a destination and a number of bytes that are multiples "
         "of that; operation {} has {} bytes at {} and a pattern of {} bytes",
         call, index, op.bytes, op.destination, width));
@@ -180,7 +179,7 @@ void CopyNodes::capture(const StreamRef& stream, std::size_t count) {
   }
 }
 
-void CopyNodes::tell(GraphExecHandle exec, Node& node) {
+void CopyNodes::update(GraphExecHandle exec, Node& node) {
   backend::Backend& backend = device_->backend();
   backend::KernelNodeParams kernel;
   void* params[] = {&node.table, nullptr};

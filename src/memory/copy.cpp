@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "reprise/memory.h"
+#include "text/format.h"
 
 namespace reprise {
 
@@ -23,7 +23,7 @@ void fill_async(void* destination, unsigned char value, std::size_t bytes, const
 namespace detail {
 
 void buffer_too_large(std::size_t count, std::size_t value_bytes) {
-  throw UsageError(fmt::format(
+  throw UsageError(text::format(
       "expected a buffer of fewer than 2^64 bytes; found {} values of {} bytes each; was the count negative "
       "before it became a std::size_t?",
       count, value_bytes));
@@ -32,9 +32,9 @@ void buffer_too_large(std::size_t count, std::size_t value_bytes) {
 void check_buffer_sizes(std::size_t buffer, std::size_t host) {
   if (buffer == host) return;
   throw UsageError(
-      fmt::format("expected a host array of {} values, as many as the buffer has; found {}; pass a span of the same "
-                  "size, or copy a part with copy_async()",
-                  buffer, host));
+      text::format("expected a host array of {} values, as many as the buffer has; found {}; pass a span of the same "
+                   "size, or copy a part with copy_async()",
+                   buffer, host));
 }
 
 void buffer_without_device() {

@@ -17,7 +17,7 @@ namespace reprise::memory {
 ///
 ///     capture()  on the stream that is captured; the nodes copy nothing yet
 ///     set()      what one of the copies is to do from now on
-///     tell()     tells the executable, before it is launched: replay_changed()
+///     update()   updates the executable, before it is launched: replay_changed()
 ///
 /// Threads: one at a time.
 class CopyNodes {
@@ -42,9 +42,9 @@ class CopyNodes {
 
   /// Changes the parameters of the nodes whose copies have changed. If that fails, the next call does it.
   /// \param exec made from the template that was captured; always the same one.
-  void tell(GraphExecHandle exec) {
+  void update(GraphExecHandle exec) {
     for (Node& node : nodes_)
-      if (!node.told) tell(exec, node);
+      if (!node.told) update(exec, node);
   }
 
  private:
@@ -53,7 +53,7 @@ class CopyNodes {
     bool told = true;  // does the executable know the table?
     CopyTable table;
   };
-  void tell(GraphExecHandle exec, Node& node);
+  void update(GraphExecHandle exec, Node& node);
 
   std::optional<Device> device_;  // of the nodes, if there are any
   std::vector<Node> nodes_;

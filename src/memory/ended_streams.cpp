@@ -17,7 +17,7 @@ namespace reprise {
 
 using backend::Call;
 using backend::RelaxedCaptureMode;
-using backend::report;
+using backend::warn_on_error;
 using memory::BlockState;
 using memory::MemoryBlock;
 using memory::Request;
@@ -42,7 +42,7 @@ void CachingAllocator::Impl::stream_ends(const StreamRef& stream) noexcept {
     if (ended->event != nullptr) {
       const RelaxedCaptureMode relaxed(backend);
       const Result recorded = backend.event_record(ended->event, stream.native(), backend::EventUseFlags::ordering);
-      if (!report(backend, Call::event_record, recorded)) {
+      if (!warn_on_error(backend, Call::event_record, recorded)) {
         held_back_.give_event_back(backend, std::exchange(ended->event, nullptr));
       }
     }
@@ -74,7 +74,7 @@ MemoryBlock* CachingAllocator::Impl::adopt(const Request& request, StreamHandle 
       const Result result = backend.event_query(ended->event);
       if (result == Result::not_ready) continue;
       held_back_.give_event_back(backend, std::exchange(ended->event, nullptr));
-      ended->done = report(backend, Call::event_query, result);
+      ended->done = warn_on_error(backend, Call::event_query, result);
     }
     if (!ended->done) continue;
     MemoryBlock* const block = default_pool_.blocks(request.small).take_whole_segment({ended->tag(), request.bytes});

@@ -11,7 +11,7 @@ namespace {
 
 using backend::Call;
 using backend::RelaxedCaptureMode;
-using backend::report;
+using backend::warn_on_error;
 
 // Asking is always allowed; the legacy stream gives an error while a blocking stream captures, and work on it would
 // break that capture.
@@ -33,7 +33,7 @@ bool is_done(const MemoryBlock& block) {
 
 HeldBackBlocks::~HeldBackBlocks() {
   for (const auto& [backend, event] : spare_events_)
-    report(*backend, Call::event_destroy, backend->event_destroy(event));
+    warn_on_error(*backend, Call::event_destroy, backend->event_destroy(event));
 }
 
 void HeldBackBlocks::hold(MemoryBlock* block, bool captures) {
@@ -82,7 +82,7 @@ EventHandle HeldBackBlocks::take_event(backend::Backend& backend, bool quiet) no
   EventHandle event = nullptr;
   const RelaxedCaptureMode relaxed(backend);
   const Result result = backend.event_create(&event, backend::EventFlags::disable_timing);
-  if (!quiet) report(backend, Call::event_create, result);
+  if (!quiet) warn_on_error(backend, Call::event_create, result);
   return event;
 }
 
@@ -99,7 +99,7 @@ bool HeldBackBlocks::record(MemoryBlock* block, const StreamRef& stream) {
   const RelaxedCaptureMode relaxed(backend);
   const Result result = backend.event_record(event, stream.native(), backend::EventUseFlags::ordering);
   if (result != Result::success) {
-    if (!quiet) report(backend, Call::event_record, result);
+    if (!quiet) warn_on_error(backend, Call::event_record, result);
     give_event_back(backend, event);
     return false;
   }
@@ -135,7 +135,8 @@ void HeldBackBlocks::poll_stream(StreamQueue& queue, std::vector<MemoryBlock*>& 
     Pending& asked = queue.pending.front();
     const Result result = backend.event_query(asked.event);
     if (result == Result::not_ready) return;
-    if (result != Result::success && !std::exchange(asked.reported, true)) report(backend, Call::event_query, result);
+    if (result != Result::success && !std::exchange(asked.reported, true))
+      warn_on_error(backend, Call::event_query, result);
     // It is asked again later, unless somebody's capture got hold of the event: then it is never reached, and each
     // question breaks that capture. The block is kept.
     if (result != Result::success && result != Result::captured_event) return;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "memory/allocator_impl.h"
 #include "memory/pool_ids.h"
+#include "text/format.h"
 
 namespace reprise {
 namespace {
@@ -12,11 +12,11 @@ namespace {
 using memory::Pool;
 
 std::string size_text(std::uint64_t bytes) {
-  if (bytes < memory::kib) return fmt::format("{} bytes", bytes);
+  if (bytes < memory::kib) return text::format("{} bytes", bytes);
   const auto value = static_cast<double>(bytes);
-  if (bytes < memory::mib) return fmt::format("{:.1f} KiB", value / 1024);
-  if (bytes < 1024 * memory::mib) return fmt::format("{:.1f} MiB", value / (1024.0 * 1024));
-  return fmt::format("{:.2f} GiB", value / (1024.0 * 1024 * 1024));
+  if (bytes < memory::mib) return text::format("{:.1f} KiB", value / 1024);
+  if (bytes < 1024 * memory::mib) return text::format("{:.1f} MiB", value / (1024.0 * 1024));
+  return text::format("{:.2f} GiB", value / (1024.0 * 1024 * 1024));
 }
 
 std::string pool_text(const Pool& pool) {
@@ -25,9 +25,9 @@ std::string pool_text(const Pool& pool) {
                             : pool.filling     ? ", being captured"
                             : pool.graphs == 0 ? ", no graph"
                                                : "";
-  return fmt::format("\n  {}{}: {}, {} of it in use",
-                     pool.is_private() ? "private pool " + memory::pool_id_text(pool.id) : "default pool", state,
-                     size_text(statistics.reserved_bytes), size_text(statistics.allocated_bytes));
+  return text::format("\n  {}{}: {}, {} of it in use",
+                      pool.is_private() ? "private pool " + memory::pool_id_text(pool.id) : "default pool", state,
+                      size_text(statistics.reserved_bytes), size_text(statistics.allocated_bytes));
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ void CachingAllocator::Impl::throw_out_of_memory(std::size_t bytes, const memory
   MemoryInfo info;
   {
     const backend::RelaxedCaptureMode relaxed(device_.backend());
-    backend::report(device_.backend(), backend::Call::memory_info, device_.backend().memory_info(&info));
+    backend::warn_on_error(device_.backend(), backend::Call::memory_info, device_.backend().memory_info(&info));
   }
   OutOfMemoryError::Statistics statistics;
   statistics.requested = bytes;
@@ -46,7 +46,7 @@ void CachingAllocator::Impl::throw_out_of_memory(std::size_t bytes, const memory
   statistics.allocated = total_.allocated_bytes;
   statistics.private_pools = total_.reserved_bytes - default_pool_.statistics.reserved_bytes;
 
-  std::string text = fmt::format(
+  std::string text = text::format(
       "out of memory on {}: {} were asked for{}, which needs a new segment of {}; the device has {} free of {}. This "
       "allocator holds {}, {} of it in use:",
       device_.str(), size_text(bytes), pool.is_private() ? " in a capture" : "", size_text(request.segment_bytes),

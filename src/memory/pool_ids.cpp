@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/pool_ids.h"
 
-#include <fmt/format.h>
-
 #include <atomic>
+
+#include "text/format.h"
 
 namespace reprise {
 namespace {
@@ -38,7 +38,7 @@ PoolIdSource use_pool_ids_of(PoolIdSource source) {
 }
 
 std::string pool_id_text(MempoolId id) {
-  return fmt::format("({}, {})", id.first, id.second);
+  return text::format("({}, {})", id.first, id.second);
 }
 
 }  // namespace memory

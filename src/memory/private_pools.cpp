@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -7,6 +6,7 @@
 #include "backend/check.h"
 #include "memory/allocator_impl.h"
 #include "memory/pool_ids.h"
+#include "text/format.h"
 
 namespace reprise {
 
@@ -27,8 +27,8 @@ void CachingAllocator::Impl::close_pool(MempoolId id) noexcept {
       const Lock lock(mutex_);
       const auto found = private_pools_.find(id);
       if (found == private_pools_.end() || found->second.graphs == 0) {
-        warn(fmt::format("the pool {} of {} was closed more often than it was opened", memory::pool_id_text(id),
-                         device_.str()));
+        warn(text::format("the pool {} of {} was closed more often than it was opened", memory::pool_id_text(id),
+                          device_.str()));
         return;
       }
       found->second.graphs -= 1;
@@ -36,7 +36,7 @@ void CachingAllocator::Impl::close_pool(MempoolId id) noexcept {
       pool = &found->second;
     }
     // Only compared by address there: the pool may be gone by then.
-    backend::report(device_.backend(), backend::Call::memory_free, release_cached(pool));
+    backend::warn_on_error(device_.backend(), backend::Call::memory_free, release_cached(pool));
   } catch (const std::exception& error) {
     warn(error.what());
   }
@@ -46,15 +46,16 @@ void CachingAllocator::Impl::begin_routing(MempoolId id, std::optional<StreamHan
   const Lock lock(mutex_);
   const auto found = private_pools_.find(id);
   if (found == private_pools_.end() || found->second.graphs == 0) {
-    throw UsageError(fmt::format("expected a pool that a graph of {} holds; found {}; open the pool before the capture",
-                                 device_.str(), memory::pool_id_text(id)));
+    throw UsageError(
+        text::format("expected a pool that a graph of {} holds; found {}; open the pool before the capture",
+                     device_.str(), memory::pool_id_text(id)));
   }
   Pool& pool = found->second;
   if (pool.filling) {
-    throw UsageError(
-        fmt::format("expected a pool that no capture is filling; found pool {} of {}, which another capture is filling "
-                    "now; end that capture first, or capture into another pool",
-                    memory::pool_id_text(id), device_.str()));
+    throw UsageError(text::format(
+        "expected a pool that no capture is filling; found pool {} of {}, which another capture is filling "
+        "now; end that capture first, or capture into another pool",
+        memory::pool_id_text(id), device_.str()));
   }
   routes_.push_back(Route{&pool, stream, {}});
   pool.filling = true;

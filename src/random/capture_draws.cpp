@@ -23,7 +23,7 @@ namespace {
 
 struct AdvanceWords {
   REPRISE_KERNEL void operator()(Thread, std::uint64_t* words, Advance by) const {
-    advance(reinterpret_cast<DrawWords*>(words), by);
+    advance(reinterpret_cast<GraphRngState*>(words), by);
   }
   static auto accesses(std::uint64_t* words, Advance) { return std::array{reads(words, 4), writes(words, 4)}; }
 };
@@ -102,7 +102,7 @@ StreamRef stream_of_words(const Device& device) {
 
 Words allocate_words(const StreamRef& stream) {
   CachingAllocator& allocator = CachingAllocator::of(stream.device());
-  void* const words = allocator.impl().allocate(sizeof(DrawWords), stream, stream_of_words(stream.device()));
+  void* const words = allocator.impl().allocate(sizeof(GraphRngState), stream, stream_of_words(stream.device()));
   return Words(static_cast<std::uint64_t*>(words), WordsDeleter{&allocator});
 }
 
@@ -110,7 +110,7 @@ Words allocate_words(const StreamRef& stream) {
 
 Words allocate_lent_words(const Device& device) {
   CachingAllocator& allocator = CachingAllocator::of(device);
-  void* const words = allocator.impl().allocate(sizeof(DrawWords), stream_of_words(device));
+  void* const words = allocator.impl().allocate(sizeof(GraphRngState), stream_of_words(device));
   Words owned(static_cast<std::uint64_t*>(words), WordsDeleter{&allocator});
   allocator.impl().hide_from_graphs(words);
   return owned;
@@ -239,7 +239,7 @@ void CaptureDraws::clear_words() {
     const StreamRef on = stream_of_words(device);
     Backend& backend = device.backend();
     const backend::RelaxedCaptureMode relaxed(backend);
-    check(backend, Call::set_async, backend.set_async({draws->words, 0, 1, sizeof(DrawWords)}, on.native()));
+    check(backend, Call::set_async, backend.set_async({draws->words, 0, 1, sizeof(GraphRngState)}, on.native()));
     EventOptions options;
     options.timing = false;
     cleared_.emplace_back(device, options).record(on);

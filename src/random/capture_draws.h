@@ -24,7 +24,7 @@ struct WordsDeleter {
 };
 using Words = std::unique_ptr<std::uint64_t, WordsDeleter>;
 
-/// DrawWords of no graph yet, for a LendingSource: no pool's, and no input of any graph.
+/// GraphRngState of no graph yet, for a ExternalGenerator: no pool's, and no input of any graph.
 Words allocate_lent_words(const Device& device);
 
 /// What one graph draws from one generator.
@@ -41,7 +41,7 @@ struct GraphDraws {
   std::optional<GeneratorState> spent = {};  ///< the generator before the replay that is being launched
 
   // What a replay touches ends here.
-  std::uint64_t* words = nullptr;  ///< DrawWords, on the device
+  std::uint64_t* words = nullptr;  ///< GraphRngState, on the device
   GraphNodeHandle head = nullptr;
   std::vector<StreamHandle> dependent = {};  ///< streams of the capture that come after the head node
 };

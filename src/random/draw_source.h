@@ -27,16 +27,16 @@ class DrawSource {
 
 /// One that gives numbers out by itself in a capture too, without asking this library: before the capture it is lent
 /// device words that kernels are to read seed and offset from, and afterwards it tells how much was drawn.
-class LendingSource : public DrawSource {
+class ExternalGenerator : public DrawSource {
  public:
   /// From now on, what is drawn in a capture reads the words (as PhiloxState does), from offset 0 of the graph on.
   /// False, and nothing has changed, if another capture has lent it words.
-  virtual bool lend(std::uint64_t* words) = 0;
-  /// The capture is over, and the generator as it was before lend(). Returns by how much all draws of the capture
+  virtual bool attach(std::uint64_t* words) = 0;
+  /// The capture is over, and the generator as it was before attach(). Returns by how much all draws of the capture
   /// advanced the offset; nothing if somebody else used the generator meanwhile, so that it cannot be said.
-  virtual std::optional<std::uint64_t> take_back() = 0;
+  virtual std::optional<std::uint64_t> detach() = 0;
   /// The same for a capture that failed. Does nothing if nothing is lent.
-  virtual void drop() noexcept = 0;
+  virtual void abandon() noexcept = 0;
 };
 
 }  // namespace reprise::random

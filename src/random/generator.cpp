@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/random.h"
 
-#include <fmt/format.h>
-
 #include <map>
 #include <random>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "backend/check.h"
 #include "random/capture_draws.h"
 #include "random/generator_impl.h"
+#include "text/format.h"
 
 namespace reprise {
 
@@ -27,9 +26,9 @@ namespace {
 
 [[noreturn]] void refuse(const char* call, const char* why) {
   throw UsageError(
-      fmt::format("{}: {}. A graph does not record a seed or an offset: each replay goes on where the generator is "
-                  "then. Set them before the capture or between replays.",
-                  call, why));
+      text::format("{}: {}. A graph does not record a seed or an offset: each replay goes on where the generator is "
+                   "then. Set them before the capture or between replays.",
+                   call, why));
 }
 
 void refuse_in_capture(const char* call, const StreamRef& current) {
@@ -53,9 +52,9 @@ void GeneratorImpl::require_settable(const char* call) const {
 void GeneratorImpl::set_state(const char* call, const GeneratorState& state) {
   if (state.offset % 4 != 0)
     throw UsageError(
-        fmt::format("{}: an offset is a multiple of 4, because Philox makes four numbers at a time, and "
-                    "this one is {}",
-                    call, state.offset));
+        text::format("{}: an offset is a multiple of 4, because Philox makes four numbers at a time, and "
+                     "this one is {}",
+                     call, state.offset));
   require_settable(call);
   const std::lock_guard lock(mutex_);
   require_no_draws(call);
@@ -154,14 +153,14 @@ PhiloxState Generator::philox_state(std::uint64_t increment) const {
 PhiloxState Generator::philox_state(std::uint64_t increment, const StreamRef& stream) const {
   if (stream.device() != impl_->device())
     throw UsageError(
-        fmt::format("Generator::philox_state: the stream is of {}, and the generator of {}; use one of the "
-                    "stream's device, such as default_generator(stream.device()).",
-                    stream.device().str(), impl_->device().str()));
+        text::format("Generator::philox_state: the stream is of {}, and the generator of {}; use one of the "
+                     "stream's device, such as default_generator(stream.device()).",
+                     stream.device().str(), impl_->device().str()));
   if (increment > UINT64_MAX - 3)
     throw UsageError(
-        fmt::format("Generator::philox_state: a thread cannot draw {} numbers; give the most that each "
-                    "thread of the launch draws.",
-                    increment));
+        text::format("Generator::philox_state: a thread cannot draw {} numbers; give the most that each "
+                     "thread of the launch draws.",
+                     increment));
   increment = random::whole_offsets(increment);
   backend::Backend& backend = stream.device().backend();
   backend::CaptureInfo info;

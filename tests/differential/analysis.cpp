@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/differential/analysis.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include "text/format.h"
 
 namespace reprise::differential {
 namespace {
@@ -157,7 +157,7 @@ Analysis analyse(const Program& program) {
     const Operation& operation = program.operations[i];
     analysis.invalid = order.refusal(operation);
     if (!analysis.invalid.empty()) {
-      analysis.invalid = fmt::format("operation {} ({}) {}", i, name(operation.kind), analysis.invalid);
+      analysis.invalid = text::format("operation {} ({}) {}", i, name(operation.kind), analysis.invalid);
       return analysis;
     }
     const std::vector<std::size_t> conflicts = order.conflicts(operation);
@@ -167,7 +167,7 @@ Analysis analyse(const Program& program) {
   }
   for (std::size_t stream = 1; stream < program.streams.size(); ++stream)
     if (!order.is_back(static_cast<int>(stream)))
-      analysis.invalid = fmt::format("stream {} is not joined at the end", stream);
+      analysis.invalid = text::format("stream {} is not joined at the end", stream);
   if (!works) analysis.invalid = "there is no work";
   return analysis;
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include <cstdio>
 #include <exception>
@@ -10,6 +9,7 @@
 #include "backend/host/run/seeded_chooser.h"
 #include "reprise/error.h"
 #include "tests/differential/run.h"
+#include "text/format.h"
 
 namespace reprise::differential {
 namespace {
@@ -27,7 +27,7 @@ void examine_into(Verdict* verdict, const Program& program, const Device& device
     verdict->text = difference(other.once, eager.once);
     if (verdict->text.empty()) verdict->text = difference(other.twice, eager.twice);
     if (!verdict->text.empty())
-      verdict->text = fmt::format("{} and {} differ: {}", against->str(), device.str(), verdict->text);
+      verdict->text = text::format("{} and {} differ: {}", against->str(), device.str(), verdict->text);
   }
   if (!verdict->text.empty()) verdict->failure = Failure::differs;
 }
@@ -37,10 +37,10 @@ void examine_into(Verdict* verdict, const Program& program, const Device& device
 std::string difference(const Contents& expected, const Contents& found) {
   for (std::size_t b = 0; b < expected.size(); ++b) {
     if (expected[b].size() != found[b].size())
-      return fmt::format("buffer {} has {} values instead of {}", b, found[b].size(), expected[b].size());
+      return text::format("buffer {} has {} values instead of {}", b, found[b].size(), expected[b].size());
     for (std::size_t i = 0; i < expected[b].size(); ++i)
       if (expected[b][i] != found[b][i])
-        return fmt::format("value {} of buffer {} is {:#x} instead of {:#x}", i, b, found[b][i], expected[b][i]);
+        return text::format("value {} of buffer {} is {:#x} instead of {:#x}", i, b, found[b][i], expected[b][i]);
   }
   return "";
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -9,6 +8,7 @@
 
 #include "reprise/device.h"
 #include "tests/differential/run.h"
+#include "text/format.h"
 
 // Random programs, run eagerly and captured and replayed: both must leave the same memory.
 
@@ -105,9 +105,9 @@ int run(const Options& options) {
     std::fflush(stdout);
   }
   std::printf("%s",
-              fmt::format("digest {:016x}\n{} programs on {}{}: eager and replayed left the same memory, {} differ, "
-                          "{} races\n",
-                          all, ran, device.str(), against ? " against " + against->str() : "", differ, races)
+              text::format("digest {:016x}\n{} programs on {}{}: eager and replayed left the same memory, {} differ, "
+                           "{} races\n",
+                           all, ran, device.str(), against ? " against " + against->str() : "", differ, races)
                   .c_str());
   return differ + races == 0 ? 0 : 1;
 }

@@ -113,7 +113,7 @@ class Pinned {
   }
   ~Pinned() {
     backend::Backend& backend = device_.backend();
-    if (data_ != nullptr) backend::report(backend, backend::Call::pinned_free, backend.pinned_free(data_));
+    if (data_ != nullptr) backend::warn_on_error(backend, backend::Call::pinned_free, backend.pinned_free(data_));
   }
   Pinned(Pinned&& other) noexcept : device_(other.device_), data_(std::exchange(other.data_, nullptr)) {}
   Pinned& operator=(Pinned&&) = delete;

@@ -131,10 +131,10 @@ class Run {
   }
   ~Run() {
     for (const StreamHandle stream : streams_)
-      if (stream != nullptr) report(runtime_, Call::stream_destroy, runtime_.stream_destroy(stream));
-    for (const EventHandle event : events_) report(runtime_, Call::event_destroy, runtime_.event_destroy(event));
+      if (stream != nullptr) warn_on_error(runtime_, Call::stream_destroy, runtime_.stream_destroy(stream));
+    for (const EventHandle event : events_) warn_on_error(runtime_, Call::event_destroy, runtime_.event_destroy(event));
     for (const GraphExecHandle exec : execs_)
-      report(runtime_, Call::graph_exec_destroy, runtime_.graph_exec_destroy(exec));
+      warn_on_error(runtime_, Call::graph_exec_destroy, runtime_.graph_exec_destroy(exec));
   }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;

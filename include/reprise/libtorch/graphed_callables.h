@@ -108,7 +108,7 @@ struct GraphedSource {
 
 std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSource> sources,
                                                            const GraphedCallableOptions& options);
-bool in_other_mode(const GraphedFunction& function);
+bool training_mode_changed(const GraphedFunction& function);
 std::vector<at::Tensor> call_graphed(const std::shared_ptr<GraphedFunction>& function,
                                      const std::vector<at::Tensor>& arguments);
 const std::vector<at::Tensor>& static_arguments(const GraphedFunction& function);
@@ -201,7 +201,7 @@ class GraphedCallable {
   ///         another call has overwritten what it needs, at the second time, and when it should be differentiated
   ///         itself.
   Result operator()(Args... arguments) const {
-    if (detail::in_other_mode(*state_->function)) return state_->original(arguments...);
+    if (detail::training_mode_changed(*state_->function)) return state_->original(arguments...);
     std::tuple<Args...> all(std::move(arguments)...);
     detail::TensorCollector collector;
     for_each_tensor(all, collector);

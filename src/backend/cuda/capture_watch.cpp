@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/capture_watch.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "backend/cuda/log_text.h"
 #include "backend/rules/call_stack.h"
 #include "backend/rules/reported_call.h"
+#include "text/format.h"
 
 namespace reprise::backend::cuda {
 namespace {
@@ -121,8 +120,8 @@ std::string CaptureWatch::first_error(const DriverApi& driver, CUstream stream) 
   describe(driver, stream, &report);
   if (!report.broken_by) return {};
   const CaptureReport::Call& call = *report.broken_by;
-  return fmt::format("the call that broke the capture: {} returned {} ({}): {}", call.name,
-                     static_cast<int>(call.result), result_name(call.result), call.rule);
+  return text::format("the call that broke the capture: {} returned {} ({}): {}", call.name,
+                      static_cast<int>(call.result), result_name(call.result), call.rule);
 }
 
 void CaptureWatch::describe(const DriverApi& driver, CUstream stream, CaptureReport* report) const {

@@ -2,11 +2,11 @@
 #include "backend/cuda/driver_api.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <type_traits>
 
 #include "reprise/error.h"
+#include "text/format.h"
 
 namespace reprise::backend::cuda {
 namespace {
@@ -15,20 +15,20 @@ namespace {
 constexpr int oldest_driver = 13000;
 
 std::string version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  return text::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
 std::string failed(const char* call, CUresult result) {
   const auto code = static_cast<Result>(result);
-  return fmt::format("libcuda.so.1 is there, but {} returned {} ({}): {}", call, static_cast<int>(result),
-                     result_name(code), result_description(code));
+  return text::format("libcuda.so.1 is there, but {} returned {} ({}): {}", call, static_cast<int>(result),
+                      result_name(code), result_description(code));
 }
 
 /// Fills the table; the reason if that is not possible.
 std::string find_functions(void* library, DriverApi& api) {
   auto* const find = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
   const std::string too_old =
-      fmt::format("the driver in libcuda.so.1 is older than CUDA {}, which is needed", version_text(oldest_driver));
+      text::format("the driver in libcuda.so.1 is older than CUDA {}, which is needed", version_text(oldest_driver));
   if (find == nullptr) return too_old;
   // The version first: an old driver lacks other functions, too, and their names say less.
   const auto get = [&](const char* name, int since, auto& function) {
@@ -42,9 +42,9 @@ std::string find_functions(void* library, DriverApi& api) {
   if (!get("cuDriverGetVersion", 2020, api.cuDriverGetVersion)) return too_old;
   if (const CUresult result = api.cuDriverGetVersion(&version); result != CUDA_SUCCESS)
     return failed("cuDriverGetVersion", result);
-  if (version < oldest_driver) return fmt::format("{}; it is of CUDA {}", too_old, version_text(version));
+  if (version < oldest_driver) return text::format("{}; it is of CUDA {}", too_old, version_text(version));
 #define REPRISE_CUDA_FIND(name, since) \
-  if (!get(#name, since, api.name)) return fmt::format("the driver in libcuda.so.1 has no {}", #name);
+  if (!get(#name, since, api.name)) return text::format("the driver in libcuda.so.1 has no {}", #name);
   REPRISE_CUDA_DRIVER_CALLS(REPRISE_CUDA_FIND)
 #undef REPRISE_CUDA_FIND
   return {};
@@ -55,7 +55,7 @@ OpenedDriver open_driver() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = dlerror();
-    driver.unavailable = fmt::format("CUDA's driver could not be opened: {}", why != nullptr ? why : "libcuda.so.1");
+    driver.unavailable = text::format("CUDA's driver could not be opened: {}", why != nullptr ? why : "libcuda.so.1");
     return driver;
   }
   driver.unavailable = find_functions(library, driver.api);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/log_text.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <optional>
 #include <utility>
+
+#include "text/format.h"
 
 namespace reprise::backend::cuda {
 namespace {
@@ -41,7 +41,7 @@ std::optional<Line> parse(std::string_view line) {
 std::string message_of(std::string_view text, std::string_view thread_id) {
   const auto line = parse(text);
   if (!line || line->thread != thread_id || line->text.empty() || line->text.starts_with("Returning ")) return {};
-  return line->function ? fmt::format("{}: {}", *line->function, line->text) : std::string(line->text);
+  return line->function ? text::format("{}: {}", *line->function, line->text) : std::string(line->text);
 }
 
 // "Returning 900 (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) from cuMemAlloc_v2"

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/host/failure_plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include "text/format.h"
 
 namespace reprise::backend {
 namespace {
 
 std::string detail_of(Call call, const FailurePlan::Failure& failure) {
-  return fmt::format("the failure was injected: {} was not made; it was call {} {} since that was asked for",
-                     cuda_name(call), failure.nth, failure.call ? "of its kind" : "of any kind");
+  return text::format("the failure was injected: {} was not made; it was call {} {} since that was asked for",
+                      cuda_name(call), failure.nth, failure.call ? "of its kind" : "of any kind");
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/host/host_backend.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <new>
+
+#include "text/format.h"
 
 // The device itself and its memory.
 
@@ -17,9 +17,9 @@ Result HostBackend::refuse_caller() const {
   if (device_.has_sticky_error())
     return fail(
         Result::launch_failure,
-        fmt::format("an operation of this device failed earlier: {}. As on CUDA, the device stays unusable until "
-                    "the process ends",
-                    device_.sticky_error()));
+        text::format("an operation of this device failed earlier: {}. As on CUDA, the device stays unusable until "
+                     "the process ends",
+                     device_.sticky_error()));
   return Result::success;
 }
 
@@ -34,11 +34,11 @@ Result HostBackend::fail(Result result, std::string detail) {
 }
 
 Result HostBackend::bad_handle(const char* what) {
-  return fail(Result::invalid_handle, fmt::format("there is no such {}: it was never made, or was destroyed", what));
+  return fail(Result::invalid_handle, text::format("there is no such {}: it was never made, or was destroyed", what));
 }
 
 Result HostBackend::no_such(const char* what) {
-  return fail(Result::invalid_value, fmt::format("there is no such {}: it was never made, or was destroyed", what));
+  return fail(Result::invalid_value, text::format("there is no such {}: it was never made, or was destroyed", what));
 }
 
 DeviceType HostBackend::type() const noexcept {
@@ -143,8 +143,8 @@ Result HostBackend::memory_allocate(void** pointer, std::size_t bytes) {
       return result;
     }
     if (result == Result::invalid_value) return fail(result, "0 bytes cannot be allocated");
-    return fail(result, fmt::format("{} bytes were asked for, {} of {} are free", bytes, device_.memory().free_bytes(),
-                                    device_.memory().total_bytes()));
+    return fail(result, text::format("{} bytes were asked for, {} of {} are free", bytes, device_.memory().free_bytes(),
+                                     device_.memory().total_bytes()));
   });
 }
 
@@ -178,7 +178,7 @@ Result HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, Str
       return Result::success;
     }
     const Result result = stream->device->memory().allocate(pointer, bytes);
-    if (result != Result::success) return fail(result, fmt::format("{} bytes were asked for", bytes));
+    if (result != Result::success) return fail(result, text::format("{} bytes were asked for", bytes));
     forget_accesses(*pointer, bytes);
     return Result::success;
   });
@@ -216,7 +216,7 @@ Result HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
       return Result::success;
     }
     void* const memory = ::operator new (bytes, std::align_val_t{DeviceMemory::alignment}, std::nothrow);
-    if (memory == nullptr) return fail(Result::out_of_memory, fmt::format("{} bytes were asked for", bytes));
+    if (memory == nullptr) return fail(Result::out_of_memory, text::format("{} bytes were asked for", bytes));
     runtime_.pinned.emplace(reinterpret_cast<std::uintptr_t>(memory), PinnedBlock{bytes, next_id()});
     forget_accesses(memory, bytes);
     *pointer = memory;

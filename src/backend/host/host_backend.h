@@ -114,7 +114,7 @@ class HostBackend final : public Backend {
       Lock lock(runtime_.mutex);
       note_failure(lock, call, failed);
       lock.unlock();
-      if (thread_owes_stack) pay_owed_stack(runtime_);
+      if (stack_pending) attach_pending_stack(runtime_);
       return failed;
     }
     Lock lock(runtime_.mutex);
@@ -122,8 +122,8 @@ class HostBackend final : public Backend {
     if (result != Result::success) [[unlikely]]
       note_failure(lock, call, result);
     if (lock.owns_lock()) lock.unlock();
-    if (thread_owes_stack) [[unlikely]]
-      pay_owed_stack(runtime_);
+    if (stack_pending) [[unlikely]]
+      attach_pending_stack(runtime_);
     return result;
   }
   /// For the reports of captures, if somebody watches.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
 
 #include "backend/host/host_backend.h"
+#include "text/format.h"
 
 // Template graphs and user objects.
 
@@ -71,7 +71,7 @@ Result HostBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNodeHa
 Result HostBackend::check_node(const NodeParams& params) const {
   const NodeType type = node_type(params);
   if (!has_node_type(type))
-    return fail(Result::not_supported, fmt::format("the host device has no {} nodes yet", node_type_name(type)));
+    return fail(Result::not_supported, text::format("the host device has no {} nodes yet", node_type_name(type)));
   MemoryKind destination, source;
   switch (type) {
     case NodeType::kernel: {
@@ -247,11 +247,11 @@ Result HostBackend::graph_debug_dot_print(GraphHandle handle, const char* path, 
     const std::string text = to_dot(*graph, flags);
     std::FILE* const file = std::fopen(path, "w");
     if (file == nullptr)
-      return fail(Result::invalid_value, fmt::format("the file {} cannot be opened for writing", path));
+      return fail(Result::invalid_value, text::format("the file {} cannot be opened for writing", path));
     const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
     const bool closed = std::fclose(file) == 0;
     return written && closed ? Result::success
-                             : fail(Result::invalid_value, fmt::format("the file {} could not be written", path));
+                             : fail(Result::invalid_value, text::format("the file {} could not be written", path));
   });
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include <cstring>
 
 #include "backend/host/host_backend.h"
+#include "text/format.h"
 
 // Copies, sets, kernels, host functions: the work that streams are given.
 
@@ -53,21 +53,21 @@ Result HostBackend::refuse_work(Call call, HostStream& stream, Result result) co
 }
 
 Result HostBackend::check_range(const void* pointer, std::size_t bytes, const char* what, MemoryKind* kind) const {
-  if (pointer == nullptr) return fail(Result::invalid_value, fmt::format("the {} is null", what));
+  if (pointer == nullptr) return fail(Result::invalid_value, text::format("the {} is null", what));
   const PointerInfo info = host::pointer_info(runtime_, pointer);
   *kind = info.kind;
   if (info.kind == MemoryKind::unregistered) {
     for (const auto& device : runtime_.devices)
       if (device->memory().contains(pointer))
         return fail(Result::invalid_value,
-                    fmt::format("the {} {} lies in device memory that is not allocated", what, pointer));
+                    text::format("the {} {} lies in device memory that is not allocated", what, pointer));
     return Result::success;
   }
   const auto offset =
       static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - static_cast<const std::byte*>(info.base));
   if (bytes > info.bytes - offset)
-    return fail(Result::invalid_value, fmt::format("the {} ends {} bytes past the end of its block of {} bytes", what,
-                                                   bytes - (info.bytes - offset), info.bytes));
+    return fail(Result::invalid_value, text::format("the {} ends {} bytes past the end of its block of {} bytes", what,
+                                                    bytes - (info.bytes - offset), info.bytes));
   return Result::success;
 }
 
@@ -81,7 +81,7 @@ Result HostBackend::check_memcpy(const MemcpyNodeParams& params, MemoryKind* des
 Result HostBackend::check_memset(const MemsetNodeParams& params) const {
   if (params.element_bytes != 1 && params.element_bytes != 2 && params.element_bytes != 4)
     return fail(Result::invalid_value,
-                fmt::format("an element has {} bytes; 1, 2 or 4 can be set", params.element_bytes));
+                text::format("an element has {} bytes; 1, 2 or 4 can be set", params.element_bytes));
   if (params.count == 0) return Result::success;
   if (reinterpret_cast<std::uintptr_t>(params.destination) % params.element_bytes != 0)
     return fail(Result::invalid_value, "the destination is not aligned to the element");
@@ -98,7 +98,7 @@ Result HostBackend::check_kernel(const KernelNodeParams& params) const {
   const auto& kernel = *reinterpret_cast<const KernelRecord*>(params.function);
   if (params.params == nullptr && !kernel.params.empty())
     return fail(Result::invalid_value,
-                fmt::format("the kernel has {} parameters, and no arguments were given", kernel.params.size()));
+                text::format("the kernel has {} parameters, and no arguments were given", kernel.params.size()));
   return Result::success;
 }
 
@@ -106,31 +106,31 @@ Result HostBackend::check_launch_config(const KernelNodeParams& params) const {
   const LaunchConfig& c = params.config;
   const auto refuse = [](std::string why) { return fail(Result::invalid_value, std::move(why)); };
   if (c.grid.x == 0 || c.grid.y == 0 || c.grid.z == 0 || c.block.x == 0 || c.block.y == 0 || c.block.z == 0)
-    return refuse(fmt::format("grid {} x {} x {} of blocks {} x {} x {}: every count must be at least 1", c.grid.x,
-                              c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z));
+    return refuse(text::format("grid {} x {} x {} of blocks {} x {} x {}: every count must be at least 1", c.grid.x,
+                               c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z));
   if (c.grid.x > 0x7FFFFFFFU || c.grid.y > 65535 || c.grid.z > 65535)
-    return refuse(fmt::format("a grid of {} x {} x {}; at most 2147483647 x 65535 x 65535 is possible", c.grid.x,
-                              c.grid.y, c.grid.z));
+    return refuse(text::format("a grid of {} x {} x {}; at most 2147483647 x 65535 x 65535 is possible", c.grid.x,
+                               c.grid.y, c.grid.z));
   if (c.block.x > 1024 || c.block.y > 1024 || c.block.z > 64 || std::uint64_t{c.block.x} * c.block.y * c.block.z > 1024)
     return refuse(
-        fmt::format("a block of {} x {} x {} threads; at most 1024 x 1024 x 64, and 1024 together, are possible",
-                    c.block.x, c.block.y, c.block.z));
+        text::format("a block of {} x {} x {} threads; at most 1024 x 1024 x 64, and 1024 together, are possible",
+                     c.block.x, c.block.y, c.block.z));
   const auto set = device_.max_shared().find(params.function);
   const unsigned most = set == device_.max_shared().end() ? usual_shared_bytes : set->second;
   if (c.shared_bytes > most)
-    return refuse(fmt::format("{} bytes of shared memory; this kernel may have {}", c.shared_bytes, most));
+    return refuse(text::format("{} bytes of shared memory; this kernel may have {}", c.shared_bytes, most));
   if (c.cluster.x == 0 || c.cluster.y == 0 || c.cluster.z == 0 || c.grid.x % c.cluster.x != 0 ||
       c.grid.y % c.cluster.y != 0 || c.grid.z % c.cluster.z != 0 ||
       std::uint64_t{c.cluster.x} * c.cluster.y * c.cluster.z > 8)
     return refuse(
-        fmt::format("clusters of {} x {} x {} blocks; at most 8 together are possible, and they must divide the "
-                    "grid",
-                    c.cluster.x, c.cluster.y, c.cluster.z));
+        text::format("clusters of {} x {} x {} blocks; at most 8 together are possible, and they must divide the "
+                     "grid",
+                     c.cluster.x, c.cluster.y, c.cluster.z));
   const std::uint64_t resident = multiprocessors * (threads_per_multiprocessor / (c.block.x * c.block.y * c.block.z));
   if (c.cooperative && std::uint64_t{c.grid.x} * c.grid.y * c.grid.z > resident)
     return fail(Result::cooperative_launch_too_large,
-                fmt::format("a cooperative launch of {} x {} x {} blocks; {} of this size fit on the device at once",
-                            c.grid.x, c.grid.y, c.grid.z, resident));
+                text::format("a cooperative launch of {} x {} x {} blocks; {} of this size fit on the device at once",
+                             c.grid.x, c.grid.y, c.grid.z, resident));
   return Result::success;
 }
 
@@ -210,7 +210,7 @@ Result HostBackend::function_param_info(FunctionHandle function, std::size_t ind
   if (function == nullptr) return fail(Result::invalid_handle, "there is no kernel");
   const auto& params = reinterpret_cast<const KernelRecord*>(function)->params;
   if (index >= params.size())
-    return fail(Result::invalid_value, fmt::format("the kernel has {} parameters", params.size()));
+    return fail(Result::invalid_value, text::format("the kernel has {} parameters", params.size()));
   *param = params[index];
   return Result::success;
 }
@@ -220,7 +220,7 @@ Result HostBackend::function_set_max_shared(FunctionHandle function, unsigned by
     if (function == nullptr) return fail(Result::invalid_handle, "there is no kernel");
     if (bytes > most_shared_bytes)
       return fail(Result::invalid_value,
-                  fmt::format("{} bytes of shared memory; a block can have at most {}", bytes, most_shared_bytes));
+                  text::format("{} bytes of shared memory; a block can have at most {}", bytes, most_shared_bytes));
     device_.max_shared()[function] = bytes;
     return Result::success;
   });

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/host/host_device.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "backend/host/run/seeded_chooser.h"

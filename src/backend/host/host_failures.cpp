@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/host_failures.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -10,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "backend/host/host_device.h"
+#include "text/format.h"
 
 // Failures that are asked for by program or by environment. The plan is in HostRuntime.
 
@@ -89,9 +88,9 @@ std::string_view cut(std::string_view& text, char separator) {
 FailurePlan::Failure parse_failure(std::string_view text) {
   const auto refuse = [whole = text](std::string_view what, std::string_view found) {
     throw UsageError(
-        fmt::format("the environment variable REPRISE_HOST_FAIL: expected call[:nth[:code]] with {}; found \"{}\" in "
-                    "\"{}\"; for example cuGraphInstantiateWithParams:2:out_of_memory",
-                    what, found, whole));
+        text::format("the environment variable REPRISE_HOST_FAIL: expected call[:nth[:code]] with {}; found \"{}\" in "
+                     "\"{}\"; for example cuGraphInstantiateWithParams:2:out_of_memory",
+                     what, found, whole));
   };
   const char* const whole_end = text.data() + text.size();
   FailurePlan::Failure failure;
@@ -126,17 +125,17 @@ InjectedFailure::InjectedFailure(const HostFailure& failure) {
   const auto call = backend::host::find_call(failure.call);
   if (!call)
     throw UsageError(
-        fmt::format("InjectedFailure expected the name of a call of the runtime, such as cuMemAlloc or "
-                    "memory_allocate; found \"{}\"; they are those of the CUDA driver that docs/host-device.md lists",
-                    failure.call));
+        text::format("InjectedFailure expected the name of a call of the runtime, such as cuMemAlloc or "
+                     "memory_allocate; found \"{}\"; they are those of the CUDA driver that docs/host-device.md lists",
+                     failure.call));
   if (failure.code == Result::success) throw UsageError("InjectedFailure expected a code that says failure; found 0");
   if (failure.nth == 0) throw UsageError("InjectedFailure counts calls from 1; found 0");
   const std::vector<backend::Backend*>& all = backend::host_backends();
   const backend::Backend* const device = failure.device ? &failure.device->backend() : nullptr;
   if (device != nullptr && std::find(all.begin(), all.end(), device) == all.end())
     throw UsageError(
-        fmt::format("InjectedFailure expected a host device, since no call of another can be made to fail; found {}",
-                    failure.device->str()));
+        text::format("InjectedFailure expected a host device, since no call of another can be made to fail; found {}",
+                     failure.device->str()));
   id_ = backend::host::HostRuntime::instance().failures.add({call, failure.code, failure.nth, device});
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include <charconv>
 #include <cstdlib>
@@ -9,6 +8,7 @@
 #include <string_view>
 
 #include "backend/host/host_device.h"
+#include "text/format.h"
 
 // The options of the simulated devices: set by program, else read from the environment, once.
 
@@ -29,8 +29,9 @@ std::size_t environment_number(const char* name, std::size_t otherwise, std::siz
   std::size_t value = 0;
   const auto [end, error] = std::from_chars(text, text + std::strlen(text), value);
   if (error != std::errc() || *end != '\0' || value < least || value > most)
-    throw UsageError(fmt::format("the environment variable {} should be a whole number from {} to {}, but it is \"{}\"",
-                                 name, least, most, text));
+    throw UsageError(
+        text::format("the environment variable {} should be a whole number from {} to {}, but it is \"{}\"", name,
+                     least, most, text));
   return value;
 }
 
@@ -42,16 +43,16 @@ std::optional<std::uint64_t> environment_seed() {
   const auto [end, error] = std::from_chars(text, text + std::strlen(text), seed);
   if (error != std::errc() || *end != '\0')
     throw UsageError(
-        fmt::format("the environment variable {} should be `threads`, or a whole number from 0 as the seed of the "
-                    "single-threaded scheduler, but it is \"{}\"",
-                    name, text));
+        text::format("the environment variable {} should be `threads`, or a whole number from 0 as the seed of the "
+                     "single-threaded scheduler, but it is \"{}\"",
+                     name, text));
   return seed;
 }
 
 void check_range(const char* what, std::size_t value, std::size_t least, std::size_t most) {
   if (value < least || value > most)
     throw UsageError(
-        fmt::format("HostDeviceOptions::{} should be from {} to {}, but it is {}", what, least, most, value));
+        text::format("HostDeviceOptions::{} should be from {} to {}, but it is {}", what, least, most, value));
 }
 
 }  // namespace

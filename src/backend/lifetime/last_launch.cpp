@@ -8,7 +8,7 @@ namespace reprise::backend {
 
 LastLaunch LastLaunch::prepare(const StreamRef& stream) const {
   LastLaunch next;
-  next.stream_ = LiveStream::find(stream);
+  next.stream_ = TrackedStream::find(stream);
   if (next.stream_ != nullptr) return next;
   // The next record on an event takes the place of the last one.
   if (stream_ == nullptr) next.event_ = event_;
@@ -20,9 +20,9 @@ void LastLaunch::launched(const StreamRef& stream, LastLaunch&& next) noexcept {
   *this = std::move(next);
   if (stream_ != nullptr) return;
   Backend& backend = stream.device().backend();
-  lost_ =
-      !may_record(stream) || !report(backend, Call::event_record,
-                                     backend.event_record(event_->native(), stream.native(), EventUseFlags::ordering));
+  lost_ = !may_record(stream) ||
+          !warn_on_error(backend, Call::event_record,
+                         backend.event_record(event_->native(), stream.native(), EventUseFlags::ordering));
 }
 
 bool LastLaunch::is_over() noexcept {
@@ -51,7 +51,7 @@ void LastLaunch::wait() noexcept {
   if (is_over() || !can_tell()) return;
   Backend& backend = event_->device().backend();
   const RelaxedCaptureMode relaxed(backend);
-  report(backend, Call::event_synchronize, backend.event_synchronize(event_->native()));
+  warn_on_error(backend, Call::event_synchronize, backend.event_synchronize(event_->native()));
 }
 
 }  // namespace reprise::backend

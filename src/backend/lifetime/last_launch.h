@@ -14,7 +14,7 @@ namespace reprise::backend {
 /// executable run one after the other, on whatever streams (CUDA: `cudaGraphLaunch`), so all others are over by then.
 ///
 /// A launch on the stream of the last one costs a comparison, on another a look into a table. On a stream whose end
-/// nobody tells (see LiveStream) an event is recorded after each launch: the stream may be gone when somebody asks.
+/// nobody tells (see TrackedStream) an event is recorded after each launch: the stream may be gone when somebody asks.
 ///
 /// One thread at a time.
 class LastLaunch {
@@ -51,10 +51,10 @@ class LastLaunch {
   LastLaunch prepare(const StreamRef& stream) const;
   void launched(const StreamRef& stream, LastLaunch&& next) noexcept;
 
-  std::shared_ptr<LiveStream> stream_;  // null: nobody tells the end of the stream, or there was no launch
-  std::shared_ptr<Event> event_;        // after the launch; with `stream_` it is recorded when somebody asks
-  bool lost_ = false;                   // it could not be recorded: nobody knows when the launch is over
-  bool told_ = false;                   // of an error
+  std::shared_ptr<TrackedStream> stream_;  // null: nobody tells the end of the stream, or there was no launch
+  std::shared_ptr<Event> event_;           // after the launch; with `stream_` it is recorded when somebody asks
+  bool lost_ = false;                      // it could not be recorded: nobody knows when the launch is over
+  bool told_ = false;                      // of an error
 };
 
 }  // namespace reprise::backend

@@ -15,7 +15,7 @@ namespace {
 
 struct Streams {
   std::mutex mutex;
-  std::map<std::pair<Backend*, StreamHandle>, std::shared_ptr<LiveStream>> all;
+  std::map<std::pair<Backend*, StreamHandle>, std::shared_ptr<TrackedStream>> all;
 };
 
 // Never destroyed: streams may end until the process does.
@@ -34,17 +34,17 @@ bool is_legacy_default(const StreamRef& stream) noexcept {
   return reinterpret_cast<std::uintptr_t>(stream.native()) <= 1;
 }
 
-std::shared_ptr<LiveStream> LiveStream::find(const StreamRef& stream) {
+std::shared_ptr<TrackedStream> TrackedStream::find(const StreamRef& stream) {
   Streams& known = streams();
   const std::lock_guard lock(known.mutex);
   if (const auto found = known.all.find(key(stream)); found != known.all.end()) return found->second;
   if (!is_legacy_default(stream)) return nullptr;
-  return known.all.emplace(key(stream), std::make_shared<LiveStream>(stream)).first->second;
+  return known.all.emplace(key(stream), std::make_shared<TrackedStream>(stream)).first->second;
 }
 
-void LiveStream::add(const StreamRef& stream) noexcept {
+void TrackedStream::add(const StreamRef& stream) noexcept {
   try {
-    auto made = std::make_shared<LiveStream>(stream);
+    auto made = std::make_shared<TrackedStream>(stream);
     Streams& known = streams();
     const std::lock_guard lock(known.mutex);
     known.all[key(stream)] = std::move(made);
@@ -53,9 +53,9 @@ void LiveStream::add(const StreamRef& stream) noexcept {
   }
 }
 
-void LiveStream::ends(const StreamRef& stream) noexcept {
+void TrackedStream::ends(const StreamRef& stream) noexcept {
   Streams& known = streams();
-  std::shared_ptr<LiveStream> ended;
+  std::shared_ptr<TrackedStream> ended;
   {
     const std::lock_guard lock(known.mutex);
     const auto found = known.all.find(key(stream));
@@ -66,7 +66,7 @@ void LiveStream::ends(const StreamRef& stream) noexcept {
   ended->end(ended.use_count() > 1);
 }
 
-void LiveStream::end(bool wanted) noexcept {
+void TrackedStream::end(bool wanted) noexcept {
   try {
     std::string why = "it was captured";
     {
@@ -89,12 +89,12 @@ void LiveStream::end(bool wanted) noexcept {
   }
 }
 
-std::shared_ptr<Event> LiveStream::mark() {
+std::shared_ptr<Event> TrackedStream::mark() {
   const std::lock_guard lock(mutex_);
   return ended_ ? end_ : record();
 }
 
-std::shared_ptr<Event> LiveStream::record() const {
+std::shared_ptr<Event> TrackedStream::record() const {
   const RelaxedCaptureMode relaxed(stream_.device().backend());
   if (!may_record(stream_)) return nullptr;
   auto event = std::make_shared<Event>(stream_.device(), EventOptions{.timing = false});

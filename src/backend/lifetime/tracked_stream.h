@@ -17,10 +17,10 @@ namespace reprise::backend {
 /// Of other streams nobody tells the end; the per-thread default stream is one of them.
 ///
 /// Thread-safe. An owner keeps it as long as the work concerns him.
-class LiveStream {
+class TrackedStream {
  public:
   /// Null if nobody tells the end of this stream.
-  static std::shared_ptr<LiveStream> find(const StreamRef& stream);
+  static std::shared_ptr<TrackedStream> find(const StreamRef& stream);
 
   /// From now on this stream is known. Whoever calls this calls ends(), unless the stream lives as long as the process.
   /// Without memory for it, it stays unknown.
@@ -29,7 +29,7 @@ class LiveStream {
   /// The stream is about to be destroyed; its handle is still valid, and its work may still run.
   static void ends(const StreamRef& stream) noexcept;
 
-  explicit LiveStream(const StreamRef& stream) : stream_(stream) {}  ///< for add() and find()
+  explicit TrackedStream(const StreamRef& stream) : stream_(stream) {}  ///< for add() and find()
 
   /// Is it this stream, and not one with the handle that an ended stream had?
   bool is(const StreamRef& stream) const noexcept {

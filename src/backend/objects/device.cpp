@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/device.h"
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <cstdlib>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "backend/check.h"
 #include "backend/current.h"
 #include "reprise/stream.h"
+#include "text/format.h"
 
 namespace reprise {
 namespace {
@@ -34,10 +33,10 @@ DeviceName split(std::string_view text) {
     understood = understood && error == std::errc{} && rest == end;
   }
   if (!understood) {
-    throw UsageError(
-        fmt::format("expected the name of a device (host, host:1, cuda, cuda:0); found \"{}\"; write the type in small "
-                    "letters, then, if it is not the first of its type, a colon and its number from 0",
-                    text));
+    throw UsageError(text::format(
+        "expected the name of a device (host, host:1, cuda, cuda:0); found \"{}\"; write the type in small "
+        "letters, then, if it is not the first of its type, a colon and its number from 0",
+        text));
   }
   return name;
 }
@@ -45,13 +44,13 @@ DeviceName split(std::string_view text) {
 Device parse_cuda(const DeviceName& name, std::string_view text) {
   const std::vector<backend::Backend*>& backends = backend::cuda_backends();
   if (backends.empty()) {
-    throw UsageError(fmt::format(
+    throw UsageError(text::format(
         "expected a device of this machine; found \"{}\", and there is no CUDA device: {}; use \"host\", the "
         "simulated device",
         text, backend::cuda_unavailable_reason()));
   }
   if (name.index >= backends.size()) {
-    throw UsageError(fmt::format(
+    throw UsageError(text::format(
         "expected the number of a CUDA device below {}; found \"{}\"; nvidia-smi lists the devices, and the "
         "environment variable CUDA_VISIBLE_DEVICES hides some of them",
         backends.size(), text));
@@ -63,9 +62,9 @@ Device parse_host(const DeviceName& name, std::string_view text) {
   const std::vector<backend::Backend*>& backends = backend::host_backends();
   if (name.index >= backends.size()) {
     throw UsageError(
-        fmt::format("expected the number of a host device below {}; found \"{}\"; set the environment variable "
-                    "REPRISE_HOST_DEVICES, or call configure_host_devices() first, to have more of them",
-                    backends.size(), text));
+        text::format("expected the number of a host device below {}; found \"{}\"; set the environment variable "
+                     "REPRISE_HOST_DEVICES, or call configure_host_devices() first, to have more of them",
+                     backends.size(), text));
   }
   return Device(*backends[name.index]);
 }
@@ -86,7 +85,7 @@ int Device::index() const noexcept {
 }
 
 std::string Device::str() const {
-  return fmt::format("{}:{}", type() == DeviceType::cuda ? "cuda" : "host", index());
+  return text::format("{}:{}", type() == DeviceType::cuda ? "cuda" : "host", index());
 }
 
 std::string Device::name() const {
@@ -124,7 +123,7 @@ Device default_device() {
     try {
       return Device::parse(name);
     } catch (const UsageError& error) {
-      throw UsageError(fmt::format("the environment variable REPRISE_DEVICE: {}", error.what()));
+      throw UsageError(text::format("the environment variable REPRISE_DEVICE: {}", error.what()));
     }
   }();
   return device;

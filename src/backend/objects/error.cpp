@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/error.h"
 
-#include <fmt/format.h>
-
 #include <cstdio>
 #include <mutex>
 #include <utility>
 
 #include "reprise/capture_report.h"
+#include "text/format.h"
 
 namespace reprise {
 namespace {
@@ -81,10 +80,10 @@ constexpr Text text_of(Result result) noexcept {
 
 std::string backend_error_text(const std::string& call, Result code, const std::string& detail,
                                const SourceLocation& where) {
-  std::string text =
-      fmt::format("{} returned {} ({}): {}", call, static_cast<int>(code), result_name(code), result_description(code));
+  std::string text = text::format("{} returned {} ({}): {}", call, static_cast<int>(code), result_name(code),
+                                  result_description(code));
   if (!detail.empty()) text += "; " + detail;
-  if (where.line != 0) text += fmt::format(" [{}, {}:{}]", where.function, where.file, where.line);
+  if (where.line != 0) text += text::format(" [{}, {}:{}]", where.function, where.file, where.line);
   return text;
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/event.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "text/format.h"
 
 namespace reprise {
 namespace {
@@ -20,7 +19,7 @@ backend::EventUseFlags use_flags(EventUse use) {
 
 void check_same_runtime(Device event, Device stream) {
   if (event.type() == stream.type()) return;
-  throw UsageError(fmt::format(
+  throw UsageError(text::format(
       "expected a stream of the same kind of device as the event, which is of {}; found a stream of {}; make an "
       "event for that device",
       event.str(), stream.str()));
@@ -39,7 +38,7 @@ Event::Event(Device device, EventOptions options) : ref_(device, EventHandle{nul
 Event::~Event() {
   if (ref_.native() == nullptr) return;
   backend::Backend& backend = ref_.device().backend();
-  backend::report(backend, Call::event_destroy, backend.event_destroy(ref_.native()));
+  backend::warn_on_error(backend, Call::event_destroy, backend.event_destroy(ref_.native()));
 }
 
 Event::Event(Event&& other) noexcept

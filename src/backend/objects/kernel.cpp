@@ -2,7 +2,6 @@
 #include "reprise/kernel.h"
 
 #include <cxxabi.h>
-#include <fmt/format.h>
 
 #include <cstdlib>
 #include <memory>
@@ -13,6 +12,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "text/format.h"
 
 namespace reprise::detail {
 namespace {
@@ -21,13 +21,13 @@ namespace {
 constexpr unsigned shared_bytes_without_asking = 48 * 1024;
 
 [[noreturn]] void kernel_not_compiled(const StreamRef& stream, const KernelRecord& record) {
-  throw UsageError(
-      fmt::format("expected a kernel that was compiled for the device of the stream, {}; found kernel {}, whose launch "
-                  "was compiled for another; {}",
-                  stream.device().str(), record.name,
-                  stream.device().type() == DeviceType::cuda
-                      ? "compile the file that launches it with nvcc, or launch it on the host device"
-                      : "launch it on a CUDA device"));
+  throw UsageError(text::format(
+      "expected a kernel that was compiled for the device of the stream, {}; found kernel {}, whose launch "
+      "was compiled for another; {}",
+      stream.device().str(), record.name,
+      stream.device().type() == DeviceType::cuda
+          ? "compile the file that launches it with nvcc, or launch it on the host device"
+          : "launch it on a CUDA device"));
 }
 
 }  // namespace
@@ -64,9 +64,9 @@ const KernelRecord& global_function_record(const KernelRecord& prototype, const 
 
 void shared_memory_exceeded(std::size_t wanted, std::size_t available) {
   throw Error(
-      fmt::format("a block kernel takes {} bytes of shared memory, but its launch gives a block only {}; set "
-                  "LaunchConfig::shared_bytes to at least {}",
-                  wanted, available, wanted));
+      text::format("a block kernel takes {} bytes of shared memory, but its launch gives a block only {}; set "
+                   "LaunchConfig::shared_bytes to at least {}",
+                   wanted, available, wanted));
 }
 
 void launch_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record, void** params) {

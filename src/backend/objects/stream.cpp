@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/stream.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -15,6 +13,7 @@
 #include "backend/lifetime/tracked_stream.h"
 #include "backend/stream_end.h"
 #include "reprise/event.h"
+#include "text/format.h"
 
 namespace reprise {
 namespace {
@@ -61,7 +60,7 @@ std::array<std::atomic<backend::StreamEndListener>, 8> stream_end_listeners{};
 
 // The legacy stream never captures, but asking about it while a blocking stream does gives an error instead of "no".
 // The question itself breaks nothing.
-bool is_no(Result result) {
+bool means_not_capturing(Result result) {
   return result == Result::stream_capture_implicit;
 }
 
@@ -69,7 +68,7 @@ backend::CaptureInfo capture_info(const StreamRef& stream) {
   backend::CaptureInfo info;
   backend::Backend& backend = stream.device().backend();
   const Result result = backend.stream_capture_info(stream.native(), &info);
-  if (is_no(result)) return {};
+  if (means_not_capturing(result)) return {};
   check(backend, Call::stream_capture_info, result);
   return info;
 }
@@ -77,9 +76,9 @@ backend::CaptureInfo capture_info(const StreamRef& stream) {
 void check_same_runtime(Device mine, Device other, const char* what) {
   if (mine.type() == other.type()) return;
   throw UsageError(
-      fmt::format("expected {} of the same kind of device as the stream that waits, which is on {}; found one on {}; "
-                  "synchronise with the other device on the host instead",
-                  what, mine.str(), other.str()));
+      text::format("expected {} of the same kind of device as the stream that waits, which is on {}; found one on {}; "
+                   "synchronise with the other device on the host instead",
+                   what, mine.str(), other.str()));
 }
 
 }  // namespace
@@ -125,7 +124,7 @@ CaptureStatus StreamRef::capture_status() const {
   CaptureStatus status = CaptureStatus::none;
   backend::Backend& backend = device_.backend();
   const Result result = backend.stream_is_capturing(handle_, &status);
-  if (is_no(result)) return CaptureStatus::none;
+  if (means_not_capturing(result)) return CaptureStatus::none;
   check(backend, Call::stream_is_capturing, result);
   return status;
 }
@@ -141,16 +140,16 @@ Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr) {
   const auto flags = options.blocking ? backend::StreamFlags::blocking : backend::StreamFlags::non_blocking;
   check(backend, Call::stream_create, backend.stream_create(&handle, flags, options.priority));
   ref_ = StreamRef(device, handle);
-  backend::LiveStream::add(ref_);
+  backend::TrackedStream::add(ref_);
 }
 
 Stream::~Stream() {
   if (ref_.native() == nullptr) return;
-  backend::LiveStream::ends(ref_);
+  backend::TrackedStream::ends(ref_);
   for (const auto& place : stream_end_listeners)
     if (const backend::StreamEndListener listener = place.load(std::memory_order_acquire)) listener(ref_);
   backend::Backend& backend = ref_.device().backend();
-  backend::report(backend, Call::stream_destroy, backend.stream_destroy(ref_.native()));
+  backend::warn_on_error(backend, Call::stream_destroy, backend.stream_destroy(ref_.native()));
 }
 
 Stream::Stream(Stream&& other) noexcept

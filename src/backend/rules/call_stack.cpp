@@ -4,7 +4,6 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,6 +14,8 @@
 #include <memory>
 #include <sstream>
 #include <string_view>
+
+#include "text/format.h"
 
 namespace reprise::backend {
 namespace {
@@ -47,9 +48,9 @@ Frame frame_of(void* address) {
   // A return address is after the call, which may have been the last instruction of the function.
   void* const inside = static_cast<char*>(address) - 1;
   Dl_info info{};
-  if (dladdr(inside, &info) == 0 || info.dli_fname == nullptr) return {{}, fmt::format("{}", address)};
+  if (dladdr(inside, &info) == 0 || info.dli_fname == nullptr) return {{}, text::format("{}", address)};
   const auto offset = static_cast<char*>(inside) - static_cast<char*>(info.dli_fbase);
-  Frame frame{{}, fmt::format("{}+{:#x}", full_path(info.dli_fname), offset)};
+  Frame frame{{}, text::format("{}+{:#x}", full_path(info.dli_fname), offset)};
   const std::string_view file = info.dli_fname;
   const std::string_view name = file.substr(file.rfind('/') + 1);
   frame.of_cupti = name.starts_with("libcupti.so");

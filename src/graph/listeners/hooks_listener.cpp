@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/listeners/hooks_listener.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <utility>
 
 #include "graph/cuda_graph_impl.h"
+#include "text/format.h"
 
 namespace reprise {
 namespace graphs {
@@ -22,7 +21,7 @@ void warn_of(const std::exception_ptr& error, const char* step) noexcept try {
   std::rethrow_exception(error);
 } catch (const std::exception& thrown) {
   try {
-    warn(fmt::format("A hook `{}` of a graph threw: {}", step, thrown.what()));
+    warn(text::format("A hook `{}` of a graph threw: {}", step, thrown.what()));
   } catch (...) {
     warn("A hook of a graph threw, and there was no memory to say what.");
   }
@@ -146,9 +145,9 @@ void CUDAGraph::remove_hooks(HookId id) {
   }
   if (removed) return;  // the functions are destroyed here
   throw UsageError(
-      fmt::format("{} expected a name that add_hooks() of this graph returned and whose hooks are still registered; "
-                  "found {}; remove each once, from the graph that they were added to.",
-                  call, static_cast<std::uint64_t>(id)));
+      text::format("{} expected a name that add_hooks() of this graph returned and whose hooks are still registered; "
+                   "found {}; remove each once, from the graph that they were added to.",
+                   call, static_cast<std::uint64_t>(id)));
 }
 
 }  // namespace reprise

@@ -88,7 +88,7 @@ void AnnotationListener::abandoned() noexcept {
 void AnnotationListener::instantiated(GraphHandle template_graph, GraphExecHandle /*exec*/) noexcept try {
   if (which_.empty()) return;
   std::vector<GraphNodeHandle> now;
-  if (!backend::report(*runtime_, Call::graph_nodes, runtime_->graph_nodes(template_graph, &now))) return;
+  if (!backend::warn_on_error(*runtime_, Call::graph_nodes, runtime_->graph_nodes(template_graph, &now))) return;
   if (now == order_) return;
   std::unordered_map<GraphNodeHandle, std::size_t> places, left;
   for (std::size_t i = 0; i < order_.size(); ++i) places.emplace(order_[i], i);

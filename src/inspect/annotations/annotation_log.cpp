@@ -45,13 +45,15 @@ std::size_t fallback(const std::vector<ThreadState>& states, const Boundary& bou
 }
 
 // How sure it is whose a node is.
-enum class Sure : unsigned char { no, leads_there, between, settled };
+enum class Confidence : unsigned char { none, ancestor, between_boundaries, certain };
 
 // Of two that are as sure, that with fewer nodes: a thread that waited for another one's work has that among its own.
 struct Claim {
-  Sure sure = Sure::settled;
+  Confidence confidence = Confidence::certain;
   std::size_t nodes = 0;
-  bool beats(const Claim& other) const { return sure != other.sure ? sure > other.sure : nodes < other.nodes; }
+  bool beats(const Claim& other) const {
+    return confidence != other.confidence ? confidence > other.confidence : nodes < other.nodes;
+  }
 };
 
 class Assignment {
@@ -99,7 +101,7 @@ class Assignment {
     if (first == last || active == 0) return;
     const auto begin = static_cast<std::ptrdiff_t>(first), end = static_cast<std::ptrdiff_t>(last);
     std::fill(result_.begin() + begin, result_.begin() + end, fallback(states, boundary));
-    if (active > 1) std::fill(claims_.begin() + begin, claims_.begin() + end, Claim{Sure::no});
+    if (active > 1) std::fill(claims_.begin() + begin, claims_.begin() + end, Claim{Confidence::none});
   }
 
   // The thread gets what its streams led to since its last boundary.
@@ -118,7 +120,7 @@ class Assignment {
       between[node - first] = dependencies.empty() ? tails.empty() : std::ranges::any_of(dependencies, is_mine);
       // At the end of the capture everything leads to its stream, which tells nothing.
       if (!between[node - first] && until.thread == AnnotationLog::nobody) continue;
-      const Claim claim{between[node - first] ? Sure::between : Sure::leads_there, mine.size()};
+      const Claim claim{between[node - first] ? Confidence::between_boundaries : Confidence::ancestor, mine.size()};
       if (!claim.beats(claims_[node])) continue;
       claims_[node] = claim;
       result_[node] = state.in_force;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/liveness/graph_scan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <tuple>
@@ -12,6 +10,7 @@
 
 #include "backend/check.h"
 #include "inspect/liveness/node_text.h"
+#include "text/format.h"
 
 namespace reprise::inspect {
 
@@ -39,8 +38,8 @@ class Scanner {
 
   GraphScan finish() {
     if (!left_out_.empty())
-      warn(fmt::format("Inputs of a graph may be missing among those whose liveness it checks: {}{}.", left_out_,
-                       left_out_count_ > 1 ? fmt::format("; and so for {} more nodes", left_out_count_ - 1) : ""));
+      warn(text::format("Inputs of a graph may be missing among those whose liveness it checks: {}{}.", left_out_,
+                        left_out_count_ > 1 ? text::format("; and so for {} more nodes", left_out_count_ - 1) : ""));
     return std::move(scan_);
   }
 
@@ -83,7 +82,7 @@ class Scanner {
   void read(const backend::ChildGraphNodeParams& child, const std::string& number) { graph(child.graph, number + "."); }
   void read(const backend::ConditionalNodeParams& conditional, const std::string& number) {
     for (std::size_t i = 0; i < conditional.bodies.size(); ++i)
-      graph(conditional.bodies[i], fmt::format("{}.{}.", number, i));
+      graph(conditional.bodies[i], text::format("{}.{}.", number, i));
   }
   // The others use no memory, or only the host knows what they use it for.
   template <class Params>
@@ -118,9 +117,9 @@ class Scanner {
 
   void leave_out(Call call, Result result, std::string_view what, const ScannedNode& node) {
     if (left_out_count_++ == 0)
-      left_out_ = fmt::format("the parameters of the {} are not known, {} failed with {} ({})",
-                              node_text(what, node.number, nullptr), backend::cuda_name(call), result_name(result),
-                              static_cast<int>(result));
+      left_out_ = text::format("the parameters of the {} are not known, {} failed with {} ({})",
+                               node_text(what, node.number, nullptr), backend::cuda_name(call), result_name(result),
+                               static_cast<int>(result));
   }
 
   Backend& backend_;
@@ -156,7 +155,7 @@ void GraphScan::confirm(const GraphScan& first) {
     return a.type == b.type && a.function == b.function;
   };
   if (!std::ranges::equal(nodes, first.nodes, same_work))
-    throw UsageError(fmt::format(
+    throw UsageError(text::format(
         "GraphOptions::confirm_by_second_capture needs a body that captures the same nodes each time, and "
         "the first capture came to {} nodes, the second to {}{}, so that neither can confirm the other's "
         "inputs. Run the body once before the capture, so that what it does only the first time is done, or "

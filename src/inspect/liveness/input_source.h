@@ -28,7 +28,7 @@ class InputSource {
   /// The capture is over.
   virtual void ended(GraphHandle template_graph) = 0;
   /// Fills in what is known of addresses, in ascending order, that lie in this allocator's memory; those in blocks that
-  /// are given out get a watch. A block that was freed since the source was made is to be told to FreedMeanwhile.
+  /// are given out get a watch. A block that was freed since the source was made is to be told to FreeLog.
   virtual void find(std::span<memory::UsedAddress> addresses) = 0;
   /// False if the address, which lies in a watched block, is known to be none that the node uses: a word of its
   /// parameters that nobody wrote. Asked of blocks of all allocators.

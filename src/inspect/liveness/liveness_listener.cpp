@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/liveness/liveness_listener.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -12,6 +10,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "inspect/liveness/liveness_text.h"
 #include "memory/allocator_impl.h"
+#include "text/format.h"
 
 namespace reprise::inspect {
 
@@ -62,13 +61,13 @@ void LivenessListener::begin(const CaptureContext& context) {
   const GraphOptions& options = context.options;
   if (!looks_for_inputs(options) && (options.liveness != Liveness::allocator || options.confirm_by_second_capture))
     throw UsageError(
-        fmt::format("GraphOptions::{} says how inputs are looked for, and nothing is to look for them: set "
-                    "check_input_liveness or retain_inputs as well, or leave it away.",
-                    options.confirm_by_second_capture ? "confirm_by_second_capture" : "liveness"));
+        text::format("GraphOptions::{} says how inputs are looked for, and nothing is to look for them: set "
+                     "check_input_liveness or retain_inputs as well, or leave it away.",
+                     options.confirm_by_second_capture ? "confirm_by_second_capture" : "liveness"));
   if (needs_rehearsal(context.options) == nullptr) rehearsal_.reset();  // of a capture that could not begin
   if (!looks_for_inputs(context.options)) return;
   sources_ = make_input_sources(context);
-  freed_meanwhile_.emplace(context.pool);
+  free_log_.emplace(context.pool);
 }
 
 void LivenessListener::started(const CaptureContext& context) {
@@ -76,7 +75,7 @@ void LivenessListener::started(const CaptureContext& context) {
 }
 
 void LivenessListener::ended(const CaptureContext& context, GraphHandle template_graph) {
-  if (!freed_meanwhile_) return;
+  if (!free_log_) return;
   backend_ = &context.device.backend();
   for (const auto& source : sources_) source->ended(template_graph);
   GraphScan scan = scan_graph(*backend_, template_graph);
@@ -87,7 +86,7 @@ void LivenessListener::ended(const CaptureContext& context, GraphHandle template
     look(context, scan);
   }
   rehearsal_.reset();
-  freed_meanwhile_.reset();
+  free_log_.reset();
   sources_.clear();
 }
 
@@ -96,7 +95,7 @@ std::vector<UsedAddress> LivenessListener::find_addresses(const CaptureContext& 
   std::vector<UsedAddress> addresses = addresses_in(scan);
   memory::watch_addresses(context.device.type(), addresses, context.pool);
   for (const auto& source : sources_) source->find(addresses);
-  freed_meanwhile_->find(addresses);
+  free_log_->find(addresses);
   return addresses;
 }
 
@@ -184,7 +183,7 @@ void LivenessListener::check(std::uint64_t frees) {
 }
 
 void LivenessListener::reset() noexcept {
-  freed_meanwhile_.reset();
+  free_log_.reset();
   sources_.clear();
   scan_.reset();
   rehearsal_.reset();
@@ -207,9 +206,9 @@ std::vector<GraphInput> CUDAGraph::inputs() const {
   const auto& inputs = impl.listener<inspect::LivenessListener>().inputs();
   if (!inputs)
     throw UsageError(
-        fmt::format("{} needs a graph that was captured with GraphOptions::check_input_liveness or retain_inputs, and "
-                    "this one was not: its inputs were not looked for.",
-                    call));
+        text::format("{} needs a graph that was captured with GraphOptions::check_input_liveness or retain_inputs, and "
+                     "this one was not: its inputs were not looked for.",
+                     call));
   return *inputs;
 }
 

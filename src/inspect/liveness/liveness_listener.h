@@ -64,10 +64,10 @@ class LivenessListener final : public graphs::CaptureListener {
   void check(std::uint64_t frees);
 
   const AnnotationListener& annotations_;
-  std::optional<memory::FreedMeanwhile> freed_meanwhile_;  // while the capture is underway
-  std::vector<std::unique_ptr<InputSource>> sources_;      // likewise
-  std::unique_ptr<GraphScan> scan_;                        // of a rehearsal
-  std::unique_ptr<GraphScan> rehearsal_;                   // what the one before this capture found
+  std::optional<memory::FreeLog> free_log_;            // while the capture is underway
+  std::vector<std::unique_ptr<InputSource>> sources_;  // likewise
+  std::unique_ptr<GraphScan> scan_;                    // of a rehearsal
+  std::unique_ptr<GraphScan> rehearsal_;               // what the one before this capture found
 
   backend::Backend* backend_ = nullptr;
   std::optional<std::vector<GraphInput>> inputs_;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/liveness/liveness_text.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <span>
 #include <vector>
+
+#include "text/format.h"
 
 namespace reprise::inspect {
 namespace {
@@ -14,21 +15,20 @@ constexpr std::size_t most_nodes = 8;  // of one input
 
 std::string nodes_text(const std::vector<std::string>& nodes) {
   const std::size_t shown = std::min(nodes.size(), most_nodes);
-  std::string text =
-      fmt::format("{}", fmt::join(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
-  if (shown < nodes.size()) text += fmt::format(" and {} more", nodes.size() - shown);
+  std::string text = text::join(std::span(nodes).first(shown), ", ");
+  if (shown < nodes.size()) text += text::format(" and {} more", nodes.size() - shown);
   return text;
 }
 
 void add_stack(std::string& text, const char* what, const std::vector<std::string>& stack) {
   if (stack.empty()) return;
-  text += fmt::format("    {} by:\n", what);
-  for (const std::string& line : stack) text += fmt::format("      {}\n", line);
+  text += text::format("    {} by:\n", what);
+  for (const std::string& line : stack) text += text::format("      {}\n", line);
 }
 
 void add_input(std::string& text, const DeadInput& input) {
-  text += fmt::format("  {} bytes at {}: {}; used by {}\n", input.bytes, input.address,
-                      input.given_out_again ? "freed and given out again" : "freed", nodes_text(input.nodes));
+  text += text::format("  {} bytes at {}: {}; used by {}\n", input.bytes, input.address,
+                       input.given_out_again ? "freed and given out again" : "freed", nodes_text(input.nodes));
   add_stack(text, "allocated", input.created);
   add_stack(text, "freed", input.freed);
 }
@@ -36,14 +36,14 @@ void add_input(std::string& text, const DeadInput& input) {
 }  // namespace
 
 std::string dead_inputs_text(std::span<const DeadInput> dead, std::size_t all) {
-  std::string text = fmt::format(
+  std::string text = text::format(
       "CUDAGraph::replay: {} of the {} {} of the graph {} dead: it reads or writes memory that was freed. Nothing was "
       "launched. Keep the memory as long as the graph is replayed, let the graph keep it "
       "(GraphOptions::retain_inputs), "
       "or capture again.\n",
       dead.size(), all, all == 1 ? "input" : "inputs", dead.size() == 1 ? "is" : "are");
   for (const DeadInput& input : dead.first(std::min(dead.size(), most_inputs))) add_input(text, input);
-  if (dead.size() > most_inputs) text += fmt::format("  and {} more\n", dead.size() - most_inputs);
+  if (dead.size() > most_inputs) text += text::format("  and {} more\n", dead.size() - most_inputs);
   const auto has_stack = [](const DeadInput& input) { return !input.created.empty() || !input.freed.empty(); };
   if (std::ranges::none_of(dead, has_stack))
     text +=

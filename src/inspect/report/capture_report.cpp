@@ -1,33 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/capture_report.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <iterator>
-
 #include "inspect/annotations/annotation_text.h"
+#include "text/format.h"
 
 // The text of a capture report.
 
 namespace reprise {
 namespace {
 
-using Out = std::back_insert_iterator<std::string>;
-
 std::string stream_text(StreamHandle stream) {
   return stream == nullptr ? std::string("the legacy default stream")
-                           : fmt::format("stream {}", static_cast<const void*>(stream));
+                           : text::format("stream {}", static_cast<const void*>(stream));
 }
 
 std::string count_text(std::size_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  return text::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::string headline(const CaptureReport& report) {
   std::string text = "The capture of " + stream_text(report.stream);
   if (!report.device.empty()) text += " of " + report.device;
-  if (!report.mode.empty()) text += fmt::format(" (mode {})", report.mode);
+  if (!report.mode.empty()) text += text::format(" (mode {})", report.mode);
   const std::string nodes = report.nodes ? " after " + count_text(*report.nodes, "node") : std::string();
   if (report.code == Result::success) {
     if (report.broken_by) return text + " was broken" + nodes + ", and abandoned.";
@@ -35,30 +29,30 @@ std::string headline(const CaptureReport& report) {
   }
   text +=
       report.broken_by && report.code == Result::stream_capture_invalidated ? " was broken" + nodes : " failed" + nodes;
-  text += fmt::format(" and ended with {} ({})", result_name(report.code), static_cast<int>(report.code));
+  text += text::format(" and ended with {} ({})", result_name(report.code), static_cast<int>(report.code));
   return text + (report.broken_by ? "." : "; the call that broke it is not known.");
 }
 
-void add_line(Out out, const char* what, const std::string& text) {
-  if (!text.empty()) fmt::format_to(out, "  {:<8} {}\n", what, text);
+void add_line(std::string& out, const char* what, const std::string& text) {
+  if (!text.empty()) out += text::format("  {:<8} {}\n", what, text);
 }
 
 std::string outcome(const CaptureReport::Call& call) {
   std::string text = call.name;
-  if (!call.driver_name.empty() && call.driver_name != call.name) text += fmt::format(" ({})", call.driver_name);
+  if (!call.driver_name.empty() && call.driver_name != call.name) text += text::format(" ({})", call.driver_name);
   if (call.result != Result::success)
-    text += fmt::format(" returned {} ({})", result_name(call.result), static_cast<int>(call.result));
-  return call.times == 1 ? text : fmt::format("{}, {} times", text, call.times);
+    text += text::format(" returned {} ({})", result_name(call.result), static_cast<int>(call.result));
+  return call.times == 1 ? text : text::format("{}, {} times", text, call.times);
 }
 
-void add_call(Out out, const CaptureReport& report, const CaptureReport::Call& call) {
+void add_call(std::string& out, const CaptureReport& report, const CaptureReport::Call& call) {
   add_line(out, "call", outcome(call));
   add_line(out, "rule", call.rule);
   add_line(out, "instead", call.advice);
   std::string thread = call.thread != 0 ? std::to_string(call.thread) : std::string();
   if (!call.capturing_thread)
-    thread = fmt::format("{}, not the one that captures{}", thread.empty() ? "another one" : thread,
-                         report.thread != 0 ? fmt::format(" ({})", report.thread) : "");
+    thread = text::format("{}, not the one that captures{}", thread.empty() ? "another one" : thread,
+                          report.thread != 0 ? text::format(" ({})", report.thread) : "");
   add_line(out, "thread", thread);
   if (call.stream) add_line(out, "stream", stream_text(*call.stream));
   const char* what = "stack";
@@ -72,19 +66,18 @@ void add_call(Out out, const CaptureReport& report, const CaptureReport::Call& c
 
 std::string CaptureReport::str() const {
   std::string text = headline(*this) + "\n";
-  const Out out = std::back_inserter(text);
-  add_line(out, "within", inspect::annotation_text(annotation));
-  add_line(out, "operator", fmt::format("{}", fmt::join(operators, ", ")));
-  if (broken_by) add_call(out, *this, *broken_by);
+  add_line(text, "within", inspect::annotation_text(annotation));
+  add_line(text, "operator", text::join(operators, ", "));
+  if (broken_by) add_call(text, *this, *broken_by);
   for (const Call& call : refused) {
     text += "A call failed without breaking the capture; what it was to do is missing in the graph:\n";
-    add_call(out, *this, call);
+    add_call(text, *this, call);
   }
   for (const Call& call : not_captured) {
     text += "Work was executed at once and is missing in the graph:\n";
-    add_call(out, *this, call);
+    add_call(text, *this, call);
   }
-  for (const std::string& note : notes) add_line(out, "note", note);
+  for (const std::string& note : notes) add_line(text, "note", note);
   return text;
 }
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/timings/replay_timing.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <iterator>
 #include <map>
 
 #include "inspect/annotations/annotation_text.h"
+#include "text/format.h"
 
 // What follows from the times of nodes, and its text.
 
@@ -47,20 +45,19 @@ std::string node_number(const NodeTiming& node) {
 }  // namespace
 
 std::string ReplayTiming::str() const {
-  std::string text = fmt::format("{} node{} in {:.3f} us, from the first start to the last end\n", nodes.size(),
-                                 nodes.size() == 1 ? "" : "s", total_us);
-  const auto out = std::back_inserter(text);
-  if (!nodes.empty()) fmt::format_to(out, "    start us  duration us    node  name\n");
+  std::string text = text::format("{} node{} in {:.3f} us, from the first start to the last end\n", nodes.size(),
+                                  nodes.size() == 1 ? "" : "s", total_us);
+  if (!nodes.empty()) text += "    start us  duration us    node  name\n";
   for (const NodeTiming& node : nodes) {
-    fmt::format_to(out, "{:12.3f} {:12.3f} {:>7}  {}", node.start_us, node.duration_us, node_number(node), node.name);
-    if (!node.annotation.empty()) fmt::format_to(out, "  [{}]", inspect::annotation_text(node.annotation));
+    text += text::format("{:12.3f} {:12.3f} {:>7}  {}", node.start_us, node.duration_us, node_number(node), node.name);
+    if (!node.annotation.empty()) text += text::format("  [{}]", inspect::annotation_text(node.annotation));
     text += '\n';
   }
-  if (!annotations.empty()) fmt::format_to(out, "    start us      span us       sum us   nodes  annotation\n");
+  if (!annotations.empty()) text += "    start us      span us       sum us   nodes  annotation\n";
   for (const AnnotationTiming& sum : annotations)
-    fmt::format_to(out, "{:12.3f} {:12.3f} {:12.3f} {:>7}  {}\n", sum.start_us, sum.span_us, sum.duration_us, sum.nodes,
-                   inspect::annotation_text(sum.annotation));
-  for (const std::string& note : notes) fmt::format_to(out, "note: {}\n", note);
+    text += text::format("{:12.3f} {:12.3f} {:12.3f} {:>7}  {}\n", sum.start_us, sum.span_us, sum.duration_us,
+                         sum.nodes, inspect::annotation_text(sum.annotation));
+  for (const std::string& note : notes) text += text::format("note: {}\n", note);
   return text;
 }
 

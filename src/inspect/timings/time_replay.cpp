@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -12,6 +11,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/timings/replay_timing.h"
+#include "text/format.h"
 
 // One replay, timed node by node.
 
@@ -28,14 +28,14 @@ constexpr const char* this_call = "time_replay";
 void refuse_captures(const StreamRef& stream) {
   if (stream.capture_status() != CaptureStatus::none)
     throw UsageError(
-        fmt::format("{}: the stream is being captured, and a replay there cannot be waited for. Time the replay on a "
-                    "stream that takes no part in a capture, when no capture is underway. The capture goes on.",
-                    this_call));
+        text::format("{}: the stream is being captured, and a replay there cannot be waited for. Time the replay on a "
+                     "stream that takes no part in a capture, when no capture is underway. The capture goes on.",
+                     this_call));
   if (graphs::any_capture_underway())
     throw UsageError(
-        fmt::format("{} waits for the replay, which might break the capture that is underway in this process. Call it "
-                    "when no capture is. The capture goes on.",
-                    this_call));
+        text::format("{} waits for the replay, which might break the capture that is underway in this process. Call it "
+                     "when no capture is. The capture goes on.",
+                     this_call));
 }
 
 // How many nodes of each kind have no time, as a sentence; nothing if all have one.
@@ -50,13 +50,13 @@ void note_nodes_without_time(backend::Backend& runtime, const std::vector<GraphN
   }
   std::string kinds;
   for (const auto& [type, count] : counts)
-    kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, backend::node_type_name(type));
+    kinds += text::format("{}{} {}", kinds.empty() ? "" : ", ", count, backend::node_type_name(type));
   const bool all_told = std::all_of(timing.nodes.begin(), timing.nodes.end(),
                                     [](const NodeTiming& node) { return node.index.has_value(); });
   notes.push_back(
-      fmt::format("Nodes of the template that have no time: {}. The device does not time their kind, or they did not "
-                  "run.{}",
-                  kinds, all_told ? "" : " Some of them may be those in the list that have no number."));
+      text::format("Nodes of the template that have no time: {}. The device does not time their kind, or they did not "
+                   "run.{}",
+                   kinds, all_told ? "" : " Some of them may be those in the list that have no number."));
 }
 
 ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
@@ -103,12 +103,12 @@ ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
   backend::Backend& runtime = impl.backend();
   std::string why;
   const std::shared_ptr<backend::NodeWatch> watch = runtime.watch_nodes(impl.template_graph, impl.exec, &why);
-  if (watch == nullptr) throw Error(fmt::format("{}: {}", this_call, why));
+  if (watch == nullptr) throw Error(text::format("{}: {}", this_call, why));
   try {
     impl.replay_with_listeners(stream);
   } catch (...) {
     // A hook may have thrown after the launch: the watch has to outlive it.
-    backend::report(runtime, Call::stream_synchronize, runtime.stream_synchronize(stream.native()));
+    backend::warn_on_error(runtime, Call::stream_synchronize, runtime.stream_synchronize(stream.native()));
     throw;
   }
   stream.synchronize();

@@ -3,7 +3,6 @@
 
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDACachingAllocator.h>
-#include <fmt/format.h>
 
 #include <array>
 #include <exception>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "reprise/error.h"
+#include "text/format.h"
 
 namespace reprise::libtorch {
 
@@ -165,7 +165,7 @@ BlasWorkspaces::~BlasWorkspaces() {
   try {
     take();
   } catch (const std::exception& error) {
-    warn(fmt::format("the workspaces of cuBLAS after a capture that failed: {}", error.what()));
+    warn(text::format("the workspaces of cuBLAS after a capture that failed: {}", error.what()));
   }
 }
 

@@ -2,7 +2,6 @@
 #include "libtorch/cuda/cuda_blocks.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -11,13 +10,14 @@
 
 #include "memory/watches/allocation_stacks.h"
 #include "reprise/error.h"
+#include "text/format.h"
 
 namespace reprise::libtorch {
 
 namespace c10_allocator = c10::cuda::CUDACachingAllocator;
 using c10::CachingDeviceAllocator::TraceEntry;
 using memory::BlockWatch;
-using memory::FreedMeanwhile;
+using memory::FreeLog;
 using memory::UsedAddress;
 
 /// A block of a snapshot.
@@ -51,7 +51,7 @@ CudaBlocks& CudaBlocks::get() {
 
 void CudaBlocks::attach() {
   if (const std::string name = c10_allocator::get()->name(); name != "native")
-    throw UsageError(fmt::format(
+    throw UsageError(text::format(
         "The inputs of a graph are found in memory of libtorch's native caching allocator, and this process "
         "uses another one, {}, which does not tell what it frees: leave check_input_liveness and "
         "retain_inputs away, or PYTORCH_CUDA_ALLOC_CONF=backend.",
@@ -64,10 +64,10 @@ void CudaBlocks::hear(const TraceEntry& entry) try {
   if (entry.action_ == TraceEntry::ALLOC && memory::allocation_stacks_are_recorded()) [[unlikely]]
     block_made(entry.addr_);
   if (entry.action_ == TraceEntry::FREE_REQUESTED &&
-      (interesting_.load(std::memory_order_relaxed) != 0 || FreedMeanwhile::any())) [[unlikely]]
+      (interesting_.load(std::memory_order_relaxed) != 0 || FreeLog::any())) [[unlikely]]
     block_freed(entry);
 } catch (const std::exception& error) {
-  warn(fmt::format("The free of a CUDA tensor's memory could not be noted, and a graph may use it: {}", error.what()));
+  warn(text::format("The free of a CUDA tensor's memory could not be noted, and a graph may use it: {}", error.what()));
 }
 
 void CudaBlocks::block_made(std::uintptr_t address) {
@@ -77,7 +77,7 @@ void CudaBlocks::block_made(std::uintptr_t address) {
 }
 
 void CudaBlocks::block_freed(const TraceEntry& entry) {
-  const bool journals = FreedMeanwhile::any() && FreedMeanwhile::any_for(pool_id(entry.mempool_));
+  const bool journals = FreeLog::any() && FreeLog::any_for(pool_id(entry.mempool_));
   std::shared_ptr<StorageWatch> watch;
   {
     const std::lock_guard lock(mutex_);
@@ -98,7 +98,7 @@ void CudaBlocks::block_freed(const TraceEntry& entry) {
   if (watch == nullptr) return;
   if (memory::allocation_stacks_are_recorded()) watch->freed_by = memory::allocation_stack();
   watch->freed.store(true, std::memory_order_release);
-  if (journals) FreedMeanwhile::note(watch, pool_id(entry.mempool_));
+  if (journals) FreeLog::note(watch, pool_id(entry.mempool_));
   BlockWatch::frees.fetch_add(1, std::memory_order_release);
 }
 
@@ -156,7 +156,7 @@ void CudaBlocks::find(std::span<UsedAddress> addresses, MempoolId own,
     if (used.own || !block.given_out) continue;
     const WeakStorages storages = storages_in(pointer(block.address), block.bytes);
     const std::lock_guard lock(mutex_);
-    if (freed_now_.contains(block.address)) continue;  // FreedMeanwhile has it
+    if (freed_now_.contains(block.address)) continue;  // FreeLog has it
     used.watch = watch(block, storages);
     interesting_.store(watched_.size() + stacks_.size() + static_cast<std::size_t>(looking_));
   }

@@ -27,7 +27,7 @@ namespace reprise::libtorch {
 ///
 /// The allocator cannot keep a block that its owner frees: a graph keeps storages of tensors instead.
 ///
-/// Threads: any. Lock order: c10's allocator, this one's mutex, FreedMeanwhile's. c10's allocator is not called, and no
+/// Threads: any. Lock order: c10's allocator, this one's mutex, FreeLog's. c10's allocator is not called, and no
 /// storage let go of, while the mutex is held.
 class CudaBlocks final : public StorageOwner {
  public:

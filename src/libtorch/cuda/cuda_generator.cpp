@@ -5,7 +5,6 @@
 #include <ATen/cuda/CUDAGraph.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/DeviceGuard.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <mutex>
@@ -15,18 +14,19 @@
 #include "backend/check.h"
 #include "inspect/liveness/graph_scan.h"
 #include "libtorch/cuda/cuda_tensors.h"
+#include "text/format.h"
 
 namespace reprise::libtorch {
 namespace {
 
 // Captures that do without a generator.
-struct Uninvited {
+struct GeneratorConflicts {
   std::mutex mutex;
   std::vector<std::set<std::uintptr_t>*> all;
   std::set<std::uintptr_t> lent;
 };
-Uninvited& uninvited() {
-  static auto* const instance = new Uninvited;  // graphs may live until the process ends
+GeneratorConflicts& generator_conflicts() {
+  static auto* const instance = new GeneratorConflicts;  // graphs may live until the process ends
   return *instance;
 }
 
@@ -56,7 +56,7 @@ CudaGenerator::CudaGenerator(const at::Generator& generator)
 }
 
 CudaGenerator::~CudaGenerator() {
-  drop();
+  abandon();
 }
 
 GeneratorState CudaGenerator::spend(std::uint64_t increment) {
@@ -72,10 +72,10 @@ void CudaGenerator::give_back(const GeneratorState& before, std::uint64_t increm
     state_->philox_offset_per_thread_ = before.offset;
 }
 
-bool CudaGenerator::lend(std::uint64_t* words) {
+bool CudaGenerator::attach(std::uint64_t* words) {
   at::TensorBase seed = over(words, generator_->device()), offset = over(words + 1, generator_->device());
   {
-    Uninvited& others = uninvited();
+    GeneratorConflicts& others = generator_conflicts();
     const auto address = reinterpret_cast<std::uintptr_t>(words);
     const std::lock_guard lock(others.mutex);
     for (auto* const seen : others.all) seen->insert(address);
@@ -91,7 +91,7 @@ bool CudaGenerator::lend(std::uint64_t* words) {
   return true;
 }
 
-std::optional<std::uint64_t> CudaGenerator::take_back() {
+std::optional<std::uint64_t> CudaGenerator::detach() {
   std::optional<std::uint64_t> drawn;
   {
     const std::lock_guard lock(generator_->mutex_);
@@ -99,17 +99,17 @@ std::optional<std::uint64_t> CudaGenerator::take_back() {
                        state_->seed_extragraph_.const_data_ptr() == words_;
     if (whole) drawn = state_->offset_intragraph_;
   }
-  drop();
+  abandon();
   return drawn;
 }
 
-void CudaGenerator::drop() noexcept {
+void CudaGenerator::abandon() noexcept {
   {
     const std::lock_guard lock(generator_->mutex_);
     restore();
   }
   if (words_ != nullptr) {
-    Uninvited& others = uninvited();
+    GeneratorConflicts& others = generator_conflicts();
     const std::lock_guard lock(others.mutex);
     others.lent.erase(reinterpret_cast<std::uintptr_t>(words_));
     words_ = nullptr;
@@ -143,8 +143,8 @@ bool is_used(const Device& device, GraphHandle template_graph, const std::set<st
   return std::ranges::any_of(scan.words, [&](const auto& word) { return words.contains(word.value); });
 }
 
-UninvitedDraws::UninvitedDraws(const CudaGenerator& taken) : device_(taken.device()) {
-  Uninvited& others = uninvited();
+ConflictingDraws::ConflictingDraws(const CudaGenerator& taken) : device_(taken.device()) {
+  GeneratorConflicts& others = generator_conflicts();
   const std::lock_guard lock(others.mutex);
   words_ = others.lent;
   words_.insert(taken.words_in_use());
@@ -152,14 +152,14 @@ UninvitedDraws::UninvitedDraws(const CudaGenerator& taken) : device_(taken.devic
   others.all.push_back(&words_);
 }
 
-UninvitedDraws::~UninvitedDraws() {
-  Uninvited& others = uninvited();
+ConflictingDraws::~ConflictingDraws() {
+  GeneratorConflicts& others = generator_conflicts();
   const std::lock_guard lock(others.mutex);
   std::erase(others.all, &words_);
 }
 
-void UninvitedDraws::refuse_in(GraphHandle template_graph) const {
-  Uninvited& others = uninvited();
+void ConflictingDraws::refuse_in(GraphHandle template_graph) const {
+  GeneratorConflicts& others = generator_conflicts();
   std::set<std::uintptr_t> words;
   {
     const std::lock_guard lock(others.mutex);
@@ -167,10 +167,10 @@ void UninvitedDraws::refuse_in(GraphHandle template_graph) const {
   }
   if (!is_used(device_, template_graph, words)) return;
   throw UsageError(
-      fmt::format("Two captures that were underway at once drew random numbers from libtorch's default generator of "
-                  "{}, whose state can serve one of them: capture both again, one after the other, or let each draw "
-                  "from a generator of its own (register_generator_state).",
-                  device_.str()));
+      text::format("Two captures that were underway at once drew random numbers from libtorch's default generator of "
+                   "{}, whose state can serve one of them: capture both again, one after the other, or let each draw "
+                   "from a generator of its own (register_generator_state).",
+                   device_.str()));
 }
 
 }  // namespace reprise::libtorch

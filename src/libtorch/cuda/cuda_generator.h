@@ -22,11 +22,11 @@ namespace reprise::libtorch {
 /// it.
 ///
 /// In a capture libtorch's kernels read seed and offset through two tensors that the generator's state holds, and the
-/// state adds up what they draw. lend() puts tensors over a graph's own words there; take_back() puts back what was
+/// state adds up what they draw. attach() puts tensors over a graph's own words there; detach() puts back what was
 /// there, so that graphs of at::cuda::CUDAGraph work as before. Replays advance the state itself.
 ///
 /// Thread-safe, as far as libtorch is: the state is used under the mutex of the generator.
-class CudaGenerator final : public random::LendingSource {
+class CudaGenerator final : public random::ExternalGenerator {
  public:
   /// \param generator of CUDA.
   /// \throws c10::Error if its state cannot be reached, as in a capture of the calling thread's current stream.
@@ -39,9 +39,9 @@ class CudaGenerator final : public random::LendingSource {
   GeneratorState spend(std::uint64_t increment) override;
   void give_back(const GeneratorState& before, std::uint64_t increment) noexcept override;
 
-  bool lend(std::uint64_t* words) override;
-  std::optional<std::uint64_t> take_back() override;
-  void drop() noexcept override;
+  bool attach(std::uint64_t* words) override;
+  std::optional<std::uint64_t> detach() override;
+  void abandon() noexcept override;
 
   /// Two generators of libtorch's may share a state.
   bool has_state_of(const CudaGenerator& other) const noexcept { return state_ == other.state_; }
@@ -70,12 +70,12 @@ bool is_used(const Device& device, GraphHandle template_graph, const std::set<st
 
 /// A capture that has to do without a generator, because another capture has it: libtorch would let it draw from the
 /// words of that one. Notes whose words there are while it lives.
-class UninvitedDraws {
+class ConflictingDraws {
  public:
-  explicit UninvitedDraws(const CudaGenerator& taken);
-  ~UninvitedDraws();
-  UninvitedDraws(const UninvitedDraws&) = delete;
-  UninvitedDraws& operator=(const UninvitedDraws&) = delete;
+  explicit ConflictingDraws(const CudaGenerator& taken);
+  ~ConflictingDraws();
+  ConflictingDraws(const ConflictingDraws&) = delete;
+  ConflictingDraws& operator=(const ConflictingDraws&) = delete;
 
   /// \throws UsageError if a kernel of the graph reads such words.
   void refuse_in(GraphHandle template_graph) const;

@@ -3,7 +3,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "graph/listeners.h"
 #include "libtorch/cuda/cuda_tensors.h"
+#include "text/format.h"
 
 namespace reprise::libtorch {
 
@@ -24,7 +24,7 @@ void CudaRandomListener::begin(const graphs::CaptureContext& context) {
     lend_to_registered(context);
     lend_to_default(context);
   } catch (...) {
-    drop();
+    abandon();
     throw;
   }
 }
@@ -34,15 +34,15 @@ void CudaRandomListener::lend_to_registered(const graphs::CaptureContext& contex
     const auto source = std::make_shared<CudaGenerator>(generator);
     if (source->device() != context.device)
       throw UsageError(
-          fmt::format("expected registered generators to be of {}, where the capture begins, found one of {}: "
-                      "what draws from it belongs into a graph of that device.",
-                      context.device.str(), source->device().str()));
-    if (!lend(source))
+          text::format("expected registered generators to be of {}, where the capture begins, found one of {}: "
+                       "what draws from it belongs into a graph of that device.",
+                       context.device.str(), source->device().str()));
+    if (!attach(source))
       throw UsageError(
-          fmt::format("A registered generator of {} takes part in another capture that is underway, and libtorch's "
-                      "generators hold the state of one: begin this capture when that one has ended, or use another "
-                      "generator.",
-                      context.device.str()));
+          text::format("A registered generator of {} takes part in another capture that is underway, and libtorch's "
+                       "generators hold the state of one: begin this capture when that one has ended, or use another "
+                       "generator.",
+                       context.device.str()));
   }
 }
 
@@ -50,25 +50,25 @@ void CudaRandomListener::lend_to_default(const graphs::CaptureContext& context) 
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   const auto index = static_cast<c10::DeviceIndex>(context.device.index());
   const auto source = std::make_shared<CudaGenerator>(at::cuda::detail::getDefaultCUDAGenerator(index));
-  if (!lend(source)) uninvited_.emplace(*source);  // which matters only if this capture draws
+  if (!attach(source)) conflicts_.emplace(*source);  // which matters only if this capture draws
 }
 
 // True also if it is lent to this capture already.
-bool CudaRandomListener::lend(const std::shared_ptr<CudaGenerator>& generator) {
+bool CudaRandomListener::attach(const std::shared_ptr<CudaGenerator>& generator) {
   if (std::ranges::any_of(lent_, [&](const Lent& one) { return one.generator->has_state_of(*generator); })) return true;
   random::Words words = random::allocate_lent_words(generator->device());
   lent_.reserve(lent_.size() + 1);
-  if (!generator->lend(words.get())) return false;
+  if (!generator->attach(words.get())) return false;
   lent_.push_back({generator, std::move(words)});
   return true;
 }
 
 void CudaRandomListener::ended(const graphs::CaptureContext& context, GraphHandle template_graph) {
-  if (uninvited_) uninvited_->refuse_in(template_graph);
-  uninvited_.reset();
+  if (conflicts_) conflicts_->refuse_in(template_graph);
+  conflicts_.reset();
   auto draws = std::make_unique<random::CaptureDraws>(context.device.type(), context.capture_id);
   for (Lent& lent : lent_) {
-    const std::optional<std::uint64_t> drawn = lent.generator->take_back();
+    const std::optional<std::uint64_t> drawn = lent.generator->detach();
     if (!drawn) refuse_draws(lent, template_graph);
     if (drawn.value_or(0) != 0) draws->add_drawn(lent.generator, std::move(lent.words), *drawn, template_graph);
   }
@@ -82,16 +82,16 @@ void CudaRandomListener::refuse_draws(const Lent& lent, GraphHandle template_gra
   const Device device = lent.generator->device();
   if (!is_used(device, template_graph, {reinterpret_cast<std::uintptr_t>(lent.words.get())})) return;
   throw UsageError(
-      fmt::format("A capture of at::cuda::CUDAGraph with the same generator of {} was underway at the same time, so "
-                  "that nobody knows how many random numbers were drawn for which graph. Let one capture follow the "
-                  "other, or give each a generator of its own (register_generator_state).",
-                  device.str()));
+      text::format("A capture of at::cuda::CUDAGraph with the same generator of {} was underway at the same time, so "
+                   "that nobody knows how many random numbers were drawn for which graph. Let one capture follow the "
+                   "other, or give each a generator of its own (register_generator_state).",
+                   device.str()));
 }
 
-void CudaRandomListener::drop() noexcept {
-  for (const Lent& lent : lent_) lent.generator->drop();
+void CudaRandomListener::abandon() noexcept {
+  for (const Lent& lent : lent_) lent.generator->abandon();
   lent_.clear();
-  uninvited_.reset();
+  conflicts_.reset();
 }
 
 void let_cuda_generators_take_part() {
@@ -105,7 +105,7 @@ void set_cuda_offset(at::Generator& generator, std::uint64_t offset) {
 
 void register_cuda_generator(CUDAGraph& graph, const at::Generator& generator) {
   constexpr const char* call = "register_generator_state";
-  auto& impl = graphs::Inside::of(graph, call);
+  auto& impl = graphs::GraphAccess::of(graph, call);
   impl.let_components_join();
   impl.require(call, {graphs::GraphState::empty});
   impl.listener<CudaRandomListener>().register_generator(generator);

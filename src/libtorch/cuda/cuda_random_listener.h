@@ -17,14 +17,14 @@ namespace reprise::libtorch {
 /// for each generator that was drawn from, and replays go on where the generator is.
 class CudaRandomListener final : public graphs::DrawsListener {
  public:
-  ~CudaRandomListener() override { drop(); }
+  ~CudaRandomListener() override { abandon(); }
   void register_generator(const at::Generator& generator);
 
   void begin(const graphs::CaptureContext& context) override;
   void started(const graphs::CaptureContext& /*context*/) override {}
   void ended(const graphs::CaptureContext& context, GraphHandle template_graph) override;
   void reset() noexcept override {
-    drop();
+    abandon();
     draws_.reset();
   }
 
@@ -36,14 +36,14 @@ class CudaRandomListener final : public graphs::DrawsListener {
 
   void lend_to_default(const graphs::CaptureContext& context);
   void lend_to_registered(const graphs::CaptureContext& context);
-  bool lend(const std::shared_ptr<CudaGenerator>& generator);
+  bool attach(const std::shared_ptr<CudaGenerator>& generator);
   /// Nobody knows how much was drawn: only a graph that drew nothing can be.
   void refuse_draws(const Lent& lent, GraphHandle template_graph) const;
-  void drop() noexcept;
+  void abandon() noexcept;
 
   std::vector<at::Generator> registered_;
-  std::vector<Lent> lent_;                   // while a capture is underway
-  std::optional<UninvitedDraws> uninvited_;  // likewise, if another capture has the default generator
+  std::vector<Lent> lent_;                     // while a capture is underway
+  std::optional<ConflictingDraws> conflicts_;  // likewise, if another capture has the default generator
 };
 
 }  // namespace reprise::libtorch

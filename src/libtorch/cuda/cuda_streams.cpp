@@ -45,7 +45,7 @@ StreamHandle handle_of(const CUDAStream& stream) {
   Names& all = names();
   const std::unique_lock lock(all.mutex);
   if (all.ids.try_emplace(last.handle, asked.id).second)
-    backend::LiveStream::add(
+    backend::TrackedStream::add(
         StreamRef(cuda_device_of(stream.device()), last.handle));  // it lives as long as the process
   return last.handle;
 }

@@ -4,7 +4,6 @@
 #include <ATen/Context.h>
 #include <ATen/cuda/MemPool.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <fmt/format.h>
 
 #include <memory>
 
@@ -17,6 +16,7 @@
 #include "memory/pool_ids.h"
 #include "reprise/error.h"
 #include "reprise/libtorch/graph.h"
+#include "text/format.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -46,11 +46,11 @@ void let_cuda_tensors_take_part() {
 Device cuda_device_of(c10::Device device) {
   const auto& all = backend::cuda_backends();
   if (all.empty())
-    throw UsageError(fmt::format("expected a CUDA device, found none: {}.", backend::cuda_unavailable_reason()));
+    throw UsageError(text::format("expected a CUDA device, found none: {}.", backend::cuda_unavailable_reason()));
   take_part_in_captures();
   const int index = device.index() < 0 ? c10::cuda::current_device() : device.index();
   if (index >= static_cast<int>(all.size()))
-    throw UsageError(fmt::format("expected a CUDA device below {}, found {}.", all.size(), index));
+    throw UsageError(text::format("expected a CUDA device below {}, found {}.", all.size(), index));
   return Device(*all[static_cast<std::size_t>(index)]);
 }
 

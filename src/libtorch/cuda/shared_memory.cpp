@@ -3,7 +3,6 @@
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +13,7 @@
 #include "memory/allocator_impl.h"
 #include "memory/other_caches.h"
 #include "reprise/error.h"
+#include "text/format.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -47,7 +47,7 @@ class EmptyOurCache final : public c10::FreeMemoryCallback {
     try {
       return (*all)[device]->impl().empty_cache_for_others();
     } catch (const Error& error) {
-      warn(fmt::format("cached memory could not be given back for tensors: {}", error.what()));
+      warn(text::format("cached memory could not be given back for tensors: {}", error.what()));
       return false;
     }
   }
@@ -58,7 +58,7 @@ void empty_cache_of_libtorch(const Device& device) noexcept {
   try {
     c10::cuda::CUDACachingAllocator::emptyCache();
   } catch (const std::exception& error) {
-    warn(fmt::format("the cached memory of libtorch could not be given back: {}", error.what()));
+    warn(text::format("the cached memory of libtorch could not be given back: {}", error.what()));
   }
 }
 

@@ -4,7 +4,6 @@
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
-#include <fmt/format.h>
 
 #include <string>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include "memory/capture_route.h"
 #include "memory/pool_ids.h"
 #include "reprise/error.h"
+#include "text/format.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -54,7 +54,7 @@ void let_go(MempoolId id, F&& release) noexcept {
   try {
     release();
   } catch (const std::exception& error) {
-    warn(fmt::format("pool {} of libtorch's could not be let go of: {}", memory::pool_id_text(id), error.what()));
+    warn(text::format("pool {} of libtorch's could not be let go of: {}", memory::pool_id_text(id), error.what()));
   }
 }
 
@@ -74,15 +74,15 @@ void begin_filling(const TensorPool& pool, std::string_view what, const Begin& b
     if (text.find("already recording") != std::string::npos) {
       release();  // it had counted itself in
       throw UsageError(
-          fmt::format("expected a pool that no capture is filling; found pool {} of {}, which another capture is "
-                      "filling with {} now; end that capture first, or capture into another pool",
-                      memory::pool_id_text(pool.id()), pool.device().str(), what));
+          text::format("expected a pool that no capture is filling; found pool {} of {}, which another capture is "
+                       "filling with {} now; end that capture first, or capture into another pool",
+                       memory::pool_id_text(pool.id()), pool.device().str(), what));
     }
     if (again) break;
     const backend::RelaxedCaptureMode relaxed(pool.device().backend());
     let_go(pool.id(), empty_cache);
   }
-  throw UsageError(fmt::format(
+  throw UsageError(text::format(
       "expected a pool that a graph holds, or an empty one; found pool {} of {}, in which {} still lie "
       "although all its graphs are gone; let go of them first, or capture into another pool. (libtorch: {})",
       memory::pool_id_text(pool.id()), pool.device().str(), what, text));

@@ -5,7 +5,6 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
-#include <fmt/format.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include "libtorch/cuda/cuda_tensors.h"
 #include "reprise/error.h"
+#include "text/format.h"
 
 namespace reprise::libtorch {
 
@@ -25,7 +25,7 @@ SideStream::~SideStream() {
   try {
     before_.wait(stream_.ref());
   } catch (const std::exception& error) {
-    warn(fmt::format("the end of make_graphed_callables: {}", error.what()));
+    warn(text::format("the end of make_graphed_callables: {}", error.what()));
   }
 }
 
@@ -81,7 +81,7 @@ Restored::~Restored() {
   try {
     restore();
   } catch (const std::exception& error) {
-    warn(fmt::format("make_graphed_callables could not restore what the warm-up had changed: {}", error.what()));
+    warn(text::format("make_graphed_callables could not restore what the warm-up had changed: {}", error.what()));
   }
 }
 

@@ -2,7 +2,6 @@
 #include "libtorch/graphed/graphed_backward.h"
 
 #include <ATen/core/grad_mode.h>
-#include <fmt/format.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "libtorch/graphed/graphed_function.h"
+#include "text/format.h"
 
 namespace reprise::libtorch::detail {
 namespace {
@@ -29,7 +29,7 @@ class GraphedBackward final : public torch::autograd::Node {
  private:
   variable_list apply(variable_list&& gradients) override {
     if (c10::GradMode::is_enabled())
-      throw UsageError(fmt::format(
+      throw UsageError(text::format(
           "backward of {} with create_graph: its gradients cannot be differentiated again, because its backward is a "
           "graph that was captured without one of its own. Call the original for this.",
           call_->text()));

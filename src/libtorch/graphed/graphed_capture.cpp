@@ -5,8 +5,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include "libtorch/graphed/graphed_history.h"
 #include "reprise/error.h"
 #include "reprise/libtorch/graph.h"
+#include "text/format.h"
 
 namespace reprise::libtorch::detail {
 namespace {
@@ -24,8 +23,8 @@ std::vector<std::string> names_of(const std::vector<std::size_t>& argument_sizes
   std::vector<std::string> names;
   for (std::size_t i = 0; i < argument_sizes.size(); ++i)
     for (std::size_t k = 0; k < argument_sizes[i]; ++k)
-      names.push_back(argument_sizes[i] == 1 ? fmt::format("argument {}", i)
-                                             : fmt::format("argument {}, tensor {}", i, k));
+      names.push_back(argument_sizes[i] == 1 ? text::format("argument {}", i)
+                                             : text::format("argument {}, tensor {}", i, k));
   return names;
 }
 
@@ -36,15 +35,15 @@ c10::Device device_of(const GraphedSource& source, const WatchedModules& watched
       if (each.defined() && (!found || found->is_cpu())) found = each.device();
   if (found) return *found;
   throw UsageError(
-      fmt::format("make_graphed_callables: {} has neither an argument nor a parameter that is a tensor; it "
-                  "needs one that tells the device.",
-                  source.name));
+      text::format("make_graphed_callables: {} has neither an argument nor a parameter that is a tensor; it "
+                   "needs one that tells the device.",
+                   source.name));
 }
 
 GraphedParts parts_of(const GraphedSource& source, std::size_t number, const GraphedCallableOptions& options) {
   WatchedModules watched(source.modules, source.parameters);
   const c10::Device device = device_of(source, watched);
-  GraphedParts parts{fmt::format("callable {} ({})", number, source.name), names_of(source.argument_sizes),
+  GraphedParts parts{text::format("callable {} ({})", number, source.name), names_of(source.argument_sizes),
                      std::move(watched), device, options};
   parts.shared_name = std::make_shared<const std::string>(parts.name);
   parts.grad_mode = c10::GradMode::is_enabled();
@@ -92,13 +91,13 @@ void GraphedCapture::check_samples() const {
   const auto check = [&](const at::Tensor& tensor, const std::string& name) {
     if (!tensor.defined()) return;
     if (tensor.device() != parts_.device || tensor.is_cpu())
-      wrong.push_back(fmt::format("{} is on {}{}", name, tensor.device().str(),
-                                  tensor.is_cpu() ? "" : fmt::format(", others are on {}", parts_.device.str())));
+      wrong.push_back(text::format("{} is on {}{}", name, tensor.device().str(),
+                                   tensor.is_cpu() ? "" : text::format(", others are on {}", parts_.device.str())));
     else if (tensor.layout() != c10::kStrided)
       wrong.push_back(name + " is not dense");
     if (const Call* const lender = lent_by(tensor); lender != nullptr && lender->outputs_lost)
-      wrong.push_back(fmt::format("{} is a result of {}, which was overwritten by {}", name, lender->text(),
-                                  lender->outputs_lost.text()));
+      wrong.push_back(text::format("{} is a result of {}, which was overwritten by {}", name, lender->text(),
+                                   lender->outputs_lost.text()));
   };
   for (std::size_t i = 0; i < source_.arguments.size(); ++i) check(source_.arguments[i], parts_.argument_names[i]);
   for (const auto& [name, each] : parts_.watched.named_parameters()) {
@@ -108,16 +107,16 @@ void GraphedCapture::check_samples() const {
   for (std::size_t i = 0; i < parts_.watched.trained().size() && !parts_.parameters_in_autograd(); ++i)
     if (has_gradient_hooks(parts_.watched.trained()[i]))
       wrong.push_back(
-          fmt::format("{} has a hook, which waits for a gradient that the graph itself would add to .grad "
-                      "(Gradients::accumulate_in_graph)",
-                      parts_.watched.trained_names()[i]));
+          text::format("{} has a hook, which waits for a gradient that the graph itself would add to .grad "
+                       "(Gradients::accumulate_in_graph)",
+                       parts_.watched.trained_names()[i]));
   for (const std::string& name : parts_.watched.trained_buffers())
-    wrong.push_back(fmt::format("buffer {} needs a gradient, and only parameters get any", name));
+    wrong.push_back(text::format("buffer {} needs a gradient, and only parameters get any", name));
   if (!wrong.empty())
     throw UsageError(
-        fmt::format("make_graphed_callables: {} cannot be graphed: {}. All tensors must be dense, on one "
-                    "device that is not the CPU.",
-                    parts_.name, fmt::join(wrong, "; ")));
+        text::format("make_graphed_callables: {} cannot be graphed: {}. All tensors must be dense, on one "
+                     "device that is not the CPU.",
+                     parts_.name, text::join(wrong, "; ")));
 }
 
 // Memory of their own, in order that calls do not overwrite the samples.
@@ -147,7 +146,7 @@ void GraphedCapture::check_results(const std::vector<at::Tensor>& results) const
   for (std::size_t i = 0; i < results.size(); ++i) {
     const at::Tensor& each = results[i];
     if (!each.defined() || (each.device() == parts_.device && each.layout() == c10::kStrided)) continue;
-    throw UsageError(fmt::format(
+    throw UsageError(text::format(
         "result {} is {}; a graph returns dense tensors of its device, {}. Leave it to eager "
         "code.",
         i, each.layout() == c10::kStrided ? "on " + each.device().str() : "not dense", parts_.device.str()));
@@ -162,9 +161,9 @@ void GraphedCapture::check_memory(const std::vector<at::Tensor>& leaves, const s
         leaves[i].sizes().equals(input.sizes()) && leaves[i].strides().equals(input.strides()))
       continue;
     throw UsageError(
-        fmt::format("it gives {} another size or other memory. A graph uses the same memory each time: return what is "
-                    "new instead.",
-                    parts_.argument_names[i]));
+        text::format("it gives {} another size or other memory. A graph uses the same memory each time: return what is "
+                     "new instead.",
+                     parts_.argument_names[i]));
   }
 }
 
@@ -184,16 +183,16 @@ void GraphedCapture::check_history(const std::vector<at::Tensor>& results) const
   known.insert(known.end(), leaves.begin(), leaves.end());
   if (const auto foreign = leaf_besides(known, results); foreign)
     throw UsageError(
-        fmt::format("its results depend on {}, which needs a gradient and is neither an argument nor a "
-                    "parameter that make_graphed_callables knows of. Name it: with_parameters(), "
-                    "with_module().",
-                    *foreign));
+        text::format("its results depend on {}, which needs a gradient and is neither an argument nor a "
+                     "parameter that make_graphed_callables knows of. Name it: with_parameters(), "
+                     "with_module().",
+                     *foreign));
   for (std::size_t i = 0; i < leaves.size(); ++i)
     if (leaves[i].defined() && leaves[i].requires_grad() != parts_.inputs[i].requires_grad())
       throw UsageError(
-          fmt::format("it changes {} in place by something that needs a gradient. The changed argument "
-                      "cannot get a history: return the new value instead.",
-                      parts_.argument_names[i]));
+          text::format("it changes {} in place by something that needs a gradient. The changed argument "
+                       "cannot get a history: return the new value instead.",
+                       parts_.argument_names[i]));
 }
 
 std::string GraphedCapture::leaf_name(std::size_t leaf) const {
@@ -222,15 +221,15 @@ void GraphedCapture::check_used(const std::vector<at::Tensor>& gradients) const 
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const at::Tensor& each = gradients[i];
     if (each.defined() && each.layout() != c10::kStrided)
-      throw UsageError(fmt::format("the gradient of {} is not dense; a graph cannot give it.", leaf_name(i)));
+      throw UsageError(text::format("the gradient of {} is not dense; a graph cannot give it.", leaf_name(i)));
     const bool trained = i >= parts_.inputs.size() || (parts_.inputs[i].defined() && parts_.inputs[i].requires_grad());
     if (!each.defined() && trained) unused.push_back(leaf_name(i));
   }
   if (!unused.empty() && !parts_.options.allow_unused_input)
-    throw UsageError(fmt::format(
+    throw UsageError(text::format(
         "{} {} a gradient and got none, since no result depends on {}. If this is meant: "
         "GraphedCallableOptions::allow_unused_input.",
-        fmt::join(unused, ", "), unused.size() == 1 ? "needs" : "need", unused.size() == 1 ? "it" : "them"));
+        text::join(unused, ", "), unused.size() == 1 ? "needs" : "need", unused.size() == 1 ? "it" : "them"));
 }
 
 void GraphedCapture::warm_up() {
@@ -269,10 +268,10 @@ void GraphedCapture::check_changed_samples() const {
   for (std::size_t i = 0; i < samples.size(); ++i)
     for (std::size_t k = 0; k < samples.size(); ++k)
       if (parts_.mutated[i] != 0 && k != i && may_overlap(samples[i], samples[k]))
-        throw UsageError(
-            fmt::format("it changes {} in place, and the sample of {} lies in the same memory. The graph has memory of "
-                        "its own for each: give it a copy (clone) of one of them.",
-                        parts_.argument_names[i], parts_.argument_names[k]));
+        throw UsageError(text::format(
+            "it changes {} in place, and the sample of {} lies in the same memory. The graph has memory of "
+            "its own for each: give it a copy (clone) of one of them.",
+            parts_.argument_names[i], parts_.argument_names[k]));
 }
 
 void GraphedCapture::capture_forward(const StreamRef& stream, const std::shared_ptr<PoolOrder>& order) {

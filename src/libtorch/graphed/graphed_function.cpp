@@ -4,8 +4,6 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -14,15 +12,16 @@
 #include "libtorch/graphed/graphed_backward.h"
 #include "libtorch/tensor_device.h"
 #include "reprise/error.h"
+#include "text/format.h"
 
 namespace reprise::libtorch::detail {
 namespace {
 
 std::string kind_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "an undefined tensor";
-  return fmt::format("{} [{}] on {}{}{}", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "),
-                     tensor.device().str(), tensor.layout() == c10::kStrided ? "" : ", not dense",
-                     tensor.requires_grad() ? ", needs a gradient" : "");
+  return text::format("{} [{}] on {}{}{}", c10::toString(tensor.scalar_type()), text::join(tensor.sizes(), ", "),
+                      tensor.device().str(), tensor.layout() == c10::kStrided ? "" : ", not dense",
+                      tensor.requires_grad() ? ", needs a gradient" : "");
 }
 
 bool fits(const at::Tensor& argument, const at::Tensor& input) {
@@ -36,10 +35,10 @@ bool fits(const at::Tensor& argument, const at::Tensor& input) {
 void check_not_overwritten(const std::string& where, const std::string& name, const at::Tensor& tensor) {
   const Call* const lender = lent_by(tensor);
   if (lender == nullptr || !lender->outputs_lost) return;
-  throw UsageError(
-      fmt::format("{}: {} is a result of {}, and was overwritten by {}. Use results before that, copy them (clone), or "
-                  "make the callable with Outputs::copy.",
-                  where, name, lender->text(), lender->outputs_lost.text()));
+  throw UsageError(text::format(
+      "{}: {} is a result of {}, and was overwritten by {}. Use results before that, copy them (clone), or "
+      "make the callable with Outputs::copy.",
+      where, name, lender->text(), lender->outputs_lost.text()));
 }
 
 }  // namespace
@@ -70,14 +69,14 @@ void GraphedFunction::check_arguments(const std::vector<at::Tensor>& arguments) 
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const at::Tensor& expected = parts_.inputs[i];
     if (!fits(arguments[i], expected))
-      wrong.push_back(
-          fmt::format("{}: expected {}, found {}", parts_.argument_names[i], kind_of(expected), kind_of(arguments[i])));
+      wrong.push_back(text::format("{}: expected {}, found {}", parts_.argument_names[i], kind_of(expected),
+                                   kind_of(arguments[i])));
   }
   if (!wrong.empty())
-    throw UsageError(fmt::format(
+    throw UsageError(text::format(
         "A call of graphed {}: {} of its {} tensors {} not as the samples were:\n  {}\n"
         "Call it with such tensors, or make it again with these as the samples.",
-        parts_.name, wrong.size(), arguments.size(), wrong.size() == 1 ? "is" : "are", fmt::join(wrong, "\n  ")));
+        parts_.name, wrong.size(), arguments.size(), wrong.size() == 1 ? "is" : "are", text::join(wrong, "\n  ")));
   for (std::size_t i = 0; i < arguments.size(); ++i)
     check_not_overwritten("A call of graphed " + parts_.name, parts_.argument_names[i], arguments[i]);
 }
@@ -85,14 +84,14 @@ void GraphedFunction::check_arguments(const std::vector<at::Tensor>& arguments) 
 void GraphedFunction::check_surroundings(bool wants_gradients) const {
   if (const auto changes = parts_.watched.changes(); !changes.empty())
     throw UsageError(
-        fmt::format("A call of graphed {}: its module is not as it was when it was captured: {}. The graph "
-                    "uses what was there then. Make the graphed callable again.",
-                    parts_.name, fmt::join(changes, "; ")));
+        text::format("A call of graphed {}: its module is not as it was when it was captured: {}. The graph "
+                     "uses what was there then. Make the graphed callable again.",
+                     parts_.name, text::join(changes, "; ")));
   const auto type = parts_.device.type();
   const bool autocast = at::autocast::is_autocast_enabled(type);
   if (autocast != parts_.autocast || (autocast && at::autocast::get_autocast_dtype(type) != parts_.autocast_type)) {
-    const auto text = [](bool on, c10::ScalarType to) { return on ? fmt::format("to {}", c10::toString(to)) : "off"; };
-    throw UsageError(fmt::format(
+    const auto text = [](bool on, c10::ScalarType to) { return on ? text::format("to {}", c10::toString(to)) : "off"; };
+    throw UsageError(text::format(
         "A call of graphed {}: it was captured with autocast {}, and is called with autocast {}. Call it as it was "
         "captured, or make it again.",
         parts_.name, text(parts_.autocast, parts_.autocast_type),
@@ -100,9 +99,9 @@ void GraphedFunction::check_surroundings(bool wants_gradients) const {
   }
   if (wants_gradients && !parts_.grad_mode)
     throw UsageError(
-        fmt::format("A call of graphed {}: gradients are wanted, and it was captured while grad mode was "
-                    "off. Call it with a NoGradGuard, or make it again without.",
-                    parts_.name));
+        text::format("A call of graphed {}: gradients are wanted, and it was captured while grad mode was "
+                     "off. Call it with a NoGradGuard, or make it again without.",
+                     parts_.name));
 }
 
 // Writing one of two arguments in the same memory would change the other, which the graph reads elsewhere.
@@ -111,9 +110,9 @@ void GraphedFunction::check_changed_memory(const std::vector<at::Tensor>& argume
     for (std::size_t k = 0; k < arguments.size(); ++k)
       if (parts_.mutated[i] != 0 && k != i && may_overlap(arguments[i], arguments[k]))
         throw UsageError(
-            fmt::format("A call of graphed {}: {} is changed in place, and {} lies in the same memory. The graph has "
-                        "memory of its own for each: give it a copy (clone) of one of them.",
-                        parts_.name, parts_.argument_names[i], parts_.argument_names[k]));
+            text::format("A call of graphed {}: {} is changed in place, and {} lies in the same memory. The graph has "
+                         "memory of its own for each: give it a copy (clone) of one of them.",
+                         parts_.name, parts_.argument_names[i], parts_.argument_names[k]));
 }
 
 void GraphedFunction::stage(const std::vector<at::Tensor>& arguments) {
@@ -144,8 +143,8 @@ std::vector<at::Tensor> GraphedFunction::call(const std::vector<at::Tensor>& arg
     call->number = ++calls_;
     if (parts_.options.outputs == Outputs::copy) results = parts_.fresh_outputs.make();
     replay_changed(parts_.forward, stream, [&](GraphExecHandle exec) {
-      parts_.staged_inputs.tell(exec);
-      parts_.fresh_outputs.tell(exec);
+      parts_.staged_inputs.update(exec);
+      parts_.fresh_outputs.update(exec);
       parts_.order->forward_runs(parts_.order_number, call);
     });
     copied_.clear();
@@ -184,7 +183,7 @@ std::vector<at::Tensor> GraphedFunction::lend_outputs(const std::shared_ptr<Call
 
 void GraphedFunction::check_backward(const Call& call, std::uint64_t versions) const {
   if (call.backward_lost)
-    throw UsageError(fmt::format(
+    throw UsageError(text::format(
         "backward of {}: what it needs was overwritten by {}. A graph has one set of intermediate values: each call's "
         "backward comes before the next call, and once; callables of one pool run in the order that they were captured "
         "in, backward in the reverse one unless GraphedCallableOptions::order says otherwise. For any order, make "
@@ -193,14 +192,14 @@ void GraphedFunction::check_backward(const Call& call, std::uint64_t versions) c
   for (std::size_t i = 0; i < call.versions.size(); ++i)
     if (parts_.saved[i] != 0 && call.versions[i].enabled() && call.versions[i].current_version() != 0)
       throw UsageError(
-          fmt::format("backward of {}: result {} was changed in place since, and its backward needs it as "
-                      "it was. Change a copy of it (clone), or make the callable with Outputs::copy.",
-                      call.text(), i));
+          text::format("backward of {}: result {} was changed in place since, and its backward needs it as "
+                       "it was. Change a copy of it (clone), or make the callable with Outputs::copy.",
+                       call.text(), i));
   if (this->versions() != versions)
-    throw UsageError(
-        fmt::format("backward of {}: a parameter or buffer, or a tensor of static_arguments(), was changed in place or "
-                    "given other memory between the call and its backward, which needs them as they were.",
-                    call.text()));
+    throw UsageError(text::format(
+        "backward of {}: a parameter or buffer, or a tensor of static_arguments(), was changed in place or "
+        "given other memory between the call and its backward, which needs them as they were.",
+        call.text()));
 }
 
 void GraphedFunction::stage_gradients(const std::vector<at::Tensor>& output_gradients) {
@@ -220,7 +219,7 @@ std::vector<at::Tensor> GraphedFunction::backward(const Call& call, const std::v
   check_backward(call, versions);
   for (std::size_t i = 0; i < output_gradients.size(); ++i)
     if (output_gradients[i].defined() && lent_by(output_gradients[i]) != nullptr)
-      check_not_overwritten("backward of " + call.text(), fmt::format("the gradient of result {}", i),
+      check_not_overwritten("backward of " + call.text(), text::format("the gradient of result {}", i),
                             output_gradients[i]);
   const c10::DeviceGuard device(parts_.device);
   const StreamRef stream = current_stream(device_);
@@ -229,9 +228,9 @@ std::vector<at::Tensor> GraphedFunction::backward(const Call& call, const std::v
   stage_gradients(output_gradients);
   std::vector<at::Tensor> found = parts_.fresh_gradients.make();
   replay_changed(*parts_.backward, stream, [&](GraphExecHandle exec) {
-    parts_.staged_gradients.tell(exec);
-    parts_.fresh_gradients.tell(exec);
-    parts_.parameter_gradients.tell(exec);
+    parts_.staged_gradients.update(exec);
+    parts_.fresh_gradients.update(exec);
+    parts_.parameter_gradients.update(exec);
     parts_.order->backward_runs(parts_.order_number);
   });
   parts_.parameter_gradients.finish();
@@ -240,7 +239,7 @@ std::vector<at::Tensor> GraphedFunction::backward(const Call& call, const std::v
   return found;
 }
 
-bool in_other_mode(const GraphedFunction& function) {
+bool training_mode_changed(const GraphedFunction& function) {
   return !function.parts().watched.in_same_mode();
 }
 
@@ -255,14 +254,14 @@ const std::vector<at::Tensor>& static_arguments(const GraphedFunction& function)
 
 void refuse_structure(const GraphedFunction& function, const std::string& expected, const std::string& found) {
   throw UsageError(
-      fmt::format("A call of graphed {}: its arguments are not built as the samples were: expected {}, "
-                  "found {}. Call it with such arguments, or make it again with these as the samples.",
-                  function.parts().name, expected, found));
+      text::format("A call of graphed {}: its arguments are not built as the samples were: expected {}, "
+                   "found {}. Call it with such arguments, or make it again with these as the samples.",
+                   function.parts().name, expected, found));
 }
 
 void refuse_number(std::size_t callables, std::size_t samples) {
-  throw UsageError(fmt::format("make_graphed_callables expected the samples of {} callables, found those of {}.",
-                               callables, samples));
+  throw UsageError(text::format("make_graphed_callables expected the samples of {} callables, found those of {}.",
+                                callables, samples));
 }
 
 }  // namespace reprise::libtorch::detail

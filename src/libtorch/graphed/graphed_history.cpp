@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/graphed/graphed_history.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <unordered_set>
+
+#include "text/format.h"
 
 namespace reprise::libtorch::detail {
 
@@ -27,8 +27,8 @@ std::optional<std::string> leaf_besides(const std::vector<at::Tensor>& known, co
     if (const auto* const leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node); leaf != nullptr) {
       const at::Tensor& tensor = leaf->variable;
       if (!leaves.contains(tensor.unsafeGetTensorImpl()))
-        return fmt::format("a tensor {} [{}] on {}", c10::toString(tensor.scalar_type()),
-                           fmt::join(tensor.sizes(), ", "), tensor.device().str());
+        return text::format("a tensor {} [{}] on {}", c10::toString(tensor.scalar_type()),
+                            text::join(tensor.sizes(), ", "), tensor.device().str());
     }
     for (const auto& edge : node->next_edges()) go_to(edge.function.get());
   }

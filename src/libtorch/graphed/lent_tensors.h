@@ -48,7 +48,7 @@ class FreshCopies {
 
   /// What the next replay is to write, in memory for the current stream.
   std::vector<at::Tensor> make();
-  void tell(GraphExecHandle exec) { nodes_.tell(exec); }
+  void update(GraphExecHandle exec) { nodes_.update(exec); }
 
  private:
   struct Source {

@@ -2,8 +2,6 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cstdlib>
 #include <deque>
@@ -18,6 +16,7 @@
 #include "libtorch/tensor_device.h"
 #include "reprise/error.h"
 #include "reprise/libtorch/graph.h"
+#include "text/format.h"
 
 // Warm-up and capture of all callables that are made together.
 
@@ -27,20 +26,20 @@ namespace {
 // Says in which callable and when something failed; the exception stays of its type where it can.
 template <class F>
 void in_phase(const GraphedCapture& capture, const char* phase, F&& step) {
-  const std::string where = fmt::format("make_graphed_callables, {} of {}", phase, capture.parts().name);
+  const std::string where = text::format("make_graphed_callables, {} of {}", phase, capture.parts().name);
   try {
     step();
   } catch (c10::Error& error) {
     error.add_context(where);
     throw;
   } catch (const OutOfMemoryError& error) {
-    throw OutOfMemoryError(fmt::format("{}: {}", where, error.what()), error.statistics());
+    throw OutOfMemoryError(text::format("{}: {}", where, error.what()), error.statistics());
   } catch (const CaptureError& error) {
-    throw CaptureError(error.code(), fmt::format("{}: {}", where, error.what()), error.report());
+    throw CaptureError(error.code(), text::format("{}: {}", where, error.what()), error.report());
   } catch (const UsageError& error) {
-    throw UsageError(fmt::format("{}: {}", where, error.what()));
+    throw UsageError(text::format("{}: {}", where, error.what()));
   } catch (const std::exception& error) {
-    std::throw_with_nested(Error(fmt::format("{}: {}", where, error.what())));
+    std::throw_with_nested(Error(text::format("{}: {}", where, error.what())));
   }
 }
 
@@ -56,8 +55,8 @@ std::vector<at::Tensor> all_of(const std::deque<GraphedCapture>& captures,
 
 void check_options(const GraphedCallableOptions& options) {
   if (options.num_warmup_iters < 0)
-    throw UsageError(fmt::format("GraphedCallableOptions::num_warmup_iters: expected 0 or more, found {}.",
-                                 options.num_warmup_iters));
+    throw UsageError(text::format("GraphedCallableOptions::num_warmup_iters: expected 0 or more, found {}.",
+                                  options.num_warmup_iters));
   if (c10::InferenceMode::is_enabled())
     throw UsageError(
         "make_graphed_callables in inference mode: tensors that are made there do not tell when they are changed. For "
@@ -66,7 +65,7 @@ void check_options(const GraphedCallableOptions& options) {
 }
 
 std::string text_of(int step) {
-  return fmt::format("{:+}", step);
+  return text::format("{:+}", step);
 }
 
 // Which forwards (+1 is that of the first callable) and backwards (-1) are captured when.
@@ -82,20 +81,20 @@ std::vector<int> steps_of(const GraphedCallableOptions& options, std::size_t cal
   std::set<int> seen;
   for (const int step : steps) {
     if (step == 0 || step > last || step < -last)
-      wrong.push_back(fmt::format("{} names none of the {} callables", step, callables));
+      wrong.push_back(text::format("{} names none of the {} callables", step, callables));
     else if (!seen.insert(step).second)
       wrong.push_back(text_of(step) + " comes twice");
     else if (step < 0 && !seen.contains(-step))
-      wrong.push_back(fmt::format("{} comes before {}", text_of(step), text_of(-step)));
+      wrong.push_back(text::format("{} comes before {}", text_of(step), text_of(-step)));
   }
   for (int i = 1; i <= last; ++i)
     for (const int step : {i, -i})
       if (!seen.contains(step)) wrong.push_back(text_of(step) + " is missing");
   if (!wrong.empty())
     throw UsageError(
-        fmt::format("GraphedCallableOptions::order: {}. Each callable has its forward (+1 for the first one) and then "
-                    "its backward (-1) there, once; found {}.",
-                    fmt::join(wrong, "; "), fmt::join(steps, ", ")));
+        text::format("GraphedCallableOptions::order: {}. Each callable has its forward (+1 for the first one) and then "
+                     "its backward (-1) there, once; found {}.",
+                     text::join(wrong, "; "), text::join(steps, ", ")));
   return steps;
 }
 
@@ -135,9 +134,9 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
   for (const GraphedCapture& each : captures)
     if (each.parts().device != device)
       throw UsageError(
-          fmt::format("make_graphed_callables expected callables of one device, found {} on {}, and {} on "
-                      "{}. Make them one by one.",
-                      captures.front().parts().name, device.str(), each.parts().name, each.parts().device.str()));
+          text::format("make_graphed_callables expected callables of one device, found {} on {}, and {} on "
+                       "{}. Make them one by one.",
+                       captures.front().parts().name, device.str(), each.parts().name, each.parts().device.str()));
   const c10::DeviceGuard guard(device);
   if (current_stream(device_of_tensors(device)).capture_status() != CaptureStatus::none)
     throw UsageError("make_graphed_callables in a capture: it captures graphs of its own. Make them before.");

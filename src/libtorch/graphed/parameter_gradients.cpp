@@ -3,7 +3,6 @@
 
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/empty_strided.h>
-#include <fmt/format.h>
 #include <torch/csrc/autograd/cpp_hook.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
@@ -18,6 +17,7 @@
 #include "libtorch/graphed/lent_tensors.h"
 #include "libtorch/tensor_device.h"
 #include "reprise/error.h"
+#include "text/format.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -153,9 +153,9 @@ ParameterGradients::Found ParameterGradients::look(const Gradient& gradient) con
   if (grad.layout() != c10::kStrided || !grad.storage().is_alias_of(memory.storage())) return Found::elsewhere;
   if (gradient.place->same_place(grad)) return Found::here;
   throw UsageError(
-      fmt::format("the gradient of {} was replaced by another view of the memory where the graph adds gradients up. "
-                  "Set it to none, to zero, or to a tensor in memory of its own.",
-                  gradient.name));
+      text::format("the gradient of {} was replaced by another view of the memory where the graph adds gradients up. "
+                   "Set it to none, to zero, or to a tensor in memory of its own.",
+                   gradient.name));
 }
 
 void ParameterGradients::prepare(bool wanted) {
@@ -164,15 +164,15 @@ void ParameterGradients::prepare(bool wanted) {
   for (Gradient& each : gradients_) {
     if (has_gradient_hooks(each.place->parameter))
       throw UsageError(
-          fmt::format("{} has a hook, which waits for a gradient that the graph itself adds to .grad "
-                      "(Gradients::accumulate_in_graph). Remove the hook, or make the callable with Gradients::fresh.",
-                      each.name));
+          text::format("{} has a hook, which waits for a gradient that the graph itself adds to .grad "
+                       "(Gradients::accumulate_in_graph). Remove the hook, or make the callable with Gradients::fresh.",
+                       each.name));
     if (!wanted || !each.has_gradient) continue;
     if (!each.place->parameter.requires_grad())
       throw UsageError(
-          fmt::format("{} needs no gradient any more, and the graph adds one to its .grad. Freeze parameters before a "
-                      "call, and make the callable again.",
-                      each.name));
+          text::format("{} needs no gradient any more, and the graph adds one to its .grad. Freeze parameters before a "
+                       "call, and make the callable again.",
+                       each.name));
     each.found = look(each);
     ++all;
     here += each.found == Found::here ? 1 : 0;
@@ -187,8 +187,8 @@ void ParameterGradients::prepare(bool wanted) {
   }
 }
 
-void ParameterGradients::tell(GraphExecHandle exec) {
-  copies_.tell(exec);
+void ParameterGradients::update(GraphExecHandle exec) {
+  copies_.update(exec);
   if (adds_enabled_ != (mode_ == Mode::add)) enable_adds(exec, mode_ == Mode::add);
 }
 

@@ -33,7 +33,7 @@ bool has_gradient_hooks(const at::Tensor& leaf);
 ///
 ///     capture()  at the end of the backward's capture
 ///     prepare()  before each replay: looks at all `.grad`
-///     tell()     tells the executable, if the group is another one than at the last replay
+///     update()   updates the executable, if the group is another one than at the last replay
 ///     finish()   after the launch: sets `.grad`
 ///
 /// Threads: one at a time, also among those that have parameters in common.
@@ -49,7 +49,7 @@ class ParameterGradients {
   /// \param wanted is this backward for them?
   /// \throws UsageError if a parameter has a hook, or a `.grad` in a part of this memory.
   void prepare(bool wanted);
-  void tell(GraphExecHandle exec);
+  void update(GraphExecHandle exec);
   void finish();
 
   /// All memory of the places.

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/graphed/pool_order.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
 
+#include "text/format.h"
+
 namespace reprise::libtorch {
 
 std::string Overwritten::text() const {
   if (used_up) return "its own backward, which uses it up";
-  return call == 0 ? "a backward of " + *by : fmt::format("call {} of {}", call, *by);
+  return call == 0 ? "a backward of " + *by : text::format("call {} of {}", call, *by);
 }
 
 std::shared_ptr<PoolOrder> PoolOrder::of(MempoolId pool) {

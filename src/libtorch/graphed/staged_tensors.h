@@ -34,7 +34,7 @@ class StagedTensors {
   /// The next replay reads what lies there.
   void keep(std::size_t number) { nodes_.set(number, {}); }
 
-  void tell(GraphExecHandle exec) { nodes_.tell(exec); }
+  void update(GraphExecHandle exec) { nodes_.update(exec); }
 
  private:
   struct Staged {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/graphed/watched_modules.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <utility>
+
+#include "text/format.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -60,29 +59,29 @@ bool WatchedModules::Tensor::is_as_it_was() const {
 
 std::string WatchedModules::Tensor::change() const {
   if (tensor.device() != device)
-    return fmt::format("{} was moved from {} to {}", name, device.str(), tensor.device().str());
+    return text::format("{} was moved from {} to {}", name, device.str(), tensor.device().str());
   if (tensor.scalar_type() != dtype)
-    return fmt::format("{} is of type {} now, and was of type {}", name, c10::toString(tensor.scalar_type()),
-                       c10::toString(dtype));
+    return text::format("{} is of type {} now, and was of type {}", name, c10::toString(tensor.scalar_type()),
+                        c10::toString(dtype));
   if (tensor.requires_grad() != trained)
-    return fmt::format("{} {} a gradient now", name, trained ? "does not need" : "needs");
+    return text::format("{} {} a gradient now", name, trained ? "does not need" : "needs");
   // Kernels in the graph were told how the values lie; they may be the same ones in the same place.
   if (!tensor.sizes().equals(sizes) || !tensor.strides().equals(strides))
-    return fmt::format("{} has sizes [{}] and strides [{}] now, and had sizes [{}] and strides [{}]", name,
-                       fmt::join(tensor.sizes(), ", "), fmt::join(tensor.strides(), ", "), fmt::join(sizes, ", "),
-                       fmt::join(strides, ", "));
+    return text::format("{} has sizes [{}] and strides [{}] now, and had sizes [{}] and strides [{}]", name,
+                        text::join(tensor.sizes(), ", "), text::join(tensor.strides(), ", "), text::join(sizes, ", "),
+                        text::join(strides, ", "));
   if (tensor.is_conj() != conjugated)
-    return fmt::format("{} {} the conjugate of its memory now", name, conjugated ? "is not" : "is");
+    return text::format("{} {} the conjugate of its memory now", name, conjugated ? "is not" : "is");
   if (tensor.is_neg() != negated)
-    return fmt::format("{} {} the negative of its memory now", name, negated ? "is not" : "is");
-  return fmt::format("{} has other memory now", name);
+    return text::format("{} {} the negative of its memory now", name, negated ? "is not" : "is");
+  return text::format("{} has other memory now", name);
 }
 
 WatchedModules::WatchedModules(const std::vector<std::shared_ptr<torch::nn::Module>>& modules,
                                const std::vector<at::Tensor>& parameters) {
   for (const auto& module : modules) add(module, "");
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    listed_.push_back({fmt::format("parameter {}", i), parameters[i]});
+    listed_.push_back({text::format("parameter {}", i), parameters[i]});
   remember();
   for_each_parameter([this](const Tensor& each) {
     if (!each.trained) return;
@@ -129,13 +128,13 @@ void WatchedModules::Module::add_changes(std::vector<std::string>& changes) cons
     for (const Tensor& was : known) {
       const at::Tensor* const is = found.find(was.name.substr(path.size()));
       if (is == nullptr)
-        changes.push_back(fmt::format("{}{} is gone", kind, was.name));
+        changes.push_back(text::format("{}{} is gone", kind, was.name));
       else if (!is->is_same(was.tensor))
-        changes.push_back(fmt::format("{}{} is another tensor now", kind, was.name));
+        changes.push_back(text::format("{}{} is another tensor now", kind, was.name));
     }
     for (const auto& is : found)
       if (std::none_of(known.begin(), known.end(), [&](const Tensor& was) { return was.name == path + is.key(); }))
-        changes.push_back(fmt::format("{}{}{} is new", kind, path, is.key()));
+        changes.push_back(text::format("{}{}{} is new", kind, path, is.key()));
   };
   compare(parameters, parameters_of(*module), "");
   compare(buffers, buffers_of(*module), "buffer ");

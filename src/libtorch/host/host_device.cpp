@@ -5,7 +5,6 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/DeviceType.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <fmt/format.h>
 #include <torch/library.h>
 
 #include "backend/backend.h"
@@ -19,6 +18,7 @@
 #include "libtorch/host/network_kernels.h"
 #include "libtorch/host/recurrent_kernels.h"
 #include "libtorch/operators/operator_listener.h"
+#include "text/format.h"
 
 // Makes the host device known to libtorch.
 
@@ -77,9 +77,9 @@ struct Registration {
   Registration() {
     if (c10::is_privateuse1_backend_registered())
       throw UsageError(
-          fmt::format("host_device() registers the host device as the PrivateUse1 backend of libtorch, and this "
-                      "process has one already, \"{}\"; there can be one in a process.",
-                      c10::get_privateuse1_backend()));
+          text::format("host_device() registers the host device as the PrivateUse1 backend of libtorch, and this "
+                       "process has one already, \"{}\"; there can be one in a process.",
+                       c10::get_privateuse1_backend()));
     c10::register_privateuse1_backend("reprise");
     register_guard();
     c10::SetAllocator(type_here, device_allocator());
@@ -111,20 +111,20 @@ struct Registration {
 
 c10::Device host_device(int index) {
   static const auto* const registered = new Registration;  // libtorch is there until the process ends
-  let_operators_take_part();
+  register_operator_listener();
   static_cast<void>(registered);
   if (index < 0 || index >= guard().deviceCount())
     throw UsageError(
-        fmt::format("host_device() expected the number of a host device below {}, found {}; the "
-                    "environment variable REPRISE_HOST_DEVICES says how many there are.",
-                    static_cast<int>(guard().deviceCount()), index));
+        text::format("host_device() expected the number of a host device below {}, found {}; the "
+                     "environment variable REPRISE_HOST_DEVICES says how many there are.",
+                     static_cast<int>(guard().deviceCount()), index));
   return {type_here, static_cast<c10::DeviceIndex>(index)};
 }
 
 Generator generator_of(const at::Generator& generator) {
   if (!generator.defined() || !generator.device().is_privateuseone())
-    throw UsageError(fmt::format("generator_of() expected a generator of a host device, found {}.",
-                                 generator.defined() ? "one of " + generator.device().str() : "an undefined one"));
+    throw UsageError(text::format("generator_of() expected a generator of a host device, found {}.",
+                                  generator.defined() ? "one of " + generator.device().str() : "an undefined one"));
   return generator.get<HostGenerator>()->generator();
 }
 

@@ -4,12 +4,12 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/InferenceMode.h>
-#include <fmt/format.h>
 
 #include <stdexcept>
 #include <utility>
 
 #include "backend/host_work.h"
+#include "text/format.h"
 
 extern "C" void omp_set_num_threads(int) noexcept;  // of the OpenMP that libtorch brings and uses
 
@@ -44,7 +44,7 @@ void run(const std::string& name, const std::function<void()>& function) {
   try {
     function();
   } catch (const c10::Error& error) {
-    throw std::runtime_error(fmt::format("{}: {}", name, error.what_without_backtrace()));
+    throw std::runtime_error(text::format("{}: {}", name, error.what_without_backtrace()));
   }
 }
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/operators/operator_listener.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <mutex>
 #include <utility>
@@ -12,6 +9,7 @@
 #include "graph/listeners.h"
 #include "libtorch/operators/operator_watch.h"
 #include "libtorch/operators/tensor_inputs.h"
+#include "text/format.h"
 
 namespace reprise::libtorch {
 
@@ -103,7 +101,7 @@ void OperatorListener::close() noexcept {
   if (scopes_ != nullptr) scopes_->end();
 }
 
-void let_operators_take_part() {
+void register_operator_listener() {
   static const bool done =
       (let_tensor_inputs_take_part(), graphs::add_listener_factory(+[]() -> std::unique_ptr<graphs::CaptureListener> {
          return std::make_unique<OperatorListener>();
@@ -119,8 +117,8 @@ std::vector<std::string> take_failed_operators() noexcept {
 void add_failed_operators(c10::Error& error) {
   const std::vector<std::string> names = take_failed_operators();
   if (names.empty()) return;
-  error.add_context(fmt::format("within the operator {} of a capture{}", names.back(),
-                                names.size() == 1 ? "" : fmt::format(" ({})", fmt::join(names, ", "))));
+  error.add_context(text::format("within the operator {} of a capture{}", names.back(),
+                                 names.size() == 1 ? "" : text::format(" ({})", text::join(names, ", "))));
 }
 
 }  // namespace reprise::libtorch

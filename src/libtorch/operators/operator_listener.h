@@ -38,12 +38,12 @@ class OperatorListener final : public graphs::CaptureListener {
 };
 
 /// From now on it takes part in all captures. Does nothing the second time. Thread-safe.
-void let_operators_take_part();
+void register_operator_listener();
 
 /// Calls a function that captures; an error of libtorch's that leaves it names the operator, too, if one of the capture
 /// had failed.
 template <class Function>
-void naming_operators(Function&& function);
+void with_operator_names(Function&& function);
 
 /// The operators of the last capture that was abandoned on this thread of which the last one failed, the outermost
 /// first; empty if none did. Forgets them.
@@ -52,7 +52,7 @@ std::vector<std::string> take_failed_operators() noexcept;
 void add_failed_operators(c10::Error& error);
 
 template <class Function>
-void naming_operators(Function&& function) {
+void with_operator_names(Function&& function) {
   static_cast<void>(take_failed_operators());
   try {
     function();

@@ -10,7 +10,7 @@ namespace {
 
 struct Journals {
   std::mutex mutex;  // guards the list, and what is in the objects; comes after an allocator's
-  std::vector<FreedMeanwhile*> living;
+  std::vector<FreeLog*> living;
 };
 
 // Never destroyed: a graph in a static object may be abandoned late.
@@ -21,32 +21,32 @@ Journals& journals() {
 
 }  // namespace
 
-std::atomic<int> FreedMeanwhile::living_{0};
+std::atomic<int> FreeLog::living_{0};
 
-FreedMeanwhile::FreedMeanwhile(MempoolId own) : own_(own) {
+FreeLog::FreeLog(MempoolId own) : own_(own) {
   const std::lock_guard lock(journals().mutex);
   journals().living.push_back(this);
   living_.fetch_add(1, std::memory_order_relaxed);
 }
 
-FreedMeanwhile::~FreedMeanwhile() {
+FreeLog::~FreeLog() {
   const std::lock_guard lock(journals().mutex);
   std::erase(journals().living, this);
   living_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-bool FreedMeanwhile::any_for(MempoolId pool) noexcept {
+bool FreeLog::any_for(MempoolId pool) noexcept {
   const std::lock_guard lock(journals().mutex);
-  return std::ranges::any_of(journals().living, [&](const FreedMeanwhile* journal) { return journal->own_ != pool; });
+  return std::ranges::any_of(journals().living, [&](const FreeLog* journal) { return journal->own_ != pool; });
 }
 
-void FreedMeanwhile::note(const std::shared_ptr<BlockWatch>& watch, MempoolId pool) {
+void FreeLog::note(const std::shared_ptr<BlockWatch>& watch, MempoolId pool) {
   const std::lock_guard lock(journals().mutex);
-  for (FreedMeanwhile* journal : journals().living)
+  for (FreeLog* journal : journals().living)
     if (journal->own_ != pool) journal->freed_[watch->address] = watch;
 }
 
-void FreedMeanwhile::find(std::span<UsedAddress> addresses) const {
+void FreeLog::find(std::span<UsedAddress> addresses) const {
   const std::lock_guard lock(journals().mutex);
   for (const auto& [address, watch] : freed_) {
     const auto begin = reinterpret_cast<std::uintptr_t>(address);

@@ -71,12 +71,12 @@ void watch_addresses(DeviceType type, std::span<UsedAddress> addresses, MempoolI
 
 /// The blocks that are freed while this object lives, besides those of the pool `own`: a graph that was being captured
 /// may use them. Thread-safe.
-class FreedMeanwhile {
+class FreeLog {
  public:
-  explicit FreedMeanwhile(MempoolId own);
-  ~FreedMeanwhile();
-  FreedMeanwhile(const FreedMeanwhile&) = delete;
-  FreedMeanwhile& operator=(const FreedMeanwhile&) = delete;
+  explicit FreeLog(MempoolId own);
+  ~FreeLog();
+  FreeLog(const FreeLog&) = delete;
+  FreeLog& operator=(const FreeLog&) = delete;
 
   /// Fills in `watch` of those addresses that lay in such a block and are known to nobody else. They are in ascending
   /// order.

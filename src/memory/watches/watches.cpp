@@ -90,10 +90,10 @@ void CachingAllocator::Impl::keep_stack(void* pointer) {
 
 // The block is about to be freed; its watch is no more the block's.
 void CachingAllocator::Impl::tell_of_free(MemoryBlock* block, std::vector<std::string> stack) {
-  const bool journals = memory::FreedMeanwhile::any() && memory::FreedMeanwhile::any_for(block->pool->id);
+  const bool journals = memory::FreeLog::any() && memory::FreeLog::any_for(block->pool->id);
   if (block->watch == nullptr && journals) block->watch = make_watch(this, *block);
   if (block->watch == nullptr) return;
-  if (journals) memory::FreedMeanwhile::note(block->watch, block->pool->id);  // may throw, before anything has changed
+  if (journals) memory::FreeLog::note(block->watch, block->pool->id);  // may throw, before anything has changed
   const std::shared_ptr<BlockWatch> watch = std::move(block->watch);
   watch->freed_by = std::move(stack);
   watch->freed.store(true, std::memory_order_release);

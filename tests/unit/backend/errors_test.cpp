@@ -70,9 +70,9 @@ TEST(Check, PassesSuccessAndThrowsTheRest) {
 TEST(Report, SendsAnErrorToTheSinkInsteadOfThrowing) {
   const memory::test::Warnings warnings;
   backend::Backend& backend = default_device().backend();
-  EXPECT_TRUE(backend::report(backend, backend::Call::memory_free, Result::success));
+  EXPECT_TRUE(backend::warn_on_error(backend, backend::Call::memory_free, Result::success));
   EXPECT_TRUE(warnings.texts().empty());
-  EXPECT_FALSE(backend::report(backend, backend::Call::memory_free, Result::invalid_value));
+  EXPECT_FALSE(backend::warn_on_error(backend, backend::Call::memory_free, Result::invalid_value));
   ASSERT_EQ(warnings.texts().size(), 1u);
   EXPECT_THAT(warnings.texts()[0], HasSubstr("cuMemFree returned 1"));
 }

@@ -18,7 +18,7 @@ using memory::test::RawCapture;
 using memory::test::Warnings;
 using reprise::test::Gate;
 
-class LiveStreamTest : public ::testing::Test {
+class TrackedStreamTest : public ::testing::Test {
  protected:
   void close(Gate& gate, const StreamRef& stream) {
     ASSERT_EQ(backend_.launch_host_function({&Gate::pass, &gate}, stream.native()), Result::success);
@@ -33,30 +33,30 @@ class LiveStreamTest : public ::testing::Test {
   std::optional<Stream> stream_{std::in_place, device_};
 };
 
-TEST_F(LiveStreamTest, AreThoseOfTheLibraryAndTheLegacyDefaultStream) {
-  EXPECT_NE(LiveStream::find(*stream_), nullptr);
-  EXPECT_NE(LiveStream::find(device_.default_stream()), nullptr);
+TEST_F(TrackedStreamTest, AreThoseOfTheLibraryAndTheLegacyDefaultStream) {
+  EXPECT_NE(TrackedStream::find(*stream_), nullptr);
+  EXPECT_NE(TrackedStream::find(device_.default_stream()), nullptr);
   StreamHandle foreign = nullptr;
   ASSERT_EQ(backend_.stream_create(&foreign, StreamFlags::non_blocking, 0), Result::success);
-  EXPECT_EQ(LiveStream::find(StreamRef(device_, foreign)), nullptr);
+  EXPECT_EQ(TrackedStream::find(StreamRef(device_, foreign)), nullptr);
   EXPECT_EQ(backend_.stream_destroy(foreign), Result::success);
 }
 
-TEST_F(LiveStreamTest, IsNotTheOneThatGotItsHandleLater) {
+TEST_F(TrackedStreamTest, IsNotTheOneThatGotItsHandleLater) {
   const StreamRef named = stream_->ref();
-  const auto known = LiveStream::find(named);
+  const auto known = TrackedStream::find(named);
   EXPECT_TRUE(known->is(named));
   stream_.reset();
   EXPECT_FALSE(known->is(named));
-  EXPECT_EQ(LiveStream::find(named), nullptr);
-  LiveStream::add(named);  // as if it were handed out again
-  EXPECT_TRUE(LiveStream::find(named)->is(named));
+  EXPECT_EQ(TrackedStream::find(named), nullptr);
+  TrackedStream::add(named);  // as if it were handed out again
+  EXPECT_TRUE(TrackedStream::find(named)->is(named));
   EXPECT_FALSE(known->is(named));
-  LiveStream::ends(named);
+  TrackedStream::ends(named);
 }
 
-TEST_F(LiveStreamTest, MarksTheEndOfItsWorkWhenItIsDestroyed) {
-  const auto known = LiveStream::find(*stream_);
+TEST_F(TrackedStreamTest, MarksTheEndOfItsWorkWhenItIsDestroyed) {
+  const auto known = TrackedStream::find(*stream_);
   Gate gate;
   close(gate, *stream_);
   stream_.reset();
@@ -68,14 +68,14 @@ TEST_F(LiveStreamTest, MarksTheEndOfItsWorkWhenItIsDestroyed) {
   EXPECT_TRUE(mark->query());
 }
 
-TEST_F(LiveStreamTest, CostsNoCallWhenItEndsAndNobodyWantsToKnow) {
+TEST_F(TrackedStreamTest, CostsNoCallWhenItEndsAndNobodyWantsToKnow) {
   backend_.forget_calls();
   stream_.reset();
   EXPECT_EQ(backend_.calls(), 1) << "the stream is destroyed";
 }
 
-TEST_F(LiveStreamTest, CannotBeMarkedWhileItIsCaptured) {
-  const auto known = LiveStream::find(*stream_);
+TEST_F(TrackedStreamTest, CannotBeMarkedWhileItIsCaptured) {
+  const auto known = TrackedStream::find(*stream_);
   {
     RawCapture capture(stream_->ref());
     EXPECT_EQ(known->mark(), nullptr);
@@ -84,8 +84,8 @@ TEST_F(LiveStreamTest, CannotBeMarkedWhileItIsCaptured) {
   EXPECT_NE(known->mark(), nullptr);
 }
 
-TEST_F(LiveStreamTest, CannotBeMarkedWhenACaptureBeginsMeanwhile) {
-  const auto known = LiveStream::find(*stream_);
+TEST_F(TrackedStreamTest, CannotBeMarkedWhenACaptureBeginsMeanwhile) {
+  const auto known = TrackedStream::find(*stream_);
   std::optional<RawCapture> capture;
   backend_.after(Call::event_create, [&] { capture.emplace(stream_->ref()); });
   EXPECT_EQ(known->mark(), nullptr);
@@ -94,7 +94,7 @@ TEST_F(LiveStreamTest, CannotBeMarkedWhenACaptureBeginsMeanwhile) {
   EXPECT_NE(known->mark(), nullptr);
 }
 
-TEST_F(LiveStreamTest, ThatEndsInACaptureSaysThatNobodyKnowsWhatIsOver) {
+TEST_F(TrackedStreamTest, ThatEndsInACaptureSaysThatNobodyKnowsWhatIsOver) {
   const Warnings warnings;
   LastLaunch last;
   Gate gate;
@@ -108,7 +108,7 @@ TEST_F(LiveStreamTest, ThatEndsInACaptureSaysThatNobodyKnowsWhatIsOver) {
   EXPECT_FALSE(last.is_over());
 }
 
-using LastLaunchTest = LiveStreamTest;
+using LastLaunchTest = TrackedStreamTest;
 
 TEST_F(LastLaunchTest, IsOverIfThereWasNone) {
   EXPECT_TRUE(LastLaunch().is_over());

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,6 +12,7 @@
 #include "graph/capture_registry.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/graph/failure_walk.h"
+#include "text/format.h"
 
 // Each call of the runtime that a scenario makes fails once, and then everything is looked at: what the user was told,
 // stream, thread, memory, the books of the runtime, and whether the same stream and the same graph work.
@@ -194,7 +194,7 @@ class Walk : public ::testing::Test {
       EXPECT_EQ(outcome.thrown, outcome.of_the_body) << outcome.text;
       return false;
     }
-    SCOPED_TRACE(fmt::format("{}: call {}, {}", scenario.name, passed + 1, what));
+    SCOPED_TRACE(text::format("{}: call {}, {}", scenario.name, passed + 1, what));
     expect_told(outcome, warnings);
     expect_untouched(stage);
     stage.runtime.make_up_for_refused();
@@ -228,7 +228,7 @@ class FailureWalk : public Walk, public ::testing::WithParamInterface<Result> {
   void prepare_trouble(AccountingBackend& runtime, int passed) override { runtime.fail_any(GetParam(), passed); }
   std::string trouble(AccountingBackend& runtime) override {
     failed_ = runtime.failed();
-    return failed_ ? fmt::format("{}, fails with {}", cuda_name(*failed_), result_name(GetParam())) : std::string();
+    return failed_ ? text::format("{}, fails with {}", cuda_name(*failed_), result_name(GetParam())) : std::string();
   }
   bool pools_stay() const override { return failed_ == Call::memory_free; }
 

@@ -39,7 +39,7 @@ class Copies : public ::testing::Test {
     nodes_.set(copy, {to.data(), from.data(), from.size_bytes()});
   }
   void replay() {
-    replay_changed(graph_, stream_, [&](GraphExecHandle exec) { nodes_.tell(exec); });
+    replay_changed(graph_, stream_, [&](GraphExecHandle exec) { nodes_.update(exec); });
   }
   /// How many kernel nodes the next replay changes.
   int changes() {
@@ -143,7 +143,7 @@ TEST_F(Copies, OfSeveralThreadsDoNotMix) {
       const StreamGuard guard(stream);
       replay_changed(graph_, stream, [&](GraphExecHandle exec) {
         nodes_.set(0, {to.data(), from.data(), from.size_bytes()});
-        nodes_.tell(exec);
+        nodes_.update(exec);
       });
       ASSERT_EQ(read(to), all(value));
     }

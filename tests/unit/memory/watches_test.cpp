@@ -134,7 +134,7 @@ TEST_F(Watches, RememberWhatIsFreedWhileSomebodyWantsToKnow) {
   std::byte* const a = allocate(1000);
   std::byte* const b = allocate(1000);
   free(before);
-  std::optional<FreedMeanwhile> freed(own);
+  std::optional<FreeLog> freed(own);
   free(a);
   std::vector<UsedAddress> used = known({before, a + 5, b});
   freed->find(used);
@@ -144,13 +144,13 @@ TEST_F(Watches, RememberWhatIsFreedWhileSomebodyWantsToKnow) {
   EXPECT_TRUE(used[1].watch->freed);
   EXPECT_FALSE(used[2].watch->freed);
   freed.reset();
-  EXPECT_FALSE(FreedMeanwhile::any());
+  EXPECT_FALSE(FreeLog::any());
   free(b);
 }
 
 TEST_F(Watches, TakeMemoryThatWasGivenOutAgainForThatOfItsNewOwner) {
   std::byte* const a = allocate(1000);
-  const FreedMeanwhile freed(own);
+  const FreeLog freed(own);
   free(a);
   std::byte* const again = allocate(1000);
   ASSERT_EQ(again, a);

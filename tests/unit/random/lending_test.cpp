@@ -15,7 +15,7 @@ using backend::Call;
 using backend::check;
 
 // Keeps its own seed and offset, as libtorch's generators do.
-class OtherGenerator final : public LendingSource {
+class OtherGenerator final : public ExternalGenerator {
  public:
   Device device() const noexcept override { return current_device(); }
   GeneratorState spend(std::uint64_t increment) override {
@@ -25,16 +25,16 @@ class OtherGenerator final : public LendingSource {
     return before;
   }
   void give_back(const GeneratorState& before, std::uint64_t /*increment*/) noexcept override { state_ = before; }
-  bool lend(std::uint64_t* words) override {
+  bool attach(std::uint64_t* words) override {
     if (words_ != nullptr) return false;
     words_ = words;
     return true;
   }
-  std::optional<std::uint64_t> take_back() override {
+  std::optional<std::uint64_t> detach() override {
     words_ = nullptr;
     return std::exchange(drawn_, 0);
   }
-  void drop() noexcept override { words_ = nullptr; }
+  void abandon() noexcept override { words_ = nullptr; }
 
   PhiloxState philox_state(std::uint64_t increment) {
     increment = whole_offsets(increment);
@@ -80,12 +80,12 @@ class LendingSourceInAGraph : public ::testing::Test {
   // Without dependencies between them.
   void capture_roots() {
     Words words = allocate_lent_words(current_device());
-    ASSERT_TRUE(generator_->lend(words.get()));
+    ASSERT_TRUE(generator_->attach(words.get()));
     const StreamHandle stream = stream_.ref().native();
     check(backend_, Call::stream_begin_capture, backend_.stream_begin_capture(stream, CaptureErrorMode::thread_local_));
     work();
     check(backend_, Call::stream_end_capture, backend_.stream_end_capture(stream, &graph_));
-    const std::uint64_t drawn = generator_->take_back().value();
+    const std::uint64_t drawn = generator_->detach().value();
     EXPECT_EQ(drawn, 8U);
     draws_.add_drawn(generator_, std::move(words), drawn, graph_);
     draws_.finish();

@@ -2,7 +2,6 @@
 #include "backend/cuda/cupti/cupti_api.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -10,6 +9,8 @@
 #include <string_view>
 #include <type_traits>
 #include <vector>
+
+#include "text/format.h"
 
 namespace reprise::backend::cuda {
 namespace {
@@ -37,7 +38,7 @@ std::vector<std::string> files_of_toolkits() {
   std::vector<std::string> files;
   for (const std::string& folder : folders)
     for (const char* const below : {"lib64", "extras/CUPTI/lib64", "targets/x86_64-linux/lib", "lib"})
-      files.push_back(fmt::format("{}/{}/{}", folder, below, file_name));
+      files.push_back(text::format("{}/{}/{}", folder, below, file_name));
   return files;
 }
 
@@ -89,14 +90,14 @@ OpenedCupti open_cupti() {
   std::string why;
   void* const library = open_library(&why);
   if (library == nullptr) {
-    cupti.unavailable = fmt::format(
+    cupti.unavailable = text::format(
         "CUPTI could not be opened: {}; it is a part of CUDA's toolkit, whose folder "
         "CUDA_HOME can name",
         why);
     return cupti;
   }
   if (const char* const missing = find_functions(library, cupti.api)) {
-    cupti.unavailable = fmt::format("{} has no {}", file_name, missing);
+    cupti.unavailable = text::format("{} has no {}", file_name, missing);
     return cupti;
   }
   cupti.api.lacks_activities = find_activities(library, cupti.api);

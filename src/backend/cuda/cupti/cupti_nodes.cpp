@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/cupti/cupti_nodes.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -14,6 +12,7 @@
 #include "backend/cuda/cupti/cupti_api.h"
 #include "backend/cuda/cupti/cupti_watch.h"
 #include "backend/rules/kernel_text.h"
+#include "text/format.h"
 
 namespace reprise::backend::cuda {
 namespace {
@@ -96,8 +95,8 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
 std::string failure(const OpenedCupti& cupti, const char* call, CUptiResult result) {
   const char* text = nullptr;
   if (cupti.api.result_string(result, &text) != CUPTI_SUCCESS || text == nullptr) text = "unknown";
-  return fmt::format("{}: {} of {} returned {} ({}).", purpose.impossible, call, cupti.file, static_cast<int>(result),
-                     text);
+  return text::format("{}: {} of {} returned {} ({}).", purpose.impossible, call, cupti.file, static_cast<int>(result),
+                      text);
 }
 
 // The reason as a sentence if activities cannot be enabled. With `enabling` held, as the next one.
@@ -169,7 +168,7 @@ class CuptiNodeWatch final : public NodeWatch {
   std::vector<NodeTime> take(std::vector<std::string>* notes) override {
     Collector& from = collector();
     if (const CUptiResult result = from.api.flush_activities(0); result != CUPTI_SUCCESS)
-      notes->push_back(fmt::format("cuptiActivityFlushAll returned {}.", static_cast<int>(result)));
+      notes->push_back(text::format("cuptiActivityFlushAll returned {}.", static_cast<int>(result)));
     std::vector<Record> records;
     {
       const std::scoped_lock lock(from.mutex);
@@ -177,7 +176,7 @@ class CuptiNodeWatch final : public NodeWatch {
     }
     std::size_t dropped = 0;
     if (from.api.dropped_records(nullptr, 0, &dropped) == CUPTI_SUCCESS && dropped != 0)
-      notes->push_back(fmt::format("CUPTI dropped {} records: times of nodes are missing.", dropped));
+      notes->push_back(text::format("CUPTI dropped {} records: times of nodes are missing.", dropped));
     return last_launch(std::move(records));
   }
 
@@ -225,7 +224,7 @@ std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const std::vector<WatchedNo
     return nullptr;
   };
   if (cupti.api.lacks_activities != nullptr)
-    return fail(fmt::format("{}: {} has no {}.", purpose.impossible, cupti.file, cupti.api.lacks_activities));
+    return fail(text::format("{}: {} has no {}.", purpose.impossible, cupti.file, cupti.api.lacks_activities));
   std::uint32_t exec_id = 0;
   if (const CUptiResult result = cupti.api.graph_exec_id(exec, &exec_id); result != CUPTI_SUCCESS)
     return fail(failure(cupti, "cuptiGetGraphExecId", result));

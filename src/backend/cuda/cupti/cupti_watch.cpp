@@ -3,7 +3,6 @@
 
 #include <cudaTypedefs.h>
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <array>
 #include <atomic>
@@ -17,6 +16,7 @@
 #include "backend/cuda/cupti/cupti_api.h"
 #include "backend/cuda/cupti/driver_calls.h"
 #include "backend/cuda/monitor/call_monitor.h"
+#include "text/format.h"
 
 namespace reprise::backend::cuda {
 namespace {
@@ -76,7 +76,7 @@ class Driver final : public CaptureQueries {
   std::string device() override {
     CUdevice device = 0;
     if (api().current_device == nullptr || api().current_device(&device) != CUDA_SUCCESS) return {};
-    return fmt::format("cuda:{}", device);
+    return text::format("cuda:{}", device);
   }
 
  private:
@@ -139,10 +139,10 @@ std::string other_tool(const CuptiApi& api) {
 
 std::string held_by_another(const CuptiApi& api, const CuptiPurpose& purpose) {
   const std::string name = other_tool(api);
-  return fmt::format(
+  return text::format(
       "Another tool{} holds CUPTI's subscriber, of which there is one in a process (a profiler, a "
       "debugger, `reprise explain`): {}.",
-      name.empty() ? "" : fmt::format(" ({})", name), purpose.left_out);
+      name.empty() ? "" : text::format(" ({})", name), purpose.left_out);
 }
 
 // The subscription, and who needs it.
@@ -160,15 +160,15 @@ Subscription& subscription() {
 }
 
 std::string failure(const CuptiPurpose& purpose, const OpenedCupti& cupti, const char* call, CUptiResult result) {
-  return fmt::format("{}: {} of {} returned {} ({}).", purpose.impossible, call, cupti.file, static_cast<int>(result),
-                     text_of(cupti.api, result));
+  return text::format("{}: {} of {} returned {} ({}).", purpose.impossible, call, cupti.file, static_cast<int>(result),
+                      text_of(cupti.api, result));
 }
 
 // The reason as a sentence if it is not possible. With the mutex held, as the next ones.
 std::string hold(Subscription& to, const CuptiPurpose& purpose) {
   if (to.holders == 0) {
     to.cupti = opened_cupti();
-    if (!to.cupti.unavailable.empty()) return fmt::format("{}: {}.", purpose.impossible, to.cupti.unavailable);
+    if (!to.cupti.unavailable.empty()) return text::format("{}: {}.", purpose.impossible, to.cupti.unavailable);
     const CUptiResult subscribed = to.cupti.api.subscribe(&to.subscriber, &on_call, nullptr);
     if (subscribed == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) return held_by_another(to.cupti.api, purpose);
     if (subscribed != CUPTI_SUCCESS) return failure(purpose, to.cupti, "cuptiSubscribe", subscribed);

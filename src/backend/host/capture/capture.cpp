@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/host/capture/capture.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "backend/rules/call_stack.h"
 #include "backend/rules/reported_call.h"
+#include "text/format.h"
 
 namespace reprise::backend::host {
 namespace {
@@ -76,13 +75,13 @@ StreamHandle handle_of(const HostStream& stream) {
 std::string first_error(const Capture& capture) {
   const auto& call = capture.report.broken_by;
   if (!call) return "it is not known which call broke the capture";
-  return fmt::format("the call that broke the capture: {} returned {} ({}): {}", call->name,
-                     static_cast<int>(call->result), result_name(call->result), call->rule);
+  return text::format("the call that broke the capture: {} returned {} ({}): {}", call->name,
+                      static_cast<int>(call->result), result_name(call->result), call->rule);
 }
 
 void break_one(Capture& capture, CaptureReport::Call call) {
   if (!is_active(capture)) return;
-  thread_owes_stack = true;
+  stack_pending = true;
   capture.state = Capture::State::invalidated;
   call.capturing_thread = capture.thread == std::this_thread::get_id();
   capture.report.broken_by = std::move(call);
@@ -112,7 +111,7 @@ void note_not_captured(HostRuntime& runtime, const CallSite& site, CallClass cal
   for (const auto& capture : runtime.captures) {
     const bool own = capture->thread == std::this_thread::get_id();
     if (!is_active(*capture) || (!own && !(stream.legacy && is_on(*capture, *stream.device)))) continue;
-    thread_owes_stack = true;
+    stack_pending = true;
     CaptureReport::Call reported = reported_call(name, Result::success, nullptr);
     explain_not_captured(reported, stream.legacy);
     reported.stream = handle_of(stream);
@@ -228,8 +227,8 @@ std::string& thread_error_detail() noexcept {
   return gone ? *of_nobody : detail.text;
 }
 
-void pay_owed_stack(HostRuntime& runtime) {
-  thread_owes_stack = false;
+void attach_pending_stack(HostRuntime& runtime) {
+  stack_pending = false;
   const std::vector<std::string> stack = call_stack();
   const std::lock_guard lock(runtime.mutex);
   for (const auto& capture : runtime.captures) add_stack(capture->report, stack);
@@ -246,7 +245,7 @@ Result check_capture_rules(HostRuntime& runtime, const CallSite& site, CallClass
   for (const CaptureRule& rule : rules_of(call_class)) {
     Match match = matches(runtime, site, rule.situation);
     if (!match.holds) continue;
-    std::string detail = fmt::format("{}; {}", rule.sentence, rule.advice);
+    std::string detail = text::format("{}; {}", rule.sentence, rule.advice);
     if (rule.result == Result::stream_capture_invalidated && !match.captures.empty())
       detail = first_error(*match.captures.front());
     if (rule.effect != CaptureEffect::none) break_all(match.captures, site, name, rule);
@@ -300,7 +299,7 @@ void note_refused(HostRuntime& runtime, Call call, Result result) {
   if (!is_work(class_of(call)) && !is_about_captures(result)) return;
   for (const auto& capture : runtime.captures) {
     if (!is_active(*capture) || capture->thread != std::this_thread::get_id()) continue;
-    thread_owes_stack = true;
+    stack_pending = true;
     CaptureReport::Call reported = reported_call(cuda_name(call), result, thread_rule);
     if (const std::string& detail = thread_error_detail(); thread_rule == nullptr && !detail.empty())
       reported.rule = detail;

@@ -56,10 +56,10 @@ void drop_capture(HostRuntime& runtime, Capture& capture);
 inline constinit thread_local const CaptureRule* thread_rule = nullptr;
 
 /// Has a report got a call of the calling thread that lacks its stack?
-inline constinit thread_local bool thread_owes_stack = false;
+inline constinit thread_local bool stack_pending = false;
 
 /// Gives the calling thread's stack to the calls in reports that lack it. Without the runtime's mutex, which it takes.
-void pay_owed_stack(HostRuntime& runtime);
+void attach_pending_stack(HostRuntime& runtime);
 
 /// The calling thread's text about its last failed call.
 std::string& thread_error_detail() noexcept;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/host/capture/host_graph.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "text/format.h"
 
 namespace reprise::backend::host {
 
@@ -102,17 +102,17 @@ std::string label(const HostNode& node, DotFlags flags) {
     std::string text = escaped(kernel->kernel().name);
     if (verbose) {
       const LaunchConfig& c = kernel->config();
-      text += fmt::format("\\ngrid {} x {} x {}, block {} x {} x {}, shared {} B", c.grid.x, c.grid.y, c.grid.z,
-                          c.block.x, c.block.y, c.block.z, c.shared_bytes);
+      text += text::format("\\ngrid {} x {} x {}, block {} x {} x {}, shared {} B", c.grid.x, c.grid.y, c.grid.z,
+                           c.block.x, c.block.y, c.block.z, c.shared_bytes);
     }
     return text;
   }
   std::string text = node_type_name(node.type);
   if (!verbose) return text;
   if (const auto* copy = std::get_if<MemcpyNodeParams>(&node.work))
-    text += fmt::format("\\n{} B, {} to {}", copy->bytes, copy->source, copy->destination);
+    text += text::format("\\n{} B, {} to {}", copy->bytes, copy->source, copy->destination);
   if (const auto* set = std::get_if<MemsetNodeParams>(&node.work))
-    text += fmt::format("\\n{} x {} B of {:#x} to {}", set->count, set->element_bytes, set->value, set->destination);
+    text += text::format("\\n{} x {} B of {:#x} to {}", set->count, set->element_bytes, set->value, set->destination);
   return text;
 }
 
@@ -138,11 +138,11 @@ std::string to_dot(const HostGraph& graph, DotFlags flags) {
   for (const auto& node : graph.nodes) {
     const std::size_t number = numbers.size();
     numbers.emplace(node.get(), number);
-    out += fmt::format("  n{} [label=\"{}\", {}];\n", number, label(*node, flags), style(node->type));
+    out += text::format("  n{} [label=\"{}\", {}];\n", number, label(*node, flags), style(node->type));
   }
   for (const auto& node : graph.nodes)
     for (const HostNode* dependency : node->dependencies)
-      out += fmt::format("  n{} -> n{};\n", numbers.at(dependency), numbers.at(node.get()));
+      out += text::format("  n{} -> n{};\n", numbers.at(dependency), numbers.at(node.get()));
   return out + "}\n";
 }
 

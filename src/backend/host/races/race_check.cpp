@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/host/races/race_check.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "backend/host/host_device.h"
 #include "reprise/error.h"
+#include "text/format.h"
 
 namespace reprise::backend::host {
 namespace {
 
 std::string describe(const HostStream& stream) {
   const int device = stream.device->index();
-  if (stream.legacy) return fmt::format("the legacy default stream of host:{}", device);
-  return fmt::format("stream {} of host:{}", fmt::ptr(&stream), device);
+  if (stream.legacy) return text::format("the legacy default stream of host:{}", device);
+  return text::format("stream {} of host:{}", static_cast<const void*>(&stream), device);
 }
 
 std::string describe(const Touch& touch) {
   const Access& access = touch.access;
-  return fmt::format("{} on {} {} {} bytes at {:#x}", access.name, touch.place, access.writes ? "writes" : "reads",
-                     access.end - access.begin, access.begin);
+  return text::format("{} on {} {} {} bytes at {:#x}", access.name, touch.place, access.writes ? "writes" : "reads",
+                      access.end - access.begin, access.begin);
 }
 
 }  // namespace
@@ -96,7 +95,7 @@ void RaceCheck::prepare(HostExec& exec) {
     clock.add(epochs[node]);
     if (!exec.plan->enabled(node)) continue;
     for (Access& access : accesses_of(runtime_, exec.plan->work(node), true)) {
-      const std::string place = fmt::format("node {} of a graph", node);
+      const std::string place = text::format("node {} of a graph", node);
       shadow.touch(
           std::make_shared<Touch>(Touch{access, epochs[node], place, exec.id}),
           [&](const Epoch& epoch) { return clock.covers(epoch); },
@@ -117,20 +116,20 @@ std::string RaceCheck::describe_memory(std::uintptr_t address) const {
   const PointerInfo info = pointer_info(runtime_, reinterpret_cast<const void*>(address));
   if (info.kind == MemoryKind::unregistered) return "pageable memory of the host";
   const std::string where = info.kind == MemoryKind::pinned ? std::string("pinned memory of the host")
-                                                            : fmt::format("memory of host:{}", info.device_index);
-  return fmt::format("byte {} of the allocation of {} bytes at {}, {}",
-                     address - reinterpret_cast<std::uintptr_t>(info.base), info.bytes, info.base, where);
+                                                            : text::format("memory of host:{}", info.device_index);
+  return text::format("byte {} of the allocation of {} bytes at {}, {}",
+                      address - reinterpret_cast<std::uintptr_t>(info.base), info.bytes, info.base, where);
 }
 
 void RaceCheck::report(const Touch& earlier, const Touch& now, const char* advice) {
   const auto key = [](const Touch& touch) {
-    return fmt::format("{}/{}/{}/{}", touch.access.name, touch.place, touch.id, touch.access.writes);
+    return text::format("{}/{}/{}/{}", touch.access.name, touch.place, touch.id, touch.access.writes);
   };
   if (!reported_.insert(key(earlier) + "|" + key(now)).second) return;
   const std::uintptr_t begin = std::max(earlier.access.begin, now.access.begin);
   const std::uintptr_t end = std::min(earlier.access.end, now.access.end);
-  warn(fmt::format("race: {}; {}; nothing orders the two. They share {} bytes from {:#x} on: {}. To order them, {}.",
-                   describe(earlier), describe(now), end - begin, begin, describe_memory(begin), advice));
+  warn(text::format("race: {}; {}; nothing orders the two. They share {} bytes from {:#x} on: {}. To order them, {}.",
+                    describe(earlier), describe(now), end - begin, begin, describe_memory(begin), advice));
 }
 
 }  // namespace reprise::backend::host

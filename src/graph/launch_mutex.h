@@ -7,7 +7,7 @@ namespace reprise::graphs {
 
 /// A mutex for what is held for the time of a launch and nearly always free: half of what std::mutex costs then. For
 /// std::lock_guard.
-class LaunchFlag {
+class LaunchMutex {
  public:
   void lock() noexcept {
     while (taken_.exchange(true, std::memory_order_acquire)) taken_.wait(true, std::memory_order_relaxed);

@@ -5,13 +5,13 @@
 #include <thread>
 #include <vector>
 
-#include "graph/launch_flag.h"
+#include "graph/launch_mutex.h"
 
 namespace reprise::graphs {
 namespace {
 
-TEST(LaunchFlag, IsHeldByOneThreadAtATime) {
-  LaunchFlag flag;
+TEST(LaunchMutex, IsHeldByOneThreadAtATime) {
+  LaunchMutex flag;
   long count = 0;  // not atomic: only the flag keeps the threads apart
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i)
@@ -27,8 +27,8 @@ TEST(LaunchFlag, IsHeldByOneThreadAtATime) {
   EXPECT_EQ(count, 80'000);
 }
 
-TEST(LaunchFlag, WakesAThreadThatSleepsForIt) {
-  LaunchFlag flag;
+TEST(LaunchMutex, WakesAThreadThatSleepsForIt) {
+  LaunchMutex flag;
   flag.lock();
   bool reached = false;
   std::thread other([&] {
