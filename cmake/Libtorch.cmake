@@ -23,4 +23,5 @@ function(reprise_add_libtorch missing)
   target_link_libraries(reprise_libtorch PUBLIC reprise::reprise reprise::torch
     PRIVATE "$<BUILD_INTERFACE:reprise_fmt_headers>")
   reprise_set_warnings(reprise_libtorch)
+  reprise_group_sources(reprise_libtorch SIZE 12)
 endfunction()

@@ -14,6 +14,21 @@ check_packages=(clang/clang++ clang-format-14/clang-format-14 doxygen/doxygen)
 
 say() { printf '\n== %s\n' "$*"; }
 
+# Announces a step; step_times prints how long each took.
+step_names=() step_starts=()
+step() {
+  step_names+=("$*") step_starts+=("$SECONDS")
+  say "$*"
+}
+step_times() {
+  local i end
+  printf '\ntime of each step:\n'
+  for i in "${!step_names[@]}"; do
+    end=${step_starts[i + 1]:-$SECONDS}
+    printf '%6d s  %s\n' $((end - step_starts[i])) "${step_names[i]}"
+  done
+}
+
 fail() {
   printf '\n%s: FAILED: %s\n' "$(basename "$0")" "$*" >&2
   exit 1

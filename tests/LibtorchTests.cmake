@@ -7,7 +7,7 @@ option(REPRISE_LIBTORCH_TESTS "Build the tests of the component libtorch with ev
 function(reprise_set_libtorch_program program)
   target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(${program} PRIVATE reprise::libtorch GTest::gmock GTest::gtest_main)
-  reprise_set_warnings(${program})
+  reprise_set_test_program(${program})
   if(NOT REPRISE_LIBTORCH_TESTS)
     set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   endif()
@@ -25,7 +25,10 @@ function(reprise_add_libtorch_program name) # folders of tests/libtorch, and sou
     endif()
   endforeach()
   add_executable(${program} ${sources})
-  target_precompile_headers(${program} PRIVATE <torch/torch.h> <gmock/gmock.h>)
+  # Each file of a device takes the place of another one; parts of the sweep have names in common.
+  file(GLOB alone "${CMAKE_CURRENT_SOURCE_DIR}/libtorch/*/device/*.cpp"
+    "${CMAKE_CURRENT_SOURCE_DIR}/libtorch/operators/operator_sweep_*.cpp")
+  set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   reprise_set_libtorch_program(${program})
 endfunction()
 

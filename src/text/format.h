@@ -29,7 +29,7 @@ std::string join(const Range& range, std::string_view separator) {
   for (const auto& element : range) {
     if (!first) joined += separator;
     first = false;
-    joined += format("{}", element);
+    joined += text::format("{}", element);
   }
   return joined;
 }

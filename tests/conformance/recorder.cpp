@@ -16,8 +16,6 @@ void require(Result result, const char* what) {
     throw std::runtime_error(std::string("the recorder: ") + what + " gave " + result_name(result));
 }
 
-void nothing(void*) {}
-
 /// A state, made before the capture and given back after it.
 class Scene {
  public:
@@ -122,7 +120,7 @@ class Scene {
     require(backend.graph_add_node(&x.first, x.graph, {}, params), "graph_add_node");
     require(backend.graph_add_node(&x.second, x.graph, {&x.first, 1}, params), "graph_add_node");
     for (UserObjectHandle* object : {&x.object, &x.held})
-      require(backend.user_object_create(object, nullptr, &nothing, 1), "user_object_create");
+      require(backend.user_object_create(object, nullptr, &do_nothing, 1), "user_object_create");
     require(backend.graph_retain_user_object(x.graph, x.held, 1, RetainFlags::add), "graph_retain_user_object");
     for (GraphExecHandle* exec : {&x.exec, &x.doomed_exec})
       require(backend.graph_instantiate(exec, x.graph, InstantiateFlags::none, nullptr), "graph_instantiate");

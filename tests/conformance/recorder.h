@@ -15,6 +15,9 @@
 
 namespace reprise::backend::test {
 
+/// A host function.
+inline void do_nothing(void*) {}
+
 /// Who makes the call.
 enum class Caller {
   same,                     ///< the thread that captures

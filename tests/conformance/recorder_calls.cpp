@@ -14,8 +14,6 @@
 namespace reprise::backend::test {
 namespace {
 
-void nothing(void*) {}
-
 void add_device_calls(Calls& calls) {
   calls.push_back({"device_synchronize", [](State& x) { return x.backend.device_synchronize(); }});
   calls.push_back({"memory_info", [](State& x) {
@@ -84,7 +82,7 @@ void add_work_calls(Calls& calls) {
     return x.backend.launch_kernel({function, config, params}, stream);
   });
   on_streams(calls, "launch_host_function", [](State& x, StreamHandle stream) {
-    return x.backend.launch_host_function({&nothing, nullptr}, stream);
+    return x.backend.launch_host_function({&do_nothing, nullptr}, stream);
   });
   on_streams(calls, "graph_launch",
              [](State& x, StreamHandle stream) { return x.backend.graph_launch(x.exec, stream); });
@@ -276,7 +274,7 @@ void add_graph_calls(Calls& calls) {
 void add_user_object_calls(Calls& calls) {
   calls.push_back({"user_object_create", [](State& x) {
                      UserObjectHandle made = nullptr;
-                     return then(x.backend.user_object_create(&made, nullptr, &nothing, 1), x,
+                     return then(x.backend.user_object_create(&made, nullptr, &do_nothing, 1), x,
                                  [&] { (void)x.backend.user_object_release(made, 1); });
                    }});
   calls.push_back({"user_object_retain", [](State& x) {

@@ -11,17 +11,17 @@ const char* kernel(Kind kind) {
 }
 
 std::string variable(int buffer) {
-  return text::format("b{}", buffer);
+  return reprise::text::format("b{}", buffer);
 }
 
 std::string address(const Operand& operand) {
   const std::string data = variable(operand.buffer) + ".data()";
-  return operand.offset == 0 ? data : text::format("{} + {}", data, operand.offset);
+  return operand.offset == 0 ? data : reprise::text::format("{} + {}", data, operand.offset);
 }
 
 std::string line(const Operation& op) {
   const std::string out = op.out.buffer < 0 ? "" : variable(op.out.buffer);
-  const std::string bytes = text::format("{} * sizeof(Word)", op.count);
+  const std::string bytes = reprise::text::format("{} * sizeof(Word)", op.count);
   switch (op.kind) {
     case Kind::map:
     case Kind::mix:
@@ -29,26 +29,26 @@ std::string line(const Operation& op) {
     case Kind::gather:
     case Kind::scan:
     case Kind::histogram:
-      return text::format("launch(s{}, shape({}), {}{{}}, {}, {}{}, {:#x}U, {}U);", op.stream, op.count,
-                          kernel(op.kind), address(op.out), address(op.in),
-                          op.kind == Kind::mix ? ", " + address(op.in2) : "", op.value, op.count);
+      return reprise::text::format("launch(s{}, shape({}), {}{{}}, {}, {}{}, {:#x}U, {}U);", op.stream, op.count,
+                                   kernel(op.kind), address(op.out), address(op.in),
+                                   op.kind == Kind::mix ? ", " + address(op.in2) : "", op.value, op.count);
     case Kind::fill:
-      return text::format("fill_async({}, {}, {}, s{});", address(op.out), op.value & 0xFFU, bytes, op.stream);
+      return reprise::text::format("fill_async({}, {}, {}, s{});", address(op.out), op.value & 0xFFU, bytes, op.stream);
     case Kind::copy:
-      return text::format("copy_async({}, {}, {}, s{});", address(op.out), address(op.in), bytes, op.stream);
+      return reprise::text::format("copy_async({}, {}, {}, s{});", address(op.out), address(op.in), bytes, op.stream);
     case Kind::allocate:
-      return text::format("{0}.reset(), {0} = Buffer<Word>({1}, s{2}), {0}.fill_bytes({3}, s{2});", out, op.count,
-                          op.stream, op.value & 0xFFU);
+      return reprise::text::format("{0}.reset(), {0} = Buffer<Word>({1}, s{2}), {0}.fill_bytes({3}, s{2});", out,
+                                   op.count, op.stream, op.value & 0xFFU);
     case Kind::free:
       return out + ".reset();";
     case Kind::record_stream:
-      return text::format("{}.record_stream(s{});", out, op.stream);
+      return reprise::text::format("{}.record_stream(s{});", out, op.stream);
     case Kind::record:
-      return text::format("e{}.record(s{});", op.event, op.stream);
+      return reprise::text::format("e{}.record(s{});", op.event, op.stream);
     case Kind::wait:
-      return text::format("e{}.wait(s{});", op.event, op.stream);
+      return reprise::text::format("e{}.wait(s{});", op.event, op.stream);
     case Kind::wait_stream:
-      return text::format("s{}.wait(s{}.ref());", op.stream, op.other_stream);
+      return reprise::text::format("s{}.wait(s{}.ref());", op.stream, op.other_stream);
   }
   return "";
 }
@@ -56,18 +56,20 @@ std::string line(const Operation& op) {
 std::string objects(const Program& program) {
   std::string text;
   for (std::size_t i = 0; i < program.streams.size(); ++i)
-    text += text::format("  const Stream s{}{{device({}), {{{}}}}};\n", i, program.streams[i].device,
-                         program.streams[i].blocking);
+    text += reprise::text::format("  const Stream s{}{{device({}), {{{}}}}};\n", i, program.streams[i].device,
+                                  program.streams[i].blocking);
   for (std::size_t i = 0; i < program.events.size(); ++i)
-    text += text::format("  const Event e{}{{device({}), {{{}}}}};\n", i, program.events[i].device, i % 2 == 0);
+    text +=
+        reprise::text::format("  const Event e{}{{device({}), {{{}}}}};\n", i, program.events[i].device, i % 2 == 0);
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const BufferSpec& spec = program.buffers[i];
     if (spec.place == Place::inner)
-      text += text::format("  Buffer<Word> b{};\n", i);
+      text += reprise::text::format("  Buffer<Word> b{};\n", i);
     else if (spec.place == Place::pinned)
-      text += text::format("  Pinned b{}{{device(0), {}}};\n", i, spec.count);
+      text += reprise::text::format("  Pinned b{}{{device(0), {}}};\n", i, spec.count);
     else
-      text += text::format("  Buffer<Word> b{}{{{}, device({}).default_stream()}};\n", i, spec.count, spec.device);
+      text +=
+          reprise::text::format("  Buffer<Word> b{}{{{}, device({}).default_stream()}};\n", i, spec.count, spec.device);
   }
   return text;
 }
@@ -155,10 +157,10 @@ std::string print_source(const Program& program) {
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const unsigned count = program.buffers[i].count;
     if (program.buffers[i].place != Place::inner)
-      restore += text::format("    set(b{0}.data(), {1}, {0});\n", i, count);
-    contents += text::format("    get(values, b{}.data(), {});\n", i, count);
+      restore += reprise::text::format("    set(b{0}.data(), {1}, {0});\n", i, count);
+    contents += reprise::text::format("    get(values, b{}.data(), {});\n", i, count);
   }
-  return text::format(beginning, program.seed, objects(program), restore, submit, contents);
+  return reprise::text::format(beginning, program.seed, objects(program), restore, submit, contents);
 }
 
 }  // namespace reprise::differential

@@ -55,7 +55,8 @@ if(MODE STREQUAL "find_package")
   # The package must need nothing but threads: what the library was built with is not found here.
   list(APPEND arguments "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON)
 else()
-  list(APPEND arguments "-DREPRISE_SOURCE_DIR=${SOURCE_DIR}" "-DBUILD_SHARED_LIBS=${SHARED}")
+  list(APPEND arguments "-DREPRISE_SOURCE_DIR=${SOURCE_DIR}" "-DBUILD_SHARED_LIBS=${SHARED}"
+    -DREPRISE_GROUP_SOURCES=ON)
 endif()
 
 execute_process(COMMAND "${CMAKE_COMMAND}" --fresh -G "${GENERATOR}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "explain_command.h"
 
-#include <fmt/format.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include "journal.h"
 #include "program.h"
+#include "text/format.h"
 
 namespace reprise::tools {
 namespace {
@@ -109,11 +109,11 @@ int explain(const ExplainOptions& options) {
                                                                   {"REPRISE_EXPLAIN_ALL", options.all ? "1" : "0"}};
   const fs::path library = find_library();
   if (library.empty())
-    say(file, fmt::format("{} is not there, because reprise was built without CUPTI: captures of CUDA will not be "
-                          "seen, only those on host devices of reprise",
-                          library_name));
+    say(file, text::format("{} is not there, because reprise was built without CUPTI: captures of CUDA will not be "
+                           "seen, only those on host devices of reprise",
+                           library_name));
   else if (const char* const other = ::getenv("CUDA_INJECTION64_PATH"); other != nullptr && *other != '\0')
-    say(file, fmt::format("CUDA_INJECTION64_PATH named another tool, {}, which is left out", other));
+    say(file, text::format("CUDA_INJECTION64_PATH named another tool, {}, which is left out", other));
   if (!library.empty()) environment.emplace_back("CUDA_INJECTION64_PATH", library.string());
   const int exit_code = run_program(options.command, environment);
   sum_up(parse_journal(journal.content()), !library.empty(), file);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "journal.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -10,6 +8,7 @@
 #include <system_error>
 
 #include "program.h"
+#include "text/format.h"
 
 namespace reprise::tools {
 namespace {
@@ -49,8 +48,8 @@ std::vector<std::string> summary(const Journal& journal, bool cuda_is_watched) {
   std::vector<std::string> lines;
   for (const std::string& why : journal.unwatched) lines.push_back("captures of CUDA were not seen: " + why);
   if (journal.captures() > 0) {
-    lines.push_back(fmt::format("{} capture{}, {} failed, {} left work out", journal.captures(),
-                                journal.captures() == 1 ? "" : "s", journal.failed, journal.incomplete));
+    lines.push_back(text::format("{} capture{}, {} failed, {} left work out", journal.captures(),
+                                 journal.captures() == 1 ? "" : "s", journal.failed, journal.incomplete));
     return lines;
   }
   if (journal.watched > 0)
@@ -75,7 +74,7 @@ std::vector<std::string> resolve(const std::vector<std::string>& places) {
     std::istringstream answers(output_of(command));
     std::string answer;
     for (std::size_t i = 0; i < of_file.size() && std::getline(answers, answer); ++i)
-      if (answer.find("??") == std::string::npos) lines.push_back(fmt::format("{}+{}  {}", file, of_file[i], answer));
+      if (answer.find("??") == std::string::npos) lines.push_back(text::format("{}+{}  {}", file, of_file[i], answer));
   }
   return lines;
 }

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/kernel.h"
 
-#include <cxxabi.h>
-
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -12,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "text/demangle.h"
 #include "text/format.h"
 
 namespace reprise::detail {
@@ -33,10 +31,7 @@ constexpr unsigned shared_bytes_without_asking = 48 * 1024;
 }  // namespace
 
 std::string kernel_name(const std::type_info& type) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
-                                                         &std::free);
-  std::string name = status == 0 ? demangled.get() : type.name();
+  std::string name = text::demangle(type.name());
   // Nobody writes the inline namespace: it is there for the linker.
   for (const std::string_view inline_namespace : {"kernels_host::", "kernels_nvcc::"})
     for (std::size_t at = 0; (at = name.find(inline_namespace)) != std::string::npos;)

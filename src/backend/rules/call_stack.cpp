@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/rules/call_stack.h"
 
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <sys/mman.h>
@@ -15,19 +14,13 @@
 #include <sstream>
 #include <string_view>
 
+#include "text/demangle.h"
 #include "text/format.h"
 
 namespace reprise::backend {
 namespace {
 
 constexpr int most_frames = 64;
-
-std::string demangled(const char* symbol) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(symbol, nullptr, nullptr, &status),
-                                                         &std::free);
-  return status == 0 && text != nullptr ? std::string(text.get()) : std::string(symbol);
-}
 
 struct Frame {
   std::string function;  // empty if it has no name
@@ -55,7 +48,7 @@ Frame frame_of(void* address) {
   const std::string_view name = file.substr(file.rfind('/') + 1);
   frame.of_cupti = name.starts_with("libcupti.so");
   frame.of_driver = name.starts_with("libcuda.so");
-  if (info.dli_sname != nullptr) frame.function = demangled(info.dli_sname);
+  if (info.dli_sname != nullptr) frame.function = text::demangle(info.dli_sname);
   return frame;
 }
 

@@ -85,7 +85,7 @@ constexpr CaptureRule rule(CallClass call_class, Situation situation, Result res
 }
 
 // Sorted by class; within a class the first situation that holds counts.
-constexpr CaptureRule table[] = {
+constexpr CaptureRule rules_table[] = {
     rule(CallClass::potentially_unsafe, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated,
          unsafe),
 
@@ -232,7 +232,7 @@ std::optional<CallClass> class_of(std::string_view cuda_name) noexcept {
 
 const CaptureRule* rule_met(std::optional<CallClass> call_class, Result result, bool on_capture) noexcept {
   const CaptureRule* fallback = nullptr;
-  for (const CaptureRule& rule : table) {
+  for (const CaptureRule& rule : rules_table) {
     if (rule.result != result || (call_class && rule.call_class != *call_class)) continue;
     const bool of_others =
         rule.situation == Situation::thread_forbids || rule.situation == Situation::graph_is_captured_to;
@@ -244,8 +244,8 @@ const CaptureRule* rule_met(std::optional<CallClass> call_class, Result result, 
 
 std::span<const CaptureRule> rules_of(CallClass call_class) noexcept {
   const auto belongs = [&](const CaptureRule& rule) { return rule.call_class == call_class; };
-  const auto* const first = std::find_if(std::begin(table), std::end(table), belongs);
-  const auto* const last = std::find_if_not(first, std::end(table), belongs);
+  const auto* const first = std::find_if(std::begin(rules_table), std::end(rules_table), belongs);
+  const auto* const last = std::find_if_not(first, std::end(rules_table), belongs);
   return {first, last};
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 // Class by class, in the order of CallClass; in a class by the name in the driver, then what is only in the runtime.
 // Each was measured, by one of its two names: the runtime's calls make the driver's. A test of the measurement says so.
-constexpr CudaCall table[] = {
+constexpr CudaCall calls_table[] = {
     // clang-format off
     {"cuArrayGetDescriptor", "", CallClass::always_allowed},
     {"cuCtxGetApiVersion", "", CallClass::always_allowed},
@@ -311,16 +311,16 @@ std::string_view plain_name(std::string_view name) {
 }  // namespace
 
 std::span<const CudaCall> cuda_calls() noexcept {
-  return table;
+  return calls_table;
 }
 
 const CudaCall* find_cuda_call(std::string_view name) noexcept {
   name = plain_name(name);
   if (name.empty()) return nullptr;
-  const auto* const found = std::find_if(std::begin(table), std::end(table), [&](const CudaCall& call) {
+  const auto* const found = std::find_if(std::begin(calls_table), std::end(calls_table), [&](const CudaCall& call) {
     return call.driver == name || call.runtime == name;
   });
-  return found != std::end(table) ? found : nullptr;
+  return found != std::end(calls_table) ? found : nullptr;
 }
 
 }  // namespace reprise::backend

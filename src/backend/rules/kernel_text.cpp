@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/rules/kernel_text.h"
 
-#include <cxxabi.h>
-
-#include <cstdlib>
-#include <memory>
 #include <string_view>
+
+#include "text/demangle.h"
 
 namespace reprise::backend {
 namespace {
-
-std::string demangled(const char* symbol) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(symbol, nullptr, nullptr, &status), &std::free);
-  return status == 0 && name != nullptr ? name.get() : symbol;
-}
 
 // What opens the bracket that ends the text; its length if none does.
 std::size_t opening_of_last(std::string_view text) {
@@ -44,7 +36,7 @@ std::string kernel_text(const char* symbol) {
   if (symbol == nullptr) return "kernel";
   std::string name = symbol;
   if (!name.starts_with("_Z")) return name;  // the demangler would take "f" for a type
-  name = demangled(symbol);
+  name = text::demangle(symbol);
   if (name.ends_with(')')) name.resize(opening_of_last(name));
   if (name.starts_with("void ")) name.erase(0, std::string_view("void ").size());
   constexpr std::string_view entry = "::kernel_detail::cuda_entry<";

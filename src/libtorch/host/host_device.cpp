@@ -25,8 +25,6 @@
 namespace reprise::libtorch {
 namespace {
 
-constexpr c10::DeviceType type_here = c10::DeviceType::PrivateUse1;
-
 const c10::impl::DeviceGuardImplInterface& guard() {
   return *c10::impl::getDeviceGuardImpl(type_here);
 }

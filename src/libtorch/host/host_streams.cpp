@@ -19,8 +19,6 @@
 namespace reprise::libtorch {
 namespace {
 
-constexpr c10::DeviceType type_here = c10::DeviceType::PrivateUse1;
-
 // libtorch's current device of this type, where the current device of this library is of another type.
 thread_local int current_index = 0;
 

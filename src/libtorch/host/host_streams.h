@@ -10,6 +10,9 @@
 
 namespace reprise::libtorch {
 
+/// The type of device in libtorch that stands for host devices.
+inline constexpr c10::DeviceType type_here = c10::DeviceType::PrivateUse1;
+
 /// The host device that a PrivateUse1 device stands for; -1 is the calling thread's current one.
 Device host_device_of(c10::Device device);
 c10::Device host_c10_device(const Device& device);

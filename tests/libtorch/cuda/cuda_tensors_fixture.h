@@ -23,6 +23,8 @@ namespace c10_memory = c10::cuda::CUDACachingAllocator;
 using reprise::test::text_of;
 using torch::Tensor;
 
+inline constexpr std::int64_t mib = std::int64_t{1} << 20;
+
 /// Each test has the first CUDA device, with nothing cached; where there is none it is skipped.
 class OnCudaDevice : public ::testing::Test {
  protected:

@@ -11,8 +11,6 @@
 namespace reprise::libtorch::test {
 namespace {
 
-constexpr std::int64_t mib = std::int64_t{1} << 20;
-
 class CudaTensorFailures : public OnCudaDevice {
  protected:
   /// Everything works as if nothing had been.

@@ -11,8 +11,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::int64_t mib = std::int64_t{1} << 20;
-
 class CudaTensorPools : public OnCudaDevice {
  protected:
   /// Captures y = (x + 1) * 2 - 1, with 64 MiB for each step but the last one's result.

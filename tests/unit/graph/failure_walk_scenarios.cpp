@@ -14,7 +14,7 @@
 namespace reprise::graphs::test {
 namespace {
 
-constexpr std::size_t large = std::size_t{1} << 20;  // values: a segment of its own
+constexpr std::size_t segment_size = std::size_t{1} << 20;  // values: a segment of its own
 constexpr auto kept = KeepGraph::yes;
 constexpr auto made = KeepGraph::no;
 
@@ -28,7 +28,7 @@ void capture_plainly(Stage& s) {
 
 void capture_with_allocations(Stage& s) {
   capture(s.graph, {}, [&] {
-    Buffer<int> scratch(large);
+    Buffer<int> scratch(segment_size);
     scratch.fill_bytes(0);
     const Buffer<int> small(10);
     s.increment();
@@ -39,7 +39,7 @@ void capture_with_fork(Stage& s) {
   capture(s.graph, {}, [&] {
     const StreamRef here = current_stream();
     s.side.wait(here);
-    Buffer<int> scratch(large, s.side);  // of the capture, though on another stream
+    Buffer<int> scratch(segment_size, s.side);  // of the capture, though on another stream
     scratch.fill_bytes(0, s.side);
     scratch.record_stream(here);
     add(s.y, 1, s.side);
@@ -56,7 +56,7 @@ void capture_on_two_devices(Stage& s) {
     s.far->wait(here);
     {
       const StreamGuard there(*s.far);
-      Buffer<int> scratch(large);
+      Buffer<int> scratch(segment_size);
       scratch.fill_bytes(0);
       add(s.far_y);
     }
@@ -67,8 +67,8 @@ void capture_on_two_devices(Stage& s) {
 
 void capture_with_workspaces(Stage& s) {
   capture(s.graph, {}, [&] {
-    library_workspace("walk", large);
-    library_workspace("walk", large / 2);
+    library_workspace("walk", segment_size);
+    library_workspace("walk", segment_size / 2);
     s.increment();
   });
 }
@@ -99,14 +99,14 @@ void capture_with_random_numbers(Stage& s) {
 // Each of them allocates and frees memory.
 void capture_with_hooks(Stage& s) {
   GraphHooks hooks;
-  const auto use_memory = [](auto&&...) { const Buffer<int> scratch(large); };
+  const auto use_memory = [](auto&&...) { const Buffer<int> scratch(segment_size); };
   hooks.captured = use_memory;
   hooks.instantiated = use_memory;
   hooks.before_replay = hooks.after_replay = use_memory;
   hooks.reset = [] { const Buffer<int> scratch(10); };
   s.graph.add_hooks(std::move(hooks));
   capture(s.graph, {}, [&] {
-    s.graph.retain(std::make_shared<Buffer<int>>(large));
+    s.graph.retain(std::make_shared<Buffer<int>>(segment_size));
     s.increment();
   });
 }
@@ -145,7 +145,7 @@ void* pinned_memory() {
 
 void capture_inputs(Stage& s, const GraphOptions& options) {
   capture(s.graph, options, [&] {
-    Buffer<int> scratch(large);
+    Buffer<int> scratch(segment_size);
     scratch.fill_bytes(0);
     copy_async(s.y.data(), pinned_memory(), sizeof(int));
     s.increment();
@@ -174,7 +174,7 @@ void capture_that_retains(Stage& s) {
 
 // What the graph keeps is freed with it.
 void prepare_retained(Stage& s) {
-  Buffer<int> input(large);
+  Buffer<int> input(segment_size);
   capture(s.graph, {.retain_inputs = true}, [&] {
     input.fill_bytes(0);
     s.increment();
@@ -191,7 +191,7 @@ void capture_into_pool_of_helper(Stage& s) {
   GraphOptions options;
   options.pool = s.helper.pool();
   capture(s.graph, options, [&] {
-    Buffer<int> scratch(large);
+    Buffer<int> scratch(segment_size);
     scratch.fill_bytes(0);
     s.increment();
   });
@@ -199,7 +199,7 @@ void capture_into_pool_of_helper(Stage& s) {
 
 void prepare_helper(Stage& s) {
   capture(s.helper, {}, [&] {
-    Buffer<int> scratch(large);
+    Buffer<int> scratch(segment_size);
     scratch.fill_bytes(0);
   });
 }
@@ -233,7 +233,7 @@ void begin_and_end(Stage& s) try {
 void begin(Stage& s) {
   s.graph.capture_begin();
   s.side.wait(current_stream());
-  Buffer<int> scratch(large);
+  Buffer<int> scratch(segment_size);
   scratch.fill_bytes(0);
   s.increment();
 }
@@ -255,7 +255,7 @@ void leave_scope(Stage& s) {
 
 // No graph, but what a capture's memory goes through once the capture is over.
 void free_memory_of_two_streams(Stage& s) {
-  Buffer<int> scratch(large);
+  Buffer<int> scratch(segment_size);
   add(scratch, 1, s.side);
   scratch.record_stream(s.side);
   s.side.synchronize();

@@ -13,8 +13,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr std::size_t n = 300;
-
 /// Each test has a device on which calls are counted.
 class LivenessOfDriverMemory : public ::testing::Test {
  protected:

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 // What the tests of input liveness share.
 
 namespace reprise::graphs::test {
+
+inline constexpr std::size_t n = 300;  // values of a buffer
 
 inline GraphOptions with_check(Liveness liveness = Liveness::allocator) {
   GraphOptions options;

@@ -11,8 +11,6 @@ namespace {
 
 using ::testing::SizeIs;
 
-constexpr std::size_t n = 300;
-
 class RetainedInputs : public ::testing::Test {
  protected:
   // What is kept goes a moment after the graph: the next test counts anew.

@@ -18,8 +18,6 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
-constexpr std::size_t n = 300;
-
 class InputLiveness : public ::testing::Test {
  protected:
   Buffer<int> x_ = zeros(n);
