@@ -2,14 +2,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 /// \file
-/// Devices: which there are, which is the current one, and the options of the simulated ones.
+/// Devices: which there are, and which is the current one.
 
 namespace reprise {
 
@@ -90,28 +88,5 @@ class DeviceGuard {
   backend::Backend* previous_;
   int previous_of_framework_ = -1;
 };
-
-/// What the simulated devices are like. The environment variables are read once, at the first use of a device.
-struct HostDeviceOptions {
-  int devices = 1;                                  ///< how many, 1 to 16; `REPRISE_HOST_DEVICES`
-  std::size_t memory_bytes = std::size_t{4} << 30;  ///< memory of each, in bytes; `REPRISE_HOST_MEMORY`
-  /// Device memory cannot be touched unless an operation of the device is executing: a host read or write of it ends
-  /// the process with the address, the block it lies in and the stack. `REPRISE_HOST_PROTECT=1`. Slow: page tables
-  /// are changed around operations.
-  bool protect = false;
-  /// Looks for races: two operations that touch the same memory, one of them writing, that nothing orders. Each pair is
-  /// reported to the sink of warnings, with what would order it; docs/host-device.md says what is seen and what is not.
-  /// `REPRISE_HOST_RACES=1`.
-  bool check_races = false;
-  /// Not set: work runs on threads, several operations at once. A seed: nothing runs by itself, one operation runs at a
-  /// time, on a thread that waits for work or asks whether it is done, and the seed decides on the order among those
-  /// that the streams, events and graphs leave open. In a program with one thread a seed gives the same order each
-  /// time. `REPRISE_HOST_SCHEDULER=threads`, or the seed.
-  std::optional<std::uint64_t> scheduler_seed = {};
-};
-
-/// Sets the options by program instead of by environment, before any device is used.
-/// \throws UsageError if a device is in use already, or a value is out of range.
-void configure_host_devices(const HostDeviceOptions& options);
 
 }  // namespace reprise

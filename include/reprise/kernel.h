@@ -12,8 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/accesses.h"
 #include "reprise/device_code.h"
 #include "reprise/error.h"
+#include "reprise/handles.h"
 #include "reprise/stream.h"
 
 /// \file
@@ -83,25 +85,6 @@ struct HostLaunch {
   std::byte* shared = nullptr;    ///< shared memory of a block, used by one block after the other
   unsigned shared_bytes = 0;      ///< its size
 };
-
-/// Memory that a launch touches, as a kernel declares it; made with reads() and writes().
-struct MemoryAccess {
-  const void* address = nullptr;  ///< where it begins
-  std::size_t bytes = 0;          ///< how much; 0 for nothing
-  bool writes = false;            ///< written, not only read
-};
-
-/// A launch reads `count` values at `address`.
-template <class T>
-MemoryAccess reads(const T* address, std::size_t count) {
-  return {address, count * sizeof(T), false};
-}
-
-/// A launch writes `count` values at `address`, all or some of them.
-template <class T>
-MemoryAccess writes(T* address, std::size_t count) {
-  return {address, count * sizeof(T), true};
-}
 
 /// What the library knows of a kernel: one object per kernel type and compiler, alive until the process ends.
 struct KernelRecord {

@@ -3,10 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
+#include "reprise/accesses.h"
 #include "reprise/device.h"
 #include "reprise/device_code.h"
-#include "reprise/kernel.h"
 #include "reprise/stream.h"
 
 /// \file

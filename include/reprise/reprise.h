@@ -11,8 +11,11 @@
 /// An inline namespace: write `reprise::launch`, not this. It holds what the compiler in use makes of kernel.h; nvcc
 /// fills another one, `reprise::kernels_nvcc`, so that both can be linked into one program.
 
+#include "reprise/accesses.h"
 #include "reprise/annotations.h"
 #include "reprise/batch.h"
+#include "reprise/capture.h"
+#include "reprise/capture_options.h"
 #include "reprise/capture_report.h"
 #include "reprise/device.h"
 #include "reprise/device_code.h"
@@ -21,7 +24,7 @@
 #include "reprise/graph.h"
 #include "reprise/handles.h"
 #include "reprise/hooks.h"
-#include "reprise/host_failures.h"
+#include "reprise/host_device.h"
 #include "reprise/kernel.h"
 #include "reprise/liveness.h"
 #include "reprise/memory.h"

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "reprise/capture_options.h"
 #include "reprise/error.h"
-#include "reprise/graph.h"
 #include "reprise/handles.h"
 #include "reprise/kernel.h"
 #include "reprise/stream.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "reprise/capture.h"
+
 #include <algorithm>
 #include <array>
 #include <exception>
@@ -8,9 +10,10 @@
 #include "graph/capture_registry.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/internal_streams.h"
-#include "reprise/graph.h"
 
 namespace reprise {
+
+using graphs::GraphAccess;
 
 /// The inside of a scope: what it acquired, given back in the reverse order by the destructors.
 ///
@@ -23,7 +26,8 @@ struct graph::Impl {
 
   void end();
   bool still_capturing() const {
-    return cuda_graph.impl_ != nullptr && cuda_graph.impl_->state == graphs::GraphState::capturing;
+    const auto& impl = GraphAccess::impl(cuda_graph);
+    return impl != nullptr && impl->state == graphs::GraphState::capturing;
   }
   /// Abandons the capture if it is still underway; the current stream is as before the scope.
   void close() noexcept;
@@ -40,7 +44,7 @@ graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
     : cuda_graph(target), stream(options.stream.has_value() ? *options.stream : StreamRef(current_device(), nullptr)) {
   // Refused before anything is changed, and before anybody waits for the device.
   const StreamRef* given = options.stream.has_value() ? &stream : nullptr;
-  CUDAGraph::Impl& impl = CUDAGraph::Impl::of(target, "graph");
+  GraphAccess::Impl& impl = GraphAccess::of(target, "graph");
   impl.let_components_join();
   impl.require_can_begin("graph", options, given);
   graphs::synchronize_if_no_capture(stream.device());
@@ -102,17 +106,18 @@ void capture_once(CUDAGraph& cuda_graph, const GraphOptions& options, const std:
   asm volatile("" : : "r"(below.data()) : "memory");
 }
 
-}  // namespace
-
 /// capture() in two passes.
 ///
 ///     rehearsal -> [the listeners are told] -> capture
 ///
 /// In the rehearsal the user's object has another inside, which is thrown away: the body finds its graph capturing, and
 /// what it assigns in the end belongs to the graph that stays.
-struct CUDAGraph::Rehearsal {
-  Rehearsal(CUDAGraph& graph, const GraphOptions& wanted) : cuda_graph(graph), real(*graph.impl_), options(wanted) {
-    real.rehearses = stand_in.impl_->rehearses = true;
+struct Rehearsal {
+  using Impl = GraphAccess::Impl;
+
+  Rehearsal(CUDAGraph& graph, const GraphOptions& wanted)
+      : cuda_graph(graph), real(*GraphAccess::impl(graph)), options(wanted) {
+    real.rehearses = GraphAccess::impl(stand_in)->rehearses = true;
   }
   ~Rehearsal() { real.rehearses = false; }
   Rehearsal(const Rehearsal&) = delete;
@@ -120,7 +125,7 @@ struct CUDAGraph::Rehearsal {
 
   void run(const std::function<void()>& body) {
     options.discard_template = false;
-    Impl& rehearsed = *stand_in.impl_;
+    Impl& rehearsed = *GraphAccess::impl(stand_in);
     try {
       const Exchanged exchanged(cuda_graph, stand_in);
       capture_once(cuda_graph, options, body);
@@ -145,11 +150,12 @@ struct CUDAGraph::Rehearsal {
   }
 
   struct Exchanged {
-    Exchanged(CUDAGraph& one, CUDAGraph& other) : a(one), b(other) { a.impl_.swap(b.impl_); }
-    ~Exchanged() { a.impl_.swap(b.impl_); }
+    Exchanged(CUDAGraph& one, CUDAGraph& other) : a(GraphAccess::impl(one)), b(GraphAccess::impl(other)) { a.swap(b); }
+    ~Exchanged() { a.swap(b); }
     Exchanged(const Exchanged&) = delete;
     Exchanged& operator=(const Exchanged&) = delete;
-    CUDAGraph &a, &b;
+    std::unique_ptr<Impl>& a;
+    std::unique_ptr<Impl>& b;
   };
 
   CUDAGraph& cuda_graph;
@@ -158,16 +164,18 @@ struct CUDAGraph::Rehearsal {
   CUDAGraph stand_in{KeepGraph::yes};  // needs no executable
 };
 
+}  // namespace
+
 void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body) {
   constexpr const char* call = "capture";
   if (!body) throw UsageError("capture needs a body to run, and was given an empty function.");
-  CUDAGraph::Impl& impl = CUDAGraph::Impl::of(cuda_graph, call);
+  GraphAccess::Impl& impl = GraphAccess::of(cuda_graph, call);
   impl.let_components_join();
   if (impl.needs_rehearsal(options) == nullptr) {
     capture_once(cuda_graph, options, body);
     return;
   }
-  CUDAGraph::Rehearsal rehearsal(cuda_graph, options);
+  Rehearsal rehearsal(cuda_graph, options);
   impl.require_can_begin(call, options, nullptr);
   overwrite_stack(0xA5);
   rehearsal.run(body);

@@ -173,9 +173,13 @@ class CUDAGraph::Impl::CallingListeners {
   const std::thread::id before_;
 };
 
-/// The inside of a graph, for those that are no friends of it.
+/// Access to the inside of a graph, for what is no member of CUDAGraph: its only friend.
 struct graphs::GraphAccess {
-  static CUDAGraph::Impl& of(const CUDAGraph& graph, const char* call) { return CUDAGraph::Impl::of(graph, call); }
+  using Impl = CUDAGraph::Impl;
+  /// The inside of a graph that was not moved from.
+  static Impl& of(const CUDAGraph& graph, const char* call) { return Impl::of(graph, call); }
+  /// The inside, null in a graph that was moved from.
+  static std::unique_ptr<Impl>& impl(CUDAGraph& graph) { return graph.impl_; }
 };
 
 }  // namespace reprise

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "reprise/graph.h"
+#include "reprise/capture.h"
 #include "reprise/memory.h"
 #include "tests/cuda_abi/shared_kernels.h"
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "reprise/device.h"
+#include "reprise/host_device.h"
 #include "tests/differential/run.h"
 #include "text/format.h"
 

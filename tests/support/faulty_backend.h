@@ -17,7 +17,7 @@
 namespace reprise::backend::test {
 
 /// A device that does what another one does, except that chosen calls fail, and that it counts the calls. It works over
-/// any device; the failures that users can inject (reprise/host_failures.h) are for simulated ones.
+/// any device; the failures that users can inject (reprise/host_device.h) are for simulated ones.
 ///
 /// It is a device of its own to the library: it has its own caching allocator and current streams. It must live until
 /// the process ends, as devices do. All functions may be called from any thread.

@@ -8,7 +8,7 @@
 #include <functional>
 #include <utility>
 
-#include "reprise/graph.h"
+#include "reprise/capture.h"
 
 /// \file
 /// Captures of libtorch's tensors.

@@ -170,8 +170,23 @@ void clear_tensors(T& structure) {
 template <class C, class Arguments>
 class GraphedCallableMaker;
 
-// For tests and benchmarks.
+template <class Result, class... Args>
+struct GraphedState {
+  std::function<Result(Args&...)> original;
+  std::shared_ptr<std::optional<KeptResult<Result>>> result;  // without tensors
+  std::tuple<Args...> arguments;                              // without tensors
+  std::size_t structure;
+  std::string structure_text;
+  std::shared_ptr<GraphedFunction> function;
+};
+
+// Access to the inside of a GraphedCallable.
 struct GraphedAccess {
+  template <class Callable, class State>
+  static Callable make(State state) {
+    return Callable(std::make_shared<const State>(std::move(state)));
+  }
+  // For tests and benchmarks.
   template <class Callable>
   static const std::shared_ptr<GraphedFunction>& function_of(const Callable& callable) {
     return callable.state_->function;
@@ -227,18 +242,8 @@ class GraphedCallable {
   }
 
  private:
-  template <class C, class Arguments>
-  friend class detail::GraphedCallableMaker;
   friend struct detail::GraphedAccess;
-
-  struct State {
-    std::function<Result(Args&...)> original;
-    std::shared_ptr<std::optional<detail::KeptResult<Result>>> result;  // without tensors
-    std::tuple<Args...> arguments;                                      // without tensors
-    std::size_t structure;
-    std::string structure_text;
-    std::shared_ptr<detail::GraphedFunction> function;
-  };
+  using State = detail::GraphedState<Result, Args...>;
 
   explicit GraphedCallable(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
@@ -292,7 +297,7 @@ class GraphedCallableMaker<C, std::tuple<Args...>> {
   GraphedSource take_source() { return std::move(source_); }
   Made finish(std::shared_ptr<GraphedFunction> function) {
     state_.function = std::move(function);
-    return Made(std::make_shared<const typename Made::State>(std::move(state_)));
+    return GraphedAccess::make<Made>(std::move(state_));
   }
 
  private:
@@ -303,7 +308,7 @@ class GraphedCallableMaker<C, std::tuple<Args...>> {
     source_.argument_sizes.push_back(collector.tensors.size());
   }
 
-  typename Made::State state_;
+  GraphedState<Result, Args...> state_;
   GraphedSource source_;
 };
 

@@ -21,6 +21,7 @@
 #include "backend/types.h"
 #include "reprise/capture_report.h"
 #include "reprise/device.h"
+#include "reprise/host_device.h"
 
 // The state of the simulation. Everything here is guarded by HostRuntime::mutex, except what says otherwise.
 

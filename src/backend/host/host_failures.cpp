@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reprise/host_failures.h"
+#include "reprise/host_device.h"
 
 #include <algorithm>
 #include <charconv>

@@ -94,7 +94,7 @@ ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
 }  // namespace
 
 ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
-  CUDAGraph::Impl& impl = CUDAGraph::Impl::of(graph, this_call);
+  graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(graph, this_call);
   impl.refuse_in_own_hook(this_call);
   const std::lock_guard lock(impl.flag);
   impl.require_template(this_call);

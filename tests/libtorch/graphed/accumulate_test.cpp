@@ -2,7 +2,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
-#include "reprise/host_failures.h"
+#include "reprise/host_device.h"
 #include "tests/libtorch/graphed/graphed_fixture.h"
 
 // Gradients::accumulate_in_graph: gradients of parameters that the graph adds to `.grad`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdexcept>
 
-#include "reprise/host_failures.h"
+#include "reprise/host_device.h"
 #include "tests/libtorch/graphed/graphed_fixture.h"
 
 // What graphed callables refuse, and that everything is as usable as before.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/call.h"
-#include "reprise/host_failures.h"
+#include "reprise/host_device.h"
 #include "tests/libtorch/graphed/graphed_fixture.h"
 
 // How arguments, results and gradients come into graphs and out of them: copies that are nodes of the graphs.

@@ -8,7 +8,7 @@
 
 #include "graph/replay_changed.h"
 #include "memory/copy_nodes.h"
-#include "reprise/host_failures.h"
+#include "reprise/host_device.h"
 #include "reprise/reprise.h"
 
 // Copies of a graph whose addresses change between its replays.

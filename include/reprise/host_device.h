@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,9 +10,33 @@
 #include "reprise/error.h"
 
 /// \file
-/// Failures on demand: a chosen call of a simulated device fails, so that a program can test what it does then.
+/// The simulated devices: their options, and failures on demand: a chosen call of a simulated device fails, so that a
+/// program can test what it does then.
 
 namespace reprise {
+
+/// What the simulated devices are like. The environment variables are read once, at the first use of a device.
+struct HostDeviceOptions {
+  int devices = 1;                                  ///< how many, 1 to 16; `REPRISE_HOST_DEVICES`
+  std::size_t memory_bytes = std::size_t{4} << 30;  ///< memory of each, in bytes; `REPRISE_HOST_MEMORY`
+  /// Device memory cannot be touched unless an operation of the device is executing: a host read or write of it ends
+  /// the process with the address, the block it lies in and the stack. `REPRISE_HOST_PROTECT=1`. Slow: page tables
+  /// are changed around operations.
+  bool protect = false;
+  /// Looks for races: two operations that touch the same memory, one of them writing, that nothing orders. Each pair is
+  /// reported to the sink of warnings, with what would order it; docs/host-device.md says what is seen and what is not.
+  /// `REPRISE_HOST_RACES=1`.
+  bool check_races = false;
+  /// Not set: work runs on threads, several operations at once. A seed: nothing runs by itself, one operation runs at a
+  /// time, on a thread that waits for work or asks whether it is done, and the seed decides on the order among those
+  /// that the streams, events and graphs leave open. In a program with one thread a seed gives the same order each
+  /// time. `REPRISE_HOST_SCHEDULER=threads`, or the seed.
+  std::optional<std::uint64_t> scheduler_seed = {};
+};
+
+/// Sets the options by program instead of by environment, before any device is used.
+/// \throws UsageError if a device is in use already, or a value is out of range.
+void configure_host_devices(const HostDeviceOptions& options);
 
 /// A call of the simulated devices that is to fail.
 struct HostFailure {

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+# Runs scripts/check-floors (CHECK) on made-up trees, which it writes to FOLDER: one of includes that are allowed, and
+# one of includes each of which must be refused.
+
+# A file, and what it includes: each line becomes one include.
+set(allowed [[
+src/backend/check.cpp           "backend/rules/rules.h"
+src/backend/check.cpp           "reprise/error.h"
+src/backend/check.cpp           "text/format.h"
+src/backend/check.cpp           <memory>
+src/backend/check.cpp           <sys/mman.h>
+src/backend/host/run/work.cpp   "backend/host/host_device.h"
+src/backend/cuda/driver.cpp     <cuda.h>
+src/captures/registry.cpp       "backend/check.h"
+src/memory/copy.cpp             "kernels/batch.h"
+src/memory/copy.cpp             "captures/registry.h"
+src/random/draws.cpp            "memory/block.h"
+src/graph/listeners.cpp         "inspect/report/listener.h"
+src/inspect/timings/times.cpp   "graph/state.h"
+src/inspect/annotations/nvtx_ranges.cpp  <nvtx3/nvToolsExt.h>
+src/libtorch/graph.cpp          "libtorch/cuda/tensors.h"
+src/libtorch/graph.cpp          <ATen/core/Tensor.h>
+src/libtorch/cuda/tensors.cpp   <c10/cuda/CUDAStream.h>
+src/libtorch/cuda/tensors.cpp   <cuda.h>
+src/text/format.cpp             <fmt/format.h>
+src/kernels/batch.h             "text/format.h"
+src/kernels/batch.h             "reprise/kernel.h"
+include/reprise/graph.h         "reprise/stream.h"
+include/reprise/graph.h         <vector>
+include/reprise/cublas.h        <cublas_v2.h>
+include/reprise/philox.h        <Random123/philox.h>
+include/reprise/libtorch/graph.h  <ATen/core/Tensor.h>
+]])
+# The same, and what is said of it.
+set(refused [[
+src/backend/check.cpp           "captures/registry.h"        goes up, from backend to captures
+src/backend/check.cpp           "reprise/graph.h"            goes up, from backend to graph
+src/captures/registry.cpp       "memory/block.h"             goes up, from captures to memory
+src/memory/copy.cpp             "random/draws.h"             goes up, from memory to random
+src/random/draws.cpp            "graph/state.h"              goes up, from random to graph
+src/graph/state.cpp             "inspect/report/listener.h"  goes up, from graph to inspect
+src/graph/listeners.cpp         "libtorch/graph.h"           goes up, from graph to libtorch
+src/inspect/report/text.cpp     <libtorch/graph.h>           goes up, from inspect to libtorch
+src/kernels/batch.h             "backend/check.h"            is included by a leaf
+src/memory/copy.cpp             "backend/host/work.h"        is private
+src/backend/check.cpp           "backend/cuda/driver.h"      is private
+src/backend/cuda/driver.cpp     "backend/host/work.h"        is private
+src/attic/old.cpp               "text/format.h"              is included by a file that lies on no floor
+src/graph/state.cpp             "graph_state.h"              lies on no floor
+src/graph/state.cpp             GRAPH_STATE_HEADER           names no file
+src/graph/state.cpp             <fmt/format.h>               belongs to fmt
+src/graph/state.cpp             <ATen/core/Tensor.h>         belongs to libtorch
+src/graph/state.cpp             "reprise/libtorch/graph.h"   belongs to libtorch
+src/graph/state.cpp             <cuda.h>                     belongs to CUDA
+src/graph/state.cpp             <nvtx3/nvToolsExt.h>         belongs to CUDA
+src/graph/state.cpp             "reprise/cublas.h"           belongs to CUDA
+src/libtorch/graph.cpp          <c10/cuda/CUDAStream.h>      belongs to CUDA
+src/random/draws.cpp            "reprise/philox.h"           belongs to Random123
+include/reprise/graph.h         "graph/state.h"              is included by a public header
+include/reprise/graph.h         <unistd.h>                   is included by a public header
+include/reprise/graph.h         <fmt/format.h>               belongs to fmt
+include/reprise/graph.h         <torch/torch.h>              belongs to libtorch
+include/reprise/graph.h         <cuda_runtime_api.h>         belongs to CUDA
+]])
+
+# Writes a tree with an include for each line of `lines`, and checks it. Sets `rows` (the lines), `expected` (how the
+# output's lines begin if all are refused), `result` and `output`.
+macro(check_tree name lines)
+  file(REMOVE_RECURSE "${FOLDER}/${name}")
+  file(MAKE_DIRECTORY "${FOLDER}/${name}/src" "${FOLDER}/${name}/include")
+  set(expected "")
+  string(REGEX MATCHALL "[^\n]+" rows "${lines}")
+  foreach(row IN LISTS rows)
+    string(REGEX MATCH "^([^ ]+) +([^ ]+) *(.*)$" matched "${row}")
+    set(file "${CMAKE_MATCH_1}")
+    set(included "${CMAKE_MATCH_2}")
+    set(said "${CMAKE_MATCH_3}")
+    file(APPEND "${FOLDER}/${name}/${file}" "#include ${included}\n")
+    file(STRINGS "${FOLDER}/${name}/${file}" written)
+    list(LENGTH written line)
+    if(NOT included MATCHES "[<\"]")
+      set(included "#include")
+    endif()
+    list(APPEND expected "${file}:${line}: ${included} ${said}")
+  endforeach()
+  execute_process(COMMAND "${CHECK}" "${FOLDER}/${name}" RESULT_VARIABLE result OUTPUT_VARIABLE output)
+endmacro()
+
+check_tree(allowed "${allowed}")
+list(LENGTH rows count)
+if(NOT result EQUAL 0 OR NOT output MATCHES "^floors: ${count} includes of [0-9]+ files go down\n$")
+  message(FATAL_ERROR "expected ${count} includes to be allowed; exit status ${result}:\n${output}")
+endif()
+
+check_tree(refused "${refused}")
+list(LENGTH rows count)
+if(NOT result EQUAL 1 OR NOT output MATCHES "floors: ${count} of ${count} includes refused\n$")
+  message(FATAL_ERROR "expected ${count} includes to be refused; exit status ${result}:\n${output}")
+endif()
+foreach(line IN LISTS expected)
+  string(FIND "${output}" "${line}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "expected a line that begins with\n  ${line}\nfound\n${output}")
+  endif()
+endforeach()
