@@ -3,14 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "backend/call.h"
-#include "backend/node_watch.h"
+#include "backend/monitor.h"
 #include "backend/types.h"
-#include "reprise/capture_report.h"
 #include "reprise/device.h"
 
 namespace reprise::backend {
@@ -19,10 +17,10 @@ namespace reprise::backend {
 /// graphs.
 ///
 /// Every call of calls.def stands for a call of the driver API, takes what that takes and does what that does: same
-/// codes, same effect on captures. Nothing is thrown, nothing is checked beyond what the driver checks, and no call has a
-/// meaning that the driver could not give it. Where the driver works on the calling thread's current context, a backend
-/// works on its own device; it leaves the thread's current context as it was, except that a thread without one may keep
-/// that of the device.
+/// codes, same effect on captures. Nothing is thrown, nothing is checked beyond what the driver checks, and no call has
+/// a meaning that the driver could not give it. Where the driver works on the calling thread's current context, a
+/// backend works on its own device; it leaves the thread's current context as it was, except that a thread without one
+/// may keep that of the device.
 ///
 /// Results are written only on success. Handles are the driver's opaque pointers; streams and events of another device
 /// of the same runtime may be passed where the driver allows it. A null stream is this device's legacy default stream;
@@ -40,18 +38,8 @@ class Backend {
   /// What the runtime knows about the last failure of a call on this thread beyond its code, in sentences; may be
   /// empty. (CUDA: the error log of 12.9 and later.)
   virtual std::string last_error_detail() const = 0;
-  /// Fills in what is known of the capture that a stream takes part in: what broke it and after how many nodes, and
-  /// what was refused and not captured while somebody watched. Nothing if nothing is known. No call of the driver's;
-  /// the capture is not changed.
-  virtual void describe_capture(StreamHandle stream, CaptureReport* report) const = 0;
-  /// While the result lives, every call of the process is watched, for captures that begin after this. Null if that is
-  /// not possible; `why` is the reason then, as a sentence.
-  virtual std::shared_ptr<void> watch_calls(std::string* why) = 0;
-  /// While the result lives, launches of the executable are timed node by node. Null if that is not possible; `why` is
-  /// the reason then, as a sentence. No call of the driver's; what is launched is not changed.
-  /// \param template_graph what the executable was made from.
-  virtual std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec,
-                                                 std::string* why) = 0;
+  /// What the device observes beside its calls; lives as long as the backend.
+  virtual Monitor& monitor() noexcept = 0;
 
 #define REPRISE_CALL(name, cuda, parameters, arguments) virtual Result name parameters = 0;
 #include "backend/calls.def"

@@ -101,7 +101,7 @@ CaptureReport ActiveCapture::describe() const {
   report.mode = backend::capture_mode_name(context_.mode);
   report.stream = context_.stream.native();
   report.thread = thread_number_;
-  context_.device.backend().describe_capture(report.stream, &report);
+  context_.device.backend().monitor().describe_capture(report.stream, &report);
   for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->describe(report);
   return report;
 }

@@ -28,9 +28,9 @@ class CaptureWatchTest : public testing::Test {
     (void)backend_.stream_end_capture(stream_, &graph);
   }
 
-  CaptureReport report() const {
+  CaptureReport report() {
     CaptureReport report;
-    backend_.describe_capture(stream_, &report);
+    backend_.monitor().describe_capture(stream_, &report);
     return report;
   }
   void fail_a_call(CUresult result, bool breaks) {

@@ -41,7 +41,7 @@ class TimeReplayOnCuda : public CudaTest {
     graph.instantiate();
     std::string why;
     // Under a sanitizer or a profiler, for one.
-    if (device().backend().watch_nodes(graph.raw_cuda_graph(), graph.raw_cuda_graph_exec(), &why) == nullptr)
+    if (device().backend().monitor().watch_nodes(graph.raw_cuda_graph(), graph.raw_cuda_graph_exec(), &why) == nullptr)
       GTEST_SKIP() << why;
   }
 

@@ -82,13 +82,7 @@ class FaultyBackend : public Backend {
   DeviceType type() const noexcept override { return type_; }
   int index() const noexcept override { return inner_.index(); }
   std::string device_name() const override { return inner_.device_name(); }
-  void describe_capture(StreamHandle stream, CaptureReport* report) const override {
-    inner_.describe_capture(stream, report);
-  }
-  std::shared_ptr<void> watch_calls(std::string* why) override { return inner_.watch_calls(why); }
-  std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override {
-    return inner_.watch_nodes(template_graph, exec, why);
-  }
+  Monitor& monitor() noexcept override { return inner_.monitor(); }
   std::string last_error_detail() const override { return detail().empty() ? inner_.last_error_detail() : detail(); }
 
 #define REPRISE_CALL(name, cuda, parameters, arguments)            \

@@ -10,6 +10,7 @@
 #include "backend/cuda/capture_watch.h"
 #include "backend/cuda/driver_api.h"
 #include "backend/cuda/function_cache.h"
+#include "backend/cuda/monitor/cuda_monitor.h"
 
 namespace reprise::backend::cuda {
 
@@ -43,9 +44,7 @@ class CudaBackend final : public Backend {
   int index() const noexcept override;
   std::string device_name() const override;
   std::string last_error_detail() const override;
-  void describe_capture(StreamHandle stream, CaptureReport* report) const override;
-  std::shared_ptr<void> watch_calls(std::string* why) override;
-  std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override;
+  Monitor& monitor() noexcept override { return monitor_; }
 #define REPRISE_CALL(name, cuda, parameters, arguments) Result name parameters override;
 #include "backend/calls.def"
 
@@ -91,6 +90,7 @@ class CudaBackend final : public Backend {
   std::atomic<CUcontext> primary_ = nullptr;
   std::mutex primary_mutex_;  ///< held while the primary context is retained
   FunctionCache functions_;
+  CudaMonitor monitor_{driver_};
 };
 
 }  // namespace reprise::backend::cuda

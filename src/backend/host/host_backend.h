@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/host/capture/capture.h"
 #include "backend/host/host_device.h"
+#include "backend/host/host_monitor.h"
 
 namespace reprise::backend::host {
 
@@ -22,9 +23,7 @@ class HostBackend final : public Backend {
   int index() const noexcept override;
   std::string device_name() const override;
   std::string last_error_detail() const override;
-  void describe_capture(StreamHandle stream, CaptureReport* report) const override;
-  std::shared_ptr<void> watch_calls(std::string* why) override;
-  std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override;
+  Monitor& monitor() noexcept override { return monitor_; }
 #define REPRISE_CALL(name, cuda, parameters, arguments) Result name parameters override;
 #include "backend/calls.def"
 
@@ -116,6 +115,7 @@ class HostBackend final : public Backend {
 
   HostRuntime& runtime_;
   HostDevice& device_;
+  HostMonitor monitor_{runtime_, device_};
 };
 
 }  // namespace reprise::backend::host

@@ -39,7 +39,7 @@ void ReportListener::begin(const graphs::CaptureContext& context) {
   // `reprise explain` asks for full reports; those of CUDA's captures it makes itself.
   explained_ = context.device.type() == DeviceType::host && explain_request();
   if (context.options.report == ReportDetail::full || explained_)
-    watch_ = context.device.backend().watch_calls(&why_not_);
+    watch_ = context.device.backend().monitor().watch_calls(&why_not_);
 }
 
 void ReportListener::started(const graphs::CaptureContext& context) {
@@ -60,7 +60,7 @@ void ReportListener::process_ends() noexcept try {
   CaptureReport report;
   report.device = capturing_->device().str();
   report.stream = capturing_->native();
-  capturing_->device().backend().describe_capture(report.stream, &report);
+  capturing_->device().backend().monitor().describe_capture(report.stream, &report);
   report.code = Result::stream_capture_invalidated;  // what comes of a capture that nobody ends
   report.notes.emplace_back("The program ended before the capture did.");
   explain_if_asked(report);

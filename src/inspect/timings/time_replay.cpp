@@ -102,7 +102,7 @@ ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
   impl.prepare_launch(this_call, stream);
   backend::Backend& runtime = impl.backend();
   std::string why;
-  const std::shared_ptr<backend::NodeWatch> watch = runtime.watch_nodes(impl.template_graph, impl.exec, &why);
+  const std::shared_ptr<backend::NodeWatch> watch = runtime.monitor().watch_nodes(impl.template_graph, impl.exec, &why);
   if (watch == nullptr) throw Error(text::format("{}: {}", this_call, why));
   try {
     impl.replay_with_listeners(stream);

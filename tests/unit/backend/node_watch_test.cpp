@@ -27,7 +27,7 @@ class NodeWatchTest : public ::testing::Test {
   }
 
   std::shared_ptr<NodeWatch> watch(std::string* why) {
-    return runtime_.watch_nodes(graph_.raw_cuda_graph(), graph_.raw_cuda_graph_exec(), why);
+    return runtime_.monitor().watch_nodes(graph_.raw_cuda_graph(), graph_.raw_cuda_graph_exec(), why);
   }
   void replay() {
     graph_.replay(stream_);
@@ -88,7 +88,7 @@ TEST_F(NodeWatchTest, OfAnExecutableThatIsGoneTellsNothingOnTheHostDevice) {
 
 TEST_F(NodeWatchTest, OfNoExecutableIsRefusedOnTheHostDevice) {
   if (runtime_.type() != DeviceType::host) GTEST_SKIP() << "the driver does not check handles";
-  EXPECT_EQ(runtime_.watch_nodes(graph_.raw_cuda_graph(), nullptr, &why_), nullptr);
+  EXPECT_EQ(runtime_.monitor().watch_nodes(graph_.raw_cuda_graph(), nullptr, &why_), nullptr);
   EXPECT_EQ(why_, "There is no such executable graph: it was never made, or was destroyed.");
 }
 

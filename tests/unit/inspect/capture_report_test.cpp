@@ -296,7 +296,7 @@ class FullCaptureReports : public CaptureReports {
  protected:
   void SetUp() override {
     std::string why;
-    if (runtime_.watch_calls(&why) == nullptr) GTEST_SKIP() << why;
+    if (runtime_.monitor().watch_calls(&why) == nullptr) GTEST_SKIP() << why;
     options_.report = ReportDetail::full;
   }
   GraphOptions options_;

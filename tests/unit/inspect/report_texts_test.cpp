@@ -95,7 +95,7 @@ class Scene {
       std::thread(make).join();
     else
       make();
-    runtime_.describe_capture(captured_.native(), &told.report);
+    runtime_.monitor().describe_capture(captured_.native(), &told.report);
     return told;
   }
 
@@ -275,7 +275,7 @@ class ReportTexts : public ::testing::TestWithParam<ReportDetail> {
  protected:
   void SetUp() override {
     std::string why;
-    if (GetParam() == ReportDetail::full && default_device().backend().watch_calls(&why) == nullptr)
+    if (GetParam() == ReportDetail::full && default_device().backend().monitor().watch_calls(&why) == nullptr)
       GTEST_SKIP() << why;
   }
 

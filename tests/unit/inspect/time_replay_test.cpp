@@ -46,7 +46,8 @@ class TimeReplay : public ::testing::Test {
     stream_.synchronize();
     std::string why;
     // Under a sanitizer or a profiler, for one.
-    if (runtime_.watch_nodes(graph.raw_cuda_graph(), graph.raw_cuda_graph_exec(), &why) == nullptr) GTEST_SKIP() << why;
+    if (runtime_.monitor().watch_nodes(graph.raw_cuda_graph(), graph.raw_cuda_graph_exec(), &why) == nullptr)
+      GTEST_SKIP() << why;
     x_.fill_bytes(0);
     current_stream().synchronize();
   }
@@ -314,10 +315,19 @@ TEST_F(TimeReplay, IsRefusedOnAStreamOfAnotherDevice) {
   EXPECT_EQ(first(x_), 0);
 }
 
-// A device whose nodes cannot be timed.
-class Unwatchable final : public FaultyBackend {
+// A device with a monitor of its own, which observes no captures.
+class OwnMonitor : public FaultyBackend, public backend::Monitor {
  public:
   using FaultyBackend::FaultyBackend;
+  backend::Monitor& monitor() noexcept override { return *this; }
+  void describe_capture(StreamHandle, CaptureReport*) const override {}
+  std::shared_ptr<void> watch_calls(std::string*) override { return nullptr; }
+};
+
+// A device whose nodes cannot be timed.
+class Unwatchable final : public OwnMonitor {
+ public:
+  using OwnMonitor::OwnMonitor;
   std::shared_ptr<backend::NodeWatch> watch_nodes(GraphHandle, GraphExecHandle, std::string* why) override {
     *why = "Nodes cannot be timed today.";
     return nullptr;
@@ -339,9 +349,9 @@ TEST_F(TimeReplay, SaysWhyNodesCannotBeTimedAndLaunchesNothing) {
 }
 
 // A device that has been told what the nodes took.
-class Told final : public FaultyBackend, public backend::NodeWatch {
+class Told final : public OwnMonitor, public backend::NodeWatch {
  public:
-  using FaultyBackend::FaultyBackend;
+  using OwnMonitor::OwnMonitor;
   std::shared_ptr<backend::NodeWatch> watch_nodes(GraphHandle, GraphExecHandle, std::string*) override {
     return {std::shared_ptr<void>(), this};
   }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/host_monitor.h"
+
+#include <mutex>
+
+namespace reprise::backend::host {
+
+void HostMonitor::describe_capture(StreamHandle handle, CaptureReport* report) const {
+  const std::lock_guard lock(runtime_.mutex);
+  const HostStream* const stream = runtime_.find(handle, device_);
+  if (stream == nullptr || stream->capture == nullptr) return;
+  const CaptureReport& known = stream->capture->report;
+  report->thread = stream->capture->thread_number;
+  report->nodes = known.broken_by ? known.nodes : stream->capture->graph->nodes.size();
+  report->broken_by = known.broken_by;
+  report->refused = known.refused;
+  report->not_captured = known.not_captured;
+}
+
+std::shared_ptr<void> HostMonitor::watch_calls(std::string*) {
+  // Every call is seen anyway; what costs something is noted only while calls are watched.
+  const std::lock_guard lock(runtime_.mutex);
+  ++runtime_.watchers;
+  return {this, [this](void*) {
+            const std::lock_guard held(runtime_.mutex);
+            --runtime_.watchers;
+          }};
+}
+
+}  // namespace reprise::backend::host
