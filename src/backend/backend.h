@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "backend/call.h"
-#include "backend/monitor.h"
 #include "backend/types.h"
 #include "reprise/device.h"
 
 namespace reprise::backend {
+
+class Monitor;
 
 /// One device of one device runtime, as the CUDA driver shows it: the only way to memory, streams, events, captures and
 /// graphs.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/check.h"
+#include "backend/monitor.h"
 #include "backend/rules/call_stack.h"
 #include "backend/rules/reported_call.h"
 #include "text/format.h"
@@ -13,7 +14,7 @@ namespace reprise::graphs {
 
 using backend::Backend;
 using backend::Call;
-using backend::check;
+using backend::Checked;
 
 namespace {
 
@@ -67,17 +68,17 @@ ActiveCapture::~ActiveCapture() {
 }
 
 void ActiveCapture::begin() {
-  Backend& backend = context_.device.backend();
+  const Checked runtime(context_.device.backend());
   registered_.emplace();
   for (const auto& listener : listeners_) {
     listener->begin(context_);
     ++listeners_begun_;
   }
   const StreamHandle stream = context_.stream.native();
-  check(backend, Call::stream_begin_capture, backend.stream_begin_capture(stream, context_.mode));
+  runtime.stream_begin_capture(stream, context_.mode);
   capturing_ = true;
   backend::CaptureInfo info;
-  check(backend, Call::stream_capture_info, backend.stream_capture_info(stream, &info));
+  runtime.stream_capture_info(stream, &info);
   context_.capture_id = info.id;
   for (const auto& listener : listeners_) listener->started(context_);
 }
@@ -88,8 +89,7 @@ GraphHandle ActiveCapture::end() {
     if (!context_.options.allow_empty) refuse_empty(template_graph);
     for (const auto& listener : listeners_) listener->ended(context_, template_graph);
   } catch (...) {
-    Backend& backend = context_.device.backend();
-    backend::warn_on_error(backend, Call::graph_destroy, backend.graph_destroy(template_graph));
+    backend::WarnOnError(context_.device.backend()).graph_destroy(template_graph);
     throw;
   }
   return template_graph;
@@ -141,9 +141,9 @@ GraphHandle ActiveCapture::end_runtime_capture() {
 }
 
 void ActiveCapture::refuse_empty(GraphHandle template_graph) {
-  Backend& backend = context_.device.backend();
+  const Checked runtime(context_.device.backend());
   std::vector<GraphNodeHandle> nodes;
-  check(backend, Call::graph_nodes, backend.graph_nodes(template_graph, &nodes));
+  runtime.graph_nodes(template_graph, &nodes);
   if (!nodes.empty()) return;
   CaptureReport report = report_.value_or(CaptureReport{});
   throw CaptureError(Result::success,
@@ -184,8 +184,7 @@ void ActiveCapture::drop_runtime_capture() noexcept {
     if (again) backend::warn_on_error(backend, Call::stream_end_capture, ended);
     GraphHandle template_graph = nullptr;
     ended = backend.stream_end_capture(stream, &template_graph);
-    if (template_graph != nullptr)
-      backend::warn_on_error(backend, Call::graph_destroy, backend.graph_destroy(template_graph));
+    if (template_graph != nullptr) backend::WarnOnError(backend).graph_destroy(template_graph);
     if (ended == Result::success) return;
   }
 }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "backend/backend.h"
+#include "backend/monitor.h"
 #include "backend/rules/call_stack.h"
 #include "tests/cuda_libraries/cuda_test.h"
 

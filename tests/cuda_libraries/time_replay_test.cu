@@ -2,6 +2,7 @@
 #include <map>
 
 #include "backend/backend.h"
+#include "backend/monitor.h"
 #include "tests/cuda_libraries/cuda_test.h"
 
 // What CUPTI tells of the nodes of a replay: plain launches, copies and sets of CUDA's runtime.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/monitor.h"
 #include "inspect/report/explain.h"
 
 namespace reprise::inspect {

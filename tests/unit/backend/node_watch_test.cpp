@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <vector>
 
+#include "backend/monitor.h"
 #include "reprise/reprise.h"
 #include "tests/unit/graph/graph_fixture.h"
 
@@ -41,9 +42,8 @@ class NodeWatchTest : public ::testing::Test {
   }
   void switch_first_node_off() {
     std::vector<GraphNodeHandle> nodes;
-    check(runtime_, Call::graph_nodes, runtime_.graph_nodes(graph_.raw_cuda_graph(), &nodes));
-    check(runtime_, Call::graph_node_set_enabled,
-          runtime_.graph_node_set_enabled(graph_.raw_cuda_graph_exec(), nodes.at(0), false));
+    Checked(runtime_).graph_nodes(graph_.raw_cuda_graph(), &nodes);
+    Checked(runtime_).graph_node_set_enabled(graph_.raw_cuda_graph_exec(), nodes.at(0), false);
   }
 
   Backend& runtime_ = default_device().backend();

@@ -4,6 +4,7 @@
 #include <string>
 #include <thread>
 
+#include "backend/monitor.h"
 #include "backend/rules/call_stack.h"
 #include "reprise/reprise.h"
 #include "tests/support/faulty_backend.h"

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "backend/call.h"
+#include "backend/monitor.h"
 #include "backend/rules/capture_rules.h"
 #include "backend/rules/reported_call.h"
 #include "reprise/reprise.h"

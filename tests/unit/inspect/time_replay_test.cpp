@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "backend/monitor.h"
 #include "reprise/reprise.h"
 #include "tests/support/faulty_backend.h"
 #include "tests/unit/graph/graph_fixture.h"
@@ -27,7 +28,7 @@ struct Spin {
 namespace {
 
 using backend::Call;
-using backend::check;
+using backend::Checked;
 using backend::test::FaultyBackend;
 
 void spin(Buffer<int>& x, int rounds, const StreamRef& stream = current_stream()) {
@@ -54,7 +55,7 @@ class TimeReplay : public ::testing::Test {
 
   std::vector<GraphNodeHandle> template_nodes() {
     std::vector<GraphNodeHandle> nodes;
-    check(runtime_, Call::graph_nodes, runtime_.graph_nodes(keeps_.raw_cuda_graph(), &nodes));
+    Checked(runtime_).graph_nodes(keeps_.raw_cuda_graph(), &nodes);
     return nodes;
   }
 
@@ -187,8 +188,7 @@ TEST_F(TimeReplay, OfANodeThatWasSwitchedOffSaysThatItHasNoTime) {
     add(x_, 10);
   });
   keeps_.instantiate();
-  check(runtime_, Call::graph_node_set_enabled,
-        runtime_.graph_node_set_enabled(keeps_.raw_cuda_graph_exec(), template_nodes()[0], false));
+  Checked(runtime_).graph_node_set_enabled(keeps_.raw_cuda_graph_exec(), template_nodes()[0], false);
   const ReplayTiming timing = time_replay(keeps_, stream_);
   ASSERT_EQ(timing.nodes.size(), 1U);
   EXPECT_EQ(timing.nodes[0].index, 1U);
@@ -204,7 +204,7 @@ TEST_F(TimeReplay, OfANodeThatIsGoneFromTheTemplateDoesNotSayWhichItIs) {
     multiply(x_, 2, x_);
   });
   keeps_.instantiate();
-  check(runtime_, Call::graph_destroy_node, runtime_.graph_destroy_node(template_nodes()[0]));
+  Checked(runtime_).graph_destroy_node(template_nodes()[0]);
   const ReplayTiming timing = time_replay(keeps_, stream_);
   ASSERT_EQ(timing.nodes.size(), 2U);
   EXPECT_EQ(timing.nodes[0].node, nullptr);
@@ -231,7 +231,7 @@ TEST_F(TimeReplay, TimesEveryKindOfNodeOnTheHostDevice) {
                                  backend::EventWaitNodeParams{handle}};
   for (backend::NodeParams& params : nodes) {
     GraphNodeHandle node = nullptr;
-    check(runtime_, Call::graph_add_node, runtime_.graph_add_node(&node, keeps_.raw_cuda_graph(), {}, params));
+    Checked(runtime_).graph_add_node(&node, keeps_.raw_cuda_graph(), {}, params);
   }
   const ReplayTiming timing = time_replay(keeps_, stream_);
   EXPECT_EQ(timing.nodes.size(), 5U) << timing.str();
