@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "reprise/capture_report.h"
+#include "backend/capture_findings.h"
 #include "reprise/handles.h"
 
 namespace reprise::backend {
@@ -35,9 +35,9 @@ class Monitor {
  public:
   virtual ~Monitor() = default;
 
-  /// Fills in what is known of the capture that a stream takes part in: what broke it and after how many nodes, and,
-  /// while calls are watched, what was refused and what was not captured. Nothing if nothing is known.
-  virtual void describe_capture(StreamHandle stream, CaptureReport* report) const = 0;
+  /// What is known of the capture that a stream takes part in: what broke it and after how many nodes, and, while calls
+  /// are watched, what was refused and what was not captured. Empty if nothing is known.
+  virtual CaptureFindings describe_capture(StreamHandle stream) const = 0;
 
   /// While the result lives, every call of the process is watched, for captures that begin after this. Null if that is
   /// not possible; `why` is the reason then, as a sentence.

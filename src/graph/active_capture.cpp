@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "backend/check.h"
-#include "backend/monitor.h"
 #include "backend/rules/call_stack.h"
 #include "backend/rules/reported_call.h"
 #include "text/format.h"
@@ -44,11 +43,15 @@ void complete(CaptureReport& report, const std::string& detail) {
   }
   constexpr Call end = Call::stream_end_capture;
   const backend::CaptureRule* const rule = backend::rule_met(backend::class_of(end), report.code, true);
-  report.broken_by = backend::reported_call(backend::cuda_name(end), report.code, rule);
-  if (rule == nullptr && !detail.empty()) report.broken_by->rule = detail;
-  report.broken_by->stack = backend::call_stack();
-  report.broken_by->stream = report.stream;
-  report.broken_by->capturing_thread = report.broken_by->thread == report.thread;
+  CaptureReport::Call& call = report.broken_by.emplace();
+  call.name = backend::cuda_name(end);
+  call.result = report.code;
+  call.rule = rule != nullptr ? rule->sentence : detail.empty() ? result_description(report.code) : detail;
+  call.advice = rule != nullptr ? rule->advice : "";
+  call.thread = backend::thread_number();
+  call.capturing_thread = call.thread == report.thread;
+  call.stream = report.stream;
+  call.stack = backend::call_stack();
 }
 
 }  // namespace
@@ -101,7 +104,6 @@ CaptureReport ActiveCapture::describe() const {
   report.mode = backend::capture_mode_name(context_.mode);
   report.stream = context_.stream.native();
   report.thread = thread_number_;
-  context_.device.backend().monitor().describe_capture(report.stream, &report);
   for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->describe(report);
   return report;
 }

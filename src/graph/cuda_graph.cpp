@@ -7,7 +7,7 @@
 #include "backend/check.h"
 #include "backend/lifetime/release_queue.h"
 #include "backend/lifetime/tracked_stream.h"
-#include "backend/rules/reported_call.h"
+#include "backend/rules/call_stack.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"
@@ -151,7 +151,10 @@ void CUDAGraph::Impl::report_failure(const Error& error, Device where) {
   report.device = where.str();
   if (const auto* const failed = dynamic_cast<const BackendError*>(&error)) {
     report.code = failed->code();
-    report.broken_by = backend::reported_call(failed->call(), failed->code(), nullptr);
+    report.broken_by = CaptureReport::Call{.name = failed->call(),
+                                           .result = failed->code(),
+                                           .rule = result_description(failed->code()),
+                                           .thread = backend::thread_number()};
   } else if (dynamic_cast<const OutOfMemoryError*>(&error) != nullptr) {
     report.code = Result::out_of_memory;
   } else {

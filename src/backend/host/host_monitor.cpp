@@ -5,16 +5,14 @@
 
 namespace reprise::backend::host {
 
-void HostMonitor::describe_capture(StreamHandle handle, CaptureReport* report) const {
+CaptureFindings HostMonitor::describe_capture(StreamHandle handle) const {
   const std::lock_guard lock(runtime_.mutex);
   const HostStream* const stream = runtime_.find(handle, device_);
-  if (stream == nullptr || stream->capture == nullptr) return;
-  const CaptureReport& known = stream->capture->report;
-  report->thread = stream->capture->thread_number;
-  report->nodes = known.broken_by ? known.nodes : stream->capture->graph->nodes.size();
-  report->broken_by = known.broken_by;
-  report->refused = known.refused;
-  report->not_captured = known.not_captured;
+  if (stream == nullptr || stream->capture == nullptr) return {};
+  CaptureFindings findings = stream->capture->findings;
+  findings.thread = stream->capture->thread_number;
+  if (!findings.broken_by) findings.nodes = stream->capture->graph->nodes.size();
+  return findings;
 }
 
 std::shared_ptr<void> HostMonitor::watch_calls(std::string*) {

@@ -14,7 +14,7 @@ class HostMonitor final : public Monitor {
  public:
   HostMonitor(HostRuntime& runtime, HostDevice& device) : runtime_(runtime), device_(device) {}
 
-  void describe_capture(StreamHandle stream, CaptureReport* report) const override;
+  CaptureFindings describe_capture(StreamHandle stream) const override;
   std::shared_ptr<void> watch_calls(std::string* why) override;
   std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override;
 

@@ -10,6 +10,7 @@
 #include "backend/monitor.h"
 #include "backend/rules/capture_rules.h"
 #include "backend/rules/reported_call.h"
+#include "inspect/report/report_findings.h"
 #include "reprise/reprise.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/graph/graph_fixture.h"
@@ -96,7 +97,7 @@ class Scene {
       std::thread(make).join();
     else
       make();
-    runtime_.monitor().describe_capture(captured_.native(), &told.report);
+    told.report = inspect::report_of(runtime_.monitor().describe_capture(captured_.native()));
     return told;
   }
 

@@ -320,7 +320,7 @@ class OwnMonitor : public FaultyBackend, public backend::Monitor {
  public:
   using FaultyBackend::FaultyBackend;
   backend::Monitor& monitor() noexcept override { return *this; }
-  void describe_capture(StreamHandle, CaptureReport*) const override {}
+  backend::CaptureFindings describe_capture(StreamHandle) const override { return {}; }
   std::shared_ptr<void> watch_calls(std::string*) override { return nullptr; }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/monitor/cuda_monitor.h"
 
+#include <optional>
 #include <utility>
 
 #include "backend/cuda/capture_watch.h"
@@ -8,14 +9,15 @@
 
 namespace reprise::backend::cuda {
 
-void CudaMonitor::describe_capture(StreamHandle stream, CaptureReport* report) const {
+CaptureFindings CudaMonitor::describe_capture(StreamHandle stream) const {
+  std::optional<CaptureFindings> watched = describe_watched(stream);
+  if (watched && watched->broken_by) return *std::move(watched);
   // The watch of all calls knows more, but perhaps not of this capture.
-  if (!describe_watched(stream, report)) return CaptureWatch::instance().describe(driver_, stream, report);
-  if (report->broken_by) return;
-  CaptureReport known;
-  CaptureWatch::instance().describe(driver_, stream, &known);
-  report->broken_by = std::move(known.broken_by);
-  report->notes.insert(report->notes.end(), known.notes.begin(), known.notes.end());
+  CaptureFindings known = CaptureWatch::instance().describe(driver_, stream);
+  if (!watched) return known;
+  watched->broken_by = std::move(known.broken_by);
+  watched->notes.insert(watched->notes.end(), known.notes.begin(), known.notes.end());
+  return *std::move(watched);
 }
 
 std::shared_ptr<void> CudaMonitor::watch_calls(std::string* why) {

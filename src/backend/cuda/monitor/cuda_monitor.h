@@ -15,7 +15,7 @@ class CudaMonitor final : public Monitor {
   /// \param driver outlives this object.
   explicit CudaMonitor(const DriverApi& driver) : driver_(driver) {}
 
-  void describe_capture(StreamHandle stream, CaptureReport* report) const override;
+  CaptureFindings describe_capture(StreamHandle stream) const override;
   std::shared_ptr<void> watch_calls(std::string* why) override;
   std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override;
 
