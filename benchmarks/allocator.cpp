@@ -25,10 +25,10 @@ struct FromCache {
 
 struct FromRuntime {
   static void allocate_and_free(const StreamRef& stream, std::size_t bytes) {
-    backend::Backend& runtime = stream.device().backend();
+    const backend::Checked runtime(stream.device().backend());
     void* pointer = nullptr;
-    backend::check(runtime, backend::Call::memory_allocate, runtime.memory_allocate(&pointer, bytes));
-    backend::check(runtime, backend::Call::memory_free, runtime.memory_free(pointer));
+    runtime.memory_allocate(&pointer, bytes);
+    runtime.memory_free(pointer);
   }
 };
 

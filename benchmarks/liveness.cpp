@@ -22,13 +22,10 @@ class DriverMemory {
  public:
   explicit DriverMemory(reprise::Device device) : backend_(device.backend()) {
     void* memory = nullptr;
-    reprise::backend::check(backend_, reprise::backend::Call::memory_allocate,
-                            backend_.memory_allocate(&memory, small_kernel_values * sizeof(float)));
+    reprise::backend::Checked(backend_).memory_allocate(&memory, small_kernel_values * sizeof(float));
     values_ = static_cast<float*>(memory);
   }
-  ~DriverMemory() {
-    reprise::backend::warn_on_error(backend_, reprise::backend::Call::memory_free, backend_.memory_free(values_));
-  }
+  ~DriverMemory() { reprise::backend::WarnOnError(backend_).memory_free(values_); }
   DriverMemory(const DriverMemory&) = delete;
   DriverMemory& operator=(const DriverMemory&) = delete;
   float* data() const { return values_; }

@@ -17,8 +17,7 @@ namespace benchmarks {
 namespace {
 
 using reprise::StreamRef;
-using reprise::backend::Call;
-using reprise::backend::check;
+using reprise::backend::Checked;
 
 /// Both in seconds a step.
 struct Cost {
@@ -30,9 +29,7 @@ struct Cost {
 class ForeignStream {
  public:
   explicit ForeignStream(reprise::Device device) : device_(device) {
-    reprise::backend::Backend& runtime = device_.backend();
-    check(runtime, Call::stream_create,
-          runtime.stream_create(&handle_, reprise::backend::StreamFlags::non_blocking, 0));
+    Checked(device_.backend()).stream_create(&handle_, reprise::backend::StreamFlags::non_blocking, 0);
   }
   ~ForeignStream() { device_.backend().stream_destroy(handle_); }
   ForeignStream(const ForeignStream&) = delete;

@@ -11,15 +11,70 @@ namespace reprise::backend {
 /// Throws BackendError with the call's name, the code, CUDA's name for it and what the backend knows beyond it.
 [[noreturn]] void raise(const Backend& backend, Call call, Result result, SourceLocation where);
 
-/// Passes success; anything else becomes a BackendError.
+/// Passes success; anything else becomes a BackendError. For a result that was looked at first; see Checked below.
 inline void check(const Backend& backend, Call call, Result result, SourceLocation where = SourceLocation::current()) {
   if (result != Result::success) [[unlikely]]
     raise(backend, call, result, where);
 }
 
-/// For destructors: anything but success goes to the warning sink. Returns whether it was success.
+/// Anything but success goes to the warning sink. Returns whether it was success. For a result that was looked at
+/// first; see WarnOnError below.
 bool warn_on_error(const Backend& backend, Call call, Result result,
                    SourceLocation where = SourceLocation::current()) noexcept;
+
+// The parameters of a call of calls.def, and behind them the place that makes it.
+#define REPRISE_WITH_PLACE(...) (__VA_ARGS__ __VA_OPT__(, ) SourceLocation where = SourceLocation::current())
+
+/// A backend's calls, checked: anything but success becomes a BackendError with the caller's place. Refers to the
+/// backend, and is as cheap as a reference to it.
+///
+///     const Checked runtime(device.backend());
+///     runtime.stream_wait_event(stream, event, use);
+///     return runtime.allowing(Result::not_ready).stream_query(stream);
+///
+/// Every call returns whether it was a success, which is true unless another code is allowed.
+class Checked {
+ public:
+  explicit Checked(Backend& backend) noexcept : Checked(backend, Result::success) {}
+  /// The same, except that a call with this code returns false.
+  Checked allowing(Result code) const noexcept { return Checked(backend_, code); }
+
+#define REPRISE_CALL(name, cuda, parameters, arguments)        \
+  bool name REPRISE_WITH_PLACE parameters const {              \
+    return passes(Call::name, backend_.name arguments, where); \
+  }
+#include "backend/calls.def"
+
+ private:
+  Checked(Backend& backend, Result allowed) noexcept : backend_(backend), allowed_(allowed) {}
+
+  bool passes(Call call, Result result, SourceLocation where) const {
+    if (result != Result::success && result != allowed_) [[unlikely]]
+      raise(backend_, call, result, where);
+    return result == Result::success;
+  }
+
+  Backend& backend_;
+  Result allowed_;
+};
+
+/// The twin of Checked for destructors: anything but success goes to the warning sink. Calls return whether it was
+/// success.
+class WarnOnError {
+ public:
+  explicit WarnOnError(Backend& backend) noexcept : backend_(backend) {}
+
+#define REPRISE_CALL(name, cuda, parameters, arguments)                         \
+  bool name REPRISE_WITH_PLACE parameters const noexcept {                      \
+    return warn_on_error(backend_, Call::name, backend_.name arguments, where); \
+  }
+#include "backend/calls.def"
+
+ private:
+  Backend& backend_;
+};
+
+#undef REPRISE_WITH_PLACE
 
 /// Puts the calling thread into relaxed capture mode until the end of the scope: our own allocations, frees and queries
 /// then break nobody's capture.
@@ -35,11 +90,9 @@ class RelaxedCaptureMode {
  private:
   // A failure is reported and the exchange tried once more: nobody else would ever give the thread its mode back.
   bool exchange() noexcept { return try_exchange() || try_exchange(); }
-  bool try_exchange() noexcept {
-    return warn_on_error(backend_, Call::thread_exchange_capture_mode, backend_.thread_exchange_capture_mode(&mode_));
-  }
+  bool try_exchange() noexcept { return backend_.thread_exchange_capture_mode(&mode_); }
 
-  Backend& backend_;
+  const WarnOnError backend_;
   CaptureErrorMode mode_ = CaptureErrorMode::relaxed;
   const bool exchanged_;  // after mode_, which the first exchange needs
 };

@@ -66,14 +66,13 @@ using Owned = std::unique_ptr<void, void (*)(void*)>;
 // The graph that the stream is capturing holds the object from here on. Returns false if there is none.
 bool give_to_graph(Backend& backend, StreamHandle stream, Owned& object) {
   CaptureInfo info;
-  check(backend, Call::stream_capture_info, backend.stream_capture_info(stream, &info));
+  Checked(backend).stream_capture_info(stream, &info);
   if (info.status != CaptureStatus::active) return false;
   UserObjectHandle held = nullptr;
-  check(backend, Call::user_object_create, backend.user_object_create(&held, object.get(), object.get_deleter(), 1));
+  Checked(backend).user_object_create(&held, object.get(), object.get_deleter(), 1);
   static_cast<void>(object.release());  // the runtime's
   const Result retained = backend.graph_retain_user_object(info.graph, held, 1, RetainFlags::move);
-  if (retained != Result::success)
-    warn_on_error(backend, Call::user_object_release, backend.user_object_release(held, 1));
+  if (retained != Result::success) WarnOnError(backend).user_object_release(held, 1);
   check(backend, Call::graph_retain_user_object, retained);
   return true;
 }

@@ -13,7 +13,7 @@ namespace reprise::graphs {
 
 using backend::Backend;
 using backend::Call;
-using backend::check;
+using backend::Checked;
 
 namespace {
 
@@ -43,11 +43,15 @@ void complete(CaptureReport& report, const std::string& detail) {
   }
   constexpr Call end = Call::stream_end_capture;
   const backend::CaptureRule* const rule = backend::rule_met(backend::class_of(end), report.code, true);
-  report.broken_by = backend::reported_call(backend::cuda_name(end), report.code, rule);
-  if (rule == nullptr && !detail.empty()) report.broken_by->rule = detail;
-  report.broken_by->stack = backend::call_stack();
-  report.broken_by->stream = report.stream;
-  report.broken_by->capturing_thread = report.broken_by->thread == report.thread;
+  CaptureReport::Call& call = report.broken_by.emplace();
+  call.name = backend::cuda_name(end);
+  call.result = report.code;
+  call.rule = rule != nullptr ? rule->sentence : detail.empty() ? result_description(report.code) : detail;
+  call.advice = rule != nullptr ? rule->advice : "";
+  call.thread = backend::thread_number();
+  call.capturing_thread = call.thread == report.thread;
+  call.stream = report.stream;
+  call.stack = backend::call_stack();
 }
 
 }  // namespace
@@ -67,17 +71,17 @@ ActiveCapture::~ActiveCapture() {
 }
 
 void ActiveCapture::begin() {
-  Backend& backend = context_.device.backend();
+  const Checked runtime(context_.device.backend());
   registered_.emplace();
   for (const auto& listener : listeners_) {
     listener->begin(context_);
     ++listeners_begun_;
   }
   const StreamHandle stream = context_.stream.native();
-  check(backend, Call::stream_begin_capture, backend.stream_begin_capture(stream, context_.mode));
+  runtime.stream_begin_capture(stream, context_.mode);
   capturing_ = true;
   backend::CaptureInfo info;
-  check(backend, Call::stream_capture_info, backend.stream_capture_info(stream, &info));
+  runtime.stream_capture_info(stream, &info);
   context_.capture_id = info.id;
   for (const auto& listener : listeners_) listener->started(context_);
 }
@@ -88,8 +92,7 @@ GraphHandle ActiveCapture::end() {
     if (!context_.options.allow_empty) refuse_empty(template_graph);
     for (const auto& listener : listeners_) listener->ended(context_, template_graph);
   } catch (...) {
-    Backend& backend = context_.device.backend();
-    backend::warn_on_error(backend, Call::graph_destroy, backend.graph_destroy(template_graph));
+    backend::WarnOnError(context_.device.backend()).graph_destroy(template_graph);
     throw;
   }
   return template_graph;
@@ -101,7 +104,6 @@ CaptureReport ActiveCapture::describe() const {
   report.mode = backend::capture_mode_name(context_.mode);
   report.stream = context_.stream.native();
   report.thread = thread_number_;
-  context_.device.backend().describe_capture(report.stream, &report);
   for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->describe(report);
   return report;
 }
@@ -141,9 +143,9 @@ GraphHandle ActiveCapture::end_runtime_capture() {
 }
 
 void ActiveCapture::refuse_empty(GraphHandle template_graph) {
-  Backend& backend = context_.device.backend();
+  const Checked runtime(context_.device.backend());
   std::vector<GraphNodeHandle> nodes;
-  check(backend, Call::graph_nodes, backend.graph_nodes(template_graph, &nodes));
+  runtime.graph_nodes(template_graph, &nodes);
   if (!nodes.empty()) return;
   CaptureReport report = report_.value_or(CaptureReport{});
   throw CaptureError(Result::success,
@@ -184,8 +186,7 @@ void ActiveCapture::drop_runtime_capture() noexcept {
     if (again) backend::warn_on_error(backend, Call::stream_end_capture, ended);
     GraphHandle template_graph = nullptr;
     ended = backend.stream_end_capture(stream, &template_graph);
-    if (template_graph != nullptr)
-      backend::warn_on_error(backend, Call::graph_destroy, backend.graph_destroy(template_graph));
+    if (template_graph != nullptr) backend::WarnOnError(backend).graph_destroy(template_graph);
     if (ended == Result::success) return;
   }
 }

@@ -7,7 +7,7 @@
 #include "backend/check.h"
 #include "backend/lifetime/release_queue.h"
 #include "backend/lifetime/tracked_stream.h"
-#include "backend/rules/reported_call.h"
+#include "backend/rules/call_stack.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"
@@ -19,10 +19,9 @@
 
 namespace reprise {
 
-using backend::Call;
-using backend::check;
+using backend::Checked;
 using backend::RelaxedCaptureMode;
-using backend::warn_on_error;
+using backend::WarnOnError;
 using graphs::ActiveCapture;
 using graphs::CaptureContext;
 
@@ -35,8 +34,7 @@ constexpr std::chrono::microseconds uncertain_release_limit = std::chrono::micro
 
 CaptureStatus capture_status(const StreamRef& stream) {
   CaptureStatus status = CaptureStatus::none;
-  backend::Backend& backend = stream.device().backend();
-  check(backend, Call::stream_is_capturing, backend.stream_is_capturing(stream.native(), &status));
+  Checked(stream.device().backend()).stream_is_capturing(stream.native(), &status);
   return status;
 }
 
@@ -139,8 +137,7 @@ void CUDAGraph::Impl::end() {
     make_empty();
     throw;
   }
-  if (options.discard_template && !debug)
-    warn_on_error(backend(), Call::graph_destroy, backend().graph_destroy(std::exchange(template_graph, nullptr)));
+  if (options.discard_template && !debug) WarnOnError(backend()).graph_destroy(std::exchange(template_graph, nullptr));
   capture->commit();
   last_report = capture->take_report();
   capture.reset();
@@ -154,7 +151,10 @@ void CUDAGraph::Impl::report_failure(const Error& error, Device where) {
   report.device = where.str();
   if (const auto* const failed = dynamic_cast<const BackendError*>(&error)) {
     report.code = failed->code();
-    report.broken_by = backend::reported_call(failed->call(), failed->code(), nullptr);
+    report.broken_by = CaptureReport::Call{.name = failed->call(),
+                                           .result = failed->code(),
+                                           .rule = result_description(failed->code()),
+                                           .thread = backend::thread_number()};
   } else if (dynamic_cast<const OutOfMemoryError*>(&error) != nullptr) {
     report.code = Result::out_of_memory;
   } else {
@@ -169,12 +169,9 @@ void CUDAGraph::Impl::make_empty() noexcept {
   if (device.has_value()) {
     const RelaxedCaptureMode relaxed(backend());
     bool destroyed = true;
-    if (exec != nullptr)
-      destroyed &= warn_on_error(backend(), Call::graph_exec_destroy,
-                                 backend().graph_exec_destroy(std::exchange(exec, nullptr)));
+    if (exec != nullptr) destroyed &= WarnOnError(backend()).graph_exec_destroy(std::exchange(exec, nullptr));
     if (template_graph != nullptr)
-      destroyed &= warn_on_error(backend(), Call::graph_destroy,
-                                 backend().graph_destroy(std::exchange(template_graph, nullptr)));
+      destroyed &= WarnOnError(backend()).graph_destroy(std::exchange(template_graph, nullptr));
     // What the runtime refused to destroy keeps what is attached to it: nothing is waited for.
     const bool uncertain = in_use_elsewhere.exchange(false) || !destroyed;
     launched.give_back();

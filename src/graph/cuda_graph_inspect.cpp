@@ -12,8 +12,7 @@
 
 namespace reprise {
 
-using backend::Call;
-using backend::check;
+using backend::Checked;
 
 void CUDAGraph::Impl::require_keep_graph(const char* call) const {
   if (keep == KeepGraph::no)
@@ -72,7 +71,7 @@ std::size_t CUDAGraph::node_count() const {
   const Impl& impl = Impl::of(*this, call);
   impl.require_template(call);
   std::vector<GraphNodeHandle> nodes;
-  check(impl.backend(), Call::graph_nodes, impl.backend().graph_nodes(impl.template_graph, &nodes));
+  Checked(impl.backend()).graph_nodes(impl.template_graph, &nodes);
   return nodes.size();
 }
 
@@ -89,8 +88,7 @@ void CUDAGraph::debug_dump(const std::filesystem::path& path) const {
   if (!std::ofstream(path))
     throw Error(text::format("{}: the file {} cannot be written: {}.", call, path.string(), std::strerror(errno)));
   const auto flags = impl.debug ? backend::DotFlags::verbose : backend::DotFlags::none;
-  check(impl.backend(), Call::graph_debug_dot_print,
-        impl.backend().graph_debug_dot_print(impl.template_graph, path.c_str(), flags));
+  Checked(impl.backend()).graph_debug_dot_print(impl.template_graph, path.c_str(), flags);
 }
 
 }  // namespace reprise

@@ -15,17 +15,18 @@ namespace reprise {
 
 using backend::Call;
 using backend::check;
+using backend::Checked;
 using backend::RelaxedCaptureMode;
-using backend::warn_on_error;
+using backend::WarnOnError;
 
 namespace {
 
 // Off the fast path. A launch on a stream that is capturing would break that capture.
 [[gnu::noinline]] void refuse_capturing(const char* call, const StreamRef& stream) {
   CaptureStatus status = CaptureStatus::none;
-  backend::Backend& backend = stream.device().backend();
+  const Checked runtime(stream.device().backend());
   // 906: this is the legacy default stream, and a blocking stream is capturing. The launch would break that capture.
-  check(backend, Call::stream_is_capturing, backend.stream_is_capturing(stream.native(), &status));
+  runtime.stream_is_capturing(stream.native(), &status);
   if (status == CaptureStatus::none) return;
   throw UsageError(
       text::format("{}: the stream is being captured, and the launch of a graph cannot be captured. Replay "
@@ -44,12 +45,12 @@ void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
   Result result = runtime.graph_instantiate(&made, template_graph, options.instantiate_flags, upload_stream);
   if (result == Result::not_supported && exec != nullptr) {
     // A template with allocation or conditional nodes has one executable at a time.
-    warn_on_error(runtime, Call::graph_exec_destroy, runtime.graph_exec_destroy(std::exchange(exec, nullptr)));
+    WarnOnError(runtime).graph_exec_destroy(std::exchange(exec, nullptr));
     state = State::captured;
     result = runtime.graph_instantiate(&made, template_graph, options.instantiate_flags, upload_stream);
   }
   check(runtime, Call::graph_instantiate, result);
-  if (exec != nullptr) warn_on_error(runtime, Call::graph_exec_destroy, runtime.graph_exec_destroy(exec));
+  if (exec != nullptr) WarnOnError(runtime).graph_exec_destroy(exec);
   exec = made;
   // The upload may still be running, and then holds on to the executable.
   if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) in_use_elsewhere = true;
@@ -115,7 +116,7 @@ void CUDAGraph::Impl::launch(const StreamRef& stream) {
 }
 
 void CUDAGraph::Impl::launch_executable(const StreamRef& stream) {
-  const auto launch = [&] { check(backend(), Call::graph_launch, backend().graph_launch(exec, stream.native())); };
+  const auto launch = [&] { Checked(backend()).graph_launch(exec, stream.native()); };
   if (keep == KeepGraph::no)
     launched.launch(stream, launch);
   else
@@ -143,7 +144,7 @@ void CUDAGraph::Impl::upload(const StreamRef& stream) {
   const std::lock_guard lock(flag);
   require_captured(call);
   prepare_launch(call, stream);
-  check(backend(), Call::graph_upload, backend().graph_upload(exec, stream.native()));
+  Checked(backend()).graph_upload(exec, stream.native());
 }
 
 void CUDAGraph::instantiate() {

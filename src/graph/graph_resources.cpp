@@ -46,15 +46,13 @@ void AttachedResources::attach(backend::Backend& backend, GraphHandle template_g
   for (auto& resource : resources) object->resources->push_back(std::move(resource));
 
   UserObjectHandle handle = nullptr;
-  backend::check(backend, backend::Call::user_object_create,
-                 backend.user_object_create(&handle, object.get(), &UserObject::destroy, 1));
+  backend::Checked(backend).user_object_create(&handle, object.get(), &UserObject::destroy, 1);
   progress_ = object->progress;
   static_cast<void>(object.release());  // the runtime's from here on
   try {
-    backend::check(backend, backend::Call::graph_retain_user_object,
-                   backend.graph_retain_user_object(template_graph, handle, 1, backend::RetainFlags::move));
+    backend::Checked(backend).graph_retain_user_object(template_graph, handle, 1, backend::RetainFlags::move);
   } catch (...) {
-    backend::warn_on_error(backend, backend::Call::user_object_release, backend.user_object_release(handle, 1));
+    backend::WarnOnError(backend).user_object_release(handle, 1);
     give_back(std::chrono::seconds(5));
     throw;
   }

@@ -43,8 +43,7 @@ StreamHandle borrow(backend::Backend& backend) {
   }
   slots.reserve(slots.size() + 1);  // so that a stream which exists can be kept
   StreamHandle stream = nullptr;
-  backend::check(backend, backend::Call::stream_create,
-                 backend.stream_create(&stream, backend::StreamFlags::non_blocking, 0));
+  backend::Checked(backend).stream_create(&stream, backend::StreamFlags::non_blocking, 0);
   slots.push_back({stream, true});
   return stream;
 }

@@ -73,7 +73,7 @@ void require_usable(const char* call, const Device& device, std::size_t index, c
   if (address == nullptr) refuse("null");
   if (device.type() != DeviceType::host) return;
   backend::PointerInfo info;
-  backend::check(device.backend(), backend::Call::pointer_info, device.backend().pointer_info(address, &info));
+  backend::Checked(device.backend()).pointer_info(address, &info);
   if (info.kind == backend::MemoryKind::unregistered) refuse("pageable memory of the host");
 }
 
@@ -157,8 +157,7 @@ LaunchConfig deal_out(CopyTable& table) {
 
 GraphNodeHandle last_node_of(const StreamRef& stream) {
   backend::CaptureInfo info;
-  backend::check(stream.device().backend(), backend::Call::stream_capture_info,
-                 stream.device().backend().stream_capture_info(stream.native(), &info));
+  backend::Checked(stream.device().backend()).stream_capture_info(stream.native(), &info);
   return info.dependencies.front();
 }
 
@@ -180,15 +179,13 @@ void CopyNodes::capture(const StreamRef& stream, std::size_t count) {
 }
 
 void CopyNodes::update(GraphExecHandle exec, Node& node) {
-  backend::Backend& backend = device_->backend();
+  const backend::Checked runtime(device_->backend());
   backend::KernelNodeParams kernel;
   void* params[] = {&node.table, nullptr};
   kernel.config = deal_out(node.table);
   kernel.params = params;
-  backend::check(backend, backend::Call::kernel_function,
-                 backend.kernel_function(own_record<CopyBatch>(Copies::symbol), &kernel.function));
-  backend::check(backend, backend::Call::graph_exec_node_set_params,
-                 backend.graph_exec_node_set_params(exec, node.handle, kernel));
+  runtime.kernel_function(own_record<CopyBatch>(Copies::symbol), &kernel.function);
+  runtime.graph_exec_node_set_params(exec, node.handle, kernel);
   node.told = true;
 }
 

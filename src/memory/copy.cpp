@@ -9,15 +9,14 @@ namespace reprise {
 
 void copy_async(void* destination, const void* source, std::size_t bytes, const StreamRef& stream) {
   if (bytes == 0) return;  // an empty Buffer has a null address
-  backend::Backend& backend = stream.device().backend();
-  backend::check(backend, backend::Call::copy_async, backend.copy_async(destination, source, bytes, stream.native()));
+  backend::Checked(stream.device().backend()).copy_async(destination, source, bytes, stream.native());
 }
 
 void fill_async(void* destination, unsigned char value, std::size_t bytes, const StreamRef& stream) {
   if (bytes == 0) return;
-  backend::Backend& backend = stream.device().backend();
+  const backend::Checked runtime(stream.device().backend());
   const backend::MemsetNodeParams params{destination, value, 1, bytes};
-  backend::check(backend, backend::Call::set_async, backend.set_async(params, stream.native()));
+  runtime.set_async(params, stream.native());
 }
 
 namespace detail {

@@ -18,6 +18,7 @@ namespace reprise {
 using backend::Call;
 using backend::RelaxedCaptureMode;
 using backend::warn_on_error;
+using backend::WarnOnError;
 using memory::BlockState;
 using memory::MemoryBlock;
 using memory::Request;
@@ -41,10 +42,8 @@ void CachingAllocator::Impl::stream_ends(const StreamRef& stream) noexcept {
     if (asked == Result::success && status == CaptureStatus::none) ended->event = held_back_.take_event(backend);
     if (ended->event != nullptr) {
       const RelaxedCaptureMode relaxed(backend);
-      const Result recorded = backend.event_record(ended->event, stream.native(), backend::EventUseFlags::ordering);
-      if (!warn_on_error(backend, Call::event_record, recorded)) {
+      if (!WarnOnError(backend).event_record(ended->event, stream.native(), backend::EventUseFlags::ordering))
         held_back_.give_event_back(backend, std::exchange(ended->event, nullptr));
-      }
     }
     retag_blocks(stream.native(), ended->tag());
     ended_streams_.push_back(std::move(ended));

@@ -12,6 +12,7 @@ namespace {
 using backend::Call;
 using backend::RelaxedCaptureMode;
 using backend::warn_on_error;
+using backend::WarnOnError;
 
 // Asking is always allowed; the legacy stream gives an error while a blocking stream captures, and work on it would
 // break that capture.
@@ -32,8 +33,7 @@ bool is_done(const MemoryBlock& block) {
 }  // namespace
 
 HeldBackBlocks::~HeldBackBlocks() {
-  for (const auto& [backend, event] : spare_events_)
-    warn_on_error(*backend, Call::event_destroy, backend->event_destroy(event));
+  for (const auto& [backend, event] : spare_events_) WarnOnError(*backend).event_destroy(event);
 }
 
 void HeldBackBlocks::hold(MemoryBlock* block, bool captures) {

@@ -36,7 +36,7 @@ void CachingAllocator::Impl::throw_out_of_memory(std::size_t bytes, const memory
   MemoryInfo info;
   {
     const backend::RelaxedCaptureMode relaxed(device_.backend());
-    backend::warn_on_error(device_.backend(), backend::Call::memory_info, device_.backend().memory_info(&info));
+    backend::WarnOnError(device_.backend()).memory_info(&info);
   }
   OutOfMemoryError::Statistics statistics;
   statistics.requested = bytes;

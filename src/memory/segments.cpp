@@ -15,7 +15,7 @@ using backend::Call;
 using backend::check;
 using backend::RelaxedCaptureMode;
 using backend::ReleaseQueue;
-using backend::warn_on_error;
+using backend::WarnOnError;
 using memory::BlockState;
 using memory::MemoryBlock;
 using memory::Pool;
@@ -156,7 +156,7 @@ void CachingAllocator::Impl::wait_for_held_back() {
   }
   for (const auto& [backend, event] : events) {
     const RelaxedCaptureMode relaxed(*backend);
-    warn_on_error(*backend, Call::event_synchronize, backend->event_synchronize(event));
+    WarnOnError(*backend).event_synchronize(event);
   }
 }
 

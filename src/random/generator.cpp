@@ -162,9 +162,9 @@ PhiloxState Generator::philox_state(std::uint64_t increment, const StreamRef& st
                      "thread of the launch draws.",
                      increment));
   increment = random::whole_offsets(increment);
-  backend::Backend& backend = stream.device().backend();
+  const backend::Checked runtime(stream.device().backend());
   backend::CaptureInfo info;
-  backend::check(backend, backend::Call::stream_capture_info, backend.stream_capture_info(stream.native(), &info));
+  runtime.stream_capture_info(stream.native(), &info);
   if (info.status != CaptureStatus::none) return random::draw_in_capture(impl_, increment, stream, info);
   const GeneratorState before = impl_->spend(increment);
   return {before.seed, before.offset, nullptr};

@@ -20,9 +20,8 @@ namespace reprise::backend::test {
 namespace {
 
 constexpr const char* interface_calls[] = {
-#define REPRISE_CALL_TEXT(name, cuda) #name,
-    REPRISE_BACKEND_CALLS(REPRISE_CALL_TEXT)
-#undef REPRISE_CALL_TEXT
+#define REPRISE_CALL(name, cuda, parameters, arguments) #name,
+#include "backend/calls.def"
 };
 static_assert(std::size(interface_calls) == call_count);
 

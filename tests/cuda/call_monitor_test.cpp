@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "inspect/report/report_findings.h"
 #include "tests/cuda/fake_queries.h"
 
 // What capture reports say of the calls that a monitor is told of, with a driver of the tests' own.
@@ -23,7 +24,8 @@ using Kind = DriverCall::Kind;
 class CallMonitorTest : public ::testing::Test {
  protected:
   CallMonitorTest() {
-    monitor_.on_finished([this](const CaptureReport& report) { finished_.push_back(report); });
+    monitor_.on_finished(
+        [this](const CaptureFindings& findings) { finished_.push_back(inspect::report_of(findings)); });
   }
 
   void call(const DriverCall& what, Result result = Result::success) {
@@ -48,9 +50,9 @@ class CallMonitorTest : public ::testing::Test {
     monitor_.ends(what, result);
   }
   CaptureReport described(StreamHandle of) {
-    CaptureReport report;
-    EXPECT_TRUE(monitor_.describe(of, &report));
-    return report;
+    const auto findings = monitor_.describe(of);
+    EXPECT_TRUE(findings.has_value());
+    return inspect::report_of(findings.value_or(CaptureFindings{}));
   }
 
   FakeQueries driver_;
@@ -400,13 +402,12 @@ TEST_F(CallMonitorTest, DescribesTheLastCaptureOfAStream) {
   begin_capture(captured_);
   EXPECT_FALSE(described(captured_).broken_by);
   call({"cuStreamDestroy_v2", Kind::end_stream, captured_});
-  CaptureReport report;
-  EXPECT_FALSE(monitor_.describe(captured_, &report)) << "of the first capture";
+  EXPECT_FALSE(monitor_.describe(captured_)) << "of the first capture";
   begin_capture(captured_);
   end_capture(captured_);
-  EXPECT_FALSE(monitor_.describe(other_, &report));
+  EXPECT_FALSE(monitor_.describe(other_));
   monitor_.forget();
-  EXPECT_FALSE(monitor_.describe(captured_, &report));
+  EXPECT_FALSE(monitor_.describe(captured_));
 }
 
 TEST_F(CallMonitorTest, ForgetsTheCallThatAThreadWasInWhenTheLastOneStoppedWatching) {

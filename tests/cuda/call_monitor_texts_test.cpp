@@ -8,6 +8,7 @@
 #include "backend/rules/capture_rules.h"
 #include "backend/rules/cuda_calls.h"
 #include "backend/rules/reported_call.h"
+#include "inspect/report/report_findings.h"
 #include "tests/cuda/fake_queries.h"
 
 // Each of CUDA's calls in each situation of the table of capture rules: what a monitor says of it.
@@ -62,9 +63,9 @@ class MonitoredProgram {
     } else {
       tell(call, rule.result, after);
     }
-    CaptureReport report;
-    EXPECT_TRUE(monitor_.describe(captured_, &report));
-    return report;
+    const auto findings = monitor_.describe(captured_);
+    EXPECT_TRUE(findings.has_value());
+    return inspect::report_of(findings.value_or(CaptureFindings{}));
   }
 
  private:

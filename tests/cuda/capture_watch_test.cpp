@@ -10,6 +10,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/rules/call_stack.h"
+#include "inspect/report/report_findings.h"
 #include "tests/cuda/fake_driver.h"
 
 namespace reprise::backend::cuda::test {
@@ -28,11 +29,7 @@ class CaptureWatchTest : public testing::Test {
     (void)backend_.stream_end_capture(stream_, &graph);
   }
 
-  CaptureReport report() const {
-    CaptureReport report;
-    backend_.describe_capture(stream_, &report);
-    return report;
-  }
+  CaptureReport report() { return inspect::report_of(backend_.monitor().describe_capture(stream_)); }
   void fail_a_call(CUresult result, bool breaks) {
     driver_.result = result;
     driver_.breaks_captures = breaks;

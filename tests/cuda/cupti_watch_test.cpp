@@ -71,7 +71,7 @@ TEST_F(CuptiWatchTest, SeesACallBreakACapture) {
   const auto body = [] {
     std::string why;
     int finished = 0;
-    on_watched_capture([&](const CaptureReport&) { ++finished; });
+    on_watched_capture([&](const CaptureFindings&) { ++finished; });
     const auto watch = watch_through_cupti(&why);
     REQUIRE(watch != nullptr);
     const auto stream = reinterpret_cast<CUstream>(0x100);
@@ -87,12 +87,12 @@ TEST_F(CuptiWatchTest, SeesACallBreakACapture) {
     set_capture_status(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
     tell(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, "cuStreamSynchronize", &wait, false, 900);
     tell(runtime, 0, "cudaStreamSynchronize", nullptr, false, 900);
-    CaptureReport report;
-    REQUIRE(describe_watched(stream, &report));
-    REQUIRE(report.broken_by && report.broken_by->name == "cudaStreamSynchronize");
-    REQUIRE(report.broken_by->driver_name == "cuStreamSynchronize");
-    REQUIRE(report.broken_by->result == Result::stream_capture_unsupported);
-    REQUIRE(report.nodes == 7U);
+    const auto findings = describe_watched(stream);
+    REQUIRE(findings.has_value());
+    REQUIRE(findings->broken_by && findings->broken_by->name == "cudaStreamSynchronize");
+    REQUIRE(findings->broken_by->driver_name == "cuStreamSynchronize");
+    REQUIRE(findings->broken_by->result == Result::stream_capture_unsupported);
+    REQUIRE(findings->nodes == 7U);
     REQUIRE(finished == 0);
     cuStreamEndCapture_params end{stream, nullptr};
     tell(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture, "cuStreamEndCapture", &end, true);

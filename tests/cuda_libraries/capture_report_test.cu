@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "backend/backend.h"
+#include "backend/monitor.h"
 #include "backend/rules/call_stack.h"
 #include "tests/cuda_libraries/cuda_test.h"
 
@@ -32,7 +33,7 @@ class FullCaptureReport : public CudaTest {
     if (IsSkipped()) return;
     std::string why;
     // Under a sanitizer or a profiler, for one.
-    if (device().backend().watch_calls(&why) == nullptr) GTEST_SKIP() << why;
+    if (device().backend().monitor().watch_calls(&why) == nullptr) GTEST_SKIP() << why;
     x_.emplace(1);
     x_->fill_bytes(0);
     work(stream().native());  // loads the kernel

@@ -156,17 +156,15 @@ TEST_F(LivenessOnCuda, FindsWhatAChildGraphUses) {
   CUDAGraph child(KeepGraph::yes);
   capture(child, {}, [&] { launch_scale(x.data()); });
   capture(graph_, checked(), [&] {
-    using backend::Call;
-    using backend::check;
-    backend::Backend& runtime = device().backend();
+    using backend::Checked;
+    const Checked runtime(device().backend());
     const StreamHandle here = current_stream().native();
     backend::CaptureInfo info;
-    check(runtime, Call::stream_capture_info, runtime.stream_capture_info(here, &info));
+    runtime.stream_capture_info(here, &info);
     backend::NodeParams params = backend::ChildGraphNodeParams{child.raw_cuda_graph()};
     GraphNodeHandle node = nullptr;
-    check(runtime, Call::graph_add_node, runtime.graph_add_node(&node, info.graph, info.dependencies, params));
-    check(runtime, Call::stream_update_capture_dependencies,
-          runtime.stream_update_capture_dependencies(here, {&node, 1}, backend::UpdateDependencies::set));
+    runtime.graph_add_node(&node, info.graph, info.dependencies, params);
+    runtime.stream_update_capture_dependencies(here, {&node, 1}, backend::UpdateDependencies::set);
   });
   graph_.replay();
   current_stream().synchronize();

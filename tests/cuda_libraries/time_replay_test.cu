@@ -2,6 +2,7 @@
 #include <map>
 
 #include "backend/backend.h"
+#include "backend/monitor.h"
 #include "tests/cuda_libraries/cuda_test.h"
 
 // What CUPTI tells of the nodes of a replay: plain launches, copies and sets of CUDA's runtime.
@@ -41,7 +42,7 @@ class TimeReplayOnCuda : public CudaTest {
     graph.instantiate();
     std::string why;
     // Under a sanitizer or a profiler, for one.
-    if (device().backend().watch_nodes(graph.raw_cuda_graph(), graph.raw_cuda_graph_exec(), &why) == nullptr)
+    if (device().backend().monitor().watch_nodes(graph.raw_cuda_graph(), graph.raw_cuda_graph_exec(), &why) == nullptr)
       GTEST_SKIP() << why;
   }
 

@@ -106,14 +106,14 @@ inline LaunchConfig shape(Word n) {
 class Pinned {
  public:
   Pinned(Device device, std::size_t count) : device_(device) {
-    backend::Backend& backend = device.backend();
+    const backend::Checked runtime(device.backend());
     void* memory = nullptr;
-    backend::check(backend, backend::Call::pinned_allocate, backend.pinned_allocate(&memory, count * sizeof(Word)));
+    runtime.pinned_allocate(&memory, count * sizeof(Word));
     data_ = static_cast<Word*>(memory);
   }
   ~Pinned() {
-    backend::Backend& backend = device_.backend();
-    if (data_ != nullptr) backend::warn_on_error(backend, backend::Call::pinned_free, backend.pinned_free(data_));
+    const backend::WarnOnError runtime(device_.backend());
+    if (data_ != nullptr) runtime.pinned_free(data_);
   }
   Pinned(Pinned&& other) noexcept : device_(other.device_), data_(std::exchange(other.data_, nullptr)) {}
   Pinned& operator=(Pinned&&) = delete;

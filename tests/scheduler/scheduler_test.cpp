@@ -185,8 +185,7 @@ void count(void* counter) {
   ++*static_cast<std::atomic<int>*>(counter);
 }
 void give(const StreamRef& stream, std::atomic<int>& counter) {
-  Backend& runtime = stream.device().backend();
-  check(runtime, Call::launch_host_function, runtime.launch_host_function({&count, &counter}, stream.native()));
+  Checked(stream.device().backend()).launch_host_function({&count, &counter}, stream.native());
 }
 
 class Steps : public ::testing::Test {
@@ -301,8 +300,7 @@ TEST_F(Steps, OfAnotherThreadAreNotWaitedForByAQuery) {
     flags.entered = true;
     flags.leave.wait(false);
   };
-  Backend& runtime = host().backend();
-  check(runtime, Call::launch_host_function, runtime.launch_host_function({stay, &both}, stream_.native()));
+  Checked(host().backend()).launch_host_function({stay, &both}, stream_.native());
   std::thread thread([&] { stream_.synchronize(); });
   while (!entered) std::this_thread::yield();
   EXPECT_FALSE(stream_.query());

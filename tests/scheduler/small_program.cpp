@@ -131,10 +131,9 @@ class Run {
   }
   ~Run() {
     for (const StreamHandle stream : streams_)
-      if (stream != nullptr) warn_on_error(runtime_, Call::stream_destroy, runtime_.stream_destroy(stream));
-    for (const EventHandle event : events_) warn_on_error(runtime_, Call::event_destroy, runtime_.event_destroy(event));
-    for (const GraphExecHandle exec : execs_)
-      warn_on_error(runtime_, Call::graph_exec_destroy, runtime_.graph_exec_destroy(exec));
+      if (stream != nullptr) WarnOnError(runtime_).stream_destroy(stream);
+    for (const EventHandle event : events_) WarnOnError(runtime_).event_destroy(event);
+    for (const GraphExecHandle exec : execs_) WarnOnError(runtime_).graph_exec_destroy(exec);
   }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -161,13 +160,13 @@ class Run {
     StreamHandle stream = nullptr;
     if (kind == StreamKind::legacy) return stream;
     const auto flags = kind == StreamKind::blocking ? StreamFlags::blocking : StreamFlags::non_blocking;
-    check(runtime_, Call::stream_create, runtime_.stream_create(&stream, flags, 0));
+    Checked(runtime_).stream_create(&stream, flags, 0);
     return stream;
   }
 
   void make_exec(const SmallGraph& graph) {
     GraphHandle made = nullptr;
-    check(runtime_, Call::graph_create, runtime_.graph_create(&made));
+    Checked(runtime_).graph_create(&made);
     std::vector<Mark*>& marks = graph_marks_.emplace_back();
     std::vector<GraphNodeHandle> nodes;
     for (int node = 0; node < graph.nodes; ++node) {
@@ -177,19 +176,19 @@ class Run {
         if (to == node) before.push_back(nodes[static_cast<std::size_t>(from)]);
       NodeParams params = HostNodeParams{&Mark::leave, marks.back()};
       GraphNodeHandle handle = nullptr;
-      check(runtime_, Call::graph_add_node, runtime_.graph_add_node(&handle, made, before, params));
+      Checked(runtime_).graph_add_node(&handle, made, before, params);
       nodes.push_back(handle);
     }
     GraphExecHandle exec = nullptr;
-    check(runtime_, Call::graph_instantiate, runtime_.graph_instantiate(&exec, made, InstantiateFlags::none, nullptr));
+    Checked(runtime_).graph_instantiate(&exec, made, InstantiateFlags::none, nullptr);
     execs_.push_back(exec);
-    check(runtime_, Call::graph_destroy, runtime_.graph_destroy(made));
+    Checked(runtime_).graph_destroy(made);
   }
 
   EventHandle event(int number) {
     while (events_.size() <= static_cast<std::size_t>(number)) {
       EventHandle made = nullptr;
-      check(runtime_, Call::event_create, runtime_.event_create(&made, EventFlags::disable_timing));
+      Checked(runtime_).event_create(&made, EventFlags::disable_timing);
       events_.push_back(made);
     }
     return events_[static_cast<std::size_t>(number)];
@@ -197,21 +196,22 @@ class Run {
 
   void submit(const Step& step) {
     const StreamHandle stream = streams_[static_cast<std::size_t>(step.stream)];
+    const Checked runtime(runtime_);
     switch (step.kind) {
       case Step::Kind::work:
-        return check(
-            runtime_, Call::launch_host_function,
-            runtime_.launch_host_function({&Mark::leave, &marks_.emplace_back(Mark{this, {operations_++}})}, stream));
+        runtime.launch_host_function({&Mark::leave, &marks_.emplace_back(Mark{this, {operations_++}})}, stream);
+        break;
       case Step::Kind::record:
-        return check(runtime_, Call::event_record,
-                     runtime_.event_record(event(step.other), stream, EventUseFlags::ordering));
+        runtime.event_record(event(step.other), stream, EventUseFlags::ordering);
+        break;
       case Step::Kind::wait:
-        return check(runtime_, Call::stream_wait_event,
-                     runtime_.stream_wait_event(stream, event(step.other), EventUseFlags::ordering));
+        runtime.stream_wait_event(stream, event(step.other), EventUseFlags::ordering);
+        break;
       case Step::Kind::launch: {
         const auto graph = static_cast<std::size_t>(step.other);
         for (Mark* mark : graph_marks_[graph]) mark->operations.push_back(operations_++);
-        return check(runtime_, Call::graph_launch, runtime_.graph_launch(execs_[graph], stream));
+        runtime.graph_launch(execs_[graph], stream);
+        break;
       }
     }
   }

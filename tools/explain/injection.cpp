@@ -5,6 +5,7 @@
 
 #include "backend/cuda/cupti/cupti_watch.h"
 #include "inspect/report/explain.h"
+#include "inspect/report/report_findings.h"
 
 // libreprise_explain.so: CUDA's driver loads it into a process whose environment names it (CUDA_INJECTION64_PATH), and
 // calls InitializeInjection() in the midst of the process's first call of CUDA. From then on all captures are watched.
@@ -16,7 +17,8 @@ void watch() {
   using namespace reprise;
   // Run by hand, without the command `reprise`, the reports go to standard error.
   const inspect::ExplainRequest request = inspect::explain_request().value_or(inspect::ExplainRequest{"stderr", {}});
-  backend::cuda::on_watched_capture([request](const CaptureReport& report) { inspect::explain(request, report); });
+  backend::cuda::on_watched_capture(
+      [request](const backend::CaptureFindings& findings) { inspect::explain(request, inspect::report_of(findings)); });
   std::string why;
   std::shared_ptr<void> watching = backend::cuda::watch_through_cupti(&why);
   if (watching == nullptr) {

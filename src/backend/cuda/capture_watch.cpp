@@ -40,12 +40,12 @@ std::optional<std::size_t> count_nodes(const DriverApi& driver, CUgraph graph) {
   return count;
 }
 
-CaptureReport::Call call_of(const LoggedFailure& failure, bool capturing_thread) {
-  CaptureReport::Call call;
+CaptureFindings::Call call_of(const LoggedFailure& failure, bool capturing_thread) {
+  CaptureFindings::Call call;
   call.name = failure.function;
   call.result = static_cast<Result>(failure.code);
   call.capturing_thread = capturing_thread;
-  explain(call, rule_met(class_of(call.name), call.result, capturing_thread));
+  call.rule = rule_met(class_of(call.name), call.result, capturing_thread);
   return call;
 }
 
@@ -104,7 +104,7 @@ bool CaptureWatch::blame(const DriverApi& driver, const CallSite& site, Result c
         status_of(driver, entry.stream) != CU_STREAM_CAPTURE_STATUS_INVALIDATED)
       continue;
     const bool on_capture = site.has_stream && takes_part(driver, site.stream);
-    CaptureReport::Call call =
+    CaptureFindings::Call call =
         reported_call(cuda_name(site.call), code, rule_met(class_of(site.call), code, on_capture));
     call.capturing_thread = call.thread == entry.thread;
     if (site.has_stream) call.stream = site.stream;
@@ -116,32 +116,33 @@ bool CaptureWatch::blame(const DriverApi& driver, const CallSite& site, Result c
 }
 
 std::string CaptureWatch::first_error(const DriverApi& driver, CUstream stream) const {
-  CaptureReport report;
-  describe(driver, stream, &report);
-  if (!report.broken_by) return {};
-  const CaptureReport::Call& call = *report.broken_by;
+  const CaptureFindings known = describe(driver, stream);
+  if (!known.broken_by) return {};
+  const CaptureFindings::Call& call = *known.broken_by;
   return text::format("the call that broke the capture: {} returned {} ({}): {}", call.name,
-                      static_cast<int>(call.result), result_name(call.result), call.rule);
+                      static_cast<int>(call.result), result_name(call.result), rule_text(call));
 }
 
-void CaptureWatch::describe(const DriverApi& driver, CUstream stream, CaptureReport* report) const {
+CaptureFindings CaptureWatch::describe(const DriverApi& driver, CUstream stream) const {
+  CaptureFindings findings;
   const std::scoped_lock lock(mutex_);
   const auto entry =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& one) { return one.is_of(stream); });
-  if (entry == entries_.end()) return;
+  if (entry == entries_.end()) return findings;
   const auto status = status_of(driver, stream);
   // Somebody ended the capture with a call of his own: its graph may be gone.
-  if (!status || *status == CU_STREAM_CAPTURE_STATUS_NONE) return;
-  report->thread = entry->thread;
-  report->nodes = entry->nodes ? entry->nodes : count_nodes(driver, entry->graph);
-  report->broken_by = entry->broken_by;
-  if (report->broken_by || *status != CU_STREAM_CAPTURE_STATUS_INVALIDATED) return;
+  if (!status || *status == CU_STREAM_CAPTURE_STATUS_NONE) return findings;
+  findings.thread = entry->thread;
+  findings.nodes = entry->nodes ? entry->nodes : count_nodes(driver, entry->graph);
+  findings.broken_by = entry->broken_by;
+  if (findings.broken_by || *status != CU_STREAM_CAPTURE_STATUS_INVALIDATED) return findings;
   if (const auto failure = first_capture_failure(log_since(driver, entry->log_position), &can_break)) {
-    report->broken_by = call_of(*failure, failure->thread == entry->thread_in_log);
-    report->notes.emplace_back(
+    findings.broken_by = call_of(*failure, failure->thread == entry->thread_in_log);
+    findings.notes.emplace_back(
         "The call was not made by this library; that it was probably this one is from the driver's error log. "
         "GraphOptions::report = ReportDetail::full finds its stack, too.");
   }
+  return findings;
 }
 
 }  // namespace reprise::backend::cuda

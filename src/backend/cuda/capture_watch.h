@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "backend/call.h"
+#include "backend/capture_findings.h"
 #include "backend/cuda/driver_api.h"
-#include "reprise/capture_report.h"
 
 // Which call broke a capture, as far as that can be known without CUPTI: of our own calls all, of others what the
 // driver's error log says.
@@ -42,8 +42,8 @@ class CaptureWatch {
   }
   /// In a sentence, which call broke the capture that a call on `stream` was refused for (901); empty if unknown.
   std::string first_error(const DriverApi& driver, CUstream stream) const;
-  /// Fills in what is known of the capture of a stream.
-  void describe(const DriverApi& driver, CUstream stream, CaptureReport* report) const;
+  /// What is known of the capture of a stream.
+  CaptureFindings describe(const DriverApi& driver, CUstream stream) const;
 
  private:
   struct Entry {
@@ -56,7 +56,7 @@ class CaptureWatch {
     std::uint64_t thread;
     std::string thread_in_log;                  // as the driver's log writes it
     std::optional<CUlogIterator> log_position;  // where the log stood at the beginning
-    std::optional<CaptureReport::Call> broken_by;
+    std::optional<CaptureFindings::Call> broken_by;
     std::optional<std::size_t> nodes;  // then
   };
   void note_failure(const DriverApi& driver, const CallSite& site, CUresult result);

@@ -3,7 +3,6 @@
 
 #include <array>
 
-#include "backend/cuda/cupti/cupti_watch.h"
 #include "backend/cuda/error_log.h"
 
 // The device itself and its memory.
@@ -68,25 +67,6 @@ std::string CudaBackend::device_name() const {
   std::array<char, 256> name{};
   const CUresult result = driver_.cuDeviceGetName(name.data(), static_cast<int>(name.size()), device_);
   return result == CUDA_SUCCESS ? name.data() : "CUDA device";
-}
-
-void CudaBackend::describe_capture(StreamHandle stream, CaptureReport* report) const {
-  // Whoever watches all calls knows more, but perhaps not of this capture.
-  if (!describe_watched(stream, report)) return CaptureWatch::instance().describe(driver_, stream, report);
-  if (report->broken_by) return;
-  CaptureReport known;
-  CaptureWatch::instance().describe(driver_, stream, &known);
-  report->broken_by = std::move(known.broken_by);
-  report->notes.insert(report->notes.end(), known.notes.begin(), known.notes.end());
-}
-
-std::shared_ptr<void> CudaBackend::watch_calls(std::string* why) {
-  // CUPTI prepares itself at the first subscription; that must not break a capture that is underway.
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  const CUresult exchanged = driver_.cuThreadExchangeStreamCaptureMode(&mode);
-  std::shared_ptr<void> watch = watch_through_cupti(why);
-  if (exchanged == CUDA_SUCCESS) (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
-  return watch;
 }
 
 std::string CudaBackend::last_error_detail() const {

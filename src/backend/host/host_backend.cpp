@@ -54,28 +54,6 @@ std::string HostBackend::last_error_detail() const {
   return thread_error_detail();
 }
 
-void HostBackend::describe_capture(StreamHandle handle, CaptureReport* report) const {
-  const std::lock_guard lock(runtime_.mutex);
-  const HostStream* const stream = find(handle);
-  if (stream == nullptr || stream->capture == nullptr) return;
-  const CaptureReport& known = stream->capture->report;
-  report->thread = stream->capture->thread_number;
-  report->nodes = known.broken_by ? known.nodes : stream->capture->graph->nodes.size();
-  report->broken_by = known.broken_by;
-  report->refused = known.refused;
-  report->not_captured = known.not_captured;
-}
-
-std::shared_ptr<void> HostBackend::watch_calls(std::string*) {
-  // Every call is seen anyway; what costs something is noted only while somebody watches.
-  const std::lock_guard lock(runtime_.mutex);
-  ++runtime_.watchers;
-  return {this, [this](void*) {
-            const std::lock_guard held(runtime_.mutex);
-            --runtime_.watchers;
-          }};
-}
-
 Result HostBackend::wait(Lock& lock, const std::vector<OperationRef>& operations) const {
   // What other threads submit during the wait counts as ordered, too: a race missed, not invented.
   host_waited(operations);

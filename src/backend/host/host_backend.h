@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/host/capture/capture.h"
 #include "backend/host/host_device.h"
+#include "backend/host/host_monitor.h"
 
 namespace reprise::backend::host {
 
@@ -22,85 +23,9 @@ class HostBackend final : public Backend {
   int index() const noexcept override;
   std::string device_name() const override;
   std::string last_error_detail() const override;
-  void describe_capture(StreamHandle stream, CaptureReport* report) const override;
-  std::shared_ptr<void> watch_calls(std::string* why) override;
-  std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override;
-  Result device_synchronize() override;
-  Result memory_info(MemoryInfo* info) override;
-  Result stream_priority_range(int* least, int* greatest) override;
-  Result memory_allocate(void** pointer, std::size_t bytes) override;
-  Result memory_free(void* pointer) override;
-  Result memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle stream) override;
-  Result memory_free_async(void* pointer, StreamHandle stream) override;
-  Result memory_pool_trim(std::size_t bytes_to_keep) override;
-  Result pinned_allocate(void** pointer, std::size_t bytes) override;
-  Result pinned_free(void* pointer) override;
-  Result pointer_info(const void* pointer, PointerInfo* info) override;
-  Result copy(void* destination, const void* source, std::size_t bytes) override;
-  Result copy_async(void* destination, const void* source, std::size_t bytes, StreamHandle stream) override;
-  Result set(const MemsetNodeParams& params) override;
-  Result set_async(const MemsetNodeParams& params, StreamHandle stream) override;
-  Result stream_create(StreamHandle* stream, StreamFlags flags, int priority) override;
-  Result stream_destroy(StreamHandle stream) override;
-  Result stream_flags(StreamHandle stream, StreamFlags* flags) override;
-  Result stream_priority(StreamHandle stream, int* priority) override;
-  Result stream_id(StreamHandle stream, std::uint64_t* id) override;
-  Result stream_synchronize(StreamHandle stream) override;
-  Result stream_query(StreamHandle stream) override;
-  Result stream_wait_event(StreamHandle stream, EventHandle event, EventUseFlags use) override;
-  Result event_create(EventHandle* event, EventFlags flags) override;
-  Result event_destroy(EventHandle event) override;
-  Result event_record(EventHandle event, StreamHandle stream, EventUseFlags use) override;
-  Result event_query(EventHandle event) override;
-  Result event_synchronize(EventHandle event) override;
-  Result event_elapsed_ms(float* milliseconds, EventHandle start, EventHandle end) override;
-  Result stream_begin_capture(StreamHandle stream, CaptureErrorMode mode) override;
-  Result stream_begin_capture_to_graph(StreamHandle stream, GraphHandle graph,
-                                       std::span<const GraphNodeHandle> dependencies, CaptureErrorMode mode) override;
-  Result stream_end_capture(StreamHandle stream, GraphHandle* graph) override;
-  Result stream_is_capturing(StreamHandle stream, CaptureStatus* status) override;
-  Result stream_capture_info(StreamHandle stream, CaptureInfo* info) override;
-  Result stream_update_capture_dependencies(StreamHandle stream, std::span<const GraphNodeHandle> dependencies,
-                                            UpdateDependencies how) override;
-  Result thread_exchange_capture_mode(CaptureErrorMode* mode) override;
-  Result kernel_function(const KernelRecord& kernel, FunctionHandle* function) override;
-  Result function_name(FunctionHandle function, const char** name) override;
-  Result function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) override;
-  Result function_set_max_shared(FunctionHandle function, unsigned bytes) override;
-  Result launch_kernel(const KernelNodeParams& launch, StreamHandle stream) override;
-  Result launch_host_function(const HostNodeParams& params, StreamHandle stream) override;
-  Result graph_create(GraphHandle* graph) override;
-  Result graph_destroy(GraphHandle graph) override;
-  Result graph_clone(GraphHandle* clone, GraphHandle graph) override;
-  Result graph_node_find_in_clone(GraphNodeHandle* found, GraphNodeHandle original, GraphHandle clone) override;
-  Result graph_add_node(GraphNodeHandle* node, GraphHandle graph, std::span<const GraphNodeHandle> dependencies,
-                        NodeParams& params) override;
-  Result graph_destroy_node(GraphNodeHandle node) override;
-  Result graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>* nodes) override;
-  Result graph_edges(GraphHandle graph, std::vector<Edge>* edges) override;
-  Result graph_add_dependencies(GraphHandle graph, std::span<const Edge> edges) override;
-  Result graph_remove_dependencies(GraphHandle graph, std::span<const Edge> edges) override;
-  Result graph_node_type(GraphNodeHandle node, NodeType* type) override;
-  Result graph_node_params(GraphNodeHandle node, NodeParams* params) override;
-  Result graph_node_set_params(GraphNodeHandle node, const NodeParams& params) override;
-  Result graph_conditional_handle_create(ConditionalHandle* handle, GraphHandle graph, unsigned default_value) override;
-  Result graph_debug_dot_print(GraphHandle graph, const char* path, DotFlags flags) override;
-  Result graph_instantiate(GraphExecHandle* exec, GraphHandle graph, InstantiateFlags flags,
-                           StreamHandle upload_stream) override;
-  Result graph_exec_destroy(GraphExecHandle exec) override;
-  Result graph_upload(GraphExecHandle exec, StreamHandle stream) override;
-  Result graph_launch(GraphExecHandle exec, StreamHandle stream) override;
-  Result graph_exec_update(GraphExecHandle exec, GraphHandle graph, UpdateInfo* info) override;
-  Result graph_exec_node_set_params(GraphExecHandle exec, GraphNodeHandle node, const NodeParams& params) override;
-  Result graph_node_set_enabled(GraphExecHandle exec, GraphNodeHandle node, bool enabled) override;
-  Result graph_node_enabled(GraphExecHandle exec, GraphNodeHandle node, bool* enabled) override;
-  Result user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
-                            unsigned references) override;
-  Result user_object_retain(UserObjectHandle handle, unsigned references) override;
-  Result user_object_release(UserObjectHandle handle, unsigned references) override;
-  Result graph_retain_user_object(GraphHandle graph, UserObjectHandle handle, unsigned references,
-                                  RetainFlags flags) override;
-  Result graph_release_user_object(GraphHandle graph, UserObjectHandle handle, unsigned references) override;
+  Monitor& monitor() noexcept override { return monitor_; }
+#define REPRISE_CALL(name, cuda, parameters, arguments) Result name parameters override;
+#include "backend/calls.def"
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -135,7 +60,9 @@ class HostBackend final : public Backend {
   /// A thread that executes an operation may not call; neither may anyone once the device is broken.
   Result refuse_caller() const;
   /// The code of the failure that was asked for, if this call is the one; else success.
-  Result injected(Call call) const { return runtime_.failures.any() ? next_failure(call) : Result::success; }
+  Result injected(Call call) const {
+    return runtime_.failures.any() ? next_failure(call) : Result::success;
+  }
   [[gnu::noinline]] Result next_failure(Call call) const;
   /// Leaves the text as the thread's error detail.
   static Result fail(Result result, std::string detail);
@@ -143,7 +70,9 @@ class HostBackend final : public Backend {
   /// As CUDA, which says invalid_handle of streams, events and functions, and invalid_value of all others.
   static Result no_such(const char* what);
 
-  HostStream* find(StreamHandle stream) const { return runtime_.find(stream, device_); }
+  HostStream* find(StreamHandle stream) const {
+    return runtime_.find(stream, device_);
+  }
 
   /// Gives work to a stream whose rules were checked: an operation, or a node when the stream captures.
   void submit(HostStream& stream, NodeType type, Work work);
@@ -186,6 +115,7 @@ class HostBackend final : public Backend {
 
   HostRuntime& runtime_;
   HostDevice& device_;
+  HostMonitor monitor_{runtime_, device_};
 };
 
 }  // namespace reprise::backend::host

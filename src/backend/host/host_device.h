@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "backend/capture_findings.h"
 #include "backend/host/capture/host_graph.h"
 #include "backend/host/failure_plan.h"
 #include "backend/host/memory/device_memory.h"
@@ -19,7 +20,6 @@
 #include "backend/host/run/executor.h"
 #include "backend/host/run/host_exec.h"
 #include "backend/types.h"
-#include "reprise/capture_report.h"
 #include "reprise/device.h"
 #include "reprise/host_device.h"
 
@@ -69,7 +69,7 @@ struct Capture {
   std::vector<std::vector<HostNode*>> left_behind;  ///< last dependencies of joined streams that were destroyed
   std::uint64_t thread_number = 0;                  ///< that of `thread`, for reports
   /// What broke it; what was refused and not captured, while HostRuntime::watched. Its nodes are those when it broke.
-  CaptureReport report;
+  CaptureFindings findings;
 };
 
 /// One simulated device.

@@ -48,9 +48,8 @@ constexpr Named code_names[] = {
 };
 
 constexpr std::pair<std::string_view, Call> call_names[] = {
-#define REPRISE_CALL_PAIR(name, cuda) {#name, Call::name}, {cuda, Call::name},
-    REPRISE_BACKEND_CALLS(REPRISE_CALL_PAIR)
-#undef REPRISE_CALL_PAIR
+#define REPRISE_CALL(name, cuda, parameters, arguments) {#name, Call::name}, {cuda, Call::name},
+#include "backend/calls.def"
 };
 
 std::optional<Call> find_call(std::string_view name) {

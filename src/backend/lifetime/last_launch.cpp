@@ -19,10 +19,8 @@ LastLaunch LastLaunch::prepare(const StreamRef& stream) const {
 void LastLaunch::launched(const StreamRef& stream, LastLaunch&& next) noexcept {
   *this = std::move(next);
   if (stream_ != nullptr) return;
-  Backend& backend = stream.device().backend();
-  lost_ = !may_record(stream) ||
-          !warn_on_error(backend, Call::event_record,
-                         backend.event_record(event_->native(), stream.native(), EventUseFlags::ordering));
+  const WarnOnError runtime(stream.device().backend());
+  lost_ = !may_record(stream) || !runtime.event_record(event_->native(), stream.native(), EventUseFlags::ordering);
 }
 
 bool LastLaunch::is_over() noexcept {
@@ -51,7 +49,7 @@ void LastLaunch::wait() noexcept {
   if (is_over() || !can_tell()) return;
   Backend& backend = event_->device().backend();
   const RelaxedCaptureMode relaxed(backend);
-  warn_on_error(backend, Call::event_synchronize, backend.event_synchronize(event_->native()));
+  WarnOnError(backend).event_synchronize(event_->native());
 }
 
 }  // namespace reprise::backend

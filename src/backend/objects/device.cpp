@@ -93,12 +93,12 @@ std::string Device::name() const {
 }
 
 void Device::synchronize() const {
-  backend::check(*backend_, backend::Call::device_synchronize, backend_->device_synchronize());
+  backend::Checked(*backend_).device_synchronize();
 }
 
 MemoryInfo Device::memory_info() const {
   MemoryInfo info;
-  backend::check(*backend_, backend::Call::memory_info, backend_->memory_info(&info));
+  backend::Checked(*backend_).memory_info(&info);
   return info;
 }
 

@@ -10,8 +10,7 @@
 namespace reprise {
 namespace {
 
-using backend::Call;
-using backend::check;
+using backend::Checked;
 
 backend::EventUseFlags use_flags(EventUse use) {
   return use == EventUse::external ? backend::EventUseFlags::external : backend::EventUseFlags::ordering;
@@ -28,17 +27,16 @@ void check_same_runtime(Device event, Device stream) {
 }  // namespace
 
 Event::Event(Device device, EventOptions options) : ref_(device, EventHandle{nullptr}) {
-  backend::Backend& backend = device.backend();
+  const Checked runtime(device.backend());
   EventHandle handle = nullptr;
   const auto flags = options.timing ? backend::EventFlags::timing : backend::EventFlags::disable_timing;
-  check(backend, Call::event_create, backend.event_create(&handle, flags));
+  runtime.event_create(&handle, flags);
   ref_ = EventRef(device, handle);
 }
 
 Event::~Event() {
   if (ref_.native() == nullptr) return;
-  backend::Backend& backend = ref_.device().backend();
-  backend::warn_on_error(backend, Call::event_destroy, backend.event_destroy(ref_.native()));
+  backend::WarnOnError(ref_.device().backend()).event_destroy(ref_.native());
 }
 
 Event::Event(Event&& other) noexcept
@@ -53,33 +51,26 @@ Event& Event::operator=(Event&& other) noexcept {
 
 void Event::record(const StreamRef& stream, EventUse use) const {
   check_same_runtime(ref_.device(), stream.device());
-  backend::Backend& backend = stream.device().backend();
-  check(backend, Call::event_record, backend.event_record(ref_.native(), stream.native(), use_flags(use)));
+  Checked(stream.device().backend()).event_record(ref_.native(), stream.native(), use_flags(use));
 }
 
 void Event::wait(const StreamRef& stream, EventUse use) const {
   check_same_runtime(ref_.device(), stream.device());
-  backend::Backend& backend = stream.device().backend();
-  check(backend, Call::stream_wait_event, backend.stream_wait_event(stream.native(), ref_.native(), use_flags(use)));
+  Checked(stream.device().backend()).stream_wait_event(stream.native(), ref_.native(), use_flags(use));
 }
 
 void Event::synchronize() const {
-  backend::Backend& backend = ref_.device().backend();
-  check(backend, Call::event_synchronize, backend.event_synchronize(ref_.native()));
+  Checked(ref_.device().backend()).event_synchronize(ref_.native());
 }
 
 bool Event::query() const {
-  backend::Backend& backend = ref_.device().backend();
-  const Result result = backend.event_query(ref_.native());
-  if (result == Result::not_ready) return false;
-  check(backend, Call::event_query, result);
-  return true;
+  return Checked(ref_.device().backend()).allowing(Result::not_ready).event_query(ref_.native());
 }
 
 float elapsed_ms(const Event& start, const Event& end) {
-  backend::Backend& backend = start.ref().device().backend();
+  const Checked runtime(start.ref().device().backend());
   float milliseconds = 0;
-  check(backend, Call::event_elapsed_ms, backend.event_elapsed_ms(&milliseconds, start.native(), end.native()));
+  runtime.event_elapsed_ms(&milliseconds, start.native(), end.native());
   return milliseconds;
 }
 

@@ -65,17 +65,13 @@ void shared_memory_exceeded(std::size_t wanted, std::size_t available) {
 }
 
 void launch_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record, void** params) {
-  using backend::Call;
-  backend::Backend& backend = stream.device().backend();
+  const backend::Checked runtime(stream.device().backend());
   backend::KernelNodeParams launch{nullptr, config, params};
-  const Result found = backend.kernel_function(record, &launch.function);
-  if (found == Result::invalid_device_function) kernel_not_compiled(stream, record);
-  backend::check(backend, Call::kernel_function, found);
-  if (config.shared_bytes > shared_bytes_without_asking) {
-    backend::check(backend, Call::function_set_max_shared,
-                   backend.function_set_max_shared(launch.function, config.shared_bytes));
-  }
-  backend::check(backend, Call::launch_kernel, backend.launch_kernel(launch, stream.native()));
+  if (!runtime.allowing(Result::invalid_device_function).kernel_function(record, &launch.function))
+    kernel_not_compiled(stream, record);
+  if (config.shared_bytes > shared_bytes_without_asking)
+    runtime.function_set_max_shared(launch.function, config.shared_bytes);
+  runtime.launch_kernel(launch, stream.native());
 }
 
 }  // namespace reprise::detail

@@ -18,8 +18,7 @@
 namespace reprise {
 namespace {
 
-using backend::Call;
-using backend::check;
+using backend::Checked;
 
 struct CurrentStream {
   backend::Backend* backend;
@@ -58,18 +57,14 @@ void make_current(const StreamRef& stream) {
 // One for each floor that remembers streams.
 std::array<std::atomic<backend::StreamEndListener>, 8> stream_end_listeners{};
 
-// The legacy stream never captures, but asking about it while a blocking stream does gives an error instead of "no".
-// The question itself breaks nothing.
-bool means_not_capturing(Result result) {
-  return result == Result::stream_capture_implicit;
-}
+// The legacy stream never captures, but a query while a blocking stream does gives this code instead of "no". The query
+// itself breaks nothing.
+constexpr Result not_capturing = Result::stream_capture_implicit;
 
 backend::CaptureInfo capture_info(const StreamRef& stream) {
   backend::CaptureInfo info;
-  backend::Backend& backend = stream.device().backend();
-  const Result result = backend.stream_capture_info(stream.native(), &info);
-  if (means_not_capturing(result)) return {};
-  check(backend, Call::stream_capture_info, result);
+  const Checked runtime(stream.device().backend());
+  if (!runtime.allowing(not_capturing).stream_capture_info(stream.native(), &info)) return {};
   return info;
 }
 
@@ -92,23 +87,16 @@ void backend::add_stream_end_listener(StreamEndListener listener) noexcept {
 }
 
 void StreamRef::synchronize() const {
-  backend::Backend& backend = device_.backend();
-  check(backend, Call::stream_synchronize, backend.stream_synchronize(handle_));
+  Checked(device_.backend()).stream_synchronize(handle_);
 }
 
 bool StreamRef::query() const {
-  backend::Backend& backend = device_.backend();
-  const Result result = backend.stream_query(handle_);
-  if (result == Result::not_ready) return false;
-  check(backend, Call::stream_query, result);
-  return true;
+  return Checked(device_.backend()).allowing(Result::not_ready).stream_query(handle_);
 }
 
 void StreamRef::wait(EventRef event) const {
   check_same_runtime(device_, event.device(), "an event");
-  backend::Backend& backend = device_.backend();
-  check(backend, Call::stream_wait_event,
-        backend.stream_wait_event(handle_, event.native(), backend::EventUseFlags::ordering));
+  Checked(device_.backend()).stream_wait_event(handle_, event.native(), backend::EventUseFlags::ordering);
 }
 
 void StreamRef::wait(const StreamRef& other) const {
@@ -122,10 +110,8 @@ void StreamRef::wait(const StreamRef& other) const {
 
 CaptureStatus StreamRef::capture_status() const {
   CaptureStatus status = CaptureStatus::none;
-  backend::Backend& backend = device_.backend();
-  const Result result = backend.stream_is_capturing(handle_, &status);
-  if (means_not_capturing(result)) return CaptureStatus::none;
-  check(backend, Call::stream_is_capturing, result);
+  if (!Checked(device_.backend()).allowing(not_capturing).stream_is_capturing(handle_, &status))
+    return CaptureStatus::none;
   return status;
 }
 
@@ -135,10 +121,10 @@ std::uint64_t StreamRef::capture_id() const {
 }
 
 Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr) {
-  backend::Backend& backend = device.backend();
+  const Checked runtime(device.backend());
   StreamHandle handle = nullptr;
   const auto flags = options.blocking ? backend::StreamFlags::blocking : backend::StreamFlags::non_blocking;
-  check(backend, Call::stream_create, backend.stream_create(&handle, flags, options.priority));
+  runtime.stream_create(&handle, flags, options.priority);
   ref_ = StreamRef(device, handle);
   backend::TrackedStream::add(ref_);
 }
@@ -148,8 +134,7 @@ Stream::~Stream() {
   backend::TrackedStream::ends(ref_);
   for (const auto& place : stream_end_listeners)
     if (const backend::StreamEndListener listener = place.load(std::memory_order_acquire)) listener(ref_);
-  backend::Backend& backend = ref_.device().backend();
-  backend::warn_on_error(backend, Call::stream_destroy, backend.stream_destroy(ref_.native()));
+  backend::WarnOnError(ref_.device().backend()).stream_destroy(ref_.native());
 }
 
 Stream::Stream(Stream&& other) noexcept

@@ -7,25 +7,25 @@
 
 namespace reprise::backend {
 
-CaptureReport::Call reported_call(std::string name, Result result, const CaptureRule* rule) {
-  CaptureReport::Call call;
+CaptureFindings::Call reported_call(std::string name, Result result, const CaptureRule* rule) {
+  CaptureFindings::Call call;
   call.name = std::move(name);
   call.result = result;
   call.thread = thread_number();
-  explain(call, rule);
+  call.rule = rule;
   return call;
 }
 
-void explain(CaptureReport::Call& call, const CaptureRule* rule) {
-  call.rule = rule != nullptr ? rule->sentence : result_description(call.result);
-  call.advice = rule != nullptr ? rule->advice : "";
+std::string rule_text(const CaptureFindings::Call& call) {
+  if (call.rule != nullptr) return call.rule->sentence;
+  return call.detail.empty() ? result_description(call.result) : call.detail;
 }
 
 namespace {
 
-void add_stack(std::vector<CaptureReport::Call>& calls, std::uint64_t thread, const std::vector<std::string>& stack) {
-  const std::vector<CaptureReport::Call> before = std::exchange(calls, {});
-  for (CaptureReport::Call call : before) {
+void add_stack(std::vector<CaptureFindings::Call>& calls, std::uint64_t thread, const std::vector<std::string>& stack) {
+  const std::vector<CaptureFindings::Call> before = std::exchange(calls, {});
+  for (CaptureFindings::Call call : before) {
     if (call.thread == thread && call.stack.empty()) call.stack = stack;
     add_call(calls, std::move(call));  // those that are alike now are counted
   }
@@ -33,12 +33,12 @@ void add_stack(std::vector<CaptureReport::Call>& calls, std::uint64_t thread, co
 
 }  // namespace
 
-void add_stack(CaptureReport& report, const std::vector<std::string>& stack) {
+void add_stack(CaptureFindings& findings, const std::vector<std::string>& stack) {
   const std::uint64_t thread = thread_number();
-  if (report.broken_by && report.broken_by->thread == thread && report.broken_by->stack.empty())
-    report.broken_by->stack = stack;
-  add_stack(report.refused, thread, stack);
-  add_stack(report.not_captured, thread, stack);
+  if (findings.broken_by && findings.broken_by->thread == thread && findings.broken_by->stack.empty())
+    findings.broken_by->stack = stack;
+  add_stack(findings.refused, thread, stack);
+  add_stack(findings.not_captured, thread, stack);
 }
 
 const char* capture_mode_name(CaptureErrorMode mode) noexcept {
@@ -58,21 +58,9 @@ bool is_about_captures(Result result) noexcept {
          (result >= Result::stream_capture_unsupported && result <= Result::stream_capture_wrong_thread);
 }
 
-void explain_not_captured(CaptureReport::Call& call, bool legacy_stream) {
-  call.rule =
-      legacy_stream
-          ? "while a non-blocking stream captures, work on the legacy default stream is executed at once and is "
-            "not captured"
-          : "the stream does not take part in the capture, so the work is executed at once and is not captured";
-  call.advice = legacy_stream
-                    ? "give it to the captured stream; capture on a blocking stream to have it refused"
-                    : "give it to the captured stream, or let this stream wait for an event that was recorded "
-                      "in the capture";
-}
-
-void add_call(std::vector<CaptureReport::Call>& calls, CaptureReport::Call call) {
+void add_call(std::vector<CaptureFindings::Call>& calls, CaptureFindings::Call call) {
   constexpr std::size_t most = 32;
-  for (CaptureReport::Call& other : calls)
+  for (CaptureFindings::Call& other : calls)
     if (other.name == call.name && other.result == call.result && other.stream == call.stream &&
         other.thread == call.thread && other.stack == call.stack) {
       other.times += call.times;

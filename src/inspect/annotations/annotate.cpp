@@ -33,11 +33,10 @@ void annotate::enter(std::initializer_list<Entry> entries) {
 void annotate::enter(const Annotation& annotation) {
   const StreamRef stream = current_stream();
   if (annotation.empty() || stream.is_default()) return;
-  backend::Backend& backend = stream.device().backend();
+  // Not success: the legacy stream by another name, which never captures.
+  const backend::Checked runtime(stream.device().backend());
   backend::CaptureInfo info;
-  const Result result = backend.stream_capture_info(stream.native(), &info);
-  if (result == Result::stream_capture_implicit) return;  // the legacy stream by another name, which never captures
-  backend::check(backend, backend::Call::stream_capture_info, result);
+  if (!runtime.allowing(Result::stream_capture_implicit).stream_capture_info(stream.native(), &info)) return;
   if (info.status != CaptureStatus::active) return;  // nothing is made in a broken one, which the runtime has no id of
   auto scope = std::make_unique<Scope>();
   scope->capture = CaptureAnnotations::find(stream.device().type(), info.id);

@@ -11,9 +11,7 @@
 
 namespace reprise::inspect {
 
-using backend::Backend;
-using backend::Call;
-using backend::check;
+using backend::Checked;
 
 namespace {
 
@@ -45,9 +43,9 @@ void AnnotationListener::begin(const graphs::CaptureContext& context) {
 
 void AnnotationListener::started(const graphs::CaptureContext& context) {
   if (!context.options.enable_annotations) return;
-  Backend& backend = context.device.backend();
+  const Checked runtime(context.device.backend());
   backend::CaptureInfo info;
-  check(backend, Call::stream_capture_info, backend.stream_capture_info(context.stream.native(), &info));
+  runtime.stream_capture_info(context.stream.native(), &info);
   underway_ = std::make_shared<CaptureAnnotations>(context, info.graph);
   CaptureAnnotations::open(underway_);
 }
@@ -63,7 +61,7 @@ void AnnotationListener::ended(const graphs::CaptureContext& context, GraphHandl
   AnnotationLog log = underway_->take_log();
   runtime_ = &context.device.backend();
   std::vector<backend::Edge> edges;
-  if (needs_edges(log)) check(*runtime_, Call::graph_edges, runtime_->graph_edges(template_graph, &edges));
+  if (needs_edges(log)) Checked(*runtime_).graph_edges(template_graph, &edges);
   const std::vector<std::size_t> annotation_of_node = assign_annotations(log, edges);
   for (std::size_t i = 0; i < log.nodes.size(); ++i)
     if (annotation_of_node[i] != 0) which_.emplace(log.nodes[i], annotation_of_node[i]);
@@ -88,7 +86,7 @@ void AnnotationListener::abandoned() noexcept {
 void AnnotationListener::instantiated(GraphHandle template_graph, GraphExecHandle /*exec*/) noexcept try {
   if (which_.empty()) return;
   std::vector<GraphNodeHandle> now;
-  if (!backend::warn_on_error(*runtime_, Call::graph_nodes, runtime_->graph_nodes(template_graph, &now))) return;
+  if (!backend::WarnOnError(*runtime_).graph_nodes(template_graph, &now)) return;
   if (now == order_) return;
   std::unordered_map<GraphNodeHandle, std::size_t> places, left;
   for (std::size_t i = 0; i < order_.size(); ++i) places.emplace(order_[i], i);

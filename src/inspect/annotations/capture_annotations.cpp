@@ -19,9 +19,7 @@ std::atomic<int> annotation_detail::captures_underway{0};
 
 namespace reprise::inspect {
 
-using backend::Backend;
-using backend::Call;
-using backend::check;
+using backend::Checked;
 
 namespace {
 
@@ -280,17 +278,16 @@ CaptureStatus CaptureAnnotations::ask_streams(const Thread& thread, const std::o
 }
 
 CaptureStatus CaptureAnnotations::ask(const StreamRef& stream, Nodes* tails) {
-  Backend& backend = stream.device().backend();
+  const Checked runtime(stream.device().backend());
   backend::CaptureInfo info;
-  check(backend, Call::stream_capture_info, backend.stream_capture_info(stream.native(), &info));
+  runtime.stream_capture_info(stream.native(), &info);
   if (info.status == CaptureStatus::active && info.id != capture_id_) return CaptureStatus::none;
   tails->insert(tails->end(), info.dependencies.begin(), info.dependencies.end());
   return info.status;
 }
 
 void CaptureAnnotations::look_at_graph() {
-  Backend& backend = stream_.device().backend();
-  check(backend, Call::graph_nodes, backend.graph_nodes(graph_, &found_));
+  Checked(stream_.device().backend()).graph_nodes(graph_, &found_);
   const std::size_t known = log_.nodes.size();
   // In order of creation, and nothing can be removed from a graph that captures: then the new ones are the last ones.
   if (known == 0 ||

@@ -17,6 +17,7 @@ namespace reprise::inspect {
 using backend::Backend;
 using backend::Call;
 using backend::check;
+using backend::Checked;
 
 namespace {
 
@@ -29,7 +30,7 @@ class Scanner {
 
   void graph(GraphHandle graph, const std::string& prefix) {
     std::vector<GraphNodeHandle> nodes;
-    check(backend_, Call::graph_nodes, backend_.graph_nodes(graph, &nodes));
+    Checked(backend_).graph_nodes(graph, &nodes);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (prefix.empty()) top_ = nodes[i];
       node(nodes[i], prefix + std::to_string(i));
@@ -49,7 +50,7 @@ class Scanner {
     const Result result = backend_.graph_node_params(handle, &params);
     if (result == Result::not_supported) {
       backend::NodeType type = backend::NodeType::empty;
-      check(backend_, Call::graph_node_type, backend_.graph_node_type(handle, &type));
+      Checked(backend_).graph_node_type(handle, &type);
       scan_.nodes.push_back({handle, top_, type, number});
       leave_out(Call::graph_node_params, result, backend::node_type_name(type), scan_.nodes.back());
       return;

@@ -14,7 +14,6 @@
 
 namespace reprise::inspect {
 
-using backend::Call;
 using graphs::CaptureContext;
 using memory::BlockWatch;
 using memory::UsedAddress;
@@ -119,7 +118,7 @@ void LivenessListener::look(const CaptureContext& context, const GraphScan& scan
     } else if (context.options.liveness == Liveness::all && !used.in_allocator) {
       backend::PointerInfo info;
       const auto* const address = reinterpret_cast<const void*>(used.value);
-      backend::check(*backend_, Call::pointer_info, backend_->pointer_info(address, &info));
+      backend::Checked(*backend_).pointer_info(address, &info);
       if (info.kind == backend::MemoryKind::unregistered) continue;
       Finding finding{nullptr, info.id, {info.base, info.bytes}};
       by_address[used.value] = &found.try_emplace({info.base, nullptr}, std::move(finding)).first->second;
@@ -172,7 +171,7 @@ void LivenessListener::check(std::uint64_t frees) {
   for (const Range& range : ranges_) {
     const GraphInput& input = (*inputs_)[range.input];
     backend::PointerInfo info;
-    backend::check(*backend_, Call::pointer_info, backend_->pointer_info(input.address, &info));
+    backend::Checked(*backend_).pointer_info(input.address, &info);
     const bool registered = info.kind != backend::MemoryKind::unregistered;
     if (!registered || info.id != range.id) dead.push_back({input, {}, registered});
   }

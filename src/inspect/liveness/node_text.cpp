@@ -10,8 +10,7 @@ namespace reprise::inspect {
 
 std::string kernel_text(backend::Backend& backend, FunctionHandle function) {
   const char* name = nullptr;
-  const Result result = backend.function_name(function, &name);
-  if (!backend::warn_on_error(backend, backend::Call::function_name, result) || name == nullptr) return "kernel";
+  if (!backend::WarnOnError(backend).function_name(function, &name) || name == nullptr) return "kernel";
   return "kernel " + backend::kernel_text(name);
 }
 

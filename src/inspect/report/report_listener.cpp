@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/monitor.h"
 #include "inspect/report/explain.h"
+#include "inspect/report/report_findings.h"
 
 namespace reprise::inspect {
 namespace {
@@ -36,10 +38,11 @@ void process_ends() {
 
 void ReportListener::begin(const graphs::CaptureContext& context) {
   why_not_.clear();
+  device_ = context.device;
   // `reprise explain` asks for full reports; those of CUDA's captures it makes itself.
   explained_ = context.device.type() == DeviceType::host && explain_request();
   if (context.options.report == ReportDetail::full || explained_)
-    watch_ = context.device.backend().watch_calls(&why_not_);
+    watch_ = context.device.backend().monitor().watch_calls(&why_not_);
 }
 
 void ReportListener::started(const graphs::CaptureContext& context) {
@@ -48,6 +51,11 @@ void ReportListener::started(const graphs::CaptureContext& context) {
   const std::lock_guard lock(underway().mutex);
   underway().listeners.push_back(this);
   capturing_ = context.stream;
+}
+
+void ReportListener::describe(CaptureReport& report) {
+  add_findings(report, device_->backend().monitor().describe_capture(report.stream));
+  if (!why_not_.empty()) report.notes.push_back(why_not_);
 }
 
 void ReportListener::reported(const CaptureReport& report) noexcept {
@@ -60,7 +68,7 @@ void ReportListener::process_ends() noexcept try {
   CaptureReport report;
   report.device = capturing_->device().str();
   report.stream = capturing_->native();
-  capturing_->device().backend().describe_capture(report.stream, &report);
+  add_findings(report, capturing_->device().backend().monitor().describe_capture(report.stream));
   report.code = Result::stream_capture_invalidated;  // what comes of a capture that nobody ends
   report.notes.emplace_back("The program ended before the capture did.");
   explain_if_asked(report);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/check.h"
+#include "backend/monitor.h"
 #include "graph/capture_registry.h"
 #include "graph/cuda_graph_impl.h"
 #include "inspect/annotations/annotation_listener.h"
@@ -17,8 +18,7 @@
 
 namespace reprise {
 
-using backend::Call;
-using backend::check;
+using backend::Checked;
 
 namespace {
 
@@ -45,7 +45,7 @@ void note_nodes_without_time(backend::Backend& runtime, const std::vector<GraphN
   std::map<backend::NodeType, std::size_t> counts;
   for (const GraphNodeHandle node : without) {
     backend::NodeType type{};
-    check(runtime, Call::graph_node_type, runtime.graph_node_type(node, &type));
+    Checked(runtime).graph_node_type(node, &type);
     ++counts[type];
   }
   std::string kinds;
@@ -63,7 +63,7 @@ ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
                        const inspect::AnnotationListener& annotations, std::vector<backend::NodeTime> times,
                        std::vector<std::string> notes) {
   std::vector<GraphNodeHandle> nodes;
-  check(runtime, Call::graph_nodes, runtime.graph_nodes(template_graph, &nodes));
+  Checked(runtime).graph_nodes(template_graph, &nodes);
   std::unordered_map<GraphNodeHandle, std::size_t> places;
   for (const GraphNodeHandle node : nodes) places.emplace(node, places.size());
   std::uint64_t origin = times.empty() ? 0 : times.front().start_ns;
@@ -102,13 +102,13 @@ ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
   impl.prepare_launch(this_call, stream);
   backend::Backend& runtime = impl.backend();
   std::string why;
-  const std::shared_ptr<backend::NodeWatch> watch = runtime.watch_nodes(impl.template_graph, impl.exec, &why);
+  const std::shared_ptr<backend::NodeWatch> watch = runtime.monitor().watch_nodes(impl.template_graph, impl.exec, &why);
   if (watch == nullptr) throw Error(text::format("{}: {}", this_call, why));
   try {
     impl.replay_with_listeners(stream);
   } catch (...) {
     // A hook may have thrown after the launch: the watch has to outlive it.
-    backend::warn_on_error(runtime, Call::stream_synchronize, runtime.stream_synchronize(stream.native()));
+    backend::WarnOnError(runtime).stream_synchronize(stream.native());
     throw;
   }
   stream.synchronize();

@@ -67,6 +67,45 @@ TEST(Check, PassesSuccessAndThrowsTheRest) {
   }
 }
 
+TEST(Checked, MakesTheCallAndThrowsWithItsNameAndTheCallersPlace) {
+  const backend::Checked runtime(default_device().backend());
+  void* pointer = nullptr;
+  EXPECT_TRUE(runtime.memory_allocate(&pointer, 16));
+  EXPECT_TRUE(runtime.memory_free(pointer));
+  const unsigned line = __LINE__ + 2;
+  try {
+    runtime.memory_free(&pointer);
+    FAIL() << "no exception";
+  } catch (const BackendError& error) {
+    EXPECT_EQ(error.call(), "cuMemFree");
+    EXPECT_EQ(error.code(), Result::invalid_value);
+    EXPECT_EQ(error.where().line, line);
+    EXPECT_THAT(error.where().file, HasSubstr("errors_test.cpp"));
+  }
+}
+
+TEST(Checked, ReturnsFalseForACodeThatIsAllowedAndThrowsTheOthers) {
+  const backend::Checked runtime(default_device().backend());
+  int no_block = 0;
+  void* const nothing = &no_block;
+  EXPECT_FALSE(runtime.allowing(Result::invalid_value).memory_free(nothing));
+  EXPECT_THROW(runtime.allowing(Result::not_ready).memory_free(nothing), BackendError);
+  EXPECT_THROW(runtime.memory_free(nothing), BackendError) << "the facade itself is as it was";
+}
+
+TEST(WarnOnError, MakesTheCallAndSendsAnErrorToTheSink) {
+  const memory::test::Warnings warnings;
+  const backend::WarnOnError runtime(default_device().backend());
+  EventHandle event = nullptr;
+  EXPECT_TRUE(runtime.event_create(&event, backend::EventFlags::disable_timing));
+  EXPECT_TRUE(runtime.event_destroy(event));
+  EXPECT_TRUE(warnings.texts().empty());
+  EXPECT_FALSE(runtime.memory_free(&event));
+  ASSERT_EQ(warnings.texts().size(), 1u);
+  EXPECT_THAT(warnings.texts()[0], HasSubstr("cuMemFree returned 1"));
+  EXPECT_THAT(warnings.texts()[0], HasSubstr("errors_test.cpp"));
+}
+
 TEST(Report, SendsAnErrorToTheSinkInsteadOfThrowing) {
   const memory::test::Warnings warnings;
   backend::Backend& backend = default_device().backend();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <vector>
 
+#include "backend/monitor.h"
 #include "reprise/reprise.h"
 #include "tests/unit/graph/graph_fixture.h"
 
@@ -27,7 +28,7 @@ class NodeWatchTest : public ::testing::Test {
   }
 
   std::shared_ptr<NodeWatch> watch(std::string* why) {
-    return runtime_.watch_nodes(graph_.raw_cuda_graph(), graph_.raw_cuda_graph_exec(), why);
+    return runtime_.monitor().watch_nodes(graph_.raw_cuda_graph(), graph_.raw_cuda_graph_exec(), why);
   }
   void replay() {
     graph_.replay(stream_);
@@ -41,9 +42,8 @@ class NodeWatchTest : public ::testing::Test {
   }
   void switch_first_node_off() {
     std::vector<GraphNodeHandle> nodes;
-    check(runtime_, Call::graph_nodes, runtime_.graph_nodes(graph_.raw_cuda_graph(), &nodes));
-    check(runtime_, Call::graph_node_set_enabled,
-          runtime_.graph_node_set_enabled(graph_.raw_cuda_graph_exec(), nodes.at(0), false));
+    Checked(runtime_).graph_nodes(graph_.raw_cuda_graph(), &nodes);
+    Checked(runtime_).graph_node_set_enabled(graph_.raw_cuda_graph_exec(), nodes.at(0), false);
   }
 
   Backend& runtime_ = default_device().backend();
@@ -88,7 +88,7 @@ TEST_F(NodeWatchTest, OfAnExecutableThatIsGoneTellsNothingOnTheHostDevice) {
 
 TEST_F(NodeWatchTest, OfNoExecutableIsRefusedOnTheHostDevice) {
   if (runtime_.type() != DeviceType::host) GTEST_SKIP() << "the driver does not check handles";
-  EXPECT_EQ(runtime_.watch_nodes(graph_.raw_cuda_graph(), nullptr, &why_), nullptr);
+  EXPECT_EQ(runtime_.monitor().watch_nodes(graph_.raw_cuda_graph(), nullptr, &why_), nullptr);
   EXPECT_EQ(why_, "There is no such executable graph: it was never made, or was destroyed.");
 }
 

@@ -136,8 +136,7 @@ void capture_with_annotations(Stage& s) {
 void* pinned_memory() {
   static void* const memory = [] {
     void* pinned = nullptr;
-    backend::Backend& runtime = default_device().backend();
-    backend::check(runtime, backend::Call::pinned_allocate, runtime.pinned_allocate(&pinned, sizeof(int)));
+    backend::Checked(default_device().backend()).pinned_allocate(&pinned, sizeof(int));
     return pinned;
   }();
   return memory;

@@ -69,9 +69,7 @@ inline Buffer<int> zeros(std::size_t n = 1) {
 
 /// Gives a host function to a stream.
 inline void call_on_host(const StreamRef& stream, void (*function)(void*), void* data) {
-  backend::Backend& backend = stream.device().backend();
-  backend::check(backend, backend::Call::launch_host_function,
-                 backend.launch_host_function({function, data}, stream.native()));
+  backend::Checked(stream.device().backend()).launch_host_function({function, data}, stream.native());
 }
 
 using reprise::test::text_of;

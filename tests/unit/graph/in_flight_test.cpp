@@ -216,9 +216,7 @@ TEST_F(GraphInFlight, AnAllocationThatFindsNoMemoryWaitsForItsReplay) {
 class ForeignStream {
  public:
   explicit ForeignStream(Device device = current_device()) : device_(device) {
-    backend::Backend& backend = device_.backend();
-    backend::check(backend, backend::Call::stream_create,
-                   backend.stream_create(&handle_, backend::StreamFlags::non_blocking, 0));
+    backend::Checked(device_.backend()).stream_create(&handle_, backend::StreamFlags::non_blocking, 0);
   }
   ~ForeignStream() { EXPECT_EQ(device_.backend().stream_destroy(handle_), Result::success); }
   ForeignStream(const ForeignStream&) = delete;

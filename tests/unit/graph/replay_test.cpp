@@ -17,7 +17,7 @@ namespace reprise::graphs::test {
 namespace {
 
 using backend::Call;
-using backend::check;
+using backend::Checked;
 
 class CUDAGraphReplay : public ::testing::Test {
  protected:
@@ -161,17 +161,17 @@ TEST_F(CUDAGraphReplay, InstantiateAgainTakesTheEditedTemplate) {
   capture_increment(keeps_, x_);
   keeps_.instantiate();
 
-  backend::Backend& runtime = keeps_.device().backend();
+  const Checked runtime(keeps_.device().backend());
   std::vector<GraphNodeHandle> nodes;
-  check(runtime, Call::graph_nodes, runtime.graph_nodes(keeps_.raw_cuda_graph(), &nodes));
+  runtime.graph_nodes(keeps_.raw_cuda_graph(), &nodes);
   ASSERT_EQ(nodes.size(), 1u);
   backend::NodeParams params;
-  check(runtime, Call::graph_node_params, runtime.graph_node_params(nodes[0], &params));
+  runtime.graph_node_params(nodes[0], &params);
   auto& kernel = std::get<backend::KernelNodeParams>(params);
   int amount = 100;
   std::vector<void*> arguments{kernel.params[0], &amount, kernel.params[2]};
   kernel.params = arguments.data();
-  check(runtime, Call::graph_node_set_params, runtime.graph_node_set_params(nodes[0], params));
+  runtime.graph_node_set_params(nodes[0], params);
 
   keeps_.replay();
   EXPECT_EQ(first(x_), 1);  // the executable is still the old one
@@ -184,16 +184,15 @@ TEST_F(CUDAGraphReplay, InstantiateAgainTakesTheEditedTemplate) {
 
 TEST_F(CUDAGraphReplay, RawHandlesAreTheRuntimesOwn) {
   capture_increment(keeps_, x_);
-  backend::Backend& runtime = keeps_.device().backend();
+  const Checked runtime(keeps_.device().backend());
   GraphExecHandle exec = nullptr;
-  check(runtime, Call::graph_instantiate,
-        runtime.graph_instantiate(&exec, keeps_.raw_cuda_graph(), InstantiateFlags::none, nullptr));
-  check(runtime, Call::graph_launch, runtime.graph_launch(exec, current_stream().native()));
+  runtime.graph_instantiate(&exec, keeps_.raw_cuda_graph(), InstantiateFlags::none, nullptr);
+  runtime.graph_launch(exec, current_stream().native());
   EXPECT_EQ(first(x_), 1);
-  check(runtime, Call::graph_exec_destroy, runtime.graph_exec_destroy(exec));
+  runtime.graph_exec_destroy(exec);
 
   keeps_.instantiate();
-  check(runtime, Call::graph_launch, runtime.graph_launch(keeps_.raw_cuda_graph_exec(), current_stream().native()));
+  runtime.graph_launch(keeps_.raw_cuda_graph_exec(), current_stream().native());
   EXPECT_EQ(first(x_), 2);
 }
 

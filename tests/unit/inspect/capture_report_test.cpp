@@ -4,6 +4,7 @@
 #include <string>
 #include <thread>
 
+#include "backend/monitor.h"
 #include "backend/rules/call_stack.h"
 #include "reprise/reprise.h"
 #include "tests/support/faulty_backend.h"
@@ -296,7 +297,7 @@ class FullCaptureReports : public CaptureReports {
  protected:
   void SetUp() override {
     std::string why;
-    if (runtime_.watch_calls(&why) == nullptr) GTEST_SKIP() << why;
+    if (runtime_.monitor().watch_calls(&why) == nullptr) GTEST_SKIP() << why;
     options_.report = ReportDetail::full;
   }
   GraphOptions options_;

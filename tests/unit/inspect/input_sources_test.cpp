@@ -25,7 +25,7 @@ class OtherAllocator : public memory::BlockOwner {
   OtherAllocator() {
     for (int*& block : blocks_) {
       void* memory = nullptr;
-      backend::check(runtime_, backend::Call::memory_allocate, runtime_.memory_allocate(&memory, n * sizeof(int)));
+      backend::Checked(runtime_).memory_allocate(&memory, n * sizeof(int));
       block = static_cast<int*>(memory);
     }
   }

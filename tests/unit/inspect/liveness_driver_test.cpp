@@ -28,11 +28,11 @@ class LivenessOfDriverMemory : public ::testing::Test {
   }
   int* allocate() {
     void* memory = nullptr;
-    backend::check(runtime_, Call::memory_allocate, runtime_.memory_allocate(&memory, n * sizeof(int)));
+    backend::Checked(runtime_).memory_allocate(&memory, n * sizeof(int));
     return static_cast<int*>(memory);
   }
   void free() {
-    if (memory_ != nullptr) backend::check(runtime_, Call::memory_free, runtime_.memory_free(memory_));
+    if (memory_ != nullptr) backend::Checked(runtime_).memory_free(memory_);
     memory_ = nullptr;
   }
   void work() { launch(LaunchConfig::cover(n), Add{}, memory_, 1, n); }

@@ -7,8 +7,10 @@
 #include <thread>
 
 #include "backend/call.h"
+#include "backend/monitor.h"
 #include "backend/rules/capture_rules.h"
 #include "backend/rules/reported_call.h"
+#include "inspect/report/report_findings.h"
 #include "reprise/reprise.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/graph/graph_fixture.h"
@@ -95,7 +97,7 @@ class Scene {
       std::thread(make).join();
     else
       make();
-    runtime_.describe_capture(captured_.native(), &told.report);
+    told.report = inspect::report_of(runtime_.monitor().describe_capture(captured_.native()));
     return told;
   }
 
@@ -275,7 +277,7 @@ class ReportTexts : public ::testing::TestWithParam<ReportDetail> {
  protected:
   void SetUp() override {
     std::string why;
-    if (GetParam() == ReportDetail::full && default_device().backend().watch_calls(&why) == nullptr)
+    if (GetParam() == ReportDetail::full && default_device().backend().monitor().watch_calls(&why) == nullptr)
       GTEST_SKIP() << why;
   }
 

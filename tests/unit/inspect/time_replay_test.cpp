@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "backend/monitor.h"
 #include "reprise/reprise.h"
 #include "tests/support/faulty_backend.h"
 #include "tests/unit/graph/graph_fixture.h"
@@ -27,7 +28,7 @@ struct Spin {
 namespace {
 
 using backend::Call;
-using backend::check;
+using backend::Checked;
 using backend::test::FaultyBackend;
 
 void spin(Buffer<int>& x, int rounds, const StreamRef& stream = current_stream()) {
@@ -46,14 +47,15 @@ class TimeReplay : public ::testing::Test {
     stream_.synchronize();
     std::string why;
     // Under a sanitizer or a profiler, for one.
-    if (runtime_.watch_nodes(graph.raw_cuda_graph(), graph.raw_cuda_graph_exec(), &why) == nullptr) GTEST_SKIP() << why;
+    if (runtime_.monitor().watch_nodes(graph.raw_cuda_graph(), graph.raw_cuda_graph_exec(), &why) == nullptr)
+      GTEST_SKIP() << why;
     x_.fill_bytes(0);
     current_stream().synchronize();
   }
 
   std::vector<GraphNodeHandle> template_nodes() {
     std::vector<GraphNodeHandle> nodes;
-    check(runtime_, Call::graph_nodes, runtime_.graph_nodes(keeps_.raw_cuda_graph(), &nodes));
+    Checked(runtime_).graph_nodes(keeps_.raw_cuda_graph(), &nodes);
     return nodes;
   }
 
@@ -186,8 +188,7 @@ TEST_F(TimeReplay, OfANodeThatWasSwitchedOffSaysThatItHasNoTime) {
     add(x_, 10);
   });
   keeps_.instantiate();
-  check(runtime_, Call::graph_node_set_enabled,
-        runtime_.graph_node_set_enabled(keeps_.raw_cuda_graph_exec(), template_nodes()[0], false));
+  Checked(runtime_).graph_node_set_enabled(keeps_.raw_cuda_graph_exec(), template_nodes()[0], false);
   const ReplayTiming timing = time_replay(keeps_, stream_);
   ASSERT_EQ(timing.nodes.size(), 1U);
   EXPECT_EQ(timing.nodes[0].index, 1U);
@@ -203,7 +204,7 @@ TEST_F(TimeReplay, OfANodeThatIsGoneFromTheTemplateDoesNotSayWhichItIs) {
     multiply(x_, 2, x_);
   });
   keeps_.instantiate();
-  check(runtime_, Call::graph_destroy_node, runtime_.graph_destroy_node(template_nodes()[0]));
+  Checked(runtime_).graph_destroy_node(template_nodes()[0]);
   const ReplayTiming timing = time_replay(keeps_, stream_);
   ASSERT_EQ(timing.nodes.size(), 2U);
   EXPECT_EQ(timing.nodes[0].node, nullptr);
@@ -230,7 +231,7 @@ TEST_F(TimeReplay, TimesEveryKindOfNodeOnTheHostDevice) {
                                  backend::EventWaitNodeParams{handle}};
   for (backend::NodeParams& params : nodes) {
     GraphNodeHandle node = nullptr;
-    check(runtime_, Call::graph_add_node, runtime_.graph_add_node(&node, keeps_.raw_cuda_graph(), {}, params));
+    Checked(runtime_).graph_add_node(&node, keeps_.raw_cuda_graph(), {}, params);
   }
   const ReplayTiming timing = time_replay(keeps_, stream_);
   EXPECT_EQ(timing.nodes.size(), 5U) << timing.str();
@@ -314,10 +315,19 @@ TEST_F(TimeReplay, IsRefusedOnAStreamOfAnotherDevice) {
   EXPECT_EQ(first(x_), 0);
 }
 
-// A device whose nodes cannot be timed.
-class Unwatchable final : public FaultyBackend {
+// A device with a monitor of its own, which observes no captures.
+class OwnMonitor : public FaultyBackend, public backend::Monitor {
  public:
   using FaultyBackend::FaultyBackend;
+  backend::Monitor& monitor() noexcept override { return *this; }
+  backend::CaptureFindings describe_capture(StreamHandle) const override { return {}; }
+  std::shared_ptr<void> watch_calls(std::string*) override { return nullptr; }
+};
+
+// A device whose nodes cannot be timed.
+class Unwatchable final : public OwnMonitor {
+ public:
+  using OwnMonitor::OwnMonitor;
   std::shared_ptr<backend::NodeWatch> watch_nodes(GraphHandle, GraphExecHandle, std::string* why) override {
     *why = "Nodes cannot be timed today.";
     return nullptr;
@@ -339,9 +349,9 @@ TEST_F(TimeReplay, SaysWhyNodesCannotBeTimedAndLaunchesNothing) {
 }
 
 // A device that has been told what the nodes took.
-class Told final : public FaultyBackend, public backend::NodeWatch {
+class Told final : public OwnMonitor, public backend::NodeWatch {
  public:
-  using FaultyBackend::FaultyBackend;
+  using OwnMonitor::OwnMonitor;
   std::shared_ptr<backend::NodeWatch> watch_nodes(GraphHandle, GraphExecHandle, std::string*) override {
     return {std::shared_ptr<void>(), this};
   }

@@ -23,7 +23,6 @@
 
 namespace reprise::memory::test {
 
-using backend::Call;
 using backend::test::FaultyBackend;
 using reprise::test::Gate;
 using ::testing::HasSubstr;
@@ -53,8 +52,7 @@ class MemoryTest : public ::testing::Test {
 
   /// Lets no work of the stream pass that is given to it from now on, until the gate is opened.
   void close(Gate& gate, const StreamRef& stream) {
-    backend::check(backend_, Call::launch_host_function,
-                   backend_.launch_host_function({&Gate::pass, &gate}, stream.native()));
+    backend::Checked(backend_).launch_host_function({&Gate::pass, &gate}, stream.native());
   }
 
   FaultyBackend& backend_ = new_device();
@@ -69,7 +67,7 @@ class RawCapture {
  public:
   explicit RawCapture(StreamRef stream, CaptureErrorMode mode = CaptureErrorMode::global)
       : backend_(stream.device().backend()), stream_(stream) {
-    backend::check(backend_, Call::stream_begin_capture, backend_.stream_begin_capture(stream_.native(), mode));
+    backend::Checked(backend_).stream_begin_capture(stream_.native(), mode);
   }
   ~RawCapture() {
     GraphHandle graph = nullptr;

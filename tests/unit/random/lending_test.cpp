@@ -11,8 +11,7 @@
 namespace reprise::random::test {
 namespace {
 
-using backend::Call;
-using backend::check;
+using backend::Checked;
 
 // Keeps its own seed and offset, as libtorch's generators do.
 class OtherGenerator final : public ExternalGenerator {
@@ -82,14 +81,14 @@ class LendingSourceInAGraph : public ::testing::Test {
     Words words = allocate_lent_words(current_device());
     ASSERT_TRUE(generator_->attach(words.get()));
     const StreamHandle stream = stream_.ref().native();
-    check(backend_, Call::stream_begin_capture, backend_.stream_begin_capture(stream, CaptureErrorMode::thread_local_));
+    Checked(backend_).stream_begin_capture(stream, CaptureErrorMode::thread_local_);
     work();
-    check(backend_, Call::stream_end_capture, backend_.stream_end_capture(stream, &graph_));
+    Checked(backend_).stream_end_capture(stream, &graph_);
     const std::uint64_t drawn = generator_->detach().value();
     EXPECT_EQ(drawn, 8U);
     draws_.add_drawn(generator_, std::move(words), drawn, graph_);
     draws_.finish();
-    check(backend_, Call::graph_instantiate, backend_.graph_instantiate(&exec_, graph_, {}, nullptr));
+    Checked(backend_).graph_instantiate(&exec_, graph_, {}, nullptr);
     draws_.instantiated(exec_);
   }
   Numbers both() {
@@ -101,7 +100,7 @@ class LendingSourceInAGraph : public ::testing::Test {
   }
   Numbers replayed() {
     draws_.before_replay(stream_);
-    check(backend_, Call::graph_launch, backend_.graph_launch(exec_, stream_.ref().native()));
+    Checked(backend_).graph_launch(exec_, stream_.ref().native());
     draws_.replayed();
     return both();
   }
@@ -141,8 +140,8 @@ TEST_F(LendingSourceInAGraph, HasOneHeadNodeBeforeAllOthers) {
   capture_roots();
   std::vector<GraphNodeHandle> nodes;
   std::vector<backend::Edge> edges;
-  check(backend_, Call::graph_nodes, backend_.graph_nodes(graph_, &nodes));
-  check(backend_, Call::graph_edges, backend_.graph_edges(graph_, &edges));
+  Checked(backend_).graph_nodes(graph_, &nodes);
+  Checked(backend_).graph_edges(graph_, &edges);
   EXPECT_EQ(nodes.size(), 3U);
   for (const GraphNodeHandle node : nodes) {
     const auto before =

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
-#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cupti/cupti_nodes.h"
+#include "backend/cuda/monitor/cuda_monitor.h"
 
 // Which nodes are to be timed.
 
@@ -24,7 +24,7 @@ CUresult find_nodes(const DriverApi& driver, GraphHandle graph, std::vector<Watc
 
 }  // namespace
 
-std::shared_ptr<NodeWatch> CudaBackend::watch_nodes(GraphHandle template_graph, GraphExecHandle exec,
+std::shared_ptr<NodeWatch> CudaMonitor::watch_nodes(GraphHandle template_graph, GraphExecHandle exec,
                                                     std::string* why) {
   // CUPTI prepares itself at the first use; that must not break a capture of somebody else.
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -35,7 +35,7 @@ std::shared_ptr<NodeWatch> CudaBackend::watch_nodes(GraphHandle template_graph, 
     watch = watch_nodes_through_cupti(nodes, exec, why);
   else
     *why = "Nodes cannot be timed: the driver does not tell those of the template (" +
-           std::string(result_name(to_result(result))) + ").";
+           std::string(result_name(static_cast<Result>(result))) + ").";
   if (exchanged == CUDA_SUCCESS) (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
   return watch;
 }

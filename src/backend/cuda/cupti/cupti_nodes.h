@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/node_watch.h"
+#include "backend/monitor.h"
 #include "backend/types.h"
 #include "reprise/handles.h"
 
@@ -19,7 +19,7 @@ struct WatchedNode {
   NodeType type = NodeType::empty;
 };
 
-/// See Backend::watch_nodes. The last launch is the one that was made last: nobody else may launch the executable.
+/// See Monitor::watch_nodes. The last launch is the one that was made last: nobody else may launch the executable.
 std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const std::vector<WatchedNode>& nodes, GraphExecHandle exec,
                                                      std::string* why);
 

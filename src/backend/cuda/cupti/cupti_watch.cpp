@@ -239,11 +239,11 @@ std::shared_ptr<void> watch_through_cupti(std::string* why) {
   return {&held, [](Subscription*) { unwatch(); }};
 }
 
-bool describe_watched(StreamHandle stream, CaptureReport* report) {
-  return monitor().describe(stream, report);
+std::optional<CaptureFindings> describe_watched(StreamHandle stream) {
+  return monitor().describe(stream);
 }
 
-void on_watched_capture(std::function<void(const CaptureReport&)> sink) {
+void on_watched_capture(std::function<void(const CaptureFindings&)> sink) {
   monitor().on_finished(std::move(sink));
 }
 

@@ -3,9 +3,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
-#include "reprise/capture_report.h"
+#include "backend/capture_findings.h"
 #include "reprise/handles.h"
 
 // All calls of CUDA in this process, seen through CUPTI.
@@ -28,13 +29,13 @@ std::shared_ptr<void> hold_cupti(const CuptiPurpose& purpose, std::string* why);
 /// \return null if that is not possible; `why` is the reason then, as a sentence.
 std::shared_ptr<void> watch_through_cupti(std::string* why);
 
-/// Fills in what was seen of a stream's capture, or of its last one; false if that is nothing.
-bool describe_watched(StreamHandle stream, CaptureReport* report);
+/// What was seen of a stream's capture, or of its last one; none if that is nothing.
+std::optional<CaptureFindings> describe_watched(StreamHandle stream);
 
-/// Gets the report of each capture that is over, on the thread that ended it. To be set before anything is watched.
-void on_watched_capture(std::function<void(const CaptureReport&)> sink);
+/// Gets the findings of each capture that is over, on the thread that ended it. To be set before anything is watched.
+void on_watched_capture(std::function<void(const CaptureFindings&)> sink);
 
-/// Gives the sink the reports of captures that are underway, because the process ends.
+/// Gives the sink the findings of captures that are underway, because the process ends.
 void report_watched_captures_that_did_not_end();
 
 }  // namespace reprise::backend::cuda

@@ -17,11 +17,11 @@ std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const std::vector<WatchedNo
   return nullptr;
 }
 
-bool describe_watched(StreamHandle, CaptureReport*) {
-  return false;
+std::optional<CaptureFindings> describe_watched(StreamHandle) {
+  return std::nullopt;
 }
 
-void on_watched_capture(std::function<void(const CaptureReport&)>) {}
+void on_watched_capture(std::function<void(const CaptureFindings&)>) {}
 
 void report_watched_captures_that_did_not_end() {}
 

@@ -26,7 +26,7 @@ struct ThreadCalls {
   const char* runtime = nullptr;  // the outermost call of the runtime
   int depth = 0;                  // of calls of the runtime
   bool asking = false;
-  bool reported = false;  // has a report a failure of this call of the runtime?
+  bool reported = false;  // a failure of this call of the runtime is in the findings
   OpenFailure failure = {};
 };
 thread_local ThreadCalls this_thread;
@@ -59,17 +59,17 @@ class Asking {
 };
 
 // The handle of the per-thread stream means another stream on each thread: only the capture's own thread can ask.
-bool can_be_asked(const CaptureReport& report) {
-  return report.stream != reinterpret_cast<StreamHandle>(2) || report.thread == thread_number();
+bool can_be_asked(const CaptureFindings& findings) {
+  return findings.stream != reinterpret_cast<StreamHandle>(2) || findings.thread == thread_number();
 }
 
-bool is_of(const CaptureReport& report, std::optional<StreamHandle> stream) {
-  return report.stream == stream && can_be_asked(report);
+bool is_of(const CaptureFindings& findings, std::optional<StreamHandle> stream) {
+  return findings.stream == stream && can_be_asked(findings);
 }
 
-CaptureReport::Call described_call(const char* name, const char* driver_name, Result result,
-                                   std::optional<StreamHandle> stream) {
-  CaptureReport::Call call;
+CaptureFindings::Call described_call(const char* name, const char* driver_name, Result result,
+                                     std::optional<StreamHandle> stream) {
+  CaptureFindings::Call call;
   call.name = name;
   if (driver_name != nullptr && call.name != driver_name) call.driver_name = driver_name;
   call.result = result;
@@ -79,9 +79,9 @@ CaptureReport::Call described_call(const char* name, const char* driver_name, Re
 }
 
 // Nobody will end this capture; what comes of it is what comes of a broken one.
-void give_up(CaptureReport& report, const char* why) {
-  report.code = Result::stream_capture_invalidated;
-  report.notes.emplace_back(why);
+void give_up(CaptureFindings& findings, const char* why) {
+  findings.code = Result::stream_capture_invalidated;
+  findings.notes.emplace_back(why);
 }
 
 }  // namespace
@@ -138,15 +138,15 @@ void CallMonitor::begun(const DriverCall& call) {
   const StreamHandle stream = call.stream.value_or(nullptr);
   const Asking asking_now;
   Capture capture{0, call.context, nullptr, {}};
-  capture.report.stream = stream;
-  capture.report.mode = capture_mode_name(call.mode);
-  capture.report.thread = thread_number();
-  capture.report.device = driver_.device();
+  capture.findings.stream = stream;
+  capture.findings.mode = capture_mode_name(call.mode);
+  capture.findings.thread = thread_number();
+  capture.findings.device = driver_.device();
   capture.graph = driver_.captured_graph(stream);
   const std::scoped_lock lock(mutex_);
   capture.number = ++last_number_;
-  std::erase_if(captures_, [&](const Capture& old) { return is_of(old.report, stream); });
-  std::erase_if(finished_, [&](const CaptureReport& old) { return is_of(old, stream); });
+  std::erase_if(captures_, [&](const Capture& old) { return is_of(old.findings, stream); });
+  std::erase_if(finished_, [&](const CaptureFindings& old) { return is_of(old, stream); });
   captures_.push_back(std::move(capture));
   underway_.store(static_cast<int>(captures_.size()), std::memory_order_relaxed);
 }
@@ -155,8 +155,8 @@ void CallMonitor::begin_to_end(StreamHandle stream) {
   const Asking asking_now;
   const std::scoped_lock lock(mutex_);
   for (Capture& capture : captures_) {
-    if (!is_of(capture.report, stream)) continue;
-    if (!capture.report.broken_by && !capture.ending) capture.report.nodes = driver_.node_count(capture.graph);
+    if (!is_of(capture.findings, stream)) continue;
+    if (!capture.findings.broken_by && !capture.ending) capture.findings.nodes = driver_.node_count(capture.graph);
     capture.ending = true;
   }
 }
@@ -184,16 +184,17 @@ bool CallMonitor::broke_a_capture(const Failure& failure) {
   {
     const std::scoped_lock lock(mutex_);
     for (Capture& capture : captures_) {
-      CaptureReport& report = capture.report;
-      if (report.broken_by || capture.ending || !can_be_asked(report) ||
-          driver_.status(report.stream) != CaptureStatus::invalidated)
+      CaptureFindings& findings = capture.findings;
+      if (findings.broken_by || capture.ending || !can_be_asked(findings) ||
+          driver_.status(findings.stream) != CaptureStatus::invalidated)
         continue;
-      CaptureReport::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
+      CaptureFindings::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
       const bool on_capture = ask(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
-      explain_failure(call, failure.driver_name != nullptr ? failure.driver_name : failure.name, on_capture);
-      call.capturing_thread = call.thread == report.thread;
-      report.nodes = driver_.node_count(capture.graph);
-      report.broken_by = std::move(call);
+      call.rule = rule_of_failure(failure.driver_name != nullptr ? failure.driver_name : failure.name, failure.result,
+                                  on_capture);
+      call.capturing_thread = call.thread == findings.thread;
+      findings.nodes = driver_.node_count(capture.graph);
+      findings.broken_by = std::move(call);
       broken.push_back(capture.number);
     }
   }
@@ -201,21 +202,23 @@ bool CallMonitor::broke_a_capture(const Failure& failure) {
   const std::vector<std::string> stack = call_stack();
   const std::scoped_lock lock(mutex_);
   for (const std::uint64_t number : broken)
-    if (Capture* const capture = find(number)) capture->report.broken_by->stack = stack;
+    if (Capture* const capture = find(number)) capture->findings.broken_by->stack = stack;
   return true;
 }
 
 void CallMonitor::refuse(const Failure& failure) {
   if (!failure.is_work && !is_about_captures(failure.result)) return;
   const Asking asking_now;
-  CaptureReport::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
+  CaptureFindings::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
   Numbers missing;
   {
     const std::scoped_lock lock(mutex_);
     const bool on_capture = ask(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
-    explain_failure(call, failure.driver_name != nullptr ? failure.driver_name : failure.name, on_capture);
+    call.rule = rule_of_failure(failure.driver_name != nullptr ? failure.driver_name : failure.name, failure.result,
+                                on_capture);
     for (const Capture& capture : captures_)
-      if (!capture.report.broken_by && (capture.report.thread == call.thread || is_of(capture.report, call.stream)))
+      if (!capture.findings.broken_by &&
+          (capture.findings.thread == call.thread || is_of(capture.findings, call.stream)))
         missing.push_back(capture.number);
   }
   if (missing.empty()) return;
@@ -223,8 +226,8 @@ void CallMonitor::refuse(const Failure& failure) {
   const std::scoped_lock lock(mutex_);
   for (const std::uint64_t number : missing)
     if (Capture* const capture = find(number)) {
-      call.capturing_thread = call.thread == capture->report.thread;
-      add_call(capture->report.refused, call);
+      call.capturing_thread = call.thread == capture->findings.thread;
+      add_call(capture->findings.refused, call);
     }
 }
 
@@ -237,21 +240,21 @@ void CallMonitor::executed(const DriverCall& call) {
     const std::scoped_lock lock(mutex_);
     // Of the legacy stream: had a blocking stream of the context captured, the call would have failed.
     for (const Capture& capture : captures_) {
-      const bool concerned = stream == nullptr ? capture.context == call.context : capture.report.thread == thread;
-      if (concerned && !capture.report.broken_by && !is_of(capture.report, stream)) missed.push_back(capture.number);
+      const bool concerned = stream == nullptr ? capture.context == call.context : capture.findings.thread == thread;
+      if (concerned && !capture.findings.broken_by && !is_of(capture.findings, stream))
+        missed.push_back(capture.number);
     }
     if (missed.empty() || (stream != nullptr && ask(stream) != CaptureStatus::none)) return;
   }
   const char* const runtime = thread_calls(generation_.load(std::memory_order_relaxed)).runtime;
-  CaptureReport::Call missing =
+  CaptureFindings::Call missing =
       described_call(runtime != nullptr ? runtime : call.name, call.name, Result::success, stream);
-  explain_not_captured(missing, stream == nullptr);
   missing.stack = call_stack();
   const std::scoped_lock lock(mutex_);
   for (const std::uint64_t number : missed)
     if (Capture* const capture = find(number)) {
-      missing.capturing_thread = thread == capture->report.thread;
-      add_call(capture->report.not_captured, missing);
+      missing.capturing_thread = thread == capture->findings.thread;
+      add_call(capture->findings.not_captured, missing);
     }
 }
 
@@ -261,7 +264,7 @@ bool CallMonitor::ended(const DriverCall& call, Result result) {
   {
     const std::scoped_lock lock(mutex_);
     const auto found = std::find_if(captures_.begin(), captures_.end(),
-                                    [&](const Capture& one) { return is_of(one.report, call.stream); });
+                                    [&](const Capture& one) { return is_of(one.findings, call.stream); });
     if (found == captures_.end()) return false;
     // Refused, for example on a wrong stream: it goes on, if only as a broken one.
     if (result != Result::success && ask(call.stream) != CaptureStatus::none) {
@@ -274,41 +277,41 @@ bool CallMonitor::ended(const DriverCall& call, Result result) {
   }
   ThreadCalls& thread = thread_calls(generation_.load(std::memory_order_relaxed));
   thread.reported = true;
-  CaptureReport& report = over->report;
-  report.code = result;
-  if (result != Result::success && result != Result::stream_capture_invalidated && !report.broken_by) {
+  CaptureFindings& findings = over->findings;
+  findings.code = result;
+  if (result != Result::success && result != Result::stream_capture_invalidated && !findings.broken_by) {
     const char* const name = thread.runtime != nullptr ? thread.runtime : call.name;
-    report.broken_by = described_call(name, call.name, result, call.stream);
-    explain_failure(*report.broken_by, call.name, true);
-    report.broken_by->capturing_thread = report.broken_by->thread == report.thread;
-    report.broken_by->stack = call_stack();
+    findings.broken_by = described_call(name, call.name, result, call.stream);
+    findings.broken_by->rule = rule_of_failure(call.name, result, true);
+    findings.broken_by->capturing_thread = findings.broken_by->thread == findings.thread;
+    findings.broken_by->stack = call_stack();
   }
   {
     const std::scoped_lock lock(mutex_);
-    keep(report);
+    keep(findings);
   }
-  if (finished_sink_) finished_sink_(report);
+  if (finished_sink_) finished_sink_(findings);
   return true;
 }
 
 void CallMonitor::abandon(const DriverCall& call) {
-  std::vector<CaptureReport> abandoned;
+  std::vector<CaptureFindings> abandoned;
   {
     const std::scoped_lock lock(mutex_);
     std::erase_if(captures_, [&](Capture& capture) {
       const bool of_stream = call.kind == DriverCall::Kind::end_stream;
-      if (of_stream && !is_of(capture.report, call.stream)) return false;
+      if (of_stream && !is_of(capture.findings, call.stream)) return false;
       // Which context it is that ends is not told: after it, none of their streams may be asked about.
-      give_up(capture.report, of_stream ? "The stream was destroyed before the capture was ended."
-                                        : "A context was destroyed before the capture was ended.");
-      abandoned.push_back(std::move(capture.report));
+      give_up(capture.findings, of_stream ? "The stream was destroyed before the capture was ended."
+                                          : "A context was destroyed before the capture was ended.");
+      abandoned.push_back(std::move(capture.findings));
       return true;
     });
     underway_.store(static_cast<int>(captures_.size()), std::memory_order_relaxed);
   }
   const Asking asking_now;
-  for (const CaptureReport& report : abandoned)
-    if (finished_sink_) finished_sink_(report);
+  for (const CaptureFindings& findings : abandoned)
+    if (finished_sink_) finished_sink_(findings);
 }
 
 void CallMonitor::process_ends() {
@@ -319,33 +322,24 @@ void CallMonitor::process_ends() {
     underway_.store(0, std::memory_order_relaxed);
   }
   for (Capture& capture : left) {
-    give_up(capture.report, "The program ended before the capture did.");
-    if (finished_sink_) finished_sink_(capture.report);
+    give_up(capture.findings, "The program ended before the capture did.");
+    if (finished_sink_) finished_sink_(capture.findings);
   }
 }
 
-bool CallMonitor::describe(StreamHandle stream, CaptureReport* report) {
+std::optional<CaptureFindings> CallMonitor::describe(StreamHandle stream) {
   const Asking asking_now;
   const std::scoped_lock lock(mutex_);
-  CaptureReport known;
-  const auto is_the_stream = [&](const CaptureReport& one) { return is_of(one, stream); };
+  const auto is_the_stream = [&](const CaptureFindings& one) { return is_of(one, stream); };
   const auto capture =
-      std::find_if(captures_.begin(), captures_.end(), [&](const Capture& one) { return is_the_stream(one.report); });
-  if (capture != captures_.end()) {
-    known = capture->report;
-    if (!known.broken_by && !capture->ending) known.nodes = driver_.node_count(capture->graph);
-  } else {
+      std::find_if(captures_.begin(), captures_.end(), [&](const Capture& one) { return is_the_stream(one.findings); });
+  if (capture == captures_.end()) {
     const auto over = std::find_if(finished_.begin(), finished_.end(), is_the_stream);
-    if (over == finished_.end()) return false;
-    known = *over;
+    return over != finished_.end() ? std::optional(*over) : std::nullopt;
   }
-  report->thread = known.thread;
-  report->nodes = known.nodes;
-  report->broken_by = known.broken_by;
-  report->refused = known.refused;
-  report->not_captured = known.not_captured;
-  report->notes.insert(report->notes.end(), known.notes.begin(), known.notes.end());
-  return true;
+  CaptureFindings known = capture->findings;
+  if (!known.broken_by && !capture->ending) known.nodes = driver_.node_count(capture->graph);
+  return known;
 }
 
 void CallMonitor::forget() {
@@ -367,12 +361,13 @@ std::optional<CaptureStatus> CallMonitor::ask(std::optional<StreamHandle> stream
   return driver_.status(*stream);
 }
 
-void CallMonitor::keep(CaptureReport report) {
+void CallMonitor::keep(CaptureFindings findings) {
   constexpr std::size_t most = 64;
-  std::erase_if(finished_,
-                [&](const CaptureReport& old) { return old.stream == report.stream && old.thread == report.thread; });
+  std::erase_if(finished_, [&](const CaptureFindings& old) {
+    return old.stream == findings.stream && old.thread == findings.thread;
+  });
   if (finished_.size() == most) finished_.erase(finished_.begin());
-  finished_.push_back(std::move(report));
+  finished_.push_back(std::move(findings));
 }
 
 }  // namespace reprise::backend::cuda

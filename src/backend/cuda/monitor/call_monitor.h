@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/capture_report.h"
+#include "backend/capture_findings.h"
 #include "reprise/handles.h"
 #include "reprise/stream.h"
 
-// What the calls of a process do to its captures: calls in, capture reports out. Who sees the calls, and how, is left
+// What the calls of a process do to its captures: calls in, findings out. Who sees the calls, and how, is left
 // to others (cupti_watch.h).
 
 namespace reprise::backend::cuda {
@@ -76,11 +76,11 @@ class CallMonitor {
   void begins(const DriverCall& call);
   void ends(const DriverCall& call, Result result);
 
-  /// Fills in what is known of the capture of a stream, or of its last one if it is over. False if that is nothing.
-  bool describe(StreamHandle stream, CaptureReport* report);
+  /// What is known of the capture of a stream, or of its last one if it is over; none if that is nothing.
+  std::optional<CaptureFindings> describe(StreamHandle stream);
 
-  /// Gets the report of each capture that is over, on the thread that ended it. To be set before the first call.
-  void on_finished(std::function<void(const CaptureReport&)> sink) { finished_sink_ = std::move(sink); }
+  /// Gets the findings of each capture that is over, on the thread that ended it. To be set before the first call.
+  void on_finished(std::function<void(const CaptureFindings&)> sink) { finished_sink_ = std::move(sink); }
 
   /// The process is about to end: captures that are underway are given to the sink, and the driver is not asked.
   void process_ends();
@@ -93,7 +93,7 @@ class CallMonitor {
     std::uint64_t number;  ///< ours, from 1
     const void* context;
     GraphHandle graph;  ///< alive until the capture is ended
-    CaptureReport report;
+    CaptureFindings findings;
     bool ending = false;  ///< its end has begun, on some thread: the graph may be gone at any moment
   };
   struct Failure {
@@ -117,16 +117,16 @@ class CallMonitor {
   // With the lock held.
   Capture* find(std::uint64_t number);
   std::optional<CaptureStatus> ask(std::optional<StreamHandle> stream);
-  void keep(CaptureReport report);
+  void keep(CaptureFindings findings);
 
   CaptureQueries& driver_;
-  std::function<void(const CaptureReport&)> finished_sink_;
+  std::function<void(const CaptureFindings&)> finished_sink_;
   std::atomic<int> underway_{0};           ///< the size of captures_
   std::atomic<std::uint64_t> generation_;  ///< of what threads are doing
   std::mutex mutex_;
   std::uint64_t last_number_ = 0;
   std::vector<Capture> captures_;
-  std::vector<CaptureReport> finished_;  ///< the last one of each stream
+  std::vector<CaptureFindings> finished_;  ///< the last one of each stream
 };
 
 }  // namespace reprise::backend::cuda

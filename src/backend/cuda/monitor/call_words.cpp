@@ -5,7 +5,6 @@
 #include <array>
 #include <string_view>
 
-#include "backend/rules/capture_rules.h"
 #include "backend/rules/reported_call.h"
 
 namespace reprise::backend::cuda {
@@ -19,13 +18,13 @@ bool begins_with_one_of(std::string_view name, const std::array<std::string_view
 
 }  // namespace
 
-void explain_failure(CaptureReport::Call& call, const char* driver_name, bool on_capture) {
+const CaptureRule* rule_of_failure(const char* driver_name, Result result, bool on_capture) noexcept {
   const auto call_class = class_of(std::string_view(driver_name));
-  const auto has_this_code = [&](const CaptureRule& rule) { return rule.result == call.result; };
+  const auto has_this_code = [&](const CaptureRule& rule) { return rule.result == result; };
   // Other codes have a meaning of their own: an invalid argument is that, and no matter of captures.
   const bool is_of_captures =
-      is_about_captures(call.result) || (call_class && std::ranges::any_of(rules_of(*call_class), has_this_code));
-  explain(call, is_of_captures ? rule_met(call_class, call.result, on_capture) : nullptr);
+      is_about_captures(result) || (call_class && std::ranges::any_of(rules_of(*call_class), has_this_code));
+  return is_of_captures ? rule_met(call_class, result, on_capture) : nullptr;
 }
 
 bool runtime_does_work(const char* name) noexcept {

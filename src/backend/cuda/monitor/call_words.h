@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "reprise/capture_report.h"
+#include "backend/rules/capture_rules.h"
+#include "reprise/error.h"
 
 // What the monitor knows of calls by their names.
 
 namespace reprise::backend::cuda {
 
-/// The rule that a failed call of CUDA met, and what to do instead.
+/// The rule that a failed call of CUDA met; null if it is no matter of captures.
 /// \param driver_name the driver's name; the runtime's if the driver was not called.
 /// \param on_capture was it given a stream of the capture?
-void explain_failure(CaptureReport::Call& call, const char* driver_name, bool on_capture);
+const CaptureRule* rule_of_failure(const char* driver_name, Result result, bool on_capture) noexcept;
 
 /// Would a call of the runtime do work on the device that a capture should have recorded?
 bool runtime_does_work(const char* name) noexcept;

@@ -73,24 +73,24 @@ StreamHandle handle_of(const HostStream& stream) {
 }
 
 std::string first_error(const Capture& capture) {
-  const auto& call = capture.report.broken_by;
+  const auto& call = capture.findings.broken_by;
   if (!call) return "it is not known which call broke the capture";
   return text::format("the call that broke the capture: {} returned {} ({}): {}", call->name,
-                      static_cast<int>(call->result), result_name(call->result), call->rule);
+                      static_cast<int>(call->result), result_name(call->result), rule_text(*call));
 }
 
-void break_one(Capture& capture, CaptureReport::Call call) {
+void break_one(Capture& capture, CaptureFindings::Call call) {
   if (!is_active(capture)) return;
   stack_pending = true;
   capture.state = Capture::State::invalidated;
   call.capturing_thread = capture.thread == std::this_thread::get_id();
-  capture.report.broken_by = std::move(call);
-  capture.report.nodes = capture.graph->nodes.size();
+  capture.findings.broken_by = std::move(call);
+  capture.findings.nodes = capture.graph->nodes.size();
 }
 
 void break_all(const CaptureList& captures, const CallSite& site, const char* name, const CaptureRule& rule) {
   if (std::none_of(captures.begin(), captures.end(), [](const auto& capture) { return is_active(*capture); })) return;
-  CaptureReport::Call call = reported_call(name, rule.result, &rule);
+  CaptureFindings::Call call = reported_call(name, rule.result, &rule);
   if (site.stream != nullptr) call.stream = handle_of(*site.stream);
   for (const auto& capture : captures) break_one(*capture, call);
 }
@@ -112,11 +112,10 @@ void note_not_captured(HostRuntime& runtime, const CallSite& site, CallClass cal
     const bool own = capture->thread == std::this_thread::get_id();
     if (!is_active(*capture) || (!own && !(stream.legacy && is_on(*capture, *stream.device)))) continue;
     stack_pending = true;
-    CaptureReport::Call reported = reported_call(name, Result::success, nullptr);
-    explain_not_captured(reported, stream.legacy);
+    CaptureFindings::Call reported = reported_call(name, Result::success, nullptr);
     reported.stream = handle_of(stream);
     reported.capturing_thread = own;
-    add_call(capture->report.not_captured, std::move(reported));
+    add_call(capture->findings.not_captured, std::move(reported));
   }
 }
 
@@ -231,7 +230,7 @@ void attach_pending_stack(HostRuntime& runtime) {
   stack_pending = false;
   const std::vector<std::string> stack = call_stack();
   const std::lock_guard lock(runtime.mutex);
-  for (const auto& capture : runtime.captures) add_stack(capture->report, stack);
+  for (const auto& capture : runtime.captures) add_stack(capture->findings, stack);
 }
 
 Result check_capture_rules(HostRuntime& runtime, const CallSite& site) {
@@ -288,8 +287,8 @@ HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, 
 
 void break_capture(const HostStream& stream, Call call, Result result, const std::string& why) {
   if (stream.capture == nullptr || !is_active(*stream.capture)) return;
-  CaptureReport::Call reported = reported_call(cuda_name(call), result, nullptr);
-  reported.rule = why;
+  CaptureFindings::Call reported = reported_call(cuda_name(call), result, nullptr);
+  reported.detail = why;
   reported.stream = handle_of(stream);
   break_one(*stream.capture, std::move(reported));
 }
@@ -300,10 +299,10 @@ void note_refused(HostRuntime& runtime, Call call, Result result) {
   for (const auto& capture : runtime.captures) {
     if (!is_active(*capture) || capture->thread != std::this_thread::get_id()) continue;
     stack_pending = true;
-    CaptureReport::Call reported = reported_call(cuda_name(call), result, thread_rule);
+    CaptureFindings::Call reported = reported_call(cuda_name(call), result, thread_rule);
     if (const std::string& detail = thread_error_detail(); thread_rule == nullptr && !detail.empty())
-      reported.rule = detail;
-    add_call(capture->report.refused, std::move(reported));
+      reported.detail = detail;
+    add_call(capture->findings.refused, std::move(reported));
   }
 }
 

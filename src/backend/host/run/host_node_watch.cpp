@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
-#include "backend/host/host_backend.h"
+#include "backend/host/host_monitor.h"
 
 // What the nodes of an executable's launches took.
 
@@ -42,7 +42,7 @@ class HostNodeWatch final : public NodeWatch {
 
 }  // namespace
 
-std::shared_ptr<NodeWatch> HostBackend::watch_nodes(GraphHandle template_graph, GraphExecHandle handle,
+std::shared_ptr<NodeWatch> HostMonitor::watch_nodes(GraphHandle template_graph, GraphExecHandle handle,
                                                     std::string* why) {
   const std::lock_guard lock(runtime_.mutex);
   HostExec* const exec = runtime_.find(handle);

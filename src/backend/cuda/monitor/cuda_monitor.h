@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backend/cuda/driver_api.h"
+#include "backend/monitor.h"
+
+namespace reprise::backend::cuda {
+
+/// What is observed of CUDA devices: our own calls by CaptureWatch, all others and the times of nodes through CUPTI.
+class CudaMonitor final : public Monitor {
+ public:
+  /// \param driver outlives this object.
+  explicit CudaMonitor(const DriverApi& driver) : driver_(driver) {}
+
+  CaptureFindings describe_capture(StreamHandle stream) const override;
+  std::shared_ptr<void> watch_calls(std::string* why) override;
+  std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override;
+
+ private:
+  const DriverApi& driver_;
+};
+
+}  // namespace reprise::backend::cuda

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/host_monitor.h"
+
+#include <mutex>
+
+namespace reprise::backend::host {
+
+CaptureFindings HostMonitor::describe_capture(StreamHandle handle) const {
+  const std::lock_guard lock(runtime_.mutex);
+  const HostStream* const stream = runtime_.find(handle, device_);
+  if (stream == nullptr || stream->capture == nullptr) return {};
+  CaptureFindings findings = stream->capture->findings;
+  findings.thread = stream->capture->thread_number;
+  if (!findings.broken_by) findings.nodes = stream->capture->graph->nodes.size();
+  return findings;
+}
+
+std::shared_ptr<void> HostMonitor::watch_calls(std::string*) {
+  // Every call is seen anyway; what costs something is noted only while calls are watched.
+  const std::lock_guard lock(runtime_.mutex);
+  ++runtime_.watchers;
+  return {this, [this](void*) {
+            const std::lock_guard held(runtime_.mutex);
+            --runtime_.watchers;
+          }};
+}
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/capture_findings.h"
+#include "reprise/handles.h"
+
+namespace reprise::backend {
+
+/// What one node took in a launch, in nanoseconds of the device's clock.
+struct NodeTime {
+  /// The node of the template; null if that cannot be told.
+  GraphNodeHandle node = nullptr;
+  std::string name;  ///< a kernel's, else CUDA's word for the type of node
+  std::uint64_t start_ns = 0;
+  std::uint64_t end_ns = 0;
+};
+
+/// Times the nodes of an executable's launches, see Monitor::watch_nodes. One thread at a time.
+class NodeWatch {
+ public:
+  virtual ~NodeWatch() = default;
+  /// Those of the last launch since the watch began, which must be done; in any order. Nodes that the device cannot
+  /// time, or that were switched off, are not there. `notes` gets a sentence for all else that is missing.
+  virtual std::vector<NodeTime> take(std::vector<std::string>* notes) = 0;
+};
+
+/// What one device observes of captures and launches, beside its calls. Nothing here is a call of the driver's, or
+/// changes a capture or a launch. Thread-safe.
+class Monitor {
+ public:
+  virtual ~Monitor() = default;
+
+  /// What is known of the capture that a stream takes part in: what broke it and after how many nodes, and, while calls
+  /// are watched, what was refused and what was not captured. Empty if nothing is known.
+  virtual CaptureFindings describe_capture(StreamHandle stream) const = 0;
+
+  /// While the result lives, every call of the process is watched, for captures that begin after this. Null if that is
+  /// not possible; `why` is the reason then, as a sentence.
+  virtual std::shared_ptr<void> watch_calls(std::string* why) = 0;
+
+  /// While the result lives, launches of the executable are timed node by node. Null if that is not possible; `why` is
+  /// the reason then, as a sentence.
+  /// \param template_graph what the executable was made from.
+  virtual std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec,
+                                                 std::string* why) = 0;
+};
+
+}  // namespace reprise::backend
