@@ -58,7 +58,7 @@ void require_kernels(const char* call, const Device& device) {
   if (device.type() == DeviceType::host || backend::has_own_kernels()) return;
   throw UsageError(text::format(
       "{} needs a kernel of this library for {}; this build has none, because nvcc was not found when it was "
-      "built: build it again with nvcc in PATH, or give each operation to copy_async() or fill_async()",
+      "built: build it again with nvcc in PATH, or submit each operation with copy_async() or fill_async()",
       call, device.str()));
 }
 

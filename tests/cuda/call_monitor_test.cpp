@@ -124,7 +124,7 @@ TEST_F(CallMonitorTest, TheRuleDependsOnWhetherTheStreamWasBeingCaptured) {
   const DriverCall on_captured{"cuStreamSynchronize", Kind::other, captured_};
   begin_capture(captured_);
   breaking_call(on_captured, Result::stream_capture_unsupported, {captured_});
-  EXPECT_THAT(described(captured_).broken_by->rule, HasSubstr("nobody can wait for it"));
+  EXPECT_THAT(described(captured_).broken_by->rule, HasSubstr("it cannot be synchronized"));
   end_capture(captured_, Result::stream_capture_invalidated);
 
   begin_capture(captured_);

@@ -224,8 +224,8 @@ int run(const std::vector<std::string>& arguments) {
     if (made != page) std::ofstream(path) << made;
   } else if (mode == "--check") {
     if (made == page) return 0;
-    std::cerr << path << " is not what the capture rules say. Build the target capture_rules_page, which mends it, "
-              << "and look at what changed.\n";
+    std::cerr << path << " differs from the capture rules. Build the target capture_rules_page, which corrects it, "
+              << "and review the change.\n";
     return 1;
   } else {
     throw std::runtime_error("no such option: " + mode);

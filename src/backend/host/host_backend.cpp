@@ -143,7 +143,7 @@ Result HostBackend::memory_allocate(void** pointer, std::size_t bytes) {
       return result;
     }
     if (result == Result::invalid_value) return fail(result, "0 bytes cannot be allocated");
-    return fail(result, text::format("{} bytes were asked for, {} of {} are free", bytes, device_.memory().free_bytes(),
+    return fail(result, text::format("{} bytes were requested, {} of {} are free", bytes, device_.memory().free_bytes(),
                                      device_.memory().total_bytes()));
   });
 }
@@ -178,7 +178,7 @@ Result HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, Str
       return Result::success;
     }
     const Result result = stream->device->memory().allocate(pointer, bytes);
-    if (result != Result::success) return fail(result, text::format("{} bytes were asked for", bytes));
+    if (result != Result::success) return fail(result, text::format("{} bytes were requested", bytes));
     forget_accesses(*pointer, bytes);
     return Result::success;
   });
@@ -216,7 +216,7 @@ Result HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
       return Result::success;
     }
     void* const memory = ::operator new (bytes, std::align_val_t{DeviceMemory::alignment}, std::nothrow);
-    if (memory == nullptr) return fail(Result::out_of_memory, text::format("{} bytes were asked for", bytes));
+    if (memory == nullptr) return fail(Result::out_of_memory, text::format("{} bytes were requested", bytes));
     runtime_.pinned.emplace(reinterpret_cast<std::uintptr_t>(memory), PinnedBlock{bytes, next_id()});
     forget_accesses(memory, bytes);
     *pointer = memory;

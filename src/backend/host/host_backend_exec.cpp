@@ -163,7 +163,7 @@ Result HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNode
     const auto index = node == nullptr ? exec->index_of_node.end() : exec->index_of_node.find(node->id);
     if (index == exec->index_of_node.end())
       return fail(Result::invalid_value,
-                  "the node is none of the template that the executable was made from, or the template was destroyed");
+                  "the node is not in the template that the executable was made from, or the template was destroyed");
     if (node->type != node_type(params)) return fail(Result::invalid_value, "the node is of another type");
     if (const Result good = check_node(params); good != Result::success) return good;
     Work work = make_work(params);

@@ -233,7 +233,7 @@ Result HostBackend::event_elapsed_ms(float* milliseconds, EventHandle start_hand
                     "an event was last recorded in a capture, where no time passes");
       if (!event->timing || !event->recorded)
         return fail(Result::invalid_handle, "an event was never recorded, or was made without timing");
-      if (!event->point.done()) return fail(Result::not_ready, "an event is not reached yet");
+      if (!event->point.done()) return fail(Result::not_ready, "an event is not complete yet");
       host_waited({&event->point, 1});
     }
     const auto elapsed = end->point->completed_at() - start->point->completed_at();

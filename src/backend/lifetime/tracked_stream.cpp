@@ -82,7 +82,7 @@ void TrackedStream::end(bool wanted) noexcept {
     }
     // Not under the mutex: whoever is warned may be resetting a graph elsewhere.
     warn("When a stream was destroyed, no event could be recorded on it (" + why +
-         "), and nobody can tell any more when the replays on it are over. A graph whose last replay was on this "
+         "), so the end of the replays on it cannot be determined. A graph whose last replay was on this "
          "stream keeps its memory, even when it is destroyed.");
   } catch (const std::exception&) {
     // There is no memory for a text.

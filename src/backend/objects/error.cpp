@@ -38,7 +38,7 @@ constexpr Text text_of(Result result) noexcept {
     case Result::illegal_state:
       return {"cudaErrorIllegalState", "an object is not in a state in which this call is allowed"};
     case Result::not_ready:
-      return {"cudaErrorNotReady", "the work that was asked about is not done yet"};
+      return {"cudaErrorNotReady", "the queried work is not complete"};
     case Result::illegal_address:
       return {"cudaErrorIllegalAddress", "earlier work touched memory that it must not; the device is unusable now"};
     case Result::context_is_destroyed:

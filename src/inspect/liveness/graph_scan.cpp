@@ -159,7 +159,7 @@ void GraphScan::confirm(const GraphScan& first) {
         "GraphOptions::confirm_by_second_capture needs a body that captures the same nodes each time, and "
         "the first capture came to {} nodes, the second to {}{}, so that neither can confirm the other's "
         "inputs. Run the body once before the capture, so that what it does only the first time is done, or "
-        "leave the option away.",
+        "remove the option.",
         first.nodes.size(), nodes.size(), nodes.size() == first.nodes.size() ? " of other types or kernels" : ""));
   auto other = first.words.begin();
   std::erase_if(words, [&](ScannedWord& word) {

@@ -61,8 +61,8 @@ void LivenessListener::begin(const CaptureContext& context) {
   const GraphOptions& options = context.options;
   if (!looks_for_inputs(options) && (options.liveness != Liveness::allocator || options.confirm_by_second_capture))
     throw UsageError(
-        text::format("GraphOptions::{} says how inputs are looked for, and nothing is to look for them: set "
-                     "check_input_liveness or retain_inputs as well, or leave it away.",
+        text::format("GraphOptions::{} changes how inputs are found, and does nothing alone: set "
+                     "check_input_liveness or retain_inputs as well, or remove it.",
                      options.confirm_by_second_capture ? "confirm_by_second_capture" : "liveness"));
   if (needs_rehearsal(context.options) == nullptr) rehearsal_.reset();  // of a capture that could not begin
   if (!looks_for_inputs(context.options)) return;

@@ -47,7 +47,8 @@ std::string dead_inputs_text(std::span<const DeadInput> dead, std::size_t all) {
   const auto has_stack = [](const DeadInput& input) { return !input.created.empty() || !input.freed.empty(); };
   if (std::ranges::none_of(dead, has_stack))
     text +=
-        "  Who allocated and freed it: set REPRISE_MEMORY_STACKS=1, or call record_allocation_stacks(true) first, for "
+        "  To see where it was allocated and freed: set REPRISE_MEMORY_STACKS=1, or call "
+        "record_allocation_stacks(true) first, for "
         "memory of CachingAllocator.\n";
   return text;
 }

@@ -54,7 +54,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
     backend::PointerInfo info;
     TORCH_CHECK(backend::host_backends().front()->pointer_info(data, &info) == Result::success &&
                     info.kind == backend::MemoryKind::device,
-                "The address ", data, " is none of a host device.");
+                "The address ", data, " belongs to no host device.");
     return {type_here, static_cast<c10::DeviceIndex>(info.device_index)};
   }
   bool isPinnedPtr(const void* data) const override {

@@ -106,7 +106,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     delete static_cast<Event*>(event);
   }
   double elapsedTime(void* start, void* end, c10::DeviceIndex /*device*/) const override {
-    TORCH_CHECK(start != nullptr && end != nullptr, "Both events must be recorded before their time is asked.");
+    TORCH_CHECK(start != nullptr && end != nullptr,
+                "Both events must be recorded before the time between them is queried.");
     return static_cast<double>(elapsed_ms(*static_cast<Event*>(start), *static_cast<Event*>(end)));
   }
 

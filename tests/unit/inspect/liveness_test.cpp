@@ -319,7 +319,8 @@ TEST_F(InputLiveness, RefusedReplaysSayWhatToDo) {
             "  1536 bytes at " +
                 address +
                 ": freed; used by kernel reprise::graphs::test::Multiply (node 0), memcpy source (node 1)\n"
-                "  Who allocated and freed it: set REPRISE_MEMORY_STACKS=1, or call record_allocation_stacks(true) "
+                "  To see where it was allocated and freed: set REPRISE_MEMORY_STACKS=1, or call "
+                "record_allocation_stacks(true) "
                 "first, for memory of CachingAllocator.\n");
 }
 

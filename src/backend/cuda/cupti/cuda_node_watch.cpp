@@ -34,7 +34,7 @@ std::shared_ptr<NodeWatch> CudaBackend::watch_nodes(GraphHandle template_graph, 
   if (const CUresult result = find_nodes(driver_, template_graph, nodes); result == CUDA_SUCCESS)
     watch = watch_nodes_through_cupti(nodes, exec, why);
   else
-    *why = "Nodes cannot be timed: the driver does not tell those of the template (" +
+    *why = "Nodes cannot be timed: the driver does not list those of the template (" +
            std::string(result_name(to_result(result))) + ").";
   if (exchanged == CUDA_SUCCESS) (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
   return watch;

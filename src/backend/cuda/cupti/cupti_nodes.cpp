@@ -18,7 +18,7 @@ namespace reprise::backend::cuda {
 namespace {
 
 constexpr CuptiPurpose purpose{"Nodes cannot be timed",
-                               "nodes cannot be timed. Run the program without it, or have that tool time the nodes"};
+                               "nodes cannot be timed. Run the program without it, or time the nodes with that tool"};
 
 // Those whose records name the node of a graph.
 constexpr std::array kinds = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,

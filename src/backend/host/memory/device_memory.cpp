@@ -56,7 +56,7 @@ DeviceMemory::DeviceMemory(std::size_t total_bytes, bool protect)
   if (base_ == nullptr)
     throw Error("the host device could not reserve " + std::to_string(total_bytes_) +
                 " bytes of addresses for its memory: " + std::strerror(errno) +
-                "; give it less with REPRISE_HOST_MEMORY, or raise the limit of the process (ulimit -v)");
+                "; reduce it with REPRISE_HOST_MEMORY, or raise the limit of the process (ulimit -v)");
   holes_.emplace(0, range_bytes_);
   if (protect_) watch_faults(*this);
 }
