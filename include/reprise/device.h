@@ -9,7 +9,7 @@
 #include <vector>
 
 /// \file
-/// Devices: which there are, which is the current one, and the options of the simulated ones.
+/// Devices: the list of them, the current one, and the options of the simulated ones.
 
 namespace reprise {
 
@@ -26,8 +26,8 @@ enum class DeviceType {
 
 /// Free and total memory of a device, in bytes.
 struct MemoryInfo {
-  std::size_t free = 0;   ///< not given out by the driver
-  std::size_t total = 0;  ///< the size of the device's memory
+  std::size_t free = 0;   ///< not allocated from the driver
+  std::size_t total = 0;  ///< the device's memory size
 };
 
 /// A device of this process: a small value that can be copied and compared. Devices are opened at first use and live
@@ -38,29 +38,28 @@ class Device {
   /// \throws UsageError if the text is not of this form or there is no such device.
   static Device parse(std::string_view text);
 
-  DeviceType type() const noexcept;  ///< host or cuda
-  int index() const noexcept;        ///< the number among the devices of its type, from 0
-  std::string str() const;           ///< the text that parse() takes, for example `host:0`
-  std::string name() const;          ///< the name of the hardware, or "simulated host device"
+  DeviceType type() const noexcept;
+  int index() const noexcept;  ///< among the devices of its type, from 0
+  std::string str() const;     ///< the text that parse() takes, for example `host:0`
+  std::string name() const;    ///< the name of the hardware, or "simulated host device"
 
-  /// Blocks until all work of the device is done (`cudaDeviceSynchronize`).
-  /// \throws BackendError with 900 while a capture is underway on it in any thread and any mode; the capture is
-  ///         invalidated by that.
+  /// Blocks until all work of the device has completed (`cudaDeviceSynchronize`).
+  /// \throws BackendError with 900 while a capture is underway on it in any thread and any mode, and invalidates that
+  ///         capture.
   void synchronize() const;
 
   /// Free and total memory. Allowed in a capture.
   MemoryInfo memory_info() const;
 
-  /// The legacy default stream of this device: current in every thread until a StreamGuard says otherwise.
+  /// The legacy default stream of this device: current in every thread unless a StreamGuard is active.
   StreamRef default_stream() const noexcept;
 
-  /// The runtime behind the device. For the inside of this library.
+  /// The device runtime. For internal use.
   backend::Backend& backend() const noexcept { return *backend_; }
 
-  /// For the inside of this library.
+  /// For internal use.
   explicit Device(backend::Backend& backend) noexcept : backend_(&backend) {}
 
-  /// The same device?
   friend bool operator==(const Device&, const Device&) noexcept = default;
 
  private:
@@ -70,8 +69,8 @@ class Device {
 /// All devices of this process, CUDA devices first.
 std::vector<Device> devices();
 
-/// What is used where nothing else was said: the device that the environment variable `REPRISE_DEVICE` names, else the
-/// first CUDA device, else the first host device. Read once.
+/// The device of the environment variable `REPRISE_DEVICE`, else the first CUDA device, else the first host device.
+/// Determined once.
 /// \throws UsageError if `REPRISE_DEVICE` names no device.
 Device default_device();
 
@@ -81,8 +80,8 @@ Device current_device();
 /// Makes a device the calling thread's current one until the end of the scope.
 class DeviceGuard {
  public:
-  explicit DeviceGuard(Device device);  ///< makes `device` current in this thread
-  ~DeviceGuard();                       ///< the device before it is current again
+  explicit DeviceGuard(Device device);
+  ~DeviceGuard();  ///< restores the previous device
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 
@@ -91,26 +90,25 @@ class DeviceGuard {
   int previous_of_framework_ = -1;
 };
 
-/// What the simulated devices are like. The environment variables are read once, at the first use of a device.
+/// Properties of the simulated devices. The environment variables are read once, at the first use of a device.
 struct HostDeviceOptions {
-  int devices = 1;                                  ///< how many, 1 to 16; `REPRISE_HOST_DEVICES`
+  int devices = 1;                                  ///< number of devices, 1 to 16; `REPRISE_HOST_DEVICES`
   std::size_t memory_bytes = std::size_t{4} << 30;  ///< memory of each, in bytes; `REPRISE_HOST_MEMORY`
-  /// Device memory cannot be touched unless an operation of the device is executing: a host read or write of it ends
-  /// the process with the address, the block it lies in and the stack. `REPRISE_HOST_PROTECT=1`. Slow: page tables
-  /// are changed around operations.
+  /// Makes device memory inaccessible except during operations of the device: a read or write by other host code ends
+  /// the process, and prints the address, its block and the stack. `REPRISE_HOST_PROTECT=1`. Slow: page tables change
+  /// around operations.
   bool protect = false;
-  /// Looks for races: two operations that touch the same memory, one of them writing, that nothing orders. Each pair is
-  /// reported to the sink of warnings, with what would order it; docs/host-device.md says what is seen and what is not.
+  /// Reports races: two unordered operations on the same memory, of which at least one writes. Each pair is reported to
+  /// the warning sink, with a way to order it. Limits: docs/host-device.md.
   /// `REPRISE_HOST_RACES=1`.
   bool check_races = false;
-  /// Not set: work runs on threads, several operations at once. A seed: nothing runs by itself, one operation runs at a
-  /// time, on a thread that waits for work or asks whether it is done, and the seed decides on the order among those
-  /// that the streams, events and graphs leave open. In a program with one thread a seed gives the same order each
-  /// time. `REPRISE_HOST_SCHEDULER=threads`, or the seed.
+  /// nullopt: concurrent worker threads. A seed: deterministic; operations run one at a time, inside waits and queries,
+  /// in seeded order within what streams, events and graphs allow. In a program with one thread a seed always gives the
+  /// same order. `REPRISE_HOST_SCHEDULER=threads`, or the seed.
   std::optional<std::uint64_t> scheduler_seed = {};
 };
 
-/// Sets the options by program instead of by environment, before any device is used.
+/// Overrides the environment variables. Must be called before any device is used.
 /// \throws UsageError if a device is in use already, or a value is out of range.
 void configure_host_devices(const HostDeviceOptions& options);
 
