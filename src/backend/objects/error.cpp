@@ -16,7 +16,7 @@ struct Text {
   const char* description;
 };
 
-// Null for a code that Result does not name.
+// Null for a code without an enumerator.
 constexpr Text text_of(Result result) noexcept {
   switch (result) {
     case Result::success:
@@ -133,7 +133,7 @@ void warn(std::string_view message) noexcept {
       std::fprintf(stderr, "reprise: warning: %.*s\n", static_cast<int>(message.size()), message.data());
     }
   } catch (...) {
-    // A sink that throws loses its message; there is no one left to tell.
+    // A sink that throws loses its message.
   }
 }
 

@@ -17,7 +17,7 @@
 namespace reprise::detail {
 namespace {
 
-// A kernel has to ask before it gets more shared memory than this, in bytes.
+// More shared memory than this, in bytes, has to be enabled by an attribute of the kernel.
 constexpr unsigned shared_bytes_without_asking = 48 * 1024;
 
 [[noreturn]] void kernel_not_compiled(const StreamRef& stream, const KernelRecord& record) {
@@ -37,7 +37,7 @@ std::string kernel_name(const std::type_info& type) {
   const std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
                                                          &std::free);
   std::string name = status == 0 ? demangled.get() : type.name();
-  // Nobody writes the inline namespace: it is there for the linker.
+  // The inline namespace is for the linker only.
   for (const std::string_view inline_namespace : {"kernels_host::", "kernels_nvcc::"})
     for (std::size_t at = 0; (at = name.find(inline_namespace)) != std::string::npos;)
       name.erase(at, inline_namespace.size());
@@ -56,7 +56,7 @@ const KernelRecord& global_function_record(const KernelRecord& prototype, const 
     if (found != records->by_symbol.end()) return *found->second;
   }
   auto made = std::make_unique<KernelRecord>(prototype);
-  // The symbol's name is not to be had without the device.
+  // The symbol's name is not available without the device.
   made->name = "__global__ " + kernel_name(type);
   const std::unique_lock lock(records->mutex);
   return *records->by_symbol.try_emplace(prototype.symbol, std::move(made)).first->second;

@@ -52,7 +52,7 @@ constexpr Words external = {
     "the external flag makes a node of its own of a record or a wait, which only a stream that is being captured can "
     "do",
     "remove the flag outside of captures"};
-// CUDA's code is the same for both reasons.
+// CUDA returns the same code for both reasons.
 constexpr Words legacy_cannot_join = {
     "the legacy default stream cannot join a capture, and cannot be used at all while a blocking stream captures",
     "let another stream wait for the event, or capture on a non-blocking stream"};
@@ -189,7 +189,7 @@ CallClass class_of(Call call) noexcept {
     case Call::launch_kernel:
     case Call::launch_host_function:
     case Call::event_record:
-    case Call::stream_priority:  // as if it were work
+    case Call::stream_priority:  // measured: as work
       return CallClass::stream_work;
     case Call::graph_launch:
     case Call::graph_upload:

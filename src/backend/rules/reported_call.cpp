@@ -27,7 +27,7 @@ void add_stack(std::vector<CaptureReport::Call>& calls, std::uint64_t thread, co
   const std::vector<CaptureReport::Call> before = std::exchange(calls, {});
   for (CaptureReport::Call call : before) {
     if (call.thread == thread && call.stack.empty()) call.stack = stack;
-    add_call(calls, std::move(call));  // those that are alike now are counted
+    add_call(calls, std::move(call));  // equal calls are counted
   }
 }
 

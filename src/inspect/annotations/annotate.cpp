@@ -11,7 +11,7 @@
 #include "reprise/annotations.h"
 #include "reprise/error.h"
 
-// The scopes that users enter and leave.
+// Entering and leaving the scopes of users.
 
 namespace reprise {
 
@@ -38,7 +38,7 @@ void annotate::enter(const Annotation& annotation) {
   const Result result = backend.stream_capture_info(stream.native(), &info);
   if (result == Result::stream_capture_implicit) return;  // the legacy stream by another name, which never captures
   backend::check(backend, backend::Call::stream_capture_info, result);
-  if (info.status != CaptureStatus::active) return;  // nothing is made in a broken one, which the runtime has no id of
+  if (info.status != CaptureStatus::active) return;  // a broken capture gets no nodes, and has no id
   auto scope = std::make_unique<Scope>();
   scope->capture = CaptureAnnotations::find(stream.device().type(), info.id);
   if (scope->capture == nullptr) return;

@@ -84,7 +84,7 @@ class Scanner {
     for (std::size_t i = 0; i < conditional.bodies.size(); ++i)
       graph(conditional.bodies[i], text::format("{}.{}.", number, i));
   }
-  // The others use no memory, or only the host knows what they use it for.
+  // Other nodes use no memory, or their use is known to the host only.
   template <class Params>
   void read(const Params& /*params*/, const std::string& /*number*/) {}
 
@@ -107,7 +107,7 @@ class Scanner {
     Result result;
     while ((result = backend_.function_param_info(function, layout.size(), &param)) == Result::success)
       layout.push_back(param);
-    if (result != Result::invalid_value) {  // which means that there are no more
+    if (result != Result::invalid_value) {  // the code after the last parameter
       layout.clear();
       unknown_layouts_.insert(function);
       leave_out(Call::function_param_info, result, "kernel", scan_.nodes.back());
@@ -124,7 +124,7 @@ class Scanner {
 
   Backend& backend_;
   GraphScan scan_;
-  GraphNodeHandle top_ = nullptr;  // the node of the template that is being looked at
+  GraphNodeHandle top_ = nullptr;  // the current node of the template
   std::unordered_map<FunctionHandle, Layout> layouts_;
   std::unordered_set<FunctionHandle> unknown_layouts_;
   std::string left_out_;  // the first of them
