@@ -14,7 +14,7 @@ CUresult CudaBackend::primary_context(CUcontext* context) {
   const std::scoped_lock lock(primary_mutex_);
   *context = primary_.load(std::memory_order_relaxed);
   if (*context != nullptr) return CUDA_SUCCESS;
-  // Making a context allocates; that must not break a capture on another device.
+  // Creating a context allocates; that must not break a capture on another device.
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
   const CUresult retained = driver_.cuDevicePrimaryCtxRetain(context, device_);
@@ -71,7 +71,7 @@ std::string CudaBackend::device_name() const {
 }
 
 void CudaBackend::describe_capture(StreamHandle stream, CaptureReport* report) const {
-  // Whoever watches all calls knows more, but perhaps not of this capture.
+  // The watch of all calls has more details, but may have begun after this capture.
   if (!describe_watched(stream, report)) return CaptureWatch::instance().describe(driver_, stream, report);
   if (report->broken_by) return;
   CaptureReport known;
@@ -81,7 +81,7 @@ void CudaBackend::describe_capture(StreamHandle stream, CaptureReport* report) c
 }
 
 std::shared_ptr<void> CudaBackend::watch_calls(std::string* why) {
-  // CUPTI prepares itself at the first subscription; that must not break a capture that is underway.
+  // CUPTI initialises itself at the first subscription; that must not break a capture underway.
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   const CUresult exchanged = driver_.cuThreadExchangeStreamCaptureMode(&mode);
   std::shared_ptr<void> watch = watch_through_cupti(why);
@@ -91,7 +91,7 @@ std::shared_ptr<void> CudaBackend::watch_calls(std::string* why) {
 
 std::string CudaBackend::last_error_detail() const {
   const std::string& detail = failure_detail();
-  // The log names threads by a number that a later thread gets again.
+  // The log names threads by a number that later threads reuse.
   const std::string logged = failed_here() ? latest_error(driver_) : std::string();
   if (detail.empty() || logged.empty()) return detail.empty() ? logged : detail;
   return detail + "; " + logged;
@@ -151,7 +151,7 @@ Result CudaBackend::memory_pool_trim(std::size_t bytes_to_keep) {
 Result CudaBackend::pinned_allocate(void** pointer, std::size_t bytes) {
   return enter(Call::pinned_allocate, [&] {
     void* memory = nullptr;
-    // With unified addressing every device can use it, whatever the flags.
+    // With unified addressing every device can use it, with any flags.
     const CUresult result = driver_.cuMemHostAlloc(&memory, bytes, 0);
     if (result == CUDA_SUCCESS) *pointer = memory;
     return result;
@@ -164,7 +164,7 @@ Result CudaBackend::pinned_free(void* pointer) {
 
 Result CudaBackend::pointer_info(const void* pointer, PointerInfo* info) {
   return enter(Call::pointer_info, [&] {
-    // The driver leaves zeros for memory that it does not know, and calls that a success.
+    // For unknown memory the driver succeeds and returns zeros.
     unsigned type = 0;
     int ordinal = -1;
     void* base = nullptr;
@@ -181,7 +181,7 @@ Result CudaBackend::pointer_info(const void* pointer, PointerInfo* info) {
       *info = {};
       return result;
     }
-    // For reserved address ranges, the attributes tell the reservation; this call tells what is mapped there.
+    // For reserved address ranges, the attributes describe the reservation; this call describes the mapping.
     CUdeviceptr mapped = 0;
     std::size_t mapped_bytes = 0;
     if (driver_.cuMemGetAddressRange(&mapped, &mapped_bytes, to_address(pointer)) == CUDA_SUCCESS) {
@@ -203,7 +203,7 @@ const std::vector<Backend*>& cuda_backends() {
     auto* list = new std::vector<Backend*>;
     for (int i = 0; driver.unavailable.empty() && i < driver.device_count; ++i) {
       CUdevice device = 0;
-      // It can only fail for a number that the driver did not count.
+      // It can only fail for a number that the driver did not report.
       if (driver.api.cuDeviceGet(&device, i) == CUDA_SUCCESS)
         list->push_back(new cuda::CudaBackend(driver.api, device, i));
     }

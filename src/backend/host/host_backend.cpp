@@ -67,7 +67,7 @@ void HostBackend::describe_capture(StreamHandle handle, CaptureReport* report) c
 }
 
 std::shared_ptr<void> HostBackend::watch_calls(std::string*) {
-  // Every call is seen anyway; what costs something is noted only while somebody watches.
+  // Every call passes here anyway; details that cost something are recorded only while calls are watched.
   const std::lock_guard lock(runtime_.mutex);
   ++runtime_.watchers;
   return {this, [this](void*) {
@@ -77,7 +77,7 @@ std::shared_ptr<void> HostBackend::watch_calls(std::string*) {
 }
 
 Result HostBackend::wait(Lock& lock, const std::vector<OperationRef>& operations) const {
-  // What other threads submit during the wait counts as ordered, too: a race missed, not invented.
+  // Work submitted by other threads during the wait counts as ordered, too: races may be missed, but none is invented.
   host_waited(operations);
   lock.unlock();
   for (const OperationRef& operation : operations) Executor::instance().wait(operation);
@@ -118,7 +118,7 @@ Result HostBackend::device_synchronize() {
 
 Result HostBackend::memory_info(MemoryInfo* info) {
   return enter(Call::memory_info, [&](Lock& lock) {
-    make_progress(lock);  // memory is freed by operations
+    make_progress(lock);  // operations may free memory
     *info = {device_.memory().free_bytes(), device_.memory().total_bytes()};
     return Result::success;
   });
@@ -126,7 +126,7 @@ Result HostBackend::memory_info(MemoryInfo* info) {
 
 Result HostBackend::stream_priority_range(int* least, int* greatest) {
   return enter(Call::stream_priority_range, [&](Lock&) {
-    // What an H200 says. Priorities are kept and reported; the simulated streams share their workers evenly.
+    // As on an H200. Priorities are stored and reported; the simulated streams share their workers evenly.
     *least = 0;
     *greatest = -5;
     return Result::success;
@@ -201,7 +201,7 @@ Result HostBackend::memory_free_async(void* pointer, StreamHandle handle) {
 }
 
 Result HostBackend::memory_pool_trim(std::size_t) {
-  // Stream-ordered memory goes back to the device as soon as it is freed: there is never anything to trim.
+  // Stream-ordered memory returns to the device as soon as it is freed: there is nothing to trim.
   return enter(Call::memory_pool_trim, [&](Lock&) {
     return check_capture_rules(runtime_, {Call::memory_pool_trim, &device_});
   });

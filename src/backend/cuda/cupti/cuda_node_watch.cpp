@@ -4,7 +4,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cupti/cupti_nodes.h"
 
-// Which nodes are to be timed.
+// Selects the nodes to be timed.
 
 namespace reprise::backend::cuda {
 namespace {
@@ -26,7 +26,7 @@ CUresult find_nodes(const DriverApi& driver, GraphHandle graph, std::vector<Watc
 
 std::shared_ptr<NodeWatch> CudaBackend::watch_nodes(GraphHandle template_graph, GraphExecHandle exec,
                                                     std::string* why) {
-  // CUPTI prepares itself at the first use; that must not break a capture of somebody else.
+  // CUPTI initialises itself at the first use; that must not break a capture of other code.
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   const CUresult exchanged = driver_.cuThreadExchangeStreamCaptureMode(&mode);
   std::vector<WatchedNode> nodes;

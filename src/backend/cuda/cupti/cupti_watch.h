@@ -12,29 +12,29 @@
 
 namespace reprise::backend::cuda {
 
-/// For what CUPTI is needed, in the words of the reasons why it cannot be had.
+/// The use of CUPTI, in words for reasons why it is not available.
 struct CuptiPurpose {
   const char* impossible;  ///< begins a sentence: `impossible`, a colon, the reason
   const char* left_out;    ///< ends one, after a colon
 };
 
-/// While the result lives, CUPTI's subscriber, of which there is one in a process, is this library's. The first one
-/// subscribes, the last one unsubscribes. Thread-safe.
-/// \return null if that is not possible; `why` is the reason then, as a sentence.
+/// Holds CUPTI's subscriber, of which there is one in a process, while the result lives. The first holder subscribes,
+/// the last one unsubscribes. Thread-safe. \return null if that is not possible; `why` is then the reason, as a
+/// sentence.
 std::shared_ptr<void> hold_cupti(const CuptiPurpose& purpose, std::string* why);
 
-/// While the result lives, calls of CUDA's driver and runtime are watched, whoever makes them, for captures that begin
-/// after this. Thread-safe.
-/// \return null if that is not possible; `why` is the reason then, as a sentence.
+/// Watches all calls of CUDA's driver and runtime in the process while the result lives, for captures that begin later.
+/// Thread-safe.
+/// \return null if that is not possible; `why` is then the reason, as a sentence.
 std::shared_ptr<void> watch_through_cupti(std::string* why);
 
-/// Fills in what was seen of a stream's capture, or of its last one; false if that is nothing.
+/// Fills in the report of a stream's capture, or of its last one; false if there is none.
 bool describe_watched(StreamHandle stream, CaptureReport* report);
 
-/// Gets the report of each capture that is over, on the thread that ended it. To be set before anything is watched.
+/// Receives the report of each ended capture, on the thread that ended it. Set before the first watch.
 void on_watched_capture(std::function<void(const CaptureReport&)> sink);
 
-/// Gives the sink the reports of captures that are underway, because the process ends.
+/// Passes the reports of captures underway to the sink, at the end of the process.
 void report_watched_captures_that_did_not_end();
 
 }  // namespace reprise::backend::cuda

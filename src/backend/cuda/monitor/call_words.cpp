@@ -22,7 +22,7 @@ bool begins_with_one_of(std::string_view name, const std::array<std::string_view
 void explain_failure(CaptureReport::Call& call, const char* driver_name, bool on_capture) {
   const auto call_class = class_of(std::string_view(driver_name));
   const auto has_this_code = [&](const CaptureRule& rule) { return rule.result == call.result; };
-  // Other codes have a meaning of their own: an invalid argument is that, and no matter of captures.
+  // Other codes are not related to captures: for example an invalid argument.
   const bool is_of_captures =
       is_about_captures(call.result) || (call_class && std::ranges::any_of(rules_of(*call_class), has_this_code));
   explain(call, is_of_captures ? rule_met(call_class, call.result, on_capture) : nullptr);
