@@ -20,7 +20,7 @@
 #include "libtorch/operators/operator_listener.h"
 #include "text/format.h"
 
-// Makes the host device known to libtorch.
+// Registers the host device in libtorch.
 
 namespace reprise::libtorch {
 namespace {
@@ -69,7 +69,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
 };
 
 bool has_compatible_shallow_copy_type(const at::Tensor& a, const at::Tensor& b) {
-  // Module::to() puts the data of a tensor of one device into a parameter of another one.
+  // Module::to() assigns the data of a tensor of one device to a parameter of another one.
   return a.layout() == b.layout();
 }
 
@@ -110,7 +110,7 @@ struct Registration {
 }  // namespace
 
 c10::Device host_device(int index) {
-  static const auto* const registered = new Registration;  // libtorch is there until the process ends
+  static const auto* const registered = new Registration;  // libtorch lives until the process ends
   register_operator_listener();
   static_cast<void>(registered);
   if (index < 0 || index >= guard().deviceCount())

@@ -201,7 +201,7 @@ class CuptiNodeWatch final : public NodeWatch {
       const auto known = nodes_.find(number_in_graph(record.node));
       if (known == nodes_.end()) continue;
       time.node = known->second.node;
-      // The GPU may copy or set by a kernel, which then has a name that nobody knows.
+      // The driver may copy or set by an internal kernel, whose name means nothing to users.
       if (known->second.type != NodeType::kernel) time.name = node_type_name(known->second.type);
     }
     return times;
