@@ -26,7 +26,7 @@ as_root() {
   if [ "$(id -u)" -eq 0 ]; then
     "$@"
   elif [ -n "${CI:-}" ]; then
-    sudo -n "$@" # nobody is there to type a password
+    sudo -n "$@" # no password can be typed here
   else
     sudo "$@"
   fi
