@@ -8,7 +8,7 @@
 
 #include "tests/cuda/fake_queries.h"
 
-// What capture reports say of the calls that a monitor is told of, with a driver of the tests' own.
+// Capture reports on the calls reported to a monitor, with a fake driver.
 
 namespace reprise::backend::cuda::test {
 namespace {
@@ -418,7 +418,7 @@ TEST_F(CallMonitorTest, ForgetsTheCallThatAThreadWasInWhenTheLastOneStoppedWatch
 }
 
 TEST_F(CallMonitorTest, TheOutermostCallOfTheRuntimeIsNamed) {
-  monitor_.runtime_ends("cudaFree", Result::success);  // it had begun before anyone watched
+  monitor_.runtime_ends("cudaFree", Result::success);  // it had begun before the watch
   begin_capture(captured_);
   monitor_.runtime_begins("cudaMallocPitch");
   monitor_.runtime_begins("cudaMalloc");

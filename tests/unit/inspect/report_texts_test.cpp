@@ -14,7 +14,7 @@
 #include "tests/unit/graph/graph_fixture.h"
 
 // Each row of the table of capture rules that a call of the interface can meet: the situation is made with a real
-// capture, the call is made, and its code, the rule and the advice are looked for in all that tells of it.
+// capture, the call is made, and its code, the rule and the advice are looked for in all reports of it.
 
 namespace reprise::graphs::test {
 namespace {
