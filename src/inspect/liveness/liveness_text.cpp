@@ -28,7 +28,7 @@ void add_stack(std::string& text, const char* what, const std::vector<std::strin
 
 void add_input(std::string& text, const DeadInput& input) {
   text += text::format("  {} bytes at {}: {}; used by {}\n", input.bytes, input.address,
-                       input.given_out_again ? "freed and given out again" : "freed", nodes_text(input.nodes));
+                       input.given_out_again ? "freed and allocated again" : "freed", nodes_text(input.nodes));
   add_stack(text, "allocated", input.created);
   add_stack(text, "freed", input.freed);
 }

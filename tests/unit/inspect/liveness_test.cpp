@@ -100,7 +100,7 @@ TEST_F(InputLiveness, RefusesToReplayWhenTheMemoryWasGivenOutAgain) {
   const std::vector<DeadInput> dead = dead_inputs(graph_);
   ASSERT_THAT(dead, SizeIs(1));
   EXPECT_TRUE(dead[0].given_out_again);
-  EXPECT_THAT(refusal(graph_).what(), HasSubstr("freed and given out again; used by"));
+  EXPECT_THAT(refusal(graph_).what(), HasSubstr("freed and allocated again; used by"));
 }
 
 TEST_F(InputLiveness, NamesSeveralDeadInputsAtOnce) {
