@@ -83,7 +83,7 @@ class Way {
     training_.clear_gradients();
     step();
   }
-  // Writes the gradients of the last step, which are there.
+  // Writes the existing gradients of the last step.
   void bare() {
     forward_();
     backward_();

@@ -85,7 +85,7 @@ class BackendError : public Error {
  public:
   /// \param call CUDA's name of the call.
   /// \param code what it returned.
-  /// \param detail what the backend knows beyond the code; may be empty.
+  /// \param detail the backend's details beyond the code; may be empty.
   /// \param where the place in this library that made the call.
   BackendError(std::string call, Result code, const std::string& detail, SourceLocation where);
 

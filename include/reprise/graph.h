@@ -90,7 +90,7 @@ enum class KeepGraph : bool {
 /// States, and what each call needs:
 ///
 ///     empty      -> capturing   capture_begin
-///     capturing  -> captured    capture_end with KeepGraph::yes: the template is there, no executable yet
+///     capturing  -> captured    capture_end with KeepGraph::yes: a template, no executable yet
 ///     capturing  -> ready       capture_end with KeepGraph::no
 ///     capturing  -> empty       a failure between begin and end, or capture_abandon: all resources are released
 ///     captured   -> ready       instantiate, upload, replay
@@ -153,7 +153,7 @@ class CUDAGraph {
 
   /// Ends the capture; instantiates the graph unless it was made with KeepGraph::yes.
   /// \throws UsageError if no capture is underway, the current stream is not the one it began on, or the thread is not
-  ///         the one that began it: the capture goes on.
+  ///         the one that began it: the capture continues.
   /// \throws CaptureError if the capture was broken, a forked stream was not joined, or nothing was captured: the graph
   ///         is empty again.
   /// \throws BackendError if the graph cannot be instantiated: the graph is empty again.

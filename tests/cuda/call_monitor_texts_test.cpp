@@ -38,7 +38,7 @@ Kind kind_of(CallClass call_class) {
   }
 }
 
-// Is there a row that says the same to a monitor, which knows the call, its result and its stream?
+// True if a row is equivalent for a monitor, which has only the call, its result and its stream.
 bool can_be_told_apart(const CudaCall& call, const CaptureRule& rule) {
   if (rule.situation == Situation::graph_is_captured_to) return call.driver == "cuStreamBeginCaptureToGraph";
   return true;

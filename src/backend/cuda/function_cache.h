@@ -31,7 +31,7 @@ class FunctionCache {
     }
   }
 
-  /// Does nothing if the kernel is there.
+  /// No-op if the kernel was added already.
   void add(const KernelRecord& kernel, FunctionHandle function);
 
  private:

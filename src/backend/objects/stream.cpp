@@ -55,7 +55,7 @@ void make_current(const StreamRef& stream) {
   framework->set_stream(stream.device().index(), stream.native());
 }
 
-// One for each floor that remembers streams.
+// One for each floor with tables keyed by streams.
 std::array<std::atomic<backend::StreamEndListener>, 8> stream_end_listeners{};
 
 // The legacy stream never captures, but querying it while a blocking stream does returns an error instead of "no". The

@@ -58,7 +58,7 @@ class CaptureAnnotations {
   std::uint64_t enter(const Annotation& own, const StreamRef& stream, std::span<const GraphNodeHandle> tails);
   /// Leaves a scope, on any thread. take_log() throws errors met here.
   void leave(std::uint64_t scope) noexcept;
-  /// A stream is going to be destroyed.
+  /// Notifies that a stream is about to be destroyed.
   void forget(const StreamRef& stream) noexcept;
 
   /// Reads the graph for the last time, before the capture ends. No-op when called again.

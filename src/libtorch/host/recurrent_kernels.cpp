@@ -94,7 +94,7 @@ Tensor sum_over_batch(const Tensor& gates) {
   return gates.sum(0);
 }
 
-// The workspace, which the backward pass gets: the four gates after their functions.
+// The workspace, passed to the backward pass: the four gates after their functions.
 std::tuple<Tensor, Tensor, Tensor> lstm_cell_values(const Tensor& input_gates, const Tensor& hidden_gates,
                                                     const Tensor& cx, const std::optional<Tensor>& input_bias,
                                                     const std::optional<Tensor>& hidden_bias) {
@@ -133,7 +133,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward_values(const std::optional
   return {into_gates, (into_cy * forget).to(cx.scalar_type()), has_bias ? sum_over_batch(into_gates) : Tensor()};
 }
 
-// The workspace, which the backward pass gets: reset, update and new gate, hx, and the hidden part of the new gate
+// The workspace, passed to the backward pass: reset, update and new gate, hx, and the hidden part of the new gate
 // before it is reset.
 std::tuple<Tensor, Tensor> gru_cell_values(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx,
                                            const std::optional<Tensor>& input_bias,

@@ -83,7 +83,7 @@ class FreeLog {
 
   /// True if any such object exists. One relaxed load: the reader must have been ordered after its construction.
   static bool any() noexcept { return living_.load(std::memory_order_relaxed) != 0; }
-  /// Is there one that wants to know of a block of this pool?
+  /// True if an object records blocks of this pool.
   static bool any_for(MempoolId pool) noexcept;
   /// Called for each such block that is freed, with the allocator's mutex locked.
   static void note(const std::shared_ptr<BlockWatch>& watch, MempoolId pool);

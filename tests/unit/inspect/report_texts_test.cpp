@@ -250,7 +250,7 @@ class Scene {
   backend::EventUseFlags use_ = backend::EventUseFlags::ordering;
 };
 
-// Can a call be in a situation that a row of its class speaks of?
+// True if a call can be in the situation of a row of its class.
 bool can_be_in(Call call, Situation situation) {
   switch (situation) {
     case Situation::external_without_capture:

@@ -52,7 +52,7 @@ struct DriverCall {
   CaptureErrorMode mode = {};     ///< of a capture that begins
 };
 
-/// Watches all captures of a process that begin while calls are told to it.
+/// Watches all captures of a process that begin while its calls are reported here.
 ///
 ///     runtime_begins [begins ends]... runtime_ends        a call of the runtime, and what it does on the driver
 ///     begins ends                                         a call of the driver's own interface
@@ -68,7 +68,7 @@ class CallMonitor {
   /// \param driver must outlive this object.
   explicit CallMonitor(CaptureQueries& driver);
 
-  /// Is the calling thread within a question of a monitor's?
+  /// True if the calling thread is within a query of a monitor.
   static bool asking() noexcept;
 
   void runtime_begins(const char* name) noexcept;
