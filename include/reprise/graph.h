@@ -73,9 +73,9 @@ struct GraphOptions {
   /// block counts as allocated until the last such graph is gone. Memory of the driver cannot be kept; with
   /// Liveness::all it is checked.
   bool retain_inputs = false;
-  /// Captures the body twice; only addresses found at the same place in both captures count as inputs. Uninitialised
-  /// bytes of a kernel's parameters (padding) that look like addresses by chance differ between captures. The first
-  /// graph is discarded. For check_input_liveness and retain_inputs, with capture() only.
+  /// Captures the body twice; only places with an address in both captures count as inputs. Uninitialised words of a
+  /// kernel's parameters, which look like addresses by chance, differ between captures. The first graph is
+  /// discarded. For check_input_liveness and retain_inputs, with capture() only.
   bool confirm_by_second_capture = false;
 };
 
@@ -147,8 +147,8 @@ class CUDAGraph {
 
   /// Keeps an object alive as long as the capture or its graph: until template, executables and all running launches
   /// are gone. It is then released by the next call of this library, on any thread, possibly during a capture; a
-  /// capture that fails releases it at once. \throws UsageError if nothing is being captured or was captured, or the
-  /// pointer is null.
+  /// capture that fails releases it at once.
+  /// \throws UsageError if nothing is being captured or was captured, or the pointer is null.
   void retain(std::shared_ptr<void> object);
 
   /// Ends the capture; instantiates the graph unless it was made with KeepGraph::yes.

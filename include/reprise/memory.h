@@ -80,7 +80,8 @@ class CachingAllocator {
   void deallocate(void* pointer);
 
   /// Declares that work of another stream uses the block: it is not reused before that work has completed. In a
-  /// capture, reuse is deferred until no capture is underway. \throws UsageError if the block is not in use.
+  /// capture, reuse is deferred until no capture is underway.
+  /// \throws UsageError if the block is not in use.
   void record_stream(void* pointer, const StreamRef& stream);
 
   /// Releases all cached segments that are wholly free to the driver, except those of private pools that a graph needs.

@@ -44,7 +44,7 @@ enum class Gradients {
 enum class Outputs {
   alias,  ///< memory of the graph. The next call overwrites them, and using them in autograd or a graphed callable is
           ///< an error from then on
-  copy,  ///< new memory at each call
+  copy,   ///< new memory at each call
 };
 
 /// Options of make_graphed_callables().

@@ -12,7 +12,8 @@ namespace reprise::backend {
 
 /// Describes a call that the calling thread just made: with its thread, and the rule in words. The caller adds the
 /// stack while holding no mutex: looking up names takes the loader's lock, under which the initialisation of a library
-/// may call this one. \param rule null: only the code is explained.
+/// may call this one.
+/// \param rule null: only the code is explained.
 CaptureReport::Call reported_call(std::string name, Result result, const CaptureRule* rule);
 
 /// Adds this stack to the calls of a report that were made by the calling thread and have none yet.

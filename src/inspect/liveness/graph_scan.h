@@ -45,7 +45,8 @@ struct GraphScan {
 };
 
 /// Scans all nodes, including child graphs and bodies of conditional nodes. Parameters that the runtime does not
-/// provide are left out, with one warning for all. \throws BackendError if the runtime fails.
+/// provide are left out, with one warning for all.
+/// \throws BackendError if the runtime fails.
 GraphScan scan_graph(backend::Backend& backend, GraphHandle template_graph);
 
 /// Describes a word: "kernel Scale (node 3)", "memcpy source (node 5)", with the node's annotation, if it has one.

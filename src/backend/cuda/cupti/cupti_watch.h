@@ -19,8 +19,8 @@ struct CuptiPurpose {
 };
 
 /// Holds CUPTI's subscriber, of which there is one in a process, while the result lives. The first holder subscribes,
-/// the last one unsubscribes. Thread-safe. \return null if that is not possible; `why` is then the reason, as a
-/// sentence.
+/// the last one unsubscribes. Thread-safe.
+/// \return null if that is not possible; `why` is then the reason, as a sentence.
 std::shared_ptr<void> hold_cupti(const CuptiPurpose& purpose, std::string* why);
 
 /// Watches all calls of CUDA's driver and runtime in the process while the result lives, for captures that begin later.
