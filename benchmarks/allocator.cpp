@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs to allocate and free device memory: from the caching allocator, which has the block already, and from
-// the device runtime.
+// The cost of allocating and freeing device memory: a cached block of the caching allocator, and the device runtime.
 
 #include <latch>
 #include <string>
@@ -32,14 +31,14 @@ struct FromRuntime {
   }
 };
 
-/// Each thread allocates and frees `pairs` times, for a stream of its own. Seconds a pair, as one thread sees it.
+/// Each thread allocates and frees `pairs` times, for its own stream. Returns seconds a pair, per thread.
 template <class Source>
 double run(reprise::Device device, unsigned threads, std::size_t bytes, unsigned pairs) {
   std::latch ready(threads), finished(threads);
   std::vector<double> times(threads);
   const auto work = [&](unsigned index) {
     const reprise::Stream stream(device);
-    Source::allocate_and_free(stream, bytes);  // from here on the cache has it
+    Source::allocate_and_free(stream, bytes);  // cached from here on
     ready.arrive_and_wait();
     times[index] = seconds([&] {
       for (unsigned i = 0; i < pairs; ++i) Source::allocate_and_free(stream, bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What scopes of annotate cost: outside of a capture, in a capture that does not want them, and in one that does; and
-// what replays of an annotated graph cost.
+// The cost of scopes of annotate: outside of a capture, in captures without and with annotations; and of replays of an
+// annotated graph.
 
 #include <iterator>
 

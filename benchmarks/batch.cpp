@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs to copy many buffers: one copy each, and all of them as a batch, given to the stream each time and
-// replayed as a graph.
+// The cost of copying many buffers: one copy each, and all of them as a batch, submitted each time and replayed as a
+// graph.
 
 #include <functional>
 #include <iterator>
@@ -12,7 +12,7 @@ namespace {
 
 /// In seconds a step, the median of rounds.
 struct Side {
-  Samples submit;  ///< until the host has handed the step over
+  Samples submit;  ///< until the host has submitted the step
   Samples done;    ///< until the device is done
 };
 
@@ -44,7 +44,7 @@ void compare(const Settings& settings, const reprise::StreamRef& stream, std::si
   Side sides[4];
   const std::function<void()> steps[] = {separately, together, [&] { of_copies.replay(); }, [&] { of_batch.replay(); }};
   for (unsigned round = 0; round <= settings.rounds; ++round) {
-    // The first round warms up and is thrown away.
+    // The first round warms up and is discarded.
     if (round == 1)
       for (Side& side : sides) side = {};
     for (unsigned i = 0; i < std::size(steps); ++i) {

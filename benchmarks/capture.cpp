@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs to make a graph of small kernels, and to give it back.
+// The cost of capturing a graph of small kernels, and of destroying it.
 
 #include "small_kernels.h"
 #include "support.h"
@@ -11,7 +11,7 @@ void measure(const Settings& settings, unsigned kernels) {
   reprise::Buffer<float> values(small_kernel_values);
   Samples capture, instantiate, first_replay, reset;
   for (unsigned round = 0; round <= settings.rounds; ++round) {
-    // The first round warms up and is thrown away.
+    // The first round warms up and is discarded.
     if (round == 1) capture = instantiate = first_replay = reset = {};
     reprise::CUDAGraph graph(reprise::KeepGraph::yes);
     capture.add(seconds([&] {

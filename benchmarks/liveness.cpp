@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a check of the inputs costs a replay: a graph of ten small kernels, each on a buffer of its own, replayed
-// without a check, with one, and with one of ten allocations of the driver; and bare launches of these executables.
+// The cost of input checks per replay: a graph of ten small kernels, each on its own buffer, replayed without a check,
+// with one, and with one of ten allocations of the driver; and bare launches of these executables.
 
 #include <array>
 #include <functional>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t input_count = 10;
 
-/// Memory that the allocator knows nothing of.
+/// Memory that is not from the allocator.
 class DriverMemory {
  public:
   explicit DriverMemory(reprise::Device device) : backend_(device.backend()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What random numbers cost a replay: a graph of small kernels that draw, replayed again and again, and replayed after
-// the generator was set; the same graph without random numbers; and bare launches of both executables.
+// The cost of random numbers per replay: a graph of small kernels that draw, replayed again and again, and replayed
+// after the generator was set; the same graph without random numbers; and bare launches of both executables.
 
 #include <functional>
 #include <iterator>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step of many small kernels costs: each kernel launched by itself, the step replayed as a graph, and the same
-// executable graph launched by a bare call of the device runtime. And what costs a replay more: a graph whose handles
-// others may have (KeepGraph::yes), and a stream of whose end the library does not hear.
+// The cost of a step of many small kernels: each kernel launched by itself, the step replayed as a graph, and the same
+// executable graph launched by a bare call of the device runtime. Also of dearer replays: a graph whose handles are
+// accessible (KeepGraph::yes), and a foreign stream, whose destruction is not notified to the library.
 
 #include <algorithm>
 #include <functional>
@@ -21,11 +21,11 @@ using reprise::backend::Checked;
 
 /// Both in seconds a step.
 struct Cost {
-  Samples submit;  ///< until the host has handed the step over
+  Samples submit;  ///< until the host has submitted the step
   Samples done;    ///< until the device is done
 };
 
-/// A stream that is nobody's of this library: it does not hear when that ends.
+/// A foreign stream: its destruction is not notified to the library.
 class ForeignStream {
  public:
   explicit ForeignStream(reprise::Device device) : device_(device) {
@@ -84,7 +84,7 @@ void compare(const Settings& settings, const StreamRef& stream, unsigned kernels
       [&] { measure(by_kept, bursts, steps, stream, replayed_kept); },
       [&] { measure(by_foreign, bursts, steps, foreign, replayed_on_foreign); },
   };
-  // The first round warms up and is thrown away.
+  // The first round warms up and is discarded.
   for (unsigned round = 0; round <= settings.rounds; ++round) {
     if (round == 1) by_launches = by_replay = by_runtime = by_kept = by_foreign = {};
     for (unsigned i = 0; i < std::size(turns); ++i) turns[turn_of(round, i, std::size(turns))]();

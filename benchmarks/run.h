@@ -18,8 +18,8 @@ struct Program {
   std::span<const Benchmark> benchmarks;
 };
 
-/// Runs the benchmarks of a program, all of them or those that are named, on the default device (REPRISE_DEVICE chooses
-/// another). Returns the program's exit status.
+/// Runs the benchmarks of a program, all or those named, on the default device (REPRISE_DEVICE chooses another).
+/// Returns the program's exit status.
 int main_of(const Program& program, int argc, char** argv);
 
 }  // namespace benchmarks

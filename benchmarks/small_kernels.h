@@ -5,7 +5,7 @@
 
 namespace benchmarks {
 
-/// Values that the small kernels work on: one block of threads has one each.
+/// The number of values of the small kernels: one for each thread of a block.
 inline constexpr unsigned small_kernel_values = 256;
 
 /// Launches kernels on the current stream that are as small as can be while they do something: each adds one to

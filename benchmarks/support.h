@@ -11,8 +11,8 @@
 
 #include "reprise/reprise.h"
 
-// What the benchmarks share. They are programs of their own and not cases of a framework, because what they compare is
-// measured in turns: a round measures each side once, so that a machine that slows down slows down both.
+// Shared by the benchmarks. They use no framework, because they measure comparisons in turns: a round measures each
+// side once, so that changes in the machine's speed affect both.
 
 namespace benchmarks {
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Kernels that are written once, for the host device and for CUDA:
+# Kernels from one source, for the host device and for CUDA:
 #
 #   reprise_add_kernels(<target> <source>...)
 #
@@ -7,8 +7,8 @@
 # links CUDA's runtime statically into <target>. Without nvcc, or with a library that was built without CUDA, the host
 # compiler compiles them, and the kernels run on the host device alone. Either way the sources stay .cpp files.
 #
-# Give it every source of the target that launches kernels. The language CUDA is enabled at the first use if it is not
-# enabled yet; CMake wants that outside of functions, and in the directory of the target or above it.
+# Pass every source of the target that launches kernels. The language CUDA is enabled at the first use if it is not
+# enabled yet, which CMake requires outside of functions, and in the directory of the target or above it.
 #
 #   CMAKE_CUDA_COMPILER, CUDACXX    the nvcc to use; looked for in PATH and in /usr/local/cuda
 #   CMAKE_CUDA_ARCHITECTURES        what to compile for; 80 and 90, and PTX for what comes later, if not set
@@ -41,7 +41,7 @@ macro(reprise_enable_kernels)
       enable_language(CUDA)
     endif()
   endif()
-  # CMake before 3.26 knows no flag of nvcc for C++20, and leaves it out or refuses.
+  # CMake before 3.26 has no flag of nvcc for C++20.
   if(CMAKE_CUDA_COMPILER_LOADED AND NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The version stands twice: in project() for the package, and in version.h for programs. Refuses to configure when the
-# two differ.
+# Fails if the two places of the version differ: project() for the package, and version.h for programs.
 
 file(STRINGS "${PROJECT_SOURCE_DIR}/include/reprise/version.h" version_lines REGEX "^#define REPRISE_VERSION")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/reprise/version.h")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The warnings that all code of the project is compiled with.
+# The warnings for all code of the project.
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
   message(FATAL_ERROR "reprise needs GCC 12 or later; this is ${CMAKE_CXX_COMPILER_VERSION}")

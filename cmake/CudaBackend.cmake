@@ -45,10 +45,10 @@ function(_reprise_find_cuda_headers result why)
   set(${result} TRUE PARENT_SCOPE)
 endfunction()
 
-# Moves the sources of src/backend/cuda out of `sources`, and adds to `target` those that are to be built.
+# Removes the sources of src/backend/cuda from `sources`, and adds to `target` those to be built.
 function(reprise_add_cuda_backend target)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cpp")
-  # What needs no header of CUDA is always built, and always tested.
+  # Sources without headers of CUDA are always built and tested.
   set(plain "${sources}")
   list(FILTER plain INCLUDE REGEX "/cuda/(monitor/[^/]*|function_cache|log_text)\\.cpp$")
   set(stand_in "${PROJECT_SOURCE_DIR}/src/backend/cuda/no_cuda.cpp")
@@ -88,8 +88,8 @@ function(reprise_add_cuda_backend target)
   target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
 endfunction()
 
-# Ranges for tools, on every device: adds to `target` what calls NVTX, a header that comes with CUDA's, or what stands in
-# for it. Its include folder is for that file alone.
+# Ranges for tools, on every device: adds to `target` the source that calls NVTX, a header of CUDA's toolkit, or its
+# replacement. The include folder is for that file alone.
 function(_reprise_add_nvtx_ranges target cuda_found)
   set(found FALSE)
   if(cuda_found)
@@ -113,8 +113,8 @@ function(_reprise_add_nvtx_ranges target cuda_found)
   target_sources(${target} PRIVATE "${source}")
 endfunction()
 
-# Leaves those of the sources in `list` that can be built: what opens CUPTI, or what says that it is missing. Sets reprise_has_cupti,
-# and reprise_cuda_include_dirs to where the headers of CUDA and of CUPTI lie.
+# Keeps those of the sources in `list` that can be built: the ones that open CUPTI, or their replacement. Sets
+# reprise_has_cupti, and reprise_cuda_include_dirs to the folders of the headers of CUDA and of CUPTI.
 function(_reprise_choose_cupti_sources list)
   find_path(REPRISE_CUPTI_INCLUDE_DIR cupti.h
     HINTS "${REPRISE_CUDA_INCLUDE_DIR}" "${REPRISE_CUDA_INCLUDE_DIR}/../extras/CUPTI/include"
@@ -136,7 +136,7 @@ function(_reprise_choose_cupti_sources list)
   set(${list} "${left}" PARENT_SCOPE)
 endfunction()
 
-# Sets `result` to the command of an nvcc that was seen to compile, else to nothing and `why`.
+# Sets `result` to the command of an nvcc that compiles a test, else to an empty string and `why`.
 function(_reprise_find_working_nvcc result why)
   set(${result} "" PARENT_SCOPE)
   if(CMAKE_CUDA_COMPILER)
@@ -167,9 +167,8 @@ function(_reprise_find_working_nvcc result why)
   set(${result} "${command}" PARENT_SCOPE)
 endfunction()
 
-# Has nvcc make machine code for the architectures that are built and tested, and PTX for later ones, of
-# src/kernels/own_kernels.cu. own_kernels.cpp takes the file in as data. nvcc is called by hand: the language CUDA
-# would link its runtime.
+# Compiles src/kernels/own_kernels.cu by nvcc to machine code for the architectures that are tested, and to PTX for later
+# ones. own_kernels.cpp includes the file as data. nvcc is called by hand: the language CUDA would link its runtime.
 function(_reprise_add_own_kernels target)
   if(NOT REPRISE_OWN_KERNELS)
     return()

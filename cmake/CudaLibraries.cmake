@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Finds one of CUDA's libraries, in the toolkit, in the usual places, or among the packages of python3 (nvidia-cublas,
-# nvidia-nccl, ...: what PyTorch brings along, with headers, but without a library file that has no version):
+# nvidia-nccl, ...: dependencies of PyTorch, with headers, but without an unversioned library file):
 #
 #   reprise_find_cuda_library(<name> HEADER <header> LIBRARIES <name>... SOVERSION <number>)
 #
-# gives REPRISE_<NAME>_INCLUDE_DIR and REPRISE_<NAME>_LIBRARIES; the second is empty if anything is missing. Both can be
+# sets REPRISE_<NAME>_INCLUDE_DIR and REPRISE_<NAME>_LIBRARIES; the second is empty if anything is missing. Both can be
 # set to use others. Call find_package(CUDAToolkit) before.
 
 # The folders named `nvidia` among the packages of python3.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cmake --install` gives a package: find_package(reprise) and the target reprise::reprise.
+# `cmake --install` installs a package: find_package(reprise) and the target reprise::reprise.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

@@ -10,7 +10,7 @@ function(reprise_add_libtorch missing)
     return()
   endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/libtorch/*.cpp")
-  # What is for CUDA tensors, or what says that there are none.
+  # Sources for CUDA tensors, or their replacement.
   if(REPRISE_CUDA_CRT)
     list(FILTER sources EXCLUDE REGEX "/no_cuda_tensors\\.cpp$")
   else()

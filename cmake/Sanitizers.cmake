@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Builds everything of the project with sanitizers. The first finding ends the program: a test cannot pass over it.
+# Builds the project with sanitizers. The first finding ends the program, so that a test cannot ignore it.
 # The options of the runtimes are in the test presets.
 
 # In the caller's directory and below. Sets there:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The libtorch that the component reprise::libtorch is built against: the wheel of torch that scripts/setup-libtorch
-# fetches, or the folder `torch` of another one (REPRISE_TORCH). Imported by hand: TorchConfig.cmake wants a GPU, or a
-# list of architectures and nvcc, and CUDA's toolkit where this layer needs none of it. The same file serves the project
+# fetches, or the folder `torch` of another one (REPRISE_TORCH). Imported by hand: TorchConfig.cmake requires a GPU, or a
+# list of architectures and nvcc, and CUDA's toolkit, none of which this layer needs. The same file serves the project
 # itself and the installed package.
 #
-# REPRISE_CUDA_CRT is false where there can be no CUDA tensors: libtorch, or the headers of CUDA, lack what they need.
+# REPRISE_CUDA_CRT is false if CUDA tensors are impossible: parts of libtorch or of CUDA's headers are missing.
 #
 #   reprise_add_torch(<missing> [GLOBAL])    makes the target reprise::torch if it is found; <missing> is empty then, else
 #                                            it says what was not. Another version of torch is an error.
@@ -51,7 +51,7 @@ function(reprise_add_torch missing)
   target_include_directories(reprise::torch SYSTEM INTERFACE "${REPRISE_TORCH}/include"
     "${REPRISE_TORCH}/include/torch/csrc/api/include")
   set(libraries "${REPRISE_TORCH}/lib/libtorch_cpu.so" "${REPRISE_TORCH}/lib/libc10.so" "${REPRISE_TORCH}/lib/libgomp.so.1")
-  # CUDA's part loads where there is no driver, too: one program serves both kinds of machine.
+  # CUDA's part also loads without a driver: one program serves both kinds of machine.
   if(EXISTS "${REPRISE_TORCH}/lib/libtorch_cuda.so")
     list(APPEND libraries "${REPRISE_TORCH}/lib/libtorch_cuda.so" "${REPRISE_TORCH}/lib/libc10_cuda.so")
     # Of CUDA's headers the wheel lacks a folder, which is a package of its own; toolkits have it, too.
@@ -74,6 +74,6 @@ function(reprise_add_torch missing)
   else()
     message(STATUS "reprise::libtorch: without CUDA tensors, because ${REPRISE_TORCH} has no libtorch_cuda.so")
   endif()
-  # libtorch registers its operators when it is loaded: it must not be left out because nothing asks for a symbol.
+  # libtorch registers its operators when it is loaded: the linker must not drop it although no symbol is used.
   target_link_libraries(reprise::torch INTERFACE "-Wl,--no-as-needed" ${libraries} "-Wl,--as-needed" ${cuda_runtime})
 endfunction()

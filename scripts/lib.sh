@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the scripts share. Sourced, by bash; leaves the current directory at the top of the project.
+# Shared by the scripts. Sourced, by bash; sets the current directory to the top of the project.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
-# What the library, its tests and its main job are built from. A name with a slash is package/command: a command that is
-# there is good enough, wherever it came from.
+# Packages to build the library, its tests and its main job. A name with a slash is package/command: an existing command
+# from any source is sufficient.
 build_packages=(
   g++/g++ cmake/cmake ninja-build/ninja git/git graphviz/dot
   libfmt-dev libcli11-dev libgtest-dev libgmock-dev librandom123-dev
 )
-# What the checks of .ci/run need besides. Formatting is judged by one version, since each formats a little differently.
+# Further packages for the checks of .ci/run. One version of clang-format, since each formats a little differently.
 check_packages=(clang/clang++ clang-format-14/clang-format-14 doxygen/doxygen)
 
 say() { printf '\n== %s\n' "$*"; }
@@ -34,14 +34,14 @@ fail() {
   exit 1
 }
 
-# How many jobs to build and test with: what CMAKE_BUILD_PARALLEL_LEVEL says, else one for each processor.
+# The number of jobs to build and test with: CMAKE_BUILD_PARALLEL_LEVEL, else one for each processor.
 job_count() { printf '%s\n' "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}"; }
 
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
     "$@"
   elif [ -n "${CI:-}" ]; then
-    sudo -n "$@" # nobody is there to type a password
+    sudo -n "$@" # no password can be typed here
   else
     sudo "$@"
   fi
@@ -102,7 +102,7 @@ configure() {
   cmake --preset "$preset" "${fresh[@]}" "${@:2}" || fail "cmake could not configure the preset $preset"
 }
 
-# Builds a preset, or the targets of it that are named.
+# Builds a preset, or the named targets of it.
 build() {
   local preset=$1
   shift

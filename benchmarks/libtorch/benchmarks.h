@@ -11,7 +11,7 @@ void operators_of_host_device(const Settings& settings);
 void replays(const Settings& settings);
 void graphed(const Settings& settings);
 
-/// The device of libtorch that the benchmarks run on; tensors there take part in captures from now on.
+/// The device of libtorch that the benchmarks run on; enables captures of its tensors.
 torch::Device tensor_device(const Settings& settings);
 
 }  // namespace benchmarks

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What forward and backward of a graphed callable cost beside bare launches of the same two executables, and eagerly.
+// The cost of forward and backward of a graphed callable, compared with bare launches of the same two executables and
+// with eager work.
 
 #include <functional>
 #include <optional>
@@ -17,7 +18,7 @@ namespace {
 using reprise::libtorch::Gradients;
 using reprise::libtorch::GraphedCallable;
 
-// Before the host waits. On a host device it counts that they run.
+// Before the host waits. On a host device this includes running the work.
 unsigned steps_on(const reprise::Device& device) {
   return device.type() == reprise::DeviceType::host ? 2 : 50;
 }
@@ -63,7 +64,7 @@ class Training {
   std::vector<torch::Tensor> parameters_;
 };
 
-// One way to do it, beside bare launches of its executables.
+// One variant, and bare launches of its executables.
 class Way {
  public:
   Way(const Settings& settings, const reprise::StreamRef& stream, const Shape& shape, torch::Device device,
@@ -82,7 +83,7 @@ class Way {
     training_.clear_gradients();
     step();
   }
-  // Writes the gradients of the last step, which are there.
+  // Writes the existing gradients of the last step.
   void bare() {
     forward_();
     backward_();
@@ -104,7 +105,7 @@ class Way {
 struct Side {
   std::string name;
   std::function<void()> step;
-  const Samples* bare;  // what it is compared with; null for a bare one, and for what is eager
+  const Samples* bare;  // for comparison; null for bare and eager variants
   Samples us = {};
 };
 

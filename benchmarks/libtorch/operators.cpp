@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator on tensors of the host device costs beside the same operator on the CPU: called eagerly, in a
+// The cost of an operator on tensors of the host device, compared with the same operator on the CPU: eager, in a
 // capture, and replayed.
 
 #include <torch/torch.h>

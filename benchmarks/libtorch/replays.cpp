@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a replay of a graph of tensors costs the host, without and with random numbers: a bare launch of the executable,
+// The host's cost of a replay of a graph of tensors, without and with random numbers: a bare launch of the executable,
 // libtorch's own graphs, and this library's.
 
 #include <ATen/cuda/CUDAGraph.h>

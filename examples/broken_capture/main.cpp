@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A capture that fails, as they do most often: a value is read on the host while the stream is being captured. Shows
-// what the capture's report says, and that the graph works once the mistake is mended. Runs on any device.
+// A capture with the most frequent mistake: a value is read on the host while the stream is being captured. Shows the
+// capture's report, and that the graph works once the mistake is fixed. Runs on any device.
 
 #include <optional>
 #include <string>
@@ -12,8 +12,8 @@ namespace broken_capture {
 
 using example::say;
 
-/// The first value, on the host. That waits for the stream, and a stream that is being captured cannot be waited for.
-/// Not inlined, so that the report's stack has its name.
+/// Returns the first value on the host. Waits for the stream, which is not possible while that is being captured. Not
+/// inlined, so that its name is in the report's stack.
 [[gnu::noinline]] unsigned char first_value(const reprise::Buffer<unsigned char>& x) {
   unsigned char value = 0;
   reprise::copy_async(&value, x.data(), 1);
@@ -43,7 +43,7 @@ bool run(const std::optional<std::string>& device_text) {
   reprise::capture(graph, {}, [&] { step(x, false); });
   graph.replay(stream);
   const bool right = first_value(x) == 7;
-  say("\nmended: {} node, and a replay that is {}\n", graph.node_count(), right ? "right" : "WRONG");
+  say("\nfixed: {} node, and a replay that is {}\n", graph.node_count(), right ? "right" : "WRONG");
   return failed && right;
 }
 
@@ -51,7 +51,7 @@ bool run(const std::optional<std::string>& device_text) {
 
 int main(int argc, char** argv) {
   std::optional<std::string> device;
-  CLI::App app("A capture that fails, what its report says, and the same capture mended.", "broken_capture");
+  CLI::App app("A capture that fails, what its report says, and the same capture fixed.", "broken_capture");
   app.add_option("--device", device,
                  "Where to run: host, cuda, cuda:1, ... (default: the first CUDA device, or else the simulated host "
                  "device)")

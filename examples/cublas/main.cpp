@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small network on cuBLAS, captured once for each size of a batch, as a server does that gets requests of any size.
-// The graphs share one memory pool, and so one workspace of cuBLAS. Shows that each gives what eager work and the host
-// give, what it costs both ways, and how little memory one more graph takes. For CUDA devices only.
+// A small network on cuBLAS, captured once for each batch size, as in a server with requests of any size. The graphs
+// share one memory pool, and so one workspace of cuBLAS. Shows that each has the same results as eager work and the
+// host, the cost of both, and how little memory one more graph takes. For CUDA devices only.
 
 #include <algorithm>
 #include <cmath>
@@ -32,13 +32,13 @@ std::vector<float> read(const reprise::Buffer<float>& buffer) {
   return values;
 }
 
-/// The largest difference of two results, as a part of the largest value.
+/// The largest difference of two results, relative to the largest value.
 double difference(const std::vector<float>& a, const std::vector<float>& b) {
   double largest = 0, apart = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     largest = std::max(largest, std::abs(static_cast<double>(b[i])));
     const double distance = std::abs(static_cast<double>(a[i]) - b[i]);
-    if (!(distance <= apart)) apart = distance;  // also for what is not a number
+    if (!(distance <= apart)) apart = distance;  // true for NaN, too
   }
   return apart / largest;
 }
@@ -51,7 +51,7 @@ struct Captured {
   reprise::CUDAGraph graph;
 };
 
-/// Runs it both ways, and says so in a row of the table. Is all of it right?
+/// Runs it both ways, and prints a row of the table. True if all results are right.
 bool show(Captured& captured, const Network& network, reprise::CublasHandle& blas, double pool_bytes) {
   Network::Activations& activations = captured.activations;
   const unsigned batch = activations.columns;
@@ -78,7 +78,7 @@ bool run(const std::string& name) {
   const reprise::Device device = example::parse_device(name);
   if (device.type() != reprise::DeviceType::cuda)
     throw example::InputError("--device: cuBLAS has no kernels for the simulated host device; name a CUDA device");
-  if (cudaSetDevice(device.index()) != cudaSuccess) throw reprise::Error("cudaSetDevice failed");  // cuBLAS asks for it
+  if (cudaSetDevice(device.index()) != cudaSuccess) throw reprise::Error("cudaSetDevice failed");  // required by cuBLAS
   const reprise::Stream stream(device);
   const reprise::StreamGuard guard(stream);
 

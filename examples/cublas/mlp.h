@@ -9,10 +9,10 @@
 
 namespace mlp {
 
-/// A network of three layers, forward only: each is a matrix product by cuBLAS and a kernel that adds the bias and cuts
-/// off what is negative (not in the last layer).
+/// A network of three layers, forward only: each is a matrix product by cuBLAS and a kernel that adds the bias and,
+/// except in the last layer, replaces negative values by 0.
 ///
-/// Matrices are column-major, as cuBLAS has them: a column of activations is one input of the batch.
+/// Matrices are column-major, as in cuBLAS: a column of activations is one input of the batch.
 class Network {
  public:
   static constexpr unsigned layers = 3;
@@ -29,7 +29,7 @@ class Network {
     reprise::Buffer<float> values[layers + 1];  // input, hidden layers, output
   };
 
-  /// Gives the work to the current stream: the same code, whether it runs now or is captured.
+  /// Submits the work to the current stream, to run or to be captured.
   void forward(reprise::CublasHandle& blas, Activations& activations) const;
 
   /// The output for an input, computed on the host.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network of which a part can be captured and the rest cannot: the body becomes two graphs, forward and backward,
-// while the loss, which looks at values, stays eager. Trains once eagerly and once graphed, and compares.
+// A network that can be captured in part: the body becomes two graphs, forward and backward, while the loss, which
+// depends on values, stays eager. Trains once eagerly and once graphed, and compares.
 
 #include <torch/torch.h>
 
@@ -50,7 +50,7 @@ struct NetworkImpl : torch::nn::Module {
 };
 TORCH_MODULE(Network);
 
-// Which rows count depends on their values, and so does how many: no graph can do that.
+// The rows that count, and their number, depend on values: no graph can do that.
 Tensor loss_of(const Tensor& found, const Tensor& wanted) {
   const Tensor error = (found - wanted).pow(2);
   const Tensor counted = error.masked_select(error.detach() < 100);
@@ -62,7 +62,7 @@ struct Trained {
   double microseconds = 0;  // for a step
 };
 
-// `body` is the network's, or what was made of it.
+// `body`: the network's, or its graphed callable.
 template <class Body>
 Trained train(const Options& options, const torch::Device& device, Network& network, const Body& body) {
   torch::optim::SGD optimizer(network->parameters(), torch::optim::SGDOptions(0.01).momentum(0.5));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work on several streams, forked and joined by events, captured as one graph. Runs on any device, also without a GPU.
-// Shows that eager work, replays and the host get the same result, and what a run costs both ways.
+// Shows that eager work, replays and the host have the same result, and the cost of a run both ways.
 
 #include <filesystem>
 #include <optional>

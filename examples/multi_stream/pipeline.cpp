@@ -10,7 +10,7 @@ using reprise::launch;
 using reprise::LaunchConfig;
 using reprise::StreamRef;
 
-// Everything that becomes a kernel: see REPRISE_KERNEL_ABI.
+// All kernels and their helpers: see REPRISE_KERNEL_ABI.
 inline namespace REPRISE_KERNEL_ABI {
 
 REPRISE_KERNEL inline std::uint32_t first_value(std::size_t i) {

@@ -11,14 +11,14 @@
 
 namespace multi_stream {
 
-/// Work that forks into branches, which do not depend on each other, and joins again:
+/// Work that forks into independent branches, and joins again:
 ///
 ///                +-> mix -> mix -> mix --+
 ///     fill ------+-> mix -> mix -> mix --+-----> sum
 ///                +-> mix -> mix -> mix --+
 ///
-/// The first branch stays on the stream that the work is given to, each other one has a stream of its own. Events make
-/// the fork and the join; captured, they are edges of the graph.
+/// The first branch stays on the stream of the work, each other one has its own stream. Events make the fork and the
+/// join; captured, they are edges of the graph.
 class Pipeline {
  public:
   static constexpr unsigned rounds = 3;  ///< how often a branch mixes its values
@@ -26,18 +26,18 @@ class Pipeline {
   /// Memory and streams of the current device for `branches` branches of `values` values each.
   Pipeline(unsigned branches, std::size_t values);
 
-  /// Gives all of the work to `stream`: the same code, whether it runs now or is captured.
+  /// Submits the work to `stream`, to run or to be captured.
   void run(const reprise::StreamRef& stream);
 
-  /// How many kernels that are.
+  /// The number of kernels of a run.
   unsigned kernels() const { return 2 + branches_ * rounds; }
 
-  /// What the last run left, after the work of `stream`.
+  /// Returns the result of the last run, after the work of `stream`.
   std::vector<std::uint32_t> result(const reprise::StreamRef& stream) const;
   /// Makes the result unreadable until the next run.
   void forget_result(const reprise::StreamRef& stream) { sum_.fill_bytes(0xff, stream); }
 
-  /// The same, one value after the other on the host.
+  /// Computes the result on the host, one value after the other.
   std::vector<std::uint32_t> expected() const;
 
  private:

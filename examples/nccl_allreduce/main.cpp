@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An all-reduce of NCCL over all GPUs of the machine, from one process, captured as one graph: the streams of all
 // devices are forked from the first one and joined again. Replayed with changing inputs, and checked. With one GPU
-// there is one rank, and nothing to reduce, but all of it runs.
+// there is one rank, and nothing to reduce, but the program runs.
 
 #include <cstddef>
 #include <vector>
@@ -25,7 +25,7 @@ bool run(std::size_t values) {
   say("sum       {} floats, {:.1f} MiB, over {} rank{}\n", values, bytes / (1 << 20), ranks.count(),
       ranks.count() == 1 ? "" : "s");
 
-  // Once eagerly: NCCL connects the ranks at the first call, which is not for a capture.
+  // Once eagerly: NCCL connects the ranks at the first call, which is not possible in a capture.
   ranks.prepare(0);
   ranks.all_reduce();
   bool right = ranks.correct(0);
@@ -33,7 +33,7 @@ bool run(std::size_t values) {
 
   reprise::GraphOptions options;
   options.stream = ranks.first_stream();
-  options.capture_error_mode = reprise::CaptureErrorMode::thread_local_;  // NCCL's own threads may do as they like
+  options.capture_error_mode = reprise::CaptureErrorMode::thread_local_;  // does not restrict NCCL's own threads
   reprise::CUDAGraph graph;                                               // destroyed before the communicators
   reprise::capture(graph, options, [&] { ranks.all_reduce(); });
   say("graph     {} nodes\n", graph.node_count());

@@ -24,16 +24,16 @@ class Ranks {
   Ranks& operator=(const Ranks&) = delete;
 
   std::size_t count() const { return communicators_.size(); }
-  /// The stream of the first rank: work given to it comes before and after that of all ranks.
+  /// The stream of the first rank: its work comes before and after that of all ranks.
   reprise::StreamRef first_stream() const { return streams_.front(); }
 
   /// Sums the inputs of all ranks into the output of each. Forks from the first stream to the others and joins them
-  /// again, so that a capture on the first stream takes all of it.
+  /// again, so that a capture on the first stream contains all of it.
   void all_reduce();
 
-  /// New inputs that every rank and round has others of, and outputs without a value. Waits.
+  /// Sets inputs that differ for every rank and round, and invalid outputs. Waits.
   void prepare(unsigned round);
-  /// Has every rank the sums of the inputs of this round? Waits.
+  /// True if every rank has the sums of the inputs of this round. Waits.
   bool correct(unsigned round) const;
 
  private:

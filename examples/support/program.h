@@ -16,11 +16,11 @@
 
 #include "reprise/reprise.h"
 
-// What the small examples share around their subject: output, the command line, exit codes, a clock.
+// Shared by the small examples: output, command line, exit codes, a clock.
 
 namespace example {
 
-/// What the user gave cannot be used here. The text is one line; the program ends with exit code 2.
+/// Invalid input of the user. The text is one line; the program ends with exit code 2.
 class InputError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -41,7 +41,7 @@ inline reprise::Device parse_device(const std::string& text) {
   }
 }
 
-/// The CUDA devices of this machine. `what` needs them, and there is no way around that.
+/// The CUDA devices of this machine, which `what` needs.
 inline std::vector<reprise::Device> require_cuda_devices(const std::string& what) {
   std::vector<reprise::Device> found;
   for (const reprise::Device device : reprise::devices())
@@ -55,7 +55,7 @@ inline std::vector<reprise::Device> require_cuda_devices(const std::string& what
   return found;
 }
 
-/// The time of one call of `work` in microseconds, the host's wait for the current stream included: a mean of many.
+/// The time of one call of `work` in microseconds, including the wait for the current stream: a mean of many.
 inline double microseconds(unsigned calls, const std::function<void()>& work) {
   using Clock = std::chrono::steady_clock;
   reprise::current_stream().synchronize();
@@ -65,8 +65,8 @@ inline double microseconds(unsigned calls, const std::function<void()>& work) {
   return std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / calls;
 }
 
-/// Reads the command line, runs the program, and gives its exit code: 0; 1 for a failure, 2 for bad input, with a line
-/// on standard error. `program` returns whether all that it checked was right.
+/// Reads the command line, runs the program, and returns its exit code: 0; 1 for a failure, 2 for bad input, with a
+/// line on standard error. `program` returns true if all its checks passed.
 inline int run(CLI::App& app, int argc, char** argv, const std::function<bool()>& program) {
   const std::string name = app.get_name();
   try {

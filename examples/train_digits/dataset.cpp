@@ -21,7 +21,7 @@ namespace {
 constexpr unsigned values_per_line = pixels_per_image + 1;
 constexpr int largest_pixel = 16;
 constexpr unsigned hold_out_every = 5;
-// Far more than 65 numbers need; what is longer is not such a file.
+// Far more than 65 numbers need; a file with longer lines is of another kind.
 constexpr std::size_t longest_line = 4096;
 
 /// A place in the file, for messages.
@@ -94,7 +94,7 @@ Dataset load_dataset(const std::filesystem::path& path) {
   std::array<char, longest_line> buffer{};
   unsigned count = 0;
   while (file.getline(buffer.data(), buffer.size())) {
-    // What was read counts the end of the line, which the last one may lack; a zero byte is a character like others.
+    // The count includes the end of the line, which the last one may lack; a zero byte is an ordinary character.
     const auto read = static_cast<std::size_t>(file.gcount());
     std::string_view line(buffer.data(), file.eof() ? read : read - 1);
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);

@@ -9,7 +9,7 @@ namespace digits {
 
 inline constexpr unsigned pixels_per_image = 64, classes = 10;
 
-/// Images of digits with what they show.
+/// Images of digits with their labels.
 struct Images {
   std::vector<float> pixels;         ///< `pixels_per_image` for each image, from 0 to 1
   std::vector<std::uint8_t> labels;  ///< 0 to 9, one for each image
@@ -17,7 +17,7 @@ struct Images {
   unsigned count() const { return static_cast<unsigned>(labels.size()); }
 };
 
-/// The images, split in two by their place in the file: every fifth one is held out for testing.
+/// The images, split by their place in the file: every fifth one is held out for testing.
 struct Dataset {
   Images train;
   Images test;

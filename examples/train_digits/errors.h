@@ -5,8 +5,7 @@
 
 namespace digits {
 
-/// What the user gave cannot be used: an option, a file. The text is one line for the user; the program ends with
-/// exit code 2.
+/// Invalid input of the user: an option, a file. The text is one line; the program ends with exit code 2.
 class InputError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

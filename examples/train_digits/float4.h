@@ -8,9 +8,8 @@
 namespace digits {
 inline namespace REPRISE_KERNEL_ABI {
 
-/// Four neighbouring floats. A compiler for the host is given a vector: left to find one in a loop over four values,
-/// GCC 12 and Clang 14 each do so at some optimisation levels only, and the kernel is then four times slower. On CUDA
-/// it is four registers of a thread.
+/// Four neighbouring floats. A vector on the host: GCC 12 and Clang 14 vectorise a loop over four values at some
+/// optimisation levels only, and the kernel is four times slower at others. On CUDA, four registers of a thread.
 struct Float4 {
 #if defined(__CUDACC__)
   using Lanes = float[4];

@@ -15,13 +15,13 @@
 // Matrices are row-major. A layer's weights are a matrix of `inputs` + 1 rows and `outputs` columns: the last row is
 // the bias, as if every input had one more value that is always one.
 //
-// Each output value is computed by one thread in an order of its own, and no two threads add to the same float. So the
-// results do not depend on how the threads are scheduled, and training is bitwise reproducible on a given device.
+// Each output value is computed by one thread in a fixed order, and no two threads add to the same float. So the
+// results do not depend on the scheduling of threads, and training is bitwise reproducible on a given device.
 //
 // A thread computes a small tile of the output instead of one value: its sums stay in registers, and each value that is
 // loaded serves the whole tile.
 //
-// Each kernel says what it touches (accesses), so that the host device can look for races: REPRISE_HOST_RACES=1.
+// Each kernel declares its memory (accesses) for the race check of the host device: REPRISE_HOST_RACES=1.
 
 namespace digits {
 
@@ -85,7 +85,7 @@ struct GatherBatch {
 
   static auto accesses(const float* images, const std::uint8_t*, const std::uint32_t*, const std::uint32_t* step,
                        float* batch_images, std::uint8_t* batch_labels, unsigned batch, unsigned pixels) {
-    // Which images are read, only the kernel knows; nothing writes them.
+    // The images read depend on values in device memory; nothing writes them.
     return std::array{reprise::reads(images, 1), reprise::reads(step, 1),
                       reprise::writes(batch_images, std::size_t{batch} * pixels), reprise::writes(batch_labels, batch)};
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a network on hand-written digits twice, from the same start: eagerly, each kernel of each step launched by
-// itself, and with the whole step captured once and replayed. Shows what each costs, that both give the same weights to
-// the last bit, and a picture of the step.
+// itself, and with the whole step captured once and replayed. Shows the cost of each, that both have bitwise the same
+// weights, and a picture of the step.
 
 #include <fmt/format.h>
 
@@ -37,7 +37,7 @@ reprise::Device choose_device(const Options& options) {
   }
 }
 
-/// Everything that the user gave, checked before any work is done.
+/// The user's input, checked before any work is done.
 struct Input {
   explicit Input(const Options& given)
       : options(given), device(choose_device(given)), dataset(load_dataset(given.data)) {
@@ -86,7 +86,7 @@ void show_inputs(const reprise::CUDAGraph& graph) {
       static_cast<double>(bytes) / 1024);
 }
 
-/// What the phases of a step take in one more replay.
+/// The times of a step's phases in one more replay.
 void show_phases(reprise::CUDAGraph& graph) try {
   const reprise::ReplayTiming timing = reprise::time_replay(graph);
   say("phases    of a step on the device, {:.1f} us in all; what runs at the same time counts twice\n",
@@ -102,7 +102,7 @@ void show_phases(reprise::CUDAGraph& graph) try {
   say("phases    not timed: {}\n", error.what());
 }
 
-/// Bit by bit: values that are not numbers are compared too.
+/// Compares bitwise, including NaN.
 bool same_bits(const Run& a, const Run& b) {
   return a.parameters.size() == b.parameters.size() &&
          std::memcmp(a.parameters.data(), b.parameters.data(), a.parameters.size() * sizeof(float)) == 0;

@@ -84,18 +84,18 @@ void Network::forward(const float* images, Activations& activations, float keep)
 
 void Network::leave_out(reprise::Buffer<float>& values, float keep) const {
   if (keep == 1) return;
-  // Which numbers are drawn, a graph finds out at each replay.
+  // A graph determines the numbers at each replay.
   launch(LaunchConfig::cover(divide_up(values.size(), dropout_run)), Dropout{}, dropout_.philox_state(dropout_run),
          values.data(), keep, values.size());
 }
 
-// The gradients of the activations are a chain, from the scores back to the first layer. What each link of it gives
-// besides, the gradient of a layer's weights and their update, can run next to the following link:
+// The gradients of the activations are a chain, from the scores back to the first layer. The gradients of a layer's
+// weights and their update can run concurrently with the following link of the chain:
 //
 //     current stream   scores -> hidden2 gradient -> hidden1 gradient -> weights 1 -> update 1 -> join
 //     side stream            \-> weights 3 -------\-> update 3 -> weights 2 \-> update 2 ------/
 //
-// A layer's weights are updated only when the link that reads them is through.
+// A layer's weights are updated only after the link that reads them.
 void Network::train(const float* images, const std::uint8_t* labels, double* loss_sum, float rate,
                     const StreamRef& side) {
   const StreamRef main = reprise::current_stream();

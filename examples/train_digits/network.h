@@ -14,7 +14,7 @@
 
 namespace digits {
 
-/// A fully connected layer, and where its weights lie among the parameters of the network: `inputs` + 1 rows of
+/// A fully connected layer, and the place of its weights in the parameters of the network: `inputs` + 1 rows of
 /// `outputs` values, the last row being the bias.
 struct Layer {
   unsigned inputs;
@@ -34,7 +34,7 @@ inline constexpr std::size_t parameter_count = layer3.end();
 /// Random weights and zero biases, the same for the same seed on every machine.
 std::vector<float> initial_parameters(std::uint64_t seed);
 
-/// What the layers compute for a number of images at once, in device memory.
+/// The activations of the layers for a number of images, in device memory.
 struct Activations {
   explicit Activations(unsigned images);
 
@@ -43,8 +43,8 @@ struct Activations {
   reprise::Buffer<float> scores;
 };
 
-/// The network on a device. Its functions give work to the current stream and return; they allocate nothing and wait
-/// for nothing, so that they can be captured. One thread at a time.
+/// The network on a device. Its functions submit work to the current stream, and neither allocate nor wait, so that
+/// they can be captured. One thread at a time.
 class Network {
  public:
   /// For training with `batch` images a step, in which each value of the hidden layers is left out with probability
@@ -53,14 +53,14 @@ class Network {
 
   void set_parameters(std::span<const float> values);
   void copy_parameters_to(std::span<float> values) const;
-  /// What is left out from now on is decided by this seed.
+  /// Sets the seed of dropout.
   void seed_dropout(std::uint64_t seed) { dropout_.set_current_seed(seed); }
 
   /// Computes the scores of the classes for as many images as `activations` has rows.
   void forward(const float* images, Activations& activations) const { forward(images, activations, 1); }
 
   /// Forward, backward and a step of gradient descent. Adds the loss of the batch, summed over the images, to
-  /// `*loss_sum`. Part of the work is given to `side`, and joined again.
+  /// `*loss_sum`. Part of the work is forked to `side`, and joined again.
   void train(const float* images, const std::uint8_t* labels, double* loss_sum, float rate,
              const reprise::StreamRef& side);
 

@@ -35,7 +35,7 @@ void check_writable(const fs::path& path) {
   if (!existed) fs::remove(path);
 }
 
-/// Runs a program, found by PATH, and waits for it. Returns its exit status, or nothing if there is no such program.
+/// Runs a program, found by PATH, and waits for it. Returns its exit status, or nullopt if there is no such program.
 std::optional<int> run(std::vector<std::string> arguments) {
   std::vector<char*> argv;
   argv.reserve(arguments.size() + 1);

@@ -6,7 +6,7 @@
 
 namespace digits {
 
-/// Shows how far a run is: on a terminal a bar that is drawn over itself, elsewhere a line every few epochs.
+/// Shows the progress of a run: on a terminal a bar, elsewhere a line every few epochs.
 class Progress {
  public:
   Progress(std::string label, unsigned epochs);
@@ -15,7 +15,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// After an epoch, counted from 1. `loss` is the mean loss of the epoch, `accuracy` a part of one.
+  /// After an epoch, counted from 1. `loss` is the mean loss of the epoch, `accuracy` from 0 to 1.
   void show(unsigned epoch, double loss, double accuracy);
 
  private:
@@ -23,7 +23,7 @@ class Progress {
 
   std::string label_;
   unsigned epochs_;
-  std::size_t digits_;  // of the number of epochs, so that lines line up
+  std::size_t digits_;  // of the number of epochs, to align lines
   bool terminal_;
 };
 

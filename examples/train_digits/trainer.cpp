@@ -18,7 +18,7 @@ namespace {
 using reprise::launch;
 using reprise::LaunchConfig;
 
-/// Larger batches have less noise in their gradients and bear larger steps.
+/// Larger batches have less noise in their gradients and allow larger steps.
 float learning_rate(unsigned batch) {
   return std::min(0.5F, 0.1F * std::sqrt(static_cast<float>(batch) / 32));
 }
@@ -63,7 +63,7 @@ Trainer::Trainer(const Dataset& dataset, unsigned batch, float dropout, std::uin
       test_(dataset.test.count()) {}
 
 void Trainer::step() {
-  const reprise::annotate scope("batch");  // what has no other name is what chooses the batch
+  const reprise::annotate scope("batch");  // inner scopes override it: it remains for the choice of the batch
   launch(LaunchConfig::cover(batch_images_.size()), GatherBatch{}, images_.data(), labels_.data(), order_.data(),
          number_.data(), batch_images_.data(), batch_labels_.data(), batch_, pixels_per_image);
   network_.train(batch_images_.data(), batch_labels_.data(), loss_sum_.data(), rate_, side_);

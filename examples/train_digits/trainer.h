@@ -15,35 +15,33 @@
 
 namespace digits {
 
-/// What a run of training came to.
+/// The results of a training run.
 struct Run {
   std::vector<float> parameters;
   double loss = 0;            ///< mean over the images of the last epoch
-  double accuracy = 0;        ///< on the held-out images, a part of one
+  double accuracy = 0;        ///< on the held-out images, from 0 to 1
   double step_seconds = 0;    ///< a step until the device is done; median over the epochs of the epoch's mean
-  double submit_seconds = 0;  ///< the host's part of it: until all work of the step is given to the device
+  double submit_seconds = 0;  ///< the host's part of it: until all work of the step is submitted
 };
 
 /// Trains a network on a device, again and again from the same start.
 ///
-/// A whole step is work of the device: images, labels, the order in which an epoch takes them and the number of the
-/// step are in device memory, and the step itself counts on. So a graph of one step can be replayed with nothing else
-/// to do, and takes the next batch each time.
+/// A whole step is work of the device: images, labels, their order in an epoch and the number of the step are in device
+/// memory, and the step itself increments that number. So replaying a graph of one step takes the next batch each time.
 ///
-/// The work goes to the current stream of the thread that made the object; a stream of its own takes what can run at
-/// the same time.
+/// Work is submitted to the current stream of the thread that made the object, and concurrent work to an own stream.
 class Trainer {
  public:
   Trainer(const Dataset& dataset, unsigned batch, float dropout, std::uint64_t seed);
 
-  /// Gives one step to the current stream; it takes the next batch of the epoch. Can be captured.
+  /// Submits one step to the current stream; it takes the next batch of the epoch. Can be captured.
   void step();
 
-  /// Trains from the start. `give_step` gives one step to the current stream, by step() or by a replay of it; it is run
-  /// once before, so that the first use of anything is in no measurement.
+  /// Trains from the start. `give_step` submits one step to the current stream, by step() or by a replay of it; it runs
+  /// once before, so that costs of the first use are not measured.
   Run run(const std::string& label, unsigned epochs, const std::function<void()>& give_step);
 
-  unsigned steps_per_epoch() const { return steps_; }  ///< whole batches; each epoch leaves out other images
+  unsigned steps_per_epoch() const { return steps_; }  ///< whole batches; the images left over differ between epochs
   float rate() const { return rate_; }                 ///< of the gradient descent
 
  private:

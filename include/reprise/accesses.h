@@ -4,24 +4,24 @@
 #include <cstddef>
 
 /// \file
-/// Declarations of the memory that a kernel touches. kernel.h says what they are for.
+/// Declarations of the memory that a kernel accesses; used in kernel.h.
 
 namespace reprise {
 
-/// Memory that a launch touches, as a kernel declares it; made with reads() and writes().
+/// Memory that a launch accesses, as declared by a kernel; made with reads() and writes().
 struct MemoryAccess {
-  const void* address = nullptr;  ///< where it begins
-  std::size_t bytes = 0;          ///< how much; 0 for nothing
+  const void* address = nullptr;  ///< its start
+  std::size_t bytes = 0;          ///< may be 0
   bool writes = false;            ///< written, not only read
 };
 
-/// A launch reads `count` values at `address`.
+/// Declares that a launch reads `count` values at `address`.
 template <class T>
 MemoryAccess reads(const T* address, std::size_t count) {
   return {address, count * sizeof(T), false};
 }
 
-/// A launch writes `count` values at `address`, all or some of them.
+/// Declares that a launch writes `count` values at `address`, all or some of them.
 template <class T>
 MemoryAccess writes(T* address, std::size_t count) {
   return {address, count * sizeof(T), true};

@@ -17,24 +17,24 @@
 
 namespace reprise {
 
-/// What a scope says of the nodes that are made in it: keys and values, sorted by key. The key `name` is the one that
-/// `annotate("phase")` sets.
+/// The keys and values that scopes attach to the nodes created in them, sorted by key. `annotate("phase")` sets the key
+/// `name`.
 using Annotation = std::map<std::string, std::string>;
 
-/// A node of a captured graph, and what the scopes said in which it was made.
+/// A node of a captured graph with its annotation.
 struct AnnotatedNode {
   GraphNodeHandle node = nullptr;  ///< of the template graph
-  std::size_t index = 0;           ///< its place among all nodes of the template, in order of creation
+  std::size_t index = 0;           ///< among all nodes of the template, in order of creation
   Annotation annotation = {};      ///< never empty
 };
 
-/// For the inside of `annotate`.
+/// For internal use.
 namespace annotation_detail {
-/// How many captures with annotations are underway in the process.
+/// The number of captures with annotations underway in the process.
 extern std::atomic<int> captures_underway;
 }  // namespace annotation_detail
 
-/// A scope that annotates the nodes which are made in it, in a capture with GraphOptions::enable_annotations:
+/// A scope that annotates the nodes created in it, in a capture with GraphOptions::enable_annotations:
 ///
 ///     capture(graph, options, [&] {
 ///       const annotate forward("forward");
@@ -44,34 +44,33 @@ extern std::atomic<int> captures_underway;
 ///       }
 ///     });
 ///
-/// It takes part in the capture that the calling thread's current stream belongs to when it is entered. In no capture,
-/// in one without annotations, or in one that is broken, it does nothing; and as long as no capture with annotations
-/// is underway in the process, it costs one relaxed load.
+/// It applies to the capture of the calling thread's current stream at its beginning. Outside of captures, in one
+/// without annotations, or in a broken one, it does nothing; while no capture with annotations is underway in the
+/// process, it costs one relaxed load.
 ///
-/// What is made between its beginning and its end by any thread, on any stream of the capture and by any library is
-/// annotated. Scopes of a thread nest: the inner one adds its keys, and wins those that both have. When several threads
-/// have scopes in one capture at once, a node belongs to the thread whose stream led to it; one that no thread's stream
-/// led to yet belongs to the thread that enters or leaves a scope next.
+/// All nodes created between its beginning and its end are annotated, by any thread, stream of the capture or library.
+/// Scopes of a thread nest; inner keys override outer ones. When several threads are in scopes of one capture at once,
+/// a node belongs to the thread whose stream led to it; a node not yet reached by any thread's stream belongs to the
+/// thread that enters or leaves a scope next.
 ///
-/// A scope may be left after its capture ended or failed, which then does nothing. Scopes are to be left by the thread
-/// that entered them, the last one first, as local variables are. A scope that is left out of order ends there all the
-/// same, for the nodes that are made afterwards; on another thread it does, too, with a warning.
+/// Leaving a scope after its capture ended or failed does nothing. Scopes must be left on the thread that entered them,
+/// in reverse order, as local variables are. A scope left out of order ends there for nodes created afterwards; so does
+/// one left on another thread, with a warning.
 ///
 /// Threads: any number of scopes on any threads. A scope is used by one thread at a time.
 class [[nodiscard]] annotate {
  public:
-  /// A key and its value.
   using Entry = std::pair<std::string_view, std::string_view>;
 
-  /// Annotates with `{{"name", name}}`. `name` is no null pointer.
-  /// \throws BackendError if the runtime cannot tell whether it captures, or what; the capture is not changed.
+  /// Annotates with `{{"name", name}}`. `name` must not be null.
+  /// \throws BackendError if the runtime fails to report the capture or its nodes; the capture is not changed.
   template <class Name>
   requires std::convertible_to<const Name&, std::string_view>
   [[nodiscard]] explicit annotate(const Name& name) {
     if (wanted()) [[unlikely]]
       enter({{"name", name}});
   }
-  /// Annotates with keys and values. Of a key that is there twice the first counts.
+  /// Annotates with keys and values. Of a duplicate key the first counts.
   /// \throws BackendError as above.
   [[nodiscard]] explicit annotate(std::initializer_list<Entry> entries) {
     if (wanted()) [[unlikely]]
@@ -83,8 +82,8 @@ class [[nodiscard]] annotate {
     if (wanted()) [[unlikely]]
       enter(annotation);
   }
-  annotate(std::nullptr_t) = delete;  ///< no name
-  /// Leaves the scope. What the runtime refuses to tell then fails the end of the capture.
+  annotate(std::nullptr_t) = delete;
+  /// Leaves the scope. A failure of the runtime here fails the end of the capture.
   ~annotate() {
     if (scope_ != nullptr) [[unlikely]]
       leave();

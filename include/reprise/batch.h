@@ -13,27 +13,27 @@
 /// \file
 /// Many copies, or many fills, by one kernel: one launch, and one node of a graph, instead of one for each.
 ///
-/// All addresses must be ones that a kernel can use: device memory, pinned memory, memory of another device with peer
+/// All addresses must be accessible to kernels: device memory, pinned memory, memory of another device with peer
 /// access. The host device refuses others with UsageError; a CUDA device faults on them.
 
 namespace reprise {
 
-/// One copy of a batch. Any alignment will do; it is fastest where source and destination are multiples of 16.
+/// One copy of a batch. Any alignment is allowed; multiples of 16 bytes for source and destination are fastest.
 struct CopyOp {
   void* destination = nullptr;   ///< must overlap no other address of the batch
   const void* source = nullptr;  ///< must overlap no destination of the batch
-  std::size_t bytes = 0;         ///< none: nothing is copied, and the addresses may be null
+  std::size_t bytes = 0;         ///< 0: nothing is copied, and the addresses may be null
 };
 
-/// One fill of a batch: a pattern of 1, 2, 4 or 8 bytes, written again and again.
+/// One fill of a batch: a repeated pattern of 1, 2, 4 or 8 bytes.
 struct FillOp {
   void* destination = nullptr;  ///< aligned to the pattern; must overlap no other destination of the batch
-  std::uint64_t pattern = 0;    ///< of which the low `pattern_bytes` bytes count
+  std::uint64_t pattern = 0;    ///< only the low `pattern_bytes` bytes are used
   unsigned pattern_bytes = 1;   ///< 1, 2, 4 or 8
-  std::size_t bytes = 0;        ///< a multiple of `pattern_bytes`; none: the address may be null
+  std::size_t bytes = 0;        ///< a multiple of `pattern_bytes`; 0: the address may be null
 };
 
-/// `count` times `value`, which has 1, 2, 4 or 8 bytes.
+/// Returns a fill of `count` times `value`, which must have 1, 2, 4 or 8 bytes.
 template <class T>
 FillOp make_fill(T* destination, T value, std::size_t count) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8 && std::has_single_bit(sizeof(T)),
@@ -43,16 +43,16 @@ FillOp make_fill(T* destination, T value, std::size_t count) {
   return op;
 }
 
-/// How many operations one kernel does; a batch with more of them takes several kernels.
+/// The number of operations of one kernel; a larger batch takes several kernels.
 inline constexpr std::size_t batch_ops_per_kernel = 128;
 
-/// Copies all, in no order, after what the stream was given before. In a capture this is a kernel node, and each replay
-/// reads and writes these addresses again.
-/// \throws UsageError if an address is null or, on the host device, none that a kernel can use.
+/// Runs all copies in unspecified order, after prior work on `stream`. In a capture this is a kernel node, and each
+/// replay reads and writes these addresses again.
+/// \throws UsageError if an address is null or, on the host device, not accessible to kernels.
 void copy_batch_async(std::span<const CopyOp> batch, const StreamRef& stream = current_stream());
 
-/// Fills all, in no order, after what the stream was given before. In a capture this is a kernel node.
-/// \throws UsageError if an operation is not as FillOp says.
+/// Runs all fills in unspecified order, after prior work on `stream`. In a capture this is a kernel node.
+/// \throws UsageError if an operation is not as FillOp requires.
 void fill_batch_async(std::span<const FillOp> batch, const StreamRef& stream = current_stream());
 
 }  // namespace reprise

@@ -21,57 +21,56 @@ enum class InstantiateFlags : unsigned {
   device_launch = 4,        ///< the graph can be launched from the device
   use_node_priority = 8,    ///< nodes run with the priority of the streams that they were captured on
 };
-/// Both.
 constexpr InstantiateFlags operator|(InstantiateFlags a, InstantiateFlags b) {
   return static_cast<InstantiateFlags>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
-/// What is in both.
 constexpr InstantiateFlags operator&(InstantiateFlags a, InstantiateFlags b) {
   return static_cast<InstantiateFlags>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
 }
 
 /// How a capture is made.
 struct GraphOptions {
-  /// The memory pool for what is allocated in the capture: an id of graph_pool_handle() or of another graph's pool(),
-  /// whose pool is then shared. No id: a pool of the graph's own.
+  /// The pool for memory allocated in the capture: an id of graph_pool_handle() or of another graph's pool(), whose
+  /// pool is then shared. The default id: a private pool of this graph.
   MempoolId pool = {};
-  /// The stream to capture on. Not given: capture_begin() takes the current stream; the scope `graph` takes an
-  /// internal one, the lowest-numbered of the current device that is not capturing.
+  /// The stream to capture on. nullopt: capture_begin() uses the current stream; the scope `graph` uses an internal
+  /// one, the lowest-numbered of the current device that is not capturing.
   std::optional<StreamRef> stream = {};
-  /// What other calls may do meanwhile. `global` as in PyTorch; `thread_local_` where other threads use the device.
+  /// Which calls are allowed during the capture. `global` as in PyTorch; `thread_local_` where other threads use the
+  /// device.
   CaptureErrorMode capture_error_mode = CaptureErrorMode::global;
   /// How the executable graph is made.
   InstantiateFlags instantiate_flags = InstantiateFlags::none;
   /// A capture without any work is an error unless this is set: it nearly always means that the work went to another
   /// stream.
   bool allow_empty = false;
-  /// How much the capture finds out about the calls that are made meanwhile, for capture_report().
+  /// How much is recorded about calls made during the capture, for capture_report().
   ReportDetail report = ReportDetail::standard;
-  /// Scopes of the class `annotate` name the nodes that are made in them, for CUDAGraph::annotations(), reports, errors
-  /// and tools.
+  /// Scopes of the class `annotate` name the nodes created in them, for CUDAGraph::annotations(), reports, errors and
+  /// tools.
   bool enable_annotations = false;
-  /// Frees the template's host memory once the graph is instantiated. What needs the template then refuses:
-  /// debug_dump(), changing parameters. Not together with KeepGraph::yes.
+  /// Frees the template's host memory once the graph is instantiated. Calls that need the template then throw
+  /// UsageError: debug_dump(), changing parameters. Not together with KeepGraph::yes.
   bool discard_template = false;
-  /// Before each replay: is the memory still there that the graph uses and does not own? If not, DeadInputError. What
-  /// is found and what is not: docs/input-liveness.md.
+  /// Checks before each replay that the memory which the graph uses and does not own was not freed; replay() throws
+  /// DeadInputError otherwise. What is found and what is not: docs/input-liveness.md.
   bool check_input_liveness = false;
-  /// Which memory that is; for check_input_liveness and retain_inputs.
+  /// Which memory counts as an input, for check_input_liveness and retain_inputs.
   Liveness liveness = Liveness::allocator;
-  /// Memory of CachingAllocator that the graph uses lives as long as the graph, instead of being checked: what its
-  /// owner frees counts as allocated until the last such graph is gone. Memory of the driver cannot be kept; with
+  /// Keeps memory of CachingAllocator that the graph uses alive as long as the graph, instead of checking it: a freed
+  /// block counts as allocated until the last such graph is gone. Memory of the driver cannot be kept; with
   /// Liveness::all it is checked.
   bool retain_inputs = false;
-  /// The body is captured twice, and only what both captures have in the same place counts as an input: words of a
-  /// kernel's parameters that nobody wrote, and that look like addresses by chance, differ. The first graph is thrown
-  /// away. For check_input_liveness and retain_inputs; capture() alone can do it.
+  /// Captures the body twice; only places with an address in both captures count as inputs. Uninitialised words of a
+  /// kernel's parameters, which look like addresses by chance, differ between captures. The first graph is
+  /// discarded. For check_input_liveness and retain_inputs, with capture() only.
   bool confirm_by_second_capture = false;
 };
 
-/// Who instantiates a captured graph, and whether the user can reach its template.
+/// Which call instantiates a captured graph, and whether its template can be accessed.
 enum class KeepGraph : bool {
   no = false,  ///< capture_end() instantiates; raw_cuda_graph() is refused
-  yes = true,  ///< raw_cuda_graph() gives the template; instantiate() or the first replay() instantiates
+  yes = true,  ///< raw_cuda_graph() returns the template; instantiate() or the first replay() instantiates
 };
 
 }  // namespace reprise

@@ -80,7 +80,7 @@ inline void check_runtime(cudaError_t result, const char* call, SourceLocation w
 }
 
 /// Makes a device the calling thread's current one of CUDA's runtime, and the thread's capture mode relaxed, until the
-/// end of the scope: what cuBLAS allocates and frees then breaks nobody's capture.
+/// end of the scope: allocations and frees by cuBLAS then break no capture.
 class HandleScope {
  public:
   explicit HandleScope(Device device) {
@@ -109,7 +109,7 @@ inline Device require_cuda(Device device) {
                    "or keep this part of the program for machines that have one");
 }
 
-/// What cuBLAS itself asks for: the stream is of the handle's device, and that is the thread's current one.
+/// Checks a requirement of cuBLAS: the stream is of the handle's device, which is the thread's current one.
 inline void require_usable(Device device, const StreamRef& stream) {
   if (stream.device() != device)
     throw UsageError("expected a stream of " + device.str() + ", for which this handle of cuBLAS was made; found a " +
@@ -124,18 +124,18 @@ inline void require_usable(Device device, const StreamRef& stream) {
 
 }  // namespace detail::cublas
 
-/// Passes success; anything else becomes a CublasError.
+/// Throws CublasError unless the status is success.
 /// \param status what a call of cuBLAS or cuBLASLt returned.
 /// \param call its name, for the text.
-/// \param where who called; filled in by the compiler.
+/// \param where the caller; filled in by the compiler.
 inline void check_cublas(cublasStatus_t status, const char* call = "cuBLAS",
                          SourceLocation where = SourceLocation::current()) {
   if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
     detail::cublas::raise(status, call, where);
 }
 
-/// The size that cuBLAS's documentation of cublasSetWorkspace recommends: 32 MiB on Hopper (and taken for what is
-/// newer), 4 MiB on devices before it. \throws BackendError
+/// The size that cuBLAS's documentation of cublasSetWorkspace recommends: 32 MiB on Hopper (also used for newer
+/// devices), 4 MiB on older ones. \throws BackendError
 inline std::size_t cublas_workspace_bytes(Device device) {
   int major = 0;
   detail::cublas::check_runtime(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index()),
@@ -169,7 +169,7 @@ class OwnedHandle {
         workspace_bytes_(other.workspace_bytes_),
         handle_(std::exchange(other.handle_, nullptr)) {}
   OwnedHandle& operator=(OwnedHandle&& other) noexcept {
-    // The handle that was here goes away with `other`'s old self.
+    // This object's previous handle is destroyed with `other`.
     OwnedHandle taken(std::move(other));
     std::swap(device_, taken.device_);
     std::swap(workspace_bytes_, taken.workspace_bytes_);
@@ -189,7 +189,7 @@ class OwnedHandle {
 
 }  // namespace detail::cublas
 
-/// A handle of cuBLAS that this object owns.
+/// An owned handle of cuBLAS.
 ///
 ///     CublasHandle blas;                                  // before the capture
 ///     capture(graph, {}, [&] {
@@ -197,13 +197,13 @@ class OwnedHandle {
 ///     });
 ///
 /// *Capture.* on() sets the stream, and in a capture the workspace too, library_workspace("cublas", ...): it belongs to
-/// the graph, so the handle may be destroyed and its thread end before a replay. Ask on() again on each stream, and
-/// after each capture: what it returned in a capture goes on using the graph's workspace until then.
+/// the graph, so the handle may be destroyed and its thread end before a replay. Call on() again for each stream, and
+/// after each capture: until then the handle keeps using the graph's workspace.
 ///
 /// *Life.* Make handles before the captures, and destroy them after: cuBLAS allocates when a handle is made, and waits
 /// for the device when it is destroyed, which breaks every capture underway.
 ///
-/// *Threads and devices.* One handle for each thread and device, as cuBLAS wants it; the device must be the thread's
+/// *Threads and devices.* One handle for each thread and device, as cuBLAS requires; the device must be the thread's
 /// current one of CUDA's runtime (it is, in a program that uses one device).
 ///
 /// Movable; a moved-from handle may only be assigned to or destroyed.
@@ -214,33 +214,32 @@ class CublasHandle {
   explicit CublasHandle(Device device = current_device(), const CublasOptions& options = {})
       : handle_(device, options, "cublasCreate") {}
 
-  /// The handle, for work on `stream`: with that stream set, and in a capture with the workspace of its graph.
+  /// Returns the handle for work on `stream`: with that stream set, and in a capture with the workspace of its graph.
   /// Elsewhere cuBLAS uses its own workspace.
   /// \throws UsageError if the stream is of another device, or the handle's device is not the thread's current one;
   ///         OutOfMemoryError, CublasError
   cublasHandle_t on(const StreamRef& stream = current_stream()) {
     detail::cublas::require_usable(device(), stream);
     const Workspace workspace = library_workspace("cublas", workspace_bytes(), stream);
-    // The stream first: setting it gives the handle cuBLAS's own workspace back.
+    // The stream first: setting it restores cuBLAS's own workspace.
     check_cublas(cublasSetStream(get(), stream.native()), "cublasSetStream");
     if (workspace) check_cublas(cublasSetWorkspace(get(), workspace.data, workspace.bytes), "cublasSetWorkspace");
     return get();
   }
 
-  cublasHandle_t get() const noexcept { return handle_.get(); }                       ///< as on() or cuBLAS left it
-  Device device() const noexcept { return handle_.device(); }                         ///< for which it was made
+  cublasHandle_t get() const noexcept { return handle_.get(); }  ///< with the last stream and workspace set
+  Device device() const noexcept { return handle_.device(); }
   std::size_t workspace_bytes() const noexcept { return handle_.workspace_bytes(); }  ///< of a workspace in a capture
 
  private:
   detail::cublas::OwnedHandle<cublasHandle_t, &cublasCreate, &cublasDestroy> handle_;
 };
 
-/// Scratch space for one call of cublasLtMatmul, to be kept until that returned: memory of the graph in a capture,
-/// otherwise memory of its own, which goes back to the caching allocator in the order of the stream.
+/// Scratch space for one call of cublasLtMatmul, to be kept until that returned: memory of the graph in a capture, else
+/// memory of its own, freed to the caching allocator in the order of the stream.
 class CublasLtWorkspace {
  public:
-  /// `bytes` for work on `stream`.
-  /// \throws UsageError in a capture that is none of this library's, or broken; OutOfMemoryError
+  /// \throws UsageError in a capture that was not begun by this library, or is broken; OutOfMemoryError
   CublasLtWorkspace(std::size_t bytes, const StreamRef& stream)
       : workspace_(library_workspace("cublasLt", bytes, stream)) {
     if (workspace_ || bytes == 0) return;
@@ -254,15 +253,15 @@ class CublasLtWorkspace {
     workspace_ = {memory_.data(), bytes};
   }
 
-  void* data() const noexcept { return workspace_.data; }          ///< the address
-  std::size_t bytes() const noexcept { return workspace_.bytes; }  ///< the size
+  void* data() const noexcept { return workspace_.data; }
+  std::size_t bytes() const noexcept { return workspace_.bytes; }
 
  private:
   Workspace workspace_;
   Buffer<std::byte> memory_;
 };
 
-/// A handle of cuBLASLt that this object owns, and workspaces to pass to cublasLtMatmul:
+/// An owned handle of cuBLASLt, and workspaces to pass to cublasLtMatmul:
 ///
 ///     const CublasLtWorkspace workspace = lt.workspace(stream);
 ///     check_cublas(cublasLtMatmul(lt.get(), ..., workspace.data(), workspace.bytes(), stream.native()),
@@ -288,8 +287,8 @@ class CublasLtHandle {
     return CublasLtWorkspace(workspace_bytes(), stream);
   }
 
-  cublasLtHandle_t get() const noexcept { return handle_.get(); }                     ///< the handle
-  Device device() const noexcept { return handle_.device(); }                         ///< for which it was made
+  cublasLtHandle_t get() const noexcept { return handle_.get(); }
+  Device device() const noexcept { return handle_.device(); }
   std::size_t workspace_bytes() const noexcept { return handle_.workspace_bytes(); }  ///< of each workspace
 
  private:

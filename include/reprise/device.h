@@ -7,7 +7,7 @@
 #include <vector>
 
 /// \file
-/// Devices: which there are, and which is the current one.
+/// Devices: the list of them, and the current one.
 
 namespace reprise {
 
@@ -24,8 +24,8 @@ enum class DeviceType {
 
 /// Free and total memory of a device, in bytes.
 struct MemoryInfo {
-  std::size_t free = 0;   ///< not given out by the driver
-  std::size_t total = 0;  ///< the size of the device's memory
+  std::size_t free = 0;   ///< not allocated from the driver
+  std::size_t total = 0;  ///< the device's memory size
 };
 
 /// A device of this process: a small value that can be copied and compared. Devices are opened at first use and live
@@ -36,29 +36,28 @@ class Device {
   /// \throws UsageError if the text is not of this form or there is no such device.
   static Device parse(std::string_view text);
 
-  DeviceType type() const noexcept;  ///< host or cuda
-  int index() const noexcept;        ///< the number among the devices of its type, from 0
-  std::string str() const;           ///< the text that parse() takes, for example `host:0`
-  std::string name() const;          ///< the name of the hardware, or "simulated host device"
+  DeviceType type() const noexcept;
+  int index() const noexcept;  ///< among the devices of its type, from 0
+  std::string str() const;     ///< the text that parse() takes, for example `host:0`
+  std::string name() const;    ///< the name of the hardware, or "simulated host device"
 
-  /// Blocks until all work of the device is done (`cudaDeviceSynchronize`).
-  /// \throws BackendError with 900 while a capture is underway on it in any thread and any mode; the capture is
-  ///         invalidated by that.
+  /// Blocks until all work of the device has completed (`cudaDeviceSynchronize`).
+  /// \throws BackendError with 900 while a capture is underway on it in any thread and any mode, and invalidates that
+  ///         capture.
   void synchronize() const;
 
   /// Free and total memory. Allowed in a capture.
   MemoryInfo memory_info() const;
 
-  /// The legacy default stream of this device: current in every thread until a StreamGuard says otherwise.
+  /// The legacy default stream of this device: current in every thread unless a StreamGuard is active.
   StreamRef default_stream() const noexcept;
 
-  /// The runtime behind the device. For the inside of this library.
+  /// The device runtime. For internal use.
   backend::Backend& backend() const noexcept { return *backend_; }
 
-  /// For the inside of this library.
+  /// For internal use.
   explicit Device(backend::Backend& backend) noexcept : backend_(&backend) {}
 
-  /// The same device?
   friend bool operator==(const Device&, const Device&) noexcept = default;
 
  private:
@@ -68,8 +67,8 @@ class Device {
 /// All devices of this process, CUDA devices first.
 std::vector<Device> devices();
 
-/// What is used where nothing else was said: the device that the environment variable `REPRISE_DEVICE` names, else the
-/// first CUDA device, else the first host device. Read once.
+/// The device of the environment variable `REPRISE_DEVICE`, else the first CUDA device, else the first host device.
+/// Determined once.
 /// \throws UsageError if `REPRISE_DEVICE` names no device.
 Device default_device();
 
@@ -79,8 +78,8 @@ Device current_device();
 /// Makes a device the calling thread's current one until the end of the scope.
 class DeviceGuard {
  public:
-  explicit DeviceGuard(Device device);  ///< makes `device` current in this thread
-  ~DeviceGuard();                       ///< the device before it is current again
+  explicit DeviceGuard(Device device);
+  ~DeviceGuard();  ///< restores the previous device
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 /// \file
-/// What the body of a kernel sees: threads, blocks, shared memory, atomics. kernel.h says what a kernel is.
+/// What the body of a kernel uses: threads, blocks, shared memory, atomics. Kernels themselves: kernel.h.
 
 #if defined(__CUDACC__)
 #define REPRISE_KERNEL __host__ __device__
@@ -27,10 +27,9 @@ struct Dim3 {
   unsigned y = 1;  ///< middle
   unsigned z = 1;  ///< slowest
 
-  constexpr Dim3() = default;  ///< one
-  /// x by y by z.
+  constexpr Dim3() = default;
   REPRISE_KERNEL constexpr Dim3(unsigned x_, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
-  friend constexpr bool operator==(const Dim3&, const Dim3&) = default;  ///< equal in all three?
+  friend constexpr bool operator==(const Dim3&, const Dim3&) = default;
 };
 
 namespace detail {
@@ -41,7 +40,7 @@ namespace detail {
 
 inline namespace REPRISE_KERNEL_ABI {
 
-/// Where a thread stands in its launch. Passed to a thread kernel, and to the function given to Block::for_each_thread.
+/// The position of a thread in its launch. Passed to a thread kernel, and to the function of Block::for_each_thread.
 struct Thread {
   Dim3 thread_idx;  ///< within the block
   Dim3 block_idx;   ///< within the grid
@@ -60,11 +59,11 @@ struct Thread {
   }
 };
 
-/// A block of threads. Passed to a block kernel, whose body runs once a block: what stands outside of
-/// for_each_thread must be the same for all threads of the block.
+/// A block of threads. Passed to a block kernel, whose body runs once per block: code outside of for_each_thread must
+/// be the same for all threads of the block.
 class Block {
  public:
-  /// For the inside of this library.
+  /// For internal use.
   REPRISE_KERNEL Block(Dim3 block_idx, Dim3 block_dim, Dim3 grid_dim, std::byte* shared, unsigned shared_bytes)
       : block_idx_(block_idx),
         block_dim_(block_dim),
@@ -78,8 +77,8 @@ class Block {
   /// Threads of the block.
   REPRISE_KERNEL unsigned size() const { return block_dim_.x * block_dim_.y * block_dim_.z; }
 
-  /// Runs `f(Thread)` for each thread of the block, then passes a barrier: what one phase wrote to shared or global
-  /// memory, the next phase of the block sees.
+  /// Runs `f(Thread)` for each thread of the block, then passes a barrier: the next phase of the block sees what this
+  /// one wrote to shared or global memory.
   template <class F>
   REPRISE_KERNEL void for_each_thread(F&& f) {
 #if defined(__CUDA_ARCH__)
@@ -92,8 +91,8 @@ class Block {
 #endif
   }
 
-  /// An array of `n` values in the block's shared memory, uninitialised, the same for all threads. Successive calls
-  /// give successive arrays; together they may take LaunchConfig::shared_bytes, alignment included.
+  /// Returns an array of `n` values in the block's shared memory, uninitialised, the same for all threads. Successive
+  /// calls return successive arrays; together they may take LaunchConfig::shared_bytes, alignment included.
   template <class T>
   REPRISE_KERNEL T* shared(std::size_t n) {
     static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>,
@@ -118,7 +117,7 @@ class Block {
   std::size_t used_ = 0;
 };
 
-/// Adds to a value in global or shared memory, atomically among all threads of the device; returns what was there.
+/// Adds to a value in global or shared memory, atomically among all threads of the device; returns the previous value.
 template <class T>
 REPRISE_KERNEL T atomic_add(T* address, T value) {
 #if defined(__CUDA_ARCH__)

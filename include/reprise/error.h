@@ -18,33 +18,33 @@ struct CaptureReport;
 /// The result of a backend call. The numbers are CUDA's (`cudaError_t` and `CUresult` agree on all of these), on every
 /// backend; a code that is not named here is passed on as the number that it is.
 enum class Result : int {
-  success = 0,                         ///< it worked
+  success = 0,
   invalid_value = 1,                   ///< an argument is out of range or does not fit the others
-  out_of_memory = 2,                   ///< the device has not enough memory
-  not_initialized = 3,                 ///< the device runtime is not there
+  out_of_memory = 2,                   ///< not enough device memory
+  not_initialized = 3,                 ///< the device runtime is not available
   invalid_device_function = 98,        ///< the kernel was not compiled for this device
   no_device = 100,                     ///< there is no device of this kind
   invalid_device = 101,                ///< there is no device with this number
   invalid_handle = 400,                ///< not a handle of this runtime, or not one any more
   illegal_state = 401,                 ///< the object is not in the state that the call needs
-  not_ready = 600,                     ///< the work is not done yet; an answer, not a failure
+  not_ready = 600,                     ///< the work has not completed; not a failure
   illegal_address = 700,               ///< work on the device touched memory that it must not
   context_is_destroyed = 709,          ///< the device was shut down
   launch_failure = 719,                ///< work on the device ended abnormally
   cooperative_launch_too_large = 720,  ///< a cooperative launch has more blocks than fit on the device at once
-  not_permitted = 800,                 ///< not from here: a host function, for example
-  not_supported = 801,                 ///< not on this device
+  not_permitted = 800,                 ///< not allowed in this place, for example in a host function
+  not_supported = 801,                 ///< not supported by this device
   stream_capture_unsupported = 900,    ///< not allowed while a stream captures
   stream_capture_invalidated = 901,    ///< the capture was broken by an earlier call
   stream_capture_merge = 902,          ///< would join two captures
-  stream_capture_unmatched = 903,      ///< not the stream that the capture began on
+  stream_capture_unmatched = 903,      ///< the capture began on another stream
   stream_capture_unjoined = 904,       ///< a forked stream was not joined before the end
   stream_capture_isolation = 905,      ///< would make captured work depend on work outside of the capture
   stream_capture_implicit = 906,       ///< would make the legacy default stream wait for the capture
   captured_event = 907,                ///< the event was last recorded in a capture
   stream_capture_wrong_thread = 908,   ///< the capture must end on the thread that began it
   graph_exec_update_failure = 910,     ///< the graph does not fit the executable graph
-  unknown = 999,                       ///< something else
+  unknown = 999,
 };
 
 /// CUDA's name of a code, for example `cudaErrorStreamCaptureUnsupported`; `cudaErrorUnknown` for a code without one.
@@ -55,8 +55,8 @@ const char* result_description(Result result) noexcept;
 
 /// A place in a source file, filled in by the compiler where it is a default argument.
 struct SourceLocation {
-  const char* file = "";      ///< path as the compiler was given it
-  const char* function = "";  ///< unqualified name of the function
+  const char* file = "";      ///< path as passed to the compiler
+  const char* function = "";  ///< unqualified name
   unsigned line = 0;          ///< from 1; 0 when unknown
 
   /// The place of the call. (`std::source_location` is not usable with Clang 14 and libstdc++.)
@@ -73,8 +73,8 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The library was used wrongly. The text says what was expected, what was found and what to do. Nothing was changed
-/// by the refused call: the object is as usable as before it.
+/// Wrong use of the library. The text says what was expected, what was found and what to do. The refused call changed
+/// nothing: the object is as usable as before.
 class UsageError : public Error {
  public:
   using Error::Error;
@@ -85,13 +85,13 @@ class BackendError : public Error {
  public:
   /// \param call CUDA's name of the call.
   /// \param code what it returned.
-  /// \param detail what the backend knows beyond the code; may be empty.
+  /// \param detail the backend's details beyond the code; may be empty.
   /// \param where the place in this library that made the call.
   BackendError(std::string call, Result code, const std::string& detail, SourceLocation where);
 
   const std::string& call() const noexcept { return call_; }       ///< CUDA's name of the call that failed
   Result code() const noexcept { return code_; }                   ///< what it returned
-  const SourceLocation& where() const noexcept { return where_; }  ///< who called it
+  const SourceLocation& where() const noexcept { return where_; }  ///< the place of the call in this library
 
  private:
   std::string call_;
@@ -100,16 +100,16 @@ class BackendError : public Error {
 };
 
 /// A capture failed: it was invalidated, ended in a wrong way, or came out empty. Everything that it had acquired was
-/// given back; the stream and the graph object can capture again. The text ends with that of the report.
+/// released; the stream and the graph object can capture again. The text ends with that of the report.
 class CaptureError : public Error {
  public:
   /// \param code the code with which the capture failed; `Result::success` for an empty capture.
   /// \param what the whole text.
-  /// \param report what is known of the capture.
+  /// \param report the report of the capture.
   CaptureError(Result code, const std::string& what, const CaptureReport& report);
 
   Result code() const noexcept { return code_; }  ///< the code with which the capture failed
-  /// Which call broke it, and more. Lives as long as this exception or a copy of it.
+  /// Which call broke the capture, and more. Lives as long as this exception or a copy of it.
   const CaptureReport& report() const noexcept { return *report_; }
 
  private:
@@ -117,15 +117,15 @@ class CaptureError : public Error {
   std::shared_ptr<const CaptureReport> report_;  // so that copying an exception cannot throw
 };
 
-/// The device has not enough memory. Thrown by the caching allocator after it gave back all cached memory and tried
-/// again. In a capture it says just this, too; the capture itself stays as it was.
+/// The device has not enough memory. Thrown by the caching allocator after it released all cached memory and tried
+/// again. Also thrown in a capture, which stays intact.
 class OutOfMemoryError : public Error {
  public:
-  /// What was known when the request was refused, in bytes.
+  /// The state of the memory when the request was refused, in bytes.
   struct Statistics {
-    std::uint64_t requested = 0;      ///< what the caller asked for
-    std::uint64_t device_free = 0;    ///< free on the device, as the driver says
-    std::uint64_t device_total = 0;   ///< the size of the device's memory
+    std::uint64_t requested = 0;
+    std::uint64_t device_free = 0;    ///< as the driver reports
+    std::uint64_t device_total = 0;   ///< the device's memory size
     std::uint64_t reserved = 0;       ///< held by the caching allocator, all pools
     std::uint64_t allocated = 0;      ///< of that, in blocks that are in use
     std::uint64_t private_pools = 0;  ///< of `reserved`, held by private pools of graphs
@@ -135,14 +135,14 @@ class OutOfMemoryError : public Error {
   /// \param statistics the state of the device's memory at the time.
   OutOfMemoryError(const std::string& what, const Statistics& statistics) : Error(what), statistics_(statistics) {}
 
-  const Statistics& statistics() const noexcept { return statistics_; }  ///< the memory at the time of the refusal
+  const Statistics& statistics() const noexcept { return statistics_; }
 
  private:
   Statistics statistics_;
 };
 
-/// Takes the warnings of the library: things that could not be thrown, because a destructor met them, and things that
-/// are probably not what the user wants. Called from any thread, never concurrently; it must not call this library.
+/// Receives the library's warnings: errors met in destructors, which cannot throw, and probable mistakes. Called from
+/// any thread, never concurrently; it must not call this library.
 using WarningSink = std::function<void(std::string_view message)>;
 
 /// Replaces the sink and returns the one before it. An empty function restores the default, which writes a line to

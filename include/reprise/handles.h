@@ -18,7 +18,7 @@ struct CUuserObject_st;
 
 namespace reprise {
 
-/// `cudaStream_t`. A null handle is the legacy default stream of the device at hand.
+/// `cudaStream_t`. A null handle is the legacy default stream of the device in use.
 using StreamHandle = CUstream_st*;
 /// `cudaEvent_t`.
 using EventHandle = CUevent_st*;

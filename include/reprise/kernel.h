@@ -19,8 +19,7 @@
 #include "reprise/stream.h"
 
 /// \file
-/// Kernels that are written once: function objects, compiled by any compiler for the host device and by nvcc for CUDA
-/// as well.
+/// Kernels from a single source: function objects, compiled by any compiler for the host device and by nvcc for CUDA.
 ///
 /// A *thread kernel* is called once for each thread, a *block kernel* once for each block:
 ///
@@ -31,13 +30,13 @@
 ///     };
 ///     reprise::launch(reprise::LaunchConfig::cover(n), Scale{}, 0.5f, x.data(), x.size());
 ///
-/// The object itself carries no data: whatever the kernel needs is an argument, so that a graph can show and change it.
+/// The object itself carries no data: all inputs are arguments, so that a graph can show and change them.
 ///
 /// In a file that nvcc compiles, launch() takes a `__global__` function as well, for CUDA devices alone.
 ///
-/// A kernel may declare which memory a launch touches. With that, the host device can look for races (see
-/// HostDeviceOptions::check_races); a kernel that declares nothing is not looked at. What is both read and written is
-/// named twice. The function is called when the kernel or its graph is launched, and must not call this library.
+/// A kernel may declare the memory that a launch accesses, for the race check of the host device
+/// (HostDeviceOptions::check_races), which ignores kernels without declaration. Memory both read and written is named
+/// twice. The function is called when the kernel or its graph is launched, and must not call this library.
 ///
 ///     struct Scale {
 ///       REPRISE_KERNEL void operator()(...) const { ... }  // as above
@@ -52,14 +51,14 @@ namespace reprise {
 struct LaunchConfig {
   Dim3 grid = {};             ///< blocks; at most 2^31 - 1, 65535, 65535
   Dim3 block = {};            ///< threads of a block; at most 1024, 1024, 64 and 1024 together
-  unsigned shared_bytes = 0;  ///< what Block::shared may give out to a block, in bytes; at most 227 KiB
+  unsigned shared_bytes = 0;  ///< size of a block's shared memory (Block::shared); at most 227 KiB
   Dim3 cluster = {};          ///< blocks of a cluster; the grid must be a multiple of it
   bool cooperative = false;   ///< all blocks are resident at once
   bool programmatic =
-      false;  ///< may start before the kernel before it in the stream ends (programmatic dependent launch)
+      false;  ///< may start before the previous kernel of the stream ends (programmatic dependent launch)
 
-  /// As many blocks of `block` threads as cover `threads`, at least one. More threads than a grid can have, or blocks
-  /// of no threads, give a shape that launch() refuses.
+  /// The number of blocks of `block` threads that covers `threads`, at least one. With more threads than a grid can
+  /// have, or empty blocks, launch() refuses the result.
   static constexpr LaunchConfig cover(std::size_t threads, unsigned block = 256) {
     const std::size_t blocks = block == 0 ? 0 : threads / block + (threads % block != 0 || threads == 0 ? 1 : 0);
     LaunchConfig config;
@@ -69,14 +68,14 @@ struct LaunchConfig {
   }
 };
 
-/// One parameter of a kernel, as it lies in the parameter block of a launch.
+/// One parameter of a kernel in the parameter block of a launch.
 struct KernelParam {
   std::size_t offset = 0;  ///< in bytes from the start of the block
   std::size_t size = 0;    ///< in bytes
 };
 
 /// The part of a launch that one call of a kernel's host entry runs: blocks `first_block` to `last_block` (exclusive),
-/// counted x fastest. For the inside of this library.
+/// counted x fastest. For internal use.
 struct HostLaunch {
   Dim3 grid;                      ///< blocks of the whole launch
   Dim3 block;                     ///< threads of a block
@@ -86,18 +85,18 @@ struct HostLaunch {
   unsigned shared_bytes = 0;      ///< its size
 };
 
-/// What the library knows of a kernel: one object per kernel type and compiler, alive until the process ends.
+/// Memory that a launch accesses, as declared by a kernel; made with reads() and writes().
 struct KernelRecord {
   std::string name;                     ///< the type's name as written in C++
   std::span<const KernelParam> params;  ///< where each parameter lies, in order
   std::size_t params_bytes = 0;         ///< the size of the parameter block
   /// Runs blocks on the host; null for a `__global__` function. `params` holds a pointer to each argument.
   void (*host_entry)(const HostLaunch& launch, void* const* params) = nullptr;
-  /// What a launch with these arguments touches; null when the kernel does not declare it.
+  /// Returns the memory that a launch with these arguments accesses; null when the kernel does not declare it.
   std::vector<MemoryAccess> (*accesses)(void* const* params) = nullptr;
   /// Finds the kernel on the current CUDA device; null when nvcc did not compile it. Returns CUDA's code.
   int (*cuda_function)(const KernelRecord& kernel, FunctionHandle* function) = nullptr;
-  const void* symbol = nullptr;  ///< what CUDA's runtime finds it by
+  const void* symbol = nullptr;  ///< identifies it for CUDA's runtime
 };
 
 namespace detail {
@@ -126,7 +125,7 @@ struct KernelKindOf<Block> {
   static constexpr KernelKind value = KernelKind::block;
 };
 
-// As in a call of a function, but a fraction is not silently cut off: that is nearly always two arguments swapped.
+// Converts as a function call does, except from floating point to integer: that is nearly always two swapped arguments.
 template <class Arg, class Param>
 constexpr bool converts() {
   return std::is_convertible_v<Arg, Param> &&
@@ -298,7 +297,7 @@ struct CudaSymbol<K, std::tuple<Params...>> {
 
 }  // namespace kernel_detail
 
-/// What the library knows of the kernel type `K`: name, parameters, entry points.
+/// The record of the kernel type `K`: name, parameters, entry points.
 template <class K>
 const KernelRecord& kernel_record() {
   static_assert(kernel_detail::Kernel<K>,
@@ -319,11 +318,12 @@ const KernelRecord& kernel_record() {
 }
 
 /// Launches a kernel on a stream; on a capturing stream this makes a kernel node.
-/// \param stream where it runs.
+/// \param stream the stream to launch on.
 /// \param config the shape of the launch.
 /// \param kernel the function object.
-/// \param args one for each parameter of the call operator after the first, convertible to its type, a floating-point
-///        value not to an integer; copied now.
+/// \param args one for each parameter of the call operator after the first, convertible to its type (floating point
+/// does
+///        not convert to integer); copied before the call returns.
 /// \throws BackendError with 1 if the device cannot launch this shape; in a capture that invalidates the capture.
 /// \throws UsageError on a CUDA device if nvcc did not compile the kernel.
 template <class K, class... Args>
@@ -344,7 +344,7 @@ void launch(const LaunchConfig& config, K kernel, Args&&... args) {
 #if defined(__CUDACC__)
 /// Launches a `__global__` function on a stream of a CUDA device; on a capturing stream this makes a kernel node. Only
 /// in files that nvcc compiles.
-/// \param stream where it runs.
+/// \param stream the stream to launch on.
 /// \param config the shape of the launch; `shared_bytes` is the size of its `extern __shared__` memory.
 /// \param kernel the function; of a template, one instance.
 /// \param args as for a kernel that is a function object.

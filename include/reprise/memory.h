@@ -19,16 +19,17 @@ namespace reprise {
 
 /// The name of a private memory pool. Opaque; two 64-bit numbers as in PyTorch. The default value names no pool.
 struct MempoolId {
-  std::uint64_t first = 0;   ///< the number of an id that a capture drew for itself, else 0
+  std::uint64_t first = 0;   ///< the number of a capture's private pool, else 0
   std::uint64_t second = 0;  ///< the number of an id from graph_pool_handle(), else 0
 
-  explicit operator bool() const noexcept { return first != 0 || second != 0; }    ///< does it name a pool?
-  friend auto operator<=>(const MempoolId&, const MempoolId&) noexcept = default;  ///< an order without meaning
-  /// The same pool? (Written out: nvcc 13.0 declares, but does not define, the one that comes with the order.)
+  explicit operator bool() const noexcept { return first != 0 || second != 0; }    ///< true if it names a pool
+  friend auto operator<=>(const MempoolId&, const MempoolId&) noexcept = default;  ///< an arbitrary total order
+  /// (Explicit, because nvcc 13.0 declares, but does not define, the one implied by the order.)
   friend bool operator==(const MempoolId&, const MempoolId&) noexcept = default;
 };
 
-/// A new id that captures can share: pass it to each of them. The pool itself is made on each device at first use.
+/// Returns a new id for a pool shared by several captures: pass it to each of them. The pool itself is made on each
+/// device at first use.
 MempoolId graph_pool_handle();
 
 /// Counts of one pool, or of all pools of an allocator together.
@@ -37,74 +38,73 @@ struct PoolStatistics {
   std::uint64_t allocated_bytes = 0;       ///< of that, in blocks that are in use, rounded sizes
   std::uint64_t peak_reserved_bytes = 0;   ///< the highest `reserved_bytes` since reset_peak()
   std::uint64_t peak_allocated_bytes = 0;  ///< the highest `allocated_bytes` since reset_peak()
-  std::uint64_t segments = 0;              ///< pieces of memory taken from the driver
+  std::uint64_t segments = 0;              ///< allocations from the driver
   std::uint64_t allocations = 0;           ///< blocks in use
 };
 
-/// Device memory, cached: blocks that are freed are kept and given out again.
+/// A caching allocator of device memory: freed blocks are kept and reused.
 ///
 /// *Sizes.* A request is rounded up to a multiple of 512 bytes. Rounded requests up to 1 MiB are *small* and are cut
 /// from segments of 2 MiB; those from there to below 10 MiB are cut from segments of 20 MiB; larger ones get a segment
 /// of their own, a multiple of 2 MiB. A small block is split when 512 bytes or more would be left over, a large one
 /// when more than 1 MiB would be. Freed neighbours are joined.
 ///
-/// *Streams.* Memory is allocated for a stream and belongs to its order of work: a freed block is given out again only
-/// for the same stream, at once, without waiting. If other streams use it, say so with record_stream(): it is then held
-/// back after the free until the work those streams had by then is done. What belonged to a Stream that was destroyed
-/// is given to other streams once the work of that stream is done.
+/// *Streams.* Memory is allocated for a stream and follows its order of work: a freed block is reused at once, without
+/// waiting, but only for the same stream. Use by other streams must be declared with record_stream(): reuse is then
+/// deferred after the free until the work submitted to those streams by then has completed. Blocks of a destroyed
+/// Stream can be used by other streams once the work of that stream has completed.
 ///
-/// *Choice.* The smallest cached block that fits, the lowest address among equals. If none does, a new segment; if the
-/// driver has no memory left, all cached memory that no graph needs is given back to it and it is asked again; then
+/// *Choice.* The smallest cached block that fits, the lowest address among equals. If none fits, a new segment; if the
+/// driver has no memory left, all cached memory that no graph needs is released and the allocation tried again; then
 /// OutOfMemoryError.
 ///
-/// *Private pools.* While a stream takes part in a capture, whatever any thread allocates for it comes from the pool of
+/// *Private pools.* While a stream takes part in a capture, allocations for it from any thread come from the pool of
 /// that capture, found by the capture's id; for a stream of another device, from the pool with the same id there.
-/// Blocks of a pool are given out again within the pool only. A pool lives as long as a graph or an allocation needs
-/// it. Its segments go back to the driver with the last graph; those that an allocation keeps for longer are cached
-/// memory after its free, which no graph needs: they go back with that.
+/// Blocks of a pool are reused within the pool only. A pool lives as long as a graph or an allocation needs it. Its
+/// segments are released with the last graph; a segment with live allocations becomes ordinary cached memory once these
+/// are freed.
 ///
-/// Thread-safe. One for each device, alive until the process ends. Its own calls of the driver are made in relaxed
-/// capture mode and never break anyone's capture.
+/// Thread-safe. One per device, alive until the process ends. Its own driver calls are made in relaxed capture mode and
+/// never break a capture.
 class CachingAllocator {
  public:
   /// The allocator of a device.
   static CachingAllocator& of(Device device);
 
-  /// At least `bytes` bytes for work on `stream`, aligned to 512 bytes; a null pointer for 0 bytes.
+  /// Allocates at least `bytes` bytes for work on `stream`, aligned to 512 bytes; returns null for 0 bytes.
   /// \throws OutOfMemoryError if the device has no more; UsageError if the stream is of another device.
   void* allocate(std::size_t bytes, const StreamRef& stream = current_stream());
 
-  /// Gives a block back. Null is ignored. Never waits.
-  /// \throws UsageError if this allocator did not give it out, or it was freed already.
+  /// Frees a block. Null is ignored. Never waits.
+  /// \throws UsageError if the block is not from this allocator, or was freed already.
   void deallocate(void* pointer);
 
-  /// Work of another stream uses the block too: it is not given out again before that work is done. In a capture the
-  /// block is held until no capture is underway.
+  /// Declares that work of another stream uses the block: it is not reused before that work has completed. In a
+  /// capture, reuse is deferred until no capture is underway.
   /// \throws UsageError if the block is not in use.
   void record_stream(void* pointer, const StreamRef& stream);
 
-  /// Gives all cached segments that are wholly free back to the driver; those of private pools that a graph needs stay.
+  /// Releases all cached segments that are wholly free to the driver, except those of private pools that a graph needs.
   void empty_cache();
 
   /// Counts of all pools together.
   PoolStatistics statistics() const;
 
-  /// Counts of one private pool; all zero if there is no such pool (any more). A default id means the pool that is not
-  /// private.
+  /// Counts of one private pool; all zero if it does not exist. The default id means the common pool.
   PoolStatistics statistics(MempoolId pool) const;
 
-  /// The peaks start again from now.
+  /// Sets the peaks to the current values.
   void reset_peak();
 
-  Device device() const noexcept;  ///< whose memory it is
+  Device device() const noexcept;
 
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
   class Impl;
-  /// For the inside of this library.
+  /// For internal use.
   Impl& impl() noexcept { return *impl_; }
-  /// For the inside of this library.
+  /// For internal use.
   explicit CachingAllocator(Device device);
   ~CachingAllocator();
 
@@ -113,8 +113,8 @@ class CachingAllocator {
 };
 
 /// Copies bytes in the order of a stream; the direction follows from the addresses (`cudaMemcpyAsync`). In a capture
-/// this is a node: each replay reads and writes these addresses again, host memory included.
-/// Otherwise pageable host memory may be reused when the call returns, and pinned memory once the stream is there.
+/// this is a node: each replay reads and writes these addresses again, host memory included. Otherwise pageable host
+/// memory may be reused when the call returns, and pinned memory once the copy has completed.
 void copy_async(void* destination, const void* source, std::size_t bytes, const StreamRef& stream = current_stream());
 
 /// Sets each of `bytes` bytes in the order of a stream (`cudaMemsetAsync`).
@@ -129,16 +129,16 @@ void deallocate_buffer(CachingAllocator& allocator, void* pointer) noexcept;
 
 }  // namespace detail
 
-/// An array in device memory that this object owns, from the caching allocator. Movable; a moved-from Buffer is empty.
-/// The values are not initialised. Destroying it gives the memory back in the order of the stream it was allocated for.
+/// An owned array in device memory, from the caching allocator. Movable; a moved-from Buffer is empty. The values are
+/// not initialised. Destroying it frees the memory in the order of the stream it was allocated for.
 template <class T>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>, "device memory holds plain values");
 
  public:
-  Buffer() = default;  ///< empty
+  Buffer() = default;
 
-  /// `count` values for work on `stream`.
+  /// Allocates `count` values for work on `stream`.
   /// \throws OutOfMemoryError
   explicit Buffer(std::size_t count, const StreamRef& stream = current_stream()) : size_(count) {
     if (count > SIZE_MAX / sizeof(T)) detail::buffer_too_large(count, sizeof(T));
@@ -146,7 +146,7 @@ class Buffer {
     data_ = static_cast<T*>(allocator_->allocate(count * sizeof(T), stream));
   }
 
-  /// The values of a host array, copied in the order of `stream`.
+  /// Copies a host array in the order of `stream`.
   explicit Buffer(std::span<const T> values, const StreamRef& stream = current_stream())
       : Buffer(values.size(), stream) {
     copy_from(values, stream);
@@ -154,13 +154,12 @@ class Buffer {
 
   ~Buffer() { reset(); }
 
-  /// Takes the memory over.
   Buffer(Buffer&& other) noexcept
       : allocator_(std::exchange(other.allocator_, nullptr)),
         data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)) {}
 
-  /// Gives this object's memory back and takes the other's over.
+  /// Frees this object's memory and takes over the other's.
   Buffer& operator=(Buffer&& other) noexcept {
     if (this != &other) {
       reset();
@@ -171,12 +170,12 @@ class Buffer {
     return *this;
   }
 
-  T* data() const noexcept { return data_; }                             ///< the device address; null when empty
-  std::size_t size() const noexcept { return size_; }                    ///< values
-  std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }  ///< bytes
-  bool empty() const noexcept { return size_ == 0; }                     ///< no values?
+  T* data() const noexcept { return data_; }           ///< the device address; null when empty
+  std::size_t size() const noexcept { return size_; }  ///< number of values
+  std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
+  bool empty() const noexcept { return size_ == 0; }
 
-  /// Where the memory is.
+  /// The device of the memory.
   /// \throws UsageError for a buffer that was made without memory, or moved from.
   Device device() const {
     if (allocator_ == nullptr) detail::buffer_without_device();
@@ -197,17 +196,17 @@ class Buffer {
     copy_async(values.data(), data_, size_bytes(), stream);
   }
 
-  /// Sets every byte, in the order of `stream`.
+  /// Sets every byte, in the order of `stream`; see fill_async().
   void fill_bytes(unsigned char value, const StreamRef& stream = current_stream()) {
     fill_async(data_, value, size_bytes(), stream);
   }
 
-  /// Work of another stream uses this memory too; see CachingAllocator::record_stream().
+  /// Declares that work of another stream uses this memory; see CachingAllocator::record_stream().
   void record_stream(const StreamRef& stream) {
     if (data_ != nullptr) allocator_->record_stream(data_, stream);
   }
 
-  /// Gives the memory back now; the buffer is empty afterwards.
+  /// Frees the memory now; the buffer is empty afterwards.
   void reset() noexcept {
     if (data_ != nullptr) detail::deallocate_buffer(*allocator_, data_);
     data_ = nullptr;

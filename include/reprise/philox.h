@@ -9,8 +9,8 @@
 #include "reprise/random.h"
 
 /// \file
-/// Random numbers inside of a kernel: Philox 4x32-10, by the library Random123, whose headers a program that includes
-/// this needs as well. Not part of reprise.h.
+/// Random numbers inside a kernel: Philox 4x32-10 of the library Random123, whose headers are required. Not part of
+/// reprise.h.
 
 namespace reprise {
 inline namespace REPRISE_KERNEL_ABI {
@@ -31,7 +31,7 @@ class Philox {
       : Philox(state.seed(), subsequence, state.offset()) {}
   /// \param seed which of 2^64 families of streams.
   /// \param subsequence which stream of it.
-  /// \param offset how many of its numbers to pass over.
+  /// \param offset how many of its numbers to skip.
   REPRISE_KERNEL Philox(std::uint64_t seed, std::uint64_t subsequence, std::uint64_t offset)
       : index_(static_cast<unsigned>(offset % 4)) {
     const std::uint64_t block = offset / 4;

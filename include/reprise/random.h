@@ -11,8 +11,7 @@
 #include "reprise/stream.h"
 
 /// \file
-/// Random numbers that are right in a graph: each replay draws other numbers, the ones that eager work would have
-/// drawn.
+/// Random numbers in graphs: each replay draws new numbers, the ones that eager work would have drawn.
 
 namespace reprise {
 
@@ -20,87 +19,88 @@ namespace random {
 class GeneratorImpl;
 }
 
-/// Where a kernel's random numbers begin: an argument of the kernel, made by Generator::philox_state() for one launch.
+/// The start of a kernel's random numbers: a kernel argument, made by Generator::philox_state() for one launch.
 ///
 /// Eagerly it holds seed and offset. In a capture it points to device words of the graph, which hold those of the
-/// replay that is running; the offset within the graph is added. (PyTorch's `PhiloxCudaState`.)
+/// running replay; the offset within the graph is added. (PyTorch's `PhiloxCudaState`.)
 struct PhiloxState {
   std::uint64_t eager_seed = 0;          ///< without words: the seed
-  std::uint64_t base_offset = 0;         ///< without words: the offset; else what is added to that of the replay
+  std::uint64_t base_offset = 0;         ///< without words: the offset; else added to that of the replay
   const std::uint64_t* words = nullptr;  ///< of the graph, on the device: seed and offset of the replay; or null
 
-  /// The seed. Only within a kernel.
+  /// Only within a kernel.
   REPRISE_KERNEL std::uint64_t seed() const { return words != nullptr ? words[0] : eager_seed; }
   /// The offset, a multiple of 4. Only within a kernel.
   REPRISE_KERNEL std::uint64_t offset() const { return words != nullptr ? words[1] + base_offset : base_offset; }
-  /// What a launch with this argument reads: for the `accesses` of a kernel.
+  /// The memory that a launch with this argument reads, for the `accesses` of a kernel.
   MemoryAccess access() const { return reads(words, words != nullptr ? 2 : 0); }
 };
 
-/// Seed and offset of a generator: all of its state.
+/// The whole state of a generator.
 struct GeneratorState {
   std::uint64_t seed = 0;    ///< which family of streams of numbers
-  std::uint64_t offset = 0;  ///< how many numbers of each stream are spent; a multiple of 4
-  friend bool operator==(const GeneratorState&, const GeneratorState&) = default;  ///< equal in both?
+  std::uint64_t offset = 0;  ///< numbers of each stream already drawn; a multiple of 4
+  friend bool operator==(const GeneratorState&, const GeneratorState&) = default;
 };
 
 /// A source of random numbers for kernels of one device: Philox 4x32-10, with the numbers of cuRAND and of PyTorch's
 /// CUDA generator for the same seed, subsequence and offset. A handle: copies share one state; clone() copies the
 /// state.
 ///
-/// Kernels draw by themselves. The generator gives each launch a range of offsets, in the order in which
-/// philox_state() is called:
+/// Numbers are computed in kernels. The generator assigns each launch a range of offsets, in the order of the calls of
+/// philox_state():
 ///
 ///     launch(config, Dropout{}, generator.philox_state(1), x, y, n);  // each thread draws one number at most
 ///
-/// *In a capture of this library* the generator takes part by itself, in as many captures at once as there are. Drawing
-/// in a capture spends nothing; each CUDAGraph::replay() spends what was drawn in its capture, on the numbers that
-/// follow: eager work and replays in any order draw what eager work alone would have drawn. Replays of several graphs
-/// and threads draw in the order in which replay() is called.
+/// *In a capture of this library* the generator takes part at the first draw, in any number of captures at once.
+/// Drawing in a capture does not advance the offset; each CUDAGraph::replay() advances it by what was drawn in its
+/// capture: eager work and replays in any order draw what eager work alone would have drawn. Replays of several graphs
+/// and threads draw in the order of the calls of replay().
 ///
 /// Thread-safe. The state lives as long as a handle, or a graph that drew from it.
 class Generator {
  public:
-  /// The seed of a generator that was given none, as in PyTorch.
+  /// The seed if none is passed, as in PyTorch.
   static constexpr std::uint64_t default_seed = 67280421310721;
 
   /// A new generator with offset 0.
   explicit Generator(Device device = current_device(), std::uint64_t seed = default_seed);
 
-  Device device() const noexcept;  ///< whose kernels it is for
+  Device device() const noexcept;
 
-  /// Sets the seed; the offset is 0 then.
-  /// \throws UsageError in a capture of the thread's current stream, or while one that drew from this is underway.
+  /// Sets the seed, and the offset to 0.
+  /// \throws UsageError in a capture of the thread's current stream, or while a capture that drew from this generator
+  /// is
+  ///         underway.
   void set_current_seed(std::uint64_t seed);
-  std::uint64_t current_seed() const;  ///< the seed
-  /// Sets a seed that nobody can foresee, and returns it; the offset is 0 then.
+  std::uint64_t current_seed() const;
+  /// Sets an unpredictable seed, and the offset to 0. Returns the seed.
   /// \throws UsageError as set_current_seed().
   std::uint64_t seed();
-  /// Sets how many numbers are spent.
-  /// \throws UsageError if it is not a multiple of 4; as set_current_seed().
+  /// Sets how many numbers of each stream count as drawn.
+  /// \throws UsageError if it is not a multiple of 4, or as set_current_seed().
   void set_offset(std::uint64_t offset);
-  std::uint64_t offset() const;  ///< how many numbers are spent, a multiple of 4
+  std::uint64_t offset() const;  ///< a multiple of 4
 
-  GeneratorState get_state() const;  ///< seed and offset
-  /// Sets both.
+  GeneratorState get_state() const;
   /// \throws UsageError as set_offset().
   void set_state(const GeneratorState& state);
-  /// A generator of its own with the same seed and offset.
+  /// Returns an independent generator with the same seed and offset.
   Generator clone() const;
 
-  /// A range of numbers for one launch on a stream.
-  /// \param increment how many numbers each thread draws at most; rounded up to a multiple of 4.
-  /// \param stream where the kernel goes, of the generator's device.
+  /// Reserves a range of numbers for one launch on a stream.
+  /// \param increment the most numbers that a thread draws; rounded up to a multiple of 4.
+  /// \param stream the stream of the launch, of the generator's device.
   /// \throws UsageError if the stream is of another device, or takes part in a capture that is not of this library;
   ///         BackendError with Result::stream_capture_invalidated if it takes part in one that was broken.
   PhiloxState philox_state(std::uint64_t increment, const StreamRef& stream) const;
-  /// For a launch on the calling thread's current stream of the generator's device.
+  /// As above, for a launch on the calling thread's current stream of the generator's device.
   PhiloxState philox_state(std::uint64_t increment) const;
 
-  /// The same state?
+  /// True if both share one state.
   friend bool operator==(const Generator&, const Generator&) noexcept = default;
 
-  /// For the inside of this library.
+  /// For internal use.
   const std::shared_ptr<random::GeneratorImpl>& impl() const noexcept { return impl_; }
 
  private:
@@ -109,8 +109,7 @@ class Generator {
   std::shared_ptr<random::GeneratorImpl> impl_;
 };
 
-/// The generator of a device that everything uses where nothing else was said. Made at the first use, with
-/// Generator::default_seed.
+/// The default generator of a device, made at the first use with Generator::default_seed.
 Generator default_generator(Device device = current_device());
 
 /// Sets the seed of the default generators of all devices (PyTorch's `torch.cuda.manual_seed_all`).

@@ -2,14 +2,14 @@
 #pragma once
 
 /// \file
-/// The whole library, but for its components (cublas.h).
+/// The whole library, except its components (cublas.h).
 
 /// \namespace reprise
-/// Everything of the library. What lies in namespaces below it is for the inside, and may change at any time.
+/// The public interface. Nested namespaces are internal and may change at any time.
 ///
 /// \namespace reprise::kernels_host
-/// An inline namespace: write `reprise::launch`, not this. It holds what the compiler in use makes of kernel.h; nvcc
-/// fills another one, `reprise::kernels_nvcc`, so that both can be linked into one program.
+/// An inline namespace: write `reprise::launch`, not this. It holds the host compiler's versions of kernel.h; nvcc uses
+/// another one, `reprise::kernels_nvcc`, so that both can be linked into one program.
 
 #include "reprise/accesses.h"
 #include "reprise/annotations.h"

@@ -28,41 +28,39 @@ enum class CaptureStatus : int {
   invalidated = 2,  ///< a call broke the capture; it must be ended, and gives no graph
 };
 
-/// A stream of anyone's: a view that owns nothing and must not outlive the stream. A small value; the functions may be
-/// called from any thread.
+/// A non-owning view of a stream, which it must not outlive. A small value. Thread-safe.
 class StreamRef {
  public:
   /// A view of any stream of a device: of this library, of CUDA's runtime, of another framework. Null is the legacy
   /// default stream.
   StreamRef(Device device, StreamHandle handle) noexcept : device_(device), handle_(handle) {}
-  StreamRef(Device device, int handle) = delete;  ///< a stream has no number
+  StreamRef(Device device, int handle) = delete;  ///< prevents StreamRef(device, 0)
 
-  Device device() const noexcept { return device_; }               ///< where its work runs
+  Device device() const noexcept { return device_; }
   StreamHandle native() const noexcept { return handle_; }         ///< `cudaStream_t`
-  bool is_default() const noexcept { return handle_ == nullptr; }  ///< the legacy default stream?
+  bool is_default() const noexcept { return handle_ == nullptr; }  ///< true for the legacy default stream
 
-  /// Blocks until the work of the stream is done.
+  /// Blocks until the work of the stream has completed.
   /// \throws BackendError with 900 if the stream is capturing; that invalidates the capture.
   void synchronize() const;
 
-  /// Is the work of the stream done?
+  /// True if the work of the stream has completed. Does not block.
   /// \throws BackendError with 900 if the stream is capturing; that invalidates the capture.
   bool query() const;
 
-  /// Work given to this stream from now on waits for what the event recorded last. On a capturing stream this adds an
-  /// edge; a stream that waits for an event of a capture joins that capture.
+  /// Makes later work of this stream wait for the event's last record. On a capturing stream this adds an edge; a
+  /// stream that waits for an event of a capture joins that capture.
   void wait(EventRef event) const;
 
-  /// Work given to this stream from now on waits for what `other` has been given so far.
+  /// Makes later work of this stream wait for the work submitted to `other` so far.
   void wait(const StreamRef& other) const;
 
   /// Whether the stream is being captured. Never breaks a capture.
   CaptureStatus capture_status() const;
 
-  /// The number of the capture that the stream takes part in, 0 if in none. Never breaks a capture.
+  /// The id of the capture that the stream takes part in, 0 if none. Never breaks a capture.
   std::uint64_t capture_id() const;
 
-  /// The same stream of the same device?
   friend bool operator==(const StreamRef&, const StreamRef&) noexcept = default;
 
  private:
@@ -70,27 +68,27 @@ class StreamRef {
   StreamHandle handle_;
 };
 
-/// How a Stream is made.
+/// Properties of a new Stream.
 struct StreamOptions {
-  /// False: the stream does not wait for the legacy default stream, nor that for it (`cudaStreamNonBlocking`).
-  /// True: it does. While a blocking stream captures, any use of the legacy stream breaks the capture.
+  /// False: no implicit ordering with the legacy default stream (`cudaStreamNonBlocking`). True: each waits for the
+  /// other; while a blocking stream captures, any use of the legacy stream breaks the capture.
   bool blocking = false;
-  int priority = 0;  ///< lower runs first, as in CUDA; clamped to what the device knows
+  int priority = 0;  ///< lower runs first, as in CUDA; clamped to the device's range
 };
 
-/// A stream that this object owns. Movable; a moved-from Stream may only be assigned to or destroyed.
-/// Destroying it does not wait: work that it was given still runs.
+/// An owned stream. Movable; a moved-from Stream may only be assigned to or destroyed. Destroying it does not wait:
+/// submitted work still runs.
 class Stream {
  public:
-  explicit Stream(Device device = current_device(), StreamOptions options = {});  ///< a new stream of `device`
+  explicit Stream(Device device = current_device(), StreamOptions options = {});
   ~Stream();
-  Stream(Stream&& other) noexcept;             ///< takes the stream over
-  Stream& operator=(Stream&& other) noexcept;  ///< destroys this object's stream and takes the other over
+  Stream(Stream&& other) noexcept;
+  Stream& operator=(Stream&& other) noexcept;  ///< destroys this object's stream and takes over the other
 
-  StreamRef ref() const noexcept { return ref_; }                         ///< a view of it
-  operator StreamRef() const noexcept { return ref_; }                    ///< a view of it
-  StreamHandle native() const noexcept { return ref_.native(); }          ///< `cudaStream_t`
-  Device device() const noexcept { return ref_.device(); }                ///< where its work runs
+  StreamRef ref() const noexcept { return ref_; }
+  operator StreamRef() const noexcept { return ref_; }
+  StreamHandle native() const noexcept { return ref_.native(); }  ///< `cudaStream_t`
+  Device device() const noexcept { return ref_.device(); }
   void synchronize() const { ref_.synchronize(); }                        ///< see StreamRef::synchronize
   bool query() const { return ref_.query(); }                             ///< see StreamRef::query
   void wait(EventRef event) const;                                        ///< see StreamRef::wait
@@ -110,9 +108,9 @@ StreamRef current_stream(Device device);
 /// Makes a stream, and its device, current in the calling thread until the end of the scope.
 class StreamGuard {
  public:
-  explicit StreamGuard(StreamRef stream);  ///< makes `stream` current in this thread
-  StreamGuard(Stream&&) = delete;          ///< the stream would be gone before the guard
-  ~StreamGuard();                          ///< stream and device before it are current again
+  explicit StreamGuard(StreamRef stream);
+  StreamGuard(Stream&&) = delete;  ///< the stream would be destroyed before the guard
+  ~StreamGuard();                  ///< restores the previous stream and device
   StreamGuard(const StreamGuard&) = delete;
   StreamGuard& operator=(const StreamGuard&) = delete;
 
@@ -121,7 +119,7 @@ class StreamGuard {
   StreamRef previous_;
 };
 
-/// Is the calling thread's current stream being captured? (PyTorch's `torch.cuda.is_current_stream_capturing`.)
+/// True if the calling thread's current stream is being captured (PyTorch's `torch.cuda.is_current_stream_capturing`).
 bool is_current_stream_capturing();
 
 }  // namespace reprise

@@ -12,58 +12,58 @@
 #include "reprise/stream.h"
 
 /// \file
-/// Timings: what each node of a graph takes in a replay.
+/// Timings: the time of each node of a graph in a replay.
 
 namespace reprise {
 
-/// What one node took in a replay. Times are microseconds of the device's clock.
+/// The time of one node in a replay, in microseconds of the device's clock.
 struct NodeTiming {
-  /// The node of the template graph. Null if it cannot be told: the node was removed from the template after the
-  /// executable was made, or, on a CUDA device, it lies in a child graph or was made after one.
+  /// The node of the template graph. Null if unknown: the node was removed from the template after the executable was
+  /// made, or, on a CUDA device, it lies in a child graph or was created after one.
   GraphNodeHandle node = nullptr;
-  /// The node's place among all nodes of the template, in order of creation; none if it cannot be told.
+  /// The node's place among all nodes of the template, in order of creation; nullopt if unknown.
   std::optional<std::size_t> index = {};
   /// A kernel's name, without its parameters; for any other work CUDA's word for its node, for example `memcpy`.
   std::string name = {};
-  Annotation annotation = {};  ///< what the scopes said in which the node was captured; may be empty
+  Annotation annotation = {};  ///< of the scopes in which the node was captured; may be empty
   double start_us = 0;         ///< from the start of the first node
   double duration_us = 0;      ///< from its start to its end
 };
 
-/// What the nodes with one annotation took in a replay. Times are microseconds.
+/// The time of the nodes with one annotation in a replay, in microseconds.
 struct AnnotationTiming {
   Annotation annotation = {};  ///< as a whole: nodes of an inner scope do not count for the outer one
-  std::size_t nodes = 0;       ///< how many nodes of the list have it
-  double start_us = 0;         ///< of the one that starts first, from the start of the first node of all
-  double span_us = 0;          ///< from there to the end of the one that ends last
-  double duration_us = 0;      ///< the sum of theirs; more than the span when they overlap
+  std::size_t nodes = 0;       ///< number of nodes with it
+  double start_us = 0;         ///< first start of them, from the start of the first node of all
+  double span_us = 0;          ///< from there to their last end
+  double duration_us = 0;      ///< the sum of their durations; more than the span when they overlap
 };
 
-/// What a replay took. A value: it refers to nothing but the nodes of the template, by their handles.
+/// The times of a replay. A value, except for the handles of the template's nodes.
 struct ReplayTiming {
   std::vector<NodeTiming> nodes = {};              ///< in order of their start
   double total_us = 0;                             ///< from the first start to the last end
   std::vector<AnnotationTiming> annotations = {};  ///< in order of their first start
   std::vector<std::string> notes = {};             ///< what is missing in the list and why, each a sentence
 
-  /// All of it as tables, several lines, with a line end after the last.
+  /// The times as tables: several lines, each ended by a newline.
   std::string str() const;
 };
 
-/// Replays the graph once on the stream, waits for the end, and returns what each node took.
+/// Replays the graph once on the stream, waits for its end, and returns the time of each node.
 ///
-/// It is a replay as any other: it draws random numbers and writes its results. Other replays of the graph wait until
-/// it is done. Replay once before, if what the first launch costs is not to be in it.
+/// It is an ordinary replay: it draws random numbers and writes its results. Other replays of the graph wait until it
+/// has completed. Replay once before to exclude the cost of the first launch.
 ///
 /// On a CUDA device the times come from CUPTI, which is opened at run time: those of kernels, copies and sets, in the
 /// GPU's clock. Nodes of other kinds are counted in the notes. On the host device all nodes have times, which say
 /// nothing about a GPU.
 ///
-/// Threads: as CUDAGraph::replay(). It costs a replay nothing when it is not in use.
+/// Threads: as CUDAGraph::replay(). No cost for other replays when not in use.
 /// \throws UsageError if nothing is captured, the template was discarded, the stream is of another device or capturing,
 ///         or any capture of this library is underway, which the wait might break; and in a hook of the same graph.
 ///         Nothing was launched.
-/// \throws Error if nodes cannot be timed: CUPTI is not there, or another tool uses it. Nothing was launched.
+/// \throws Error if nodes cannot be timed: CUPTI is missing, or in use by another tool. Nothing was launched.
 /// \throws BackendError if the launch or the wait fails.
 ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream = current_stream());
 

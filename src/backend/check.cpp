@@ -35,7 +35,7 @@ bool warn_on_error(const Backend& backend, Call call, Result result, SourceLocat
   try {
     warn(BackendError(cuda_name(call), result, backend.last_error_detail(), where).what());
   } catch (...) {
-    warn("a call of the device runtime failed, and there was no memory to say which");
+    warn("a call of the device runtime failed, and there was no memory for its description");
   }
   return false;
 }

@@ -37,7 +37,7 @@ void complete(CaptureReport& report, const std::string& detail) {
   if (report.broken_by) return;
   if (report.code == Result::stream_capture_invalidated) {
     report.notes.emplace_back(
-        "The call that broke the capture was not made by this library, and the driver did not tell of it. "
+        "The call that broke the capture was not made by this library, and the driver did not report it. "
         "GraphOptions::report = ReportDetail::full finds it, and so does `reprise explain -- PROGRAM`.");
     return;
   }
@@ -134,11 +134,10 @@ GraphHandle ActiveCapture::end_runtime_capture() {
   if (detail.empty()) detail = advice(result, context_.mode);
   throw CaptureError(
       result,
-      text::format(
-          "The capture (mode `{}`) failed with {} ({}): {}{}{}. Everything that it had acquired was given back; "
-          "the graph is empty and can capture again.\n{}",
-          backend::capture_mode_name(context_.mode), result_name(result), static_cast<int>(result),
-          result_description(result), detail.empty() ? "" : "; ", detail, report.str()),
+      text::format("The capture (mode `{}`) failed with {} ({}): {}{}{}. Everything that it had acquired was released; "
+                   "the graph is empty and can capture again.\n{}",
+                   backend::capture_mode_name(context_.mode), result_name(result), static_cast<int>(result),
+                   result_description(result), detail.empty() ? "" : "; ", detail, report.str()),
       report);
 }
 
@@ -148,13 +147,14 @@ void ActiveCapture::refuse_empty(GraphHandle template_graph) {
   runtime.graph_nodes(template_graph, &nodes);
   if (!nodes.empty()) return;
   CaptureReport report = report_.value_or(CaptureReport{});
-  throw CaptureError(Result::success,
-                     "Nothing was captured: no work was given to the captured stream. Probably it went to another "
-                     "stream, and was executed instead; give it to current_stream() within the capture, or to a stream "
-                     "that was forked off it. If an empty graph is meant, set GraphOptions::allow_empty. The graph is "
-                     "empty and can capture again.\n" +
-                         report.str(),
-                     report);
+  throw CaptureError(
+      Result::success,
+      "Nothing was captured: no work was submitted to the captured stream. Probably it went to another "
+      "stream, and was executed instead; submit it to current_stream() within the capture, or to a stream "
+      "that was forked off it. If an empty graph is meant, set GraphOptions::allow_empty. The graph is "
+      "empty and can capture again.\n" +
+          report.str(),
+      report);
 }
 
 void ActiveCapture::give_back() noexcept {

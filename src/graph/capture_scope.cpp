@@ -168,7 +168,7 @@ struct Rehearsal {
 
 void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body) {
   constexpr const char* call = "capture";
-  if (!body) throw UsageError("capture needs a body to run, and was given an empty function.");
+  if (!body) throw UsageError("capture needs a body to run, and was passed an empty function.");
   GraphAccess::Impl& impl = GraphAccess::of(cuda_graph, call);
   impl.let_components_join();
   if (impl.needs_rehearsal(options) == nullptr) {

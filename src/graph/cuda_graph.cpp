@@ -60,7 +60,7 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
   if (const char* const option = rehearses ? nullptr : needs_rehearsal(wanted))
     throw UsageError(
         text::format("{}: {} needs a body that can be captured twice, and only capture(graph, options, body) has one: "
-                     "use that, or leave the option away.",
+                     "use that, or remove the option.",
                      call, option));
   if (stream == nullptr) return;
   if (backend::is_legacy_default(*stream))
@@ -72,7 +72,7 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
   if (wanted.stream.has_value() && *wanted.stream != *stream)
     throw UsageError(
         text::format("{}: GraphOptions::stream is not the calling thread's current stream. Make it current "
-                     "with StreamGuard, leave the option away, or use capture() or the scope graph, which "
+                     "with StreamGuard, remove the option, or use capture() or the scope graph, which "
                      "make it current.",
                      call));
   if (capture_status(*stream) != CaptureStatus::none)
@@ -177,7 +177,7 @@ void CUDAGraph::Impl::make_empty() noexcept {
     launched.give_back();
     if (!attached.give_back(uncertain ? uncertain_release_limit : certain_release_limit) && !uncertain)
       warn(
-          "The device runtime did not let go of a graph that was never replayed: its memory pool stays reserved until "
+          "The device runtime did not release a graph that was never replayed: its memory pool stays reserved until "
           "it does.");
     in_replays.clear();
     device.reset();
@@ -245,7 +245,7 @@ void CUDAGraph::retain(std::shared_ptr<void> object) {
   const Impl::FlagLock lock(impl);
   impl.require(call, {Impl::State::capturing, Impl::State::captured, Impl::State::ready});
   if (object == nullptr)
-    throw UsageError(text::format("{} expected an object to keep alive, and was given a null pointer.", call));
+    throw UsageError(text::format("{} expected an object to keep alive, and was passed a null pointer.", call));
   impl.listener<graphs::RetainListener>().retain(std::move(object));
 }
 

@@ -5,7 +5,7 @@
 
 #include "reprise/device_code.h"
 
-// The kernel at the root of a graph that draws random numbers: it says which numbers this replay draws.
+// The kernel at the root of a graph that draws random numbers: sets seed and offset of the replay.
 
 namespace reprise::random {
 
@@ -13,17 +13,17 @@ namespace reprise::random {
 struct GraphRngState {
   std::uint64_t seed;
   std::uint64_t offset;
-  std::uint64_t epoch;  ///< the parameters that were loaded last
+  std::uint64_t epoch;  ///< of the parameters loaded last
   std::uint64_t next;   ///< the offset of the next replay
 };
 
-/// The parameters of the head node. A new epoch makes it load seed and offset; with the one that it knows it goes on
-/// where the last replay ended, so that replaying again needs no change of the executable.
+/// The parameters of the head node. A new epoch makes it load seed and offset; with the same epoch it continues where
+/// the last replay ended, so that another replay needs no update of the executable.
 struct Advance {
   std::uint64_t seed;
   std::uint64_t offset;
-  std::uint64_t epoch;      ///< unique in the process, so that words which nobody has written do not have it
-  std::uint64_t increment;  ///< how much the whole graph draws
+  std::uint64_t epoch;      ///< unique in the process: uninitialised words never match it
+  std::uint64_t increment;  ///< numbers drawn by the whole graph
 };
 
 inline namespace REPRISE_KERNEL_ABI {

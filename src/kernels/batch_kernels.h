@@ -7,17 +7,16 @@
 #include "reprise/batch.h"
 #include "reprise/device_code.h"
 
-// What the kernels of batches do, written once: batch.cpp runs it on the host device, batch_kernels.cu makes kernels of
-// it for CUDA.
+// The body of the batch kernels: run on the host device by batch.cpp, compiled for CUDA by own_kernels.cu.
 //
-// A table is a parameter of the kernel, so that a graph can show and change it. Blocks are dealt out by bytes: each
-// does one chunk of one operation, and finds it by a search in `first_block`.
+// A table is a parameter of the kernel, so that a graph can show and change it. Blocks are assigned by bytes: each does
+// one chunk of one operation, found by a search in `first_block`.
 
 namespace reprise::memory {
 
 inline constexpr unsigned batch_block_threads = 256;
 inline constexpr unsigned batch_words_per_thread = 4;  ///< loads in flight
-/// What one block does at most: 16 bytes a word.
+/// The most bytes of one block: 16 bytes a word.
 inline constexpr std::size_t batch_chunk_bytes = std::size_t{batch_block_threads} * batch_words_per_thread * 16;
 
 template <class Op>
@@ -29,8 +28,8 @@ struct BatchTable {
 
 using CopyTable = BatchTable<CopyOp>;
 using FillTable = BatchTable<FillOp>;
-// A kernel can always have 4096 bytes of parameters. Since CUDA 12.1 it can have 32764 from sm_70 on, which is less
-// than the library's kernels are compiled for.
+// A kernel may always have 4096 bytes of parameters; since CUDA 12.1, 32764 from sm_70 on, which all architectures that
+// the library's kernels are compiled for support.
 static_assert(sizeof(CopyTable) <= 4096 && sizeof(FillTable) <= 32764);
 
 inline namespace REPRISE_KERNEL_ABI {
@@ -54,7 +53,7 @@ struct Word<1> {
   std::uint8_t part;
 };
 
-/// The operation that a block works for, and where its chunk begins.
+/// The operation of a block, and the start of its chunk.
 template <class Op>
 REPRISE_KERNEL const Op& find_chunk(const BatchTable<Op>& table, unsigned block, std::size_t& offset) {
   unsigned low = 0, high = table.count;
@@ -70,7 +69,7 @@ REPRISE_KERNEL inline std::size_t chunk_bytes(std::size_t bytes, std::size_t off
   return bytes - offset < batch_chunk_bytes ? bytes - offset : batch_chunk_bytes;
 }
 
-/// This thread's share of a copy by words of `width` bytes, which both addresses are aligned to, and of the rest.
+/// Copies this thread's share by words of `width` bytes, to which both addresses are aligned, and of the rest.
 template <std::size_t width>
 REPRISE_KERNEL void copy_words(unsigned thread, unsigned threads, std::byte* to, const std::byte* from,
                                std::size_t bytes) {

@@ -2,8 +2,8 @@
 #include "kernels/advance_kernel.h"
 #include "kernels/batch_kernels.h"
 
-// The library's own kernels for CUDA, one file for nvcc. What they do is written where the host device finds it, too;
-// the names are those that batch.cpp and capture_draws.cpp ask for.
+// The library's own kernels for CUDA, one file for nvcc. Their bodies are shared with the host device; batch.cpp and
+// capture_draws.cpp look them up by these names.
 
 namespace reprise {
 namespace memory {

@@ -11,7 +11,7 @@ namespace {
 at::Tensor refuse_binary_cross_entropy(const at::Tensor& /*input*/, const at::Tensor& /*target*/,
                                        const std::optional<at::Tensor>& /*weight*/, std::int64_t /*reduction*/) {
   TORCH_CHECK(false,
-              "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast. Give what the "
+              "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast. Pass what the "
               "sigmoid gets to binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss, which are safe.");
 }
 

@@ -25,7 +25,7 @@ StreamHandle one_handle(StreamHandle stream) {
 void check_device(Device mine, Device stream) {
   if (stream == mine) return;
   throw UsageError(
-      text::format("expected a stream of {}, whose memory this allocator gives out; found a stream of {}; use "
+      text::format("expected a stream of {}, whose memory this allocator manages; found a stream of {}; use "
                    "CachingAllocator::of(stream.device())",
                    mine.str(), stream.str()));
 }
@@ -227,12 +227,12 @@ MemoryBlock* CachingAllocator::Impl::block_in_use(void* pointer, const char* cal
   MemoryBlock* const block = blocks_.find(pointer);
   if (block != nullptr && block->state == BlockState::in_use) return block;
   throw UsageError(text::format(
-      "{} expected an address that the allocator of {} gave out and that is still in use; found {}, {}; give each "
+      "{} expected an address that the allocator of {} returned and that is still in use; found {}, {}; free each "
       "block "
-      "back once, by the address that allocate() returned, to the allocator that it came from",
+      "block once, by the address that allocate() returned, with the allocator that it came from",
       call, device_.str(), pointer,
       block != nullptr ? "which was freed already"
-                       : "which it never gave out, or which was freed already and joined with its neighbours"));
+                       : "which it never returned, or which was freed already and joined with its neighbours"));
 }
 
 }  // namespace reprise

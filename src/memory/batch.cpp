@@ -58,11 +58,11 @@ void require_kernels(const char* call, const Device& device) {
   if (device.type() == DeviceType::host || backend::has_own_kernels()) return;
   throw UsageError(text::format(
       "{} needs a kernel of this library for {}; this build has none, because nvcc was not found when it was "
-      "built: build it again with nvcc in PATH, or give each operation to copy_async() or fill_async()",
+      "built: build it again with nvcc in PATH, or submit each operation with copy_async() or fill_async()",
       call, device.str()));
 }
 
-// On CUDA asking for each address would cost more than the launch; there a wrong one is a fault of the device.
+// Not on CUDA: querying each address would cost more than the launch; a wrong one is a fault of the device there.
 void require_usable(const char* call, const Device& device, std::size_t index, const void* address, const char* what) {
   const auto refuse = [&](const char* found) {
     throw UsageError(text::format(
@@ -147,7 +147,7 @@ void run(std::span<const Op> batch, const StreamRef& stream) {
 namespace memory {
 namespace {
 
-// The blocks that the copies of a table are dealt out to. A grid has one at least, which finds nothing to do then.
+// The number of blocks for the copies of a table. A grid has at least one, which does nothing for an empty table.
 LaunchConfig deal_out(CopyTable& table) {
   for (unsigned i = 0; i < table.count; ++i)
     table.first_block[i + 1] =

@@ -19,22 +19,22 @@ struct BlockWatch;
 struct Pool;
 struct MemoryBlock;
 
-/// Where a block is in its life.
+/// The state of a block.
 enum class BlockState {
-  in_use,     ///< given out by allocate()
+  in_use,     ///< returned by allocate()
   retained,   ///< freed by its owner, but a graph keeps it; counts as allocated
   held_back,  ///< freed, but work of other streams may still use it: in HeldBackBlocks
   cached,     ///< free: in one of its pool's sets
-  releasing,  ///< a whole segment on its way back to the driver: in no set, and hidden in the BlockTable
+  releasing,  ///< a whole segment being freed to the driver: in no set, and hidden in the BlockTable
 };
 
-/// What to look for in a FreeSet: the smallest block of `stream` of at least `bytes`.
+/// The key of a search in a FreeSet: the smallest block of `stream` of at least `bytes`.
 struct BlockKey {
   StreamHandle stream = nullptr;
   std::size_t bytes = 0;
 };
 
-/// By stream, then size, then address: the first block that is not before a key is the best fit.
+/// Orders by stream, size, address: the first block that is not before a key is the best fit.
 struct BlockOrder {
   using is_transparent = void;
   bool operator()(const MemoryBlock* a, const MemoryBlock* b) const noexcept;
@@ -42,8 +42,7 @@ struct BlockOrder {
   bool operator()(const BlockKey& a, const MemoryBlock* b) const noexcept;
 };
 
-/// Addresses are multiples of 512, most of them of much more: their low bits say nothing, so the hash is taken from the
-/// high bits of a product.
+/// Hashes an address by the high bits of a product: the low bits of blocks' addresses are always 0.
 struct AddressHash {
   std::size_t operator()(const void* address) const noexcept {
     return static_cast<std::size_t>((reinterpret_cast<std::uintptr_t>(address) * 0x9E3779B97F4A7C15u) >> 20);
@@ -53,28 +52,28 @@ struct AddressHash {
 using BlockSet = std::set<MemoryBlock*, BlockOrder>;
 using BlockMap = std::unordered_map<const void*, MemoryBlock*, AddressHash>;
 
-/// A piece of a segment. The blocks of a segment are a list in the order of their addresses; a block without
-/// neighbours is a whole segment. Everything in it is guarded by the allocator's mutex.
+/// A part of a segment. The blocks of a segment are a list in the order of their addresses; a block without neighbours
+/// is a whole segment. Guarded by the allocator's mutex.
 struct MemoryBlock {
   std::byte* address = nullptr;
   std::size_t bytes = 0;
-  StreamHandle stream = nullptr;  ///< in whose order of work it is given out; the same for a whole segment
+  StreamHandle stream = nullptr;  ///< the stream that it is allocated for; the same for a whole segment
   Pool* pool = nullptr;
   MemoryBlock* previous = nullptr;  ///< the neighbour below, or null at the start of the segment
   MemoryBlock* next = nullptr;      ///< the neighbour above, or null at the end of the segment
   BlockState state = BlockState::in_use;
   bool small = false;               ///< which of its pool's sets it goes to
-  bool deferred = false;            ///< held back without events, in HeldBackBlocks' list
-  bool unrecorded = false;          ///< held back, and an event could not be recorded: that was reported
-  bool hidden = false;              ///< no input of any graph: hide_from_graphs()
-  unsigned pending_events = 0;      ///< events of streams that used it, not reached yet
+  bool deferred = false;            ///< held back without events, in the list of HeldBackBlocks
+  bool unrecorded = false;          ///< held back, and the failure to record an event was reported
+  bool hidden = false;              ///< never an input of a graph: hide_from_graphs()
+  unsigned pending_events = 0;      ///< number of events of streams that used it, not completed yet
   std::vector<StreamRef> recorded;  ///< streams of record_stream()
 
   std::shared_ptr<BlockWatch> watch = {};  ///< while it is in use or retained, if a graph uses it
   std::vector<std::string> created = {};   ///< the stack of its allocation, if stacks were recorded then
 
-  /// The tree and table nodes of this block while it is in no tree or table: taken out and put in again, so that
-  /// allocating and freeing a cached block needs no memory of the host.
+  /// The tree and table nodes of this block while it is in no tree or table, kept so that allocating and freeing a
+  /// cached block needs no host memory.
   BlockSet::node_type set_node = {};
   BlockMap::node_type map_node = {};
 
@@ -107,7 +106,7 @@ class FreeSet {
   }
   void erase(MemoryBlock* block) { block->set_node = blocks_.extract(blocks_.find(block)); }
 
-  /// Takes the best fit out, or returns null.
+  /// Removes and returns the best fit, or null.
   MemoryBlock* take(const BlockKey& key) {
     const auto found = blocks_.lower_bound(key);
     if (found == blocks_.end() || (*found)->stream != key.stream) return nullptr;
@@ -116,7 +115,7 @@ class FreeSet {
     return block;
   }
 
-  /// Takes out the smallest block of at least that size which is a whole segment, or returns null.
+  /// Removes and returns the smallest whole segment of at least that size, or null.
   MemoryBlock* take_whole_segment(const BlockKey& key) {
     for (auto found = blocks_.lower_bound(key); found != blocks_.end() && (*found)->stream == key.stream; ++found) {
       if (!(*found)->is_whole_segment()) continue;
@@ -127,7 +126,7 @@ class FreeSet {
     return nullptr;
   }
 
-  /// Takes out all that are whole segments.
+  /// Removes and returns all whole segments.
   void take_whole_segments(std::vector<MemoryBlock*>& into) {
     for (auto at = blocks_.begin(); at != blocks_.end();) {
       MemoryBlock* const block = *at;
@@ -142,7 +141,7 @@ class FreeSet {
   BlockSet blocks_;
 };
 
-/// All blocks of an allocator, in whatever state, by address; owns them.
+/// All blocks of an allocator, in any state, by address; owns them.
 class BlockTable {
  public:
   MemoryBlock* find(const void* address) const {
@@ -165,12 +164,12 @@ class BlockTable {
     return block;
   }
 
-  /// The block keeps its place, but is not found any more: from the moment that the driver has the address back, it may
-  /// give it to someone else.
+  /// Keeps the block's entry, but find() ignores it: as soon as the segment is freed, the driver may return the same
+  /// address to other code.
   void hide(MemoryBlock* block) { block->map_node = by_address_.extract(block->address); }
   void show(MemoryBlock* block) { by_address_.insert(std::move(block->map_node)); }
 
-  /// The block is no more; it must be in no set.
+  /// Destroys the block; it must be in no set.
   void remove(MemoryBlock* block) {
     if (!block->map_node) hide(block);
     block->stream = nullptr;

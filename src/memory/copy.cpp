@@ -39,7 +39,7 @@ void check_buffer_sizes(std::size_t buffer, std::size_t host) {
 void buffer_without_device() {
   throw UsageError(
       "expected a buffer that was made with memory; found one that was default-constructed or moved from, which is on "
-      "no device; ask after giving it memory");
+      "no device; assign a buffer with memory first");
 }
 
 void deallocate_buffer(CachingAllocator& allocator, void* pointer) noexcept {

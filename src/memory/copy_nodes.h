@@ -13,23 +13,22 @@
 namespace reprise::memory {
 
 /// Copies in a captured graph whose addresses change from replay to replay: kernel nodes as those of
-/// copy_batch_async(), as many as the number of copies takes. What stays the same costs a replay nothing.
+/// copy_batch_async(), as many as the number of copies needs. Unchanged copies cost a replay nothing.
 ///
-///     capture()  on the stream that is captured; the nodes copy nothing yet
-///     set()      what one of the copies is to do from now on
-///     update()   updates the executable, before it is launched: replay_changed()
+///     capture()  on the captured stream; the nodes copy nothing yet
+///     set()      changes one of the copies
+///     update()   updates the executable before its launch: replay_changed()
 ///
 /// Threads: one at a time.
 class CopyNodes {
  public:
-  /// None.
   CopyNodes() = default;
 
   /// Captures `count` copies. May be called once.
   /// \throws UsageError if this build has no kernels for the device; BackendError
   void capture(const StreamRef& stream, std::size_t count);
 
-  /// Of no bytes: it does nothing. Addresses are as copy_batch_async() needs them.
+  /// 0 bytes: no copy. Addresses as for copy_batch_async().
   void set(std::size_t copy, const CopyOp& op) {
     Node& node = nodes_[copy / batch_ops_per_kernel];
     CopyOp& known = node.table.ops[copy % batch_ops_per_kernel];
@@ -40,8 +39,8 @@ class CopyNodes {
     node.told = false;
   }
 
-  /// Changes the parameters of the nodes whose copies have changed. If that fails, the next call does it.
-  /// \param exec made from the template that was captured; always the same one.
+  /// Updates the nodes whose copies have changed. After a failure, the next call does it.
+  /// \param exec made from the captured template; always the same one.
   void update(GraphExecHandle exec) {
     for (Node& node : nodes_)
       if (!node.told) update(exec, node);
@@ -50,12 +49,12 @@ class CopyNodes {
  private:
   struct Node {
     GraphNodeHandle handle = nullptr;
-    bool told = true;  // does the executable know the table?
+    bool told = true;  // the executable has this table
     CopyTable table;
   };
   void update(GraphExecHandle exec, Node& node);
 
-  std::optional<Device> device_;  // of the nodes, if there are any
+  std::optional<Device> device_;  // of the nodes
   std::vector<Node> nodes_;
 };
 

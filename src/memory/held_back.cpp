@@ -14,8 +14,8 @@ using backend::RelaxedCaptureMode;
 using backend::warn_on_error;
 using backend::WarnOnError;
 
-// Asking is always allowed; the legacy stream gives an error while a blocking stream captures, and work on it would
-// break that capture.
+// The query is always allowed; it returns an error for the legacy stream while a blocking stream captures, and work on
+// it would break that capture.
 bool may_be_capturing(const StreamRef& stream) {
   CaptureStatus status = CaptureStatus::none;
   const Result result = stream.device().backend().stream_is_capturing(stream.native(), &status);
@@ -57,8 +57,8 @@ void HeldBackBlocks::stream_ends(MemoryBlock* block, const StreamRef& stream) {
   const auto found = std::find(block->recorded.begin(), block->recorded.end(), stream);
   if (found == block->recorded.end()) return;
   block->recorded.erase(found);
-  // What a capturing stream was given becomes nodes, and there is nothing to wait for. Without an event nobody ever
-  // knows when the stream's work is done: the block is kept, as if for an event that is never reached.
+  // Work of a capturing stream becomes nodes, and there is nothing to wait for. Without an event the completion of the
+  // stream's work is unknown for ever: the block is kept, as if for an event that never completes.
   if (!may_be_capturing(stream) && !record(block, stream)) block->pending_events += 1;
 }
 
@@ -90,7 +90,7 @@ void HeldBackBlocks::give_event_back(backend::Backend& backend, EventHandle even
   spare_events_.emplace_back(&backend, event);
 }
 
-// False: nothing was recorded. That is reported, once for a block.
+// False: nothing was recorded, which is reported once per block.
 bool HeldBackBlocks::record(MemoryBlock* block, const StreamRef& stream) {
   backend::Backend& backend = stream.device().backend();
   const bool quiet = std::exchange(block->unrecorded, true);
@@ -112,7 +112,7 @@ bool HeldBackBlocks::record(MemoryBlock* block, const StreamRef& stream) {
   return true;
 }
 
-// False: for some streams it has to be tried again.
+// False: some streams have to be tried again.
 bool HeldBackBlocks::record_all(MemoryBlock* block) {
   std::erase_if(block->recorded, [&](const StreamRef& stream) { return record(block, stream); });
   return block->recorded.empty();
@@ -137,8 +137,8 @@ void HeldBackBlocks::poll_stream(StreamQueue& queue, std::vector<MemoryBlock*>& 
     if (result == Result::not_ready) return;
     if (result != Result::success && !std::exchange(asked.reported, true))
       warn_on_error(backend, Call::event_query, result);
-    // It is asked again later, unless somebody's capture got hold of the event: then it is never reached, and each
-    // question breaks that capture. The block is kept.
+    // Query again later, unless a capture recorded the event: then it never completes, and each query breaks that
+    // capture. The block is kept.
     if (result != Result::success && result != Result::captured_event) return;
     const Pending first = asked;
     queue.pending.pop_front();

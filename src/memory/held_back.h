@@ -11,11 +11,11 @@ namespace reprise::memory {
 
 /// Blocks that were freed while work of other streams may still use them (record_stream).
 ///
-/// hold() records an event on each of these streams; poll() gives the block back when all of them are reached. An event
-/// that is recorded on a capturing stream is never reached, and asking about it breaks the capture: while there may be
-/// such a capture, the block waits without events; and so it does when an event cannot be recorded, until it can.
+/// hold() records an event on each of these streams; poll() returns the block when all of them have completed. An event
+/// recorded on a capturing stream never completes, and querying it breaks the capture: while such a capture may be
+/// underway, or when an event cannot be recorded, the block is deferred without events.
 ///
-/// Guarded by the allocator's mutex. Calls the driver in relaxed capture mode, never anything that waits.
+/// Guarded by the allocator's mutex. Calls the driver in relaxed capture mode, and never waits.
 class HeldBackBlocks {
  public:
   HeldBackBlocks() = default;
@@ -23,28 +23,27 @@ class HeldBackBlocks {
   HeldBackBlocks(const HeldBackBlocks&) = delete;
   HeldBackBlocks& operator=(const HeldBackBlocks&) = delete;
 
-  /// Must a block that is freed now be held back?
+  /// True if a block that is freed now must be held back.
   static bool needed(const MemoryBlock& block) noexcept { return !block.recorded.empty() || block.pending_events != 0; }
 
-  /// Takes a block that was freed. `captures` says whether a capture is underway on the device.
+  /// Adds a freed block. `captures`: true if a capture is underway on the device.
   void hold(MemoryBlock* block, bool captures);
 
-  /// Appends to `done` the blocks that nothing uses any more.
+  /// Moves the blocks that are no longer in use to `done`.
   void poll(bool captures, std::vector<MemoryBlock*>& done);
 
-  /// Is nothing held back, so that poll() has nothing to do?
+  /// True if nothing is held back.
   bool empty() const noexcept { return events_ == 0 && deferred_.empty(); }
 
-  /// A stream is about to be destroyed, and no event can be recorded on it later: does so now for a block, in use or
-  /// held back, of which `recorded` names the stream, and takes the stream off that list.
+  /// Prepares a block, in use or held back, for the destruction of a stream in its list `recorded`: records an event on
+  /// the stream, which is impossible later, and removes it from the list.
   void stream_ends(MemoryBlock* block, const StreamRef& stream);
 
-  /// The last event of each stream, with the backend to wait for it with: when they are reached, poll() gives back all
-  /// blocks that have events. Such an event may be recorded anew at any time, but is never destroyed.
+  /// The last event of each stream, and the backend for waiting: when they have completed, poll() returns all blocks
+  /// with events. Such an event may be recorded again at any time, but is never destroyed.
   std::vector<std::pair<backend::Backend*, EventHandle>> last_events() const;
 
-  /// An event without timing, from those that were given back if there is one; null on failure, which is reported
-  /// unless `quiet`.
+  /// Returns an event without timing, a reused one if possible; null on failure, which is reported unless `quiet`.
   EventHandle take_event(backend::Backend& backend, bool quiet = false) noexcept;
   void give_event_back(backend::Backend& backend, EventHandle event);
 
@@ -52,9 +51,9 @@ class HeldBackBlocks {
   struct Pending {
     EventHandle event;
     MemoryBlock* block;
-    bool reported = false;  // it could not be asked
+    bool reported = false;  // a failed query was reported
   };
-  // The events of one stream are reached in the order in which they were recorded.
+  // The events of one stream complete in the order of their records.
   struct StreamQueue {
     StreamRef stream;
     std::deque<Pending> pending;

@@ -47,7 +47,7 @@ void CachingAllocator::Impl::throw_out_of_memory(std::size_t bytes, const memory
   statistics.private_pools = total_.reserved_bytes - default_pool_.statistics.reserved_bytes;
 
   std::string text = text::format(
-      "out of memory on {}: {} were asked for{}, which needs a new segment of {}; the device has {} free of {}. This "
+      "out of memory on {}: {} were requested{}, which needs a new segment of {}; the device has {} free of {}. This "
       "allocator holds {}, {} of it in use:",
       device_.str(), size_text(bytes), pool.is_private() ? " in a capture" : "", size_text(request.segment_bytes),
       size_text(info.free), size_text(info.total), size_text(total_.reserved_bytes), size_text(total_.allocated_bytes));
@@ -57,7 +57,7 @@ void CachingAllocator::Impl::throw_out_of_memory(std::size_t bytes, const memory
       "\nFree buffers, or reset graphs, that are no longer needed; use smaller batches; let graphs that are replayed "
       "in "
       "the order of their captures share one pool (GraphOptions::pool)";
-  if (total_.reserved_bytes + info.free < info.total) text += "; the rest of the device's memory is held by others";
+  if (total_.reserved_bytes + info.free < info.total) text += "; the rest of the device's memory is in use elsewhere";
   throw OutOfMemoryError(text + ".", statistics);
 }
 

@@ -7,7 +7,7 @@
 #include "memory/allocator_impl.h"
 #include "memory/other_caches.h"
 
-// Where segments come from and go to: everything that may wait for the device, and is done without the mutex.
+// Allocation and release of segments: everything that may wait for the device, done without the mutex.
 
 namespace reprise {
 
@@ -23,7 +23,7 @@ using memory::Request;
 
 namespace {
 
-// Keeps a pool while the mutex is given up. To be made under the mutex, which its end takes again if need be.
+// Keeps a pool alive while the mutex is unlocked. Constructed under the mutex; the destructor locks it if necessary.
 class PoolInUse {
  public:
   PoolInUse(Pool& pool, std::unique_lock<std::mutex>& lock) : pool_(pool), lock_(lock) { pool_.requests += 1; }
@@ -46,8 +46,8 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
   const PoolInUse in_use(pool, lock);
   if (MemoryBlock* const block = new_segment(lock, pool, request, stream)) return give_out(block, request);
 
-  // No memory. What graphs left behind and what is cached goes back first, also by a framework beside this library;
-  // then what is held back for other streams and for replays of graphs that are gone.
+  // No memory. First release resources of destroyed graphs and cached memory, also that of a framework; then wait for
+  // blocks that are deferred for other streams and for replays of destroyed graphs.
   for (const bool wait : {false, true}) {
     lock.unlock();
     if (wait)
@@ -67,7 +67,7 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
   throw_out_of_memory(bytes, request, pool);
 }
 
-// A new segment as one block that is in no set, or null when the driver has no memory.
+// Returns a new segment as one block that is in no set, or null when the driver has no memory.
 MemoryBlock* CachingAllocator::Impl::new_segment(Lock& lock, Pool& pool, const Request& request, StreamHandle stream) {
   void* address = nullptr;
   lock.unlock();
@@ -99,8 +99,8 @@ bool CachingAllocator::Impl::empty_cache_for_others() {
   return statistics().reserved_bytes < before;
 }
 
-// Gives the cached segments of one pool, or of all pools that no graph needs, back to the driver. Returns the first
-// error; a segment that the driver refused to take stays cached. Pools that are over go, too.
+// Releases the cached segments of one pool, or of all pools that no graph needs, to the driver. Returns the first
+// error; a segment whose free failed stays cached. Also removes pools that ended.
 Result CachingAllocator::Impl::release_cached(const Pool* only) {
   const std::lock_guard releasing(releasing_);
   std::vector<MemoryBlock*> segments;
@@ -147,7 +147,7 @@ void CachingAllocator::Impl::settle_release(MemoryBlock* block, bool released) {
   blocks_.remove(block);
 }
 
-// Waits for the work that other streams had when blocks were freed. Without the mutex.
+// Waits for the work submitted to other streams before blocks were freed. Without the mutex.
 void CachingAllocator::Impl::wait_for_held_back() {
   std::vector<std::pair<backend::Backend*, EventHandle>> events;
   {

@@ -311,7 +311,7 @@ PhiloxState draw_in_capture(const std::shared_ptr<DrawSource>& generator, std::u
   if (info.status != CaptureStatus::active)
     throw BackendError(backend::cuda_name(Call::stream_capture_info), Result::stream_capture_invalidated,
                        "a draw of random numbers on a stream whose capture was broken by an earlier call; "
-                       "CUDAGraph::capture_end tells which",
+                       "CUDAGraph::capture_end reports which",
                        SourceLocation::current());
   throw UsageError(
       "Generator::philox_state: the stream takes part in a capture that this library did not begin, so that every "

@@ -12,7 +12,7 @@
 
 namespace reprise::text {
 
-/// Formats arguments whose types are erased.
+/// Formats type-erased arguments.
 std::string vformat(fmt::string_view format, fmt::format_args arguments);
 
 /// fmt::format(): the format string is checked at compile time.

@@ -12,7 +12,7 @@ struct Lack {
   const char* why;
 };
 
-// "Cannot, because": what is to be mended is not here, but fails.
+// "Cannot, because": what is to be fixed is not listed here, but fails.
 constexpr Lack lacks[] = {
     {DeviceType::host, Capability::child_graphs, "the host device has no child graphs yet"},
     {DeviceType::host, Capability::allocation_nodes, "the host device has no allocation nodes yet"},

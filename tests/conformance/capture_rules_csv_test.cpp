@@ -46,7 +46,7 @@ struct State {
   int pageable[16] = {};
   void* to_free = nullptr;
   CaptureErrorMode mode = CaptureErrorMode::global;
-  // What the call made, to be given back.
+  // Objects made by the call, to be destroyed.
   void* allocated = nullptr;
   void* allocated_pinned = nullptr;
   StreamHandle stream = nullptr;

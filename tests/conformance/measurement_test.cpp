@@ -33,7 +33,7 @@ std::string recorded_name(const std::string& interface_call) {
   return interface_call;
 }
 
-/// Do these have the name, alone or with more words?
+/// True if these have the name, alone or with more words.
 bool has_call(const std::set<std::string>& names, const std::string& name) {
   if (names.contains(name)) return true;
   const auto next = names.lower_bound(name + " ");

@@ -9,7 +9,7 @@
 #include "inspect/report/report_findings.h"
 #include "tests/cuda/fake_queries.h"
 
-// What capture reports say of the calls that a monitor is told of, with a driver of the tests' own.
+// Capture reports on the calls reported to a monitor, with a fake driver.
 
 namespace reprise::backend::cuda::test {
 namespace {
@@ -126,7 +126,7 @@ TEST_F(CallMonitorTest, TheRuleDependsOnWhetherTheStreamWasBeingCaptured) {
   const DriverCall on_captured{"cuStreamSynchronize", Kind::other, captured_};
   begin_capture(captured_);
   breaking_call(on_captured, Result::stream_capture_unsupported, {captured_});
-  EXPECT_THAT(described(captured_).broken_by->rule, HasSubstr("nobody can wait for it"));
+  EXPECT_THAT(described(captured_).broken_by->rule, HasSubstr("it cannot be synchronized"));
   end_capture(captured_, Result::stream_capture_invalidated);
 
   begin_capture(captured_);
@@ -419,7 +419,7 @@ TEST_F(CallMonitorTest, ForgetsTheCallThatAThreadWasInWhenTheLastOneStoppedWatch
 }
 
 TEST_F(CallMonitorTest, TheOutermostCallOfTheRuntimeIsNamed) {
-  monitor_.runtime_ends("cudaFree", Result::success);  // it had begun before anyone watched
+  monitor_.runtime_ends("cudaFree", Result::success);  // it had begun before the watch
   begin_capture(captured_);
   monitor_.runtime_begins("cudaMallocPitch");
   monitor_.runtime_begins("cudaMalloc");

@@ -39,7 +39,7 @@ Kind kind_of(CallClass call_class) {
   }
 }
 
-// Is there a row that says the same to a monitor, which knows the call, its result and its stream?
+// True if a row is equivalent for a monitor, which has only the call, its result and its stream.
 bool can_be_told_apart(const CudaCall& call, const CaptureRule& rule) {
   if (rule.situation == Situation::graph_is_captured_to) return call.driver == "cuStreamBeginCaptureToGraph";
   return true;
@@ -110,7 +110,7 @@ class MonitoredProgram {
   const StreamHandle other_ = stream(0x200);
 };
 
-// The report of a call that met this row, where a report tells of it at all.
+// The report of a call of this row, if one mentions it.
 void expect_told(const CaptureReport& report, const CaptureRule& rule) {
   CaptureReport::Call told;
   if (rule.effect != CaptureEffect::none) {
@@ -135,7 +135,7 @@ TEST(CallMonitorTexts, HaveTheRuleAndTheAdviceOfEveryRowForEveryCall) {
     for (const CaptureRule& rule : rules_of(call.call_class)) {
       // What comes of a capture that is broken is not told.
       if (rule.situation == Situation::stream_invalidated || !can_be_told_apart(call, rule)) continue;
-      // The runtime's own calls tell of no stream.
+      // The runtime's own calls have no stream.
       const bool by_the_runtime = call.driver.empty();
       if (by_the_runtime && rule.situation != Situation::legacy_conflict) continue;
       const std::string name(by_the_runtime ? call.runtime : call.driver);

@@ -19,7 +19,7 @@ namespace {
 
 using Tell = void (*)(CUpti_CallbackDomain, CUpti_CallbackId, const CUpti_CallbackData*);
 
-// A call as CUPTI tells of it, at its beginning or its end.
+// A call as CUPTI reports it, at its beginning or its end.
 void tell(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* name, const void* params, bool begins,
           int result = 0) {
   CUpti_CallbackData data{};

@@ -4,7 +4,7 @@
 #include <cupti.h>
 #include <gtest/gtest.h>
 
-// What the monitor is told of a call, from what CUPTI tells.
+// Conversion of CUPTI's data on a call for the monitor.
 
 namespace reprise::backend::cuda::test {
 namespace {

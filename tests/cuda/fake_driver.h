@@ -57,7 +57,7 @@ class FakeDriver {
   CUresult attribute_result = CUDA_SUCCESS;
   std::string log;  ///< what the driver wrote since it was last asked
   CUstreamCaptureStatus capture_status = CU_STREAM_CAPTURE_STATUS_NONE;  ///< of every stream
-  bool breaks_captures = false;                                          ///< does a call that fails break a capture?
+  bool breaks_captures = false;                                          ///< a failed call breaks a capture
   std::size_t captured_nodes = 0;
 
  private:

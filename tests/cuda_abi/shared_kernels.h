@@ -40,7 +40,7 @@ constexpr std::size_t threads = blocks * block_threads;
 struct Side {
   const char* compiler;     ///< of that file
   const KernelRecord* tag;  ///< its record of Tag
-  bool has_cuda_function;   ///< can Tag be found on a CUDA device, as that file sees it?
+  bool has_cuda_function;   ///< true if that file finds Tag on a CUDA device
   void (*launch)(const StreamRef& stream, int tag, int* x, int* sums);  ///< launches both kernels there
 };
 

@@ -101,7 +101,7 @@ TEST_F(FullCaptureReport, NamesAWaitForTheStream) {
     EXPECT_EQ(cudaStreamSynchronize(captured), cudaErrorStreamCaptureUnsupported);
   });
   expect_broken_by(report, "cudaStreamSynchronize", "cuStreamSynchronize", Result::stream_capture_unsupported,
-                   "nobody can wait for it");
+                   "it cannot be synchronized");
   EXPECT_EQ(report.broken_by->stream, captured);
   EXPECT_TRUE(report.broken_by->capturing_thread);
   EXPECT_THAT(report.refused, IsEmpty());
@@ -122,7 +122,7 @@ TEST_F(FullCaptureReport, NamesAWaitForAStreamThatJoined) {
     EXPECT_EQ(cudaStreamSynchronize(joined.native()), cudaErrorStreamCaptureUnsupported);
   });
   expect_broken_by(report, "cudaStreamSynchronize", "cuStreamSynchronize", Result::stream_capture_unsupported,
-                   "nobody can wait for it");
+                   "it cannot be synchronized");
   EXPECT_EQ(report.broken_by->stream, joined.native());
 }
 

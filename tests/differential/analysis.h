@@ -25,17 +25,17 @@ class Order {
   /// Adds it. Needs no refusal.
   void add(const Operation& operation);
 
-  /// Does the stream take part in the capture?
+  /// True if the stream takes part in the capture.
   bool has_joined(int stream) const { return joined_[static_cast<std::size_t>(stream)]; }
   bool is_recorded(int event) const { return recorded_[static_cast<std::size_t>(event)]; }
   bool is_alive(int buffer) const { return alive_[static_cast<std::size_t>(buffer)]; }
   /// The stream that an inner buffer was allocated for.
   int home(int buffer) const { return home_[static_cast<std::size_t>(buffer)]; }
-  /// Would waiting for the event order the stream after that operation?
+  /// True if waiting for the event would order the stream after that operation.
   bool event_covers(int event, std::size_t operation) const {
     return event_past_[static_cast<std::size_t>(event)].test(operation);
   }
-  /// Does stream 0 come after all that the stream was given?
+  /// True if stream 0 is ordered after all work of the stream.
   bool is_back(int stream) const;
 
  private:

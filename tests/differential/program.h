@@ -89,7 +89,7 @@ Analysis analyse(const Program& program);
 struct Limits {
   unsigned max_operations = 40;  ///< about; waits come on top
   int devices = 1;               ///< 1 or 2
-  bool frees = true;             ///< may the program free memory?
+  bool frees = true;             ///< the program may free memory
 };
 
 /// The program of a seed: the same one on every machine. Good, by construction.

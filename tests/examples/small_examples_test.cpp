@@ -51,7 +51,7 @@ TEST_F(SmallExamples, BrokenCaptureSaysWhatBrokeItAndMendsIt) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("(mode global) was broken after 2 nodes"), HasSubstr("cuStreamSynchronize"),
                                  HasSubstr("read results after a replay"), HasSubstr("broken_capture::first_value"),
-                                 HasSubstr("mended: 1 node, and a replay that is right\n")));
+                                 HasSubstr("fixed: 1 node, and a replay that is right\n")));
   expect_refused(run(BROKEN_CAPTURE, {"--device", "nothing"}), "--device");
 }
 

@@ -289,7 +289,7 @@ TEST_F(Steps, AreMadeByAnyOfManyThreads) {
   EXPECT_EQ(done_, 800);
 }
 
-// Somebody's host function may wait for this thread: a query that waited for it would never end.
+// A host function may wait for this thread: a query that waited for it would never end.
 TEST_F(Steps, OfAnotherThreadAreNotWaitedForByAQuery) {
   std::atomic<bool> entered{false}, leave{false};
   struct Both {

@@ -30,7 +30,7 @@ struct Count {
   REPRISE_KERNEL void operator()(Thread, int* counter) const { atomic_add(counter, 1); }
 };
 
-// Graphs that a thread has done with: destroyed by whoever comes next, while their replays may be running.
+// Graphs that a thread no longer needs: destroyed by the next thread, while their replays may be running.
 class Graveyard {
  public:
   void bury(CUDAGraph graph) {
@@ -154,7 +154,7 @@ class Worker {
   Buffer<int> input_ = Buffer<int>(n);
 };
 
-// All threads replay one graph, which is instantiated by whoever is first.
+// All threads replay one graph, which the first one instantiates.
 class SharedGraph {
  public:
   SharedGraph() {
@@ -202,7 +202,7 @@ TEST(StressCapture, ManyThreadsCaptureReplayResetAllocateAndFailAtOnce) {
   EXPECT_EQ(allocator.statistics().allocations, 0u);
 }
 
-// The default mode and the default stream: nothing but captures and replays, which break nobody's capture.
+// The default mode and the default stream: nothing but captures and replays, which break no capture.
 TEST(StressCapture, ManyThreadsUseTheDefaultScopeAtOnce) {
   std::vector<Buffer<int>> counters;
   for (int t = 0; t < thread_count; ++t) {

@@ -50,7 +50,7 @@ inline void expect_plus(const std::vector<int>& input, const Buffer<int>& result
   EXPECT_EQ(found, expected);
 }
 
-/// Gives back what is cached until `is_level` holds, for half a minute at most: the last replays' hold on the pools
+/// Empties the cache until `is_level` holds, for half a minute at most: the last replays' hold on the pools
 /// ends a moment after the work itself.
 template <class F>
 void give_back_until(CachingAllocator& allocator, F&& is_level) {

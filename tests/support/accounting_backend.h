@@ -11,7 +11,7 @@
 
 namespace reprise::backend::test {
 
-/// What was made and not destroyed.
+/// Objects that were created and not destroyed.
 struct Living {
   int graphs = 0;
   int execs = 0;
@@ -19,9 +19,8 @@ struct Living {
   friend bool operator==(const Living&, const Living&) = default;
 };
 
-/// A FaultyBackend that keeps the books of template graphs, executable graphs and user objects; and of calls that were
-/// to destroy something and failed, so that a test can make up for them and then find out whether anything else is
-/// missing.
+/// A FaultyBackend that counts template graphs, executable graphs and user objects, and records destroying calls that
+/// failed, so that a test can repeat them and then detect other leaks.
 class AccountingBackend final : public FaultyBackend {
  public:
   using FaultyBackend::FaultyBackend;
@@ -81,7 +80,7 @@ class AccountingBackend final : public FaultyBackend {
     std::atomic<int>& living;
     static void destroy(void* counted) {
       const std::unique_ptr<Counted> self(static_cast<Counted*>(counted));
-      --self->living;  // first: the object's own destructor tells those who wait
+      --self->living;  // first: the object's own destructor wakes waiting threads
       self->destructor(self->object);
     }
   };

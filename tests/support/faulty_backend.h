@@ -40,7 +40,7 @@ class FaultyBackend : public Backend {
   }
   /// Faults leave no error detail.
   void say_nothing() { shared_->say_nothing = true; }
-  /// Did every fault that was asked for happen?
+  /// True if every injected fault has happened.
   bool all_happened() const { return !shared_->plan.any(); }
   /// The kind of the call that failed last by a fault; nothing if none has since heal().
   std::optional<Call> failed() const {

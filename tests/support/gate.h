@@ -7,14 +7,13 @@
 
 namespace reprise::test {
 
-/// How long a test waits for something that must happen before it counts as not happening: 30 s, or as many as the
-/// environment variable REPRISE_TEST_PATIENCE says.
+/// The limit of a test's waits: 30 s, or the number of seconds in the environment variable REPRISE_TEST_PATIENCE.
 extern const std::chrono::seconds patience;
 
-/// A barrier in the work of a stream: given to a stream as a host function, it holds the stream there until open().
+/// A barrier in the work of a stream: launched as a host function, it holds the stream until open().
 ///
 /// The thread that runs the host function waits in stand(); any thread may open. A gate must live until the work behind
-/// it is done. Nobody waits for longer than `patience`: a test that forgets to open fails instead of hanging.
+/// it is done. Waits end after `patience`: a test that forgets to open fails instead of hanging.
 class Gate {
  public:
   /// The host function; `gate` is a Gate.
@@ -23,11 +22,11 @@ class Gate {
   void stand();
   void open();
 
-  /// Waits until someone stands at the gate or has passed it; false if nobody came.
+  /// Waits until a stream has reached the gate; false if none has within `patience`.
   bool wait_until_reached();
   bool reached() const;
   bool is_open() const;
-  /// How often someone came.
+  /// How often the gate was reached.
   int arrivals() const;
 
  private:
@@ -37,8 +36,8 @@ class Gate {
   bool open_ = false;
 };
 
-/// Host functions that only return when all of them are running: given to several streams or branches of a graph, it
-/// shows that those run at the same time.
+/// Host functions that only return when all of them are running: on several streams or branches of a graph, they show
+/// that these run at the same time.
 class Meeting {
  public:
   explicit Meeting(int parties) : parties_(parties) {}
@@ -47,7 +46,7 @@ class Meeting {
   static void attend(void* meeting) { static_cast<Meeting*>(meeting)->meet(); }
 
   void meet();
-  /// Did all of them meet, in time?
+  /// True if all of them met, in time.
   bool all_met() const;
 
  private:

@@ -10,7 +10,7 @@
 
 namespace reprise::test {
 
-/// Collects the warnings of the library. To be read while nobody warns.
+/// Collects the warnings of the library. Read only while no thread can warn.
 class Warnings {
  public:
   Warnings() : previous_(set_warning_sink([this](std::string_view text) { texts_.emplace_back(text); })) {}

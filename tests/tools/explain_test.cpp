@@ -61,11 +61,11 @@ TEST(RepriseExplain, RefusesAFileThatCannotBeWritten) {
 TEST(RepriseExplain, ReportsCapturesOnHostDevicesToo) {
   const Outcome outcome = run_reprise({"explain", "--", BROKEN_CAPTURE, "--device", "host"});
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.out, HasSubstr("mended"));
+  EXPECT_THAT(outcome.out, HasSubstr("fixed"));
   EXPECT_THAT(outcome.err, StartsWith("reprise explain: The capture of stream "));
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("of host:0 (mode global) was broken after 2 nodes, and abandoned."),
                                  HasSubstr("cuStreamSynchronize returned cudaErrorStreamCaptureUnsupported (900)"),
-                                 HasSubstr("nobody can wait for it"), HasSubstr("read results after a replay"),
+                                 HasSubstr("it cannot be synchronized"), HasSubstr("read results after a replay"),
                                  HasSubstr("broken_capture::first_value")));
   EXPECT_THAT(outcome.err, EndsWith("reprise explain: 2 captures, 1 failed, 0 left work out\n"));
 }
@@ -87,7 +87,7 @@ TEST(RepriseExplain, ReportsTheCallThatBrokeACaptureOfAnyProgram) {
   EXPECT_EQ(outcome.exit_code, 5);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("reprise explain: The capture of stream 0x100 of cuda:0 (mode global)"),
                                  HasSubstr("cudaStreamSynchronize (cuStreamSynchronize)"), HasSubstr("(900)"),
-                                 HasSubstr("nobody can wait for it"), HasSubstr("read results after a replay")));
+                                 HasSubstr("it cannot be synchronized"), HasSubstr("read results after a replay")));
   EXPECT_THAT(outcome.err, EndsWith("reprise explain: 1 capture, 1 failed, 0 left work out\n"));
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 // A program that "uses CUDA" without a GPU: it loads what CUDA_INJECTION64_PATH names, as CUDA's driver does, and then
-// makes up a capture, which it tells of through the libcupti.so.13 of the tests. Its argument says what happens to it:
+// simulates a capture, reported through the libcupti.so.13 of the tests. Its argument selects what happens to it:
 // `good`, `broken`, `leaves` (by exit() in the midst of the capture that it broke), `left_out`, or `none`.
 
 namespace {

@@ -23,7 +23,7 @@ std::string words_of(CallClass call_class) {
     case CallClass::stream_allocation:
       return "allocation in a stream";
     case CallClass::stream_property:
-      return "number and flags of a stream";
+      return "id and flags of a stream";
     case CallClass::stream_wait:
       return "wait for a stream";
     case CallClass::event_wait:
@@ -33,9 +33,9 @@ std::string words_of(CallClass call_class) {
     case CallClass::device_wait:
       return "wait for the device";
     case CallClass::capture_query:
-      return "question about a capture";
+      return "query of a capture";
     case CallClass::capture_begin:
-      return "begin of a capture";
+      return "start of a capture";
     case CallClass::capture_update:
       return "change of a capture";
     case CallClass::capture_end:
@@ -65,7 +65,7 @@ std::string words_of(Situation situation) {
     case Situation::external_without_capture:
       return "with the external flag, on a stream that does not capture";
     case Situation::graph_is_captured_to:
-      return "another capture goes into the same graph";
+      return "another capture adds to the same graph";
     case Situation::event_captured:
       return "the event was last recorded in the capture";
     case Situation::event_invalidated:

@@ -5,11 +5,11 @@
 
 #include "backend/rules/capture_rules.h"
 
-// The words of docs/capture-rules.md for what the table of capture rules says in enums.
+// The words of docs/capture-rules.md for the enumerators of the capture rules.
 
 namespace reprise::docs {
 
-/// What the calls of a class do, in the plural: "wait for a stream or ask it".
+/// The kind of a class's calls: "wait for a stream".
 std::string words_of(backend::CallClass call_class);
 
 /// When a rule holds: "the stream captures".

@@ -17,9 +17,9 @@
 // Writes the tables of docs/capture-rules.md, between its markers, from the table of capture rules and the table of
 // CUDA's calls:
 //
-//   print_capture_rules docs/capture-rules.md           prints the page with its tables as they should be
-//   print_capture_rules --check docs/capture-rules.md   fails if the page is not so
-//   print_capture_rules --update docs/capture-rules.md  makes it so; what the target capture_rules_page does
+//   print_capture_rules docs/capture-rules.md           prints the page with current tables
+//   print_capture_rules --check docs/capture-rules.md   fails if the page differs
+//   print_capture_rules --update docs/capture-rules.md  writes the page; used by the target capture_rules_page
 
 namespace reprise::docs {
 namespace {
@@ -48,7 +48,7 @@ constexpr CallClass all_classes[] = {CallClass::always_allowed,
 
 struct Names {
   std::set<std::string> runtime;
-  std::set<std::string> driver;  ///< of calls that the runtime does not have
+  std::set<std::string> driver;  ///< of calls that only the driver has
 };
 
 Names names_of(CallClass call_class) {
@@ -187,7 +187,7 @@ std::string section(const std::string& name) {
   throw std::runtime_error("no such table: " + name);
 }
 
-/// The page, with what is between its markers made anew.
+/// The page with new tables between its markers.
 std::string with_tables(const std::string& page) {
   const std::string begin = "<!-- table: ", end = "<!-- end of table -->";
   std::istringstream lines(page);
@@ -224,8 +224,8 @@ int run(const std::vector<std::string>& arguments) {
     if (made != page) std::ofstream(path) << made;
   } else if (mode == "--check") {
     if (made == page) return 0;
-    std::cerr << path << " is not what the capture rules say. Build the target capture_rules_page, which mends it, "
-              << "and look at what changed.\n";
+    std::cerr << path << " differs from the capture rules. Build the target capture_rules_page, which corrects it, "
+              << "and review the change.\n";
     return 1;
   } else {
     throw std::runtime_error("no such option: " + mode);

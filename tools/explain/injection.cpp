@@ -8,8 +8,8 @@
 #include "inspect/report/report_findings.h"
 
 // libreprise_explain.so: CUDA's driver loads it into a process whose environment names it (CUDA_INJECTION64_PATH), and
-// calls InitializeInjection() in the midst of the process's first call of CUDA. From then on all captures are watched.
-// It has nothing of the process's own reprise, if there is one: all but that function is hidden.
+// calls InitializeInjection() during the process's first call of CUDA. From then on all captures are watched. It shares
+// nothing with a reprise linked into the process: all symbols except that function are hidden.
 
 namespace {
 
@@ -26,10 +26,10 @@ void watch() {
     inspect::note_in_journal(request, "unwatched " + why);
     return;
   }
-  // To the end of the process: nobody knows when the last capture is over.
+  // Until the end of the process: the last capture cannot be predicted.
   [[maybe_unused]] const auto* const kept = new std::shared_ptr<void>(std::move(watching));
   inspect::note_in_journal(request, "watched");
-  // A program that checks its calls often leaves by exit() in the midst of the capture that it broke.
+  // A program that checks its calls often calls exit() during the capture that it broke.
   std::atexit(&backend::cuda::report_watched_captures_that_did_not_end);
 }
 

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* library_name = "libreprise_explain.so";
 
-// Where the library that CUDA's driver loads may lie: beside the build's programs, or where it was installed.
+// Possible places of the library that CUDA's driver loads: beside the build's programs, or where it was installed.
 std::vector<fs::path> library_folders() {
   std::error_code failed;
   const fs::path here = fs::read_symlink("/proc/self/exe", failed).parent_path();
@@ -72,7 +72,7 @@ class TemporaryFile {
   std::string path_;
 };
 
-// A line for whoever reads the reports; of a file also on standard error if it is to be seen at once.
+// Writes a line to the reports; if these go to a file, optionally also to standard error.
 void say(const std::string& file, const std::string& line, bool at_once = true) {
   if (!file.empty()) std::ofstream(file, std::ios::app) << "reprise explain: " << line << "\n";
   if (file.empty() || at_once) std::fprintf(stderr, "reprise explain: %s\n", line.c_str());

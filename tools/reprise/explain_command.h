@@ -6,15 +6,15 @@
 
 namespace reprise::tools {
 
-/// What the command line of `reprise explain` says.
+/// The command line of `reprise explain`.
 struct ExplainOptions {
-  std::string output;                ///< the file that gets the reports; empty for standard error
-  bool all = false;                  ///< also those of captures that went well
+  std::string output;                ///< the file for the reports; empty for standard error
+  bool all = false;                  ///< also reports of captures without failure
   std::vector<std::string> command;  ///< the program and its arguments
 };
 
-/// Runs the program, has its failed captures reported, and sums up.
-/// \return the program's exit code, as run_program() gives it; 2 if the file cannot be written.
+/// Runs the program, reports its failed captures, and prints a summary.
+/// \return the program's exit code as from run_program(); 2 if the file cannot be written.
 int explain(const ExplainOptions& options);
 
 }  // namespace reprise::tools

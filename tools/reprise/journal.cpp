@@ -17,7 +17,7 @@ void add_once(std::vector<std::string>& list, std::string text) {
   if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(std::move(text));
 }
 
-// It takes addr2line minutes to look through the largest libraries, which rarely know their lines.
+// addr2line takes minutes for the largest libraries, which rarely have line information.
 bool is_small(const std::string& file) {
   constexpr std::uintmax_t most_bytes = 100'000'000;
   std::error_code failed;

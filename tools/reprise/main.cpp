@@ -42,7 +42,7 @@ int run(int argc, char** argv) {
       ->type_name("FILE");
   explain->add_flag("--all", options.all, "Reports the captures that went well, too");
   explain->footer(explain_example);
-  // What comes after -- is the program's, and not to be understood here.
+  // Arguments after -- belong to the program.
   char** const end = argv + argc;
   char** const separator = std::find_if(argv, end, [](const char* one) { return std::string(one) == "--"; });
   try {

@@ -21,18 +21,18 @@
 
 namespace reprise::libtorch {
 
-/// A scope that annotates with the name of a module, `{{"module", "encoder.0.linear"}}`: the names of the scopes of
-/// this class that the thread is in, with dots between them. annotated() enters it. Otherwise as `annotate`: where
-/// nothing is annotated it does nothing, and gives no name to scopes in it.
+/// A scope that annotates with the name of a module, `{{"module", "encoder.0.linear"}}`: the names of the thread's
+/// enclosing scopes of this class, joined with dots. Entered by annotated(). Otherwise as `annotate`: where nothing is
+/// annotated it does nothing, and does not contribute to the names of inner scopes.
 class [[nodiscard]] annotate_module {
  public:
-  /// \param name within the module around it, as register_module() was given it.
+  /// \param name within the enclosing module, as passed to register_module().
   explicit annotate_module(std::string_view name);
   ~annotate_module();
   annotate_module(const annotate_module&) = delete;
   annotate_module& operator=(const annotate_module&) = delete;
 
-  /// Is a capture with annotations underway in the process? One relaxed load.
+  /// True while a capture with annotations is underway in the process. One relaxed load.
   static bool wanted() noexcept { return annotation_detail::captures_underway.load(std::memory_order_relaxed) != 0; }
 
  private:
@@ -40,14 +40,14 @@ class [[nodiscard]] annotate_module {
   std::optional<annotate> scope_;
 };
 
-/// What annotated() returns. Refers to the module.
+/// The result of annotated(). Refers to the module.
 template <class Impl>
 class Annotated {
  public:
   /// For annotated().
   Annotated(std::string name, std::shared_ptr<Impl> module) : name_(std::move(name)), module_(std::move(module)) {}
 
-  /// What the module's `forward` returns.
+  /// Calls the module's `forward`.
   template <class... Arguments>
   decltype(auto) operator()(Arguments&&... arguments) const {
     const annotate_module scope(name_);
@@ -64,12 +64,12 @@ namespace annotated_detail {
 
 /// The name of a module in a Sequential.
 std::string name_of_child(const torch::nn::SequentialImpl& sequential, std::size_t number);
-/// What the modules of a Sequential but the first one make of its result, each in a scope of its name.
+/// Runs the modules of a Sequential after the first one on its result, each in a scope of its name.
 torch::nn::AnyValue forward_rest(torch::nn::SequentialImpl& sequential, torch::nn::AnyValue value);
 
 }  // namespace annotated_detail
 
-/// The same of a Sequential, whose modules are named, too. Its modules run as in its `forward`.
+/// The same for a Sequential, whose child modules are named, too. They run as in its `forward`.
 template <>
 class Annotated<torch::nn::SequentialImpl> {
  public:
@@ -103,14 +103,12 @@ class Annotated<torch::nn::SequentialImpl> {
 ///       return reprise::libtorch::annotated("head", head_)(x);          // module=head
 ///     }
 ///
-/// The modules in a Sequential are named by themselves: `encoder.0`, `encoder.1`. What a module of one's own calls in
-/// its `forward`, that one names; the names add up to those of `named_modules()`. Modules of C++ have no hooks: nobody
-/// can name them from outside.
+/// The modules in a Sequential are named automatically: `encoder.0`, `encoder.1`. A user's module must name the modules
+/// that its `forward` calls, since modules in C++ have no hooks; the names then match `named_modules()`.
 template <class Impl>
 Annotated<Impl> annotated(std::string name, const torch::nn::ModuleHolder<Impl>& module) {
   return {std::move(name), module.ptr()};
 }
-/// The same.
 template <class Impl>
 requires std::derived_from<Impl, torch::nn::Module> Annotated<Impl> annotated(std::string name,
                                                                               std::shared_ptr<Impl> module) {

@@ -20,70 +20,70 @@
 #include "reprise/stream.h"
 
 /// \file
-/// make_graphed_callables: a part of a network as a graph, forward and backward, in a program that is eager else.
+/// make_graphed_callables: a part of a network as a graph, forward and backward, in an otherwise eager program.
 
 namespace reprise::libtorch {
 
-/// Where the gradients lie that a graphed callable gives to autograd.
+/// The memory of the gradients that a graphed callable returns to autograd.
 enum class Gradients {
-  fresh,  ///< in new memory at each backward: they stay what they are, and can be added up over several backwards
-  alias,  ///< in memory of the graph, as in PyTorch: the next backward or call of the same pool overwrites them
-  /// Those of parameters are added to `.grad` by the graph itself, in memory that is theirs as long as the callable
-  /// lives; those of arguments are as with `fresh`. Parameters stay outside of autograd then, and cost a call nothing:
+  fresh,  ///< new memory at each backward: they stay valid, and can be accumulated over several backwards
+  alias,  ///< memory of the graph, as in PyTorch: the next backward or call of the same pool overwrites them
+  /// The graph itself adds the gradients of parameters to `.grad`, in memory reserved for them while the callable
+  /// lives; those of arguments are as with `fresh`. Parameters are then outside of autograd, at no cost per call:
   ///
-  /// - A `.grad` that was set to none is not added to, and is there again after the next backward; set to zero, it is
-  ///   added to. Another tensor in its place is added to as well, by eager work.
+  /// - A `.grad` set to none is not added to, and exists again after the next backward; set to zero, it is added to.
+  ///   Another tensor in its place is added to as well, by eager work.
   /// - Hooks of parameters, and of the nodes that accumulate their gradients, are refused.
-  /// - torch::autograd::grad(), and a backward for certain tensors only, leave `.grad` alone, and cannot ask for the
+  /// - torch::autograd::grad(), and a backward for certain tensors only, do not change `.grad`, and cannot return the
   ///   gradients of parameters.
-  /// - Whoever keeps a `.grad` over the next backward keeps memory that this one changes.
+  /// - A `.grad` kept over the next backward is changed by it.
   accumulate_in_graph,
 };
 
-/// Where the results of a graphed callable lie.
+/// The memory of the results of a graphed callable.
 enum class Outputs {
-  alias,  ///< in memory of the graph. The next call overwrites them, and using them in autograd or a graphed callable
-          ///< is an error from then on
-  copy,   ///< in new memory at each call
+  alias,  ///< memory of the graph. The next call overwrites them, and using them in autograd or a graphed callable is
+          ///< an error from then on
+  copy,   ///< new memory at each call
 };
 
-/// How graphed callables are made.
+/// Options of make_graphed_callables().
 struct GraphedCallableOptions {
-  int num_warmup_iters = 3;         ///< how often each callable runs eagerly, backward too, before it is captured
-  bool allow_unused_input = false;  ///< arguments and parameters that need a gradient and get none are no error
-  /// The memory pool of the graphs, for sharing it with others: an id of graph_pool_handle() or of CUDAGraph::pool().
-  /// No id: a pool of their own.
+  int num_warmup_iters = 3;         ///< eager runs of each callable, forward and backward, before its capture
+  bool allow_unused_input = false;  ///< allows arguments and parameters that need a gradient and get none
+  /// The memory pool of the graphs: an id of graph_pool_handle() or of CUDAGraph::pool(), to share it. The default id:
+  /// a private pool.
   MempoolId pool = {};
-  CaptureErrorMode capture_error_mode = CaptureErrorMode::global;  ///< what other calls may do meanwhile
-  Gradients gradients = Gradients::fresh;                          ///< where gradients lie
-  Outputs outputs = Outputs::alias;                                ///< where results lie
-  /// As in GraphOptions, for both graphs: does each call look whether the memory is still there that they use and do
-  /// not own, such as parameters, or tensors that a function keeps? If not, DeadInputError.
+  CaptureErrorMode capture_error_mode = CaptureErrorMode::global;  ///< which calls are allowed during the captures
+  Gradients gradients = Gradients::fresh;
+  Outputs outputs = Outputs::alias;
+  /// As in GraphOptions, for both graphs: each call checks that memory which they use and do not own, such as
+  /// parameters or tensors that a function keeps, was not freed, and throws DeadInputError otherwise.
   bool check_input_liveness = false;
   bool enable_annotations = false;  ///< as in GraphOptions, for both graphs; the backward has those of the forward
-  /// In which order the forwards and backwards of several callables will run: +1 is the forward of the first one, -1
-  /// its backward. For pipelines, where other forwards come between the two; a callable that has several micro-batches
-  /// underway is given several times. Nothing: all forwards, then all backwards in the reverse order.
+  /// The order in which the forwards and backwards of several callables run: +1 is the forward of the first one, -1 its
+  /// backward. For pipelines, where other forwards come between the two; a callable with several micro-batches underway
+  /// is passed several times. Empty: all forwards, then all backwards in the reverse order.
   std::vector<int> order = {};
 };
 
-/// A function, and what it uses besides its arguments; with_parameters() and with_module() make it.
+/// A function, and the tensors and modules it uses besides its arguments; made by with_parameters() and with_module().
 template <class F>
 struct FunctionOf {
-  F function;                                               ///< is called with the arguments
+  F function;
   std::vector<at::Tensor> parameters;                       ///< tensors that get gradients
-  std::vector<std::shared_ptr<torch::nn::Module>> modules;  ///< whose parameters get gradients
+  std::vector<std::shared_ptr<torch::nn::Module>> modules;  ///< modules whose parameters get gradients
 };
 
-/// A function that uses tensors which get gradients, besides its arguments.
+/// Declares tensors besides the arguments that get gradients.
 template <class F>
 FunctionOf<F> with_parameters(F function, std::vector<at::Tensor> parameters) {
   return {std::move(function), std::move(parameters), {}};
 }
 
-/// A function that uses a module: a holder, a shared_ptr, or an AnyModule. The module's parameters get gradients, its
-/// buffers and its training mode are looked after. For modules whose `forward` is not called with the arguments as they
-/// are, or does not return a tensor (AnyModule, Sequential).
+/// Declares a module that the function uses: a holder, a shared_ptr, or an AnyModule. The module's parameters get
+/// gradients, its buffers and its training mode are tracked. For modules whose `forward` is not called with the
+/// arguments unchanged, or does not return a tensor (AnyModule, Sequential).
 template <class F, class Module>
 FunctionOf<F> with_module(F function, const Module& module) {
   if constexpr (requires { module.ptr(); })
@@ -195,20 +195,20 @@ struct GraphedAccess {
 
 }  // namespace detail
 
-/// What make_graphed_callables() makes of a callable: called like it, with arguments of the types of the samples, and
+/// The result of make_graphed_callables() for one callable: called like it, with arguments of the types of the samples,
 /// with the same results and gradients. A handle: copies are the same callable.
 ///
 /// A call runs one graph on the calling thread's current stream, and its backward another one, as one node of
 /// autograd. Modules are the same objects as before, parameters and buffers included. While a module, or a part of it,
-/// is in another mode (`train()`, `eval()`) than it was when the graph was captured, calls run the original callable.
+/// is in another mode (`train()`, `eval()`) than at the capture, calls run the original callable.
 ///
-/// Callables that share a pool are used by one thread at a time, on streams that something orders. What a call returned
-/// outlives the callable.
+/// Callables that share a pool may be used by one thread at a time, on ordered streams. Results of a call outlive the
+/// callable.
 template <class Result, class... Args>
 class GraphedCallable {
  public:
-  /// Calls it. Arguments are copied into the memory that the graph reads, unless they are static_arguments(); those
-  /// that the callable changes in place are copied back.
+  /// Runs the graph. Arguments are copied into the memory that the graph reads, unless they are static_arguments();
+  /// those that the callable changes in place are copied back.
   /// \throws UsageError if arguments do not fit the samples in number, size, type, device or need of gradients (all of
   ///         them are listed); if one is a result that was overwritten since (Outputs::alias); if parameters were
   ///         moved, replaced, added or removed, or need a gradient where they did not, or the other way round; if
@@ -233,8 +233,8 @@ class GraphedCallable {
     }
   }
 
-  /// The tensors that the graph reads, in the places of the arguments. Who writes new values into them and calls with
-  /// them saves the copies. They live as long as the callable.
+  /// The tensors that the graph reads, in the order of the arguments. Writing new values into them and passing them
+  /// avoids the copies. They live as long as the callable.
   std::tuple<Args...> static_arguments() const {
     std::tuple<Args...> all = state_->arguments;
     for_each_tensor(all, detail::TensorAssigner(detail::static_arguments(*state_->function)));
@@ -337,22 +337,23 @@ auto graphed_maker(C callable, Samples samples) {
 ///     const auto graphed = reprise::libtorch::make_graphed_callables(part, sample);
 ///     loss_of(graphed(x)).backward();
 ///
-/// It runs `num_warmup_iters` times on a stream of its own, is captured there, and is as it was before: parameters,
-/// gradients, buffers, the samples and the default generator are not changed. Grad mode and autocast are the caller's
-/// at this time; the backward is captured without autocast.
+/// The callable runs `num_warmup_iters` times on an internal stream, is captured there, and is then restored:
+/// parameters, gradients, buffers, the samples and the default generator are unchanged. Grad mode and autocast are
+/// those of the caller; the backward is captured without autocast.
 ///
-/// Threads that do this at the same time wait for each other.
+/// Concurrent calls are serialised.
 ///
 /// docs/graphed-callables.md says what such a callable must not do.
 ///
 /// \param callable a module with `forward` (holder, shared_ptr or AnyModule), a function of tensors that uses none
 ///        which get gradients besides its arguments, or one of with_parameters() or with_module().
-/// \param samples the arguments, as a tuple, or the one argument if there is but one: of the sizes, types, device and
-///        need of gradients that calls will have. Their values are what the warm-up runs on.
-/// \param options how.
-/// \throws UsageError if the callable or the samples are of a kind that cannot be graphed; it says why. What the
-///         callable itself throws goes on, with the callable and the phase (warm-up, capture) in its text. Nothing is
-///         changed then.
+/// \param samples the arguments as a tuple, or a single argument: with the sizes, types, device and need of gradients
+/// of
+///        later calls. The warm-up runs on their values.
+/// \param options see there.
+/// \throws UsageError if the callable or the samples are of a kind that cannot be graphed; it says why. Exceptions of
+///         the callable propagate, with the callable and the phase (warm-up, capture) in their text. Nothing is changed
+///         then.
 template <class C, class Samples>
 auto make_graphed_callables(C callable, Samples samples, const GraphedCallableOptions& options = {}) {
   auto maker = detail::graphed_maker(std::move(callable), std::move(samples));

@@ -22,15 +22,15 @@ namespace reprise::libtorch {
 /// for the device is refused in a capture with CUDA's error. The current stream and device of a thread are those of
 /// this library and of libtorch at once.
 ///
-/// It is there for tests: each operator runs on one thread by libtorch's CPU kernel. The first call registers it, as
+/// For tests: each operator runs on one thread by libtorch's CPU kernel. The first call registers it, as
 /// the PrivateUse1 backend of the process.
 ///
 /// \param index among the host devices.
 /// \throws UsageError if there is no such host device, or another PrivateUse1 backend is registered already.
 c10::Device host_device(int index = 0);
 
-/// The generator of this library behind a generator of libtorch on a host device: what is set on one of them is set on
-/// the other. For CUDAGraph::register_generator_state(), which the default generator does not need.
+/// The generator of this library behind a generator of libtorch on a host device: they share their
+/// state. For CUDAGraph::register_generator_state(), which the default generator does not need.
 /// \throws UsageError for a generator of another device, or none.
 Generator generator_of(const at::Generator& generator);
 

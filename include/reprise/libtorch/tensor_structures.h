@@ -21,9 +21,9 @@
 namespace reprise::libtorch {
 
 /// Calls `f` with each tensor of a structure, as `at::Tensor&`, always in the same order: a tensor, an undefined one
-/// too; those of optionals, vectors, arrays, tuples, pairs and maps, nested as one likes.
+/// too; those of optionals, vectors, arrays, tuples, pairs and maps, nested to any depth.
 ///
-/// The customisation point for types of one's own: a function of this name in the namespace of the type, found by
+/// The customisation point for user types: a function of this name in the namespace of the type, found by
 /// argument-dependent lookup.
 ///
 ///     namespace mine {
@@ -36,28 +36,28 @@ namespace reprise::libtorch {
 ///     }
 template <class F>
 void for_each_tensor(at::Tensor& tensor, F&& f);
-/// Of an optional, what it holds.
+/// For optionals.
 template <class T, class F>
 void for_each_tensor(std::optional<T>& optional, F&& f);
-/// Of a vector, from the first to the last.
+/// For vectors, in order.
 template <class T, class F>
 void for_each_tensor(std::vector<T>& vector, F&& f);
-/// Of an array, from the first to the last.
+/// For arrays, in order.
 template <class T, std::size_t N, class F>
 void for_each_tensor(std::array<T, N>& array, F&& f);
-/// Of a map, in the order of the keys.
+/// For maps, in the order of the keys.
 template <class Key, class T, class Compare, class F>
 void for_each_tensor(std::map<Key, T, Compare>& map, F&& f);
-/// Of a pair, the first, then the second.
+/// For pairs, in order.
 template <class A, class B, class F>
 void for_each_tensor(std::pair<A, B>& pair, F&& f);
-/// Of a tuple, from the first to the last.
+/// For tuples, in order.
 template <class... Ts, class F>
 void for_each_tensor(std::tuple<Ts...>& tuple, F&& f);
 
 namespace detail {
 
-using reprise::libtorch::for_each_tensor;  // for functions of users, who call it with the visitors below
+using reprise::libtorch::for_each_tensor;  // for users' overloads, called with the visitors below
 
 // Takes the tensors out of a structure, and notes where they are: between which containers of which lengths and keys.
 class TensorCollector {
@@ -73,7 +73,7 @@ class TensorCollector {
   }
 
   std::vector<at::Tensor> tensors;
-  std::size_t structure = 0;  // differs for structures that differ, but for bad luck
+  std::size_t structure = 0;  // a hash of the structure
 
  private:
   void mix(std::size_t value) { structure = (structure ^ value) * 0x100000001B3U + 1; }

@@ -20,13 +20,13 @@ std::optional<CUstreamCaptureStatus> status_of(const DriverApi& driver, CUstream
   return status;
 }
 
-// The legacy stream never does, and must not be asked about.
+// False for the legacy stream, which must not be queried.
 bool takes_part(const DriverApi& driver, CUstream stream) {
   if (stream == nullptr || stream == CU_STREAM_LEGACY) return false;
   return status_of(driver, stream).value_or(CU_STREAM_CAPTURE_STATUS_NONE) != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-// May a call of this name have broken a capture? Batches of copies are refused and break nothing.
+// True if a call of this name may have broken a capture. Batches of copies are refused and break nothing.
 bool can_break(std::string_view name) {
   const auto call_class = class_of(name);
   return !call_class || std::ranges::any_of(rules_of(*call_class),
@@ -130,7 +130,7 @@ CaptureFindings CaptureWatch::describe(const DriverApi& driver, CUstream stream)
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& one) { return one.is_of(stream); });
   if (entry == entries_.end()) return findings;
   const auto status = status_of(driver, stream);
-  // Somebody ended the capture with a call of his own: its graph may be gone.
+  // The capture was ended by a raw driver call: its graph may be gone.
   if (!status || *status == CU_STREAM_CAPTURE_STATUS_NONE) return findings;
   findings.thread = entry->thread;
   findings.nodes = entry->nodes ? entry->nodes : count_nodes(driver, entry->graph);

@@ -12,12 +12,12 @@
 #include "backend/capture_findings.h"
 #include "backend/cuda/driver_api.h"
 
-// Which call broke a capture, as far as that can be known without CUPTI: of our own calls all, of others what the
-// driver's error log says.
+// Which call broke a capture, without CUPTI: any call of this library; other calls if the driver's error log names
+// them.
 
 namespace reprise::backend::cuda {
 
-/// A call of the backend, and the stream that it works on.
+/// A call of the backend, and its stream.
 struct CallSite {
   constexpr CallSite(Call what) : call(what) {}  // NOLINT(google-explicit-constructor): most have no stream
   constexpr CallSite(Call what, StreamHandle on) : call(what), stream(on), has_stream(true) {}
@@ -26,41 +26,41 @@ struct CallSite {
   bool has_stream = false;
 };
 
-/// The captures that the backends of this process began and that were not ended by them. While there is none, a call
-/// that fails costs one load more; a call that works costs nothing. Thread-safe.
+/// The captures begun by the backends of this process and not ended by them. While there is none, a failed call costs
+/// one more load; a successful call costs nothing. Thread-safe.
 class CaptureWatch {
  public:
   static CaptureWatch& instance();
 
-  /// The calling thread began to capture the stream.
+  /// Adds a capture of the stream, begun by the calling thread.
   void began(const DriverApi& driver, CUstream stream);
-  /// It does not capture any more.
+  /// Removes it.
   void ended(CUstream stream);
-  /// A call of ours failed on the calling thread: if a capture is broken since, this is the call that broke it.
+  /// Notes a failed call of this library on the calling thread: if a capture is broken since, this call broke it.
   void failed(const DriverApi& driver, const CallSite& site, CUresult result) {
     if (underway_.load(std::memory_order_relaxed) > 0) note_failure(driver, site, result);
   }
-  /// In a sentence, which call broke the capture that a call on `stream` was refused for (901); empty if unknown.
+  /// A sentence on the call that broke the capture, for a call on `stream` that was refused with 901; empty if unknown.
   std::string first_error(const DriverApi& driver, CUstream stream) const;
-  /// What is known of the capture of a stream.
+  /// Fills in the report of a stream's capture.
   CaptureFindings describe(const DriverApi& driver, CUstream stream) const;
 
  private:
   struct Entry {
-    // The handle of the per-thread stream means another stream on each thread: only the capture's own thread can ask.
+    // The handle of the per-thread stream is another stream on each thread: only the capturing thread can query it.
     bool is_of(CUstream asked) const;
     bool can_be_asked() const;
 
     CUstream stream;
-    CUgraph graph;  // what is captured to
+    CUgraph graph;  // being captured to
     std::uint64_t thread;
-    std::string thread_in_log;                  // as the driver's log writes it
-    std::optional<CUlogIterator> log_position;  // where the log stood at the beginning
+    std::string thread_in_log;                  // as in the driver's log
+    std::optional<CUlogIterator> log_position;  // the end of the log at the beginning
     std::optional<CaptureFindings::Call> broken_by;
     std::optional<std::size_t> nodes;  // then
   };
   void note_failure(const DriverApi& driver, const CallSite& site, CUresult result);
-  /// Is there a capture that the call has broken?
+  /// True if the call has broken a capture.
   bool blame(const DriverApi& driver, const CallSite& site, Result code);
 
   std::atomic<int> underway_{0};

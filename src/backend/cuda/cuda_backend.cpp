@@ -13,7 +13,7 @@ CUresult CudaBackend::primary_context(CUcontext* context) {
   const std::scoped_lock lock(primary_mutex_);
   *context = primary_.load(std::memory_order_relaxed);
   if (*context != nullptr) return CUDA_SUCCESS;
-  // Making a context allocates; that must not break a capture on another device.
+  // Creating a context allocates; that must not break a capture on another device.
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
   const CUresult retained = driver_.cuDevicePrimaryCtxRetain(context, device_);
@@ -71,7 +71,7 @@ std::string CudaBackend::device_name() const {
 
 std::string CudaBackend::last_error_detail() const {
   const std::string& detail = failure_detail();
-  // The log names threads by a number that a later thread gets again.
+  // The log names threads by a number that later threads reuse.
   const std::string logged = failed_here() ? latest_error(driver_) : std::string();
   if (detail.empty() || logged.empty()) return detail.empty() ? logged : detail;
   return detail + "; " + logged;
@@ -131,7 +131,7 @@ Result CudaBackend::memory_pool_trim(std::size_t bytes_to_keep) {
 Result CudaBackend::pinned_allocate(void** pointer, std::size_t bytes) {
   return enter(Call::pinned_allocate, [&] {
     void* memory = nullptr;
-    // With unified addressing every device can use it, whatever the flags.
+    // With unified addressing every device can use it, with any flags.
     const CUresult result = driver_.cuMemHostAlloc(&memory, bytes, 0);
     if (result == CUDA_SUCCESS) *pointer = memory;
     return result;
@@ -144,7 +144,7 @@ Result CudaBackend::pinned_free(void* pointer) {
 
 Result CudaBackend::pointer_info(const void* pointer, PointerInfo* info) {
   return enter(Call::pointer_info, [&] {
-    // The driver leaves zeros for memory that it does not know, and calls that a success.
+    // For unknown memory the driver succeeds and returns zeros.
     unsigned type = 0;
     int ordinal = -1;
     void* base = nullptr;
@@ -161,7 +161,7 @@ Result CudaBackend::pointer_info(const void* pointer, PointerInfo* info) {
       *info = {};
       return result;
     }
-    // For reserved address ranges, the attributes tell the reservation; this call tells what is mapped there.
+    // For reserved address ranges, the attributes describe the reservation; this call describes the mapping.
     CUdeviceptr mapped = 0;
     std::size_t mapped_bytes = 0;
     if (driver_.cuMemGetAddressRange(&mapped, &mapped_bytes, to_address(pointer)) == CUDA_SUCCESS) {
@@ -183,7 +183,7 @@ const std::vector<Backend*>& cuda_backends() {
     auto* list = new std::vector<Backend*>;
     for (int i = 0; driver.unavailable.empty() && i < driver.device_count; ++i) {
       CUdevice device = 0;
-      // It can only fail for a number that the driver did not count.
+      // It can only fail for a number that the driver did not report.
       if (driver.api.cuDeviceGet(&device, i) == CUDA_SUCCESS)
         list->push_back(new cuda::CudaBackend(driver.api, device, i));
     }

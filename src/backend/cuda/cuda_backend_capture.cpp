@@ -66,14 +66,14 @@ Result CudaBackend::stream_capture_info(StreamHandle stream, CaptureInfo* info) 
     cuuint64_t id = 0;
     CUgraph graph = nullptr;
     const CUgraphNode* dependencies = nullptr;
-    // Asked for although nobody reads it: without a place for it, the driver refuses when an edge is programmatic.
+    // Queried although unused: without it, the driver refuses the call when an edge is programmatic.
     const CUgraphEdgeData* edges = nullptr;
     std::size_t count = 0;
     const CUresult result = driver_.cuStreamGetCaptureInfo(stream, &status, &id, &graph, &dependencies, &edges, &count);
     if (result != CUDA_SUCCESS) return result;
     *info = {};
     info->status = static_cast<CaptureStatus>(status);
-    // Otherwise the rest has no meaning.
+    // Otherwise the rest is undefined.
     if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
       info->id = id;
       info->graph = graph;
@@ -94,7 +94,7 @@ Result CudaBackend::stream_update_capture_dependencies(StreamHandle stream,
 }
 
 Result CudaBackend::thread_exchange_capture_mode(CaptureErrorMode* mode) {
-  // The mode belongs to the thread, not to a context: nothing has to be current.
+  // The mode belongs to the thread, not to a context: no context has to be current.
   auto exchanged = static_cast<CUstreamCaptureMode>(*mode);
   const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&exchanged);
   if (result == CUDA_SUCCESS) *mode = static_cast<CaptureErrorMode>(exchanged);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/cuda_backend.h"
 
-// Executable graphs. What changes the params of their nodes is in cuda_backend_node.cpp.
+// Executable graphs. Changes of the params of their nodes: cuda_backend_node.cpp.
 
 namespace reprise::backend::cuda {
 namespace {
@@ -62,7 +62,7 @@ Result CudaBackend::graph_upload(GraphExecHandle exec, StreamHandle stream) {
 }
 
 Result CudaBackend::graph_launch(GraphExecHandle exec, StreamHandle stream) {
-  // A stream has a context: the driver takes that, whatever is current. The handles 0, 1 and 2 mean one of the current
+  // The driver uses the context of the stream, whatever is current. The handles 0, 1 and 2 are streams of the current
   // context.
   if (reinterpret_cast<std::uintptr_t>(stream) > 2) [[likely]]
     return finish({Call::graph_launch, stream}, driver_.cuGraphLaunch(exec, stream));

@@ -9,7 +9,7 @@ namespace {
 static_assert(static_cast<unsigned>(DotFlags::verbose) == CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE);
 static_assert(static_cast<unsigned>(RetainFlags::move) == CU_GRAPH_USER_OBJECT_MOVE);
 
-/// Edges as the driver takes and gives them: one array for each part.
+/// Edges in the form of the driver: one array for each part.
 struct EdgeArrays {
   explicit EdgeArrays(std::size_t count) : from(count), to(count), data(count) {}
   explicit EdgeArrays(std::span<const Edge> edges) : EdgeArrays(edges.size()) {

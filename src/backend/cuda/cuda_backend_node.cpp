@@ -7,7 +7,7 @@
 namespace reprise::backend::cuda {
 namespace {
 
-/// In a stream, "may start early" is an attribute of the launch; in a graph it is one of the edge.
+/// In a stream, programmatic dependent launch is an attribute of the launch; in a graph, of the edge.
 bool is_programmatic(const NodeParams& params) {
   const auto* const kernel = std::get_if<KernelNodeParams>(&params);
   return kernel != nullptr && kernel->config.programmatic;
@@ -31,7 +31,7 @@ CUresult CudaBackend::set_kernel_attributes(CUgraphNode node, const LaunchConfig
   if (result != CUDA_SUCCESS) return result;
   result = driver_.cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &cooperative);
   if (result != CUDA_SUCCESS) return result;
-  // The driver writes zeros where no cluster was asked for.
+  // The driver writes zeros if no cluster was requested.
   const Dim3 now =
       cluster.clusterDim.x == 0 ? Dim3{} : Dim3{cluster.clusterDim.x, cluster.clusterDim.y, cluster.clusterDim.z};
   if (now != config.cluster) {
@@ -84,7 +84,7 @@ Result CudaBackend::graph_node_type(GraphNodeHandle node, NodeType* type) {
 CUresult CudaBackend::kernel_params(CUgraphNode node, KernelNodeParams* params) const {
   CUDA_KERNEL_NODE_PARAMS kernel{};
   CUresult result = driver_.cuGraphKernelNodeGetParams(node, &kernel);
-  // A node that was made from a kernel of a library names that; every device has a function of its own for it.
+  // A node made from a kernel of a library refers to that; every device has its own function for it.
   if (result == CUDA_SUCCESS && kernel.func == nullptr && kernel.kern != nullptr)
     result = driver_.cuKernelGetFunction(&kernel.func, kernel.kern);
   CUlaunchAttributeValue cluster{}, cooperative{};
@@ -169,7 +169,7 @@ CUresult CudaBackend::node_params(CUgraphNode node, CUgraphNodeType type, NodePa
         return result;
       });
     default:
-      // Conditional nodes have no getter in CUDA 13.0; the other types have no params of ours.
+      // Conditional nodes have no getter in CUDA 13.0; the other types have no params in this library.
       return CUDA_ERROR_NOT_SUPPORTED;
   }
 }
@@ -186,7 +186,7 @@ Result CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodeParams
 
 Result CudaBackend::graph_exec_node_set_params(GraphExecHandle exec, GraphNodeHandle node, const NodeParams& params) {
   if (is_programmatic(params)) return fail(Result::not_supported, programmatic_node_refused);
-  // The driver keeps the cluster and the cooperation of the instantiated node, whatever the params say.
+  // The driver keeps cluster and cooperation of the instantiated node, whatever the params.
   return enter(Call::graph_exec_node_set_params, [&] {
     CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
     return driver_.cuGraphExecNodeSetParams(exec, node, &wanted);

@@ -3,12 +3,12 @@
 
 #include "backend/cuda/cuda_backend.h"
 
-// Copies, sets, kernels, host functions: the work that streams are given.
+// The work of streams: copies, sets, kernels, host functions.
 
 namespace reprise::backend::cuda {
 namespace {
 
-/// A launch as the driver takes it. The attributes lie in this object.
+/// A launch in the form of the driver. The attributes are stored in this object.
 class Launch {
  public:
   Launch(const LaunchConfig& shape, CUstream stream) {
@@ -68,7 +68,7 @@ Result CudaBackend::set(const MemsetNodeParams& params) {
       case 4:
         return driver_.cuMemsetD32(address, params.value, params.count);
       default:
-        return CUDA_ERROR_INVALID_VALUE;  // the driver has no call for it
+        return CUDA_ERROR_INVALID_VALUE;  // no such call in the driver
     }
   });
 }
@@ -96,7 +96,7 @@ Result CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* 
   }
   if (kernel.cuda_function == nullptr) return fail(Result::invalid_device_function, "nvcc did not compile the kernel");
   return enter(Call::kernel_function, [&] {
-    // The first use of a kernel may load it, which must break nobody's capture.
+    // The first use of a kernel may load it, which must not break a capture.
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
     FunctionHandle found = nullptr;

@@ -11,7 +11,7 @@
 namespace reprise::backend::cuda {
 namespace {
 
-/// The oldest driver that has all functions; as REPRISE_CUDA_DRIVER_CALLS writes versions.
+/// The oldest driver with all functions; version as in REPRISE_CUDA_DRIVER_CALLS.
 constexpr int oldest_driver = 13000;
 
 std::string version_text(int version) {
@@ -24,13 +24,13 @@ std::string failed(const char* call, CUresult result) {
                       result_name(code), result_description(code));
 }
 
-/// Fills the table; the reason if that is not possible.
+/// Fills the table; returns the reason if that is not possible.
 std::string find_functions(void* library, DriverApi& api) {
   auto* const find = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
   const std::string too_old =
       text::format("the driver in libcuda.so.1 is older than CUDA {}, which is needed", version_text(oldest_driver));
   if (find == nullptr) return too_old;
-  // The version first: an old driver lacks other functions, too, and their names say less.
+  // The version first: an old driver lacks other functions, too, whose names are less helpful.
   const auto get = [&](const char* name, int since, auto& function) {
     void* address = nullptr;
     const CUresult result = find(name, &address, since, CU_GET_PROC_ADDRESS_DEFAULT, nullptr);

@@ -10,8 +10,8 @@ static_assert(CUDA_VERSION >= 13000 && CUDA_VERSION < 14000,
               "the CUDA backend is written for the headers of CUDA 13: names stand for other functions and structs in "
               "other major versions");
 
-// Every entry point of the driver that the backend uses, and the version of CUDA that it has been what it is since,
-// as 1000 * major + 10 * minor: the driver is asked for just that one, whatever newer ones there are.
+// Every entry point of the driver in use, with the version of CUDA that introduced its present form, as 1000 * major +
+// 10 * minor: exactly that one is looked up, even if there are newer ones.
 #define REPRISE_CUDA_DRIVER_CALLS(X)          \
   X(cuDriverGetVersion, 2020)                 \
   X(cuInit, 2000)                             \
@@ -116,10 +116,10 @@ static_assert(CUDA_VERSION >= 13000 && CUDA_VERSION < 14000,
 
 namespace reprise::backend::cuda {
 
-/// CUDA's driver, opened at run time, so that nothing of CUDA is linked and a program runs where there is none.
+/// CUDA's driver, opened at run time, so that CUDA is not linked and programs run without it.
 ///
-/// Opened once in a process and never closed: the driver may have threads of its own. Not changed afterwards, so any
-/// thread may read it.
+/// Opened once in a process and never closed: the driver may have its own threads. Constant afterwards: read by any
+/// thread.
 struct DriverApi {
   // cuda.h makes macros of many names (cuMemAlloc is cuMemAlloc_v2): a member is declared, and used, through the same
   // macro.
@@ -128,7 +128,7 @@ struct DriverApi {
 #undef REPRISE_CUDA_MEMBER
 };
 
-/// What came of opening the driver.
+/// The result of opening the driver.
 struct OpenedDriver {
   DriverApi api;
   int device_count = 0;

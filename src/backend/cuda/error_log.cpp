@@ -10,7 +10,7 @@
 namespace reprise::backend::cuda {
 namespace {
 
-/// The driver keeps no more than this, in bytes.
+/// The size limit of the driver's log, in bytes.
 constexpr std::size_t log_capacity = 25600;
 
 }  // namespace
@@ -33,7 +33,7 @@ std::string log_name_of_this_thread() {
 }
 
 std::string latest_error(const DriverApi& driver) {
-  // Where this thread stopped reading. What other threads left in between is read, and passed over.
+  // The end of what this thread has read. Lines of other threads are skipped.
   thread_local std::optional<CUlogIterator> position;
   const std::string log = log_since(driver, position);
   position = log_position(driver);

@@ -6,21 +6,21 @@
 
 #include "backend/cuda/driver_api.h"
 
-// The error log that drivers of 12.9 and later keep for a process: its last 100 lines or so, of all threads.
+// The error log of a process, in drivers of 12.9 and later: about its last 100 lines, of all threads.
 
 namespace reprise::backend::cuda {
 
-/// Where the log ends now; nothing if the driver does not say.
+/// The present end of the log; nullopt if the driver fails to provide it.
 std::optional<CUlogIterator> log_position(const DriverApi& driver);
 
-/// What was written since; all of it if `position` is empty. Empty if the driver does not say.
+/// The lines written since; all of them if `position` is empty. Empty if the driver fails to provide them.
 std::string log_since(const DriverApi& driver, std::optional<CUlogIterator> position);
 
-/// How the log names the calling thread.
+/// The name of the calling thread in the log.
 std::string log_name_of_this_thread();
 
-/// What the driver wrote into its error log about the calling thread's last failure, for example
-/// "cuMemAlloc_v2: ..."; empty if it wrote nothing since this was last asked on this thread.
+/// The driver's log message about the calling thread's last failure, for example "cuMemAlloc_v2: ..."; empty if there
+/// is none since the last call on this thread.
 std::string latest_error(const DriverApi& driver);
 
 }  // namespace reprise::backend::cuda

@@ -12,10 +12,10 @@
 
 namespace reprise::backend::cuda {
 
-/// The functions of one device by kernel, since every launch asks for its function.
+/// The functions of one device by kernel, for each launch.
 ///
-/// A hash table that only grows. find() takes no lock and may be called while another thread adds: a slot's function is
-/// written before its key, and a table that was outgrown stays, so that whoever still reads it misses at worst.
+/// A hash table that only grows. find() takes no lock and may run concurrently with add(): a slot's function is written
+/// before its key, and outgrown tables are kept, so that a concurrent reader of one misses at worst.
 class FunctionCache {
  public:
   FunctionCache();
@@ -31,7 +31,7 @@ class FunctionCache {
     }
   }
 
-  /// Does nothing if the kernel is there.
+  /// No-op if the kernel was added already.
   void add(const KernelRecord& kernel, FunctionHandle function);
 
  private:

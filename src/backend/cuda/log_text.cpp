@@ -11,7 +11,7 @@
 namespace reprise::backend::cuda {
 namespace {
 
-/// Takes "[text]" off the front of `rest`; nothing if it does not start so.
+/// Removes "[text]" from the front of `rest`; nullopt if there is none.
 std::optional<std::string_view> take_bracketed(std::string_view& rest) {
   const std::size_t end = rest.find(']');
   if (rest.empty() || rest.front() != '[' || end == std::string_view::npos) return std::nullopt;
@@ -26,7 +26,7 @@ struct Line {
   std::string_view text;
 };
 
-// A line that tells of an error; nothing if it has another form.
+// A line about an error; nullopt if it has another form.
 std::optional<Line> parse(std::string_view line) {
   const auto time = take_bracketed(line);
   const auto thread = take_bracketed(line);

@@ -2,7 +2,7 @@
 #include "backend/backend.h"
 #include "backend/own_kernels.h"
 
-// Stands for the rest of this folder in a build without CUDA's headers.
+// Replaces the rest of this folder in a build without CUDA's headers.
 
 namespace reprise::backend {
 

@@ -4,15 +4,15 @@
 #include "backend/cuda/driver_api.h"
 #include "backend/types.h"
 
-// What a node does, in this library's words and in the driver's.
+// Conversion of node params between this library and the driver.
 
 namespace reprise::backend::cuda {
 
-/// For the driver's calls that make or change nodes. `context` and `device` are where copies, sets and allocations
-/// run. Pointers in `params` are passed on, and must live until the call is made.
+/// For the driver's calls that create or change nodes. `context` and `device`: those of copies, sets and allocations.
+/// Pointers in `params` are passed on, and must live until the call.
 CUgraphNodeParams to_driver(const NodeParams& params, CUcontext context, CUdevice device);
 
-/// Writes what the driver found out while it made the node: an allocation's address, a conditional node's bodies.
+/// Copies results of the node's creation back: an allocation's address, a conditional node's bodies.
 void read_outputs(const CUgraphNodeParams& made, NodeParams* params);
 
 /// A copy or a set of several rows counts as one of a single row if the rows follow each other without gaps.

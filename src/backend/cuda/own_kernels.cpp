@@ -6,7 +6,7 @@
 #include "backend/cuda/driver_api.h"
 
 #ifdef REPRISE_OWN_KERNELS
-// The file that nvcc made, as it is.
+// The output of nvcc, unchanged.
 __asm__(
     ".pushsection .rodata\n"
     ".balign 64\n"
@@ -24,8 +24,8 @@ namespace reprise::backend {
 
 namespace {
 
-// A library belongs to no context: its kernels are loaded where they are asked for. Never unloaded; a failure, for want
-// of memory perhaps, is not kept.
+// A library belongs to no context: its kernels are loaded at their first use in each. Never unloaded; a failure,
+// perhaps for lack of memory, is retried.
 CUresult load(const cuda::DriverApi& driver, CUlibrary* library) {
   static std::mutex mutex;
   static CUlibrary loaded = nullptr;

@@ -9,8 +9,8 @@ namespace reprise::backend {
 namespace {
 
 std::string detail_of(Call call, const FailurePlan::Failure& failure) {
-  return text::format("the failure was injected: {} was not made; it was call {} {} since that was asked for",
-                      cuda_name(call), failure.nth, failure.call ? "of its kind" : "of any kind");
+  return text::format("the failure was injected: {} was not made; it was call {} {} since the request", cuda_name(call),
+                      failure.nth, failure.call ? "of its kind" : "of any kind");
 }
 
 }  // namespace

@@ -15,20 +15,19 @@ namespace reprise::backend {
 
 class Backend;
 
-/// Failures that were asked for and are still to come: the n-th call of a kind is not made, and returns a code instead.
+/// Injected failures that are pending: the n-th call of a kind is not made, and returns a code instead.
 ///
-/// A device asks before it makes a call. All functions may be called from any thread; while nothing is to fail, any()
-/// is all that a call costs.
+/// Queried by a device before each call. Thread-safe; while no failure is pending, a call costs any() only.
 class FailurePlan {
  public:
-  /// Which call fails, and how.
+  /// Which call fails, and its code.
   struct Failure {
-    std::optional<Call> call;         ///< nothing: a call of any kind
-    Result code = Result::unknown;    ///< what it returns
-    std::uint64_t nth = 1;            ///< 1: the next one that fits
-    const Backend* device = nullptr;  ///< null: any device that asks this plan
+    std::optional<Call> call;         ///< nullopt: a call of any kind
+    Result code = Result::unknown;    ///< returned by it
+    std::uint64_t nth = 1;            ///< 1: the next match
+    const Backend* device = nullptr;  ///< null: any device with this plan
   };
-  /// A failure that happens now.
+  /// A failure that is due.
   struct Happened {
     Result code;
     std::string detail;  ///< for the user, a sentence without a full stop
@@ -36,23 +35,23 @@ class FailurePlan {
   using Id = std::uint64_t;
 
   Id add(const Failure& failure);
-  /// Does nothing if it has happened.
+  /// No-op if it has happened.
   void remove(Id id) noexcept;
   void clear() noexcept;
-  /// Is it still to come?
+  /// True if it has not happened.
   bool contains(Id id) const noexcept;
-  /// Is any still to come?
+  /// True if any failure is pending.
   bool any() const noexcept { return any_.load(std::memory_order_acquire); }
 
-  /// Counts a call that is about to be made. A value: it is not to be made. Of several failures that are due, the one
-  /// that was added first happens, and the others at the next calls that fit.
+  /// Counts a call that is about to be made. With a value the call must not be made. Of several due failures, the first
+  /// added happens; the others at the next matching calls.
   std::optional<Happened> next(Call call, const Backend& device);
 
  private:
   struct Pending {
     Id id;
     Failure failure;
-    std::uint64_t left;  // calls, this one included
+    std::uint64_t left;  // calls, including the failing one
   };
   void remember_any() noexcept { any_.store(!pending_.empty(), std::memory_order_release); }
 

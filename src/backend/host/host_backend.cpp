@@ -55,7 +55,7 @@ std::string HostBackend::last_error_detail() const {
 }
 
 Result HostBackend::wait(Lock& lock, const std::vector<OperationRef>& operations) const {
-  // What other threads submit during the wait counts as ordered, too: a race missed, not invented.
+  // Work submitted by other threads during the wait counts as ordered, too: races may be missed, but none is invented.
   host_waited(operations);
   lock.unlock();
   for (const OperationRef& operation : operations) Executor::instance().wait(operation);
@@ -96,7 +96,7 @@ Result HostBackend::device_synchronize() {
 
 Result HostBackend::memory_info(MemoryInfo* info) {
   return enter(Call::memory_info, [&](Lock& lock) {
-    make_progress(lock);  // memory is freed by operations
+    make_progress(lock);  // operations may free memory
     *info = {device_.memory().free_bytes(), device_.memory().total_bytes()};
     return Result::success;
   });
@@ -104,7 +104,7 @@ Result HostBackend::memory_info(MemoryInfo* info) {
 
 Result HostBackend::stream_priority_range(int* least, int* greatest) {
   return enter(Call::stream_priority_range, [&](Lock&) {
-    // What an H200 says. Priorities are kept and reported; the simulated streams share their workers evenly.
+    // As on an H200. Priorities are stored and reported; the simulated streams share their workers evenly.
     *least = 0;
     *greatest = -5;
     return Result::success;
@@ -121,7 +121,7 @@ Result HostBackend::memory_allocate(void** pointer, std::size_t bytes) {
       return result;
     }
     if (result == Result::invalid_value) return fail(result, "0 bytes cannot be allocated");
-    return fail(result, text::format("{} bytes were asked for, {} of {} are free", bytes, device_.memory().free_bytes(),
+    return fail(result, text::format("{} bytes were requested, {} of {} are free", bytes, device_.memory().free_bytes(),
                                      device_.memory().total_bytes()));
   });
 }
@@ -156,7 +156,7 @@ Result HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, Str
       return Result::success;
     }
     const Result result = stream->device->memory().allocate(pointer, bytes);
-    if (result != Result::success) return fail(result, text::format("{} bytes were asked for", bytes));
+    if (result != Result::success) return fail(result, text::format("{} bytes were requested", bytes));
     forget_accesses(*pointer, bytes);
     return Result::success;
   });
@@ -179,7 +179,7 @@ Result HostBackend::memory_free_async(void* pointer, StreamHandle handle) {
 }
 
 Result HostBackend::memory_pool_trim(std::size_t) {
-  // Stream-ordered memory goes back to the device as soon as it is freed: there is never anything to trim.
+  // Stream-ordered memory returns to the device as soon as it is freed: there is nothing to trim.
   return enter(Call::memory_pool_trim, [&](Lock&) {
     return check_capture_rules(runtime_, {Call::memory_pool_trim, &device_});
   });
@@ -194,7 +194,7 @@ Result HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
       return Result::success;
     }
     void* const memory = ::operator new (bytes, std::align_val_t{DeviceMemory::alignment}, std::nothrow);
-    if (memory == nullptr) return fail(Result::out_of_memory, text::format("{} bytes were asked for", bytes));
+    if (memory == nullptr) return fail(Result::out_of_memory, text::format("{} bytes were requested", bytes));
     runtime_.pinned.emplace(reinterpret_cast<std::uintptr_t>(memory), PinnedBlock{bytes, next_id()});
     forget_accesses(memory, bytes);
     *pointer = memory;

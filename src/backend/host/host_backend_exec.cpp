@@ -8,7 +8,7 @@
 namespace reprise::backend::host {
 namespace {
 
-/// A record point that a running graph reaches.
+/// A record point inside a running graph.
 class RecordPoint final : public Operation {
  public:
   Task* run() override { return nullptr; }  // never run: the graph's node completes it
@@ -63,7 +63,7 @@ Result HostBackend::graph_upload(GraphExecHandle handle, StreamHandle stream_han
     HostStream* const stream = find(stream_handle);
     if (stream == nullptr) return bad_handle("stream");
     if (runtime_.find(handle) == nullptr) return no_such("executable graph");
-    // Nothing has to be moved: the plan lies where the workers are.
+    // Nothing to upload: the plan is in host memory.
     return check_capture_rules(runtime_, {Call::graph_upload, &device_, stream});
   });
 }
@@ -81,7 +81,7 @@ Result HostBackend::graph_launch(GraphExecHandle handle, StreamHandle stream_han
 
 Result HostBackend::launch_on(HostStream& stream, HostExec& exec) {
   if (runtime_.races != nullptr) [[unlikely]]
-    runtime_.races->prepare(exec);  // a kernel's accesses() is the user's, and may throw: nothing has happened yet
+    runtime_.races->prepare(exec);  // calls user code (a kernel's accesses()), which may throw: before any change
   Plan& plan = *exec.plan;
   std::vector<OperationRef> points;
   std::vector<std::pair<HostEvent*, OperationRef>> records;
@@ -163,7 +163,7 @@ Result HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNode
     const auto index = node == nullptr ? exec->index_of_node.end() : exec->index_of_node.find(node->id);
     if (index == exec->index_of_node.end())
       return fail(Result::invalid_value,
-                  "the node is none of the template that the executable was made from, or the template was destroyed");
+                  "the node is not in the template that the executable was made from, or the template was destroyed");
     if (node->type != node_type(params)) return fail(Result::invalid_value, "the node is of another type");
     if (const Result good = check_node(params); good != Result::success) return good;
     Work work = make_work(params);

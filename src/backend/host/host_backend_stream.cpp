@@ -4,7 +4,7 @@
 
 #include "backend/host/host_backend.h"
 
-// Streams, events, and what joins them.
+// Streams, events, and waits between them.
 
 namespace reprise::backend::host {
 namespace {
@@ -45,7 +45,7 @@ Result HostBackend::stream_destroy(StreamHandle handle) {
     if (stream == nullptr || stream->legacy) return bad_handle("stream");
     if (const std::shared_ptr<Capture> capture = stream->capture) {
       if (capture->origin == stream) {
-        // Nobody can end this capture any more.
+        // This capture can no longer be ended.
         drop_capture(runtime_, *capture);
       } else {
         capture->left_behind.push_back(stream->capture_dependencies);
@@ -233,7 +233,7 @@ Result HostBackend::event_elapsed_ms(float* milliseconds, EventHandle start_hand
                     "an event was last recorded in a capture, where no time passes");
       if (!event->timing || !event->recorded)
         return fail(Result::invalid_handle, "an event was never recorded, or was made without timing");
-      if (!event->point.done()) return fail(Result::not_ready, "an event is not reached yet");
+      if (!event->point.done()) return fail(Result::not_ready, "an event is not complete yet");
       host_waited({&event->point, 1});
     }
     const auto elapsed = end->point->completed_at() - start->point->completed_at();

@@ -5,24 +5,24 @@
 #include "backend/host/host_backend.h"
 #include "text/format.h"
 
-// Copies, sets, kernels, host functions: the work that streams are given.
+// The work of streams: copies, sets, kernels, host functions.
 
 namespace reprise::backend::host {
 namespace {
 
 constexpr unsigned usual_shared_bytes = 48U << 10;
 constexpr unsigned most_shared_bytes = 227U << 10;
-// Of an H200, for the limit of cooperative launches.
+// As on an H200, for the limit of cooperative launches.
 constexpr std::uint64_t multiprocessors = 132;
 constexpr unsigned threads_per_multiprocessor = 2048;
 
-/// An operation that does one piece of work.
+/// An operation that does one unit of work.
 class WorkOperation final : public Operation {
  public:
   WorkOperation(HostDevice& device, Work work) : device_(device), work_(std::move(work)) {}
   Task* run() override {
     execute(device_, work_);
-    work_ = EmptyNodeParams{};  // the stream remembers the operation; what it held goes now
+    work_ = EmptyNodeParams{};  // the stream keeps the operation; its resources are released now
     return Executor::instance().complete(*this);
   }
 
@@ -150,7 +150,7 @@ Result HostBackend::copy_on(Lock& lock, Call call, HostStream& stream, const Mem
   } else {
     submit(stream, NodeType::memcpy, params);
   }
-  // Copies to pageable memory return when they are done, as CUDA's do; so do the calls without a stream.
+  // Copies to pageable memory, and calls without a stream, return after completion, as in CUDA.
   if (destination == MemoryKind::unregistered || call == Call::copy) return wait(lock, {stream.tail});
   return Result::success;
 }

@@ -23,25 +23,25 @@
 #include "reprise/device.h"
 #include "reprise/host_device.h"
 
-// The state of the simulation. Everything here is guarded by HostRuntime::mutex, except what says otherwise.
+// The state of the simulation. Guarded by HostRuntime::mutex, unless stated otherwise.
 
 namespace reprise::backend::host {
 
 class HostDevice;
 struct Capture;
 
-/// A stream: the last operation it was given, and the capture it takes part in.
+/// A stream: its last operation, and the capture it takes part in.
 struct HostStream {
   HostDevice* device;
   std::uint64_t id;
   bool blocking;
   int priority;
   bool legacy = false;
-  OperationRef tail;                                   ///< what the next operation waits for
-  std::uint64_t ticks = 0;                             ///< operations so far; counted for the race check alone
+  OperationRef tail;                                   ///< its last operation, on which the next one depends
+  std::uint64_t ticks = 0;                             ///< number of operations, for the race check only
   std::shared_ptr<Capture> capture;                    ///< null unless it takes part in one
-  std::vector<HostNode*> capture_dependencies;         ///< what the next node depends on
-  std::vector<GraphNodeHandle> reported_dependencies;  ///< what stream_capture_info points to
+  std::vector<HostNode*> capture_dependencies;         ///< of the next node
+  std::vector<GraphNodeHandle> reported_dependencies;  ///< returned by stream_capture_info
 };
 
 /// An event: a record point, or a point of a capture.
@@ -49,26 +49,27 @@ struct HostEvent {
   HostDevice* device;
   bool timing;
   bool recorded = false;                         ///< an ordinary record was made
-  OperationRef point;                            ///< the last ordinary record; null: reached
+  OperationRef point;                            ///< the last ordinary record; null: completed
   std::shared_ptr<Capture> capture;              ///< of the last record, if that was in a capture
   std::vector<HostNode*> captured_dependencies;  ///< the point in that capture
 };
 
-/// A capture that is underway.
+/// A capture underway.
 struct Capture {
   enum class State { active, invalidated, ended };
 
   std::uint64_t id;
   CaptureErrorMode mode;
-  std::thread::id thread;  ///< who began it
+  std::thread::id thread;  ///< that began it
   State state = State::active;
-  HostStream* origin;                ///< null once that stream was destroyed
-  std::vector<HostStream*> streams;  ///< origin and those that joined
+  HostStream* origin;                ///< null once destroyed
+  std::vector<HostStream*> streams;  ///< origin and joined streams
   HostGraph* graph;
   bool owns_graph = true;                           ///< false: captured to a graph of the user's
   std::vector<std::vector<HostNode*>> left_behind;  ///< last dependencies of joined streams that were destroyed
   std::uint64_t thread_number = 0;                  ///< that of `thread`, for reports
-  /// What broke it; what was refused and not captured, while HostRuntime::watched. Its nodes are those when it broke.
+  /// Which call broke it; refused calls and work not captured, while HostRuntime::watched. The nodes are those when it
+  /// broke.
   CaptureFindings findings;
 };
 
@@ -79,27 +80,26 @@ class HostDevice {
   HostDevice(int index, const HostDeviceOptions& options, RaceCheck* races);
 
   int index() const noexcept { return index_; }
-  DeviceMemory& memory() noexcept { return memory_; }  ///< thread-safe by itself
+  DeviceMemory& memory() noexcept { return memory_; }  ///< thread-safe
   HostStream& legacy_stream() noexcept { return legacy_; }
   std::vector<HostStream*>& streams() noexcept { return streams_; }  ///< all but the legacy one
-  /// Kernels with a limit of their own for shared memory, in bytes.
+  /// Kernels with an individual limit of shared memory, in bytes.
   std::unordered_map<const void*, unsigned>& max_shared() noexcept { return max_shared_; }
 
-  /// Can an operation that is to come be left unordered after this one? Yes if it is done: unless order is written
-  /// down for the race check.
+  /// True if a later operation needs no dependency on this one: it is done, and the race check does not need the order.
   bool negligible(const OperationRef& operation) const {
     return operation.done() && (races_ == nullptr || !operation || races_->known_done(operation));
   }
-  /// Gives an operation to a stream, after what it and, by the rules of the legacy stream, others were given.
+  /// Submits an operation to a stream, after its work and, by the rules of the legacy stream, that of others.
   void enqueue(HostStream& stream, const OperationRef& operation, std::span<const OperationRef> further = {});
-  /// What there is to wait for until the stream's work so far is done.
+  /// The operations to wait for until the stream's work so far is done.
   std::vector<OperationRef> frontier(const HostStream& stream) const;
   /// ... until all work of the device so far is done.
   std::vector<OperationRef> frontier() const;
-  /// Work of a stream that is gone is still work of the device.
+  /// Keeps the work of a destroyed stream as work of the device.
   void adopt(OperationRef tail);
 
-  /// An operation failed on the device: as on CUDA, every later call of the device fails. Thread-safe.
+  /// Reports a failed operation: as on CUDA, every later call of the device fails. Thread-safe.
   void set_sticky_error(std::string_view what) noexcept;
   /// Thread-safe.
   bool has_sticky_error() const noexcept { return broken_.load(std::memory_order_acquire); }
@@ -124,20 +124,20 @@ struct PinnedBlock {
   std::uint64_t id;  ///< of the allocation, unique in the process
 };
 
-/// Everything of the process. Made at the first use of a device, alive until the process ends.
+/// The state of the process. Made at the first use of a device, alive until the process ends.
 struct HostRuntime {
   explicit HostRuntime(const HostDeviceOptions& options);
   static HostRuntime& instance();
 
   std::mutex mutex;
-  FailurePlan failures;                              ///< thread-safe by itself
-  std::unique_ptr<RaceCheck> races;                  ///< null when races are not looked for
-  std::vector<std::unique_ptr<HostDevice>> devices;  ///< fixed
+  FailurePlan failures;                              ///< thread-safe
+  std::unique_ptr<RaceCheck> races;                  ///< null without race check
+  std::vector<std::unique_ptr<HostDevice>> devices;  ///< constant
   std::vector<std::shared_ptr<Capture>> captures;    ///< underway
-  int watchers = 0;                                  ///< who wants to know of all calls during captures
+  int watchers = 0;                                  ///< number of watches of all calls during captures
   std::map<std::uintptr_t, PinnedBlock> pinned;      ///< by address
 
-  // What was handed out and not destroyed yet. The objects belong to these tables.
+  // Live objects, owned by these tables.
   std::unordered_map<const void*, std::unique_ptr<HostStream>> streams;
   std::unordered_map<const void*, std::unique_ptr<HostEvent>> events;
   std::unordered_map<const void*, std::unique_ptr<HostGraph>> graphs;
@@ -145,7 +145,7 @@ struct HostRuntime {
   std::unordered_set<const void*> nodes;  ///< of all graphs
   std::unordered_map<const void*, std::unique_ptr<UserObject>> user_objects;
 
-  /// The object behind a handle; null if there is none.
+  /// The object of a handle; null if there is none.
   HostEvent* find(EventHandle handle) const;
   HostGraph* find(GraphHandle handle) const;
   HostExec* find(GraphExecHandle handle) const;
@@ -154,17 +154,17 @@ struct HostRuntime {
   /// Null and 0x1 are the legacy stream of `device`.
   HostStream* find(StreamHandle handle, HostDevice& device) const;
 
-  /// Puts a graph into the tables, and takes it out, with its nodes.
+  /// Adds a graph to the tables, and removes it, with its nodes.
   GraphHandle adopt(std::unique_ptr<HostGraph> graph);
   void destroy(HostGraph& graph);
 };
 
-/// What HostRuntime is made with: configure_host_devices(), else the environment.
+/// The options of HostRuntime: by configure_host_devices(), else by the environment.
 HostDeviceOptions host_device_options();
-/// The failures that the environment asks for.
+/// The failures requested by the environment.
 std::vector<FailurePlan::Failure> failures_of_environment();
 
-/// What is known of an address.
+/// The block of an address.
 PointerInfo pointer_info(HostRuntime& runtime, const void* pointer);
 
 }  // namespace reprise::backend::host

@@ -10,7 +10,7 @@
 #include "backend/host/host_device.h"
 #include "text/format.h"
 
-// Failures that are asked for by program or by environment. The plan is in HostRuntime.
+// Failures injected by program or by environment. The plan is in HostRuntime.
 
 namespace reprise {
 namespace backend::host {
@@ -53,7 +53,7 @@ constexpr std::pair<std::string_view, Call> call_names[] = {
 };
 
 std::optional<Call> find_call(std::string_view name) {
-  // As reports of other devices write it.
+  // In the same form as in reports of other devices.
   for (const std::string_view version : {"_v2", "_v3", "_v4"})
     if (name.ends_with(version)) name.remove_suffix(version.size());
   const auto* const found = std::find_if(std::begin(call_names), std::end(call_names),
@@ -76,7 +76,7 @@ std::optional<Result> find_code(std::string_view text) {
   return std::nullopt;
 }
 
-// The part of `text` before `separator`, which is taken off it with the separator.
+// Removes and returns the part of `text` before `separator`, which is removed, too.
 std::string_view cut(std::string_view& text, char separator) {
   const std::size_t at = text.find(separator);
   const std::string_view part = text.substr(0, at);

@@ -10,7 +10,7 @@ LastLaunch LastLaunch::prepare(const StreamRef& stream) const {
   LastLaunch next;
   next.stream_ = TrackedStream::find(stream);
   if (next.stream_ != nullptr) return next;
-  // The next record on an event takes the place of the last one.
+  // The next record of an event replaces the last one.
   if (stream_ == nullptr) next.event_ = event_;
   if (next.event_ == nullptr) next.event_ = std::make_shared<Event>(stream.device(), EventOptions{.timing = false});
   return next;

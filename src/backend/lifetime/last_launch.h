@@ -10,19 +10,21 @@
 
 namespace reprise::backend {
 
-/// The last launch of an executable graph: whether it is over can be asked when the executable is gone. Launches of one
-/// executable run one after the other, on whatever streams (CUDA: `cudaGraphLaunch`), so all others are over by then.
+/// The last launch of an executable graph; its completion can be queried after the executable is destroyed. Launches of
+/// one executable run one after the other, on whatever streams (CUDA: `cudaGraphLaunch`), so all earlier ones have
+/// completed by then.
 ///
-/// A launch on the stream of the last one costs a comparison, on another a look into a table. On a stream whose end
-/// nobody tells (see TrackedStream) an event is recorded after each launch: the stream may be gone when somebody asks.
+/// A launch on the stream of the last one costs a comparison, on another a table lookup. On a foreign stream, whose
+/// destruction is not notified (see TrackedStream), an event is recorded after each launch: the stream may be destroyed
+/// before the query.
 ///
 /// One thread at a time.
 class LastLaunch {
  public:
-  LastLaunch() = default;  ///< there was none
+  LastLaunch() = default;  ///< no launch
 
-  /// Calls `launch`, which is to launch the executable on the stream. If it throws, nothing has changed.
-  /// \throws BackendError before it is called, if there is no event where one is needed.
+  /// Calls `launch`, which must launch the executable on the stream. If it throws, nothing has changed.
+  /// \throws BackendError before the call, if a required event cannot be created.
   template <class Launch>
   void launch(const StreamRef& stream, Launch&& launch) {
     if (stream_ != nullptr && stream_->is(stream)) [[likely]] {
@@ -34,16 +36,16 @@ class LastLaunch {
     launched(stream, std::move(next));
   }
 
-  /// Is it? Without one, yes. What tells is an event that is recorded when this is asked first (on a stream whose end
-  /// is told): so what the stream was given in the meantime must be over, too. Never waits, and breaks nobody's
-  /// capture. An error of the device, of which the first is reported, is no answer: the question may come again. Not to
-  /// be asked before the executable is gone: from then on there is no launch().
+  /// True once the last launch has completed, or if there was none. Does not block, and breaks no capture. On a tracked
+  /// stream the first query records the event, so later work of the stream must have completed, too. False after an
+  /// error of the device, the first of which is reported: query again. Only valid once the executable is destroyed,
+  /// when no launch() can follow.
   bool is_over() noexcept;
 
-  /// After is_over(): is there an event that tells? Else nobody can tell now.
+  /// After is_over(): true if an event decides it; false while none could be recorded.
   bool can_tell() const noexcept { return event_ != nullptr && !lost_; }
 
-  /// Waits until it is over, if somebody can tell.
+  /// Waits for the completion, if an event decides it.
   void wait() noexcept;
 
  private:
@@ -51,10 +53,10 @@ class LastLaunch {
   LastLaunch prepare(const StreamRef& stream) const;
   void launched(const StreamRef& stream, LastLaunch&& next) noexcept;
 
-  std::shared_ptr<TrackedStream> stream_;  // null: nobody tells the end of the stream, or there was no launch
-  std::shared_ptr<Event> event_;           // after the launch; with `stream_` it is recorded when somebody asks
-  bool lost_ = false;                      // it could not be recorded: nobody knows when the launch is over
-  bool told_ = false;                      // of an error
+  std::shared_ptr<TrackedStream> stream_;  // null: a foreign stream, or no launch
+  std::shared_ptr<Event> event_;           // after the launch; with `stream_` recorded at the first query
+  bool lost_ = false;                      // the event could not be recorded: completion cannot be determined
+  bool told_ = false;                      // an error was reported
 };
 
 }  // namespace reprise::backend

@@ -46,7 +46,7 @@ void ReleaseQueue::push(std::unique_ptr<Resources> resources, LastLaunch after) 
 
 namespace {
 
-// How many launches that are not over a drain asks about: there may be thousands, and graphs that end drain.
+// The number of running launches that a drain queries: there may be thousands, and each destroyed graph drains.
 constexpr std::size_t most_in_vain = 8;
 
 void give_back(bool wait) noexcept {
@@ -71,7 +71,7 @@ void give_back(bool wait) noexcept {
   }
   if (in_vain.empty()) return;
   const std::lock_guard lock(q.mutex);
-  for (std::vector<Entry>* later : {&not_asked, &in_vain})  // the next drain asks about others
+  for (std::vector<Entry>* later : {&not_asked, &in_vain})  // the next drain queries others
     for (Entry& entry : *later) q.waiting.push_back(std::move(entry));
   q.any.store(true, std::memory_order_release);
 }

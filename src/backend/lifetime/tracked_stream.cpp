@@ -49,7 +49,7 @@ void TrackedStream::add(const StreamRef& stream) noexcept {
     const std::lock_guard lock(known.mutex);
     known.all[key(stream)] = std::move(made);
   } catch (const std::bad_alloc&) {
-    // Then it is as any other stream that nobody tells the end of.
+    // The stream stays foreign.
   }
 }
 
@@ -80,12 +80,12 @@ void TrackedStream::end(bool wanted) noexcept {
       }
       if (end_ != nullptr) return;
     }
-    // Not under the mutex: whoever is warned may be resetting a graph elsewhere.
+    // Not under the mutex: the warning sink may wait for a thread that resets a graph.
     warn("When a stream was destroyed, no event could be recorded on it (" + why +
-         "), and nobody can tell any more when the replays on it are over. A graph whose last replay was on this "
+         "), so the end of the replays on it cannot be determined. A graph whose last replay was on this "
          "stream keeps its memory, even when it is destroyed.");
   } catch (const std::exception&) {
-    // There is no memory for a text.
+    // No memory for a text.
   }
 }
 
@@ -99,13 +99,13 @@ std::shared_ptr<Event> TrackedStream::record() const {
   if (!may_record(stream_)) return nullptr;
   auto event = std::make_shared<Event>(stream_.device(), EventOptions{.timing = false});
   event->record(stream_);
-  // A capture may have begun between the question and the record, which is then a part of that capture.
+  // A capture may have begun between the query and the record, which is then a part of that capture.
   return may_record(stream_) ? event : nullptr;
 }
 
 bool may_record(const StreamRef& stream) noexcept {
-  // While a blocking stream is captured, the legacy default stream must not be used. The question whether that is so is
-  // refused, too (906), and would stand in the report of that capture as a call that is missing in the graph.
+  // While a blocking stream is captured, the legacy default stream must not be used. Querying that is refused, too
+  // (906), and would be listed in the report of that capture as a call that is missing in the graph.
   if (is_legacy_default(stream) && captures_underway.load(std::memory_order_relaxed) != 0) return false;
   CaptureStatus status = CaptureStatus::none;
   const Result asked = stream.device().backend().stream_is_capturing(stream.native(), &status);

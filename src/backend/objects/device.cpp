@@ -129,7 +129,7 @@ Device default_device() {
   return device;
 }
 
-// Guards say of which type the current device is; which one of its type it is, the framework may know.
+// Guards determine the type of the current device; its number may come from the framework.
 Device current_device() {
   const Device device = guarded_backend != nullptr ? Device(*guarded_backend) : default_device();
   const backend::FrameworkCurrent* const framework = backend::framework_for(device);

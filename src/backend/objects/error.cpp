@@ -16,7 +16,7 @@ struct Text {
   const char* description;
 };
 
-// Null for a code that Result does not name.
+// Null for a code without an enumerator.
 constexpr Text text_of(Result result) noexcept {
   switch (result) {
     case Result::success:
@@ -38,7 +38,7 @@ constexpr Text text_of(Result result) noexcept {
     case Result::illegal_state:
       return {"cudaErrorIllegalState", "an object is not in a state in which this call is allowed"};
     case Result::not_ready:
-      return {"cudaErrorNotReady", "the work that was asked about is not done yet"};
+      return {"cudaErrorNotReady", "the queried work is not complete"};
     case Result::illegal_address:
       return {"cudaErrorIllegalAddress", "earlier work touched memory that it must not; the device is unusable now"};
     case Result::context_is_destroyed:
@@ -133,7 +133,7 @@ void warn(std::string_view message) noexcept {
       std::fprintf(stderr, "reprise: warning: %.*s\n", static_cast<int>(message.size()), message.data());
     }
   } catch (...) {
-    // A sink that throws loses its message; there is no one left to tell.
+    // A sink that throws loses its message.
   }
 }
 

@@ -43,7 +43,7 @@ Event::Event(Event&& other) noexcept
     : ref_(std::exchange(other.ref_, EventRef(other.ref_.device(), EventHandle{nullptr}))) {}
 
 Event& Event::operator=(Event&& other) noexcept {
-  // The event that was here goes away with `other`'s old self.
+  // This object's previous event is destroyed with `other`.
   Event taken(std::move(other));
   std::swap(ref_, taken.ref_);
   return *this;

@@ -15,7 +15,7 @@
 namespace reprise::detail {
 namespace {
 
-// A kernel has to ask before it gets more shared memory than this, in bytes.
+// More shared memory than this, in bytes, has to be enabled by an attribute of the kernel.
 constexpr unsigned shared_bytes_without_asking = 48 * 1024;
 
 [[noreturn]] void kernel_not_compiled(const StreamRef& stream, const KernelRecord& record) {
@@ -51,7 +51,7 @@ const KernelRecord& global_function_record(const KernelRecord& prototype, const 
     if (found != records->by_symbol.end()) return *found->second;
   }
   auto made = std::make_unique<KernelRecord>(prototype);
-  // The symbol's name is not to be had without the device.
+  // The symbol's name is not available without the device.
   made->name = "__global__ " + kernel_name(type);
   const std::unique_lock lock(records->mutex);
   return *records->by_symbol.try_emplace(prototype.symbol, std::move(made)).first->second;

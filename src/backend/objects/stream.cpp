@@ -35,7 +35,7 @@ StreamHandle& current_handle(Device device) {
   return current_streams.emplace_back(CurrentStream{&device.backend(), nullptr}).stream;
 }
 
-// What guards of this library made current before there was a framework is told to it.
+// Passes to a new framework what guards of this library made current before.
 [[gnu::cold]] void hand_over(const backend::FrameworkCurrent& framework) {
   std::erase_if(current_streams, [&](const CurrentStream& entry) {
     if (entry.backend->type() != framework.type) return false;
@@ -54,11 +54,11 @@ void make_current(const StreamRef& stream) {
   framework->set_stream(stream.device().index(), stream.native());
 }
 
-// One for each floor that remembers streams.
+// One for each floor with tables keyed by streams.
 std::array<std::atomic<backend::StreamEndListener>, 8> stream_end_listeners{};
 
-// The legacy stream never captures, but a query while a blocking stream does gives this code instead of "no". The query
-// itself breaks nothing.
+// The legacy stream never captures, but querying it while a blocking stream does returns an error instead of "no". The
+// query itself breaks nothing.
 constexpr Result not_capturing = Result::stream_capture_implicit;
 
 backend::CaptureInfo capture_info(const StreamRef& stream) {
@@ -83,7 +83,7 @@ void backend::add_stream_end_listener(StreamEndListener listener) noexcept {
     StreamEndListener none = nullptr;
     if (place.compare_exchange_strong(none, listener, std::memory_order_acq_rel)) return;
   }
-  std::abort();  // the list is too short: an error of this library
+  std::abort();  // the list is too short: a bug in this library
 }
 
 void StreamRef::synchronize() const {
@@ -102,7 +102,7 @@ void StreamRef::wait(EventRef event) const {
 void StreamRef::wait(const StreamRef& other) const {
   if (*this == other) return;
   check_same_runtime(device_, other.device_, "a stream");
-  // The wait means the record as it is now, so the event may be destroyed at once.
+  // The wait refers to the current record, so the event may be destroyed at once.
   const Event event(other.device_, EventOptions{.timing = false});
   event.record(other);
   wait(event.ref());
@@ -141,7 +141,7 @@ Stream::Stream(Stream&& other) noexcept
     : ref_(std::exchange(other.ref_, StreamRef(other.ref_.device(), StreamHandle{nullptr}))) {}
 
 Stream& Stream::operator=(Stream&& other) noexcept {
-  // The stream that was here goes away with `other`'s old self.
+  // This object's previous stream is destroyed with `other`.
   Stream taken(std::move(other));
   std::swap(ref_, taken.ref_);
   return *this;

@@ -23,13 +23,13 @@ namespace {
 constexpr int most_frames = 64;
 
 struct Frame {
-  std::string function;  // empty if it has no name
+  std::string function;  // empty if unknown
   std::string place;     // file and offset
   bool of_cupti = false;
   bool of_driver = false;
 };
 
-// The program itself is known to the loader as it was called.
+// The loader knows the program itself by argv[0].
 std::string full_path(const char* file) {
   if (*file == '/') return file;
   std::array<char, 4096> path;
@@ -38,7 +38,7 @@ std::string full_path(const char* file) {
 }
 
 Frame frame_of(void* address) {
-  // A return address is after the call, which may have been the last instruction of the function.
+  // A return address follows the call, which may be the last instruction of the function.
   void* const inside = static_cast<char*>(address) - 1;
   Dl_info info{};
   if (dladdr(inside, &info) == 0 || info.dli_fname == nullptr) return {{}, text::format("{}", address)};
@@ -72,15 +72,15 @@ void add_python_lines(std::vector<std::string>& lines) {
     if (line.starts_with("  File ")) lines.push_back(line.substr(2));
 }
 
-// Of this library's backend, or of launch() and what it is made of: those are long, and say nothing.
+// True for functions of this library's backend, of launch() and of its parts: long names without information.
 bool is_ours(const std::string& function) {
   constexpr std::string_view parts[] = {"reprise::backend::",      "reprise::detail::",      "reprise::kernels_host::",
                                         "reprise::kernels_nvcc::", "7reprise12kernels_host", "7reprise12kernels_nvcc"};
   return std::ranges::any_of(parts, [&](std::string_view part) { return function.find(part) != std::string::npos; });
 }
 
-// The first frame from `first` on that is not of this library's own. Some of ours have no names: what lies below a
-// frame of ours is ours, as long as none has another name.
+// The first frame from `first` on that is not of this library. Some of its functions have no names: unnamed frames
+// below one of its frames count as its own.
 std::size_t above_ours(const std::vector<Frame>& frames, std::size_t first) {
   std::size_t above = first;
   for (std::size_t i = first; i < frames.size(); ++i) {
@@ -91,8 +91,8 @@ std::size_t above_ours(const std::vector<Frame>& frames, std::size_t first) {
   return above;
 }
 
-// The first frame above a callback of CUPTI's, which the driver makes: our own functions have no names where they are
-// hidden, and those of the driver say nothing. 0 if it is no callback.
+// The first frame above a callback of CUPTI, which the driver calls: hidden functions of this library have no names,
+// and those of the driver carry no information. 0 if it is no callback.
 std::size_t above_callback(const std::vector<Frame>& frames) {
   constexpr std::size_t most_of_ours = 16;
   std::size_t i = 0;

@@ -7,8 +7,8 @@
 namespace reprise::backend {
 namespace {
 
-// Class by class, in the order of CallClass; in a class by the name in the driver, then what is only in the runtime.
-// Each was measured, by one of its two names: the runtime's calls make the driver's. A test of the measurement says so.
+// Sorted by class, in the order of CallClass, then by the name in the driver; calls of the runtime alone come last.
+// Each was measured, by one of its two names: the runtime's calls make the driver's. A test checks that.
 constexpr CudaCall calls_table[] = {
     // clang-format off
     {"cuArrayGetDescriptor", "", CallClass::always_allowed},
@@ -289,7 +289,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// `cuMemcpyAsync_v2_ptsz`, `cudaMalloc_v3020`: without what says which version, or which default stream.
+// Strips suffixes for the version or the default stream: `cuMemcpyAsync_v2_ptsz`, `cudaMalloc_v3020`.
 std::string_view plain_name(std::string_view name) {
   for (bool shorter = true; shorter;) {
     shorter = false;

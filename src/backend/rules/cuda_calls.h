@@ -6,24 +6,24 @@
 
 #include "backend/rules/capture_rules.h"
 
-// CUDA's calls by name, those that the backend interface has and those that it has not: what each is to a capture. So
-// capture reports can say why a call of somebody else's was refused, and docs/capture-rules.md names the calls of a
-// class. What was measured is in tests/conformance/data/.
+// The class of each call of CUDA by name, in the backend interface or not. Used by capture reports to explain refused
+// calls of other code, and by docs/capture-rules.md to list the calls of a class. Measurements:
+// tests/conformance/data/.
 
 namespace reprise::backend {
 
 /// One of CUDA's calls.
 struct CudaCall {
-  std::string_view driver;   ///< its name in the driver; empty if it is the runtime's own
-  std::string_view runtime;  ///< its name in the runtime; empty if that has no such call
+  std::string_view driver;   ///< name in the driver; empty if only in the runtime
+  std::string_view runtime;  ///< name in the runtime; empty if only in the driver
   CallClass call_class;
 };
 
-/// All that are known here, class by class.
+/// All known calls, class by class.
 std::span<const CudaCall> cuda_calls() noexcept;
 
-/// The call of that name, of the driver or of the runtime, with or without a version at its end (`cuMemAlloc_v2`,
-/// `cudaMalloc_v3020`, `cuMemcpyAsync_ptsz`); null if it is not known here.
+/// The call with this name in the driver or the runtime, with or without a version suffix (`cuMemAlloc_v2`,
+/// `cudaMalloc_v3020`, `cuMemcpyAsync_ptsz`); null if unknown.
 const CudaCall* find_cuda_call(std::string_view name) noexcept;
 
 }  // namespace reprise::backend

@@ -18,7 +18,7 @@ std::size_t opening_of_last(std::string_view text) {
   return text.size();
 }
 
-// The text up to the end of the first argument of a template whose arguments it begins with.
+// Returns the text up to the end of the first template argument at its beginning.
 std::string_view first_argument(std::string_view text) {
   int depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -42,7 +42,7 @@ std::string kernel_text(const char* symbol) {
   constexpr std::string_view entry = "::kernel_detail::cuda_entry<";
   if (const std::size_t at = name.find(entry); name.starts_with("reprise::") && at != std::string::npos)
     name = std::string(first_argument(std::string_view(name).substr(at + entry.size())));
-  // Nobody writes the inline namespace: it is there for the linker.
+  // The inline namespace is for the linker only.
   constexpr std::string_view inline_namespace = "kernels_nvcc::";
   for (std::size_t at = 0; (at = name.find(inline_namespace)) != std::string::npos;)
     name.erase(at, inline_namespace.size());

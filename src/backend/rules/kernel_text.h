@@ -5,9 +5,8 @@
 
 namespace reprise::backend {
 
-/// The name of a kernel as people write it, from the one that the linker knows: without result and parameters. For a
-/// kernel of launch(), that of its type, as on the host device. What is no mangled name stays as it is; "kernel" for
-/// null.
+/// Returns the name of a kernel as written in C++, from its mangled name: without result and parameters. For a kernel
+/// of launch(), the name of its type, as on the host device. Other names are returned unchanged; "kernel" for null.
 std::string kernel_text(const char* symbol);
 
 }  // namespace reprise::backend

@@ -27,7 +27,7 @@ void add_stack(std::vector<CaptureFindings::Call>& calls, std::uint64_t thread, 
   const std::vector<CaptureFindings::Call> before = std::exchange(calls, {});
   for (CaptureFindings::Call call : before) {
     if (call.thread == thread && call.stack.empty()) call.stack = stack;
-    add_call(calls, std::move(call));  // those that are alike now are counted
+    add_call(calls, std::move(call));  // equal calls are counted
   }
 }
 

@@ -23,7 +23,7 @@ void warn_of(const std::exception_ptr& error, const char* step) noexcept try {
   try {
     warn(text::format("A hook `{}` of a graph threw: {}", step, thrown.what()));
   } catch (...) {
-    warn("A hook of a graph threw, and there was no memory to say what.");
+    warn("A hook of a graph threw, and there was no memory for its message.");
   }
 } catch (...) {
   warn("A hook of a graph threw something that is no std::exception.");

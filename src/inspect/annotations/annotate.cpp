@@ -11,7 +11,7 @@
 #include "reprise/annotations.h"
 #include "reprise/error.h"
 
-// The scopes that users enter and leave.
+// Entering and leaving the scopes of users.
 
 namespace reprise {
 
@@ -37,7 +37,7 @@ void annotate::enter(const Annotation& annotation) {
   const backend::Checked runtime(stream.device().backend());
   backend::CaptureInfo info;
   if (!runtime.allowing(Result::stream_capture_implicit).stream_capture_info(stream.native(), &info)) return;
-  if (info.status != CaptureStatus::active) return;  // nothing is made in a broken one, which the runtime has no id of
+  if (info.status != CaptureStatus::active) return;  // a broken capture gets no nodes, and has no id
   auto scope = std::make_unique<Scope>();
   scope->capture = CaptureAnnotations::find(stream.device().type(), info.id);
   if (scope->capture == nullptr) return;

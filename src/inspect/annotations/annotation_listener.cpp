@@ -81,8 +81,8 @@ void AnnotationListener::abandoned() noexcept {
   reset();
 }
 
-// Nodes keep their order, and new ones come after them: a node that is out of order is a new one, at the address of one
-// that is gone.
+// Nodes keep their order, and new ones come after them: a node that is out of order is a new one at the address of a
+// removed one.
 void AnnotationListener::instantiated(GraphHandle template_graph, GraphExecHandle /*exec*/) noexcept try {
   if (which_.empty()) return;
   std::vector<GraphNodeHandle> now;

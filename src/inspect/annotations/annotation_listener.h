@@ -14,8 +14,7 @@ namespace reprise::inspect {
 
 class CaptureAnnotations;
 
-/// Annotations of the nodes of one graph: gathers them in a capture that wants them, and keeps them as long as the
-/// graph is not reset.
+/// Annotations of the nodes of one graph: recorded in a capture with enable_annotations, kept until the graph is reset.
 ///
 /// Its calls of the runtime are queries, which are safe in every capture.
 class AnnotationListener final : public graphs::CaptureListener {
@@ -34,18 +33,18 @@ class AnnotationListener final : public graphs::CaptureListener {
   void replay_failed() noexcept override;
   void reset() noexcept override;
 
-  /// The nodes that have one, in order of creation.
+  /// The annotated nodes, in order of creation.
   std::vector<AnnotatedNode> nodes() const;
-  /// Null if the node has none, or is not of this graph. Lives until the next capture, reset or executable.
+  /// Null if the node has none, or is not of this graph. Valid until the next capture, reset or instantiation.
   const Annotation* annotation_of(GraphNodeHandle node) const noexcept;
 
  private:
   backend::Backend* runtime_ = nullptr;                     // of the capture
-  std::shared_ptr<CaptureAnnotations> underway_;            // in a capture that wants annotations
+  std::shared_ptr<CaptureAnnotations> underway_;            // in a capture with annotations
   std::vector<GraphNodeHandle> order_;                      // all nodes of the template; empty if none is annotated
   std::vector<Annotation> annotations_;                     // each once
   std::unordered_map<GraphNodeHandle, std::size_t> which_;  // of annotations_
-  std::string replay_name_;  // of the range around each replay; empty if nobody takes ranges
+  std::string replay_name_;  // of the range around each replay; empty if no tool takes ranges
 };
 
 }  // namespace reprise::inspect

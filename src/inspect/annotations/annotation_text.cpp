@@ -16,7 +16,7 @@ std::string annotation_text(const Annotation& annotation) {
     text += '=';
     text += value;
   }
-  // One line of a report stays one.
+  // Keeps the text on one line.
   std::replace_if(
       text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
   return text;

@@ -7,7 +7,7 @@
 
 namespace reprise::inspect {
 
-/// An annotation in one line, as all texts show it: the value of `name`, then the others as `key=value`, for example
+/// An annotation in one line, as in all texts: the value of `name`, then the others as `key=value`, for example
 /// `forward, layer=3`. Without control characters; empty for an empty annotation.
 std::string annotation_text(const Annotation& annotation);
 

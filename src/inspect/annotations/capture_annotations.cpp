@@ -23,7 +23,7 @@ using backend::Checked;
 
 namespace {
 
-// The mutex comes before that of a capture.
+// This mutex is locked before that of a capture.
 struct Underway {
   std::mutex mutex;
   std::vector<std::shared_ptr<CaptureAnnotations>> captures;
@@ -45,7 +45,7 @@ void stream_ends(const StreamRef& stream) noexcept {
 
 std::atomic<ScopeObserver> scope_observer{nullptr};
 
-// Never destroyed: a graph may be, after static destructors have begun.
+// Never destroyed: a graph may be destroyed after static destructors have begun.
 Underway& underway() {
   static Underway& instance = []() -> Underway& {
     backend::add_stream_end_listener(&stream_ends);
@@ -61,7 +61,7 @@ void set_scope_observer(ScopeObserver observer) noexcept {
   scope_observer.store(observer, std::memory_order_release);
 }
 
-// Null: the capture is over.
+// Null: the capture has ended.
 void CaptureAnnotations::tell_observer(const Thread* thread) const noexcept {
   const ScopeObserver observer = scope_observer.load(std::memory_order_acquire);
   if (observer == nullptr || (thread != nullptr && thread->id != std::this_thread::get_id())) return;
@@ -92,7 +92,7 @@ std::shared_ptr<CaptureAnnotations> CaptureAnnotations::find(DeviceType type, st
 std::string CaptureAnnotations::within() noexcept try {
   if (annotation_detail::captures_underway.load(std::memory_order_relaxed) == 0) return {};
   for (const auto& capture : all_underway()) {
-    // Not waited for: whoever asks may hold it, with an error of a query of ours.
+    // try_lock: the calling thread may hold the mutex, if a query of this file failed.
     const std::unique_lock lock(capture->mutex_, std::try_to_lock);
     if (!lock.owns_lock()) continue;
     for (const Thread& thread : capture->threads_)
@@ -100,7 +100,7 @@ std::string CaptureAnnotations::within() noexcept try {
         return annotation_text(capture->log_.annotations[thread.in_force()]);
   }
   return {};
-} catch (...) {  // no memory: the error is told without it
+} catch (...) {  // no memory: the error is reported without it
   return {};
 }
 
@@ -116,7 +116,7 @@ std::uint64_t CaptureAnnotations::enter(const Annotation& own, const StreamRef& 
   }
   look_at_graph();
   Scope scope{++last_scope_, stream, own, 0};
-  // Everything that can fail comes before anything that others see.
+  // Everything that can fail comes before any visible change.
   thread.scopes.reserve(thread.scopes.size() + 1);
   log_.boundaries.reserve(log_.boundaries.size() + 1);
   Annotation merged = log_.annotations[thread.in_force()];
@@ -165,7 +165,7 @@ void CaptureAnnotations::leave_checked(std::uint64_t scope) {
   }
 }
 
-// Usually the last one. Those inside of another one say what is left of them.
+// Usually the last one. Inner scopes that are still open get their remaining annotation.
 void CaptureAnnotations::remove(Thread& thread, std::size_t which) {
   thread.scopes.erase(thread.scopes.begin() + static_cast<std::ptrdiff_t>(which));
   Annotation merged = which == 0 ? Annotation{} : log_.annotations[thread.scopes[which - 1].merged];
@@ -211,7 +211,7 @@ void CaptureAnnotations::finish_checked() {
 Annotation CaptureAnnotations::broke_in(const CaptureReport& report) const {
   const std::lock_guard lock(mutex_);
   if (!broken_ && !report.broken_by) return {};
-  // Of the thread that did it, if that is known and was ever in a scope.
+  // Of the thread that broke it, if known and ever in a scope.
   const std::uint64_t number = report.broken_by ? report.broken_by->thread : 0;
   const auto by = std::ranges::find(threads_, number, &Thread::number);
   if (number != 0 && by != threads_.end()) return log_.annotations[by->broke_in.value_or(by->in_force())];
@@ -231,7 +231,7 @@ void CaptureAnnotations::give_up() noexcept {
   {
     const std::lock_guard lock(mutex_);
     failure = std::exchange(failure_, nullptr);
-    if (broken_) return;  // the capture was told why
+    if (broken_) return;  // reported by the capture
   }
   try {
     if (failure != nullptr) std::rethrow_exception(failure);
@@ -289,7 +289,7 @@ CaptureStatus CaptureAnnotations::ask(const StreamRef& stream, Nodes* tails) {
 void CaptureAnnotations::look_at_graph() {
   Checked(stream_.device().backend()).graph_nodes(graph_, &found_);
   const std::size_t known = log_.nodes.size();
-  // In order of creation, and nothing can be removed from a graph that captures: then the new ones are the last ones.
+  // In order of creation. Nodes cannot be removed from a capturing graph, so the new ones are the last.
   if (known == 0 ||
       (known <= found_.size() && found_.front() == log_.nodes.front() && found_[known - 1] == log_.nodes.back())) {
     log_.nodes.insert(log_.nodes.end(), found_.begin() + static_cast<std::ptrdiff_t>(known), found_.end());

@@ -22,66 +22,67 @@
 
 namespace reprise::inspect {
 
-/// Hears what the calling thread says of the nodes that it makes from now on in a capture, when it enters and leaves a
-/// scope, which may be after the end of the capture; empty if it is in none.
+/// Called when a thread enters or leaves a scope, possibly after the end of the capture, with the annotation of the
+/// nodes that it creates from now on; empty outside of scopes.
 using ScopeObserver = void (*)(DeviceType type, std::uint64_t capture_id, const Annotation& now) noexcept;
 
-/// From now on all scopes are told to `observer`, which must not call them. One in the process. Thread-safe.
+/// Registers the observer of all scopes, which must not use scopes itself. One in the process. Thread-safe.
 void set_scope_observer(ScopeObserver observer) noexcept;
 
-/// The scopes of one capture: who is in which, and what the capturing graph looked like whenever one was entered or
+/// The scopes of one capture: the open ones of each thread, and the nodes of the graph whenever one was entered or
 /// left.
 ///
 ///     open -> finished    finish(), as the capture ends or is abandoned: scopes that are left afterwards do nothing
 ///
-/// Known by the capture's id from open() to finish(), so that scopes find it.
+/// Registered by the capture's id from open() to finish(), for find().
 ///
-/// Threads: scopes are entered and left on any; the rest comes from one at a time. The mutex is held while the runtime
-/// is asked: nobody else looks at the graph then, and it does not end. A thread asks about its own streams only.
+/// Threads: scopes are entered and left on any thread; other calls come from one thread at a time. The mutex is held
+/// during queries of the runtime: the graph is not read by another thread, and does not end. A thread queries its own
+/// streams only.
 class CaptureAnnotations {
  public:
   CaptureAnnotations(const graphs::CaptureContext& context, GraphHandle graph);
   CaptureAnnotations(const CaptureAnnotations&) = delete;
   CaptureAnnotations& operator=(const CaptureAnnotations&) = delete;
 
-  /// From now on find() finds it.
+  /// Registers it for find().
   static void open(const std::shared_ptr<CaptureAnnotations>& capture);
-  /// Null if it is not underway, or has no annotations.
+  /// Null if the capture is not underway, or has no annotations.
   static std::shared_ptr<CaptureAnnotations> find(DeviceType type, std::uint64_t capture_id);
-  /// What the innermost scope of the calling thread says; empty if it is in none.
+  /// The annotation of the calling thread's innermost scope; empty outside of scopes.
   static std::string within() noexcept;
 
-  /// The calling thread enters a scope. `tails` is what the next node of `stream` will depend on.
-  /// \return a number for leave(); 0 if the capture was over.
-  /// \throws BackendError if the runtime does not tell.
+  /// Enters a scope of the calling thread. `tails`: the dependencies of the next node of `stream`.
+  /// \return a number for leave(); 0 if the capture has ended.
+  /// \throws BackendError if a query of the runtime fails.
   std::uint64_t enter(const Annotation& own, const StreamRef& stream, std::span<const GraphNodeHandle> tails);
-  /// A scope is left, by any thread. What cannot be found out is thrown by take_log().
+  /// Leaves a scope, on any thread. take_log() throws errors met here.
   void leave(std::uint64_t scope) noexcept;
-  /// A stream is going to be destroyed.
+  /// Notifies that a stream is about to be destroyed.
   void forget(const StreamRef& stream) noexcept;
 
-  /// The capture is going to end: looks at the graph for the last time. Does nothing when called again.
+  /// Reads the graph for the last time, before the capture ends. No-op when called again.
   void finish() noexcept;
-  /// After finish(): where the capture broke, if it did; `report` is what is known of that.
+  /// After finish(): the annotation in which the capture broke, if it did; `report`: that of the capture.
   Annotation broke_in(const CaptureReport& report) const;
-  /// After finish(), of a capture that went well.
-  /// \throws what could not be thrown when it happened.
+  /// After finish(), of a capture without failure.
+  /// \throws the first error that could not be thrown before.
   AnnotationLog take_log();
-  /// After finish(), of a capture that did not: warns of what could not be thrown, unless the capture broke.
+  /// After finish(), of a failed capture: warns of errors that could not be thrown, unless the capture broke.
   void give_up() noexcept;
 
  private:
   struct Scope {
     std::uint64_t number;
-    std::optional<StreamRef> stream;  // at its beginning; none when it was destroyed
+    std::optional<StreamRef> stream;  // at its beginning; nullopt once destroyed
     Annotation own;
-    std::size_t merged;  // with those around it: of the log
+    std::size_t merged;  // annotation with the enclosing ones: an index of the log
   };
   struct Thread {
     std::thread::id id;
-    std::uint64_t number;  // the system's
+    std::uint64_t number;  // the system's thread id
     std::vector<Scope> scopes;
-    std::optional<std::size_t> broke_in;  // what was in force when it found the capture broken first
+    std::optional<std::size_t> broke_in;  // the annotation when it first found the capture broken
     std::size_t in_force() const { return scopes.empty() ? 0 : scopes.back().merged; }
   };
   using Nodes = std::vector<GraphNodeHandle>;
@@ -89,7 +90,7 @@ class CaptureAnnotations {
   std::size_t thread_of_caller();
   std::size_t number_of(const Annotation& annotation);
   void found_broken(Thread& thread);
-  /// Adds what the streams of a thread's scopes depend on. `known` was asked already.
+  /// Adds the dependencies of the streams of a thread's scopes. `known` was queried already.
   CaptureStatus ask_streams(const Thread& thread, const std::optional<StreamRef>& known, Nodes* tails);
   CaptureStatus ask(const StreamRef& stream, Nodes* tails);
   void look_at_graph();
@@ -108,10 +109,10 @@ class CaptureAnnotations {
   std::uint64_t last_scope_ = 0;
   std::vector<Thread> threads_;
   std::map<Annotation, std::size_t> numbers_;
-  std::optional<std::size_t> broke_in_;  // of the thread that found it broken first
+  std::optional<std::size_t> broke_in_;  // of the thread that first found it broken
   AnnotationLog log_;
   Nodes found_;                 // of look_at_graph(), kept for its memory
-  std::exception_ptr failure_;  // the first one that nobody could be told of
+  std::exception_ptr failure_;  // the first error that could not be thrown
 };
 
 }  // namespace reprise::inspect

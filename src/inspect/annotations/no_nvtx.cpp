@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/annotations/nvtx_ranges.h"
 
-// In the place of nvtx_ranges.cpp where NVTX's header was not found: nobody takes ranges.
+// Replaces nvtx_ranges.cpp where NVTX's header was not found: no tool takes ranges.
 
 namespace reprise::inspect {
 

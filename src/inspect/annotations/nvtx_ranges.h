@@ -10,13 +10,13 @@
 
 namespace reprise::inspect {
 
-/// Does a tool take ranges? The first call lets NVTX open it, so it is not to be made in a capture.
+/// True if a tool takes ranges. The first call makes NVTX open the tool, so it must not be made in a capture.
 bool ranges_are_taken() noexcept;
 
 /// Begins a range of the calling thread.
 void push_range(const std::string& text) noexcept;
 
-/// Ends the one that the calling thread began last.
+/// Ends the last range begun by the calling thread.
 void pop_range() noexcept;
 
 }  // namespace reprise::inspect

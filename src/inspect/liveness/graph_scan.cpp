@@ -85,7 +85,7 @@ class Scanner {
     for (std::size_t i = 0; i < conditional.bodies.size(); ++i)
       graph(conditional.bodies[i], text::format("{}.{}.", number, i));
   }
-  // The others use no memory, or only the host knows what they use it for.
+  // Other nodes use no memory, or their use is known to the host only.
   template <class Params>
   void read(const Params& /*params*/, const std::string& /*number*/) {}
 
@@ -108,7 +108,7 @@ class Scanner {
     Result result;
     while ((result = backend_.function_param_info(function, layout.size(), &param)) == Result::success)
       layout.push_back(param);
-    if (result != Result::invalid_value) {  // which means that there are no more
+    if (result != Result::invalid_value) {  // the code after the last parameter
       layout.clear();
       unknown_layouts_.insert(function);
       leave_out(Call::function_param_info, result, "kernel", scan_.nodes.back());
@@ -125,7 +125,7 @@ class Scanner {
 
   Backend& backend_;
   GraphScan scan_;
-  GraphNodeHandle top_ = nullptr;  // the node of the template that is being looked at
+  GraphNodeHandle top_ = nullptr;  // the current node of the template
   std::unordered_map<FunctionHandle, Layout> layouts_;
   std::unordered_set<FunctionHandle> unknown_layouts_;
   std::string left_out_;  // the first of them
@@ -160,7 +160,7 @@ void GraphScan::confirm(const GraphScan& first) {
         "GraphOptions::confirm_by_second_capture needs a body that captures the same nodes each time, and "
         "the first capture came to {} nodes, the second to {}{}, so that neither can confirm the other's "
         "inputs. Run the body once before the capture, so that what it does only the first time is done, or "
-        "leave the option away.",
+        "remove the option.",
         first.nodes.size(), nodes.size(), nodes.size() == first.nodes.size() ? " of other types or kernels" : ""));
   auto other = first.words.begin();
   std::erase_if(words, [&](ScannedWord& word) {

@@ -13,23 +13,22 @@ namespace reprise::inspect {
 /// A node of a template, or of a graph in one of its nodes.
 struct ScannedNode {
   GraphNodeHandle handle = nullptr;
-  GraphNodeHandle top = nullptr;  ///< the same, or the node of the template that it lies in
+  GraphNodeHandle top = nullptr;  ///< the same, or the enclosing node of the template
   backend::NodeType type = backend::NodeType::empty;
   std::string number;                 ///< as in node_text()
   FunctionHandle function = nullptr;  ///< of a kernel node
 };
 
-/// A word among the parameters of a node: an address, or anything else that has eight bytes.
+/// An 8-byte word in the parameters of a node: an address, or something else.
 struct ScannedWord {
   std::uint32_t node = 0;  ///< index in GraphScan::nodes
   std::uint32_t place =
       0;  ///< of a kernel: the offset in the parameter block; of a copy: 0 the source, 1 the destination
   std::uintptr_t value = 0;
-  std::uintptr_t rehearsed = 0;  ///< in the rehearsal; the same if there was none
+  std::uintptr_t rehearsed = 0;  ///< its value in the rehearsal; the same if there was none
 };
 
-/// What a template uses, as far as its nodes tell. The order is that of the nodes' creation, and within a node that of
-/// the places.
+/// The words in the parameters of a template's nodes, in order of creation, and within a node by place.
 struct GraphScan {
   struct Range {
     std::uintptr_t begin = 0;
@@ -38,20 +37,19 @@ struct GraphScan {
 
   std::vector<ScannedNode> nodes;
   std::vector<ScannedWord> words;
-  std::vector<Range> own;  ///< what its allocation nodes give it
+  std::vector<Range> own;  ///< memory of its allocation nodes
 
-  /// Keeps those words that have a value in another capture of the same work, and notes that value.
-  /// \throws UsageError if the two captures have other nodes.
+  /// Keeps the words that also have a value in another capture of the same work, and stores that value.
+  /// \throws UsageError if the nodes of the two captures differ.
   void confirm(const GraphScan& first);
 };
 
-/// Looks at all nodes, through child graphs and bodies of conditional nodes. What the runtime does not tell is left
-/// out, with one warning for all.
+/// Scans all nodes, including child graphs and bodies of conditional nodes. Parameters that the runtime does not
+/// provide are left out, with one warning for all.
 /// \throws BackendError if the runtime fails.
 GraphScan scan_graph(backend::Backend& backend, GraphHandle template_graph);
 
-/// What a word is to its node, in words: "kernel Scale (node 3)", "memcpy source (node 5)".
-/// With the node's annotation, if it has one.
+/// Describes a word: "kernel Scale (node 3)", "memcpy source (node 5)", with the node's annotation, if it has one.
 std::string use_text(backend::Backend& backend, const ScannedNode& node, std::uint32_t place,
                      const Annotation* annotation);
 

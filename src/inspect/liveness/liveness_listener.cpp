@@ -60,10 +60,10 @@ void LivenessListener::begin(const CaptureContext& context) {
   const GraphOptions& options = context.options;
   if (!looks_for_inputs(options) && (options.liveness != Liveness::allocator || options.confirm_by_second_capture))
     throw UsageError(
-        text::format("GraphOptions::{} says how inputs are looked for, and nothing is to look for them: set "
-                     "check_input_liveness or retain_inputs as well, or leave it away.",
+        text::format("GraphOptions::{} changes how inputs are found, and does nothing alone: set "
+                     "check_input_liveness or retain_inputs as well, or remove it.",
                      options.confirm_by_second_capture ? "confirm_by_second_capture" : "liveness"));
-  if (needs_rehearsal(context.options) == nullptr) rehearsal_.reset();  // of a capture that could not begin
+  if (needs_rehearsal(context.options) == nullptr) rehearsal_.reset();  // of a capture that failed to begin
   if (!looks_for_inputs(context.options)) return;
   sources_ = make_input_sources(context);
   free_log_.emplace(context.pool);
@@ -89,7 +89,7 @@ void LivenessListener::ended(const CaptureContext& context, GraphHandle template
   sources_.clear();
 }
 
-// What the words of the nodes mean to all allocators.
+// Looks the words of the nodes up in all allocators.
 std::vector<UsedAddress> LivenessListener::find_addresses(const CaptureContext& context, const GraphScan& scan) {
   std::vector<UsedAddress> addresses = addresses_in(scan);
   memory::watch_addresses(context.device.type(), addresses, context.pool);
@@ -107,7 +107,7 @@ bool LivenessListener::is_used(const ScannedNode& node, const Finding& finding, 
 void LivenessListener::look(const CaptureContext& context, const GraphScan& scan) {
   const std::vector<UsedAddress> addresses = find_addresses(context, scan);
 
-  // By where they begin, and the watch, as the same memory may have been freed and be in use again.
+  // By address and watch, since the same memory may have been freed and be in use again.
   std::map<std::pair<const void*, const BlockWatch*>, Finding> found;
   std::map<std::uintptr_t, Finding*> by_address;
   for (const UsedAddress& used : addresses) {
@@ -129,7 +129,7 @@ void LivenessListener::look(const CaptureContext& context, const GraphScan& scan
   for (const ScannedWord& word : scan.words) {
     const auto at = by_address.find(word.value);
     if (at == by_address.end()) continue;
-    // Left over, if it is an address this time alone; a body may use other memory each time.
+    // Discarded if it is an address in one of the two captures only; a body may use other memory each time.
     if (word.rehearsed != word.value && !by_address.contains(word.rehearsed)) continue;
     const ScannedNode& node = scan.nodes[word.node];
     if (!is_used(node, *at->second, word.value)) continue;

@@ -15,14 +15,13 @@
 
 namespace reprise::inspect {
 
-/// Checks before each replay that the memory which the graph uses is still there, or keeps it.
+/// Checks before each replay that the memory which the graph uses was not freed, or keeps it alive.
 ///
-/// What the graph uses is found once, when the capture has ended. Memory of CachingAllocator and of input sources is
-/// watched: as long as nothing that any graph watches is freed, a replay costs a load and a compare. Memory of the
-/// driver is asked for.
+/// Inputs are found once, when the capture has ended. Memory of CachingAllocator and of input sources is watched: until
+/// a watched block of any graph is freed, a replay costs a load and a compare. Memory of the driver is queried.
 ///
-/// To come after listeners that change nodes when the capture has ended, and after that of the annotations, which
-/// errors name.
+/// Must come after listeners that change nodes when the capture has ended, and after that of the annotations, which are
+/// a part of the errors.
 class LivenessListener final : public graphs::CaptureListener {
  public:
   explicit LivenessListener(const AnnotationListener& annotations) : annotations_(annotations) {}
@@ -38,15 +37,15 @@ class LivenessListener final : public graphs::CaptureListener {
     const std::uint64_t frees = memory::BlockWatch::frees.load(std::memory_order_acquire);
     if (frees != seen_frees_ || asks_) check(frees);
   }
-  /// The blocks that it keeps.
+  /// The blocks that it keeps alive.
   std::shared_ptr<void> take_resource() override { return std::move(retained_); }
   void reset() noexcept override;
 
-  /// Of the last capture, by address; nothing if it was not to look for them.
+  /// Of the last capture, by address; nullopt if inputs were not looked for.
   const std::optional<std::vector<GraphInput>>& inputs() const noexcept { return inputs_; }
 
  private:
-  // Memory of an allocator, and of the driver, that is checked; `input` is an index in inputs_.
+  // Checked memory of an allocator, and of the driver; `input` is an index in inputs_.
   struct Block {
     std::size_t input;
     std::shared_ptr<memory::BlockWatch> watch;
@@ -67,15 +66,15 @@ class LivenessListener final : public graphs::CaptureListener {
   std::optional<memory::FreeLog> free_log_;            // while the capture is underway
   std::vector<std::unique_ptr<InputSource>> sources_;  // likewise
   std::unique_ptr<GraphScan> scan_;                    // of a rehearsal
-  std::unique_ptr<GraphScan> rehearsal_;               // what the one before this capture found
+  std::unique_ptr<GraphScan> rehearsal_;               // of the rehearsal before this capture
 
   backend::Backend* backend_ = nullptr;
   std::optional<std::vector<GraphInput>> inputs_;
   std::vector<Block> blocks_;
   std::vector<Range> ranges_;
   std::shared_ptr<memory::RetainedBlocks> retained_;
-  bool asks_ = false;             // somebody is asked for some of them before each replay
-  std::uint64_t seen_frees_ = 0;  // BlockWatch::frees when all blocks were there
+  bool asks_ = false;             // some inputs are queried before each replay
+  std::uint64_t seen_frees_ = 0;  // BlockWatch::frees when all blocks were last found alive
 };
 
 }  // namespace reprise::inspect

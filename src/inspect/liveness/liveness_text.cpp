@@ -28,7 +28,7 @@ void add_stack(std::string& text, const char* what, const std::vector<std::strin
 
 void add_input(std::string& text, const DeadInput& input) {
   text += text::format("  {} bytes at {}: {}; used by {}\n", input.bytes, input.address,
-                       input.given_out_again ? "freed and given out again" : "freed", nodes_text(input.nodes));
+                       input.given_out_again ? "freed and allocated again" : "freed", nodes_text(input.nodes));
   add_stack(text, "allocated", input.created);
   add_stack(text, "freed", input.freed);
 }
@@ -47,7 +47,8 @@ std::string dead_inputs_text(std::span<const DeadInput> dead, std::size_t all) {
   const auto has_stack = [](const DeadInput& input) { return !input.created.empty() || !input.freed.empty(); };
   if (std::ranges::none_of(dead, has_stack))
     text +=
-        "  Who allocated and freed it: set REPRISE_MEMORY_STACKS=1, or call record_allocation_stacks(true) first, for "
+        "  To see where it was allocated and freed: set REPRISE_MEMORY_STACKS=1, or call "
+        "record_allocation_stacks(true) first, for "
         "memory of CachingAllocator.\n";
   return text;
 }

@@ -9,7 +9,7 @@
 
 namespace reprise::inspect {
 
-/// The text of a DeadInputError. `all` is how many inputs the graph has.
+/// The text of a DeadInputError. `all`: the number of inputs of the graph.
 std::string dead_inputs_text(std::span<const DeadInput> dead, std::size_t all);
 
 }  // namespace reprise::inspect

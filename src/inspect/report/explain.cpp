@@ -51,8 +51,8 @@ const char* name_of(CaptureOutcome outcome) {
   return "failed";
 }
 
-// The lines of a stack that are a file and an offset alone, for the journal; but for the C library, in which every
-// stack ends.
+// The lines of a stack that consist of a file and an offset only, for the journal; without the C library, in which
+// every stack ends.
 void add_places(const CaptureReport::Call& call, std::string& lines) {
   for (const std::string& line : call.stack)
     if (line.starts_with('/') && line.find("+0x") != std::string::npos && line.find("/libc.so.") == std::string::npos)
@@ -97,7 +97,7 @@ void tell(const ExplainRequest& request, std::string_view line) noexcept try {
 }
 
 void note_in_journal(const ExplainRequest& request, std::string_view line) noexcept try {
-  // Not made anew when `reprise` is gone.
+  // Not created again after `reprise` has removed it.
   if (!request.journal.empty()) append(request.journal, 0, std::string(line) + "\n");
 } catch (...) {
 }

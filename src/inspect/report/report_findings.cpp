@@ -32,8 +32,8 @@ CaptureReport::Call missing_work(const Finding& finding) {
             "not captured"
           : "the stream does not take part in the capture, so the work is executed at once and is not captured";
   call.advice = legacy_stream
-                    ? "give it to the captured stream; capture on a blocking stream to have it refused"
-                    : "give it to the captured stream, or let this stream wait for an event that was recorded "
+                    ? "submit it to the captured stream; capture on a blocking stream to have it refused"
+                    : "submit it to the captured stream, or let this stream wait for an event that was recorded "
                       "in the capture";
   return call;
 }

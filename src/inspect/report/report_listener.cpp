@@ -39,7 +39,7 @@ void process_ends() {
 void ReportListener::begin(const graphs::CaptureContext& context) {
   why_not_.clear();
   device_ = context.device;
-  // `reprise explain` asks for full reports; those of CUDA's captures it makes itself.
+  // `reprise explain` requests full reports; it makes those of CUDA's captures itself.
   explained_ = context.device.type() == DeviceType::host && explain_request();
   if (context.options.report == ReportDetail::full || explained_)
     watch_ = context.device.backend().monitor().watch_calls(&why_not_);
@@ -69,7 +69,7 @@ void ReportListener::process_ends() noexcept try {
   report.device = capturing_->device().str();
   report.stream = capturing_->native();
   add_findings(report, capturing_->device().backend().monitor().describe_capture(report.stream));
-  report.code = Result::stream_capture_invalidated;  // what comes of a capture that nobody ends
+  report.code = Result::stream_capture_invalidated;  // as for a capture that is never ended
   report.notes.emplace_back("The program ended before the capture did.");
   explain_if_asked(report);
 } catch (...) {  // no memory: the report is lost

@@ -9,9 +9,8 @@
 
 namespace reprise::inspect {
 
-/// Adds what the device observed to the report of a capture. Has the device watch all calls during a capture that wants
-/// a full report, and writes reports of captures on host devices down for `reprise explain`, also of those that are
-/// underway when the process ends.
+/// Makes the device watch all calls during a capture with ReportDetail::full, and writes reports of captures on host
+/// devices for `reprise explain`, also of those underway at the end of the process.
 class ReportListener final : public graphs::CaptureListener {
  public:
   ~ReportListener() override { forget(); }
@@ -26,18 +25,18 @@ class ReportListener final : public graphs::CaptureListener {
   }
   void reset() noexcept override {}
 
-  /// Writes a report of the capture that is underway.
+  /// Writes a report of the capture underway.
   void process_ends() noexcept;
 
  private:
-  /// The process may end without a report of this capture.
+  /// Cancels the report of this capture at the end of the process.
   void forget() noexcept;
 
   std::optional<Device> device_;        // of the last capture
-  bool explained_ = false;              // reports are written down
+  bool explained_ = false;              // reports are written
   std::optional<StreamRef> capturing_;  // while the capture is underway and explained
   std::shared_ptr<void> watch_;         // while the capture is underway
-  std::string why_not_;                 // a sentence, where it was wanted and is not possible
+  std::string why_not_;                 // a sentence; empty if calls are watched or need not be
 };
 
 }  // namespace reprise::inspect

@@ -7,7 +7,7 @@
 #include "inspect/annotations/annotation_text.h"
 #include "text/format.h"
 
-// What follows from the times of nodes, and its text.
+// Sums of the times of nodes, and their text.
 
 namespace reprise {
 namespace inspect {

@@ -5,8 +5,8 @@
 
 namespace reprise::inspect {
 
-/// Brings the nodes into the order of their start, which becomes relative to the first one's, and fills in what follows
-/// from them: total and annotations. Nodes that start at the same time keep their order.
+/// Sorts the nodes by their start, makes it relative to the first one's, and computes total and annotations. Nodes with
+/// the same start keep their order.
 void sum_up(ReplayTiming& timing);
 
 }  // namespace reprise::inspect

@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* this_call = "time_replay";
 
-// The registry knows captures of this library, the runtime all that the stream takes part in.
+// The registry has the captures of this library, the runtime all captures that the stream takes part in.
 void refuse_captures(const StreamRef& stream) {
   if (stream.capture_status() != CaptureStatus::none)
     throw UsageError(
@@ -38,7 +38,7 @@ void refuse_captures(const StreamRef& stream) {
                      this_call));
 }
 
-// How many nodes of each kind have no time, as a sentence; nothing if all have one.
+// A sentence on the number of nodes without a time, by kind; empty if there are none.
 void note_nodes_without_time(backend::Backend& runtime, const std::vector<GraphNodeHandle>& without,
                              const ReplayTiming& timing, std::vector<std::string>& notes) {
   if (without.empty()) return;
@@ -107,7 +107,7 @@ ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
   try {
     impl.replay_with_listeners(stream);
   } catch (...) {
-    // A hook may have thrown after the launch: the watch has to outlive it.
+    // A hook may have thrown after the launch: the watch must outlive the launch.
     backend::WarnOnError(runtime).stream_synchronize(stream.native());
     throw;
   }

@@ -53,8 +53,8 @@ void CudaBlocks::attach() {
   if (const std::string name = c10_allocator::get()->name(); name != "native")
     throw UsageError(text::format(
         "The inputs of a graph are found in memory of libtorch's native caching allocator, and this process "
-        "uses another one, {}, which does not tell what it frees: leave check_input_liveness and "
-        "retain_inputs away, or PYTORCH_CUDA_ALLOC_CONF=backend.",
+        "uses another one, {}, which does not report what it frees: remove check_input_liveness and "
+        "retain_inputs, or PYTORCH_CUDA_ALLOC_CONF=backend.",
         name));
   c10_allocator::attachAllocatorTraceTracker([this](const TraceEntry& entry) { hear(entry); });
 }

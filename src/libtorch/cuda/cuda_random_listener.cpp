@@ -83,8 +83,8 @@ void CudaRandomListener::refuse_draws(const Lent& lent, GraphHandle template_gra
   if (!is_used(device, template_graph, {reinterpret_cast<std::uintptr_t>(lent.words.get())})) return;
   throw UsageError(
       text::format("A capture of at::cuda::CUDAGraph with the same generator of {} was underway at the same time, so "
-                   "that nobody knows how many random numbers were drawn for which graph. Let one capture follow the "
-                   "other, or give each a generator of its own (register_generator_state).",
+                   "the numbers drawn for each graph cannot be counted. Make one capture after the other, or "
+                   "register a separate generator for each (register_generator_state).",
                    device.str()));
 }
 

@@ -47,7 +47,7 @@ class EmptyOurCache final : public c10::FreeMemoryCallback {
     try {
       return (*all)[device]->impl().empty_cache_for_others();
     } catch (const Error& error) {
-      warn(text::format("cached memory could not be given back for tensors: {}", error.what()));
+      warn(text::format("cached memory could not be released for tensors: {}", error.what()));
       return false;
     }
   }
@@ -58,7 +58,7 @@ void empty_cache_of_libtorch(const Device& device) noexcept {
   try {
     c10::cuda::CUDACachingAllocator::emptyCache();
   } catch (const std::exception& error) {
-    warn(text::format("the cached memory of libtorch could not be given back: {}", error.what()));
+    warn(text::format("the cached memory of libtorch could not be released: {}", error.what()));
   }
 }
 

@@ -54,7 +54,7 @@ void let_go(MempoolId id, F&& release) noexcept {
   try {
     release();
   } catch (const std::exception& error) {
-    warn(text::format("pool {} of libtorch's could not be let go of: {}", memory::pool_id_text(id), error.what()));
+    warn(text::format("pool {} of libtorch could not be released: {}", memory::pool_id_text(id), error.what()));
   }
 }
 
@@ -82,10 +82,10 @@ void begin_filling(const TensorPool& pool, std::string_view what, const Begin& b
     const backend::RelaxedCaptureMode relaxed(pool.device().backend());
     let_go(pool.id(), empty_cache);
   }
-  throw UsageError(text::format(
-      "expected a pool that a graph holds, or an empty one; found pool {} of {}, in which {} still lie "
-      "although all its graphs are gone; let go of them first, or capture into another pool. (libtorch: {})",
-      memory::pool_id_text(pool.id()), pool.device().str(), what, text));
+  throw UsageError(
+      text::format("expected a pool that a graph holds, or an empty one; found pool {} of {}, in which {} still lie "
+                   "although all its graphs are gone; free them first, or capture into another pool. (libtorch: {})",
+                   memory::pool_id_text(pool.id()), pool.device().str(), what, text));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ c10::Device device_of(const GraphedSource& source, const WatchedModules& watched
   if (found) return *found;
   throw UsageError(
       text::format("make_graphed_callables: {} has neither an argument nor a parameter that is a tensor; it "
-                   "needs one that tells the device.",
+                   "needs one to determine the device.",
                    source.name));
 }
 
@@ -270,7 +270,7 @@ void GraphedCapture::check_changed_samples() const {
       if (parts_.mutated[i] != 0 && k != i && may_overlap(samples[i], samples[k]))
         throw UsageError(text::format(
             "it changes {} in place, and the sample of {} lies in the same memory. The graph has memory of "
-            "its own for each: give it a copy (clone) of one of them.",
+            "its own for each: pass a copy (clone) of one of them.",
             parts_.argument_names[i], parts_.argument_names[k]));
 }
 

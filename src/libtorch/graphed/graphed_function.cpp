@@ -111,7 +111,7 @@ void GraphedFunction::check_changed_memory(const std::vector<at::Tensor>& argume
       if (parts_.mutated[i] != 0 && k != i && may_overlap(arguments[i], arguments[k]))
         throw UsageError(
             text::format("A call of graphed {}: {} is changed in place, and {} lies in the same memory. The graph has "
-                         "memory of its own for each: give it a copy (clone) of one of them.",
+                         "memory of its own for each: pass a copy (clone) of one of them.",
                          parts_.name, parts_.argument_names[i], parts_.argument_names[k]));
 }
 

@@ -59,7 +59,8 @@ void check_options(const GraphedCallableOptions& options) {
                                   options.num_warmup_iters));
   if (c10::InferenceMode::is_enabled())
     throw UsageError(
-        "make_graphed_callables in inference mode: tensors that are made there do not tell when they are changed. For "
+        "make_graphed_callables in inference mode: tensors that are made there do not record that they are changed. "
+        "For "
         "a "
         "callable without a backward make it under a NoGradGuard; it may be called in inference mode.");
 }

@@ -28,7 +28,7 @@ namespace {
 using at::Tensor;
 using torch::jit::Stack;
 
-// --- Indices: those of the CPU are copied, and masks become indices, how many the host has to ask
+// --- Indices: those of the CPU are copied; masks become indices, whose number the host has to wait for
 
 bool is_mask(const Tensor& index) {
   return index.scalar_type() == c10::kBool || index.scalar_type() == c10::kByte;
@@ -70,7 +70,7 @@ void index(const c10::OperatorHandle& op, Stack* stack) {
   fallback(op, stack);
 }
 
-// One value for all places of a mask is put without knowing how many there are.
+// One value for all places of a mask is written without their number.
 void index_put(const c10::OperatorHandle& op, Stack* stack) {
   const std::size_t arguments = op.schema().arguments().size();
   const bool expand_masks = torch::jit::peek(*stack, 2, arguments).toTensor().numel() != 1;
@@ -81,7 +81,7 @@ void index_put(const c10::OperatorHandle& op, Stack* stack) {
 
 // --- Sizes and windows
 
-// With the size given, nothing has to be asked.
+// With a given size there is no wait.
 void repeat_interleave(const c10::OperatorHandle& op, Stack* stack) {
   const c10::IValue size = stack->back();
   if (size.isNone()) return fallback(op, stack);
@@ -121,7 +121,7 @@ Tensor kaiser_window(std::int64_t length, std::optional<c10::ScalarType> dtype, 
   return kaiser_window_beta(length, true, 12, dtype, layout, device, pinned);
 }
 
-// --- The one value of all: its gradient goes to all places that have it, in equal parts
+// --- A maximum or minimum of all values: its gradient is split equally among all places with that value
 
 template <Tensor (*Of)(const Tensor&)>
 struct ValueOfAll : torch::autograd::Function<ValueOfAll<Of>> {

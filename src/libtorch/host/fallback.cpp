@@ -32,7 +32,7 @@ void require_number(const OperatorTraits& traits, std::size_t argument, const at
               tensor.device());
 }
 
-// Where the operator runs: on the device of its first tensor that is here, else on the current one.
+// The device of the operator: that of its first tensor on a host device, else the current one.
 c10::Device device_of(const OperatorTraits& traits, const Stack& stack) {
   std::optional<c10::Device> found;
   const auto arguments = torch::jit::last(stack, traits.arguments);
@@ -50,7 +50,7 @@ c10::Device device_of(const OperatorTraits& traits, const Stack& stack) {
   return found.value_or(c10::Device(c10::DeviceType::PrivateUse1, -1));
 }
 
-// A generator of the call, or the default one, gives it numbers if it is one that draws.
+// Provides numbers to an operator that draws, from the generator of the call or the default one.
 void give_random_numbers(OperatorCall& call, const Stack& stack, c10::Device device) {
   const OperatorTraits& traits = call.traits();
   if (!traits.generator) return;
@@ -61,10 +61,10 @@ void give_random_numbers(OperatorCall& call, const Stack& stack, c10::Device dev
   call.draw_from(given.get<HostGenerator>()->generator().philox_state(draws_of_a_call, current_stream_of(device)));
 }
 
-// Where a new result goes; none for a tensor that the operator leaves undefined.
+// The memory of a new result; nullopt for a tensor that the operator leaves undefined.
 using Outputs = std::vector<std::optional<TensorOperand>>;
 
-// What the CPU's kernel returned anew goes to where the caller was told that it would be.
+// Copies new results of the CPU's kernel to the memory that the caller received.
 void store(const OperatorTraits& traits, const Stack& results, const Outputs& outputs) {
   std::size_t next = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -97,7 +97,7 @@ void run_later(std::shared_ptr<OperatorCall> call, Outputs outputs, c10::Device 
       accesses);
 }
 
-// An output that was given in another size than the operator's gets that.
+// Resizes an output that was passed with another size than the operator's result.
 void size_given_output(const OperatorTraits& traits, const Stack& stack, const at::Tensor& given,
                        const at::Tensor& shape) {
   if (!shape.defined() || given.sizes().equals(shape.sizes())) return;
@@ -140,7 +140,7 @@ void run_now(const c10::OperatorHandle& op, Stack* stack, const OperatorTraits& 
         try {
           results->returned = call->run(
               [&](std::size_t argument, const at::Tensor& tensor) { results->resized.emplace_back(argument, tensor); });
-        } catch (const c10::Error& error) {  // the caller waits for it, and the device is as good as before
+        } catch (const c10::Error& error) {  // the caller waits for it, and the device stays usable
           results->refused = error.what_without_backtrace();
         }
       },
@@ -200,7 +200,7 @@ at::Tensor allocate_like(const at::Tensor& shape, c10::Device device, Outputs& o
   return made;
 }
 
-// What the caller gets: the arguments that are written, and new tensors for the rest.
+// The results of the call: the written arguments, and new tensors for the rest.
 Stack results_of(const OperatorTraits& traits, const Stack& shapes, const Stack& stack, c10::Device device,
                  Outputs& outputs) {
   Stack results;

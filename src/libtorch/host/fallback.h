@@ -6,10 +6,10 @@
 
 namespace reprise::libtorch {
 
-/// Any operator on tensors of the host device that has no kernel of its own here: its outputs are allocated, and the
-/// CPU's kernel becomes work of the current stream, one node in a graph.
+/// Runs any operator on tensors of the host device without its own kernel here: allocates its outputs, and submits the
+/// CPU's kernel to the current stream, one node in a graph.
 ///
-///     out=, in-place     the outputs are there
+///     out=, in-place     the outputs exist
 ///     views              the result is a view of the same memory; nothing runs
 ///     others             the outputs' sizes and types come from the meta kernel, or, where there is none, from one run
 ///                        on CPU tensors of ones (output_shapes.h)

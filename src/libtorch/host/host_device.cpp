@@ -20,7 +20,7 @@
 #include "libtorch/operators/operator_listener.h"
 #include "text/format.h"
 
-// Makes the host device known to libtorch.
+// Registers the host device in libtorch.
 
 namespace reprise::libtorch {
 namespace {
@@ -52,7 +52,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
     backend::PointerInfo info;
     TORCH_CHECK(backend::host_backends().front()->pointer_info(data, &info) == Result::success &&
                     info.kind == backend::MemoryKind::device,
-                "The address ", data, " is none of a host device.");
+                "The address ", data, " belongs to no host device.");
     return {type_here, static_cast<c10::DeviceIndex>(info.device_index)};
   }
   bool isPinnedPtr(const void* data) const override {
@@ -67,7 +67,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
 };
 
 bool has_compatible_shallow_copy_type(const at::Tensor& a, const at::Tensor& b) {
-  // Module::to() puts the data of a tensor of one device into a parameter of another one.
+  // Module::to() assigns the data of a tensor of one device to a parameter of another one.
   return a.layout() == b.layout();
 }
 
@@ -108,7 +108,7 @@ struct Registration {
 }  // namespace
 
 c10::Device host_device(int index) {
-  static const auto* const registered = new Registration;  // libtorch is there until the process ends
+  static const auto* const registered = new Registration;  // libtorch lives until the process ends
   register_operator_listener();
   static_cast<void>(registered);
   if (index < 0 || index >= guard().deviceCount())

@@ -28,7 +28,7 @@ HostGenerator::HostGenerator(const Generator& generator)
     : c10::GeneratorImpl(host_c10_device(generator.device()), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
       generator_(generator) {}
 
-// Seed and offset as 16 bytes, as libtorch's CUDA generator gives them.
+// Seed and offset as 16 bytes, as from libtorch's CUDA generator.
 c10::intrusive_ptr<c10::TensorImpl> HostGenerator::get_state() const {
   const GeneratorState state = generator_.get_state();
   const std::array<std::uint64_t, 2> words{state.seed, state.offset};
@@ -64,8 +64,8 @@ const at::Generator& default_host_generator(c10::DeviceIndex index) {
 }
 
 at::Generator cpu_generator(const PhiloxState& state) {
-  // The state of the CPU's generator is filled by splitmix64, whose finaliser makes near seeds and offsets have nothing
-  // in common. Its own seeding takes 32 bits.
+  // splitmix64 fills the state of the CPU's generator, because its finaliser decorrelates near seeds and offsets. The
+  // generator's own seeding takes 32 bits only.
   std::uint64_t x = finalised(state.seed()) + 0x9E3779B97F4A7C15U * (state.offset() + 1);
   at::mt19937_data_pod data{};
   data.seed_ = x;

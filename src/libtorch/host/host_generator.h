@@ -7,8 +7,8 @@
 
 namespace reprise::libtorch {
 
-/// A generator of this library as one of libtorch. Operators draw on the CPU, from a generator that is seeded anew for
-/// each of them by seed and offset: deterministic in both, and right in graphs, but not CUDA's numbers.
+/// A generator of this library as one of libtorch. Operators draw on the CPU, from a generator that is seeded for each
+/// of them by seed and offset: deterministic in both, correct in graphs, but not CUDA's numbers.
 class HostGenerator final : public c10::GeneratorImpl {
  public:
   explicit HostGenerator(const Generator& generator);
@@ -33,7 +33,7 @@ class HostGenerator final : public c10::GeneratorImpl {
 /// The default generator of a host device; -1 is the current one.
 const at::Generator& default_host_generator(c10::DeviceIndex device);
 
-/// A CPU generator for one run of an operator that was given this state. Called where the operator runs.
+/// A CPU generator for one run of an operator with this state. Called on the thread that runs the operator.
 at::Generator cpu_generator(const PhiloxState& state);
 
 }  // namespace reprise::libtorch

@@ -89,8 +89,8 @@ bool can_copy_bytes(const at::Tensor& from, const at::Tensor& to) {
          from.is_conj() == to.is_conj();
 }
 
-// On one device or between two: the CPU's copy kernel, whatever strides and types there are. It waits for what the
-// other device was given so far, and that one's stream for the copy: the source may be freed or written next.
+// On one device or between two: the CPU's copy kernel, for any strides and types. It waits for the work of the other
+// device's stream, and that stream for the copy: the source may be freed or written next.
 void copy_on_device(const at::Tensor& from, const at::Tensor& to) {
   const c10::DeviceGuard guard(to.device());
   const StreamRef stream = current_stream_of(to.device()), other = current_stream_of(from.device());
@@ -110,15 +110,15 @@ void wait_for(const StreamRef& stream, const char* why) {
   }
 }
 
-// A graph reads or writes pinned memory in each replay, and keeps it; else it is kept until the copy is done.
+// A graph reads or writes pinned memory in each replay, and keeps it alive; else it is kept until the copy is done.
 void finish_with_pinned(const at::Tensor& tensor, const StreamRef& stream, bool non_blocking, const char* why) {
   if (!non_blocking) return wait_for(stream, why);
   if (stream.capture_status() == CaptureStatus::none) return pinned_memory_used(tensor.const_data_ptr(), stream);
   backend::keep_in_captured_graph(stream, std::make_shared<c10::Storage>(tensor.storage()));
 }
 
-// A graph reads the memory in each replay: a capture takes none that the caller may change or free as soon as the call
-// returns.
+// A graph reads the memory in each replay: a capture refuses memory that the caller may change or free as soon as the
+// call returns.
 void require_lasting(const at::Tensor& from, bool non_blocking, const StreamRef& stream) {
   if (stream.capture_status() == CaptureStatus::none) return;
   if (!non_blocking) wait_for(stream, "aten::copy_ from the CPU");
@@ -127,7 +127,7 @@ void require_lasting(const at::Tensor& from, bool non_blocking, const StreamRef&
               "would read it again. Copy from pinned memory with non_blocking=true, or before the capture.");
 }
 
-// From the CPU. Pageable memory is read when the call is made, pinned memory when the stream is there.
+// From the CPU. Pageable memory is read during the call, pinned memory in the order of the stream.
 void copy_to_device(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   const c10::DeviceGuard guard(to.device());
   const StreamRef stream = current_stream_of(to.device());
@@ -191,7 +191,7 @@ const at::Tensor& resize(const at::Tensor& self, c10::IntArrayRef sizes, std::op
   return self;
 }
 
-// --- Values that the host asks for ----------------------------------------------------------------------------------
+// --- Values for the host --------------------------------------------------------------------------------------------
 
 c10::Scalar local_scalar_dense(const at::Tensor& self) {
   at::Tensor value = at::empty({1}, self.options().device(at::kCPU));
@@ -203,7 +203,7 @@ c10::Scalar local_scalar_dense(const at::Tensor& self) {
   return value.item();
 }
 
-// --- What libtorch expects each accelerator to have -----------------------------------------------------------------
+// --- Operators that libtorch expects of each accelerator ------------------------------------------------------------
 
 std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
   if (!train.value_or(true) || p == 0) return {input.clone(), at::ones_like(input, input.options().dtype(c10::kBool))};

@@ -8,11 +8,11 @@
 
 namespace reprise::libtorch {
 
-/// More or less memory for a storage, in the order of the current stream; the bytes that fit are kept.
+/// Resizes a storage in the order of the current stream; keeps the bytes that fit.
 void resize_storage(const c10::Storage& storage, std::size_t bytes);
 
-/// The operators on tensors of the host device that are no work of the CPU's kernels: memory, views, copies, values
-/// that the host asks for, and those for which libtorch expects each accelerator to have its own.
+/// The operators on tensors of the host device that do not use the CPU's kernels: memory, views, copies, values for the
+/// host, and those that libtorch expects of each accelerator.
 void register_kernels(torch::Library& aten);
 
 }  // namespace reprise::libtorch

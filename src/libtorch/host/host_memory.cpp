@@ -26,7 +26,7 @@ void free_device_memory(void* block) {
   backend::PointerInfo info;
   backend::Backend& runtime = *backend::host_backends().front();
   const backend::RelaxedCaptureMode relaxed(runtime);
-  // Refused when the device is unusable, which it has said by then: its memory is not given out again.
+  // Refused when the device is unusable, which was reported before: its memory is not reused.
   if (runtime.pointer_info(block, &info) != Result::success) return;
   const auto index = static_cast<std::size_t>(info.device_index);
   detail::deallocate_buffer(CachingAllocator::of(Device(*backend::host_backends().at(index))), block);

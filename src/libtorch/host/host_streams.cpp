@@ -33,8 +33,8 @@ void set_current_index(int index) {
     backend::set_current_device(Device(*backend::host_backends().at(static_cast<std::size_t>(index))));
 }
 
-// Streams that libtorch asks for live as long as the process; it hands out views of them. As on CUDA there are 32 of a
-// device and priority, which are given out in turn.
+// Streams of libtorch live as long as the process; it returns views of them. As on CUDA there are 32 per device and
+// priority, returned in turn.
 StreamRef pooled_stream(const Device& device, int priority) {
   struct Pool {
     std::vector<std::unique_ptr<Stream>> streams;
@@ -104,7 +104,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     delete static_cast<Event*>(event);
   }
   double elapsedTime(void* start, void* end, c10::DeviceIndex /*device*/) const override {
-    TORCH_CHECK(start != nullptr && end != nullptr, "Both events must be recorded before their time is asked.");
+    TORCH_CHECK(start != nullptr && end != nullptr,
+                "Both events must be recorded before the time between them is queried.");
     return static_cast<double>(elapsed_ms(*static_cast<Event*>(start), *static_cast<Event*>(end)));
   }
 

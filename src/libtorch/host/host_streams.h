@@ -6,11 +6,11 @@
 #include "reprise/device.h"
 #include "reprise/stream.h"
 
-// The names of devices and streams in libtorch, and ours.
+// Conversion of devices and streams between libtorch and this library.
 
 namespace reprise::libtorch {
 
-/// The type of device in libtorch that stands for host devices.
+/// The host device of a PrivateUse1 device; -1 is the calling thread's current one.
 inline constexpr c10::DeviceType type_here = c10::DeviceType::PrivateUse1;
 
 /// The host device that a PrivateUse1 device stands for; -1 is the calling thread's current one.
@@ -26,7 +26,7 @@ inline StreamRef current_stream_of(c10::Device device) {
   return current_stream(host_device_of(device));
 }
 
-/// Registers the guard, with which libtorch sets and asks the current device and stream, and records events.
+/// Registers the guard, with which libtorch sets and queries the current device and stream, and records events.
 void register_guard();
 
 }  // namespace reprise::libtorch

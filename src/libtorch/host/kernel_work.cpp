@@ -11,13 +11,13 @@
 #include "backend/host_work.h"
 #include "text/format.h"
 
-extern "C" void omp_set_num_threads(int) noexcept;  // of the OpenMP that libtorch brings and uses
+extern "C" void omp_set_num_threads(int) noexcept;  // of libtorch's OpenMP
 
 namespace reprise::libtorch {
 namespace {
 
-// One thread of ATen's, so that the order of sums does not depend on the machine, and ends of loops fall where they
-// fall in each run. at::set_num_threads() would set it for threads that are still to come, too.
+// One thread of ATen's, so that the order of sums and the splitting of loops are the same on each machine and in each
+// run. at::set_num_threads() would set it for later threads, too.
 class OneThread {
  public:
   OneThread() : before_(at::get_num_threads()) { omp_set_num_threads(1); }
@@ -29,8 +29,8 @@ class OneThread {
   int before_;
 };
 
-// Warnings of kernels on a thread of the device, at each replay again, would tell nobody where they come from.
-// output_shapes() lets them through once, where the operator was called.
+// Warnings of kernels on a thread of the device, repeated at each replay, would not show their origin. output_shapes()
+// passes them on once, at the call of the operator.
 class NoWarnings final : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
 };

@@ -19,7 +19,7 @@ c10::OperatorHandle operator_named(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
 }
 
-// --- Convolutions: `aten::convolution` hands over to these on a device that libtorch does not know -------------------
+// --- Convolutions: `aten::convolution` calls these on a device unknown to libtorch -----------------------------------
 
 void convolution(const c10::OperatorHandle& /*op*/, Stack* stack) {
   static const c10::OperatorHandle of_the_cpu = operator_named("aten::convolution");
@@ -36,7 +36,7 @@ void convolution_backward(const c10::OperatorHandle& /*op*/, Stack* stack) {
 
 // --- Equal -----------------------------------------------------------------------------------------------------------
 
-// Taken as the same values, NaN or not, as CUDA's does: attention asks so whether query, key and value are one tensor.
+// The same tensor counts as equal, NaN or not, as on CUDA: attention compares query, key and value in this way.
 bool is_same_memory(const Tensor& a, const Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.is_alias_of(b) && a.storage_offset() == b.storage_offset() &&
          a.strides().equals(b.strides()) && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();

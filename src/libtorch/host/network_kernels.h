@@ -5,8 +5,8 @@
 
 namespace reprise::libtorch {
 
-/// Operators for which libtorch takes another way on an accelerator than on the CPU, and so the CPU has no kernel under
-/// that name: convolutions; and `equal`, which need not always wait.
+/// Operators that libtorch dispatches differently on an accelerator, so that the CPU has no kernel with that name:
+/// convolutions; and `equal`, which need not always wait.
 void register_network_kernels(torch::Library& aten);
 
 }  // namespace reprise::libtorch

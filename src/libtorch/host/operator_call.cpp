@@ -11,7 +11,7 @@
 namespace reprise::libtorch {
 namespace {
 
-// A tensor that a kernel was given to write to.
+// A tensor that a kernel writes to.
 struct Written {
   std::size_t argument;
   const TensorOperand* operand;
@@ -46,7 +46,7 @@ c10::IValue restored(const KeptArgument& kept, std::size_t argument, std::vector
 
 at::Tensor kept_values(const at::Tensor& tensor) {
   at::Tensor kept = tensor.detach().clone();
-  // A number that was made a tensor counts less than others when types are promoted.
+  // A wrapped number has a lower priority in type promotion.
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) kept.unsafeGetTensorImpl()->set_wrapped_number(true);
   return kept;
 }
@@ -62,8 +62,8 @@ TensorOperand::TensorOperand(const at::Tensor& tensor)
               tensor.layout());
 }
 
-// Its storage can be resized: kernels give their outputs another size on the way to the right one. They are in other
-// memory then, see OperatorCall::run().
+// With a resizable storage: kernels resize their outputs temporarily, which are then in other memory; see
+// OperatorCall::run().
 at::Tensor TensorOperand::on_cpu() const {
   const std::size_t bytes = data != nullptr ? access(false).bytes : 0;
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,

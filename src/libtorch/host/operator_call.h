@@ -16,12 +16,12 @@
 
 namespace reprise::libtorch {
 
-/// A tensor of the host device as a node remembers it: memory, sizes, strides and type, and not the tensor, whose
-/// memory may be given out again in the order of the stream.
+/// A tensor of the host device, as stored in a node: memory, sizes, strides and type; not the tensor itself, so that
+/// its memory can be reused in the order of the stream.
 struct TensorOperand {
   explicit TensorOperand(const at::Tensor& tensor);
 
-  /// The same memory as a CPU tensor. Where the operator runs.
+  /// The same memory as a CPU tensor. On the thread that runs the operator.
   at::Tensor on_cpu() const;
   /// From the first to the last value.
   MemoryAccess access(bool writes) const;
@@ -29,39 +29,39 @@ struct TensorOperand {
   void* data;
   c10::SmallVector<std::int64_t, 5> sizes, strides;
   c10::ScalarType dtype;
-  bool conjugated, negative;  ///< read so: libtorch's conjugated and negated views
+  bool conjugated, negative;  ///< libtorch's conjugated and negated views
 };
 
-/// One argument of an operator, kept for when it runs.
+/// One argument of an operator, kept until it runs.
 struct KeptArgument {
   enum class Kind { value, tensor, tensors, optional_tensors, generator };
   Kind kind = Kind::value;
   bool written = false;
-  c10::IValue value;                                           ///< a value
-  c10::SmallVector<std::optional<TensorOperand>, 1> operands;  ///< one, or those of a list; none: not of this device
+  c10::IValue value;
+  c10::SmallVector<std::optional<TensorOperand>, 1> operands;  ///< one, or those of a list; nullopt: of another device
   std::vector<at::Tensor> cpu;                                 ///< in the places of others: of the CPU, or undefined
 };
 
-/// A call of an operator with tensors of the host device: what it needs to run later, by the CPU's kernel.
+/// A call of an operator with tensors of the host device, kept to run later by the CPU's kernel.
 class OperatorCall {
  public:
   /// Keeps the last arguments of the stack; they stay there.
   /// \throws c10::Error for tensors that are not dense.
   OperatorCall(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
-  /// Draws made by the operator come from here. To be called before it runs.
+  /// Sets the source of the operator's draws. Called before it runs.
   void draw_from(const PhiloxState& state) {
     random_ = state;
     if (const MemoryAccess words = state.access(); words.bytes > 0) accesses_.push_back(words);
   }
 
-  /// Runs the CPU's kernel, within enqueue_kernels(); returns what it returns. On any thread, any number of times.
-  /// What it wrote is in the memory of its arguments; an argument that it gave another size to is handed to `resized`
-  /// with its number, and is an error without.
+  /// Runs the CPU's kernel, within enqueue_kernels(), and returns its result. On any thread, any number of times.
+  /// Written arguments are updated in place; a resized argument is passed to `resized` with its number, and is an error
+  /// without.
   torch::jit::Stack run(const std::function<void(std::size_t, const at::Tensor&)>& resized = {}) const;
 
   const OperatorTraits& traits() const { return traits_; }
-  /// What it reads and writes.
+  /// The memory that it reads and writes.
   const std::vector<MemoryAccess>& accesses() const { return accesses_; }
 
  private:
@@ -74,10 +74,10 @@ class OperatorCall {
   std::optional<PhiloxState> random_;
 };
 
-/// The values that a tensor of the CPU has now: the caller may change it once the call has returned.
+/// Copies a tensor of the CPU, which the caller may change once the call has returned.
 at::Tensor kept_values(const at::Tensor& tensor);
 
-/// Is it a defined tensor of the host device?
+/// True for a defined tensor of the host device.
 inline bool is_here(const at::Tensor& tensor) {
   return tensor.defined() && tensor.is_privateuseone();
 }

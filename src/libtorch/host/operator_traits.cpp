@@ -12,7 +12,7 @@
 namespace reprise::libtorch {
 namespace {
 
-// Operators that write arguments of which their schema says nothing: the running statistics of batch norm.
+// Operators that write arguments which their schema does not mark as written: the running statistics of batch norm.
 bool writes_silently(const std::string& name, std::size_t argument) {
   return name == "aten::native_batch_norm" && (argument == 3 || argument == 4);
 }
@@ -40,8 +40,8 @@ bool returns_a_number(const c10::FunctionSchema& schema) {
   });
 }
 
-// Forms with out= carry no tag; the form that allocates does. Indexing is tagged because of masks, which libtorch turns
-// into indices (aten::nonzero, which waits) before it calls an operator of the device.
+// Forms with out= have no tag; the form that allocates has. Indexing is tagged because of masks, which libtorch
+// converts to indices (aten::nonzero, which waits) before it calls an operator of the device.
 bool depends_on_values(const c10::OperatorHandle& op) {
   const std::string& name = op.operator_name().name;
   if (name == "aten::index") return false;

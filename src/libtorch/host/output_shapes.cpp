@@ -20,8 +20,8 @@
 namespace reprise::libtorch {
 namespace {
 
-// A stand-in for a tensor of the host device: the same sizes, strides and type. Of ones, which most operators take:
-// zeros are no probabilities, and no divisor. Integers are mostly indices: zero is one wherever there is something.
+// A stand-in for a tensor of the host device: the same sizes, strides and type. Filled with ones, which most operators
+// accept: zeros are no probabilities, and no divisors. Integers are mostly indices: 0 is a valid one.
 at::Tensor stand_in(const at::Tensor& tensor, c10::DeviceType where, int integer) {
   if (!is_here(tensor)) {
     if (!tensor.defined()) return tensor;
@@ -60,8 +60,8 @@ torch::jit::Stack stand_ins(std::size_t arguments, const torch::jit::Stack& stac
   return made;
 }
 
-// What the result depends on, as bytes, or only types and numbers of dimensions. Compared whole, so that nothing hangs
-// on a hash.
+// The key of a result as bytes: all that it depends on, or only types and numbers of dimensions. Compared as a whole,
+// not by a hash.
 class Key {
  public:
   enum class Of { everything, types };
@@ -70,7 +70,7 @@ class Key {
     add(&traits);
     for (const c10::IValue& value : torch::jit::last(stack, traits.arguments)) add_value(value);
   }
-  /// None if there is an argument whose value it cannot hold.
+  /// nullopt if an argument cannot be stored in it.
   const std::string* get() const { return complete_ ? &bytes_ : nullptr; }
 
  private:
@@ -144,11 +144,11 @@ at::Tensor without_values(const at::Tensor& tensor) {
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
 }
 
-// The arguments live until the results are there: operators with several out= arguments return references to them,
-// which libtorch resolves after it has taken the arguments away.
+// Keeps the arguments until the results exist: operators with several out= arguments return references to them, which
+// libtorch resolves after it has dropped the arguments.
 torch::jit::Stack called(const c10::OperatorHandle& op, const torch::jit::Stack& arguments) {
   torch::jit::Stack stack = arguments;
-  // The CPU's default generator must not be found advanced by a draw that nobody made.
+  // The draw of this run must not advance the CPU's default generator.
   if (const auto generator = traits_of(op).generator) stack[*generator] = at::make_generator<at::CPUGeneratorImpl>();
   op.callBoxed(&stack);
   return stack;
@@ -182,7 +182,7 @@ torch::jit::Stack from_one_run(const c10::OperatorHandle& op, const torch::jit::
   return results;
 }
 
-// Kernels with out= give an output another size on the way to the right one, and warn of it.
+// Kernels with out= resize an output temporarily, and warn of it.
 class WithoutResizing final : public c10::WarningHandler {
   void process(const c10::Warning& warning) override {
     if (warning.msg().rfind("An output with one or more elements was resized", 0) != 0) next_->process(warning);
@@ -190,7 +190,7 @@ class WithoutResizing final : public c10::WarningHandler {
   c10::WarningHandler* const next_ = c10::WarningUtils::get_warning_handler();
 };
 
-// Calls that the CPU's kernel did not refuse, by types: most meta kernels check only sizes.
+// Calls accepted by the CPU's kernel, by types: most meta kernels check only sizes.
 class KnownTypes {
  public:
   /// \throws c10::Error as the kernel.
@@ -217,7 +217,7 @@ torch::jit::Stack find(const c10::OperatorHandle& op, const torch::jit::Stack& s
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   WithoutResizing warnings;
   const c10::WarningUtils::WarningHandlerGuard quieter(&warnings);
-  // In-place operators have meta kernels that check nothing, for some of them.
+  // Some in-place operators have meta kernels without checks.
   const bool in_place = op.operator_name().name.back() == '_';
   if (!in_place && (op.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
                     op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd))) {
@@ -225,7 +225,7 @@ torch::jit::Stack find(const c10::OperatorHandle& op, const torch::jit::Stack& s
     try {
       results = called(op, stand_ins(op.schema().arguments().size(), stack, c10::DeviceType::Meta));
     } catch (const c10::NotImplementedError&) {
-      // A kernel that is made of others, one of which has no meta kernel.
+      // A composite kernel, a part of which has no meta kernel.
     }
     if (results) {
       known_types->require(op, stack);
@@ -243,7 +243,7 @@ torch::jit::Stack output_shapes(const c10::OperatorHandle& op, const torch::jit:
     std::unordered_map<std::string, torch::jit::Stack> results;
   };
   static auto* const known = new Known;
-  constexpr std::size_t at_most = 65536;  // then anew: programs whose sizes never come back must not grow
+  constexpr std::size_t at_most = 65536;  // then cleared: programs with ever new sizes must not grow
   const Key key(traits_of(op), stack);
   if (key.get() == nullptr) return find(op, stack);
   {

@@ -40,7 +40,7 @@ Tensors as_list(Tuple&& tuple) {
   return std::apply([](auto&&... each) { return Tensors{each...}; }, std::forward<Tuple>(tuple));
 }
 
-// One piece of work that computes `outputs` from `inputs` on the CPU; undefined ones stay undefined.
+// Submits one operation that computes `outputs` from `inputs` on the CPU; undefined ones stay undefined.
 void as_one(const char* name, const Tensors& inputs, const Tensors& outputs,
             std::function<Tensors(const Tensors&)> compute) {
   std::vector<MemoryAccess> accesses;
@@ -94,7 +94,7 @@ Tensor sum_over_batch(const Tensor& gates) {
   return gates.sum(0);
 }
 
-// The workspace, which the backward pass gets: the four gates after their functions.
+// The workspace, passed to the backward pass: the four gates after their functions.
 std::tuple<Tensor, Tensor, Tensor> lstm_cell_values(const Tensor& input_gates, const Tensor& hidden_gates,
                                                     const Tensor& cx, const std::optional<Tensor>& input_bias,
                                                     const std::optional<Tensor>& hidden_bias) {
@@ -133,7 +133,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward_values(const std::optional
   return {into_gates, (into_cy * forget).to(cx.scalar_type()), has_bias ? sum_over_batch(into_gates) : Tensor()};
 }
 
-// The workspace, which the backward pass gets: reset, update and new gate, hx, and the hidden part of the new gate
+// The workspace, passed to the backward pass: reset, update and new gate, hx, and the hidden part of the new gate
 // before it is reset.
 std::tuple<Tensor, Tensor> gru_cell_values(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx,
                                            const std::optional<Tensor>& input_bias,
@@ -164,7 +164,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward_values(cons
           has_bias ? sum_over_batch(into_input) : Tensor(), has_bias ? sum_over_batch(into_hidden) : Tensor()};
 }
 
-// A cell is one piece of work, as CUDA's are one kernel.
+// A cell is one operation, as it is one kernel on CUDA.
 
 std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx,
                                              const std::optional<Tensor>& input_bias,

@@ -5,7 +5,7 @@
 
 namespace reprise::libtorch {
 
-/// The fused cells of LSTM and GRU and their derivatives, which libtorch expects of an accelerator and has not on the
+/// The fused cells of LSTM and GRU and their derivatives, which libtorch expects of an accelerator and lacks on the
 /// CPU.
 void register_recurrent_kernels(torch::Library& aten);
 

@@ -17,7 +17,7 @@ bool environment_asks() {
   return value != nullptr && std::string_view(value) == "1";
 }
 
-// Of the allocator, or of what owns its memory.
+// True for functions of the allocator, or of the owners of its memory.
 bool is_ours(const std::string& line) {
   constexpr std::string_view parts[] = {"reprise::CachingAllocator::", "reprise::Buffer<",
                                         "reprise::detail::", "reprise::memory::allocation_stack"};

@@ -11,12 +11,12 @@ namespace stacks_detail {
 extern std::atomic<bool> recorded;
 }
 
-/// Are the stacks of allocations and frees kept? One relaxed load.
+/// True if the stacks of allocations and frees are recorded. One relaxed load.
 inline bool allocation_stacks_are_recorded() noexcept {
   return stacks_detail::recorded.load(std::memory_order_relaxed);
 }
 
-/// The stack of the calling thread, from the caller of the allocator outwards. Empty if there is no memory.
+/// The stack of the calling thread, from the allocator's caller outwards. Empty if there is no memory.
 std::vector<std::string> allocation_stack() noexcept;
 
 }  // namespace reprise::memory

@@ -9,7 +9,7 @@ namespace reprise::memory {
 namespace {
 
 struct Journals {
-  std::mutex mutex;  // guards the list, and what is in the objects; comes after an allocator's
+  std::mutex mutex;  // guards the list and the objects in it; locked after an allocator's mutex
   std::vector<FreeLog*> living;
 };
 
@@ -51,7 +51,7 @@ void FreeLog::find(std::span<UsedAddress> addresses) const {
   for (const auto& [address, watch] : freed_) {
     const auto begin = reinterpret_cast<std::uintptr_t>(address);
     auto used = std::ranges::lower_bound(addresses, begin, {}, &UsedAddress::value);
-    // Memory that was given out again is that of its new owner: who used it in the capture cannot be told.
+    // Memory that was allocated again belongs to its new owner: its user in the capture is unknown.
     for (; used != addresses.end() && used->value - begin < watch->bytes; ++used)
       if (used->watch == nullptr && !used->own) used->watch = watch;
   }

@@ -14,7 +14,7 @@
 #include "reprise/device.h"
 #include "reprise/memory.h"
 
-// How graphs learn that a block of the allocator which they use was freed, and how they keep one.
+// Notifies graphs when a block of the allocator that they use is freed, and keeps blocks alive for them.
 
 namespace reprise::memory {
 
@@ -23,54 +23,54 @@ struct BlockWatch;
 /// An allocator whose blocks graphs watch.
 class BlockOwner {
  public:
-  /// A graph keeps the block, or one more does, until release(). False if it cannot be kept, or was freed already.
+  /// Keeps the block alive for a graph, until release(). False if it cannot be kept, or was freed already.
   virtual bool retain(BlockWatch& watch) = 0;
-  virtual void release(BlockWatch& watch) noexcept = 0;  ///< on any thread, under anyone's capture
-  /// Can a block that is retained be freed all the same?
+  virtual void release(BlockWatch& watch) noexcept = 0;  ///< on any thread, during any capture
+  /// True if a retained block can still be freed.
   virtual bool frees_retained() const noexcept { return false; }
-  /// Does nobody tell when a block is freed, so that ask() must find out before each replay?
+  /// True if frees are not notified, so that ask() must query before each replay.
   virtual bool is_asked() const noexcept { return false; }
   virtual void ask(BlockWatch& /*watch*/) noexcept {}
-  /// Of a block that was freed: has somebody else its memory now, or a part of it?
+  /// For a freed block: true if its memory, or a part of it, was allocated again.
   virtual bool is_given_out_again(const BlockWatch& watch) = 0;
 
  protected:
   ~BlockOwner() = default;
 };
 
-/// A block that graphs use, as they see it.
+/// Whether a block that graphs use was freed.
 ///
-///     given out -> freed
+///     in use -> freed
 ///
-/// Shared by the block, while it is given out, and the graphs. `retained` is guarded by the owner's mutex. What is
-/// not const is written before `freed` is set, and read after.
+/// Shared by the block, while in use, and the graphs. `retained` is guarded by the owner's mutex. Other mutable members
+/// are written before `freed` is set, and read after.
 struct BlockWatch {
   BlockOwner* const owner;
   std::byte* const address;
   const std::size_t bytes;
   const std::vector<std::string> created;  ///< the stack of the allocation; may be empty
   std::vector<std::string> freed_by = {};  ///< the stack of the free; may be empty
-  unsigned retained = 0;                   ///< how many graphs keep it
+  unsigned retained = 0;                   ///< number of graphs that keep it
   std::atomic<bool> freed{false};
 
-  /// How often a block that is watched was freed, in the process; raised after `freed` was set. Never 0.
+  /// Number of frees of watched blocks in the process, plus 1; incremented after `freed` was set.
   static inline std::atomic<std::uint64_t> frees{1};
 };
 
-/// An address that a graph uses, and what is known of it.
+/// An address that a graph uses, and its block.
 struct UsedAddress {
   std::uintptr_t value = 0;
-  bool in_allocator = false;               ///< it lies in memory of an allocator, given out or not
-  bool own = false;                        ///< ... and in that of the graph's own pool
-  std::shared_ptr<BlockWatch> watch = {};  ///< of the block that it lies in, if that is given out and not its own
+  bool in_allocator = false;               ///< in memory of an allocator, in use or not
+  bool own = false;                        ///< ... and in the graph's own pool
+  std::shared_ptr<BlockWatch> watch = {};  ///< of its block, if that is in use and not in the own pool
 };
 
-/// Asks the allocators of all devices of a type. `addresses` are in ascending order; blocks of the pool `own` are not
-/// watched.
+/// Looks addresses up in the allocators of all devices of a type. `addresses` must be sorted; blocks of the pool `own`
+/// are not watched.
 void watch_addresses(DeviceType type, std::span<UsedAddress> addresses, MempoolId own);
 
-/// The blocks that are freed while this object lives, besides those of the pool `own`: a graph that was being captured
-/// may use them. Thread-safe.
+/// Records the blocks freed during its lifetime, except those of the pool `own`: a graph captured meanwhile may use
+/// them. Thread-safe.
 class FreeLog {
  public:
   explicit FreeLog(MempoolId own);
@@ -78,24 +78,23 @@ class FreeLog {
   FreeLog(const FreeLog&) = delete;
   FreeLog& operator=(const FreeLog&) = delete;
 
-  /// Fills in `watch` of those addresses that lay in such a block and are known to nobody else. They are in ascending
-  /// order.
+  /// Sets `watch` of the addresses that lay in such a block and are not resolved otherwise. They must be sorted.
   void find(std::span<UsedAddress> addresses) const;
 
-  /// Is there any such object? One relaxed load: who knows of one has seen it made.
+  /// True if any such object exists. One relaxed load: the reader must have been ordered after its construction.
   static bool any() noexcept { return living_.load(std::memory_order_relaxed) != 0; }
-  /// Is there one that wants to know of a block of this pool?
+  /// True if an object records blocks of this pool.
   static bool any_for(MempoolId pool) noexcept;
-  /// To be called for each such block that is freed, with the allocator's mutex.
+  /// Called for each such block that is freed, with the allocator's mutex locked.
   static void note(const std::shared_ptr<BlockWatch>& watch, MempoolId pool);
 
  private:
   static std::atomic<int> living_;
   const MempoolId own_;
-  std::map<std::byte*, std::shared_ptr<BlockWatch>> freed_;  // by address, the last one that began there
+  std::map<std::byte*, std::shared_ptr<BlockWatch>> freed_;  // by address; the last block that began there
 };
 
-/// Blocks that a graph keeps. They are let go of by the destructor, on any thread, under anyone's capture.
+/// Blocks that a graph keeps alive. Released by the destructor, on any thread, during any capture.
 class RetainedBlocks {
  public:
   RetainedBlocks() = default;

@@ -4,7 +4,7 @@
 #include "memory/allocator_impl.h"
 #include "memory/watches/allocation_stacks.h"
 
-// Blocks that graphs watch and keep.
+// Blocks that graphs watch and keep alive.
 
 namespace reprise {
 
@@ -61,7 +61,7 @@ void CachingAllocator::Impl::release(BlockWatch& watch) noexcept {
     const Lock lock(mutex_);
     watch.retained -= 1;
     if (watch.retained != 0) return;
-    MemoryBlock* const block = blocks_.find(watch.address);  // it was kept, so it is there
+    MemoryBlock* const block = blocks_.find(watch.address);  // kept, so it exists
     if (block->state != BlockState::retained) return;
     std::vector<std::string> stack = std::move(watch.freed_by);
     tell_of_free(block, std::move(stack));
@@ -85,10 +85,10 @@ void CachingAllocator::Impl::keep_stack(void* pointer) {
   if (pointer == nullptr) return;
   std::vector<std::string> stack = memory::allocation_stack();
   const Lock lock(mutex_);
-  blocks_.find(pointer)->created = std::move(stack);  // nobody else knows the address yet
+  blocks_.find(pointer)->created = std::move(stack);  // the address is not published yet
 }
 
-// The block is about to be freed; its watch is no more the block's.
+// Takes the watch from a block that is about to be freed.
 void CachingAllocator::Impl::tell_of_free(MemoryBlock* block, std::vector<std::string> stack) {
   const bool journals = memory::FreeLog::any() && memory::FreeLog::any_for(block->pool->id);
   if (block->watch == nullptr && journals) block->watch = make_watch(this, *block);

@@ -17,7 +17,7 @@ float* memory = nullptr;
 
 }  // namespace
 
-// What a library does that nobody told of the stream to use. Its name is to be seen in stacks, so that the launch is
+// A library that does not use the captured stream. Its name must be visible in stacks, so that the launch is
 // not the last thing that it does: a function that ends in a call leaves the stack before it.
 __attribute__((noinline)) bool library_function() {
   add_one<<<1, 1>>>(memory);

@@ -6,7 +6,7 @@
 
 #include "reprise/kernel.h"
 
-// What a kernel declares to touch, as its record tells it.
+// The memory that a kernel declares to access, from its record.
 
 namespace reprise {
 namespace {

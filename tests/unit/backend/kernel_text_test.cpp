@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-// Names of kernels as people write them.
+// Names of kernels as in C++ source.
 
 namespace reprise::backend::test {
 namespace {

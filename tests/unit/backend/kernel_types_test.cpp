@@ -63,7 +63,7 @@ TEST(KernelTypes, AreFunctionObjectsWithoutData) {
   static_assert(kernel_detail::Kernel<BlockKernel>);
   static_assert(kernel_detail::Kernel<WithoutParameters>);
   static_assert(!kernel_detail::Kernel<WithData>, "a graph could not show or change the data");
-  static_assert(!kernel_detail::Kernel<WithoutDefaultConstructor>, "nobody could make it on the device");
+  static_assert(!kernel_detail::Kernel<WithoutDefaultConstructor>, "it could not be constructed on the device");
 }
 
 TEST(KernelTypes, HaveOneCallOperatorThatIsNoTemplate) {

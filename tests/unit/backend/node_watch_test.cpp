@@ -5,7 +5,7 @@
 #include "reprise/reprise.h"
 #include "tests/unit/graph/graph_fixture.h"
 
-// Watches over the nodes of an executable: which launches they tell of.
+// Watches of the nodes of an executable: which launches they time.
 
 namespace reprise::backend::test {
 namespace {

@@ -14,7 +14,7 @@ namespace {
 
 using Resources = ReleaseQueue::Resources;
 
-// Appends its number to a list when it is given back.
+// Appends its number to a list when it is released.
 std::shared_ptr<void> numbered(std::vector<int>& list, int number) {
   return std::shared_ptr<void>(new int(number), [&list](void* value) {
     list.push_back(*static_cast<int*>(value));
@@ -96,7 +96,7 @@ TEST(ReleaseQueueTest, KeepsWhatWaitsForALaunchUntilThatIsOver) {
   EXPECT_EQ(given_back, (std::vector<int>{2, 1}));
 }
 
-// A launch on a foreign stream that is being captured: nobody can tell when it is over.
+// A launch on a foreign stream that is being captured: its completion is unknown.
 TEST(ReleaseQueueTest, GivesBackWhatIsBehindManyThatNobodyCanTellOf) {
   const Stream stream;
   Backend& backend = stream.device().backend();

@@ -8,7 +8,7 @@
 #include "reprise/stream.h"
 #include "tests/unit/memory/memory_fixture.h"
 
-// Streams of which the library hears the end, and what is launched on them.
+// Tracked streams, whose end is notified, and launches on them.
 
 namespace reprise::backend {
 namespace {

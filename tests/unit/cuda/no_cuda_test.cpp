@@ -61,7 +61,7 @@ class CudaDevicesProcess : public ::testing::Test {
   void SetUp() override { ::testing::FLAGS_gtest_death_test_style = "threadsafe"; }
 };
 
-/// Does a device do what it is told?
+/// True if a device works.
 bool works(const Device& device) {
   void* memory = nullptr;
   int value = 0;

@@ -33,7 +33,7 @@ struct Stage {
 
   /// What each capture ends in.
   void increment() { add(x); }
-  /// After what is cached and nobody needs was given back.
+  /// After unused cached memory was released.
   Level level();
   /// In private pools of both devices, in bytes.
   std::uint64_t reserved_by_pools() const;

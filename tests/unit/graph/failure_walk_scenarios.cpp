@@ -82,7 +82,7 @@ void capture_batches(Stage& s) {
   });
 }
 
-// Draws on two streams; the numbers are put to no use.
+// Draws on two streams; the numbers are unused.
 void capture_with_random_numbers(Stage& s) {
   const Generator generator(s.device);
   capture(s.graph, {}, [&] {
@@ -302,7 +302,7 @@ void replay_beside_a_capture(Stage& s) {
   other.capture_end();
 }
 
-// By another thread: what the one that captures does elsewhere would be told of as missing in its graph.
+// By another thread: work of the capturing thread elsewhere would be reported as missing in its graph.
 void replay_beside_a_reported_capture(Stage& s) {
   GraphOptions options;
   options.capture_error_mode = CaptureErrorMode::thread_local_;

@@ -14,8 +14,8 @@
 #include "tests/unit/graph/failure_walk.h"
 #include "text/format.h"
 
-// Each call of the runtime that a scenario makes fails once, and then everything is looked at: what the user was told,
-// stream, thread, memory, the books of the runtime, and whether the same stream and the same graph work.
+// Each call of the runtime that a scenario makes fails once; then all is checked: the error or warning, stream, thread,
+// memory, the runtime's objects, and whether the same stream and the same graph work.
 
 namespace reprise::graphs::test {
 
@@ -44,16 +44,16 @@ CaptureErrorMode thread_mode(backend::Backend& runtime) {
   return found;
 }
 
-// A failure that the user is not told of, because nothing of it is lost.
+// A failure that is not reported, because nothing is lost.
 struct Silent {
   Call call;
   std::optional<Result> code;  // nothing: any
   const char* reason;
 };
 constexpr Silent silent[] = {
-    {Call::memory_allocate, Result::out_of_memory, "cached memory is given back, and the allocation tried again"},
+    {Call::memory_allocate, Result::out_of_memory, "cached memory is released, and the allocation tried again"},
     {Call::stream_is_capturing, std::nullopt,
-     "an internal stream that cannot be asked is left alone; a block of a stream that cannot be asked is held back"},
+     "an internal stream that cannot be queried is not used; a block of a stream that cannot be queried is held back"},
 };
 
 // What came out of a scenario.
@@ -128,7 +128,7 @@ void expect_untouched(Stage& stage) {
   EXPECT_EQ(make_unsafe_call(), Result::success) << "some capture is underway";
 }
 
-// The graph is in the state that it should be in, works, and so do the next captures.
+// The graph is in the expected state and works, and so do the next captures.
 void expect_usable(Stage& stage, Left left) {
   if (left == Left::empty) {
     EXPECT_THROW(stage.graph.pool(), UsageError);
@@ -156,7 +156,7 @@ class Walk : public ::testing::Test {
   virtual std::string trouble(AccountingBackend& runtime) = 0;
   /// The first error is what the user sees: as the exception, or as a warning if nothing could be thrown.
   virtual void expect_told(const Outcome& outcome, const Warnings& warnings) = 0;
-  /// Memory that the driver refused to take stays cached; otherwise pools go without being asked.
+  /// Memory that the driver refused to free stays cached; otherwise pools are released automatically.
   virtual bool pools_stay() const { return false; }
 
   void walk_all(const char* what) {
@@ -252,7 +252,7 @@ class FailureWalk : public Walk, public ::testing::WithParamInterface<Result> {
         unsaid_.insert(each.call);
         return;
       }
-    ADD_FAILURE() << "nobody was told of the failure";
+    ADD_FAILURE() << "the failure was not reported";
   }
 
   std::optional<Call> failed_;

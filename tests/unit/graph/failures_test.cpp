@@ -8,7 +8,7 @@
 #include "tests/support/faulty_backend.h"
 #include "tests/unit/graph/graph_fixture.h"
 
-// Captures that fail: the first error is what the user sees, and everything is given back.
+// Captures that fail: the first error is thrown, and everything is released.
 
 namespace reprise::graphs::test {
 namespace {
@@ -44,7 +44,7 @@ TEST_F(FailedCapture, NamesTheCallThatBrokeItWhenTheBodySwallowedTheError) {
   } catch (const CaptureError& error) {
     EXPECT_EQ(error.code(), Result::stream_capture_invalidated);
     EXPECT_TRUE(contains(error.what(), "cudaErrorStreamCaptureInvalidated"));
-    // CUDA keeps to itself which call it was.
+    // CUDA does not report which call it was.
     if (current_device().type() == DeviceType::host) {
       EXPECT_TRUE(contains(error.what(), backend::cuda_name(Call::memory_allocate)));
     }

@@ -67,14 +67,14 @@ inline Buffer<int> zeros(std::size_t n = 1) {
   return x;
 }
 
-/// Gives a host function to a stream.
+/// Launches a host function on a stream.
 inline void call_on_host(const StreamRef& stream, void (*function)(void*), void* data) {
   backend::Checked(stream.device().backend()).launch_host_function({function, data}, stream.native());
 }
 
 using reprise::test::text_of;
 
-/// Does `what` contain `part`? For EXPECT_PRED_FORMAT2-like use with a readable failure.
+/// True if `what` contains `part`, else a readable failure.
 inline ::testing::AssertionResult contains(const std::string& what, const std::string& part) {
   if (what.find(part) != std::string::npos) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << "no \"" << part << "\" in: " << what;
@@ -88,8 +88,8 @@ inline Result make_unsafe_call() {
   return result;
 }
 
-/// Waits until `condition` holds, and gives back meanwhile what the runtime lets go of: a replay holds on to its graph
-/// a moment longer than its work takes. Returns whether it holds.
+/// Waits until `condition` holds, and drains the release queue meanwhile: the runtime releases a graph a moment after
+/// the work of its replay. Returns whether it holds.
 template <class F>
 bool eventually(F&& condition) {
   const auto deadline = std::chrono::steady_clock::now() + reprise::test::patience;
@@ -111,7 +111,7 @@ inline void settle_memory() {
   }));
 }
 
-/// The first device of the default one's kind that is not it.
+/// The first other device of the default one's kind.
 inline std::optional<Device> second_device() {
   for (const Device& device : devices())
     if (device.type() == default_device().type() && device != default_device()) return device;

@@ -21,7 +21,7 @@ using reprise::test::Warnings;
 
 class GraphInFlight : public ::testing::Test {
  protected:
-  // What an earlier test left is given back now: to free its memory would wait for the work behind the gate.
+  // Resources of earlier tests are released now: freeing their memory would wait for the work behind the gate.
   void SetUp() override { settle_memory(); }
 
   // A graph whose replay stands at the gate, and then adds 1 by way of memory of its pool.
@@ -68,7 +68,7 @@ TEST_F(GraphInFlight, ItsMemoryStaysItsOwnUntilTheReplayIsDone) {
   graph.reset();
   EXPECT_GT(reserved(), 0u);
   const Stream other;
-  std::vector<Buffer<int>> others;  // would get the graph's memory, if anybody could
+  std::vector<Buffer<int>> others;  // would get the graph's memory, if it were free
   for (int i = 0; i < 10; ++i) {
     others.emplace_back(1000, other);
     others.back().fill_bytes(0xff, other);
@@ -163,7 +163,7 @@ TEST_F(GraphInFlight, ItsMemoryIsGivenBackAfterTheCaptureThatItsStreamTakesPartI
     graph.reset();
     EXPECT_EQ(stream_.capture_status(), CaptureStatus::active);
     gate_.open();
-    EXPECT_GT(reserved(), 0u) << "nobody can tell while the stream is captured";
+    EXPECT_GT(reserved(), 0u) << "completion is unknown while the stream is captured";
     CUDAGraph().reset();  // drains what is queued
     EXPECT_EQ(stream_.capture_status(), CaptureStatus::active);
     add(x_);
@@ -212,7 +212,7 @@ TEST_F(GraphInFlight, AnAllocationThatFindsNoMemoryWaitsForItsReplay) {
   EXPECT_EQ(reserved(), 0u) << "it was waited for, and tried again";
 }
 
-// A stream of somebody else's, who does not say when it ends.
+// A foreign stream, whose end is not notified.
 class ForeignStream {
  public:
   explicit ForeignStream(Device device = current_device()) : device_(device) {

@@ -19,7 +19,7 @@ namespace {
 
 using Log = std::vector<std::string>;
 
-// Writes down what it is told; throws where it is asked to.
+// Logs its calls; throws where requested.
 class Recorder final : public CaptureListener {
  public:
   Recorder(std::string name, Log& log, std::string throws_in = "")

@@ -154,7 +154,7 @@ TEST_F(GraphPools, ResultsStayValidAfterTheGraphIsDestroyed) {
     });
     graph.replay();
   }
-  // Whoever allocates now must not get the memory of the result.
+  // An allocation now must not return the memory of the result.
   std::vector<Buffer<int>> others;
   for (int i = 0; i < 20; ++i) {
     others.emplace_back(1000);

@@ -201,7 +201,7 @@ TEST_F(CaptureScope, WaitsForTheDeviceOnEntry) {
     gate.open();
   });
   GraphOptions options;
-  options.capture_error_mode = CaptureErrorMode::relaxed;  // so that a stream may be asked inside
+  options.capture_error_mode = CaptureErrorMode::relaxed;  // so that a stream may be queried inside
   capture(graph_, options, [&] {
     EXPECT_TRUE(stream.query());
     add(x_);

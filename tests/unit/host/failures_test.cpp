@@ -12,7 +12,7 @@
 #include "reprise/reprise.h"
 #include "tests/support/text_of.h"
 
-// Calls of the host device that fail because somebody asked for it.
+// Injected failures of calls of the host device.
 
 namespace reprise {
 namespace {
@@ -153,7 +153,7 @@ TEST_F(EnvironmentOfTheHostDevice, SaysWhichPartOfTheFailuresIsNotUnderstood) {
 
 TEST_F(EnvironmentOfTheHostDevice, ChoosesTheScheduler) {
   constexpr const char* name = "REPRISE_HOST_SCHEDULER";
-  // Work that nobody waits for is done on threads alone.
+  // Work without a wait only runs on worker threads.
   const auto runs_by_itself = [] {
     const Stream stream(Device::parse("host"));
     static std::atomic<bool> ran{false};

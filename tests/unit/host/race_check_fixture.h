@@ -22,8 +22,8 @@ namespace reprise::race_test {
 
 constexpr std::size_t n = 100;
 
-// The kernels only say that they touch memory: a sanitizer would be right about the races, too. Where copies race, the
-// first one is done before the second one is submitted.
+// The kernels only declare accesses, since a sanitizer would report real races, too. Where copies race, the first one
+// is done before the second one is submitted.
 struct Write {
   REPRISE_KERNEL void operator()(Thread, int*, std::size_t) const {}
   static auto accesses(int* x, std::size_t count) { return std::array{writes(x, count)}; }
@@ -79,7 +79,7 @@ inline backend::Backend& host() {
   return Device::parse("host").backend();
 }
 
-/// The work of the stream so far is done, and the runtime was not asked whether.
+/// Waits for the work of the stream without a call of the runtime.
 inline void let_finish(const StreamRef& stream) {
   static std::atomic<bool> reached;
   reached = false;

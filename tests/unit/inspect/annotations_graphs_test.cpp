@@ -187,7 +187,7 @@ TEST_F(Annotations, AQueryThatFailsWhenAScopeIsLeftFailsTheCapture) {
                          throw std::runtime_error("the body");
                        }),
                std::runtime_error);
-  ASSERT_FALSE(warnings.texts().empty()) << "nobody was told";
+  ASSERT_FALSE(warnings.texts().empty()) << "no warning";
   EXPECT_TRUE(contains(warnings.texts().front(), "cuGraphGetNodes"));
   runtime.heal();
 }

@@ -148,7 +148,7 @@ TEST_F(CaptureReports, NameAQueryOfACapturedEvent) {
     event.record(current_stream());
     event.query();
   });
-  expect_broken_by(report, "cuEventQuery", Result::captured_event, "stands for a point of the graph", "external flag");
+  expect_broken_by(report, "cuEventQuery", Result::captured_event, "where it is a point of the graph", "external flag");
 }
 
 TEST_F(CaptureReports, NameAWaitForAnEventOfTheOutside) {

@@ -5,7 +5,7 @@
 #include "inspect/liveness/input_source.h"
 #include "tests/unit/inspect/liveness_fixture.h"
 
-// Inputs in memory of another allocator, which tells of it through an input source.
+// Inputs in memory of another allocator, with an input source.
 
 namespace reprise::graphs::test {
 namespace {
@@ -36,7 +36,7 @@ class OtherAllocator : public memory::BlockOwner {
   int* block(std::size_t number) const { return blocks_[number]; }
   void free(std::size_t number) {
     BlockWatch& watch = *watches_[number];
-    watch.freed_by = {"somebody"};
+    watch.freed_by = {"another function"};
     watch.freed = true;
     ++BlockWatch::frees;
   }
@@ -136,7 +136,7 @@ TEST_F(InputSources, AReplayIsRefusedWhenTheySayThatABlockWasFreed) {
   ASSERT_THAT(refused.inputs(), SizeIs(1));
   EXPECT_EQ(refused.inputs()[0].address, allocator_.block(1));
   EXPECT_TRUE(refused.inputs()[0].given_out_again);
-  EXPECT_THAT(refused.what(), HasSubstr("somebody"));
+  EXPECT_THAT(refused.what(), HasSubstr("another function"));
 }
 
 TEST_F(InputSources, MayKnowThatANodeDoesNotUseAnAddressOfItsParameters) {

@@ -30,7 +30,7 @@ inline GraphOptions with_retain(Liveness liveness = Liveness::allocator) {
   return options;
 }
 
-/// A replay is refused, and says so.
+/// Checks that a replay is refused with DeadInputError.
 inline DeadInputError refusal(CUDAGraph& graph) {
   try {
     graph.replay();
@@ -41,7 +41,7 @@ inline DeadInputError refusal(CUDAGraph& graph) {
   return DeadInputError("", {});
 }
 
-/// What it says is dead.
+/// The dead inputs of the error.
 inline std::vector<DeadInput> dead_inputs(CUDAGraph& graph) {
   return refusal(graph).inputs();
 }

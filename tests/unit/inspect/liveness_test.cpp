@@ -98,7 +98,7 @@ TEST_F(InputLiveness, RefusesToReplayWhenTheMemoryWasGivenOutAgain) {
   const std::vector<DeadInput> dead = dead_inputs(graph_);
   ASSERT_THAT(dead, SizeIs(1));
   EXPECT_TRUE(dead[0].given_out_again);
-  EXPECT_THAT(refusal(graph_).what(), HasSubstr("freed and given out again; used by"));
+  EXPECT_THAT(refusal(graph_).what(), HasSubstr("freed and allocated again; used by"));
 }
 
 TEST_F(InputLiveness, NamesSeveralDeadInputsAtOnce) {
@@ -317,7 +317,8 @@ TEST_F(InputLiveness, RefusedReplaysSayWhatToDo) {
             "  1536 bytes at " +
                 address +
                 ": freed; used by kernel reprise::graphs::test::Multiply (node 0), memcpy source (node 1)\n"
-                "  Who allocated and freed it: set REPRISE_MEMORY_STACKS=1, or call record_allocation_stacks(true) "
+                "  To see where it was allocated and freed: set REPRISE_MEMORY_STACKS=1, or call "
+                "record_allocation_stacks(true) "
                 "first, for memory of CachingAllocator.\n");
 }
 

@@ -16,7 +16,7 @@
 #include "tests/unit/graph/graph_fixture.h"
 
 // Each row of the table of capture rules that a call of the interface can meet: the situation is made with a real
-// capture, the call is made, and its code, the rule and the advice are looked for in all that tells of it.
+// capture, the call is made, and its code, the rule and the advice are looked for in all reports of it.
 
 namespace reprise::graphs::test {
 namespace {
@@ -252,7 +252,7 @@ class Scene {
   backend::EventUseFlags use_ = backend::EventUseFlags::ordering;
 };
 
-// Can a call be in a situation that a row of its class speaks of?
+// True if a call can be in the situation of a row of its class.
 bool can_be_in(Call call, Situation situation) {
   switch (situation) {
     case Situation::external_without_capture:

@@ -215,7 +215,7 @@ TEST_F(TimeReplay, OfANodeThatIsGoneFromTheTemplateDoesNotSayWhichItIs) {
 }
 
 TEST_F(TimeReplay, TimesEveryKindOfNodeOnTheHostDevice) {
-  if (current_device().type() != DeviceType::host) GTEST_SKIP() << "CUPTI tells of kernels, copies and sets alone";
+  if (current_device().type() != DeviceType::host) GTEST_SKIP() << "CUPTI reports kernels, copies and sets only";
   using Clock = std::chrono::steady_clock;
   constexpr auto wait_a_moment = [](void*) {
     const auto begin = Clock::now();

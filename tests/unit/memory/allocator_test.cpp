@@ -97,7 +97,7 @@ TEST_F(CachingAllocatorTest, FreeingTwiceIsRefused) {
 
 TEST_F(CachingAllocatorTest, FreeingWhatItNeverGaveOutIsRefused) {
   int on_host = 0;
-  EXPECT_THAT(text_of<UsageError>([&] { free(&on_host); }), HasSubstr("never gave out"));
+  EXPECT_THAT(text_of<UsageError>([&] { free(&on_host); }), HasSubstr("never returned"));
   std::byte* const block = allocate(1024);
   EXPECT_THROW(free(block + 512), UsageError);
   EXPECT_EQ(all().allocations, 1u);

@@ -212,7 +212,7 @@ TEST(BatchWithoutKernels, IsRefusedOnCudaWithWhatToDo) {
   EXPECT_TRUE(contains(text_of<UsageError>([&] {
                          fill_batch_async({&op, 1}, stream);
                        }),
-                       "build it again with nvcc in PATH, or give each operation to copy_async() or fill_async()"));
+                       "build it again with nvcc in PATH, or submit each operation with copy_async() or fill_async()"));
   EXPECT_EQ(value, 0);
 }
 

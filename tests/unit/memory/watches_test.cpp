@@ -7,7 +7,7 @@
 #include "memory/watches/block_watch.h"
 #include "tests/unit/memory/memory_fixture.h"
 
-// Blocks that somebody watches or keeps, as the allocator sees them.
+// Blocks that are watched or kept alive, in the allocator.
 
 namespace reprise::memory::test {
 namespace {

@@ -4,7 +4,7 @@
 #include "backend/cuda/cupti/cupti_nodes.h"
 #include "backend/cuda/monitor/cuda_monitor.h"
 
-// Which nodes are to be timed.
+// Selects the nodes to be timed.
 
 namespace reprise::backend::cuda {
 namespace {
@@ -26,7 +26,7 @@ CUresult find_nodes(const DriverApi& driver, GraphHandle graph, std::vector<Watc
 
 std::shared_ptr<NodeWatch> CudaMonitor::watch_nodes(GraphHandle template_graph, GraphExecHandle exec,
                                                     std::string* why) {
-  // CUPTI prepares itself at the first use; that must not break a capture of somebody else.
+  // CUPTI initialises itself at the first use; that must not break a capture of other code.
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   const CUresult exchanged = driver_.cuThreadExchangeStreamCaptureMode(&mode);
   std::vector<WatchedNode> nodes;
@@ -34,7 +34,7 @@ std::shared_ptr<NodeWatch> CudaMonitor::watch_nodes(GraphHandle template_graph, 
   if (const CUresult result = find_nodes(driver_, template_graph, nodes); result == CUDA_SUCCESS)
     watch = watch_nodes_through_cupti(nodes, exec, why);
   else
-    *why = "Nodes cannot be timed: the driver does not tell those of the template (" +
+    *why = "Nodes cannot be timed: the driver does not list those of the template (" +
            std::string(result_name(static_cast<Result>(result))) + ").";
   if (exchanged == CUDA_SUCCESS) (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
   return watch;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* file_name = "libcupti.so.13";
 
-// A CUPTI of this major version that the process has, under whatever name.
+// A CUPTI of this major version that is loaded in the process, under any name.
 std::string loaded_file() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {

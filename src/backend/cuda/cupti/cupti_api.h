@@ -8,15 +8,15 @@
 
 namespace reprise::backend::cuda {
 
-/// The functions of CUPTI that are used, of a library that is opened at run time and never closed.
+/// The functions of CUPTI in use, from a library that is opened at run time and never closed.
 struct CuptiApi {
   decltype(&cuptiSubscribe) subscribe = nullptr;
   decltype(&cuptiUnsubscribe) unsubscribe = nullptr;
   decltype(&cuptiEnableDomain) enable_domain = nullptr;
   decltype(&cuptiGetResultString) result_string = nullptr;
-  decltype(&cuptiSubscribe_v2) subscribe_v2 = nullptr;  ///< names who subscribed before; may be missing
+  decltype(&cuptiSubscribe_v2) subscribe_v2 = nullptr;  ///< names the previous subscriber; may be missing
 
-  // Of activity records. All of them are there, or `lacks_activities` names one that is not.
+  // For activity records. All are set, or `lacks_activities` names a missing one.
   decltype(&cuptiActivityRegisterCallbacks) register_buffers = nullptr;
   decltype(&cuptiActivityEnable) enable_activity = nullptr;
   decltype(&cuptiActivityDisable) disable_activity = nullptr;
@@ -28,15 +28,15 @@ struct CuptiApi {
   const char* lacks_activities = nullptr;
 };
 
-/// What came of opening it.
+/// The result of opening CUPTI.
 struct OpenedCupti {
   CuptiApi api;
-  std::string file;         ///< the library, as the loader names it
+  std::string file;         ///< the library's name in the loader
   std::string unavailable;  ///< why there is none, without a full stop; empty if there is
 };
 
-/// Opens CUPTI: the one of the process if it has one already, else that of the loader, else that of CUDA's toolkit
-/// (`CUDA_HOME`, `CUDA_PATH`, /usr/local/cuda). A success is kept for the process; a failure is tried again.
+/// Opens CUPTI: one already loaded in the process, else one found by the loader, else that of CUDA's toolkit
+/// (`CUDA_HOME`, `CUDA_PATH`, /usr/local/cuda). A success is kept for the process; a failure is retried.
 OpenedCupti opened_cupti();
 
 }  // namespace reprise::backend::cuda

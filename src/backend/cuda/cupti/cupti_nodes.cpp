@@ -18,9 +18,9 @@ namespace reprise::backend::cuda {
 namespace {
 
 constexpr CuptiPurpose purpose{"Nodes cannot be timed",
-                               "nodes cannot be timed. Run the program without it, or have that tool time the nodes"};
+                               "nodes cannot be timed. Run the program without it, or time the nodes with that tool"};
 
-// Those whose records name the node of a graph.
+// The kinds whose records name the node of a graph.
 constexpr std::array kinds = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                               CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET};
 
@@ -30,14 +30,14 @@ struct Record {
   NodeTime time;                  // without the node
 };
 
-// What CUPTI delivers, by executable. Buffers come on any thread, also on one of CUPTI's own.
+// The records from CUPTI, by executable. Buffers are delivered on any thread, also on CUPTI's own.
 struct Collector {
   std::mutex enabling;  // held while activities are switched, and so buffers delivered
   std::size_t users = 0;
-  CuptiApi api;  // set before anything is enabled
+  CuptiApi api;  // set before activities are enabled
 
-  std::mutex mutex;                                                // guards what follows; nothing is called with it
-  std::unordered_map<std::uint32_t, std::vector<Record>> records;  // of the executables that are watched
+  std::mutex mutex;                                                // guards what follows; no call while it is held
+  std::unordered_map<std::uint32_t, std::vector<Record>> records;  // of the watched executables
 };
 
 Collector& collector() {
@@ -49,7 +49,7 @@ void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t
   constexpr std::size_t size = 1 << 20;
   constexpr std::size_t alignment = 8;
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(alignment, size));
-  *bytes = *buffer != nullptr ? size : 0;  // without one CUPTI drops records, and counts them
+  *bytes = *buffer != nullptr ? size : 0;  // without a buffer CUPTI drops and counts records
   *most_records = 0;                       // as many as it holds
 }
 
@@ -82,7 +82,7 @@ void keep(const CUpti_Activity& activity) {
   }
 }
 
-// Nothing may be thrown through CUPTI: without memory, records are missing.
+// Exceptions must not pass through CUPTI: without memory, records are missing.
 void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid) noexcept {
   try {
     CUpti_Activity* activity = nullptr;
@@ -99,7 +99,7 @@ std::string failure(const OpenedCupti& cupti, const char* call, CUptiResult resu
                       text);
 }
 
-// The reason as a sentence if activities cannot be enabled. With `enabling` held, as the next one.
+// Returns the reason as a sentence if activities cannot be enabled. With `enabling` held, as the next one.
 std::string enable(Collector& to, const OpenedCupti& cupti) {
   if (to.api.next_record == nullptr) to.api = cupti.api;  // once: a late buffer may be read meanwhile
   if (const CUptiResult result = to.api.register_buffers(&give_buffer, &take_buffer); result != CUPTI_SUCCESS)
@@ -114,7 +114,8 @@ std::string enable(Collector& to, const OpenedCupti& cupti) {
 
 void disable(const Collector& to) {
   for (const CUpti_ActivityKind kind : kinds) (void)to.api.disable_activity(kind);
-  (void)to.api.flush_activities(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);  // no buffer is delivered to the next watch
+  (void)to.api.flush_activities(
+      CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);  // else a buffer would be delivered to the next watch
 }
 
 using NodesByNumber = std::unordered_map<std::uint32_t, WatchedNode>;
@@ -125,8 +126,8 @@ std::uint32_t number_in_graph(std::uint64_t node) noexcept {
   return static_cast<std::uint32_t>(node);
 }
 
-// In an executable the nodes in child graphs have numbers as well, from that of the child graph's node on: what comes
-// after it cannot be told.
+// In an executable the nodes of child graphs have numbers as well, from that of the child graph's node on: the numbers
+// after it cannot be assigned.
 void forget_from_first_child(NodesByNumber& nodes) {
   std::uint32_t first = UINT32_MAX;
   for (const auto& [number, node] : nodes)
@@ -152,7 +153,7 @@ class CuptiNodeWatch final : public NodeWatch {
     if (--from.users == 0) disable(from);
   }
 
-  /// The reason as a sentence if it cannot begin.
+  /// Returns the reason as a sentence if it cannot begin.
   std::string begin(const OpenedCupti& cupti) {
     Collector& to = collector();
     const std::scoped_lock lock(to.enabling);
@@ -181,7 +182,7 @@ class CuptiNodeWatch final : public NodeWatch {
   }
 
  private:
-  // One time for each node: CUPTI may tell of a node's work in pieces.
+  // One time for each node: CUPTI may split a node's work into several records.
   std::vector<NodeTime> last_launch(std::vector<Record> records) const {
     std::uint32_t last = 0;
     for (const Record& record : records) last = std::max(last, record.correlation);
@@ -200,7 +201,7 @@ class CuptiNodeWatch final : public NodeWatch {
       const auto known = nodes_.find(number_in_graph(record.node));
       if (known == nodes_.end()) continue;
       time.node = known->second.node;
-      // The GPU may copy or set by a kernel, which then has a name that nobody knows.
+      // The driver may copy or set by an internal kernel, whose name means nothing to users.
       if (known->second.type != NodeType::kernel) time.name = node_type_name(known->second.type);
     }
     return times;

@@ -9,7 +9,7 @@
 #include "backend/types.h"
 #include "reprise/handles.h"
 
-// What the nodes of a launch took, told by CUPTI's activity records.
+// The times of a launch's nodes, from CUPTI's activity records.
 
 namespace reprise::backend::cuda {
 
@@ -19,7 +19,7 @@ struct WatchedNode {
   NodeType type = NodeType::empty;
 };
 
-/// See Monitor::watch_nodes. The last launch is the one that was made last: nobody else may launch the executable.
+/// See Backend::watch_nodes. Measures the most recent launch: the executable must not be launched by other threads.
 std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const std::vector<WatchedNode>& nodes, GraphExecHandle exec,
                                                      std::string* why);
 

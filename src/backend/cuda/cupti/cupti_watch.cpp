@@ -21,8 +21,8 @@
 namespace reprise::backend::cuda {
 namespace {
 
-// The few functions of the driver that are needed, asked for when a capture is there, and so a driver: this code is
-// also at work in the midst of cuInit, where nothing may be opened or asked (InitializeInjection).
+// The required functions of the driver, looked up when a capture exists, and so a driver: this code also runs during
+// cuInit, where nothing may be opened or queried (InitializeInjection).
 struct QuestionApi {
   PFN_cuStreamIsCapturing_v10000 is_capturing = nullptr;
   PFN_cuStreamGetCaptureInfo_v12030 capture_info = nullptr;
@@ -60,7 +60,7 @@ class Driver final : public CaptureQueries {
     cuuint64_t id = 0;
     CUgraph graph = nullptr;
     const CUgraphNode* dependencies = nullptr;
-    const CUgraphEdgeData* edges = nullptr;  // without a place for it the driver refuses when one is programmatic
+    const CUgraphEdgeData* edges = nullptr;  // without it the driver refuses the call when an edge is programmatic
     std::size_t count = 0;
     if (api().capture_info == nullptr ||
         api().capture_info(stream, &status, &id, &graph, &dependencies, &edges, &count) != CUDA_SUCCESS)
@@ -102,7 +102,7 @@ class Telling {
   Telling& operator=(const Telling&) = delete;
 };
 
-// On any thread, at the beginning and the end of each call. Nothing may be thrown through CUPTI: without memory, a
+// On any thread, at the beginning and the end of each call. Exceptions must not pass through CUPTI: without memory, a
 // report is incomplete.
 void on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* what) noexcept try {
   if (CallMonitor::asking()) return;
@@ -124,7 +124,7 @@ std::string text_of(const CuptiApi& api, CUptiResult result) {
   return api.result_string(result, &text) == CUPTI_SUCCESS && text != nullptr ? text : "unknown";
 }
 
-// Who holds the subscriber, as far as CUPTI tells.
+// The holder of the subscriber, as far as CUPTI names it.
 std::string other_tool(const CuptiApi& api) {
   if (api.subscribe_v2 == nullptr) return {};
   std::array<char, 2 * CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN> name{};
@@ -145,10 +145,10 @@ std::string held_by_another(const CuptiApi& api, const CuptiPurpose& purpose) {
       name.empty() ? "" : text::format(" ({})", name), purpose.left_out);
 }
 
-// The subscription, and who needs it.
+// The subscription, and the number of its users.
 struct Subscription {
   std::mutex mutex;
-  std::size_t holders = 0;   // who needs it, watchers among them
+  std::size_t holders = 0;   // users, including watchers
   std::size_t watchers = 0;  // of all calls
   OpenedCupti cupti;
   CUpti_SubscriberHandle subscriber = nullptr;
@@ -164,7 +164,7 @@ std::string failure(const CuptiPurpose& purpose, const OpenedCupti& cupti, const
                       text_of(cupti.api, result));
 }
 
-// The reason as a sentence if it is not possible. With the mutex held, as the next ones.
+// Returns the reason as a sentence if it is not possible. With the mutex held, as the next ones.
 std::string hold(Subscription& to, const CuptiPurpose& purpose) {
   if (to.holders == 0) {
     to.cupti = opened_cupti();
@@ -190,8 +190,8 @@ CUptiResult enable_calls(const Subscription& held, bool enable) {
   return result;
 }
 
-// No call is told any more: callbacks that are underway on other threads are waited for, as CUPTI does not do that when
-// the subscriber goes. Not for long: one may be waiting for a lock of the program's.
+// Ends the callbacks: waits for those underway on other threads, which CUPTI does not do at unsubscription. For a
+// limited time: a callback may be waiting for a lock of the program's.
 void stop_telling(const Subscription& held) {
   (void)enable_calls(held, false);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);

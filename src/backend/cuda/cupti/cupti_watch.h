@@ -13,23 +13,23 @@
 
 namespace reprise::backend::cuda {
 
-/// For what CUPTI is needed, in the words of the reasons why it cannot be had.
+/// The use of CUPTI, in words for reasons why it is not available.
 struct CuptiPurpose {
   const char* impossible;  ///< begins a sentence: `impossible`, a colon, the reason
   const char* left_out;    ///< ends one, after a colon
 };
 
-/// While the result lives, CUPTI's subscriber, of which there is one in a process, is this library's. The first one
-/// subscribes, the last one unsubscribes. Thread-safe.
-/// \return null if that is not possible; `why` is the reason then, as a sentence.
+/// Holds CUPTI's subscriber, of which there is one in a process, while the result lives. The first holder subscribes,
+/// the last one unsubscribes. Thread-safe.
+/// \return null if that is not possible; `why` is then the reason, as a sentence.
 std::shared_ptr<void> hold_cupti(const CuptiPurpose& purpose, std::string* why);
 
-/// While the result lives, calls of CUDA's driver and runtime are watched, whoever makes them, for captures that begin
-/// after this. Thread-safe.
-/// \return null if that is not possible; `why` is the reason then, as a sentence.
+/// Watches all calls of CUDA's driver and runtime in the process while the result lives, for captures that begin later.
+/// Thread-safe.
+/// \return null if that is not possible; `why` is then the reason, as a sentence.
 std::shared_ptr<void> watch_through_cupti(std::string* why);
 
-/// What was seen of a stream's capture, or of its last one; none if that is nothing.
+/// Fills in the report of a stream's capture, or of its last one; false if there is none.
 std::optional<CaptureFindings> describe_watched(StreamHandle stream);
 
 /// Gets the findings of each capture that is over, on the thread that ended it. To be set before anything is watched.

@@ -10,7 +10,7 @@
 namespace reprise::backend::cuda {
 namespace {
 
-// Work on a stream that is a parameter. Each has a twin that takes a null stream for the calling thread's (_ptsz).
+// Work on a stream parameter. Each has a variant in which a null stream is the calling thread's (_ptsz).
 #define REPRISE_STREAM_WORK(X)                  \
   X(cuMemcpyAsync, hStream)                     \
   X(cuMemcpyPeerAsync, hStream)                 \
@@ -84,7 +84,7 @@ namespace {
   X(cuMemsetD2D16_v2)                  \
   X(cuMemsetD2D32_v2)
 
-// Takes a stream and is no work: nothing of it is missing in a graph.
+// Takes a stream, but is no work: nothing is missing in a graph.
 #define REPRISE_STREAM_USE(X)             \
   X(cuStreamGetPriority)                  \
   X(cuStreamGetFlags)                     \
@@ -111,13 +111,13 @@ namespace {
 
 using Kind = DriverCall::Kind;
 
-// Where a call has its stream.
+// The stream parameter of a call.
 enum class Place : unsigned char { nowhere, parameter, launch_config, default_stream };
 
 struct Entry {
   Kind kind = Kind::other;
   Place place = Place::nowhere;
-  bool per_thread = false;  // is a null stream the calling thread's?
+  bool per_thread = false;  // a null stream is the calling thread's
   std::size_t offset = 0;   // of the stream among the parameters
 };
 using Table = std::array<Entry, CUPTI_DRIVER_TRACE_CBID_SIZE>;

@@ -5,11 +5,11 @@
 
 #include "backend/cuda/monitor/call_monitor.h"
 
-// The driver's calls, as CUPTI tells of them.
+// The driver's calls, as reported by CUPTI.
 
 namespace reprise::backend::cuda {
 
-/// What a call is, and the stream that it works on.
+/// The kind of a call, and its stream.
 /// \param id CUPTI's number of the call, in the domain of the driver.
 DriverCall driver_call(CUpti_CallbackId id, const CUpti_CallbackData& data) noexcept;
 

@@ -2,7 +2,7 @@
 #include "backend/cuda/cupti/cupti_nodes.h"
 #include "backend/cuda/cupti/cupti_watch.h"
 
-// Stands for cupti_watch.cpp, cupti_nodes.cpp and what they need in a build without CUPTI's headers.
+// Replaces cupti_watch.cpp, cupti_nodes.cpp and their helpers in a build without CUPTI's headers.
 
 namespace reprise::backend::cuda {
 

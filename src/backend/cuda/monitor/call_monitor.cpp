@@ -11,7 +11,7 @@
 namespace reprise::backend::cuda {
 namespace {
 
-// A driver's failure within a call of the runtime, which may yet come to a good end.
+// A driver's failure within a call of the runtime, which may still succeed.
 struct OpenFailure {
   const char* name = nullptr;  // null: none
   Result result = Result::success;
@@ -20,7 +20,7 @@ struct OpenFailure {
   bool is_work = false;
 };
 
-// What a thread is doing. Without destructor: calls are told also while threads end.
+// The calls underway on a thread. Without destructor: calls are also reported while threads end.
 struct ThreadCalls {
   std::uint64_t generation = 0;
   const char* runtime = nullptr;  // the outermost call of the runtime
@@ -46,7 +46,7 @@ std::uint64_t next_generation() noexcept {
   return ++last;
 }
 
-// While it lives, the calls of this thread are the monitor's own.
+// Marks the calls of this thread as the monitor's own while it lives.
 class Asking {
  public:
   Asking() : before_(this_thread.asking) { this_thread.asking = true; }
@@ -58,7 +58,7 @@ class Asking {
   const bool before_;
 };
 
-// The handle of the per-thread stream means another stream on each thread: only the capture's own thread can ask.
+// The handle of the per-thread stream is another stream on each thread: only the capturing thread can query it.
 bool can_be_asked(const CaptureFindings& findings) {
   return findings.stream != reinterpret_cast<StreamHandle>(2) || findings.thread == thread_number();
 }
@@ -78,7 +78,7 @@ CaptureFindings::Call described_call(const char* name, const char* driver_name, 
   return call;
 }
 
-// Nobody will end this capture; what comes of it is what comes of a broken one.
+// Reports a capture that will never be ended as a broken one.
 void give_up(CaptureFindings& findings, const char* why) {
   findings.code = Result::stream_capture_invalidated;
   findings.notes.emplace_back(why);
@@ -102,7 +102,7 @@ void CallMonitor::runtime_begins(const char* name) noexcept {
 
 void CallMonitor::runtime_ends(const char* name, Result result) {
   ThreadCalls& thread = thread_calls(generation_.load(std::memory_order_relaxed));
-  // The first call that is told may be one that had begun before.
+  // The first reported call may have begun before.
   if (thread.depth == 0 || --thread.depth > 0) return;
   const OpenFailure driver = thread.failure;
   const bool reported = thread.reported;
@@ -120,7 +120,7 @@ void CallMonitor::runtime_ends(const char* name, Result result) {
 void CallMonitor::begins(const DriverCall& call) {
   if (underway_.load(std::memory_order_relaxed) == 0) return;
   if (call.kind == DriverCall::Kind::end_capture && call.stream) begin_to_end(*call.stream);
-  // Before it happens: nobody may ask about a stream that is gone.
+  // Before the call: a destroyed stream must not be queried.
   if (call.kind == DriverCall::Kind::end_stream || call.kind == DriverCall::Kind::end_context) abandon(call);
 }
 
@@ -162,7 +162,7 @@ void CallMonitor::begin_to_end(StreamHandle stream) {
 }
 
 void CallMonitor::failed_at(const DriverCall& call, Result result) {
-  // The others are what comes of a capture that is broken, and answers.
+  // Other codes are consequences of a broken capture, or results of queries.
   if (result == Result::not_ready || result == Result::stream_capture_invalidated ||
       call.kind == DriverCall::Kind::question)
     return;
@@ -266,7 +266,7 @@ bool CallMonitor::ended(const DriverCall& call, Result result) {
     const auto found = std::find_if(captures_.begin(), captures_.end(),
                                     [&](const Capture& one) { return is_of(one.findings, call.stream); });
     if (found == captures_.end()) return false;
-    // Refused, for example on a wrong stream: it goes on, if only as a broken one.
+    // Refused, for example on a wrong stream: the capture continues, possibly broken.
     if (result != Result::success && ask(call.stream) != CaptureStatus::none) {
       found->ending = false;
       return false;
@@ -301,7 +301,7 @@ void CallMonitor::abandon(const DriverCall& call) {
     std::erase_if(captures_, [&](Capture& capture) {
       const bool of_stream = call.kind == DriverCall::Kind::end_stream;
       if (of_stream && !is_of(capture.findings, call.stream)) return false;
-      // Which context it is that ends is not told: after it, none of their streams may be asked about.
+      // It is unknown which context ends: after that, none of the streams may be queried.
       give_up(capture.findings, of_stream ? "The stream was destroyed before the capture was ended."
                                           : "A context was destroyed before the capture was ended.");
       abandoned.push_back(std::move(capture.findings));

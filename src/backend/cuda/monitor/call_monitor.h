@@ -15,18 +15,18 @@
 #include "reprise/handles.h"
 #include "reprise/stream.h"
 
-// What the calls of a process do to its captures: calls in, findings out. Who sees the calls, and how, is left
-// to others (cupti_watch.h).
+// The effect of a process's calls on its captures: calls in, capture reports out. The source of the calls is
+// cupti_watch.h.
 
 namespace reprise::backend::cuda {
 
-/// What a monitor asks the driver. None of it changes a capture.
+/// The queries of a monitor to the driver. None changes a capture.
 class CaptureQueries {
  public:
   virtual ~CaptureQueries() = default;
-  /// None if the driver refuses. Never asked about the legacy default stream.
+  /// nullopt if the driver refuses. Never called for the legacy default stream.
   virtual std::optional<CaptureStatus> status(StreamHandle stream) = 0;
-  /// The graph that a stream is captured to; null if that is not known.
+  /// The graph that a stream is captured to; null if unknown.
   virtual GraphHandle captured_graph(StreamHandle stream) = 0;
   virtual std::optional<std::size_t> node_count(GraphHandle graph) = 0;
   /// The device of the calling thread, as `cuda:0`; empty if it has none.
@@ -37,38 +37,38 @@ class CaptureQueries {
 struct DriverCall {
   enum class Kind : std::uint8_t {
     other,
-    question,     ///< about a capture, or about an earlier error: what it returns is no failure
+    question,     ///< queries a capture or an earlier error: its result is no failure
     work,         ///< on a stream: a node, if the stream captures
     capture,      ///< begins a capture
     end_capture,  ///< ends one
     end_stream,   ///< destroys a stream
-    end_context,  ///< destroys all streams of a context, whichever it is
+    end_context,  ///< destroys all streams of an unknown context
   };
   const char* name = "";  ///< the driver's, with its version; lives as long as the process
   Kind kind = Kind::other;
-  /// The stream that it works on, null for the legacy default stream; none if it takes no stream.
+  /// The stream parameter, null for the legacy default stream; nullopt without one.
   std::optional<StreamHandle> stream = {};
   const void* context = nullptr;  ///< the calling thread's current one
   CaptureErrorMode mode = {};     ///< of a capture that begins
 };
 
-/// Watches all captures of a process that begin while calls are told to it.
+/// Watches all captures of a process that begin while its calls are reported here.
 ///
 ///     runtime_begins [begins ends]... runtime_ends        a call of the runtime, and what it does on the driver
 ///     begins ends                                         a call of the driver's own interface
 ///
-/// All on the thread that makes the call, and nothing for calls that are made while asking() is true: those are the
-/// monitor's own. A capture is watched from the end of the call that begins it, to the end of the call that ends it.
+/// All on the thread of the call, except for calls made while asking() is true: those are the monitor's own. A capture
+/// is watched from the end of the call that begins it to the end of the call that ends it.
 ///
-/// Thread-safe. The driver is asked under the monitor's lock: calls are told at their border, where a thread holds none
-/// of the driver's locks, and no question waits for work; in return no stream is destroyed while one is asked about it.
-/// Stacks are taken without the lock, because that takes the loader's, under which others call CUDA.
+/// Thread-safe. The driver is queried under the monitor's lock: calls are reported at their border, where a thread
+/// holds none of the driver's locks, and no query waits for work; so no stream is destroyed during a query. Stacks are
+/// taken without the lock, because that takes the loader's, under which other code calls CUDA.
 class CallMonitor {
  public:
-  /// \param driver outlives this object.
+  /// \param driver must outlive this object.
   explicit CallMonitor(CaptureQueries& driver);
 
-  /// Is the calling thread within a question of a monitor's?
+  /// True if the calling thread is within a query of a monitor.
   static bool asking() noexcept;
 
   void runtime_begins(const char* name) noexcept;
@@ -76,25 +76,25 @@ class CallMonitor {
   void begins(const DriverCall& call);
   void ends(const DriverCall& call, Result result);
 
-  /// What is known of the capture of a stream, or of its last one if it is over; none if that is nothing.
+  /// Fills in the report of a stream's capture, or of its last one. False if there is none.
   std::optional<CaptureFindings> describe(StreamHandle stream);
 
   /// Gets the findings of each capture that is over, on the thread that ended it. To be set before the first call.
   void on_finished(std::function<void(const CaptureFindings&)> sink) { finished_sink_ = std::move(sink); }
 
-  /// The process is about to end: captures that are underway are given to the sink, and the driver is not asked.
+  /// Passes captures underway to the sink at the end of the process, without querying the driver.
   void process_ends();
 
-  /// Forgets all captures, and what threads are doing: the next call is the first one.
+  /// Discards all captures, and the state of threads: the next call is the first one.
   void forget();
 
  private:
   struct Capture {
-    std::uint64_t number;  ///< ours, from 1
+    std::uint64_t number;  ///< assigned by the monitor, from 1
     const void* context;
     GraphHandle graph;  ///< alive until the capture is ended
     CaptureFindings findings;
-    bool ending = false;  ///< its end has begun, on some thread: the graph may be gone at any moment
+    bool ending = false;  ///< its end has begun, on some thread: the graph may be destroyed at any moment
   };
   struct Failure {
     const char* name;
@@ -122,7 +122,7 @@ class CallMonitor {
   CaptureQueries& driver_;
   std::function<void(const CaptureFindings&)> finished_sink_;
   std::atomic<int> underway_{0};           ///< the size of captures_
-  std::atomic<std::uint64_t> generation_;  ///< of what threads are doing
+  std::atomic<std::uint64_t> generation_;  ///< of the state of threads
   std::mutex mutex_;
   std::uint64_t last_number_ = 0;
   std::vector<Capture> captures_;

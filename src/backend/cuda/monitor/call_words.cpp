@@ -21,7 +21,7 @@ bool begins_with_one_of(std::string_view name, const std::array<std::string_view
 const CaptureRule* rule_of_failure(const char* driver_name, Result result, bool on_capture) noexcept {
   const auto call_class = class_of(std::string_view(driver_name));
   const auto has_this_code = [&](const CaptureRule& rule) { return rule.result == result; };
-  // Other codes have a meaning of their own: an invalid argument is that, and no matter of captures.
+  // Other codes are not related to captures: for example an invalid argument.
   const bool is_of_captures =
       is_about_captures(result) || (call_class && std::ranges::any_of(rules_of(*call_class), has_this_code));
   return is_of_captures ? rule_met(call_class, result, on_capture) : nullptr;

@@ -21,7 +21,7 @@ bool is_on(const Capture& capture, const HostDevice& device) {
                      [&](const HostStream* stream) { return stream->device == &device; });
 }
 
-// Captures of a device, active or invalidated, that a blocking stream takes part in.
+// The captures of a device, active or invalidated, in which a blocking stream takes part.
 CaptureList blocking_captures(const HostRuntime& runtime, const HostDevice& device) {
   CaptureList found;
   for (const auto& capture : runtime.captures) {
@@ -95,16 +95,16 @@ void break_all(const CaptureList& captures, const CallSite& site, const char* na
   for (const auto& capture : captures) break_one(*capture, call);
 }
 
-// Does a call of this class become a node when its stream captures?
+// True if a call of this class becomes a node when its stream captures.
 bool is_work(CallClass call_class) {
   return call_class == CallClass::stream_work || call_class == CallClass::stream_launch_only ||
          call_class == CallClass::stream_allocation;
 }
 
-// Work that is executed although something captures: its user probably meant it to be captured.
+// Work that is executed during a capture on another stream: it was probably meant to be captured.
 void note_not_captured(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name) {
   const HostStream& stream = *site.stream;
-  // A record is of no use to a graph, and asking for a priority is work only to the rules.
+  // A record is useless in a graph, and querying a priority is work only by the rules.
   if (!is_work(call_class) || stream.capture != nullptr || site.call == Call::event_record ||
       site.call == Call::stream_priority)
     return;
@@ -121,7 +121,7 @@ void note_not_captured(HostRuntime& runtime, const CallSite& site, CallClass cal
 
 struct Match {
   bool holds = false;
-  CaptureList captures;  // what the rule's effect happens to
+  CaptureList captures;  // affected by the rule
 };
 
 Match when(CaptureList captures) {
@@ -189,7 +189,7 @@ Match matches(const HostRuntime& runtime, const CallSite& site, Situation situat
     case Situation::device_captures:
       return when(captures_on(runtime, *site.device));
     case Situation::thread_forbids:
-      // A stream that captures makes a node of the call.
+      // On a capturing stream the call becomes a node.
       return site.stream != nullptr && site.stream->capture != nullptr ? Match{} : when(forbidding_captures(runtime));
     case Situation::graph_is_captured_to:
       return {std::any_of(runtime.captures.begin(), runtime.captures.end(),
@@ -215,7 +215,7 @@ CaptureErrorMode& thread_capture_mode() noexcept {
 }
 
 std::string& thread_error_detail() noexcept {
-  // Static objects may be destroyed, and graphs with them, after the thread's own objects are.
+  // Static objects, and graphs in them, may be destroyed after the thread's own objects.
   thread_local bool gone = false;
   struct Detail {
     std::string text;
@@ -294,7 +294,7 @@ void break_capture(const HostStream& stream, Call call, Result result, const std
 }
 
 void note_refused(HostRuntime& runtime, Call call, Result result) {
-  // What else fails has nothing to do with the graph.
+  // Other failures do not concern the graph.
   if (!is_work(class_of(call)) && !is_about_captures(result)) return;
   for (const auto& capture : runtime.captures) {
     if (!is_active(*capture) || capture->thread != std::this_thread::get_id()) continue;

@@ -20,7 +20,7 @@ HostNode& HostGraph::add(HostDevice& node_device, NodeType type, Work work, std:
   nodes.push_back(
       std::unique_ptr<HostNode>(new HostNode{this, &node_device, node_id, node_id, type, std::move(work), {}, {}}));
   HostNode& node = *nodes.back();
-  // A new node has no edges yet, and the caller names no dependency twice: nothing to search for.
+  // No search for duplicates: a new node has no edges yet, and the caller passes no dependency twice.
   node.dependencies.assign(dependencies.begin(), dependencies.end());
   for (HostNode* dependency : dependencies) dependency->dependents.push_back(&node);
   return node;

@@ -19,8 +19,8 @@ struct HostGraph;
 /// A node of a template graph. Owned by its graph.
 struct HostNode {
   HostGraph* graph;
-  HostDevice* device;       ///< where it runs
-  std::uint64_t id;         ///< unique in the process: addresses are used again, ids are not
+  HostDevice* device;
+  std::uint64_t id;         ///< unique in the process: addresses are reused, ids are not
   std::uint64_t origin_id;  ///< in a clone: the id of the node it was copied from
   NodeType type;
   Work work;
@@ -36,22 +36,22 @@ struct HostGraph {
   std::vector<UserObjectRef> user_objects;       ///< one for each reference that the graph holds
 
   HostNode& add(HostDevice& node_device, NodeType type, Work work, std::span<HostNode* const> dependencies);
-  /// Copies nodes, edges and references; the copy knows what it was made from.
+  /// Copies nodes, edges and references; the copy keeps the ids of the originals.
   std::unique_ptr<HostGraph> clone() const;
 };
 
-/// Adds an edge; false if it is there already or is one of a node to itself.
+/// Adds an edge; false if it exists already or leads from a node to itself.
 bool connect(HostNode& from, HostNode& to);
 /// Removes an edge; false if there is none.
 bool disconnect(HostNode& from, HostNode& to);
-/// The nodes and all that they depend on.
+/// The nodes and all their dependencies.
 std::unordered_set<const HostNode*> with_ancestors(std::span<HostNode* const> nodes);
-/// The nodes so that each comes after all it depends on; empty if there is a cycle (or no node).
+/// The nodes in topological order; empty if there is a cycle (or no node).
 std::vector<HostNode*> topological_order(const HostGraph& graph);
 /// The graph in the language of Graphviz.
 std::string to_dot(const HostGraph& graph, DotFlags flags);
 
-/// A number that was not given before.
+/// A new number, unique in the process.
 std::uint64_t next_id() noexcept;
 
 }  // namespace reprise::backend::host

@@ -6,9 +6,8 @@
 
 namespace reprise::backend::host {
 
-/// A reference-counted object of the user's. When the last reference goes, its destructor is called on a thread of its
-/// own, as the driver does: never on the thread that dropped the reference, and marked so that it cannot call the
-/// device.
+/// A reference-counted object of the user's. When the last reference is released, its destructor is called on a
+/// dedicated thread, as by the driver: never on the releasing thread, and marked so that it cannot call the device.
 class UserObject {
  public:
   UserObject(void* object, void (*destructor)(void*), unsigned references)
@@ -17,11 +16,11 @@ class UserObject {
   UserObject& operator=(const UserObject&) = delete;
 
   void retain(unsigned count) noexcept { references_.fetch_add(count, std::memory_order_relaxed); }
-  /// False if there are not that many; nothing happens then.
+  /// False, without effect, if there are fewer.
   bool release(unsigned count) noexcept;
-  /// Calls the destructor and forgets the handle. For the thread that does this, when the last reference is gone.
+  /// Calls the destructor and removes the handle. For the dedicated thread, after the last release.
   void destroy();
-  /// A reference, if the object still has one.
+  /// A new reference, if the object still has one.
   bool try_retain(unsigned count) noexcept;
 
  private:
@@ -30,10 +29,10 @@ class UserObject {
   std::atomic<unsigned> references_;
 };
 
-/// One reference, given back by the destructor.
+/// One reference, released by the destructor.
 class UserObjectRef {
  public:
-  /// Takes over a reference that the caller holds.
+  /// Takes over a reference of the caller.
   explicit UserObjectRef(UserObject* object) noexcept : object_(object) {}
   UserObjectRef(const UserObjectRef& other) noexcept : object_(other.object_) {
     if (object_ != nullptr) object_->retain(1);

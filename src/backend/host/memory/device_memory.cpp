@@ -15,8 +15,8 @@
 namespace reprise::backend::host {
 namespace {
 
-// Addresses are plentiful and blocks cannot move, so the range is larger than the memory: fragmentation of addresses
-// must not look like a lack of memory.
+// The range is larger than the memory, because blocks cannot move: fragmentation of addresses must not appear as a lack
+// of memory.
 constexpr std::size_t range_factor = 4;
 constexpr std::size_t commit_step = std::size_t{64} << 20;
 
@@ -24,8 +24,7 @@ constexpr std::size_t round_up(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
 }
 
-// Fills what the process has touched. A page that was never touched stays so: freeing a large block that nobody used
-// must not cost its size in real memory.
+// Fills the touched pages only: freeing a large unused block must not cost its size in real memory.
 void fill_touched(std::byte* begin, std::size_t bytes) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const auto start = reinterpret_cast<std::uintptr_t>(begin);
@@ -56,7 +55,7 @@ DeviceMemory::DeviceMemory(std::size_t total_bytes, bool protect)
   if (base_ == nullptr)
     throw Error("the host device could not reserve " + std::to_string(total_bytes_) +
                 " bytes of addresses for its memory: " + std::strerror(errno) +
-                "; give it less with REPRISE_HOST_MEMORY, or raise the limit of the process (ulimit -v)");
+                "; reduce it with REPRISE_HOST_MEMORY, or raise the limit of the process (ulimit -v)");
   holes_.emplace(0, range_bytes_);
   if (protect_) watch_faults(*this);
 }
@@ -95,7 +94,7 @@ Result DeviceMemory::free(void* pointer) {
     asked_.erase(offset);
   }
   {
-    // The block is in neither map now: nobody else can have it while it is filled.
+    // The block is in neither map now, so it cannot be allocated while it is filled.
     if (protect_) enter();
     fill_touched(base_ + offset, bytes);
     if (protect_) leave();

@@ -12,11 +12,11 @@
 
 namespace reprise::backend::host {
 
-/// The memory of one simulated device: a range of addresses of its own, in which nothing else of the process lies.
+/// The memory of one simulated device: a reserved range of addresses.
 ///
-/// First fit, aligned to 512 bytes. What is freed is filled with `poison_byte`; what was never touched costs nothing.
-/// With protection on, the range is inaccessible except while an operation executes (enter, leave), and a touch by the
-/// host ends the process with the address, the block and the stack.
+/// First fit, aligned to 512 bytes. Freed memory is filled with `poison_byte`; untouched memory costs nothing. With
+/// protection on, the range is inaccessible except while an operation executes (enter, leave); an access by the host
+/// ends the process, and prints the address, the block and the stack.
 ///
 /// Thread-safe.
 class DeviceMemory {
@@ -31,17 +31,17 @@ class DeviceMemory {
   };
 
   DeviceMemory(std::size_t total_bytes, bool protect);
-  DeviceMemory(const DeviceMemory&) = delete;  // lives until the process ends, as the device does
+  DeviceMemory(const DeviceMemory&) = delete;  // lives until the process ends, like the device
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  /// `out_of_memory` when less than that is left.
+  /// Returns `out_of_memory` when less is free.
   Result allocate(void** pointer, std::size_t bytes);
-  /// `invalid_value` unless a block starts there.
+  /// Returns `invalid_value` unless a block starts there.
   Result free(void* pointer);
 
-  /// Does a block start there?
+  /// True if a block starts there.
   bool starts_block(const void* pointer) const;
-  /// Does the address lie in the device's range, allocated or not?
+  /// True if the address lies in the device's range, allocated or not.
   bool contains(const void* pointer) const noexcept;
   /// The block that the address lies in.
   std::optional<Block> find(const void* pointer) const;
@@ -50,10 +50,10 @@ class DeviceMemory {
   std::size_t free_bytes() const;
   bool protects() const noexcept { return protect_; }
 
-  /// Prints what is known about an address, for the handler of the fault: no allocation, no blocking.
+  /// Describes an address, in the fault handler: does not allocate or block.
   void describe_fault(const void* address, bool write, bool write_known) const noexcept;
 
-  /// Between the two calls the memory is accessible, if it is protected. Calls nest, from any threads.
+  /// Make protected memory accessible in between. Calls nest, from any threads.
   void enter();
   void leave();
 
@@ -72,7 +72,7 @@ class DeviceMemory {
   mutable std::mutex mutex_;
   std::map<std::size_t, std::size_t> blocks_;  // offset -> rounded size
   std::map<std::size_t, std::size_t> holes_;   // offset -> size; neighbours are joined
-  std::map<std::size_t, Asked> asked_;         // offset -> what was asked for
+  std::map<std::size_t, Asked> asked_;         // offset -> the request
   std::size_t used_bytes_ = 0;
   std::size_t committed_ = 0;  // bytes from base_ that can be made accessible
   unsigned accessors_ = 0;     // operations that are executing, with protection on

@@ -20,7 +20,7 @@ namespace {
 std::array<std::atomic<const DeviceMemory*>, 16> watched;
 struct sigaction previous_action;
 
-// In a signal handler: nothing that allocates or locks.
+// In a signal handler: must not allocate or lock.
 void put(const char* text) noexcept {
   (void)!write(STDERR_FILENO, text, std::strlen(text));
 }
@@ -61,7 +61,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
     break;
   }
-  // The instruction faults again on return, and meets the handler that was there before us.
+  // The instruction faults again on return, and reaches the previous handler.
   sigaction(signal, &previous_action, nullptr);
 }
 
@@ -71,7 +71,7 @@ void watch_faults(const DeviceMemory& memory) {
   static std::once_flag installed;
   std::call_once(installed, [] {
     void* frame[1];
-    backtrace(frame, 1);  // loads what backtrace needs now, not in the handler
+    backtrace(frame, 1);  // loads libgcc now, not in the handler
     struct sigaction action = {};
     action.sa_sigaction = on_fault;
     action.sa_flags = SA_SIGINFO;

@@ -5,8 +5,8 @@ namespace reprise::backend::host {
 
 class DeviceMemory;
 
-/// From now on, a fault at an address of this memory is explained on standard error (address, block, stack) before the
-/// process ends as it would have without us: the handler that was there before is called. At most 16 memories.
+/// Explains faults at addresses of this memory on standard error (address, block, stack), then calls the previous
+/// handler, so that the process ends as without this one. At most 16 memories.
 void watch_faults(const DeviceMemory& memory);
 
 }  // namespace reprise::backend::host

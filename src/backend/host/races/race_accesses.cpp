@@ -5,7 +5,7 @@
 #include "backend/host/host_device.h"
 #include "backend/host/races/race_check.h"
 
-// What each kind of work reads and writes.
+// The accesses of each kind of work.
 
 namespace reprise::backend::host {
 namespace {

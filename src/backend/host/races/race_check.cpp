@@ -76,8 +76,8 @@ void RaceCheck::forget(const void* pointer, std::size_t bytes) {
 void RaceCheck::prepare(HostExec& exec) {
   if (exec.accesses) return;
   std::vector<Access> accesses;
-  // Nodes are looked at in an order that fits their edges. A node continues the timeline of a dependency that nobody
-  // has continued yet, so a graph has about as many timelines as the streams that it was captured on.
+  // In topological order. A node continues the timeline of a dependency that is not continued yet, so a graph has about
+  // as many timelines as the streams that it was captured on.
   const std::size_t count = exec.types.size();
   std::vector<Clock> clocks(count);
   std::vector<Epoch> epochs(count);

@@ -17,35 +17,35 @@ struct HostExec;
 struct HostRuntime;
 struct HostStream;
 
-/// Looks for races: two accesses to the same memory, one of them a write, that nothing orders.
+/// Reports races: two unordered accesses to the same memory, of which at least one writes.
 ///
-/// All order is known when work is submitted, so nothing depends on who runs first. Each stream is a timeline; an
-/// operation carries a vector clock, made of those of all operations that it waits for. What the host has waited for
-/// goes into one clock of the whole process, which counts for all that is submitted later, by any thread: so a race can
-/// be missed, but what is ordered by calls of the runtime is never reported.
+/// All order is known when work is submitted, so the result does not depend on timing. Each stream is a timeline; an
+/// operation has a vector clock, joined from those of all operations that it waits for. Waits of the host are joined
+/// into one clock of the process, which orders all work submitted later by any thread: so a race can be missed, but
+/// work that calls of the runtime order is never reported.
 ///
-/// There is one, in HostRuntime, when HostDeviceOptions::check_races is set. Guarded by the runtime's mutex. Races go
-/// to the sink of warnings, each pair of operations and streams once.
+/// One object, in HostRuntime, if HostDeviceOptions::check_races is set. Guarded by the runtime's mutex. Races are
+/// reported to the warning sink, once per pair of operations and streams.
 class RaceCheck {
  public:
   explicit RaceCheck(HostRuntime& runtime) : runtime_(runtime) {}
 
-  /// An operation is given to a stream after `before`, which must contain what is done already, too.
+  /// Orders an operation of a stream after `before`, which must include completed operations, too.
   void order(HostStream& stream, Operation& operation, std::span<const OperationRef> before);
-  /// What the operation touches; after order().
+  /// Adds the accesses of the operation; after order().
   void touch(const HostStream& stream, const Operation& operation, std::vector<Access> accesses);
-  /// Before a launch: finds what it will touch, if the graph was changed since the last one or never launched. Nodes
-  /// that conflict within the graph are reported then.
+  /// Determines the accesses of a launch before it, if the graph was never launched or changed since. Reports
+  /// conflicting nodes of the graph.
   void prepare(HostExec& exec);
-  /// A graph was launched by this operation; after order() and prepare(). As a whole it counts as one operation, which
-  /// waits for the points that event nodes of the graph wait for, and after which those are reached that they record.
+  /// Adds the launch of a graph by this operation; after order() and prepare(). The graph counts as one operation,
+  /// which waits for the points that its event nodes wait for, and precedes those that they record.
   void launched(const HostStream& stream, Operation& launch, std::span<const OperationRef> points,
                 const HostExec& exec);
-  /// The host has seen these operations done.
+  /// Notes that the host has waited for these operations.
   void host_waited(std::span<const OperationRef> operations);
-  /// Does the host know that it is done? Then nobody has to remember it.
+  /// True if the host has waited for it, so that it can be forgotten.
   bool known_done(const OperationRef& operation) const;
-  /// The memory was just allocated.
+  /// Resets the history of memory that was just allocated.
   void forget(const void* pointer, std::size_t bytes);
 
  private:
@@ -59,8 +59,7 @@ class RaceCheck {
   std::set<std::string> reported_;
 };
 
-/// What a piece of work touches. Outside of a capture, pageable host memory is copied to and from before the call
-/// returns, and so left out.
+/// The accesses of work, without pageable host memory outside of captures: that copy ends before the call returns.
 std::vector<Access> accesses_of(HostRuntime& runtime, const Work& work, bool in_graph);
 
 }  // namespace reprise::backend::host

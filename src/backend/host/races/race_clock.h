@@ -12,15 +12,15 @@ struct Epoch {
   std::uint64_t tick = 0;  ///< counts the operations of the timeline, from 1
 };
 
-/// A vector clock: for each timeline, up to which operation everything happened before. Sparse, because streams come
-/// and go.
+/// A vector clock: for each timeline, the last operation that happened before. Sparse, because the set of streams
+/// changes.
 class Clock {
  public:
   bool covers(const Epoch& epoch) const noexcept;
   void add(const Epoch& epoch);
   void merge(const Clock& other);
   bool empty() const noexcept { return entries_.empty(); }
-  /// Drops what `known` covers.
+  /// Removes the entries that `known` covers.
   void subtract(const Clock& known);
 
  private:

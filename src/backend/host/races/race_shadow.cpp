@@ -36,7 +36,7 @@ void Shadow::touch(std::shared_ptr<const Touch> now, const IsOrdered& ordered, c
         if (!ordered(read->epoch)) conflict(*read, *now);
       continue;
     }
-    // Whoever is ordered after this read is ordered after those before it, too.
+    // An access ordered after this read is ordered after those before it, too.
     std::erase_if(segment.reads, [&](const auto& read) { return ordered(read->epoch); });
     segment.reads.push_back(now);
     if (at->first > covered) segments_.emplace_hint(at, covered, Segment{at->first, nullptr, {now}});

@@ -20,24 +20,24 @@ struct Access {
   std::string name;  ///< of the operation, for example "memcpy" or "kernel Add"
 };
 
-/// An access with the place that it has in the order of things.
+/// An access with its position in the order of operations.
 struct Touch {
   Access access;
   Epoch epoch;
   std::string place;     ///< for example "stream 0x55d0 of host:0"
-  std::uint64_t id = 0;  ///< of the place; addresses of streams are used again, ids are not
+  std::uint64_t id = 0;  ///< of the place; addresses of streams are reused, ids are not
 };
 
-/// The history of memory: for each address who wrote it last, and who read it since.
+/// The history of memory: for each address the last write, and the reads since.
 class Shadow {
  public:
-  /// Is what happened at an epoch ordered before the access that is looked at?
+  /// True if an epoch is ordered before the access being checked.
   using IsOrdered = std::function<bool(const Epoch& epoch)>;
   using OnConflict = std::function<void(const Touch& earlier, const Touch& now)>;
 
-  /// Adds an access; calls `conflict` for each one before it that overlaps, is not ordered, and of which one writes.
+  /// Adds an access; calls `conflict` for each earlier one that overlaps, is unordered, where at least one writes.
   void touch(std::shared_ptr<const Touch> now, const IsOrdered& ordered, const OnConflict& conflict);
-  /// The memory is new: nobody has touched it.
+  /// Forgets the accesses to newly allocated memory.
   void forget(std::uintptr_t begin, std::uintptr_t end);
 
  private:
@@ -48,7 +48,7 @@ class Shadow {
   };
   using Segments = std::map<std::uintptr_t, Segment>;
 
-  void split(std::uintptr_t at);  // no segment goes across this address
+  void split(std::uintptr_t at);  // makes this address a boundary between segments
   Segments segments_;
 };
 

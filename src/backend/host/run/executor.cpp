@@ -8,13 +8,13 @@ namespace reprise::backend::host {
 namespace {
 
 constexpr unsigned most_workers = 256;
-// So long must nothing have started, while tasks are ready and every worker is busy, before one more is added.
+// A worker is added when no task has started for so long, while tasks are ready and every worker is busy.
 constexpr std::chrono::milliseconds blocked_after{2};
 
 thread_local int executing_depth = 0;
 
-// The mutex is held for some ten instructions at a time, by the thread that submits and by the workers: a thread that
-// finds it taken does better to look again than to sleep, which costs both sides a system call.
+// Spins before sleeping: the submitting thread and the workers hold the mutex for about ten instructions at a time, and
+// sleeping costs both sides a system call.
 std::unique_lock<std::mutex> lock_shortly(std::mutex& mutex) {
   constexpr int tries = 200;
   for (int i = 0; i < tries; ++i) {

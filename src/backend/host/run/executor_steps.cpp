@@ -32,8 +32,7 @@ void Executor::wait_by_steps(const OperationRef& operation) {
 
 void Executor::poll_by_steps() {
   std::unique_lock lock(mutex_);
-  // A poll never blocks, as little as it does on a GPU: the step of another thread may be a host function that waits
-  // for this one.
+  // A poll never blocks, as on a GPU: the step of another thread may be a host function that waits for this one.
   if (!stepping_ && !ready_.empty()) step(lock);
 }
 

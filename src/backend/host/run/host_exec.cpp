@@ -19,7 +19,7 @@ Task* LaunchOperation::run() {
 }
 
 Task* LaunchOperation::finish() {
-  // The stream remembers this operation for as long as it is the last one; what the plan holds must go now.
+  // The stream keeps this operation while it is the last one; the plan must be released now.
   event_points_.clear();
   times_.reset();
   plan_.reset();
@@ -78,7 +78,7 @@ Task* Plan::start(LaunchOperation& launch) {
   if (times_ != nullptr) [[unlikely]]
     times_->launched();
   remaining_.store(nodes_.size(), std::memory_order_relaxed);
-  // Posting hands the counters over; the roots of this launch run after that.
+  // Posting publishes the counters; the roots of this launch run after that.
   for (std::size_t i = 1; i < roots_.size(); ++i) Executor::instance().post(*roots_[i]);
   return roots_.front();
 }
@@ -121,7 +121,7 @@ Task* Plan::Node::pass_on() {
     else
       Executor::instance().post(*successor);
   }
-  // The last access: once the counter is zero, the launch may end and the plan be gone.
+  // The last access: once the counter is zero, the launch may end and the plan be destroyed.
   LaunchOperation* launch = plan->launch_;
   if (plan->remaining_.fetch_sub(1, std::memory_order_acq_rel) == 1) return launch->finish();
   return next;

@@ -19,18 +19,18 @@ namespace reprise::backend::host {
 struct HostEvent;
 class Plan;
 
-/// A launch of an executable graph: one operation of a stream, done when every node is.
+/// A launch of an executable graph: one operation of a stream, complete when all nodes are.
 class LaunchOperation final : public Operation {
  public:
-  /// `times` gets those of the nodes; null if nobody wants them.
+  /// `times`: receives the times of the nodes; may be null.
   LaunchOperation(std::shared_ptr<Plan> plan, std::vector<OperationRef> event_points, std::shared_ptr<NodeTimes> times)
       : plan_(std::move(plan)), event_points_(std::move(event_points)), times_(std::move(times)) {}
 
   Task* run() override;
-  /// The record point that an event node sets or waits for in this launch; fixed when it was launched.
+  /// The record point that an event node sets or waits for in this launch; determined at the launch.
   const OperationRef& event_point(std::size_t slot) const { return event_points_[slot]; }
   NodeTimes* times() const noexcept { return times_.get(); }
-  /// The last node is done.
+  /// Called when the last node is done.
   Task* finish();
 
  private:
@@ -39,10 +39,10 @@ class LaunchOperation final : public Operation {
   std::shared_ptr<NodeTimes> times_;
 };
 
-/// What an executable graph runs: its nodes with their work and edges, ready to go. Launches of one executable never
-/// overlap, so the counters of a launch live in the plan: a launch allocates nothing for its nodes.
+/// The plan of an executable graph: its nodes with their work and edges. Launches of one executable never overlap, so
+/// the counters of a launch are in the plan: a launch allocates nothing for its nodes.
 ///
-/// Work is changed only while no launch of this plan is underway; otherwise the executable makes itself a copy.
+/// Work is changed only while no launch of this plan is underway; otherwise the executable copies the plan.
 class Plan {
  public:
   explicit Plan(const HostGraph& graph);
@@ -58,10 +58,10 @@ class Plan {
   const std::vector<std::size_t>& event_nodes() const noexcept { return event_nodes_; }
   std::vector<UserObjectRef>& user_objects() noexcept { return user_objects_; }
 
-  /// Begins a launch, called when all that it waits for is done. Returns a node to run.
+  /// Begins a launch whose dependencies are complete. Returns a node to run.
   Task* start(LaunchOperation& launch);
 
-  /// The last launch that was given to a stream; null if none.
+  /// The last submitted launch; null if none.
   OperationRef last_launch;
 
  private:
@@ -70,7 +70,7 @@ class Plan {
     HostDevice* device = nullptr;
     Work work;
     bool enabled = true;
-    bool resumed = false;  // an event wait whose event is reached
+    bool resumed = false;  // an event wait whose event is complete
     std::size_t place = 0;
     std::size_t event_slot = 0;
     int dependencies = 0;
@@ -78,7 +78,7 @@ class Plan {
     std::vector<Node*> successors;
 
     Task* run() override;
-    bool do_event_work();  // false: the node runs again when its event is reached
+    bool do_event_work();  // false: the node runs again when its event is complete
     Task* pass_on();
   };
 
@@ -87,8 +87,8 @@ class Plan {
   std::vector<std::size_t> event_nodes_;
   std::vector<UserObjectRef> user_objects_;
   std::atomic<std::size_t> remaining_{0};  // nodes of this launch that are not done
-  LaunchOperation* launch_ = nullptr;      // the one that is running
-  NodeTimes* times_ = nullptr;             // of this launch, if somebody wants them
+  LaunchOperation* launch_ = nullptr;      // underway
+  NodeTimes* times_ = nullptr;             // of this launch; may be null
 };
 
 /// An executable graph. Guarded by the runtime's mutex.
@@ -101,13 +101,13 @@ struct HostExec {
   std::vector<NodeType> types;
   std::vector<std::vector<std::size_t>> dependencies;  ///< the edges, for comparison in an update
   OperationRef last_launch;
-  std::optional<std::vector<Access>> accesses;  ///< for the race check; forgotten when the plan changes
-  std::weak_ptr<NodeTimes> times;               ///< for its launches, as long as somebody watches
+  std::optional<std::vector<Access>> accesses;  ///< for the race check; reset when the plan changes
+  std::weak_ptr<NodeTimes> times;               ///< for its launches, while nodes are timed
 
   HostExec(HostDevice& exec_device, const HostGraph& graph, InstantiateFlags exec_flags);
-  /// The plan, free to be changed: a copy of it if a launch that is not done uses it.
+  /// The plan, for changes: a copy of it if an incomplete launch uses it.
   Plan& changeable_plan();
-  /// Places in the plan, each after all that it depends on.
+  /// Places in the plan, in topological order.
   std::vector<std::size_t> topological_order() const;
 };
 

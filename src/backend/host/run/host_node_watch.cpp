@@ -3,7 +3,7 @@
 
 #include "backend/host/host_monitor.h"
 
-// What the nodes of an executable's launches took.
+// The times of the nodes in an executable's launches.
 
 namespace reprise::backend::host {
 namespace {

@@ -8,8 +8,8 @@
 
 namespace reprise::backend::host {
 
-/// When the nodes of a launch began and ended, by their places in the plan. Launches of an executable come one after
-/// another, and each node runs on one thread: nothing is locked. To be read when the launch is done.
+/// Start and end of the nodes of a launch, by their places in the plan. Launches of an executable do not overlap, and
+/// each node runs on one thread, so there is no lock. Read after the launch.
 class NodeTimes {
  public:
   explicit NodeTimes(std::size_t nodes) : times_(nodes) {}

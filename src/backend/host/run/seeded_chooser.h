@@ -12,7 +12,7 @@ namespace reprise::backend::host {
 class SeededChooser final : public Chooser {
  public:
   explicit SeededChooser(std::uint64_t seed) : random_(seed) {}
-  // Not by a distribution of the standard library, each of which has its own. The bias is of no account.
+  // Not a distribution of the standard library, which differs between implementations. The bias does not matter.
   std::size_t choose(std::size_t ready) override { return static_cast<std::size_t>(random_() % ready); }
 
  private:

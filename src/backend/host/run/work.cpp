@@ -17,10 +17,10 @@ struct Overloaded : F... {
 template <class... F>
 Overloaded(F...) -> Overloaded<F...>;
 
-// Shared memory is not initialised on a GPU; a kernel that counts on zeros must see something else here.
+// Shared memory is uninitialised on a GPU; a kernel that relies on zeros must not find them here.
 constexpr unsigned char shared_garbage = 0xCD;
 
-// An operation of one device may touch memory of another one: a copy between them does.
+// An operation of one device may access memory of another one, for example a copy between them.
 class AccessToAllMemory {
  public:
   AccessToAllMemory() {
@@ -36,7 +36,7 @@ class AccessToAllMemory {
   template <class F>
   static void for_each(F f) {
     for (const auto& device : HostRuntime::instance().devices) {
-      if (!device->memory().protects()) return;  // all are alike
+      if (!device->memory().protects()) return;  // the same for all
       f(device->memory());
     }
   }

@@ -12,7 +12,7 @@ namespace reprise::backend::host {
 
 class HostDevice;
 
-/// A kernel launch with arguments of its own.
+/// A kernel launch with copied arguments.
 class KernelWork {
  public:
   /// Copies the arguments.
@@ -25,7 +25,7 @@ class KernelWork {
 
   const KernelRecord& kernel() const noexcept { return *kernel_; }
   const LaunchConfig& config() const noexcept { return config_; }
-  /// As the launch was asked for; the arguments stay in this object.
+  /// The parameters of the launch; the arguments stay in this object.
   KernelNodeParams params() const;
   void run() const;
 
@@ -39,30 +39,30 @@ class KernelWork {
   LaunchConfig config_;
   alignas(16) std::byte inline_[inline_bytes];
   std::unique_ptr<std::byte[]> heap_;                // when the parameter block is larger than that
-  mutable std::unique_ptr<void*[]> argument_table_;  // made when params() is asked; never copied or moved
+  mutable std::unique_ptr<void*[]> argument_table_;  // made by params(); never copied or moved
 };
 
-/// A copy whose source was read when it was asked for: pageable memory may be reused after the call.
+/// A copy whose source was read by the call: pageable memory may be reused after it.
 struct StagedCopy {
   void* destination;
   std::vector<std::byte> bytes;
 };
 
-/// What one operation or one node of a graph does, with all that it needs: a value. Empty work does nothing. Event
-/// nodes are work that only a running graph knows how to do.
+/// The work of one operation or one graph node: a value. Empty work does nothing. Event nodes can only be run by a
+/// running graph.
 using Work = std::variant<EmptyNodeParams, KernelWork, MemcpyNodeParams, MemsetNodeParams, HostNodeParams, StagedCopy,
                           MemoryFreeNodeParams, EventRecordNodeParams, EventWaitNodeParams>;
 
-/// The work that node params ask for, arguments copied. Only for types that the host device has (see has_node_type).
+/// The work of node params, with copied arguments. Only for types that the host device supports (see has_node_type).
 Work make_work(const NodeParams& params);
 
-/// What the work was made of. Arguments point into the work.
+/// The params of the work. Arguments point into the work.
 NodeParams params_of(const Work& work);
 
-/// Can the host device run nodes of this type?
+/// True if the host device supports nodes of this type.
 bool has_node_type(NodeType type) noexcept;
 
-/// Does the work on the calling thread. An exception thrown by it becomes the device's error.
+/// Does the work on the calling thread. Its exception becomes the device's error.
 void execute(HostDevice& device, const Work& work) noexcept;
 
 }  // namespace reprise::backend::host
