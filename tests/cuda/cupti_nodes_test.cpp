@@ -241,8 +241,8 @@ TEST_F(CuptiNodesTest, SaysThatAnotherToolHoldsTheSubscriberAndWhatToDo) {
   setenv("FAKE_LIBCUPTI_HOLDER", "Nsight Systems", 1);
   expect_reason(
       "Another tool (Nsight Systems) holds CUPTI's subscriber, of which there is one in a process (a profiler, a "
-      "debugger, `reprise explain`): nodes cannot be timed. Run the program without it, or have that tool time the "
-      "nodes.");
+      "debugger, `reprise explain`): nodes cannot be timed. Run the program without it, or time the nodes "
+      "with that tool.");
 }
 
 TEST_F(CuptiNodesTest, SaysWhichActivityCannotBeEnabledAndLeavesNoneEnabled) {

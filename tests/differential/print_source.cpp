@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "tests/differential/program.h"
+#include "text/format.h"
 
 namespace reprise::differential {
 namespace {

@@ -111,10 +111,10 @@ TEST_F(ConfirmedInputs, NeedSomethingThatLooksForThem) {
   GraphOptions options;
   options.confirm_by_second_capture = true;
   const auto run = [&] { capture(graph_, options, [&] { body(0); }); };
-  EXPECT_TRUE(contains(text_of<UsageError>(run), "GraphOptions::confirm_by_second_capture says how"));
+  EXPECT_TRUE(contains(text_of<UsageError>(run), "GraphOptions::confirm_by_second_capture changes how"));
   options = {};
   options.liveness = Liveness::all;
-  EXPECT_TRUE(contains(text_of<UsageError>(run), "GraphOptions::liveness says how"));
+  EXPECT_TRUE(contains(text_of<UsageError>(run), "GraphOptions::liveness changes how"));
   EXPECT_EQ(runs_, 0);
   options.retain_inputs = true;
   run();

@@ -23,6 +23,7 @@
 
 namespace reprise::memory::test {
 
+using backend::Call;
 using backend::test::FaultyBackend;
 using reprise::test::Gate;
 using ::testing::HasSubstr;

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "backend/cuda/cupti/cupti_nodes.h"
-#include "backend/cuda/monitor/cuda_monitor.h"
+#include "backend/cuda/cuda_monitor.h"
 
 // Selects the nodes to be timed.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/monitor/cuda_monitor.h"
+#include "backend/cuda/cuda_monitor.h"
 
 #include <optional>
 #include <utility>
