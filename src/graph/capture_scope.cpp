@@ -7,6 +7,7 @@
 
 #include "graph/capture_registry.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/framework_captures.h"
 #include "graph/internal_streams.h"
 #include "reprise/graph.h"
 
@@ -41,7 +42,7 @@ graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
   // Refused before anything is changed, and before anybody waits for the device.
   const StreamRef* given = options.stream.has_value() ? &stream : nullptr;
   CUDAGraph::Impl& impl = CUDAGraph::Impl::of(target, "graph");
-  impl.let_components_join();
+  impl.join_framework();
   impl.require_can_begin("graph", options, given);
   graphs::synchronize_if_no_capture(stream.device());
   if (given == nullptr) stream = internal.emplace(stream.device()).ref();
@@ -111,6 +112,16 @@ void capture_once(CUDAGraph& cuda_graph, const GraphOptions& options, const std:
 /// In the rehearsal the user's object has another inside, which is thrown away: the body finds its graph capturing, and
 /// what it assigns in the end belongs to the graph that stays.
 struct CUDAGraph::Rehearsal {
+  static void capture_twice(const Impl& impl, CUDAGraph& graph, const GraphOptions& options,
+                            const std::function<void()>& body) {
+    Rehearsal rehearsal(graph, options);
+    impl.require_can_begin("capture", options, nullptr);
+    overwrite_stack(0xA5);
+    rehearsal.run(body);
+    overwrite_stack(0x5A);
+    capture_once(graph, options, body);
+  }
+
   Rehearsal(CUDAGraph& graph, const GraphOptions& wanted) : cuda_graph(graph), real(*graph.impl_), options(wanted) {
     real.rehearses = stand_in.impl_->rehearses = true;
   }
@@ -162,17 +173,16 @@ void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::func
   constexpr const char* call = "capture";
   if (!body) throw UsageError("capture needs a body to run, and was given an empty function.");
   CUDAGraph::Impl& impl = CUDAGraph::Impl::of(cuda_graph, call);
-  impl.let_components_join();
-  if (impl.needs_rehearsal(options) == nullptr) {
-    capture_once(cuda_graph, options, body);
-    return;
+  impl.join_framework();
+  try {
+    if (impl.needs_rehearsal(options) == nullptr)
+      capture_once(cuda_graph, options, body);
+    else
+      CUDAGraph::Rehearsal::capture_twice(impl, cuda_graph, options, body);
+  } catch (...) {
+    if (const auto* const framework = graphs::framework_captures()) framework->add_to_exception();
+    throw;
   }
-  CUDAGraph::Rehearsal rehearsal(cuda_graph, options);
-  impl.require_can_begin(call, options, nullptr);
-  overwrite_stack(0xA5);
-  rehearsal.run(body);
-  overwrite_stack(0x5A);
-  capture_once(cuda_graph, options, body);
 }
 
 }  // namespace reprise

@@ -9,16 +9,15 @@
 #include <utility>
 
 #include "reprise/graph.h"
+#include "reprise/libtorch/install.h"
 
 /// \file
 /// Captures of libtorch's tensors.
 
 namespace reprise::libtorch {
 
-/// From now on libtorch's tensors take part in all captures of this library, and CUDA devices have one current stream
-/// and one space of pool ids for both libraries: docs/libtorch-cuda.md. `graph` and `capture` below do it by
-/// themselves; it is for programs that capture with reprise::graph or CUDAGraph::capture_begin(). Does nothing the
-/// second time. Thread-safe, and lasts until the process ends. Not to be called in a capture.
+/// Does nothing: libtorch's tensors take part in all captures of a program that includes this header, and CUDA devices
+/// have one current stream and one space of pool ids for both libraries: docs/libtorch-cuda.md.
 void take_part_in_captures();
 
 /// reprise::graph, for work on libtorch's tensors: of CUDA devices, and of the host device (host_device.h).

@@ -10,9 +10,9 @@
 
 namespace reprise::backend {
 
-/// A stream whose end this library hears of before it comes: every Stream, the legacy default streams, and streams
-/// of frameworks that live as long as the process. So whoever gave it work can ask later when that is done, although
-/// the stream may be gone by then, and its handle may be the name of another one.
+/// A stream whose end this library hears of before it comes: every Stream, the legacy default streams, and those
+/// streams of a framework that live as long as the process. So whoever gave it work can ask later when that is done,
+/// although the stream may be gone by then, and its handle may be the name of another one.
 ///
 /// Of other streams nobody tells the end; the per-thread default stream is one of them.
 ///
@@ -22,7 +22,7 @@ class TrackedStream {
   /// Null if nobody tells the end of this stream.
   static std::shared_ptr<TrackedStream> find(const StreamRef& stream);
 
-  /// From now on this stream is known. Whoever calls this calls ends(), unless the stream lives as long as the process.
+  /// From now on this stream is known. Whoever calls this calls ends().
   /// Without memory for it, it stays unknown.
   static void add(const StreamRef& stream) noexcept;
 

@@ -22,13 +22,6 @@
 
 namespace reprise::inspect {
 
-/// Hears what the calling thread says of the nodes that it makes from now on in a capture, when it enters and leaves a
-/// scope, which may be after the end of the capture; empty if it is in none.
-using ScopeObserver = void (*)(DeviceType type, std::uint64_t capture_id, const Annotation& now) noexcept;
-
-/// From now on all scopes are told to `observer`, which must not call them. One in the process. Thread-safe.
-void set_scope_observer(ScopeObserver observer) noexcept;
-
 /// The scopes of one capture: who is in which, and what the capturing graph looked like whenever one was entered or
 /// left.
 ///
@@ -95,7 +88,7 @@ class CaptureAnnotations {
   void look_at_graph();
   void remove(Thread& thread, std::size_t which);
   void leave_checked(std::uint64_t scope);
-  void tell_observer(const Thread* thread) const noexcept;
+  void notify_framework(const Thread* thread) const noexcept;
   void finish_checked();
 
   const StreamRef stream_;

@@ -2,14 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <vector>
 
 #include "graph/capture_listener.h"
 #include "memory/watches/block_watch.h"
 
-// Memory of another allocator than CachingAllocator, as a source of the inputs of graphs.
+// Memory of a framework, as a source of the inputs of graphs: FrameworkCaptures makes one for each capture.
 
 namespace reprise::inspect {
 
@@ -34,15 +32,5 @@ class InputSource {
   /// parameters that nobody wrote. Asked of blocks of all allocators.
   virtual bool is_used(GraphNodeHandle node, const memory::BlockWatch& watch, std::uintptr_t address) = 0;
 };
-
-/// Makes a source for a capture that is about to begin; null if it has nothing to do with it. May throw: the capture
-/// does not begin.
-using MakeInputSource = std::unique_ptr<InputSource> (*)(const graphs::CaptureContext& context);
-
-/// From now on each capture that looks for its inputs asks this one, too. Thread-safe.
-void add_input_source(MakeInputSource make);
-
-/// For one capture.
-std::vector<std::unique_ptr<InputSource>> make_input_sources(const graphs::CaptureContext& context);
 
 }  // namespace reprise::inspect

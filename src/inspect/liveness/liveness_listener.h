@@ -17,7 +17,7 @@ namespace reprise::inspect {
 
 /// Checks before each replay that the memory which the graph uses is still there, or keeps it.
 ///
-/// What the graph uses is found once, when the capture has ended. Memory of CachingAllocator and of input sources is
+/// What the graph uses is found once, when the capture has ended. Memory of CachingAllocator and of a framework is
 /// watched: as long as nothing that any graph watches is freed, a replay costs a load and a compare. Memory of the
 /// driver is asked for.
 ///
@@ -64,10 +64,10 @@ class LivenessListener final : public graphs::CaptureListener {
   void check(std::uint64_t frees);
 
   const AnnotationListener& annotations_;
-  std::optional<memory::FreeLog> free_log_;            // while the capture is underway
-  std::vector<std::unique_ptr<InputSource>> sources_;  // likewise
-  std::unique_ptr<GraphScan> scan_;                    // of a rehearsal
-  std::unique_ptr<GraphScan> rehearsal_;               // what the one before this capture found
+  std::optional<memory::FreeLog> free_log_;  // while the capture is underway
+  std::unique_ptr<InputSource> source_;      // likewise; null without a framework that has inputs here
+  std::unique_ptr<GraphScan> scan_;          // of a rehearsal
+  std::unique_ptr<GraphScan> rehearsal_;     // what the one before this capture found
 
   backend::Backend* backend_ = nullptr;
   std::optional<std::vector<GraphInput>> inputs_;

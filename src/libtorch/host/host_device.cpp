@@ -17,7 +17,6 @@
 #include "libtorch/host/host_streams.h"
 #include "libtorch/host/network_kernels.h"
 #include "libtorch/host/recurrent_kernels.h"
-#include "libtorch/operators/operator_listener.h"
 #include "text/format.h"
 
 // Makes the host device known to libtorch.
@@ -111,7 +110,6 @@ struct Registration {
 
 c10::Device host_device(int index) {
   static const auto* const registered = new Registration;  // libtorch is there until the process ends
-  register_operator_listener();
   static_cast<void>(registered);
   if (index < 0 || index >= guard().deviceCount())
     throw UsageError(
