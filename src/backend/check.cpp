@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/check.h"
 
-#include <atomic>
 #include <string>
 #include <utility>
 
@@ -10,21 +9,14 @@
 namespace reprise::backend {
 namespace {
 
-std::atomic<ErrorContext> error_context{nullptr};
-
 // Of the thread that an error is raised on.
 std::string with_context(std::string detail) {
-  const ErrorContext context = error_context.load(std::memory_order_acquire);
-  const std::string words = context != nullptr ? context() : std::string();
+  const std::string words = error_context();
   if (words.empty()) return detail;
   return (detail.empty() ? "within " : std::move(detail) + "; within ") + words;
 }
 
 }  // namespace
-
-void set_error_context(ErrorContext context) noexcept {
-  error_context.store(context, std::memory_order_release);
-}
 
 void raise(const Backend& backend, Call call, Result result, SourceLocation where) {
   throw BackendError(cuda_name(call), result, with_context(backend.last_error_detail()), where);

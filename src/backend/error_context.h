@@ -5,10 +5,8 @@
 
 namespace reprise::backend {
 
-/// What the calling thread is doing, in words that follow "within"; empty if there is nothing to say.
-using ErrorContext = std::string (*)() noexcept;
-
-/// From now on each BackendError that check.h raises says so too. Thread-safe.
-void set_error_context(ErrorContext context) noexcept;
+/// What the calling thread is doing, in words that follow "within" in each BackendError of check.h: the annotation of
+/// its innermost scope; empty outside of scopes. Defined where annotations are, in inspect/annotations/.
+std::string error_context() noexcept;
 
 }  // namespace reprise::backend

@@ -9,6 +9,7 @@
 
 #include "graph/capture_registry.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/framework_captures.h"
 #include "graph/internal_streams.h"
 
 namespace reprise {
@@ -45,7 +46,7 @@ graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
   // Refused before anything is changed, and before anybody waits for the device.
   const StreamRef* given = options.stream.has_value() ? &stream : nullptr;
   GraphAccess::Impl& impl = GraphAccess::of(target, "graph");
-  impl.let_components_join();
+  impl.join_framework();
   impl.require_can_begin("graph", options, given);
   graphs::synchronize_if_no_capture(stream.device());
   if (given == nullptr) stream = internal.emplace(stream.device()).ref();
@@ -164,23 +165,32 @@ struct Rehearsal {
   CUDAGraph stand_in{KeepGraph::yes};  // needs no executable
 };
 
+void capture_twice(GraphAccess::Impl& impl, CUDAGraph& graph, const GraphOptions& options,
+                   const std::function<void()>& body) {
+  Rehearsal rehearsal(graph, options);
+  impl.require_can_begin("capture", options, nullptr);
+  overwrite_stack(0xA5);
+  rehearsal.run(body);
+  overwrite_stack(0x5A);
+  capture_once(graph, options, body);
+}
+
 }  // namespace
 
 void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body) {
   constexpr const char* call = "capture";
   if (!body) throw UsageError("capture needs a body to run, and was passed an empty function.");
   GraphAccess::Impl& impl = GraphAccess::of(cuda_graph, call);
-  impl.let_components_join();
-  if (impl.needs_rehearsal(options) == nullptr) {
-    capture_once(cuda_graph, options, body);
-    return;
+  impl.join_framework();
+  try {
+    if (impl.needs_rehearsal(options) == nullptr)
+      capture_once(cuda_graph, options, body);
+    else
+      capture_twice(impl, cuda_graph, options, body);
+  } catch (...) {
+    if (const auto* const framework = graphs::framework_captures()) framework->add_to_exception();
+    throw;
   }
-  Rehearsal rehearsal(cuda_graph, options);
-  impl.require_can_begin(call, options, nullptr);
-  overwrite_stack(0xA5);
-  rehearsal.run(body);
-  overwrite_stack(0x5A);
-  capture_once(cuda_graph, options, body);
 }
 
 }  // namespace reprise

@@ -220,7 +220,7 @@ void CUDAGraph::Impl::end_of_life() noexcept {
 void CUDAGraph::capture_begin(const GraphOptions& options) {
   constexpr const char* call = "CUDAGraph::capture_begin";
   Impl& impl = Impl::of(*this, call);
-  impl.let_components_join();
+  impl.join_framework();
   const StreamRef stream = current_stream();
   impl.require_can_begin(call, options, &stream);
   impl.begin(stream, options);

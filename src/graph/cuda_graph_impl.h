@@ -70,8 +70,8 @@ struct CUDAGraph::Impl {
   /// Throws UsageError if a capture with these options cannot begin. `stream` is the one to capture, null if it is to
   /// be an internal one. Changes nothing.
   void require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
-  /// Components that came since this graph was made take part from now on. Only while it is empty.
-  void let_components_join() {
+  /// A framework that was installed since this graph was made takes part from now on. Only while it is empty.
+  void join_framework() {
     if (state == State::empty && !in_own_hook()) graphs::add_missing_listeners(listeners);
   }
   void begin(const StreamRef& stream, const GraphOptions& wanted);

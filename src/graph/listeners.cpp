@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/listeners.h"
 
-#include <atomic>
 #include <cstddef>
 #include <iterator>
-#include <mutex>
 #include <utility>
-#include <vector>
 
+#include "graph/framework_captures.h"
 #include "graph/listeners/hooks_listener.h"
 #include "graph/listeners/pool_listener.h"
 #include "graph/listeners/random_listener.h"
@@ -20,21 +18,9 @@
 namespace reprise::graphs {
 namespace {
 
-struct Factories {
-  std::mutex mutex;
-  std::vector<ListenerFactory> all;
-  std::atomic<std::size_t> count{0};  // how many there are, readable without the mutex
-};
-
-// Never destroyed: graphs may be made until the process ends.
-Factories& factories() {
-  static auto* const instance = new Factories;
-  return *instance;
-}
-
-// Where the listeners of components stand: how many of this library come before them, and how many after.
-constexpr std::ptrdiff_t before_components = 4;
-constexpr std::ptrdiff_t after_components = 4;
+// Where the listeners of a framework stand: how many of this library come before them, and how many after.
+constexpr std::ptrdiff_t before_framework = 4;
+constexpr std::ptrdiff_t after_framework = 4;
 
 }  // namespace
 
@@ -60,22 +46,12 @@ Listeners make_listeners() {
   return listeners;
 }
 
-void add_listener_factory(ListenerFactory make) {
-  Factories& known = factories();
-  const std::lock_guard lock(known.mutex);
-  known.all.push_back(make);
-  known.count.store(known.all.size(), std::memory_order_release);
-}
-
 void add_missing_listeners(Listeners& listeners) {
-  Factories& known = factories();
-  const auto has = [&] { return listeners.size() - static_cast<std::size_t>(before_components + after_components); };
-  if (has() == known.count.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(known.mutex);
-  while (has() < known.all.size()) {
-    auto made = known.all[has()]();
-    listeners.insert(std::prev(listeners.end(), after_components), std::move(made));
-  }
+  const FrameworkCaptures* const framework = framework_captures();
+  if (framework == nullptr || listeners.size() != before_framework + after_framework) return;
+  Listeners made = framework->make_listeners();
+  listeners.insert(std::prev(listeners.end(), after_framework), std::make_move_iterator(made.begin()),
+                   std::make_move_iterator(made.end()));
 }
 
 }  // namespace reprise::graphs

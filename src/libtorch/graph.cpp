@@ -2,25 +2,13 @@
 #include "reprise/libtorch/graph.h"
 
 #include "libtorch/cuda/cuda_tensors.h"
-#include "libtorch/operators/operator_listener.h"
 #include "reprise/error.h"
 #include "reprise/libtorch/host_device.h"
 #include "text/format.h"
 
 namespace reprise::libtorch {
 
-void take_part_in_captures() {
-  static const bool done = (register_operator_listener(), let_cuda_tensors_take_part(), true);
-  static_cast<void>(done);
-}
-
-void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body) {
-  take_part_in_captures();
-  with_operator_names([&] { reprise::capture(cuda_graph, options, body); });
-}
-
 void register_generator_state(CUDAGraph& cuda_graph, const at::Generator& generator) {
-  take_part_in_captures();
   if (generator.defined() && generator.device().is_cuda()) {
     register_cuda_generator(cuda_graph, generator);
   } else if (generator.defined() && generator.device().is_privateuseone()) {

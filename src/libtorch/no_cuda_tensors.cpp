@@ -15,7 +15,43 @@ namespace {
 
 }  // namespace
 
-void let_cuda_tensors_take_part() {}
+bool has_cuda_tensors() noexcept {
+  return false;
+}
+
+bool begins_with_cuda_tensors(const graphs::CaptureContext& /*context*/) {
+  return false;
+}
+
+StreamHandle current_cuda_stream(int /*device*/) noexcept {
+  return nullptr;
+}
+
+void set_current_cuda_stream(int /*device*/, StreamHandle /*stream*/) noexcept {}
+
+int current_cuda_device() noexcept {
+  return 0;
+}
+
+void set_current_cuda_device(int /*device*/) noexcept {}
+
+bool is_pooled_cuda_stream(StreamHandle /*stream*/) noexcept {
+  return false;
+}
+
+std::optional<MempoolId> new_cuda_pool_id(bool /*by_user*/) {
+  return std::nullopt;
+}
+
+void empty_cuda_cache() noexcept {}
+
+void keep_cuda_stacks() {}
+
+void add_cuda_listeners(graphs::Listeners& /*listeners*/) {}
+
+std::unique_ptr<inspect::InputSource> make_cuda_inputs(const graphs::CaptureContext& /*context*/) {
+  return nullptr;
+}
 
 void register_cuda_generator(CUDAGraph& /*graph*/, const at::Generator& /*generator*/) {
   refuse();

@@ -2,17 +2,30 @@
 #include "memory/pool_ids.h"
 
 #include <atomic>
+#include <optional>
 
+#include "backend/framework.h"
 #include "text/format.h"
 
 namespace reprise {
 namespace {
 
-std::atomic<std::uint64_t> last_number{0};
-std::atomic<memory::PoolIdSource> other_source{nullptr};
+std::atomic<std::uint64_t> last_number{0};  // that this library gave out by itself
+
+// Those of a framework begin after the numbers that this library gave out before it was installed.
+std::optional<MempoolId> id_of_framework(bool by_user) {
+  const backend::Framework* const framework = backend::installed_framework();
+  if (framework == nullptr) return std::nullopt;
+  const std::uint64_t given_out = last_number.load(std::memory_order_relaxed);
+  std::optional<MempoolId> id;
+  do {
+    id = framework->new_pool_id(by_user);
+  } while (id && id->first + id->second <= given_out);
+  return id;
+}
 
 MempoolId new_id(bool by_user) {
-  if (const memory::PoolIdSource source = other_source.load(std::memory_order_acquire)) return source(by_user);
+  if (const std::optional<MempoolId> id = id_of_framework(by_user)) return *id;
   const std::uint64_t number = last_number.fetch_add(1, std::memory_order_relaxed) + 1;
   return by_user ? MempoolId{0, number} : MempoolId{number, 0};
 }
@@ -27,14 +40,6 @@ namespace memory {
 
 MempoolId new_capture_pool_id() {
   return new_id(false);
-}
-
-PoolIdSource use_pool_ids_of(PoolIdSource source) {
-  const PoolIdSource before = other_source.exchange(source, std::memory_order_acq_rel);
-  const std::uint64_t given_out = last_number.load(std::memory_order_relaxed);
-  for (const bool by_user : {false, true})
-    for (MempoolId id; source != nullptr && id.first + id.second < given_out;) id = source(by_user);
-  return before;
 }
 
 std::string pool_id_text(MempoolId id) {

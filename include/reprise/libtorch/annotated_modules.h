@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "reprise/annotations.h"
+#include "reprise/libtorch/install.h"
 
 /// \file
 /// Annotations with the names of modules.

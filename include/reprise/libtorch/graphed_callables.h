@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/libtorch/install.h"
 #include "reprise/libtorch/tensor_structures.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"

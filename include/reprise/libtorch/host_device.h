@@ -4,6 +4,7 @@
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 
+#include "reprise/libtorch/install.h"
 #include "reprise/random.h"
 
 /// \file

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/libtorch/install.h"
+
 /// \file
 /// for_each_tensor: how this library finds the tensors in what a function takes and returns.
 

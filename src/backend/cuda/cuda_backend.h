@@ -8,9 +8,9 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/capture_watch.h"
+#include "backend/cuda/cuda_monitor.h"
 #include "backend/cuda/driver_api.h"
 #include "backend/cuda/function_cache.h"
-#include "backend/cuda/cuda_monitor.h"
 
 namespace reprise::backend::cuda {
 

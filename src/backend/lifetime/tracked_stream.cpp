@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "backend/captures_underway.h"
 #include "backend/check.h"
+#include "backend/framework.h"
 
 namespace reprise::backend {
 namespace {
@@ -22,6 +23,12 @@ struct Streams {
 Streams& streams() {
   static auto* const instance = new Streams;
   return *instance;
+}
+
+// Nothing has to notify their end.
+bool is_never_destroyed(const StreamRef& stream) {
+  const Framework* const framework = installed_framework();
+  return is_legacy_default(stream) || (framework != nullptr && framework->owns_forever(stream));
 }
 
 std::pair<Backend*, StreamHandle> key(const StreamRef& stream) {
@@ -38,7 +45,7 @@ std::shared_ptr<TrackedStream> TrackedStream::find(const StreamRef& stream) {
   Streams& known = streams();
   const std::lock_guard lock(known.mutex);
   if (const auto found = known.all.find(key(stream)); found != known.all.end()) return found->second;
-  if (!is_legacy_default(stream)) return nullptr;
+  if (!is_never_destroyed(stream)) return nullptr;
   return known.all.emplace(key(stream), std::make_shared<TrackedStream>(stream)).first->second;
 }
 

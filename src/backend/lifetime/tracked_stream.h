@@ -22,8 +22,7 @@ class TrackedStream {
   /// Null for a foreign stream.
   static std::shared_ptr<TrackedStream> find(const StreamRef& stream);
 
-  /// Starts tracking a stream. The caller must call ends(), unless the stream lives as long as the process. When out of
-  /// host memory, the stream stays foreign.
+  /// Starts tracking a stream. The caller must call ends(). When out of host memory, the stream stays foreign.
   static void add(const StreamRef& stream) noexcept;
 
   /// Notifies that the stream is about to be destroyed; its handle is still valid, and its work may still run.

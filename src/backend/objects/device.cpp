@@ -7,7 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
-#include "backend/current.h"
+#include "backend/framework.h"
 #include "reprise/stream.h"
 #include "text/format.h"
 
@@ -132,33 +132,35 @@ Device default_device() {
 // Guards determine the type of the current device; its number may come from the framework.
 Device current_device() {
   const Device device = guarded_backend != nullptr ? Device(*guarded_backend) : default_device();
-  const backend::FrameworkCurrent* const framework = backend::framework_for(device);
+  const backend::Framework* const framework = backend::keeper_of_current(device);
   if (framework == nullptr) [[likely]]
     return device;
   const auto& all = device.type() == DeviceType::cuda ? backend::cuda_backends() : backend::host_backends();
-  return Device(*all.at(static_cast<std::size_t>(framework->device())));
+  return Device(*all.at(static_cast<std::size_t>(framework->current_device())));
 }
 
 DeviceGuard::DeviceGuard(Device device) : previous_(guarded_backend) {
-  if (const backend::FrameworkCurrent* const framework = backend::framework_for(device))
-    previous_of_framework_ = framework->device();
+  if (const backend::Framework* const framework = backend::keeper_of_current(device))
+    previous_of_framework_ = framework->current_device();
   backend::set_current_device(device);
 }
 
 DeviceGuard::~DeviceGuard() {
   if (previous_of_framework_ >= 0)
-    if (const auto* const framework = backend::current_detail::framework.load(std::memory_order_acquire))
-      framework->set_device(previous_of_framework_);
+    if (const backend::Framework* const framework = backend::installed_framework())
+      framework->set_current_device(previous_of_framework_);
   guarded_backend = previous_;
 }
 
 void backend::set_current_device(Device device) noexcept {
   guarded_backend = &device.backend();
-  if (const FrameworkCurrent* const framework = framework_for(device)) framework->set_device(device.index());
+  if (const Framework* const framework = keeper_of_current(device)) framework->set_current_device(device.index());
 }
 
-bool backend::is_guarded() noexcept {
-  return guarded_backend != nullptr;
+// That of the innermost guard of this thread.
+void backend::framework_detail::hand_over_current_device(const Framework& framework) noexcept {
+  if (guarded_backend != nullptr && framework.keeps_current(guarded_backend->type()))
+    framework.set_current_device(guarded_backend->index());
 }
 
 }  // namespace reprise

@@ -9,7 +9,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
-#include "backend/current.h"
+#include "backend/framework.h"
 #include "backend/lifetime/tracked_stream.h"
 #include "backend/stream_end.h"
 #include "reprise/event.h"
@@ -35,23 +35,14 @@ StreamHandle& current_handle(Device device) {
   return current_streams.emplace_back(CurrentStream{&device.backend(), nullptr}).stream;
 }
 
-// Passes to a new framework what guards of this library made current before.
-[[gnu::cold]] void hand_over(const backend::FrameworkCurrent& framework) {
-  std::erase_if(current_streams, [&](const CurrentStream& entry) {
-    if (entry.backend->type() != framework.type) return false;
-    if (entry.stream != nullptr) framework.set_stream(entry.backend->index(), entry.stream);
-    return true;
-  });
-}
-
 void make_current(const StreamRef& stream) {
-  const backend::FrameworkCurrent* const framework = backend::framework_for(stream.device());
+  const backend::Framework* const framework = backend::keeper_of_current(stream.device());
   if (framework == nullptr) {
     current_handle(stream.device()) = stream.native();
     return;
   }
-  if (!current_streams.empty()) hand_over(*framework);
-  framework->set_stream(stream.device().index(), stream.native());
+  if (!current_streams.empty()) backend::framework_detail::hand_over_current_streams(*framework);
+  framework->set_current_stream(stream.device().index(), stream.native());
 }
 
 // One for each floor with tables keyed by streams.
@@ -156,11 +147,11 @@ StreamRef current_stream() {
 }
 
 StreamRef current_stream(Device device) {
-  const backend::FrameworkCurrent* const framework = backend::framework_for(device);
+  const backend::Framework* const framework = backend::keeper_of_current(device);
   if (framework == nullptr) [[likely]]
     return StreamRef(device, current_handle(device));
-  if (!current_streams.empty()) hand_over(*framework);
-  return StreamRef(device, framework->stream(device.index()));
+  if (!current_streams.empty()) backend::framework_detail::hand_over_current_streams(*framework);
+  return StreamRef(device, framework->current_stream(device.index()));
 }
 
 StreamGuard::StreamGuard(StreamRef stream) : device_(stream.device()), previous_(current_stream(stream.device())) {
@@ -181,14 +172,13 @@ StreamRef backend::exchange_current_stream(const StreamRef& stream) {
   return previous;
 }
 
-const backend::FrameworkCurrent* backend::follow(const FrameworkCurrent* framework) {
-  const Device current = current_device();
-  const FrameworkCurrent* const before = current_detail::framework.exchange(framework, std::memory_order_acq_rel);
-  if (framework != nullptr) {
-    hand_over(*framework);
-    if (current.type() == framework->type && is_guarded()) framework->set_device(current.index());
-  }
-  return before;
+// Those that guards of this library made current on this thread before the framework was installed.
+[[gnu::cold]] void backend::framework_detail::hand_over_current_streams(const Framework& framework) {
+  std::erase_if(current_streams, [&](const CurrentStream& entry) {
+    if (!framework.keeps_current(entry.backend->type())) return false;
+    if (entry.stream != nullptr) framework.set_current_stream(entry.backend->index(), entry.stream);
+    return true;
+  });
 }
 
 }  // namespace reprise

@@ -9,6 +9,7 @@
 
 #include "backend/check.h"
 #include "backend/error_context.h"
+#include "backend/framework.h"
 #include "backend/rules/call_stack.h"
 #include "backend/stream_end.h"
 #include "inspect/annotations/annotation_text.h"
@@ -43,13 +44,10 @@ void stream_ends(const StreamRef& stream) noexcept {
   for (const auto& capture : all.captures) capture->forget(stream);
 }
 
-std::atomic<ScopeObserver> scope_observer{nullptr};
-
 // Never destroyed: a graph may be destroyed after static destructors have begun.
 Underway& underway() {
   static Underway& instance = []() -> Underway& {
     backend::add_stream_end_listener(&stream_ends);
-    backend::set_error_context(&CaptureAnnotations::within);
     return *new Underway;
   }();
   return instance;
@@ -57,16 +55,13 @@ Underway& underway() {
 
 }  // namespace
 
-void set_scope_observer(ScopeObserver observer) noexcept {
-  scope_observer.store(observer, std::memory_order_release);
-}
-
 // Null: the capture has ended.
-void CaptureAnnotations::tell_observer(const Thread* thread) const noexcept {
-  const ScopeObserver observer = scope_observer.load(std::memory_order_acquire);
-  if (observer == nullptr || (thread != nullptr && thread->id != std::this_thread::get_id())) return;
+void CaptureAnnotations::notify_framework(const Thread* thread) const noexcept {
+  const backend::Framework* const framework = backend::installed_framework();
+  if (framework == nullptr || (thread != nullptr && thread->id != std::this_thread::get_id())) return;
   static const Annotation nothing;  // the log was taken
-  observer(stream_.device().type(), capture_id_, thread != nullptr ? log_.annotations[thread->in_force()] : nothing);
+  framework->annotation_changed(stream_.device().type(), capture_id_,
+                                thread != nullptr ? log_.annotations[thread->in_force()] : nothing);
 }
 
 CaptureAnnotations::CaptureAnnotations(const graphs::CaptureContext& context, GraphHandle graph)
@@ -127,13 +122,13 @@ std::uint64_t CaptureAnnotations::enter(const Annotation& own, const StreamRef& 
   log_.boundaries.push_back(
       {static_cast<std::size_t>(&thread - threads_.data()), log_.nodes.size(), scope.merged, std::move(all_tails)});
   thread.scopes.push_back(std::move(scope));
-  tell_observer(&thread);
+  notify_framework(&thread);
   return last_scope_;
 }
 
 void CaptureAnnotations::leave(std::uint64_t scope) noexcept {
   const std::lock_guard lock(mutex_);
-  if (finished_) return tell_observer(nullptr);
+  if (finished_) return notify_framework(nullptr);
   try {
     leave_checked(scope);
   } catch (...) {
@@ -153,12 +148,12 @@ void CaptureAnnotations::leave_checked(std::uint64_t scope) {
       if (status == CaptureStatus::active) look_at_graph();
     } catch (...) {
       remove(thread, which);
-      tell_observer(&thread);
+      notify_framework(&thread);
       throw;
     }
     if (status == CaptureStatus::invalidated) found_broken(thread);
     remove(thread, which);
-    tell_observer(&thread);
+    notify_framework(&thread);
     log_.boundaries.push_back(
         {static_cast<std::size_t>(&thread - threads_.data()), log_.nodes.size(), thread.in_force(), std::move(tails)});
     return;
@@ -301,3 +296,7 @@ void CaptureAnnotations::look_at_graph() {
 }
 
 }  // namespace reprise::inspect
+
+std::string reprise::backend::error_context() noexcept {
+  return reprise::inspect::CaptureAnnotations::within();
+}

@@ -22,13 +22,6 @@
 
 namespace reprise::inspect {
 
-/// Called when a thread enters or leaves a scope, possibly after the end of the capture, with the annotation of the
-/// nodes that it creates from now on; empty outside of scopes.
-using ScopeObserver = void (*)(DeviceType type, std::uint64_t capture_id, const Annotation& now) noexcept;
-
-/// Registers the observer of all scopes, which must not use scopes itself. One in the process. Thread-safe.
-void set_scope_observer(ScopeObserver observer) noexcept;
-
 /// The scopes of one capture: the open ones of each thread, and the nodes of the graph whenever one was entered or
 /// left.
 ///
@@ -96,7 +89,7 @@ class CaptureAnnotations {
   void look_at_graph();
   void remove(Thread& thread, std::size_t which);
   void leave_checked(std::uint64_t scope);
-  void tell_observer(const Thread* thread) const noexcept;
+  void notify_framework(const Thread* thread) const noexcept;
   void finish_checked();
 
   const StreamRef stream_;

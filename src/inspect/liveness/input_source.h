@@ -2,14 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <vector>
 
 #include "graph/capture_listener.h"
 #include "memory/watches/block_watch.h"
 
-// Allocators besides CachingAllocator, whose memory can be an input of graphs.
+// Memory of a framework, as a source of the inputs of graphs: FrameworkCaptures makes one for each capture.
 
 namespace reprise::inspect {
 
@@ -34,15 +32,5 @@ class InputSource {
   /// parameters. Called for blocks of all allocators.
   virtual bool is_used(GraphNodeHandle node, const memory::BlockWatch& watch, std::uintptr_t address) = 0;
 };
-
-/// Makes a source for a capture that is about to begin; null if it does not apply. After an exception the capture does
-/// not begin.
-using MakeInputSource = std::unique_ptr<InputSource> (*)(const graphs::CaptureContext& context);
-
-/// Registers a source for all later captures that look for inputs. Thread-safe.
-void add_input_source(MakeInputSource make);
-
-/// For one capture.
-std::vector<std::unique_ptr<InputSource>> make_input_sources(const graphs::CaptureContext& context);
 
 }  // namespace reprise::inspect

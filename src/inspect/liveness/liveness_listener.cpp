@@ -8,6 +8,7 @@
 
 #include "backend/check.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/framework_captures.h"
 #include "inspect/liveness/liveness_text.h"
 #include "memory/allocator_impl.h"
 #include "text/format.h"
@@ -65,18 +66,18 @@ void LivenessListener::begin(const CaptureContext& context) {
                      options.confirm_by_second_capture ? "confirm_by_second_capture" : "liveness"));
   if (needs_rehearsal(context.options) == nullptr) rehearsal_.reset();  // of a capture that failed to begin
   if (!looks_for_inputs(context.options)) return;
-  sources_ = make_input_sources(context);
+  if (const auto* const framework = graphs::framework_captures()) source_ = framework->make_input_source(context);
   free_log_.emplace(context.pool);
 }
 
 void LivenessListener::started(const CaptureContext& context) {
-  for (const auto& source : sources_) source->started(context);
+  if (source_ != nullptr) source_->started(context);
 }
 
 void LivenessListener::ended(const CaptureContext& context, GraphHandle template_graph) {
   if (!free_log_) return;
   backend_ = &context.device.backend();
-  for (const auto& source : sources_) source->ended(template_graph);
+  if (source_ != nullptr) source_->ended(template_graph);
   GraphScan scan = scan_graph(*backend_, template_graph);
   if (context.options.confirm_by_second_capture && rehearsal_ == nullptr) {
     scan_ = std::make_unique<GraphScan>(std::move(scan));
@@ -86,22 +87,20 @@ void LivenessListener::ended(const CaptureContext& context, GraphHandle template
   }
   rehearsal_.reset();
   free_log_.reset();
-  sources_.clear();
+  source_.reset();
 }
 
 // Looks the words of the nodes up in all allocators.
 std::vector<UsedAddress> LivenessListener::find_addresses(const CaptureContext& context, const GraphScan& scan) {
   std::vector<UsedAddress> addresses = addresses_in(scan);
   memory::watch_addresses(context.device.type(), addresses, context.pool);
-  for (const auto& source : sources_) source->find(addresses);
+  if (source_ != nullptr) source_->find(addresses);
   free_log_->find(addresses);
   return addresses;
 }
 
 bool LivenessListener::is_used(const ScannedNode& node, const Finding& finding, std::uintptr_t address) {
-  return finding.watch == nullptr || std::ranges::all_of(sources_, [&](const auto& source) {
-           return source->is_used(node.top, *finding.watch, address);
-         });
+  return finding.watch == nullptr || source_ == nullptr || source_->is_used(node.top, *finding.watch, address);
 }
 
 void LivenessListener::look(const CaptureContext& context, const GraphScan& scan) {
@@ -183,7 +182,7 @@ void LivenessListener::check(std::uint64_t frees) {
 
 void LivenessListener::reset() noexcept {
   free_log_.reset();
-  sources_.clear();
+  source_.reset();
   scan_.reset();
   rehearsal_.reset();
   inputs_.reset();

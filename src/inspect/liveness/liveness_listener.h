@@ -17,8 +17,8 @@ namespace reprise::inspect {
 
 /// Checks before each replay that the memory which the graph uses was not freed, or keeps it alive.
 ///
-/// Inputs are found once, when the capture has ended. Memory of CachingAllocator and of input sources is watched: until
-/// a watched block of any graph is freed, a replay costs a load and a compare. Memory of the driver is queried.
+/// Inputs are found once, when the capture has ended. Memory of CachingAllocator and of a framework is watched: until a
+/// watched block of any graph is freed, a replay costs a load and a compare. Memory of the driver is queried.
 ///
 /// Must come after listeners that change nodes when the capture has ended, and after that of the annotations, which are
 /// a part of the errors.
@@ -63,10 +63,10 @@ class LivenessListener final : public graphs::CaptureListener {
   void check(std::uint64_t frees);
 
   const AnnotationListener& annotations_;
-  std::optional<memory::FreeLog> free_log_;            // while the capture is underway
-  std::vector<std::unique_ptr<InputSource>> sources_;  // likewise
-  std::unique_ptr<GraphScan> scan_;                    // of a rehearsal
-  std::unique_ptr<GraphScan> rehearsal_;               // of the rehearsal before this capture
+  std::optional<memory::FreeLog> free_log_;  // while the capture is underway
+  std::unique_ptr<InputSource> source_;      // likewise; null without a framework that has inputs here
+  std::unique_ptr<GraphScan> scan_;          // of a rehearsal
+  std::unique_ptr<GraphScan> rehearsal_;     // of the rehearsal before this capture
 
   backend::Backend* backend_ = nullptr;
   std::optional<std::vector<GraphInput>> inputs_;

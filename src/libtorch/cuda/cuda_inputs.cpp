@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libtorch/cuda/cuda_inputs.h"
-
-#include <ATen/Context.h>
-
 #include <memory>
 
 #include "libtorch/cuda/cuda_blocks.h"
+#include "libtorch/cuda/cuda_tensors.h"
 #include "libtorch/operators/tensor_inputs.h"
-#include "memory/watches/allocation_stacks.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -40,16 +36,9 @@ class CudaInputs final : public TensorInputs {
 
 }  // namespace
 
-void let_cuda_inputs_take_part() {
-  if (memory::allocation_stacks_are_recorded()) {
-    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
-    CudaBlocks::get();  // who allocates what from now on is to be known
-  }
-  inspect::add_input_source([](const graphs::CaptureContext& context) -> std::unique_ptr<inspect::InputSource> {
-    if (context.device.type() != DeviceType::cuda) return nullptr;
-    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // before anything captures
-    return std::make_unique<CudaInputs>(context);
-  });
+std::unique_ptr<inspect::InputSource> make_cuda_inputs(const graphs::CaptureContext& context) {
+  if (!begins_with_cuda_tensors(context)) return nullptr;
+  return std::make_unique<CudaInputs>(context);
 }
 
 }  // namespace reprise::libtorch

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/cuda/cuda_random_listener.h"
 
-#include <ATen/Context.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "graph/cuda_graph_impl.h"
-#include "graph/listeners.h"
 #include "libtorch/cuda/cuda_tensors.h"
 #include "text/format.h"
 
@@ -19,7 +17,7 @@ void CudaRandomListener::register_generator(const at::Generator& generator) {
 }
 
 void CudaRandomListener::begin(const graphs::CaptureContext& context) {
-  if (context.device.type() != DeviceType::cuda) return;
+  if (!begins_with_cuda_tensors(context)) return;
   try {
     lend_to_registered(context);
     lend_to_default(context);
@@ -47,7 +45,6 @@ void CudaRandomListener::lend_to_registered(const graphs::CaptureContext& contex
 }
 
 void CudaRandomListener::lend_to_default(const graphs::CaptureContext& context) {
-  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   const auto index = static_cast<c10::DeviceIndex>(context.device.index());
   const auto source = std::make_shared<CudaGenerator>(at::cuda::detail::getDefaultCUDAGenerator(index));
   if (!attach(source)) conflicts_.emplace(*source);  // which matters only if this capture draws
@@ -94,11 +91,6 @@ void CudaRandomListener::abandon() noexcept {
   conflicts_.reset();
 }
 
-void let_cuda_generators_take_part() {
-  graphs::add_listener_factory(
-      []() -> std::unique_ptr<graphs::CaptureListener> { return std::make_unique<CudaRandomListener>(); });
-}
-
 void set_cuda_offset(at::Generator& generator, std::uint64_t offset) {
   at::check_generator<at::CUDAGeneratorImpl>(generator)->set_philox_offset_per_thread(offset);
 }
@@ -106,7 +98,7 @@ void set_cuda_offset(at::Generator& generator, std::uint64_t offset) {
 void register_cuda_generator(CUDAGraph& graph, const at::Generator& generator) {
   constexpr const char* call = "register_generator_state";
   auto& impl = graphs::GraphAccess::of(graph, call);
-  impl.let_components_join();
+  impl.join_framework();
   impl.require(call, {graphs::GraphState::empty});
   impl.listener<CudaRandomListener>().register_generator(generator);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libtorch/cuda/cuda_streams.h"
+#include "libtorch/cuda/cuda_tensors.h"
 
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -7,9 +7,6 @@
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
-
-#include "backend/lifetime/tracked_stream.h"
-#include "libtorch/cuda/cuda_tensors.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -44,9 +41,7 @@ StreamHandle handle_of(const CUDAStream& stream) {
   if (asked.id == reinterpret_cast<c10::StreamId>(last.handle)) return last.handle;  // a foreign one
   Names& all = names();
   const std::unique_lock lock(all.mutex);
-  if (all.ids.try_emplace(last.handle, asked.id).second)
-    backend::TrackedStream::add(
-        StreamRef(cuda_device_of(stream.device()), last.handle));  // it lives as long as the process
+  all.ids.try_emplace(last.handle, asked.id);
   return last.handle;
 }
 
@@ -61,27 +56,28 @@ CUDAStream stream_with(c10::DeviceIndex device, StreamHandle handle) {
                     c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::CUDA, device), found->second));
 }
 
-StreamHandle current(int device) noexcept {
+}  // namespace
+
+StreamHandle current_cuda_stream(int device) noexcept {
   return handle_of(c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)));
 }
 
-void set_current(int device, StreamHandle stream) noexcept {
+void set_current_cuda_stream(int device, StreamHandle stream) noexcept {
   c10::cuda::setCurrentCUDAStream(stream_with(static_cast<c10::DeviceIndex>(device), stream));
 }
 
-int device() noexcept {
+int current_cuda_device() noexcept {
   return c10::cuda::current_device();
 }
 
-void set_device(int device) noexcept {
+void set_current_cuda_device(int device) noexcept {
   static_cast<void>(c10::cuda::SetDevice(static_cast<c10::DeviceIndex>(device)));
 }
 
-}  // namespace
-
-const backend::FrameworkCurrent& current_of_libtorch() {
-  static constexpr backend::FrameworkCurrent functions{DeviceType::cuda, &current, &set_current, &device, &set_device};
-  return functions;
+bool is_pooled_cuda_stream(StreamHandle stream) noexcept {
+  Names& all = names();
+  const std::shared_lock lock(all.mutex);
+  return all.ids.contains(stream);
 }
 
 StreamRef cuda_stream_of(const c10::Stream& stream) {

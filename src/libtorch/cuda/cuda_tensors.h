@@ -6,32 +6,66 @@
 #include <c10/core/Stream.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 
+#include "graph/listeners.h"
+#include "inspect/liveness/input_source.h"
 #include "reprise/device.h"
 #include "reprise/graph.h"
 #include "reprise/stream.h"
 
-// CUDA tensors, for the rest of the layer. Where libtorch has no CUDA, no_cuda_tensors.cpp refuses all of it.
+// CUDA tensors, for the rest of the layer. Where libtorch has no CUDA, no_cuda_tensors.cpp stands in for all of it.
 
 namespace reprise::libtorch {
 
-/// Lets CUDA tensors take part in captures. To be called once. Does nothing without a CUDA device.
-void let_cuda_tensors_take_part();
+/// True if this library and libtorch both find CUDA devices. The first call initialises CUDA's driver; from then on
+/// either allocator that runs out of memory of a CUDA device empties the cache of the other one.
+bool has_cuda_tensors() noexcept;
+
+/// True for a capture on a CUDA device with tensors. The first one initialises what libtorch needs for them; it is to
+/// come before the runtime captures, and before libtorch's memory is routed: what it allocates here is no graph's.
+bool begins_with_cuda_tensors(const graphs::CaptureContext& context);
 
 /// The device that a device of libtorch's is; -1 is the calling thread's current one.
 /// \throws UsageError if there is none.
 Device cuda_device_of(c10::Device device);
 
-/// Lets random numbers of CUDA generators take part in captures. To be called once, where there is a CUDA device.
-void let_cuda_generators_take_part();
+// --- For torch_framework.cpp --------------------------------------------------------------------------------------
 
-/// Captures of this graph may draw from the generator. Wants let_cuda_generators_take_part().
+/// libtorch's current streams and current device of CUDA, of the calling thread; these need has_cuda_tensors(). A
+/// stream of a pool that was current, or that this library was given, becomes current again as the same c10::Stream.
+StreamHandle current_cuda_stream(int device) noexcept;
+void set_current_cuda_stream(int device, StreamHandle stream) noexcept;
+int current_cuda_device() noexcept;
+void set_current_cuda_device(int device) noexcept;
+/// True for a stream of libtorch's pools that this library was given: it lives as long as the process.
+bool is_pooled_cuda_stream(StreamHandle stream) noexcept;
+
+/// From libtorch's counter, which needs no device.
+std::optional<MempoolId> new_cuda_pool_id(bool by_user);
+/// Releases what libtorch's allocator has cached, of all devices.
+void empty_cuda_cache() noexcept;
+/// Keeps the stacks of allocations of CUDA tensors from now on. Initialises CUDA.
+/// \throws UsageError if libtorch uses another allocator than its own.
+void keep_cuda_stacks();
+
+/// Adds the listeners of CUDA tensors for one graph.
+void add_cuda_listeners(graphs::Listeners& listeners);
+/// The memory of CUDA tensors as a source of inputs, for a capture that begins_with_cuda_tensors(); else null.
+std::unique_ptr<inspect::InputSource> make_cuda_inputs(const graphs::CaptureContext& context);
+
+// --- Generators ---------------------------------------------------------------------------------------------------
+
+/// Captures of this graph may draw from the generator.
 /// \throws UsageError unless the graph is empty.
 void register_cuda_generator(CUDAGraph& graph, const at::Generator& generator);
 
 /// Sets the offset of a CUDA generator. at::Generator::set_offset() also has the next recurrent network with dropout
 /// make a new random state for cuDNN, for which it waits: it would not be captured.
 void set_cuda_offset(at::Generator& generator, std::uint64_t offset);
+
+// --- Streams ------------------------------------------------------------------------------------------------------
 
 /// A stream of libtorch's as this library sees it.
 StreamRef cuda_stream_of(const c10::Stream& stream);

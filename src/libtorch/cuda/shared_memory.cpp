@@ -10,8 +10,8 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "libtorch/cuda/cuda_tensors.h"
 #include "memory/allocator_impl.h"
-#include "memory/other_caches.h"
 #include "reprise/error.h"
 #include "text/format.h"
 
@@ -19,7 +19,7 @@ namespace reprise::libtorch {
 namespace {
 
 // Those of all CUDA devices, by number. They are found without a mutex, as libtorch asks with one of its own; null
-// before the layer takes part.
+// before this library uses a CUDA device.
 std::atomic<const std::vector<CachingAllocator*>*> allocators{nullptr};
 
 // The default pool's: what private pools have cached cannot be given back.
@@ -53,8 +53,9 @@ class EmptyOurCache final : public c10::FreeMemoryCallback {
   }
 };
 
-void empty_cache_of_libtorch(const Device& device) noexcept {
-  if (device.type() != DeviceType::cuda) return;
+}  // namespace
+
+void empty_cuda_cache() noexcept {
   try {
     c10::cuda::CUDACachingAllocator::emptyCache();
   } catch (const std::exception& error) {
@@ -62,14 +63,11 @@ void empty_cache_of_libtorch(const Device& device) noexcept {
   }
 }
 
-}  // namespace
-
 void share_memory_with_libtorch() {
   auto all = std::make_unique<std::vector<CachingAllocator*>>();
   for (backend::Backend* const backend : backend::cuda_backends())
     all->push_back(&CachingAllocator::of(Device(*backend)));
   allocators.store(all.release(), std::memory_order_release);  // until the process ends
-  memory::add_other_cache(&empty_cache_of_libtorch);
 }
 
 }  // namespace reprise::libtorch

@@ -3,8 +3,8 @@
 
 namespace reprise::libtorch {
 
-/// From now on whoever of the two allocators runs out of memory of a CUDA device empties the cache of the other one
-/// before it gives up, and a capture that begins on an idle device begins with both of them empty. To be called once.
+/// From now on libtorch's allocator, when it runs out of memory of a CUDA device, empties the cache of this library's
+/// before it gives up. (The other way round: empty_cuda_cache().) To be called once.
 void share_memory_with_libtorch();
 
 }  // namespace reprise::libtorch

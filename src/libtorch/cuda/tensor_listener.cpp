@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/cuda/tensor_listener.h"
 
+#include "libtorch/cuda/cuda_tensors.h"
+
 namespace reprise::libtorch {
 
 void TensorListener::begin(const graphs::CaptureContext& context) {
-  if (context.device.type() != DeviceType::cuda) return;
+  if (!begins_with_cuda_tensors(context)) return;
   auto held = std::make_shared<Held>();
   route_.emplace(context.device, context.pool, context.stream.native());
   held->pool = route_->pool();

@@ -280,7 +280,7 @@ void GraphedCapture::capture_forward(const StreamRef& stream, const std::shared_
   leaves_ = fresh_leaves();
   std::vector<std::int64_t> versions;
   for (const at::Tensor& each : leaves_) versions.push_back(each.defined() ? each._version() : 0);
-  libtorch::capture(parts_.forward, graph_options(), [&] {
+  reprise::capture(parts_.forward, graph_options(), [&] {
     parts_.staged_inputs.capture(parts_.inputs);
     results_ = run(leaves_);
     give_own_memory(results_);
@@ -304,7 +304,7 @@ void GraphedCapture::capture_forward(const StreamRef& stream, const std::shared_
 void GraphedCapture::capture_backward() {
   if (!results_.empty()) {
     parts_.backward.emplace();
-    libtorch::capture(*parts_.backward, graph_options(), [&] {
+    reprise::capture(*parts_.backward, graph_options(), [&] {
       parts_.staged_gradients.capture(parts_.output_gradients);
       parts_.gradients = gradients_of(leaves_, results_, parts_.output_gradients);
       check_used(parts_.gradients);

@@ -124,7 +124,6 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
                                                            const GraphedCallableOptions& options) {
   check_options(options);
   std::vector<std::shared_ptr<GraphedFunction>> made;
-  take_part_in_captures();
   const std::vector<int> steps = steps_of(options, sources.size());
   if (sources.empty()) return made;
   GraphedCallableOptions with_pool = options;

@@ -17,7 +17,6 @@
 #include "libtorch/host/host_streams.h"
 #include "libtorch/host/network_kernels.h"
 #include "libtorch/host/recurrent_kernels.h"
-#include "libtorch/operators/operator_listener.h"
 #include "text/format.h"
 
 // Registers the host device in libtorch.
@@ -109,7 +108,6 @@ struct Registration {
 
 c10::Device host_device(int index) {
   static const auto* const registered = new Registration;  // libtorch lives until the process ends
-  register_operator_listener();
   static_cast<void>(registered);
   if (index < 0 || index >= guard().deviceCount())
     throw UsageError(

@@ -12,7 +12,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
-#include "backend/current.h"
+#include "backend/framework.h"
 #include "reprise/event.h"
 #include "reprise/memory.h"
 

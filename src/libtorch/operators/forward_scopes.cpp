@@ -9,7 +9,6 @@
 #include <optional>
 #include <utility>
 
-#include "inspect/annotations/capture_annotations.h"
 #include "reprise/error.h"
 
 namespace reprise::libtorch {
@@ -66,7 +65,6 @@ std::shared_ptr<ForwardScopes> ForwardScopes::open(DeviceType type, std::uint64_
   const std::lock_guard lock(all().mutex);
   std::erase_if(all().scopes, [](const auto& each) { return each.expired(); });
   all().scopes.push_back(scopes);
-  inspect::set_scope_observer(&ForwardScopes::says);
   return scopes;
 }
 
@@ -75,7 +73,7 @@ void ForwardScopes::end() noexcept {
   ended_ = true;
 }
 
-void ForwardScopes::says(DeviceType type, std::uint64_t capture_id, const Annotation& now) noexcept try {
+void ForwardScopes::annotation_changed(DeviceType type, std::uint64_t capture_id, const Annotation& now) noexcept try {
   const std::uint64_t thread = at::RecordFunction::currentThreadId();
   const std::uint64_t next = at::sequence_number::peek();
   const std::lock_guard lock(all().mutex);

@@ -25,12 +25,13 @@ class ForwardScopes {
   static std::shared_ptr<ForwardScopes> open(DeviceType type, std::uint64_t capture_id);
   void end() noexcept;
 
+  /// As Framework::annotation_changed().
+  static void annotation_changed(DeviceType type, std::uint64_t capture_id, const Annotation& now) noexcept;
   /// What a node of autograd was made in; empty if nobody knows of a scope.
   static Annotation of(std::uint64_t thread, std::uint64_t number);
 
  private:
   ForwardScopes(DeviceType type, std::uint64_t capture_id) : type_(type), capture_id_(capture_id) {}
-  static void says(DeviceType type, std::uint64_t capture_id, const Annotation& now) noexcept;
 
   using Boundaries = std::map<std::uint64_t, std::shared_ptr<const Annotation>>;  // by the first number; null: none
 

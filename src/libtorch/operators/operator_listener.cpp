@@ -6,9 +6,7 @@
 #include <utility>
 
 #include "backend/rules/call_stack.h"
-#include "graph/listeners.h"
 #include "libtorch/operators/operator_watch.h"
-#include "libtorch/operators/tensor_inputs.h"
 #include "text/format.h"
 
 namespace reprise::libtorch {
@@ -63,11 +61,14 @@ class OperatorNames final : public OperatorWatch {
 
 namespace {
 
+// Those of the last capture that was abandoned on this thread of which the last one failed, the outermost first; empty
+// if none did.
 thread_local std::vector<std::string> failed_operators;
 
 }  // namespace
 
 void OperatorListener::begin(const graphs::CaptureContext& /*context*/) {
+  failed_operators.clear();
   close();
 }
 
@@ -101,21 +102,8 @@ void OperatorListener::close() noexcept {
   if (scopes_ != nullptr) scopes_->end();
 }
 
-void register_operator_listener() {
-  static const bool done =
-      (let_tensor_inputs_take_part(), graphs::add_listener_factory(+[]() -> std::unique_ptr<graphs::CaptureListener> {
-         return std::make_unique<OperatorListener>();
-       }),
-       true);
-  static_cast<void>(done);
-}
-
-std::vector<std::string> take_failed_operators() noexcept {
-  return std::exchange(failed_operators, {});
-}
-
 void add_failed_operators(c10::Error& error) {
-  const std::vector<std::string> names = take_failed_operators();
+  const std::vector<std::string> names = std::exchange(failed_operators, {});
   if (names.empty()) return;
   error.add_context(text::format("within the operator {} of a capture{}", names.back(),
                                  names.size() == 1 ? "" : text::format(" ({})", text::join(names, ", "))));

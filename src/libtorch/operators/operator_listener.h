@@ -37,29 +37,8 @@ class OperatorListener final : public graphs::CaptureListener {
   std::shared_ptr<ForwardScopes> scopes_;        // as long as the graph: it may be the forward half of another one
 };
 
-/// From now on it takes part in all captures. Does nothing the second time. Thread-safe.
-void register_operator_listener();
-
-/// Calls a function that captures; an error of libtorch's that leaves it names the operator, too, if one of the capture
-/// had failed.
-template <class Function>
-void with_operator_names(Function&& function);
-
-/// The operators of the last capture that was abandoned on this thread of which the last one failed, the outermost
-/// first; empty if none did. Forgets them.
-std::vector<std::string> take_failed_operators() noexcept;
-/// Adds them to an error.
+/// Adds to an error which operator of the capture that was abandoned last on this thread had failed, if one had.
+/// Once for each capture.
 void add_failed_operators(c10::Error& error);
-
-template <class Function>
-void with_operator_names(Function&& function) {
-  static_cast<void>(take_failed_operators());
-  try {
-    function();
-  } catch (c10::Error& error) {
-    add_failed_operators(error);
-    throw;
-  }
-}
 
 }  // namespace reprise::libtorch

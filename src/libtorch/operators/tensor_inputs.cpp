@@ -55,11 +55,4 @@ void TensorInputs::find(std::span<memory::UsedAddress> addresses) {
   }
 }
 
-void let_tensor_inputs_take_part() {
-  inspect::add_input_source([](const graphs::CaptureContext& context) -> std::unique_ptr<inspect::InputSource> {
-    if (context.device.type() != DeviceType::host) return nullptr;
-    return std::make_unique<TensorInputs>(context);
-  });
-}
-
 }  // namespace reprise::libtorch

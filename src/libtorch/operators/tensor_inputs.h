@@ -36,8 +36,4 @@ class TensorInputs : public inspect::InputSource {
   std::shared_ptr<OperatorInputs> operators_;
 };
 
-/// From now on captures on host devices look for their inputs there. (Those on CUDA devices: cuda/cuda_inputs.h.) To be
-/// called once.
-void let_tensor_inputs_take_part();
-
 }  // namespace reprise::libtorch

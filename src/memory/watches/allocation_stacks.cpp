@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "backend/framework.h"
 #include "backend/rules/call_stack.h"
 #include "reprise/liveness.h"
 
@@ -38,6 +39,8 @@ std::vector<std::string> allocation_stack() noexcept {
 
 void record_allocation_stacks(bool on) {
   memory::stacks_detail::recorded.store(on, std::memory_order_relaxed);
+  const backend::Framework* const framework = backend::installed_framework();
+  if (on && framework != nullptr) framework->allocation_stacks_wanted();
 }
 
 }  // namespace reprise

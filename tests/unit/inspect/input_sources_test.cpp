@@ -2,10 +2,12 @@
 #include <memory>
 #include <vector>
 
+#include "graph/framework_captures.h"
 #include "inspect/liveness/input_source.h"
+#include "tests/support/scoped_framework.h"
 #include "tests/unit/inspect/liveness_fixture.h"
 
-// Inputs in memory of another allocator, with an input source.
+// Inputs in memory of a framework.
 
 namespace reprise::graphs::test {
 namespace {
@@ -72,7 +74,7 @@ class OtherAllocator : public memory::BlockOwner {
   std::array<std::shared_ptr<BlockWatch>, 2> watches_;
 };
 
-OtherAllocator* other = nullptr;  // sources are made until the process ends: only while a test wants them
+OtherAllocator* other = nullptr;
 
 class OtherSource : public inspect::InputSource {
  public:
@@ -90,20 +92,25 @@ class OtherSource : public inspect::InputSource {
   }
 };
 
-std::unique_ptr<inspect::InputSource> make_source(const CaptureContext& /*context*/) {
-  return other != nullptr ? std::make_unique<OtherSource>() : nullptr;
-}
+class Theirs final : public backend::Framework, public FrameworkCaptures {
+ public:
+  std::string_view name() const noexcept override { return "theirs"; }
+  const FrameworkCaptures* captures() const noexcept override { return this; }
+  Listeners make_listeners() const override { return {}; }
+  std::unique_ptr<inspect::InputSource> make_input_source(const CaptureContext& /*context*/) const override {
+    return std::make_unique<OtherSource>();
+  }
+};
 
 class InputSources : public ::testing::Test {
  protected:
-  InputSources() {
-    inspect::add_input_source(&make_source);
-    other = &allocator_;
-  }
+  InputSources() { other = &allocator_; }
   ~InputSources() override { other = nullptr; }
 
   void add_to(std::size_t number) const { launch(LaunchConfig::cover(n), Add{}, allocator_.block(number), 1, n); }
 
+  const Theirs theirs_;
+  const reprise::test::ScopedFramework scope_{theirs_};
   OtherAllocator allocator_;
   CUDAGraph graph_;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
-#include "backend/cuda/cupti/cupti_nodes.h"
 #include "backend/cuda/cuda_monitor.h"
+#include "backend/cuda/cupti/cupti_nodes.h"
 
 // Selects the nodes to be timed.
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/other_caches.h"
 
+#include <optional>
 #include <vector>
 
 #include "graph/capture_registry.h"
 #include "memory/capture_route.h"
+#include "tests/support/scoped_framework.h"
 #include "tests/unit/memory/memory_fixture.h"
 
 // A framework beside this library: its cache of device memory, and the ids of its pools.
@@ -12,7 +14,9 @@
 namespace reprise::memory::test {
 namespace {
 
-// What the other cache holds on one device; it is added once in a process and stays.
+using reprise::test::ScopedFramework;
+
+// What the other cache holds on one device.
 struct OtherCache {
   const Device* device = nullptr;
   std::vector<void*> blocks = {};
@@ -20,22 +24,22 @@ struct OtherCache {
 };
 OtherCache other_cache;
 
-void empty_other_cache(const Device& device) noexcept {
-  if (other_cache.device == nullptr || *other_cache.device != device) return;
-  other_cache.emptied += 1;
-  for (void* const block : other_cache.blocks) EXPECT_EQ(device.backend().memory_free(block), Result::success);
-  other_cache.blocks.clear();
-}
+class CacheOfTheirs final : public backend::Framework {
+ public:
+  std::string_view name() const noexcept override { return "theirs"; }
+  void empty_cache(const Device& device) const noexcept override {
+    if (other_cache.device == nullptr || *other_cache.device != device) return;
+    other_cache.emptied += 1;
+    for (void* const block : other_cache.blocks) EXPECT_EQ(device.backend().memory_free(block), Result::success);
+    other_cache.blocks.clear();
+  }
+};
 
 class OtherCaches : public MemoryTest {
  protected:
-  OtherCaches() {
-    static const bool added = (add_other_cache(&empty_other_cache), true);
-    static_cast<void>(added);
-    other_cache = {&device_, {}, 0};
-  }
+  OtherCaches() { other_cache = {&device_, {}, 0}; }
   ~OtherCaches() override {
-    empty_other_cache(device_);
+    theirs_.empty_cache(device_);
     other_cache = {};
   }
   /// The other cache takes all that is left but for some.
@@ -45,6 +49,9 @@ class OtherCaches : public MemoryTest {
     ASSERT_EQ(device_.backend().memory_allocate(&block, bytes / mib * mib), Result::success);
     other_cache.blocks.push_back(block);
   }
+
+  const CacheOfTheirs theirs_;
+  const ScopedFramework scope_{theirs_};
 };
 
 TEST_F(OtherCaches, AreEmptiedWhenTheDriverHasNoMemoryLeft) {
@@ -102,24 +109,21 @@ TEST_F(OtherCaches, AskWhetherACaptureFillsTheirPool) {
 
 std::uint64_t their_last_id = 0;
 
-MempoolId their_id(bool by_user) {
-  return by_user ? MempoolId{0, ++their_last_id} : MempoolId{++their_last_id, 0};
-}
-
 /// Ids come from there until the end of the scope.
-class IdsOfTheirs {
+class IdsOfTheirs final : public backend::Framework {
  public:
-  IdsOfTheirs() : before_(use_pool_ids_of(&their_id)) {}
-  ~IdsOfTheirs() { use_pool_ids_of(before_); }
-  IdsOfTheirs(const IdsOfTheirs&) = delete;
-  IdsOfTheirs& operator=(const IdsOfTheirs&) = delete;
+  std::string_view name() const noexcept override { return "theirs"; }
+  std::optional<MempoolId> new_pool_id(bool by_user) const override {
+    return by_user ? MempoolId{0, ++their_last_id} : MempoolId{++their_last_id, 0};
+  }
 
  private:
-  PoolIdSource before_;
+  const ScopedFramework scope_{*this};
 };
 
 TEST(PoolIds, ComeFromTheFrameworkThatGivesThemOut) {
   const IdsOfTheirs theirs;
+  graph_pool_handle();  // beyond those of this library
   const std::uint64_t last = their_last_id;
   EXPECT_EQ(graph_pool_handle(), (MempoolId{0, last + 1}));
   EXPECT_EQ(new_capture_pool_id(), (MempoolId{last + 2, 0}));

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
+#include <string>
 #include <thread>
 
-#include "backend/current.h"
+#include "backend/framework.h"
+#include "backend/lifetime/tracked_stream.h"
 #include "reprise/reprise.h"
 #include "tests/support/gate.h"
+#include "tests/support/scoped_framework.h"
 #include "tests/unit/graph/graph_fixture.h"
 
 // A framework that keeps the current streams and the current device itself.
@@ -12,40 +15,65 @@
 namespace reprise::graphs::test {
 namespace {
 
+using reprise::test::ScopedFramework;
+
 thread_local StreamHandle their_stream = nullptr;
 thread_local int their_device = 0;
 
-StreamHandle stream_of_framework(int /*device*/) noexcept {
-  return their_stream;
-}
-void set_stream_of_framework(int /*device*/, StreamHandle stream) noexcept {
-  their_stream = stream;
-}
-int device_of_framework() noexcept {
-  return their_device;
-}
-void set_device_of_framework(int device) noexcept {
-  their_device = device;
-}
-
-/// Follows it until the end of the scope.
-class Following {
+class Theirs final : public backend::Framework {
  public:
-  Following()
-      : functions_{default_device().type(), &stream_of_framework, &set_stream_of_framework, &device_of_framework,
-                   &set_device_of_framework} {
-    their_stream = nullptr;
-    their_device = default_device().index();
-    before_ = backend::follow(&functions_);
-  }
-  ~Following() { backend::follow(before_); }
-  Following(const Following&) = delete;
-  Following& operator=(const Following&) = delete;
+  explicit Theirs(std::string_view name = "theirs") : name_(name) {}
+  std::string_view name() const noexcept override { return name_; }
+  bool keeps_current(DeviceType type) const noexcept override { return type == default_device().type(); }
+  StreamHandle current_stream(int /*device*/) const noexcept override { return their_stream; }
+  void set_current_stream(int /*device*/, StreamHandle stream) const noexcept override { their_stream = stream; }
+  int current_device() const noexcept override { return their_device; }
+  void set_current_device(int device) const noexcept override { their_device = device; }
+  bool owns_forever(const StreamRef& stream) const noexcept override { return forever && stream.native() == forever; }
+
+  StreamHandle forever = nullptr;
 
  private:
-  backend::FrameworkCurrent functions_;
-  const backend::FrameworkCurrent* before_;
+  std::string_view name_;
 };
+
+/// Is installed until the end of the scope.
+class Following {
+ public:
+  Following() {
+    their_stream = nullptr;
+    their_device = default_device().index();
+    scope_.emplace(theirs_);
+  }
+
+ private:
+  const Theirs theirs_;
+  std::optional<ScopedFramework> scope_;
+};
+
+TEST(Framework, IsInstalledOnce) {
+  const Theirs one("one"), other("other");
+  EXPECT_EQ(backend::installed_framework(), nullptr);
+  {
+    const ScopedFramework scope(one);
+    backend::install_framework(one);  // does nothing
+    const std::string text = text_of<UsageError>([&] { backend::install_framework(other); });
+    EXPECT_TRUE(contains(text, "found other, where one was installed before")) << text;
+    EXPECT_EQ(backend::installed_framework(), &one);
+  }
+  EXPECT_EQ(backend::installed_framework(), nullptr);
+}
+
+TEST(Framework, HasStreamsWhoseEndNeedsNoNotification) {
+  const Stream stream;
+  const StreamRef foreign(default_device(), reinterpret_cast<StreamHandle>(0x1234));
+  Theirs theirs;
+  const ScopedFramework scope(theirs);
+  EXPECT_EQ(backend::TrackedStream::find(foreign), nullptr);
+  theirs.forever = foreign.native();
+  EXPECT_NE(backend::TrackedStream::find(foreign), nullptr);
+  backend::TrackedStream::ends(foreign);  // for the tests that follow
+}
 
 TEST(FrameworkCurrent, IsWhatGuardsSetAndReadAndRestore) {
   const Following following;
@@ -95,7 +123,7 @@ TEST(FrameworkCurrent, IsTheStreamOfTheCapturesOfAScope) {
   EXPECT_EQ(first(x), 1);
 }
 
-TEST(FrameworkCurrent, IsForgottenWhenNobodyFollowsIt) {
+TEST(FrameworkCurrent, IsForgottenWhenItIsInstalledNoMore) {
   const Stream stream;
   {
     const Following following;

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "reprise/annotations.h"
+#include "reprise/device.h"
+#include "reprise/memory.h"
+#include "reprise/stream.h"
+
+namespace reprise::graphs {
+class FrameworkCaptures;
+}
+
+namespace reprise::backend {
+
+/// A framework in the same process, such as libtorch, which has streams, memory and work of its own: the one interface
+/// between the two. What a framework does not override stays as it is without one.
+///
+/// Installed once, as early as the program starts, and until the process ends: no function may initialise a device
+/// before one of its type is named to it.
+///
+/// Threads: all functions on any, at once. What is current is of the calling thread.
+class Framework {
+ public:
+  /// For error texts.
+  virtual std::string_view name() const noexcept = 0;
+
+  // --- What is current ------------------------------------------------------------------------------------------
+  /// True if the current streams and the current device of this type are the framework's: the next four are for these.
+  virtual bool keeps_current(DeviceType /*type*/) const noexcept { return false; }
+  virtual StreamHandle current_stream(int /*device*/) const noexcept { return nullptr; }
+  virtual void set_current_stream(int /*device*/, StreamHandle /*stream*/) const noexcept {}
+  virtual int current_device() const noexcept { return 0; }
+  virtual void set_current_device(int /*device*/) const noexcept {}
+  /// True for a stream of the framework that is never destroyed: its handle never names another one.
+  virtual bool owns_forever(const StreamRef& /*stream*/) const noexcept { return false; }
+
+  // --- Memory ---------------------------------------------------------------------------------------------------
+  /// The next id of a memory pool, where both libraries take theirs from one counter. `by_user`: for
+  /// graph_pool_handle(), else for a capture without one. The numbers of a framework ascend.
+  virtual std::optional<MempoolId> new_pool_id(bool /*by_user*/) const { return std::nullopt; }
+  /// Releases cached memory of a device to the driver: for an allocation that finds none left, and before a capture
+  /// that begins on an idle device. Called without a lock, in capture mode `relaxed`, maybe while captures are
+  /// underway.
+  virtual void empty_cache(const Device& /*device*/) const noexcept {}
+  /// The stacks of allocations are recorded from now on.
+  virtual void allocation_stacks_wanted() const {}
+
+  // --- Captures -------------------------------------------------------------------------------------------------
+  /// What takes part in captures; null if there is nothing.
+  virtual const graphs::FrameworkCaptures* captures() const noexcept { return nullptr; }
+  /// The annotation of nodes that the calling thread makes from now on in a capture, when it enters or leaves a scope,
+  /// which may be after the end of the capture; empty outside of scopes. Must not enter scopes.
+  virtual void annotation_changed(DeviceType /*type*/, std::uint64_t /*capture_id*/,
+                                  const Annotation& /*now*/) const noexcept {}
+
+ protected:
+  Framework() = default;
+  ~Framework() =
+      default;  // never destroyed through this interface, nor at all: graphs may live longer than static objects
+  Framework(const Framework&) = default;
+  Framework& operator=(const Framework&) = default;
+};
+
+/// Installs the framework of this process. What guards of this library made current on the calling thread becomes
+/// current there at once, on other threads when they next query it. Installing the same one again does nothing.
+/// \throws UsageError if there is another one.
+void install_framework(const Framework& framework);
+
+namespace framework_detail {
+inline std::atomic<const Framework*> installed{nullptr};
+void hand_over_current_streams(const Framework& framework);
+void hand_over_current_device(const Framework& framework) noexcept;
+}  // namespace framework_detail
+
+/// Null if there is none, as in most programs.
+inline const Framework* installed_framework() noexcept {
+  return framework_detail::installed.load(std::memory_order_acquire);
+}
+/// The framework that keeps what is current on a device; null if this library does.
+inline const Framework* keeper_of_current(const Device& device) noexcept {
+  const Framework* const framework = installed_framework();
+  return framework != nullptr && framework->keeps_current(device.type()) ? framework : nullptr;
+}
+
+// --- What guards of this library do, for a framework that has guards of its own -----------------------------------
+
+/// Makes a device the calling thread's current one.
+void set_current_device(Device device) noexcept;
+/// Makes a stream the calling thread's current one of its device; returns the one before. The current device stays.
+StreamRef exchange_current_stream(const StreamRef& stream);
+
+}  // namespace reprise::backend

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <c10/util/Exception.h>
+
+#include <memory>
+
+#include "graph/framework_captures.h"
+#include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/operators/forward_scopes.h"
+#include "libtorch/operators/operator_listener.h"
+#include "libtorch/operators/tensor_inputs.h"
+#include "reprise/libtorch/install.h"
+
+// libtorch as the framework of this process: what both libraries share, and what takes part in captures.
+
+namespace reprise::libtorch {
+namespace {
+
+class TorchFramework final : public backend::Framework, public graphs::FrameworkCaptures {
+ public:
+  std::string_view name() const noexcept override { return "libtorch"; }
+
+  // The current streams of host devices are this library's: host/host_streams.cpp shows them to libtorch.
+  bool keeps_current(DeviceType type) const noexcept override { return type == DeviceType::cuda && has_cuda_tensors(); }
+  StreamHandle current_stream(int device) const noexcept override { return current_cuda_stream(device); }
+  void set_current_stream(int device, StreamHandle stream) const noexcept override {
+    set_current_cuda_stream(device, stream);
+  }
+  int current_device() const noexcept override { return current_cuda_device(); }
+  void set_current_device(int device) const noexcept override { set_current_cuda_device(device); }
+  bool owns_forever(const StreamRef& stream) const noexcept override {
+    return stream.device().type() == DeviceType::cuda && is_pooled_cuda_stream(stream.native());
+  }
+
+  std::optional<MempoolId> new_pool_id(bool by_user) const override { return new_cuda_pool_id(by_user); }
+  void empty_cache(const Device& device) const noexcept override {
+    if (device.type() == DeviceType::cuda) empty_cuda_cache();
+  }
+  void allocation_stacks_wanted() const override { keep_cuda_stacks(); }
+
+  const graphs::FrameworkCaptures* captures() const noexcept override { return this; }
+  void annotation_changed(DeviceType type, std::uint64_t capture_id, const Annotation& now) const noexcept override {
+    ForwardScopes::annotation_changed(type, capture_id, now);
+  }
+
+  graphs::Listeners make_listeners() const override {
+    graphs::Listeners listeners;
+    listeners.push_back(std::make_unique<OperatorListener>());
+    add_cuda_listeners(listeners);
+    return listeners;
+  }
+  std::unique_ptr<inspect::InputSource> make_input_source(const graphs::CaptureContext& context) const override {
+    if (context.device.type() == DeviceType::cuda) return make_cuda_inputs(context);
+    return std::make_unique<TensorInputs>(context);
+  }
+  void add_to_exception() const noexcept override try {
+    try {
+      throw;
+    } catch (c10::Error& error) {
+      add_failed_operators(error);
+    }
+  } catch (...) {  // of another kind, or there is no memory for more
+  }
+};
+
+// Made by the compiler, so that it is there for static objects of any source.
+constinit const TorchFramework framework{};
+
+}  // namespace
+
+bool detail::install() {
+  backend::install_framework(framework);
+  return true;
+}
+
+}  // namespace reprise::libtorch
