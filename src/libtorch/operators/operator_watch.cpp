@@ -34,8 +34,8 @@ struct Underway final : at::ObserverContext {
 
 thread_local Underway* innermost = nullptr;
 
-std::unique_ptr<at::ObserverContext> begins(const at::RecordFunction& call);
-void ends(const at::RecordFunction& call, at::ObserverContext* context);
+std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& call);
+void operator_ends(const at::RecordFunction& call, at::ObserverContext* context);
 
 // All open watches, and the two callbacks: one of them is on while there is any. libtorch can read the arguments of
 // operators only for callbacks that said so before.
@@ -62,8 +62,9 @@ class Watching {
 
  private:
   static at::CallbackHandle add(bool with_arguments) {
-    const auto handle = at::addGlobalCallback(
-        at::RecordFunctionCallback(&begins, &ends).needsInputs(with_arguments).scopes({at::RecordScope::FUNCTION}));
+    const auto handle = at::addGlobalCallback(at::RecordFunctionCallback(&operator_begins, &operator_ends)
+                                                  .needsInputs(with_arguments)
+                                                  .scopes({at::RecordScope::FUNCTION}));
     at::disableCallback(handle);
     return handle;
   }
@@ -113,7 +114,7 @@ bool is_operator(const at::RecordFunction& function) {
   return !std::string_view(function.name()).starts_with("autograd::engine::");
 }
 
-std::unique_ptr<at::ObserverContext> begins(const at::RecordFunction& function) {
+std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& function) {
   if (!is_operator(function)) return nullptr;
   auto call = std::make_unique<Underway>(function.name(), innermost);
   OperatorWatch::Nodes tails;
@@ -126,7 +127,7 @@ std::unique_ptr<at::ObserverContext> begins(const at::RecordFunction& function) 
   return call;
 }
 
-void ends(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
+void operator_ends(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
   auto* const call = static_cast<Underway*>(context);
   if (call == nullptr) return;
   innermost = call->within;
