@@ -82,7 +82,6 @@ constexpr const char* beginning =
 #include <vector>
 
 #include "tests/differential/pieces.h"
-#include "text/format.h"
 
 using namespace reprise;
 using namespace reprise::differential;

@@ -29,7 +29,7 @@ void free_device_memory(void* block) {
   // Refused when the device is unusable, which was reported before: its memory is not reused.
   if (runtime.pointer_info(block, &info) != Result::success) return;
   const auto index = static_cast<std::size_t>(info.device_index);
-  detail::deallocate_buffer(CachingAllocator::of(Device(*backend::host_backends().at(index))), block);
+  reprise::detail::deallocate_buffer(CachingAllocator::of(Device(*backend::host_backends().at(index))), block);
 }
 
 class DeviceMemory final : public c10::Allocator {
