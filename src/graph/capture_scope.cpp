@@ -5,9 +5,9 @@
 #include <typeinfo>
 #include <utility>
 
-#include "graph/capture_registry.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/internal_streams.h"
+#include "graph/synchronize.h"
 #include "reprise/graph.h"
 
 namespace reprise {

@@ -12,8 +12,9 @@ namespace reprise::memory {
 /// Blocks that were freed while work of other streams may still use them (record_stream).
 ///
 /// hold() records an event on each of these streams; poll() gives the block back when all of them are reached. An event
-/// that is recorded on a capturing stream is never reached, and asking about it breaks the capture: while there may be
-/// such a capture, the block waits without events; and so it does when an event cannot be recorded, until it can.
+/// that is recorded on a capturing stream is never reached, and querying it breaks the capture: while a capture is
+/// underway on any device, whose streams may be of this block, the block waits without events; and so it does when an
+/// event cannot be recorded, until it can.
 ///
 /// Guarded by the allocator's mutex. Calls the driver in relaxed capture mode, never anything that waits.
 class HeldBackBlocks {
@@ -26,11 +27,11 @@ class HeldBackBlocks {
   /// Must a block that is freed now be held back?
   static bool needed(const MemoryBlock& block) noexcept { return !block.recorded.empty() || block.pending_events != 0; }
 
-  /// Takes a block that was freed. `captures` says whether a capture is underway on the device.
-  void hold(MemoryBlock* block, bool captures);
+  /// Takes a block that was freed.
+  void hold(MemoryBlock* block);
 
   /// Appends to `done` the blocks that nothing uses any more.
-  void poll(bool captures, std::vector<MemoryBlock*>& done);
+  void poll(std::vector<MemoryBlock*>& done);
 
   /// Is nothing held back, so that poll() has nothing to do?
   bool empty() const noexcept { return events_ == 0 && deferred_.empty(); }

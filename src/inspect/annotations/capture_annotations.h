@@ -34,7 +34,7 @@ void set_scope_observer(ScopeObserver observer) noexcept;
 ///
 ///     open -> finished    finish(), as the capture ends or is abandoned: scopes that are left afterwards do nothing
 ///
-/// Known by the capture's id from open() to finish(), so that scopes find it.
+/// Attached to the capture from open() to finish(), so that scopes find it.
 ///
 /// Threads: scopes are entered and left on any; the rest comes from one at a time. The mutex is held while the runtime
 /// is asked: nobody else looks at the graph then, and it does not end. A thread asks about its own streams only.
@@ -44,10 +44,10 @@ class CaptureAnnotations {
   CaptureAnnotations(const CaptureAnnotations&) = delete;
   CaptureAnnotations& operator=(const CaptureAnnotations&) = delete;
 
-  /// From now on find() finds it.
-  static void open(const std::shared_ptr<CaptureAnnotations>& capture);
-  /// Null if it is not underway, or has no annotations.
-  static std::shared_ptr<CaptureAnnotations> find(DeviceType type, std::uint64_t capture_id);
+  /// From now on of() finds them.
+  static void open(captures::Capture& capture, const std::shared_ptr<CaptureAnnotations>& annotations);
+  /// Null if the capture has no annotations.
+  static std::shared_ptr<CaptureAnnotations> of(const captures::Capture& capture) noexcept;
   /// What the innermost scope of the calling thread says; empty if it is in none.
   static std::string within() noexcept;
 
@@ -58,7 +58,7 @@ class CaptureAnnotations {
   /// A scope is left, by any thread. What cannot be found out is thrown by take_log().
   void leave(std::uint64_t scope) noexcept;
   /// A stream is going to be destroyed.
-  void forget(const StreamRef& stream) noexcept;
+  void stream_ends(const StreamRef& stream) noexcept;
 
   /// The capture is going to end: looks at the graph for the last time. Does nothing when called again.
   void finish() noexcept;
@@ -86,6 +86,7 @@ class CaptureAnnotations {
   };
   using Nodes = std::vector<GraphNodeHandle>;
 
+  std::string within_this() const;
   std::size_t thread_of_caller();
   std::size_t number_of(const Annotation& annotation);
   void found_broken(Thread& thread);
@@ -101,6 +102,7 @@ class CaptureAnnotations {
   const StreamRef stream_;
   const std::uint64_t capture_id_;
   const GraphHandle graph_;
+  captures::Capture* open_in_ = nullptr;
 
   mutable std::mutex mutex_;  // guards the rest
   bool finished_ = false;

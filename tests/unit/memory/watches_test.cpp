@@ -61,9 +61,9 @@ TEST_F(Watches, KnowNothingOfOtherMemory) {
 
 TEST_F(Watches, LeaveThePoolOfTheAskerAlone) {
   inside().open_pool(own);
-  inside().begin_routing(own, stream_.native());
+  std::optional<PoolFilled> filled(std::in_place, allocator_, own, stream_);
   std::byte* const a = allocate(1000);
-  inside().end_routing(own);
+  filled.reset();
   EXPECT_TRUE(known({a}).front().own);
   EXPECT_EQ(watch(a), nullptr);
   EXPECT_NE(known({a}, {18, 0}).front().watch, nullptr);
