@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "graph/capture_listener.h"
@@ -13,7 +12,6 @@ namespace reprise::inspect {
 /// devices down for `reprise explain`, also of those that are underway when the process ends.
 class ReportListener final : public graphs::CaptureListener {
  public:
-  ~ReportListener() override { forget(); }
   void begin(const graphs::CaptureContext& context) override;
   void started(const graphs::CaptureContext& context) override;
   void describe(CaptureReport& report) override {
@@ -22,22 +20,21 @@ class ReportListener final : public graphs::CaptureListener {
   void reported(const CaptureReport& report) noexcept override;
   void ended(const graphs::CaptureContext& /*context*/, GraphHandle /*template_graph*/) override { watch_.reset(); }
   void abandoned() noexcept override {
-    forget();
+    owed_.reset();
     watch_.reset();
   }
   void reset() noexcept override {}
 
-  /// Writes a report of the capture that is underway.
-  void process_ends() noexcept;
-
  private:
-  /// The process may end without a report of this capture.
-  void forget() noexcept;
+  struct Owed;
+  /// Writes reports of the captures that are underway.
+  static void process_ends();
+  static void explain_unended(const captures::Capture& capture) noexcept;
 
-  bool explained_ = false;              // reports are written down
-  std::optional<StreamRef> capturing_;  // while the capture is underway and explained
-  std::shared_ptr<void> watch_;         // while the capture is underway
-  std::string why_not_;                 // a sentence, where it was wanted and is not possible
+  bool explained_ = false;       // reports are written down
+  std::shared_ptr<Owed> owed_;   // attached to the capture that is underway and explained
+  std::shared_ptr<void> watch_;  // while the capture is underway
+  std::string why_not_;          // a sentence, where it was wanted and is not possible
 };
 
 }  // namespace reprise::inspect
