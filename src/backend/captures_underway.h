@@ -5,7 +5,8 @@
 
 namespace reprise::backend {
 
-/// How many captures of this library are underway, on any thread and device; graphs::RegisteredCapture counts them.
+/// How many captures of this library are underway, on any thread and device; written by the registry of
+/// captures alone, and read where that cannot be included.
 inline std::atomic<int> captures_underway{0};
 
 }  // namespace reprise::backend

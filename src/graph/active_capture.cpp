@@ -57,7 +57,11 @@ void complete(CaptureReport& report, const std::string& detail) {
 }  // namespace
 
 ActiveCapture::ActiveCapture(const CaptureContext& context, const Listeners& listeners)
-    : context_(context), listeners_(listeners), thread_number_(backend::thread_number()) {
+    : registered_(context.stream, context.mode, context.pool),
+      context_(context),
+      listeners_(listeners),
+      thread_number_(backend::thread_number()) {
+  context_.capture = &registered_.capture();
   try {
     begin();
   } catch (...) {
@@ -72,7 +76,6 @@ ActiveCapture::~ActiveCapture() {
 
 void ActiveCapture::begin() {
   const Checked runtime(context_.device.backend());
-  registered_.emplace();
   for (const auto& listener : listeners_) {
     listener->begin(context_);
     ++listeners_begun_;
@@ -83,6 +86,7 @@ void ActiveCapture::begin() {
   backend::CaptureInfo info;
   runtime.stream_capture_info(stream, &info);
   context_.capture_id = info.id;
+  registered_.capture().add_id(info.id);
   for (const auto& listener : listeners_) listener->started(context_);
 }
 
@@ -128,7 +132,7 @@ GraphHandle ActiveCapture::end_runtime_capture() {
   keep(report);
   if (result == Result::success) {
     capturing_ = false;
-    registered_.reset();
+    registered_.over();
     return template_graph;
   }
   if (detail.empty()) detail = advice(result, context_.mode);
@@ -167,7 +171,7 @@ void ActiveCapture::give_back() noexcept {
     drop_runtime_capture();
   }
   capturing_ = false;
-  registered_.reset();
+  registered_.over();
   while (listeners_begun_ > 0) listeners_[--listeners_begun_]->abandoned();
 }
 

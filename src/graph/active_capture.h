@@ -6,8 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "captures/registry.h"
 #include "graph/capture_listener.h"
-#include "graph/capture_registry.h"
 #include "graph/listeners.h"
 
 namespace reprise::graphs {
@@ -44,7 +44,7 @@ class ActiveCapture {
   void give_back() noexcept;
   /// What there is to tell of the capture once it is over or abandoned; empty if there is nothing.
   std::optional<CaptureReport> take_report() noexcept { return std::exchange(report_, std::nullopt); }
-  std::thread::id owner() const noexcept { return owner_; }  ///< the thread that began it
+  std::thread::id owner() const noexcept { return registered_.capture().owner(); }  ///< the thread that began it
 
  private:
   void begin();
@@ -56,11 +56,10 @@ class ActiveCapture {
   /// Keeps the report if it tells something.
   void keep(CaptureReport report);
 
+  captures::Registration registered_;
   CaptureContext context_;
   const Listeners& listeners_;
-  std::thread::id owner_ = std::this_thread::get_id();
-  std::uint64_t thread_number_;  // of the same thread, for reports
-  std::optional<RegisteredCapture> registered_;
+  std::uint64_t thread_number_;  // of the thread that began it, for reports
   std::size_t listeners_begun_ = 0;
   bool capturing_ = false;  // the runtime captures for us
   std::optional<CaptureReport> report_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "captures/capture.h"
 #include "reprise/device.h"
 #include "reprise/graph.h"
 #include "reprise/handles.h"
@@ -20,6 +21,8 @@ struct CaptureContext {
   MempoolId pool;            ///< where its allocations come from; always names a pool
   std::uint64_t capture_id;  ///< the runtime's number of the capture; 0 before started()
   GraphOptions options;      ///< as the user gave them
+  captures::Capture* capture =
+      nullptr;  ///< where listeners keep what others find; from begin() to ended() or abandoned()
 };
 
 /// One concern that takes part in the captures of one graph besides the stream: the memory pool, random numbers,

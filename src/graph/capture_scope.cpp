@@ -7,10 +7,11 @@
 #include <typeinfo>
 #include <utility>
 
-#include "graph/capture_registry.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/framework_captures.h"
 #include "graph/internal_streams.h"
+#include "graph/synchronize.h"
+#include "reprise/graph.h"
 
 namespace reprise {
 

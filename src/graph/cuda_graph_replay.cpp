@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "backend/check.h"
-#include "graph/capture_registry.h"
+#include "captures/registry.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/internal_streams.h"
 #include "graph/replay_changed.h"
@@ -81,7 +81,7 @@ void CUDAGraph::Impl::prepare_launch(const char* call, const StreamRef& stream) 
   if (stream.device() != *device) [[unlikely]]
     throw UsageError(text::format("{}: the stream is of device {}, but the graph was captured on {}.", call,
                                   stream.device().str(), device->str()));
-  if (graphs::any_capture_underway()) [[unlikely]]
+  if (captures::any_underway()) [[unlikely]]
     refuse_capturing(call, stream);
   if (exec == nullptr) [[unlikely]]
     instantiate();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/check.h"
+#include "backend/lifetime/tracked_stream.h"
 
 namespace reprise::graphs {
 namespace {
@@ -28,8 +29,7 @@ Streams& streams() {
 
 // A capture can outlive the loan, when a scope was left in a way that it could not end its capture.
 bool idle(backend::Backend& backend, StreamHandle stream) {
-  CaptureStatus status = CaptureStatus::none;
-  return backend.stream_is_capturing(stream, &status) == Result::success && status == CaptureStatus::none;
+  return backend::may_record(StreamRef(Device(backend), stream));
 }
 
 StreamHandle borrow(backend::Backend& backend) {

@@ -26,7 +26,8 @@ void stream_ends(const StreamRef& stream) noexcept {
 // Never destroyed: buffers may live in static objects, and the driver is going away when those are destroyed.
 Allocators& allocators() {
   static Allocators& all = [&]() -> Allocators& {
-    backend::add_stream_end_listener(&stream_ends);
+    static constinit backend::StreamEndListener listener(&stream_ends);
+    backend::add_stream_end_listener(listener);
     return *new Allocators;
   }();
   return all;

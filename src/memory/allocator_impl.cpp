@@ -52,13 +52,12 @@ void* CachingAllocator::Impl::allocate_block(std::size_t bytes, const StreamRef&
   check_device(device_, stream.device());
   if (bytes == 0) return nullptr;
   const Request request = memory::make_request(bytes);
-  const StreamHandle handle = one_handle(stream.native());
-  const StreamHandle owner = order == stream ? handle : one_handle(order.native());
-  const std::uint64_t capture_id = captures_underway() ? capture_of(handle) : 0;
+  const StreamHandle owner = one_handle(order.native());
+  const std::shared_ptr<captures::Capture> capture = captures::find_own(stream);
 
   Lock lock(mutex_);
   if (!held_back_.empty()) poll_held_back();
-  Pool& pool = capture_id == 0 && routes_.empty() ? default_pool_ : pool_for(lock, handle, capture_id);
+  Pool& pool = capture == nullptr ? default_pool_ : pool_of(lock, *capture);
   if (MemoryBlock* const block = take_cached(pool, request, owner)) return give_out(block, request);
   return allocate_from_driver(lock, pool, request, bytes, owner);
 }
@@ -88,7 +87,7 @@ void CachingAllocator::Impl::free_block(MemoryBlock* block) {
   memory::count_freed(block->pool->statistics, block->bytes);
   memory::count_freed(total_, block->bytes);
   if (memory::HeldBackBlocks::needed(*block)) {
-    held_back_.hold(block, captures_underway());
+    held_back_.hold(block);
   } else {
     make_cached(block);
   }
@@ -130,37 +129,13 @@ void CachingAllocator::Impl::reset_peak() {
   for (auto& entry : private_pools_) memory::restart_peaks(entry.second.statistics);
 }
 
-// The capture that the stream takes part in, 0 for none. Code 906 means the legacy stream during a capture of a
-// blocking stream: it is in no capture. With any other error nobody knows, and memory of the wrong pool could be used
-// twice.
-std::uint64_t CachingAllocator::Impl::capture_of(StreamHandle stream) const {
-  backend::CaptureInfo info;
-  const backend::RelaxedCaptureMode relaxed(device_.backend());
-  const Result result = device_.backend().stream_capture_info(stream, &info);
-  if (result == Result::stream_capture_implicit) return 0;
-  backend::check(device_.backend(), backend::Call::stream_capture_info, result);
-  return info.status == CaptureStatus::active ? info.id : 0;
-}
-
-// Null: no capture of ours.
-Pool* CachingAllocator::Impl::routed_pool(StreamHandle stream, std::uint64_t capture_id) const {
-  for (const Route& route : routes_) {
-    // By stream: before the capture has an id, and once it is broken, when the driver tells none any more.
-    if (route.stream == stream || (capture_id != 0 && std::find(route.capture_ids.begin(), route.capture_ids.end(),
-                                                                capture_id) != route.capture_ids.end())) {
-      return route.pool;
-    }
-  }
-  return nullptr;
-}
-
-Pool& CachingAllocator::Impl::pool_for(Lock& lock, StreamHandle stream, std::uint64_t capture_id) {
-  Pool* pool = routed_pool(stream, capture_id);
-  if (pool == nullptr && capture_id != 0) {
+Pool& CachingAllocator::Impl::pool_of(Lock& lock, captures::Capture& capture) {
+  Pool* pool = pool_filled_by(capture);
+  if (pool == nullptr) {
     lock.unlock();
-    memory::CaptureRoute::join(*this, capture_id);
+    memory::CaptureRoute::join(*this, capture);
     lock.lock();
-    pool = routed_pool(stream, capture_id);
+    pool = pool_filled_by(capture);
   }
   return pool != nullptr ? *pool : default_pool_;
 }
@@ -219,7 +194,7 @@ MemoryBlock* CachingAllocator::Impl::join(MemoryBlock* lower, MemoryBlock* upper
 
 void CachingAllocator::Impl::poll_held_back() {
   done_.clear();
-  held_back_.poll(captures_underway(), done_);
+  held_back_.poll(done_);
   for (MemoryBlock* block : done_) make_cached(block);
 }
 

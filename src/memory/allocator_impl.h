@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "captures/registry.h"
 #include "memory/block.h"
 #include "memory/held_back.h"
 #include "memory/pool.h"
@@ -25,10 +24,10 @@ namespace reprise {
 /// go back to the driver, so that a thread which was refused memory waits for those on their way; it is taken before
 /// `mutex_`.
 ///
-/// Routes. A capture is announced with begin_routing() *before* the backend begins it, so that no allocation slips
-/// past its pool. While there is any route, of any allocator (`routings_`), allocate() asks the backend in which
-/// capture the stream takes part; otherwise it asks nothing. A stream that takes part in the capture of another device
-/// gets a route at its first allocation (CaptureRoute).
+/// Captures. One begins to fill its pool *before* the backend begins it, so that no allocation slips past the pool.
+/// While any capture of the library is underway, allocate() queries which one the stream takes part in
+/// (captures::find_own); otherwise it calls nothing. The pool of a capture that began on another device is opened at
+/// the first allocation for a stream of this one (CaptureRoute).
 class CachingAllocator::Impl final : public memory::BlockOwner {
  public:
   explicit Impl(Device device) : device_(device) {}
@@ -61,17 +60,13 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   /// another close_pool(): freeing a block must not wait for the device).
   void close_pool(MempoolId id) noexcept;
 
-  /// To be called before the backend begins to capture: allocations for `stream`, the one that the capture begins on,
-  /// come from the pool. Without a stream: the capture began on another device.
+  /// To be called before the backend begins to capture: allocations for streams that take part in the capture come
+  /// from its pool.
   /// \throws UsageError if no graph holds the pool, or another capture is filling it now.
-  void begin_routing(MempoolId id, std::optional<StreamHandle> stream);
+  void begin_filling(const captures::Capture& capture);
 
-  /// The capture that fills the pool has this id: from now on allocations for any stream that takes part in it come
-  /// from the pool. A capture has more than one when it captures conditional bodies.
-  void add_capture_id(MempoolId id, std::uint64_t capture_id);
-
-  /// The capture ended or failed: all its ids are forgotten. Does nothing if there is no route.
-  void end_routing(MempoolId id) noexcept;
+  /// The capture ended or failed. Does nothing if it does not fill its pool.
+  void end_filling(const captures::Capture& capture) noexcept;
 
   // --- For graphs that check or keep what they use: watches.cpp ---------------------------------------------------
 
@@ -97,13 +92,6 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void stream_ends(const StreamRef& stream) noexcept;
 
  private:
-  // A capture and the pool that it fills.
-  struct Route {
-    memory::Pool* pool;
-    std::optional<StreamHandle> stream;  // the one that the capture begins on
-    std::vector<std::uint64_t> capture_ids;
-  };
-
   // A stream that was destroyed. Its blocks in the default pool have the address of this object for a stream, which
   // is no other stream's handle as long as the object lives.
   struct EndedStream {
@@ -119,15 +107,12 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   // allocator_impl.cpp
   void* allocate_block(std::size_t bytes, const StreamRef& stream, const StreamRef& order);
   void free_block(memory::MemoryBlock* block);
-  std::uint64_t capture_of(StreamHandle stream) const;
-  memory::Pool* routed_pool(StreamHandle stream, std::uint64_t capture_id) const;
-  memory::Pool& pool_for(Lock& lock, StreamHandle stream, std::uint64_t capture_id);
+  memory::Pool& pool_of(Lock& lock, captures::Capture& capture);
   memory::MemoryBlock* take_cached(memory::Pool& pool, const memory::Request& request, StreamHandle stream);
   void* give_out(memory::MemoryBlock* block, const memory::Request& request);
   void make_cached(memory::MemoryBlock* block);
   memory::MemoryBlock* join(memory::MemoryBlock* lower, memory::MemoryBlock* upper);
   void poll_held_back();
-  bool captures_underway() const noexcept { return routings_.load(std::memory_order_acquire) != 0; }
   memory::MemoryBlock* block_in_use(void* pointer, const char* call) const;
 
   // watches.cpp
@@ -146,7 +131,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   [[noreturn]] void throw_out_of_memory(std::size_t bytes, const memory::Request& request, const memory::Pool& pool);
 
   // private_pools.cpp
-  Route* route_of(MempoolId id) noexcept;
+  memory::Pool* pool_filled_by(const captures::Capture& capture) noexcept;
 
   // ended_streams.cpp
   memory::MemoryBlock* adopt(const memory::Request& request, StreamHandle stream);
@@ -154,13 +139,11 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void forget_ended_streams();
 
   const Device device_;
-  static inline std::atomic<int> routings_{0};  // routes of all allocators
   std::mutex releasing_;
   mutable std::mutex mutex_;
   memory::BlockTable blocks_;
   memory::Pool default_pool_;
   memory::PoolMap private_pools_;
-  std::vector<Route> routes_;
   memory::HeldBackBlocks held_back_;
   std::vector<memory::MemoryBlock*> done_;  // for poll_held_back(), so that it needs no memory of the host
   std::vector<std::unique_ptr<EndedStream>> ended_streams_;

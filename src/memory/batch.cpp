@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/own_kernels.h"
+#include "captures/registry.h"
 #include "kernels/batch_kernels.h"
 #include "memory/copy_nodes.h"
 #include "reprise/kernel.h"
@@ -156,9 +157,7 @@ LaunchConfig deal_out(CopyTable& table) {
 }
 
 GraphNodeHandle last_node_of(const StreamRef& stream) {
-  backend::CaptureInfo info;
-  backend::Checked(stream.device().backend()).stream_capture_info(stream.native(), &info);
-  return info.dependencies.front();
+  return captures::find(stream).info.dependencies.front();
 }
 
 }  // namespace

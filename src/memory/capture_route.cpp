@@ -2,21 +2,11 @@
 #include "memory/capture_route.h"
 
 #include <algorithm>
-#include <mutex>
 
 namespace reprise::memory {
 namespace {
 
-struct Routes {
-  std::mutex mutex;  // guards the list, and what is in the routes
-  std::vector<CaptureRoute*> underway;
-};
-
-// Never destroyed: a graph in a static object may be abandoned late.
-Routes& routes() {
-  static auto* const all = new Routes;
-  return *all;
-}
+constinit captures::Slot<CaptureRoute> route_of;
 
 }  // namespace
 
@@ -30,58 +20,41 @@ OpenPools::~OpenPools() {
   for (CachingAllocator::Impl* allocator : allocators_) allocator->close_pool(id_);
 }
 
-CaptureRoute::CaptureRoute(Device device, MempoolId id, StreamHandle stream)
-    : type_(device.type()), pools_(std::make_shared<OpenPools>(id)) {
-  CachingAllocator::Impl& allocator = CachingAllocator::of(device).impl();
-  Routes& all = routes();
-  const std::lock_guard lock(all.mutex);
-  all.underway.reserve(all.underway.size() + 1);
-  add(allocator, stream);
-  all.underway.push_back(this);
+CaptureRoute::CaptureRoute(captures::Capture& capture)
+    : capture_(capture), pools_(std::make_shared<OpenPools>(capture.pool())) {
+  add(CachingAllocator::of(capture.device()).impl());
 }
 
-CaptureRoute::~CaptureRoute() {
-  Routes& all = routes();
-  const std::lock_guard lock(all.mutex);
-  std::erase(all.underway, this);
-  for (CachingAllocator::Impl* allocator : allocators_) allocator->end_routing(pools_->id());
+std::shared_ptr<CaptureRoute> CaptureRoute::attach_to(captures::Capture& capture) {
+  std::shared_ptr<CaptureRoute> route(new CaptureRoute(capture));
+  capture.attach(route_of, route);
+  return route;
 }
 
-void CaptureRoute::add(CachingAllocator::Impl& allocator, std::optional<StreamHandle> stream) {
+void CaptureRoute::end() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(ended_, true)) return;
+    for (CachingAllocator::Impl* allocator : allocators_) allocator->end_filling(capture_);
+  }
+  capture_.detach(route_of);
+}
+
+void CaptureRoute::add(CachingAllocator::Impl& allocator) {
   allocators_.reserve(allocators_.size() + 1);
   pools_->open(allocator);
-  allocator.begin_routing(pools_->id(), stream);
+  allocator.begin_filling(capture_);
   allocators_.push_back(&allocator);
-  for (const std::uint64_t id : capture_ids_) allocator.add_capture_id(pools_->id(), id);
 }
 
-void CaptureRoute::add_capture_id(std::uint64_t capture_id) {
-  const std::lock_guard lock(routes().mutex);
-  capture_ids_.push_back(capture_id);
-  for (CachingAllocator::Impl* allocator : allocators_) allocator->add_capture_id(pools_->id(), capture_id);
-}
-
-bool CaptureRoute::leads_to(MempoolId pool, DeviceType type, std::uint64_t capture_id) {
-  Routes& all = routes();
-  const std::lock_guard lock(all.mutex);
-  return std::any_of(all.underway.begin(), all.underway.end(), [&](const CaptureRoute* route) {
-    const std::vector<std::uint64_t>& ids = route->capture_ids_;
-    return route->type_ == type && route->pools_->id() == pool &&
-           std::find(ids.begin(), ids.end(), capture_id) != ids.end();
-  });
-}
-
-void CaptureRoute::join(CachingAllocator::Impl& allocator, std::uint64_t capture_id) {
-  Routes& all = routes();
-  const std::lock_guard lock(all.mutex);
-  const auto found = std::find_if(all.underway.begin(), all.underway.end(), [&](const CaptureRoute* route) {
-    const std::vector<std::uint64_t>& ids = route->capture_ids_;
-    return route->type_ == allocator.device().type() && std::find(ids.begin(), ids.end(), capture_id) != ids.end();
-  });
-  if (found == all.underway.end()) return;
+void CaptureRoute::join(CachingAllocator::Impl& allocator, captures::Capture& capture) {
+  const std::shared_ptr<CaptureRoute> route = capture.get(route_of);
+  if (route == nullptr) return;
+  const std::lock_guard lock(route->mutex_);
+  if (route->ended_) return;
   // Another thread may have been first.
-  const std::vector<CachingAllocator::Impl*>& there = (*found)->allocators_;
-  if (std::find(there.begin(), there.end(), &allocator) == there.end()) (*found)->add(allocator, std::nullopt);
+  const std::vector<CachingAllocator::Impl*>& there = route->allocators_;
+  if (std::find(there.begin(), there.end(), &allocator) == there.end()) route->add(allocator);
 }
 
 }  // namespace reprise::memory

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
+#include "captures/capture.h"
 #include "memory/allocator_impl.h"
 
 namespace reprise::memory {
 
-/// The pools that one graph holds, with one id: a pool a device. Its destructor lets go of them.
+/// The pools that one graph holds, with one id: a pool a device. Its destructor releases them.
 class OpenPools {
  public:
   explicit OpenPools(MempoolId id) : id_(id) {}
@@ -26,40 +27,39 @@ class OpenPools {
   std::vector<CachingAllocator::Impl*> allocators_;
 };
 
-/// A capture that is underway: what is allocated for its streams comes from its pool.
+/// The memory of a capture that is underway: what is allocated for its streams comes from its pool.
 ///
-/// Made before the runtime begins the capture, told the capture's ids when they are known, destroyed when it is over.
-/// On the device of the capture the pool is there from the beginning. A stream of another device may join the capture;
-/// the first allocation for such a stream opens the pool on that device.
+/// Attached to the capture before the runtime begins it, ended when it is over. On the device of the capture the pool
+/// is there from the beginning. A stream of another device may join the capture; the first allocation for such a stream
+/// opens the pool on that device.
 ///
-/// Thread-safe. Lock order: the mutex of all routes is taken before an allocator's.
+/// Thread-safe. Lock order: its mutex is taken before an allocator's.
 class CaptureRoute {
  public:
   /// \throws UsageError if another capture is filling the pool on this device.
-  CaptureRoute(Device device, MempoolId id, StreamHandle stream);
-  ~CaptureRoute();
+  static std::shared_ptr<CaptureRoute> attach_to(captures::Capture& capture);
+  ~CaptureRoute() { end(); }
   CaptureRoute(const CaptureRoute&) = delete;
   CaptureRoute& operator=(const CaptureRoute&) = delete;
 
-  /// The capture has this id, too: the runtime began it, or it captures a conditional body.
-  void add_capture_id(std::uint64_t capture_id);
+  /// The capture fills no pool any more. Does nothing when called again.
+  void end() noexcept;
 
-  /// What the graph must hold as long as anything of it can touch the memory. Complete once the route is destroyed.
+  /// What the graph must hold as long as anything of it can touch the memory. Complete once the route has ended.
   std::shared_ptr<OpenPools> pools() const noexcept { return pools_; }
 
-  /// Does this capture that is underway fill the pool with this id?
-  static bool leads_to(MempoolId pool, DeviceType type, std::uint64_t capture_id);
-
-  /// If the capture has a route, makes it one of this allocator, too; else does nothing.
+  /// If the capture has a route that has not ended, it fills the pool of this allocator, too; else nothing happens.
   /// \throws UsageError if another capture is filling the pool on this device.
-  static void join(CachingAllocator::Impl& allocator, std::uint64_t capture_id);
+  static void join(CachingAllocator::Impl& allocator, captures::Capture& capture);
 
  private:
-  void add(CachingAllocator::Impl& allocator, std::optional<StreamHandle> stream);
+  explicit CaptureRoute(captures::Capture& capture);
+  void add(CachingAllocator::Impl& allocator);
 
-  DeviceType type_;  // ids of different runtimes may be the same
-  std::shared_ptr<OpenPools> pools_;
-  std::vector<std::uint64_t> capture_ids_;
+  captures::Capture& capture_;  // until the route has ended
+  const std::shared_ptr<OpenPools> pools_;
+  std::mutex mutex_;  // guards the rest
+  bool ended_ = false;
   std::vector<CachingAllocator::Impl*> allocators_;
 };
 

@@ -3,6 +3,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "backend/lifetime/tracked_stream.h"
 #include "memory/allocator_impl.h"
 
 // What becomes of the memory of streams that are destroyed.
@@ -35,11 +36,9 @@ void CachingAllocator::Impl::stream_ends(const StreamRef& stream) noexcept {
     forget_ended_streams();
     auto ended = std::make_unique<EndedStream>();
     backend::Backend& backend = device_.backend();
-    CaptureStatus status = CaptureStatus::none;
-    const Result asked = backend.stream_is_capturing(stream.native(), &status);
     // On a capturing stream an event would never be reached. Then other streams never get the memory, and it goes back
     // to the driver, which waits for all work.
-    if (asked == Result::success && status == CaptureStatus::none) ended->event = held_back_.take_event(backend);
+    if (backend::may_record(stream)) ended->event = held_back_.take_event(backend);
     if (ended->event != nullptr) {
       const RelaxedCaptureMode relaxed(backend);
       if (!WarnOnError(backend).event_record(ended->event, stream.native(), backend::EventUseFlags::ordering))

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "backend/check.h"
+#include "backend/lifetime/tracked_stream.h"
+#include "captures/registry.h"
 
 namespace reprise::memory {
 namespace {
@@ -14,16 +16,9 @@ using backend::RelaxedCaptureMode;
 using backend::warn_on_error;
 using backend::WarnOnError;
 
-// The query is always allowed; it returns an error for the legacy stream while a blocking stream captures, and work on
-// it would break that capture.
-bool may_be_capturing(const StreamRef& stream) {
-  CaptureStatus status = CaptureStatus::none;
-  const Result result = stream.device().backend().stream_is_capturing(stream.native(), &status);
-  return result != Result::success || status != CaptureStatus::none;
-}
-
-bool any_may_be_capturing(const MemoryBlock& block) {
-  return std::any_of(block.recorded.begin(), block.recorded.end(), may_be_capturing);
+// For captures that are not of this library, while none of this library is underway.
+bool may_record_on_all(const MemoryBlock& block) {
+  return std::all_of(block.recorded.begin(), block.recorded.end(), backend::may_record);
 }
 
 bool is_done(const MemoryBlock& block) {
@@ -36,10 +31,11 @@ HeldBackBlocks::~HeldBackBlocks() {
   for (const auto& [backend, event] : spare_events_) WarnOnError(*backend).event_destroy(event);
 }
 
-void HeldBackBlocks::hold(MemoryBlock* block, bool captures) {
+void HeldBackBlocks::hold(MemoryBlock* block) {
   block->state = BlockState::held_back;
   if (block->recorded.empty()) return;  // its events are in the queues already
-  if (captures || any_may_be_capturing(*block) || !record_all(block)) defer(block);
+  const captures::NoneUnderway none_underway;
+  if (!none_underway || !may_record_on_all(*block) || !record_all(block)) defer(block);
 }
 
 void HeldBackBlocks::defer(MemoryBlock* block) {
@@ -47,8 +43,8 @@ void HeldBackBlocks::defer(MemoryBlock* block) {
   block->deferred = true;
 }
 
-void HeldBackBlocks::poll(bool captures, std::vector<MemoryBlock*>& done) {
-  if (!captures && !deferred_.empty()) poll_deferred(done);
+void HeldBackBlocks::poll(std::vector<MemoryBlock*>& done) {
+  if (!deferred_.empty()) poll_deferred(done);
   if (events_ == 0) return;
   for (StreamQueue& queue : queues_) poll_stream(queue, done);
 }
@@ -59,7 +55,7 @@ void HeldBackBlocks::stream_ends(MemoryBlock* block, const StreamRef& stream) {
   block->recorded.erase(found);
   // Work of a capturing stream becomes nodes, and there is nothing to wait for. Without an event the completion of the
   // stream's work is unknown for ever: the block is kept, as if for an event that never completes.
-  if (!may_be_capturing(stream) && !record(block, stream)) block->pending_events += 1;
+  if (backend::may_record(stream) && !record(block, stream)) block->pending_events += 1;
 }
 
 std::vector<std::pair<backend::Backend*, EventHandle>> HeldBackBlocks::last_events() const {
@@ -119,8 +115,10 @@ bool HeldBackBlocks::record_all(MemoryBlock* block) {
 }
 
 void HeldBackBlocks::poll_deferred(std::vector<MemoryBlock*>& done) {
+  const captures::NoneUnderway none_underway;
+  if (!none_underway) return;
   std::erase_if(deferred_, [&](MemoryBlock* block) {
-    if (any_may_be_capturing(*block) || !record_all(block)) return false;
+    if (!may_record_on_all(*block) || !record_all(block)) return false;
     block->deferred = false;
     if (is_done(*block)) done.push_back(block);
     return true;

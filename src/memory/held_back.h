@@ -12,8 +12,9 @@ namespace reprise::memory {
 /// Blocks that were freed while work of other streams may still use them (record_stream).
 ///
 /// hold() records an event on each of these streams; poll() returns the block when all of them have completed. An event
-/// recorded on a capturing stream never completes, and querying it breaks the capture: while such a capture may be
-/// underway, or when an event cannot be recorded, the block is deferred without events.
+/// recorded on a capturing stream never completes, and querying it breaks the capture: while a capture is underway on
+/// any device, whose streams may be of this block, or when an event cannot be recorded, the block is deferred without
+/// events.
 ///
 /// Guarded by the allocator's mutex. Calls the driver in relaxed capture mode, and never waits.
 class HeldBackBlocks {
@@ -26,11 +27,11 @@ class HeldBackBlocks {
   /// True if a block that is freed now must be held back.
   static bool needed(const MemoryBlock& block) noexcept { return !block.recorded.empty() || block.pending_events != 0; }
 
-  /// Adds a freed block. `captures`: true if a capture is underway on the device.
-  void hold(MemoryBlock* block, bool captures);
+  /// Adds a freed block.
+  void hold(MemoryBlock* block);
 
   /// Moves the blocks that are no longer in use to `done`.
-  void poll(bool captures, std::vector<MemoryBlock*>& done);
+  void poll(std::vector<MemoryBlock*>& done);
 
   /// True if nothing is held back.
   bool empty() const noexcept { return events_ == 0 && deferred_.empty(); }

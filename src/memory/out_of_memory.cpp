@@ -22,7 +22,7 @@ std::string size_text(std::uint64_t bytes) {
 std::string pool_text(const Pool& pool) {
   const PoolStatistics& statistics = pool.statistics;
   const char* const state = !pool.is_private() ? ""
-                            : pool.filling     ? ", being captured"
+                            : pool.filled_by   ? ", being captured"
                             : pool.graphs == 0 ? ", no graph"
                                                : "";
   return text::format("\n  {}{}: {}, {} of it in use",

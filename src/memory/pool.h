@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 
+#include "captures/capture.h"
 #include "memory/block.h"
 
 namespace reprise::memory {
@@ -14,15 +15,15 @@ struct Pool {
   MempoolId id = {};      ///< the default value for the default pool
   unsigned graphs = 0;    ///< how many graphs need a private pool: open_pool less close_pool
   unsigned requests = 0;  ///< calls of the driver for this pool that are underway, without the mutex
-  bool filling = false;   ///< a capture allocates from it now
-  FreeSet small_blocks;   ///< cached blocks cut from small segments
-  FreeSet large_blocks;   ///< cached blocks cut from all others
+  const captures::Capture* filled_by = nullptr;  ///< the capture that allocates from it now
+  FreeSet small_blocks;                          ///< cached blocks cut from small segments
+  FreeSet large_blocks;                          ///< cached blocks cut from all others
   PoolStatistics statistics = {};
 
   bool is_private() const noexcept { return static_cast<bool>(id); }
   FreeSet& blocks(bool small) noexcept { return small ? small_blocks : large_blocks; }
   /// May its wholly free segments go back to the driver?
-  bool may_release() const noexcept { return !is_private() || (graphs == 0 && !filling); }
+  bool may_release() const noexcept { return !is_private() || (graphs == 0 && filled_by == nullptr); }
   /// Does nothing keep the pool itself?
   bool is_over() const noexcept { return may_release() && is_private() && requests == 0 && statistics.segments == 0; }
 };

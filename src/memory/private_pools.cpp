@@ -42,7 +42,8 @@ void CachingAllocator::Impl::close_pool(MempoolId id) noexcept {
   }
 }
 
-void CachingAllocator::Impl::begin_routing(MempoolId id, std::optional<StreamHandle> stream) {
+void CachingAllocator::Impl::begin_filling(const captures::Capture& capture) {
+  const MempoolId id = capture.pool();
   const Lock lock(mutex_);
   const auto found = private_pools_.find(id);
   if (found == private_pools_.end() || found->second.graphs == 0) {
@@ -50,36 +51,23 @@ void CachingAllocator::Impl::begin_routing(MempoolId id, std::optional<StreamHan
         text::format("expected a pool that a graph of {} holds; found {}; open the pool before the capture",
                      device_.str(), memory::pool_id_text(id)));
   }
-  Pool& pool = found->second;
-  if (pool.filling) {
+  if (found->second.filled_by != nullptr) {
     throw UsageError(text::format(
         "expected a pool that no capture is filling; found pool {} of {}, which another capture is filling "
         "now; end that capture first, or capture into another pool",
         memory::pool_id_text(id), device_.str()));
   }
-  routes_.push_back(Route{&pool, stream, {}});
-  pool.filling = true;
-  routings_.fetch_add(1, std::memory_order_release);
+  found->second.filled_by = &capture;
 }
 
-void CachingAllocator::Impl::add_capture_id(MempoolId id, std::uint64_t capture_id) {
+void CachingAllocator::Impl::end_filling(const captures::Capture& capture) noexcept {
   const Lock lock(mutex_);
-  if (Route* const route = route_of(id)) route->capture_ids.push_back(capture_id);
+  if (Pool* const pool = pool_filled_by(capture)) pool->filled_by = nullptr;
 }
 
-void CachingAllocator::Impl::end_routing(MempoolId id) noexcept {
-  const Lock lock(mutex_);
-  Route* const route = route_of(id);
-  if (route == nullptr) return;
-  route->pool->filling = false;
-  routes_.erase(routes_.begin() + (route - routes_.data()));
-  routings_.fetch_sub(1, std::memory_order_release);
-}
-
-CachingAllocator::Impl::Route* CachingAllocator::Impl::route_of(MempoolId id) noexcept {
-  const auto found =
-      std::find_if(routes_.begin(), routes_.end(), [&](const Route& route) { return route.pool->id == id; });
-  return found == routes_.end() ? nullptr : &*found;
+Pool* CachingAllocator::Impl::pool_filled_by(const captures::Capture& capture) noexcept {
+  const auto found = private_pools_.find(capture.pool());
+  return found != private_pools_.end() && found->second.filled_by == &capture ? &found->second : nullptr;
 }
 
 }  // namespace reprise

@@ -10,7 +10,6 @@
 
 #include "backend/check.h"
 #include "backend/own_kernels.h"
-#include "backend/stream_end.h"
 #include "memory/allocator_impl.h"
 
 namespace reprise::random {
@@ -64,26 +63,7 @@ class HeadParams {
   backend::KernelNodeParams params_;
 };
 
-struct Underway {
-  std::mutex mutex;
-  std::vector<std::shared_ptr<CaptureDraws>> captures;
-};
-Underway& underway();
-
-void stream_ends(const StreamRef& stream) noexcept {
-  Underway& all = underway();
-  const std::lock_guard lock(all.mutex);
-  for (const auto& capture : all.captures) capture->forget(stream.native());
-}
-
-// Never destroyed: a graph may be, after static destructors have begun.
-Underway& underway() {
-  static Underway& instance = []() -> Underway& {
-    backend::add_stream_end_listener(&stream_ends);
-    return *new Underway;
-  }();
-  return instance;
-}
+constinit captures::Slot<CaptureDraws> draws_of_capture;
 
 // In whose order words are allocated from the pool of a capture, and cleared. Nothing else runs on it, so that the
 // memory is used by words alone: what nodes before the first draw have freed would be written by them, after the head
@@ -127,21 +107,15 @@ void require_kernel(const Device& device) {
 
 }  // namespace
 
-void CaptureDraws::open(const std::shared_ptr<CaptureDraws>& draws) {
-  Underway& all = underway();
-  const std::lock_guard lock(all.mutex);
-  all.captures.push_back(draws);
-  draws->open_ = true;
+void CaptureDraws::open(captures::Capture& capture, const std::shared_ptr<CaptureDraws>& draws) {
+  capture.attach(draws_of_capture, draws);
+  draws->capture_ = &capture;
 }
 
 void CaptureDraws::close() noexcept {
-  {
-    Underway& all = underway();
-    const std::lock_guard lock(all.mutex);
-    if (!open_) return;
-    open_ = false;
-    std::erase_if(all.captures, [&](const auto& capture) { return capture.get() == this; });
-  }
+  if (capture_ == nullptr) return;
+  // Other threads may still hold it.
+  const std::shared_ptr<CaptureDraws> detached = std::exchange(capture_, nullptr)->detach(draws_of_capture);
   const std::lock_guard lock(mutex_);
   for (const auto& draws : draws_) draws->generator->end_capture();
   for (const auto& generator : held_) generator->end_capture();
@@ -154,9 +128,9 @@ void CaptureDraws::hold(const std::shared_ptr<DrawSource>& generator) {
   generator->begin_capture();
 }
 
-void CaptureDraws::forget(StreamHandle stream) {
+void CaptureDraws::stream_ends(const StreamRef& stream) noexcept {
   const std::lock_guard lock(mutex_);
-  for (const auto& draws : draws_) std::erase(draws->dependent, stream);
+  for (const auto& draws : draws_) std::erase(draws->dependent, stream.native());
 }
 
 GraphDraws& CaptureDraws::draws_of(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream,
@@ -296,19 +270,11 @@ void CaptureDraws::replay_failed() noexcept {
 }
 
 PhiloxState draw_in_capture(const std::shared_ptr<DrawSource>& generator, std::uint64_t increment,
-                            const StreamRef& stream, const backend::CaptureInfo& info) {
-  if (info.status == CaptureStatus::active) {
-    Underway& all = underway();
-    std::shared_ptr<CaptureDraws> capture;
-    {
-      const std::lock_guard lock(all.mutex);
-      const auto found = std::find_if(all.captures.begin(), all.captures.end(),
-                                      [&](const auto& one) { return one->is(stream.device().type(), info.id); });
-      if (found != all.captures.end()) capture = *found;
-    }
-    if (capture != nullptr) return capture->draw(generator, increment, stream, info.graph);
-  }
-  if (info.status != CaptureStatus::active)
+                            const StreamRef& stream, const captures::Found& found) {
+  if (found.part == captures::Part::own)
+    if (const auto draws = found.capture->get(draws_of_capture))
+      return draws->draw(generator, increment, stream, found.info.graph);
+  if (found.part == captures::Part::invalidated)
     throw BackendError(backend::cuda_name(Call::stream_capture_info), Result::stream_capture_invalidated,
                        "a draw of random numbers on a stream whose capture was broken by an earlier call; "
                        "CUDAGraph::capture_end reports which",

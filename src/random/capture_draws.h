@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "captures/registry.h"
 #include "kernels/advance_kernel.h"
 #include "random/draw_source.h"
 #include "reprise/event.h"
@@ -46,19 +47,19 @@ struct GraphDraws {
   std::vector<StreamHandle> dependent = {};  ///< streams of the capture that come after the head node
 };
 
-/// The random numbers of one capture, and then of its graph. Made when the capture has begun; known by the capture's id
-/// until close().
+/// The random numbers of one capture, and then of its graph. Made when the capture has begun; attached to it until
+/// close().
 ///
 /// Threads: draws come from any thread while the capture is underway; the rest from one at a time.
 class CaptureDraws {
  public:
-  CaptureDraws(DeviceType type, std::uint64_t capture_id) : type_(type), capture_id_(capture_id) {}
+  CaptureDraws() = default;
   ~CaptureDraws() { close(); }
   CaptureDraws(const CaptureDraws&) = delete;
   CaptureDraws& operator=(const CaptureDraws&) = delete;
 
   /// From now on draw_in_capture() finds it.
-  static void open(const std::shared_ptr<CaptureDraws>& draws);
+  static void open(captures::Capture& capture, const std::shared_ptr<CaptureDraws>& draws);
   /// The capture is over: nobody draws any more, and generators can be set again.
   void close() noexcept;
 
@@ -72,14 +73,11 @@ class CaptureDraws {
   /// comes before all others.
   void add_drawn(const std::shared_ptr<DrawSource>& generator, Words words, std::uint64_t increment, GraphHandle graph);
   /// A stream was destroyed: its handle may come back for another one.
-  void forget(StreamHandle stream);
+  void stream_ends(const StreamRef& stream) noexcept;
 
   bool empty() const noexcept { return draws_.empty(); }
   /// The device words, which lie in the graph's pool: whoever has them keeps them as long as anything of the graph.
   std::shared_ptr<void> take_words() noexcept { return std::move(words_); }
-  bool is(DeviceType type, std::uint64_t capture_id) const noexcept {
-    return type_ == type && capture_id_ == capture_id;
-  }
 
   /// The capture has ended: the template's head nodes are told how much the whole graph draws.
   void finish();
@@ -103,19 +101,17 @@ class CaptureDraws {
   std::vector<std::unique_ptr<GraphDraws>> draws_;
   bool ordered_ = false;  // a launch of the executable came after `cleared_`, and so do all further ones
   // What a replay touches ends here.
-  const DeviceType type_;
-  const std::uint64_t capture_id_;
-  std::mutex mutex_;  // guards `draws_` and the rest while the capture is underway
-  bool open_ = false;
+  captures::Capture* capture_ = nullptr;  // while it is open
+  std::mutex mutex_;                      // guards `draws_` and the rest while the capture is underway
   std::vector<std::shared_ptr<DrawSource>> held_;
   std::shared_ptr<std::vector<Words>> words_ = std::make_shared<std::vector<Words>>();
   std::vector<Event> cleared_;  // the words are
   GraphExecHandle exec_ = nullptr;
 };
 
-/// Draws in the capture that a stream takes part in.
+/// Draws in the capture that a stream takes part in, as captures::find() found it.
 /// \throws UsageError if that is not of this library; BackendError with code 901 if it is broken.
 PhiloxState draw_in_capture(const std::shared_ptr<DrawSource>& generator, std::uint64_t increment,
-                            const StreamRef& stream, const backend::CaptureInfo& info);
+                            const StreamRef& stream, const captures::Found& found);
 
 }  // namespace reprise::random

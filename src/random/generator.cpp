@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "backend/backend.h"
-#include "backend/check.h"
+#include "captures/registry.h"
 #include "random/capture_draws.h"
 #include "random/generator_impl.h"
 #include "text/format.h"
@@ -162,10 +162,8 @@ PhiloxState Generator::philox_state(std::uint64_t increment, const StreamRef& st
                      "thread of the launch draws.",
                      increment));
   increment = random::whole_offsets(increment);
-  const backend::Checked runtime(stream.device().backend());
-  backend::CaptureInfo info;
-  runtime.stream_capture_info(stream.native(), &info);
-  if (info.status != CaptureStatus::none) return random::draw_in_capture(impl_, increment, stream, info);
+  const captures::Found found = captures::find(stream);
+  if (found.part != captures::Part::none) return random::draw_in_capture(impl_, increment, stream, found);
   const GeneratorState before = impl_->spend(increment);
   return {before.seed, before.offset, nullptr};
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/stream.h"
 
-#include <array>
 #include <atomic>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -45,8 +43,7 @@ void make_current(const StreamRef& stream) {
   framework->set_current_stream(stream.device().index(), stream.native());
 }
 
-// One for each floor with tables keyed by streams.
-std::array<std::atomic<backend::StreamEndListener>, 8> stream_end_listeners{};
+std::atomic<backend::StreamEndListener*> stream_end_listeners{nullptr};
 
 // The legacy stream never captures, but querying it while a blocking stream does returns an error instead of "no". The
 // query itself breaks nothing.
@@ -69,12 +66,14 @@ void check_same_runtime(Device mine, Device other, const char* what) {
 
 }  // namespace
 
-void backend::add_stream_end_listener(StreamEndListener listener) noexcept {
-  for (auto& place : stream_end_listeners) {
-    StreamEndListener none = nullptr;
-    if (place.compare_exchange_strong(none, listener, std::memory_order_acq_rel)) return;
-  }
-  std::abort();  // the list is too short: a bug in this library
+void backend::add_stream_end_listener(StreamEndListener& listener) noexcept {
+  listener.next_ = stream_end_listeners.load(std::memory_order_relaxed);
+  while (!stream_end_listeners.compare_exchange_weak(listener.next_, &listener, std::memory_order_acq_rel)) continue;
+}
+
+void backend::notify_stream_end(const StreamRef& stream) noexcept {
+  const StreamEndListener* listener = stream_end_listeners.load(std::memory_order_acquire);
+  for (; listener != nullptr; listener = listener->next_) listener->function_(stream);
 }
 
 void StreamRef::synchronize() const {
@@ -123,8 +122,7 @@ Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr) {
 Stream::~Stream() {
   if (ref_.native() == nullptr) return;
   backend::TrackedStream::ends(ref_);
-  for (const auto& place : stream_end_listeners)
-    if (const backend::StreamEndListener listener = place.load(std::memory_order_acquire)) listener(ref_);
+  backend::notify_stream_end(ref_);
   backend::WarnOnError(ref_.device().backend()).stream_destroy(ref_.native());
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "graph/capture_listener.h"
 #include "memory/capture_route.h"
@@ -17,20 +16,26 @@ namespace reprise::graphs {
 class PoolListener final : public CaptureListener {
  public:
   void begin(const CaptureContext& context) override {
-    pools_ = route_.emplace(context.device, context.pool, context.stream.native()).pools();
+    route_ = memory::CaptureRoute::attach_to(*context.capture);
+    pools_ = route_->pools();
   }
-  void started(const CaptureContext& context) override { route_->add_capture_id(context.capture_id); }
-  void ended(const CaptureContext& /*context*/, GraphHandle /*template_graph*/) override { route_.reset(); }
+  void started(const CaptureContext& /*context*/) override {}
+  void ended(const CaptureContext& /*context*/, GraphHandle /*template_graph*/) override { end_route(); }
   void abandoned() noexcept override {
-    route_.reset();
+    end_route();
     pools_.reset();
   }
   std::shared_ptr<void> take_resource() override { return std::move(pools_); }
   void reset() noexcept override { abandoned(); }
 
  private:
+  void end_route() noexcept {
+    if (route_ != nullptr) route_->end();
+    route_.reset();
+  }
+
   std::shared_ptr<memory::OpenPools> pools_;
-  std::optional<memory::CaptureRoute> route_;  // while the capture is underway
+  std::shared_ptr<memory::CaptureRoute> route_;  // while the capture is underway
 };
 
 }  // namespace reprise::graphs

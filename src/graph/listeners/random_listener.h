@@ -23,8 +23,8 @@ class RandomListener final : public DrawsListener {
 
   void begin(const CaptureContext& /*context*/) override {}
   void started(const CaptureContext& context) override {
-    draws_ = std::make_shared<random::CaptureDraws>(context.device.type(), context.capture_id);
-    random::CaptureDraws::open(draws_);
+    draws_ = std::make_shared<random::CaptureDraws>();
+    random::CaptureDraws::open(*context.capture, draws_);
     for (const Generator& generator : registered_) draws_->hold(generator.impl());
   }
   void ended(const CaptureContext& /*context*/, GraphHandle /*template_graph*/) override {

@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/stream_end.h"
-#include "graph/capture_registry.h"
+#include "captures/registry.h"
 #include "reprise/workspace.h"
 
 namespace reprise::graphs {
@@ -55,56 +54,27 @@ struct InUse {
 }  // namespace
 
 /// The workspaces of one capture. Guarded by the table's mutex until the capture has ended.
-class CaptureWorkspaces {
- public:
-  explicit CaptureWorkspaces(const CaptureContext& context)
-      : type_(context.device.type()), capture_id_(context.capture_id), pool_(context.pool) {}
+struct CaptureWorkspaces {
+  std::vector<InUse> in_use;
 
-  // Ids are unique within a device runtime.
-  bool is(DeviceType type, std::uint64_t capture_id) const { return type_ == type && capture_id_ == capture_id; }
-  MempoolId pool() const { return pool_; }
-  std::vector<InUse>& in_use() { return in_use_; }
-
- private:
-  DeviceType type_;
-  std::uint64_t capture_id_;
-  MempoolId pool_;
-  std::vector<InUse> in_use_;
+  void stream_ends(const StreamRef& stream) noexcept;
 };
 
 namespace {
 
-// All captures and workspaces of the process. The mutex comes before the allocator's, and no memory is allocated under
-// it: that may wait for the device, and gives back what other graphs held.
+constinit captures::Slot<CaptureWorkspaces> workspaces_of;
+
+// All workspaces of the process. The mutex comes before the allocator's, and no memory is allocated under it: that may
+// wait for the device, and releases what other graphs held.
 struct Table {
   std::mutex mutex;
-  std::vector<std::shared_ptr<CaptureWorkspaces>> captures;  // those that are underway
   std::vector<Shared> shared;
 };
 
-Table& table();
-
-void stream_ends(const StreamRef& stream) noexcept {
-  Table& all = table();
-  const std::lock_guard lock(all.mutex);
-  for (const auto& capture : all.captures)
-    for (InUse& use : capture->in_use())
-      if (use.stream == StreamName(stream)) use.stream.reset();
-}
-
 // Never destroyed: a graph may be, after static destructors have begun.
 Table& table() {
-  static Table& instance = []() -> Table& {
-    backend::add_stream_end_listener(&stream_ends);
-    return *new Table;
-  }();
-  return instance;
-}
-
-std::shared_ptr<CaptureWorkspaces> find_capture(const Table& all, DeviceType type, std::uint64_t capture_id) {
-  for (const auto& capture : all.captures)
-    if (capture->is(type, capture_id)) return capture;
-  return nullptr;
+  static auto* const instance = new Table;
+  return *instance;
 }
 
 // The largest one, so that smaller ones fall out of use. Null if none is large enough.
@@ -141,20 +111,19 @@ struct Request {
   std::string_view library;
   std::size_t bytes;
   StreamRef stream;
-  std::uint64_t capture_id;
+  const captures::Capture& capture;
 };
 
-// What there is for the request, else what was made for it, which may be null. Nothing if the capture is none of ours.
+// What there is for the request, else what was made for it, which may be null. Nothing if the capture has ended.
 std::optional<std::shared_ptr<Memory>> take(const Request& request, const std::shared_ptr<Memory>& made) {
-  const Device device = request.stream.device();
   Table& all = table();
   const std::lock_guard lock(all.mutex);
-  const auto capture = find_capture(all, device.type(), request.capture_id);
-  if (capture == nullptr) return std::nullopt;
-  std::vector<InUse>& in_use = capture->in_use();
+  const auto workspaces = request.capture.get(workspaces_of);
+  if (workspaces == nullptr) return std::nullopt;
+  std::vector<InUse>& in_use = workspaces->in_use;
   const StreamName name(request.stream);
   if (auto memory = of_stream(in_use, name, request.library, request.bytes)) return memory;
-  const Owner owner{device, capture->pool(), std::string(request.library)};
+  const Owner owner{request.stream.device(), request.capture.pool(), std::string(request.library)};
   auto memory = of_other_graphs(all, in_use, owner, request.bytes);
   if (memory == nullptr && made != nullptr) {
     all.shared.push_back({owner, made});
@@ -166,36 +135,35 @@ std::optional<std::shared_ptr<Memory>> take(const Request& request, const std::s
 
 }  // namespace
 
+void CaptureWorkspaces::stream_ends(const StreamRef& stream) noexcept {
+  const std::lock_guard lock(table().mutex);
+  for (InUse& use : in_use)
+    if (use.stream == StreamName(stream)) use.stream.reset();
+}
+
 WorkspaceListener::WorkspaceListener() = default;
 WorkspaceListener::~WorkspaceListener() {
   abandoned();
 }
 
 void WorkspaceListener::started(const CaptureContext& context) {
-  auto underway = std::make_shared<CaptureWorkspaces>(context);
-  Table& all = table();
-  const std::lock_guard lock(all.mutex);
-  all.captures.push_back(underway);
-  underway_ = std::move(underway);
+  context.capture->attach(workspaces_of, std::make_shared<CaptureWorkspaces>());
+  underway_ = context.capture;
 }
 
 void WorkspaceListener::ended(const CaptureContext& /*context*/, GraphHandle /*template_graph*/) {
-  const auto ended = std::move(underway_);
-  Table& all = table();
-  const std::lock_guard lock(all.mutex);
-  std::erase(all.captures, ended);
-  if (!ended->in_use().empty()) held_ = ended;
+  auto workspaces = detach();
+  if (!workspaces->in_use.empty()) held_ = std::move(workspaces);
 }
 
 void WorkspaceListener::abandoned() noexcept {
   held_.reset();
-  if (underway_ == nullptr) return;
-  {
-    Table& all = table();
-    const std::lock_guard lock(all.mutex);
-    std::erase(all.captures, underway_);
-  }
-  underway_.reset();
+  if (underway_ != nullptr) detach();
+}
+
+std::shared_ptr<CaptureWorkspaces> WorkspaceListener::detach() noexcept {
+  const std::lock_guard lock(table().mutex);
+  return std::exchange(underway_, nullptr)->detach(workspaces_of);
 }
 
 }  // namespace reprise::graphs
@@ -203,10 +171,11 @@ void WorkspaceListener::abandoned() noexcept {
 namespace reprise {
 
 Workspace library_workspace(std::string_view library, std::size_t bytes, const StreamRef& stream) {
-  if (bytes == 0 || !graphs::any_capture_underway()) return {};
-  const graphs::Request request{library, bytes, stream, stream.capture_id()};
-  if (request.capture_id == 0) return {};  // the driver tells no id of a broken capture
+  if (bytes == 0 || !captures::any_underway()) return {};
+  const captures::Found found = captures::find(stream);
+  if (found.part != captures::Part::own) return {};  // also of a broken capture
 
+  const graphs::Request request{library, bytes, stream, *found.capture};
   auto memory = graphs::take(request, nullptr);
   if (memory.has_value() && *memory == nullptr)
     memory = graphs::take(request, std::make_shared<graphs::Memory>(bytes, stream));

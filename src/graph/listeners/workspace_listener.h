@@ -7,10 +7,10 @@
 
 namespace reprise::graphs {
 
-class CaptureWorkspaces;
+struct CaptureWorkspaces;
 
 /// Gives libraries that work in a capture their workspaces, and keeps those as long as anything of the graph can touch
-/// them: library_workspace() finds the capture by its id, from started() to ended().
+/// them: library_workspace() finds them at the capture, from started() to ended().
 ///
 /// To come after the listener of the pool: workspaces go back to the pool before it is closed.
 class WorkspaceListener final : public CaptureListener {
@@ -26,8 +26,10 @@ class WorkspaceListener final : public CaptureListener {
   void reset() noexcept override { abandoned(); }
 
  private:
-  std::shared_ptr<CaptureWorkspaces> underway_;  // while the capture is
-  std::shared_ptr<void> held_;                   // what the captured graph is to hold; null if it used no workspace
+  std::shared_ptr<CaptureWorkspaces> detach() noexcept;
+
+  captures::Capture* underway_ = nullptr;  // while it has workspaces of this listener
+  std::shared_ptr<void> held_;             // what the captured graph is to hold; null if it used no workspace
 };
 
 }  // namespace reprise::graphs

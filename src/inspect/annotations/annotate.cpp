@@ -3,8 +3,7 @@
 #include <thread>
 #include <utility>
 
-#include "backend/backend.h"
-#include "backend/check.h"
+#include "captures/registry.h"
 #include "inspect/annotations/annotation_text.h"
 #include "inspect/annotations/capture_annotations.h"
 #include "inspect/annotations/nvtx_ranges.h"
@@ -33,17 +32,14 @@ void annotate::enter(std::initializer_list<Entry> entries) {
 void annotate::enter(const Annotation& annotation) {
   const StreamRef stream = current_stream();
   if (annotation.empty() || stream.is_default()) return;
-  // Not success: the legacy stream by another name, which never captures.
-  const backend::Checked runtime(stream.device().backend());
-  backend::CaptureInfo info;
-  if (!runtime.allowing(Result::stream_capture_implicit).stream_capture_info(stream.native(), &info)) return;
-  if (info.status != CaptureStatus::active) return;  // a broken capture gets no nodes, and has no id
+  const captures::Found found = captures::find(stream);
+  if (found.part != captures::Part::own) return;  // a broken capture gets no nodes
   auto scope = std::make_unique<Scope>();
-  scope->capture = CaptureAnnotations::find(stream.device().type(), info.id);
+  scope->capture = CaptureAnnotations::of(*found.capture);
   if (scope->capture == nullptr) return;
   std::string text;
   if (inspect::ranges_are_taken()) text = inspect::annotation_text(annotation);
-  scope->number = scope->capture->enter(annotation, stream, info.dependencies);
+  scope->number = scope->capture->enter(annotation, stream, found.info.dependencies);
   if (scope->number == 0) return;
   scope->range = inspect::ranges_are_taken();
   if (scope->range) inspect::push_range(text);

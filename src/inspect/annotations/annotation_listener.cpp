@@ -43,11 +43,8 @@ void AnnotationListener::begin(const graphs::CaptureContext& context) {
 
 void AnnotationListener::started(const graphs::CaptureContext& context) {
   if (!context.options.enable_annotations) return;
-  const Checked runtime(context.device.backend());
-  backend::CaptureInfo info;
-  runtime.stream_capture_info(context.stream.native(), &info);
-  underway_ = std::make_shared<CaptureAnnotations>(context, info.graph);
-  CaptureAnnotations::open(underway_);
+  underway_ = std::make_shared<CaptureAnnotations>(context, captures::find(context.stream).info.graph);
+  CaptureAnnotations::open(*context.capture, underway_);
 }
 
 void AnnotationListener::describe(CaptureReport& report) {

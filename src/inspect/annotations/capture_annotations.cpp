@@ -11,7 +11,7 @@
 #include "backend/error_context.h"
 #include "backend/framework.h"
 #include "backend/rules/call_stack.h"
-#include "backend/stream_end.h"
+#include "captures/registry.h"
 #include "inspect/annotations/annotation_text.h"
 
 namespace reprise {
@@ -24,34 +24,7 @@ using backend::Checked;
 
 namespace {
 
-// This mutex is locked before that of a capture.
-struct Underway {
-  std::mutex mutex;
-  std::vector<std::shared_ptr<CaptureAnnotations>> captures;
-};
-Underway& underway();
-
-std::vector<std::shared_ptr<CaptureAnnotations>> all_underway() {
-  Underway& all = underway();
-  const std::lock_guard lock(all.mutex);
-  return all.captures;
-}
-
-void stream_ends(const StreamRef& stream) noexcept {
-  if (annotation_detail::captures_underway.load(std::memory_order_relaxed) == 0) return;
-  Underway& all = underway();
-  const std::lock_guard lock(all.mutex);
-  for (const auto& capture : all.captures) capture->forget(stream);
-}
-
-// Never destroyed: a graph may be destroyed after static destructors have begun.
-Underway& underway() {
-  static Underway& instance = []() -> Underway& {
-    backend::add_stream_end_listener(&stream_ends);
-    return *new Underway;
-  }();
-  return instance;
-}
+constinit captures::Slot<CaptureAnnotations> annotations_of;
 
 }  // namespace
 
@@ -69,33 +42,36 @@ CaptureAnnotations::CaptureAnnotations(const graphs::CaptureContext& context, Gr
   numbers_.emplace(Annotation{}, 0);
 }
 
-void CaptureAnnotations::open(const std::shared_ptr<CaptureAnnotations>& capture) {
-  Underway& all = underway();
-  const std::lock_guard lock(all.mutex);
-  all.captures.push_back(capture);
+void CaptureAnnotations::open(captures::Capture& capture, const std::shared_ptr<CaptureAnnotations>& annotations) {
+  [[maybe_unused]] static const bool once = (backend::set_error_context(&CaptureAnnotations::within), true);
+  capture.attach(annotations_of, annotations);
+  annotations->open_in_ = &capture;
   annotation_detail::captures_underway.fetch_add(1, std::memory_order_relaxed);
 }
 
-std::shared_ptr<CaptureAnnotations> CaptureAnnotations::find(DeviceType type, std::uint64_t capture_id) {
-  Underway& all = underway();
-  const std::lock_guard lock(all.mutex);
-  for (const auto& capture : all.captures)
-    if (capture->stream_.device().type() == type && capture->capture_id_ == capture_id) return capture;
-  return nullptr;
+std::shared_ptr<CaptureAnnotations> CaptureAnnotations::of(const captures::Capture& capture) noexcept {
+  return capture.get(annotations_of);
 }
 
 std::string CaptureAnnotations::within() noexcept try {
   if (annotation_detail::captures_underway.load(std::memory_order_relaxed) == 0) return {};
-  for (const auto& capture : all_underway()) {
-    // try_lock: the calling thread may hold the mutex, if a query of this file failed.
-    const std::unique_lock lock(capture->mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) continue;
-    for (const Thread& thread : capture->threads_)
-      if (thread.id == std::this_thread::get_id() && thread.in_force() != 0)
-        return annotation_text(capture->log_.annotations[thread.in_force()]);
-  }
-  return {};
+  std::string text;
+  captures::for_each([&](const captures::Capture& each) {
+    const auto annotations = text.empty() ? of(each) : nullptr;
+    if (annotations != nullptr) text = annotations->within_this();
+  });
+  return text;
 } catch (...) {  // no memory: the error is reported without it
+  return {};
+}
+
+std::string CaptureAnnotations::within_this() const {
+  // Not waited for: the caller may hold it, with an error of a query of ours.
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return {};
+  for (const Thread& thread : threads_)
+    if (thread.id == std::this_thread::get_id() && thread.in_force() != 0)
+      return annotation_text(log_.annotations[thread.in_force()]);
   return {};
 }
 
@@ -170,7 +146,7 @@ void CaptureAnnotations::remove(Thread& thread, std::size_t which) {
   }
 }
 
-void CaptureAnnotations::forget(const StreamRef& stream) noexcept {
+void CaptureAnnotations::stream_ends(const StreamRef& stream) noexcept {
   const std::lock_guard lock(mutex_);
   for (Thread& thread : threads_)
     for (Scope& scope : thread.scopes)
@@ -178,11 +154,9 @@ void CaptureAnnotations::forget(const StreamRef& stream) noexcept {
 }
 
 void CaptureAnnotations::finish() noexcept {
-  {
-    Underway& all = underway();
-    const std::lock_guard lock(all.mutex);
-    if (std::erase_if(all.captures, [&](const auto& capture) { return capture.get() == this; }) != 0)
-      annotation_detail::captures_underway.fetch_sub(1, std::memory_order_relaxed);
+  if (captures::Capture* const open_in = std::exchange(open_in_, nullptr)) {
+    open_in->detach(annotations_of);
+    annotation_detail::captures_underway.fetch_sub(1, std::memory_order_relaxed);
   }
   const std::lock_guard lock(mutex_);
   if (std::exchange(finished_, true) || log_.boundaries.empty()) return;
@@ -273,9 +247,8 @@ CaptureStatus CaptureAnnotations::ask_streams(const Thread& thread, const std::o
 }
 
 CaptureStatus CaptureAnnotations::ask(const StreamRef& stream, Nodes* tails) {
-  const Checked runtime(stream.device().backend());
-  backend::CaptureInfo info;
-  runtime.stream_capture_info(stream.native(), &info);
+  const captures::Found found = captures::find(stream);
+  const backend::CaptureInfo& info = found.info;
   if (info.status == CaptureStatus::active && info.id != capture_id_) return CaptureStatus::none;
   tails->insert(tails->end(), info.dependencies.begin(), info.dependencies.end());
   return info.status;

@@ -27,7 +27,7 @@ namespace reprise::inspect {
 ///
 ///     open -> finished    finish(), as the capture ends or is abandoned: scopes that are left afterwards do nothing
 ///
-/// Registered by the capture's id from open() to finish(), for find().
+/// Attached to the capture from open() to finish(), so that scopes find it.
 ///
 /// Threads: scopes are entered and left on any thread; other calls come from one thread at a time. The mutex is held
 /// during queries of the runtime: the graph is not read by another thread, and does not end. A thread queries its own
@@ -38,10 +38,10 @@ class CaptureAnnotations {
   CaptureAnnotations(const CaptureAnnotations&) = delete;
   CaptureAnnotations& operator=(const CaptureAnnotations&) = delete;
 
-  /// Registers it for find().
-  static void open(const std::shared_ptr<CaptureAnnotations>& capture);
-  /// Null if the capture is not underway, or has no annotations.
-  static std::shared_ptr<CaptureAnnotations> find(DeviceType type, std::uint64_t capture_id);
+  /// Attaches them to the capture, where of() finds them.
+  static void open(captures::Capture& capture, const std::shared_ptr<CaptureAnnotations>& annotations);
+  /// Null if the capture has no annotations.
+  static std::shared_ptr<CaptureAnnotations> of(const captures::Capture& capture) noexcept;
   /// The annotation of the calling thread's innermost scope; empty outside of scopes.
   static std::string within() noexcept;
 
@@ -52,7 +52,7 @@ class CaptureAnnotations {
   /// Leaves a scope, on any thread. take_log() throws errors met here.
   void leave(std::uint64_t scope) noexcept;
   /// Notifies that a stream is about to be destroyed.
-  void forget(const StreamRef& stream) noexcept;
+  void stream_ends(const StreamRef& stream) noexcept;
 
   /// Reads the graph for the last time, before the capture ends. No-op when called again.
   void finish() noexcept;
@@ -80,6 +80,7 @@ class CaptureAnnotations {
   };
   using Nodes = std::vector<GraphNodeHandle>;
 
+  std::string within_this() const;
   std::size_t thread_of_caller();
   std::size_t number_of(const Annotation& annotation);
   void found_broken(Thread& thread);
@@ -95,6 +96,7 @@ class CaptureAnnotations {
   const StreamRef stream_;
   const std::uint64_t capture_id_;
   const GraphHandle graph_;
+  captures::Capture* open_in_ = nullptr;
 
   mutable std::mutex mutex_;  // guards the rest
   bool finished_ = false;

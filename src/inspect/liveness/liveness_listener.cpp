@@ -67,7 +67,7 @@ void LivenessListener::begin(const CaptureContext& context) {
   if (needs_rehearsal(context.options) == nullptr) rehearsal_.reset();  // of a capture that failed to begin
   if (!looks_for_inputs(context.options)) return;
   if (const auto* const framework = graphs::framework_captures()) source_ = framework->make_input_source(context);
-  free_log_.emplace(context.pool);
+  free_log_.emplace(*context.capture);
 }
 
 void LivenessListener::started(const CaptureContext& context) {

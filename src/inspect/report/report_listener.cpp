@@ -1,40 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/report/report_listener.h"
 
+#include <atomic>
 #include <cstdlib>
-#include <mutex>
 #include <utility>
-#include <vector>
 
 #include "backend/backend.h"
 #include "backend/monitor.h"
+#include "captures/registry.h"
 #include "inspect/report/explain.h"
 #include "inspect/report/report_findings.h"
 
 namespace reprise::inspect {
-namespace {
 
-struct Underway {
-  std::mutex mutex;
-  std::vector<ReportListener*> listeners;
+// A capture whose report is to be written down, once.
+struct ReportListener::Owed {
+  std::atomic<bool> written{false};
+
+  static constinit captures::Slot<Owed> slot;
 };
 
-// Never destroyed: graphs in static objects may end late.
-Underway& underway() {
-  static auto* const all = new Underway;
-  return *all;
-}
-
-void process_ends() {
-  std::vector<ReportListener*> left;
-  {
-    const std::lock_guard lock(underway().mutex);
-    left.swap(underway().listeners);
-  }
-  for (ReportListener* listener : left) listener->process_ends();
-}
-
-}  // namespace
+constinit captures::Slot<ReportListener::Owed> ReportListener::Owed::slot;
 
 void ReportListener::begin(const graphs::CaptureContext& context) {
   why_not_.clear();
@@ -47,10 +33,9 @@ void ReportListener::begin(const graphs::CaptureContext& context) {
 
 void ReportListener::started(const graphs::CaptureContext& context) {
   if (!explained_) return;
-  [[maybe_unused]] static const int asked = std::atexit(&inspect::process_ends);
-  const std::lock_guard lock(underway().mutex);
-  underway().listeners.push_back(this);
-  capturing_ = context.stream;
+  [[maybe_unused]] static const int registered = std::atexit(&ReportListener::process_ends);
+  owed_ = std::make_shared<Owed>();
+  context.capture->attach(Owed::slot, owed_);
 }
 
 void ReportListener::describe(CaptureReport& report) {
@@ -59,26 +44,27 @@ void ReportListener::describe(CaptureReport& report) {
 }
 
 void ReportListener::reported(const CaptureReport& report) noexcept {
-  forget();
-  if (std::exchange(explained_, false)) explain_if_asked(report);
+  const std::shared_ptr<Owed> owed = std::exchange(owed_, nullptr);
+  if (!std::exchange(explained_, false) || (owed != nullptr && owed->written.exchange(true))) return;
+  explain_if_asked(report);
 }
 
-void ReportListener::process_ends() noexcept try {
-  if (!std::exchange(explained_, false) || !capturing_) return;
+void ReportListener::process_ends() {
+  captures::for_each([](const captures::Capture& capture) {
+    const std::shared_ptr<Owed> owed = capture.get(Owed::slot);
+    if (owed != nullptr && !owed->written.exchange(true)) explain_unended(capture);
+  });
+}
+
+void ReportListener::explain_unended(const captures::Capture& capture) noexcept try {
   CaptureReport report;
-  report.device = capturing_->device().str();
-  report.stream = capturing_->native();
-  add_findings(report, capturing_->device().backend().monitor().describe_capture(report.stream));
+  report.device = capture.device().str();
+  report.stream = capture.stream().native();
+  add_findings(report, capture.device().backend().monitor().describe_capture(report.stream));
   report.code = Result::stream_capture_invalidated;  // as for a capture that is never ended
   report.notes.emplace_back("The program ended before the capture did.");
   explain_if_asked(report);
 } catch (...) {  // no memory: the report is lost
-}
-
-void ReportListener::forget() noexcept {
-  if (!std::exchange(capturing_, std::nullopt)) return;
-  const std::lock_guard lock(underway().mutex);
-  std::erase(underway().listeners, this);
 }
 
 }  // namespace reprise::inspect

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "graph/capture_listener.h"
@@ -13,30 +12,28 @@ namespace reprise::inspect {
 /// devices for `reprise explain`, also of those underway at the end of the process.
 class ReportListener final : public graphs::CaptureListener {
  public:
-  ~ReportListener() override { forget(); }
   void begin(const graphs::CaptureContext& context) override;
   void started(const graphs::CaptureContext& context) override;
   void describe(CaptureReport& report) override;
   void reported(const CaptureReport& report) noexcept override;
   void ended(const graphs::CaptureContext& /*context*/, GraphHandle /*template_graph*/) override { watch_.reset(); }
   void abandoned() noexcept override {
-    forget();
+    owed_.reset();
     watch_.reset();
   }
   void reset() noexcept override {}
 
-  /// Writes a report of the capture underway.
-  void process_ends() noexcept;
-
  private:
-  /// Cancels the report of this capture at the end of the process.
-  void forget() noexcept;
+  struct Owed;
+  /// Writes reports of the captures underway.
+  static void process_ends();
+  static void explain_unended(const captures::Capture& capture) noexcept;
 
-  std::optional<Device> device_;        // of the last capture
-  bool explained_ = false;              // reports are written
-  std::optional<StreamRef> capturing_;  // while the capture is underway and explained
-  std::shared_ptr<void> watch_;         // while the capture is underway
-  std::string why_not_;                 // a sentence; empty if calls are watched or need not be
+  std::optional<Device> device_;  // of the last capture
+  bool explained_ = false;        // reports are written
+  std::shared_ptr<Owed> owed_;    // attached to the capture underway, if it is explained
+  std::shared_ptr<void> watch_;   // while the capture is underway
+  std::string why_not_;           // a sentence; empty if calls are watched or need not be
 };
 
 }  // namespace reprise::inspect

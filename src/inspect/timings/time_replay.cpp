@@ -8,7 +8,7 @@
 
 #include "backend/check.h"
 #include "backend/monitor.h"
-#include "graph/capture_registry.h"
+#include "captures/registry.h"
 #include "graph/cuda_graph_impl.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/timings/replay_timing.h"
@@ -31,7 +31,7 @@ void refuse_captures(const StreamRef& stream) {
         text::format("{}: the stream is being captured, and a replay there cannot be waited for. Time the replay on a "
                      "stream that takes no part in a capture, when no capture is underway. The capture goes on.",
                      this_call));
-  if (graphs::any_capture_underway())
+  if (captures::any_underway())
     throw UsageError(
         text::format("{} waits for the replay, which might break the capture that is underway in this process. Call it "
                      "when no capture is. The capture goes on.",

@@ -63,7 +63,7 @@ bool CudaRandomListener::attach(const std::shared_ptr<CudaGenerator>& generator)
 void CudaRandomListener::ended(const graphs::CaptureContext& context, GraphHandle template_graph) {
   if (conflicts_) conflicts_->refuse_in(template_graph);
   conflicts_.reset();
-  auto draws = std::make_unique<random::CaptureDraws>(context.device.type(), context.capture_id);
+  auto draws = std::make_unique<random::CaptureDraws>();
   for (Lent& lent : lent_) {
     const std::optional<std::uint64_t> drawn = lent.generator->detach();
     if (!drawn) refuse_draws(lent, template_graph);

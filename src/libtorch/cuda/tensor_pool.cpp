@@ -10,7 +10,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
-#include "memory/capture_route.h"
+#include "captures/registry.h"
 #include "memory/pool_ids.h"
 #include "reprise/error.h"
 #include "text/format.h"
@@ -41,11 +41,8 @@ struct TakesPart {
 
   bool operator()(const Device& where, StreamHandle stream) const {
     if (stream == begun_on && where == device) return true;
-    backend::CaptureInfo info;
-    const backend::RelaxedCaptureMode relaxed(where.backend());
-    // An error means no capture of ours: the legacy stream, while a blocking stream captures, is in none.
-    if (where.backend().stream_capture_info(stream, &info) != Result::success) return false;
-    return info.status == CaptureStatus::active && memory::CaptureRoute::leads_to(pool, where.type(), info.id);
+    const std::shared_ptr<captures::Capture> capture = captures::find_own(StreamRef(where, stream));
+    return capture != nullptr && capture->pool() == pool;
   }
 };
 

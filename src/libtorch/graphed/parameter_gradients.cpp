@@ -14,6 +14,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "captures/registry.h"
 #include "libtorch/graphed/lent_tensors.h"
 #include "libtorch/tensor_device.h"
 #include "reprise/error.h"
@@ -24,10 +25,8 @@ namespace {
 
 std::vector<GraphNodeHandle> nodes_of_capture(const StreamRef& stream) {
   backend::Backend& backend = stream.device().backend();
-  backend::CaptureInfo info;
-  backend::check(backend, backend::Call::stream_capture_info, backend.stream_capture_info(stream.native(), &info));
   std::vector<GraphNodeHandle> nodes;
-  backend::check(backend, backend::Call::graph_nodes, backend.graph_nodes(info.graph, &nodes));
+  backend::check(backend, backend::Call::graph_nodes, backend.graph_nodes(captures::find(stream).info.graph, &nodes));
   return nodes;
 }
 

@@ -25,8 +25,7 @@ namespace reprise::libtorch {
 ///     open -> closed -> look_at(template) -> made_by_operator
 class OperatorInputs final : public OperatorWatch {
  public:
-  OperatorInputs(const Device& device, std::uint64_t capture_id)
-      : OperatorWatch(device, capture_id, /*wants_arguments=*/true) {}
+  explicit OperatorInputs(const Device& device) : OperatorWatch(device, /*wants_arguments=*/true) {}
 
   void began(const RunningOperator& op, const at::RecordFunction& call, const Nodes* tails) override;
   void ended(const RunningOperator& op, const End& end) override;

@@ -14,8 +14,7 @@ namespace reprise::libtorch {
 /// Which operators failed, and within which the capture broke.
 class OperatorNames final : public OperatorWatch {
  public:
-  OperatorNames(const Device& device, std::uint64_t capture_id)
-      : OperatorWatch(device, capture_id, /*wants_arguments=*/false) {}
+  explicit OperatorNames(const Device& device) : OperatorWatch(device, /*wants_arguments=*/false) {}
 
   void began(const RunningOperator& /*op*/, const at::RecordFunction& /*call*/, const Nodes* tails) override {
     if (tails == nullptr) return;
@@ -73,8 +72,8 @@ void OperatorListener::begin(const graphs::CaptureContext& /*context*/) {
 }
 
 void OperatorListener::started(const graphs::CaptureContext& context) {
-  auto names = std::make_shared<OperatorNames>(context.device, context.capture_id);
-  names->open();
+  auto names = std::make_shared<OperatorNames>(context.device);
+  names->open(*context.capture);
   names_ = std::move(names);
   if (!context.options.enable_annotations) return;
   scopes_ = ForwardScopes::open(context.device.type(), context.capture_id);

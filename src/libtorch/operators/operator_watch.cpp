@@ -4,15 +4,16 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <utility>
 
+#include "captures/registry.h"
 #include "reprise/error.h"
 
 namespace reprise::libtorch {
 
 using backend::Backend;
-using backend::CaptureInfo;
 
 namespace {
 
@@ -37,27 +38,30 @@ thread_local Underway* innermost = nullptr;
 std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& call);
 void operator_ends(const at::RecordFunction& call, at::ObserverContext* context);
 
-// All open watches, and the two callbacks: one of them is on while there is any. libtorch can read the arguments of
-// operators only for callbacks that said so before.
-class Watching {
+// The open watches of one capture.
+struct WatchesOfCapture {
+  std::mutex mutex;
+  Watches open;
+};
+
+constinit captures::Slot<WatchesOfCapture> watches_of;
+
+// The two callbacks: one of them is on while any watch is open. libtorch can read the arguments of operators only for
+// callbacks that said so before.
+class Callbacks {
  public:
-  void open(std::shared_ptr<OperatorWatch> watch) {
+  /// `by` is 1 for a watch that is opened, -1 for one that is closed.
+  void count(int by, bool wants_arguments) {
     const std::lock_guard lock(mutex_);
     if (!registered_) {
       with_arguments_ = add(true);
       without_ = add(false);
       registered_ = true;
     }
-    all_.push_back(std::move(watch));
-    turn_callbacks();
-  }
-  void close(const OperatorWatch* watch) {
-    const std::lock_guard lock(mutex_);
-    if (std::erase_if(all_, [&](const auto& each) { return each.get() == watch; }) != 0) turn_callbacks();
-  }
-  Watches all() const {
-    const std::lock_guard lock(mutex_);
-    return all_;
+    open_ += by;
+    if (wants_arguments) want_arguments_ += by;
+    turn(with_arguments_, want_arguments_ > 0);
+    turn(without_, want_arguments_ == 0 && open_ > 0);
   }
 
  private:
@@ -68,11 +72,6 @@ class Watching {
     at::disableCallback(handle);
     return handle;
   }
-  void turn_callbacks() {
-    const bool arguments = std::ranges::any_of(all_, [](const auto& each) { return each->wants_arguments(); });
-    turn(with_arguments_, arguments);
-    turn(without_, !arguments && !all_.empty());
-  }
   static void turn(at::CallbackHandle callback, bool on) {
     if (on)
       at::reenableCallback(callback);
@@ -80,33 +79,36 @@ class Watching {
       at::disableCallback(callback);
   }
 
-  mutable std::mutex mutex_;
-  Watches all_;
+  std::mutex mutex_;
+  int open_ = 0, want_arguments_ = 0;
   bool registered_ = false;
   at::CallbackHandle with_arguments_ = at::INVALID_CALLBACK_HANDLE, without_ = at::INVALID_CALLBACK_HANDLE;
 };
 
 // Never destroyed: threads may run operators until the process ends.
-Watching& watching() {
-  static auto* const instance = new Watching;
+Callbacks& callbacks() {
+  static auto* const instance = new Callbacks;
   return *instance;
 }
 
-// Those whose capture the calling thread's current stream takes part in.
+// Those of the capture that the calling thread's current stream takes part in.
 void find_watches(Underway& call, OperatorWatch::Nodes& tails) {
-  for (auto& watch : watching().all()) {
-    const Device& device = watch->device();
-    if (call.op.stream.device().type() != device.type()) call.op.stream = current_stream(device);
-    const StreamRef& stream = call.op.stream;
-    if (stream.is_default()) continue;
-    Backend& backend = stream.device().backend();
-    CaptureInfo info;
-    if (backend.stream_capture_info(stream.native(), &info) != Result::success) continue;
-    if (info.status != CaptureStatus::active || info.id != watch->capture_id()) continue;
-    tails.assign(info.dependencies.begin(), info.dependencies.end());
-    call.own_watches.push_back(std::move(watch));
-  }
   call.watches = &call.own_watches;
+  std::optional<captures::Found> found;  // of the stream
+  captures::for_each([&](const captures::Capture& capture) {
+    const auto watches = capture.get(watches_of);
+    if (watches == nullptr) return;
+    StreamRef& stream = call.op.stream;
+    if (stream.device().type() != capture.device().type()) {
+      stream = current_stream(capture.device());
+      found.reset();
+    }
+    if (!found) found = captures::find(stream);
+    if (found->part != captures::Part::own || found->capture.get() != &capture) return;
+    tails.assign(found->info.dependencies.begin(), found->info.dependencies.end());
+    const std::lock_guard lock(watches->mutex);
+    call.own_watches = watches->open;
+  });
 }
 
 // The engine of autograd records around each node that it runs, before it makes the stream of that current.
@@ -148,13 +150,26 @@ std::vector<std::string> RunningOperator::names() const {
   return all;
 }
 
-void OperatorWatch::open() {
-  watching().open(shared_from_this());
+void OperatorWatch::open(captures::Capture& capture) {
+  auto watches = capture.get(watches_of);
+  if (watches == nullptr) capture.attach(watches_of, watches = std::make_shared<WatchesOfCapture>());
+  {
+    const std::lock_guard lock(watches->mutex);
+    watches->open.push_back(shared_from_this());
+  }
+  capture_ = &capture;
+  callbacks().count(1, wants_arguments_);
 }
 
 void OperatorWatch::close() noexcept {
+  captures::Capture* const capture = std::exchange(capture_, nullptr);
+  if (capture == nullptr) return;
+  if (const auto watches = capture->get(watches_of)) {
+    const std::lock_guard lock(watches->mutex);
+    std::erase_if(watches->open, [&](const auto& each) { return each.get() == this; });
+  }
   try {
-    watching().close(this);
+    callbacks().count(-1, wants_arguments_);
   } catch (const std::exception& error) {
     warn(error.what());
   }

@@ -3,12 +3,12 @@
 
 #include <ATen/record_function.h>
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
+#include "captures/capture.h"
 #include "reprise/device.h"
 #include "reprise/stream.h"
 
@@ -39,11 +39,11 @@ class OperatorWatch : public std::enable_shared_from_this<OperatorWatch> {
 
   using Nodes = std::vector<GraphNodeHandle>;
 
-  void open();
+  /// To be closed before the end of the capture's registration. Watches of one capture are opened by one thread.
+  void open(captures::Capture& capture);
   void close() noexcept;  ///< does nothing the second time
 
   const Device& device() const noexcept { return device_; }
-  std::uint64_t capture_id() const noexcept { return capture_id_; }
   bool wants_arguments() const noexcept { return wants_arguments_; }
 
   /// `tails` is what the next node of the stream would have depended on before an operator that no other one called;
@@ -58,13 +58,12 @@ class OperatorWatch : public std::enable_shared_from_this<OperatorWatch> {
 
  protected:
   /// \param wants_arguments began() may read the arguments of the call.
-  OperatorWatch(const Device& device, std::uint64_t capture_id, bool wants_arguments)
-      : device_(device), capture_id_(capture_id), wants_arguments_(wants_arguments) {}
+  OperatorWatch(const Device& device, bool wants_arguments) : device_(device), wants_arguments_(wants_arguments) {}
 
  private:
   const Device device_;
-  const std::uint64_t capture_id_;
   const bool wants_arguments_;
+  captures::Capture* capture_ = nullptr;  // while it is open
 };
 
 }  // namespace reprise::libtorch

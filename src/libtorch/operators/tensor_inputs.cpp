@@ -28,8 +28,8 @@ class PinnedMemory final : public StorageOwner {
 }  // namespace
 
 void TensorInputs::started(const graphs::CaptureContext& context) {
-  auto operators = std::make_shared<OperatorInputs>(context.device, context.capture_id);
-  operators->open();
+  auto operators = std::make_shared<OperatorInputs>(context.device);
+  operators->open(*context.capture);
   operators_ = std::move(operators);
 }
 

@@ -2,53 +2,58 @@
 #include "memory/watches/block_watch.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
-#include "memory/allocator_impl.h"
+#include "captures/registry.h"
 
 namespace reprise::memory {
-namespace {
 
-struct Journals {
-  std::mutex mutex;  // guards the list and the objects in it; locked after an allocator's mutex
-  std::vector<FreeLog*> living;
+struct FreeLog::Entries {
+  std::mutex mutex;
+  std::map<std::byte*, std::shared_ptr<BlockWatch>> freed;  // by address, the last one that began there
+
+  static constinit captures::Slot<Entries> slot;
 };
 
-// Never destroyed: a graph in a static object may be abandoned late.
-Journals& journals() {
-  static auto* const all = new Journals;
-  return *all;
-}
-
-}  // namespace
-
+constinit captures::Slot<FreeLog::Entries> FreeLog::Entries::slot;
 std::atomic<int> FreeLog::living_{0};
 
-FreeLog::FreeLog(MempoolId own) : own_(own) {
-  const std::lock_guard lock(journals().mutex);
-  journals().living.push_back(this);
+FreeLog::FreeLog(captures::Capture& capture) : capture_(capture), entries_(std::make_shared<Entries>()) {
+  capture.attach(Entries::slot, entries_);
   living_.fetch_add(1, std::memory_order_relaxed);
 }
 
 FreeLog::~FreeLog() {
-  const std::lock_guard lock(journals().mutex);
-  std::erase(journals().living, this);
+  capture_.detach(Entries::slot);
   living_.fetch_sub(1, std::memory_order_relaxed);
 }
 
+// The logs of captures into other pools.
+template <class Visit>
+void FreeLog::for_each_other(MempoolId pool, const Visit& visit) {
+  captures::for_each([&](const captures::Capture& capture) {
+    if (capture.pool() == pool) return;
+    if (const auto entries = capture.get(Entries::slot)) visit(*entries);
+  });
+}
+
 bool FreeLog::any_for(MempoolId pool) noexcept {
-  const std::lock_guard lock(journals().mutex);
-  return std::ranges::any_of(journals().living, [&](const FreeLog* journal) { return journal->own_ != pool; });
+  bool any = false;
+  for_each_other(pool, [&](Entries&) { any = true; });
+  return any;
 }
 
 void FreeLog::note(const std::shared_ptr<BlockWatch>& watch, MempoolId pool) {
-  const std::lock_guard lock(journals().mutex);
-  for (FreeLog* journal : journals().living)
-    if (journal->own_ != pool) journal->freed_[watch->address] = watch;
+  for_each_other(pool, [&](Entries& entries) {
+    const std::lock_guard lock(entries.mutex);
+    entries.freed[watch->address] = watch;
+  });
 }
 
 void FreeLog::find(std::span<UsedAddress> addresses) const {
-  const std::lock_guard lock(journals().mutex);
-  for (const auto& [address, watch] : freed_) {
+  const std::lock_guard lock(entries_->mutex);
+  for (const auto& [address, watch] : entries_->freed) {
     const auto begin = reinterpret_cast<std::uintptr_t>(address);
     auto used = std::ranges::lower_bound(addresses, begin, {}, &UsedAddress::value);
     // Memory that was allocated again belongs to its new owner: its user in the capture is unknown.

@@ -4,13 +4,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "captures/capture.h"
 #include "reprise/device.h"
 #include "reprise/memory.h"
 
@@ -69,11 +68,12 @@ struct UsedAddress {
 /// are not watched.
 void watch_addresses(DeviceType type, std::span<UsedAddress> addresses, MempoolId own);
 
-/// Records the blocks freed during its lifetime, except those of the pool `own`: a graph captured meanwhile may use
-/// them. Thread-safe.
+/// Records the blocks freed during its lifetime, except those of the capture's own pool: its graph may use them.
+/// Thread-safe. Its mutex is locked after an allocator's.
 class FreeLog {
  public:
-  explicit FreeLog(MempoolId own);
+  /// Of a capture, whose pool is the own one. To be destroyed before the capture's registration.
+  explicit FreeLog(captures::Capture& capture);
   ~FreeLog();
   FreeLog(const FreeLog&) = delete;
   FreeLog& operator=(const FreeLog&) = delete;
@@ -90,8 +90,12 @@ class FreeLog {
 
  private:
   static std::atomic<int> living_;
-  const MempoolId own_;
-  std::map<std::byte*, std::shared_ptr<BlockWatch>> freed_;  // by address; the last block that began there
+  struct Entries;
+  template <class Visit>
+  static void for_each_other(MempoolId pool, const Visit& visit);
+
+  captures::Capture& capture_;
+  const std::shared_ptr<Entries> entries_;
 };
 
 /// Blocks that a graph keeps alive. Released by the destructor, on any thread, during any capture.

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "backend/framework.h"
+#include "captures/registry.h"
 #include "graph/capture_listener.h"
 #include "libtorch/operators/operator_inputs.h"
 #include "reprise/libtorch/graph.h"
@@ -192,10 +193,8 @@ TEST_F(OperatorsInCaptures, NobodyHearsOfThemOutsideOfCaptures) {
 /// Listens to the operators of the capture of the current stream.
 std::shared_ptr<OperatorInputs> listen() {
   const StreamRef stream = current_stream();
-  backend::CaptureInfo info;
-  EXPECT_EQ(stream.device().backend().stream_capture_info(stream.native(), &info), Result::success);
-  auto inputs = std::make_shared<OperatorInputs>(stream.device(), info.id);
-  inputs->open();
+  auto inputs = std::make_shared<OperatorInputs>(stream.device());
+  inputs->open(*captures::find(stream).capture);
   return inputs;
 }
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/capture_registry.h"
+#include "captures/registry.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/graph/failure_walk.h"
 #include "text/format.h"
@@ -116,7 +116,7 @@ void expect_replay_adds_one(Stage& stage) {
 
 // What the thread and the streams were before.
 void expect_untouched(Stage& stage) {
-  EXPECT_FALSE(any_capture_underway());
+  EXPECT_FALSE(captures::any_underway());
   EXPECT_EQ(thread_mode(stage.runtime), CaptureErrorMode::global);
   EXPECT_EQ(current_device(), stage.device);
   EXPECT_EQ(current_stream(), stage.stream.ref());

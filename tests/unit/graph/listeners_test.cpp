@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "captures/registry.h"
 #include "graph/active_capture.h"
-#include "graph/capture_registry.h"
 #include "graph/graph_resources.h"
 #include "graph/internal_streams.h"
 #include "reprise/reprise.h"
@@ -32,7 +32,7 @@ class Recorder final : public CaptureListener {
   }
   void started(const CaptureContext& context) override {
     EXPECT_EQ(context.capture_id, context.stream.capture_id());
-    EXPECT_TRUE(any_capture_underway());
+    EXPECT_TRUE(captures::any_underway());
     step("started");
   }
   void ended(const CaptureContext& context, GraphHandle template_graph) override {
@@ -66,7 +66,7 @@ class Capturing : public ::testing::Test {
     return all;
   }
   void expect_nothing_underway() {
-    EXPECT_FALSE(any_capture_underway());
+    EXPECT_FALSE(captures::any_underway());
     EXPECT_EQ(stream_.ref().capture_status(), CaptureStatus::none);
     EXPECT_EQ(make_unsafe_call(), Result::success);
   }
@@ -153,12 +153,12 @@ TEST_F(Capturing, AbandonsAllWhenTheCaptureWasBroken) {
 
 TEST_F(Capturing, IsCountedWhileItIsUnderway) {
   const Listeners none;
-  EXPECT_FALSE(any_capture_underway());
+  EXPECT_FALSE(captures::any_underway());
   ActiveCapture capture(context(), none);
-  EXPECT_TRUE(any_capture_underway());
+  EXPECT_TRUE(captures::any_underway());
   add(x_);
   const GraphHandle template_graph = capture.end();
-  EXPECT_FALSE(any_capture_underway());
+  EXPECT_FALSE(captures::any_underway());
   EXPECT_EQ(default_device().backend().graph_destroy(template_graph), Result::success);
 }
 

@@ -4,8 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "graph/capture_registry.h"
-#include "memory/capture_route.h"
+#include "graph/synchronize.h"
 #include "tests/support/scoped_framework.h"
 #include "tests/unit/memory/memory_fixture.h"
 
@@ -80,7 +79,7 @@ TEST_F(OtherCaches, AreLeftAloneWhileThereIsMemory) {
 TEST_F(OtherCaches, AreEmptiedBeforeACaptureOnAnIdleDevice) {
   graphs::synchronize_if_no_capture(device_);
   EXPECT_EQ(other_cache.emptied, 1);
-  const graphs::RegisteredCapture underway;
+  const captures::Registration underway(stream_, CaptureErrorMode::global, {});
   graphs::synchronize_if_no_capture(device_);
   EXPECT_EQ(other_cache.emptied, 1);
 }
@@ -92,19 +91,6 @@ TEST_F(OtherCaches, CanHaveThisOneEmptied) {
   EXPECT_TRUE(inside().empty_cache_for_others());
   EXPECT_EQ(all().reserved_bytes, 30 * mib);
   free(kept);
-}
-
-TEST_F(OtherCaches, AskWhetherACaptureFillsTheirPool) {
-  const MempoolId pool = graph_pool_handle();
-  CaptureRoute route(device_, pool, stream_.native());
-  const DeviceType type = device_.type();
-  EXPECT_FALSE(CaptureRoute::leads_to(pool, type, 7));
-  route.add_capture_id(7);
-  route.add_capture_id(8);
-  EXPECT_TRUE(CaptureRoute::leads_to(pool, type, 7));
-  EXPECT_TRUE(CaptureRoute::leads_to(pool, type, 8));
-  EXPECT_FALSE(CaptureRoute::leads_to(graph_pool_handle(), type, 7));
-  EXPECT_FALSE(CaptureRoute::leads_to(pool, type, 9));
 }
 
 std::uint64_t their_last_id = 0;

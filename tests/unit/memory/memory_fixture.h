@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/check.h"
+#include "captures/registry.h"
 #include "memory/allocator_impl.h"
 #include "memory/pool_ids.h"
 #include "memory/size_classes.h"
@@ -88,28 +89,40 @@ class RawCapture {
   StreamRef stream_;
 };
 
+/// A capture that is announced, and fills a pool.
+class PoolFilled {
+ public:
+  PoolFilled(CachingAllocator& allocator, MempoolId pool, StreamRef stream,
+             CaptureErrorMode mode = CaptureErrorMode::global)
+      : allocator_(allocator), registered_(stream, mode, pool) {
+    allocator.impl().begin_filling(registered_.capture());
+  }
+  ~PoolFilled() { allocator_.impl().end_filling(registered_.capture()); }
+  PoolFilled(const PoolFilled&) = delete;
+  PoolFilled& operator=(const PoolFilled&) = delete;
+
+  captures::Capture& capture() const { return registered_.capture(); }
+
+ private:
+  CachingAllocator& allocator_;
+  captures::Registration registered_;
+};
+
 /// A capture whose allocations go to a pool, as a CUDAGraph makes it.
 class PoolCapture {
  public:
   PoolCapture(CachingAllocator& allocator, MempoolId pool, StreamRef stream,
               CaptureErrorMode mode = CaptureErrorMode::global)
-      : routing_(allocator, pool, stream), capture_(stream, mode) {
-    allocator.impl().add_capture_id(pool, capture_.id());
+      : filled_(allocator, pool, stream, mode), capture_(stream, mode) {
+    filled_.capture().add_id(capture_.id());
   }
 
   std::uint64_t id() const { return capture_.id(); }
   bool is_whole() const { return capture_.is_whole(); }
+  captures::Capture& inside() const { return filled_.capture(); }
 
  private:
-  struct Routing {
-    Routing(CachingAllocator& a, MempoolId pool, StreamRef stream) : allocator(a), id(pool) {
-      allocator.impl().begin_routing(id, stream.native());
-    }
-    ~Routing() { allocator.impl().end_routing(id); }
-    CachingAllocator& allocator;
-    MempoolId id;
-  };
-  Routing routing_;
+  PoolFilled filled_;
   RawCapture capture_;
 };
 

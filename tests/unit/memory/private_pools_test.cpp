@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -44,20 +45,19 @@ TEST_F(PrivatePools, TakeWhatIsAllocatedForACapturingStream) {
 
 TEST_F(PrivatePools, TakeWhatIsAllocatedForTheStreamBeforeTheCaptureBegins) {
   const OpenPool pool(allocator_);
-  inside().begin_routing(pool.id(), stream_.native());
+  std::optional<PoolFilled> filled(std::in_place, allocator_, pool.id(), stream_);
   void* const block = allocate(1000);
   EXPECT_EQ(of(pool).allocations, 1u);
   void* const others = allocate(1000, other_);
   EXPECT_EQ(of_default().allocations, 1u);
-  inside().end_routing(pool.id());
+  filled.reset();
   free(block);
   free(others);
 }
 
-TEST_F(PrivatePools, DoNotTakeTheStreamsAllocationsAfterARouteThatNeverBecameACapture) {
+TEST_F(PrivatePools, DoNotTakeTheStreamsAllocationsAfterOneThatWasAnnouncedAndNeverBegan) {
   const OpenPool pool(allocator_);
-  inside().begin_routing(pool.id(), stream_.native());
-  inside().end_routing(pool.id());
+  std::optional<PoolFilled>(std::in_place, allocator_, pool.id(), stream_).reset();
   void* const block = allocate(1000);
   EXPECT_EQ(of(pool).allocations, 0u);
   free(block);
@@ -88,7 +88,7 @@ TEST_F(PrivatePools, TakeTheAllocationsOfTheCapturesOtherIds) {
   const OpenPool pool(allocator_);
   const PoolCapture capture(allocator_, pool.id(), stream_);
   const RawCapture body(other_);
-  inside().add_capture_id(pool.id(), body.id());
+  capture.inside().add_id(body.id());
   void* const block = allocate(1000, other_);
   EXPECT_EQ(of(pool).allocations, 1u);
   free(block);
@@ -219,7 +219,7 @@ TEST_F(PrivatePools, TwoCapturesCannotFillOnePoolAtOnce) {
   const OpenPool pool(allocator_);
   {
     const PoolCapture capture(allocator_, pool.id(), stream_);
-    EXPECT_THAT(text_of<UsageError>([&] { inside().begin_routing(pool.id(), other_.native()); }),
+    EXPECT_THAT(text_of<UsageError>([&] { PoolFilled(allocator_, pool.id(), other_); }),
                 HasSubstr("another capture is filling"));
     void* const others = allocate(1000, other_);
     EXPECT_EQ(of_default().allocations, 1u);
@@ -229,7 +229,7 @@ TEST_F(PrivatePools, TwoCapturesCannotFillOnePoolAtOnce) {
 }
 
 TEST_F(PrivatePools, ACaptureNeedsAPoolThatAGraphHolds) {
-  EXPECT_THROW(inside().begin_routing(graph_pool_handle(), stream_.native()), UsageError);
+  EXPECT_THROW(PoolFilled(allocator_, graph_pool_handle(), stream_), UsageError);
   EXPECT_THROW(inside().open_pool(MempoolId{}), UsageError);
   void* const block = allocate(1000);
   EXPECT_EQ(of_default().allocations, 1u);
@@ -324,9 +324,11 @@ TEST_F(PrivatePools, ClosingOnceTooOftenIsReported) {
   EXPECT_THAT(warnings.texts()[0], HasSubstr("closed more often"));
 }
 
-TEST_F(PrivatePools, EndingARouteThatIsNotThereDoesNothing) {
+TEST_F(PrivatePools, EndingACaptureThatFillsNoneDoesNothing) {
   const Warnings warnings;
-  inside().end_routing(graph_pool_handle());
+  const OpenPool pool(allocator_);
+  const captures::Registration registered(stream_, CaptureErrorMode::global, pool.id());
+  inside().end_filling(registered.capture());
   EXPECT_TRUE(warnings.texts().empty());
 }
 
@@ -353,10 +355,24 @@ TEST_F(PrivatePools, TheBackendIsAskedAboutCapturesOnlyWhileThereIsOne) {
     backend_.forget_calls();
     free(allocate(1000));
     EXPECT_EQ(backend_.calls(Call::stream_capture_info), 1);
+    EXPECT_EQ(backend_.calls(), 1);
   }
   backend_.forget_calls();
   free(allocate(1000));
   EXPECT_EQ(backend_.calls(), 0);
+}
+
+TEST_F(PrivatePools, AnAllocationInACaptureMakesOneCallOfTheDriver) {
+  const OpenPool pool(allocator_);
+  const PoolCapture capture(allocator_, pool.id(), stream_);
+  free(allocate(1000));
+  backend_.forget_calls();
+  void* const block = allocate(1000);
+  EXPECT_EQ(backend_.calls(Call::stream_capture_info), 1);
+  EXPECT_EQ(backend_.calls(), 1);
+  free(block);
+  EXPECT_EQ(backend_.calls(), 1);
+  EXPECT_EQ(of(pool).reserved_bytes, 2 * mib);
 }
 
 TEST_F(PrivatePools, StatisticsReturnToTheirLevelAfterManyCaptures) {

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <future>
+#include <thread>
+
 #include "tests/unit/memory/memory_fixture.h"
 
 namespace reprise::memory::test {
@@ -187,6 +191,32 @@ TEST_F(RecordStream, InACaptureTheBlockIsHeldUntilNoCaptureIsUnderway) {
   EXPECT_FALSE(gives_out_again(block));
   EXPECT_EQ(backend_.calls(Call::event_record), 0);
   EXPECT_TRUE(capture.is_whole());
+}
+
+TEST_F(RecordStream, ACaptureOfAnotherDeviceThatBeginsMeanwhileGetsNoEvent) {
+  FaultyBackend& second = new_device();
+  const Stream used{Device(second)};
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, used);
+  std::promise<void> begun, freed;
+  std::thread capturing;
+  bool whole = false;
+  // Between the question whether the stream captures and the record of the event.
+  second.after(Call::stream_is_capturing, [&] {
+    capturing = std::thread([&] {
+      const captures::Registration registered(used, CaptureErrorMode::thread_local_, {});
+      const RawCapture capture(used, CaptureErrorMode::thread_local_);
+      begun.set_value();
+      freed.get_future().wait();
+      whole = capture.is_whole();
+    });
+    begun.get_future().wait_for(std::chrono::milliseconds(50));
+  });
+  free(block);
+  freed.set_value();
+  ASSERT_TRUE(capturing.joinable());
+  capturing.join();
+  EXPECT_TRUE(whole);
 }
 
 TEST_F(RecordStream, AfterTheCaptureTheBlockIsFreeInItsPool) {

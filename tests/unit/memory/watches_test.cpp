@@ -61,9 +61,9 @@ TEST_F(Watches, KnowNothingOfOtherMemory) {
 
 TEST_F(Watches, LeaveThePoolOfTheAskerAlone) {
   inside().open_pool(own);
-  inside().begin_routing(own, stream_.native());
+  std::optional<PoolFilled> filled(std::in_place, allocator_, own, stream_);
   std::byte* const a = allocate(1000);
-  inside().end_routing(own);
+  filled.reset();
   EXPECT_TRUE(known({a}).front().own);
   EXPECT_EQ(watch(a), nullptr);
   EXPECT_NE(known({a}, {18, 0}).front().watch, nullptr);
@@ -134,7 +134,8 @@ TEST_F(Watches, RememberWhatIsFreedWhileSomebodyWantsToKnow) {
   std::byte* const a = allocate(1000);
   std::byte* const b = allocate(1000);
   free(before);
-  std::optional<FreeLog> freed(own);
+  const captures::Registration capture(stream_, CaptureErrorMode::global, own);
+  std::optional<FreeLog> freed(std::in_place, capture.capture());
   free(a);
   std::vector<UsedAddress> used = known({before, a + 5, b});
   freed->find(used);
@@ -150,7 +151,8 @@ TEST_F(Watches, RememberWhatIsFreedWhileSomebodyWantsToKnow) {
 
 TEST_F(Watches, TakeMemoryThatWasGivenOutAgainForThatOfItsNewOwner) {
   std::byte* const a = allocate(1000);
-  const FreeLog freed(own);
+  const captures::Registration capture(stream_, CaptureErrorMode::global, own);
+  const FreeLog freed(capture.capture());
   free(a);
   std::byte* const again = allocate(1000);
   ASSERT_EQ(again, a);

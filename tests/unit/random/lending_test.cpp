@@ -118,7 +118,7 @@ class LendingSourceInAGraph : public ::testing::Test {
   Stream stream_, side_;
   GraphHandle graph_ = nullptr;
   GraphExecHandle exec_ = nullptr;
-  CaptureDraws draws_{current_device().type(), 0};
+  CaptureDraws draws_;
 };
 
 TEST_F(LendingSourceInAGraph, DrawsWhatEagerWorkWouldHaveDrawn) {

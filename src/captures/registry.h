@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "backend/captures_underway.h"
+#include "backend/types.h"
+#include "captures/capture.h"
+
+// The captures of this library that are underway in the process, and the one answer to "which capture does this stream
+// take part in".
+//
+// Captures that were begun by direct calls of the driver are not in here: find() recognizes them, but they are not
+// counted, and cannot be known ahead of time: synchronizing the device breaks them (900).
+//
+// Lock order, outermost first:
+//   1. the mutex of NoneBegins and announcements;
+//   2. what a concern attaches to a capture (memory routes, workspaces, random numbers, annotations, ...);
+//   3. an allocator's mutex;
+//   4. the gate of NoneUnderway, the registry's list, the mutex of a Capture: leaves. Under the first one the driver is
+//      called; under the others nothing is.
+//
+// Nothing in here is destroyed at the end of the process: graphs in static objects may end late.
+
+namespace reprise::captures {
+
+/// Whether any capture of this library is underway, on any thread and device. One relaxed load, so that it costs
+/// nothing where there is none; exact for a caller that knows of the capture, because it began it or was notified by
+/// the thread that did.
+inline bool any_underway() noexcept {
+  return backend::captures_underway.load(std::memory_order_relaxed) != 0;
+}
+
+/// What a stream takes part in.
+enum class Part {
+  none,         ///< no capture, or none that the runtime knows of
+  own,          ///< a capture of this library
+  foreign,      ///< a capture that this library did not begin
+  invalidated,  ///< a capture that is broken: the runtime gives no id of it
+};
+
+/// What find() found.
+struct Found {
+  Part part = Part::none;
+  /// The capture of `own`. Also the one that is announced for this stream, or began on it and is broken; else null.
+  std::shared_ptr<Capture> capture = {};
+  /// As the runtime gave it; the spans are valid until the next call on the stream.
+  backend::CaptureInfo info = {};
+};
+
+/// Queries which capture a stream takes part in: one call of the driver, none for the legacy default stream. The query
+/// breaks no capture in any mode. Code 906 means the legacy default stream while a blocking stream captures, which
+/// takes part in no capture.
+/// \throws BackendError if the runtime gives another code.
+Found find(const StreamRef& stream);
+
+/// The capture of this library whose resources a stream uses: Found::capture. No call of the driver while none is
+/// underway.
+/// \throws BackendError as find().
+inline std::shared_ptr<Capture> find_own(const StreamRef& stream) {
+  return any_underway() ? find(stream).capture : nullptr;
+}
+
+/// The capture with this id on a device of this type; null if none is underway.
+std::shared_ptr<Capture> find(DeviceType type, std::uint64_t id);
+
+namespace detail {
+/// The oldest capture that is younger than the one with that number, which becomes its own; null after the youngest.
+/// The first number is 0.
+std::shared_ptr<Capture> next_after(std::uint64_t& number) noexcept;
+}  // namespace detail
+
+/// Calls `visit(Capture&)` for all that are registered, the oldest one first, and holds no lock meanwhile.
+template <class Visit>
+void for_each(const Visit& visit) {
+  std::uint64_t number = 0;
+  while (const std::shared_ptr<Capture> capture = detail::next_after(number)) visit(*capture);
+}
+
+/// A capture's place in the registry. Made before the runtime begins to capture; waits while a NoneBegins lives on
+/// another thread.
+class Registration {
+ public:
+  Registration(const StreamRef& stream, CaptureErrorMode mode, MempoolId pool);
+  ~Registration();
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
+
+  Capture& capture() const noexcept { return *capture_; }
+
+  /// The runtime captures no more: the capture is not counted, has no ids, and is not found by its stream. What is
+  /// attached stays until the end of this object. Does nothing when called again.
+  void over() noexcept;
+
+ private:
+  const std::shared_ptr<Capture> capture_;
+};
+
+/// While it lives, no capture of this library begins on another thread. For what takes long, such as waiting for a
+/// device. To be made without any lock.
+class NoneBegins {
+ public:
+  NoneBegins();
+
+  /// Whether one is underway. What the last one did on its device happens before.
+  bool any_underway() const noexcept;
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+/// While it lives and is true, no capture of this library is underway, and none begins: so that an event which is
+/// recorded on a stream cannot get into a capture that began after the stream was asked about. For a few calls of the
+/// driver that return at once; several threads can have one.
+class NoneUnderway {
+ public:
+  NoneUnderway();
+  ~NoneUnderway();
+  NoneUnderway(const NoneUnderway&) = delete;
+  NoneUnderway& operator=(const NoneUnderway&) = delete;
+
+  explicit operator bool() const noexcept { return held_; }
+
+ private:
+  bool held_;
+};
+
+}  // namespace reprise::captures

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "captures/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "reprise/graph.h"
+#include "tests/unit/memory/memory_fixture.h"
+
+namespace reprise::captures {
+namespace {
+
+using backend::Call;
+using memory::test::MemoryTest;
+using memory::test::RawCapture;
+using namespace std::chrono_literals;
+
+constexpr auto long_enough = 50ms;
+
+/// A capture of this library, as far as the registry knows.
+class OwnCapture {
+ public:
+  explicit OwnCapture(const StreamRef& stream, CaptureErrorMode mode = CaptureErrorMode::global)
+      : registered_(stream, mode, MempoolId{77, 0}), raw_(stream, mode) {
+    registered_.capture().add_id(raw_.id());
+  }
+  Capture& operator*() const { return registered_.capture(); }
+  Capture* operator->() const { return &registered_.capture(); }
+  Registration& registered() { return registered_; }
+  std::uint64_t id() const { return raw_.id(); }
+  bool is_whole() const { return raw_.is_whole(); }
+
+ private:
+  Registration registered_;
+  RawCapture raw_;
+};
+
+class Captures : public MemoryTest {
+ protected:
+  Registration announce(const StreamRef& stream) { return Registration(stream, CaptureErrorMode::global, {}); }
+};
+
+TEST_F(Captures, AStreamThatDoesNotCaptureTakesPartInNone) {
+  const Found found = find(stream_);
+  EXPECT_EQ(found.part, Part::none);
+  EXPECT_EQ(found.capture, nullptr);
+  EXPECT_EQ(found.info.status, CaptureStatus::none);
+}
+
+TEST_F(Captures, ACaptureOfTheLibraryIsFoundByItsStream) {
+  const OwnCapture capture(stream_);
+  const Found found = find(stream_);
+  EXPECT_EQ(found.part, Part::own);
+  EXPECT_EQ(found.capture.get(), &*capture);
+  EXPECT_EQ(found.info.id, capture.id());
+  EXPECT_NE(found.info.graph, nullptr);
+  EXPECT_EQ(find(other_).part, Part::none);
+}
+
+TEST_F(Captures, ACaptureSaysHowItBegan) {
+  const OwnCapture capture(stream_, CaptureErrorMode::relaxed);
+  EXPECT_EQ(capture->stream(), stream_.ref());
+  EXPECT_EQ(capture->device(), device_);
+  EXPECT_EQ(capture->mode(), CaptureErrorMode::relaxed);
+  EXPECT_EQ(capture->pool(), (MempoolId{77, 0}));
+  EXPECT_EQ(capture->owner(), std::this_thread::get_id());
+}
+
+TEST_F(Captures, AStreamThatWasForkedOffTakesPartInTheSameOne) {
+  const OwnCapture capture(stream_);
+  other_.wait(stream_.ref());
+  EXPECT_EQ(find(other_).capture.get(), &*capture);
+  stream_.wait(other_.ref());
+}
+
+TEST_F(Captures, AConditionalBodyIsPartOfItByAnIdOfItsOwn) {
+  const OwnCapture capture(stream_);
+  const RawCapture body(other_);
+  EXPECT_EQ(find(other_).part, Part::foreign);
+  capture->add_id(body.id());
+  EXPECT_EQ(find(other_).part, Part::own);
+  EXPECT_EQ(find(other_).capture.get(), &*capture);
+  EXPECT_EQ(find(stream_).capture.get(), &*capture);
+}
+
+TEST_F(Captures, ACaptureThatTheLibraryDidNotBeginIsForeign) {
+  const RawCapture capture(stream_);
+  const Found found = find(stream_);
+  EXPECT_EQ(found.part, Part::foreign);
+  EXPECT_EQ(found.capture, nullptr);
+  EXPECT_EQ(found.info.id, capture.id());
+}
+
+TEST_F(Captures, AForeignOneBesideAnOwnOneIsForeign) {
+  const OwnCapture own(stream_);
+  const RawCapture foreign(other_);
+  EXPECT_EQ(find(other_).part, Part::foreign);
+  EXPECT_EQ(find(other_).capture, nullptr);
+}
+
+TEST_F(Captures, AForeignOneOnTheStreamOfAnOwnOneThatWasEndedIsForeign) {
+  const Registration registered = announce(stream_);
+  registered.capture().add_id(4711);
+  const RawCapture foreign(stream_);
+  EXPECT_EQ(find(stream_).part, Part::foreign);
+  EXPECT_EQ(find(stream_).capture, nullptr);
+}
+
+TEST_F(Captures, OneThatIsAnnouncedIsFoundByItsStreamBeforeItBegins) {
+  const Registration registered = announce(stream_);
+  const Found found = find(stream_);
+  EXPECT_EQ(found.part, Part::none);
+  EXPECT_EQ(found.capture.get(), &registered.capture());
+  EXPECT_EQ(find(other_).capture, nullptr);
+}
+
+TEST_F(Captures, OneThatHasNoIdYetIsFoundByItsStream) {
+  const Registration registered = announce(stream_);
+  const RawCapture raw(stream_);
+  EXPECT_EQ(find(stream_).part, Part::own);
+  EXPECT_EQ(find(stream_).capture.get(), &registered.capture());
+}
+
+TEST_F(Captures, OneThatIsBrokenIsKnownByTheStreamThatItBeganOnAlone) {
+  const Registration registered = announce(stream_);
+  ASSERT_EQ(backend_.stream_begin_capture(stream_.native(), CaptureErrorMode::global), Result::success);
+  registered.capture().add_id(stream_.ref().capture_id());
+  other_.wait(stream_.ref());
+  EXPECT_THROW(stream_.synchronize(), BackendError);
+  EXPECT_EQ(find(stream_).part, Part::invalidated);
+  EXPECT_EQ(find(stream_).capture.get(), &registered.capture());
+  EXPECT_EQ(find(other_).part, Part::invalidated);
+  EXPECT_EQ(find(other_).capture, nullptr);
+  GraphHandle graph = nullptr;
+  EXPECT_EQ(backend_.stream_end_capture(stream_.native(), &graph), Result::stream_capture_invalidated);
+}
+
+TEST_F(Captures, TheLegacyDefaultStreamTakesPartInNoneAndIsNotQueried) {
+  const Stream blocking(device_, StreamOptions{.blocking = true});
+  const OwnCapture capture(blocking);
+  backend_.forget_calls();
+  EXPECT_EQ(find(device_.default_stream()).part, Part::none);
+  EXPECT_EQ(find(device_.default_stream()).capture, nullptr);
+  EXPECT_EQ(backend_.calls(), 0);
+  EXPECT_TRUE(capture.is_whole());
+}
+
+TEST_F(Captures, TheLegacyDefaultStreamByAnotherNameTakesPartInNone) {
+  const OwnCapture capture(stream_);
+  backend_.fail(Call::stream_capture_info, Result::stream_capture_implicit);
+  EXPECT_EQ(find(other_).part, Part::none);
+  EXPECT_EQ(find(other_).capture, nullptr);
+}
+
+TEST_F(Captures, AQueryThatFailsOtherwiseThrows) {
+  backend_.fail(Call::stream_capture_info, Result::launch_failure);
+  EXPECT_THROW(find(stream_), BackendError);
+  EXPECT_NO_THROW(find(stream_));
+}
+
+TEST_F(Captures, AQueryIsOneCallAndBreaksNoCaptureInTheStrictestMode) {
+  const OwnCapture capture(stream_);
+  backend_.forget_calls();
+  std::thread([&] { find(stream_); }).join();
+  EXPECT_EQ(backend_.calls(Call::stream_capture_info), 1);
+  EXPECT_EQ(backend_.calls(), 1);
+  EXPECT_TRUE(capture.is_whole());
+}
+
+TEST_F(Captures, WhileNoneIsUnderwayAnOwnOneIsLookedForWithoutACall) {
+  const RawCapture foreign(stream_);
+  backend_.forget_calls();
+  EXPECT_EQ(find_own(stream_), nullptr);
+  EXPECT_EQ(backend_.calls(), 0);
+  const OwnCapture capture(other_);
+  EXPECT_EQ(find_own(stream_), nullptr);
+  EXPECT_EQ(find_own(other_).get(), &*capture);
+}
+
+TEST_F(Captures, AreFoundByTypeOfDeviceAndId) {
+  const OwnCapture capture(stream_);
+  EXPECT_EQ(find(device_.type(), capture.id()).get(), &*capture);
+  EXPECT_EQ(find(device_.type(), capture.id() + 1), nullptr);
+  const DeviceType another = device_.type() == DeviceType::host ? DeviceType::cuda : DeviceType::host;
+  EXPECT_EQ(find(another, capture.id()), nullptr);
+}
+
+TEST_F(Captures, AreCountedFromTheAnnouncementUntilTheyAreOver) {
+  EXPECT_FALSE(any_underway());
+  std::optional<Registration> first(std::in_place, stream_, CaptureErrorMode::global, MempoolId{});
+  std::optional<Registration> second(std::in_place, other_, CaptureErrorMode::global, MempoolId{});
+  first->over();
+  first->over();
+  EXPECT_TRUE(any_underway());
+  second.reset();
+  EXPECT_FALSE(any_underway());
+}
+
+TEST_F(Captures, OneThatIsOverIsFoundNoMore) {
+  OwnCapture capture(stream_);
+  const std::uint64_t id = capture.id();
+  capture.registered().over();
+  EXPECT_EQ(find(stream_).part, Part::foreign);
+  EXPECT_EQ(find(stream_).capture, nullptr);
+  EXPECT_EQ(find(device_.type(), id), nullptr);
+  int registered = 0;
+  for_each([&](const Capture& each) { registered += &each == &*capture; });
+  EXPECT_EQ(registered, 1);
+}
+
+TEST_F(Captures, AreVisitedFromTheOldestOnAlsoWhenOneEndsMeanwhile) {
+  std::optional<Registration> first(std::in_place, stream_, CaptureErrorMode::global, MempoolId{1, 0});
+  const Registration second(other_, CaptureErrorMode::global, MempoolId{2, 0});
+  const Registration third(other_, CaptureErrorMode::global, MempoolId{3, 0});
+  std::vector<std::uint64_t> visited;
+  for_each([&](const Capture& each) {
+    visited.push_back(each.pool().first);
+    first.reset();
+  });
+  EXPECT_EQ(visited, (std::vector<std::uint64_t>{1, 2, 3}));
+}
+
+TEST_F(Captures, AGraphRegistersItsOwn) {
+  CUDAGraph graph;
+  GraphOptions options;
+  options.capture_error_mode = CaptureErrorMode::thread_local_;
+  std::shared_ptr<Capture> held;
+  capture(graph, options, [&] {
+    held = find(current_stream()).capture;
+    EXPECT_TRUE(any_underway());
+    void* const block = CachingAllocator::of(current_device()).allocate(512, current_stream());
+    CachingAllocator::of(current_device()).deallocate(block);
+    ASSERT_EQ(current_device().backend().set_async({block, 0, 1, 512}, current_stream().native()), Result::success);
+  });
+  ASSERT_NE(held, nullptr);
+  EXPECT_EQ(held->mode(), CaptureErrorMode::thread_local_);
+  EXPECT_EQ(held->pool(), graph.pool());
+  EXPECT_TRUE(held->is_over());
+  EXPECT_FALSE(held->has_ids());
+  EXPECT_FALSE(any_underway());
+}
+
+// What concerns attach.
+
+struct Plain {
+  int value;
+};
+struct KnowsStreams {
+  std::vector<StreamHandle> ended;
+  void stream_ends(const StreamRef& stream) noexcept { ended.push_back(stream.native()); }
+};
+
+constinit Slot<Plain> plain, another;
+constinit Slot<KnowsStreams> knows_streams;
+
+TEST_F(Captures, HoldWhatIsAttachedUntilItIsDetached) {
+  const Registration registered = announce(stream_);
+  Capture& capture = registered.capture();
+  EXPECT_EQ(capture.get(plain), nullptr);
+  EXPECT_EQ(capture.detach(plain), nullptr);
+  capture.attach(plain, std::make_shared<Plain>(Plain{1}));
+  EXPECT_EQ(capture.get(another), nullptr);
+  capture.attach(another, std::make_shared<Plain>(Plain{2}));
+  ASSERT_NE(capture.get(plain), nullptr);
+  EXPECT_EQ(capture.get(plain)->value, 1);
+  EXPECT_EQ(capture.get(another)->value, 2);
+  capture.attach(plain, std::make_shared<Plain>(Plain{3}));
+  EXPECT_EQ(capture.detach(plain)->value, 3);
+  EXPECT_EQ(capture.get(plain), nullptr);
+  EXPECT_EQ(capture.get(another)->value, 2);
+}
+
+TEST_F(Captures, EachHoldsItsOwn) {
+  const Registration first = announce(stream_), second = announce(other_);
+  first.capture().attach(plain, std::make_shared<Plain>(Plain{1}));
+  EXPECT_EQ(second.capture().get(plain), nullptr);
+}
+
+TEST_F(Captures, ReleaseWhatIsAttachedAtTheirEnd) {
+  std::weak_ptr<Plain> attached;
+  std::shared_ptr<Capture> held;
+  {
+    Registration registered = announce(stream_);
+    auto value = std::make_shared<Plain>(Plain{1});
+    attached = value;
+    registered.capture().attach(plain, std::move(value));
+    held = find(stream_).capture;
+    registered.over();
+    EXPECT_FALSE(attached.expired());
+  }
+  EXPECT_TRUE(attached.expired());
+  EXPECT_EQ(held->get(plain), nullptr);
+}
+
+TEST_F(Captures, NotifyWhatIsAttachedOfTheEndOfAStream) {
+  const Registration first = announce(stream_), second = announce(other_);
+  const auto a = std::make_shared<KnowsStreams>(), b = std::make_shared<KnowsStreams>();
+  first.capture().attach(plain, std::make_shared<Plain>(Plain{1}));
+  first.capture().attach(knows_streams, a);
+  second.capture().attach(knows_streams, b);
+  std::optional<Stream> ending(device_);
+  const StreamHandle handle = ending->native();
+  ending.reset();
+  EXPECT_EQ(a->ended, std::vector<StreamHandle>{handle});
+  EXPECT_EQ(b->ended, std::vector<StreamHandle>{handle});
+  first.capture().detach(knows_streams);
+  ending.emplace(device_);
+  ending.reset();
+  EXPECT_EQ(a->ended.size(), 1u);
+  EXPECT_EQ(b->ended.size(), 2u);
+}
+
+// Threads.
+
+TEST_F(Captures, OfManyThreadsAtOnceAreToldApart) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([this, t] {
+      const Stream mine(device_);
+      for (int i = 0; i < 50; ++i) {
+        const OwnCapture capture(mine, CaptureErrorMode::thread_local_);
+        capture->attach(plain, std::make_shared<Plain>(Plain{t}));
+        const Found found = find(mine);
+        ASSERT_EQ(found.capture.get(), &*capture);
+        EXPECT_EQ(found.capture->get(plain)->value, t);
+        const Stream passing(device_);
+        for_each([](const Capture& each) { static_cast<void>(each.get(plain)); });
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(any_underway());
+}
+
+TEST_F(Captures, NoneBeginsWhileAThreadKeepsThemFromIt) {
+  std::future<void> begun;
+  {
+    const NoneBegins none_begins;
+    EXPECT_FALSE(none_begins.any_underway());
+    begun = std::async(std::launch::async, [&] { announce(stream_); });
+    EXPECT_EQ(begun.wait_for(long_enough), std::future_status::timeout);
+    EXPECT_FALSE(none_begins.any_underway());
+  }
+  begun.get();
+  const Registration registered = announce(stream_);
+  EXPECT_TRUE(NoneBegins().any_underway());
+}
+
+TEST_F(Captures, NoneIsUnderwayWhileThatIsHeld) {
+  std::future<void> begun;
+  {
+    const NoneUnderway none_underway;
+    ASSERT_TRUE(none_underway);
+    std::thread([] { EXPECT_TRUE(NoneUnderway()); }).join();
+    begun = std::async(std::launch::async, [&] { announce(stream_); });
+    EXPECT_EQ(begun.wait_for(long_enough), std::future_status::timeout);
+    EXPECT_FALSE(any_underway());
+  }
+  begun.get();
+  const Registration registered = announce(stream_);
+  EXPECT_FALSE(NoneUnderway());
+}
+
+}  // namespace
+}  // namespace reprise::captures
