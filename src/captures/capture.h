@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "reprise/device.h"
-#include "reprise/graph.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 

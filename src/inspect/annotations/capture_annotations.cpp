@@ -43,7 +43,6 @@ CaptureAnnotations::CaptureAnnotations(const graphs::CaptureContext& context, Gr
 }
 
 void CaptureAnnotations::open(captures::Capture& capture, const std::shared_ptr<CaptureAnnotations>& annotations) {
-  [[maybe_unused]] static const bool once = (backend::set_error_context(&CaptureAnnotations::within), true);
   capture.attach(annotations_of, annotations);
   annotations->open_in_ = &capture;
   annotation_detail::captures_underway.fetch_add(1, std::memory_order_relaxed);

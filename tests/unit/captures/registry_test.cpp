@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "reprise/graph.h"
+#include "reprise/capture.h"
 #include "tests/unit/memory/memory_fixture.h"
 
 namespace reprise::captures {
