@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
 
 #include "tests/cuda/fake_driver.h"
@@ -222,6 +223,27 @@ TEST_F(CudaBackendTest, LooksAgainForAFunctionThatWasNotFound) {
   EXPECT_EQ(static_cast<int>(backend_.kernel_function(kernel, &function)), 209);
   kernel.cuda_function = &find_function;
   EXPECT_EQ(backend_.kernel_function(kernel, &function), Result::success);
+}
+
+// Makes a bad call when its thread ends, after all objects that are younger are destroyed.
+struct FailsAtEnd {
+  CudaBackend* backend;
+  std::string* detail;
+  ~FailsAtEnd() {
+    FunctionHandle function = nullptr;
+    (void)backend->kernel_function(KernelRecord(), &function);
+    *detail = backend->last_error_detail();
+  }
+};
+
+TEST_F(CudaBackendTest, KnowsWhyACallFailedInTheDestructorOfAThreadLocalObject) {
+  std::string detail;
+  std::thread([&] {
+    thread_local const FailsAtEnd at_end{&backend_, &detail};
+    FunctionHandle function = nullptr;
+    EXPECT_EQ(backend_.kernel_function(KernelRecord(), &function), Result::invalid_device_function);
+  }).join();
+  EXPECT_THAT(detail, HasSubstr("nvcc did not compile the kernel"));
 }
 
 }  // namespace

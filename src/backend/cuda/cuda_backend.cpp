@@ -5,6 +5,7 @@
 
 #include "backend/cuda/cupti/cupti_watch.h"
 #include "backend/cuda/error_log.h"
+#include "support/thread_object.h"
 
 // The device itself and its memory.
 
@@ -34,8 +35,10 @@ CUresult CudaBackend::make_current(CUcontext current, bool* pushed) {
 }
 
 std::string& CudaBackend::failure_detail() {
-  thread_local std::string detail;
-  return detail;
+  struct Detail {
+    std::string text;
+  };
+  return support::ThreadObject<Detail>::get().text;
 }
 
 void CudaBackend::note_failure(CallSite site, CUresult result) const {

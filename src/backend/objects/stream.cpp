@@ -13,6 +13,7 @@
 #include "backend/lifetime/tracked_stream.h"
 #include "backend/stream_end.h"
 #include "reprise/event.h"
+#include "support/thread_object.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -26,19 +27,23 @@ struct CurrentStream {
   StreamHandle stream;
 };
 
-// One entry for each device on which this thread ever had a stream other than the default one: very few.
-thread_local std::vector<CurrentStream> current_streams;
+// One entry for each device that this thread used: very few. Guards may be static or `thread_local` objects, so this
+// outlives them.
+std::vector<CurrentStream>& current_streams() {
+  return support::ThreadObject<std::vector<CurrentStream>>::get();
+}
 
 StreamHandle& current_handle(Device device) {
-  for (CurrentStream& entry : current_streams) {
+  std::vector<CurrentStream>& entries = current_streams();
+  for (CurrentStream& entry : entries) {
     if (entry.backend == &device.backend()) return entry.stream;
   }
-  return current_streams.emplace_back(CurrentStream{&device.backend(), nullptr}).stream;
+  return entries.emplace_back(CurrentStream{&device.backend(), nullptr}).stream;
 }
 
 // What guards of this library made current before there was a framework is told to it.
 [[gnu::cold]] void hand_over(const backend::FrameworkCurrent& framework) {
-  std::erase_if(current_streams, [&](const CurrentStream& entry) {
+  std::erase_if(current_streams(), [&](const CurrentStream& entry) {
     if (entry.backend->type() != framework.type) return false;
     if (entry.stream != nullptr) framework.set_stream(entry.backend->index(), entry.stream);
     return true;
@@ -51,7 +56,7 @@ void make_current(const StreamRef& stream) {
     current_handle(stream.device()) = stream.native();
     return;
   }
-  if (!current_streams.empty()) hand_over(*framework);
+  if (!current_streams().empty()) hand_over(*framework);
   framework->set_stream(stream.device().index(), stream.native());
 }
 
@@ -174,7 +179,7 @@ StreamRef current_stream(Device device) {
   const backend::FrameworkCurrent* const framework = backend::framework_for(device);
   if (framework == nullptr) [[likely]]
     return StreamRef(device, current_handle(device));
-  if (!current_streams.empty()) hand_over(*framework);
+  if (!current_streams().empty()) hand_over(*framework);
   return StreamRef(device, framework->stream(device.index()));
 }
 
