@@ -14,6 +14,7 @@
 
 #include "reprise/device_code.h"
 #include "reprise/error.h"
+#include "reprise/kernel_functions.h"
 #include "reprise/stream.h"
 
 /// \file
@@ -114,7 +115,8 @@ struct KernelRecord {
   std::vector<MemoryAccess> (*accesses)(void* const* params) = nullptr;
   /// Finds the kernel on the current CUDA device; null when nvcc did not compile it. Returns CUDA's code.
   int (*cuda_function)(const KernelRecord& kernel, FunctionHandle* function) = nullptr;
-  const void* symbol = nullptr;  ///< what CUDA's runtime finds it by
+  const void* symbol = nullptr;                 ///< what CUDA's runtime finds it by
+  mutable KernelFunctions cuda_functions = {};  ///< what was found
 };
 
 namespace detail {

@@ -209,6 +209,22 @@ TEST_F(CudaBackendTest, LooksForTheFunctionOfAKernelOnceADevice) {
   EXPECT_EQ(times_found, 2);
 }
 
+TEST_F(CudaBackendTest, LooksEachTimeForTheFunctionOnADeviceBeyondThoseThatAKernelHasAPlaceFor) {
+  constexpr int beyond = static_cast<int>(KernelFunctions::most_devices);
+  KernelRecord kernel;
+  kernel.cuda_function = &find_function;
+  CudaBackend last(driver_.api(), 3, beyond - 1), one_more(driver_.api(), 4, beyond);
+  times_found = 0;
+  for (int times : {1, 2, 3}) {
+    for (CudaBackend* backend : {&last, &one_more}) {
+      FunctionHandle function = nullptr;
+      EXPECT_EQ(backend->kernel_function(kernel, &function), Result::success);
+      EXPECT_EQ(function, handle<CUfunction>(0xf));
+    }
+    EXPECT_EQ(times_found, 1 + times);
+  }
+}
+
 TEST_F(CudaBackendTest, RefusesAKernelThatNvccDidNotCompile) {
   const KernelRecord kernel;
   FunctionHandle function = nullptr;
