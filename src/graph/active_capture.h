@@ -54,7 +54,7 @@ class ActiveCapture {
   /// What is known now, while the runtime still captures.
   CaptureReport describe() const;
   /// Keeps the report if it tells something.
-  void keep(CaptureReport report);
+  void keep(const CaptureReport& report);
 
   CaptureContext context_;
   const Listeners& listeners_;
@@ -62,7 +62,8 @@ class ActiveCapture {
   std::uint64_t thread_number_;  // of the same thread, for reports
   std::optional<RegisteredCapture> registered_;
   std::size_t listeners_begun_ = 0;
-  bool capturing_ = false;  // the runtime captures for us
+  bool capturing_ = false;            // the runtime captures for us
+  std::optional<std::size_t> nodes_;  // that were captured, from the last report; not set if unknown
   std::optional<CaptureReport> report_;
 };
 
