@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "backend/captures_underway.h"
 #include "backend/check.h"
+#include "support/immortal.h"
 
 namespace reprise::backend {
 namespace {
@@ -20,7 +21,7 @@ struct Streams {
 
 // Never destroyed: streams may end until the process does.
 Streams& streams() {
-  static auto* const instance = new Streams;
+  static support::Immortal<Streams> instance;
   return *instance;
 }
 

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include "support/immortal.h"
+
 namespace reprise::inspect {
 namespace {
 
@@ -15,7 +17,7 @@ struct Kinds {
 
 // Never destroyed: a graph in a static object may be captured late.
 Kinds& kinds() {
-  static auto* const instance = new Kinds;
+  static support::Immortal<Kinds> instance;
   return *instance;
 }
 

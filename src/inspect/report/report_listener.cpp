@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "inspect/report/explain.h"
+#include "support/immortal.h"
 
 namespace reprise::inspect {
 namespace {
@@ -19,7 +20,7 @@ struct Underway {
 
 // Never destroyed: graphs in static objects may end late.
 Underway& underway() {
-  static auto* const all = new Underway;
+  static support::Immortal<Underway> all;
   return *all;
 }
 

@@ -18,6 +18,7 @@
 #include "libtorch/host/network_kernels.h"
 #include "libtorch/host/recurrent_kernels.h"
 #include "libtorch/operators/operator_listener.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
 // Makes the host device known to libtorch.
@@ -110,7 +111,7 @@ struct Registration {
 }  // namespace
 
 c10::Device host_device(int index) {
-  static const auto* const registered = new Registration;  // libtorch is there until the process ends
+  static const support::Immortal<Registration> registered;  // libtorch is there until the process ends
   register_operator_listener();
   static_cast<void>(registered);
   if (index < 0 || index >= guard().deviceCount())

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "memory/allocator_impl.h"
+#include "support/immortal.h"
 
 namespace reprise::memory {
 namespace {
@@ -15,7 +16,7 @@ struct Journals {
 
 // Never destroyed: a graph in a static object may be abandoned late.
 Journals& journals() {
-  static auto* const all = new Journals;
+  static support::Immortal<Journals> all;
   return *all;
 }
 
