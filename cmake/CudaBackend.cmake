@@ -50,7 +50,7 @@ function(reprise_add_cuda_backend target)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cpp")
   # Sources without headers of CUDA are always built and tested.
   set(plain "${sources}")
-  list(FILTER plain INCLUDE REGEX "/cuda/(monitor/[^/]*|function_cache|log_text)\\.cpp$")
+  list(FILTER plain INCLUDE REGEX "/cuda/(monitor/[^/]*|log_text)\\.cpp$")
   set(stand_in "${PROJECT_SOURCE_DIR}/src/backend/cuda/no_cuda.cpp")
   list(REMOVE_ITEM sources ${plain} "${stand_in}")
   target_sources(${target} PRIVATE ${plain})

@@ -15,7 +15,7 @@
 #include "reprise/accesses.h"
 #include "reprise/device_code.h"
 #include "reprise/error.h"
-#include "reprise/handles.h"
+#include "reprise/kernel_functions.h"
 #include "reprise/stream.h"
 
 /// \file
@@ -96,7 +96,8 @@ struct KernelRecord {
   std::vector<MemoryAccess> (*accesses)(void* const* params) = nullptr;
   /// Finds the kernel on the current CUDA device; null when nvcc did not compile it. Returns CUDA's code.
   int (*cuda_function)(const KernelRecord& kernel, FunctionHandle* function) = nullptr;
-  const void* symbol = nullptr;  ///< identifies it for CUDA's runtime
+  const void* symbol = nullptr;                 ///< identifies it for CUDA's runtime
+  mutable KernelFunctions cuda_functions = {};  ///< the functions found so far
 };
 
 namespace detail {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/check.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise::backend {
@@ -44,7 +45,7 @@ const KernelRecord& record_of(const std::string& name, std::size_t operands) {
     std::mutex mutex;
     std::map<std::pair<std::string, std::size_t>, Record> made;
   };
-  static auto* const records = new Records;
+  static support::Immortal<Records> records;
   const std::lock_guard lock(records->mutex);
   const auto [found, is_new] = records->made.try_emplace({name, operands});
   Record& record = found->second;

@@ -112,12 +112,13 @@ CaptureReport ActiveCapture::describe() const {
   return report;
 }
 
-void ActiveCapture::keep(CaptureReport report) {
+void ActiveCapture::keep(const CaptureReport& report) {
+  nodes_ = report.nodes;
   for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->reported(report);
   const bool tells = report.code != Result::success || report.broken_by || !report.operators.empty() ||
                      !report.refused.empty() || !report.not_captured.empty() ||
                      (report.nodes == 0U && !context_.options.allow_empty);
-  if (tells) report_ = std::move(report);
+  if (tells) report_ = report;
 }
 
 // When it fails, the runtime's capture is over all the same, nearly always; give_back() sees to the rest.
@@ -146,6 +147,7 @@ GraphHandle ActiveCapture::end_runtime_capture() {
 }
 
 void ActiveCapture::refuse_empty(GraphHandle template_graph) {
+  if (nodes_.value_or(0) != 0) return;
   const Checked runtime(context_.device.backend());
   std::vector<GraphNodeHandle> nodes;
   runtime.graph_nodes(template_graph, &nodes);

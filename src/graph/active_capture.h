@@ -54,14 +54,15 @@ class ActiveCapture {
   /// What is known now, while the runtime still captures.
   CaptureReport describe() const;
   /// Keeps the report if it tells something.
-  void keep(CaptureReport report);
+  void keep(const CaptureReport& report);
 
   captures::Registration registered_;
   CaptureContext context_;
   const Listeners& listeners_;
   std::uint64_t thread_number_;  // of the thread that began it, for reports
   std::size_t listeners_begun_ = 0;
-  bool capturing_ = false;  // the runtime captures for us
+  bool capturing_ = false;            // the runtime captures for us
+  std::optional<std::size_t> nodes_;  // that were captured, from the last report; not set if unknown
   std::optional<CaptureReport> report_;
 };
 

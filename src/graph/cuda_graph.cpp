@@ -117,6 +117,7 @@ void CUDAGraph::Impl::end() {
     const CallingListeners calling(*this);
     template_graph = capture->end();
     graphs::AttachedResources::Resources held;
+    held.reserve(listeners.size() + 1);  // one more is attached with them
     for (const auto& listener : listeners)
       if (auto resource = listener->take_resource()) held.push_back(std::move(resource));
     if (keep == KeepGraph::yes) {

@@ -38,12 +38,10 @@ void AttachedResources::attach(backend::Backend& backend, GraphHandle template_g
   auto object = std::make_unique<UserObject>();
   object->progress = std::make_shared<Progress>();
   // The first one is destroyed last: a mark that all the others are given back, whoever drained the queue.
-  object->resources = std::make_unique<Resources>();
-  object->resources->reserve(resources.size() + 1);
-  object->resources->push_back(std::shared_ptr<void>(nullptr, [progress = object->progress](std::nullptr_t) {
-    progress->given_back.store(true, std::memory_order_release);
-  }));
-  for (auto& resource : resources) object->resources->push_back(std::move(resource));
+  resources.insert(resources.begin(), std::shared_ptr<void>(nullptr, [progress = object->progress](std::nullptr_t) {
+                     progress->given_back.store(true, std::memory_order_release);
+                   }));
+  object->resources = std::make_unique<Resources>(std::move(resources));
 
   UserObjectHandle handle = nullptr;
   backend::Checked(backend).user_object_create(&handle, object.get(), &UserObject::destroy, 1);

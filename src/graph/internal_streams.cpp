@@ -7,6 +7,7 @@
 
 #include "backend/check.h"
 #include "backend/lifetime/tracked_stream.h"
+#include "support/immortal.h"
 
 namespace reprise::graphs {
 namespace {
@@ -23,7 +24,7 @@ struct Streams {
 
 // Never destroyed: the driver may be gone by the time of static destructors, and takes its streams with it.
 Streams& streams() {
-  static auto* const instance = new Streams;
+  static support::Immortal<Streams> instance;
   return *instance;
 }
 

@@ -9,6 +9,7 @@
 #include "captures/registry.h"
 #include "random/capture_draws.h"
 #include "random/generator_impl.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -97,7 +98,7 @@ struct Defaults {
 
 // Never destroyed: static objects may draw.
 Defaults& defaults() {
-  static auto* const all = new Defaults;
+  static support::Immortal<Defaults> all;
   return *all;
 }
 

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
 
 #include "tests/cuda/fake_driver.h"
@@ -208,6 +209,22 @@ TEST_F(CudaBackendTest, LooksForTheFunctionOfAKernelOnceADevice) {
   EXPECT_EQ(times_found, 2);
 }
 
+TEST_F(CudaBackendTest, LooksEachTimeForTheFunctionOnADeviceBeyondThoseThatAKernelHasAPlaceFor) {
+  constexpr int beyond = static_cast<int>(KernelFunctions::most_devices);
+  KernelRecord kernel;
+  kernel.cuda_function = &find_function;
+  CudaBackend last(driver_.api(), 3, beyond - 1), one_more(driver_.api(), 4, beyond);
+  times_found = 0;
+  for (int times : {1, 2, 3}) {
+    for (CudaBackend* backend : {&last, &one_more}) {
+      FunctionHandle function = nullptr;
+      EXPECT_EQ(backend->kernel_function(kernel, &function), Result::success);
+      EXPECT_EQ(function, handle<CUfunction>(0xf));
+    }
+    EXPECT_EQ(times_found, 1 + times);
+  }
+}
+
 TEST_F(CudaBackendTest, RefusesAKernelThatNvccDidNotCompile) {
   const KernelRecord kernel;
   FunctionHandle function = nullptr;
@@ -222,6 +239,27 @@ TEST_F(CudaBackendTest, LooksAgainForAFunctionThatWasNotFound) {
   EXPECT_EQ(static_cast<int>(backend_.kernel_function(kernel, &function)), 209);
   kernel.cuda_function = &find_function;
   EXPECT_EQ(backend_.kernel_function(kernel, &function), Result::success);
+}
+
+// Makes a bad call when its thread ends, after all objects that are younger are destroyed.
+struct FailsAtEnd {
+  CudaBackend* backend;
+  std::string* detail;
+  ~FailsAtEnd() {
+    FunctionHandle function = nullptr;
+    (void)backend->kernel_function(KernelRecord(), &function);
+    *detail = backend->last_error_detail();
+  }
+};
+
+TEST_F(CudaBackendTest, KnowsWhyACallFailedInTheDestructorOfAThreadLocalObject) {
+  std::string detail;
+  std::thread([&] {
+    thread_local const FailsAtEnd at_end{&backend_, &detail};
+    FunctionHandle function = nullptr;
+    EXPECT_EQ(backend_.kernel_function(KernelRecord(), &function), Result::invalid_device_function);
+  }).join();
+  EXPECT_THAT(detail, HasSubstr("nvcc did not compile the kernel"));
 }
 
 }  // namespace

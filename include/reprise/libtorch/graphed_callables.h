@@ -176,8 +176,7 @@ struct GraphedState {
   std::function<Result(Args&...)> original;
   std::shared_ptr<std::optional<KeptResult<Result>>> result;  // without tensors
   std::tuple<Args...> arguments;                              // without tensors
-  std::size_t structure;
-  std::string structure_text;
+  StructureShape shape;                                       // of the arguments
   std::shared_ptr<GraphedFunction> function;
 };
 
@@ -219,13 +218,10 @@ class GraphedCallable {
   Result operator()(Args... arguments) const {
     if (detail::training_mode_changed(*state_->function)) return state_->original(arguments...);
     std::tuple<Args...> all(std::move(arguments)...);
-    detail::TensorCollector collector;
+    detail::MatchingCollector collector(state_->shape);
     for_each_tensor(all, collector);
-    if (collector.structure != state_->structure) {
-      detail::StructureText text;
-      for_each_tensor(all, text);
-      detail::refuse_structure(*state_->function, state_->structure_text, text.text);
-    }
+    if (!collector.matches()) [[unlikely]]
+      refuse(all);
     const std::vector<at::Tensor> tensors = detail::call_graphed(state_->function, collector.tensors);
     if constexpr (!std::is_void_v<Result>) {
       Result result = **state_->result;
@@ -246,6 +242,14 @@ class GraphedCallable {
   friend struct detail::GraphedAccess;
   using State = detail::GraphedState<Result, Args...>;
 
+  [[noreturn]] void refuse(std::tuple<Args...>& arguments) const {
+    std::tuple<Args...> samples = state_->arguments;
+    detail::StructureText expected, found;
+    for_each_tensor(samples, expected);
+    for_each_tensor(arguments, found);
+    detail::refuse_structure(*state_->function, expected.text, found.text);
+  }
+
   explicit GraphedCallable(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
   std::shared_ptr<const State> state_;
@@ -263,15 +267,14 @@ class GraphedCallableMaker<C, std::tuple<Args...>> {
   using Made = GraphedCallable<Result, Args...>;
 
   GraphedCallableMaker(C callable, std::tuple<Args...> samples)
-      : state_{nullptr, std::make_shared<std::optional<Kept>>(), samples, 0, {}, nullptr} {
+      : state_{nullptr, std::make_shared<std::optional<Kept>>(), samples, {}, nullptr} {
     describe_source(callable, source_);
     TensorCollector collector;
-    StructureText text;
+    ShapeRecorder recorder;
     for_each_tensor(samples, collector);
-    for_each_tensor(samples, text);
+    for_each_tensor(samples, recorder);
     source_.arguments = std::move(collector.tensors);
-    state_.structure = collector.structure;
-    state_.structure_text = text.text;
+    state_.shape = std::move(recorder.shape);
     std::apply([this](Args&... each) { (count_tensors(each), ...); }, samples);
     clear_tensors(state_.arguments);
 

@@ -5,13 +5,14 @@
 
 #include <array>
 #include <cstddef>
-#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -61,24 +62,90 @@ namespace detail {
 
 using reprise::libtorch::for_each_tensor;  // for users' overloads, called with the visitors below
 
-// Takes the tensors out of a structure, and notes where they are: between which containers of which lengths and keys.
+// Takes the tensors out of a structure.
 class TensorCollector {
  public:
-  void operator()(at::Tensor& tensor) {
-    tensors.push_back(tensor);
-    mix(tensors.size());
-  }
-  void size(std::string_view /*kind*/, std::size_t size) { mix(size); }
-  template <class Key>
-  void key(const Key& key) {
-    if constexpr (requires { std::hash<Key>{}(key); }) mix(std::hash<Key>{}(key));
-  }
+  void operator()(at::Tensor& tensor) { tensors.push_back(tensor); }
 
   std::vector<at::Tensor> tensors;
-  std::size_t structure = 0;  // a hash of the structure
+};
+
+// How a structure is built: what a walk over it comes by, in order.
+struct StructureShape {
+  struct Step {
+    enum class Kind : unsigned char { tensor, size, key, end_of_element } kind;
+    std::string_view container = {};           // of a size; a literal
+    std::size_t size = 0;                      // of that container
+    const std::type_info* key_type = nullptr;  // of a key
+    std::shared_ptr<const void> key = {};      // a copy of it
+  };
+  std::vector<Step> steps;
+  std::size_t tensors = 0;
+};
+
+// Writes the shape of a structure down.
+class ShapeRecorder {
+ public:
+  void operator()(at::Tensor& /*tensor*/) {
+    shape.steps.push_back({StructureShape::Step::Kind::tensor});
+    ++shape.tensors;
+  }
+  void size(std::string_view kind, std::size_t size) {
+    shape.steps.push_back({StructureShape::Step::Kind::size, kind, size});
+  }
+  template <class Key, class Compare>
+  void key(const Key& key, const Compare& /*compare*/) {
+    shape.steps.push_back({StructureShape::Step::Kind::key, {}, 0, &typeid(Key), std::make_shared<const Key>(key)});
+  }
+  void end_of_element() { shape.steps.push_back({StructureShape::Step::Kind::end_of_element}); }
+
+  StructureShape shape;
+};
+
+// Takes the tensors out of a structure, and compares its shape with another one on the way. Allocates the row of
+// tensors alone.
+class MatchingCollector {
+ public:
+  explicit MatchingCollector(const StructureShape& expected)
+      : next_(expected.steps.data()), end_(next_ + expected.steps.size()) {
+    tensors.reserve(expected.tensors);
+  }
+  void operator()(at::Tensor& tensor) {
+    tensors.push_back(tensor);
+    step(Kind::tensor, [](const Step&) { return true; });
+  }
+  void size(std::string_view kind, std::size_t size) {
+    step(Kind::size, [&](const Step& expected) { return expected.size == size && expected.container == kind; });
+  }
+  template <class Key, class Compare>
+  void key(const Key& key, const Compare& compare) {
+    step(Kind::key, [&](const Step& expected) {
+      if (*expected.key_type != typeid(Key)) return false;
+      const Key& known = *static_cast<const Key*>(expected.key.get());
+      return !compare(known, key) && !compare(key, known);
+    });
+  }
+  void end_of_element() {
+    step(Kind::end_of_element, [](const Step&) { return true; });
+  }
+
+  // After the walk.
+  bool matches() const { return matches_ && next_ == end_; }
+
+  std::vector<at::Tensor> tensors;
 
  private:
-  void mix(std::size_t value) { structure = (structure ^ value) * 0x100000001B3U + 1; }
+  using Step = StructureShape::Step;
+  using Kind = Step::Kind;
+  template <class Same>
+  void step(Kind kind, const Same& same) {
+    matches_ = matches_ && next_ != end_ && next_->kind == kind && same(*next_);
+    if (matches_) ++next_;
+  }
+
+  const Step* next_;
+  const Step* end_;
+  bool matches_ = true;
 };
 
 // Puts tensors into a structure that has places for as many.
@@ -91,23 +158,31 @@ class TensorAssigner {
   const at::Tensor* next_;
 };
 
-// Writes a structure down, for errors: "map[2] x: tensor y: vector[1] tensor".
+// Writes a structure down, for errors: "map[2] x: tensor y: vector[1] tensor"; "|" is between the elements of a tuple.
 class StructureText {
  public:
-  void operator()(at::Tensor& /*tensor*/) { text += text.empty() ? "tensor" : " tensor"; }
+  void operator()(at::Tensor& /*tensor*/) { add("tensor"); }
   void size(std::string_view kind, std::size_t size) {
-    if (!text.empty()) text += ' ';
-    text.append(kind).append("[").append(std::to_string(size)).append("]");
+    add(std::string(kind).append("[").append(std::to_string(size)).append("]"));
   }
-  template <class Key>
-  void key(const Key& key) {
+  template <class Key, class Compare>
+  void key(const Key& key, const Compare& /*compare*/) {
     if constexpr (std::is_convertible_v<const Key&, std::string_view>)
-      text.append(" ").append(std::string_view(key)).append(":");
+      add(std::string(std::string_view(key)).append(":"));
     else if constexpr (std::is_arithmetic_v<Key>)
-      text.append(" ").append(std::to_string(key)).append(":");
+      add(std::to_string(key).append(":"));
   }
+  void end_of_element() { ended_ = true; }
 
   std::string text;
+
+ private:
+  void add(std::string_view word) {
+    if (!text.empty()) text += std::exchange(ended_, false) ? " | " : " ";
+    text += word;
+  }
+
+  bool ended_ = false;
 };
 
 template <class F>
@@ -115,9 +190,17 @@ void note_size(F& f, std::string_view kind, std::size_t size) {
   if constexpr (requires { f.size(kind, size); }) f.size(kind, size);
 }
 
-template <class F, class Key>
-void note_key(F& f, const Key& key) {
-  if constexpr (requires { f.key(key); }) f.key(key);
+template <class F, class Key, class Compare>
+void note_key(F& f, const Key& key, const Compare& compare) {
+  if constexpr (requires { f.key(key, compare); }) f.key(key, compare);
+}
+
+// Structures of users may have more or fewer tensors without a container that tells: the ends of elements tell which
+// tensors are whose.
+template <class T, class F>
+void visit_element(T& element, F& f) {
+  for_each_tensor(element, f);
+  if constexpr (!std::is_same_v<T, at::Tensor> && requires { f.end_of_element(); }) f.end_of_element();
 }
 
 }  // namespace detail
@@ -136,32 +219,32 @@ void for_each_tensor(std::optional<T>& optional, F&& f) {
 template <class T, class F>
 void for_each_tensor(std::vector<T>& vector, F&& f) {
   detail::note_size(f, "vector", vector.size());
-  for (T& each : vector) for_each_tensor(each, f);
+  for (T& each : vector) detail::visit_element(each, f);
 }
 
 template <class T, std::size_t N, class F>
 void for_each_tensor(std::array<T, N>& array, F&& f) {
-  for (T& each : array) for_each_tensor(each, f);
+  for (T& each : array) detail::visit_element(each, f);
 }
 
 template <class Key, class T, class Compare, class F>
 void for_each_tensor(std::map<Key, T, Compare>& map, F&& f) {
   detail::note_size(f, "map", map.size());
   for (auto& [key, value] : map) {
-    detail::note_key(f, key);
-    for_each_tensor(value, f);
+    detail::note_key(f, key, map.key_comp());
+    detail::visit_element(value, f);
   }
 }
 
 template <class A, class B, class F>
 void for_each_tensor(std::pair<A, B>& pair, F&& f) {
-  for_each_tensor(pair.first, f);
-  for_each_tensor(pair.second, f);
+  detail::visit_element(pair.first, f);
+  detail::visit_element(pair.second, f);
 }
 
 template <class... Ts, class F>
 void for_each_tensor(std::tuple<Ts...>& tuple, F&& f) {
-  std::apply([&](Ts&... each) { (for_each_tensor(each, f), ...); }, tuple);
+  std::apply([&](Ts&... each) { (detail::visit_element(each, f), ...); }, tuple);
 }
 
 /// A type whose tensors for_each_tensor() finds.

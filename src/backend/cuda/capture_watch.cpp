@@ -9,6 +9,7 @@
 #include "backend/cuda/log_text.h"
 #include "backend/rules/call_stack.h"
 #include "backend/rules/reported_call.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise::backend::cuda {
@@ -52,7 +53,7 @@ CaptureFindings::Call call_of(const LoggedFailure& failure, bool capturing_threa
 }  // namespace
 
 CaptureWatch& CaptureWatch::instance() {
-  static auto* const watch = new CaptureWatch;
+  static support::Immortal<CaptureWatch> watch;
   return *watch;
 }
 

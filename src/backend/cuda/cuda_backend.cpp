@@ -2,8 +2,11 @@
 #include "backend/cuda/cuda_backend.h"
 
 #include <array>
+#include <deque>
 
 #include "backend/cuda/error_log.h"
+#include "support/immortal.h"
+#include "support/thread_object.h"
 
 // The device itself and its memory.
 
@@ -33,8 +36,10 @@ CUresult CudaBackend::make_current(CUcontext current, bool* pushed) {
 }
 
 std::string& CudaBackend::failure_detail() {
-  thread_local std::string detail;
-  return detail;
+  struct Detail {
+    std::string text;
+  };
+  return support::ThreadObject<Detail>::get().text;
 }
 
 void CudaBackend::note_failure(CallSite site, CUresult result) const {
@@ -178,18 +183,21 @@ Result CudaBackend::pointer_info(const void* pointer, PointerInfo* info) {
 namespace reprise::backend {
 
 const std::vector<Backend*>& cuda_backends() {
-  static const auto* const backends = [] {
-    const cuda::OpenedDriver& driver = cuda::opened_driver();
-    auto* list = new std::vector<Backend*>;
-    for (int i = 0; driver.unavailable.empty() && i < driver.device_count; ++i) {
-      CUdevice device = 0;
-      // It can only fail for a number that the driver did not report.
-      if (driver.api.cuDeviceGet(&device, i) == CUDA_SUCCESS)
-        list->push_back(new cuda::CudaBackend(driver.api, device, i));
+  struct Backends {
+    Backends() {
+      const cuda::OpenedDriver& driver = cuda::opened_driver();
+      for (int i = 0; driver.unavailable.empty() && i < driver.device_count; ++i) {
+        CUdevice device = 0;
+        // It can only fail for a number that the driver did not count.
+        if (driver.api.cuDeviceGet(&device, i) == CUDA_SUCCESS)
+          all.push_back(&made.emplace_back(driver.api, device, i));
+      }
     }
-    return list;
-  }();
-  return *backends;
+    std::deque<cuda::CudaBackend> made;
+    std::vector<Backend*> all;
+  };
+  static const support::Immortal<Backends> backends;
+  return backends->all;
 }
 
 const std::string& cuda_unavailable_reason() {

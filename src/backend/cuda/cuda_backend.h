@@ -10,7 +10,6 @@
 #include "backend/cuda/capture_watch.h"
 #include "backend/cuda/cuda_monitor.h"
 #include "backend/cuda/driver_api.h"
-#include "backend/cuda/function_cache.h"
 
 namespace reprise::backend::cuda {
 
@@ -89,7 +88,6 @@ class CudaBackend final : public Backend {
   const int index_;
   std::atomic<CUcontext> primary_ = nullptr;
   std::mutex primary_mutex_;  ///< held while the primary context is retained
-  FunctionCache functions_;
   CudaMonitor monitor_{driver_};
 };
 

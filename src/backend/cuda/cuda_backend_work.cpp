@@ -90,7 +90,7 @@ Result CudaBackend::set_async(const MemsetNodeParams& params, StreamHandle strea
 }
 
 Result CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* function) {
-  if (FunctionHandle known = functions_.find(kernel); known != nullptr) [[likely]] {
+  if (FunctionHandle known = kernel.cuda_functions.find(index_); known != nullptr) [[likely]] {
     *function = known;
     return Result::success;
   }
@@ -103,7 +103,7 @@ Result CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* 
     const auto result = static_cast<CUresult>(kernel.cuda_function(kernel, &found));
     (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
     if (result != CUDA_SUCCESS) return result;
-    functions_.add(kernel, found);
+    kernel.cuda_functions.add(index_, found);
     *function = found;
     return result;
   });

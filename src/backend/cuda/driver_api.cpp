@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "reprise/error.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise::backend::cuda {
@@ -72,7 +73,7 @@ OpenedDriver open_driver() {
 }  // namespace
 
 const OpenedDriver& opened_driver() {
-  static const auto* const driver = new OpenedDriver(open_driver());
+  static const support::Immortal<OpenedDriver> driver(open_driver());
   return *driver;
 }
 

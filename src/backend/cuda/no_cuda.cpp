@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/backend.h"
 #include "backend/own_kernels.h"
+#include "support/immortal.h"
 
 // Replaces the rest of this folder in a build without CUDA's headers.
 
 namespace reprise::backend {
 
 const std::vector<Backend*>& cuda_backends() {
-  static const auto* const none = new std::vector<Backend*>;
+  static const support::Immortal<std::vector<Backend*>> none;
   return *none;
 }
 
 const std::string& cuda_unavailable_reason() {
-  static const auto* const reason = new std::string(
+  static const support::Immortal<std::string> reason(
       "this build of the library is without CUDA (REPRISE_CUDA is OFF, or CUDA's headers were not found), so that it "
       "does not look for libcuda.so.1");
   return *reason;

@@ -2,8 +2,10 @@
 #include "backend/host/host_backend.h"
 
 #include <algorithm>
+#include <deque>
 #include <new>
 
+#include "support/immortal.h"
 #include "text/format.h"
 
 // The device itself and its memory.
@@ -226,13 +228,16 @@ Result HostBackend::pointer_info(const void* pointer, PointerInfo* info) {
 namespace reprise::backend {
 
 const std::vector<Backend*>& host_backends() {
-  static const std::vector<Backend*>* const backends = [] {
-    host::HostRuntime& runtime = host::HostRuntime::instance();
-    auto* list = new std::vector<Backend*>;
-    for (const auto& device : runtime.devices) list->push_back(new host::HostBackend(runtime, *device));
-    return list;
-  }();
-  return *backends;
+  struct Backends {
+    Backends() {
+      host::HostRuntime& runtime = host::HostRuntime::instance();
+      for (const auto& device : runtime.devices) all.push_back(&made.emplace_back(runtime, *device));
+    }
+    std::deque<host::HostBackend> made;
+    std::vector<Backend*> all;
+  };
+  static const support::Immortal<Backends> backends;
+  return backends->all;
 }
 
 }  // namespace reprise::backend

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backend/host/run/seeded_chooser.h"
+#include "support/immortal.h"
 
 namespace reprise::backend::host {
 
@@ -83,7 +84,7 @@ HostRuntime::HostRuntime(const HostDeviceOptions& options) {
 
 HostRuntime& HostRuntime::instance() {
   // Never destroyed: operations may still run when the process leaves main().
-  static HostRuntime* const runtime = new HostRuntime(host_device_options());
+  static support::Immortal<HostRuntime> runtime(host_device_options());
   return *runtime;
 }
 

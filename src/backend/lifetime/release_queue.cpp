@@ -5,6 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include "support/immortal.h"
+
 namespace reprise::backend {
 namespace {
 
@@ -22,8 +24,8 @@ struct Queue {
 
 // Never destroyed: the driver may call user objects' destructors while static objects are being destroyed.
 Queue& queue() {
-  static Queue& instance = *new Queue;
-  return instance;
+  static support::Immortal<Queue> instance;
+  return *instance;
 }
 
 }  // namespace

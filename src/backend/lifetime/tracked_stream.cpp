@@ -10,6 +10,7 @@
 #include "backend/captures_underway.h"
 #include "backend/check.h"
 #include "backend/framework.h"
+#include "support/immortal.h"
 
 namespace reprise::backend {
 namespace {
@@ -21,7 +22,7 @@ struct Streams {
 
 // Never destroyed: streams may end until the process does.
 Streams& streams() {
-  static auto* const instance = new Streams;
+  static support::Immortal<Streams> instance;
   return *instance;
 }
 

@@ -85,7 +85,8 @@ int Device::index() const noexcept {
 }
 
 std::string Device::str() const {
-  return text::format("{}:{}", type() == DeviceType::cuda ? "cuda" : "host", index());
+  // Every capture notes it.
+  return (type() == DeviceType::cuda ? "cuda:" : "host:") + std::to_string(index());
 }
 
 std::string Device::name() const {

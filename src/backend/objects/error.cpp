@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "reprise/capture_report.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -94,8 +95,8 @@ struct SinkHolder {
 
 // Never destroyed: destructors of static objects may still warn.
 SinkHolder& sink_holder() {
-  static SinkHolder& holder = *new SinkHolder;
-  return holder;
+  static support::Immortal<SinkHolder> holder;
+  return *holder;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "support/immortal.h"
 #include "text/demangle.h"
 #include "text/format.h"
 
@@ -44,7 +45,7 @@ const KernelRecord& global_function_record(const KernelRecord& prototype, const 
     std::shared_mutex mutex;
     std::unordered_map<const void*, std::unique_ptr<const KernelRecord>> by_symbol;
   };
-  static auto* const records = new Records;
+  static support::Immortal<Records> records;
   {
     const std::shared_lock lock(records->mutex);
     const auto found = records->by_symbol.find(prototype.symbol);

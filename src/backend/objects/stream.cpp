@@ -11,6 +11,7 @@
 #include "backend/lifetime/tracked_stream.h"
 #include "backend/stream_end.h"
 #include "reprise/event.h"
+#include "support/thread_object.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -23,14 +24,18 @@ struct CurrentStream {
   StreamHandle stream;
 };
 
-// One entry for each device on which this thread ever had a stream other than the default one: very few.
-thread_local std::vector<CurrentStream> current_streams;
+// One entry for each device that this thread used: very few. Guards may be static or `thread_local` objects, so this
+// outlives them.
+std::vector<CurrentStream>& current_streams() {
+  return support::ThreadObject<std::vector<CurrentStream>>::get();
+}
 
 StreamHandle& current_handle(Device device) {
-  for (CurrentStream& entry : current_streams) {
+  std::vector<CurrentStream>& entries = current_streams();
+  for (CurrentStream& entry : entries) {
     if (entry.backend == &device.backend()) return entry.stream;
   }
-  return current_streams.emplace_back(CurrentStream{&device.backend(), nullptr}).stream;
+  return entries.emplace_back(CurrentStream{&device.backend(), nullptr}).stream;
 }
 
 void make_current(const StreamRef& stream) {
@@ -39,7 +44,7 @@ void make_current(const StreamRef& stream) {
     current_handle(stream.device()) = stream.native();
     return;
   }
-  if (!current_streams.empty()) backend::framework_detail::hand_over_current_streams(*framework);
+  if (!current_streams().empty()) backend::framework_detail::hand_over_current_streams(*framework);
   framework->set_current_stream(stream.device().index(), stream.native());
 }
 
@@ -148,7 +153,7 @@ StreamRef current_stream(Device device) {
   const backend::Framework* const framework = backend::keeper_of_current(device);
   if (framework == nullptr) [[likely]]
     return StreamRef(device, current_handle(device));
-  if (!current_streams.empty()) backend::framework_detail::hand_over_current_streams(*framework);
+  if (!current_streams().empty()) backend::framework_detail::hand_over_current_streams(*framework);
   return StreamRef(device, framework->current_stream(device.index()));
 }
 
@@ -172,7 +177,7 @@ StreamRef backend::exchange_current_stream(const StreamRef& stream) {
 
 // Those that guards of this library made current on this thread before the framework was installed.
 [[gnu::cold]] void backend::framework_detail::hand_over_current_streams(const Framework& framework) {
-  std::erase_if(current_streams, [&](const CurrentStream& entry) {
+  std::erase_if(current_streams(), [&](const CurrentStream& entry) {
     if (!framework.keeps_current(entry.backend->type())) return false;
     if (entry.stream != nullptr) framework.set_current_stream(entry.backend->index(), entry.stream);
     return true;

@@ -31,14 +31,17 @@ bool fits(const at::Tensor& argument, const at::Tensor& input) {
          (input.requires_grad() || !argument.requires_grad() || !c10::GradMode::is_enabled());
 }
 
-// A result that lies in memory of a graph, which another call has overwritten since.
-void check_not_overwritten(const std::string& where, const std::string& name, const at::Tensor& tensor) {
+// The call whose result a tensor is, if another call has overwritten that since; else null.
+const Call* lost_result(const at::Tensor& tensor) {
   const Call* const lender = lent_by(tensor);
-  if (lender == nullptr || !lender->outputs_lost) return;
+  return lender != nullptr && lender->outputs_lost ? lender : nullptr;
+}
+
+[[noreturn]] void refuse_lost_result(const std::string& where, const std::string& name, const Call& lender) {
   throw UsageError(text::format(
       "{}: {} is a result of {}, and was overwritten by {}. Use results before that, copy them (clone), or "
       "make the callable with Outputs::copy.",
-      where, name, lender->text(), lender->outputs_lost.text()));
+      where, name, lender.text(), lender.outputs_lost.text()));
 }
 
 }  // namespace
@@ -78,7 +81,8 @@ void GraphedFunction::check_arguments(const std::vector<at::Tensor>& arguments) 
         "Call it with such tensors, or make it again with these as the samples.",
         parts_.name, wrong.size(), arguments.size(), wrong.size() == 1 ? "is" : "are", text::join(wrong, "\n  ")));
   for (std::size_t i = 0; i < arguments.size(); ++i)
-    check_not_overwritten("A call of graphed " + parts_.name, parts_.argument_names[i], arguments[i]);
+    if (const Call* const lender = lost_result(arguments[i]); lender != nullptr)
+      refuse_lost_result("A call of graphed " + parts_.name, parts_.argument_names[i], *lender);
 }
 
 void GraphedFunction::check_surroundings(bool wants_gradients) const {
@@ -218,9 +222,8 @@ std::vector<at::Tensor> GraphedFunction::backward(const Call& call, const std::v
                                                   std::uint64_t versions, bool whole) {
   check_backward(call, versions);
   for (std::size_t i = 0; i < output_gradients.size(); ++i)
-    if (output_gradients[i].defined() && lent_by(output_gradients[i]) != nullptr)
-      check_not_overwritten("backward of " + call.text(), text::format("the gradient of result {}", i),
-                            output_gradients[i]);
+    if (const Call* const lender = lost_result(output_gradients[i]); lender != nullptr)
+      refuse_lost_result("backward of " + call.text(), text::format("the gradient of result {}", i), *lender);
   const c10::DeviceGuard device(parts_.device);
   const StreamRef stream = current_stream(device_);
   const at::NoGradGuard no_grad;

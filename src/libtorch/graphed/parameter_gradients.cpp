@@ -18,6 +18,7 @@
 #include "libtorch/graphed/lent_tensors.h"
 #include "libtorch/tensor_device.h"
 #include "reprise/error.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise::libtorch {
@@ -74,7 +75,7 @@ class ParameterGradients::Places {
  public:
   /// Of each parameter; new ones in one piece of memory.
   static std::vector<std::shared_ptr<Place>> of(const std::vector<at::Tensor>& parameters) {
-    static auto* const places = new Places;
+    static support::Immortal<Places> places;
     return places->find(parameters);
   }
 

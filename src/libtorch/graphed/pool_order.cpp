@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise::libtorch {
@@ -20,7 +21,7 @@ std::shared_ptr<PoolOrder> PoolOrder::of(MempoolId pool) {
     std::mutex mutex;
     std::map<MempoolId, std::weak_ptr<PoolOrder>> orders;
   };
-  static auto* const known = new Known;
+  static support::Immortal<Known> known;
   const std::lock_guard lock(known->mutex);
   std::erase_if(known->orders, [](const auto& each) { return each.second.expired(); });
   auto& found = known->orders[pool];

@@ -17,6 +17,7 @@
 #include "libtorch/host/host_streams.h"
 #include "libtorch/host/network_kernels.h"
 #include "libtorch/host/recurrent_kernels.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
 // Registers the host device in libtorch.
@@ -107,7 +108,7 @@ struct Registration {
 }  // namespace
 
 c10::Device host_device(int index) {
-  static const auto* const registered = new Registration;  // libtorch lives until the process ends
+  static const support::Immortal<Registration> registered;  // libtorch lives until the process ends
   static_cast<void>(registered);
   if (index < 0 || index >= guard().deviceCount())
     throw UsageError(

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "libtorch/host/host_streams.h"
+#include "support/immortal.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -55,7 +56,7 @@ const at::Generator& default_host_generator(c10::DeviceIndex index) {
     std::mutex mutex;
     std::map<int, at::Generator> generators;
   };
-  static auto* const made = new Made;
+  static support::Immortal<Made> made;
   const Device device = host_device_of({c10::DeviceType::PrivateUse1, index});
   const std::lock_guard lock(made->mutex);
   at::Generator& generator = made->generators[device.index()];

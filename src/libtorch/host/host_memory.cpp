@@ -15,6 +15,7 @@
 #include "libtorch/host/host_streams.h"
 #include "reprise/event.h"
 #include "reprise/memory.h"
+#include "support/immortal.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -114,7 +115,7 @@ class PinnedBlocks {
 };
 
 PinnedBlocks& pinned_blocks() {
-  static auto* const blocks = new PinnedBlocks;  // tensors may live until the process ends
+  static support::Immortal<PinnedBlocks> blocks;  // tensors may live until the process ends
   return *blocks;
 }
 

@@ -15,6 +15,7 @@
 #include "backend/framework.h"
 #include "reprise/event.h"
 #include "reprise/memory.h"
+#include "support/immortal.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -45,7 +46,7 @@ StreamRef pooled_stream(const Device& device, int priority) {
     std::map<std::pair<int, int>, Pool> pools;
   };
   constexpr std::size_t streams_of_a_pool = 32;
-  static auto* const pools = new Pools;
+  static support::Immortal<Pools> pools;
   const std::lock_guard lock(pools->mutex);
   Pool& pool = pools->pools[{device.index(), priority}];
   if (pool.streams.size() < streams_of_a_pool) {
@@ -145,7 +146,8 @@ c10::Stream host_c10_stream(const StreamRef& stream) {
 }
 
 void register_guard() {
-  static const c10::impl::DeviceGuardImplRegistrar registrar(type_here, new Guard);
+  static support::Immortal<Guard> guard;
+  static const c10::impl::DeviceGuardImplRegistrar registrar(type_here, &*guard);
 }
 
 }  // namespace reprise::libtorch

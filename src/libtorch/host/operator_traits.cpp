@@ -9,6 +9,8 @@
 #include <shared_mutex>
 #include <unordered_map>
 
+#include "support/immortal.h"
+
 namespace reprise::libtorch {
 namespace {
 
@@ -75,7 +77,7 @@ const OperatorTraits& traits_of(const c10::OperatorHandle& op) {
     std::shared_mutex mutex;
     std::unordered_map<c10::OperatorHandle, std::unique_ptr<const OperatorTraits>> traits;
   };
-  static auto* const known = new Known;
+  static support::Immortal<Known> known;
   {
     const std::shared_lock lock(known->mutex);
     const auto found = known->traits.find(op);

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "libtorch/host/operator_call.h"
+#include "support/immortal.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -211,7 +212,7 @@ class KnownTypes {
 };
 
 torch::jit::Stack find(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  static auto* const known_types = new KnownTypes;
+  static support::Immortal<KnownTypes> known_types;
   const c10::InferenceMode no_autograd(false);
   const at::AutoDispatchBelowADInplaceOrView below;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
@@ -242,7 +243,7 @@ torch::jit::Stack output_shapes(const c10::OperatorHandle& op, const torch::jit:
     std::mutex mutex;
     std::unordered_map<std::string, torch::jit::Stack> results;
   };
-  static auto* const known = new Known;
+  static support::Immortal<Known> known;
   constexpr std::size_t at_most = 65536;  // then cleared: programs with ever new sizes must not grow
   const Key key(traits_of(op), stack);
   if (key.get() == nullptr) return find(op, stack);

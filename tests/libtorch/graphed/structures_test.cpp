@@ -157,6 +157,66 @@ TEST_F(GraphedCallables, RefuseArgumentsThatAreBuiltInAnotherWay) {
   EXPECT_TRUE(same(graphed(fits), fits.at("a") * 2));
 }
 
+// What a structure was compared by once: a row of numbers, of which two structures can have the same hash.
+std::uint64_t naive_hash(std::initializer_list<std::uint64_t> numbers) {
+  std::uint64_t hash = 0;
+  for (const std::uint64_t each : numbers) hash = (hash ^ each) * 0x100000001B3U + 1;
+  return hash;
+}
+
+TEST_F(GraphedCallables, TellStructuresApartThatHaveTheSameHash) {
+  using Map = std::map<std::uint64_t, Tensor>;
+  // The sizes, the keys and the numbers of the tensors: the second key of the other map makes up for the first one.
+  constexpr std::uint64_t first = 1, second = 1000, other_first = 2;
+  const std::uint64_t other_second = second ^ naive_hash({2, first, 1}) ^ naive_hash({2, other_first, 1});
+  ASSERT_EQ(naive_hash({2, first, 1, second, 2}), naive_hash({2, other_first, 1, other_second, 2}));
+  ASSERT_GT(other_second, other_first) << "the order in a map";
+  const auto f = [](const Map& map) { return map.contains(1) ? map.begin()->second * 2 : map.begin()->second * 3; };
+  const Map sample{{first, random({2})}, {second, random({2})}};
+  const auto graphed = make_graphed_callables(f, std::tuple(sample));
+  EXPECT_THAT(refusal([&] {
+                graphed(Map{{other_first, random({2})}, {other_second, random({2})}});
+              }),
+              HasSubstr("expected map[2] 1: tensor 1000: tensor, found map[2] 2: tensor"));
+  EXPECT_TRUE(same(graphed(sample), f(sample)));
+}
+
+struct Version {
+  int major = 0, minor = 0;
+  bool operator<(const Version& other) const { return std::tie(major, minor) < std::tie(other.major, other.minor); }
+};
+
+TEST_F(GraphedCallables, CompareKeysByTheOrderOfTheMap) {
+  using Map = std::map<Version, Tensor>;
+  const auto graphed = make_graphed_callables([](const Map& map) { return map.begin()->second * 2; },
+                                              std::tuple(Map{{Version{1, 2}, random({2})}}));
+  const Map fits{{Version{1, 2}, random({2})}};
+  EXPECT_TRUE(same(graphed(fits), fits.begin()->second * 2));
+  EXPECT_THAT(refusal([&] { graphed(Map{{Version{1, 3}, random({2})}}); }), HasSubstr("are not built as the samples"));
+}
+
+TEST_F(GraphedCallables, RefuseAsManyTensorsThatAreDistributedInAnotherWay) {
+  const auto f = [](const mine::OneOrTwo& x, const mine::OneOrTwo& y) { return x.both ? x.a + x.b : y.a + y.b; };
+  const mine::OneOrTwo one{random({2}), random({2}), false}, two{random({2}), random({2}), true};
+  const auto graphed = make_graphed_callables(f, std::tuple(one, two));
+  EXPECT_TRUE(same(graphed(one, two), f(one, two)));
+  EXPECT_THAT(refusal([&] { graphed(two, one); }),
+              HasSubstr("expected tensor | tensor tensor, found tensor tensor | tensor"));
+}
+
+TEST_F(GraphedCallables, RefuseOptionalsThatAreEmptyElsewhere) {
+  using Optional = std::optional<Tensor>;
+  const auto f = [](const std::vector<Optional>& x) { return (x.front() ? *x.front() : *x.back()) * 2; };
+  const Tensor x = random({2});
+  const auto graphed = make_graphed_callables(f, std::tuple(std::vector<Optional>{x, std::nullopt}));
+  EXPECT_THAT(
+      refusal([&] {
+        graphed(std::vector<Optional>{std::nullopt, x});
+      }),
+      HasSubstr("expected vector[2] optional[1] tensor | optional[0], found vector[2] optional[0] | optional[1] "
+                "tensor"));
+}
+
 TEST_F(GraphedCallables, ReturnUndefinedTensorsWhereTheCallableDoes) {
   const auto graphed = make_graphed_callables(
       [](const Tensor& x) {

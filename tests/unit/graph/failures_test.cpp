@@ -236,7 +236,6 @@ const Failure failures[] = {
     {"the_first_stream_capture_info", Call::stream_capture_info, 0},
     {"set_async", Call::set_async, 0},
     {"launch_kernel", Call::launch_kernel, 0},
-    {"graph_nodes", Call::graph_nodes, 0},
     {"user_object_create", Call::user_object_create, 0, KeepGraph::yes},
     {"graph_retain_user_object", Call::graph_retain_user_object, 0, KeepGraph::yes},
     {"graph_instantiate", Call::graph_instantiate, 0},
@@ -253,6 +252,25 @@ class FailingDevice : public ::testing::Test {
   Buffer<int> x_ = zeros();
   CUDAGraph graph_{KeepGraph::yes};
 };
+
+TEST_F(FailingDevice, AnEmptyCaptureWhoseNodesCannotBeListedFails) {
+  faulty_.fail(Call::graph_nodes, Result::launch_failure);
+  const std::string text = text_of<BackendError>([&] { capture(graph_, {}, [] {}); });
+  EXPECT_TRUE(contains(text, "cuGraphGetNodes"));
+  EXPECT_TRUE(faulty_.all_happened());
+  capture_increment(graph_, x_);
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(FailingDevice, ThatCannotListNodesCapturesSome) {
+  faulty_.fail(Call::graph_nodes, Result::launch_failure);
+  capture_increment(graph_, x_);
+  EXPECT_FALSE(faulty_.all_happened()) << "that there are some is known";
+  faulty_.heal();
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+}
 
 TEST_F(FailingDevice, OfAKeptGraphLeavesItCaptured) {
   capture_increment(graph_, x_);

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise::backend::cuda {
@@ -111,12 +112,9 @@ OpenedCupti open_cupti() {
 
 OpenedCupti opened_cupti() {
   static std::mutex mutex;
-  static const auto* opened = new OpenedCupti{{}, {}, "not tried"};
+  static support::Immortal<OpenedCupti> opened(OpenedCupti{{}, {}, "not tried"});
   const std::scoped_lock lock(mutex);
-  if (!opened->unavailable.empty()) {
-    delete opened;
-    opened = new OpenedCupti(open_cupti());
-  }
+  if (!opened->unavailable.empty()) *opened = open_cupti();
   return *opened;
 }
 

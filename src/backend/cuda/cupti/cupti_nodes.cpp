@@ -12,6 +12,7 @@
 #include "backend/cuda/cupti/cupti_api.h"
 #include "backend/cuda/cupti/cupti_watch.h"
 #include "backend/rules/kernel_text.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise::backend::cuda {
@@ -41,7 +42,7 @@ struct Collector {
 };
 
 Collector& collector() {
-  static auto* const the_collector = new Collector;
+  static support::Immortal<Collector> the_collector;
   return *the_collector;
 }
 

@@ -16,6 +16,7 @@
 #include "backend/cuda/cupti/cupti_api.h"
 #include "backend/cuda/cupti/driver_calls.h"
 #include "backend/cuda/monitor/call_monitor.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise::backend::cuda {
@@ -87,8 +88,8 @@ class Driver final : public CaptureQueries {
 };
 
 CallMonitor& monitor() {
-  static auto* const driver = new Driver;
-  static auto* const the_monitor = new CallMonitor(*driver);
+  static support::Immortal<Driver> driver;
+  static support::Immortal<CallMonitor> the_monitor(*driver);
   return *the_monitor;
 }
 
@@ -155,7 +156,7 @@ struct Subscription {
 };
 
 Subscription& subscription() {
-  static auto* const the_subscription = new Subscription;
+  static support::Immortal<Subscription> the_subscription;
   return *the_subscription;
 }
 

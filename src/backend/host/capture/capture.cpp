@@ -5,6 +5,7 @@
 
 #include "backend/rules/call_stack.h"
 #include "backend/rules/reported_call.h"
+#include "support/thread_object.h"
 #include "text/format.h"
 
 namespace reprise::backend::host {
@@ -215,15 +216,10 @@ CaptureErrorMode& thread_capture_mode() noexcept {
 }
 
 std::string& thread_error_detail() noexcept {
-  // Static objects, and graphs in them, may be destroyed after the thread's own objects.
-  thread_local bool gone = false;
   struct Detail {
     std::string text;
-    ~Detail() { gone = true; }
   };
-  thread_local Detail detail;
-  static auto* const of_nobody = new std::string;
-  return gone ? *of_nobody : detail.text;
+  return support::ThreadObject<Detail>::get().text;
 }
 
 void attach_pending_stack(HostRuntime& runtime) {

@@ -8,6 +8,7 @@
 
 #include "backend/host/host_device.h"
 #include "backend/host/run/executor.h"
+#include "support/immortal.h"
 
 namespace reprise::backend::host {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 class Reaper {
  public:
   static Reaper& instance() {
-    static Reaper* const reaper = new Reaper;
+    static support::Immortal<Reaper> reaper;
     return *reaper;
   }
 

@@ -45,7 +45,7 @@ ExecutingScope::~ExecutingScope() {
 
 Executor& Executor::instance() {
   // Never destroyed: workers may still run when the process leaves main().
-  static Executor* const executor = new Executor;
+  static support::Immortal<Executor> executor;
   return *executor;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backend/host/races/race_clock.h"
+#include "support/immortal.h"
 
 // The engine of the host device: operations that depend on each other, run by threads of its own.
 //
@@ -144,6 +145,7 @@ class Executor {
   void polled();
 
  private:
+  friend class support::Immortal<Executor>;
   Executor() = default;
   void push_ready(Task& task);  // with the mutex held
   void relieve();               // with the mutex held

@@ -6,6 +6,7 @@
 
 #include "backend/host/host_device.h"
 #include "backend/host/run/executor.h"
+#include "support/thread_object.h"
 
 namespace reprise::backend::host {
 namespace {
@@ -43,8 +44,12 @@ class AccessToAllMemory {
 };
 
 std::byte* shared_memory(unsigned bytes) {
-  thread_local std::vector<std::byte> buffer;
   if (bytes == 0) return nullptr;
+  // Kernels run on any thread under the scheduler by steps, also while static objects are destroyed.
+  struct SharedMemory {
+    std::vector<std::byte> bytes;
+  };
+  std::vector<std::byte>& buffer = support::ThreadObject<SharedMemory>::get().bytes;
   if (buffer.size() < bytes + 16U) buffer.resize(bytes + 16U);
   void* start = buffer.data();
   std::size_t space = buffer.size();
