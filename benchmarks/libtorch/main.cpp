@@ -7,7 +7,6 @@
 namespace benchmarks {
 
 torch::Device tensor_device(const Settings& settings) {
-  reprise::libtorch::take_part_in_captures();
   const int index = settings.device.index();
   if (settings.device.type() == reprise::DeviceType::host) return reprise::libtorch::host_device(index);
   return {torch::kCUDA, static_cast<c10::DeviceIndex>(index)};

@@ -87,7 +87,6 @@ Trained train(const Options& options, const torch::Device& device, Network& netw
 
 bool run(const Options& options) {
   const torch::Device device = device_of(options.device);
-  lib::take_part_in_captures();
   const auto network = [&] {
     torch::manual_seed(1);
     Network made;

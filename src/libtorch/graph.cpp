@@ -8,12 +8,6 @@
 
 namespace reprise::libtorch {
 
-void take_part_in_captures() {}
-
-void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body) {
-  reprise::capture(cuda_graph, options, body);
-}
-
 void register_generator_state(CUDAGraph& cuda_graph, const at::Generator& generator) {
   if (generator.defined() && generator.device().is_cuda()) {
     register_cuda_generator(cuda_graph, generator);

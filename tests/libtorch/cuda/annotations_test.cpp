@@ -45,7 +45,7 @@ TEST_F(AnnotationsOfCudaTensors, ModulesAndTheirBackwardPassAreNamed) {
   on_side_stream([&] {
     for (int i = 0; i < 3; ++i) step();
   });
-  libtorch::capture(graph_, annotated_options(), step);
+  capture(graph_, annotated_options(), step);
   expect_in_order(texts(graph_), {"module=model.0", "module=model.1", "module=model.2", "module=model.2, pass=backward",
                                   "module=model.1, pass=backward", "module=model.0, pass=backward"});
 }
@@ -53,14 +53,14 @@ TEST_F(AnnotationsOfCudaTensors, ModulesAndTheirBackwardPassAreNamed) {
 TEST_F(AnnotationsOfCudaTensors, TheBackwardPassMayBeCapturedInAnotherGraph) {
   const auto x = torch::rand({64}, device_).requires_grad_();
   torch::Tensor y, gradient;
-  libtorch::capture(graph_, annotated_options(), [&] {
+  capture(graph_, annotated_options(), [&] {
     const annotate scope("forward");
     y = (x * x).sum();
   });
   CUDAGraph backward;
   GraphOptions options = annotated_options();
   options.pool = graph_.pool();
-  libtorch::capture(backward, options, [&] { gradient = torch::autograd::grad({y}, {x})[0]; });
+  capture(backward, options, [&] { gradient = torch::autograd::grad({y}, {x})[0]; });
   EXPECT_THAT(texts(backward), Contains("forward, pass=backward"));
 }
 

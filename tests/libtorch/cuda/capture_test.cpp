@@ -9,16 +9,16 @@
 namespace reprise::libtorch::test {
 namespace {
 
-class BeforeTheLayerTakesPart : public ::testing::Test {};
+// Without the fixture: nothing of the component was used before, if this test runs first.
+class FirstCapture : public ::testing::Test {};
 
-TEST_F(BeforeTheLayerTakesPart, AGraphIsMadeWhoseNextCaptureTakesTensors) {
+TEST_F(FirstCapture, TakesTensorsOfAProgramThatIncludesAHeaderOfTheComponent) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "there is no CUDA device here";
   CUDAGraph early;
   const MempoolId early_id = graph_pool_handle();
   const Stream stream(Device::parse("cuda:0"));
   const StreamGuard guard(stream);
-  take_part_in_captures();
-  EXPECT_EQ(c10::cuda::getCurrentCUDAStream(0).stream(), stream.native()) << "a guard's stream became libtorch's";
+  EXPECT_EQ(c10::cuda::getCurrentCUDAStream(0).stream(), stream.native()) << "a guard's stream is libtorch's";
   EXPECT_NE(at::cuda::graph_pool_handle(), theirs(early_id));
   Tensor x = torch::zeros({4}, torch::kCUDA), y;
   torch::cuda::synchronize();
@@ -35,7 +35,7 @@ class CudaTensorCapture : public OnCudaDevice {};
 TEST_F(CudaTensorCapture, TenIncrementsAreReplayed) {
   Tensor x = zeros({1000});
   CUDAGraph graph;
-  libtorch::capture(graph, {}, [&] {
+  capture(graph, {}, [&] {
     for (int i = 0; i < 10; ++i) x += 1;
   });
   EXPECT_EQ(graph.node_count(), 10u);
@@ -46,7 +46,7 @@ TEST_F(CudaTensorCapture, TenIncrementsAreReplayed) {
 TEST_F(CudaTensorCapture, ExecutesNothing) {
   Tensor x = zeros({1000});
   CUDAGraph graph;
-  libtorch::capture(graph, {}, [&] { x += 1; });
+  capture(graph, {}, [&] { x += 1; });
   EXPECT_TRUE(all_are(x, 0));
 }
 
@@ -54,7 +54,7 @@ TEST_F(CudaTensorCapture, PutsNewTensorsIntoTheGraphsPool) {
   Tensor x = zeros({1000}), y;
   CUDAGraph graph;
   {
-    libtorch::graph scope(graph);
+    class graph scope(graph);
     y = x * 2 + 1;
     EXPECT_EQ(scope.stream(), current_stream());
     EXPECT_EQ(c10::cuda::getCurrentCUDAStream().stream(), scope.stream().native());
@@ -66,10 +66,17 @@ TEST_F(CudaTensorCapture, PutsNewTensorsIntoTheGraphsPool) {
   EXPECT_TRUE(all_are(y, 7));
 }
 
-TEST_F(CudaTensorCapture, TakesTensorsWithThePlainScopeAsWell) {
+TEST_F(CudaTensorCapture, TakesTensorsBetweenBeginAndEnd) {
   Tensor x = zeros({1000}), y;
   CUDAGraph graph;
-  reprise::capture(graph, {}, [&] { y = x + 1; });
+  {
+    const Stream stream(device());
+    const StreamGuard guard(stream);
+    graph.capture_begin();
+    y = x + 1;
+    graph.capture_end();
+  }
+  EXPECT_EQ(graph.node_count(), 1U);
   EXPECT_EQ(pool_of(y), graph.pool());
   graph.replay();
   EXPECT_TRUE(all_are(y, 1));
@@ -95,7 +102,7 @@ TEST_F(CudaTensorCapture, ComesAgainAfterReset) {
   CUDAGraph graph;
   for (const double added : {1.0, 2.0, 3.0}) {
     Tensor x = zeros({1000}), y;
-    libtorch::capture(graph, {}, [&] { y = x + added; });
+    capture(graph, {}, [&] { y = x + added; });
     graph.replay();
     EXPECT_TRUE(all_are(y, added));
     torch::cuda::synchronize();
@@ -107,7 +114,7 @@ TEST_F(CudaTensorCapture, LeavesResultsThatStayValidWhenTheGraphIsGone) {
   Tensor x = zeros({1000}), y;
   {
     CUDAGraph graph;
-    libtorch::capture(graph, {}, [&] { y = x + 4; });
+    capture(graph, {}, [&] { y = x + 4; });
     graph.replay();
   }
   settle();
@@ -119,7 +126,7 @@ TEST_F(CudaTensorCapture, LeavesResultsThatStayValidWhenTheGraphIsGone) {
 TEST_F(CudaTensorCapture, GivesEagerWorkBetweenReplaysItsOwnMemory) {
   Tensor x = zeros({1000}), y;
   CUDAGraph graph;
-  libtorch::capture(graph, {}, [&] {
+  capture(graph, {}, [&] {
     const Tensor a = x + 1, b = a * 2;
     y = b - a;
   });
@@ -136,7 +143,7 @@ TEST_F(CudaTensorCapture, TakesWorkOfStreamsThatJoin) {
   Tensor x = zeros({1000}), on_side, y;
   const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool();
   CUDAGraph graph;
-  libtorch::capture(graph, {}, [&] {
+  capture(graph, {}, [&] {
     const StreamRef main = current_stream();
     stream_ref(side).wait(main);
     {
@@ -163,7 +170,7 @@ TEST_F(CudaTensorCapture, TakesTensorsThatAutogradMakesOnItsThread) {
   }
   Tensor gradient;
   CUDAGraph graph;
-  libtorch::capture(graph, {}, [&] { gradient = step(); });
+  capture(graph, {}, [&] { gradient = step(); });
   EXPECT_EQ(pool_of(gradient), graph.pool());
   graph.replay();
   EXPECT_TRUE(same(gradient, eager));
@@ -173,7 +180,7 @@ TEST_F(CudaTensorCapture, ReadsPinnedMemoryAtEachReplay) {
   const Tensor source = torch::ones({1000}).pin_memory();
   Tensor x = zeros({1000});
   CUDAGraph graph;
-  libtorch::capture(graph, {}, [&] { x.copy_(source, /*non_blocking=*/true); });
+  capture(graph, {}, [&] { x.copy_(source, /*non_blocking=*/true); });
   graph.replay();
   EXPECT_TRUE(all_are(x, 1));
   source.fill_(5);
@@ -184,7 +191,7 @@ TEST_F(CudaTensorCapture, ReadsPinnedMemoryAtEachReplay) {
 TEST_F(CudaTensorCapture, KeepsPinnedMemoryThatWasMadeInIt) {
   Tensor x = zeros({1000});
   CUDAGraph graph;
-  libtorch::capture(graph, {}, [&] {
+  capture(graph, {}, [&] {
     const Tensor source = torch::empty({1000}, torch::TensorOptions().pinned_memory(true));
     source.fill_(3);
     x.copy_(source, /*non_blocking=*/true);
@@ -203,7 +210,7 @@ TEST_P(OtherThreads, MakeTensorsOfTheirOwnDuringACapture) {
   GraphOptions options;
   options.capture_error_mode = GetParam();
   CUDAGraph graph;
-  libtorch::capture(graph, options, [&] {
+  capture(graph, options, [&] {
     std::thread([&] {
       const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
       other = torch::full({8 << 20}, 2.0, device_) * 2;

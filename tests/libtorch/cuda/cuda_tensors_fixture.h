@@ -28,7 +28,6 @@ class OnCudaDevice : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!torch::cuda::is_available()) GTEST_SKIP() << "there is no CUDA device here";
-    take_part_in_captures();
     torch::manual_seed(1);
     settle();
   }

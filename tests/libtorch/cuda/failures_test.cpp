@@ -22,7 +22,7 @@ class CudaTensorFailures : public OnCudaDevice {
     const Tensor eager = random({1000});
     EXPECT_EQ(pool_of(eager), MempoolId{}) << "the allocator thinks that a capture is underway";
     Tensor x = zeros({1000}), y;
-    libtorch::capture(graph, {}, [&] { y = x + 1; });
+    capture(graph, {}, [&] { y = x + 1; });
     EXPECT_EQ(pool_of(y), graph.pool());
     graph.replay();
     EXPECT_TRUE(all_are(y, 1));
@@ -36,7 +36,7 @@ TEST_F(CudaTensorFailures, OfAValueThatTheHostReadsLeaveEverythingUsable) {
   const std::int64_t before = settled_reserved();
   CUDAGraph graph;
   try {
-    libtorch::capture(graph, {}, [&] {
+    capture(graph, {}, [&] {
       const Tensor y = torch::cat({x, x}).repeat({1000}) + 1;
       static_cast<void>(y.sum().item<float>());
     });
@@ -54,7 +54,7 @@ TEST_F(CudaTensorFailures, OfTheBodyLeaveEverythingUsable) {
   const std::int64_t before = settled_reserved();
   CUDAGraph graph;
   EXPECT_EQ(text_of<std::runtime_error>([&] {
-              libtorch::capture(graph, {}, [&] {
+              capture(graph, {}, [&] {
                 const Tensor y = x.repeat({10000});
                 throw std::runtime_error("the body fails");
               });
@@ -71,17 +71,17 @@ TEST_F(CudaTensorFailures, WithAPoolThatIsSharedLeaveTheOtherGraphAlone) {
   Tensor y;
   GraphOptions options;
   options.pool = pool;
-  libtorch::capture(good, options, [&] { y = x + 1; });
+  capture(good, options, [&] { y = x + 1; });
   for (int i = 0; i < 3; ++i)
-    EXPECT_THROW(libtorch::capture(bad, options,
-                                   [&] {
-                                     const Tensor z = x.repeat({10000});
-                                     throw std::runtime_error("the body fails");
-                                   }),
+    EXPECT_THROW(capture(bad, options,
+                         [&] {
+                           const Tensor z = x.repeat({10000});
+                           throw std::runtime_error("the body fails");
+                         }),
                  std::runtime_error);
   good.replay();
   EXPECT_TRUE(all_are(y, 1));
-  libtorch::capture(bad, options, [&] { y = x + 2; });
+  capture(bad, options, [&] { y = x + 2; });
   bad.replay();
   EXPECT_TRUE(all_are(y, 2));
 }
@@ -91,11 +91,11 @@ TEST_F(CudaTensorFailures, OfMemoryInACaptureAreOutOfMemory) {
   const std::int64_t before = settled_reserved();
   CUDAGraph graph;
   for (int i = 0; i < 2; ++i) {
-    EXPECT_THROW(libtorch::capture(graph, {},
-                                   [&] {
-                                     const Tensor y = x + 1;
-                                     const Tensor huge = torch::empty({std::int64_t{1} << 42}, device_);
-                                   }),
+    EXPECT_THROW(capture(graph, {},
+                         [&] {
+                           const Tensor y = x + 1;
+                           const Tensor huge = torch::empty({std::int64_t{1} << 42}, device_);
+                         }),
                  c10::OutOfMemoryError);
     EXPECT_TRUE(falls_to(before));
   }
@@ -109,7 +109,7 @@ TEST_F(CudaTensorFailures, AreNoneWhenAGraphIsDestroyedWhileItRuns) {
     Tensor y;
     {
       CUDAGraph graph;
-      libtorch::capture(graph, {}, [&] {
+      capture(graph, {}, [&] {
         y = x;
         for (int k = 0; k < 200; ++k) y = y + 1;
       });
@@ -129,7 +129,7 @@ TEST_F(CudaTensorFailures, AreNoneWithTensorsThatWereRecordedOnAnotherStream) {
   {
     CUDAGraph graph;
     Tensor sum;
-    libtorch::capture(graph, {}, [&] {
+    capture(graph, {}, [&] {
       const StreamRef main = current_stream();
       Tensor made = x + 1;
       stream_ref(side).wait(main);
@@ -185,7 +185,7 @@ TEST_F(CudaTensorsWithoutMemory, BeginACaptureWithNothingCached) {
   { const Tensor large = torch::empty({half / 2 * 3}, bytes); }
   Tensor x = zeros({10}), in_graph;
   CUDAGraph graph;
-  libtorch::capture(graph, {}, [&] {
+  capture(graph, {}, [&] {
     x += 1;
     in_graph = torch::zeros({half}, bytes);  // more than is left beside what was cached
   });

@@ -32,7 +32,7 @@ class LivenessOfCudaTensors : public OnCudaDevice {
     return options;
   }
   torch::Tensor ones(std::int64_t n = 1000) const { return torch::ones({n}, device_); }
-  void capture_work(const std::function<void()>& body) { libtorch::capture(graph_, checked(), body); }
+  void capture_work(const std::function<void()>& body) { capture(graph_, checked(), body); }
 
   std::vector<DeadInput> dead() {
     try {
@@ -125,10 +125,10 @@ TEST_F(LivenessOfCudaTensors, OfOneGraphMayComeFromAnotherInTheSamePool) {
   auto x = ones();
   CUDAGraph first;
   torch::Tensor between, result;
-  libtorch::capture(first, {}, [&] { between = x + 1; });
+  capture(first, {}, [&] { between = x + 1; });
   GraphOptions options = checked();
   options.pool = first.pool();
-  libtorch::capture(graph_, options, [&] { result = between * 2; });
+  capture(graph_, options, [&] { result = between * 2; });
   between.reset();
   expect_replays();
 }
@@ -206,7 +206,7 @@ TEST_F(LivenessOfCudaTensors, OfTwoGraphsWithTheSameInputBothAreRefused) {
   auto x = ones(), y = ones();
   capture_work([&] { y.add_(x); });
   CUDAGraph other;
-  libtorch::capture(other, checked(), [&] { y.mul_(x); });
+  capture(other, checked(), [&] { y.mul_(x); });
   other.replay();
   x.reset();
   EXPECT_THROW(other.replay(), DeadInputError);
@@ -284,7 +284,7 @@ TEST_F(LivenessOfCudaTensors, ATrainingStepHasItsDataParametersAndGradientsAsInp
 
 TEST_F(LivenessOfCudaTensors, TheGraphMayKeepItsInputs) {
   auto x = ones(), y = ones();
-  libtorch::capture(graph_, retaining(), [&] { y.add_(x); });
+  capture(graph_, retaining(), [&] { y.add_(x); });
   for (const GraphInput& each : graph_.inputs()) EXPECT_TRUE(each.retained);
   const void* const memory = x.data_ptr();
   x.reset();
@@ -299,7 +299,7 @@ TEST_F(LivenessOfCudaTensors, TheGraphMayKeepItsInputs) {
 
 TEST_F(LivenessOfCudaTensors, AnInputThatIsKeptAndResizedIsDead) {
   auto x = ones(), y = ones();
-  libtorch::capture(graph_, retaining(), [&] { y.add_(x); });
+  capture(graph_, retaining(), [&] { y.add_(x); });
   const void* const memory = x.data_ptr();
   x.resize_({1 << 20});
   EXPECT_THAT(dead_addresses(), ElementsAre(memory));
@@ -307,7 +307,7 @@ TEST_F(LivenessOfCudaTensors, AnInputThatIsKeptAndResizedIsDead) {
 
 TEST_F(LivenessOfCudaTensors, WhatNoOperatorWasGivenIsCheckedInsteadOfKept) {
   auto x = ones(), y = ones();
-  libtorch::capture(graph_, retaining(), [&] { copy_async(y.data_ptr(), x.data_ptr(), x.nbytes()); });
+  capture(graph_, retaining(), [&] { copy_async(y.data_ptr(), x.data_ptr(), x.nbytes()); });
   for (const GraphInput& each : graph_.inputs()) EXPECT_FALSE(each.retained);
   x.reset();
   EXPECT_THAT(dead(), SizeIs(1));
@@ -327,7 +327,7 @@ TEST_F(LivenessOfCudaTensors, PinnedMemoryThatIsCopiedFromIsAnInput) {
 TEST_F(LivenessOfCudaTensors, PinnedMemoryIsKeptAsOtherMemoryIs) {
   auto pinned = torch::full({1000}, 5.0F).pin_memory();
   auto x = ones();
-  libtorch::capture(graph_, retaining(), [&] { x.copy_(pinned, /*non_blocking=*/true); });
+  capture(graph_, retaining(), [&] { x.copy_(pinned, /*non_blocking=*/true); });
   pinned.reset();
   const auto other = torch::zeros({1000}).pin_memory();
   expect_replays();
@@ -335,7 +335,7 @@ TEST_F(LivenessOfCudaTensors, PinnedMemoryIsKeptAsOtherMemoryIs) {
 }
 
 TEST_F(LivenessOfCudaTensors, TellsWhoAllocatedAndFreedTheMemory) {
-  libtorch::capture(graph_, checked(), [&] { static_cast<void>(ones()); });  // from now on c10's allocator tells
+  capture(graph_, checked(), [&] { static_cast<void>(ones()); });  // from now on c10's allocator tells
   graph_.reset();
   record_allocation_stacks(true);
   auto x = ones(), y = ones();

@@ -15,7 +15,7 @@ class OperatorsInCudaCaptures : public OnCudaDevice {
  protected:
   std::string error_of(const std::function<void()>& body) {
     try {
-      libtorch::capture(graph_, {}, body);
+      capture(graph_, {}, body);
     } catch (const c10::Error& error) {
       return error.what_without_backtrace();
     } catch (const std::exception& error) {
@@ -31,7 +31,7 @@ class OperatorsInCudaCaptures : public OnCudaDevice {
   void TearDown() override {
     if (IsSkipped()) return;
     graph_.reset();
-    libtorch::capture(graph_, {}, [&] { x_.fill_(7); });
+    capture(graph_, {}, [&] { x_.fill_(7); });
     graph_.replay();
     EXPECT_TRUE(all_are(x_, 7));
     graph_.reset();

@@ -20,7 +20,7 @@ class CudaTensorPools : public OnCudaDevice {
     Tensor y;
     GraphOptions options;
     options.pool = pool;
-    libtorch::capture(graph, options, [&] { y = ((x_ + 1) * 2 - 1).sum(0); });
+    capture(graph, options, [&] { y = ((x_ + 1) * 2 - 1).sum(0); });
     return y;
   }
   /// The same by libtorch's own graph.
@@ -111,7 +111,7 @@ TEST_F(CudaTensorPools, OfLibtorchsGraphsAreShared) {
     options.pool = ours(a.pool());
     options.stream = side_->ref();
     Tensor of_b;
-    libtorch::capture(b, options, [&] { of_b = ((x_ + 1) * 2 - 1).sum(0); });
+    capture(b, options, [&] { of_b = ((x_ + 1) * 2 - 1).sum(0); });
     EXPECT_EQ(pool_of(of_b), ours(a.pool()));
     EXPECT_LE(grown(before), one + 22 * mib);
     a.replay();
@@ -252,7 +252,7 @@ TEST_F(CudaTensorPools, DoNotGrowWithAHundredCapturesOfAMatrixProduct) {
   std::int64_t first = 0;
   for (int i = 0; i < 100; ++i) {
     Tensor y;
-    libtorch::capture(graph, {}, [&] { y = torch::mm(a, a); });
+    capture(graph, {}, [&] { y = torch::mm(a, a); });
     graph.replay();
     EXPECT_TRUE(i % 10 != 0 || same(y, eager));
     torch::cuda::synchronize();

@@ -65,7 +65,7 @@ class CudaRandom : public OnCudaDevice {
     return both();
   }
   void capture_work(CUDAGraph& graph) {
-    libtorch::capture(graph, {}, [&] { work(); });
+    capture(graph, {}, [&] { work(); });
   }
   // What `steps` give, once with graphs and once eagerly from the same state on.
   using Steps = std::vector<std::function<torch::Tensor()>>;
@@ -164,7 +164,7 @@ TEST_F(CudaRandom, AreDrawnOnForkedStreamsToo) {
     x_.uniform_();
     join.block(begin);
   };
-  libtorch::capture(graph_, {}, forked);
+  capture(graph_, {}, forked);
   const auto replay = [&] { return replayed(graph_); };
   const auto eagerly = [&] { return forked(), both(); };
   expect_equal({replay, replay, replay}, {eagerly, eagerly, eagerly});
@@ -189,7 +189,7 @@ TEST_F(CudaRandom, AreDrawnOnThreadsOfAutogradToo) {
     step();
   }
   set(42, 0);
-  libtorch::capture(graph_, {}, step);
+  capture(graph_, {}, step);
   const auto replay = [&] { return replayed(graph_); };
   const auto eagerly = [&] { return step(), both(); };
   expect_equal({replay, replay, replay}, {eagerly, eagerly, eagerly});
@@ -205,7 +205,7 @@ TEST_F(CudaRandom, OfRegisteredGeneratorsAreSafeToo) {
     x_.uniform_(0, 1, own);
     y_.uniform_();
   };
-  libtorch::capture(graph_, {}, draw);
+  capture(graph_, {}, draw);
   const auto replay = [&] { return replayed(graph_); };
   const auto eagerly = [&] { return draw(), both(); };
   own.set_offset(0);
@@ -218,7 +218,7 @@ TEST_F(CudaRandom, OfRegisteredGeneratorsAreSafeToo) {
 
 TEST_F(CudaRandom, OfGeneratorsThatWereNotRegisteredAreRefusedInACapture) {
   at::Generator own = at::cuda::detail::createCUDAGenerator(0);
-  EXPECT_THROW(libtorch::capture(graph_, {}, [&] { x_.uniform_(0, 1, own); }), c10::Error);
+  EXPECT_THROW(capture(graph_, {}, [&] { x_.uniform_(0, 1, own); }), c10::Error);
   capture_work(graph_);
   expect_first_numbers(graph_);
 }
@@ -242,14 +242,14 @@ TEST_F(CudaRandom, GoOnFromTheStateThatAGeneratorHadInTheCapture) {
 }
 
 TEST_F(CudaRandom, LeaveNoNodeInAGraphThatDrawsNone) {
-  libtorch::capture(graph_, {}, [&] { x_.add_(1); });
+  capture(graph_, {}, [&] { x_.add_(1); });
   EXPECT_EQ(graph_.node_count(), 1U);
   CUDAGraph empty;
-  EXPECT_THROW(libtorch::capture(empty, {}, [] {}), CaptureError);
+  EXPECT_THROW(capture(empty, {}, [] {}), CaptureError);
 }
 
 TEST_F(CudaRandom, KeepASeedFromBeingSetInACapture) {
-  EXPECT_THROW(libtorch::capture(graph_, {}, [&] { generator_.set_current_seed(1); }), c10::Error);
+  EXPECT_THROW(capture(graph_, {}, [&] { generator_.set_current_seed(1); }), c10::Error);
   EXPECT_EQ(state(), (GeneratorState{42, 0}));
   const torch::Tensor first = eager();
   set(42, 0);
@@ -262,7 +262,7 @@ TEST_F(CudaRandom, AreRefusedOnOtherThreadsWhileACaptureIsUnderway) {
   options.capture_error_mode = CaptureErrorMode::thread_local_;
   const torch::Tensor other = torch::zeros({4}, options_);
   std::string refused;
-  libtorch::capture(graph_, options, [&] {
+  capture(graph_, options, [&] {
     work();
     std::thread([&] { refused = error_of([&] { other.uniform_(); }); }).join();
   });
@@ -277,7 +277,7 @@ TEST_F(CudaRandom, CanBeReplayedAndSeededWhileACaptureIsUnderway) {
   GraphOptions options;
   options.capture_error_mode = CaptureErrorMode::thread_local_;
   const reprise::Stream stream;
-  libtorch::capture(other, options, [&] {
+  capture(other, options, [&] {
     work();
     std::thread([&] {
       generator_.set_current_seed(3);
@@ -306,7 +306,7 @@ TEST_F(CudaRandom, AreRefusedIfACaptureOfLibtorchTookTheGeneratorMeanwhile) {
   options.capture_error_mode = CaptureErrorMode::thread_local_;
   const auto with_theirs = [&](const std::function<void()>& body) {
     at::cuda::CUDAGraph theirs;
-    libtorch::capture(graph_, options, [&] {
+    capture(graph_, options, [&] {
       body();
       capture_theirs_meanwhile(theirs, y_);
     });
@@ -324,12 +324,12 @@ class TwoCapturesAtOnce : public CudaRandom {
   void capture_both(const std::function<void()>& first, const std::function<void()>& second) {
     GraphOptions options;
     options.capture_error_mode = CaptureErrorMode::thread_local_;
-    libtorch::capture(graph_, options, [&] {
+    capture(graph_, options, [&] {
       first();
       std::exception_ptr failed;
       std::thread([&] {
         try {
-          libtorch::capture(other_, options, second);
+          capture(other_, options, second);
         } catch (...) {
           failed = std::current_exception();
         }

@@ -31,7 +31,7 @@ class CudaTensorWorkspaces : public OnCudaDevice {
     Tensor y;
     GraphOptions options;
     options.pool = pool;
-    libtorch::capture(graph, options, [&] { y = torch::addmm(a, torch::mm(a, a), a); });
+    capture(graph, options, [&] { y = torch::addmm(a, torch::mm(a, a), a); });
     return y;
   }
   Tensor eager_product(const Tensor& a) { return torch::addmm(a, torch::mm(a, a), a); }
@@ -55,11 +55,11 @@ TEST_F(CudaTensorWorkspaces, OfACaptureThatFailedAreGivenBack) {
   const Known before = known();
   const std::int64_t reserved_before = settled_reserved();
   CUDAGraph graph;
-  EXPECT_THROW(libtorch::capture(graph, {},
-                                 [&] {
-                                   const Tensor y = torch::mm(a, a);
-                                   throw std::runtime_error("the body fails");
-                                 }),
+  EXPECT_THROW(capture(graph, {},
+                       [&] {
+                         const Tensor y = torch::mm(a, a);
+                         throw std::runtime_error("the body fails");
+                       }),
                std::runtime_error);
   EXPECT_EQ(known(), before);
   EXPECT_TRUE(falls_to(reserved_before));
@@ -127,7 +127,7 @@ TEST_F(CudaTensorWorkspaces, OfAutogradsThreadBelongToTheGraph) {
   const Known before = known();
   Tensor gradient;
   CUDAGraph graph;
-  libtorch::capture(graph, {}, [&] { gradient = step(); });
+  capture(graph, {}, [&] { gradient = step(); });
   EXPECT_EQ(known(), before);
   at::cuda::clearCublasWorkspaces();
   settle();
@@ -180,7 +180,7 @@ TEST_F(CudaTensorWorkspaces, OfEagerWorkOnAnotherThreadDuringACaptureAreItsOwn) 
   options.capture_error_mode = CaptureErrorMode::thread_local_;
   Tensor y, other;
   CUDAGraph graph;
-  libtorch::capture(graph, options, [&] {
+  capture(graph, options, [&] {
     y = eager_product(a);
     std::thread([&] {
       const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());

@@ -54,7 +54,7 @@ class AnnotationsOfTensors : public OnHostDevice {
     options.enable_annotations = true;
     return options;
   }
-  void capture_work(const std::function<void()>& body) { libtorch::capture(graph_, annotated_options(), body); }
+  void capture_work(const std::function<void()>& body) { capture(graph_, annotated_options(), body); }
 
   /// The annotation of each node as text, in order of creation; empty for none.
   static std::vector<std::string> texts(const CUDAGraph& graph) {
@@ -184,7 +184,7 @@ TEST_F(AnnotationsOfTensors, TheBackwardPassMayBeCapturedInAnotherGraph) {
   CUDAGraph backward;
   GraphOptions options = annotated_options();
   options.pool = graph_.pool();
-  libtorch::capture(backward, options, [&] { gradient = torch::autograd::grad({y}, {x})[0]; });
+  capture(backward, options, [&] { gradient = torch::autograd::grad({y}, {x})[0]; });
   EXPECT_THAT(texts(backward), Contains("forward, pass=backward"));
   graph_.replay();
   backward.replay();
@@ -203,11 +203,11 @@ TEST_F(AnnotationsOfTensors, AGraphThatIsResetForgetsWhatItsBackwardPassIsOf) {
   options.pool = graph_.pool();
   const CUDAGraph keeps_the_pool = [&] {
     CUDAGraph other;
-    libtorch::capture(other, options, [&] { static_cast<void>(x.detach() + 1); });
+    capture(other, options, [&] { static_cast<void>(x.detach() + 1); });
     return other;
   }();
   graph_.reset();
-  libtorch::capture(backward, options, [&] { static_cast<void>(torch::autograd::grad({y}, {x})); });
+  capture(backward, options, [&] { static_cast<void>(torch::autograd::grad({y}, {x})); });
   EXPECT_THAT(backward.annotations(), IsEmpty());
 }
 
@@ -220,14 +220,13 @@ TEST_F(AnnotationsOfTensors, AScopeThatEndsAfterTheCaptureSaysNothingOfLaterWork
   });
   scope.reset();
   CUDAGraph later;
-  libtorch::capture(later, annotated_options(),
-                    [&] { static_cast<void>(torch::autograd::grad({(x * 3).sum()}, {x})); });
+  capture(later, annotated_options(), [&] { static_cast<void>(torch::autograd::grad({(x * 3).sum()}, {x})); });
   EXPECT_THAT(later.annotations(), IsEmpty());
 }
 
 TEST_F(AnnotationsOfTensors, WithoutThemNobodyHearsOfTheBackwardPass) {
   const auto x = x_.requires_grad_();
-  libtorch::capture(graph_, {}, [&] {
+  capture(graph_, {}, [&] {
     EXPECT_FALSE(at::getStepCallbacksUnlessEmpty(at::RecordScope::BACKWARD_FUNCTION).has_value());
     static_cast<void>(torch::autograd::grad({(x * x).sum()}, {x}));
   });

@@ -23,7 +23,7 @@ class LivenessOfTensors : public OnHostDevice {
     return options;
   }
   torch::Tensor ones() const { return torch::ones({64}, device_); }
-  void capture_work(const std::function<void()>& body) { libtorch::capture(graph_, checked(), body); }
+  void capture_work(const std::function<void()>& body) { capture(graph_, checked(), body); }
 
   std::vector<DeadInput> dead() {
     try {
@@ -86,10 +86,10 @@ TEST_F(LivenessOfTensors, OfOneGraphMayComeFromAnotherInTheSamePool) {
   auto x = ones();
   CUDAGraph first;
   torch::Tensor between, result;
-  libtorch::capture(first, {}, [&] { between = x + 1; });
+  capture(first, {}, [&] { between = x + 1; });
   GraphOptions options = checked();
   options.pool = first.pool();
-  libtorch::capture(graph_, options, [&] { result = between * 2; });
+  capture(graph_, options, [&] { result = between * 2; });
   between.reset();
   expect_replays();
 }
@@ -184,7 +184,7 @@ TEST_F(LivenessOfTensors, TheGraphMayKeepItsInputs) {
   auto x = ones(), y = ones();
   GraphOptions options;
   options.retain_inputs = true;
-  libtorch::capture(graph_, options, [&] { y.add_(x); });
+  capture(graph_, options, [&] { y.add_(x); });
   const void* const memory = x.data_ptr();
   x.reset();
   const auto other = ones();

@@ -69,7 +69,7 @@ TEST_F(OnHostDevice, EventsOfLibtorchForkAndJoinACapture) {
   const auto x = torch::zeros({16}, device_);
   torch::Tensor y, z;
   CUDAGraph graph;
-  libtorch::capture(graph, {}, [&] {
+  capture(graph, {}, [&] {
     const c10::Stream main = guard.getStream(device_);
     c10::Event forked(type_here), joined(type_here);
     forked.record(main);
@@ -124,7 +124,7 @@ TEST_F(OnHostDevice, BackwardIsCapturedFromAnotherStreamThanTheForwardPass) {
   const auto x = torch::rand({4}, device_).requires_grad_();
   torch::Tensor gradient;
   CUDAGraph graph;
-  libtorch::capture(graph, {}, [&] {
+  capture(graph, {}, [&] {
     const auto loss = (x * x * x).sum();
     const StreamRef main = current_stream();
     side.wait(main);
@@ -152,7 +152,7 @@ TEST_F(OnHostDevice, SeveralThreadsCaptureAndRunTensorsAtOnce) {
       CUDAGraph graph;
       GraphOptions options;
       options.capture_error_mode = CaptureErrorMode::thread_local_;
-      libtorch::capture(graph, options, [&] { gradient = torch::autograd::grad({(x * x).sum()}, {x})[0]; });
+      capture(graph, options, [&] { gradient = torch::autograd::grad({(x * x).sum()}, {x})[0]; });
       for (int i = 0; i < 5; ++i) {
         x.detach().fill_(t + i);
         graph.replay();

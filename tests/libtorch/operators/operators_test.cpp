@@ -5,6 +5,7 @@
 #include <functional>
 #include <thread>
 
+#include "backend/framework.h"
 #include "graph/capture_listener.h"
 #include "libtorch/operators/operator_inputs.h"
 #include "reprise/libtorch/graph.h"
@@ -12,22 +13,22 @@
 
 // What a capture hears of the operators that run in it.
 
-// As programs write it, with both namespaces or with one of them: this layer's capture, and no ambiguity.
+// As programs write it, with both namespaces or with one of them.
 namespace {
 namespace both {
 
 using namespace reprise;            // NOLINT(google-build-using-namespace)
 using namespace reprise::libtorch;  // NOLINT(google-build-using-namespace)
-void record(CUDAGraph& graph, const std::function<void()>& body) {
-  capture(graph, {}, [&] { body(); });
+void record(CUDAGraph& cuda_graph, const std::function<void()>& body) {
+  capture(cuda_graph, {}, [&] { body(); });
 }
 
 }  // namespace both
 namespace one {
 
-using namespace reprise::libtorch;  // NOLINT(google-build-using-namespace)
-void record(reprise::CUDAGraph& graph, const std::function<void()>& body) {
-  capture(graph, {}, [&] { body(); });
+using namespace reprise;  // NOLINT(google-build-using-namespace)
+void record(CUDAGraph& cuda_graph, const std::function<void()>& body) {
+  capture(cuda_graph, {}, [&] { body(); });
 }
 
 }  // namespace one
@@ -48,7 +49,7 @@ class OperatorsInCaptures : public OnHostDevice {
  protected:
   std::string error_of(const std::function<void()>& body) {
     try {
-      libtorch::capture(graph_, {}, body);
+      capture(graph_, {}, body);
     } catch (const c10::Error& error) {
       return error.what_without_backtrace();
     } catch (const std::exception& error) {
@@ -85,6 +86,41 @@ TEST_F(OperatorsInCaptures, AreNamedByTheErrorWhereverTheNamespaceIsVisible) {
     EXPECT_EQ(graph_.node_count(), 1U);
     graph_.reset();
   }
+}
+
+// However a capture begins, it takes the operators in.
+TEST_F(OperatorsInCaptures, AreNodesOfEachCaptureAndNamedInItsReport) {
+  const auto with_scope = [&](const std::function<void()>& body) {
+    class graph scope(graph_);
+    body();
+    scope.end();
+  };
+  const auto by_begin_and_end = [&](const std::function<void()>& body) {
+    graph_.capture_begin();
+    body();
+    graph_.capture_end();
+  };
+  const auto as_plain_capture = [&](const std::function<void()>& body) { reprise::capture(graph_, {}, body); };
+  using Way = std::function<void(const std::function<void()>&)>;
+  for (const Way& way : {Way(with_scope), Way(by_begin_and_end), Way(as_plain_capture)}) {
+    x_.fill_(1);
+    way([&] { x_.add_(1).mul_(2); });
+    EXPECT_EQ(graph_.node_count(), 2U);
+    EXPECT_FALSE(graph_.capture_report());
+    graph_.replay();
+    EXPECT_TRUE(same(x_, torch::full({4}, 4.0)));
+    graph_.reset();
+    EXPECT_THROW(way([&] { x_.add_(1).sum().item<float>(); }), c10::Error);
+    graph_.capture_abandon();
+    ASSERT_TRUE(graph_.capture_report());
+    EXPECT_THAT(graph_.capture_report()->operators, ElementsAre("aten::item", "aten::_local_scalar_dense"));
+  }
+}
+
+TEST_F(OperatorsInCaptures, AreThoseOfTheFrameworkOfTheProcess) {
+  ASSERT_NE(backend::installed_framework(), nullptr);
+  EXPECT_EQ(backend::installed_framework()->name(), "libtorch");
+  EXPECT_TRUE(detail::install()) << "does nothing the second time";
 }
 
 TEST_F(OperatorsInCaptures, OneWhoseErrorWasCaughtIsNamedWhenTheCaptureEnds) {
@@ -141,7 +177,7 @@ TEST_F(OperatorsInCaptures, AnErrorThatIsNoneOfAnOperatorNamesNone) {
 TEST_F(OperatorsInCaptures, NobodyHearsOfThemOutsideOfCaptures) {
   const auto heard = [] { return at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value(); };
   EXPECT_FALSE(heard());
-  libtorch::capture(graph_, {}, [&] {
+  capture(graph_, {}, [&] {
     EXPECT_TRUE(heard());
     x_.add_(1);
   });
