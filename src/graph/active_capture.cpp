@@ -52,7 +52,7 @@ void complete(CaptureReport& report, const std::string& detail) {
 
 }  // namespace
 
-ActiveCapture::ActiveCapture(const CaptureContext& context, const Listeners& listeners)
+ActiveCapture::ActiveCapture(const CaptureContext& context, std::span<CaptureListener* const> listeners)
     : context_(context), listeners_(listeners), thread_number_(backend::thread_number()) {
   try {
     begin();
@@ -69,7 +69,7 @@ ActiveCapture::~ActiveCapture() {
 void ActiveCapture::begin() {
   Backend& backend = context_.device.backend();
   registered_.emplace();
-  for (const auto& listener : listeners_) {
+  for (CaptureListener* const listener : listeners_) {
     listener->begin(context_);
     ++listeners_begun_;
   }
@@ -79,14 +79,14 @@ void ActiveCapture::begin() {
   backend::CaptureInfo info;
   check(backend, Call::stream_capture_info, backend.stream_capture_info(stream, &info));
   context_.capture_id = info.id;
-  for (const auto& listener : listeners_) listener->started(context_);
+  for (CaptureListener* const listener : listeners_) listener->started(context_);
 }
 
 GraphHandle ActiveCapture::end() {
   const GraphHandle template_graph = end_runtime_capture();
   try {
     if (!context_.options.allow_empty) refuse_empty(template_graph);
-    for (const auto& listener : listeners_) listener->ended(context_, template_graph);
+    for (CaptureListener* const listener : listeners_) listener->ended(context_, template_graph);
   } catch (...) {
     Backend& backend = context_.device.backend();
     backend::warn_on_error(backend, Call::graph_destroy, backend.graph_destroy(template_graph));

@@ -20,9 +20,6 @@ namespace reprise::inspect {
 /// What the graph uses is found once, when the capture has ended. Memory of CachingAllocator and of a framework is
 /// watched: as long as nothing that any graph watches is freed, a replay costs a load and a compare. Memory of the
 /// driver is asked for.
-///
-/// To come after listeners that change nodes when the capture has ended, and after that of the annotations, which
-/// errors name.
 class LivenessListener final : public graphs::CaptureListener {
  public:
   explicit LivenessListener(const AnnotationListener& annotations) : annotations_(annotations) {}

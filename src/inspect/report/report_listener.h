@@ -25,7 +25,6 @@ class ReportListener final : public graphs::CaptureListener {
     forget();
     watch_.reset();
   }
-  void reset() noexcept override {}
 
   /// Writes a report of the capture that is underway.
   void process_ends() noexcept;
