@@ -63,6 +63,16 @@ function(reprise_add_libtorch_tests name) # as reprise_add_libtorch_program()
     ENVIRONMENT "REPRISE_HOST_DEVICES=2;REPRISE_DEVICE=host;REPRISE_HOST_SCHEDULER=1")
 endfunction()
 
+# A program that uses nothing of the component but a header: without headers of libtorch, for it compiles quickly.
+function(reprise_add_linked_libtorch_test)
+  add_executable(reprise_linked_libtorch_test libtorch/linked/linked_test.cpp)
+  reprise_set_libtorch_program(reprise_linked_libtorch_test)
+  if(REPRISE_LIBTORCH_TESTS)
+    add_test(NAME libtorch.is_linked COMMAND reprise_linked_libtorch_test)
+    set_tests_properties(libtorch.is_linked PROPERTIES LABELS libtorch TIMEOUT 120)
+  endif()
+endfunction()
+
 # Tests of CUDA tensors.
 function(reprise_add_cuda_tensor_tests name) # as reprise_add_libtorch_program()
   reprise_add_libtorch_program(${name} ${ARGN})

@@ -56,7 +56,7 @@ void complete(CaptureReport& report, const std::string& detail) {
 
 }  // namespace
 
-ActiveCapture::ActiveCapture(const CaptureContext& context, const Listeners& listeners)
+ActiveCapture::ActiveCapture(const CaptureContext& context, std::span<CaptureListener* const> listeners)
     : registered_(context.stream, context.mode, context.pool),
       context_(context),
       listeners_(listeners),
@@ -76,7 +76,7 @@ ActiveCapture::~ActiveCapture() {
 
 void ActiveCapture::begin() {
   const Checked runtime(context_.device.backend());
-  for (const auto& listener : listeners_) {
+  for (CaptureListener* const listener : listeners_) {
     listener->begin(context_);
     ++listeners_begun_;
   }
@@ -87,14 +87,14 @@ void ActiveCapture::begin() {
   runtime.stream_capture_info(stream, &info);
   context_.capture_id = info.id;
   registered_.capture().add_id(info.id);
-  for (const auto& listener : listeners_) listener->started(context_);
+  for (CaptureListener* const listener : listeners_) listener->started(context_);
 }
 
 GraphHandle ActiveCapture::end() {
   const GraphHandle template_graph = end_runtime_capture();
   try {
     if (!context_.options.allow_empty) refuse_empty(template_graph);
-    for (const auto& listener : listeners_) listener->ended(context_, template_graph);
+    for (CaptureListener* const listener : listeners_) listener->ended(context_, template_graph);
   } catch (...) {
     backend::WarnOnError(context_.device.backend()).graph_destroy(template_graph);
     throw;

@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 
 #include "captures/registry.h"
 #include "graph/capture_listener.h"
-#include "graph/listeners.h"
 
 namespace reprise::graphs {
 
@@ -24,9 +24,9 @@ namespace reprise::graphs {
 /// beginning; giving back works on any.
 class ActiveCapture {
  public:
-  /// Begins. `listeners` must outlive this object.
+  /// Begins. The listeners, in their order, must outlive this object, and so must the list.
   /// \throws what a listener throws; BackendError if the runtime cannot begin. Everything is given back then.
-  ActiveCapture(const CaptureContext& context, const Listeners& listeners);
+  ActiveCapture(const CaptureContext& context, std::span<CaptureListener* const> listeners);
   ~ActiveCapture();
   ActiveCapture(const ActiveCapture&) = delete;
   ActiveCapture& operator=(const ActiveCapture&) = delete;
@@ -58,7 +58,7 @@ class ActiveCapture {
 
   captures::Registration registered_;
   CaptureContext context_;
-  const Listeners& listeners_;
+  const std::span<CaptureListener* const> listeners_;
   std::uint64_t thread_number_;  // of the thread that began it, for reports
   std::size_t listeners_begun_ = 0;
   bool capturing_ = false;            // the runtime captures for us

@@ -26,7 +26,7 @@ struct CaptureContext {
 };
 
 /// One concern that takes part in the captures of one graph besides the stream: the memory pool, random numbers,
-/// liveness, annotations and so on. A graph owns its listeners and calls them, in the order of listeners.cpp:
+/// liveness, annotations and so on. A graph owns its listeners and calls them, in the order of listeners.h:
 ///
 ///     begin -> started -> ended -> [instantiated | before_replay -> replayed | replay_failed ...] -> reset
 ///        \________\__________\---> abandoned
@@ -53,29 +53,28 @@ class CaptureListener {
   /// graph is thrown away after this.
   virtual void rehearsed(CaptureListener& /*listener*/) {}
 
-  virtual void begin(const CaptureContext& context) = 0;    ///< may throw: the capture does not begin
-  virtual void started(const CaptureContext& context) = 0;  ///< may throw: the capture is abandoned
+  virtual void begin(const CaptureContext& /*context*/) {}    ///< may throw: the capture does not begin
+  virtual void started(const CaptureContext& /*context*/) {}  ///< may throw: the capture is abandoned
   /// `template_graph` may be changed, but stays the graph's own. May throw: the capture fails.
-  virtual void ended(const CaptureContext& context, GraphHandle template_graph) = 0;
+  virtual void ended(const CaptureContext& /*context*/, GraphHandle /*template_graph*/) {}
   /// The runtime's capture is over, or about to be abandoned; before ended() or abandoned(). Adds what this listener
   /// knows of it.
   virtual void describe(CaptureReport& /*report*/) {}
   /// The report of the capture is complete, whether or not there is anything to tell.
   virtual void reported(const CaptureReport& /*report*/) noexcept {}
   /// The capture failed: everything that it had acquired is given back.
-  virtual void abandoned() noexcept = 0;
+  virtual void abandoned() noexcept {}
 
-  /// There is an executable, made from the template, in the place of the one that there may have been. May throw, in
-  /// the last listener only: the executable stays; what was to come after it (the end of a capture, a replay) fails.
-  virtual void instantiated(GraphHandle /*template_graph*/, GraphExecHandle /*exec*/) {}
+  /// There is an executable, made from the template, in the place of the one that there may have been.
+  virtual void instantiated(GraphHandle /*template_graph*/, GraphExecHandle /*exec*/) noexcept {}
 
   /// Asked once after each capture: have the next three anything to do for it?
   virtual bool takes_part_in_replays() const noexcept { return false; }
   /// Right before each launch, the last listener first, on the thread of the replay, one replay after the other. May
   /// throw: nothing is launched, and those that were called before get replay_failed().
   virtual void before_replay(const StreamRef& /*stream*/) {}
-  /// It was launched; the first listener first. May throw, in the last listener only.
-  virtual void replayed(const StreamRef& /*stream*/) {}
+  /// It was launched; the first listener first.
+  virtual void replayed(const StreamRef& /*stream*/) noexcept {}
   /// It was not, although before_replay() had returned.
   virtual void replay_failed() noexcept {}
 
@@ -85,7 +84,7 @@ class CaptureListener {
   virtual std::shared_ptr<void> take_resource() { return nullptr; }
 
   /// The graph is empty again: forget the capture.
-  virtual void reset() noexcept = 0;
+  virtual void reset() noexcept {}
 };
 
 }  // namespace reprise::graphs

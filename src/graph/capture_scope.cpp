@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/capture.h"
 
-#include <algorithm>
 #include <array>
 #include <exception>
-#include <typeinfo>
 #include <utility>
 
 #include "graph/cuda_graph_impl.h"
@@ -110,7 +108,7 @@ void capture_once(CUDAGraph& cuda_graph, const GraphOptions& options, const std:
 
 /// capture() in two passes.
 ///
-///     rehearsal -> [the listeners are told] -> capture
+///     rehearsal -> [the listeners are notified] -> capture
 ///
 /// In the rehearsal the user's object has another inside, which is thrown away: the body finds its graph capturing, and
 /// what it assigns in the end belongs to the graph that stays.
@@ -135,20 +133,16 @@ struct Rehearsal {
       real.last_report = std::move(rehearsed.last_report);
       throw;
     }
-    tell(rehearsed);
+    notify(rehearsed);
     stand_in.reset();
   }
 
-  // By kind: a component may have joined one of the two before the other.
-  void tell(const Impl& rehearsed) const {
-    for (const auto& each : real.listeners) {
-      graphs::CaptureListener& listener = *each;
-      const auto found = std::find_if(rehearsed.listeners.begin(), rehearsed.listeners.end(), [&](const auto& one) {
-        graphs::CaptureListener& other = *one;
-        return typeid(other) == typeid(listener);
-      });
-      if (found != rehearsed.listeners.end()) listener.rehearsed(**found);
-    }
+  // Both graphs have the same listeners, unless a framework was installed right between them.
+  void notify(const Impl& rehearsed) const {
+    const auto ours = real.listeners.in_order(), theirs = rehearsed.listeners.in_order();
+    if (ours.size() != theirs.size())
+      throw UsageError("A framework was installed while a graph was being captured: capture it again.");
+    for (std::size_t i = 0; i < ours.size(); ++i) ours[i]->rehearsed(*theirs[i]);
   }
 
   struct Exchanged {

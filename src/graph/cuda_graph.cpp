@@ -83,7 +83,7 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
 }
 
 const char* CUDAGraph::Impl::needs_rehearsal(const GraphOptions& wanted) const noexcept {
-  for (const auto& listener : listeners)
+  for (const graphs::CaptureListener* const listener : listeners.in_order())
     if (const char* const option = listener->needs_rehearsal(wanted)) return option;
   return nullptr;
 }
@@ -93,7 +93,7 @@ void CUDAGraph::Impl::begin(const StreamRef& stream, const GraphOptions& wanted)
   backend::ReleaseQueue::drain();
   const MempoolId id = wanted.pool ? wanted.pool : memory::new_capture_pool_id();
   const CaptureContext context{stream.device(), stream, wanted.capture_error_mode, id, 0, wanted};
-  capture = std::make_unique<ActiveCapture>(context, listeners);
+  capture = std::make_unique<ActiveCapture>(context, listeners.in_order());
   options = wanted;
   device = stream.device();
   pool = id;
@@ -116,19 +116,18 @@ void CUDAGraph::Impl::end() {
   try {
     const CallingListeners calling(*this);
     template_graph = capture->end();
-    graphs::AttachedResources::Resources held;
-    held.reserve(listeners.size() + 1);  // one more is attached with them
-    for (const auto& listener : listeners)
+    hooks.captured(template_graph);
+    graphs::GraphResources::Resources held;
+    for (graphs::CaptureListener* const listener : listeners.in_order())
       if (auto resource = listener->take_resource()) held.push_back(std::move(resource));
-    if (keep == KeepGraph::yes) {
-      attached.attach(backend(), template_graph, std::move(held));
-    } else {
-      launched.keep(std::move(held));
+    resources.hold(backend(), template_graph, std::move(held));
+    if (keep == KeepGraph::no) {
       make_executable(context.stream.native());
-      tell_instantiated();
+      notify_instantiated();
     }
-    for (const auto& listener : listeners)
-      if (listener->takes_part_in_replays()) in_replays.push_back(listener.get());
+    for (graphs::CaptureListener* const listener : listeners.in_order())
+      if (listener->takes_part_in_replays()) in_replays.push_back(listener);
+    replays_notify = !in_replays.empty() || hooks.take_part_in_replays();
   } catch (const Error& error) {
     const Device where = *device;
     make_empty();
@@ -175,22 +174,24 @@ void CUDAGraph::Impl::make_empty() noexcept {
       destroyed &= WarnOnError(backend()).graph_destroy(std::exchange(template_graph, nullptr));
     // What the runtime refused to destroy keeps what is attached to it: nothing is waited for.
     const bool uncertain = in_use_elsewhere.exchange(false) || !destroyed;
-    launched.give_back();
-    if (!attached.give_back(uncertain ? uncertain_release_limit : certain_release_limit) && !uncertain)
+    if (!resources.release(uncertain ? uncertain_release_limit : certain_release_limit) && !uncertain)
       warn(
           "The device runtime did not release a graph that was never replayed: its memory pool stays reserved until "
           "it does.");
     in_replays.clear();
+    replays_notify = false;
     device.reset();
     pool = {};
     options = {};
     state = State::empty;  // for the hooks that come now
     if (capture != nullptr) {
+      hooks.reset();  // what was acquired last is released first
       capture->give_back();
       last_report = capture->take_report();
       capture.reset();
     }
-    for (const auto& listener : listeners) listener->reset();
+    for (graphs::CaptureListener* const listener : listeners.in_order()) listener->reset();
+    hooks.reset();
   }
   backend::ReleaseQueue::drain();
 }
@@ -237,7 +238,7 @@ void CUDAGraph::capture_begin(MempoolId pool, CaptureErrorMode capture_error_mod
 void CUDAGraph::register_generator_state(const Generator& generator) {
   Impl& impl = Impl::of(*this, "CUDAGraph::register_generator_state");
   impl.require("CUDAGraph::register_generator_state", {Impl::State::empty});
-  impl.listener<graphs::RandomListener>().register_generator(generator);
+  impl.listeners.random->register_generator(generator);
 }
 
 void CUDAGraph::retain(std::shared_ptr<void> object) {
@@ -247,7 +248,7 @@ void CUDAGraph::retain(std::shared_ptr<void> object) {
   impl.require(call, {Impl::State::capturing, Impl::State::captured, Impl::State::ready});
   if (object == nullptr)
     throw UsageError(text::format("{} expected an object to keep alive, and was passed a null pointer.", call));
-  impl.listener<graphs::RetainListener>().retain(std::move(object));
+  impl.listeners.retain->retain(std::move(object));
 }
 
 void CUDAGraph::capture_end() {

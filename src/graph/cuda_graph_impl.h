@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdlib>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "graph/active_capture.h"
 #include "graph/graph_resources.h"
 #include "graph/graph_state.h"
+#include "graph/hooks.h"
 #include "graph/launch_mutex.h"
 #include "graph/listeners.h"
 #include "reprise/graph.h"
@@ -28,8 +28,8 @@ namespace reprise {
 ///                  capture   template   executable   resources
 ///     empty        -         -          -            -
 ///     capturing    yes       -          -            -
-///     captured     -         yes        -            attached
-///     ready        -         there      there        attached, or launched
+///     captured     -         yes        -            held
+///     ready        -         there      there        held
 ///
 /// In `ready` the template may have been discarded.
 ///
@@ -40,7 +40,7 @@ struct CUDAGraph::Impl {
   class FlagLock;
   class CallingListeners;
 
-  explicit Impl(KeepGraph keep_graph) : keep(keep_graph), listeners(graphs::make_listeners()) {}
+  explicit Impl(KeepGraph keep_graph) : keep(keep_graph), resources(keep_graph) {}
   ~Impl() { make_empty(); }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -72,7 +72,7 @@ struct CUDAGraph::Impl {
   void require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
   /// A framework that was installed since this graph was made takes part from now on. Only while it is empty.
   void join_framework() {
-    if (state == State::empty && !in_own_hook()) graphs::add_missing_listeners(listeners);
+    if (state == State::empty && !in_own_hook()) listeners.join_framework();
   }
   void begin(const StreamRef& stream, const GraphOptions& wanted);
   void end();
@@ -89,8 +89,8 @@ struct CUDAGraph::Impl {
   /// Makes an executable of the template, in the place of the one that there may be. Needs `flag` where a replay may
   /// run. If it fails, nothing has changed.
   void make_executable(StreamHandle upload_stream);
-  /// The listeners are told of the executable. If one throws, the executable stays.
-  void tell_instantiated();
+  /// Notifies listeners and hooks of the executable. If a hook throws, the executable stays.
+  void notify_instantiated();
   /// Both of the above, for a graph that was captured; an upload that the options ask for goes to an internal stream.
   void instantiate();
   /// Refuses, or makes the graph ready to be launched on `stream`. Needs `flag`.
@@ -100,19 +100,11 @@ struct CUDAGraph::Impl {
   void replay_changed(const StreamRef& stream, const std::function<void(GraphExecHandle)>& change);
   /// Launches it. Needs `flag`, and prepare_launch().
   void launch(const StreamRef& stream);
-  void replay_with_listeners(const StreamRef& stream);
+  void replay_with_listeners(const StreamRef& stream);  // and hooks
   void launch_executable(const StreamRef& stream);
   void upload(const StreamRef& stream);
 
   backend::Backend& backend() const { return device->backend(); }
-
-  /// The listener of a concern: for the members of CUDAGraph that tell what it found out.
-  template <class Listener>
-  Listener& listener() const {
-    for (const auto& each : listeners)
-      if (auto* const found = dynamic_cast<Listener*>(each.get())) return *found;
-    std::abort();  // listeners.cpp makes one of each
-  }
 
   // What a replay touches comes first, on as few cache lines as there can be: launches leave nothing in the cache.
   const KeepGraph keep;
@@ -125,18 +117,19 @@ struct CUDAGraph::Impl {
   // While listeners are called, which may call hooks of the user's: the thread that does it.
   std::atomic<std::thread::id> hook_thread{};
   GraphExecHandle exec = nullptr;
-  std::vector<graphs::CaptureListener*> in_replays;  // those that asked for it
-  std::optional<Device> device;                      // of the capture, or of what was captured; empty in state empty
-  graphs::LaunchedResources launched;                // with KeepGraph::no
+  bool replays_notify = false;   // listeners, hooks or both
+  std::optional<Device> device;  // of the capture, or of what was captured; empty in state empty
+  graphs::GraphResources resources;
 
   graphs::Listeners listeners;
+  graphs::Hooks hooks;                               // after the listeners at each step: they see what those did
+  std::vector<graphs::CaptureListener*> in_replays;  // those that take part in replays
 
   // Of the capture, or of what was captured.
   GraphOptions options;
   MempoolId pool;
   std::unique_ptr<graphs::ActiveCapture> capture;
   GraphHandle template_graph = nullptr;
-  graphs::AttachedResources attached;  // with KeepGraph::yes
 
   std::optional<CaptureReport> last_report;  // of the last capture, in any state
 };

@@ -56,9 +56,10 @@ void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
   if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) in_use_elsewhere = true;
 }
 
-void CUDAGraph::Impl::tell_instantiated() {
+void CUDAGraph::Impl::notify_instantiated() {
   const CallingListeners calling(*this);
-  for (const auto& listener : listeners) listener->instantiated(template_graph, exec);
+  for (graphs::CaptureListener* const listener : listeners.in_order()) listener->instantiated(template_graph, exec);
+  hooks.instantiated(exec);
 }
 
 void CUDAGraph::Impl::instantiate() {
@@ -66,7 +67,7 @@ void CUDAGraph::Impl::instantiate() {
   if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) upload_stream.emplace(*device);
   make_executable(upload_stream ? upload_stream->ref().native() : nullptr);
   state = State::ready;
-  tell_instantiated();
+  notify_instantiated();
 }
 
 void CUDAGraph::Impl::refuse_in_own_hook(const char* call) const {
@@ -109,23 +110,20 @@ void CUDAGraph::Impl::replay_changed(const StreamRef& stream, const std::functio
 }
 
 void CUDAGraph::Impl::launch(const StreamRef& stream) {
-  if (in_replays.empty()) [[likely]]
+  if (!replays_notify) [[likely]]
     launch_executable(stream);
   else
     replay_with_listeners(stream);
 }
 
 void CUDAGraph::Impl::launch_executable(const StreamRef& stream) {
-  const auto launch = [&] { Checked(backend()).graph_launch(exec, stream.native()); };
-  if (keep == KeepGraph::no)
-    launched.launch(stream, launch);
-  else
-    launch();
+  resources.launch(stream, [&] { Checked(backend()).graph_launch(exec, stream.native()); });
 }
 
 void CUDAGraph::Impl::replay_with_listeners(const StreamRef& stream) {
   const CallingListeners calling(*this);
-  // From the last to the first, and back: hooks come first and last, and see to what is checked and spent in between.
+  // Hooks, then from the last listener to the first, and back: hooks see to what is checked and spent in between.
+  hooks.before_replay(stream);
   const std::size_t count = in_replays.size();
   std::size_t waiting = count;  // of those from here on, before_replay() has returned
   try {
@@ -136,6 +134,7 @@ void CUDAGraph::Impl::replay_with_listeners(const StreamRef& stream) {
     throw;
   }
   for (std::size_t i = 0; i < count; ++i) in_replays[i]->replayed(stream);
+  hooks.replayed(stream);
 }
 
 void CUDAGraph::Impl::upload(const StreamRef& stream) {

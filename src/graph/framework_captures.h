@@ -2,9 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "backend/framework.h"
-#include "graph/listeners.h"
+#include "graph/capture_listener.h"
 
 namespace reprise::inspect {
 class InputSource;
@@ -12,12 +13,24 @@ class InputSource;
 
 namespace reprise::graphs {
 
+/// The listeners of a framework in one graph.
+class FrameworkListeners {
+ public:
+  virtual ~FrameworkListeners() = default;
+  /// In the order in which they join a capture.
+  virtual std::vector<CaptureListener*> in_order() = 0;
+
+ protected:
+  FrameworkListeners() = default;
+  FrameworkListeners(const FrameworkListeners&) = default;
+  FrameworkListeners& operator=(const FrameworkListeners&) = default;
+};
+
 /// What a framework takes part in captures with: Framework::captures() returns it. Thread-safe.
 class FrameworkCaptures {
  public:
-  /// New listeners for one graph, in the order in which they join its captures: after memory and random numbers of this
-  /// library, before what looks at nodes that do not change any more.
-  virtual Listeners make_listeners() const = 0;
+  /// New ones for one graph; never null. They stand at ListenerOrder::framework.
+  virtual std::unique_ptr<FrameworkListeners> make_listeners() const = 0;
   /// What knows the inputs of a capture that is about to begin, in memory of the framework; null if that is none. May
   /// throw: the capture does not begin. In inspect/liveness/input_source.h.
   virtual std::unique_ptr<inspect::InputSource> make_input_source(const CaptureContext& context) const = 0;

@@ -10,13 +10,13 @@
 namespace reprise::graphs {
 
 /// How far the resources have come. Shared with the user object, which may outlive the graph.
-struct AttachedResources::Progress {
+struct GraphResources::Progress {
   std::atomic<bool> queued{false};
-  std::atomic<bool> given_back{false};
+  std::atomic<bool> released{false};
 };
 
 /// What the runtime's user object points to.
-struct AttachedResources::UserObject {
+struct GraphResources::UserObject {
   std::shared_ptr<Progress> progress;
   std::unique_ptr<Resources> resources;  // null once they are in the queue
 
@@ -34,14 +34,29 @@ struct AttachedResources::UserObject {
   }
 };
 
-void AttachedResources::attach(backend::Backend& backend, GraphHandle template_graph, Resources resources) {
+void GraphResources::hold(backend::Backend& backend, GraphHandle template_graph, Resources resources) {
+  if (keep_ == KeepGraph::yes)
+    attach(backend, template_graph, std::move(resources));
+  else
+    resources_ = std::make_unique<Resources>(std::move(resources));
+}
+
+bool GraphResources::release(std::chrono::microseconds limit) noexcept {
+  if (keep_ == KeepGraph::yes) return release_attached(limit);
+  release_after_launch();
+  return true;
+}
+
+void GraphResources::attach(backend::Backend& backend, GraphHandle template_graph, Resources resources) {
   auto object = std::make_unique<UserObject>();
   object->progress = std::make_shared<Progress>();
   // The first one is destroyed last: a mark that all the others are given back, whoever drained the queue.
-  resources.insert(resources.begin(), std::shared_ptr<void>(nullptr, [progress = object->progress](std::nullptr_t) {
-                     progress->given_back.store(true, std::memory_order_release);
-                   }));
-  object->resources = std::make_unique<Resources>(std::move(resources));
+  object->resources = std::make_unique<Resources>();
+  object->resources->reserve(resources.size() + 1);
+  object->resources->push_back(std::shared_ptr<void>(nullptr, [progress = object->progress](std::nullptr_t) {
+    progress->released.store(true, std::memory_order_release);
+  }));
+  for (auto& resource : resources) object->resources->push_back(std::move(resource));
 
   UserObjectHandle handle = nullptr;
   backend::Checked(backend).user_object_create(&handle, object.get(), &UserObject::destroy, 1);
@@ -51,18 +66,18 @@ void AttachedResources::attach(backend::Backend& backend, GraphHandle template_g
     backend::Checked(backend).graph_retain_user_object(template_graph, handle, 1, backend::RetainFlags::move);
   } catch (...) {
     backend::WarnOnError(backend).user_object_release(handle, 1);
-    give_back(std::chrono::seconds(5));
+    release_attached(std::chrono::seconds(5));
     throw;
   }
 }
 
-bool AttachedResources::give_back(std::chrono::microseconds limit) noexcept {
+bool GraphResources::release_attached(std::chrono::microseconds limit) noexcept {
   const std::shared_ptr<Progress> progress = std::exchange(progress_, nullptr);
   if (progress == nullptr) return true;
   if (!backend::ReleaseQueue::wait(progress->queued, limit)) return false;
   // The push follows the flag within nanoseconds, and another thread may be the one that drains what was pushed.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-  const auto done = [&] { return progress->given_back.load(std::memory_order_acquire); };
+  const auto done = [&] { return progress->released.load(std::memory_order_acquire); };
   while (!done() && std::chrono::steady_clock::now() < deadline) {
     backend::ReleaseQueue::drain();
     if (!done()) std::this_thread::yield();
@@ -70,7 +85,7 @@ bool AttachedResources::give_back(std::chrono::microseconds limit) noexcept {
   return done();
 }
 
-void LaunchedResources::give_back() noexcept {
+void GraphResources::release_after_launch() noexcept {
   if (resources_ == nullptr) return;
   // Usually nothing runs any more, but the device needs some microseconds to say so.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(50);

@@ -47,7 +47,9 @@ void empty_cuda_cache() noexcept {}
 
 void keep_cuda_stacks() {}
 
-void add_cuda_listeners(graphs::Listeners& /*listeners*/) {}
+std::unique_ptr<graphs::FrameworkListeners> make_cuda_listeners() {
+  return nullptr;
+}
 
 std::unique_ptr<inspect::InputSource> make_cuda_inputs(const graphs::CaptureContext& /*context*/) {
   return nullptr;

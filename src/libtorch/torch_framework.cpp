@@ -6,8 +6,8 @@
 #include "graph/framework_captures.h"
 #include "libtorch/cuda/cuda_tensors.h"
 #include "libtorch/operators/forward_scopes.h"
-#include "libtorch/operators/operator_listener.h"
 #include "libtorch/operators/tensor_inputs.h"
+#include "libtorch/torch_listeners.h"
 #include "reprise/libtorch/install.h"
 
 // libtorch as the framework of this process: what both libraries share, and what takes part in captures.
@@ -42,11 +42,8 @@ class TorchFramework final : public backend::Framework, public graphs::Framework
     ForwardScopes::annotation_changed(type, capture_id, now);
   }
 
-  graphs::Listeners make_listeners() const override {
-    graphs::Listeners listeners;
-    listeners.push_back(std::make_unique<OperatorListener>());
-    add_cuda_listeners(listeners);
-    return listeners;
+  std::unique_ptr<graphs::FrameworkListeners> make_listeners() const override {
+    return std::make_unique<TorchListeners>();
   }
   std::unique_ptr<inspect::InputSource> make_input_source(const graphs::CaptureContext& context) const override {
     if (context.device.type() == DeviceType::cuda) return make_cuda_inputs(context);

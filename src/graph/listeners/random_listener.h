@@ -11,8 +11,6 @@
 namespace reprise::graphs {
 
 /// Random numbers: generators take part in the capture when something draws from them, and in the replays of its graph.
-///
-/// To come after the listener of the pool: the words of a graph lie in it.
 class RandomListener final : public DrawsListener {
  public:
   ~RandomListener() override { reset(); }
@@ -21,7 +19,6 @@ class RandomListener final : public DrawsListener {
     if (std::ranges::count(registered_, generator) == 0) registered_.push_back(generator);
   }
 
-  void begin(const CaptureContext& /*context*/) override {}
   void started(const CaptureContext& context) override {
     draws_ = std::make_shared<random::CaptureDraws>();
     random::CaptureDraws::open(*context.capture, draws_);

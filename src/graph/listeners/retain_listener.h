@@ -16,8 +16,6 @@ class RetainListener final : public CaptureListener {
   void retain(std::shared_ptr<void> object) { objects_.lock()->push_back(std::move(object)); }
 
   void begin(const CaptureContext& /*context*/) override { objects_ = held_ = std::make_shared<Objects>(); }
-  void started(const CaptureContext& /*context*/) override {}
-  void ended(const CaptureContext& /*context*/, GraphHandle /*template_graph*/) override {}
   void abandoned() noexcept override { held_.reset(); }
   std::shared_ptr<void> take_resource() override { return std::move(held_); }
   void reset() noexcept override { held_.reset(); }

@@ -104,7 +104,7 @@ void AnnotationListener::before_replay(const StreamRef& /*stream*/) {
   push_range(replay_name_);
 }
 
-void AnnotationListener::replayed(const StreamRef& /*stream*/) {
+void AnnotationListener::replayed(const StreamRef& /*stream*/) noexcept {
   pop_range();
 }
 
@@ -142,7 +142,7 @@ std::vector<AnnotatedNode> CUDAGraph::annotations() const {
   constexpr const char* call = "CUDAGraph::annotations";
   const Impl& impl = Impl::of(*this, call);
   impl.require(call, {Impl::State::captured, Impl::State::ready});
-  return impl.listener<inspect::AnnotationListener>().nodes();
+  return impl.listeners.annotations->nodes();
 }
 
 }  // namespace reprise

@@ -29,7 +29,7 @@ class AnnotationListener final : public graphs::CaptureListener {
   void instantiated(GraphHandle template_graph, GraphExecHandle exec) noexcept override;
   bool takes_part_in_replays() const noexcept override { return !replay_name_.empty(); }
   void before_replay(const StreamRef& stream) override;
-  void replayed(const StreamRef& stream) override;
+  void replayed(const StreamRef& stream) noexcept override;
   void replay_failed() noexcept override;
   void reset() noexcept override;
 

@@ -201,7 +201,7 @@ std::vector<GraphInput> CUDAGraph::inputs() const {
   constexpr const char* call = "CUDAGraph::inputs";
   const Impl& impl = Impl::of(*this, call);
   impl.require(call, {Impl::State::captured, Impl::State::ready});
-  const auto& inputs = impl.listener<inspect::LivenessListener>().inputs();
+  const auto& inputs = impl.listeners.liveness->inputs();
   if (!inputs)
     throw UsageError(
         text::format("{} needs a graph that was captured with GraphOptions::check_input_liveness or retain_inputs, and "

@@ -19,9 +19,6 @@ namespace reprise::inspect {
 ///
 /// Inputs are found once, when the capture has ended. Memory of CachingAllocator and of a framework is watched: until a
 /// watched block of any graph is freed, a replay costs a load and a compare. Memory of the driver is queried.
-///
-/// Must come after listeners that change nodes when the capture has ended, and after that of the annotations, which are
-/// a part of the errors.
 class LivenessListener final : public graphs::CaptureListener {
  public:
   explicit LivenessListener(const AnnotationListener& annotations) : annotations_(annotations) {}

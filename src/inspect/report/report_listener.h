@@ -21,7 +21,6 @@ class ReportListener final : public graphs::CaptureListener {
     owed_.reset();
     watch_.reset();
   }
-  void reset() noexcept override {}
 
  private:
   struct Owed;

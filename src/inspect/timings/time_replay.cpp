@@ -114,8 +114,7 @@ ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
   stream.synchronize();
   std::vector<std::string> notes;
   std::vector<backend::NodeTime> times = watch->take(&notes);
-  return timing_of(runtime, impl.template_graph, impl.listener<inspect::AnnotationListener>(), std::move(times),
-                   std::move(notes));
+  return timing_of(runtime, impl.template_graph, *impl.listeners.annotations, std::move(times), std::move(notes));
 }
 
 }  // namespace reprise

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "graph/cuda_graph_impl.h"
+#include "libtorch/cuda/cuda_listeners.h"
 #include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/torch_listeners.h"
 #include "text/format.h"
 
 namespace reprise::libtorch {
@@ -100,7 +102,9 @@ void register_cuda_generator(CUDAGraph& graph, const at::Generator& generator) {
   auto& impl = graphs::GraphAccess::of(graph, call);
   impl.join_framework();
   impl.require(call, {graphs::GraphState::empty});
-  impl.listener<CudaRandomListener>().register_generator(generator);
+  // libtorch is the framework of each process that has this code.
+  const auto& of_torch = static_cast<const TorchListeners&>(*impl.listeners.framework);
+  static_cast<CudaListeners&>(*of_torch.cuda).random.register_generator(generator);
 }
 
 }  // namespace reprise::libtorch

@@ -21,7 +21,6 @@ class CudaRandomListener final : public graphs::DrawsListener {
   void register_generator(const at::Generator& generator);
 
   void begin(const graphs::CaptureContext& context) override;
-  void started(const graphs::CaptureContext& /*context*/) override {}
   void ended(const graphs::CaptureContext& context, GraphHandle template_graph) override;
   void reset() noexcept override {
     abandon();

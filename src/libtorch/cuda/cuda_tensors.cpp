@@ -8,9 +8,8 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "libtorch/cuda/cuda_blocks.h"
-#include "libtorch/cuda/cuda_random_listener.h"
+#include "libtorch/cuda/cuda_listeners.h"
 #include "libtorch/cuda/shared_memory.h"
-#include "libtorch/cuda/tensor_listener.h"
 #include "memory/watches/allocation_stacks.h"
 #include "reprise/error.h"
 #include "text/format.h"
@@ -55,9 +54,8 @@ std::optional<MempoolId> new_cuda_pool_id(bool by_user) {
   return MempoolId{first, second};
 }
 
-void add_cuda_listeners(graphs::Listeners& listeners) {
-  listeners.push_back(std::make_unique<CudaRandomListener>());  // what it allocates is no graph's
-  listeners.push_back(std::make_unique<TensorListener>());
+std::unique_ptr<graphs::FrameworkListeners> make_cuda_listeners() {
+  return std::make_unique<CudaListeners>();
 }
 
 Device cuda_device_of(c10::Device device) {

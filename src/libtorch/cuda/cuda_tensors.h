@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "graph/listeners.h"
+#include "graph/framework_captures.h"
 #include "inspect/liveness/input_source.h"
 #include "reprise/device.h"
 #include "reprise/graph.h"
@@ -50,8 +50,8 @@ void empty_cuda_cache() noexcept;
 /// \throws UsageError if libtorch uses another allocator than its own.
 void keep_cuda_stacks();
 
-/// Adds the listeners of CUDA tensors for one graph.
-void add_cuda_listeners(graphs::Listeners& listeners);
+/// The listeners of CUDA tensors for one graph.
+std::unique_ptr<graphs::FrameworkListeners> make_cuda_listeners();
 /// The memory of CUDA tensors as a source of inputs, for a capture that begins_with_cuda_tensors(); else null.
 std::unique_ptr<inspect::InputSource> make_cuda_inputs(const graphs::CaptureContext& context);
 

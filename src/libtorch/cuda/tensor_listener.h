@@ -15,7 +15,6 @@ namespace reprise::libtorch {
 class TensorListener final : public graphs::CaptureListener {
  public:
   void begin(const graphs::CaptureContext& context) override;
-  void started(const graphs::CaptureContext& /*context*/) override {}
   void ended(const graphs::CaptureContext& context, GraphHandle template_graph) override;
   void abandoned() noexcept override;
   std::shared_ptr<void> take_resource() override { return std::move(held_); }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -8,6 +9,7 @@
 
 #include "graph/cuda_graph_impl.h"
 #include "graph/framework_captures.h"
+#include "graph/listeners.h"
 #include "graph/listeners/random_listener.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/liveness/input_source.h"
@@ -35,7 +37,6 @@ class Guest : public CaptureListener {
   void abandoned() noexcept override { write("abandoned"); }
   bool takes_part_in_replays() const noexcept override { return true; }
   void before_replay(const StreamRef& /*stream*/) override { write("replay"); }
-  void reset() noexcept override {}
 
  private:
   void write(const std::string& what) const { heard.push_back(name_ + " " + what); }
@@ -48,16 +49,17 @@ struct SecondGuest : Guest {
   SecondGuest() : Guest("second") {}
 };
 
+struct Guests final : FrameworkListeners {
+  std::vector<CaptureListener*> in_order() override { return {&first, &second}; }
+  FirstGuest first;
+  SecondGuest second;
+};
+
 class Theirs final : public backend::Framework, public FrameworkCaptures {
  public:
   std::string_view name() const noexcept override { return "theirs"; }
   const FrameworkCaptures* captures() const noexcept override { return this; }
-  Listeners make_listeners() const override {
-    Listeners made;
-    made.push_back(std::make_unique<FirstGuest>());
-    made.push_back(std::make_unique<SecondGuest>());
-    return made;
-  }
+  std::unique_ptr<FrameworkListeners> make_listeners() const override { return std::make_unique<Guests>(); }
   std::unique_ptr<inspect::InputSource> make_input_source(const CaptureContext& /*context*/) const override {
     return nullptr;
   }
@@ -69,13 +71,13 @@ class Theirs final : public backend::Framework, public FrameworkCaptures {
   }
 };
 
-class FrameworkListeners : public ::testing::Test {
+class ListenersOfAFramework : public ::testing::Test {
  protected:
-  FrameworkListeners() {
+  ListenersOfAFramework() {
     heard.clear();
     refuses = false;
   }
-  ~FrameworkListeners() override { refuses = false; }
+  ~ListenersOfAFramework() override { refuses = false; }
   void install() { scope_.emplace(theirs_); }
 
  private:
@@ -83,7 +85,7 @@ class FrameworkListeners : public ::testing::Test {
   std::optional<reprise::test::ScopedFramework> scope_;
 };
 
-TEST_F(FrameworkListeners, TakePartInTheNextCaptureOfAGraphThatIsThereAlready) {
+TEST_F(ListenersOfAFramework, TakePartInTheNextCaptureOfAGraphThatIsThereAlready) {
   CUDAGraph graph;
   install();
   Buffer<int> x = zeros();
@@ -94,34 +96,33 @@ TEST_F(FrameworkListeners, TakePartInTheNextCaptureOfAGraphThatIsThereAlready) {
   EXPECT_EQ(first(x), 1);
 }
 
-TEST_F(FrameworkListeners, StandBetweenRandomNumbersAndWhatLooksAtNodes) {
+TEST_F(ListenersOfAFramework, StandBetweenRandomNumbersAndWhatLooksAtNodes) {
   install();
-  const Listeners listeners = make_listeners();
-  const auto place = [&]<class T>(T* /*type*/) {
-    std::size_t i = 0;
-    while (dynamic_cast<T*>(listeners.at(i).get()) == nullptr) ++i;
-    return i;
+  const Listeners listeners;
+  const auto place = [&](const CaptureListener& listener) {
+    return std::ranges::find(listeners.in_order(), &listener) - listeners.in_order().begin();
   };
-  const std::size_t random = place(static_cast<RandomListener*>(nullptr));
-  EXPECT_EQ(place(static_cast<FirstGuest*>(nullptr)), random + 1);
-  EXPECT_EQ(place(static_cast<SecondGuest*>(nullptr)), random + 2);
-  EXPECT_EQ(place(static_cast<inspect::AnnotationListener*>(nullptr)), random + 3);
+  const auto random = place(*listeners.random);
+  auto& guests = static_cast<Guests&>(*listeners.framework);
+  EXPECT_EQ(place(guests.first), random + 1);
+  EXPECT_EQ(place(guests.second), random + 2);
+  EXPECT_EQ(place(*listeners.annotations), random + 3);
 }
 
-TEST_F(FrameworkListeners, AreTheSameInAGraphThatTheyJoinLate) {
-  Listeners early = make_listeners();
+TEST_F(ListenersOfAFramework, AreTheSameInAGraphThatTheyJoinLate) {
+  Listeners early;
   install();
-  add_missing_listeners(early);
-  add_missing_listeners(early);  // nothing is missing any more
-  const Listeners late = make_listeners();
-  ASSERT_EQ(early.size(), late.size());
-  for (std::size_t i = 0; i < early.size(); ++i) {
-    const CaptureListener &a = *early[i], &b = *late[i];
+  early.join_framework();
+  early.join_framework();  // nothing is missing any more
+  const Listeners late;
+  ASSERT_EQ(early.in_order().size(), late.in_order().size());
+  for (std::size_t i = 0; i < early.in_order().size(); ++i) {
+    const CaptureListener &a = *early.in_order()[i], &b = *late.in_order()[i];
     EXPECT_TRUE(typeid(a) == typeid(b)) << i;
   }
 }
 
-TEST_F(FrameworkListeners, CanRefuseACapture) {
+TEST_F(ListenersOfAFramework, CanRefuseACapture) {
   install();
   CUDAGraph graph;
   Buffer<int> x = zeros();
@@ -133,7 +134,7 @@ TEST_F(FrameworkListeners, CanRefuseACapture) {
   capture(graph, {}, [&] { add(x); });
 }
 
-TEST_F(FrameworkListeners, AreJoinedByTheScopesOfAnnotations) {
+TEST_F(ListenersOfAFramework, AreJoinedByTheScopesOfAnnotations) {
   install();
   CUDAGraph graph;
   Buffer<int> x = zeros();
@@ -151,7 +152,7 @@ TEST_F(FrameworkListeners, AreJoinedByTheScopesOfAnnotations) {
                                              "first ended", "second ended"}));
 }
 
-TEST_F(FrameworkListeners, AreNotifiedOfTheirRehearsals) {
+TEST_F(ListenersOfAFramework, AreNotifiedOfTheirRehearsals) {
   install();
   CUDAGraph graph;
   Buffer<int> x = zeros();

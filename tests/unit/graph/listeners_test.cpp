@@ -58,12 +58,12 @@ class Recorder final : public CaptureListener {
 class Capturing : public ::testing::Test {
  protected:
   CaptureContext context() const { return {default_device(), stream_.ref(), CaptureErrorMode::global, {}, 0, {}}; }
-  Listeners listeners(const std::string& second_throws_in = "") {
-    Listeners all;
-    all.push_back(std::make_unique<Recorder>("one", log_));
-    all.push_back(std::make_unique<Recorder>("two", log_, second_throws_in));
-    all.push_back(std::make_unique<Recorder>("three", log_));
-    return all;
+  std::vector<CaptureListener*> listeners(const std::string& second_throws_in = "") {
+    recorders_.clear();
+    recorders_.push_back(std::make_unique<Recorder>("one", log_));
+    recorders_.push_back(std::make_unique<Recorder>("two", log_, second_throws_in));
+    recorders_.push_back(std::make_unique<Recorder>("three", log_));
+    return {recorders_[0].get(), recorders_[1].get(), recorders_[2].get()};
   }
   void expect_nothing_underway() {
     EXPECT_FALSE(captures::any_underway());
@@ -72,12 +72,13 @@ class Capturing : public ::testing::Test {
   }
 
   Log log_;
+  std::vector<std::unique_ptr<Recorder>> recorders_;
   SideStream stream_;
   Buffer<int> x_ = zeros();
 };
 
 TEST_F(Capturing, TellsTheListenersInOrder) {
-  const Listeners all = listeners();
+  const std::vector<CaptureListener*> all = listeners();
   {
     ActiveCapture capture(context(), all);
     add(x_);
@@ -91,7 +92,7 @@ TEST_F(Capturing, TellsTheListenersInOrder) {
 }
 
 TEST_F(Capturing, AbandonsTheListenersInReverseOrder) {
-  const Listeners all = listeners();
+  const std::vector<CaptureListener*> all = listeners();
   {
     const ActiveCapture capture(context(), all);
     log_.clear();
@@ -101,7 +102,7 @@ TEST_F(Capturing, AbandonsTheListenersInReverseOrder) {
 }
 
 TEST_F(Capturing, AbandonsTheListenersWhenTheEndIsNotCommitted) {
-  const Listeners all = listeners();
+  const std::vector<CaptureListener*> all = listeners();
   {
     ActiveCapture capture(context(), all);
     add(x_);
@@ -113,14 +114,14 @@ TEST_F(Capturing, AbandonsTheListenersWhenTheEndIsNotCommitted) {
 }
 
 TEST_F(Capturing, AbandonsOnlyThoseThatHadBegunWhenOneCannotBegin) {
-  const Listeners all = listeners("begin");
+  const std::vector<CaptureListener*> all = listeners("begin");
   EXPECT_EQ(text_of<std::runtime_error>([&] { const ActiveCapture capture(context(), all); }), "two begin");
   EXPECT_EQ(log_, (Log{"one begin", "two begin", "one abandoned"}));
   expect_nothing_underway();
 }
 
 TEST_F(Capturing, AbandonsAllWhenOneFailsAfterTheStart) {
-  const Listeners all = listeners("started");
+  const std::vector<CaptureListener*> all = listeners("started");
   EXPECT_EQ(text_of<std::runtime_error>([&] { const ActiveCapture capture(context(), all); }), "two started");
   EXPECT_EQ(log_, (Log{"one begin", "two begin", "three begin", "one started", "two started", "three abandoned",
                        "two abandoned", "one abandoned"}));
@@ -128,7 +129,7 @@ TEST_F(Capturing, AbandonsAllWhenOneFailsAfterTheStart) {
 }
 
 TEST_F(Capturing, AbandonsAllWhenOneFailsAtTheEnd) {
-  const Listeners all = listeners("ended");
+  const std::vector<CaptureListener*> all = listeners("ended");
   {
     ActiveCapture capture(context(), all);
     add(x_);
@@ -140,7 +141,7 @@ TEST_F(Capturing, AbandonsAllWhenOneFailsAtTheEnd) {
 }
 
 TEST_F(Capturing, AbandonsAllWhenTheCaptureWasBroken) {
-  const Listeners all = listeners();
+  const std::vector<CaptureListener*> all = listeners();
   {
     ActiveCapture capture(context(), all);
     log_.clear();
@@ -152,9 +153,8 @@ TEST_F(Capturing, AbandonsAllWhenTheCaptureWasBroken) {
 }
 
 TEST_F(Capturing, IsCountedWhileItIsUnderway) {
-  const Listeners none;
   EXPECT_FALSE(captures::any_underway());
-  ActiveCapture capture(context(), none);
+  ActiveCapture capture(context(), {});
   EXPECT_TRUE(captures::any_underway());
   add(x_);
   const GraphHandle template_graph = capture.end();
@@ -174,31 +174,33 @@ class HeldByATemplate : public ::testing::Test {
   backend::Backend& runtime_ = default_device().backend();
   GraphHandle template_graph_ = nullptr;
   Log log_;
-  AttachedResources held_;
+  GraphResources held_{KeepGraph::yes};
 };
 
 TEST_F(HeldByATemplate, ResourcesAreGivenBackTheLastOneFirst) {
-  held_.attach(runtime_, template_graph_, {resource("one"), resource("two"), resource("three")});
+  held_.hold(runtime_, template_graph_, {resource("one"), resource("two"), resource("three")});
   EXPECT_TRUE(log_.empty());
   EXPECT_EQ(runtime_.graph_destroy(template_graph_), Result::success);
-  EXPECT_TRUE(held_.give_back(std::chrono::seconds(5)));
+  EXPECT_TRUE(held_.release(std::chrono::seconds(5)));
   EXPECT_EQ(log_, (Log{"three", "two", "one"}));
 }
 
 TEST_F(HeldByATemplate, ResourcesStayWhileAnExecutableLives) {
   GraphExecHandle exec = nullptr;
-  held_.attach(runtime_, template_graph_, {resource("one")});
+  held_.hold(runtime_, template_graph_, {resource("one")});
   ASSERT_EQ(runtime_.graph_instantiate(&exec, template_graph_, InstantiateFlags::none, nullptr), Result::success);
   EXPECT_EQ(runtime_.graph_destroy(template_graph_), Result::success);
-  EXPECT_FALSE(AttachedResources(held_).give_back(std::chrono::milliseconds(2)));
+  EXPECT_FALSE(held_.release(std::chrono::milliseconds(2)));
   EXPECT_TRUE(log_.empty());
   EXPECT_EQ(runtime_.graph_exec_destroy(exec), Result::success);
-  EXPECT_TRUE(held_.give_back(std::chrono::seconds(5)));
-  EXPECT_EQ(log_, Log{"one"});
+  EXPECT_TRUE(eventually([&] {
+    backend::ReleaseQueue::drain();
+    return log_ == Log{"one"};
+  })) << "a later drain of the queue releases them";
 }
 
 TEST_F(HeldByATemplate, GivingBackNothingSucceedsAtOnce) {
-  EXPECT_TRUE(held_.give_back(std::chrono::seconds(5)));
+  EXPECT_TRUE(held_.release(std::chrono::seconds(5)));
   EXPECT_EQ(runtime_.graph_destroy(template_graph_), Result::success);
 }
 

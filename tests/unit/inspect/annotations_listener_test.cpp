@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/annotations/annotation_listener.h"
 
-#include <memory>
+#include <vector>
 
 #include "graph/active_capture.h"
 #include "inspect/annotations/nvtx_ranges.h"
@@ -29,15 +29,9 @@ class TheAnnotationListener : public Annotations {
     capture.commit();
     ASSERT_EQ(runtime_.graph_nodes(template_, &nodes_), Result::success);
   }
-  const inspect::AnnotationListener& listener() const {
-    return static_cast<const inspect::AnnotationListener&>(*all_.front());
-  }
 
-  const Listeners all_ = [] {
-    Listeners made;
-    made.push_back(std::make_unique<inspect::AnnotationListener>());
-    return made;
-  }();
+  inspect::AnnotationListener listener_;
+  const std::vector<CaptureListener*> all_{&listener_};
   SideStream stream_;
   backend::Backend& runtime_ = default_device().backend();
   GraphHandle template_ = nullptr;
@@ -46,23 +40,23 @@ class TheAnnotationListener : public Annotations {
 
 TEST_F(TheAnnotationListener, KnowsTheAnnotationOfANodeByItsHandle) {
   capture_two(annotated());
-  ASSERT_NE(listener().annotation_of(nodes_[1]), nullptr);
-  EXPECT_EQ(*listener().annotation_of(nodes_[1]), (Annotation{{"name", "phase"}}));
-  EXPECT_EQ(listener().annotation_of(nodes_[0]), nullptr);
-  EXPECT_EQ(listener().annotation_of(nullptr), nullptr);
-  all_.front()->reset();
-  EXPECT_EQ(listener().annotation_of(nodes_[1]), nullptr);
+  ASSERT_NE(listener_.annotation_of(nodes_[1]), nullptr);
+  EXPECT_EQ(*listener_.annotation_of(nodes_[1]), (Annotation{{"name", "phase"}}));
+  EXPECT_EQ(listener_.annotation_of(nodes_[0]), nullptr);
+  EXPECT_EQ(listener_.annotation_of(nullptr), nullptr);
+  listener_.reset();
+  EXPECT_EQ(listener_.annotation_of(nodes_[1]), nullptr);
 }
 
 TEST_F(TheAnnotationListener, KnowsNoneUnlessTheyAreWanted) {
   capture_two({});
-  EXPECT_EQ(listener().annotation_of(nodes_[1]), nullptr);
+  EXPECT_EQ(listener_.annotation_of(nodes_[1]), nullptr);
 }
 
 TEST_F(TheAnnotationListener, HasNothingToDoInReplaysThatNoToolRecords) {
   if (inspect::ranges_are_taken()) GTEST_SKIP() << "a tool takes ranges";
   capture_two(annotated());
-  EXPECT_FALSE(listener().takes_part_in_replays());
+  EXPECT_FALSE(listener_.takes_part_in_replays());
 }
 
 }  // namespace

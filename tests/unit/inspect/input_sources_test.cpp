@@ -92,11 +92,15 @@ class OtherSource : public inspect::InputSource {
   }
 };
 
+struct NoListeners final : FrameworkListeners {
+  std::vector<CaptureListener*> in_order() override { return {}; }
+};
+
 class Theirs final : public backend::Framework, public FrameworkCaptures {
  public:
   std::string_view name() const noexcept override { return "theirs"; }
   const FrameworkCaptures* captures() const noexcept override { return this; }
-  Listeners make_listeners() const override { return {}; }
+  std::unique_ptr<FrameworkListeners> make_listeners() const override { return std::make_unique<NoListeners>(); }
   std::unique_ptr<inspect::InputSource> make_input_source(const CaptureContext& /*context*/) const override {
     return std::make_unique<OtherSource>();
   }

@@ -7,15 +7,16 @@
 #include <optional>
 #include <vector>
 
-#include "graph/capture_listener.h"
+#include "reprise/handles.h"
 #include "reprise/hooks.h"
+#include "reprise/stream.h"
 
 namespace reprise::graphs {
 
-/// The hooks of one graph. To come last: its hooks see what the others did, and may throw where no other listener may.
+/// The hooks of one graph, which calls them at the steps of its life; see reprise/hooks.h.
 ///
 /// Hooks are added and removed while one of them runs: what is removed then is forgotten when the run is over.
-class HooksListener final : public CaptureListener {
+class Hooks {
  public:
   HookId add(GraphHooks hooks);
   /// What is to be destroyed when nothing is locked any more; nothing while a hook runs, which sees to it afterwards.
@@ -23,15 +24,14 @@ class HooksListener final : public CaptureListener {
   /// Empty if there is none of that name.
   std::optional<Removed> remove(HookId id);
 
-  void begin(const CaptureContext& /*context*/) override {}
-  void started(const CaptureContext& /*context*/) override {}
-  void ended(const CaptureContext& context, GraphHandle template_graph) override;
-  void abandoned() noexcept override { reset(); }
-  void instantiated(GraphHandle template_graph, GraphExecHandle exec) override;
-  bool takes_part_in_replays() const noexcept override;
-  void before_replay(const StreamRef& stream) override;
-  void replayed(const StreamRef& stream) override;
-  void reset() noexcept override;
+  // The steps. All that are registered run; the first exception is thrown, if the step may throw.
+  void captured(GraphHandle template_graph);
+  void instantiated(GraphExecHandle exec);
+  bool take_part_in_replays() const noexcept;
+  void before_replay(const StreamRef& stream);
+  void replayed(const StreamRef& stream);
+  /// Does nothing if captured() was not called since the last time.
+  void reset() noexcept;
 
  private:
   struct Entry {

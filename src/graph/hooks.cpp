@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/listeners/hooks_listener.h"
+#include "graph/hooks.h"
 
 #include <algorithm>
 #include <atomic>
@@ -36,13 +36,13 @@ HookId next_id() {
 
 }  // namespace
 
-HookId HooksListener::add(GraphHooks hooks) {
+HookId Hooks::add(GraphHooks hooks) {
   const HookId id = next_id();
   entries_.push_back(std::make_shared<Entry>(Entry{id, std::move(hooks)}));
   return id;
 }
 
-std::optional<HooksListener::Removed> HooksListener::remove(HookId id) {
+std::optional<Hooks::Removed> Hooks::remove(HookId id) {
   const auto found = std::ranges::find_if(entries_, [&](const auto& e) { return e->id == id && !e->removed; });
   if (found == entries_.end()) return std::nullopt;
   (*found)->removed = true;
@@ -53,7 +53,7 @@ std::optional<HooksListener::Removed> HooksListener::remove(HookId id) {
 }
 
 // The functions may have destructors that do anything: they run when the list is in order again.
-void HooksListener::forget_removed() noexcept {
+void Hooks::forget_removed() noexcept {
   const auto removed =
       std::stable_partition(entries_.begin(), entries_.end(), [](const auto& e) { return !e->removed; });
   while (removed != entries_.end()) {
@@ -63,7 +63,7 @@ void HooksListener::forget_removed() noexcept {
 }
 
 template <class F>
-std::exception_ptr HooksListener::run(const char* step, F&& call) noexcept {
+std::exception_ptr Hooks::run(const char* step, F&& call) noexcept {
   std::exception_ptr first;
   ++running_;
   const std::size_t registered = entries_.size();  // those that a hook adds have to wait for the next step
@@ -83,36 +83,36 @@ std::exception_ptr HooksListener::run(const char* step, F&& call) noexcept {
   return first;
 }
 
-void HooksListener::ended(const CaptureContext& /*context*/, GraphHandle template_graph) {
+void Hooks::captured(GraphHandle template_graph) {
   captured_ = true;
   rethrow(run("captured", [&](const GraphHooks& hooks) {
     if (hooks.captured) hooks.captured(template_graph);
   }));
 }
 
-void HooksListener::instantiated(GraphHandle /*template_graph*/, GraphExecHandle exec) {
+void Hooks::instantiated(GraphExecHandle exec) {
   rethrow(run("instantiated", [&](const GraphHooks& hooks) {
     if (hooks.instantiated) hooks.instantiated(exec);
   }));
 }
 
-bool HooksListener::takes_part_in_replays() const noexcept {
+bool Hooks::take_part_in_replays() const noexcept {
   return std::ranges::any_of(entries_, [](const auto& e) { return e->hooks.before_replay || e->hooks.after_replay; });
 }
 
-void HooksListener::before_replay(const StreamRef& stream) {
+void Hooks::before_replay(const StreamRef& stream) {
   rethrow(run("before_replay", [&](const GraphHooks& hooks) {
     if (hooks.before_replay) hooks.before_replay(stream);
   }));
 }
 
-void HooksListener::replayed(const StreamRef& stream) {
+void Hooks::replayed(const StreamRef& stream) {
   rethrow(run("after_replay", [&](const GraphHooks& hooks) {
     if (hooks.after_replay) hooks.after_replay(stream);
   }));
 }
 
-void HooksListener::reset() noexcept {
+void Hooks::reset() noexcept {
   if (!std::exchange(captured_, false)) return;
   const std::exception_ptr first = run("reset", [&](const GraphHooks& hooks) {
     if (hooks.reset) hooks.reset();
@@ -125,23 +125,20 @@ void HooksListener::reset() noexcept {
 HookId CUDAGraph::add_hooks(GraphHooks hooks) {
   Impl& impl = Impl::of(*this, "CUDAGraph::add_hooks");
   const Impl::FlagLock lock(impl);
-  auto& listener = impl.listener<graphs::HooksListener>();
-  impl.in_replays.reserve(impl.listeners.size());
-  const HookId id = listener.add(std::move(hooks));
+  const HookId id = impl.hooks.add(std::move(hooks));
   // The graph was captured already: from now on its replays have something to do.
   const bool captured = impl.state == Impl::State::captured || impl.state == Impl::State::ready;
-  if (captured && listener.takes_part_in_replays() && std::ranges::count(impl.in_replays, &listener) == 0)
-    impl.in_replays.push_back(&listener);
+  if (captured && impl.hooks.take_part_in_replays()) impl.replays_notify = true;
   return id;
 }
 
 void CUDAGraph::remove_hooks(HookId id) {
   constexpr const char* call = "CUDAGraph::remove_hooks";
   Impl& impl = Impl::of(*this, call);
-  std::optional<graphs::HooksListener::Removed> removed;
+  std::optional<graphs::Hooks::Removed> removed;
   {
     const Impl::FlagLock lock(impl);
-    removed = impl.listener<graphs::HooksListener>().remove(id);
+    removed = impl.hooks.remove(id);
   }
   if (removed) return;  // the functions are destroyed here
   throw UsageError(

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "graph/framework_captures.h"
+#include "libtorch/cuda/cuda_random_listener.h"
+#include "libtorch/cuda/tensor_listener.h"
+
+namespace reprise::libtorch {
+
+/// The listeners of CUDA tensors in one graph.
+class CudaListeners final : public graphs::FrameworkListeners {
+ public:
+  std::vector<graphs::CaptureListener*> in_order() override { return {&random, &tensors}; }
+
+  CudaRandomListener random;  // before memory is routed: what it allocates is no graph's
+  TensorListener tensors;
+};
+
+}  // namespace reprise::libtorch

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "graph/framework_captures.h"
+#include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/operators/operator_listener.h"
+
+namespace reprise::libtorch {
+
+/// The listeners of libtorch in one graph.
+class TorchListeners final : public graphs::FrameworkListeners {
+ public:
+  std::vector<graphs::CaptureListener*> in_order() override {
+    std::vector<graphs::CaptureListener*> all{&operators};
+    if (cuda != nullptr)
+      for (graphs::CaptureListener* const listener : cuda->in_order()) all.push_back(listener);
+    return all;
+  }
+
+  OperatorListener operators;
+  const std::unique_ptr<graphs::FrameworkListeners> cuda = make_cuda_listeners();  // null: libtorch has no CUDA
+};
+
+}  // namespace reprise::libtorch
