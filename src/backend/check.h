@@ -76,8 +76,8 @@ class WarnOnError {
 
 #undef REPRISE_WITH_PLACE
 
-/// Puts the calling thread into relaxed capture mode until the end of the scope: our own allocations, frees and queries
-/// then break nobody's capture.
+/// Puts the calling thread into relaxed capture mode until the end of the scope: the library's own allocations, frees
+/// and queries then break no capture.
 class RelaxedCaptureMode {
  public:
   explicit RelaxedCaptureMode(Backend& backend) noexcept : backend_(backend), exchanged_(exchange()) {}
@@ -88,7 +88,7 @@ class RelaxedCaptureMode {
   RelaxedCaptureMode& operator=(const RelaxedCaptureMode&) = delete;
 
  private:
-  // A failure is reported and the exchange tried once more: nobody else would ever give the thread its mode back.
+  // A failure is reported and the exchange retried once: otherwise the thread's mode would never be restored.
   bool exchange() noexcept { return try_exchange() || try_exchange(); }
   bool try_exchange() noexcept { return backend_.thread_exchange_capture_mode(&mode_); }
 

@@ -17,7 +17,7 @@ namespace {
 struct HostWork {
   std::function<void()> function;
   std::size_t operands = 0;
-  bool once = true;  ///< not of a graph: whoever runs it destroys it
+  bool once = true;  ///< not of a graph: destroyed by its run
 };
 
 void run(const HostLaunch& /*launch*/, void* const* params) {
@@ -94,7 +94,7 @@ void enqueue(const StreamRef& stream, const std::string& name, std::function<voi
   for (const MemoryAccess& operand : operands) params.push_back(const_cast<MemoryAccess*>(&operand));
   pointer->once = !give_to_graph(backend, stream.native(), work);
   detail::launch_kernel(stream, {}, record_of(name, operands.size()), params.data());
-  static_cast<void>(work.release());  // the graph's, or of whoever runs it
+  static_cast<void>(work.release());  // owned by the graph, or destroyed by its run
 }
 
 void keep_in_captured_graph(const StreamRef& stream, std::shared_ptr<void> object) {

@@ -11,10 +11,10 @@
 
 namespace reprise::backend {
 
-/// Gives a function to a stream of a host device: work whose parameters are known only at run time, for layers that
-/// bring kernels of their own. It is a kernel launch, and on a capturing stream a kernel node: its parameters are the
-/// function object and then the operands, {address, bytes, read or write} each, so that whoever reads nodes, looks for
-/// races or watches inputs sees what it touches.
+/// Submits a function to a stream of a host device: work whose parameters are known only at run time, for layers with
+/// their own kernels. It is a kernel launch, and on a capturing stream a kernel node: its parameters are the function
+/// object and then the operands, {address, bytes, read or write} each, so that readers of nodes, the race check and
+/// input liveness find its memory.
 ///
 /// `function` is called on a thread of the device; in a graph once for each launch, maybe by two executables at once.
 /// It must not call the device runtime; what it throws becomes the device's error. It is destroyed after the call, or

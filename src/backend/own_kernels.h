@@ -8,7 +8,7 @@
 
 namespace reprise::backend {
 
-/// Does this build have kernels of its own for CUDA devices? Not if nvcc was missing when it was built.
+/// True if this build has its own kernels for CUDA devices; false if nvcc was missing when it was built.
 bool has_own_kernels() noexcept;
 
 /// For KernelRecord::cuda_function of a kernel of the library: finds the `extern "C"` kernel whose name is

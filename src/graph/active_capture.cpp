@@ -177,9 +177,8 @@ void ActiveCapture::give_back() noexcept {
   while (listeners_begun_ > 0) listeners_[--listeners_begun_]->abandoned();
 }
 
-// A broken capture, one of another thread, or one that somebody ended with a driver call is over after the first try,
-// and gives no graph: then the code does not matter. One that is still underway would keep the stream from ever being
-// used again.
+// A broken capture, one of another thread, or one already ended by a raw driver call is over after the first try,
+// without a graph: then the code does not matter. A capture still underway would make the stream unusable.
 void ActiveCapture::drop_runtime_capture() noexcept {
   Backend& backend = context_.device.backend();
   const StreamHandle stream = context_.stream.native();

@@ -17,15 +17,15 @@ namespace reprise::graphs {
 ///
 ///     begun -> ended (the runtime's capture is over, the template is the caller's) -> committed
 ///
-/// Destroyed before it is committed, it gives everything back in the reverse order: the runtime's capture is ended and
-/// what it made destroyed, the listeners are abandoned.
+/// Destroyed before it is committed, it releases everything in the reverse order: ends the runtime's capture, destroys
+/// its graph, and abandons the listeners.
 ///
-/// Threads: one at a time. For modes `global` and `thread_local_` the runtime wants the end on the thread of the
-/// beginning; giving back works on any.
+/// Threads: one at a time. In the modes `global` and `thread_local_` the runtime requires the end on the thread of the
+/// beginning; the release is possible on any.
 class ActiveCapture {
  public:
   /// Begins. The listeners, in their order, must outlive this object, and so must the list.
-  /// \throws what a listener throws; BackendError if the runtime cannot begin. Everything is given back then.
+  /// \throws exceptions of listeners; BackendError if the runtime cannot begin. Everything is released then.
   ActiveCapture(const CaptureContext& context, std::span<CaptureListener* const> listeners);
   ~ActiveCapture();
   ActiveCapture(const ActiveCapture&) = delete;
@@ -40,9 +40,9 @@ class ActiveCapture {
   void commit() noexcept { listeners_begun_ = 0; }
 
   const CaptureContext& context() const noexcept { return context_; }
-  /// Gives everything back, as the destructor does, unless it was committed.
+  /// Releases everything, as the destructor does, unless it was committed.
   void give_back() noexcept;
-  /// What there is to tell of the capture once it is over or abandoned; empty if there is nothing.
+  /// The report of the ended or abandoned capture; nullopt if there is none.
   std::optional<CaptureReport> take_report() noexcept { return std::exchange(report_, std::nullopt); }
   std::thread::id owner() const noexcept { return registered_.capture().owner(); }  ///< the thread that began it
 

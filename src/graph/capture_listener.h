@@ -33,8 +33,8 @@ struct CaptureContext {
 ///
 /// A rehearsal is a capture into a graph of its own, with listeners of its own, which is never replayed.
 ///
-/// begin() comes before the runtime captures, started() right after that began, ended() when the capture is over and
-/// its template is alive and still unknown to anyone else. When any step of the capture fails, at this listener, at
+/// begin() comes before the runtime captures, started() right after that began, ended() when the capture has ended and
+/// its template is alive and not yet visible elsewhere. When any step of the capture fails, at this listener, at
 /// another or between them, and up to the end of CUDAGraph::capture_end, each listener whose begin() had returned gets
 /// abandoned(), the last one first; a begin() that throws undoes what it did itself. Afterwards the listener can begin
 /// again.
@@ -62,13 +62,13 @@ class CaptureListener {
   virtual void describe(CaptureReport& /*report*/) {}
   /// The report of the capture is complete, whether or not there is anything to tell.
   virtual void reported(const CaptureReport& /*report*/) noexcept {}
-  /// The capture failed: everything that it had acquired is given back.
+  /// The capture failed: release everything acquired for it.
   virtual void abandoned() noexcept {}
 
   /// There is an executable, made from the template, in the place of the one that there may have been.
   virtual void instantiated(GraphHandle /*template_graph*/, GraphExecHandle /*exec*/) noexcept {}
 
-  /// Asked once after each capture: have the next three anything to do for it?
+  /// Queried once after each capture: true if the next three are needed for it.
   virtual bool takes_part_in_replays() const noexcept { return false; }
   /// Right before each launch, the last listener first, on the thread of the replay, one replay after the other. May
   /// throw: nothing is launched, and those that were called before get replay_failed().
@@ -78,9 +78,9 @@ class CaptureListener {
   /// It was not, although before_replay() had returned.
   virtual void replay_failed() noexcept {}
 
-  /// After ended(): what must live as long as the template, the executables and their running launches, given back by
-  /// its destructor; null if there is nothing. It may be destroyed after the listener, on any thread that calls this
-  /// library, under anyone's capture: it exchanges the capture mode itself.
+  /// After ended(): a resource that must live as long as the template, the executables and their running launches,
+  /// released by its destructor; null if there is none. It may be destroyed after the listener, on any thread that
+  /// calls this library, during any capture: it exchanges the capture mode itself.
   virtual std::shared_ptr<void> take_resource() { return nullptr; }
 
   /// The graph is empty again: forget the capture.

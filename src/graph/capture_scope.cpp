@@ -15,7 +15,7 @@ namespace reprise {
 
 using graphs::GraphAccess;
 
-/// The inside of a scope: what it acquired, given back in the reverse order by the destructors.
+/// The implementation of a scope: its resources, released in the reverse order by the destructors.
 ///
 ///     open -> closed    end() succeeded or failed with the capture over, or the scope was left
 ///
@@ -42,7 +42,7 @@ struct graph::Impl {
 
 graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
     : cuda_graph(target), stream(options.stream.has_value() ? *options.stream : StreamRef(current_device(), nullptr)) {
-  // Refused before anything is changed, and before anybody waits for the device.
+  // Refused before anything is changed, and before the wait for the device.
   const StreamRef* given = options.stream.has_value() ? &stream : nullptr;
   GraphAccess::Impl& impl = GraphAccess::of(target, "graph");
   impl.join_framework();

@@ -27,9 +27,9 @@ using graphs::CaptureContext;
 
 namespace {
 
-// The runtime drops the last reference for sure, within some 160 us, when nobody else can have one.
+// The runtime certainly releases the last reference, within about 160 us, when no other code can hold one.
 constexpr std::chrono::microseconds certain_release_limit = std::chrono::seconds(5);
-// A replay may still be running. What it holds is given back by a later call; usually nothing runs any more.
+// A replay may still be running, whose resources are released by a later call; usually none is.
 constexpr std::chrono::microseconds uncertain_release_limit = std::chrono::microseconds(500);
 
 CaptureStatus capture_status(const StreamRef& stream) {

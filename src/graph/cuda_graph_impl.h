@@ -111,7 +111,7 @@ struct CUDAGraph::Impl {
   std::atomic<State> state{State::empty};
   bool debug = false;
   bool rehearses = false;  // capture() runs its body twice
-  // The runtime, or somebody with a raw handle, may hold on to what is attached when template and executable are gone.
+  // The runtime, or code with a raw handle, may hold attached resources when template and executable are destroyed.
   std::atomic<bool> in_use_elsewhere{false};
   graphs::LaunchMutex flag;
   // While listeners are called, which may call hooks of the user's: the thread that does it.
@@ -134,8 +134,7 @@ struct CUDAGraph::Impl {
   std::optional<CaptureReport> last_report;  // of the last capture, in any state
 };
 
-/// Holds a graph's flag. Within a hook of the graph it takes nothing: whoever called the hook sees to it that nobody
-/// else uses the graph.
+/// Locks a graph's launch mutex. Within a hook of the graph it locks nothing: the caller of the hook holds the mutex.
 class CUDAGraph::Impl::FlagLock {
  public:
   explicit FlagLock(Impl& impl) : flag_(impl.in_own_hook() ? nullptr : &impl.flag) {

@@ -50,7 +50,7 @@ bool GraphResources::release(std::chrono::microseconds limit) noexcept {
 void GraphResources::attach(backend::Backend& backend, GraphHandle template_graph, Resources resources) {
   auto object = std::make_unique<UserObject>();
   object->progress = std::make_shared<Progress>();
-  // The first one is destroyed last: a mark that all the others are given back, whoever drained the queue.
+  // The first one is destroyed last: it notifies that all others are released, on any thread that drains the queue.
   object->resources = std::make_unique<Resources>();
   object->resources->reserve(resources.size() + 1);
   object->resources->push_back(std::shared_ptr<void>(nullptr, [progress = object->progress](std::nullptr_t) {

@@ -16,7 +16,7 @@ void rethrow(const std::exception_ptr& first) {
   if (first) std::rethrow_exception(first);
 }
 
-// Only one exception can be thrown, and none at the end of a graph's life: the others are told of here.
+// Only one exception can be thrown, and none at the end of a graph's life: the others become warnings.
 void warn_of(const std::exception_ptr& error, const char* step) noexcept try {
   std::rethrow_exception(error);
 } catch (const std::exception& thrown) {

@@ -5,8 +5,8 @@
 
 namespace reprise::graphs {
 
-/// An internal stream of a device, borrowed until the end of the scope: the lowest-numbered one that nobody has
-/// borrowed and that is not capturing. So a program with one thread always gets the same one, and with it the blocks
+/// An internal stream of a device, borrowed until the end of the scope: the lowest-numbered one that is
+/// neither borrowed nor capturing. So a program with one thread always gets the same one, and with it the blocks
 /// that earlier captures left in a shared pool; several threads get one each.
 ///
 /// The streams are non-blocking, made on demand, and live until the process ends. Thread-safe.

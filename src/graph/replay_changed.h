@@ -12,8 +12,8 @@ namespace reprise {
 /// makes launches one after the other, so that no other thread's replay sees half of a change. What it throws goes on,
 /// and nothing is launched.
 ///
-/// Whoever changes an executable knows what it told it: the graph is made with KeepGraph::no, so that there is no
-/// second executable, which would have been told nothing.
+/// The caller tracks the state of the executable: the graph is made with KeepGraph::no, so that there is no second
+/// executable without the changes.
 void replay_changed(CUDAGraph& graph, const StreamRef& stream, const std::function<void(GraphExecHandle)>& change);
 
 }  // namespace reprise

@@ -17,7 +17,7 @@ at::Tensor refuse_binary_cross_entropy(const at::Tensor& /*input*/, const at::Te
 
 }  // namespace
 
-// The macros of libtorch want the library to be called `m`, and its own namespaces.
+// libtorch's macros require the name `m` for the library, and its own namespaces.
 void register_autocast(torch::Library& m) {  // NOLINT(readability-identifier-length)
   using namespace at;
 

@@ -5,8 +5,8 @@
 
 namespace reprise::libtorch {
 
-/// What autocast does with operators on the host device: as with CUDA's, which types are half unless the caller sets
-/// another. `aten` is for the key AutocastPrivateUse1.
+/// Autocast of operators on the host device: as on CUDA, with half as the default type. `aten` is for the key
+/// AutocastPrivateUse1.
 void register_autocast(torch::Library& aten);
 
 }  // namespace reprise::libtorch

@@ -2,7 +2,7 @@
 #include "libtorch/cuda/cuda_tensors.h"
 #include "reprise/error.h"
 
-// In the place of cuda/, where libtorch was built without CUDA, or its headers are incomplete.
+// Replaces cuda/ where libtorch was built without CUDA, or its headers are incomplete.
 
 namespace reprise::libtorch {
 namespace {

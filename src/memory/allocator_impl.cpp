@@ -80,7 +80,7 @@ void CachingAllocator::Impl::deallocate(void* pointer) {
   free_block(block);
 }
 
-// `block` is given out, and nobody keeps it.
+// `block` is in use, and not retained by a graph.
 void CachingAllocator::Impl::free_block(MemoryBlock* block) {
   block->created.clear();
   block->hidden = false;

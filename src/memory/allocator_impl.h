@@ -42,7 +42,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void deallocate(void* pointer);
   void record_stream(void* pointer, const StreamRef& stream);
   void empty_cache();
-  /// The same, for somebody who holds locks of their own: nothing of the user's is called. True if memory went back.
+  /// The same, for callers with locks of their own: calls no code of users. True if memory was released.
   bool empty_cache_for_others();
   PoolStatistics statistics() const;
   PoolStatistics statistics(MempoolId pool) const;

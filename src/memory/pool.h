@@ -22,9 +22,9 @@ struct Pool {
 
   bool is_private() const noexcept { return static_cast<bool>(id); }
   FreeSet& blocks(bool small) noexcept { return small ? small_blocks : large_blocks; }
-  /// May its wholly free segments go back to the driver?
+  /// True if its wholly free segments may be released to the driver.
   bool may_release() const noexcept { return !is_private() || (graphs == 0 && filled_by == nullptr); }
-  /// Does nothing keep the pool itself?
+  /// True if nothing keeps the pool itself.
   bool is_over() const noexcept { return may_release() && is_private() && requests == 0 && statistics.segments == 0; }
 };
 

@@ -37,7 +37,7 @@ struct GraphDraws {
   std::shared_ptr<DrawSource> generator;
   Advance parameters = {};  ///< of the head node, in the template and then in the executable
 
-  bool mirror_valid = false;  ///< is the mirror what the executable would do?
+  bool mirror_valid = false;  ///< the mirror agrees with the executable
   GeneratorState mirror = {};
   std::optional<GeneratorState> spent = {};  ///< the generator before the replay that is being launched
 
@@ -58,9 +58,9 @@ class CaptureDraws {
   CaptureDraws(const CaptureDraws&) = delete;
   CaptureDraws& operator=(const CaptureDraws&) = delete;
 
-  /// From now on draw_in_capture() finds it.
+  /// Registers it for draw_in_capture().
   static void open(captures::Capture& capture, const std::shared_ptr<CaptureDraws>& draws);
-  /// The capture is over: nobody draws any more, and generators can be set again.
+  /// Ends the draws of the capture: generators can be set again.
   void close() noexcept;
 
   /// The capture keeps a generator from being set, although it has not drawn from it.
@@ -76,12 +76,12 @@ class CaptureDraws {
   void stream_ends(const StreamRef& stream) noexcept;
 
   bool empty() const noexcept { return draws_.empty(); }
-  /// The device words, which lie in the graph's pool: whoever has them keeps them as long as anything of the graph.
+  /// The device words, which lie in the graph's pool: kept alive by the owner of this pointer, as long as the graph.
   std::shared_ptr<void> take_words() noexcept { return std::move(words_); }
 
   /// The capture has ended: the template's head nodes are told how much the whole graph draws.
   void finish();
-  /// There is a new executable, which nobody has told anything.
+  /// Notifies of a new executable, without parameters yet.
   void instantiated(GraphExecHandle exec) noexcept;
   /// Spends the numbers of one replay, and sees to it that the executable draws them. If it fails nothing was spent.
   void before_replay(const StreamRef& stream);

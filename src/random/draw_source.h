@@ -18,7 +18,7 @@ class DrawSource {
 
   /// Spends numbers; returns the state before that.
   virtual GeneratorState spend(std::uint64_t increment) = 0;
-  /// Takes back what was spent last, unless somebody has spent or set something since.
+  /// Undoes the last spend(), unless numbers were spent or the state was set since.
   virtual void give_back(const GeneratorState& before, std::uint64_t increment) noexcept = 0;
 
   virtual void begin_capture() noexcept {}  ///< a capture drew for the first time
@@ -33,7 +33,7 @@ class ExternalGenerator : public DrawSource {
   /// False, and nothing has changed, if another capture has lent it words.
   virtual bool attach(std::uint64_t* words) = 0;
   /// The capture is over, and the generator as it was before attach(). Returns by how much all draws of the capture
-  /// advanced the offset; nothing if somebody else used the generator meanwhile, so that it cannot be said.
+  /// advanced the offset; nullopt if the generator was used otherwise meanwhile, so that it is unknown.
   virtual std::optional<std::uint64_t> detach() = 0;
   /// The same for a capture that failed. Does nothing if nothing is lent.
   virtual void abandon() noexcept = 0;

@@ -75,7 +75,7 @@ class CudaBackend final : public Backend {
   void note_failure(CallSite site, CUresult result) const;
   /// What this code, not the driver's log, knows about the calling thread's last failure.
   static std::string& failure_detail();
-  /// Has a call failed on the calling thread?
+  /// True if a call has failed on the calling thread.
   static bool& failed_here();
   static Result fail(Result result, std::string detail);
 

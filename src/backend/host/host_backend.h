@@ -51,13 +51,13 @@ class HostBackend final : public Backend {
       attach_pending_stack(runtime_);
     return result;
   }
-  /// For the reports of captures, if somebody watches.
+  /// For the reports of captures, if calls are watched.
   void note_failure(Lock& lock, Call call, Result result) {
     if (!lock.owns_lock()) lock.lock();  // after a wait
     if (runtime_.watchers > 0) note_refused(runtime_, call, result);
     thread_rule = nullptr;
   }
-  /// A thread that executes an operation may not call; neither may anyone once the device is broken.
+  /// Refuses threads that execute an operation, and all threads once the device is broken.
   Result refuse_caller() const;
   /// The code of the failure that was asked for, if this call is the one; else success.
   Result injected(Call call) const {
@@ -78,7 +78,7 @@ class HostBackend final : public Backend {
   void submit(HostStream& stream, NodeType type, Work work);
   /// Sleeps, unlocked, until these are done.
   Result wait(Lock& lock, const std::vector<OperationRef>& operations) const;
-  /// Are these done? If not, and work runs by steps, one is made first.
+  /// True if these are complete. If not, and work runs by steps, makes a step first.
   Result query(Lock& lock, std::span<const OperationRef> operations) const;
   /// For calls that ask how far the device is: if work runs by steps, one is made, unlocked. To come before anything
   /// that is looked up.
@@ -100,7 +100,7 @@ class HostBackend final : public Backend {
   Result check_kernel(const KernelNodeParams& params) const;
   Result check_launch_config(const KernelNodeParams& params) const;
   static Result check_use(EventUseFlags use);
-  /// Are these params good for a node?
+  /// Checks the params of a node.
   Result check_node(const NodeParams& params) const;
   /// Work that cannot run: on a capturing stream that breaks the capture. (Bad arguments alone do not.)
   Result refuse_work(Call call, HostStream& stream, Result result) const;

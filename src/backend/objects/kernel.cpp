@@ -33,7 +33,7 @@ constexpr unsigned shared_bytes_without_asking = 48 * 1024;
 
 std::string kernel_name(const std::type_info& type) {
   std::string name = text::demangle(type.name());
-  // Nobody writes the inline namespace: it is there for the linker.
+  // The inline namespace is for the linker only.
   for (const std::string_view inline_namespace : {"kernels_host::", "kernels_nvcc::"})
     for (std::size_t at = 0; (at = name.find(inline_namespace)) != std::string::npos;)
       name.erase(at, inline_namespace.size());

@@ -8,7 +8,7 @@
 
 namespace reprise::graphs {
 
-/// What listeners do for random numbers once the capture has ended, whoever draws them.
+/// The common part of listeners for random numbers once the capture has ended.
 class DrawsListener : public CaptureListener {
  public:
   void abandoned() noexcept override { reset(); }

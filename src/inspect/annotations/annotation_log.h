@@ -17,9 +17,9 @@ struct AnnotationLog {
 
   /// A thread entered or left a scope, or the capture ended.
   struct Boundary {
-    std::size_t thread;    ///< which one; `nobody` at the end of the capture
-    std::size_t nodes;     ///< how many there were
-    std::size_t in_force;  ///< what the thread says from now on: of `annotations`; 0 for nothing
+    std::size_t thread;    ///< its index; the constant above at the end of the capture
+    std::size_t nodes;     ///< number of nodes at that time
+    std::size_t in_force;  ///< the thread's annotation from here on: index of `annotations`; 0 for none
     std::vector<GraphNodeHandle>
         tails;  ///< what the next nodes of the thread's streams, or of the capture's, depend on
   };
@@ -31,16 +31,16 @@ struct AnnotationLog {
   std::vector<Boundary> boundaries = {};
 };
 
-/// Were nodes made while several threads were in scopes, so that edges() matter?
+/// True if nodes were created while several threads were in scopes, so that edges() matter.
 bool needs_edges(const AnnotationLog& log);
 
 /// The annotation of each node of the log, as its place in `annotations`.
 ///
 /// A node that was made while one thread was in scopes is of that thread. While several were, a thread gets the nodes
 /// that lie between what its streams depended on at two boundaries of its own: for sure where they come after the first
-/// ones, unless somebody else did for sure, if they merely lead to the second ones. Of two threads that are as sure
-/// that with fewer nodes gets it. What nobody gets so is of the thread whose boundary came next. Linear in nodes and
-/// edges for each thread.
+/// ones, or else, unless another thread is certain, where they only lead to the second ones. Of two threads with the
+/// same confidence, the one with fewer nodes gets the node. Remaining nodes belong to the thread whose boundary came
+/// next. Linear in nodes and edges for each thread.
 std::vector<std::size_t> assign_annotations(const AnnotationLog& log, std::span<const backend::Edge> edges);
 
 }  // namespace reprise::inspect

@@ -37,13 +37,13 @@ Map& map_of(std::size_t number) {
   return number == 0 ? at::cuda::cublas_handle_stream_to_workspace() : at::cuda::cublaslt_handle_stream_to_workspace();
 }
 
-// What is known of captures in the whole process. Its mutex comes before those of the maps, and these before the
+// The captures and workspaces of the process. Its mutex is locked before those of the maps, and these before the
 // allocator's.
 struct Table {
   std::mutex mutex;
   int underway = 0;
-  std::array<std::map<Key, at::DataPtr>, maps> aside;  // what the maps had before the captures that are underway
-  // What eager work made meanwhile. A thread may have looked it up and not launched yet, so it is kept for a while.
+  std::array<std::map<Key, at::DataPtr>, maps> aside;  // contents of the maps before the captures underway
+  // Made by eager work meanwhile. Kept for a while: a thread may have looked one up and not launched yet.
   std::vector<at::DataPtr> given_up;
   std::vector<std::weak_ptr<BlasWorkspace>> of_graphs;
 };
@@ -62,7 +62,7 @@ at::DataPtr lend(const std::shared_ptr<BlasWorkspace>& workspace) {
           workspace->memory.device()};
 }
 
-// Null if it is none of ours.
+// Null if it is not in a pool of this library.
 std::shared_ptr<BlasWorkspace> lent(const at::DataPtr& memory) {
   if (memory.get_deleter() != &end_loan) return nullptr;
   return *static_cast<std::shared_ptr<BlasWorkspace>*>(memory.get_context());
@@ -91,7 +91,7 @@ void restore(Table& all, std::size_t number) {
   all.aside[number].clear();
 }
 
-// The addresses of a pool, from where to where.
+// The address ranges of a pool.
 class PoolAddresses {
  public:
   explicit PoolAddresses(const TensorPool& pool) : pool_(pool) {}
@@ -118,7 +118,7 @@ class PoolAddresses {
   std::vector<std::pair<std::uintptr_t, std::size_t>> segments_;
 };
 
-// Takes what belongs to the capture out of a map: what was lent to it, and what was made in its pool.
+// Removes the capture's workspaces from a map: those lent to it, and those made in its pool.
 void take_from(Table& all, std::size_t number, const TensorPool& pool, PoolAddresses& addresses,
                BlasWorkspaces::Held& held) {
   auto& map = map_of(number).map;

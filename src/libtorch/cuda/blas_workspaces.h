@@ -12,13 +12,13 @@ namespace reprise::libtorch {
 struct BlasWorkspace;
 
 /// The workspaces of cuBLAS and cuBLASLt in one capture. libtorch keeps one for each pair of handle and stream, in two
-/// maps, for good. For a capture they are put aside: what is made in it lies in the capture's pool, belongs to the
-/// graphs of that pool that use it, and is lent to later captures into the pool on the same stream.
+/// maps, for ever. During a capture these are put aside: workspaces made in it lie in the capture's pool, are owned by
+/// the graphs of that pool that use them, and are shared with later captures into the pool on the same stream.
 ///
-/// While any capture is underway, eager work of other threads gets workspaces of its own, too, which are given up when
+/// While any capture is underway, eager work of other threads uses separate workspaces, too, which are released when
 /// the next capture begins.
 ///
-/// Made before the capture begins. take() when it has ended; the destructor without it gives everything back.
+/// Constructed before the capture begins. take() when it has ended; otherwise the destructor releases everything.
 class BlasWorkspaces {
  public:
   using Held = std::vector<std::shared_ptr<BlasWorkspace>>;  ///< what a graph keeps
@@ -28,7 +28,7 @@ class BlasWorkspaces {
   BlasWorkspaces(const BlasWorkspaces&) = delete;
   BlasWorkspaces& operator=(const BlasWorkspaces&) = delete;
 
-  /// What the capture used; libtorch has its own workspaces again.
+  /// Returns the workspaces used by the capture, and restores libtorch's own.
   Held take();
 
  private:

@@ -21,22 +21,21 @@ namespace reprise::libtorch {
 
 /// The blocks of c10's caching allocator that graphs watch.
 ///
-/// What there is, the allocator tells when it is asked (a snapshot); what is freed, it tells at once: its callback
-/// marks watched blocks dead. The callback looks at nothing but two counters while no block is watched and no capture
-/// looks for its inputs.
+/// Blocks in use come from a snapshot of the allocator; frees from its callback, which marks watched blocks dead. The
+/// callback reads only two counters while no block is watched and no capture looks for its inputs.
 ///
 /// The allocator cannot keep a block that its owner frees: a graph keeps storages of tensors instead.
 ///
 /// Threads: any. Lock order: c10's allocator, this one's mutex, FreeLog's. c10's allocator is not called, and no
-/// storage let go of, while the mutex is held.
+/// storage released, while the mutex is held.
 class CudaBlocks final : public StorageOwner {
  public:
-  /// Has c10's allocator tell what it frees from the first call on.
-  /// \throws UsageError if libtorch uses another allocator, which does not.
+  /// Registers for the frees of c10's allocator at the first call.
+  /// \throws UsageError if libtorch uses another allocator, which does not report them.
   static CudaBlocks& get();
 
-  /// Fills in what the addresses, in ascending order, mean to this allocator. `storages_in` gives the storages that may
-  /// be kept for a block.
+  /// Looks the addresses, sorted, up in this allocator. `storages_in` returns the storages that may be kept for a
+  /// block.
   void find(std::span<memory::UsedAddress> addresses, MempoolId own,
             const std::function<WeakStorages(const void* begin, std::size_t bytes)>& storages_in);
 

@@ -19,7 +19,7 @@
 namespace reprise::libtorch {
 namespace {
 
-// Captures that do without a generator.
+// Captures without their generator, which another capture uses.
 struct GeneratorConflicts {
   std::mutex mutex;
   std::vector<std::set<std::uintptr_t>*> all;
@@ -37,8 +37,8 @@ at::Tensor over(std::uint64_t* word, c10::Device device) {
 
 }  // namespace
 
-// The state of a generator is reached as a graph of libtorch's, to which the generator gives it. The generator counts
-// such graphs, and makes new tensors when the first one comes: as long as this one is registered no other is the first.
+// The state of a generator is accessed as a graph of libtorch's, to which the generator passes it. The generator counts
+// such graphs, and makes new tensors for the first one: while this one is registered, no other is the first.
 class CudaGenerator::Registration final : private at::cuda::CUDAGraph {
  public:
   explicit Registration(const c10::intrusive_ptr<c10::GeneratorImpl>& generator) {

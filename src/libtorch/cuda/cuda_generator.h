@@ -21,9 +21,9 @@ namespace reprise::libtorch {
 /// A CUDA generator of libtorch's, with the state that it has when this is made, as graphs of this library draw from
 /// it.
 ///
-/// In a capture libtorch's kernels read seed and offset through two tensors that the generator's state holds, and the
-/// state adds up what they draw. attach() puts tensors over a graph's own words there; detach() puts back what was
-/// there, so that graphs of at::cuda::CUDAGraph work as before. Replays advance the state itself.
+/// In a capture libtorch's kernels read seed and offset through two tensors in the generator's state, and the state
+/// adds up their draws. attach() replaces these by tensors over a graph's own words; detach() restores them, so that
+/// graphs of at::cuda::CUDAGraph work as before. Replays advance the state itself.
 ///
 /// Thread-safe, as far as libtorch is: the state is used under the mutex of the generator.
 class CudaGenerator final : public random::ExternalGenerator {
@@ -45,7 +45,7 @@ class CudaGenerator final : public random::ExternalGenerator {
 
   /// Two generators of libtorch's may share a state.
   bool has_state_of(const CudaGenerator& other) const noexcept { return state_ == other.state_; }
-  /// Where draws in a capture read the seed now; 0 if nowhere.
+  /// The address from which draws in a capture read the seed; 0 if none.
   std::uintptr_t words_in_use() const;
 
  private:
@@ -65,11 +65,11 @@ class CudaGenerator final : public random::ExternalGenerator {
   std::optional<Before> before_;    // likewise
 };
 
-/// Does a kernel of the graph have one of these addresses among its parameters?
+/// True if a kernel of the graph has one of these addresses among its parameters.
 bool is_used(const Device& device, GraphHandle template_graph, const std::set<std::uintptr_t>& words);
 
-/// A capture that has to do without a generator, because another capture has it: libtorch would let it draw from the
-/// words of that one. Notes whose words there are while it lives.
+/// A capture without its generator, because another capture uses it: libtorch would let it draw from the words of that
+/// one. Records the words in use while it lives.
 class ConflictingDraws {
  public:
   explicit ConflictingDraws(const CudaGenerator& taken);

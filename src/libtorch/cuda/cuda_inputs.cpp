@@ -8,8 +8,8 @@
 namespace reprise::libtorch {
 namespace {
 
-/// The memory of CUDA tensors as a source of inputs, besides pinned memory. An address in it counts if an operator of
-/// the capture was given that memory, or if the node was made by no operator.
+/// The memory of CUDA tensors as a source of inputs, besides pinned memory. An address in it counts if the memory was
+/// an argument of an operator in the capture, or if the node was not created by an operator.
 class CudaInputs final : public TensorInputs {
  public:
   explicit CudaInputs(const graphs::CaptureContext& context)

@@ -52,7 +52,7 @@ void CudaRandomListener::lend_to_default(const graphs::CaptureContext& context) 
   if (!attach(source)) conflicts_.emplace(*source);  // which matters only if this capture draws
 }
 
-// True also if it is lent to this capture already.
+// True also if it is attached to this capture already.
 bool CudaRandomListener::attach(const std::shared_ptr<CudaGenerator>& generator) {
   if (std::ranges::any_of(lent_, [&](const Lent& one) { return one.generator->has_state_of(*generator); })) return true;
   random::Words words = random::allocate_lent_words(generator->device());
@@ -62,7 +62,7 @@ bool CudaRandomListener::attach(const std::shared_ptr<CudaGenerator>& generator)
   return true;
 }
 
-void CudaRandomListener::ended(const graphs::CaptureContext& context, GraphHandle template_graph) {
+void CudaRandomListener::ended(const graphs::CaptureContext& /*context*/, GraphHandle template_graph) {
   if (conflicts_) conflicts_->refuse_in(template_graph);
   conflicts_.reset();
   auto draws = std::make_unique<random::CaptureDraws>();

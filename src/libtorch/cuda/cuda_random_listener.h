@@ -13,8 +13,8 @@
 namespace reprise::libtorch {
 
 /// Random numbers of libtorch's CUDA generators: the default one of the capture's device and those that were registered
-/// take part from the beginning of each capture. What was drawn is known at its end: then the graph gets a head node
-/// for each generator that was drawn from, and replays go on where the generator is.
+/// take part from the beginning of each capture. The number of draws is known at its end: then the graph gets a head
+/// node for each generator that was drawn from, and replays continue at the generator's offset.
 class CudaRandomListener final : public graphs::DrawsListener {
  public:
   ~CudaRandomListener() override { abandon(); }
@@ -36,7 +36,7 @@ class CudaRandomListener final : public graphs::DrawsListener {
   void lend_to_default(const graphs::CaptureContext& context);
   void lend_to_registered(const graphs::CaptureContext& context);
   bool attach(const std::shared_ptr<CudaGenerator>& generator);
-  /// Nobody knows how much was drawn: only a graph that drew nothing can be.
+  /// For an unknown number of draws: throws unless the graph draws nothing.
   void refuse_draws(const Lent& lent, GraphHandle template_graph) const;
   void abandon() noexcept;
 

@@ -13,8 +13,8 @@ namespace {
 
 using c10::cuda::CUDAStream;
 
-// The names that streams of libtorch's pools have there, by handle: a handle alone would be the name of a foreign
-// stream. A few dozen at most, which live as long as the process.
+// The stream ids of libtorch's pool streams by handle: a handle alone would be the id of a foreign stream. A few dozen
+// at most, which live as long as the process.
 struct Names {
   std::shared_mutex mutex;
   std::unordered_map<StreamHandle, c10::StreamId> ids;
@@ -25,8 +25,8 @@ Names& names() {
   return *instance;
 }
 
-// The handle of a stream, whose name is remembered if it is more than that. A name stands for one stream for ever; so
-// libtorch, which makes the device current before it tells the handle, is asked once.
+// The handle of a stream, whose id is stored if it differs. An id is one stream for ever; so libtorch, which makes the
+// device current for this query, is queried once.
 StreamHandle handle_of(const CUDAStream& stream) {
   struct Named {
     c10::StreamId id = 0;  // the default stream, which is null on each device

@@ -27,7 +27,7 @@ bool has_cuda_tensors() noexcept;
 /// come before the runtime captures, and before libtorch's memory is routed: what it allocates here is no graph's.
 bool begins_with_cuda_tensors(const graphs::CaptureContext& context);
 
-/// The device that a device of libtorch's is; -1 is the calling thread's current one.
+/// This library's device for a device of libtorch's; -1 is the calling thread's current one.
 /// \throws UsageError if there is none.
 Device cuda_device_of(c10::Device device);
 
@@ -61,15 +61,15 @@ std::unique_ptr<inspect::InputSource> make_cuda_inputs(const graphs::CaptureCont
 /// \throws UsageError unless the graph is empty.
 void register_cuda_generator(CUDAGraph& graph, const at::Generator& generator);
 
-/// Sets the offset of a CUDA generator. at::Generator::set_offset() also has the next recurrent network with dropout
-/// make a new random state for cuDNN, for which it waits: it would not be captured.
+/// Sets the offset of a CUDA generator. at::Generator::set_offset() would also make the next recurrent network with
+/// dropout create a new random state for cuDNN, with a wait that cannot be captured.
 void set_cuda_offset(at::Generator& generator, std::uint64_t offset);
 
 // --- Streams ------------------------------------------------------------------------------------------------------
 
-/// A stream of libtorch's as this library sees it.
+/// Converts a stream of libtorch's.
 StreamRef cuda_stream_of(const c10::Stream& stream);
-/// A stream as libtorch sees it.
+/// Converts a stream to libtorch's.
 c10::Stream cuda_c10_stream(const StreamRef& stream);
 
 }  // namespace reprise::libtorch

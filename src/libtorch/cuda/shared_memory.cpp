@@ -22,7 +22,7 @@ namespace {
 // before this library uses a CUDA device.
 std::atomic<const std::vector<CachingAllocator*>*> allocators{nullptr};
 
-// The default pool's: what private pools have cached cannot be given back.
+// For the default pool: cached memory of private pools cannot be released.
 bool worth_emptying(CachingAllocator& allocator) {
   const PoolStatistics held = allocator.statistics(MempoolId{});
   const std::uint64_t cached = held.reserved_bytes - held.allocated_bytes;
@@ -34,9 +34,8 @@ bool worth_emptying(CachingAllocator& allocator) {
   return info.free < std::max<std::uint64_t>(cached, info.total / 16);
 }
 
-// libtorch calls it, with the mutex of its allocator, before each allocation for which its cache has no block. It does
-// not say how much is wanted, nor does it ask again when the driver has nothing left: what this library has cached goes
-// back when little is left.
+// Called by libtorch, with the mutex of its allocator, before each allocation for which its cache has no block. Neither
+// with the size, nor again when the driver has no memory left: so this library's cache is released when little is left.
 class EmptyOurCache final : public c10::FreeMemoryCallback {
  public:
   bool Execute() override {

@@ -10,8 +10,8 @@
 
 namespace reprise::libtorch {
 
-/// CUDA tensors that are made in a capture lie in the graph's pool of libtorch's allocator, and so do the workspaces of
-/// cuBLAS; both live as long as anything of the graph. Does nothing in captures of other devices.
+/// Routes CUDA tensors made in a capture, and the workspaces of cuBLAS, to the graph's pool of libtorch's allocator;
+/// both live as long as the graph and its launches. No-op in captures of other devices.
 class TensorListener final : public graphs::CaptureListener {
  public:
   void begin(const graphs::CaptureContext& context) override;

@@ -32,8 +32,8 @@ at::HostAllocator& pinned_memory() {
   return *at::getHostAllocator(at::kCUDA);
 }
 
-// Asked for each allocation while a capture is underway, with the allocator's mutex. By stream: before the capture has
-// an id, and once it is broken, when the driver tells none any more.
+// Called for each allocation while a capture is underway, with the allocator's mutex. By stream: before the capture has
+// an id, and once it is broken, when the driver reports none.
 struct TakesPart {
   Device device;
   MempoolId pool;
@@ -55,8 +55,8 @@ void let_go(MempoolId id, F&& release) noexcept {
   }
 }
 
-// Begins to fill a pool. libtorch fails, without a code that tells why, if another capture fills it; and if all graphs
-// of the pool are gone and some of its memory is not, be it cached or in use.
+// Begins to fill a pool. libtorch fails, without a specific code, if another capture fills it, or if all graphs of the
+// pool are gone and some of its memory, cached or in use, is not.
 template <class Begin, class EmptyCache, class Release>
 void begin_filling(const TensorPool& pool, std::string_view what, const Begin& begin, const EmptyCache& empty_cache,
                    const Release& release) {

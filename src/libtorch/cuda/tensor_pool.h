@@ -10,8 +10,8 @@
 namespace reprise::libtorch {
 
 /// A graph's hold on a pool of libtorch's allocators, of CUDA memory and of pinned memory: the pool stays as long as a
-/// graph holds it, of this library or of libtorch's own. Letting go calls nothing of CUDA: it may be done on any
-/// thread, under anyone's capture.
+/// graph holds it, of this library or of libtorch. The release makes no call of CUDA: it is allowed on any thread,
+/// during any capture.
 class TensorPool {
  public:
   TensorPool(const Device& device, MempoolId id) : device_(device), id_(id) {}
@@ -31,12 +31,11 @@ class TensorPool {
   bool holds_pinned_memory_ = false;
 };
 
-/// A capture that is underway: tensors that are made on its streams, by any thread, lie in its pool. The streams are
-/// found by the capture's ids, as CachingAllocator finds them.
+/// Routes tensors made on a capture's streams, by any thread, to its pool. The streams are found by the capture's ids,
+/// as in CachingAllocator.
 ///
-/// Made before the runtime begins the capture, destroyed when it is over. Only on the device of the capture: libtorch
-/// has a pool for each device, and tensors on a stream of another device that joins the capture lie in the ordinary
-/// one.
+/// Constructed before the runtime begins the capture, destroyed when it has ended. Only on the device of the capture:
+/// libtorch has a pool for each device, and tensors on a joined stream of another device come from the ordinary one.
 class TensorRoute {
  public:
   /// \throws UsageError if a capture of libtorch's own is filling the pool, or tensors live in it although all its

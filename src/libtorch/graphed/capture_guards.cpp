@@ -69,7 +69,7 @@ Restored::Restored(c10::Device device, const std::vector<at::Tensor>& tensors)
     : generator_(at::globalContext().defaultGenerator(device)) {
   const at::NoGradGuard no_grad;
   for (const at::Tensor& each : tensors)
-    // Where values have one place, nothing could be written.
+    // Expanded tensors, with several values at one address, cannot be written.
     if (at::has_internal_overlap(each) != at::MemOverlap::Yes) tensors_.emplace_back(each, each.detach().clone());
   const std::lock_guard lock(generator_.mutex());
   state_ = generator_.get_state();
@@ -87,7 +87,7 @@ Restored::~Restored() {
 
 void Restored::restore() {
   const at::NoGradGuard no_grad;
-  // What fails stays to be done, by the destructor.
+  // The destructor retries what fails.
   for (; !tensors_.empty(); tensors_.pop_back()) tensors_.back().first.detach().copy_(tensors_.back().second);
   if (!state_.defined()) return;
   const std::lock_guard lock(generator_.mutex());

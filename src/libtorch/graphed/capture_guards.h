@@ -14,12 +14,12 @@
 #include "graph/internal_streams.h"
 #include "reprise/stream.h"
 
-// What is put aside while callables are warmed up and captured, and is as before at the end of the scope.
+// State that is put aside while callables are warmed up and captured, and restored at the end of the scope.
 
 namespace reprise::libtorch {
 
-/// An internal stream that is current, after the work of the one that was, which continues after it. The same one each
-/// time, so that what libraries and allocators keep for a stream is kept once.
+/// Makes an internal stream current, ordered after the previous one, which continues after it. The same one each time,
+/// so that libraries and allocators keep per-stream state once.
 class SideStream {
  public:
   explicit SideStream(const Device& device);
@@ -35,7 +35,7 @@ class SideStream {
   StreamGuard current_;
 };
 
-/// Autocast keeps no casts: one that was made in a capture would be used outside of it.
+/// Disables autocast's cache: a cast made in a capture would be used outside of it.
 class NoAutocastCache {
  public:
   NoAutocastCache();
@@ -47,7 +47,7 @@ class NoAutocastCache {
   bool before_;
 };
 
-/// No autocast on a type of device.
+/// Disables autocast for a type of device.
 class NoAutocast {
  public:
   explicit NoAutocast(c10::DeviceType type);
@@ -60,10 +60,9 @@ class NoAutocast {
   bool before_;
 };
 
-/// Parameters without their hooks and without the nodes that accumulate their gradients. A hook that ran in the capture
-/// would run again at each backward, on what it had changed already. A node remembers the stream that it was made on:
-/// one that eager work has left behind would draw that stream into the capture, and one that the capture left behind
-/// would draw the capture's stream into later work.
+/// Removes the hooks of parameters and the nodes that accumulate their gradients. A captured hook would run again at
+/// each backward, on its own results. A node keeps the stream that it was made on: one from eager work would join that
+/// stream to the capture, and one from the capture would join the capture's stream to later work.
 class QuietLeaves {
  public:
   explicit QuietLeaves(const std::vector<at::Tensor>& leaves);

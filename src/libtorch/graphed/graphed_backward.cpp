@@ -17,7 +17,7 @@ namespace {
 
 using torch::autograd::variable_list;
 
-// Not a torch::autograd::Function: that looks at each argument on its own, and costs more.
+// Not a torch::autograd::Function, which handles each argument separately, and costs more.
 class GraphedBackward final : public torch::autograd::Node {
  public:
   GraphedBackward(std::shared_ptr<GraphedFunction> function, std::shared_ptr<Call> call, std::uint64_t versions,

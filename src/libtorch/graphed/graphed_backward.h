@@ -13,8 +13,8 @@ namespace reprise::libtorch::detail {
 
 class GraphedFunction;
 
-/// Makes the results of a call part of autograd's graph: its backward is the function's, from the differentiable
-/// results to the arguments and parameters.
+/// Connects the results of a call to autograd's graph: with the function's backward, from the differentiable results to
+/// the arguments and parameters.
 void attach_backward(const std::shared_ptr<GraphedFunction>& function, const std::shared_ptr<Call>& call,
                      std::uint64_t versions, const std::vector<at::Tensor>& arguments,
                      const std::vector<at::Tensor>& results);

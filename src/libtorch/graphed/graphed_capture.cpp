@@ -119,7 +119,7 @@ void GraphedCapture::check_samples() const {
                      parts_.name, text::join(wrong, "; ")));
 }
 
-// Memory of their own, in order that calls do not overwrite the samples.
+// Separate memory, so that calls do not overwrite the samples.
 void GraphedCapture::make_inputs() {
   const at::NoGradGuard no_grad;
   for (const at::Tensor& sample : source_.arguments) {
@@ -132,7 +132,7 @@ void GraphedCapture::make_inputs() {
     parts_.parameter_gradients = ParameterGradients(parts_.watched.trained(), parts_.watched.trained_names());
 }
 
-// The inputs under other names: without a history, should the callable give them one.
+// Aliases of the inputs, which stay without a history if the callable adds one.
 std::vector<at::Tensor> GraphedCapture::fresh_leaves() const {
   std::vector<at::Tensor> leaves;
   for (const at::Tensor& each : parts_.inputs) {
@@ -167,7 +167,7 @@ void GraphedCapture::check_memory(const std::vector<at::Tensor>& leaves, const s
   }
 }
 
-// The results of the callable; it has left the memory of its arguments where it was.
+// The results of the callable, after a check that its arguments are in the same memory.
 std::vector<at::Tensor> GraphedCapture::run(const std::vector<at::Tensor>& leaves) const {
   std::vector<const void*> memory;
   for (const at::Tensor& each : parts_.inputs) memory.push_back(each.defined() ? each.const_data_ptr() : nullptr);
@@ -200,7 +200,7 @@ std::string GraphedCapture::leaf_name(std::size_t leaf) const {
   return leaf < arguments ? parts_.argument_names[leaf] : parts_.watched.trained_names()[leaf - arguments];
 }
 
-// Of all leaves and trained parameters; undefined where there is none.
+// The gradients of all leaves and trained parameters; undefined if there is none.
 std::vector<at::Tensor> GraphedCapture::gradients_of(const std::vector<at::Tensor>& leaves,
                                                      const std::vector<at::Tensor>& results,
                                                      const std::vector<at::Tensor>& result_gradients) const {
@@ -254,7 +254,7 @@ GraphOptions GraphedCapture::graph_options() const {
   return options;
 }
 
-// What lies in an argument's memory would be overwritten by the arguments of the next call, while these are staged.
+// A result in an argument's memory would be overwritten when the arguments of the next call are staged.
 void GraphedCapture::give_own_memory(std::vector<at::Tensor>& results) const {
   for (at::Tensor& each : results) {
     if (!each.defined()) continue;
@@ -345,7 +345,7 @@ void GraphedCapture::give_own_memory_to_gradients() {
   }
 }
 
-// A running launch needs it when the callable is gone, on whichever stream it runs.
+// Kept for a running launch, on any stream, after the callable is destroyed.
 void GraphedCapture::keep_memory() {
   using Tensors = std::vector<at::Tensor>;
   const auto keep = [](CUDAGraph& graph, std::initializer_list<Tensors> rows) {

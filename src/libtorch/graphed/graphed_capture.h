@@ -13,7 +13,7 @@
 
 namespace reprise::libtorch::detail {
 
-/// One callable on its way to a GraphedFunction:
+/// Makes a GraphedFunction of one callable, step by step:
 ///
 ///     GraphedCapture()    checks
 ///     make_inputs()       allocates what the graph reads
@@ -22,7 +22,7 @@ namespace reprise::libtorch::detail {
 ///     capture_backward()  uses it up; for several, in any order with the forwards of others
 ///     finish()
 ///
-/// All but the first two on the stream of the captures. What throws in between leaves nothing behind.
+/// All except the first two on the stream of the captures. An exception in between leaves nothing behind.
 class GraphedCapture {
  public:
   /// \param number among those that are made together.

@@ -20,7 +20,7 @@
 
 namespace reprise::libtorch::detail {
 
-/// What was captured of one callable, and what it was captured under. Tensors here have no history.
+/// The captures of one callable, and their conditions. Tensors here have no history.
 struct GraphedParts {
   std::string name;                         ///< "callable 0 (torch::nn::LinearImpl)"
   std::vector<std::string> argument_names;  ///< of each tensor: "argument 0", "argument 1, tensor 2"
@@ -38,9 +38,9 @@ struct GraphedParts {
   CUDAGraph forward = CUDAGraph();
   std::vector<at::Tensor> inputs = {};   ///< which the graph reads
   StagedTensors staged_inputs = {};      ///< those
-  std::vector<char> mutated = {};        ///< of the inputs: does the callable change it in place?
+  std::vector<char> mutated = {};        ///< by input: the callable changes it in place
   std::vector<at::Tensor> outputs = {};  ///< which it writes
-  std::vector<char> saved = {};          ///< of the outputs: may the backward read it?
+  std::vector<char> saved = {};          ///< by output: the backward may read it
   FreshCopies fresh_outputs = {};        ///< with Outputs::copy
 
   std::optional<CUDAGraph> backward = {};
@@ -56,8 +56,9 @@ struct GraphedParts {
 
 /// A graphed callable on flat rows of tensors.
 ///
-///     call()      checks, stages the arguments, runs the forward, hands out the results
-///     backward()  stages the gradients of the results, runs the backward, hands out gradients; by autograd, on its
+///     call()      checks, stages the arguments, runs the forward, returns the results
+///     backward()  stages the gradients of the results, runs the backward, returns gradients; called by autograd, on
+///     its
 ///                 thread and on the stream of the call
 ///
 /// Used by one thread at a time, together with all others in the pool.
@@ -68,8 +69,8 @@ class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
   GraphedFunction& operator=(const GraphedFunction&) = delete;
 
   std::vector<at::Tensor> call(const std::vector<at::Tensor>& arguments);
-  /// \param versions what versions() was when the call had been staged.
-  /// \param whole is it the backward of everything, not of certain tensors? With Gradients::accumulate_in_graph.
+  /// \param versions versions() after the staging of the call.
+  /// \param whole true for a full backward, not one for certain tensors. With Gradients::accumulate_in_graph.
   std::vector<at::Tensor> backward(const Call& call, const std::vector<at::Tensor>& output_gradients,
                                    std::uint64_t versions, bool whole);
 
@@ -92,7 +93,7 @@ class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
   bool mutates_ = false;  // any of the inputs
   std::uint64_t calls_ = 0;
   std::vector<at::Tensor> copied_;  // arguments that would be overwritten by staging others, until the launch
-  std::vector<char> zero_;          // of the output gradients: is all of it zero?
+  std::vector<char> zero_;          // by output gradient: it is all zero
 };
 
 }  // namespace reprise::libtorch::detail

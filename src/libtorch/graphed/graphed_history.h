@@ -9,7 +9,7 @@
 
 namespace reprise::libtorch::detail {
 
-/// A leaf of autograd's graph, besides the known ones, that some result depends on: what it is like, if there is one.
+/// Describes a leaf of autograd's graph, besides the known ones, that a result depends on, if there is one.
 std::optional<std::string> leaf_besides(const std::vector<at::Tensor>& known, const std::vector<at::Tensor>& results);
 
 }  // namespace reprise::libtorch::detail

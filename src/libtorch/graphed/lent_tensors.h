@@ -22,17 +22,17 @@ at::Tensor tensor_in(c10::Storage storage, const at::Tensor& like, std::int64_t 
 /// New memory for work of the current stream; its device is the current one.
 c10::Storage new_storage(c10::Device device, std::size_t bytes);
 
-/// What the parts of one piece of memory are aligned to, in bytes: as a tensor of its own is at least.
+/// The alignment of parts of one allocation, in bytes: at least that of a separate tensor.
 inline constexpr std::size_t part_alignment = 256;
 constexpr std::size_t aligned_size(std::size_t bytes) {
   return (bytes + part_alignment - 1) / part_alignment * part_alignment;
 }
 
-/// Memory of a graph as the result of a call: a tensor with a storage of its own over the same memory, which it keeps
-/// alive. Whatever is made of it (views, detached ones) has the same storage, and so is known as a result of that call.
+/// Memory of a graph as the result of a call: a tensor with a separate storage over the same memory, which it keeps
+/// alive. Tensors derived from it (views, detached ones) have the same storage, and so count as results of that call.
 at::Tensor lend(const at::Tensor& memory, std::shared_ptr<Call> call);
 
-/// The call that lent the memory of a tensor; null if none did.
+/// The call whose result a tensor is; null if none.
 const Call* lent_by(const at::Tensor& tensor);
 
 /// Copies of the same tensors of a graph, made by the last nodes of the graph itself, at each replay in new memory.
@@ -41,12 +41,13 @@ class FreshCopies {
   FreshCopies() = default;
 
   /// In a capture, on the current stream.
-  /// \param sources each without gaps and overlaps, and there when the replay ends; undefined ones stay so.
-  /// \param second number of the first source that is copied into another piece of memory than those before: memory is
-  ///        freed when all copies in it are gone.
+  /// \param sources each without gaps and overlaps, and valid when the replay ends; undefined ones stay so.
+  /// \param second number of the first source that is copied into a second allocation: memory is freed when all copies
+  /// in
+  ///        it are gone.
   void capture(const std::vector<at::Tensor>& sources, std::size_t second);
 
-  /// What the next replay is to write, in memory for the current stream.
+  /// Returns the tensors for the next replay to write, in memory for the current stream.
   std::vector<at::Tensor> make();
   void update(GraphExecHandle exec) { nodes_.update(exec); }
 

@@ -23,7 +23,7 @@
 namespace reprise::libtorch::detail {
 namespace {
 
-// Says in which callable and when something failed; the exception stays of its type where it can.
+// Adds the callable and the phase to an exception, whose type is kept where possible.
 template <class F>
 void in_phase(const GraphedCapture& capture, const char* phase, F&& step) {
   const std::string where = text::format("make_graphed_callables, {} of {}", phase, capture.parts().name);
@@ -69,7 +69,7 @@ std::string text_of(int step) {
   return text::format("{:+}", step);
 }
 
-// Which forwards (+1 is that of the first callable) and backwards (-1) are captured when.
+// The order of captures: forwards (+1 is that of the first callable) and backwards (-1).
 std::vector<int> steps_of(const GraphedCallableOptions& options, std::size_t callables) {
   const int last = static_cast<int>(callables);
   std::vector<int> steps = options.order;
@@ -140,7 +140,7 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
   const c10::DeviceGuard guard(device);
   if (current_stream(device_of_tensors(device)).capture_status() != CaptureStatus::none)
     throw UsageError("make_graphed_callables in a capture: it captures graphs of its own. Make them before.");
-  // What is put aside meanwhile belongs to modules, which another thread may be making callables of.
+  // The state put aside meanwhile belongs to modules, of which another thread may be making callables.
   static std::recursive_mutex mutex;
   const std::lock_guard lock(mutex);
   for (GraphedCapture& each : captures) each.make_inputs();

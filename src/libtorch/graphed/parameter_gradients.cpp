@@ -31,7 +31,7 @@ std::vector<GraphNodeHandle> nodes_of_capture(const StreamRef& stream) {
   return nodes;
 }
 
-// The layout that autograd gives to a gradient which it keeps: that of the parameter, if it has no gaps and overlaps.
+// Autograd's layout of a gradient that it keeps: that of the parameter, if it has no gaps and overlaps.
 at::Tensor like_gradient_of(const at::Tensor& parameter) {
   at::Tensor like = tensor_in(
       c10::Storage(c10::Storage::use_byte_size_t(), 0, at::DataPtr(nullptr, parameter.device())), parameter, 0);
@@ -57,7 +57,7 @@ bool has_gradient_hooks(const at::Tensor& leaf) {
   return accumulator != nullptr && (!accumulator->pre_hooks().empty() || !accumulator->post_hooks().empty());
 }
 
-// What `.grad` becomes: the same tensor again, unless somebody has it or has changed it.
+// The tensor for `.grad`: the same one again, unless it is referenced elsewhere or was changed.
 const at::Tensor& ParameterGradients::Place::view() {
   const bool as_it_was = given.defined() && given.use_count() == 1 &&
                          given.unsafeGetTensorImpl()->autograd_meta() == nullptr && same_place(given);
@@ -104,7 +104,7 @@ class ParameterGradients::Places {
     return found;
   }
 
-  // A parameter that was given another type or device needs another place; who uses the old one notices.
+  // A parameter with a new type or device needs another place; users of the old one notice.
   static bool fits(const Place& place, const at::Tensor& like) {
     return place.memory.device() == like.device() && place.memory.scalar_type() == like.scalar_type() &&
            place.memory.sizes().equals(like.sizes()) && place.memory.strides().equals(like.strides());

@@ -15,21 +15,20 @@
 
 namespace reprise::libtorch {
 
-/// Does anything of autograd's wait for the gradient of this leaf: a hook of the tensor, or of the node that
-/// accumulates?
+/// True if this leaf has a hook for its gradient, of the tensor or of the node that accumulates.
 bool has_gradient_hooks(const at::Tensor& leaf);
 
 /// Gradients of parameters that a graph adds to `.grad` itself: Gradients::accumulate_in_graph.
 ///
-/// Each parameter has one place for its gradient, whichever graphs add to it; those that one callable is the first to
-/// ask for lie in one piece of memory. The graph ends in two groups of nodes, of which one is enabled at a time:
+/// Each parameter has one place for its gradient, shared by all graphs that add to it; places first requested by one
+/// callable lie in one allocation. The graph ends in two groups of nodes, of which one is enabled at a time:
 ///
 ///     overwrite  copies gradients to their places: no parameter has a `.grad` there
-///     add        adds them: all do
+///     add        adds them: all parameters have
 ///     leave      neither: this backward is not for them (torch::autograd::grad)
 ///
-/// Where some have one there and others do not, those others' places are set to -0, to which anything can be added
-/// without changing it, and the graph adds. A `.grad` that lies elsewhere is added to afterwards.
+/// If only some have one there, the places of the others are set to -0, the neutral element of addition, and the graph
+/// adds. A `.grad` in other memory is added to afterwards.
 ///
 ///     capture()  at the end of the backward's capture
 ///     prepare()  before each replay: looks at all `.grad`
@@ -46,7 +45,7 @@ class ParameterGradients {
   /// \param gradients of the parameters; undefined ones have none, and their `.grad` is left alone. \throws UsageError
   void capture(const std::vector<at::Tensor>& gradients);
 
-  /// \param wanted is this backward for them?
+  /// \param wanted true if this backward computes them.
   /// \throws UsageError if a parameter has a hook, or a `.grad` in a part of this memory.
   void prepare(bool wanted);
   void update(GraphExecHandle exec);

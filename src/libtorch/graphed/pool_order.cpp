@@ -62,8 +62,7 @@ void PoolOrder::overwrite(std::size_t captured, const Overwritten& by) {
     const auto call = each.current.lock();
     if (!call) continue;
     const bool has_backward = each.needed_until > each.captured;
-    const bool results_too =
-        captured <= each.captured;  // results stay in use: what is captured later leaves them alone
+    const bool results_too = captured <= each.captured;  // results stay in use: later captures do not use their memory
     if ((results_too || (has_backward && captured > each.needed_until)) && !call->backward_lost)
       call->backward_lost = by;
     if (!results_too) continue;

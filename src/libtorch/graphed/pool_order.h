@@ -15,7 +15,7 @@
 
 namespace reprise::libtorch {
 
-/// What has overwritten memory of a call, if anything. Noted at each replay, and put into words when somebody asks.
+/// The replay that has overwritten memory of a call, if any. Recorded at each replay, formatted on demand.
 struct Overwritten {
   std::shared_ptr<const std::string> by;  ///< the callable whose replay it was; null: nothing has
   std::uint64_t call = 0;                 ///< its number; 0: a backward
@@ -26,7 +26,7 @@ struct Overwritten {
   std::string text() const;
 };
 
-/// One call of a graphed callable, for as long as somebody has its results.
+/// One call of a graphed callable, as long as its results live.
 struct Call {
   std::shared_ptr<const std::string> callable;  ///< of which
   std::uint64_t number = 0;                     ///< among the calls of it, from 1
@@ -42,9 +42,8 @@ struct Call {
 
 /// The graphs that were captured into one pool, in order of capture, as far as they are those of graphed callables.
 ///
-/// Memory that was free at a capture may be used by it. So the replay of a graph overwrites what graphs captured later
-/// left behind, and also what an earlier graph left for a later one that was captured before this one, which had freed
-/// it by then:
+/// A capture may use memory that was free at that time. So the replay of a graph overwrites results of graphs captured
+/// later, and also what an earlier graph left for a graph captured before this one, which had freed it by then:
 ///
 ///     captured:                  forward 0, forward 1, backward 1, backward 0
 ///     forward 0 overwrites       what forward 0 and forward 1 left
@@ -60,18 +59,18 @@ class PoolOrder {
   /// That of a pool. Thread-safe.
   static std::shared_ptr<PoolOrder> of(MempoolId pool);
 
-  /// The forward of a callable was captured. Returns its number. It is forgotten, when further ones come, once nobody
-  /// else has this pointer: neither the callable, which is to keep it, nor a call of it.
+  /// Adds the captured forward of a callable. Returns its number. Removed, when further ones are added, once this
+  /// pointer is not referenced elsewhere: neither by the callable, which must keep it, nor by a call of it.
   std::size_t add_forward(std::shared_ptr<const std::string> callable);
-  /// The backward that belongs to it was captured.
+  /// Adds its captured backward.
   void add_backward(std::size_t forward);
 
-  /// The forward is about to run, for this call.
+  /// Called before the forward runs, for this call.
   void forward_runs(std::size_t forward, const std::shared_ptr<Call>& call);
-  /// The backward is about to run.
+  /// Called before the backward runs.
   void backward_runs(std::size_t forward);
 
-  /// How many forwards it looks at when a graph runs.
+  /// The number of forwards that it checks when a graph runs.
   std::size_t size() const { return forwards_.size(); }
 
  private:

@@ -11,11 +11,11 @@
 
 namespace reprise::libtorch {
 
-/// Do two tensors share memory, or may they? Those that lie between each other's values count.
+/// True if two tensors share memory, or may: also if they lie between each other's values.
 bool may_overlap(const at::Tensor& a, const at::Tensor& b);
 
-/// What a graph reads anew at each replay: tensors of its own, which its first node copies the values into. Where these
-/// come from is a parameter of the node; what the node cannot copy (other strides), an operator copies before.
+/// Inputs of a graph that change at each replay: its own tensors, to which its first node copies the values. The
+/// sources are parameters of the node; an operator copies before what the node cannot copy (other strides).
 class StagedTensors {
  public:
   StagedTensors() = default;
@@ -24,14 +24,14 @@ class StagedTensors {
   /// \param tensors of one device; undefined ones are never staged.
   void capture(const std::vector<at::Tensor>& tensors);
 
-  /// Does the tensor lie in one of these, but not in the place where it is to be staged? Staging others would change
-  /// it.
+  /// True if the tensor lies in one of these, but not in the place where it is to be staged. Staging others would
+  /// change it.
   bool in_the_way(std::size_t number, const at::Tensor& from) const;
 
-  /// The next replay reads `from` there, in the order of the current stream. Must live until then.
+  /// Makes the next replay read `from`, in the order of the current stream. Must live until then.
   /// \param from of the size, type and device of the tensor.
   void stage(std::size_t number, const at::Tensor& from);
-  /// The next replay reads what lies there.
+  /// Makes the next replay read the tensor's present values.
   void keep(std::size_t number) { nodes_.set(number, {}); }
 
   void update(GraphExecHandle exec) { nodes_.update(exec); }
@@ -41,14 +41,14 @@ class StagedTensors {
     at::Tensor tensor;
     void* data = nullptr;
     std::size_t bytes = 0;
-    bool dense = false;  // can bytes be copied there?
+    bool dense = false;  // bytes can be copied there
   };
   std::vector<Staged> staged_;
   std::uintptr_t begin_ = UINTPTR_MAX, end_ = 0;  // all lie between
   memory::CopyNodes nodes_;
 };
 
-/// The same values in the same places?
+/// True for the same values in the same places.
 bool same_memory(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace reprise::libtorch

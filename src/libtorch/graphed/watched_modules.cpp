@@ -12,8 +12,8 @@ namespace {
 using Tensors = torch::OrderedDict<std::string, at::Tensor>;
 using Children = torch::OrderedDict<std::string, std::shared_ptr<torch::nn::Module>>;
 
-// What a module has, without the copies that its public functions make: each call of a graphed callable looks. Access
-// is not checked where a template is instantiated explicitly.
+// The members of a module without the copies of its public functions, for each call of a graphed callable. Access is
+// not checked in explicit instantiations of templates.
 const Tensors& parameters_of(const torch::nn::Module& module);
 const Tensors& buffers_of(const torch::nn::Module& module);
 const Children& children_of(const torch::nn::Module& module);
@@ -30,7 +30,7 @@ struct Access : torch::nn::Module {
 };
 template struct Inside<Access::parameters, &torch::nn::Module::buffers_, &torch::nn::Module::children_>;
 
-// Are they the same objects, in the same order?
+// True for the same objects, in the same order.
 template <class Known, class Found, class Same>
 bool same_objects(const Known& known, const Found& found, const Same& same) {
   return found.size() == known.size() && std::equal(known.begin(), known.end(), found.begin(), same);
@@ -65,7 +65,7 @@ std::string WatchedModules::Tensor::change() const {
                         c10::toString(dtype));
   if (tensor.requires_grad() != trained)
     return text::format("{} {} a gradient now", name, trained ? "does not need" : "needs");
-  // Kernels in the graph were told how the values lie; they may be the same ones in the same place.
+  // The layout of values is a parameter of kernels in the graph, also for the same values at the same address.
   if (!tensor.sizes().equals(sizes) || !tensor.strides().equals(strides))
     return text::format("{} has sizes [{}] and strides [{}] now, and had sizes [{}] and strides [{}]", name,
                         text::join(tensor.sizes(), ", "), text::join(tensor.strides(), ", "), text::join(sizes, ", "),

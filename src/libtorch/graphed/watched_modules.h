@@ -9,22 +9,22 @@
 #include <utility>
 #include <vector>
 
-// What a graph relies on in the modules that it was captured from.
+// The state of modules on which a graph captured from them relies.
 
 namespace reprise::libtorch {
 
-/// Parameters and buffers of modules as they were at one time, and whether they are so still. The modules and the
-/// tensors are kept; what memory the tensors have is their owner's affair.
+/// Records parameters and buffers of modules, to detect changes. Keeps the modules and tensors alive, but not the
+/// tensors' memory.
 class WatchedModules {
  public:
   /// \param parameters further ones, of no module; they have no name.
   WatchedModules(const std::vector<std::shared_ptr<torch::nn::Module>>& modules,
                  const std::vector<at::Tensor>& parameters);
 
-  /// Are all modules in the mode (training or evaluation) that they were in?
+  /// True if all modules are in the same mode (training or evaluation) as before.
   bool in_same_mode() const;
 
-  /// What is not as it was, a line each, with names; empty if all is.
+  /// The changes, a line each, with names; empty if there are none.
   std::vector<std::string> changes() const;
 
   /// The sum of the versions and addresses of all parameters, and of the buffers that a backward may need: another one

@@ -37,7 +37,7 @@ std::unique_ptr<at::ObserverContext> begins(const at::RecordFunction& node) {
   annotation.insert_or_assign("pass", "backward");
   try {
     context->scope.emplace(annotation);
-  } catch (const Error& error) {  // whoever captures is told by the end of the capture
+  } catch (const Error& error) {  // also reported by the end of the capture
     warn(error.what());
   }
   return context;

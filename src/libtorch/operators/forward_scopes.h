@@ -11,15 +11,15 @@
 
 namespace reprise::libtorch {
 
-/// Which scopes of the class `annotate` the nodes of autograd were made in, during one capture: what they do in a
-/// backward pass is annotated likewise, with `pass=backward` besides.
+/// The scopes of the class `annotate` in which the nodes of autograd were created during one capture: their work in a
+/// backward pass is annotated likewise, with `pass=backward` added.
 ///
-/// A node of autograd has the number of the thread that made it and a number in the order of that thread's nodes: it is
-/// enough to know from which number on a thread was in which scope.
+/// A node of autograd has the number of its thread and a sequence number in that thread: so it suffices to record from
+/// which number on a thread was in which scope.
 ///
-///     open -> ended    scopes that are entered later are none of this capture
+///     open -> ended    later scopes do not belong to this capture
 ///
-/// Known to all backward passes from open() until it is destroyed. Thread-safe.
+/// Visible to all backward passes from open() until it is destroyed. Thread-safe.
 class ForwardScopes {
  public:
   static std::shared_ptr<ForwardScopes> open(DeviceType type, std::uint64_t capture_id);
@@ -27,7 +27,7 @@ class ForwardScopes {
 
   /// As Framework::annotation_changed().
   static void annotation_changed(DeviceType type, std::uint64_t capture_id, const Annotation& now) noexcept;
-  /// What a node of autograd was made in; empty if nobody knows of a scope.
+  /// The annotation in which a node of autograd was created; empty if unknown.
   static Annotation of(std::uint64_t thread, std::uint64_t number);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wheel of torch 2.11 is built with NDEBUG, and sets what at::RecordFunction::inputs() would check without.
+// The wheel of torch 2.11 is built with NDEBUG, and does not set what at::RecordFunction::inputs() checks without it.
 #ifndef NDEBUG
 #define NDEBUG
 #endif
@@ -32,7 +32,7 @@ class Graph {
     for (const backend::Edge& edge : edges) nodes_[edge.to].before.push_back(edge.from);
   }
 
-  /// Adds what lies between two sets of nodes: it leads to the second one, and was made after the first one.
+  /// Adds the nodes between two sets of nodes: ancestors of the second one that were created after the first one.
   void add_between(const std::vector<GraphNodeHandle>& from, const std::vector<GraphNodeHandle>& to,
                    std::unordered_set<GraphNodeHandle>& found) const {
     std::size_t last = 0;  // how many there were
@@ -126,7 +126,7 @@ void OperatorInputs::look_at(GraphHandle template_graph) {
   for (const auto& [begin, memory] : memory_) {
     const std::uintptr_t end = begin + memory.bytes;
     const auto last = ranges_.empty() ? ranges_.end() : std::prev(ranges_.end());
-    // Memory is given out in other pieces again and again.
+    // Memory is split into other blocks again and again.
     if (last != ranges_.end() && begin <= last->second)
       last->second = std::max(last->second, end);
     else

@@ -17,10 +17,10 @@
 
 namespace reprise::libtorch {
 
-/// The memory of the tensors that operators were given in a capture, and which nodes operators made.
+/// The memory of operators' tensor arguments in a capture, and the nodes created by operators.
 ///
-/// What libtorch's kernels have in their parameters is such memory, or is a word that nobody wrote: so it tells inputs
-/// from what looks like one by chance. Of nodes that no operator made nothing is known.
+/// An address in the parameters of libtorch's kernels is such memory, or an uninitialised word: this separates inputs
+/// from words that look like addresses by chance. Nothing is known about nodes that no operator created.
 ///
 ///     open -> closed -> look_at(template) -> made_by_operator
 class OperatorInputs final : public OperatorWatch {
@@ -30,9 +30,9 @@ class OperatorInputs final : public OperatorWatch {
   void began(const RunningOperator& op, const at::RecordFunction& call, const Nodes* tails) override;
   void ended(const RunningOperator& op, const End& end) override;
 
-  /// Does the address lie in memory that an operator was given? After look_at().
+  /// True if the address lies in memory of an operator's arguments. After look_at().
   bool has(std::uintptr_t address) const;
-  /// The storages that operators were given whose memory begins in a range, dead or alive.
+  /// The storages of operators' arguments whose memory begins in a range, dead or alive.
   WeakStorages storages_in(const void* begin, std::size_t bytes) const;
 
   struct Memory {
@@ -40,13 +40,13 @@ class OperatorInputs final : public OperatorWatch {
     std::size_t bytes = 0;  ///< of the largest
     WeakStorages storages = {};
   };
-  /// The pinned memory in which an address lies; none if that is other memory, or no operator was given it.
-  /// \throws BackendError if the runtime does not tell.
+  /// The pinned memory of an address; nullopt for other memory, or if it was no operator's argument.
+  /// \throws BackendError if a query of the runtime fails.
   std::optional<Memory> pinned_memory_at(std::uintptr_t address) const;
 
-  /// Finds out which nodes of the finished graph were made by operators: those between what the stream depended on when
-  /// one began and when it ended.
-  /// \throws BackendError if the runtime does not tell.
+  /// Determines the nodes of the finished graph that were created by operators: those between the stream's dependencies
+  /// at the beginning and the end of one.
+  /// \throws BackendError if a query of the runtime fails.
   void look_at(GraphHandle template_graph);
   bool made_by_operator(GraphNodeHandle node) const { return made_.contains(node); }
 

@@ -11,7 +11,7 @@
 
 namespace reprise::libtorch {
 
-/// Which operators failed, and within which the capture broke.
+/// The failed operators, and those within which the capture broke.
 class OperatorNames final : public OperatorWatch {
  public:
   explicit OperatorNames(const Device& device) : OperatorWatch(device, /*wants_arguments=*/false) {}
@@ -19,7 +19,7 @@ class OperatorNames final : public OperatorWatch {
   void began(const RunningOperator& /*op*/, const at::RecordFunction& /*call*/, const Nodes* tails) override {
     if (tails == nullptr) return;
     const std::lock_guard lock(mutex_);
-    failed_.clear();  // whoever called it has caught that
+    failed_.clear();  // the caller has caught it
   }
 
   // The innermost one ends first.
@@ -34,7 +34,7 @@ class OperatorNames final : public OperatorWatch {
     if (broke && std::ranges::none_of(broken_, of_thread)) broken_.push_back({thread, std::move(names)});
   }
 
-  // Of the thread that broke it, if that is known: others find it broken, too.
+  // Of the thread that broke it, if known: others find it broken, too.
   std::vector<std::string> broke_in(const CaptureReport& report) const {
     const std::uint64_t thread = report.broken_by ? report.broken_by->thread : 0;
     const std::lock_guard lock(mutex_);

@@ -15,8 +15,8 @@ namespace reprise::libtorch {
 
 class OperatorNames;
 
-/// What the operators of libtorch add to a capture: its report and errors name the operator that broke it, and the
-/// backward pass of annotated work is annotated.
+/// Observes libtorch's operators in a capture: its report and errors name the operator that broke it, and the backward
+/// pass of annotated work is annotated.
 class OperatorListener final : public graphs::CaptureListener {
  public:
   OperatorListener() = default;

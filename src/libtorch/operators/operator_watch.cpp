@@ -19,7 +19,7 @@ namespace {
 
 using Watches = std::vector<std::shared_ptr<OperatorWatch>>;
 
-/// A call as at::RecordFunction carries it from its beginning to its end, which is on the same thread.
+/// The context of a call in at::RecordFunction, from its beginning to its end on the same thread.
 struct Underway final : at::ObserverContext {
   explicit Underway(const char* name, Underway* outer)
       : op{name, outer != nullptr ? &outer->op : nullptr, outer != nullptr ? outer->op.stream : current_stream()},

@@ -24,13 +24,13 @@ struct RunningOperator {
   std::vector<std::string> names() const;
 };
 
-/// Hears of the operators of libtorch that run in one capture: those that a thread calls while its current stream takes
-/// part in the capture, threads of autograd's included.
+/// Notified of libtorch's operators in one capture: those called by threads, also autograd's, whose current stream
+/// takes part in the capture.
 ///
-/// Heard by at::RecordFunction, in the whole process, from the first watch that is opened until the last one is closed:
-/// other operators then cost a look at their current stream; before and after nobody pays anything.
+/// Uses at::RecordFunction, in the whole process, from the opening of the first watch until the last one is closed:
+/// other operators then cost a query of their current stream; before and after there is no cost.
 ///
-/// Threads: what a watch hears comes from several at once, and may come a moment after it was closed.
+/// Threads: a watch is notified from several at once, possibly also shortly after it was closed.
 class OperatorWatch : public std::enable_shared_from_this<OperatorWatch> {
  public:
   virtual ~OperatorWatch() = default;
@@ -41,7 +41,7 @@ class OperatorWatch : public std::enable_shared_from_this<OperatorWatch> {
 
   /// To be closed before the end of the capture's registration. Watches of one capture are opened by one thread.
   void open(captures::Capture& capture);
-  void close() noexcept;  ///< does nothing the second time
+  void close() noexcept;  ///< no-op the second time
 
   const Device& device() const noexcept { return device_; }
   bool wants_arguments() const noexcept { return wants_arguments_; }

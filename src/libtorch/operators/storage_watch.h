@@ -12,16 +12,16 @@ namespace reprise::libtorch {
 
 using WeakStorages = std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>>;
 
-/// A block that is memory of tensors: what is kept of it, if it is to be kept, is a storage.
+/// A block with memory of tensors, kept alive by a storage.
 struct StorageWatch : memory::BlockWatch {
   WeakStorages storages = {};                      ///< whose memory it is; guarded by the owner's mutex, as the next
   c10::intrusive_ptr<c10::StorageImpl> kept = {};  ///< the one that a graph keeps
 };
 
-/// Keeps blocks of tensors by their storages. A storage that is kept and is given other memory (`resize_`) frees its
-/// block all the same.
+/// Keeps blocks of tensors alive by their storages. A kept storage that gets other memory (`resize_`) frees its block
+/// all the same.
 ///
-/// No storage is let go of while the mutex is held: that calls allocators.
+/// No storage is released while the mutex is held: that calls allocators.
 class StorageOwner : public memory::BlockOwner {
  public:
   bool retain(memory::BlockWatch& watch) override;
@@ -30,8 +30,8 @@ class StorageOwner : public memory::BlockOwner {
 
  protected:
   ~StorageOwner() = default;
-  /// One of the storages that lives and has the memory of the block; null if there is none. With the mutex; `others`
-  /// are to be let go of without.
+  /// A live storage with the memory of the block; null if there is none. With the mutex; `others` must be released
+  /// without it.
   static c10::intrusive_ptr<c10::StorageImpl> living(const StorageWatch& watch,
                                                      std::vector<c10::intrusive_ptr<c10::StorageImpl>>& others);
 

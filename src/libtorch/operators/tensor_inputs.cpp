@@ -22,7 +22,7 @@ class PinnedMemory final : public StorageOwner {
     found.push_back(living(static_cast<StorageWatch&>(watch), found));
     if (found.back() == nullptr) watch.freed.store(true, std::memory_order_release);
   }
-  bool is_given_out_again(const memory::BlockWatch& /*watch*/) override { return false; }  // nobody knows
+  bool is_given_out_again(const memory::BlockWatch& /*watch*/) override { return false; }  // unknown
 };
 
 }  // namespace

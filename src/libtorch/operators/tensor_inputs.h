@@ -9,8 +9,8 @@
 
 namespace reprise::libtorch {
 
-/// What operators were given in a capture as a source of inputs: pinned memory, which no allocator tells of. It is
-/// there as long as a storage of one of those tensors has it.
+/// The arguments of operators in a capture as a source of inputs: pinned memory, whose frees no allocator notifies. It
+/// is alive as long as a storage of one of those tensors has it.
 class TensorInputs : public inspect::InputSource {
  public:
   explicit TensorInputs(const graphs::CaptureContext& /*context*/) {}
