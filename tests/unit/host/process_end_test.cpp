@@ -23,7 +23,7 @@ class ProcessEnd : public ::testing::Test {
   void SetUp() override { ::testing::FLAGS_gtest_death_test_style = "threadsafe"; }
 };
 
-struct Increment {
+struct AddOne {
   REPRISE_KERNEL void operator()(Thread t, int* x, std::size_t n) const {
     if (t.global_x() < n) x[t.global_x()] += 1;
   }
@@ -81,7 +81,7 @@ bool works_on(const StreamRef& stream) {
   if (current_stream() != stream) return false;
   Buffer<int> x(std::vector<int>{1, 2, 3});
   CUDAGraph g;
-  capture(g, {}, [&] { launch(LaunchConfig::cover(x.size()), Increment{}, x.data(), x.size()); });
+  capture(g, {}, [&] { launch(LaunchConfig::cover(x.size()), AddOne{}, x.data(), x.size()); });
   g.replay();
   std::vector<int> out(3);
   x.copy_to(out);
@@ -171,7 +171,7 @@ TEST_F(ProcessEnd, AStaticObjectCanWaitForKernelsThatRunOnItsThread) {
   static const Device device = Device::parse("host");
   static const auto fails = [] {
     try {
-      launch(device.default_stream(), LaunchConfig{.grid = 1, .block = 5000}, Increment{}, nullptr, std::size_t{0});
+      launch(device.default_stream(), LaunchConfig{.grid = 1, .block = 5000}, AddOne{}, nullptr, std::size_t{0});
     } catch (const BackendError& error) {
       return error.code() == Result::invalid_value && std::string(error.what()).find("5000") != std::string::npos;
     }

@@ -11,38 +11,38 @@ namespace {
 
 std::atomic<int> living = 0;
 
-struct Counted {
-  Counted() { ++living; }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-  ~Counted() { --living; }
+struct LivingCount {
+  LivingCount() { ++living; }
+  LivingCount(const LivingCount&) = delete;
+  LivingCount& operator=(const LivingCount&) = delete;
+  ~LivingCount() { --living; }
 
   int value = 0;
 };
 
 TEST(ThreadObject, IsOneForEachThreadAndEndsWithIt) {
-  ThreadObject<Counted>::get().value = 1;
+  ThreadObject<LivingCount>::get().value = 1;
   const int before = living;
   std::thread([&] {
-    EXPECT_EQ(ThreadObject<Counted>::get().value, 0);
-    ThreadObject<Counted>::get().value = 2;
-    EXPECT_EQ(ThreadObject<Counted>::get().value, 2);
+    EXPECT_EQ(ThreadObject<LivingCount>::get().value, 0);
+    ThreadObject<LivingCount>::get().value = 2;
+    EXPECT_EQ(ThreadObject<LivingCount>::get().value, 2);
     EXPECT_EQ(living, before + 1);
   }).join();
   EXPECT_EQ(living, before);
-  EXPECT_EQ(ThreadObject<Counted>::get().value, 1);
+  EXPECT_EQ(ThreadObject<LivingCount>::get().value, 1);
 }
 
 TEST(ThreadObject, OutlivesTheThreadLocalObjectsOfItsThread) {
   int found = 0;
   struct Older {
     int* found;
-    ~Older() { *found = ThreadObject<Counted>::get().value; }
+    ~Older() { *found = ThreadObject<LivingCount>::get().value; }
   };
   const int before = living;
   std::thread([&] {
     thread_local const Older older{&found};
-    ThreadObject<Counted>::get().value = 3;
+    ThreadObject<LivingCount>::get().value = 3;
   }).join();
   EXPECT_EQ(found, 3);
   EXPECT_EQ(living, before);
@@ -52,15 +52,15 @@ TEST(ThreadObject, IsMadeAnewByWhatUsesItEvenLater) {
   struct Key {
     pthread_key_t key{};
     Key() {
-      pthread_key_create(&key, [](void*) { ThreadObject<Counted>::get().value = 4; });
+      pthread_key_create(&key, [](void*) { ThreadObject<LivingCount>::get().value = 4; });
     }
     ~Key() { pthread_key_delete(key); }
   } const of_another_library;
-  ThreadObject<Counted>::get();  // its key is the older one, and comes first
+  ThreadObject<LivingCount>::get();  // its key is the older one, and comes first
   const int before = living;
   std::thread([&] {
     pthread_setspecific(of_another_library.key, &living);
-    ThreadObject<Counted>::get().value = 3;
+    ThreadObject<LivingCount>::get().value = 3;
   }).join();
   EXPECT_EQ(living, before) << "it was destroyed, too";
 }
