@@ -14,8 +14,7 @@ void synchronize_if_no_capture(Device device) {
   backend::ReleaseQueue::drain();  // without the lock, which the destructors of resources know nothing of
   const captures::NoneBegins none_begins;
   if (none_begins.any_underway()) return;
-  backend::Backend& backend = device.backend();
-  backend::check(backend, backend::Call::device_synchronize, backend.device_synchronize());
+  backend::Checked(device.backend()).device_synchronize();
   CachingAllocator::of(device).empty_cache();
   memory::empty_other_caches(device);
 }

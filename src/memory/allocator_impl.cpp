@@ -36,8 +36,7 @@ CachingAllocator::Impl::~Impl() {
   const backend::RelaxedCaptureMode relaxed(device_.backend());
   blocks_.for_each([&](MemoryBlock* block) {
     if (block->previous != nullptr) return;
-    backend::Backend& backend = device_.backend();
-    backend::warn_on_error(backend, backend::Call::memory_free, backend.memory_free(block->address));
+    backend::WarnOnError(device_.backend()).memory_free(block->address);
   });
 }
 

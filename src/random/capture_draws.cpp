@@ -11,12 +11,13 @@
 #include "backend/check.h"
 #include "backend/own_kernels.h"
 #include "memory/allocator_impl.h"
+#include "support/immortal.h"
 
 namespace reprise::random {
 
 using backend::Backend;
 using backend::Call;
-using backend::check;
+using backend::Checked;
 
 namespace {
 
@@ -49,7 +50,7 @@ class HeadParams {
  public:
   HeadParams(Backend& backend, const GraphDraws& draws) : words_(draws.words) {
     by_ = draws.parameters;
-    check(backend, Call::kernel_function, backend.kernel_function(advance_record(), &params_.function));
+    Checked(backend).kernel_function(advance_record(), &params_.function);
     params_.params = pointers_;
   }
   HeadParams(const HeadParams&) = delete;
@@ -73,7 +74,7 @@ StreamRef stream_of_words(const Device& device) {
     std::mutex mutex;
     std::map<const Backend*, std::unique_ptr<Stream>> streams;
   };
-  static auto* const made = new Made;  // graphs may live until the process ends
+  static support::Immortal<Made> made;  // graphs may live until the process ends
   const std::lock_guard lock(made->mutex);
   std::unique_ptr<Stream>& stream = made->streams[&device.backend()];
   if (!stream) stream = std::make_unique<Stream>(device);
@@ -156,7 +157,7 @@ GraphDraws& CaptureDraws::add(const std::shared_ptr<DrawSource>& generator, Word
   backend::NodeParams params = head.params();
   draws_.reserve(draws_.size() + 1);
   words_->reserve(words_->size() + 1);
-  check(backend, Call::graph_add_node, backend.graph_add_node(&made->head, graph, {}, params));
+  Checked(backend).graph_add_node(&made->head, graph, {}, params);
   draws_.push_back(std::move(made));
   words_->push_back(std::move(words));
   return *draws_.back();
@@ -165,18 +166,18 @@ GraphDraws& CaptureDraws::add(const std::shared_ptr<DrawSource>& generator, Word
 void CaptureDraws::add_drawn(const std::shared_ptr<DrawSource>& generator, Words words, std::uint64_t increment,
                              GraphHandle graph) {
   require_kernel(generator->device());
-  Backend& backend = generator->device().backend();
+  const Checked runtime(generator->device().backend());
   std::vector<GraphNodeHandle> nodes;
   std::vector<backend::Edge> edges;
-  check(backend, Call::graph_nodes, backend.graph_nodes(graph, &nodes));
-  check(backend, Call::graph_edges, backend.graph_edges(graph, &edges));
+  runtime.graph_nodes(graph, &nodes);
+  runtime.graph_edges(graph, &edges);
   std::unordered_set<GraphNodeHandle> later;
   for (const backend::Edge& edge : edges) later.insert(edge.to);
   std::vector<backend::Edge> after_head;
   GraphDraws& draws = add(generator, std::move(words), increment, graph);
   for (GraphNodeHandle const node : nodes)
     if (!later.contains(node)) after_head.push_back({draws.head, node});
-  check(backend, Call::graph_add_dependencies, backend.graph_add_dependencies(graph, after_head));
+  runtime.graph_add_dependencies(graph, after_head);
 }
 
 PhiloxState CaptureDraws::draw(const std::shared_ptr<DrawSource>& generator, std::uint64_t increment,
@@ -184,11 +185,9 @@ PhiloxState CaptureDraws::draw(const std::shared_ptr<DrawSource>& generator, std
   const std::lock_guard lock(mutex_);
   GraphDraws& draws = draws_of(generator, stream, graph);
   if (std::find(draws.dependent.begin(), draws.dependent.end(), stream.native()) == draws.dependent.end()) {
-    Backend& backend = stream.device().backend();
+    const Checked runtime(stream.device().backend());
     draws.dependent.reserve(draws.dependent.size() + 1);
-    check(backend, Call::stream_update_capture_dependencies,
-          backend.stream_update_capture_dependencies(stream.native(), {&draws.head, 1},
-                                                     backend::UpdateDependencies::add));
+    runtime.stream_update_capture_dependencies(stream.native(), {&draws.head, 1}, backend::UpdateDependencies::add);
     draws.dependent.push_back(stream.native());
   }
   const std::uint64_t offset = draws.parameters.increment;
@@ -200,7 +199,7 @@ void CaptureDraws::finish() {
   for (const auto& draws : draws_) {
     Backend& backend = draws->generator->device().backend();
     const HeadParams head(backend, *draws);
-    check(backend, Call::graph_node_set_params, backend.graph_node_set_params(draws->head, head.params()));
+    Checked(backend).graph_node_set_params(draws->head, head.params());
   }
   clear_words();
 }
@@ -213,7 +212,7 @@ void CaptureDraws::clear_words() {
     const StreamRef on = stream_of_words(device);
     Backend& backend = device.backend();
     const backend::RelaxedCaptureMode relaxed(backend);
-    check(backend, Call::set_async, backend.set_async({draws->words, 0, 1, sizeof(GraphRngState)}, on.native()));
+    Checked(backend).set_async({draws->words, 0, 1, sizeof(GraphRngState)}, on.native());
     EventOptions options;
     options.timing = false;
     cleared_.emplace_back(device, options).record(on);
@@ -239,8 +238,7 @@ void CaptureDraws::prepare(GraphDraws& draws) {
   draws.parameters.epoch = next_epoch();
   Backend& backend = draws.generator->device().backend();
   const HeadParams head(backend, draws);
-  check(backend, Call::graph_exec_node_set_params,
-        backend.graph_exec_node_set_params(exec_, draws.head, head.params()));
+  Checked(backend).graph_exec_node_set_params(exec_, draws.head, head.params());
   draws.mirror = {from.seed, from.offset + draws.parameters.increment};
   draws.mirror_valid = true;
 }

@@ -11,6 +11,7 @@
 
 #include "captures/registry.h"
 #include "reprise/workspace.h"
+#include "support/immortal.h"
 
 namespace reprise::graphs {
 namespace {
@@ -73,7 +74,7 @@ struct Table {
 
 // Never destroyed: a graph may be, after static destructors have begun.
 Table& table() {
-  static auto* const instance = new Table;
+  static support::Immortal<Table> instance;
   return *instance;
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "reprise/error.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise::libtorch {
@@ -49,7 +50,7 @@ struct Table {
 };
 
 Table& table() {
-  static auto* const instance = new Table;  // graphs may be destroyed until the process ends
+  static support::Immortal<Table> instance;  // graphs may be destroyed until the process ends
   return *instance;
 }
 

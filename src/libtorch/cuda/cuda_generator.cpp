@@ -14,6 +14,7 @@
 #include "backend/check.h"
 #include "inspect/liveness/graph_scan.h"
 #include "libtorch/cuda/cuda_tensors.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise::libtorch {
@@ -26,7 +27,7 @@ struct GeneratorConflicts {
   std::set<std::uintptr_t> lent;
 };
 GeneratorConflicts& generator_conflicts() {
-  static auto* const instance = new GeneratorConflicts;  // graphs may live until the process ends
+  static support::Immortal<GeneratorConflicts> instance;  // graphs may live until the process ends
   return *instance;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/cuda/cuda_tensors.h"
+#include "support/immortal.h"
 
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -21,7 +22,7 @@ struct Names {
 };
 
 Names& names() {
-  static auto* const instance = new Names;  // streams may be asked for until the process ends
+  static support::Immortal<Names> instance;  // streams may be asked for until the process ends
   return *instance;
 }
 

@@ -25,9 +25,9 @@ namespace reprise::libtorch {
 namespace {
 
 std::vector<GraphNodeHandle> nodes_of_capture(const StreamRef& stream) {
-  backend::Backend& backend = stream.device().backend();
+  const backend::Checked runtime(stream.device().backend());
   std::vector<GraphNodeHandle> nodes;
-  backend::check(backend, backend::Call::graph_nodes, backend.graph_nodes(captures::find(stream).info.graph, &nodes));
+  runtime.graph_nodes(captures::find(stream).info.graph, &nodes);
   return nodes;
 }
 
@@ -195,8 +195,7 @@ void ParameterGradients::update(GraphExecHandle exec) {
 void ParameterGradients::enable_adds(GraphExecHandle exec, bool enabled) {
   adds_enabled_.reset();
   for (const GraphNodeHandle node : adds_)
-    backend::check(device_->backend(), backend::Call::graph_node_set_enabled,
-                   device_->backend().graph_node_set_enabled(exec, node, enabled));
+    backend::Checked(device_->backend()).graph_node_set_enabled(exec, node, enabled);
   adds_enabled_ = enabled;
 }
 

@@ -63,7 +63,7 @@ class PinnedBlocks {
       memory = free.back();
       free.pop_back();
     } else {
-      backend::check(runtime_, backend::Call::pinned_allocate, runtime_.pinned_allocate(&memory, size));
+      backend::Checked(runtime_).pinned_allocate(&memory, size);
     }
     given_out_.emplace(reinterpret_cast<std::uintptr_t>(memory), std::move(block));
     return memory;

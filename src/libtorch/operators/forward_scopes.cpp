@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "reprise/error.h"
+#include "support/immortal.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -21,7 +22,7 @@ struct All {
 
 // Never destroyed: a graph in a static object may end late.
 All& all() {
-  static auto* const instance = new All;
+  static support::Immortal<All> instance;
   return *instance;
 }
 
@@ -54,7 +55,7 @@ struct Callback {
 };
 
 Callback& callback() {
-  static auto* const instance = new Callback;
+  static support::Immortal<Callback> instance;
   return *instance;
 }
 

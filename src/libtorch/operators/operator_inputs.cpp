@@ -15,8 +15,7 @@
 namespace reprise::libtorch {
 
 using backend::Backend;
-using backend::Call;
-using backend::check;
+using backend::Checked;
 
 namespace {
 
@@ -25,10 +24,10 @@ class Graph {
  public:
   Graph(Backend& backend, GraphHandle graph) {
     std::vector<GraphNodeHandle> nodes;
-    check(backend, Call::graph_nodes, backend.graph_nodes(graph, &nodes));
+    Checked(backend).graph_nodes(graph, &nodes);
     for (std::size_t i = 0; i < nodes.size(); ++i) nodes_[nodes[i]].place = i;
     std::vector<backend::Edge> edges;
-    check(backend, Call::graph_edges, backend.graph_edges(graph, &edges));
+    Checked(backend).graph_edges(graph, &edges);
     for (const backend::Edge& edge : edges) nodes_[edge.to].before.push_back(edge.from);
   }
 
@@ -108,9 +107,9 @@ WeakStorages OperatorInputs::storages_in(const void* begin, std::size_t bytes) c
 }
 
 std::optional<OperatorInputs::Memory> OperatorInputs::pinned_memory_at(std::uintptr_t address) const {
-  Backend& backend = device().backend();
+  const Checked runtime(device().backend());
   backend::PointerInfo info;
-  check(backend, Call::pointer_info, backend.pointer_info(reinterpret_cast<const void*>(address), &info));
+  runtime.pointer_info(reinterpret_cast<const void*>(address), &info);
   if (info.kind != backend::MemoryKind::pinned) return std::nullopt;
   const std::lock_guard lock(mutex_);
   const auto after = memory_.upper_bound(address);

@@ -10,6 +10,7 @@
 
 #include "captures/registry.h"
 #include "reprise/error.h"
+#include "support/immortal.h"
 
 namespace reprise::libtorch {
 
@@ -87,7 +88,7 @@ class Callbacks {
 
 // Never destroyed: threads may run operators until the process ends.
 Callbacks& callbacks() {
-  static auto* const instance = new Callbacks;
+  static support::Immortal<Callbacks> instance;
   return *instance;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "libtorch/operators/storage_watch.h"
+#include "support/immortal.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 class PinnedMemory final : public StorageOwner {
  public:
   static PinnedMemory& get() {
-    static auto* const instance = new PinnedMemory;  // graphs may be there until the process ends
+    static support::Immortal<PinnedMemory> instance;  // graphs may be there until the process ends
     return *instance;
   }
 
