@@ -167,9 +167,8 @@ void graphed(const Settings& settings) {
   const reprise::Stream stream(settings.device);
   const reprise::StreamGuard guard(stream);
   print(
-      "Forward and backward(g) of networks of Linear and ReLU, from gradients set to none (\"adding\": into those "
-      "that\n"
-      "are there), us a step\n");
+      "Forward and backward(g) of networks of Linear and ReLU, from gradients set to none (\"adding\": into those\n"
+      "that are there), us a step\n");
   print("    {:<20} {:>8} {:>8} {:>8}\n", "", "graphed", "bare", "ratio");
   for (const Shape& shape : shapes) compare(settings, stream, shape, device);
 }

@@ -322,9 +322,8 @@ const KernelRecord& kernel_record() {
 /// \param stream the stream to launch on.
 /// \param config the shape of the launch.
 /// \param kernel the function object.
-/// \param args one for each parameter of the call operator after the first, convertible to its type (floating point
-/// does
-///        not convert to integer); copied before the call returns.
+/// \param args one for each parameter of the call operator after the first, convertible to its type (no floating point
+///        to an integer); copied before the call returns.
 /// \throws BackendError with 1 if the device cannot launch this shape; in a capture that invalidates the capture.
 /// \throws UsageError on a CUDA device if nvcc did not compile the kernel.
 template <class K, class... Args>

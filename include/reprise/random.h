@@ -69,9 +69,8 @@ class Generator {
   Device device() const noexcept;
 
   /// Sets the seed, and the offset to 0.
-  /// \throws UsageError in a capture of the thread's current stream, or while a capture that drew from this generator
-  /// is
-  ///         underway.
+  /// \throws UsageError in a capture of the thread's current stream, or during a capture that drew from this
+  ///         generator.
   void set_current_seed(std::uint64_t seed);
   std::uint64_t current_seed() const;
   /// Sets an unpredictable seed, and the offset to 0. Returns the seed.

@@ -15,17 +15,14 @@ namespace reprise::graphs {
 /// What a captured graph holds, until nothing can use it any more:
 ///
 ///     hold -> launch ... -> [the owner destroys template and executable] -> release -> released, or deferred to a
-///     drain
-///                                                                                      of the release queue
+///                                                                           drain of the release queue
 ///
 /// - KeepGraph::no: only the owner launches, and the template is its own. Released after the last launch, which
-/// LastLaunch
-///   knows: next to no cost at a launch.
-/// - KeepGraph::yes: others may have the handles. What is held hangs on a user object of the template, and lives as
-/// long
-///   as template, clones, executables and their running launches. It makes each launch dearer; the benchmark `replay`
-///   shows by how much. The user object's destructor comes 10 to 160 us after the last reference is gone, on a thread
-///   of the runtime's own that may not call the runtime; therefore the queue.
+///   LastLaunch remembers: next to no cost per launch.
+/// - KeepGraph::yes: others may have the handles. A user object of the template owns what is held, which lives as
+///   long as template, clones, executables and their running launches. Each launch costs more; the benchmark `replay`
+///   shows how much. The user object is destroyed 10 to 160 us after the last reference is gone, on a thread of the
+///   runtime that must not call the runtime; therefore the queue.
 ///
 /// Owner: one graph; used by one thread at a time. Destroying this object releases nothing and waits for nothing.
 class GraphResources {

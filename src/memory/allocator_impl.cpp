@@ -202,7 +202,6 @@ MemoryBlock* CachingAllocator::Impl::block_in_use(void* pointer, const char* cal
   if (block != nullptr && block->state == BlockState::in_use) return block;
   throw UsageError(text::format(
       "{} expected an address that the allocator of {} returned and that is still in use; found {}, {}; free each "
-      "block "
       "block once, by the address that allocate() returned, with the allocator that it came from",
       call, device_.str(), pointer,
       block != nullptr ? "which was freed already"

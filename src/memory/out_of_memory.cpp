@@ -55,8 +55,7 @@ void CachingAllocator::Impl::throw_out_of_memory(std::size_t bytes, const memory
   for (const auto& entry : private_pools_) text += pool_text(entry.second);
   text +=
       "\nFree buffers, or reset graphs, that are no longer needed; use smaller batches; let graphs that are replayed "
-      "in "
-      "the order of their captures share one pool (GraphOptions::pool)";
+      "in the order of their captures share one pool (GraphOptions::pool)";
   if (total_.reserved_bytes + info.free < info.total) text += "; the rest of the device's memory is in use elsewhere";
   throw OutOfMemoryError(text + ".", statistics);
 }

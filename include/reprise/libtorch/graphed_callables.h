@@ -352,8 +352,7 @@ auto graphed_maker(C callable, Samples samples) {
 /// \param callable a module with `forward` (holder, shared_ptr or AnyModule), a function of tensors that uses none
 ///        which get gradients besides its arguments, or one of with_parameters() or with_module().
 /// \param samples the arguments as a tuple, or a single argument: with the sizes, types, device and need of gradients
-/// of
-///        later calls. The warm-up runs on their values.
+///        that later calls have. The warm-up runs on their values.
 /// \param options see there.
 /// \throws UsageError if the callable or the samples are of a kind that cannot be graphed; it says why. Exceptions of
 ///         the callable propagate, with the callable and the phase (warm-up, capture) in their text. Nothing is changed

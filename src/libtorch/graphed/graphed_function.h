@@ -57,9 +57,8 @@ struct GraphedParts {
 /// A graphed callable on flat rows of tensors.
 ///
 ///     call()      checks, stages the arguments, runs the forward, returns the results
-///     backward()  stages the gradients of the results, runs the backward, returns gradients; called by autograd, on
-///     its
-///                 thread and on the stream of the call
+///     backward()  stages the gradients of the results, runs the backward, returns gradients; called by autograd,
+///                 on its thread and on the stream of the call
 ///
 /// Used by one thread at a time, together with all others in the pool.
 class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {

@@ -42,9 +42,8 @@ class FreshCopies {
 
   /// In a capture, on the current stream.
   /// \param sources each without gaps and overlaps, and valid when the replay ends; undefined ones stay so.
-  /// \param second number of the first source that is copied into a second allocation: memory is freed when all copies
-  /// in
-  ///        it are gone.
+  /// \param second number of the first source that is copied into a second allocation: memory is freed when all its
+  ///        copies are gone.
   void capture(const std::vector<at::Tensor>& sources, std::size_t second);
 
   /// Returns the tensors for the next replay to write, in memory for the current stream.

@@ -60,9 +60,7 @@ void check_options(const GraphedCallableOptions& options) {
   if (c10::InferenceMode::is_enabled())
     throw UsageError(
         "make_graphed_callables in inference mode: tensors that are made there do not record that they are changed. "
-        "For "
-        "a "
-        "callable without a backward make it under a NoGradGuard; it may be called in inference mode.");
+        "For a callable without a backward make it under a NoGradGuard; it may be called in inference mode.");
 }
 
 std::string text_of(int step) {
