@@ -62,6 +62,7 @@ Device cuda_device_of(c10::Device device) {
   const auto& all = backend::cuda_backends();
   if (all.empty())
     throw UsageError(text::format("expected a CUDA device, found none: {}.", backend::cuda_unavailable_reason()));
+  has_cuda_tensors();  // from the first use of a device on, both libraries share its memory
   const int index = device.index() < 0 ? c10::cuda::current_device() : device.index();
   if (index >= static_cast<int>(all.size()))
     throw UsageError(text::format("expected a CUDA device below {}, found {}.", all.size(), index));
