@@ -131,7 +131,7 @@ TEST_F(ProcessEnd, AStaticObjectIsDestroyedUnderTheStreamThatIsCurrent) {
   std::thread([] {
     thread_local const AtEnd after([] {
       const StreamRef usual = stream.device().default_stream();
-      if (current_stream() != usual) return false;
+      if (current_stream(stream.device()) != usual) return false;
       const StreamGuard inner(stream);
       return works_on(stream);
     });
