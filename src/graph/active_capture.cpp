@@ -43,7 +43,7 @@ void complete(CaptureReport& report, const std::string& detail) {
   }
   constexpr Call end = Call::stream_end_capture;
   const backend::CaptureRule* const rule = backend::rule_met(backend::class_of(end), report.code, true);
-  CaptureReport::Call& call = report.broken_by.emplace();
+  CaptureReport::Call call;
   call.name = backend::cuda_name(end);
   call.result = report.code;
   call.rule = rule != nullptr ? rule->sentence : detail.empty() ? result_description(report.code) : detail;
@@ -52,6 +52,7 @@ void complete(CaptureReport& report, const std::string& detail) {
   call.capturing_thread = call.thread == report.thread;
   call.stream = report.stream;
   call.stack = backend::call_stack();
+  report.broken_by = std::move(call);
 }
 
 }  // namespace
