@@ -60,8 +60,7 @@ class Framework {
 
  protected:
   Framework() = default;
-  ~Framework() =
-      default;  // never destroyed through this interface, nor at all: graphs may live longer than static objects
+  ~Framework() = default;  // a framework must outlive graphs, which may live longer than static objects
   Framework(const Framework&) = default;
   Framework& operator=(const Framework&) = default;
 };

@@ -9,11 +9,22 @@
 #include "backend/check.h"
 #include "backend/lifetime/tracked_stream.h"
 #include "backend/stream_end.h"
+#include "support/immortal.h"
 
 namespace reprise::captures {
 namespace {
 
+// Without the list's mutex while something is notified.
+void stream_ends(const StreamRef& stream) noexcept {
+  for_each([&](Capture& capture) { capture.stream_ends(stream); });
+}
+
 struct Registry {
+  Registry() {
+    static constinit backend::StreamEndListener listener(&stream_ends);
+    backend::add_stream_end_listener(listener);
+  }
+
   std::mutex begin;         // held while a capture is announced
   std::shared_mutex gate;   // exclusive while the count rises
   mutable std::mutex list;  // guards the rest
@@ -22,20 +33,9 @@ struct Registry {
   std::uint64_t last_number = 0;
 };
 
-Registry& registry();
-
-// Without the lock while something is notified.
-void stream_ends(const StreamRef& stream) noexcept {
-  for_each([&](Capture& capture) { capture.stream_ends(stream); });
-}
-
 Registry& registry() {
-  static Registry& instance = []() -> Registry& {
-    static constinit backend::StreamEndListener listener(&stream_ends);
-    backend::add_stream_end_listener(listener);
-    return *new Registry;
-  }();
-  return instance;
+  static support::Immortal<Registry> instance;
+  return *instance;
 }
 
 template <class Condition>

@@ -24,8 +24,7 @@ const char* advice(Result result, CaptureErrorMode mode) {
       return "before the end, let the captured stream wait for an event recorded on each stream that was forked off";
     case Result::stream_capture_invalidated:
       return mode == CaptureErrorMode::global ? "in this mode calls of other threads can break a capture, too; "
-                                                "CaptureErrorMode::thread_local_ leaves "
-                                                "them alone"
+                                                "CaptureErrorMode::thread_local_ leaves them alone"
                                               : "a call of this thread, or on one of the captured streams, broke it";
     default:
       return "";

@@ -17,11 +17,6 @@ Device device_of_tensors(c10::Device device) {
                    device.str()));
 }
 
-c10::Device c10_device(const Device& device) {
-  if (device.type() == DeviceType::host) return host_c10_device(device);
-  return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device.index())};
-}
-
 StreamRef stream_ref(const c10::Stream& stream) {
   if (stream.device().is_cuda()) return cuda_stream_of(stream);
   if (stream.device().is_privateuseone()) return host_stream_of(stream);

@@ -12,7 +12,4 @@ namespace reprise::libtorch {
 /// \throws UsageError if there is none.
 Device device_of_tensors(c10::Device device);
 
-/// The same device in libtorch.
-c10::Device c10_device(const Device& device);
-
 }  // namespace reprise::libtorch

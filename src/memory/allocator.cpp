@@ -4,16 +4,28 @@
 
 #include "backend/stream_end.h"
 #include "memory/allocator_impl.h"
+#include "support/immortal.h"
 
 namespace reprise {
 namespace {
 
+void stream_ends(const StreamRef& stream) noexcept;
+
 struct Allocators {
+  Allocators() {
+    static constinit backend::StreamEndListener listener(&stream_ends);
+    backend::add_stream_end_listener(listener);
+  }
+
   std::mutex mutex;
   std::unordered_map<backend::Backend*, std::unique_ptr<CachingAllocator>> by_device;
 };
 
-Allocators& allocators();
+// Never destroyed: buffers may live in static objects, and the driver is going away when those are destroyed.
+Allocators& allocators() {
+  static support::Immortal<Allocators> all;
+  return *all;
+}
 
 void stream_ends(const StreamRef& stream) noexcept {
   Allocators& all = allocators();
@@ -21,16 +33,6 @@ void stream_ends(const StreamRef& stream) noexcept {
   for (const auto& entry : all.by_device) {
     if (entry.second->device().type() == stream.device().type()) entry.second->impl().stream_ends(stream);
   }
-}
-
-// Never destroyed: buffers may live in static objects, and the driver is going away when those are destroyed.
-Allocators& allocators() {
-  static Allocators& all = [&]() -> Allocators& {
-    static constinit backend::StreamEndListener listener(&stream_ends);
-    backend::add_stream_end_listener(listener);
-    return *new Allocators;
-  }();
-  return all;
 }
 
 }  // namespace

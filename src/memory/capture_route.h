@@ -18,7 +18,6 @@ class OpenPools {
   OpenPools(const OpenPools&) = delete;
   OpenPools& operator=(const OpenPools&) = delete;
 
-  MempoolId id() const noexcept { return id_; }
   /// Opens the pool of one more device. One call at a time, and none at the same time as the destructor.
   void open(CachingAllocator::Impl& allocator);
 

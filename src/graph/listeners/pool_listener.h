@@ -19,7 +19,6 @@ class PoolListener final : public CaptureListener {
     route_ = memory::CaptureRoute::attach_to(*context.capture);
     pools_ = route_->pools();
   }
-  void started(const CaptureContext& /*context*/) override {}
   void ended(const CaptureContext& /*context*/, GraphHandle /*template_graph*/) override { end_route(); }
   void abandoned() noexcept override {
     end_route();

@@ -18,7 +18,6 @@ class WorkspaceListener final : public CaptureListener {
   WorkspaceListener();
   ~WorkspaceListener() override;
 
-  void begin(const CaptureContext& /*context*/) override {}
   void started(const CaptureContext& context) override;
   void ended(const CaptureContext& context, GraphHandle template_graph) override;
   void abandoned() noexcept override;
