@@ -65,13 +65,13 @@ ActiveCapture::ActiveCapture(const CaptureContext& context, std::span<CaptureLis
   try {
     begin();
   } catch (...) {
-    give_back();
+    unwind();
     throw;
   }
 }
 
 ActiveCapture::~ActiveCapture() {
-  give_back();
+  unwind();
 }
 
 void ActiveCapture::begin() {
@@ -121,7 +121,7 @@ void ActiveCapture::keep(const CaptureReport& report) {
   if (tells) report_ = report;
 }
 
-// When it fails, the runtime's capture is over all the same, nearly always; give_back() sees to the rest.
+// When it fails, the runtime's capture is over all the same, nearly always; unwind() sees to the rest.
 GraphHandle ActiveCapture::end_runtime_capture() {
   Backend& backend = context_.device.backend();
   CaptureReport report = describe();  // the runtime forgets the capture at its end
@@ -163,7 +163,7 @@ void ActiveCapture::refuse_empty(GraphHandle template_graph) {
       report);
 }
 
-void ActiveCapture::give_back() noexcept {
+void ActiveCapture::unwind() noexcept {
   if (capturing_) {
     try {
       if (!report_) keep(describe());

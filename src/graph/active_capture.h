@@ -41,7 +41,7 @@ class ActiveCapture {
 
   const CaptureContext& context() const noexcept { return context_; }
   /// Releases everything, as the destructor does, unless it was committed.
-  void give_back() noexcept;
+  void unwind() noexcept;
   /// The report of the ended or abandoned capture; nullopt if there is none.
   std::optional<CaptureReport> take_report() noexcept { return std::exchange(report_, std::nullopt); }
   std::thread::id owner() const noexcept { return registered_.capture().owner(); }  ///< the thread that began it

@@ -186,7 +186,7 @@ void CUDAGraph::Impl::make_empty() noexcept {
     state = State::empty;  // for the hooks that come now
     if (capture != nullptr) {
       hooks.reset();  // what was acquired last is released first
-      capture->give_back();
+      capture->unwind();
       last_report = capture->take_report();
       capture.reset();
     }
@@ -244,7 +244,7 @@ void CUDAGraph::register_generator_state(const Generator& generator) {
 void CUDAGraph::retain(std::shared_ptr<void> object) {
   constexpr const char* call = "CUDAGraph::retain";
   Impl& impl = Impl::of(*this, call);
-  const Impl::FlagLock lock(impl);
+  const Impl::LaunchLock lock(impl);
   impl.require(call, {Impl::State::capturing, Impl::State::captured, Impl::State::ready});
   if (object == nullptr)
     throw UsageError(text::format("{} expected an object to keep alive, and was passed a null pointer.", call));

@@ -37,7 +37,7 @@ namespace reprise {
 /// executable while a replay may run. Everything else belongs to the one thread that uses the graph.
 struct CUDAGraph::Impl {
   using State = graphs::GraphState;
-  class FlagLock;
+  class LaunchLock;
   class CallingListeners;
 
   explicit Impl(KeepGraph keep_graph) : keep(keep_graph), resources(keep_graph) {}
@@ -135,16 +135,16 @@ struct CUDAGraph::Impl {
 };
 
 /// Locks a graph's launch mutex. Within a hook of the graph it locks nothing: the caller of the hook holds the mutex.
-class CUDAGraph::Impl::FlagLock {
+class CUDAGraph::Impl::LaunchLock {
  public:
-  explicit FlagLock(Impl& impl) : flag_(impl.in_own_hook() ? nullptr : &impl.flag) {
+  explicit LaunchLock(Impl& impl) : flag_(impl.in_own_hook() ? nullptr : &impl.flag) {
     if (flag_ != nullptr) flag_->lock();
   }
-  ~FlagLock() {
+  ~LaunchLock() {
     if (flag_ != nullptr) flag_->unlock();
   }
-  FlagLock(const FlagLock&) = delete;
-  FlagLock& operator=(const FlagLock&) = delete;
+  LaunchLock(const LaunchLock&) = delete;
+  LaunchLock& operator=(const LaunchLock&) = delete;
 
  private:
   graphs::LaunchMutex* const flag_;

@@ -60,7 +60,7 @@ GraphHandle CUDAGraph::raw_cuda_graph() const {
 GraphExecHandle CUDAGraph::raw_cuda_graph_exec() const {
   constexpr const char* call = "CUDAGraph::raw_cuda_graph_exec";
   Impl& impl = Impl::of(*this, call);
-  const Impl::FlagLock lock(impl);
+  const Impl::LaunchLock lock(impl);
   impl.require(call, {Impl::State::ready});
   impl.in_use_elsewhere = true;
   return impl.exec;

@@ -89,7 +89,7 @@ void GraphResources::release_after_launch() noexcept {
   if (resources_ == nullptr) return;
   // Usually nothing runs any more, but the device needs some microseconds to say so.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
-  while (!last_launch_.is_over() && last_launch_.can_tell() && std::chrono::steady_clock::now() < deadline)
+  while (!last_launch_.is_over() && last_launch_.can_query() && std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
   backend::ReleaseQueue::push(std::move(resources_), std::exchange(last_launch_, {}));
   backend::ReleaseQueue::drain();

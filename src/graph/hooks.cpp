@@ -124,7 +124,7 @@ void Hooks::reset() noexcept {
 
 HookId CUDAGraph::add_hooks(GraphHooks hooks) {
   Impl& impl = Impl::of(*this, "CUDAGraph::add_hooks");
-  const Impl::FlagLock lock(impl);
+  const Impl::LaunchLock lock(impl);
   const HookId id = impl.hooks.add(std::move(hooks));
   // The graph was captured already: from now on its replays have something to do.
   const bool captured = impl.state == Impl::State::captured || impl.state == Impl::State::ready;
@@ -137,7 +137,7 @@ void CUDAGraph::remove_hooks(HookId id) {
   Impl& impl = Impl::of(*this, call);
   std::optional<graphs::Hooks::Removed> removed;
   {
-    const Impl::FlagLock lock(impl);
+    const Impl::LaunchLock lock(impl);
     removed = impl.hooks.remove(id);
   }
   if (removed) return;  // the functions are destroyed here

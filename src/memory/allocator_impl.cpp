@@ -74,7 +74,7 @@ void CachingAllocator::Impl::deallocate(void* pointer) {
       block->state = BlockState::retained;
       return;
     }
-    tell_of_free(block, std::move(stack));
+    record_free(block, std::move(stack));
   }
   free_block(block);
 }

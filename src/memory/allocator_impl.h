@@ -117,7 +117,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
 
   // watches.cpp
   void keep_stack(void* pointer);
-  void tell_of_free(memory::MemoryBlock* block, std::vector<std::string> stack);
+  void record_free(memory::MemoryBlock* block, std::vector<std::string> stack);
 
   // segments.cpp
   void* allocate_from_driver(Lock& lock, memory::Pool& pool, const memory::Request& request, std::size_t bytes,

@@ -42,7 +42,7 @@ void CachingAllocator::Impl::stream_ends(const StreamRef& stream) noexcept {
     if (ended->event != nullptr) {
       const RelaxedCaptureMode relaxed(backend);
       if (!WarnOnError(backend).event_record(ended->event, stream.native(), backend::EventUseFlags::ordering))
-        held_back_.give_event_back(backend, std::exchange(ended->event, nullptr));
+        held_back_.return_event(backend, std::exchange(ended->event, nullptr));
     }
     retag_blocks(stream.native(), ended->tag());
     ended_streams_.push_back(std::move(ended));
@@ -71,7 +71,7 @@ MemoryBlock* CachingAllocator::Impl::adopt(const Request& request, StreamHandle 
       const RelaxedCaptureMode relaxed(backend);
       const Result result = backend.event_query(ended->event);
       if (result == Result::not_ready) continue;
-      held_back_.give_event_back(backend, std::exchange(ended->event, nullptr));
+      held_back_.return_event(backend, std::exchange(ended->event, nullptr));
       ended->done = warn_on_error(backend, Call::event_query, result);
     }
     if (!ended->done) continue;
@@ -90,7 +90,7 @@ void CachingAllocator::Impl::forget_ended_streams() {
   std::sort(tags.begin(), tags.end());
   std::erase_if(ended_streams_, [&](const std::unique_ptr<EndedStream>& ended) {
     if (std::binary_search(tags.begin(), tags.end(), ended->tag())) return false;
-    if (ended->event != nullptr) held_back_.give_event_back(device_.backend(), ended->event);
+    if (ended->event != nullptr) held_back_.return_event(device_.backend(), ended->event);
     return true;
   });
 }

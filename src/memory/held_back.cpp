@@ -82,7 +82,7 @@ EventHandle HeldBackBlocks::take_event(backend::Backend& backend, bool quiet) no
   return event;
 }
 
-void HeldBackBlocks::give_event_back(backend::Backend& backend, EventHandle event) {
+void HeldBackBlocks::return_event(backend::Backend& backend, EventHandle event) {
   spare_events_.emplace_back(&backend, event);
 }
 
@@ -96,7 +96,7 @@ bool HeldBackBlocks::record(MemoryBlock* block, const StreamRef& stream) {
   const Result result = backend.event_record(event, stream.native(), backend::EventUseFlags::ordering);
   if (result != Result::success) {
     if (!quiet) warn_on_error(backend, Call::event_record, result);
-    give_event_back(backend, event);
+    return_event(backend, event);
     return false;
   }
   block->unrecorded = false;
@@ -141,7 +141,7 @@ void HeldBackBlocks::poll_stream(StreamQueue& queue, std::vector<MemoryBlock*>& 
     const Pending first = asked;
     queue.pending.pop_front();
     events_ -= 1;
-    give_event_back(backend, first.event);
+    return_event(backend, first.event);
     if (result != Result::success) continue;
     first.block->pending_events -= 1;
     if (is_done(*first.block)) done.push_back(first.block);

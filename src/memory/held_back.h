@@ -46,7 +46,7 @@ class HeldBackBlocks {
 
   /// Returns an event without timing, a reused one if possible; null on failure, which is reported unless `quiet`.
   EventHandle take_event(backend::Backend& backend, bool quiet = false) noexcept;
-  void give_event_back(backend::Backend& backend, EventHandle event);
+  void return_event(backend::Backend& backend, EventHandle event);
 
  private:
   struct Pending {

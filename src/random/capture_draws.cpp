@@ -250,21 +250,21 @@ void CaptureDraws::before_replay(const StreamRef& stream) {
   try {
     for (const auto& draws : draws_) prepare(*draws);
   } catch (...) {
-    give_back();
+    undo_spend();
     throw;
   }
 }
 
-void CaptureDraws::give_back() noexcept {
+void CaptureDraws::undo_spend() noexcept {
   for (const auto& draws : draws_) {
     draws->mirror_valid = false;
-    if (draws->spent) draws->generator->give_back(*draws->spent, draws->parameters.increment);
+    if (draws->spent) draws->generator->undo_spend(*draws->spent, draws->parameters.increment);
     draws->spent.reset();
   }
 }
 
 void CaptureDraws::replay_failed() noexcept {
-  give_back();
+  undo_spend();
 }
 
 PhiloxState draw_in_capture(const std::shared_ptr<DrawSource>& generator, std::uint64_t increment,

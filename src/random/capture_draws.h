@@ -96,7 +96,7 @@ class CaptureDraws {
   GraphDraws& draws_of(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream, GraphHandle graph);
   void clear_words();
   void prepare(GraphDraws& draws);
-  void give_back() noexcept;
+  void undo_spend() noexcept;
 
   std::vector<std::unique_ptr<GraphDraws>> draws_;
   bool ordered_ = false;  // a launch of the executable came after `cleared_`, and so do all further ones

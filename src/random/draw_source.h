@@ -19,7 +19,7 @@ class DrawSource {
   /// Spends numbers; returns the state before that.
   virtual GeneratorState spend(std::uint64_t increment) = 0;
   /// Undoes the last spend(), unless numbers were spent or the state was set since.
-  virtual void give_back(const GeneratorState& before, std::uint64_t increment) noexcept = 0;
+  virtual void undo_spend(const GeneratorState& before, std::uint64_t increment) noexcept = 0;
 
   virtual void begin_capture() noexcept {}  ///< a capture drew for the first time
   virtual void end_capture() noexcept {}    ///< it is over

@@ -73,7 +73,7 @@ GeneratorState GeneratorImpl::spend(std::uint64_t increment) {
   return before;
 }
 
-void GeneratorImpl::give_back(const GeneratorState& before, std::uint64_t increment) noexcept {
+void GeneratorImpl::undo_spend(const GeneratorState& before, std::uint64_t increment) noexcept {
   const std::lock_guard lock(mutex_);
   if (state_ == GeneratorState{before.seed, before.offset + increment}) state_ = before;
 }

@@ -30,7 +30,7 @@ class GeneratorImpl final : public DrawSource {
   void set_offset(const char* call, std::uint64_t offset);
 
   GeneratorState spend(std::uint64_t increment) override;
-  void give_back(const GeneratorState& before, std::uint64_t increment) noexcept override;
+  void undo_spend(const GeneratorState& before, std::uint64_t increment) noexcept override;
 
   /// \throws UsageError if it cannot be set now.
   void require_settable(const char* call) const;

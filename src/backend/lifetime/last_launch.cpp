@@ -25,7 +25,7 @@ void LastLaunch::launched(const StreamRef& stream, LastLaunch&& next) noexcept {
 
 bool LastLaunch::is_over() noexcept {
   try {
-    if (!ask()) return false;
+    if (!query()) return false;
     *this = {};
     return true;
   } catch (const std::exception& error) {
@@ -34,7 +34,7 @@ bool LastLaunch::is_over() noexcept {
   }
 }
 
-bool LastLaunch::ask() {
+bool LastLaunch::query() {
   if (lost_) return false;
   if (stream_ != nullptr) {
     if (event_ == nullptr) event_ = stream_->mark();
@@ -46,7 +46,7 @@ bool LastLaunch::ask() {
 }
 
 void LastLaunch::wait() noexcept {
-  if (is_over() || !can_tell()) return;
+  if (is_over() || !can_query()) return;
   Backend& backend = event_->device().backend();
   const RelaxedCaptureMode relaxed(backend);
   WarnOnError(backend).event_synchronize(event_->native());

@@ -43,13 +43,13 @@ class LastLaunch {
   bool is_over() noexcept;
 
   /// After is_over(): true if an event decides it; false while none could be recorded.
-  bool can_tell() const noexcept { return event_ != nullptr && !lost_; }
+  bool can_query() const noexcept { return event_ != nullptr && !lost_; }
 
   /// Waits for the completion, if an event decides it.
   void wait() noexcept;
 
  private:
-  bool ask();
+  bool query();
   LastLaunch prepare(const StreamRef& stream) const;
   void launched(const StreamRef& stream, LastLaunch&& next) noexcept;
 

@@ -51,7 +51,7 @@ namespace {
 // The number of running launches that a drain queries: there may be thousands, and each destroyed graph drains.
 constexpr std::size_t most_in_vain = 8;
 
-void give_back(bool wait) noexcept {
+void release_due(bool wait) noexcept {
   Queue& q = queue();
   if (!q.any.load(std::memory_order_acquire)) return;
   std::vector<Entry> taken;
@@ -81,11 +81,11 @@ void give_back(bool wait) noexcept {
 }  // namespace
 
 void ReleaseQueue::drain() noexcept {
-  give_back(false);
+  release_due(false);
 }
 
 void ReleaseQueue::drain_waiting() noexcept {
-  give_back(true);
+  release_due(true);
 }
 
 bool ReleaseQueue::empty() noexcept {

@@ -168,7 +168,7 @@ void CaptureAnnotations::finish() noexcept {
 
 void CaptureAnnotations::finish_checked() {
   Nodes tails;
-  const CaptureStatus status = ask(stream_, &tails);
+  const CaptureStatus status = query(stream_, &tails);
   broken_ = status == CaptureStatus::invalidated;
   if (status != CaptureStatus::active) return;
   look_at_graph();
@@ -239,13 +239,13 @@ CaptureStatus CaptureAnnotations::ask_streams(const Thread& thread, const std::o
   for (const Scope& scope : thread.scopes) {
     if (!scope.stream || std::ranges::find(asked, *scope.stream) != asked.end()) continue;
     asked.push_back(*scope.stream);
-    status = ask(*scope.stream, tails);
+    status = query(*scope.stream, tails);
     if (status != CaptureStatus::active) return status;
   }
-  return asked.empty() ? ask(stream_, tails) : status;
+  return asked.empty() ? query(stream_, tails) : status;
 }
 
-CaptureStatus CaptureAnnotations::ask(const StreamRef& stream, Nodes* tails) {
+CaptureStatus CaptureAnnotations::query(const StreamRef& stream, Nodes* tails) {
   const captures::Found found = captures::find(stream);
   const backend::CaptureInfo& info = found.info;
   if (info.status == CaptureStatus::active && info.id != capture_id_) return CaptureStatus::none;

@@ -147,11 +147,11 @@ void LivenessListener::add(const GraphOptions& options, Finding&& finding) {
   const std::size_t index = inputs_->size();
   if (finding.watch == nullptr) {
     ranges_.push_back({index, finding.id});
-    asks_ = true;
+    queries_ = true;
   } else {
     finding.input.retained = options.retain_inputs && retained_->add(finding.watch);
     if (!finding.input.retained || finding.watch->owner->frees_retained()) {
-      asks_ |= finding.watch->owner->is_asked();
+      queries_ |= finding.watch->owner->needs_query();
       blocks_.push_back({index, std::move(finding.watch)});
     }
   }
@@ -162,7 +162,7 @@ void LivenessListener::check(std::uint64_t frees) {
   std::vector<DeadInput> dead;
   for (const Block& block : blocks_) {
     memory::BlockOwner& owner = *block.watch->owner;
-    if (owner.is_asked()) owner.ask(*block.watch);
+    if (owner.needs_query()) owner.query(*block.watch);
     if (block.watch->freed.load(std::memory_order_acquire))
       dead.push_back({(*inputs_)[block.input], block.watch->freed_by, owner.is_given_out_again(*block.watch)});
   }
@@ -189,7 +189,7 @@ void LivenessListener::reset() noexcept {
   blocks_.clear();
   ranges_.clear();
   retained_.reset();
-  asks_ = false;
+  queries_ = false;
   seen_frees_ = 0;
 }
 

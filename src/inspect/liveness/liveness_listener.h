@@ -32,7 +32,7 @@ class LivenessListener final : public graphs::CaptureListener {
   bool takes_part_in_replays() const noexcept override { return !blocks_.empty() || !ranges_.empty(); }
   void before_replay(const StreamRef& /*stream*/) override {
     const std::uint64_t frees = memory::BlockWatch::frees.load(std::memory_order_acquire);
-    if (frees != seen_frees_ || asks_) check(frees);
+    if (frees != seen_frees_ || queries_) check(frees);
   }
   /// The blocks that it keeps alive.
   std::shared_ptr<void> take_resource() override { return std::move(retained_); }
@@ -70,7 +70,7 @@ class LivenessListener final : public graphs::CaptureListener {
   std::vector<Block> blocks_;
   std::vector<Range> ranges_;
   std::shared_ptr<memory::RetainedBlocks> retained_;
-  bool asks_ = false;             // some inputs are queried before each replay
+  bool queries_ = false;          // some inputs are queried before each replay
   std::uint64_t seen_frees_ = 0;  // BlockWatch::frees when all blocks were last found alive
 };
 

@@ -99,14 +99,14 @@ class PoolAddresses {
 
   bool contain(const void* address) {
     const auto value = reinterpret_cast<std::uintptr_t>(address);
-    if (!std::exchange(known_, true)) ask();
+    if (!std::exchange(known_, true)) query();
     for (const auto& [begin, bytes] : segments_)
       if (value >= begin && value - begin < bytes) return true;
     return false;
   }
 
  private:
-  void ask() {
+  void query() {
     const c10::MempoolId_t id{pool_.id().first, pool_.id().second};
     const auto answer = c10::cuda::CUDACachingAllocator::snapshot(id, /*include_traces=*/false);
     for (const auto& segment : answer.segments)

@@ -67,7 +67,7 @@ GeneratorState CudaGenerator::spend(std::uint64_t increment) {
   return before;
 }
 
-void CudaGenerator::give_back(const GeneratorState& before, std::uint64_t increment) noexcept {
+void CudaGenerator::undo_spend(const GeneratorState& before, std::uint64_t increment) noexcept {
   const std::lock_guard lock(generator_->mutex_);
   if (state_->seed_ == before.seed && state_->philox_offset_per_thread_ == before.offset + increment)
     state_->philox_offset_per_thread_ = before.offset;

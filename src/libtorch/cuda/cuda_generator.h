@@ -37,7 +37,7 @@ class CudaGenerator final : public random::ExternalGenerator {
 
   Device device() const noexcept override { return device_; }
   GeneratorState spend(std::uint64_t increment) override;
-  void give_back(const GeneratorState& before, std::uint64_t increment) noexcept override;
+  void undo_spend(const GeneratorState& before, std::uint64_t increment) noexcept override;
 
   bool attach(std::uint64_t* words) override;
   std::optional<std::uint64_t> detach() override;

@@ -47,7 +47,7 @@ struct TakesPart {
 };
 
 template <class F>
-void let_go(MempoolId id, F&& release) noexcept {
+void release_or_warn(MempoolId id, F&& release) noexcept {
   try {
     release();
   } catch (const std::exception& error) {
@@ -77,7 +77,7 @@ void begin_filling(const TensorPool& pool, std::string_view what, const Begin& b
     }
     if (again) break;
     const backend::RelaxedCaptureMode relaxed(pool.device().backend());
-    let_go(pool.id(), empty_cache);
+    release_or_warn(pool.id(), empty_cache);
   }
   throw UsageError(
       text::format("expected a pool that a graph holds, or an empty one; found pool {} of {}, in which {} still lie "
@@ -88,8 +88,8 @@ void begin_filling(const TensorPool& pool, std::string_view what, const Begin& b
 }  // namespace
 
 TensorPool::~TensorPool() {
-  if (holds_pinned_memory_) let_go(id_, [&] { pinned_memory().release_pool(c10_id(id_)); });
-  if (holds_device_memory_) let_go(id_, [&] { device_memory::releasePool(index_of(device_), c10_id(id_)); });
+  if (holds_pinned_memory_) release_or_warn(id_, [&] { pinned_memory().release_pool(c10_id(id_)); });
+  if (holds_device_memory_) release_or_warn(id_, [&] { device_memory::releasePool(index_of(device_), c10_id(id_)); });
 }
 
 TensorRoute::TensorRoute(const Device& device, MempoolId id, StreamHandle begun_on)
@@ -137,9 +137,10 @@ void TensorRoute::begin_pinned_memory(StreamHandle begun_on) {
 
 void TensorRoute::end() noexcept {
   const c10::MempoolId_t id = c10_id(pool_->id());
-  if (std::exchange(pinned_memory_, false)) let_go(pool_->id(), [&] { pinned_memory().end_allocate_to_pool(id); });
+  if (std::exchange(pinned_memory_, false))
+    release_or_warn(pool_->id(), [&] { pinned_memory().end_allocate_to_pool(id); });
   if (std::exchange(device_memory_, false))
-    let_go(pool_->id(), [&] { device_memory::endAllocateToPool(index_of(pool_->device()), id); });
+    release_or_warn(pool_->id(), [&] { device_memory::endAllocateToPool(index_of(pool_->device()), id); });
 }
 
 }  // namespace reprise::libtorch

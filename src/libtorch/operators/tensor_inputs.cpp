@@ -16,8 +16,8 @@ class PinnedMemory final : public StorageOwner {
     return *instance;
   }
 
-  bool is_asked() const noexcept override { return true; }
-  void ask(memory::BlockWatch& watch) noexcept override {
+  bool needs_query() const noexcept override { return true; }
+  void query(memory::BlockWatch& watch) noexcept override {
     std::vector<c10::intrusive_ptr<c10::StorageImpl>> found;
     const std::lock_guard lock(mutex_);
     found.push_back(living(static_cast<StorageWatch&>(watch), found));

@@ -27,9 +27,9 @@ class BlockOwner {
   virtual void release(BlockWatch& watch) noexcept = 0;  ///< on any thread, during any capture
   /// True if a retained block can still be freed.
   virtual bool frees_retained() const noexcept { return false; }
-  /// True if frees are not notified, so that ask() must query before each replay.
-  virtual bool is_asked() const noexcept { return false; }
-  virtual void ask(BlockWatch& /*watch*/) noexcept {}
+  /// True if frees are not notified, so that query() must be called before each replay.
+  virtual bool needs_query() const noexcept { return false; }
+  virtual void query(BlockWatch& /*watch*/) noexcept {}
   /// For a freed block: true if its memory, or a part of it, was allocated again.
   virtual bool is_given_out_again(const BlockWatch& watch) = 0;
 

@@ -64,7 +64,7 @@ void CachingAllocator::Impl::release(BlockWatch& watch) noexcept {
     MemoryBlock* const block = blocks_.find(watch.address);  // kept, so it exists
     if (block->state != BlockState::retained) return;
     std::vector<std::string> stack = std::move(watch.freed_by);
-    tell_of_free(block, std::move(stack));
+    record_free(block, std::move(stack));
     free_block(block);
   } catch (const std::exception& error) {
     warn(error.what());
@@ -89,7 +89,7 @@ void CachingAllocator::Impl::keep_stack(void* pointer) {
 }
 
 // Takes the watch from a block that is about to be freed.
-void CachingAllocator::Impl::tell_of_free(MemoryBlock* block, std::vector<std::string> stack) {
+void CachingAllocator::Impl::record_free(MemoryBlock* block, std::vector<std::string> stack) {
   const bool journals = memory::FreeLog::any() && memory::FreeLog::any_for(block->pool->id);
   if (block->watch == nullptr && journals) block->watch = make_watch(this, *block);
   if (block->watch == nullptr) return;

@@ -23,7 +23,7 @@ class OtherGenerator final : public ExternalGenerator {
     state_.offset += increment;
     return before;
   }
-  void give_back(const GeneratorState& before, std::uint64_t /*increment*/) noexcept override { state_ = before; }
+  void undo_spend(const GeneratorState& before, std::uint64_t /*increment*/) noexcept override { state_ = before; }
   bool attach(std::uint64_t* words) override {
     if (words_ != nullptr) return false;
     words_ = words;

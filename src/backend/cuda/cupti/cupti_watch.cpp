@@ -178,7 +178,7 @@ std::string hold(Subscription& to, const CuptiPurpose& purpose) {
   return {};
 }
 
-void let_go(Subscription& held) {
+void release(Subscription& held) {
   if (--held.holders == 0) (void)held.cupti.api.unsubscribe(held.subscriber);
 }
 
@@ -205,7 +205,7 @@ void unwatch() {
   const std::scoped_lock lock(held.mutex);
   const bool last = --held.watchers == 0;
   if (last) stop_telling(held);
-  let_go(held);
+  release(held);
   if (last) monitor().forget();
 }
 
@@ -218,7 +218,7 @@ std::shared_ptr<void> hold_cupti(const CuptiPurpose& purpose, std::string* why) 
   if (!why->empty()) return nullptr;
   return {&held, [](Subscription* to_end) {
             const std::scoped_lock ending(to_end->mutex);
-            let_go(*to_end);
+            release(*to_end);
           }};
 }
 
@@ -232,7 +232,7 @@ std::shared_ptr<void> watch_through_cupti(std::string* why) {
     if (const CUptiResult enabled = enable_calls(held, true); enabled != CUPTI_SUCCESS) {
       *why = failure(purpose, held.cupti, "cuptiEnableDomain", enabled);
       if (held.holders > 1) (void)enable_calls(held, false);
-      let_go(held);
+      release(held);
       return nullptr;
     }
   }

@@ -189,7 +189,7 @@ bool CallMonitor::broke_a_capture(const Failure& failure) {
           driver_.status(findings.stream) != CaptureStatus::invalidated)
         continue;
       CaptureFindings::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
-      const bool on_capture = ask(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
+      const bool on_capture = query(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
       call.rule = rule_of_failure(failure.driver_name != nullptr ? failure.driver_name : failure.name, failure.result,
                                   on_capture);
       call.capturing_thread = call.thread == findings.thread;
@@ -213,7 +213,7 @@ void CallMonitor::refuse(const Failure& failure) {
   Numbers missing;
   {
     const std::scoped_lock lock(mutex_);
-    const bool on_capture = ask(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
+    const bool on_capture = query(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
     call.rule = rule_of_failure(failure.driver_name != nullptr ? failure.driver_name : failure.name, failure.result,
                                 on_capture);
     for (const Capture& capture : captures_)
@@ -244,7 +244,7 @@ void CallMonitor::executed(const DriverCall& call) {
       if (concerned && !capture.findings.broken_by && !is_of(capture.findings, stream))
         missed.push_back(capture.number);
     }
-    if (missed.empty() || (stream != nullptr && ask(stream) != CaptureStatus::none)) return;
+    if (missed.empty() || (stream != nullptr && query(stream) != CaptureStatus::none)) return;
   }
   const char* const runtime = thread_calls(generation_.load(std::memory_order_relaxed)).runtime;
   CaptureFindings::Call missing =
@@ -267,7 +267,7 @@ bool CallMonitor::ended(const DriverCall& call, Result result) {
                                     [&](const Capture& one) { return is_of(one.findings, call.stream); });
     if (found == captures_.end()) return false;
     // Refused, for example on a wrong stream: the capture continues, possibly broken.
-    if (result != Result::success && ask(call.stream) != CaptureStatus::none) {
+    if (result != Result::success && query(call.stream) != CaptureStatus::none) {
       found->ending = false;
       return false;
     }
@@ -356,7 +356,7 @@ CallMonitor::Capture* CallMonitor::find(std::uint64_t number) {
   return found != captures_.end() ? &*found : nullptr;
 }
 
-std::optional<CaptureStatus> CallMonitor::ask(std::optional<StreamHandle> stream) {
+std::optional<CaptureStatus> CallMonitor::query(std::optional<StreamHandle> stream) {
   if (!stream || *stream == nullptr) return std::nullopt;
   return driver_.status(*stream);
 }

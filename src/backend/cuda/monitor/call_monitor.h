@@ -116,7 +116,7 @@ class CallMonitor {
 
   // With the lock held.
   Capture* find(std::uint64_t number);
-  std::optional<CaptureStatus> ask(std::optional<StreamHandle> stream);
+  std::optional<CaptureStatus> query(std::optional<StreamHandle> stream);
   void keep(CaptureFindings findings);
 
   CaptureQueries& driver_;
