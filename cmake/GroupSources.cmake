@@ -33,6 +33,4 @@ function(reprise_group_sources target)
     set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${folder}_${group}")
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  # A local name may be that of something in another file of the group.
-  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>")
 endfunction()

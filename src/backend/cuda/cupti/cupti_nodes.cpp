@@ -18,7 +18,7 @@
 namespace reprise::backend::cuda {
 namespace {
 
-constexpr CuptiPurpose purpose{"Nodes cannot be timed",
+constexpr CuptiPurpose node_times{"Nodes cannot be timed",
                                "nodes cannot be timed. Run the program without it, or time the nodes with that tool"};
 
 // The kinds whose records name the node of a graph.
@@ -96,7 +96,7 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
 std::string failure(const OpenedCupti& cupti, const char* call, CUptiResult result) {
   const char* text = nullptr;
   if (cupti.api.result_string(result, &text) != CUPTI_SUCCESS || text == nullptr) text = "unknown";
-  return text::format("{}: {} of {} returned {} ({}).", purpose.impossible, call, cupti.file, static_cast<int>(result),
+  return text::format("{}: {} of {} returned {} ({}).", node_times.impossible, call, cupti.file, static_cast<int>(result),
                       text);
 }
 
@@ -218,7 +218,7 @@ class CuptiNodeWatch final : public NodeWatch {
 
 std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const std::vector<WatchedNode>& nodes, GraphExecHandle exec,
                                                      std::string* why) {
-  std::shared_ptr<void> subscriber = hold_cupti(purpose, why);
+  std::shared_ptr<void> subscriber = hold_cupti(node_times, why);
   if (subscriber == nullptr) return nullptr;
   const OpenedCupti cupti = opened_cupti();
   const auto fail = [&](std::string reason) {
@@ -226,7 +226,7 @@ std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const std::vector<WatchedNo
     return nullptr;
   };
   if (cupti.api.lacks_activities != nullptr)
-    return fail(text::format("{}: {} has no {}.", purpose.impossible, cupti.file, cupti.api.lacks_activities));
+    return fail(text::format("{}: {} has no {}.", node_times.impossible, cupti.file, cupti.api.lacks_activities));
   std::uint32_t exec_id = 0;
   if (const CUptiResult result = cupti.api.graph_exec_id(exec, &exec_id); result != CUPTI_SUCCESS)
     return fail(failure(cupti, "cuptiGetGraphExecId", result));
