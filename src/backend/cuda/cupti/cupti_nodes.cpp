@@ -18,8 +18,8 @@
 namespace reprise::backend::cuda {
 namespace {
 
-constexpr CuptiPurpose node_times{"Nodes cannot be timed",
-                               "nodes cannot be timed. Run the program without it, or time the nodes with that tool"};
+constexpr CuptiPurpose node_times{
+    "Nodes cannot be timed", "nodes cannot be timed. Run the program without it, or time the nodes with that tool"};
 
 // The kinds whose records name the node of a graph.
 constexpr std::array kinds = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
@@ -96,8 +96,8 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
 std::string failure(const OpenedCupti& cupti, const char* call, CUptiResult result) {
   const char* text = nullptr;
   if (cupti.api.result_string(result, &text) != CUPTI_SUCCESS || text == nullptr) text = "unknown";
-  return text::format("{}: {} of {} returned {} ({}).", node_times.impossible, call, cupti.file, static_cast<int>(result),
-                      text);
+  return text::format("{}: {} of {} returned {} ({}).", node_times.impossible, call, cupti.file,
+                      static_cast<int>(result), text);
 }
 
 // Returns the reason as a sentence if activities cannot be enabled. With `enabling` held, as the next one.
