@@ -73,7 +73,7 @@ void measure_scopes(const Settings& settings) {
 void measure_replays(const Settings& settings) {
   constexpr unsigned replays = 1000;
   reprise::Buffer<float> values(small_kernel_values);
-  values.fill_bytes(0);
+  values.fill_bytes_async(0);
   reprise::CUDAGraph plain, annotated;
   reprise::CUDAGraph* const graphs[] = {&plain, &annotated};
   Samples samples[2];

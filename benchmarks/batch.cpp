@@ -38,8 +38,8 @@ void compare(const Settings& settings, const reprise::StreamRef& stream, std::si
   };
   const auto together = [&] { reprise::copy_batch_async(batch); };
   reprise::CUDAGraph of_copies, of_batch;
-  reprise::capture(of_copies, {}, separately);
-  reprise::capture(of_batch, {}, together);
+  reprise::capture(of_copies, separately);
+  reprise::capture(of_batch, together);
 
   Side sides[4];
   const std::function<void()> steps[] = {separately, together, [&] { of_copies.replay(); }, [&] { of_batch.replay(); }};

@@ -55,9 +55,9 @@ void liveness(const Settings& settings) {
   };
   reprise::GraphOptions check, check_all;
   check.check_input_liveness = check_all.check_input_liveness = true;
-  check_all.liveness = reprise::Liveness::all;
+  check_all.inputs.scope = reprise::Liveness::all;
   std::array<reprise::CUDAGraph, 3> graphs;
-  reprise::capture(graphs[0], {}, use(ours));
+  reprise::capture(graphs[0], use(ours));
   reprise::capture(graphs[1], check, use(ours));
   reprise::capture(graphs[2], check_all, use(foreign));
 

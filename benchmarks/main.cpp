@@ -6,7 +6,7 @@ namespace {
 
 constexpr benchmarks::Benchmark all[] = {
     {"replay", "eager launches against replays and bare graph launches", benchmarks::replay},
-    {"capture", "capture, instantiation, first replay, reset", benchmarks::capture},
+    {"capture", "capture and instantiation against the bare calls, reset, first replay", benchmarks::capture},
     {"batch", "copies of many buffers, one by one against a batch", benchmarks::batch},
     {"allocator", "the caching allocator against the device runtime", benchmarks::allocator},
     {"random", "replays of a graph with and without random numbers", benchmarks::random_numbers},

@@ -16,11 +16,11 @@ using reprise::StreamRef;
 
 void compare(const Settings& settings, const StreamRef& stream, unsigned kernels) {
   reprise::Buffer<float> values(small_kernel_values);
-  values.fill_bytes(0);
+  values.fill_bytes_async(0);
   reprise::Generator generator(settings.device);
   reprise::CUDAGraph plain, drawing;
-  reprise::capture(plain, {}, [&] { launch_small_kernels(kernels, values.data()); });
-  reprise::capture(drawing, {}, [&] { launch_drawing_kernels(kernels, values.data(), generator); });
+  reprise::capture(plain, [&] { launch_small_kernels(kernels, values.data()); });
+  reprise::capture(drawing, [&] { launch_drawing_kernels(kernels, values.data(), generator); });
   const auto bare_plain = bare_launch(settings.device, plain.raw_cuda_graph_exec(), stream.native());
   const auto bare_drawing = bare_launch(settings.device, drawing.raw_cuda_graph_exec(), stream.native());
   std::uint64_t offset = 0;

@@ -61,14 +61,14 @@ void measure(Cost& cost, unsigned bursts, unsigned steps, const StreamRef& strea
 
 void compare(const Settings& settings, const StreamRef& stream, unsigned kernels) {
   reprise::Buffer<float> values(small_kernel_values);
-  values.fill_bytes(0);
+  values.fill_bytes_async(0);
   const auto eager = [&] { launch_small_kernels(kernels, values.data()); };
   reprise::CUDAGraph graph;
-  reprise::capture(graph, {}, eager);
+  reprise::capture(graph, eager);
   const std::function<void()> bare = bare_launch(settings.device, graph.raw_cuda_graph_exec(), stream.native());
   const std::function<void()> replayed = [&] { graph.replay(); };
   reprise::CUDAGraph kept_graph(reprise::KeepGraph::yes);
-  reprise::capture(kept_graph, {}, eager);
+  reprise::capture(kept_graph, eager);
   const std::function<void()> replayed_kept = [&] { kept_graph.replay(); };
   const ForeignStream foreign_stream(settings.device);
   const StreamRef foreign = foreign_stream.ref();

@@ -13,7 +13,7 @@ namespace benchmarks {
 std::function<void()> bare_launch(reprise::Device device, reprise::GraphExecHandle exec, reprise::StreamHandle stream) {
   if (device.type() == reprise::DeviceType::host) {
     return [&backend = device.backend(), exec, stream] {
-      if (backend.graph_launch(exec, stream) != reprise::Result::success) throw std::runtime_error("launch failed");
+      if (backend.graph_launch(exec, stream) != reprise::ErrorCode::success) throw std::runtime_error("launch failed");
     };
   }
   using Launch = int (*)(reprise::GraphExecHandle, reprise::StreamHandle);

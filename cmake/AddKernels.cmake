@@ -7,12 +7,14 @@
 # links CUDA's runtime statically into <target>. Without nvcc, or with a library that was built without CUDA, the host
 # compiler compiles them, and the kernels run on the host device alone. Either way the sources stay .cpp files.
 #
-# Pass every source of the target that launches kernels. The language CUDA is enabled at the first use if it is not
-# enabled yet, which CMake requires outside of functions, and in the directory of the target or above it.
+# Pass every source of the target that launches kernels. The project() of the caller may name CXX alone: the language
+# CUDA is enabled at the first use, which CMake requires outside of functions, and in the directory of the target or
+# above it. A target in a function needs it before: reprise_enable_kernels(), or project(... LANGUAGES CXX CUDA).
 #
-#   CMAKE_CUDA_COMPILER, CUDACXX    the nvcc to use; looked for in PATH and in /usr/local/cuda
-#   CMAKE_CUDA_ARCHITECTURES        what to compile for; 80 and 90, and PTX for what comes later, if not set
-#   REPRISE_CUDA_KERNELS            OFF: never use nvcc
+#   CMAKE_CUDA_COMPILER, CUDACXX           the nvcc to use; looked for in PATH and in /usr/local/cuda
+#   CMAKE_CUDA_ARCHITECTURES, CUDAARCHS    what to compile for; 80 and 90, and PTX for what comes later, if neither is
+#                                          set. The property CUDA_ARCHITECTURES of the target overrides both
+#   REPRISE_CUDA_KERNELS                   OFF: never use nvcc
 
 macro(reprise_add_kernels target)
   reprise_enable_kernels()
@@ -31,13 +33,17 @@ macro(reprise_enable_kernels)
         set(ENV{CUDACXX} "${REPRISE_NVCC}")
       endif()
     endif()
-    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND "$ENV{CUDAARCHS}" STREQUAL "")
       set(CMAKE_CUDA_ARCHITECTURES "80-real;90")
     endif()
     # Fails softly where enable_language would end the configuration.
     include(CheckLanguage)
     check_language(CUDA)
     if(CMAKE_CUDA_COMPILER)
+      if(CMAKE_CURRENT_FUNCTION)
+        message(FATAL_ERROR "${CMAKE_CURRENT_FUNCTION}() is a function, in which CMake cannot enable the language CUDA: call "
+          "reprise_enable_kernels() before it, outside of functions, or name CUDA in project()")
+      endif()
       enable_language(CUDA)
     endif()
   endif()
@@ -57,4 +63,9 @@ function(_reprise_compile_kernels target)
   set_target_properties(${target} PROPERTIES
     CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF
     CUDA_RUNTIME_LIBRARY Static)
+  # A target that is older than the language has none.
+  get_property(has_architectures TARGET ${target} PROPERTY CUDA_ARCHITECTURES SET)
+  if(NOT has_architectures)
+    set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
+  endif()
 endfunction()

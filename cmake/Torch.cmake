@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The libtorch that the component reprise::libtorch is built against: the wheel of torch that scripts/setup-libtorch
 # fetches, or the folder `torch` of another one (REPRISE_TORCH). Imported by hand: TorchConfig.cmake requires a GPU, or a
-# list of architectures and nvcc, and CUDA's toolkit, none of which this layer needs. The same file serves the project
-# itself and the installed package.
+# list of architectures and nvcc, and CUDA's toolkit, none of which this component needs. The same file serves the
+# project itself and the installed package.
 #
 # REPRISE_CUDA_CRT is false if CUDA tensors are impossible: parts of libtorch or of CUDA's headers are missing.
 #

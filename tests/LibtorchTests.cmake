@@ -13,31 +13,36 @@ function(reprise_set_libtorch_program program)
   endif()
 endfunction()
 
-function(reprise_add_libtorch_program name) # folders of tests/libtorch, and sources in them
-  set(program reprise_${name}_tests)
+# Sources of folders of tests/libtorch, and single ones; objects of what reprise_add_libtorch_objects() compiled.
+function(reprise_find_libtorch_sources result)
   set(sources "")
   foreach(each IN LISTS ARGN)
-    if(each MATCHES "\\.cpp$")
+    if(TARGET reprise_${each}_objects)
+      list(APPEND sources "$<TARGET_OBJECTS:reprise_${each}_objects>")
+    elseif(each MATCHES "\\.cpp$")
       list(APPEND sources "libtorch/${each}")
     else()
       file(GLOB in_folder CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/libtorch/${each}/*.cpp")
       list(APPEND sources ${in_folder})
     endif()
   endforeach()
-  add_executable(${program} ${sources})
-  # Each file of a device takes the place of another one; parts of the sweep have names in common.
-  file(GLOB alone "${CMAKE_CURRENT_SOURCE_DIR}/libtorch/*/device/*.cpp"
-    "${CMAKE_CURRENT_SOURCE_DIR}/libtorch/operators/operator_sweep_*.cpp")
+  # Parts of the sweep have names in common.
+  file(GLOB alone "${CMAKE_CURRENT_SOURCE_DIR}/libtorch/operators/operator_sweep_*.cpp")
   set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  reprise_set_libtorch_program(${program})
+  set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
-# A program for CUDA devices. Where there is none it skips each test, which one run of it shows.
-function(reprise_add_test_that_needs_cuda name program)
-  if(REPRISE_LIBTORCH_TESTS)
-    add_test(NAME ${name} COMMAND ${program})
-    set_tests_properties(${name} PROPERTIES LABELS libtorch TIMEOUT 600)
-  endif()
+# Compiles tests for both devices once; a program adds the file of its device, both_devices/device/*.cpp.
+function(reprise_add_libtorch_objects name) # folders of tests/libtorch
+  reprise_find_libtorch_sources(sources ${ARGN})
+  add_library(reprise_${name}_objects OBJECT ${sources})
+  reprise_set_libtorch_program(reprise_${name}_objects)
+endfunction()
+
+function(reprise_add_libtorch_program name) # folders of tests/libtorch, and sources in them
+  reprise_find_libtorch_sources(sources ${ARGN})
+  add_executable(reprise_${name}_tests ${sources})
+  reprise_set_libtorch_program(reprise_${name}_tests)
 endfunction()
 
 # On the host device.
@@ -73,18 +78,14 @@ function(reprise_add_linked_libtorch_test)
   endif()
 endfunction()
 
-# Tests of CUDA tensors.
+# On CUDA devices. Where there is none the program skips its tests.
 function(reprise_add_cuda_tensor_tests name) # as reprise_add_libtorch_program()
   reprise_add_libtorch_program(${name} ${ARGN})
-  reprise_add_test_that_needs_cuda(${name} reprise_${name}_tests)
-endfunction()
-
-# Tests of the host device once more, on CUDA tensors, as reprise_<folder>_cuda_tests: with <folder>/device/cuda.cpp in
-# the place of <folder>/device/host.cpp.
-function(reprise_add_libtorch_tests_on_cuda folder)
-  set(program reprise_${folder}_cuda_tests)
-  add_executable(${program} libtorch/${folder}/device/cuda.cpp
-    "$<FILTER:$<TARGET_OBJECTS:reprise_${folder}_tests>,EXCLUDE,/device/host\\.cpp>")
-  reprise_set_libtorch_program(${program})
-  reprise_add_test_that_needs_cuda(${folder}.on_cuda ${program})
+  if(REPRISE_CUDA_TESTS)
+    reprise_add_suites(reprise_${name}_tests libtorch.${name} libtorch)
+  elseif(REPRISE_LIBTORCH_TESTS)
+    add_test(NAME ${name} COMMAND reprise_${name}_tests)
+    set_tests_properties(${name} PROPERTIES LABELS libtorch TIMEOUT 600
+      SKIP_REGULAR_EXPRESSION "Skipped\nthere is no CUDA device")
+  endif()
 endfunction()

@@ -3,6 +3,8 @@
 # operation at a time, on the thread that waits for it, would wait for itself. Patterns for --gtest_filter.
 set(reprise_unit_tests_with_gates
   BufferTest.CanBeUsedByAnotherStreamThatIsRecorded
+  CaptureFunction.OrdersLaterWorkAfterAWarmUpThatThrows
+  CaptureFunction.ReleasesFinishedGraphsOnRequest
   DeviceTest.SynchronizeWaitsForAllStreams
   EndedStreams.MemoryOfADestroyedStreamIsNotGivenOutWhileItsWorkRuns
   EventTest.IsReachedWhenTheWorkBeforeItIsDone
@@ -23,6 +25,8 @@ set(reprise_unit_tests_with_gates
   LastLaunchTest.IsWaitedFor
   LastLaunchTest.OnAForeignStreamThatFailedIsNone
   LastLaunchTest.ThatFailedIsNone
+  LastLaunchTest.WhichWasCopiedIsOverBeforeALaterOneOnItsForeignStream
+  LaunchHost.TheFunctionOutlivesTheGraphWhileAReplayRuns
   TrackedStreamTest.MarksTheEndOfItsWorkWhenItIsDestroyed
   RecordStream.ABlockWhoseEventACaptureGotHoldOfIsKeptAndReportedOnce
   RecordStream.ABlockThatIsHeldBackCannotBeFreedAgain
@@ -33,7 +37,9 @@ set(reprise_unit_tests_with_gates
   RecordStream.OfAStreamOfAnotherDeviceWaitsForItToo
   RecordStream.WaitsForAllStreamsThatWereNamed
   ReleaseQueueTest.KeepsWhatWaitsForALaunchUntilThatIsOver
+  Retained.ObjectsOfACaptureDoNotWaitForReplaysOfTheOneBefore
   Retained.ObjectsOutliveTheGraphWhileAReplayRuns
+  Retained.ObjectsThatAreReleasedOutliveTheReplaysThatRun
   RetainedInputs.StayWhileAReplayRunsOfAGraphThatIsGone
   StreamTest.DestroyingItDoesNotWaitAndItsWorkStillRuns
   StreamTest.DoesNotWaitForTheLegacyStreamUnlessMadeBlocking
@@ -59,6 +65,9 @@ set(reprise_conformance_tests_with_gates
   */GraphNodeContract.EventWaitNodesWaitForTheLastRecordAsOfTheLaunch/*
   */GraphParamsContract.ALaunchThatRunsDoesNotSeeTheChange/*
   */GraphParamsContract.ChangesTheEventThatIsWaitedFor/*
+  */PerThreadStreamContract.AndTheLegacyStreamWaitForEachOther/*
+  */PerThreadStreamContract.DoesNotWaitForThatOfAnotherThread/*
+  */PerThreadStreamContract.StillDoesItsWorkWhenTheThreadHasEnded/*
   */StreamContract.BlockingStreamsDoNotWaitForEachOther/*
   */StreamContract.NonBlockingStreamsDoNotWaitForTheLegacyStream/*
   */StreamContract.ReturnsFromEveryKindOfWorkWhileTheStreamIsHeld/*

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "libtorch/benchmarks.h"
-#include "libtorch/graphed/graphed_function.h"
 #include "reprise/libtorch/graphed_callables.h"
 #include "submit.h"
 
@@ -73,9 +72,8 @@ class Way {
     reprise::libtorch::GraphedCallableOptions options;
     options.gradients = gradients;
     graphed_.emplace(make(training_, options));
-    const auto& parts = reprise::libtorch::detail::GraphedAccess::function_of(*graphed_)->parts();
-    forward_ = bare_launch(settings.device, parts.forward.raw_cuda_graph_exec(), stream.native());
-    backward_ = bare_launch(settings.device, parts.backward->raw_cuda_graph_exec(), stream.native());
+    forward_ = bare_launch(settings.device, graphed_->forward_graph().raw_cuda_graph_exec(), stream.native());
+    backward_ = bare_launch(settings.device, graphed_->backward_graph().raw_cuda_graph_exec(), stream.native());
   }
 
   void step() { training_.step(*graphed_); }

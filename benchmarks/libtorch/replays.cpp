@@ -57,7 +57,7 @@ void compare(const Settings& settings, const reprise::StreamRef& stream, unsigne
   std::vector<Samples*> samples;
   for (int i = 0; i < 2; ++i) {
     bodies[i]();  // once eagerly
-    reprise::capture(ours[i], {}, bodies[i]);
+    reprise::capture(ours[i], bodies[i]);
     sides.push_back(bare_launch(settings.device, ours[i].raw_cuda_graph_exec(), stream.native()));
     samples.push_back(&compared[i].bare);
     sides.emplace_back([&graph = ours[i]] { graph.replay(); });

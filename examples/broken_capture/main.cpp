@@ -22,8 +22,8 @@ using example::say;
 }
 
 void step(reprise::Buffer<unsigned char>& x, bool with_mistake) {
-  x.fill_bytes(7);
-  if (with_mistake && first_value(x) > 0) x.fill_bytes(8);
+  x.fill_bytes_async(7);
+  if (with_mistake && first_value(x) > 0) x.fill_bytes_async(8);
 }
 
 bool run(const std::optional<std::string>& device_text) {
@@ -35,12 +35,12 @@ bool run(const std::optional<std::string>& device_text) {
 
   bool failed = false;
   try {
-    reprise::capture(graph, {}, [&] { step(x, true); });
+    reprise::capture(graph, [&] { step(x, true); });
   } catch (const reprise::Error&) {
     failed = true;
     if (graph.capture_report()) say("{}", graph.capture_report()->str());
   }
-  reprise::capture(graph, {}, [&] { step(x, false); });
+  reprise::capture(graph, [&] { step(x, false); });
   graph.replay(stream);
   const bool right = first_value(x) == 7;
   say("\nfixed: {} node, and a replay that is {}\n", graph.node_count(), right ? "right" : "WRONG");

@@ -25,13 +25,6 @@ double mib(double bytes) {
   return bytes / (1 << 20);
 }
 
-std::vector<float> read(const reprise::Buffer<float>& buffer) {
-  std::vector<float> values(buffer.size());
-  buffer.copy_to(values);
-  reprise::current_stream().synchronize();
-  return values;
-}
-
 /// The largest difference of two results, relative to the largest value.
 double difference(const std::vector<float>& a, const std::vector<float>& b) {
   double largest = 0, apart = 0;
@@ -56,12 +49,12 @@ bool show(Captured& captured, const Network& network, reprise::CublasHandle& bla
   Network::Activations& activations = captured.activations;
   const unsigned batch = activations.columns;
   const std::vector<float> input = random_values(activations.values[0].size(), 1000 + batch);
-  activations.values[0].copy_from(input);
+  activations.values[0].write_async(input);
   network.forward(blas, activations);
-  const std::vector<float> eager = read(activations.values[Network::layers]);
-  activations.values[Network::layers].fill_bytes(0xff);
+  const std::vector<float> eager = activations.values[Network::layers].read();
+  activations.values[Network::layers].fill_bytes_async(0xff);
   captured.graph.replay();
-  const std::vector<float> replayed = read(activations.values[Network::layers]);
+  const std::vector<float> replayed = activations.values[Network::layers].read();
   const double to_eager = difference(replayed, eager);
   const double to_host = difference(replayed, network.forward_on_host(input, batch));
 
@@ -96,7 +89,7 @@ bool run(const std::string& name) {
   for (const unsigned batch : batches) {
     Captured& captured = all.emplace_back(batch);
     network.forward(blas, captured.activations);  // cuBLAS loads kernels at their first use: not in a capture
-    reprise::capture(captured.graph, options, [&] { network.forward(blas, captured.activations); });
+    captured.graph = reprise::capture(options, [&] { network.forward(blas, captured.activations); });
     right &= show(captured, network, blas, static_cast<double>(allocator.statistics(options.pool).reserved_bytes));
   }
   const double bytes = static_cast<double>(allocator.statistics(options.pool).reserved_bytes);

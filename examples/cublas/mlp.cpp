@@ -55,8 +55,7 @@ void Network::forward(reprise::CublasHandle& blas, Activations& activations) con
     reprise::check_cublas(cublasSgemm(blas.on(), CUBLAS_OP_N, CUBLAS_OP_N, out, static_cast<int>(activations.columns),
                                       in, &one, weights_[layer].data(), out, x.data(), in, &zero, y.data(), out),
                           "cublasSgemm");
-    reprise::launch(reprise::LaunchConfig::cover(y.size()), AddBias{}, y.data(), bias_[layer].data(), sizes[layer + 1],
-                    y.size(), layer + 1 < layers);
+    reprise::launch(y.size(), AddBias{}, y.data(), bias_[layer].data(), sizes[layer + 1], y.size(), layer + 1 < layers);
   }
 }
 

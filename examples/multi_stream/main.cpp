@@ -36,8 +36,7 @@ bool run(const Options& options) {
   bool right = pipeline.result(stream) == pipeline.expected();
   say("eager     {}\n", right ? "the same as on the host" : "NOT the same as on the host");
 
-  reprise::CUDAGraph graph;
-  reprise::capture(graph, {}, [&] { pipeline.run(reprise::current_stream()); });
+  reprise::CUDAGraph graph = reprise::capture([&](reprise::StreamRef captured) { pipeline.run(captured); });
   say("graph     {} nodes\n", graph.node_count());
   for (int i = 0; i < 3; ++i) {
     pipeline.forget_result(stream);

@@ -7,7 +7,6 @@ namespace multi_stream {
 
 using reprise::Event;
 using reprise::launch;
-using reprise::LaunchConfig;
 using reprise::StreamRef;
 
 // All kernels and their helpers: see REPRISE_KERNEL_ABI.
@@ -57,8 +56,7 @@ Pipeline::Pipeline(unsigned branches, std::size_t values)
       sum_(values) {}
 
 void Pipeline::run(const StreamRef& stream) {
-  const LaunchConfig all = LaunchConfig::cover(values_);
-  launch(stream, all, Fill{}, input_.data(), values_);
+  launch(stream, values_, Fill{}, input_.data(), values_);
 
   forked_.record(stream);
   for (unsigned branch = 0; branch < branches_; ++branch) {
@@ -66,19 +64,16 @@ void Pipeline::run(const StreamRef& stream) {
     if (branch != 0) here.wait(forked_);
     std::uint32_t* const part = mixed_.data() + branch * values_;
     for (unsigned round = 0; round < rounds; ++round)
-      launch(here, all, Mix{}, round == 0 ? input_.data() : part, part, values_, branch);
+      launch(here, values_, Mix{}, round == 0 ? input_.data() : part, part, values_, branch);
     if (branch != 0) joined_[branch - 1].record(here);
   }
   for (const Event& joined : joined_) stream.wait(joined);
 
-  launch(stream, all, Sum{}, mixed_.data(), branches_, sum_.data(), values_);
+  launch(stream, values_, Sum{}, mixed_.data(), branches_, sum_.data(), values_);
 }
 
 std::vector<std::uint32_t> Pipeline::result(const StreamRef& stream) const {
-  std::vector<std::uint32_t> values(values_);
-  sum_.copy_to(values, stream);
-  stream.synchronize();
-  return values;
+  return sum_.read(stream);
 }
 
 std::vector<std::uint32_t> Pipeline::expected() const {

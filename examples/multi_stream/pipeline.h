@@ -35,7 +35,7 @@ class Pipeline {
   /// Returns the result of the last run, after the work of `stream`.
   std::vector<std::uint32_t> result(const reprise::StreamRef& stream) const;
   /// Makes the result unreadable until the next run.
-  void forget_result(const reprise::StreamRef& stream) { sum_.fill_bytes(0xff, stream); }
+  void forget_result(const reprise::StreamRef& stream) { sum_.fill_bytes_async(0xff, stream); }
 
   /// Computes the result on the host, one value after the other.
   std::vector<std::uint32_t> expected() const;

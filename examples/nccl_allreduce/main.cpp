@@ -33,9 +33,9 @@ bool run(std::size_t values) {
 
   reprise::GraphOptions options;
   options.stream = ranks.first_stream();
-  options.capture_error_mode = reprise::CaptureErrorMode::thread_local_;  // does not restrict NCCL's own threads
-  reprise::CUDAGraph graph;                                               // destroyed before the communicators
-  reprise::capture(graph, options, [&] { ranks.all_reduce(); });
+  options.capture_error_mode = reprise::CaptureMode::thread;  // does not restrict NCCL's own threads
+  // Destroyed before the communicators.
+  reprise::CUDAGraph graph = reprise::capture(options, [&] { ranks.all_reduce(); });
   say("graph     {} nodes\n", graph.node_count());
 
   constexpr unsigned rounds = 5;

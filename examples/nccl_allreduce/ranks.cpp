@@ -54,21 +54,18 @@ void Ranks::prepare(unsigned round) {
   std::vector<float> values(values_);
   for (std::size_t rank = 0; rank < count(); ++rank) {
     for (std::size_t i = 0; i < values_; ++i) values[i] = value(round, rank, i);
-    in_[rank].copy_from(values, streams_[rank]);
-    out_[rank].fill_bytes(0xff, streams_[rank]);
-    streams_[rank].synchronize();
+    out_[rank].fill_bytes_async(0xff, streams_[rank]);
+    in_[rank].write(values, streams_[rank]);
   }
 }
 
 bool Ranks::correct(unsigned round) const {
-  std::vector<float> sums(values_, 0), found(values_);
+  std::vector<float> sums(values_, 0);
   for (std::size_t rank = 0; rank < count(); ++rank)
     for (std::size_t i = 0; i < values_; ++i) sums[i] += value(round, rank, i);
   for (std::size_t rank = 0; rank < count(); ++rank) {
     streams_[rank].wait(first_stream());
-    out_[rank].copy_to(found, streams_[rank]);
-    streams_[rank].synchronize();
-    if (found != sums) return false;
+    if (out_[rank].read(streams_[rank]) != sums) return false;
   }
   return true;
 }

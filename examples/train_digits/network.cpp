@@ -62,11 +62,11 @@ Network::Network(unsigned batch, float dropout)
       hidden2_gradient_(activations_.hidden2.size()) {}
 
 void Network::set_parameters(std::span<const float> values) {
-  parameters_.copy_from(values);
+  parameters_.write_async(values);
 }
 
-void Network::copy_parameters_to(std::span<float> values) const {
-  parameters_.copy_to(values);
+std::vector<float> Network::parameters() const {
+  return parameters_.read();
 }
 
 void Network::forward(const float* images, Activations& activations, float keep) const {
@@ -85,8 +85,8 @@ void Network::forward(const float* images, Activations& activations, float keep)
 void Network::leave_out(reprise::Buffer<float>& values, float keep) const {
   if (keep == 1) return;
   // A graph determines the numbers at each replay.
-  launch(LaunchConfig::cover(divide_up(values.size(), dropout_run)), Dropout{}, dropout_.philox_state(dropout_run),
-         values.data(), keep, values.size());
+  launch(divide_up(values.size(), dropout_run), Dropout{}, dropout_.philox_state(dropout_run), values.data(), keep,
+         values.size());
 }
 
 // The gradients of the activations are a chain, from the scores back to the first layer. The gradients of a layer's
@@ -147,8 +147,8 @@ void Network::input_gradient(const Layer& layer, const float* output_gradient, c
 
 void Network::update(const Layer& layer, float rate, const StreamRef& stream) {
   const reprise::annotate scope("update");
-  launch(stream, LaunchConfig::cover(divide_up(layer.parameters(), run_length)), Sgd{},
-         parameters_.data() + layer.offset, gradients_.data() + layer.offset, rate, layer.parameters());
+  launch(stream, divide_up(layer.parameters(), run_length), Sgd{}, parameters_.data() + layer.offset,
+         gradients_.data() + layer.offset, rate, layer.parameters());
 }
 
 }  // namespace digits

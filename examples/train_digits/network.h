@@ -52,7 +52,7 @@ class Network {
   Network(unsigned batch, float dropout);
 
   void set_parameters(std::span<const float> values);
-  void copy_parameters_to(std::span<float> values) const;
+  std::vector<float> parameters() const;
   /// Sets the seed of dropout.
   void seed_dropout(std::uint64_t seed) { dropout_.set_current_seed(seed); }
 

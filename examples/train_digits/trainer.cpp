@@ -29,14 +29,6 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-template <class T>
-T read(const reprise::Buffer<T>& buffer) {
-  T value{};
-  buffer.copy_to(std::span<T>(&value, 1));
-  reprise::current_stream().synchronize();
-  return value;
-}
-
 double seconds_between(std::chrono::steady_clock::time_point begin, std::chrono::steady_clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
@@ -64,8 +56,8 @@ Trainer::Trainer(const Dataset& dataset, unsigned batch, float dropout, std::uin
 
 void Trainer::step() {
   const reprise::annotate scope("batch");  // inner scopes override it: it remains for the choice of the batch
-  launch(LaunchConfig::cover(batch_images_.size()), GatherBatch{}, images_.data(), labels_.data(), order_.data(),
-         number_.data(), batch_images_.data(), batch_labels_.data(), batch_, pixels_per_image);
+  launch(batch_images_.size(), GatherBatch{}, images_.data(), labels_.data(), order_.data(), number_.data(),
+         batch_images_.data(), batch_labels_.data(), batch_, pixels_per_image);
   network_.train(batch_images_.data(), batch_labels_.data(), loss_sum_.data(), rate_, side_);
   launch(LaunchConfig::cover(1, 32), AdvanceStep{}, number_.data());
 }
@@ -100,29 +92,26 @@ Run Trainer::run(const std::string& label, unsigned epochs, const std::function<
   }
   run.step_seconds = median(std::move(step_times));
   run.submit_seconds = median(std::move(submit_times));
-  run.parameters.resize(parameter_count);
-  network_.copy_parameters_to(run.parameters);
-  stream.synchronize();
+  run.parameters = network_.parameters();
   return run;
 }
 
 void Trainer::begin_epoch(std::mt19937_64& random) {
   for (std::size_t i = shuffled_.size() - 1; i > 0; --i) std::swap(shuffled_[i], shuffled_[random() % (i + 1)]);
-  order_.copy_from(shuffled_);
-  number_.fill_bytes(0);
-  loss_sum_.fill_bytes(0);
+  order_.write_async(shuffled_);
+  number_.fill_bytes_async(0);
+  loss_sum_.fill_bytes_async(0);
 }
 
 double Trainer::mean_loss() const {
-  return read(loss_sum_) / (static_cast<double>(steps_) * batch_);
+  return loss_sum_.read().front() / (static_cast<double>(steps_) * batch_);
 }
 
 double Trainer::test_accuracy() {
-  correct_.fill_bytes(0);
+  correct_.fill_bytes_async(0);
   network_.forward(test_images_.data(), test_);
-  launch(LaunchConfig::cover(test_.rows), CountCorrect{}, test_.scores.data(), test_labels_.data(), correct_.data(),
-         test_.rows, classes);
-  return static_cast<double>(read(correct_)) / test_.rows;
+  launch(test_.rows, CountCorrect{}, test_.scores.data(), test_labels_.data(), correct_.data(), test_.rows, classes);
+  return static_cast<double>(correct_.read().front()) / test_.rows;
 }
 
 }  // namespace digits

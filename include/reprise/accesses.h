@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 
 /// \file
@@ -13,18 +14,22 @@ struct MemoryAccess {
   const void* address = nullptr;  ///< its start
   std::size_t bytes = 0;          ///< may be 0
   bool writes = false;            ///< written, not only read
+  /// Zero: nodes carry such values as parameters, whose words are searched for addresses.
+  std::array<unsigned char, sizeof(void*) - sizeof(bool)> unused = {};
 };
+static_assert(sizeof(MemoryAccess) == 2 * sizeof(void*) + sizeof(std::size_t),
+              "no padding, which would keep stale bytes");
 
 /// Declares that a launch reads `count` values at `address`.
 template <class T>
 MemoryAccess reads(const T* address, std::size_t count) {
-  return {address, count * sizeof(T), false};
+  return {address, count * sizeof(T), false, {}};
 }
 
 /// Declares that a launch writes `count` values at `address`, all or some of them.
 template <class T>
 MemoryAccess writes(T* address, std::size_t count) {
-  return {address, count * sizeof(T), true};
+  return {address, count * sizeof(T), true, {}};
 }
 
 }  // namespace reprise

@@ -4,8 +4,10 @@
 #include <atomic>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,12 +28,16 @@ struct AnnotatedNode {
   GraphNodeHandle node = nullptr;  ///< of the template graph
   std::size_t index = 0;           ///< among all nodes of the template, in order of creation
   Annotation annotation = {};      ///< never empty
+  /// The number by which profilers name the node in replays of the present executable: `graphNodeId` of CUPTI's
+  /// records, `graph node id` in PyTorch's traces. nullopt if it is not known.
+  std::optional<std::uint64_t> profiler_id = {};
+  std::string no_profiler_id = {};  ///< why it is not known, as a sentence; empty if it is
 };
 
 /// For internal use.
 namespace annotation_detail {
 /// The number of captures with annotations underway in the process.
-extern std::atomic<int> captures_underway;
+extern std::atomic<int> annotated_captures;
 }  // namespace annotation_detail
 
 /// A scope that annotates the nodes created in it, in a capture with GraphOptions::enable_annotations:
@@ -94,7 +100,7 @@ class [[nodiscard]] annotate {
  private:
   struct Scope;
 
-  static bool wanted() noexcept { return annotation_detail::captures_underway.load(std::memory_order_relaxed) != 0; }
+  static bool wanted() noexcept { return annotation_detail::annotated_captures.load(std::memory_order_relaxed) != 0; }
   void enter(std::initializer_list<Entry> entries);
   void enter(const Annotation& annotation);
   void leave() noexcept;

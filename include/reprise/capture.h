@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
+#include <concepts>
+#include <cstddef>
 #include <memory>
+#include <type_traits>
 
 #include "reprise/capture_options.h"
 #include "reprise/graph.h"
@@ -42,12 +44,82 @@ class graph {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Captures the work that `body` submits to the current stream. An exception of `body` abandons the capture and
-/// propagates. `body` runs once; with GraphOptions::confirm_by_second_capture twice.
+/// A reference to the function that capture() runs, which takes nothing, a StreamRef or a `cudaStream_t`: the stream
+/// that is captured. It is the calling thread's current stream as well, so that work without a stream argument is
+/// captured, too. Valid as long as the function; for parameters, not to be stored.
+class CaptureBody {
+ public:
+  template <class F>
+  requires(!std::same_as<std::remove_cvref_t<F>, CaptureBody> &&
+           (std::invocable<F&> || std::invocable<F&, StreamRef> || std::invocable<F&, StreamHandle>))
+      CaptureBody(F&& function)  // NOLINT(google-explicit-constructor): bodies are passed as they are
+      : function_(address(function)), call_(&call<std::remove_reference_t<F>>) {
+    if constexpr (!std::is_function_v<std::remove_reference_t<F>> && std::is_constructible_v<bool, F&>)
+      if (!static_cast<bool>(function)) call_ = nullptr;
+  }
+
+  /// An empty one, which capture() refuses.
+  CaptureBody(std::nullptr_t) noexcept : function_(nullptr), call_(nullptr) {}  // NOLINT(google-explicit-constructor)
+
+  /// False for an empty std::function or a null function pointer.
+  explicit operator bool() const noexcept { return call_ != nullptr; }
+  void operator()(const StreamRef& stream) const { call_(function_, stream); }
+
+ private:
+  template <class F>
+  static void* address(F& function) {
+    if constexpr (std::is_function_v<F>)
+      return reinterpret_cast<void*>(&function);
+    else
+      return const_cast<void*>(static_cast<const void*>(std::addressof(function)));
+  }
+
+  template <class F>
+  static F& target(void* function) {
+    if constexpr (std::is_function_v<F>)
+      return *reinterpret_cast<F*>(function);
+    else
+      return *static_cast<F*>(function);
+  }
+
+  template <class F>
+  static void call(void* function, const StreamRef& stream) {
+    F& body = target<F>(function);
+    if constexpr (std::invocable<F&>)
+      body();
+    else if constexpr (std::invocable<F&, StreamRef>)
+      body(stream);
+    else
+      body(stream.native());
+  }
+
+  void* function_;
+  void (*call_)(void* function, const StreamRef& stream);
+};
+
+/// Captures the work that `body` submits, and returns its graph:
 ///
-///     CUDAGraph g;
-///     capture(g, {}, [&] { launch(LaunchConfig::cover(n), Scale{}, 0.5f, x.data(), n); });
-///     g.replay();
-void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body);
+///     CUDAGraph g = capture(stream, [&](cudaStream_t s) { step<<<grid, block, 0, s>>>(x); });
+///     g.replay(stream);
+///
+/// *Memory* that the body allocates from CachingAllocator belongs to the pool of the graph, also if the body hands it
+/// out, as a Buffer that it assigns. Each replay writes it again. Its contents are valid from one replay to the next
+/// one; it may be freed before or after the graph is destroyed, and stays mapped until both are gone.
+///
+/// `body` runs once, before that GraphOptions::warmup times, and once more with InputOptions::confirm. An exception of
+/// `body` abandons the capture and propagates. \throws what CUDAGraph::capture_begin and capture_end throw; UsageError
+/// if `body` is empty.
+CUDAGraph capture(const GraphOptions& options, CaptureBody body);
+/// As above, on an internal stream of the current device.
+CUDAGraph capture(CaptureBody body);
+/// As above, on `stream`.
+CUDAGraph capture(const StreamRef& stream, CaptureBody body);
+/// As above, on an internal stream of `device`.
+CUDAGraph capture(Device device, CaptureBody body);
+
+/// As above, into an empty graph: for one that is captured again, or that `body` uses.
+void capture(CUDAGraph& cuda_graph, const GraphOptions& options, CaptureBody body);
+/// As above, with the default options.
+void capture(CUDAGraph& cuda_graph, CaptureBody body);
 
 }  // namespace reprise

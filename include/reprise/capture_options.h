@@ -2,10 +2,14 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "reprise/capture_report.h"
+#include "reprise/hooks.h"
 #include "reprise/liveness.h"
 #include "reprise/memory.h"
+#include "reprise/random.h"
 #include "reprise/stream.h"
 
 /// \file
@@ -28,21 +32,62 @@ constexpr InstantiateFlags operator&(InstantiateFlags a, InstantiateFlags b) {
   return static_cast<InstantiateFlags>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
 }
 
+/// Which call instantiates a captured graph, and whether its template can be accessed.
+enum class KeepGraph : bool {
+  no = false,  ///< capture_end() instantiates; raw_cuda_graph() is refused
+  yes = true,  ///< raw_cuda_graph() returns the template; instantiate() or the first replay() instantiates
+};
+
+/// What is done about memory that a graph uses and does not own: GraphOptions::inputs. docs/input-liveness.md says what
+/// is found and what is not.
+struct InputOptions {
+  /// Keeps memory of CachingAllocator that the graph uses alive as long as the graph: a freed block counts as allocated
+  /// until the last such graph is gone. Memory of the driver cannot be kept; with Liveness::all it is checked.
+  bool retain = false;
+  /// Which memory counts as an input.
+  Liveness scope = Liveness::allocator;
+  /// Captures the body twice; only places with an address in both captures count as inputs. Uninitialised words of a
+  /// kernel's parameters, which look like addresses by chance, differ between captures. The first graph is discarded.
+  /// With capture() only.
+  bool confirm = false;
+};
+
 /// How a capture is made.
 struct GraphOptions {
   /// The pool for memory allocated in the capture: an id of graph_pool_handle() or of another graph's pool(), whose
   /// pool is then shared. The default id: a private pool of this graph.
+  ///
+  /// Sharing saves memory where one graph's memory is no longer needed when the next one is replayed: the later capture
+  /// reuses what the earlier one freed. So graphs of one pool must be replayed in the order of their captures, one
+  /// after another on the device, and results must be read before the next replay. Graphs that run at once, or in
+  /// another order, need pools of their own.
   MempoolId pool = {};
-  /// The stream to capture on. nullopt: capture_begin() uses the current stream; the scope `graph` uses an internal
-  /// one, the lowest-numbered of the current device that is not capturing.
+  /// The stream to capture on. nullopt: capture_begin() uses the current stream; capture() and the scope `graph` use an
+  /// internal one, the lowest-numbered of the current device that is not capturing. Memory that a capture frees is
+  /// reused by later captures of the same pool on the same stream only: pass one stream, or none, for graphs that share
+  /// a pool.
   std::optional<StreamRef> stream = {};
-  /// Which calls are allowed during the capture. `global` as in PyTorch; `thread_local_` where other threads use the
-  /// device.
-  CaptureErrorMode capture_error_mode = CaptureErrorMode::global;
-  /// How the executable graph is made.
-  InstantiateFlags instantiate_flags = InstantiateFlags::none;
-  /// A capture without any work is an error unless this is set: it nearly always means that the work went to another
-  /// stream.
+  /// Which calls are allowed during the capture. `global` as in PyTorch; `thread` where other threads use the device.
+  CaptureMode capture_error_mode = CaptureMode::global;
+  /// How the executable graph is made; by default as in PyTorch. `device_launch` cannot be combined with
+  /// `auto_free_on_launch`.
+  InstantiateFlags instantiate_flags = InstantiateFlags::auto_free_on_launch | InstantiateFlags::use_node_priority;
+  /// Keeps the template accessible, as the constructor of CUDAGraph does.
+  KeepGraph keep_graph = KeepGraph::no;
+  /// Hooks of this capture and its graph, as by CUDAGraph::add_hooks(); removed when the graph is empty again.
+  GraphHooks hooks = {};
+  /// Generators that must not be set during the capture, as by CUDAGraph::register_generator_state(), and whose state a
+  /// warm-up restores.
+  std::vector<Generator> generators = {};
+  /// Names the graph in errors, warnings and reports. Any text; empty: no name.
+  std::string name = {};
+  /// The body runs this many times before the capture, on the stream of the capture, for libraries that allocate or
+  /// choose algorithms at first use. The runs are real: a training step trains. Afterwards the default generator of the
+  /// device (with libtorch, also its own) and `generators` are as before, and cached memory is released unless another
+  /// capture is underway. An exception of a run propagates; nothing is captured. With capture() only.
+  int warmup = 0;
+  /// A capture without any work throws EmptyCaptureError unless this is set: it nearly always means that the work went
+  /// to another stream.
   bool allow_empty = false;
   /// How much is recorded about calls made during the capture, for capture_report().
   ReportDetail report = ReportDetail::standard;
@@ -53,24 +98,10 @@ struct GraphOptions {
   /// UsageError: debug_dump(), changing parameters. Not together with KeepGraph::yes.
   bool discard_template = false;
   /// Checks before each replay that the memory which the graph uses and does not own was not freed; replay() throws
-  /// DeadInputError otherwise. What is found and what is not: docs/input-liveness.md.
+  /// DeadInputError otherwise.
   bool check_input_liveness = false;
-  /// Which memory counts as an input, for check_input_liveness and retain_inputs.
-  Liveness liveness = Liveness::allocator;
-  /// Keeps memory of CachingAllocator that the graph uses alive as long as the graph, instead of checking it: a freed
-  /// block counts as allocated until the last such graph is gone. Memory of the driver cannot be kept; with
-  /// Liveness::all it is checked.
-  bool retain_inputs = false;
-  /// Captures the body twice; only places with an address in both captures count as inputs. Uninitialised words of a
-  /// kernel's parameters, which look like addresses by chance, differ between captures. The first graph is
-  /// discarded. For check_input_liveness and retain_inputs, with capture() only.
-  bool confirm_by_second_capture = false;
-};
-
-/// Which call instantiates a captured graph, and whether its template can be accessed.
-enum class KeepGraph : bool {
-  no = false,  ///< capture_end() instantiates; raw_cuda_graph() is refused
-  yes = true,  ///< raw_cuda_graph() returns the template; instantiate() or the first replay() instantiates
+  /// Which memory that is, and whether it is kept alive instead.
+  InputOptions inputs = {};
 };
 
 }  // namespace reprise

@@ -36,7 +36,7 @@ struct CaptureReport {
   struct Call {
     std::string name;                         ///< for example `cudaMalloc` or `cuMemAlloc`
     std::string driver_name = {};             ///< the driver call that it led to, if the name differs
-    Result result = Result::success;          ///< what it returned
+    ErrorCode result = ErrorCode::success;    ///< what it returned
     std::string rule = {};                    ///< the capture rule that applied, without a full stop
     std::string advice = {};                  ///< what to do instead, without a full stop; may be empty
     std::uint64_t thread = 0;                 ///< the system's thread id (`gettid`); 0 if unknown
@@ -48,9 +48,10 @@ struct CaptureReport {
     std::size_t times = 1;  ///< how often the same call was made
   };
 
-  Result code = Result::success;          ///< returned by the end of the capture; success also if it was abandoned
+  ErrorCode code = ErrorCode::success;    ///< returned by the end of the capture; success also if it was abandoned
+  std::string graph = {};                 ///< GraphOptions::name
   std::string device = {};                ///< for example `cuda:0`; empty if unknown
-  std::string mode = {};                  ///< `global`, `thread_local` or `relaxed`; empty if unknown
+  std::string mode = {};                  ///< `global`, `thread` or `relaxed`; empty if unknown
   StreamHandle stream = nullptr;          ///< the stream on which it began
   std::uint64_t thread = 0;               ///< the system's id of the thread that began it
   std::optional<std::size_t> nodes = {};  ///< number of nodes captured when it broke or ended

@@ -76,7 +76,8 @@ inline const char* advice(cublasStatus_t status) {
 }
 
 inline void check_runtime(cudaError_t result, const char* call, SourceLocation where = SourceLocation::current()) {
-  if (result != cudaSuccess) throw BackendError(call, static_cast<Result>(result), cudaGetErrorString(result), where);
+  if (result != cudaSuccess)
+    throw BackendError(call, static_cast<ErrorCode>(result), cudaGetErrorString(result), where);
 }
 
 /// Makes a device the calling thread's current one of CUDA's runtime, and the thread's capture mode relaxed, until the
@@ -192,7 +193,7 @@ class OwnedHandle {
 /// An owned handle of cuBLAS.
 ///
 ///     CublasHandle blas;                                  // before the capture
-///     capture(graph, {}, [&] {
+///     capture(graph, [&] {
 ///       check_cublas(cublasSgemm(blas.on(), ...), "cublasSgemm");
 ///     });
 ///

@@ -29,16 +29,17 @@ struct MemoryInfo {
 };
 
 /// A device of this process: a small value that can be copied and compared. Devices are opened at first use and live
-/// until the process ends. Every function may be called from any thread.
+/// until the process ends; that of a HostSimulator ends earlier, and its Device values must not be used any more. Every
+/// function may be called from any thread.
 class Device {
  public:
   /// The device that a text names: `host` (the same as `host:0`), `host:1`, `cuda`, `cuda:0`.
-  /// \throws UsageError if the text is not of this form or there is no such device.
+  /// \throws UsageError if the text is not of this form, or names no device of the process or that of a HostSimulator.
   static Device parse(std::string_view text);
 
   DeviceType type() const noexcept;
-  int index() const noexcept;  ///< among the devices of its type, from 0
-  std::string str() const;     ///< the text that parse() takes, for example `host:0`
+  int index() const noexcept;  ///< among the devices of its type, from 0; of a HostSimulator, its number
+  std::string str() const;     ///< the text that parse() takes, for example `host:0`; or `host-simulator:3`
   std::string name() const;    ///< the name of the hardware, or "simulated host device"
 
   /// Blocks until all work of the device has completed (`cudaDeviceSynchronize`).
@@ -64,7 +65,7 @@ class Device {
   backend::Backend* backend_;
 };
 
-/// All devices of this process, CUDA devices first.
+/// All devices of this process but those of HostSimulators, CUDA devices first.
 std::vector<Device> devices();
 
 /// The device of the environment variable `REPRISE_DEVICE`, else the first CUDA device, else the first host device.
@@ -78,12 +79,14 @@ Device current_device();
 /// Makes a device the calling thread's current one until the end of the scope.
 class DeviceGuard {
  public:
+  /// \throws UsageError if the device is that of a HostSimulator that has ended.
   explicit DeviceGuard(Device device);
   ~DeviceGuard();  ///< restores the previous device
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 
  private:
+  Device device_;
   backend::Backend* previous_;
   int previous_of_framework_ = -1;
 };

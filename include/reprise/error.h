@@ -17,7 +17,7 @@ struct CaptureReport;
 
 /// The result of a backend call. The numbers are CUDA's (`cudaError_t` and `CUresult` agree on all of these), on every
 /// backend; a code that is not named here is passed on as the number that it is.
-enum class Result : int {
+enum class ErrorCode : int {
   success = 0,
   invalid_value = 1,                   ///< an argument is out of range or does not fit the others
   out_of_memory = 2,                   ///< not enough device memory
@@ -48,10 +48,10 @@ enum class Result : int {
 };
 
 /// CUDA's name of a code, for example `cudaErrorStreamCaptureUnsupported`; `cudaErrorUnknown` for a code without one.
-const char* result_name(Result result) noexcept;
+const char* result_name(ErrorCode result) noexcept;
 
 /// What a code means, in one sentence without a full stop.
-const char* result_description(Result result) noexcept;
+const char* result_description(ErrorCode result) noexcept;
 
 /// A place in a source file, filled in by the compiler where it is a default argument.
 struct SourceLocation {
@@ -87,15 +87,15 @@ class BackendError : public Error {
   /// \param code what it returned.
   /// \param detail the backend's details beyond the code; may be empty.
   /// \param where the place in this library that made the call.
-  BackendError(std::string call, Result code, const std::string& detail, SourceLocation where);
+  BackendError(std::string call, ErrorCode code, const std::string& detail, SourceLocation where);
 
   const std::string& call() const noexcept { return call_; }       ///< CUDA's name of the call that failed
-  Result code() const noexcept { return code_; }                   ///< what it returned
+  ErrorCode code() const noexcept { return code_; }                ///< what it returned
   const SourceLocation& where() const noexcept { return where_; }  ///< the place of the call in this library
 
  private:
   std::string call_;
-  Result code_;
+  ErrorCode code_;
   SourceLocation where_;
 };
 
@@ -103,18 +103,27 @@ class BackendError : public Error {
 /// released; the stream and the graph object can capture again. The text ends with that of the report.
 class CaptureError : public Error {
  public:
-  /// \param code the code with which the capture failed; `Result::success` for an empty capture.
+  /// \param code the code with which the capture failed; `ErrorCode::success` for an empty capture.
   /// \param what the whole text.
   /// \param report the report of the capture.
-  CaptureError(Result code, const std::string& what, const CaptureReport& report);
+  CaptureError(ErrorCode code, const std::string& what, const CaptureReport& report);
 
-  Result code() const noexcept { return code_; }  ///< the code with which the capture failed
+  ErrorCode code() const noexcept { return code_; }  ///< the code with which the capture failed
   /// Which call broke the capture, and more. Lives as long as this exception or a copy of it.
   const CaptureReport& report() const noexcept { return *report_; }
 
  private:
-  Result code_;
+  ErrorCode code_;
   std::shared_ptr<const CaptureReport> report_;  // so that copying an exception cannot throw
+};
+
+/// Nothing was captured, although GraphOptions::allow_empty was not set. Its code is `ErrorCode::success`.
+class EmptyCaptureError : public CaptureError {
+ public:
+  /// \param what the whole text.
+  /// \param report the report of the capture.
+  EmptyCaptureError(const std::string& what, const CaptureReport& report)
+      : CaptureError(ErrorCode::success, what, report) {}
 };
 
 /// The device has not enough memory. Thrown by the caching allocator after it released all cached memory and tried

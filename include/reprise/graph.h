@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "reprise/annotations.h"
@@ -42,7 +44,7 @@ struct GraphAccess;
 /// A call in another state throws UsageError, names both states, and changes nothing.
 ///
 /// Threads: one thread at a time may use an object, except for replay(), which is thread-safe; launches of one
-/// executable graph run one after another. A capture in mode `global` or `thread_local_` must end on the thread that
+/// executable graph run one after another. A capture in mode `global` or `thread` must end on the thread that
 /// began it. Calling reset() concurrently with replay() of the same object is undefined.
 ///
 /// Ownership: the graph owns its pool, and so the memory that was allocated in the capture. The pool is released when
@@ -50,8 +52,9 @@ struct GraphAccess;
 /// replays run and during any capture, and wait for no replay. If a replay, or later work on its stream, is still
 /// running 50 us after reset(), the release is deferred to a later call of reprise; allocations that find no memory
 /// wait for it. With KeepGraph::yes, executables instantiated from the template by other code, and their launches,
-/// count too. This has a cost: the runtime counts the launches, each of which takes longer, and reset() waits up to
-/// half a millisecond until the runtime releases a graph that was replayed.
+/// count too. This has a cost: the runtime counts the launches, each of which takes longer, and reset() waits until the
+/// runtime has released the graph: up to half a millisecond if it was replayed, uploaded or its handles were returned;
+/// otherwise up to 5 s, which in practice is less than 200 us.
 ///
 /// A stream that a graph was replayed on may be destroyed before the graph. Replaying on a foreign stream (not a
 /// Stream, the legacy default stream or a libtorch pool stream) records one extra event.
@@ -69,7 +72,7 @@ class CUDAGraph {
   ///         not `options.stream`, or another capture is filling the same pool.
   void capture_begin(const GraphOptions& options);
   /// As above, with these two options.
-  void capture_begin(MempoolId pool = {}, CaptureErrorMode capture_error_mode = CaptureErrorMode::global);
+  void capture_begin(MempoolId pool = {}, CaptureMode capture_error_mode = CaptureMode::global);
 
   /// Refuses changes of the generator's seed and offset during captures of this graph, from their beginning on.
   /// Generators join a capture at their first draw without this call; it is for code written for PyTorch's
@@ -93,13 +96,19 @@ class CUDAGraph {
   /// \throws UsageError if nothing is being captured or was captured, or the pointer is null.
   void retain(std::shared_ptr<void> object);
 
+  /// Ends what retain() began for an object, one of several times: it is released by this call, or by a later one of
+  /// this library once the replays that were launched until now, and later work on the stream of the last one, are
+  /// over. The graph must not use it any more. With KeepGraph::yes, launches by other code must have completed. Also
+  /// allowed within a hook. \returns false if no such object is retained.
+  bool release(const std::shared_ptr<void>& object);
+
   /// Ends the capture; instantiates the graph unless it was made with KeepGraph::yes.
   /// \throws UsageError if no capture is underway, the current stream is not the one it began on, or the thread is not
   ///         the one that began it: the capture continues.
-  /// \throws CaptureError if the capture was broken, a forked stream was not joined, or nothing was captured: the graph
-  ///         is empty again.
+  /// \throws CaptureError if the capture was broken or a forked stream was not joined, EmptyCaptureError if nothing was
+  ///         captured: the graph is empty again.
   /// \throws BackendError if the graph cannot be instantiated: the graph is empty again.
-  /// \throws UsageError if a second capture (GraphOptions::confirm_by_second_capture) has other nodes than the first:
+  /// \throws UsageError if a second capture (InputOptions::confirm) has other nodes than the first:
   ///         the graph is empty again.
   void capture_end();
 
@@ -124,6 +133,12 @@ class CUDAGraph {
   /// Releases executable, template and pool. The graph is empty afterwards and can capture again.
   /// \throws UsageError in a capture of this graph: end or abandon it first.
   void reset();
+
+  /// The number of this graph in the process, from 1; no other graph had it. It moves along with the graph.
+  std::uint64_t id() const;
+
+  /// GraphOptions::name of the capture, or of what was captured; empty if there is none.
+  std::string name() const;
 
   /// The id of the pool, for sharing it with later captures.
   /// \throws UsageError before a capture.
@@ -157,11 +172,15 @@ class CUDAGraph {
   /// The nodes created in scopes of the class `annotate`, in order of creation; none unless
   /// GraphOptions::enable_annotations was set. They are those of the capture: after an edit of the template, the next
   /// instantiation drops removed nodes, and new ones have no annotation. Kept when the template is discarded.
+  ///
+  /// The ids for profilers are those of the present executable, and need the template. They come from the driver (CUDA
+  /// 13.1), or from CUPTI if that is loaded in the process; each call queries them.
   /// \throws UsageError if nothing is captured.
   std::vector<AnnotatedNode> annotations() const;
+
   /// The memory that the captured graph uses and does not own, sorted by address, including freed memory.
   /// \throws UsageError before a capture, or if it was made with neither GraphOptions::check_input_liveness nor
-  ///         retain_inputs.
+  ///         InputOptions::retain.
   std::vector<GraphInput> inputs() const;
 
   /// The device of the capture.
@@ -173,5 +192,10 @@ class CUDAGraph {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// Releases what graphs that were reset or destroyed held, if their last launch has completed: memory of their pools
+/// and retained objects. Each capture, reset and allocation without memory does the same. Does not wait; does nothing
+/// that breaks a capture. Thread-safe.
+void release_finished_graphs() noexcept;
 
 }  // namespace reprise

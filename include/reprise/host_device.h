@@ -15,9 +15,10 @@
 
 namespace reprise {
 
-/// Properties of the simulated devices. The environment variables are read once, at the first use of a device.
+/// Properties of simulated devices: of those of the process, by configure_host_devices() or else by the environment
+/// variables, which are read once, at the first use of a device; or of a HostSimulator.
 struct HostDeviceOptions {
-  int devices = 1;                                  ///< number of devices, 1 to 16; `REPRISE_HOST_DEVICES`
+  int devices = 1;  ///< number of devices, 1 to 16; `REPRISE_HOST_DEVICES`. 1 for a HostSimulator
   std::size_t memory_bytes = std::size_t{4} << 30;  ///< memory of each, in bytes; `REPRISE_HOST_MEMORY`
   /// Makes device memory inaccessible except during operations of the device: a read or write by other host code ends
   /// the process, and prints the address, its block and the stack. `REPRISE_HOST_PROTECT=1`. Slow: page tables change
@@ -42,22 +43,22 @@ struct HostFailure {
   /// The kind of the call, by CUDA's name or by this library's: `cuMemAlloc` or `memory_allocate`.
   std::string call;
   /// The code that it returns. Any code except success, whether or not the driver's call could return it.
-  Result code = Result::unknown;
+  ErrorCode code = ErrorCode::unknown;
   /// 1 is the next call of the kind, counted from the injection, over all threads.
   std::uint64_t nth = 1;
-  /// Only calls of this host device count and fail. nullopt: of any host device.
+  /// Only calls of this host device count and fail. nullopt: of any host device, those of HostSimulators included.
   std::optional<Device> device = {};
 };
 
 /// Makes one call of the simulated devices fail, once: it is not made, has no effect on memory, streams or captures,
 /// and returns the code; the error detail says that the failure was injected. All other calls are made.
 ///
-///     const InjectedFailure failure({.call = "cuGraphInstantiateWithParams", .code = Result::out_of_memory});
-///     EXPECT_THROW(capture(graph, {}, body), BackendError);
+///     const InjectedFailure failure({.call = "cuGraphInstantiateWithParams", .code = ErrorCode::out_of_memory});
+///     EXPECT_THROW(capture(graph, body), BackendError);
 ///     EXPECT_TRUE(failure.happened());
 ///
 /// The environment variable `REPRISE_HOST_FAIL` does the same from the first use of a device on: a comma-separated list
-/// of `call[:nth[:code]]`, for example `cuMemAlloc,cuMemFree:2:launch_failure`. The code is a name of Result, CUDA's
+/// of `call[:nth[:code]]`, for example `cuMemAlloc,cuMemFree:2:launch_failure`. The code is a name of ErrorCode, CUDA's
 /// name of it or the number, and `unknown` by default.
 ///
 /// Any number can be injected at once. Thread-safe.
@@ -74,6 +75,7 @@ class InjectedFailure {
   bool happened() const noexcept;
 
  private:
+  std::optional<Device> device_;
   std::uint64_t id_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -28,7 +29,7 @@
 ///         if (t.global_x() < n) x[t.global_x()] *= factor;
 ///       }
 ///     };
-///     reprise::launch(reprise::LaunchConfig::cover(n), Scale{}, 0.5f, x.data(), x.size());
+///     reprise::launch(x.size(), Scale{}, 0.5f, x.data(), x.size());
 ///
 /// The object itself carries no data: all inputs are arguments, so that a graph can show and change them.
 ///
@@ -85,7 +86,8 @@ struct HostLaunch {
   unsigned shared_bytes = 0;      ///< its size
 };
 
-/// Memory that a launch accesses, as declared by a kernel; made with reads() and writes().
+/// What is known of a kernel: name, parameters, and how to run it on each kind of device. One per kernel, alive until
+/// the process ends. Made by kernel_record(); for internal use.
 struct KernelRecord {
   std::string name;                     ///< the type's name as written in C++
   std::span<const KernelParam> params;  ///< where each parameter lies, in order
@@ -341,6 +343,21 @@ void launch(const LaunchConfig& config, K kernel, Args&&... args) {
   reprise::launch(current_stream(), config, kernel, std::forward<Args>(args)...);
 }
 
+/// Launches a kernel with one thread for each of `threads` indices, in blocks of 256: LaunchConfig::cover(threads). The
+/// last block may have more threads than there are indices, so the kernel compares its index with their number.
+template <std::integral N, class K, class... Args>
+requires kernel_detail::Kernel<K>
+void launch(const StreamRef& stream, N threads, K kernel, Args&&... args) {
+  reprise::launch(stream, LaunchConfig::cover(static_cast<std::size_t>(threads)), kernel, std::forward<Args>(args)...);
+}
+
+/// As above, on the current stream.
+template <std::integral N, class K, class... Args>
+requires kernel_detail::Kernel<K>
+void launch(N threads, K kernel, Args&&... args) {
+  reprise::launch(current_stream(), threads, kernel, std::forward<Args>(args)...);
+}
+
 #if defined(__CUDACC__)
 /// Launches a `__global__` function on a stream of a CUDA device; on a capturing stream this makes a kernel node. Only
 /// in files that nvcc compiles.
@@ -369,6 +386,19 @@ void launch(const StreamRef& stream, const LaunchConfig& config, void (*kernel)(
 template <class... Params, class... Args>
 void launch(const LaunchConfig& config, void (*kernel)(Params...), Args&&... args) {
   reprise::launch(current_stream(), config, kernel, std::forward<Args>(args)...);
+}
+
+/// Launches a `__global__` function with one thread for each of `threads` indices, as a kernel that is a function
+/// object.
+template <std::integral N, class... Params, class... Args>
+void launch(const StreamRef& stream, N threads, void (*kernel)(Params...), Args&&... args) {
+  reprise::launch(stream, LaunchConfig::cover(static_cast<std::size_t>(threads)), kernel, std::forward<Args>(args)...);
+}
+
+/// As above, on the current stream.
+template <std::integral N, class... Params, class... Args>
+void launch(N threads, void (*kernel)(Params...), Args&&... args) {
+  reprise::launch(current_stream(), threads, kernel, std::forward<Args>(args)...);
 }
 #endif
 

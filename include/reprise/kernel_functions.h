@@ -8,12 +8,12 @@
 #include "reprise/handles.h"
 
 /// \file
-/// What a kernel's record keeps for each CUDA device. For the inside of this library.
+/// What a kernel's record keeps for each CUDA device. For internal use.
 
 namespace reprise {
 
 /// The functions of one kernel, by the index of the CUDA device: every launch needs one. A copy is empty. Thread-safe,
-/// without locks.
+/// without locks. For internal use.
 class KernelFunctions {
  public:
   static constexpr std::size_t most_devices = 16;  ///< of devices from this index on nothing is kept

@@ -14,7 +14,7 @@
 
 namespace reprise {
 
-/// Which memory counts as an input of a graph (`GraphOptions::liveness`).
+/// Which memory counts as an input of a graph (`GraphOptions::inputs.scope`).
 enum class Liveness {
   /// Memory of CachingAllocator, such as Buffer; with the component `libtorch` that of tensors, too. No call of the
   /// runtime per replay.
@@ -28,7 +28,7 @@ struct GraphInput {
   const void* address = nullptr;        ///< start of the block, also if the graph uses a part of it
   std::size_t bytes = 0;                ///< of the whole block; rounded, for a block of CachingAllocator
   std::vector<std::string> nodes = {};  ///< its users, for example "kernel Scale (node 3)"; nodes count from 0
-  bool retained = false;                ///< true if the graph keeps it alive (`GraphOptions::retain_inputs`)
+  bool retained = false;                ///< true if the graph keeps it alive (`GraphOptions::inputs.retain`)
   /// The stack of its allocation, a line each, as in CaptureReport::Call; empty unless record_allocation_stacks() was
   /// on by then.
   std::vector<std::string> created = {};

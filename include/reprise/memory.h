@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "reprise/stream.h"
 
 /// \file
-/// Device memory: pool ids, the caching allocator, copies and fills.
+/// Memory: pool ids, the caching allocator, copies and fills, arrays on the device and on the host.
 
 namespace reprise {
 
@@ -62,9 +65,10 @@ struct PoolStatistics {
 /// that capture, found by the capture's id; for a stream of another device, from the pool with the same id there.
 /// Blocks of a pool are reused within the pool only. A pool lives as long as a graph or an allocation needs it. Its
 /// segments are released with the last graph; a segment with live allocations becomes ordinary cached memory once these
-/// are freed.
+/// are freed. The current stream belongs to a thread: on another thread pass the stream, or make it current with
+/// StreamGuard, or the memory comes from the common pool and the graph does not keep it.
 ///
-/// Thread-safe. One per device, alive until the process ends. Its own driver calls are made in relaxed capture mode and
+/// Thread-safe. One per device, alive as long as the device. Its own driver calls are made in relaxed capture mode and
 /// never break a capture.
 class CachingAllocator {
  public:
@@ -96,7 +100,7 @@ class CachingAllocator {
   /// Sets the peaks to the current values.
   void reset_peak();
 
-  Device device() const noexcept;
+  Device device() const noexcept { return device_; }
 
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
@@ -107,8 +111,11 @@ class CachingAllocator {
   /// For internal use.
   explicit CachingAllocator(Device device);
   ~CachingAllocator();
+  /// For internal use: forgets all memory, which the result releases.
+  std::unique_ptr<Impl> restart();
 
  private:
+  const Device device_;
   std::unique_ptr<Impl> impl_;
 };
 
@@ -126,6 +133,8 @@ namespace detail {
 void check_buffer_sizes(std::size_t buffer, std::size_t host);
 [[noreturn]] void buffer_without_device();
 void deallocate_buffer(CachingAllocator& allocator, void* pointer) noexcept;
+void* allocate_pinned(Device device, std::size_t bytes);
+void free_pinned(Device device, void* pointer, std::size_t bytes) noexcept;
 
 }  // namespace detail
 
@@ -149,7 +158,7 @@ class Buffer {
   /// Copies a host array in the order of `stream`.
   explicit Buffer(std::span<const T> values, const StreamRef& stream = current_stream())
       : Buffer(values.size(), stream) {
-    copy_from(values, stream);
+    write_async(values, stream);
   }
 
   ~Buffer() { reset(); }
@@ -182,24 +191,53 @@ class Buffer {
     return allocator_->device();
   }
 
-  /// Copies a host array here, in the order of `stream`; see copy_async().
+  /// Copies a host array here, after prior work on `stream`, and waits until that is done.
+  /// \throws UsageError if the sizes differ; BackendError with 900 if the stream is capturing, which invalidates the
+  ///         capture: there, use write_async().
+  void write(std::span<const T> values, const StreamRef& stream) {
+    write_async(values, stream);
+    stream.synchronize();
+  }
+  /// As above, on the current stream of the buffer's device; so below.
+  void write(std::span<const T> values) { write(values, stream_here()); }
+
+  /// Returns a copy of this array, made after prior work on `stream`; waits until that is done.
+  /// \throws BackendError with 900 as write(); there, use read_async().
+  std::vector<T> read(const StreamRef& stream) const {
+    std::vector<T> values(size_);
+    read(values, stream);
+    return values;
+  }
+  std::vector<T> read() const { return read(stream_here()); }
+  /// As above, into `values`.
   /// \throws UsageError if the sizes differ.
-  void copy_from(std::span<const T> values, const StreamRef& stream = current_stream()) {
+  void read(std::span<T> values, const StreamRef& stream) const {
+    read_async(values, stream);
+    stream.synchronize();
+  }
+  void read(std::span<T> values) const { read(values, stream_here()); }
+
+  /// Copies a host array here, in the order of `stream`, without waiting; see copy_async().
+  /// \throws UsageError if the sizes differ.
+  void write_async(std::span<const T> values, const StreamRef& stream) {
     detail::check_buffer_sizes(size_, values.size());
     copy_async(data_, values.data(), size_bytes(), stream);
   }
+  void write_async(std::span<const T> values) { write_async(values, stream_here()); }
 
-  /// Copies this array to the host, in the order of `stream`; see copy_async().
+  /// Copies this array to the host, in the order of `stream`, without waiting; see copy_async().
   /// \throws UsageError if the sizes differ.
-  void copy_to(std::span<T> values, const StreamRef& stream = current_stream()) const {
+  void read_async(std::span<T> values, const StreamRef& stream) const {
     detail::check_buffer_sizes(size_, values.size());
     copy_async(values.data(), data_, size_bytes(), stream);
   }
+  void read_async(std::span<T> values) const { read_async(values, stream_here()); }
 
   /// Sets every byte, in the order of `stream`; see fill_async().
-  void fill_bytes(unsigned char value, const StreamRef& stream = current_stream()) {
+  void fill_bytes_async(unsigned char value, const StreamRef& stream) {
     fill_async(data_, value, size_bytes(), stream);
   }
+  void fill_bytes_async(unsigned char value) { fill_bytes_async(value, stream_here()); }
 
   /// Declares that work of another stream uses this memory; see CachingAllocator::record_stream().
   void record_stream(const StreamRef& stream) {
@@ -214,7 +252,74 @@ class Buffer {
   }
 
  private:
+  StreamRef stream_here() const {
+    return allocator_ != nullptr ? current_stream(allocator_->device()) : current_stream();
+  }
+
   CachingAllocator* allocator_ = nullptr;
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// An owned array in host memory that a device copies from and to directly: pinned memory on CUDA (`cuMemHostAlloc`),
+/// ordinary memory on the host device. Copies of it do not block the host, and can be captured. Movable; a moved-from
+/// HostBuffer is empty. The values are zero at first.
+///
+/// Work that uses it, and replays of graphs that captured such work, must be over before it is destroyed: that waits
+/// for no stream, although the runtime may wait for the device. Allocating and freeing take microseconds to
+/// milliseconds, so keep one rather than make one per iteration. Both are allowed in a capture.
+template <class T>
+class HostBuffer {
+  static_assert(std::is_trivially_copyable_v<T>, "device memory holds plain values");
+
+ public:
+  HostBuffer() = default;
+
+  /// Allocates `count` values for copies from and to `device`.
+  /// \throws BackendError with 2 if there is no memory.
+  explicit HostBuffer(std::size_t count, Device device = current_device()) : device_(device), size_(count) {
+    if (count > SIZE_MAX / sizeof(T)) detail::buffer_too_large(count, sizeof(T));
+    if (count != 0) data_ = static_cast<T*>(detail::allocate_pinned(device, count * sizeof(T)));
+    std::uninitialized_value_construct_n(data_, count);
+  }
+
+  /// Copies values.
+  explicit HostBuffer(std::span<const T> values, Device device = current_device()) : HostBuffer(values.size(), device) {
+    std::copy(values.begin(), values.end(), data_);
+  }
+
+  ~HostBuffer() {
+    if (data_ != nullptr) detail::free_pinned(*device_, data_, size_bytes());
+  }
+
+  HostBuffer(HostBuffer&& other) noexcept { swap(other); }
+  /// Frees this object's memory and takes over the other's.
+  HostBuffer& operator=(HostBuffer&& other) noexcept {
+    HostBuffer taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+
+  T* data() noexcept { return data_; }                 ///< the address, for host and device; null when empty
+  const T* data() const noexcept { return data_; }     ///< the address, for host and device; null when empty
+  std::size_t size() const noexcept { return size_; }  ///< number of values
+  std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
+  bool empty() const noexcept { return size_ == 0; }
+  T& operator[](std::size_t i) noexcept { return data_[i]; }
+  const T& operator[](std::size_t i) const noexcept { return data_[i]; }
+  T* begin() noexcept { return data_; }
+  T* end() noexcept { return data_ + size_; }
+  const T* begin() const noexcept { return data_; }
+  const T* end() const noexcept { return data_ + size_; }
+
+ private:
+  void swap(HostBuffer& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+  }
+
+  std::optional<Device> device_;
   T* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#if __has_include(<Random123/philox.h>)
 #include <Random123/philox.h>
+#else
+#error "expected the headers of Random123: install librandom123-dev, or set REPRISE_RANDOM123_INCLUDE_DIR in CMake"
+#endif
 
 #include <cstdint>
 
@@ -23,7 +27,7 @@ inline namespace REPRISE_KERNEL_ABI {
 ///         if (t.global_x() < n) x[t.global_x()] = Philox(state, t.global_x()).uniform();
 ///       }
 ///     };
-///     launch(LaunchConfig::cover(n), Noise{}, generator.philox_state(1), x.data(), n);
+///     launch(n, Noise{}, generator.philox_state(1), x.data(), n);
 class Philox {
  public:
   /// The stream of numbers of a thread: the thread's number is the subsequence.

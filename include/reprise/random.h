@@ -21,8 +21,8 @@ class GeneratorImpl;
 
 /// The start of a kernel's random numbers: a kernel argument, made by Generator::philox_state() for one launch.
 ///
-/// Eagerly it holds seed and offset. In a capture it points to device words of the graph, which hold those of the
-/// running replay; the offset within the graph is added. (PyTorch's `PhiloxCudaState`.)
+/// Eagerly it holds seed and offset. In a capture it points to two words on the device, the seed and the offset of the
+/// running replay; `base_offset` is added to the latter. (PyTorch's `PhiloxCudaState`.)
 struct PhiloxState {
   std::uint64_t eager_seed = 0;          ///< without words: the seed
   std::uint64_t base_offset = 0;         ///< without words: the offset; else added to that of the replay
@@ -91,7 +91,7 @@ class Generator {
   /// \param increment the most numbers that a thread draws; rounded up to a multiple of 4.
   /// \param stream the stream of the launch, of the generator's device.
   /// \throws UsageError if the stream is of another device, or takes part in a capture that is not of this library;
-  ///         BackendError with Result::stream_capture_invalidated if it takes part in one that was broken.
+  ///         BackendError with ErrorCode::stream_capture_invalidated if it takes part in one that was broken.
   PhiloxState philox_state(std::uint64_t increment, const StreamRef& stream) const;
   /// As above, for a launch on the calling thread's current stream of the generator's device.
   PhiloxState philox_state(std::uint64_t increment) const;

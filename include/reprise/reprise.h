@@ -2,10 +2,15 @@
 #pragma once
 
 /// \file
-/// The whole library, except its components (cublas.h).
+/// The whole library, except philox.h (it needs Random123) and the components: cublas.h, libtorch/.
 
 /// \namespace reprise
-/// The public interface. Nested namespaces are internal and may change at any time.
+/// The public interface is this namespace and reprise::libtorch, in the headers of include/reprise/. Other nested
+/// namespaces (`detail`, `*_detail`, `backend`, `graphs`, `random`, ...) and what is marked "For internal use" may
+/// change at any time.
+///
+/// \namespace reprise::libtorch
+/// The component `libtorch`: captures of tensors, graphed callables, tensors of the host device.
 ///
 /// \namespace reprise::kernels_host
 /// An inline namespace: write `reprise::launch`, not this. It holds the host compiler's versions of kernel.h; nvcc uses
@@ -25,7 +30,9 @@
 #include "reprise/handles.h"
 #include "reprise/hooks.h"
 #include "reprise/host_device.h"
+#include "reprise/host_simulator.h"
 #include "reprise/kernel.h"
+#include "reprise/launch_host.h"
 #include "reprise/liveness.h"
 #include "reprise/memory.h"
 #include "reprise/random.h"

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "reprise/device.h"
 #include "reprise/handles.h"
@@ -13,13 +16,15 @@ namespace reprise {
 
 class EventRef;
 
-/// How the calls of other threads and streams are restricted while a capture is underway; CUDA's
-/// `cudaStreamCaptureMode`. See docs/capture-rules.md.
-enum class CaptureErrorMode : int {
-  global = 0,         ///< potentially unsafe calls are refused on every thread (PyTorch's default)
-  thread_local_ = 1,  ///< they are refused on the capturing thread only; recommended where other threads use the device
-  relaxed = 2,        ///< they are allowed
+/// Which calls are refused while a capture is underway; CUDA's `cudaStreamCaptureMode`. See docs/capture-rules.md.
+enum class CaptureMode : int {
+  global = 0,   ///< potentially unsafe calls are refused on every thread (PyTorch's default)
+  thread = 1,   ///< they are refused on the capturing thread only; recommended where other threads use the device
+  relaxed = 2,  ///< they are allowed
+  thread_local_ = thread,  ///< PyTorch's name of `thread`
 };
+/// PyTorch's name of CaptureMode, for ported code.
+using CaptureErrorMode = CaptureMode;
 
 /// Whether a stream is being captured; CUDA's `cudaStreamCaptureStatus`.
 enum class CaptureStatus : int {
@@ -28,13 +33,39 @@ enum class CaptureStatus : int {
   invalidated = 2,  ///< a call broke the capture; it must be ended, and gives no graph
 };
 
+/// A view of a stream by another library, as CCCL's `cuda::stream_ref`: made from a `cudaStream_t`, which get()
+/// returns.
+template <class S>
+concept StreamView = requires(const S& stream) {
+  { stream.get() } -> std::same_as<StreamHandle>;
+}
+&&std::is_convertible_v<StreamHandle, S>;
+
 /// A non-owning view of a stream, which it must not outlive. A small value. Thread-safe.
 class StreamRef {
  public:
   /// A view of any stream of a device: of this library, of CUDA's runtime, of another framework. Null is the legacy
-  /// default stream.
-  StreamRef(Device device, StreamHandle handle) noexcept : device_(device), handle_(handle) {}
+  /// default stream; so is `cudaStreamLegacy` (0x1), which becomes null here.
+  StreamRef(Device device, StreamHandle handle) noexcept
+      : device_(device), handle_(reinterpret_cast<std::uintptr_t>(handle) == 1 ? nullptr : handle) {}
   StreamRef(Device device, int handle) = delete;  ///< prevents StreamRef(device, 0)
+
+  /// A view of a stream of CUDA's runtime or driver, or of a host device, whose device is the stream's. The handles 0,
+  /// 1 and 2 are the default streams of the current device. With several CUDA devices that is also the device of a
+  /// stream that is being captured, and of any stream with a driver before 12.8. Costs a lookup, and with several CUDA
+  /// devices two queries of the driver.
+  /// \throws UsageError if the stream is of no device of this process, where no CUDA device could have it.
+  StreamRef(StreamHandle handle);      // NOLINT(google-explicit-constructor): a `cudaStream_t` is a stream
+  StreamRef(int) = delete;             ///< prevents StreamRef(0)
+  StreamRef(std::nullptr_t) = delete;  ///< write Device::default_stream()
+
+  /// From and to other views of a `cudaStream_t`, such as CCCL's `cuda::stream_ref`.
+  template <StreamView S>
+  StreamRef(const S& stream) : StreamRef(StreamHandle{stream.get()}) {}  // NOLINT(google-explicit-constructor)
+  template <StreamView S>
+  operator S() const {  // NOLINT(google-explicit-constructor)
+    return S(handle_);
+  }
 
   Device device() const noexcept { return device_; }
   StreamHandle native() const noexcept { return handle_; }         ///< `cudaStream_t`
@@ -117,6 +148,22 @@ class StreamGuard {
  private:
   DeviceGuard device_;
   StreamRef previous_;
+};
+
+/// Sets the calling thread's capture mode for potentially unsafe calls until the end of the scope
+/// (`cudaThreadExchangeStreamCaptureMode`): in `relaxed`, calls such as `cudaMalloc` and `cudaEventQuery` are executed
+/// while this thread captures, instead of breaking the capture. What a capture forbids in each mode stays forbidden.
+/// Must begin and end on one thread.
+class CaptureModeGuard {
+ public:
+  explicit CaptureModeGuard(CaptureMode mode = CaptureMode::relaxed, Device device = current_device());
+  ~CaptureModeGuard();  ///< restores the previous mode
+  CaptureModeGuard(const CaptureModeGuard&) = delete;
+  CaptureModeGuard& operator=(const CaptureModeGuard&) = delete;
+
+ private:
+  Device device_;
+  CaptureMode previous_;
 };
 
 /// True if the calling thread's current stream is being captured (PyTorch's `torch.cuda.is_current_stream_capturing`).

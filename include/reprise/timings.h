@@ -61,8 +61,8 @@ struct ReplayTiming {
 ///
 /// Threads: as CUDAGraph::replay(). No cost for other replays when not in use.
 /// \throws UsageError if nothing is captured, the template was discarded, the stream is of another device or capturing,
-///         or any capture of this library is underway, which the wait might break; and in a hook of the same graph.
-///         Nothing was launched.
+///         or any capture of this library is underway, which the wait might break; in a hook of the same graph; and for
+///         a graph of a graphed callable. Nothing was launched.
 /// \throws Error if nodes cannot be timed: CUPTI is missing, or in use by another tool. Nothing was launched.
 /// \throws BackendError if the launch or the wait fails.
 ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream = current_stream());

@@ -12,13 +12,14 @@
 
 namespace reprise::backend {
 
+class DeviceUses;
 class Monitor;
 
 /// One device of one device runtime, as the CUDA driver shows it: the only way to memory, streams, events, captures and
 /// graphs.
 ///
-/// Every call of calls.def stands for a call of the driver API, takes what that takes and does what that does: same
-/// codes, same effect on captures. Nothing is thrown, nothing is checked beyond what the driver checks, and no call has
+/// Every call of calls.def stands for a call of the driver API and has the same parameters and effects: same codes,
+/// same effect on captures. Nothing is thrown, nothing is checked beyond what the driver checks, and no call has
 /// a meaning that the driver could not give it. Where the driver works on the calling thread's current context, a
 /// backend works on its own device; it leaves the thread's current context as it was, except that a thread without one
 /// may keep that of the device.
@@ -34,7 +35,7 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual DeviceType type() const noexcept = 0;
-  virtual int index() const noexcept = 0;       ///< among the devices of its type
+  virtual int index() const noexcept = 0;       ///< among the devices of its type; of a HostSimulator, its number
   virtual std::string device_name() const = 0;  ///< `cuDeviceGetName`
   /// What the runtime knows about the last failure of a call on this thread beyond its code, in sentences; may be
   /// empty. (CUDA: the error log of 12.9 and later.)
@@ -42,9 +43,26 @@ class Backend {
   /// What the device observes beside its calls; lives as long as the backend.
   virtual Monitor& monitor() noexcept = 0;
 
-#define REPRISE_CALL(name, cuda, parameters, arguments) virtual Result name parameters = 0;
+#define REPRISE_CALL(name, cuda, parameters, arguments) virtual ErrorCode name parameters = 0;
 #include "backend/calls.def"
+
+  /// What keeps the device of a HostSimulator open; null for all other devices, which are open until the process ends.
+  DeviceUses* uses() const noexcept {
+    return uses_;
+  }
+
+ protected:
+  explicit Backend(DeviceUses* uses = nullptr) noexcept : uses_(uses) {}
+
+ private:
+  DeviceUses* const uses_;
 };
+
+/// True if streams and events of the one device can be used with the other. The device of a HostSimulator is a runtime
+/// of its own.
+inline bool same_runtime(const Device& one, const Device& other) noexcept {
+  return one.type() == other.type() && one.backend().uses() == other.backend().uses();
+}
 
 /// The simulated devices of this process, opened at the first call.
 const std::vector<Backend*>& host_backends();
@@ -52,6 +70,15 @@ const std::vector<Backend*>& host_backends();
 /// The CUDA devices of this process, opened at the first call; none where CUDA's driver is missing, too old or without
 /// a device.
 const std::vector<Backend*>& cuda_backends();
+
+/// The open host device, or the one of a HostSimulator, that this is a stream of; null if there is none. Not for the
+/// handles of default streams (0, 1, 2).
+Backend* host_backend_of(StreamHandle stream);
+
+/// The CUDA device that this is a stream of, which must be of CUDA. Null if it is not known: there is no CUDA device;
+/// or there are several, and the stream is being captured, which the driver's query would break, or the driver has no
+/// such query (before 12.8). Not for the handles of default streams.
+Backend* cuda_backend_of(StreamHandle stream);
 
 /// Why there are no CUDA devices, without a full stop; empty if there are.
 const std::string& cuda_unavailable_reason();

@@ -22,7 +22,7 @@ struct CaptureFindings {
   struct Call {
     std::string name;                         ///< as it was made
     std::string driver_name = {};             ///< the driver's call that it led to, where that has another name
-    Result result = Result::success;          ///< what it returned
+    ErrorCode result = ErrorCode::success;    ///< what it returned
     const CaptureRule* rule = nullptr;        ///< the row of the table that it met; null: the code says all
     std::string detail = {};                  ///< what is known in place of a rule; may be empty
     std::uint64_t thread = 0;                 ///< the system's number of the thread; 0 if unknown
@@ -32,9 +32,9 @@ struct CaptureFindings {
     std::size_t times = 1;                    ///< how often it was made like this
   };
 
-  Result code = Result::success;          ///< with which the capture ended
+  ErrorCode code = ErrorCode::success;    ///< with which the capture ended
   std::string device = {};                ///< for example `cuda:0`; empty if unknown
-  std::string mode = {};                  ///< `global`, `thread_local` or `relaxed`; empty if unknown
+  std::string mode = {};                  ///< `global`, `thread` or `relaxed`; empty if unknown
   StreamHandle stream = nullptr;          ///< the stream on which it began
   std::uint64_t thread = 0;               ///< the system's number of the thread that began it; 0 if unknown
   std::optional<std::size_t> nodes = {};  ///< how many nodes had been captured when it broke or ended
@@ -42,6 +42,10 @@ struct CaptureFindings {
   std::vector<Call> refused = {};         ///< calls that failed without breaking it
   std::vector<Call> not_captured = {};    ///< work that was executed at once
   std::vector<std::string> notes = {};    ///< each a sentence with its full stop
+  bool watched = false;                   ///< all calls are: `refused` and `not_captured` are complete
+
+  /// True if nothing is known to be wrong.
+  bool is_clean() const noexcept { return !broken_by && refused.empty() && not_captured.empty() && notes.empty(); }
 };
 
 }  // namespace reprise::backend

@@ -18,18 +18,16 @@ std::string with_context(std::string detail) {
 
 }  // namespace
 
-void raise(const Backend& backend, Call call, Result result, SourceLocation where) {
+void raise(const Backend& backend, Call call, ErrorCode result, SourceLocation where) {
   throw BackendError(cuda_name(call), result, with_context(backend.last_error_detail()), where);
 }
 
-bool warn_on_error(const Backend& backend, Call call, Result result, SourceLocation where) noexcept {
-  if (result == Result::success) return true;
+void warn_of(const Backend& backend, Call call, ErrorCode result, SourceLocation where) noexcept {
   try {
     warn(BackendError(cuda_name(call), result, backend.last_error_detail(), where).what());
   } catch (...) {
     warn("a call of the device runtime failed, and there was no memory for its description");
   }
-  return false;
 }
 
 }  // namespace reprise::backend

@@ -9,18 +9,26 @@
 namespace reprise::backend {
 
 /// Throws BackendError with the call's name, the code, CUDA's name for it and what the backend knows beyond it.
-[[noreturn]] void raise(const Backend& backend, Call call, Result result, SourceLocation where);
+[[noreturn]] void raise(const Backend& backend, Call call, ErrorCode result, SourceLocation where);
 
 /// Passes success; anything else becomes a BackendError. For a result that was looked at first; see Checked below.
-inline void check(const Backend& backend, Call call, Result result, SourceLocation where = SourceLocation::current()) {
-  if (result != Result::success) [[unlikely]]
+inline void check(const Backend& backend, Call call, ErrorCode result,
+                  SourceLocation where = SourceLocation::current()) {
+  if (result != ErrorCode::success) [[unlikely]]
     raise(backend, call, result, where);
 }
 
+/// Passes an error to the warning sink.
+void warn_of(const Backend& backend, Call call, ErrorCode result, SourceLocation where) noexcept;
+
 /// Anything but success goes to the warning sink. Returns whether it was success. For a result that was looked at
 /// first; see WarnOnError below.
-bool warn_on_error(const Backend& backend, Call call, Result result,
-                   SourceLocation where = SourceLocation::current()) noexcept;
+inline bool warn_on_error(const Backend& backend, Call call, ErrorCode result,
+                          SourceLocation where = SourceLocation::current()) noexcept {
+  if (result != ErrorCode::success) [[unlikely]]
+    warn_of(backend, call, result, where);
+  return result == ErrorCode::success;
+}
 
 // The parameters of a call of calls.def, and behind them the place that makes it.
 #define REPRISE_WITH_PLACE(...) (__VA_ARGS__ __VA_OPT__(, ) SourceLocation where = SourceLocation::current())
@@ -30,14 +38,14 @@ bool warn_on_error(const Backend& backend, Call call, Result result,
 ///
 ///     const Checked runtime(device.backend());
 ///     runtime.stream_wait_event(stream, event, use);
-///     return runtime.allowing(Result::not_ready).stream_query(stream);
+///     return runtime.allowing(ErrorCode::not_ready).stream_query(stream);
 ///
 /// Every call returns whether it was a success, which is true unless another code is allowed.
 class Checked {
  public:
-  explicit Checked(Backend& backend) noexcept : Checked(backend, Result::success) {}
+  explicit Checked(Backend& backend) noexcept : Checked(backend, ErrorCode::success) {}
   /// The same, except that a call with this code returns false.
-  Checked allowing(Result code) const noexcept { return Checked(backend_, code); }
+  Checked allowing(ErrorCode code) const noexcept { return Checked(backend_, code); }
 
 #define REPRISE_CALL(name, cuda, parameters, arguments)        \
   bool name REPRISE_WITH_PLACE parameters const {              \
@@ -46,16 +54,16 @@ class Checked {
 #include "backend/calls.def"
 
  private:
-  Checked(Backend& backend, Result allowed) noexcept : backend_(backend), allowed_(allowed) {}
+  Checked(Backend& backend, ErrorCode allowed) noexcept : backend_(backend), allowed_(allowed) {}
 
-  bool passes(Call call, Result result, SourceLocation where) const {
-    if (result != Result::success && result != allowed_) [[unlikely]]
+  bool passes(Call call, ErrorCode result, SourceLocation where) const {
+    if (result != ErrorCode::success && result != allowed_) [[unlikely]]
       raise(backend_, call, result, where);
-    return result == Result::success;
+    return result == ErrorCode::success;
   }
 
   Backend& backend_;
-  Result allowed_;
+  ErrorCode allowed_;
 };
 
 /// The twin of Checked for destructors: anything but success goes to the warning sink. Calls return whether it was
@@ -93,7 +101,7 @@ class RelaxedCaptureMode {
   bool try_exchange() noexcept { return backend_.thread_exchange_capture_mode(&mode_); }
 
   const WarnOnError backend_;
-  CaptureErrorMode mode_ = CaptureErrorMode::relaxed;
+  CaptureMode mode_ = CaptureMode::relaxed;
   const bool exchanged_;  // after mode_, which the first exchange needs
 };
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "reprise/annotations.h"
+#include "backend/backend.h"
 #include "reprise/device.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
@@ -20,8 +20,8 @@ namespace reprise::backend {
 /// A framework in the same process, such as libtorch, which has streams, memory and work of its own: the one interface
 /// between the two. What a framework does not override stays as it is without one.
 ///
-/// Installed once, as early as the program starts, and until the process ends: no function may initialise a device
-/// before one of its type is named to it.
+/// Installed once, as early as the program starts, and until the process ends: must not initialise a device type before
+/// a function is called with a device of that type.
 ///
 /// Threads: all functions on any, at once. What is current is of the calling thread.
 class Framework {
@@ -47,16 +47,14 @@ class Framework {
   /// that begins on an idle device. Called without a lock, in capture mode `relaxed`, maybe while captures are
   /// underway.
   virtual void empty_cache(const Device& /*device*/) const noexcept {}
+  /// Releases cached pinned memory: before a capture that begins on an idle device, as empty_cache().
+  virtual void empty_pinned_cache(const Device& /*device*/) const noexcept {}
   /// The stacks of allocations are recorded from now on.
   virtual void allocation_stacks_wanted() const {}
 
   // --- Captures -------------------------------------------------------------------------------------------------
   /// What takes part in captures; null if there is nothing.
   virtual const graphs::FrameworkCaptures* captures() const noexcept { return nullptr; }
-  /// The annotation of nodes that the calling thread makes from now on in a capture, when it enters or leaves a scope,
-  /// which may be after the end of the capture; empty outside of scopes. Must not enter scopes.
-  virtual void annotation_changed(DeviceType /*type*/, std::uint64_t /*capture_id*/,
-                                  const Annotation& /*now*/) const noexcept {}
 
  protected:
   Framework() = default;
@@ -80,10 +78,14 @@ void hand_over_current_device(const Framework& framework) noexcept;
 inline const Framework* installed_framework() noexcept {
   return framework_detail::installed.load(std::memory_order_acquire);
 }
+/// True if it keeps what is current on this device. No framework knows the device of a HostSimulator.
+inline bool keeps_current(const Framework& framework, const Backend& device) noexcept {
+  return device.uses() == nullptr && framework.keeps_current(device.type());
+}
 /// The framework that keeps what is current on a device; null if this library does.
 inline const Framework* keeper_of_current(const Device& device) noexcept {
   const Framework* const framework = installed_framework();
-  return framework != nullptr && framework->keeps_current(device.type()) ? framework : nullptr;
+  return framework != nullptr && keeps_current(*framework, device.backend()) ? framework : nullptr;
 }
 
 // --- What guards of this library do, for a framework that has guards of its own -----------------------------------

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "backend/capture_findings.h"
@@ -29,8 +30,8 @@ class NodeWatch {
   virtual std::vector<NodeTime> take(std::vector<std::string>* notes) = 0;
 };
 
-/// What one device observes of captures and launches, beside its calls. Nothing here is a call of the driver's, or
-/// changes a capture or a launch. Thread-safe.
+/// What one device observes of captures and launches, beside its calls. Nothing here changes a capture or a launch.
+/// Thread-safe.
 class Monitor {
  public:
   virtual ~Monitor() = default;
@@ -48,6 +49,12 @@ class Monitor {
   /// \param template_graph what the executable was made from.
   virtual std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec,
                                                  std::string* why) = 0;
+
+  /// The numbers by which profilers name an executable's nodes, by node of the template. Where a node is missing, `why`
+  /// is the reason, as a sentence.
+  /// \param template_graph what the executable was made from.
+  virtual std::unordered_map<GraphNodeHandle, std::uint64_t> profiler_ids(GraphHandle template_graph,
+                                                                          GraphExecHandle exec, std::string* why) = 0;
 };
 
 }  // namespace reprise::backend

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "backend/backend.h"
+#include "backend/check.h"
+
 namespace reprise::captures {
 
 std::size_t detail::SlotNumber::get() const noexcept {
@@ -16,12 +19,20 @@ std::size_t detail::SlotNumber::get() const noexcept {
 
 void Capture::add_id(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
-  ids_.push_back(id);
+  if (!is_over()) ids_.push_back(id);
+}
+
+void Capture::query_id() {
+  const std::lock_guard lock(mutex_);
+  if (is_over() || !ids_.empty()) return;
+  backend::CaptureInfo info;
+  backend::Checked(device().backend()).stream_capture_info(stream_.native(), &info);
+  if (info.status == CaptureStatus::active) ids_.push_back(info.id);
 }
 
 bool Capture::has_id(std::uint64_t id) const noexcept {
   const std::lock_guard lock(mutex_);
-  return std::find(ids_.begin(), ids_.end(), id) != ids_.end();
+  return std::ranges::find(ids_, id) != ids_.end();
 }
 
 bool Capture::has_ids() const noexcept {
@@ -29,10 +40,23 @@ bool Capture::has_ids() const noexcept {
   return !ids_.empty();
 }
 
+// Under the mutex.
+Capture::Attached& Capture::place(std::size_t number) {
+  if (attached_.size() <= number) attached_.resize(number + 1);
+  attached_any_.store(true, std::memory_order_relaxed);
+  return attached_[number];
+}
+
 void Capture::put(std::size_t number, Attached attached) {
   const std::lock_guard lock(mutex_);
-  if (attached_.size() <= number) attached_.resize(number + 1);
-  std::swap(attached_[number], attached);  // what was there is destroyed without the mutex
+  std::swap(place(number), attached);  // what was there is destroyed without the mutex
+}
+
+std::shared_ptr<void> Capture::put_first(std::size_t number, Attached attached) {
+  const std::lock_guard lock(mutex_);
+  Attached& there = place(number);
+  if (there.value == nullptr && !is_over()) there = std::move(attached);
+  return there.value;
 }
 
 std::shared_ptr<void> Capture::value_at(std::size_t number) const noexcept {
@@ -45,7 +69,10 @@ std::shared_ptr<void> Capture::take(std::size_t number) noexcept {
   return number < attached_.size() ? std::exchange(attached_[number], {}).value : nullptr;
 }
 
-void Capture::stream_ends(const StreamRef& stream) noexcept {
+// Without the mutex during a visit.
+template <class Visit>
+void Capture::for_each_attached(const Visit& visit) const noexcept {
+  if (!attached_any_.load(std::memory_order_relaxed)) return;
   for (std::size_t number = 0;; ++number) {
     Attached attached;
     {
@@ -53,18 +80,30 @@ void Capture::stream_ends(const StreamRef& stream) noexcept {
       if (number >= attached_.size()) return;
       attached = attached_[number];
     }
-    if (attached.value != nullptr && attached.stream_ends != nullptr)
-      attached.stream_ends(attached.value.get(), stream);
+    if (attached.value != nullptr) visit(attached);
   }
 }
 
+void Capture::stream_ends(const StreamRef& stream) noexcept {
+  for_each_attached([&](const Attached& attached) {
+    if (attached.stream_ends != nullptr) attached.stream_ends(attached.value.get(), stream);
+  });
+}
+
+void Capture::capture_ends() noexcept {
+  for_each_attached([&](const Attached& attached) {
+    if (attached.capture_ends != nullptr) attached.capture_ends(attached.value.get());
+  });
+}
+
 void Capture::become_over() noexcept {
-  over_.store(true, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
+  over_.store(true, std::memory_order_relaxed);
   ids_.clear();
 }
 
 void Capture::detach_all() noexcept {
+  if (!attached_any_.load(std::memory_order_relaxed)) return;
   std::vector<Attached> left;  // destroyed without the mutex
   const std::lock_guard lock(mutex_);
   left.swap(attached_);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/capture_options.h"
 #include "reprise/device.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
@@ -35,7 +36,8 @@ class SlotNumber {
 /// concern in the source that owns it.
 ///
 /// If T has a member `stream_ends(const StreamRef&) noexcept`, it is called for what is attached to a capture that is
-/// underway when a Stream is about to be destroyed. No lock of this floor is held then.
+/// underway when a Stream is about to be destroyed; a member `capture_ends() noexcept`, when the capture is about to be
+/// ended or abandoned, and the runtime still knows it. No lock of this floor is held then.
 template <class T>
 class Slot {
  public:
@@ -50,49 +52,76 @@ class Slot {
 
 /// One capture of this library, from before the runtime begins it until all concerns are done with it.
 ///
-///     announced -> begun (has an id) -> over (the runtime captures no more)
+///     announced -> begun (has an id in the runtime) -> over (the runtime captures no more)
 ///
 /// Made and ended by a Registration (captures/registry.h). Others hold it as long as they need it; after its end it has
-/// no ids and nothing attached.
+/// no ids and nothing attached. What a concern keeps is usually made when the capture first needs it: most captures
+/// need little.
 ///
-/// Thread-safe. Its mutex is held for no call of anything else.
+/// Thread-safe. Its mutex is held for no call of anything else, except for the query of its id: the stream is there
+/// until the capture is over.
 class Capture {
  public:
-  Capture(const StreamRef& stream, CaptureErrorMode mode, MempoolId pool)
-      : stream_(stream), mode_(mode), pool_(pool), owner_(std::this_thread::get_id()) {}
+  /// \param options stay the caller's.
+  /// \param pool the one that the options name, else a new one.
+  Capture(const StreamRef& stream, const GraphOptions& options, MempoolId pool)
+      : stream_(stream),
+        options_(options),
+        mode_(options.capture_error_mode),
+        pool_(pool),
+        owner_(std::this_thread::get_id()) {}
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
   const StreamRef& stream() const noexcept { return stream_; }  ///< the one that it begins on
   Device device() const noexcept { return stream_.device(); }
-  CaptureErrorMode mode() const noexcept { return mode_; }
+  /// As the user gave them. For those that take part in the capture, until the end of its Registration.
+  const GraphOptions& options() const noexcept { return options_; }
+  CaptureMode mode() const noexcept { return mode_; }
   MempoolId pool() const noexcept { return pool_; }          ///< where its allocations come from
   std::thread::id owner() const noexcept { return owner_; }  ///< the thread that began it
 
   /// The runtime captures no more.
   bool is_over() const noexcept { return over_.load(std::memory_order_relaxed); }
 
-  /// The runtime's number of this capture, or of one of a conditional body. Unique among the devices of a type.
+  /// The runtime's number of this capture, or of one of a conditional body. Unique among the devices of a type. That of
+  /// the capture itself is added by captures::find() when it is first needed.
   void add_id(std::uint64_t id);
+  /// Adds that of the capture if none was added, unless it has not begun, is broken or over.
+  /// \throws BackendError if the runtime refuses the query.
+  void query_id();
   bool has_id(std::uint64_t id) const noexcept;
   bool has_ids() const noexcept;
 
   /// Notifies what is attached that a stream is about to be destroyed.
   void stream_ends(const StreamRef& stream) noexcept;
+  /// Notifies what is attached that the runtime's capture is about to be ended or abandoned.
+  void capture_ends() noexcept;
 
   /// Keeps `value` for a concern until detach(), in the place of what was there.
   template <class T>
   void attach(const Slot<T>& slot, std::shared_ptr<T> value) {
-    put(slot.number_.get(), {std::move(value), stream_end_of<T>()});
+    put(slot.number_.get(), {std::move(value), stream_end_of<T>(), capture_end_of<T>()});
   }
   /// Null if nothing is attached.
   template <class T>
   std::shared_ptr<T> get(const Slot<T>& slot) const noexcept {
+    if (!attached_any_.load(std::memory_order_relaxed)) return nullptr;
     return std::static_pointer_cast<T>(value_at(slot.number_.get()));
+  }
+  /// What is attached. If nothing is, a T of these arguments is; null if the capture is over, so that detach() after
+  /// the end finds all.
+  template <class T, class... Arguments>
+  std::shared_ptr<T> get_or_attach(const Slot<T>& slot, Arguments&&... arguments) {
+    if (std::shared_ptr<T> there = get(slot)) return there;
+    auto made = std::make_shared<T>(std::forward<Arguments>(arguments)...);
+    return std::static_pointer_cast<T>(
+        put_first(slot.number_.get(), {std::move(made), stream_end_of<T>(), capture_end_of<T>()}));
   }
   /// Returns what was attached, or null.
   template <class T>
   std::shared_ptr<T> detach(const Slot<T>& slot) noexcept {
+    if (!attached_any_.load(std::memory_order_relaxed)) return nullptr;
     return std::static_pointer_cast<T>(take(slot.number_.get()));
   }
 
@@ -100,9 +129,11 @@ class Capture {
   friend class Registration;
 
   using StreamEnd = void (*)(void* value, const StreamRef& stream) noexcept;
+  using CaptureEnd = void (*)(void* value) noexcept;
   struct Attached {
     std::shared_ptr<void> value = nullptr;
     StreamEnd stream_ends = nullptr;
+    CaptureEnd capture_ends = nullptr;
   };
 
   template <class T>
@@ -113,18 +144,32 @@ class Capture {
       return nullptr;
   }
 
+  template <class T>
+  static constexpr CaptureEnd capture_end_of() noexcept {
+    if constexpr (requires(T & value) { value.capture_ends(); })
+      return [](void* value) noexcept { static_cast<T*>(value)->capture_ends(); };
+    else
+      return nullptr;
+  }
+
+  template <class Visit>
+  void for_each_attached(const Visit& visit) const noexcept;
+  Attached& place(std::size_t number);
   void put(std::size_t number, Attached attached);
+  std::shared_ptr<void> put_first(std::size_t number, Attached attached);
   std::shared_ptr<void> value_at(std::size_t number) const noexcept;
   std::shared_ptr<void> take(std::size_t number) noexcept;
   void become_over() noexcept;
   void detach_all() noexcept;
 
   const StreamRef stream_;
-  const CaptureErrorMode mode_;
+  const GraphOptions& options_;
+  const CaptureMode mode_;
   const MempoolId pool_;
   const std::thread::id owner_;
-  std::atomic<bool> over_{false};
-  mutable std::mutex mutex_;  // guards the rest
+  std::atomic<bool> over_{false};          // set under the mutex
+  std::atomic<bool> attached_any_{false};  // ever; set under the mutex. Most captures need no lock at their end
+  mutable std::mutex mutex_;               // guards the rest
   std::vector<std::uint64_t> ids_;
   std::vector<Attached> attached_;  // by the number of the slot
 };

@@ -6,30 +6,35 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/check.h"
-#include "backend/lifetime/tracked_stream.h"
+#include "backend/capture_query.h"
 #include "backend/stream_end.h"
 #include "support/immortal.h"
 
 namespace reprise::captures {
 namespace {
 
-// Without the list's mutex while something is notified.
+// Without the list's mutex while something is notified. Nothing of another runtime is: its device may be about to end.
 void stream_ends(const StreamRef& stream) noexcept {
-  for_each([&](Capture& capture) { capture.stream_ends(stream); });
+  for_each([&](Capture& capture) {
+    if (backend::same_runtime(capture.device(), stream.device())) capture.stream_ends(stream);
+  });
 }
+
+struct Entry {
+  std::uint64_t number;  // ascending
+  std::shared_ptr<Capture> capture;
+};
 
 struct Registry {
   Registry() {
     static constinit backend::StreamEndListener listener(&stream_ends);
-    backend::add_stream_end_listener(listener);
+    backend::stream_end_listeners.add(listener);
   }
 
   std::mutex begin;         // held while a capture is announced
   std::shared_mutex gate;   // exclusive while the count rises
   mutable std::mutex list;  // guards the rest
-  std::vector<std::shared_ptr<Capture>> captures;
-  std::vector<std::uint64_t> numbers;  // of each, ascending
+  std::vector<Entry> captures;
   std::uint64_t last_number = 0;
 };
 
@@ -42,62 +47,64 @@ template <class Condition>
 std::shared_ptr<Capture> find_if(const Condition& condition) {
   const Registry& known = registry();
   const std::lock_guard lock(known.list);
-  const auto found = std::ranges::find_if(known.captures, [&](const auto& capture) { return condition(*capture); });
-  return found != known.captures.end() ? *found : nullptr;
-}
-
-}  // namespace
-
-Found find(const StreamRef& stream) {
-  if (backend::is_legacy_default(stream)) return {};  // it never captures
-  Found found;
-  backend::Backend& backend = stream.device().backend();
-  const Result result = backend.stream_capture_info(stream.native(), &found.info);
-  if (result == Result::stream_capture_implicit)
-    found.info = {};
-  else
-    backend::check(backend, backend::Call::stream_capture_info, result);
-
-  const bool active = found.info.status == CaptureStatus::active;
-  if (found.info.status == CaptureStatus::invalidated) found.part = Part::invalidated;
-  if (active) found.part = Part::foreign;
-  if (!any_underway()) return found;
-  const std::uint64_t id = found.info.id;
-  found.capture = find_if([&](const Capture& each) {
-    if (active && each.device().type() == stream.device().type() && each.has_id(id)) return true;
-    // Before the capture has an id, and when it is broken.
-    return each.stream() == stream && !each.is_over() && !(active && each.has_ids());
-  });
-  if (active && found.capture != nullptr) found.part = Part::own;
-  return found;
+  const auto found = std::ranges::find_if(known.captures, [&](const Entry& each) { return condition(*each.capture); });
+  return found != known.captures.end() ? found->capture : nullptr;
 }
 
 std::shared_ptr<Capture> find(DeviceType type, std::uint64_t id) {
   return find_if([&](const Capture& each) { return each.device().type() == type && each.has_id(id); });
 }
 
+}  // namespace
+
+Found find(const StreamRef& stream) {
+  if (stream.is_default()) return {};
+  Found found;
+  found.info = backend::capture_info(stream);
+  const bool active = found.info.status == CaptureStatus::active;
+  if (found.info.status == CaptureStatus::invalidated) found.part = Part::invalidated;
+  if (active) found.part = Part::foreign;
+  if (!any_underway()) return found;
+  const DeviceType type = stream.device().type();
+  const std::uint64_t id = found.info.id;
+  if (active) found.capture = find(type, id);
+  if (found.capture == nullptr) {
+    // While its id is not known, and when it is broken.
+    found.capture = find_if(
+        [&](const Capture& each) { return each.stream() == stream && !each.is_over() && !(active && each.has_ids()); });
+    if (active && found.capture != nullptr) found.capture->add_id(id);
+  }
+  if (active && found.capture == nullptr) {
+    // The stream was forked off one of those whose id is not known, or the capture is foreign.
+    for_each([&](Capture& each) {
+      if (each.device().type() == type) each.query_id();
+    });
+    found.capture = find(type, id);
+  }
+  if (active && found.capture != nullptr) found.part = Part::own;
+  return found;
+}
+
 std::shared_ptr<Capture> detail::next_after(std::uint64_t& number) noexcept {
   const Registry& known = registry();
   const std::lock_guard lock(known.list);
-  const auto next = std::ranges::upper_bound(known.numbers, number);
-  if (next == known.numbers.end()) return nullptr;
-  number = *next;
-  return known.captures[static_cast<std::size_t>(next - known.numbers.begin())];
+  const auto next = std::ranges::upper_bound(known.captures, number, {}, &Entry::number);
+  if (next == known.captures.end()) return nullptr;
+  number = next->number;
+  return next->capture;
 }
 
-Registration::Registration(const StreamRef& stream, CaptureErrorMode mode, MempoolId pool)
-    : capture_(std::make_shared<Capture>(stream, mode, pool)) {
+Registration::Registration(const StreamRef& stream, const GraphOptions& options, MempoolId pool)
+    : capture_(std::make_shared<Capture>(stream, options, pool)) {
   Registry& known = registry();
   const std::lock_guard lock_begin(known.begin);
   {
     const std::lock_guard lock(known.list);
-    known.captures.reserve(known.captures.size() + 1);
-    known.numbers.push_back(known.last_number + 1);
-    known.captures.push_back(capture_);
+    known.captures.push_back({known.last_number + 1, capture_});
     ++known.last_number;
   }
   const std::lock_guard lock_gate(known.gate);
-  backend::captures_underway.fetch_add(1, std::memory_order_relaxed);
+  detail::underway.fetch_add(1, std::memory_order_relaxed);
 }
 
 Registration::~Registration() {
@@ -105,9 +112,7 @@ Registration::~Registration() {
   Registry& known = registry();
   {
     const std::lock_guard lock(known.list);
-    const auto found = std::ranges::find(known.captures, capture_);
-    known.numbers.erase(known.numbers.begin() + (found - known.captures.begin()));
-    known.captures.erase(found);
+    known.captures.erase(std::ranges::find(known.captures, capture_, &Entry::capture));
   }
   capture_->detach_all();
 }
@@ -116,19 +121,19 @@ Registration::~Registration() {
 void Registration::over() noexcept {
   if (capture_->is_over()) return;
   capture_->become_over();
-  backend::captures_underway.fetch_sub(1, std::memory_order_release);
+  detail::underway.fetch_sub(1, std::memory_order_release);
 }
 
 NoneBegins::NoneBegins() : lock_(registry().begin) {}
 
 bool NoneBegins::any_underway() const noexcept {
   // Acquire: the end of the last capture, as its device saw it, comes before what the caller does.
-  return backend::captures_underway.load(std::memory_order_acquire) != 0;
+  return detail::underway.load(std::memory_order_acquire) != 0;
 }
 
 NoneUnderway::NoneUnderway() : held_(false) {
   registry().gate.lock_shared();
-  held_ = backend::captures_underway.load(std::memory_order_acquire) == 0;
+  held_ = detail::underway.load(std::memory_order_acquire) == 0;
   if (!held_) registry().gate.unlock_shared();
 }
 

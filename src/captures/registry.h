@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 
-#include "backend/captures_underway.h"
 #include "backend/types.h"
 #include "captures/capture.h"
 
@@ -17,20 +17,28 @@
 //
 // Lock order, outermost first:
 //   1. the mutex of NoneBegins and announcements;
-//   2. what a concern attaches to a capture (memory routes, workspaces, random numbers, annotations, ...);
+//   2. what a concern attaches to a capture (memory pools, workspaces, random numbers, annotations, ...);
 //   3. an allocator's mutex;
-//   4. the gate of NoneUnderway, the registry's list, the mutex of a Capture: leaves. Under the first one the driver is
-//      called; under the others nothing is.
+//   4. the gate of NoneUnderway, the registry's list, the mutex of a Capture: leaves. Under the gate the driver is
+//      called; under the mutex of a Capture it is queried for its id; under the list nothing is called.
 //
 // Nothing in here is destroyed at the end of the process: graphs in static objects may end late.
 
 namespace reprise::captures {
 
+namespace detail {
+/// How many captures of this library are underway, on any thread and device. Written by Registration.
+inline std::atomic<int> underway{0};
+/// The oldest capture that is younger than the one with that number, which becomes its own; null after the youngest.
+/// The first number is 0.
+std::shared_ptr<Capture> next_after(std::uint64_t& number) noexcept;
+}  // namespace detail
+
 /// Whether any capture of this library is underway, on any thread and device. One relaxed load, so that it costs
 /// nothing where there is none; exact for a caller that knows of the capture, because it began it or was notified by
 /// the thread that did.
 inline bool any_underway() noexcept {
-  return backend::captures_underway.load(std::memory_order_relaxed) != 0;
+  return detail::underway.load(std::memory_order_relaxed) != 0;
 }
 
 /// What a stream takes part in.
@@ -50,10 +58,9 @@ struct Found {
   backend::CaptureInfo info = {};
 };
 
-/// Queries which capture a stream takes part in: one call of the driver, none for the legacy default stream. The query
-/// breaks no capture in any mode. Code 906 means the legacy default stream while a blocking stream captures, which
-/// takes part in no capture.
-/// \throws BackendError if the runtime gives another code.
+/// Queries which capture a stream takes part in, by backend::capture_info(), and by one more query for each capture
+/// whose id is first needed.
+/// \throws BackendError as that.
 Found find(const StreamRef& stream);
 
 /// The capture of this library whose resources a stream uses: Found::capture. No call of the driver while none is
@@ -62,15 +69,6 @@ Found find(const StreamRef& stream);
 inline std::shared_ptr<Capture> find_own(const StreamRef& stream) {
   return any_underway() ? find(stream).capture : nullptr;
 }
-
-/// The capture with this id on a device of this type; null if none is underway.
-std::shared_ptr<Capture> find(DeviceType type, std::uint64_t id);
-
-namespace detail {
-/// The oldest capture that is younger than the one with that number, which becomes its own; null after the youngest.
-/// The first number is 0.
-std::shared_ptr<Capture> next_after(std::uint64_t& number) noexcept;
-}  // namespace detail
 
 /// Calls `visit(Capture&)` for all that are registered, the oldest one first, and holds no lock meanwhile.
 template <class Visit>
@@ -83,7 +81,10 @@ void for_each(const Visit& visit) {
 /// another thread.
 class Registration {
  public:
-  Registration(const StreamRef& stream, CaptureErrorMode mode, MempoolId pool);
+  /// \param options stay the caller's: those that take part in the capture read them until the end of this object.
+  /// \param pool the one that the options name, else a new one.
+  Registration(const StreamRef& stream, const GraphOptions& options, MempoolId pool);
+  Registration(const StreamRef& stream, GraphOptions&& options, MempoolId pool) = delete;  ///< they must stay
   ~Registration();
   Registration(const Registration&) = delete;
   Registration& operator=(const Registration&) = delete;
@@ -111,9 +112,9 @@ class NoneBegins {
   std::unique_lock<std::mutex> lock_;
 };
 
-/// While it lives and is true, no capture of this library is underway, and none begins: so that an event which is
-/// recorded on a stream cannot get into a capture that began after the stream was asked about. For a few calls of the
-/// driver that return at once; several threads can have one.
+/// While this object exists and converts to true, no capture of this library is underway and none can begin. Use it to
+/// query a stream and then record an event on it: no capture can begin between the two. For a few calls of the driver
+/// that return at once; several threads can have one.
 class NoneUnderway {
  public:
   NoneUnderway();

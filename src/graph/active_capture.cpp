@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/active_capture.h"
 
+#include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backend/check.h"
+#include "backend/monitor.h"
 #include "backend/rules/call_stack.h"
 #include "backend/rules/reported_call.h"
 #include "text/format.h"
@@ -18,23 +21,23 @@ using backend::Checked;
 namespace {
 
 // For runtimes that know no more than the code.
-const char* advice(Result result, CaptureErrorMode mode) {
+const char* advice(ErrorCode result, CaptureMode mode) {
   switch (result) {
-    case Result::stream_capture_unjoined:
+    case ErrorCode::stream_capture_unjoined:
       return "before the end, let the captured stream wait for an event recorded on each stream that was forked off";
-    case Result::stream_capture_invalidated:
-      return mode == CaptureErrorMode::global ? "in this mode calls of other threads can break a capture, too; "
-                                                "CaptureErrorMode::thread_local_ leaves them alone"
-                                              : "a call of this thread, or on one of the captured streams, broke it";
+    case ErrorCode::stream_capture_invalidated:
+      return mode == CaptureMode::global ? "in this mode calls of other threads can break a capture, too; "
+                                           "CaptureMode::thread leaves them alone"
+                                         : "a call of this thread, or on one of the captured streams, broke it";
     default:
       return "";
   }
 }
 
 // Of a capture whose end failed: which call that was, if nothing had broken it before.
-void complete(CaptureReport& report, const std::string& detail) {
+void complete(CaptureReport& report, const std::string& detail, bool capturing_thread) {
   if (report.broken_by) return;
-  if (report.code == Result::stream_capture_invalidated) {
+  if (report.code == ErrorCode::stream_capture_invalidated) {
     report.notes.emplace_back(
         "The call that broke the capture was not made by this library, and the driver did not report it. "
         "GraphOptions::report = ReportDetail::full finds it, and so does `reprise explain -- PROGRAM`.");
@@ -48,7 +51,7 @@ void complete(CaptureReport& report, const std::string& detail) {
   call.rule = rule != nullptr ? rule->sentence : detail.empty() ? result_description(report.code) : detail;
   call.advice = rule != nullptr ? rule->advice : "";
   call.thread = backend::thread_number();
-  call.capturing_thread = call.thread == report.thread;
+  call.capturing_thread = capturing_thread;
   call.stream = report.stream;
   call.stack = backend::call_stack();
   report.broken_by = std::move(call);
@@ -56,105 +59,110 @@ void complete(CaptureReport& report, const std::string& detail) {
 
 }  // namespace
 
-ActiveCapture::ActiveCapture(const CaptureContext& context, std::span<CaptureListener* const> listeners)
-    : registered_(context.stream, context.mode, context.pool),
-      context_(context),
-      listeners_(listeners),
-      thread_number_(backend::thread_number()) {
-  context_.capture = &registered_.capture();
-  try {
-    begin();
-  } catch (...) {
-    unwind();
-    throw;
-  }
+ActiveCapture::ActiveCapture(const StreamRef& stream, const GraphOptions& options, MempoolId pool,
+                             std::span<CaptureListener* const> listeners)
+    : registered_(stream, options, pool), listeners_(listeners) {}
+
+void require_no_capture(const char* call, const StreamRef& stream) {
+  if (stream.capture_status() != CaptureStatus::none) refuse_capturing_stream(call);
 }
 
-ActiveCapture::~ActiveCapture() {
-  unwind();
+void refuse_capturing_stream(const char* call) {
+  throw UsageError(
+      text::format("{}: the stream takes part in a capture already. End that one first, or capture on "
+                   "another stream.",
+                   call));
 }
 
 void ActiveCapture::begin() {
-  const Checked runtime(context_.device.backend());
+  captures::Capture& underway = capture();
   for (CaptureListener* const listener : listeners_) {
-    listener->begin(context_);
+    listener->begin(underway);
     ++listeners_begun_;
   }
-  const StreamHandle stream = context_.stream.native();
-  runtime.stream_begin_capture(stream, context_.mode);
+  const Checked runtime(underway.device().backend());
+  const StreamHandle stream = underway.stream().native();
+  if (!runtime.allowing(ErrorCode::illegal_state).stream_begin_capture(stream, underway.mode()))
+    refuse_capturing_stream("CUDAGraph::capture_begin");
   capturing_ = true;
-  backend::CaptureInfo info;
-  runtime.stream_capture_info(stream, &info);
-  context_.capture_id = info.id;
-  registered_.capture().add_id(info.id);
-  for (CaptureListener* const listener : listeners_) listener->started(context_);
+  // The handle of the per-thread default stream means another stream on each thread: its captures are found by their
+  // ids alone.
+  if (reinterpret_cast<std::uintptr_t>(stream) == 2) underway.query_id();
+  for (CaptureListener* const listener : listeners_) listener->started(underway);
 }
 
-GraphHandle ActiveCapture::end() {
-  const GraphHandle template_graph = end_runtime_capture();
+CapturedGraph ActiveCapture::end() {
+  const backend::CaptureFindings findings = observe();  // the runtime forgets the capture at its end
+  CapturedGraph graph{end_runtime_capture(findings)};
+  const bool empty = findings.nodes.value_or(0) == 0;
   try {
-    if (!context_.options.allow_empty) refuse_empty(template_graph);
-    for (CaptureListener* const listener : listeners_) listener->ended(context_, template_graph);
+    if (empty || findings.watched || !findings.is_clean()) keep(describe(findings));
+    if (empty && !capture().options().allow_empty) refuse_empty(graph.template_graph);
+    for (CaptureListener* const listener : listeners_) listener->ended(capture(), graph);
   } catch (...) {
-    backend::WarnOnError(context_.device.backend()).graph_destroy(template_graph);
+    backend::WarnOnError(capture().device().backend()).graph_destroy(graph.template_graph);
+    unwind();  // before the resources go
     throw;
   }
-  return template_graph;
+  return graph;
 }
 
-CaptureReport ActiveCapture::describe() const {
+backend::CaptureFindings ActiveCapture::observe() const {
+  capture().capture_ends();
+  return capture().device().backend().monitor().describe_capture(capture().stream().native());
+}
+
+CaptureReport ActiveCapture::describe(const backend::CaptureFindings& findings) const {
   CaptureReport report;
-  report.device = context_.device.str();
-  report.mode = backend::capture_mode_name(context_.mode);
-  report.stream = context_.stream.native();
-  report.thread = thread_number_;
-  for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->describe(report);
+  report.graph = capture().options().name;
+  report.device = capture().device().str();
+  report.mode = backend::capture_mode_name(capture().mode());
+  report.stream = capture().stream().native();
+  if (findings.thread == 0 && capture().owner() == std::this_thread::get_id()) report.thread = backend::thread_number();
+  for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->describe(findings, report);
   return report;
 }
 
 void ActiveCapture::keep(const CaptureReport& report) {
-  nodes_ = report.nodes;
   for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->reported(report);
-  const bool tells = report.code != Result::success || report.broken_by || !report.operators.empty() ||
+  const bool tells = report.code != ErrorCode::success || report.broken_by || !report.operators.empty() ||
                      !report.refused.empty() || !report.not_captured.empty() ||
-                     (report.nodes == 0U && !context_.options.allow_empty);
+                     (report.nodes == 0U && !capture().options().allow_empty);
   if (tells) report_ = report;
 }
 
 // When it fails, the runtime's capture is over all the same, nearly always; unwind() sees to the rest.
-GraphHandle ActiveCapture::end_runtime_capture() {
-  Backend& backend = context_.device.backend();
-  CaptureReport report = describe();  // the runtime forgets the capture at its end
+GraphHandle ActiveCapture::end_runtime_capture(const backend::CaptureFindings& findings) {
+  Backend& backend = capture().device().backend();
   GraphHandle template_graph = nullptr;
-  const Result result = backend.stream_end_capture(context_.stream.native(), &template_graph);
-  std::string detail = result == Result::success ? std::string() : backend.last_error_detail();
-  report.code = result;
-  if (result != Result::success) complete(report, detail);
-  keep(report);
-  if (result == Result::success) {
+  const ErrorCode result = backend.stream_end_capture(capture().stream().native(), &template_graph);
+  if (result == ErrorCode::success) {
     capturing_ = false;
     registered_.over();
     return template_graph;
   }
-  if (detail.empty()) detail = advice(result, context_.mode);
+  std::string detail = backend.last_error_detail();
+  CaptureReport report = describe(findings);
+  report.code = result;
+  complete(report, detail, capture().owner() == std::this_thread::get_id());
+  keep(report);
+  if (detail.empty()) detail = advice(result, capture().mode());
   throw CaptureError(
       result,
       text::format("The capture (mode `{}`) failed with {} ({}): {}{}{}. Everything that it had acquired was released; "
                    "the graph is empty and can capture again.\n{}",
-                   backend::capture_mode_name(context_.mode), result_name(result), static_cast<int>(result),
+                   backend::capture_mode_name(capture().mode()), result_name(result), static_cast<int>(result),
                    result_description(result), detail.empty() ? "" : "; ", detail, report.str()),
       report);
 }
 
 void ActiveCapture::refuse_empty(GraphHandle template_graph) {
-  if (nodes_.value_or(0) != 0) return;
-  const Checked runtime(context_.device.backend());
+  const Checked runtime(capture().device().backend());
   std::vector<GraphNodeHandle> nodes;
   runtime.graph_nodes(template_graph, &nodes);
   if (!nodes.empty()) return;
   CaptureReport report = report_.value_or(CaptureReport{});
-  throw CaptureError(
-      Result::success,
+  throw EmptyCaptureError(
       "Nothing was captured: no work was submitted to the captured stream. Probably it went to another "
       "stream, and was executed instead; submit it to current_stream() within the capture, or to a stream "
       "that was forked off it. If an empty graph is meant, set GraphOptions::allow_empty. The graph is "
@@ -166,7 +174,7 @@ void ActiveCapture::refuse_empty(GraphHandle template_graph) {
 void ActiveCapture::unwind() noexcept {
   if (capturing_) {
     try {
-      if (!report_) keep(describe());
+      if (!report_) keep(describe(observe()));
     } catch (...) {
       warn("There was no memory for the report of a capture that was abandoned.");
     }
@@ -174,25 +182,25 @@ void ActiveCapture::unwind() noexcept {
   }
   capturing_ = false;
   registered_.over();
-  while (listeners_begun_ > 0) listeners_[--listeners_begun_]->abandoned();
+  while (listeners_begun_ > 0) listeners_[--listeners_begun_]->abandoned(capture());
 }
 
 // A broken capture, one of another thread, or one already ended by a raw driver call is over after the first try,
 // without a graph: then the code does not matter. A capture still underway would make the stream unusable.
 void ActiveCapture::drop_runtime_capture() noexcept {
-  Backend& backend = context_.device.backend();
-  const StreamHandle stream = context_.stream.native();
+  Backend& backend = capture().device().backend();
+  const StreamHandle stream = capture().stream().native();
   const backend::RelaxedCaptureMode relaxed(backend);
-  Result ended = Result::success;
+  ErrorCode ended = ErrorCode::success;
   for (const bool again : {false, true}) {
     CaptureStatus status = CaptureStatus::none;
-    const bool known = backend.stream_is_capturing(stream, &status) == Result::success;
+    const bool known = backend.stream_is_capturing(stream, &status) == ErrorCode::success;
     if (known ? status == CaptureStatus::none : again) return;
     if (again) backend::warn_on_error(backend, Call::stream_end_capture, ended);
     GraphHandle template_graph = nullptr;
     ended = backend.stream_end_capture(stream, &template_graph);
     if (template_graph != nullptr) backend::WarnOnError(backend).graph_destroy(template_graph);
-    if (ended == Result::success) return;
+    if (ended == ErrorCode::success) return;
   }
 }
 

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <optional>
 #include <span>
-#include <thread>
 #include <utility>
 
 #include "captures/registry.h"
@@ -12,58 +11,66 @@
 
 namespace reprise::graphs {
 
-/// One capture, from its beginning until nothing of it can fail any more: the runtime's capture, its place in the
-/// registry, and the listeners that take part.
+/// One capture, from its announcement until nothing of it can fail any more: its place in the registry, the runtime's
+/// capture, and the listeners that take part.
 ///
-///     begun -> ended (the runtime's capture is over, the template is the caller's) -> committed
+///     announced -> begun -> ended (the runtime's capture is over, the template is the caller's) -> committed
 ///
 /// Destroyed before it is committed, it releases everything in the reverse order: ends the runtime's capture, destroys
 /// its graph, and abandons the listeners.
 ///
-/// Threads: one at a time. In the modes `global` and `thread_local_` the runtime requires the end on the thread of the
+/// Threads: one at a time. In the modes `global` and `thread` the runtime requires the end on the thread of the
 /// beginning; the release is possible on any.
 class ActiveCapture {
  public:
-  /// Begins. The listeners, in their order, must outlive this object, and so must the list.
-  /// \throws exceptions of listeners; BackendError if the runtime cannot begin. Everything is released then.
-  ActiveCapture(const CaptureContext& context, std::span<CaptureListener* const> listeners);
-  ~ActiveCapture();
+  /// Announces it, see captures::Registration. The listeners, in their order, must outlive this object, and so must
+  /// the list.
+  ActiveCapture(const StreamRef& stream, const GraphOptions& options, MempoolId pool,
+                std::span<CaptureListener* const> listeners);
+  ActiveCapture(const StreamRef& stream, GraphOptions&& options, MempoolId pool,
+                std::span<CaptureListener* const> listeners) = delete;  ///< they must stay
+  ~ActiveCapture() { unwind(); }
   ActiveCapture(const ActiveCapture&) = delete;
   ActiveCapture& operator=(const ActiveCapture&) = delete;
+
+  /// \throws exceptions of listeners; UsageError if the stream is capturing; BackendError if the runtime cannot begin.
+  ///         This object is to be destroyed then.
+  void begin();
 
   /// Ends the runtime's capture and lets the listeners see the template, which is the caller's.
   /// \throws CaptureError if the capture was broken or came out empty; what a listener throws. There is no template
   ///         then, and this object is to be destroyed.
-  GraphHandle end();
+  CapturedGraph end();
 
   /// Nothing can fail any more: the listeners keep what they acquired.
   void commit() noexcept { listeners_begun_ = 0; }
 
-  const CaptureContext& context() const noexcept { return context_; }
+  captures::Capture& capture() const noexcept { return registered_.capture(); }
   /// Releases everything, as the destructor does, unless it was committed.
   void unwind() noexcept;
   /// The report of the ended or abandoned capture; nullopt if there is none.
   std::optional<CaptureReport> take_report() noexcept { return std::exchange(report_, std::nullopt); }
-  std::thread::id owner() const noexcept { return registered_.capture().owner(); }  ///< the thread that began it
 
  private:
-  void begin();
   void drop_runtime_capture() noexcept;
-  GraphHandle end_runtime_capture();
-  void refuse_empty(GraphHandle template_graph);
-  /// What is known now, while the runtime still captures.
-  CaptureReport describe() const;
+  GraphHandle end_runtime_capture(const backend::CaptureFindings& findings);
+  void refuse_empty(GraphHandle template_graph);  // unless it has nodes
+  /// What the device knows now, while the runtime still captures.
+  backend::CaptureFindings observe() const;
+  CaptureReport describe(const backend::CaptureFindings& findings) const;
   /// Keeps the report if it tells something.
   void keep(const CaptureReport& report);
 
   captures::Registration registered_;
-  CaptureContext context_;
   const std::span<CaptureListener* const> listeners_;
-  std::uint64_t thread_number_;  // of the thread that began it, for reports
   std::size_t listeners_begun_ = 0;
-  bool capturing_ = false;            // the runtime captures for us
-  std::optional<std::size_t> nodes_;  // that were captured, from the last report; not set if unknown
+  bool capturing_ = false;  // the runtime captures for us
   std::optional<CaptureReport> report_;
 };
+
+/// \throws UsageError for a `call` whose stream takes part in a capture.
+[[noreturn]] void refuse_capturing_stream(const char* call);
+/// The same, if it does.
+void require_no_capture(const char* call, const StreamRef& stream);
 
 }  // namespace reprise::graphs

@@ -9,6 +9,7 @@
 #include "graph/framework_captures.h"
 #include "graph/internal_streams.h"
 #include "graph/synchronize.h"
+#include "graph/warm_up.h"
 #include "reprise/graph.h"
 
 namespace reprise {
@@ -19,20 +20,19 @@ using graphs::GraphAccess;
 ///
 ///     open -> closed    end() succeeded or failed with the capture over, or the scope was left
 ///
+/// It keeps to the inside of the graph: the graph itself may be moved, or destroyed, which end() reports.
+///
 /// Entered, used and left on one thread.
 struct graph::Impl {
   Impl(CUDAGraph& target, const GraphOptions& options);
   ~Impl() { close(); }
 
   void end();
-  bool still_capturing() const {
-    const auto& impl = GraphAccess::impl(cuda_graph);
-    return impl != nullptr && impl->state == graphs::GraphState::capturing;
-  }
   /// Abandons the capture if it is still underway; the current stream is as before the scope.
   void close() noexcept;
 
-  CUDAGraph& cuda_graph;
+  GraphAccess::Impl& inside;
+  std::optional<GraphAccess::Impl::Use> use;  // while open
   std::optional<graphs::InternalStream> internal;
   StreamRef stream;
   std::optional<StreamGuard> guard;
@@ -41,16 +41,18 @@ struct graph::Impl {
 };
 
 graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
-    : cuda_graph(target), stream(options.stream.has_value() ? *options.stream : StreamRef(current_device(), nullptr)) {
+    : inside(GraphAccess::of(target, "graph")),
+      use(inside),
+      stream(options.stream.has_value() ? *options.stream : StreamRef(current_device(), nullptr)) {
   // Refused before anything is changed, and before the wait for the device.
   const StreamRef* given = options.stream.has_value() ? &stream : nullptr;
-  GraphAccess::Impl& impl = GraphAccess::of(target, "graph");
-  impl.join_framework();
-  impl.require_can_begin("graph", options, given);
+  inside.join_framework();
+  inside.require_can_begin("graph", options, given);
+  if (given != nullptr) graphs::require_no_capture("graph", stream);
   graphs::synchronize_if_no_capture(stream.device());
   if (given == nullptr) stream = internal.emplace(stream.device()).ref();
   guard.emplace(stream);
-  cuda_graph.capture_begin(options);
+  inside.owner->capture_begin(options);
   open = true;
 }
 
@@ -60,9 +62,11 @@ void graph::Impl::end() {
         "graph::end needs a scope that is open, and this one was ended already: call it once, or leave it "
         "to the destructor.");
   try {
-    cuda_graph.capture_end();
+    inside.refuse_destroyed("graph::end");
+    inside.owner->capture_end();
   } catch (...) {
-    if (!still_capturing()) close();  // else the call was refused: the capture goes on, and so does the scope
+    // Else the call was refused: the capture goes on, and so does the scope.
+    if (inside.left_here || inside.state != graphs::GraphState::capturing) close();
     throw;
   }
   close();
@@ -71,9 +75,10 @@ void graph::Impl::end() {
 void graph::Impl::close() noexcept {
   if (!open) return;
   open = false;
-  cuda_graph.capture_abandon();
+  inside.owner->capture_abandon();
   guard.reset();
   internal.reset();
+  use.reset();
 }
 
 graph::graph(CUDAGraph& cuda_graph, const GraphOptions& options) : impl_(std::make_unique<Impl>(cuda_graph, options)) {}
@@ -92,9 +97,10 @@ StreamRef graph::stream() const {
 
 namespace {
 
-void capture_once(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body) {
-  graph scope(cuda_graph, options);
-  body();
+void capture_once(GraphAccess::Impl& inside, const GraphOptions& options, const CaptureBody& body) {
+  inside.refuse_destroyed("capture");
+  graph scope(*inside.owner, options);
+  body(scope.stream());
   scope.end();
 }
 
@@ -106,82 +112,145 @@ void capture_once(CUDAGraph& cuda_graph, const GraphOptions& options, const std:
   asm volatile("" : : "r"(below.data()) : "memory");
 }
 
+/// Allows the options that run the body more than once, which only capture() can do.
+class HasBody {
+ public:
+  explicit HasBody(GraphAccess::Impl& impl) : impl_(impl) { impl_.has_body = true; }
+  ~HasBody() { impl_.has_body = false; }
+  HasBody(const HasBody&) = delete;
+  HasBody& operator=(const HasBody&) = delete;
+
+ private:
+  GraphAccess::Impl& impl_;
+};
+
 /// capture() in two passes.
 ///
 ///     rehearsal -> [the listeners are notified] -> capture
 ///
-/// In the rehearsal the user's object has another inside, which is thrown away: the body finds its graph capturing, and
-/// what it assigns in the end belongs to the graph that stays.
+/// In the rehearsal the user's object has another inside, which is destroyed afterwards: the body finds its graph
+/// capturing, and what it assigns in the end belongs to the graph that stays.
 struct Rehearsal {
   using Impl = GraphAccess::Impl;
 
-  Rehearsal(CUDAGraph& graph, const GraphOptions& wanted)
-      : cuda_graph(graph), real(*GraphAccess::impl(graph)), options(wanted) {
-    real.rehearses = GraphAccess::impl(stand_in)->rehearses = true;
+  Rehearsal(Impl& graph, const GraphOptions& wanted) : real(graph), options(wanted) {
+    rehearsed.has_body = true;
+    rehearsed.graph_id = real.graph_id;
+    rehearsed.hooks.leave_out_global();
   }
-  ~Rehearsal() { real.rehearses = false; }
   Rehearsal(const Rehearsal&) = delete;
   Rehearsal& operator=(const Rehearsal&) = delete;
 
-  void run(const std::function<void()>& body) {
+  void run(const CaptureBody& body) {
     options.discard_template = false;
-    Impl& rehearsed = *GraphAccess::impl(stand_in);
+    options.hooks = {};
     try {
-      const Exchanged exchanged(cuda_graph, stand_in);
-      capture_once(cuda_graph, options, body);
+      const Exchanged exchanged(real, rehearsed);
+      capture_once(rehearsed, options, body);
     } catch (...) {
       real.last_report = std::move(rehearsed.last_report);
       throw;
     }
-    notify(rehearsed);
+    notify();
     stand_in.reset();
   }
 
   // Both graphs have the same listeners, unless a framework was installed right between them.
-  void notify(const Impl& rehearsed) const {
+  void notify() const {
     const auto ours = real.listeners.in_order(), theirs = rehearsed.listeners.in_order();
     if (ours.size() != theirs.size())
       throw UsageError("A framework was installed while a graph was being captured: capture it again.");
     for (std::size_t i = 0; i < ours.size(); ++i) ours[i]->rehearsed(*theirs[i]);
   }
 
+  // A graph that was moved gets its inside back where it is; one that was destroyed has lost it.
   struct Exchanged {
-    Exchanged(CUDAGraph& one, CUDAGraph& other) : a(GraphAccess::impl(one)), b(GraphAccess::impl(other)) { a.swap(b); }
-    ~Exchanged() { a.swap(b); }
+    Exchanged(Impl& one, Impl& other) : a(one), b(other) { std::swap(*a.owner, *b.owner); }
+    ~Exchanged() {
+      if (!b.left_here) std::swap(*a.owner, *b.owner);
+    }
     Exchanged(const Exchanged&) = delete;
     Exchanged& operator=(const Exchanged&) = delete;
-    std::unique_ptr<Impl>& a;
-    std::unique_ptr<Impl>& b;
+    Impl& a;
+    Impl& b;
   };
 
-  CUDAGraph& cuda_graph;
   Impl& real;
   GraphOptions options;
   CUDAGraph stand_in{KeepGraph::yes};  // needs no executable
+  Impl& rehearsed = *GraphAccess::impl(stand_in);
+  const Impl::Use use_of_rehearsed{rehearsed};
 };
 
-void capture_twice(GraphAccess::Impl& impl, CUDAGraph& graph, const GraphOptions& options,
-                   const std::function<void()>& body) {
-  Rehearsal rehearsal(graph, options);
-  impl.require_can_begin("capture", options, nullptr);
+void capture_twice(GraphAccess::Impl& inside, const GraphOptions& options, const CaptureBody& body) {
+  inside.refuse_destroyed("capture");  // by a warm-up
+  Rehearsal rehearsal(inside, options);
+  inside.require_can_begin("capture", options, nullptr);
   overwrite_stack(0xA5);
   rehearsal.run(body);
   overwrite_stack(0x5A);
-  capture_once(graph, options, body);
+  capture_once(inside, options, body);
+}
+
+void capture_passes(GraphAccess::Impl& inside, const GraphOptions& options, const CaptureBody& body) {
+  if (inside.needs_rehearsal(options) == nullptr)
+    capture_once(inside, options, body);
+  else
+    capture_twice(inside, options, body);
+}
+
+void capture_warmed_up(GraphAccess::Impl& inside, GraphOptions options, const CaptureBody& body) {
+  const graphs::WarmUp warm_up(options, body);
+  options.stream = warm_up.stream();
+  capture_passes(inside, options, body);
+}
+
+CUDAGraph captured(const GraphOptions& options, const CaptureBody& body) {
+  CUDAGraph made;
+  capture(made, options, body);
+  return made;
 }
 
 }  // namespace
 
-void capture(CUDAGraph& cuda_graph, const GraphOptions& options, const std::function<void()>& body) {
+CUDAGraph capture(const GraphOptions& options, CaptureBody body) {
+  return captured(options, body);
+}
+
+CUDAGraph capture(CaptureBody body) {
+  return captured({}, body);
+}
+
+CUDAGraph capture(const StreamRef& stream, CaptureBody body) {
+  GraphOptions options;
+  options.stream = stream;
+  return captured(options, body);
+}
+
+CUDAGraph capture(Device device, CaptureBody body) {
+  const DeviceGuard current(device);
+  return captured({}, body);
+}
+
+void capture(CUDAGraph& cuda_graph, CaptureBody body) {
+  capture(cuda_graph, GraphOptions{}, body);
+}
+
+void capture(CUDAGraph& cuda_graph, const GraphOptions& options, CaptureBody body) {
   constexpr const char* call = "capture";
   if (!body) throw UsageError("capture needs a body to run, and was passed an empty function.");
   GraphAccess::Impl& impl = GraphAccess::of(cuda_graph, call);
+  const GraphAccess::Impl::Use use(impl);
   impl.join_framework();
+  const HasBody has_body(impl);
   try {
-    if (impl.needs_rehearsal(options) == nullptr)
-      capture_once(cuda_graph, options, body);
-    else
-      capture_twice(impl, cuda_graph, options, body);
+    if (options.warmup == 0) {
+      capture_passes(impl, options, body);
+    } else {
+      impl.require_can_begin(call, options, options.stream ? &*options.stream : nullptr);
+      if (options.stream) graphs::require_no_capture(call, *options.stream);
+      capture_warmed_up(impl, options, body);
+    }
   } catch (...) {
     if (const auto* const framework = graphs::framework_captures()) framework->add_to_exception();
     throw;

@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "backend/check.h"
-#include "backend/lifetime/release_queue.h"
-#include "backend/lifetime/tracked_stream.h"
 #include "backend/rules/call_stack.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"
+#include "memory/lifetime/release_queue.h"
 #include "memory/pool_ids.h"
 #include "text/format.h"
 
@@ -19,11 +18,9 @@
 
 namespace reprise {
 
-using backend::Checked;
 using backend::RelaxedCaptureMode;
 using backend::WarnOnError;
 using graphs::ActiveCapture;
-using graphs::CaptureContext;
 
 namespace {
 
@@ -32,10 +29,18 @@ constexpr std::chrono::microseconds certain_release_limit = std::chrono::seconds
 // A replay may still be running, whose resources are released by a later call; usually none is.
 constexpr std::chrono::microseconds uncertain_release_limit = std::chrono::microseconds(500);
 
-CaptureStatus capture_status(const StreamRef& stream) {
-  CaptureStatus status = CaptureStatus::none;
-  Checked(stream.device().backend()).stream_is_capturing(stream.native(), &status);
-  return status;
+// CUDA refuses the combination only when the capture has ended.
+void require_flags(const char* call, InstantiateFlags flags) {
+  constexpr auto both = InstantiateFlags::auto_free_on_launch | InstantiateFlags::device_launch;
+  if ((flags & both) == both)
+    throw UsageError(
+        text::format("{}: GraphOptions::instantiate_flags has auto_free_on_launch and device_launch, which CUDA does "
+                     "not combine: a graph that the device launches cannot free what it allocated. Remove one.",
+                     call));
+}
+
+bool any_hook(const GraphHooks& hooks) {
+  return hooks.captured || hooks.instantiated || hooks.before_replay || hooks.after_replay || hooks.reset;
 }
 
 }  // namespace
@@ -52,18 +57,20 @@ CUDAGraph::Impl& CUDAGraph::Impl::of(const CUDAGraph& graph, const char* call) {
 void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const {
   refuse_in_own_hook(call);
   require(call, {State::empty});
-  if (wanted.discard_template && keep == KeepGraph::yes)
+  if (wanted.discard_template && keeps(wanted) == KeepGraph::yes)
     throw UsageError(
-        text::format("{}: GraphOptions::discard_template was set for a graph that was made with "
-                     "KeepGraph::yes, which promises its template; use one of the two.",
+        text::format("{}: GraphOptions::discard_template was set for a graph with KeepGraph::yes, which promises its "
+                     "template; use one of the two.",
                      call));
-  if (const char* const option = rehearses ? nullptr : needs_rehearsal(wanted))
+  require_flags(call, wanted.instantiate_flags);
+  const char* const option = wanted.warmup != 0 ? "GraphOptions::warmup" : needs_rehearsal(wanted);
+  if (option != nullptr && !has_body)
     throw UsageError(
-        text::format("{}: {} needs a body that can be captured twice, and only capture(graph, options, body) has one: "
-                     "use that, or remove the option.",
+        text::format("{}: {} needs a body that can run more than once, and only capture() has one: use that, or remove "
+                     "the option.",
                      call, option));
   if (stream == nullptr) return;
-  if (backend::is_legacy_default(*stream))
+  if (stream->is_default())
     throw UsageError(
         text::format("{}: the stream to capture is the legacy default stream of {}, which cannot be "
                      "captured. Make another stream current with StreamGuard, or use capture() or the "
@@ -75,79 +82,97 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
                      "with StreamGuard, remove the option, or use capture() or the scope graph, which "
                      "make it current.",
                      call));
-  if (capture_status(*stream) != CaptureStatus::none)
-    throw UsageError(
-        text::format("{}: the stream takes part in a capture already. End that one first, or capture on "
-                     "another stream.",
-                     call));
 }
 
-const char* CUDAGraph::Impl::needs_rehearsal(const GraphOptions& wanted) const noexcept {
-  for (const graphs::CaptureListener* const listener : listeners.in_order())
-    if (const char* const option = listener->needs_rehearsal(wanted)) return option;
-  return nullptr;
+const char* CUDAGraph::Impl::needs_rehearsal(const GraphOptions& wanted) noexcept {
+  const bool looks_for_inputs = wanted.check_input_liveness || wanted.inputs.retain;
+  return looks_for_inputs && wanted.inputs.confirm ? "GraphOptions::inputs.confirm" : nullptr;
+}
+
+template <class Step>
+void CUDAGraph::Impl::or_make_empty(const Step& step) {
+  try {
+    step();
+  } catch (const Error& error) {
+    const Device where = *device;
+    const std::string name = options.name;
+    make_empty();
+    report_failure(error, where, name);
+    throw;
+  } catch (...) {
+    make_empty();
+    throw;
+  }
 }
 
 void CUDAGraph::Impl::begin(const StreamRef& stream, const GraphOptions& wanted) {
   last_report.reset();
-  backend::ReleaseQueue::drain();
-  const MempoolId id = wanted.pool ? wanted.pool : memory::new_capture_pool_id();
-  const CaptureContext context{stream.device(), stream, wanted.capture_error_mode, id, 0, wanted};
-  capture = std::make_unique<ActiveCapture>(context, listeners.in_order());
+  memory::ReleaseQueue::drain();
+  refuse_destroyed("CUDAGraph::capture_begin");
+  if (stream.device().backend().uses() != nullptr) [[unlikely]]
+    device_use = std::make_shared<backend::DeviceUse>(stream.device(), backend::DeviceUses::Kind::graph);
   options = wanted;
   device = stream.device();
-  pool = id;
+  pool = wanted.pool ? wanted.pool : memory::new_capture_pool_id();
+  or_make_empty([&] {
+    capture.emplace(stream, options, pool, listeners.in_order());
+    capture->begin();
+    keep = keeps(wanted);
+    if (any_hook(options.hooks)) option_hooks = hooks.add(std::exchange(options.hooks, {}));
+  });
   state = State::capturing;
 }
 
 void CUDAGraph::Impl::end() {
   refuse_in_own_hook("CUDAGraph::capture_end");
   require("CUDAGraph::capture_end", {State::capturing});
-  const CaptureContext& context = capture->context();
-  if (context.mode != CaptureErrorMode::relaxed && capture->owner() != std::this_thread::get_id())
+  const captures::Capture& underway = capture->capture();
+  if (underway.mode() != CaptureMode::relaxed && underway.owner() != std::this_thread::get_id())
     throw UsageError(
         "CUDAGraph::capture_end was called on another thread than the one that began the capture. In the "
-        "modes `global` and `thread_local_` a capture ends where it began: call it there, or begin with "
-        "CaptureErrorMode::relaxed. The capture goes on.");
-  if (current_stream() != context.stream)
+        "modes `global` and `thread` a capture ends where it began: call it there, or begin with "
+        "CaptureMode::relaxed. The capture goes on.");
+  if (current_stream() != underway.stream())
     throw UsageError(
         "CUDAGraph::capture_end needs the stream that the capture began on as the calling thread's "
         "current stream, and another one is current: make it current again. The capture goes on.");
-  try {
-    const CallingListeners calling(*this);
-    template_graph = capture->end();
-    hooks.captured(template_graph);
-    graphs::GraphResources::Resources held;
-    for (graphs::CaptureListener* const listener : listeners.in_order())
-      if (auto resource = listener->take_resource()) held.push_back(std::move(resource));
-    resources.hold(backend(), template_graph, std::move(held));
-    if (keep == KeepGraph::no) {
-      make_executable(context.stream.native());
-      notify_instantiated();
-    }
-    for (graphs::CaptureListener* const listener : listeners.in_order())
-      if (listener->takes_part_in_replays()) in_replays.push_back(listener);
-    replays_notify = !in_replays.empty() || hooks.take_part_in_replays();
-  } catch (const Error& error) {
-    const Device where = *device;
-    make_empty();
-    report_failure(error, where);
-    throw;
-  } catch (...) {
-    make_empty();
-    throw;
+  {
+    const std::lock_guard lock(launch_mutex);  // replays of other threads wait until the capture is complete
+    complete_capture();
   }
+  if (last_report) warn("A capture left something out. " + last_report->str());
+}
+
+void CUDAGraph::Impl::complete_capture() {
+  or_make_empty([&] {
+    const CallingListeners calling(*this);
+    graphs::CapturedGraph captured = capture->end();
+    template_graph = captured.template_graph;
+    of_executables = std::move(captured.of_executables);
+    in_replays = std::move(captured.in_replays);
+    if (device_use != nullptr) [[unlikely]]
+      captured.resources.insert(captured.resources.begin(), device_use);  // the last one to be released
+    resources.hold(keep, backend(), template_graph, std::move(captured.resources));
+    state = State::captured;  // for the hooks, which may query it
+    hooks.captured(template_graph);
+    refuse_destroyed("CUDAGraph::capture_end");
+    if (keep == KeepGraph::no) {
+      make_executable(capture->capture().stream().native());
+      state = State::ready;
+      notify_instantiated("CUDAGraph::capture_end");
+    }
+    replays_notify = !in_replays.empty() || hooks.take_part_in_replays();
+  });
   if (options.discard_template && !debug) WarnOnError(backend()).graph_destroy(std::exchange(template_graph, nullptr));
   capture->commit();
   last_report = capture->take_report();
   capture.reset();
-  state = keep == KeepGraph::no ? State::ready : State::captured;
-  if (last_report) warn("A capture left something out. " + last_report->str());
 }
 
-void CUDAGraph::Impl::report_failure(const Error& error, Device where) {
-  if (last_report) return;
-  CaptureReport report;
+void CUDAGraph::Impl::report_failure(const Error& error, Device where, const std::string& name) {
+  CaptureReport report = last_report.value_or(CaptureReport{});
+  if (report.code != ErrorCode::success || report.broken_by) return;
+  report.graph = name;
   report.device = where.str();
   if (const auto* const failed = dynamic_cast<const BackendError*>(&error)) {
     report.code = failed->code();
@@ -156,15 +181,16 @@ void CUDAGraph::Impl::report_failure(const Error& error, Device where) {
                                            .rule = result_description(failed->code()),
                                            .thread = backend::thread_number()};
   } else if (dynamic_cast<const OutOfMemoryError*>(&error) != nullptr) {
-    report.code = Result::out_of_memory;
+    report.code = ErrorCode::out_of_memory;
   } else {
-    return;  // the program was wrong, and was told so
+    return;  // other errors say themselves what to fix: no report
   }
   report.notes.emplace_back(error.what());
   last_report = std::move(report);
 }
 
 void CUDAGraph::Impl::make_empty() noexcept {
+  const std::shared_ptr<backend::DeviceUse> last_use = std::move(device_use);  // ends when this returns
   const CallingListeners calling(*this);
   if (device.has_value()) {
     const RelaxedCaptureMode relaxed(backend());
@@ -178,13 +204,13 @@ void CUDAGraph::Impl::make_empty() noexcept {
       warn(
           "The device runtime did not release a graph that was never replayed: its memory pool stays reserved until "
           "it does.");
+    of_executables.clear();
     in_replays.clear();
     replays_notify = false;
     device.reset();
     pool = {};
-    options = {};
     state = State::empty;  // for the hooks that come now
-    if (capture != nullptr) {
+    if (capture.has_value()) {
       hooks.reset();  // what was acquired last is released first
       capture->unwind();
       last_report = capture->take_report();
@@ -192,43 +218,69 @@ void CUDAGraph::Impl::make_empty() noexcept {
     }
     for (graphs::CaptureListener* const listener : listeners.in_order()) listener->reset();
     hooks.reset();
+    options = {};
+    if (option_hooks) hooks.remove(*std::exchange(option_hooks, std::nullopt));
   }
-  backend::ReleaseQueue::drain();
+  memory::ReleaseQueue::drain();
 }
 
-CUDAGraph::CUDAGraph(KeepGraph keep_graph) : impl_(std::make_unique<Impl>(keep_graph)) {}
-CUDAGraph::CUDAGraph(CUDAGraph&& other) noexcept = default;
+CUDAGraph::CUDAGraph(KeepGraph keep_graph) : impl_(std::make_unique<Impl>(keep_graph)) {
+  impl_->owner = this;
+}
 
-// Emptied while this object still has it, as hooks may name it.
+CUDAGraph::CUDAGraph(CUDAGraph&& other) noexcept : impl_(std::move(other.impl_)) {
+  if (impl_ != nullptr) impl_->owner = this;
+}
+
 CUDAGraph::~CUDAGraph() {
-  if (impl_ != nullptr) impl_->end_of_life();
+  if (impl_ != nullptr) Impl::end_of_life(*this);
 }
 
 CUDAGraph& CUDAGraph::operator=(CUDAGraph&& other) noexcept {
   if (this == &other) return *this;
-  if (impl_ != nullptr) impl_->end_of_life();
+  if (impl_ != nullptr) Impl::end_of_life(*this);
   impl_ = std::move(other.impl_);
+  if (impl_ != nullptr) impl_->owner = this;
   return *this;
 }
 
-void CUDAGraph::Impl::end_of_life() noexcept {
-  if (in_own_hook()) {
-    warn("A CUDAGraph was destroyed, or assigned to, within a hook of its own, which goes on in what is gone.");
-    std::abort();
+// Emptied while the graph still has it, as hooks may name it.
+void CUDAGraph::Impl::end_of_life(CUDAGraph& graph) noexcept {
+  Impl& impl = *graph.impl_;
+  if (impl.uses != 0 || impl.in_own_hook()) {
+    impl.left_here.emplace(std::move(graph));
+    return;
   }
-  make_empty();
+  impl.make_empty();
+  impl.end_if_left();
+}
+
+void CUDAGraph::Impl::refuse_destroyed(const char* call) const {
+  if (left_here) [[unlikely]]
+    throw UsageError(
+        text::format("{}: the graph was destroyed, or assigned to, before this call had returned: within a hook of its "
+                     "own, in the body of its capture, or by an object that it had retained. Everything that it held "
+                     "is released; end the life of a graph when no call of it is underway.",
+                     call));
+}
+
+void CUDAGraph::Impl::end_if_left() noexcept {
+  if (!left_here || uses != 0 || in_own_hook()) return;
+  const CUDAGraph last(std::move(*left_here));
+  left_here.reset();
 }
 
 void CUDAGraph::capture_begin(const GraphOptions& options) {
   constexpr const char* call = "CUDAGraph::capture_begin";
   Impl& impl = Impl::of(*this, call);
+  const Impl::Use use(impl);
   impl.join_framework();
   const StreamRef stream = current_stream();
   impl.require_can_begin(call, options, &stream);
   impl.begin(stream, options);
 }
 
-void CUDAGraph::capture_begin(MempoolId pool, CaptureErrorMode capture_error_mode) {
+void CUDAGraph::capture_begin(MempoolId pool, CaptureMode capture_error_mode) {
   GraphOptions options;
   options.pool = pool;
   options.capture_error_mode = capture_error_mode;
@@ -238,7 +290,7 @@ void CUDAGraph::capture_begin(MempoolId pool, CaptureErrorMode capture_error_mod
 void CUDAGraph::register_generator_state(const Generator& generator) {
   Impl& impl = Impl::of(*this, "CUDAGraph::register_generator_state");
   impl.require("CUDAGraph::register_generator_state", {Impl::State::empty});
-  impl.listeners.random->register_generator(generator);
+  impl.listeners.random().register_generator(generator);
 }
 
 void CUDAGraph::retain(std::shared_ptr<void> object) {
@@ -248,26 +300,51 @@ void CUDAGraph::retain(std::shared_ptr<void> object) {
   impl.require(call, {Impl::State::capturing, Impl::State::captured, Impl::State::ready});
   if (object == nullptr)
     throw UsageError(text::format("{} expected an object to keep alive, and was passed a null pointer.", call));
-  impl.listeners.retain->retain(std::move(object));
+  impl.listeners.retain().retain(std::move(object), impl.resources);
+  impl.resources.track_launches();
+}
+
+bool CUDAGraph::release(const std::shared_ptr<void>& object) {
+  Impl& impl = Impl::of(*this, "CUDAGraph::release");
+  {
+    const Impl::LaunchLock lock(impl);
+    if (object == nullptr || impl.state == Impl::State::empty) return false;
+    std::shared_ptr<void> taken = impl.listeners.retain().take(object);
+    if (taken == nullptr) return false;
+    impl.resources.release_after_launches(std::move(taken));
+  }
+  memory::ReleaseQueue::drain();
+  return true;
 }
 
 void CUDAGraph::capture_end() {
-  Impl::of(*this, "CUDAGraph::capture_end").end();
+  Impl& impl = Impl::of(*this, "CUDAGraph::capture_end");
+  const Impl::Use use(impl);
+  impl.end();
 }
 
 void CUDAGraph::capture_abandon() noexcept {
-  if (impl_ == nullptr || impl_->state != Impl::State::capturing) return;
-  if (impl_->in_own_hook())
-    warn("CUDAGraph::capture_abandon was called within a hook of the same graph, and did nothing: throw an exception.");
-  else
-    impl_->make_empty();
+  if (impl_ == nullptr || !impl_->capture.has_value() || impl_->state == Impl::State::empty) return;
+  Impl& impl = *impl_;
+  if (impl.in_own_hook())
+    return warn(
+        "CUDAGraph::capture_abandon was called within a hook of the same graph, and did nothing: throw an exception.");
+  const Impl::Use use(impl);
+  impl.make_empty();
+}
+
+void release_finished_graphs() noexcept {
+  memory::ReleaseQueue::drain();
 }
 
 void CUDAGraph::reset() {
   Impl& impl = Impl::of(*this, "CUDAGraph::reset");
+  const Impl::Use use(impl);
   impl.refuse_in_own_hook("CUDAGraph::reset");
+  impl.refuse_reserved("CUDAGraph::reset");
   impl.require("CUDAGraph::reset", {Impl::State::empty, Impl::State::captured, Impl::State::ready});
   impl.make_empty();
+  impl.refuse_destroyed("CUDAGraph::reset");
 }
 
 }  // namespace reprise

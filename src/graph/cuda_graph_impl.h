@@ -2,15 +2,18 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/objects/device_uses.h"
 #include "graph/active_capture.h"
 #include "graph/graph_resources.h"
 #include "graph/graph_state.h"
@@ -25,31 +28,37 @@ namespace reprise {
 ///
 /// What exists in which state:
 ///
-///                  capture   template   executable   resources
-///     empty        -         -          -            -
-///     capturing    yes       -          -            -
-///     captured     -         yes        -            held
-///     ready        -         there      there        held
+///                  capture   template                executable   resources
+///     empty        -         -                       -            -
+///     capturing    yes       -                       -            -
+///     captured     -         yes                     -            yes
+///     ready        -         yes, unless discarded   yes          yes
 ///
-/// In `ready` the template may have been discarded.
+/// While capture_end() runs hooks, the graph is `captured` or `ready` already, and the capture is still there, so that
+/// it can fail.
 ///
-/// `flag` makes launches of the executable one after the other; it is held around whatever reads or replaces the
-/// executable while a replay may run. Everything else belongs to the one thread that uses the graph.
+/// `launch_mutex` serialises launches of the executable; it is held while the executable is read or replaced and a
+/// replay may run. Everything else belongs to the one thread that uses the graph.
 struct CUDAGraph::Impl {
   using State = graphs::GraphState;
   class LaunchLock;
   class CallingListeners;
+  class Use;
 
-  explicit Impl(KeepGraph keep_graph) : keep(keep_graph), resources(keep_graph) {}
+  explicit Impl(KeepGraph keep_graph) : made_with(keep_graph) {}
   ~Impl() { make_empty(); }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
   /// The inside of a graph that was not moved from.
   static Impl& of(const CUDAGraph& graph, const char* call);
+  static std::uint64_t next_id() noexcept;
 
   void require(const char* call, std::initializer_list<State> expected) const {
-    graphs::require(state.load(std::memory_order_relaxed), call, expected);
+    const State found = state.load(std::memory_order_relaxed);
+    for (const State each : expected)
+      if (found == each) return;
+    graphs::refuse(found, call, expected, options.name);
   }
   /// Something was captured.
   void require_captured(const char* call) const {
@@ -61,6 +70,8 @@ struct CUDAGraph::Impl {
 
   /// Refused where a hook of this graph is running, on the thread that runs it.
   void refuse_in_own_hook(const char* call) const;
+  /// Refused where the graph belongs to something that launches it by replay_changed().
+  void refuse_reserved(const char* call) const;
   bool in_own_hook() const noexcept {
     const std::thread::id running = hook_thread.load(std::memory_order_relaxed);
     return running != std::thread::id() && running == std::this_thread::get_id();
@@ -68,7 +79,7 @@ struct CUDAGraph::Impl {
 
   // --- Capture: cuda_graph.cpp ----------------------------------------------------------------------------------
   /// Throws UsageError if a capture with these options cannot begin. `stream` is the one to capture, null if it is to
-  /// be an internal one. Changes nothing.
+  /// be an internal one; whether it is capturing is not checked here. Changes nothing.
   void require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
   /// A framework that was installed since this graph was made takes part from now on. Only while it is empty.
   void join_framework() {
@@ -76,60 +87,88 @@ struct CUDAGraph::Impl {
   }
   void begin(const StreamRef& stream, const GraphOptions& wanted);
   void end();
-  /// The name of an option for which some listener needs a rehearsal; null if there is none.
-  const char* needs_rehearsal(const GraphOptions& wanted) const noexcept;
-  /// An error ended the capture that did not break it: makes a report of it, if there is none.
-  void report_failure(const Error& error, Device where);
+  void complete_capture();  // what end() does once nothing refuses it; needs `launch_mutex`
+  /// Whether the template is kept for the user, by the constructor or by the options.
+  KeepGraph keeps(const GraphOptions& wanted) const noexcept {
+    return made_with == KeepGraph::yes ? made_with : wanted.keep_graph;
+  }
+  /// The name of the option for which the body is to be captured once before, in a rehearsal; null if there is none.
+  /// Only capture() can do that.
+  static const char* needs_rehearsal(const GraphOptions& wanted) noexcept;
+  /// Calls `step` of a capture; when it throws, this graph is empty again, and there is a report of the error.
+  template <class Step>
+  void or_make_empty(const Step& step);
+  /// An error ended the capture that did not break it: adds it to the report, or makes one.
+  void report_failure(const Error& error, Device where, const std::string& name);
   /// Drops whatever there is, in any state.
   void make_empty() noexcept;
-  /// The same, for good. Ends the process within a hook of this graph.
-  void end_of_life() noexcept;
+
+  // --- The end of its life --------------------------------------------------------------------------------------
+  /// The graph that has this inside is destroyed or assigned to. Leaves the inside to the calls that use it, if any.
+  static void end_of_life(CUDAGraph& graph) noexcept;
+  /// Throws UsageError if the graph was destroyed while the call was underway.
+  void refuse_destroyed(const char* call) const;
+  /// Destroys this object if it was left to calls, and the last of them is over. To be called last of all.
+  void end_if_left() noexcept;
 
   // --- The executable: cuda_graph_replay.cpp --------------------------------------------------------------------
-  /// Makes an executable of the template, in the place of the one that there may be. Needs `flag` where a replay may
-  /// run. If it fails, nothing has changed.
+  /// Makes an executable of the template, in the place of the one that there may be. Needs `launch_mutex` where a
+  /// replay may run. If it fails, nothing has changed.
   void make_executable(StreamHandle upload_stream);
   /// Notifies listeners and hooks of the executable. If a hook throws, the executable stays.
-  void notify_instantiated();
+  void notify_instantiated(const char* call);
   /// Both of the above, for a graph that was captured; an upload that the options ask for goes to an internal stream.
-  void instantiate();
-  /// Refuses, or makes the graph ready to be launched on `stream`. Needs `flag`.
+  void instantiate(const char* call);
+  /// Refuses, or makes the graph ready to be launched on `stream`. Needs `launch_mutex`.
   void prepare_launch(const char* call, const StreamRef& stream);
   /// Null: the calling thread's current stream of the graph's device.
   void replay(const StreamRef* stream);
   void replay_changed(const StreamRef& stream, const std::function<void(GraphExecHandle)>& change);
-  /// Launches it. Needs `flag`, and prepare_launch().
-  void launch(const StreamRef& stream);
-  void replay_with_listeners(const StreamRef& stream);  // and hooks
+  /// Launches it. Needs `launch_mutex`, and prepare_launch().
+  void launch(const char* call, const StreamRef& stream);
+  void replay_with_listeners(const char* call, const StreamRef& stream);  // and hooks
+  void launch_with_listeners(const StreamRef& stream);
   void launch_executable(const StreamRef& stream);
   void upload(const StreamRef& stream);
 
   backend::Backend& backend() const { return device->backend(); }
 
   // What a replay touches comes first, on as few cache lines as there can be: launches leave nothing in the cache.
-  const KeepGraph keep;
+  KeepGraph keep = KeepGraph::no;  // of the capture, or of what was captured
   std::atomic<State> state{State::empty};
   bool debug = false;
-  bool rehearses = false;  // capture() runs its body twice
+  bool has_body = false;  // the capture is that of capture(), which can run the body more than once
   // The runtime, or code with a raw handle, may hold attached resources when template and executable are destroyed.
   std::atomic<bool> in_use_elsewhere{false};
-  graphs::LaunchMutex flag;
+  graphs::LaunchMutex launch_mutex;
   // While listeners are called, which may call hooks of the user's: the thread that does it.
   std::atomic<std::thread::id> hook_thread{};
   GraphExecHandle exec = nullptr;
-  bool replays_notify = false;   // listeners, hooks or both
-  std::optional<Device> device;  // of the capture, or of what was captured; empty in state empty
+  std::unique_ptr<const std::string> reserved_for;  // reserve(); null: not reserved
+  bool replays_notify = false;                      // listeners, hooks or both
+  std::optional<Device> device;                     // of the capture, or of what was captured; empty in state empty
   graphs::GraphResources resources;
 
+  CUDAGraph* owner = nullptr;          // whose inside it is
+  std::optional<CUDAGraph> left_here;  // the owner, once the user's graph was destroyed while calls use this object
+  int uses = 0;                        // calls underway that may run code of the user's, except for replays
+  std::uint64_t graph_id = next_id();
   graphs::Listeners listeners;
-  graphs::Hooks hooks;                               // after the listeners at each step: they see what those did
-  std::vector<graphs::CaptureListener*> in_replays;  // those that take part in replays
+  graphs::Hooks hooks{owner};                            // after the listeners at each step: they see what those did
+  std::vector<graphs::CaptureListener*> of_executables;  // those that are notified of executables
+  std::vector<graphs::CaptureListener*> in_replays;      // those that take part in replays
+
+  const KeepGraph made_with;           // the constructor's argument
+  std::optional<HookId> option_hooks;  // of GraphOptions::hooks
 
   // Of the capture, or of what was captured.
   GraphOptions options;
   MempoolId pool;
-  std::unique_ptr<graphs::ActiveCapture> capture;
+  std::optional<graphs::ActiveCapture> capture;
   GraphHandle template_graph = nullptr;
+
+  // Keeps the device of a HostSimulator open; null for other devices, and in state empty. The resources share it.
+  std::shared_ptr<backend::DeviceUse> device_use;
 
   std::optional<CaptureReport> last_report;  // of the last capture, in any state
 };
@@ -137,17 +176,17 @@ struct CUDAGraph::Impl {
 /// Locks a graph's launch mutex. Within a hook of the graph it locks nothing: the caller of the hook holds the mutex.
 class CUDAGraph::Impl::LaunchLock {
  public:
-  explicit LaunchLock(Impl& impl) : flag_(impl.in_own_hook() ? nullptr : &impl.flag) {
-    if (flag_ != nullptr) flag_->lock();
+  explicit LaunchLock(Impl& impl) : mutex_(impl.in_own_hook() ? nullptr : &impl.launch_mutex) {
+    if (mutex_ != nullptr) mutex_->lock();
   }
   ~LaunchLock() {
-    if (flag_ != nullptr) flag_->unlock();
+    if (mutex_ != nullptr) mutex_->unlock();
   }
   LaunchLock(const LaunchLock&) = delete;
   LaunchLock& operator=(const LaunchLock&) = delete;
 
  private:
-  graphs::LaunchMutex* const flag_;
+  graphs::LaunchMutex* const mutex_;
 };
 
 /// While it lives, the calling thread calls listeners of a graph.
@@ -163,6 +202,22 @@ class CUDAGraph::Impl::CallingListeners {
  private:
   std::atomic<std::thread::id>& thread_;
   const std::thread::id before_;
+};
+
+/// While it lives, the inside of a graph outlives the graph. Destroyed after everything else that uses the inside.
+/// Replays do without: they call end_if_left() after an exception.
+class CUDAGraph::Impl::Use {
+ public:
+  explicit Use(Impl& impl) : impl_(impl) { ++impl_.uses; }
+  ~Use() {
+    --impl_.uses;
+    impl_.end_if_left();
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+ private:
+  Impl& impl_;
 };
 
 /// Access to the inside of a graph, for what is no member of CUDAGraph: its only friend.

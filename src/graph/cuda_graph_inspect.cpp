@@ -8,18 +8,18 @@
 #include "graph/cuda_graph_impl.h"
 #include "text/format.h"
 
-// What can be asked of a CUDAGraph: pool, device, raw handles, nodes, DOT.
+// Queries of a CUDAGraph: pool, device, raw handles, nodes, DOT; annotations() and inputs() are in src/inspect/.
 
 namespace reprise {
 
 using backend::Checked;
 
 void CUDAGraph::Impl::require_keep_graph(const char* call) const {
-  if (keep == KeepGraph::no)
+  if (keep == KeepGraph::no && made_with == KeepGraph::no)
     throw UsageError(
-        text::format("{} needs a graph that was made with KeepGraph::yes, and this one was made with "
-                     "KeepGraph::no: capture_end() instantiates it, and its template cannot be reached. "
-                     "Make it with CUDAGraph(KeepGraph::yes).",
+        text::format("{} needs a graph with KeepGraph::yes, and this one has KeepGraph::no: capture_end() instantiates "
+                     "it, and its template cannot be reached. Make it with CUDAGraph(KeepGraph::yes), or capture it "
+                     "with GraphOptions::keep_graph.",
                      call));
 }
 
@@ -30,6 +30,19 @@ void CUDAGraph::Impl::require_template(const char* call) const {
         text::format("{} needs the template graph, which was discarded as GraphOptions::discard_template "
                      "asked: capture without that option, or call enable_debug_mode() before the capture.",
                      call));
+}
+
+std::uint64_t CUDAGraph::Impl::next_id() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+std::uint64_t CUDAGraph::id() const {
+  return Impl::of(*this, "CUDAGraph::id").graph_id;
+}
+
+std::string CUDAGraph::name() const {
+  return Impl::of(*this, "CUDAGraph::name").options.name;
 }
 
 MempoolId CUDAGraph::pool() const {

@@ -42,8 +42,8 @@ void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
   // Instantiating is a potentially unsafe call in the captures of others.
   const RelaxedCaptureMode relaxed(runtime);
   GraphExecHandle made = nullptr;
-  Result result = runtime.graph_instantiate(&made, template_graph, options.instantiate_flags, upload_stream);
-  if (result == Result::not_supported && exec != nullptr) {
+  ErrorCode result = runtime.graph_instantiate(&made, template_graph, options.instantiate_flags, upload_stream);
+  if (result == ErrorCode::not_supported && exec != nullptr) {
     // A template with allocation or conditional nodes has one executable at a time.
     WarnOnError(runtime).graph_exec_destroy(std::exchange(exec, nullptr));
     state = State::captured;
@@ -56,26 +56,34 @@ void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
   if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) in_use_elsewhere = true;
 }
 
-void CUDAGraph::Impl::notify_instantiated() {
+void CUDAGraph::Impl::notify_instantiated(const char* call) {
   const CallingListeners calling(*this);
-  for (graphs::CaptureListener* const listener : listeners.in_order()) listener->instantiated(template_graph, exec);
+  for (graphs::CaptureListener* const listener : of_executables) listener->instantiated(template_graph, exec);
   hooks.instantiated(exec);
+  refuse_destroyed(call);
 }
 
-void CUDAGraph::Impl::instantiate() {
+void CUDAGraph::Impl::instantiate(const char* call) {
   std::optional<graphs::InternalStream> upload_stream;
   if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) upload_stream.emplace(*device);
   make_executable(upload_stream ? upload_stream->ref().native() : nullptr);
   state = State::ready;
-  notify_instantiated();
+  notify_instantiated(call);
 }
 
 void CUDAGraph::Impl::refuse_in_own_hook(const char* call) const {
   if (in_own_hook()) [[unlikely]]
+    throw UsageError(
+        text::format("{} was called within a hook of the same graph, which may only query it, add or remove hooks, and "
+                     "retain or release objects: do it when the call that ran the hook has returned.",
+                     call));
+}
+
+void CUDAGraph::Impl::refuse_reserved(const char* call) const {
+  if (reserved_for != nullptr) [[unlikely]]
     throw UsageError(text::format(
-        "{} was called within a hook of the same graph, which may only ask, add or remove hooks, and retain "
-        "objects: do it when the call that ran the hook has returned.",
-        call));
+        "{}: the graph belongs to {}, whose calls launch it, and whose end releases it. Call that instead.", call,
+        *reserved_for));
 }
 
 void CUDAGraph::Impl::prepare_launch(const char* call, const StreamRef& stream) {
@@ -85,45 +93,65 @@ void CUDAGraph::Impl::prepare_launch(const char* call, const StreamRef& stream) 
   if (captures::any_underway()) [[unlikely]]
     refuse_capturing(call, stream);
   if (exec == nullptr) [[unlikely]]
-    instantiate();
+    instantiate(call);
   if (!in_use_elsewhere.load(std::memory_order_relaxed)) in_use_elsewhere.store(true, std::memory_order_relaxed);
 }
 
-void CUDAGraph::Impl::replay(const StreamRef* stream) {
+void CUDAGraph::Impl::replay(const StreamRef* stream) try {
   constexpr const char* call = "CUDAGraph::replay";
   refuse_in_own_hook(call);
-  const std::lock_guard lock(flag);
+  refuse_reserved(call);
+  const std::lock_guard lock(launch_mutex);
   require_captured(call);
   const StreamRef on = stream != nullptr ? *stream : current_stream(*device);
   prepare_launch(call, on);
-  launch(on);
+  launch(call, on);
+} catch (...) {
+  end_if_left();
+  throw;
 }
 
-void CUDAGraph::Impl::replay_changed(const StreamRef& stream, const std::function<void(GraphExecHandle)>& change) {
+void CUDAGraph::Impl::replay_changed(const StreamRef& stream, const std::function<void(GraphExecHandle)>& change) try {
   constexpr const char* call = "CUDAGraph::replay";
   refuse_in_own_hook(call);
-  const std::lock_guard lock(flag);
+  const std::lock_guard lock(launch_mutex);
   require_captured(call);
   prepare_launch(call, stream);
   change(exec);
-  launch(stream);
+  launch(call, stream);
+} catch (...) {
+  end_if_left();
+  throw;
 }
 
-void CUDAGraph::Impl::launch(const StreamRef& stream) {
-  if (!replays_notify) [[likely]]
+void CUDAGraph::Impl::launch(const char* call, const StreamRef& stream) {
+  if (!replays_notify && !graphs::global_hooks_in_replays.load(std::memory_order_relaxed)) [[likely]]
     launch_executable(stream);
   else
-    replay_with_listeners(stream);
+    replay_with_listeners(call, stream);
 }
 
 void CUDAGraph::Impl::launch_executable(const StreamRef& stream) {
   resources.launch(stream, [&] { Checked(backend()).graph_launch(exec, stream.native()); });
 }
 
-void CUDAGraph::Impl::replay_with_listeners(const StreamRef& stream) {
+void CUDAGraph::Impl::replay_with_listeners(const char* call, const StreamRef& stream) {
   const CallingListeners calling(*this);
   // Hooks, then from the last listener to the first, and back: hooks see to what is checked and spent in between.
-  hooks.before_replay(stream);
+  graphs::HookedReplay hooked(hooks, stream);
+  try {
+    hooked.before();
+    refuse_destroyed(call);
+    launch_with_listeners(stream);
+  } catch (...) {
+    hooked.failed();
+    throw;
+  }
+  hooked.launched();
+  refuse_destroyed(call);
+}
+
+void CUDAGraph::Impl::launch_with_listeners(const StreamRef& stream) {
   const std::size_t count = in_replays.size();
   std::size_t waiting = count;  // of those from here on, before_replay() has returned
   try {
@@ -134,13 +162,13 @@ void CUDAGraph::Impl::replay_with_listeners(const StreamRef& stream) {
     throw;
   }
   for (std::size_t i = 0; i < count; ++i) in_replays[i]->replayed(stream);
-  hooks.replayed(stream);
 }
 
 void CUDAGraph::Impl::upload(const StreamRef& stream) {
   constexpr const char* call = "CUDAGraph::upload";
+  const Use use(*this);
   refuse_in_own_hook(call);
-  const std::lock_guard lock(flag);
+  const std::lock_guard lock(launch_mutex);
   require_captured(call);
   prepare_launch(call, stream);
   Checked(backend()).graph_upload(exec, stream.native());
@@ -149,11 +177,12 @@ void CUDAGraph::Impl::upload(const StreamRef& stream) {
 void CUDAGraph::instantiate() {
   constexpr const char* call = "CUDAGraph::instantiate";
   Impl& impl = Impl::of(*this, call);
+  const Impl::Use use(impl);
   impl.require_keep_graph(call);
   impl.refuse_in_own_hook(call);
-  const std::lock_guard lock(impl.flag);
+  const std::lock_guard lock(impl.launch_mutex);
   impl.require_captured(call);
-  impl.instantiate();
+  impl.instantiate(call);
 }
 
 void CUDAGraph::upload(const StreamRef& stream) {
@@ -170,6 +199,10 @@ void CUDAGraph::replay(const StreamRef& stream) {
 
 void replay_changed(CUDAGraph& graph, const StreamRef& stream, const std::function<void(GraphExecHandle)>& change) {
   graphs::GraphAccess::of(graph, "CUDAGraph::replay").replay_changed(stream, change);
+}
+
+void reserve(CUDAGraph& graph, std::string owner) {
+  graphs::GraphAccess::of(graph, "reserve").reserved_for = std::make_unique<const std::string>(std::move(owner));
 }
 
 }  // namespace reprise

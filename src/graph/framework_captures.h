@@ -6,6 +6,7 @@
 
 #include "backend/framework.h"
 #include "graph/capture_listener.h"
+#include "reprise/annotations.h"
 
 namespace reprise::inspect {
 class InputSource;
@@ -29,11 +30,17 @@ class FrameworkListeners {
 /// What a framework takes part in captures with: Framework::captures() returns it. Thread-safe.
 class FrameworkCaptures {
  public:
-  /// New ones for one graph; never null. They stand at ListenerOrder::framework.
+  /// New ones for one graph; never null. Their place is in Listeners.
   virtual std::unique_ptr<FrameworkListeners> make_listeners() const = 0;
   /// What knows the inputs of a capture that is about to begin, in memory of the framework; null if that is none. May
   /// throw: the capture does not begin. In inspect/liveness/input_source.h.
-  virtual std::unique_ptr<inspect::InputSource> make_input_source(const CaptureContext& context) const = 0;
+  virtual std::unique_ptr<inspect::InputSource> make_input_source(const captures::Capture& capture) const = 0;
+  /// The state of the framework's default generator of a device: destroying the result restores it. Null if it has
+  /// none.
+  virtual std::shared_ptr<void> save_generators(const Device& /*device*/) const { return nullptr; }
+  /// The annotation of nodes that the calling thread makes from now on in a capture, when it enters or leaves a scope
+  /// before the end of the capture; empty outside of scopes. Must not enter scopes.
+  virtual void annotation_changed(const captures::Capture& /*capture*/, const Annotation& /*now*/) const noexcept {}
   /// An exception is about to leave capture(), whose body raised it. Called in the handler: what is known beyond it may
   /// be added to the exception.
   virtual void add_to_exception() const noexcept {}

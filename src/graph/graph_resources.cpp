@@ -20,29 +20,41 @@ struct GraphResources::UserObject {
   std::shared_ptr<Progress> progress;
   std::unique_ptr<Resources> resources;  // null once they are in the queue
 
-  UserObject() = default;
-  UserObject(const UserObject&) = delete;
-  UserObject& operator=(const UserObject&) = delete;
-  ~UserObject() {
-    while (resources != nullptr && !resources->empty()) resources->pop_back();
-  }
-
   static void destroy(void* object) {
     const std::unique_ptr<UserObject> self(static_cast<UserObject*>(object));
     self->progress->queued.store(true, std::memory_order_release);  // before push(), which wakes those who wait for it
-    backend::ReleaseQueue::push(std::move(self->resources));
+    memory::ReleaseQueue::push(std::move(self->resources));
   }
 };
 
-void GraphResources::hold(backend::Backend& backend, GraphHandle template_graph, Resources resources) {
+void GraphResources::hold(KeepGraph keep, backend::Backend& backend, GraphHandle template_graph, Resources resources) {
+  keep_ = keep;
   if (keep_ == KeepGraph::yes)
     attach(backend, template_graph, std::move(resources));
-  else
+  else if (!resources.empty())
     resources_ = std::make_unique<Resources>(std::move(resources));
+  holds_ = true;
+}
+
+void GraphResources::add(std::shared_ptr<void> resource) {
+  if (keep_ == KeepGraph::yes) return added_->push_back(std::move(resource));
+  if (resources_ == nullptr) resources_ = std::make_unique<Resources>();
+  resources_->push_back(std::move(resource));
+}
+
+void GraphResources::release_after_launches(std::shared_ptr<void> object) const {
+  auto resources = std::make_unique<Resources>();
+  resources->push_back(std::move(object));
+  memory::ReleaseQueue::push(std::move(resources), last_launch_);
 }
 
 bool GraphResources::release(std::chrono::microseconds limit) noexcept {
-  if (keep_ == KeepGraph::yes) return release_attached(limit);
+  holds_ = false;
+  tracked_ = false;
+  if (keep_ == KeepGraph::yes) {
+    last_launch_ = {};
+    return release_attached(limit);
+  }
   release_after_launch();
   return true;
 }
@@ -52,11 +64,13 @@ void GraphResources::attach(backend::Backend& backend, GraphHandle template_grap
   object->progress = std::make_shared<Progress>();
   // The first one is destroyed last: it notifies that all others are released, on any thread that drains the queue.
   object->resources = std::make_unique<Resources>();
-  object->resources->reserve(resources.size() + 1);
+  object->resources->reserve(resources.size() + 2);
   object->resources->push_back(std::shared_ptr<void>(nullptr, [progress = object->progress](std::nullptr_t) {
     progress->released.store(true, std::memory_order_release);
   }));
   for (auto& resource : resources) object->resources->push_back(std::move(resource));
+  added_ = std::make_shared<Resources>();
+  object->resources->push_back(added_);
 
   UserObjectHandle handle = nullptr;
   backend::Checked(backend).user_object_create(&handle, object.get(), &UserObject::destroy, 1);
@@ -72,27 +86,28 @@ void GraphResources::attach(backend::Backend& backend, GraphHandle template_grap
 }
 
 bool GraphResources::release_attached(std::chrono::microseconds limit) noexcept {
+  added_.reset();
   const std::shared_ptr<Progress> progress = std::exchange(progress_, nullptr);
   if (progress == nullptr) return true;
-  if (!backend::ReleaseQueue::wait(progress->queued, limit)) return false;
+  if (!memory::ReleaseQueue::wait(progress->queued, limit)) return false;
   // The push follows the flag within nanoseconds, and another thread may be the one that drains what was pushed.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   const auto done = [&] { return progress->released.load(std::memory_order_acquire); };
   while (!done() && std::chrono::steady_clock::now() < deadline) {
-    backend::ReleaseQueue::drain();
+    memory::ReleaseQueue::drain();
     if (!done()) std::this_thread::yield();
   }
   return done();
 }
 
 void GraphResources::release_after_launch() noexcept {
+  memory::LastLaunch last = std::exchange(last_launch_, {});
   if (resources_ == nullptr) return;
   // Usually nothing runs any more, but the device needs some microseconds to say so.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
-  while (!last_launch_.is_over() && last_launch_.can_query() && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::yield();
-  backend::ReleaseQueue::push(std::move(resources_), std::exchange(last_launch_, {}));
-  backend::ReleaseQueue::drain();
+  while (!last.is_over() && last.can_query() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  memory::ReleaseQueue::push(std::move(resources_), std::move(last));
+  memory::ReleaseQueue::drain();
 }
 
 }  // namespace reprise::graphs

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "backend/backend.h"
-#include "backend/lifetime/last_launch.h"
-#include "backend/lifetime/release_queue.h"
+#include "memory/lifetime/last_launch.h"
+#include "memory/lifetime/release_queue.h"
 #include "reprise/graph.h"
 
 namespace reprise::graphs {
@@ -17,31 +17,40 @@ namespace reprise::graphs {
 ///     hold -> launch ... -> [the owner destroys template and executable] -> release -> released, or deferred to a
 ///                                                                           drain of the release queue
 ///
-/// - KeepGraph::no: only the owner launches, and the template is its own. Released after the last launch, which
-///   LastLaunch remembers: next to no cost per launch.
+/// - KeepGraph::no: only the owner launches, and the template is its own. Released after the last launch.
 /// - KeepGraph::yes: others may have the handles. A user object of the template owns what is held, which lives as
 ///   long as template, clones, executables and their running launches. Each launch costs more; the benchmark `replay`
 ///   shows how much. The user object is destroyed 10 to 160 us after the last reference is gone, on a thread of the
 ///   runtime that must not call the runtime; therefore the queue.
 ///
+/// LastLaunch remembers the owner's last launch, at next to no cost per launch; with KeepGraph::yes only from
+/// track_launches() on.
+///
 /// Owner: one graph; used by one thread at a time. Destroying this object releases nothing and waits for nothing.
 class GraphResources {
  public:
-  using Resources = backend::ReleaseQueue::Resources;
-
-  explicit GraphResources(KeepGraph keep) : keep_(keep) {}
+  using Resources = memory::ReleaseQueue::Resources;
 
   /// \throws BackendError if the runtime fails; the resources were released then.
-  void hold(backend::Backend& backend, GraphHandle template_graph, Resources resources);
+  void hold(KeepGraph keep, backend::Backend& backend, GraphHandle template_graph, Resources resources);
+  /// True from hold() to release().
+  bool holds() const noexcept { return holds_; }
+  /// After hold(): one resource more, to be released first.
+  void add(std::shared_ptr<void> resource);
 
   /// Calls `launch`.
   template <class Launch>
   void launch(const StreamRef& stream, Launch&& launch) {
-    if (keep_ == KeepGraph::no)
+    if (keep_ == KeepGraph::no || tracked_)
       last_launch_.launch(stream, std::forward<Launch>(launch));
     else
       launch();
   }
+
+  /// From now on, until release(), launches are remembered for release_after_launches().
+  void track_launches() noexcept { tracked_ = true; }
+  /// Queues an object that is not held, or not any more, until the launches that were remembered are over.
+  void release_after_launches(std::shared_ptr<void> object) const;
 
   /// To be called when the owner has destroyed its template and executable. With KeepGraph::yes it waits up to `limit`
   /// for the runtime's last reference, else some microseconds for the last launch. False if the runtime holds a
@@ -56,10 +65,13 @@ class GraphResources {
   bool release_attached(std::chrono::microseconds limit) noexcept;
   void release_after_launch() noexcept;
 
-  const KeepGraph keep_;
-  backend::LastLaunch last_launch_;
-  std::unique_ptr<Resources> resources_;  // with KeepGraph::no; null: nothing is held
-  std::shared_ptr<Progress> progress_;    // with KeepGraph::yes; null: nothing is held
+  KeepGraph keep_ = KeepGraph::no;
+  bool tracked_ = false;  // also with KeepGraph::yes
+  memory::LastLaunch last_launch_;
+  bool holds_ = false;
+  std::unique_ptr<Resources> resources_;  // with KeepGraph::no; null: there are none
+  std::shared_ptr<Progress> progress_;    // with KeepGraph::yes, while something is held
+  std::shared_ptr<Resources> added_;      // likewise; the user object holds them
 };
 
 }  // namespace reprise::graphs

@@ -43,12 +43,12 @@ const char* advice(GraphState found, std::initializer_list<GraphState> expected)
 
 }  // namespace
 
-void require(GraphState found, const char* call, std::initializer_list<GraphState> expected) {
-  if (std::find(expected.begin(), expected.end(), found) != expected.end()) return;
+void refuse(GraphState found, const char* call, std::initializer_list<GraphState> expected, std::string_view name) {
   std::string names;
   for (const GraphState state : expected)
     names += text::format("{}`{}`", names.empty() ? "" : " or ", state_name(state));
-  throw UsageError(text::format("{} needs a graph in state {}, but this one is in state `{}`: {}.", call, names,
+  const std::string found_graph = name.empty() ? "this one" : text::format("graph `{}`", name);
+  throw UsageError(text::format("{} needs a graph in state {}, but {} is in state `{}`: {}.", call, names, found_graph,
                                 state_name(found), advice(found, expected)));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <string_view>
 
 namespace reprise::graphs {
 
@@ -13,8 +14,9 @@ enum class GraphState {
   ready,      ///< there is an executable
 };
 
-/// The one place where states are checked. `call` is the public name of the call that is being made.
-/// \throws UsageError unless `found` is among `expected`.
-void require(GraphState found, const char* call, std::initializer_list<GraphState> expected);
+/// \throws UsageError for `call`, the public name of one that needs a graph in one of the `expected` states; `name` is
+/// that of the graph, which may be empty.
+[[noreturn]] void refuse(GraphState found, const char* call, std::initializer_list<GraphState> expected,
+                         std::string_view name);
 
 }  // namespace reprise::graphs

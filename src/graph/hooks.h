@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
+#include <atomic>
 #include <exception>
 #include <memory>
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include "reprise/handles.h"
@@ -13,41 +13,93 @@
 
 namespace reprise::graphs {
 
-/// The hooks of one graph, which calls them at the steps of its life; see reprise/hooks.h.
-///
-/// Hooks are added and removed while one of them runs: what is removed then is forgotten when the run is over.
+/// Registered hooks, of one graph or of all.
+struct HookEntry {
+  HookEntry(HookId its_id, GlobalGraphHooks its_hooks) : id(its_id), hooks(std::move(its_hooks)) {}
+
+  const HookId id;
+  GlobalGraphHooks hooks;
+  // A call is counted first, and then checks whether they were removed: after a removal, running calls can be waited
+  // for.
+  std::atomic<int> running{0};
+  std::atomic<bool> removed{false};
+};
+using HookEntries = std::vector<std::shared_ptr<HookEntry>>;
+
+/// Hooks in the order of their registration. One thread at a time.
+class HookList {
+ public:
+  HookId add(GlobalGraphHooks hooks);
+  /// Null if no hooks have this id. The functions are destroyed with the result, or by a step that goes on: their
+  /// destructors may do anything, so nothing is to be locked then.
+  std::shared_ptr<HookEntry> remove(HookId id);
+  bool take_part_in_replays() const noexcept;
+  /// Replaced, never changed: a step goes on with those that were registered when it began. Null if there are none.
+  const std::shared_ptr<const HookEntries>& entries() const noexcept { return entries_; }
+
+ private:
+  std::shared_ptr<const HookEntries> entries_;
+};
+
+/// True while there are hooks for all graphs: what the other steps of a graph without hooks look at.
+inline constinit std::atomic<bool> global_hooks_exist{false};
+/// True while there are hooks for the replays of all graphs: what a replay without listeners and hooks looks at.
+inline constinit std::atomic<bool> global_hooks_in_replays{false};
+
+/// The hooks of one graph and of all graphs, which the graph calls at the steps of its life; see reprise/hooks.h.
 class Hooks {
  public:
-  HookId add(GraphHooks hooks);
-  /// What is to be destroyed when nothing is locked any more; nothing while a hook runs, which sees to it afterwards.
-  using Removed = std::shared_ptr<void>;
-  /// Empty if there is none of that name.
-  std::optional<Removed> remove(HookId id);
+  /// \param graph the graph; it may become another one while a hook runs.
+  explicit Hooks(CUDAGraph* const& graph) : graph_(graph) {}
 
-  // The steps. All that are registered run; the first exception is thrown, if the step may throw.
+  HookId add(GraphHooks hooks);
+  std::shared_ptr<void> remove(HookId id) { return own_.remove(id); }  ///< see HookList
+  bool take_part_in_replays() const noexcept { return own_.take_part_in_replays(); }
+  /// The graph is of the library's own: those of all graphs are not called.
+  void leave_out_global() noexcept { with_global_ = false; }
+
+  // The steps beside replays. All that are registered run; the first exception is thrown, if the step may throw.
   void captured(GraphHandle template_graph);
   void instantiated(GraphExecHandle exec);
-  bool take_part_in_replays() const noexcept;
-  void before_replay(const StreamRef& stream);
-  void replayed(const StreamRef& stream);
   /// Does nothing if captured() was not called since the last time.
   void reset() noexcept;
 
  private:
-  struct Entry {
-    HookId id;
-    GraphHooks hooks;
-    bool removed = false;
-  };
+  friend class HookedReplay;
 
-  /// Calls `call(hooks)` for each that is registered now, and returns the first exception.
-  template <class F>
-  std::exception_ptr run(const char* step, F&& call) noexcept;
-  void forget_removed() noexcept;
+  bool none() const noexcept {
+    return own_.entries() == nullptr && !global_hooks_exist.load(std::memory_order_relaxed);
+  }
 
-  std::vector<std::shared_ptr<Entry>> entries_;
-  int running_ = 0;        // runs underway, one within the other
+  CUDAGraph* const& graph_;
+  HookList own_;
+  bool with_global_ = true;
   bool captured_ = false;  // the hooks `captured` were called, and `reset` was not since
+};
+
+/// The hooks of one replay:
+///
+///     before -> launched | failed
+///
+/// Those whose before_replay returned get after_replay.
+class HookedReplay {
+ public:
+  HookedReplay(const Hooks& hooks, const StreamRef& stream);
+
+  /// \throws the first exception of a hook; failed() is to follow.
+  void before();
+  /// \throws the first exception of a hook.
+  void launched();
+  /// In the handler of the exception that ended the replay.
+  void failed() noexcept;
+
+ private:
+  std::exception_ptr after(ErrorCode result) noexcept;
+
+  const std::shared_ptr<const HookEntries> own_, global_;
+  CUDAGraph* const& graph_;
+  const StreamRef& stream_;
+  std::vector<const HookEntry*> threw_;  // before the launch
 };
 
 }  // namespace reprise::graphs

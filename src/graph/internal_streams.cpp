@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "backend/check.h"
-#include "backend/lifetime/tracked_stream.h"
+#include "backend/device_end.h"
+#include "backend/objects/tracked_stream.h"
 #include "support/immortal.h"
 
 namespace reprise::graphs {
@@ -17,7 +18,14 @@ struct Slot {
   bool borrowed = false;
 };
 
+void device_ends(const Device& device) noexcept;
+
 struct Streams {
+  Streams() {
+    static constinit backend::DeviceEndListener listener(&device_ends);
+    backend::device_end_listeners.add(listener);
+  }
+
   std::mutex mutex;
   std::map<backend::Backend*, std::vector<Slot>> by_device;
 };
@@ -26,6 +34,13 @@ struct Streams {
 Streams& streams() {
   static support::Immortal<Streams> instance;
   return *instance;
+}
+
+// The device takes its streams with it.
+void device_ends(const Device& device) noexcept {
+  Streams& all = streams();
+  const std::lock_guard lock(all.mutex);
+  all.by_device.erase(&device.backend());
 }
 
 // A capture can outlive the loan, when a scope was left in a way that it could not end its capture.

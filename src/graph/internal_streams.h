@@ -9,7 +9,7 @@ namespace reprise::graphs {
 /// neither borrowed nor capturing. So a program with one thread always gets the same one, and with it the blocks
 /// that earlier captures left in a shared pool; several threads get one each.
 ///
-/// The streams are non-blocking, made on demand, and live until the process ends. Thread-safe.
+/// The streams are non-blocking, made on demand, and live as long as the device. Thread-safe.
 class InternalStream {
  public:
   /// \throws BackendError if a stream is needed and cannot be made.

@@ -14,37 +14,45 @@
 
 namespace reprise::graphs {
 
+// In the order in which they join a capture; those of a framework come before the annotations: after memory and random
+// numbers, before what looks at nodes that do not change any more.
+struct Listeners::Own {
+  inspect::ReportListener report;                   // sees what the others do
+  PoolListener pool;                                // before what allocates
+  WorkspaceListener workspaces;                     // go back to the pool before it is closed
+  RandomListener random;                            // after the pool: the words of a graph lie in it
+  inspect::AnnotationListener annotations;          // of nodes that do not change any more
+  inspect::LivenessListener liveness{annotations};  // likewise; errors name the annotations
+  RetainListener retain;                            // what it keeps is destroyed first
+};
+
 Listeners::Listeners()
-    : report(std::make_unique<inspect::ReportListener>()),
-      pool(std::make_unique<PoolListener>()),
-      workspaces(std::make_unique<WorkspaceListener>()),
-      random(std::make_unique<RandomListener>()),
-      annotations(std::make_unique<inspect::AnnotationListener>()),
-      liveness(std::make_unique<inspect::LivenessListener>(*annotations)),
-      retain(std::make_unique<RetainListener>()) {
-  add(ListenerOrder::report, *report);
-  add(ListenerOrder::pool, *pool);
-  add(ListenerOrder::workspaces, *workspaces);
-  add(ListenerOrder::random, *random);
-  add(ListenerOrder::annotations, *annotations);
-  add(ListenerOrder::liveness, *liveness);
-  add(ListenerOrder::retain, *retain);
+    : own_(std::make_unique<Own>()), in_order_{&own_->report,      &own_->pool,     &own_->workspaces, &own_->random,
+                                               &own_->annotations, &own_->liveness, &own_->retain} {
   join_framework();
 }
 
 Listeners::~Listeners() = default;
 
-void Listeners::join_framework() {
-  const FrameworkCaptures* const captures = framework_captures();
-  if (captures == nullptr || framework != nullptr) return;
-  framework = captures->make_listeners();
-  for (CaptureListener* const listener : framework->in_order()) add(ListenerOrder::framework, *listener);
+RandomListener& Listeners::random() const noexcept {
+  return own_->random;
+}
+inspect::AnnotationListener& Listeners::annotations() const noexcept {
+  return own_->annotations;
+}
+inspect::LivenessListener& Listeners::liveness() const noexcept {
+  return own_->liveness;
+}
+RetainListener& Listeners::retain() const noexcept {
+  return own_->retain;
 }
 
-void Listeners::add(ListenerOrder place, CaptureListener& listener) {
-  const auto at = std::ranges::upper_bound(places_, place) - places_.begin();
-  places_.insert(places_.begin() + at, place);
-  in_order_.insert(in_order_.begin() + at, &listener);
+void Listeners::join_framework() {
+  const FrameworkCaptures* const captures = framework_captures();
+  if (captures == nullptr || framework_ != nullptr) return;
+  framework_ = captures->make_listeners();
+  const std::vector<CaptureListener*> theirs = framework_->in_order();
+  in_order_.insert(std::ranges::find(in_order_, &own_->annotations), theirs.begin(), theirs.end());
 }
 
 }  // namespace reprise::graphs

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -11,28 +10,13 @@
 namespace reprise::inspect {
 class AnnotationListener;
 class LivenessListener;
-class ReportListener;
 }  // namespace reprise::inspect
 
 namespace reprise::graphs {
 
 class FrameworkListeners;
-class PoolListener;
 class RandomListener;
 class RetainListener;
-class WorkspaceListener;
-
-/// Where a listener stands among those of a graph, with the reason.
-enum class ListenerOrder : std::uint8_t {
-  report,       // sees what the others do
-  pool,         // before what allocates
-  workspaces,   // after the pool: workspaces go back to it before it is closed
-  random,       // after the pool: the words of a graph lie in it
-  framework,    // after memory and random numbers, before what looks at nodes that do not change any more
-  annotations,  // of nodes that do not change any more
-  liveness,     // likewise, and after the annotations, which errors name
-  retain,       // what it keeps is destroyed first
-};
 
 /// The listeners of one graph: the one place that names the concerns which take part in captures.
 ///
@@ -51,20 +35,19 @@ class Listeners {
   /// All, in the order in which they join a capture. Valid until join_framework().
   std::span<CaptureListener* const> in_order() const noexcept { return in_order_; }
 
-  const std::unique_ptr<inspect::ReportListener> report;
-  const std::unique_ptr<PoolListener> pool;
-  const std::unique_ptr<WorkspaceListener> workspaces;
-  const std::unique_ptr<RandomListener> random;
-  std::unique_ptr<FrameworkListeners> framework;  // null without a framework that takes part in captures
-  const std::unique_ptr<inspect::AnnotationListener> annotations;
-  const std::unique_ptr<inspect::LivenessListener> liveness;
-  const std::unique_ptr<RetainListener> retain;
+  RandomListener& random() const noexcept;
+  inspect::AnnotationListener& annotations() const noexcept;
+  inspect::LivenessListener& liveness() const noexcept;
+  RetainListener& retain() const noexcept;
+  /// Null without a framework that takes part in captures.
+  FrameworkListeners* framework() const noexcept { return framework_.get(); }
 
  private:
-  void add(ListenerOrder place, CaptureListener& listener);
+  struct Own;
 
+  const std::unique_ptr<Own> own_;  // those of this library
+  std::unique_ptr<FrameworkListeners> framework_;
   std::vector<CaptureListener*> in_order_;
-  std::vector<ListenerOrder> places_;  // of in_order_
 };
 
 }  // namespace reprise::graphs

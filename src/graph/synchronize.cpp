@@ -3,20 +3,22 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
-#include "backend/lifetime/release_queue.h"
+#include "backend/framework.h"
 #include "captures/registry.h"
+#include "memory/lifetime/release_queue.h"
 #include "memory/other_caches.h"
 #include "reprise/memory.h"
 
 namespace reprise::graphs {
 
 void synchronize_if_no_capture(Device device) {
-  backend::ReleaseQueue::drain();  // without the lock, which the destructors of resources know nothing of
+  memory::ReleaseQueue::drain();  // without the lock, which the destructors of resources know nothing of
   const captures::NoneBegins none_begins;
   if (none_begins.any_underway()) return;
   backend::Checked(device.backend()).device_synchronize();
   CachingAllocator::of(device).empty_cache();
   memory::empty_other_caches(device);
+  if (const auto* const framework = backend::installed_framework()) framework->empty_pinned_cache(device);
 }
 
 }  // namespace reprise::graphs

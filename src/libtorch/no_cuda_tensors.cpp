@@ -19,7 +19,7 @@ bool has_cuda_tensors() noexcept {
   return false;
 }
 
-bool begins_with_cuda_tensors(const graphs::CaptureContext& /*context*/) {
+bool begins_with_cuda_tensors(const captures::Capture& /*capture*/) {
   return false;
 }
 
@@ -45,13 +45,15 @@ std::optional<MempoolId> new_cuda_pool_id(bool /*by_user*/) {
 
 void empty_cuda_cache() noexcept {}
 
+void empty_cuda_pinned_cache() noexcept {}
+
 void keep_cuda_stacks() {}
 
 std::unique_ptr<graphs::FrameworkListeners> make_cuda_listeners() {
   return nullptr;
 }
 
-std::unique_ptr<inspect::InputSource> make_cuda_inputs(const graphs::CaptureContext& /*context*/) {
+std::unique_ptr<inspect::InputSource> make_cuda_inputs(const captures::Capture& /*capture*/) {
   return nullptr;
 }
 

@@ -5,6 +5,7 @@
 
 #include "graph/framework_captures.h"
 #include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/graphed/capture_guards.h"
 #include "libtorch/operators/forward_scopes.h"
 #include "libtorch/operators/tensor_inputs.h"
 #include "libtorch/torch_listeners.h"
@@ -35,19 +36,27 @@ class TorchFramework final : public backend::Framework, public graphs::Framework
   void empty_cache(const Device& device) const noexcept override {
     if (device.type() == DeviceType::cuda) empty_cuda_cache();
   }
+  void empty_pinned_cache(const Device& device) const noexcept override {
+    if (device.type() == DeviceType::cuda) empty_cuda_pinned_cache();
+  }
   void allocation_stacks_wanted() const override { keep_cuda_stacks(); }
 
   const graphs::FrameworkCaptures* captures() const noexcept override { return this; }
-  void annotation_changed(DeviceType type, std::uint64_t capture_id, const Annotation& now) const noexcept override {
-    ForwardScopes::annotation_changed(type, capture_id, now);
-  }
-
   std::unique_ptr<graphs::FrameworkListeners> make_listeners() const override {
     return std::make_unique<TorchListeners>();
   }
-  std::unique_ptr<inspect::InputSource> make_input_source(const graphs::CaptureContext& context) const override {
-    if (context.device.type() == DeviceType::cuda) return make_cuda_inputs(context);
-    return std::make_unique<TensorInputs>(context);
+  std::unique_ptr<inspect::InputSource> make_input_source(const captures::Capture& capture) const override {
+    if (capture.device().type() == DeviceType::cuda) return make_cuda_inputs(capture);
+    return std::make_unique<TensorInputs>();
+  }
+  // That of a host device is the default generator of this library.
+  std::shared_ptr<void> save_generators(const Device& device) const override {
+    if (!keeps_current(device.type())) return nullptr;
+    const c10::Device theirs(c10::kCUDA, static_cast<c10::DeviceIndex>(device.index()));
+    return std::make_shared<Restored>(theirs, std::vector<at::Tensor>());
+  }
+  void annotation_changed(const captures::Capture& capture, const Annotation& now) const noexcept override {
+    ForwardScopes::annotation_changed(capture, now);
   }
   void add_to_exception() const noexcept override try {
     try {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
+#include "backend/backend.h"
+#include "backend/device_end.h"
 #include "backend/stream_end.h"
 #include "memory/allocator_impl.h"
 #include "support/immortal.h"
@@ -10,11 +13,14 @@ namespace reprise {
 namespace {
 
 void stream_ends(const StreamRef& stream) noexcept;
+void device_ends(const Device& device) noexcept;
 
 struct Allocators {
   Allocators() {
-    static constinit backend::StreamEndListener listener(&stream_ends);
-    backend::add_stream_end_listener(listener);
+    static constinit backend::StreamEndListener of_streams(&stream_ends);
+    backend::stream_end_listeners.add(of_streams);
+    static constinit backend::DeviceEndListener of_devices(&device_ends);
+    backend::device_end_listeners.add(of_devices);
   }
 
   std::mutex mutex;
@@ -31,17 +37,25 @@ void stream_ends(const StreamRef& stream) noexcept {
   Allocators& all = allocators();
   const std::lock_guard lock(all.mutex);
   for (const auto& entry : all.by_device) {
-    if (entry.second->device().type() == stream.device().type()) entry.second->impl().stream_ends(stream);
+    if (backend::same_runtime(entry.second->device(), stream.device())) entry.second->impl().stream_ends(stream);
   }
+}
+
+void device_ends(const Device& device) noexcept {
+  std::unique_ptr<CachingAllocator::Impl> ended;  // destroyed without the mutex
+  Allocators& all = allocators();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.by_device.find(&device.backend());
+  if (found != all.by_device.end()) ended = found->second->restart();
 }
 
 }  // namespace
 
-void memory::watch_addresses(DeviceType type, std::span<UsedAddress> addresses, MempoolId own) {
+void memory::watch_addresses(const Device& device, std::span<UsedAddress> addresses, MempoolId own) {
   Allocators& all = allocators();
   const std::lock_guard lock(all.mutex);
   for (const auto& entry : all.by_device)
-    if (entry.second->device().type() == type) entry.second->impl().watch(addresses, own);
+    if (backend::same_runtime(entry.second->device(), device)) entry.second->impl().watch(addresses, own);
 }
 
 CachingAllocator& CachingAllocator::of(Device device) {
@@ -56,7 +70,7 @@ CachingAllocator& CachingAllocator::of(Device device) {
   return *last;
 }
 
-CachingAllocator::CachingAllocator(Device device) : impl_(std::make_unique<Impl>(device)) {}
+CachingAllocator::CachingAllocator(Device device) : device_(device), impl_(std::make_unique<Impl>(device)) {}
 
 CachingAllocator::~CachingAllocator() = default;
 
@@ -88,8 +102,8 @@ void CachingAllocator::reset_peak() {
   impl_->reset_peak();
 }
 
-Device CachingAllocator::device() const noexcept {
-  return impl_->device();
+std::unique_ptr<CachingAllocator::Impl> CachingAllocator::restart() {
+  return std::exchange(impl_, std::make_unique<Impl>(device_));
 }
 
 }  // namespace reprise

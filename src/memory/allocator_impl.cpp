@@ -5,7 +5,8 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
-#include "memory/capture_route.h"
+#include "backend/objects/device_uses.h"
+#include "memory/capture_pools.h"
 #include "memory/watches/allocation_stacks.h"
 #include "text/format.h"
 
@@ -16,11 +17,6 @@ using memory::BlockState;
 using memory::MemoryBlock;
 using memory::Pool;
 using memory::Request;
-
-// The driver knows the legacy default stream by two handles.
-StreamHandle one_handle(StreamHandle stream) {
-  return reinterpret_cast<std::uintptr_t>(stream) == 0x1 ? nullptr : stream;
-}
 
 void check_device(Device mine, Device stream) {
   if (stream == mine) return;
@@ -49,9 +45,11 @@ void* CachingAllocator::Impl::allocate(std::size_t bytes, const StreamRef& strea
 
 void* CachingAllocator::Impl::allocate_block(std::size_t bytes, const StreamRef& stream, const StreamRef& order) {
   check_device(device_, stream.device());
+  if (device_.backend().uses() != nullptr) [[unlikely]]
+    backend::require_open(device_);
   if (bytes == 0) return nullptr;
   const Request request = memory::make_request(bytes);
-  const StreamHandle owner = one_handle(order.native());
+  const StreamHandle owner = order.native();
   const std::shared_ptr<captures::Capture> capture = captures::find_own(stream);
 
   Lock lock(mutex_);
@@ -66,17 +64,28 @@ void CachingAllocator::Impl::deallocate(void* pointer) {
   std::vector<std::string> stack;
   if (memory::allocation_stacks_are_recorded()) [[unlikely]]
     stack = memory::allocation_stack();
+  backend::DeviceUses* const uses = device_.backend().uses();
+  const std::size_t bytes = take_back(pointer, std::move(stack));
+  // The last thing done: the device may be closed, and this object destroyed.
+  if (uses != nullptr) [[unlikely]]
+    uses->end(backend::DeviceUses::Kind::buffer, bytes);
+}
+
+// Returns the size of the block.
+std::size_t CachingAllocator::Impl::take_back(void* pointer, std::vector<std::string> stack) {
   const Lock lock(mutex_);
   MemoryBlock* const block = block_in_use(pointer, "deallocate()");
+  const std::size_t bytes = block->bytes;
   if (block->watch != nullptr || memory::FreeLog::any()) [[unlikely]] {
     if (block->watch != nullptr && block->watch->retained != 0) {
       block->watch->freed_by = std::move(stack);
       block->state = BlockState::retained;
-      return;
+      return bytes;
     }
     record_free(block, std::move(stack));
   }
   free_block(block);
+  return bytes;
 }
 
 // `block` is in use, and not retained by a graph.
@@ -94,19 +103,17 @@ void CachingAllocator::Impl::free_block(MemoryBlock* block) {
 }
 
 void CachingAllocator::Impl::record_stream(void* pointer, const StreamRef& stream) {
-  if (stream.device().type() != device_.type()) {
+  if (!backend::same_runtime(stream.device(), device_)) {
     throw UsageError(
-        text::format("expected a stream of the same kind of device as the memory, which is on {}; found a "
+        text::format("expected a stream of the same device runtime as the memory, which is on {}; found a "
                      "stream of {}, whose work cannot use it",
                      device_.str(), stream.device().str()));
   }
-  const StreamRef used(stream.device(), one_handle(stream.native()));
   const Lock lock(mutex_);
   MemoryBlock* const block = block_in_use(pointer, "record_stream()");
-  if (used == StreamRef(device_, block->stream)) return;
-  if (std::find(block->recorded.begin(), block->recorded.end(), used) == block->recorded.end()) {
-    block->recorded.push_back(used);
-  }
+  if (stream == StreamRef(device_, block->stream)) return;
+  if (std::find(block->recorded.begin(), block->recorded.end(), stream) == block->recorded.end())
+    block->recorded.push_back(stream);
 }
 
 PoolStatistics CachingAllocator::Impl::statistics() const {
@@ -132,7 +139,7 @@ Pool& CachingAllocator::Impl::pool_of(Lock& lock, captures::Capture& capture) {
   Pool* pool = pool_filled_by(capture);
   if (pool == nullptr) {
     lock.unlock();
-    memory::CaptureRoute::join(*this, capture);
+    memory::CapturePools::fill(*this, capture);
     lock.lock();
     pool = pool_filled_by(capture);
   }
@@ -163,6 +170,8 @@ void* CachingAllocator::Impl::give_out(MemoryBlock* block, const Request& reques
     pool.blocks(rest->small).insert(rest);
   }
   block->state = BlockState::in_use;
+  if (backend::DeviceUses* const uses = device_.backend().uses()) [[unlikely]]
+    uses->begin(backend::DeviceUses::Kind::buffer, block->bytes);
   memory::count_allocated(pool.statistics, block->bytes);
   memory::count_allocated(total_, block->bytes);
   return block->address;

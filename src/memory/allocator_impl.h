@@ -24,10 +24,10 @@ namespace reprise {
 /// go back to the driver, so that a thread which was refused memory waits for those on their way; it is taken before
 /// `mutex_`.
 ///
-/// Captures. One begins to fill its pool *before* the backend begins it, so that no allocation slips past the pool.
-/// While any capture of the library is underway, allocate() queries which one the stream takes part in
-/// (captures::find_own); otherwise it calls nothing. The pool of a capture that began on another device is opened at
-/// the first allocation for a stream of this one (CaptureRoute).
+/// Captures. One is announced *before* the backend begins it, so that no allocation slips past the pool. While any
+/// capture of the library is underway, allocate() queries which one the stream takes part in (captures::find_own);
+/// otherwise it calls nothing. The first allocation for a stream of the capture opens its pool, unless that is open
+/// (CapturePools).
 class CachingAllocator::Impl final : public memory::BlockOwner {
  public:
   explicit Impl(Device device) : device_(device) {}
@@ -36,8 +36,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   Impl& operator=(const Impl&) = delete;
 
   void* allocate(std::size_t bytes, const StreamRef& stream) { return allocate(bytes, stream, stream); }
-  /// From the pool that `stream` allocates from, but in the order of another stream: a block that work of `stream` used
-  /// is not given out again for it.
+  /// Takes the pool from `stream` and the reuse order from `order`: a cached block of `stream` is not reused.
   void* allocate(std::size_t bytes, const StreamRef& stream, const StreamRef& order);
   void deallocate(void* pointer);
   void record_stream(void* pointer, const StreamRef& stream);
@@ -60,8 +59,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   /// another close_pool(): freeing a block must not wait for the device).
   void close_pool(MempoolId id) noexcept;
 
-  /// To be called before the backend begins to capture: allocations for streams that take part in the capture come
-  /// from its pool.
+  /// Allocations for streams that take part in the capture come from its pool.
   /// \throws UsageError if no graph holds the pool, or another capture is filling it now.
   void begin_filling(const captures::Capture& capture);
 
@@ -92,8 +90,8 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void stream_ends(const StreamRef& stream) noexcept;
 
  private:
-  // A stream that was destroyed. Its blocks in the default pool have the address of this object for a stream, which
-  // is no other stream's handle as long as the object lives.
+  // A stream that was destroyed. The address of this object replaces the stream handle in its blocks of the default
+  // pool, so that no new stream with the old handle matches them.
   struct EndedStream {
     EventHandle event =
         nullptr;        // the end of its work; null when that is known to be reached, or could not be recorded
@@ -106,6 +104,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
 
   // allocator_impl.cpp
   void* allocate_block(std::size_t bytes, const StreamRef& stream, const StreamRef& order);
+  std::size_t take_back(void* pointer, std::vector<std::string> stack);
   void free_block(memory::MemoryBlock* block);
   memory::Pool& pool_of(Lock& lock, captures::Capture& capture);
   memory::MemoryBlock* take_cached(memory::Pool& pool, const memory::Request& request, StreamHandle stream);
@@ -123,7 +122,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void* allocate_from_driver(Lock& lock, memory::Pool& pool, const memory::Request& request, std::size_t bytes,
                              StreamHandle stream);
   memory::MemoryBlock* new_segment(Lock& lock, memory::Pool& pool, const memory::Request& request, StreamHandle stream);
-  Result release_cached(const memory::Pool* only);
+  ErrorCode release_cached(const memory::Pool* only);
   void settle_release(memory::MemoryBlock* block, bool released);
   void wait_for_held_back();
 

@@ -185,7 +185,7 @@ void CopyNodes::update(GraphExecHandle exec, Node& node) {
   kernel.params = params;
   runtime.kernel_function(own_record<CopyBatch>(Copies::symbol), &kernel.function);
   runtime.graph_exec_node_set_params(exec, node.handle, kernel);
-  node.told = true;
+  node.up_to_date = true;
 }
 
 }  // namespace memory

@@ -2,6 +2,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "backend/objects/device_uses.h"
 #include "reprise/memory.h"
 #include "text/format.h"
 
@@ -40,6 +41,28 @@ void buffer_without_device() {
   throw UsageError(
       "expected a buffer that was made with memory; found one that was default-constructed or moved from, which is on "
       "no device; assign a buffer with memory first");
+}
+
+void* allocate_pinned(Device device, std::size_t bytes) {
+  backend::DeviceUses* const uses = device.backend().uses();
+  if (uses != nullptr && !uses->begin(backend::DeviceUses::Kind::buffer, bytes)) backend::refuse_closed(device);
+  const backend::RelaxedCaptureMode relaxed(device.backend());
+  void* pointer = nullptr;
+  try {
+    backend::Checked(device.backend()).pinned_allocate(&pointer, bytes);
+  } catch (...) {
+    if (uses != nullptr) uses->end(backend::DeviceUses::Kind::buffer, bytes);
+    throw;
+  }
+  return pointer;
+}
+
+void free_pinned(Device device, void* pointer, std::size_t bytes) noexcept {
+  {
+    const backend::RelaxedCaptureMode relaxed(device.backend());
+    backend::WarnOnError(device.backend()).pinned_free(pointer);
+  }
+  if (backend::DeviceUses* const uses = device.backend().uses()) uses->end(backend::DeviceUses::Kind::buffer, bytes);
 }
 
 void deallocate_buffer(CachingAllocator& allocator, void* pointer) noexcept {

@@ -36,20 +36,20 @@ class CopyNodes {
         (op.bytes == 0 || (known.destination == op.destination && known.source == op.source)))
       return;
     known = op;
-    node.told = false;
+    node.up_to_date = false;
   }
 
   /// Updates the nodes whose copies have changed. After a failure, the next call does it.
   /// \param exec made from the captured template; always the same one.
   void update(GraphExecHandle exec) {
     for (Node& node : nodes_)
-      if (!node.told) update(exec, node);
+      if (!node.up_to_date) update(exec, node);
   }
 
  private:
   struct Node {
     GraphNodeHandle handle = nullptr;
-    bool told = true;  // the executable has this table
+    bool up_to_date = true;  // the executable has this table
     CopyTable table;
   };
   void update(GraphExecHandle exec, Node& node);

@@ -3,7 +3,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
-#include "backend/lifetime/tracked_stream.h"
+#include "backend/objects/tracked_stream.h"
 #include "memory/allocator_impl.h"
 
 // What becomes of the memory of streams that are destroyed.
@@ -69,8 +69,8 @@ MemoryBlock* CachingAllocator::Impl::adopt(const Request& request, StreamHandle 
   for (const std::unique_ptr<EndedStream>& ended : ended_streams_) {
     if (!ended->done && ended->event != nullptr) {
       const RelaxedCaptureMode relaxed(backend);
-      const Result result = backend.event_query(ended->event);
-      if (result == Result::not_ready) continue;
+      const ErrorCode result = backend.event_query(ended->event);
+      if (result == ErrorCode::not_ready) continue;
       held_back_.return_event(backend, std::exchange(ended->event, nullptr));
       ended->done = warn_on_error(backend, Call::event_query, result);
     }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backend/check.h"
-#include "backend/lifetime/tracked_stream.h"
+#include "backend/objects/tracked_stream.h"
 #include "captures/registry.h"
 
 namespace reprise::memory {
@@ -77,7 +77,7 @@ EventHandle HeldBackBlocks::take_event(backend::Backend& backend, bool quiet) no
   }
   EventHandle event = nullptr;
   const RelaxedCaptureMode relaxed(backend);
-  const Result result = backend.event_create(&event, backend::EventFlags::disable_timing);
+  const ErrorCode result = backend.event_create(&event, backend::EventFlags::disable_timing);
   if (!quiet) warn_on_error(backend, Call::event_create, result);
   return event;
 }
@@ -93,8 +93,8 @@ bool HeldBackBlocks::record(MemoryBlock* block, const StreamRef& stream) {
   const EventHandle event = take_event(backend, quiet);
   if (event == nullptr) return false;
   const RelaxedCaptureMode relaxed(backend);
-  const Result result = backend.event_record(event, stream.native(), backend::EventUseFlags::ordering);
-  if (result != Result::success) {
+  const ErrorCode result = backend.event_record(event, stream.native(), backend::EventUseFlags::ordering);
+  if (result != ErrorCode::success) {
     if (!quiet) warn_on_error(backend, Call::event_record, result);
     return_event(backend, event);
     return false;
@@ -131,18 +131,18 @@ void HeldBackBlocks::poll_stream(StreamQueue& queue, std::vector<MemoryBlock*>& 
   const RelaxedCaptureMode relaxed(backend);
   while (!queue.pending.empty()) {
     Pending& asked = queue.pending.front();
-    const Result result = backend.event_query(asked.event);
-    if (result == Result::not_ready) return;
-    if (result != Result::success && !std::exchange(asked.reported, true))
+    const ErrorCode result = backend.event_query(asked.event);
+    if (result == ErrorCode::not_ready) return;
+    if (result != ErrorCode::success && !std::exchange(asked.reported, true))
       warn_on_error(backend, Call::event_query, result);
     // Query again later, unless a capture recorded the event: then it never completes, and each query breaks that
     // capture. The block is kept.
-    if (result != Result::success && result != Result::captured_event) return;
+    if (result != ErrorCode::success && result != ErrorCode::captured_event) return;
     const Pending first = asked;
     queue.pending.pop_front();
     events_ -= 1;
     return_event(backend, first.event);
-    if (result != Result::success) continue;
+    if (result != ErrorCode::success) continue;
     first.block->pending_events -= 1;
     if (is_done(*first.block)) done.push_back(first.block);
   }

@@ -3,8 +3,9 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
-#include "backend/lifetime/release_queue.h"
+#include "backend/framework.h"
 #include "memory/allocator_impl.h"
+#include "memory/lifetime/release_queue.h"
 #include "memory/other_caches.h"
 
 // Allocation and release of segments: everything that may wait for the device, done without the mutex.
@@ -14,11 +15,11 @@ namespace reprise {
 using backend::Call;
 using backend::check;
 using backend::RelaxedCaptureMode;
-using backend::ReleaseQueue;
 using backend::WarnOnError;
 using memory::BlockState;
 using memory::MemoryBlock;
 using memory::Pool;
+using memory::ReleaseQueue;
 using memory::Request;
 
 namespace {
@@ -56,7 +57,7 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
       ReleaseQueue::drain();
     memory::empty_other_caches(device_);
     if (wait) wait_for_held_back();
-    const Result released = release_cached(nullptr);
+    const ErrorCode released = release_cached(nullptr);
     check(device_.backend(), Call::memory_free, released);
     lock.lock();
     poll_held_back();
@@ -71,13 +72,15 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
 MemoryBlock* CachingAllocator::Impl::new_segment(Lock& lock, Pool& pool, const Request& request, StreamHandle stream) {
   void* address = nullptr;
   lock.unlock();
-  Result result;
+  // A framework shares memory once it was queried: what is cached here can then be released for its allocations.
+  static_cast<void>(backend::keeper_of_current(device_));
+  ErrorCode result;
   {
     const RelaxedCaptureMode relaxed(device_.backend());
     result = device_.backend().memory_allocate(&address, request.segment_bytes);
   }
   lock.lock();
-  if (result == Result::out_of_memory) return nullptr;
+  if (result == ErrorCode::out_of_memory) return nullptr;
   check(device_.backend(), Call::memory_allocate, result);
   MemoryBlock* const block = blocks_.make(static_cast<std::byte*>(address), request.segment_bytes);
   block->stream = stream;
@@ -101,7 +104,7 @@ bool CachingAllocator::Impl::empty_cache_for_others() {
 
 // Releases the cached segments of one pool, or of all pools that no graph needs, to the driver. Returns the first
 // error; a segment whose free failed stays cached. Also removes pools that ended.
-Result CachingAllocator::Impl::release_cached(const Pool* only) {
+ErrorCode CachingAllocator::Impl::release_cached(const Pool* only) {
   const std::lock_guard releasing(releasing_);
   std::vector<MemoryBlock*> segments;
   {
@@ -119,16 +122,16 @@ Result CachingAllocator::Impl::release_cached(const Pool* only) {
       blocks_.hide(block);
     }
   }
-  Result first = Result::success;
+  ErrorCode first = ErrorCode::success;
   for (MemoryBlock* block : segments) {
-    Result result;
+    ErrorCode result;
     {
       const RelaxedCaptureMode relaxed(device_.backend());
       result = device_.backend().memory_free(block->address);
     }
     const Lock lock(mutex_);
-    settle_release(block, result == Result::success);
-    if (first == Result::success) first = result;
+    settle_release(block, result == ErrorCode::success);
+    if (first == ErrorCode::success) first = result;
   }
   const Lock lock(mutex_);
   std::erase_if(private_pools_, [](const auto& entry) { return entry.second.is_over(); });

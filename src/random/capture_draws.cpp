@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "backend/check.h"
+#include "backend/device_end.h"
 #include "backend/own_kernels.h"
 #include "memory/allocator_impl.h"
 #include "support/immortal.h"
@@ -66,19 +67,39 @@ class HeadParams {
 
 constinit captures::Slot<CaptureDraws> draws_of_capture;
 
-// In whose order words are allocated from the pool of a capture, and cleared. Nothing else runs on it, so that the
-// memory is used by words alone: what nodes before the first draw have freed would be written by them, after the head
-// node of a replay.
+// The stream on which words are allocated and cleared. Nothing else uses it: otherwise words could reuse memory freed
+// by nodes captured before the first draw, and those nodes would overwrite them in each replay, after the head node.
+//
+// Such streams live as long as their devices, and count as no use of them.
+void device_of_words_ends(const Device& device) noexcept;
+
+struct StreamsOfWords {
+  StreamsOfWords() {
+    static constinit backend::DeviceEndListener listener(&device_of_words_ends);
+    backend::device_end_listeners.add(listener);
+  }
+
+  std::mutex mutex;
+  std::map<const Backend*, StreamHandle> by_device;
+};
+
+StreamsOfWords& streams_of_words() {
+  static support::Immortal<StreamsOfWords> instance;  // graphs may live until the process ends
+  return *instance;
+}
+
+void device_of_words_ends(const Device& device) noexcept {
+  StreamsOfWords& all = streams_of_words();
+  const std::lock_guard lock(all.mutex);
+  all.by_device.erase(&device.backend());
+}
+
 StreamRef stream_of_words(const Device& device) {
-  struct Made {
-    std::mutex mutex;
-    std::map<const Backend*, std::unique_ptr<Stream>> streams;
-  };
-  static support::Immortal<Made> made;  // graphs may live until the process ends
-  const std::lock_guard lock(made->mutex);
-  std::unique_ptr<Stream>& stream = made->streams[&device.backend()];
-  if (!stream) stream = std::make_unique<Stream>(device);
-  return *stream;
+  StreamsOfWords& all = streams_of_words();
+  const std::lock_guard lock(all.mutex);
+  StreamHandle& stream = all.by_device[&device.backend()];
+  if (stream == nullptr) Checked(device.backend()).stream_create(&stream, backend::StreamFlags::non_blocking, 0);
+  return StreamRef(device, stream);
 }
 
 Words allocate_words(const StreamRef& stream) {
@@ -108,25 +129,23 @@ void require_kernel(const Device& device) {
 
 }  // namespace
 
-void CaptureDraws::open(captures::Capture& capture, const std::shared_ptr<CaptureDraws>& draws) {
-  capture.attach(draws_of_capture, draws);
-  draws->capture_ = &capture;
+void CaptureDraws::hold(captures::Capture& capture, const std::shared_ptr<DrawSource>& generator) {
+  const auto draws = capture.get_or_attach(draws_of_capture);
+  const std::lock_guard lock(draws->mutex_);
+  draws->held_.push_back(generator);
+  generator->begin_capture();
+}
+
+std::shared_ptr<CaptureDraws> CaptureDraws::end(captures::Capture& capture) noexcept {
+  std::shared_ptr<CaptureDraws> draws = capture.detach(draws_of_capture);
+  if (draws != nullptr) draws->close();
+  return draws;
 }
 
 void CaptureDraws::close() noexcept {
-  if (capture_ == nullptr) return;
-  // Other threads may still hold it.
-  const std::shared_ptr<CaptureDraws> detached = std::exchange(capture_, nullptr)->detach(draws_of_capture);
   const std::lock_guard lock(mutex_);
-  for (const auto& draws : draws_) draws->generator->end_capture();
   for (const auto& generator : held_) generator->end_capture();
   held_.clear();
-}
-
-void CaptureDraws::hold(const std::shared_ptr<DrawSource>& generator) {
-  const std::lock_guard lock(mutex_);
-  held_.push_back(generator);
-  generator->begin_capture();
 }
 
 void CaptureDraws::stream_ends(const StreamRef& stream) noexcept {
@@ -140,7 +159,9 @@ GraphDraws& CaptureDraws::draws_of(const std::shared_ptr<DrawSource>& generator,
       std::find_if(draws_.begin(), draws_.end(), [&](const auto& draws) { return draws->generator == generator; });
   if (known != draws_.end()) return **known;
   require_kernel(stream.device());
+  held_.reserve(held_.size() + 1);
   GraphDraws& made = add(generator, allocate_words(stream), 0, graph);
+  held_.push_back(generator);
   generator->begin_capture();
   return made;
 }
@@ -270,10 +291,10 @@ void CaptureDraws::replay_failed() noexcept {
 PhiloxState draw_in_capture(const std::shared_ptr<DrawSource>& generator, std::uint64_t increment,
                             const StreamRef& stream, const captures::Found& found) {
   if (found.part == captures::Part::own)
-    if (const auto draws = found.capture->get(draws_of_capture))
+    if (const auto draws = found.capture->get_or_attach(draws_of_capture))
       return draws->draw(generator, increment, stream, found.info.graph);
   if (found.part == captures::Part::invalidated)
-    throw BackendError(backend::cuda_name(Call::stream_capture_info), Result::stream_capture_invalidated,
+    throw BackendError(backend::cuda_name(Call::stream_capture_info), ErrorCode::stream_capture_invalidated,
                        "a draw of random numbers on a stream whose capture was broken by an earlier call; "
                        "CUDAGraph::capture_end reports which",
                        SourceLocation::current());

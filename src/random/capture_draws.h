@@ -25,7 +25,8 @@ struct WordsDeleter {
 };
 using Words = std::unique_ptr<std::uint64_t, WordsDeleter>;
 
-/// GraphRngState of no graph yet, for a ExternalGenerator: no pool's, and no input of any graph.
+/// Allocates a GraphRngState to lend to an ExternalGenerator: outside of all private pools, and never reported as an
+/// input of a graph.
 Words allocate_lent_words(const Device& device);
 
 /// What one graph draws from one generator.
@@ -47,8 +48,8 @@ struct GraphDraws {
   std::vector<StreamHandle> dependent = {};  ///< streams of the capture that come after the head node
 };
 
-/// The random numbers of one capture, and then of its graph. Made when the capture has begun; attached to it until
-/// close().
+/// The random numbers of one capture, and then of its graph. In a slot of the capture from the first draw, or hold(),
+/// to end().
 ///
 /// Threads: draws come from any thread while the capture is underway; the rest from one at a time.
 class CaptureDraws {
@@ -58,13 +59,11 @@ class CaptureDraws {
   CaptureDraws(const CaptureDraws&) = delete;
   CaptureDraws& operator=(const CaptureDraws&) = delete;
 
-  /// Registers it for draw_in_capture().
-  static void open(captures::Capture& capture, const std::shared_ptr<CaptureDraws>& draws);
-  /// Ends the draws of the capture: generators can be set again.
-  void close() noexcept;
-
   /// The capture keeps a generator from being set, although it has not drawn from it.
-  void hold(const std::shared_ptr<DrawSource>& generator);
+  static void hold(captures::Capture& capture, const std::shared_ptr<DrawSource>& generator);
+  /// Ends the draws of the capture: generators can be set again. Null if it drew nothing and held none, or when called
+  /// again.
+  static std::shared_ptr<CaptureDraws> end(captures::Capture& capture) noexcept;
 
   /// A range of numbers for one launch on a stream of the capture.
   PhiloxState draw(const std::shared_ptr<DrawSource>& generator, std::uint64_t increment, const StreamRef& stream,
@@ -79,11 +78,11 @@ class CaptureDraws {
   /// The device words, which lie in the graph's pool: kept alive by the owner of this pointer, as long as the graph.
   std::shared_ptr<void> take_words() noexcept { return std::move(words_); }
 
-  /// The capture has ended: the template's head nodes are told how much the whole graph draws.
+  /// The capture has ended: the template's head nodes get the number of draws of the whole graph.
   void finish();
   /// Notifies of a new executable, without parameters yet.
   void instantiated(GraphExecHandle exec) noexcept;
-  /// Spends the numbers of one replay, and sees to it that the executable draws them. If it fails nothing was spent.
+  /// Spends the numbers of one replay, and updates the executable to draw them. If it fails nothing was spent.
   void before_replay(const StreamRef& stream);
   /// It was launched.
   void replayed() noexcept { ordered_ = true; }
@@ -94,6 +93,7 @@ class CaptureDraws {
   GraphDraws& add(const std::shared_ptr<DrawSource>& generator, Words words, std::uint64_t increment,
                   GraphHandle graph);
   GraphDraws& draws_of(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream, GraphHandle graph);
+  void close() noexcept;
   void clear_words();
   void prepare(GraphDraws& draws);
   void undo_spend() noexcept;
@@ -101,9 +101,8 @@ class CaptureDraws {
   std::vector<std::unique_ptr<GraphDraws>> draws_;
   bool ordered_ = false;  // a launch of the executable came after `cleared_`, and so do all further ones
   // What a replay touches ends here.
-  captures::Capture* capture_ = nullptr;  // while it is open
-  std::mutex mutex_;                      // guards `draws_` and the rest while the capture is underway
-  std::vector<std::shared_ptr<DrawSource>> held_;
+  std::mutex mutex_;                               // guards `draws_` and the rest while the capture is underway
+  std::vector<std::shared_ptr<DrawSource>> held_;  // until close()
   std::shared_ptr<std::vector<Words>> words_ = std::make_shared<std::vector<Words>>();
   std::vector<Event> cleared_;  // the words are
   GraphExecHandle exec_ = nullptr;

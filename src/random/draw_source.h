@@ -25,8 +25,8 @@ class DrawSource {
   virtual void end_capture() noexcept {}    ///< it is over
 };
 
-/// One that gives numbers out by itself in a capture too, without asking this library: before the capture it is lent
-/// device words that kernels are to read seed and offset from, and afterwards it tells how much was drawn.
+/// A generator that serves draws in a capture itself. Before the capture it is lent device words from which kernels
+/// read seed and offset; after it, detach() returns how much was drawn.
 class ExternalGenerator : public DrawSource {
  public:
   /// From now on, what is drawn in a capture reads the words (as PhiloxState does), from offset 0 of the graph on.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/backend.h"
+#include "backend/device_end.h"
 #include "captures/registry.h"
 #include "random/capture_draws.h"
 #include "random/generator_impl.h"
@@ -33,7 +34,7 @@ namespace {
 }
 
 void refuse_in_capture(const char* call, const StreamRef& current) {
-  if (!current.is_default() && current.capture_status() != CaptureStatus::none)
+  if (current.capture_status() != CaptureStatus::none)
     refuse(call, "the calling thread's current stream is being captured");
 }
 
@@ -90,7 +91,14 @@ void GeneratorImpl::end_capture() noexcept {
 
 namespace {
 
+void device_ends(const Device& device) noexcept;
+
 struct Defaults {
+  Defaults() {
+    static constinit backend::DeviceEndListener listener(&device_ends);
+    backend::device_end_listeners.add(listener);
+  }
+
   std::mutex mutex;
   std::uint64_t seed = Generator::default_seed;
   std::map<const backend::Backend*, std::shared_ptr<GeneratorImpl>> generators;
@@ -102,11 +110,22 @@ Defaults& defaults() {
   return *all;
 }
 
+void device_ends(const Device& device) noexcept {
+  Defaults& all = defaults();
+  const std::lock_guard lock(all.mutex);
+  all.generators.erase(&device.backend());
+}
+
+std::shared_ptr<GeneratorImpl> make_generator(Device device, const GeneratorState& state) {
+  return std::make_shared<GeneratorImpl>(device, state,
+                                         backend::DeviceUse(device, backend::DeviceUses::Kind::generator));
+}
+
 }  // namespace
 }  // namespace random
 
 Generator::Generator(Device device, std::uint64_t seed)
-    : impl_(std::make_shared<GeneratorImpl>(device, GeneratorState{seed, 0})) {}
+    : impl_(random::make_generator(device, GeneratorState{seed, 0})) {}
 
 Device Generator::device() const noexcept {
   return impl_->device();
@@ -144,7 +163,7 @@ void Generator::set_state(const GeneratorState& state) {
 }
 
 Generator Generator::clone() const {
-  return Generator(std::make_shared<GeneratorImpl>(impl_->device(), impl_->state()));
+  return Generator(random::make_generator(impl_->device(), impl_->state()));
 }
 
 PhiloxState Generator::philox_state(std::uint64_t increment) const {
@@ -173,7 +192,8 @@ Generator default_generator(Device device) {
   random::Defaults& all = random::defaults();
   const std::lock_guard lock(all.mutex);
   auto& generator = all.generators[&device.backend()];
-  if (generator == nullptr) generator = std::make_shared<GeneratorImpl>(device, GeneratorState{all.seed, 0});
+  if (generator == nullptr)
+    generator = std::make_shared<GeneratorImpl>(device, GeneratorState{all.seed, 0}, backend::DeviceUse());
   return Generator(generator);
 }
 

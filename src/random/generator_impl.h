@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <mutex>
+#include <utility>
 
+#include "backend/objects/device_uses.h"
 #include "random/draw_source.h"
 #include "reprise/random.h"
 
@@ -17,7 +19,9 @@ constexpr std::uint64_t whole_offsets(std::uint64_t increment) {
 /// The state that the handles of a generator share. Thread-safe; nothing else is locked or called under its mutex.
 class GeneratorImpl final : public DrawSource {
  public:
-  GeneratorImpl(Device device, const GeneratorState& state) : device_(device), state_(state) {}
+  /// \param use empty for the default generator of a device, which ends with it.
+  GeneratorImpl(Device device, const GeneratorState& state, backend::DeviceUse use)
+      : use_(std::move(use)), device_(device), state_(state) {}
 
   Device device() const noexcept override { return device_; }
   GeneratorState state() const;
@@ -41,6 +45,7 @@ class GeneratorImpl final : public DrawSource {
  private:
   void require_no_draws(const char* call) const;
 
+  const backend::DeviceUse use_;
   const Device device_;
   mutable std::mutex mutex_;
   GeneratorState state_;

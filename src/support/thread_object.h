@@ -9,7 +9,8 @@ namespace reprise::support {
 
 /// The calling thread's T, made by the first call. Unlike a `thread_local` T, it may be used in the destructor of any
 /// `thread_local` or static object: the C++ runtime destroys it after all `thread_local` objects of its thread, and the
-/// main thread's never. One that is made even later, by another library's thread-specific data, is destroyed, too.
+/// main thread's never. An object created later still, by the destructor of another library's thread-specific data, is
+/// destroyed as well.
 template <class T>
 class ThreadObject {
  public:

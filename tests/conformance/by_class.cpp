@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "backend/host/capture/capture.h"
+#include "backend/host/host_runtime.h"
 #include "backend/rules/cuda_calls.h"
 
 namespace reprise::backend::test {
@@ -24,7 +25,7 @@ bool works_on_a_stream(CallClass call_class) {
 
 }  // namespace
 
-Result obey_rules(const Backend& host_device, const std::string& cuda_name, StreamHandle stream, EventHandle event) {
+ErrorCode obey_rules(const Backend& host_device, const std::string& cuda_name, StreamHandle stream, EventHandle event) {
   const CudaCall* const call = find_cuda_call(cuda_name);
   if (call == nullptr) throw std::runtime_error(cuda_name + " is not in the table of CUDA's calls");
   host::HostRuntime& runtime = host::HostRuntime::instance();
@@ -33,7 +34,7 @@ Result obey_rules(const Backend& host_device, const std::string& cuda_name, Stre
   host::CallSite site{Call::device_synchronize, &device};
   if (works_on_a_stream(call->call_class)) site.stream = runtime.find(stream, device);
   if (event != nullptr) site.event = runtime.find(event);
-  return check_capture_rules(runtime, site, call->call_class, cuda_name.c_str());
+  return check_capture_rules(runtime, site, call->call_class, cuda_name.c_str()).code;
 }
 
 }  // namespace reprise::backend::test

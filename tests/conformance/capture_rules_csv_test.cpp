@@ -16,11 +16,11 @@ namespace {
 
 using Row = RuleRow;
 
-CaptureErrorMode mode_named(const std::string& name) {
-  if (name == "global") return CaptureErrorMode::global;
-  if (name == "thread_local") return CaptureErrorMode::thread_local_;
+CaptureMode mode_named(const std::string& name) {
+  if (name == "global") return CaptureMode::global;
+  if (name == "thread_local") return CaptureMode::thread;
   EXPECT_EQ(name, "relaxed");
-  return CaptureErrorMode::relaxed;
+  return CaptureMode::relaxed;
 }
 
 const char* name_of(CaptureStatus status) {
@@ -45,7 +45,7 @@ struct State {
   int* pinned = nullptr;
   int pageable[16] = {};
   void* to_free = nullptr;
-  CaptureErrorMode mode = CaptureErrorMode::global;
+  CaptureMode mode = CaptureMode::global;
   // Objects made by the call, to be destroyed.
   void* allocated = nullptr;
   void* allocated_pinned = nullptr;
@@ -57,7 +57,7 @@ struct State {
 
 class CaptureRules : public Contract {
  protected:
-  using Make = std::function<Result(State&)>;
+  using Make = std::function<ErrorCode(State&)>;
 
   void SetUp() override {
     device_ = new_memory<int>(64);
@@ -89,8 +89,8 @@ REPRISE_ON_EVERY_DEVICE(CaptureRules);
 void CaptureRules::add_memory_calls(std::map<std::string, Make>& calls) {
   calls["cudaMalloc"] = [this](State& s) { return backend().memory_allocate(&s.allocated, 64); };
   calls["cudaFree(ptr)"] = [this](State& s) {
-    const Result result = backend().memory_free(s.to_free);
-    if (result == Result::success) s.to_free = nullptr;
+    const ErrorCode result = backend().memory_free(s.to_free);
+    if (result == ErrorCode::success) s.to_free = nullptr;
     return result;
   };
   calls["cudaMallocHost"] = [this](State& s) { return backend().pinned_allocate(&s.allocated_pinned, 64); };
@@ -119,8 +119,8 @@ void CaptureRules::add_stream_calls(std::map<std::string, Make>& calls) {
   calls["cudaStreamCreate nb"] = create(StreamFlags::non_blocking);
   calls["cudaStreamCreate b"] = create(StreamFlags::blocking);
   calls["cudaStreamDestroy other"] = [this](State& s) {
-    const Result result = backend().stream_destroy(s.doomed);
-    if (result == Result::success) s.doomed = nullptr;
+    const ErrorCode result = backend().stream_destroy(s.doomed);
+    if (result == ErrorCode::success) s.doomed = nullptr;
     return result;
   };
   calls["cudaStreamSynchronize s"] = [this](State& s) { return backend().stream_synchronize(s.capturing); };
@@ -135,8 +135,8 @@ void CaptureRules::add_stream_calls(std::map<std::string, Make>& calls) {
 void CaptureRules::add_event_calls(std::map<std::string, Make>& calls) {
   calls["cudaEventCreate"] = [this](State& s) { return backend().event_create(&s.event, EventFlags::timing); };
   calls["cudaEventDestroy out"] = [this](State& s) {
-    const Result result = backend().event_destroy(s.out);
-    if (result == Result::success) s.out = nullptr;
+    const ErrorCode result = backend().event_destroy(s.out);
+    if (result == ErrorCode::success) s.out = nullptr;
     return result;
   };
   calls["cudaEventQuery out"] = [this](State& s) { return backend().event_query(s.out); };
@@ -205,8 +205,8 @@ void CaptureRules::add_capture_calls(std::map<std::string, Make>& calls) {
   calls["cudaStreamIsCapturing legacy"] = [=](State&) { return is_capturing(nullptr); };
   calls["cudaStreamBeginCapture s"] = [this](State& s) { return backend().stream_begin_capture(s.capturing, s.mode); };
   calls["begin+end other nb"] = [this](State& s) {
-    const Result begun = backend().stream_begin_capture(s.other_nb, s.mode);
-    return begun != Result::success ? begun : backend().stream_end_capture(s.other_nb, &s.made_graph);
+    const ErrorCode begun = backend().stream_begin_capture(s.other_nb, s.mode);
+    return begun != ErrorCode::success ? begun : backend().stream_end_capture(s.other_nb, &s.made_graph);
   };
   calls["cudaStreamEndCapture s"] = [this](State& s) {
     return backend().stream_end_capture(s.capturing, &s.made_graph);
@@ -220,8 +220,8 @@ void CaptureRules::add_capture_calls(std::map<std::string, Make>& calls) {
 void CaptureRules::add_graph_calls(std::map<std::string, Make>& calls) {
   calls["cudaGraphCreate"] = [this](State& s) { return backend().graph_create(&s.made_graph); };
   calls["cudaGraphDestroy"] = [this](State& s) {
-    const Result result = backend().graph_destroy(s.doomed_graph);
-    if (result == Result::success) s.doomed_graph = nullptr;
+    const ErrorCode result = backend().graph_destroy(s.doomed_graph);
+    if (result == ErrorCode::success) s.doomed_graph = nullptr;
     return result;
   };
   calls["cudaGraphInstantiate"] = [this](State& s) {
@@ -296,11 +296,11 @@ std::string CaptureRules::compare(const Row& row, const Make& make) {
   EXPECT_OK(launch(s.capturing, Store{}, s.device, 2));
   EXPECT_OK(backend().event_record(s.in, s.capturing, EventUseFlags::ordering));
 
-  Result result = Result::unknown;
+  ErrorCode result = ErrorCode::unknown;
   if (row.thread == "other") {
     on_another_thread([&] { result = make(s); });
   } else if (row.thread == "same_exchanged_to_relaxed") {
-    const CaptureModeScope relaxed(backend(), CaptureErrorMode::relaxed);
+    const CaptureModeScope relaxed(backend(), CaptureMode::relaxed);
     result = make(s);
   } else {
     EXPECT_EQ(row.thread, "same");
@@ -308,7 +308,7 @@ std::string CaptureRules::compare(const Row& row, const Make& make) {
   }
   const CaptureStatus after = status_of(s.capturing);
   GraphHandle graph = nullptr;
-  const Result end = backend().stream_end_capture(s.capturing, &graph);
+  const ErrorCode end = backend().stream_end_capture(s.capturing, &graph);
   if (graph != nullptr) {
     EXPECT_OK(backend().graph_destroy(graph));
   }
@@ -379,7 +379,7 @@ TEST_P(CaptureRules, HaveTheNamesOfTheirCodes) {
   std::map<int, std::string> names;
   for (const Row& row : measured_rules()) names[row.result] = row.result_name;
   names.erase(201);  // an invalid context: of a call that has no counterpart here
-  for (const auto& [code, name] : names) EXPECT_EQ(result_name(static_cast<Result>(code)), name);
+  for (const auto& [code, name] : names) EXPECT_EQ(result_name(static_cast<ErrorCode>(code)), name);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ void take(std::vector<T>& from, T what) {
 
 }  // namespace
 
-std::string text(Result result) {
+std::string text(ErrorCode result) {
   return std::to_string(static_cast<int>(result)) + " " + result_name(result);
 }
 
@@ -44,7 +44,7 @@ void Contract::TearDown() {
 void Contract::end_forgotten_captures() {
   for (auto* stream : streams_) {
     CaptureStatus status = CaptureStatus::none;
-    if (backend().stream_is_capturing(stream, &status) != Result::success || status == CaptureStatus::none) continue;
+    if (backend().stream_is_capturing(stream, &status) != ErrorCode::success || status == CaptureStatus::none) continue;
     ADD_FAILURE() << "the test left a capture underway";
     GraphHandle graph = nullptr;
     (void)backend().stream_end_capture(stream, &graph);

@@ -19,9 +19,9 @@
 /// Compares results; a failure tells the names of the codes.
 #define EXPECT_RESULT(expected, call) \
   EXPECT_EQ(::reprise::backend::test::text(expected), ::reprise::backend::test::text(call)) << "in " #call
-#define EXPECT_OK(call) EXPECT_RESULT(::reprise::Result::success, call)
+#define EXPECT_OK(call) EXPECT_RESULT(::reprise::ErrorCode::success, call)
 #define ASSERT_OK(call) \
-  ASSERT_EQ(::reprise::backend::test::text(::reprise::Result::success), ::reprise::backend::test::text(call))
+  ASSERT_EQ(::reprise::backend::test::text(::reprise::ErrorCode::success), ::reprise::backend::test::text(call))
 
 /// The suite runs on every device of the machine that this program has kernels for.
 #define REPRISE_ON_EVERY_DEVICE(Suite)                                                                          \
@@ -42,7 +42,7 @@ using reprise::test::Gate;
 using reprise::test::Meeting;
 
 /// For example "401 cudaErrorIllegalState".
-std::string text(Result result);
+std::string text(ErrorCode result);
 
 /// All devices; those of CUDA only if nvcc compiled the tests (REPRISE_CUDA_TESTS).
 std::vector<Device> usable_devices();
@@ -133,12 +133,12 @@ class Contract : public testing::TestWithParam<Device> {
 
   /// Launches a kernel; one thread if `config` says nothing else.
   template <class K, class... A>
-  Result launch(StreamHandle stream, const LaunchConfig& config, K, A... values) {
+  ErrorCode launch(StreamHandle stream, const LaunchConfig& config, K, A... values) {
     Arguments<K> arguments(values...);
     return backend().launch_kernel({function<K>(), config, arguments.pointers()}, stream);
   }
   template <class K, class... A>
-  Result launch(StreamHandle stream, K kernel, A... values) {
+  ErrorCode launch(StreamHandle stream, K kernel, A... values) {
     return launch(stream, LaunchConfig{}, kernel, values...);
   }
 
@@ -168,7 +168,7 @@ class Contract : public testing::TestWithParam<Device> {
   NodeType type_of(GraphNodeHandle node);
 
   CaptureStatus status_of(StreamHandle stream);
-  void begin_capture(StreamHandle stream, CaptureErrorMode mode = CaptureErrorMode::thread_local_) {
+  void begin_capture(StreamHandle stream, CaptureMode mode = CaptureMode::thread) {
     EXPECT_OK(backend().stream_begin_capture(stream, mode));
   }
   /// Ends a capture that must have worked.
@@ -193,7 +193,7 @@ class Contract : public testing::TestWithParam<Device> {
 /// Exchanges the calling thread's capture mode until the end of the scope.
 class CaptureModeScope {
  public:
-  CaptureModeScope(Backend& backend, CaptureErrorMode mode) : backend_(backend), mode_(mode) { exchange(); }
+  CaptureModeScope(Backend& backend, CaptureMode mode) : backend_(backend), mode_(mode) { exchange(); }
   ~CaptureModeScope() { exchange(); }
   CaptureModeScope(const CaptureModeScope&) = delete;
   CaptureModeScope& operator=(const CaptureModeScope&) = delete;
@@ -201,7 +201,7 @@ class CaptureModeScope {
  private:
   void exchange() { EXPECT_OK(backend_.thread_exchange_capture_mode(&mode_)); }
   Backend& backend_;
-  CaptureErrorMode mode_;
+  CaptureMode mode_;
 };
 
 }  // namespace reprise::backend::test

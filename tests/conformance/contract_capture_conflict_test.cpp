@@ -6,8 +6,7 @@
 namespace reprise::backend::test {
 namespace {
 
-constexpr CaptureErrorMode all_modes[] = {CaptureErrorMode::global, CaptureErrorMode::thread_local_,
-                                          CaptureErrorMode::relaxed};
+constexpr CaptureMode all_modes[] = {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed};
 
 class CaptureConflictContract : public Contract {
  protected:
@@ -31,7 +30,7 @@ class CaptureConflictContract : public Contract {
     exec_ = instantiate(new_graph());
   }
 
-  void begin(StreamFlags flags, CaptureErrorMode mode) {
+  void begin(StreamFlags flags, CaptureMode mode) {
     stream_ = new_stream(flags);
     begin_capture(stream_, mode);
     EXPECT_OK(launch(stream_, Add{}, device_, 1));
@@ -40,7 +39,7 @@ class CaptureConflictContract : public Contract {
 
   template <class F>
   void in_every_mode_from_every_thread(StreamFlags flags, F body) {
-    for (const CaptureErrorMode mode : all_modes)
+    for (const CaptureMode mode : all_modes)
       for (const bool other_thread : {false, true}) {
         SCOPED_TRACE(testing::Message() << "mode " << static_cast<int>(mode) << (other_thread ? ", other" : ", same")
                                         << " thread");
@@ -55,7 +54,7 @@ class CaptureConflictContract : public Contract {
 
   /// The call gets this code and breaks the capture; the stream can capture again.
   template <class F>
-  void expect_broken(StreamFlags flags, Result expected, F call) {
+  void expect_broken(StreamFlags flags, ErrorCode expected, F call) {
     in_every_mode_from_every_thread(flags, [&] {
       EXPECT_RESULT(expected, call());
       EXPECT_EQ(status_of(stream_), CaptureStatus::invalidated);
@@ -64,7 +63,7 @@ class CaptureConflictContract : public Contract {
 
   /// The call gets this code and the capture goes on.
   template <class F>
-  void expect_active(StreamFlags flags, Result expected, F call) {
+  void expect_active(StreamFlags flags, ErrorCode expected, F call) {
     in_every_mode_from_every_thread(flags, [&] {
       EXPECT_RESULT(expected, call());
       EXPECT_EQ(status_of(stream_), CaptureStatus::active);
@@ -76,7 +75,7 @@ class CaptureConflictContract : public Contract {
       EXPECT_EQ(nodes_of(end_capture(stream_)).size(), 1U);
     } else {
       GraphHandle graph = nullptr;
-      EXPECT_RESULT(Result::stream_capture_invalidated, backend().stream_end_capture(stream_, &graph));
+      EXPECT_RESULT(ErrorCode::stream_capture_invalidated, backend().stream_end_capture(stream_, &graph));
       EXPECT_EQ(graph, nullptr);
     }
     expect_can_capture(stream_);
@@ -85,19 +84,19 @@ class CaptureConflictContract : public Contract {
 REPRISE_ON_EVERY_DEVICE(CaptureConflictContract);
 
 TEST_P(CaptureConflictContract, SynchronisingTheCapturingStream) {
-  expect_broken(non_blocking, Result::stream_capture_unsupported,
+  expect_broken(non_blocking, ErrorCode::stream_capture_unsupported,
                 [&] { return backend().stream_synchronize(stream_); });
 }
 
 TEST_P(CaptureConflictContract, QueryingTheCapturingStream) {
-  expect_broken(non_blocking, Result::stream_capture_unsupported, [&] { return backend().stream_query(stream_); });
+  expect_broken(non_blocking, ErrorCode::stream_capture_unsupported, [&] { return backend().stream_query(stream_); });
 }
 
 TEST_P(CaptureConflictContract, AskingTheCapturingStreamForItsNumberOrFlags) {
   std::uint64_t id = 0;
   StreamFlags flags = blocking;
-  expect_broken(non_blocking, Result::stream_capture_unsupported, [&] { return backend().stream_id(stream_, &id); });
-  expect_broken(non_blocking, Result::stream_capture_unsupported,
+  expect_broken(non_blocking, ErrorCode::stream_capture_unsupported, [&] { return backend().stream_id(stream_, &id); });
+  expect_broken(non_blocking, ErrorCode::stream_capture_unsupported,
                 [&] { return backend().stream_flags(stream_, &flags); });
 }
 
@@ -106,20 +105,20 @@ TEST_P(CaptureConflictContract, ThePropertiesOfOtherStreamsAndThePriorityMayBeAs
   std::uint64_t id = 0;
   StreamFlags flags = blocking;
   int priority = 0;
-  expect_active(non_blocking, Result::success, [&] { return backend().stream_id(other, &id); });
-  expect_active(non_blocking, Result::success, [&] { return backend().stream_flags(other, &flags); });
-  expect_active(non_blocking, Result::success, [&] { return backend().stream_priority(other, &priority); });
-  expect_active(non_blocking, Result::success, [&] { return backend().stream_priority(stream_, &priority); });
-  expect_active(non_blocking, Result::success, [&] { return backend().stream_id(nullptr, &id); });
+  expect_active(non_blocking, ErrorCode::success, [&] { return backend().stream_id(other, &id); });
+  expect_active(non_blocking, ErrorCode::success, [&] { return backend().stream_flags(other, &flags); });
+  expect_active(non_blocking, ErrorCode::success, [&] { return backend().stream_priority(other, &priority); });
+  expect_active(non_blocking, ErrorCode::success, [&] { return backend().stream_priority(stream_, &priority); });
+  expect_active(non_blocking, ErrorCode::success, [&] { return backend().stream_id(nullptr, &id); });
 }
 
 TEST_P(CaptureConflictContract, AskingTheLegacyStreamForItsPropertiesWhileABlockingStreamCaptures) {
   std::uint64_t id = 0;
   StreamFlags flags = blocking;
   int priority = 0;
-  expect_broken(blocking, Result::stream_capture_implicit, [&] { return backend().stream_id(nullptr, &id); });
-  expect_broken(blocking, Result::stream_capture_implicit, [&] { return backend().stream_flags(nullptr, &flags); });
-  expect_broken(blocking, Result::stream_capture_implicit,
+  expect_broken(blocking, ErrorCode::stream_capture_implicit, [&] { return backend().stream_id(nullptr, &id); });
+  expect_broken(blocking, ErrorCode::stream_capture_implicit, [&] { return backend().stream_flags(nullptr, &flags); });
+  expect_broken(blocking, ErrorCode::stream_capture_implicit,
                 [&] { return backend().stream_priority(nullptr, &priority); });
 }
 
@@ -127,105 +126,105 @@ TEST_P(CaptureConflictContract, AskingAStreamOfABrokenCaptureForItsProperties) {
   std::uint64_t id = 0;
   StreamFlags flags = blocking;
   int priority = 0;
-  begin(non_blocking, CaptureErrorMode::global);
-  EXPECT_RESULT(Result::stream_capture_unsupported, backend().stream_synchronize(stream_));
-  EXPECT_RESULT(Result::stream_capture_unsupported, backend().stream_id(stream_, &id));
-  EXPECT_RESULT(Result::stream_capture_unsupported, backend().stream_flags(stream_, &flags));
-  EXPECT_RESULT(Result::stream_capture_invalidated, backend().stream_priority(stream_, &priority));
+  begin(non_blocking, CaptureMode::global);
+  EXPECT_RESULT(ErrorCode::stream_capture_unsupported, backend().stream_synchronize(stream_));
+  EXPECT_RESULT(ErrorCode::stream_capture_unsupported, backend().stream_id(stream_, &id));
+  EXPECT_RESULT(ErrorCode::stream_capture_unsupported, backend().stream_flags(stream_, &flags));
+  EXPECT_RESULT(ErrorCode::stream_capture_invalidated, backend().stream_priority(stream_, &priority));
   end();
 }
 
 TEST_P(CaptureConflictContract, SynchronisingTheDevice) {
-  expect_broken(non_blocking, Result::stream_capture_unsupported, [&] { return backend().device_synchronize(); });
+  expect_broken(non_blocking, ErrorCode::stream_capture_unsupported, [&] { return backend().device_synchronize(); });
 }
 
 TEST_P(CaptureConflictContract, LaunchingAGraphOnTheCapturingStream) {
-  expect_broken(non_blocking, Result::stream_capture_unsupported,
+  expect_broken(non_blocking, ErrorCode::stream_capture_unsupported,
                 [&] { return backend().graph_launch(exec_, stream_); });
 }
 
 TEST_P(CaptureConflictContract, QueryingACapturedEvent) {
-  expect_broken(non_blocking, Result::captured_event, [&] { return backend().event_query(captured_); });
+  expect_broken(non_blocking, ErrorCode::captured_event, [&] { return backend().event_query(captured_); });
 }
 
 TEST_P(CaptureConflictContract, SynchronisingACapturedEvent) {
-  expect_broken(non_blocking, Result::captured_event, [&] { return backend().event_synchronize(captured_); });
+  expect_broken(non_blocking, ErrorCode::captured_event, [&] { return backend().event_synchronize(captured_); });
 }
 
 TEST_P(CaptureConflictContract, WaitingForAnEventOfTheOutside) {
-  expect_broken(non_blocking, Result::stream_capture_isolation,
+  expect_broken(non_blocking, ErrorCode::stream_capture_isolation,
                 [&] { return backend().stream_wait_event(stream_, ordinary_, ordering); });
 }
 
 TEST_P(CaptureConflictContract, LaunchingAWrongConfiguration) {
   LaunchConfig config;
   config.block = Dim3(2000);
-  expect_broken(non_blocking, Result::invalid_value, [&] { return launch(stream_, config, Add{}, device_, 1); });
+  expect_broken(non_blocking, ErrorCode::invalid_value, [&] { return launch(stream_, config, Add{}, device_, 1); });
 }
 
 TEST_P(CaptureConflictContract, OtherInvalidArgumentsDoNotBreakIt) {
-  expect_active(non_blocking, Result::invalid_value,
+  expect_active(non_blocking, ErrorCode::invalid_value,
                 [&] { return backend().copy_async(nullptr, device_, 4, stream_); });
-  expect_active(non_blocking, Result::invalid_value, [&] {
+  expect_active(non_blocking, ErrorCode::invalid_value, [&] {
     return backend().set_async({reinterpret_cast<char*>(device_) + 1, 0, 4, 1}, stream_);
   });
-  expect_active(non_blocking, Result::invalid_value, [&] {
+  expect_active(non_blocking, ErrorCode::invalid_value, [&] {
     return backend().launch_host_function({nullptr, nullptr}, stream_);
   });
 }
 
 TEST_P(CaptureConflictContract, BeginningAgain) {
-  expect_active(non_blocking, Result::illegal_state,
-                [&] { return backend().stream_begin_capture(stream_, CaptureErrorMode::relaxed); });
+  expect_active(non_blocking, ErrorCode::illegal_state,
+                [&] { return backend().stream_begin_capture(stream_, CaptureMode::relaxed); });
 }
 
 TEST_P(CaptureConflictContract, TheLegacyStreamWaitingForACapturedEvent) {
   for (const StreamFlags flags : {blocking, non_blocking})
-    expect_broken(flags, Result::stream_capture_implicit,
+    expect_broken(flags, ErrorCode::stream_capture_implicit,
                   [&] { return backend().stream_wait_event(nullptr, captured_, ordering); });
 }
 
 TEST_P(CaptureConflictContract, WorkOnTheLegacyStreamWhileABlockingStreamCaptures) {
   int value = 1;
-  expect_broken(blocking, Result::stream_capture_implicit, [&] { return launch(nullptr, Add{}, device_, 1); });
-  expect_broken(blocking, Result::stream_capture_implicit, [&] { return backend().copy(device_, &value, 4); });
-  expect_broken(blocking, Result::stream_capture_implicit, [&] { return backend().copy(&value, device_, 4); });
-  expect_broken(blocking, Result::stream_capture_implicit, [&] { return backend().set({device_, 0, 4, 1}); });
-  expect_broken(blocking, Result::stream_capture_implicit,
+  expect_broken(blocking, ErrorCode::stream_capture_implicit, [&] { return launch(nullptr, Add{}, device_, 1); });
+  expect_broken(blocking, ErrorCode::stream_capture_implicit, [&] { return backend().copy(device_, &value, 4); });
+  expect_broken(blocking, ErrorCode::stream_capture_implicit, [&] { return backend().copy(&value, device_, 4); });
+  expect_broken(blocking, ErrorCode::stream_capture_implicit, [&] { return backend().set({device_, 0, 4, 1}); });
+  expect_broken(blocking, ErrorCode::stream_capture_implicit,
                 [&] { return backend().copy_async(device_, device_ + 1, 4, nullptr); });
-  expect_broken(blocking, Result::stream_capture_implicit, [&] {
+  expect_broken(blocking, ErrorCode::stream_capture_implicit, [&] {
     return backend().set_async({device_, 0, 4, 1}, nullptr);
   });
-  expect_broken(blocking, Result::stream_capture_implicit, [&] {
+  expect_broken(blocking, ErrorCode::stream_capture_implicit, [&] {
     return backend().launch_host_function({[](void*) {}, nullptr}, nullptr);
   });
-  expect_broken(blocking, Result::stream_capture_implicit,
+  expect_broken(blocking, ErrorCode::stream_capture_implicit,
                 [&] { return backend().event_record(ordinary_, nullptr, ordering); });
-  expect_broken(blocking, Result::stream_capture_implicit, [&] { return backend().graph_launch(exec_, nullptr); });
+  expect_broken(blocking, ErrorCode::stream_capture_implicit, [&] { return backend().graph_launch(exec_, nullptr); });
 }
 
 TEST_P(CaptureConflictContract, WaitingForTheLegacyStreamWhileABlockingStreamCaptures) {
-  expect_broken(blocking, Result::stream_capture_implicit, [&] { return backend().stream_synchronize(nullptr); });
-  expect_broken(blocking, Result::stream_capture_implicit, [&] { return backend().stream_query(nullptr); });
-  expect_broken(blocking, Result::stream_capture_implicit,
+  expect_broken(blocking, ErrorCode::stream_capture_implicit, [&] { return backend().stream_synchronize(nullptr); });
+  expect_broken(blocking, ErrorCode::stream_capture_implicit, [&] { return backend().stream_query(nullptr); });
+  expect_broken(blocking, ErrorCode::stream_capture_implicit,
                 [&] { return backend().stream_wait_event(nullptr, ordinary_, ordering); });
 }
 
 TEST_P(CaptureConflictContract, AskingWhetherTheLegacyStreamCapturesDoesNotBreakIt) {
   CaptureStatus status = CaptureStatus::none;
   CaptureInfo info;
-  expect_active(blocking, Result::stream_capture_implicit,
+  expect_active(blocking, ErrorCode::stream_capture_implicit,
                 [&] { return backend().stream_is_capturing(nullptr, &status); });
-  expect_active(blocking, Result::stream_capture_implicit,
+  expect_active(blocking, ErrorCode::stream_capture_implicit,
                 [&] { return backend().stream_capture_info(nullptr, &info); });
-  expect_active(non_blocking, Result::success, [&] { return backend().stream_is_capturing(nullptr, &status); });
+  expect_active(non_blocking, ErrorCode::success, [&] { return backend().stream_is_capturing(nullptr, &status); });
   EXPECT_EQ(status, CaptureStatus::none);
 }
 
 TEST_P(CaptureConflictContract, WorkOnTheLegacyStreamWhileANonBlockingStreamCapturesRunsAtOnce) {
   int expected = 0;
   in_every_mode_from_every_thread(non_blocking, [&] {
-    const CaptureModeScope relaxed(backend(), CaptureErrorMode::relaxed);
+    const CaptureModeScope relaxed(backend(), CaptureMode::relaxed);
     EXPECT_OK(launch(nullptr, Add{}, device_ + 1, 1));
     EXPECT_OK(backend().stream_synchronize(nullptr));
     EXPECT_EQ(read(device_ + 1), ++expected) << "it is not in the graph";
@@ -234,32 +233,32 @@ TEST_P(CaptureConflictContract, WorkOnTheLegacyStreamWhileANonBlockingStreamCapt
 }
 
 TEST_P(CaptureConflictContract, EndingOnAnotherThreadIsTheEndWithoutAGraph) {
-  for (const CaptureErrorMode mode : {CaptureErrorMode::global, CaptureErrorMode::thread_local_}) {
+  for (const CaptureMode mode : {CaptureMode::global, CaptureMode::thread}) {
     begin(non_blocking, mode);
     GraphHandle graph = nullptr;
     on_another_thread(
-        [&] { EXPECT_RESULT(Result::stream_capture_wrong_thread, backend().stream_end_capture(stream_, &graph)); });
+        [&] { EXPECT_RESULT(ErrorCode::stream_capture_wrong_thread, backend().stream_end_capture(stream_, &graph)); });
     EXPECT_EQ(graph, nullptr);
     EXPECT_EQ(status_of(stream_), CaptureStatus::none);
-    EXPECT_RESULT(Result::illegal_state, backend().stream_end_capture(stream_, &graph));
+    EXPECT_RESULT(ErrorCode::illegal_state, backend().stream_end_capture(stream_, &graph));
     expect_can_capture(stream_);
   }
 }
 
 TEST_P(CaptureConflictContract, ARelaxedCaptureMayEndOnAnotherThread) {
-  begin(non_blocking, CaptureErrorMode::relaxed);
+  begin(non_blocking, CaptureMode::relaxed);
   on_another_thread([&] { EXPECT_EQ(nodes_of(end_capture(stream_)).size(), 1U); });
   expect_can_capture(stream_);
 }
 
 TEST_P(CaptureConflictContract, NothingCanBeGivenToAStreamOfABrokenCapture) {
-  for (const CaptureErrorMode mode : all_modes) {
+  for (const CaptureMode mode : all_modes) {
     begin(non_blocking, mode);
     StreamHandle joined = new_stream();
     EXPECT_OK(backend().stream_wait_event(joined, captured_, ordering));
-    EXPECT_RESULT(Result::captured_event, backend().event_query(captured_));
+    EXPECT_RESULT(ErrorCode::captured_event, backend().event_query(captured_));
     for (StreamHandle stream : {stream_, joined}) {
-      constexpr auto expected = Result::stream_capture_invalidated;
+      constexpr auto expected = ErrorCode::stream_capture_invalidated;
       EXPECT_EQ(status_of(stream), CaptureStatus::invalidated);
       EXPECT_RESULT(expected, launch(stream, Add{}, device_, 1));
       EXPECT_RESULT(expected, backend().copy_async(device_, device_ + 1, 4, stream));
@@ -267,22 +266,22 @@ TEST_P(CaptureConflictContract, NothingCanBeGivenToAStreamOfABrokenCapture) {
       EXPECT_RESULT(expected, backend().launch_host_function({[](void*) {}, nullptr}, stream));
       EXPECT_RESULT(expected, backend().event_record(new_event(), stream, ordering));
       EXPECT_RESULT(expected, backend().stream_update_capture_dependencies(stream, {}, UpdateDependencies::set));
-      EXPECT_RESULT(Result::stream_capture_unsupported, backend().stream_synchronize(stream));
-      EXPECT_RESULT(Result::stream_capture_unsupported, backend().stream_query(stream));
-      EXPECT_RESULT(Result::illegal_state, backend().stream_begin_capture(stream, mode));
+      EXPECT_RESULT(ErrorCode::stream_capture_unsupported, backend().stream_synchronize(stream));
+      EXPECT_RESULT(ErrorCode::stream_capture_unsupported, backend().stream_query(stream));
+      EXPECT_RESULT(ErrorCode::illegal_state, backend().stream_begin_capture(stream, mode));
     }
     GraphHandle graph = nullptr;
-    EXPECT_RESULT(Result::stream_capture_unmatched, backend().stream_end_capture(joined, &graph));
+    EXPECT_RESULT(ErrorCode::stream_capture_unmatched, backend().stream_end_capture(joined, &graph));
     end();
     expect_can_capture(joined);
   }
 }
 
 TEST_P(CaptureConflictContract, TheEventsOfABrokenCaptureMeanNothing) {
-  begin(non_blocking, CaptureErrorMode::thread_local_);
-  EXPECT_RESULT(Result::captured_event, backend().event_query(captured_));
-  EXPECT_RESULT(Result::invalid_value, backend().event_query(captured_));
-  EXPECT_RESULT(Result::invalid_value, backend().stream_wait_event(new_stream(), captured_, ordering));
+  begin(non_blocking, CaptureMode::thread);
+  EXPECT_RESULT(ErrorCode::captured_event, backend().event_query(captured_));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().event_query(captured_));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().stream_wait_event(new_stream(), captured_, ordering));
   end();
 }
 

@@ -51,7 +51,7 @@ class CaptureForkContract : public Contract {
     return pairs;
   }
   /// The end fails with this code; then all of it is over, and the next capture works.
-  void expect_no_graph(Result expected) {
+  void expect_no_graph(ErrorCode expected) {
     GraphHandle graph = nullptr;
     EXPECT_RESULT(expected, backend().stream_end_capture(stream_, &graph));
     EXPECT_EQ(graph, nullptr);
@@ -149,7 +149,7 @@ TEST_P(CaptureForkContract, AForkThatIsNotJoinedIsRefusedAtTheEnd) {
   work(stream_);
   wait(fork_, record(stream_));
   work(fork_);
-  expect_no_graph(Result::stream_capture_unjoined);
+  expect_no_graph(ErrorCode::stream_capture_unjoined);
 }
 
 TEST_P(CaptureForkContract, WorkOnAForkAfterItsJoinIsRefusedAtTheEnd) {
@@ -159,7 +159,7 @@ TEST_P(CaptureForkContract, WorkOnAForkAfterItsJoinIsRefusedAtTheEnd) {
   work(fork_);
   wait(stream_, record(fork_));
   work(fork_);
-  expect_no_graph(Result::stream_capture_unjoined);
+  expect_no_graph(ErrorCode::stream_capture_unjoined);
 }
 
 TEST_P(CaptureForkContract, AJoinedForkIsFreeAfterTheEnd) {
@@ -179,17 +179,17 @@ TEST_P(CaptureForkContract, TheEndIsRefusedOnAForkAndBreaksTheCapture) {
   work(stream_);
   wait(fork_, record(stream_));
   GraphHandle graph = nullptr;
-  EXPECT_RESULT(Result::stream_capture_unmatched, backend().stream_end_capture(fork_, &graph));
+  EXPECT_RESULT(ErrorCode::stream_capture_unmatched, backend().stream_end_capture(fork_, &graph));
   EXPECT_EQ(graph, nullptr);
   EXPECT_EQ(status_of(stream_), CaptureStatus::invalidated);
   EXPECT_EQ(status_of(fork_), CaptureStatus::invalidated);
-  expect_no_graph(Result::stream_capture_invalidated);
+  expect_no_graph(ErrorCode::stream_capture_invalidated);
 }
 
 TEST_P(CaptureForkContract, ABeginIsRefusedOnAForkAndTheCaptureGoesOn) {
   begin_capture(stream_);
   wait(fork_, record(stream_));
-  EXPECT_RESULT(Result::illegal_state, backend().stream_begin_capture(fork_, CaptureErrorMode::thread_local_));
+  EXPECT_RESULT(ErrorCode::illegal_state, backend().stream_begin_capture(fork_, CaptureMode::thread));
   EXPECT_EQ(status_of(fork_), CaptureStatus::active);
   end_capture(stream_);
 }
@@ -209,13 +209,13 @@ TEST_P(CaptureForkContract, TwoCapturesMustNotMeet) {
   begin_capture(stream_);
   begin_capture(fork_);
   work(stream_);
-  EXPECT_RESULT(Result::stream_capture_merge,
+  EXPECT_RESULT(ErrorCode::stream_capture_merge,
                 backend().stream_wait_event(fork_, record(stream_), EventUseFlags::ordering));
   EXPECT_EQ(status_of(stream_), CaptureStatus::invalidated);
   EXPECT_EQ(status_of(fork_), CaptureStatus::invalidated);
   GraphHandle graph = nullptr;
-  EXPECT_RESULT(Result::stream_capture_invalidated, backend().stream_end_capture(fork_, &graph));
-  expect_no_graph(Result::stream_capture_invalidated);
+  EXPECT_RESULT(ErrorCode::stream_capture_invalidated, backend().stream_end_capture(fork_, &graph));
+  expect_no_graph(ErrorCode::stream_capture_invalidated);
 }
 
 TEST_P(CaptureForkContract, AForkMayBeDestroyed) {
@@ -249,7 +249,7 @@ TEST_P(CaptureForkContract, ACapturedEventMayBeDestroyed) {
 
 TEST_P(CaptureForkContract, RecordingAnEventAgainOutsideMakesItOrdinary) {
   EventHandle event = new_event();
-  begin_capture(stream_, CaptureErrorMode::relaxed);
+  begin_capture(stream_, CaptureMode::relaxed);
   work(stream_);
   EXPECT_OK(backend().event_record(event, stream_, EventUseFlags::ordering));
   EXPECT_OK(backend().event_record(event, fork_, EventUseFlags::ordering));
@@ -267,10 +267,10 @@ TEST_P(CaptureForkContract, AnEventOfAnEndedCaptureMeansNothingUntilItIsRecorded
   EXPECT_OK(backend().event_record(event, stream_, EventUseFlags::ordering));
   end_capture(stream_);
   float milliseconds = -1;
-  EXPECT_RESULT(Result::invalid_value, backend().event_query(event));
-  EXPECT_RESULT(Result::invalid_value, backend().event_synchronize(event));
-  EXPECT_RESULT(Result::invalid_value, backend().stream_wait_event(fork_, event, EventUseFlags::ordering));
-  EXPECT_RESULT(Result::invalid_value, backend().event_elapsed_ms(&milliseconds, event, event));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().event_query(event));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().event_synchronize(event));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().stream_wait_event(fork_, event, EventUseFlags::ordering));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().event_elapsed_ms(&milliseconds, event, event));
   EXPECT_OK(backend().event_record(event, fork_, EventUseFlags::ordering));
   EXPECT_OK(backend().event_synchronize(event));
 }
@@ -282,9 +282,9 @@ TEST_P(CaptureForkContract, AnEventOfAnEndedCaptureBreaksTheNextOne) {
   EXPECT_OK(backend().event_record(event, stream_, EventUseFlags::ordering));
   end_capture(stream_);
   begin_capture(stream_);
-  EXPECT_RESULT(Result::invalid_value, backend().stream_wait_event(stream_, event, EventUseFlags::ordering));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().stream_wait_event(stream_, event, EventUseFlags::ordering));
   EXPECT_EQ(status_of(stream_), CaptureStatus::invalidated);
-  expect_no_graph(Result::stream_capture_invalidated);
+  expect_no_graph(ErrorCode::stream_capture_invalidated);
 }
 
 }  // namespace

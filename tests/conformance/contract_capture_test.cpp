@@ -11,8 +11,8 @@ using Nodes = std::vector<GraphNodeHandle>;
 
 class CaptureContract : public Contract {
  protected:
-  static constexpr auto relaxed = CaptureErrorMode::relaxed;
-  static constexpr auto thread_local_ = CaptureErrorMode::thread_local_;
+  static constexpr auto relaxed = CaptureMode::relaxed;
+  static constexpr auto by_thread = CaptureMode::thread;
 
   StreamHandle stream_ = nullptr;
   int* device_ = nullptr;
@@ -115,11 +115,11 @@ TEST_P(CaptureContract, TellsItsStatus) {
   EXPECT_EQ(status_of(stream_), CaptureStatus::none);
   begin_capture(stream_);
   EXPECT_EQ(status_of(stream_), CaptureStatus::active);
-  EXPECT_RESULT(Result::stream_capture_unsupported, backend().stream_synchronize(stream_));
+  EXPECT_RESULT(ErrorCode::stream_capture_unsupported, backend().stream_synchronize(stream_));
   EXPECT_EQ(status_of(stream_), CaptureStatus::invalidated);
   EXPECT_EQ(info_of(stream_).status, CaptureStatus::invalidated);
   GraphHandle graph = nullptr;
-  EXPECT_RESULT(Result::stream_capture_invalidated, backend().stream_end_capture(stream_, &graph));
+  EXPECT_RESULT(ErrorCode::stream_capture_invalidated, backend().stream_end_capture(stream_, &graph));
   EXPECT_EQ(graph, nullptr);
   EXPECT_EQ(status_of(stream_), CaptureStatus::none);
 }
@@ -183,15 +183,15 @@ TEST_P(CaptureContract, CapturesOfTwoStreamsMakeTwoGraphs) {
 }
 
 TEST_P(CaptureContract, RefusesTheLegacyStream) {
-  EXPECT_RESULT(Result::stream_capture_unsupported, backend().stream_begin_capture(nullptr, relaxed));
-  EXPECT_RESULT(Result::stream_capture_unsupported,
+  EXPECT_RESULT(ErrorCode::stream_capture_unsupported, backend().stream_begin_capture(nullptr, relaxed));
+  EXPECT_RESULT(ErrorCode::stream_capture_unsupported,
                 backend().stream_begin_capture(reinterpret_cast<StreamHandle>(1), relaxed));
   EXPECT_EQ(status_of(nullptr), CaptureStatus::none);
 }
 
 TEST_P(CaptureContract, RefusesToEndWhatDidNotBegin) {
   GraphHandle graph = nullptr;
-  EXPECT_RESULT(Result::illegal_state, backend().stream_end_capture(stream_, &graph));
+  EXPECT_RESULT(ErrorCode::illegal_state, backend().stream_end_capture(stream_, &graph));
   EXPECT_EQ(graph, nullptr);
   expect_can_capture(stream_);
 }
@@ -222,7 +222,7 @@ TEST_P(CaptureContract, IntoAGraphAppendsBehindTheNodesThatAreNamed) {
   GraphHandle graph = new_graph();
   GraphNodeHandle root = add_kernel(graph, {}, Add{}, device_, 1);
   GraphNodeHandle other = add_kernel(graph, {}, Add{}, device_ + 1, 1);
-  EXPECT_OK(backend().stream_begin_capture_to_graph(stream_, graph, {&root, 1}, thread_local_));
+  EXPECT_OK(backend().stream_begin_capture_to_graph(stream_, graph, {&root, 1}, by_thread));
   EXPECT_EQ(info_of(stream_).graph, graph);
   EXPECT_EQ(dependencies_of(stream_), (Nodes{root}));
   EXPECT_OK(launch(stream_, Store{}, device_ + 2, 5));
@@ -240,21 +240,21 @@ TEST_P(CaptureContract, IntoAGraphAppendsBehindTheNodesThatAreNamed) {
 TEST_P(CaptureContract, IntoAGraphRefusesForeignNodesAndNoGraph) {
   GraphNodeHandle foreign = add(new_graph(), EmptyNodeParams{});
   GraphHandle graph = new_graph();
-  EXPECT_RESULT(Result::invalid_value,
-                backend().stream_begin_capture_to_graph(stream_, graph, {&foreign, 1}, thread_local_));
-  EXPECT_RESULT(Result::invalid_value, backend().stream_begin_capture_to_graph(stream_, nullptr, {}, thread_local_));
+  EXPECT_RESULT(ErrorCode::invalid_value,
+                backend().stream_begin_capture_to_graph(stream_, graph, {&foreign, 1}, by_thread));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().stream_begin_capture_to_graph(stream_, nullptr, {}, by_thread));
   expect_can_capture(stream_);
 }
 
 TEST_P(CaptureContract, IntoAGraphRefusesASecondCaptureMeanwhile) {
   GraphHandle graph = new_graph();
   StreamHandle other = new_stream();
-  EXPECT_OK(backend().stream_begin_capture_to_graph(stream_, graph, {}, thread_local_));
-  EXPECT_RESULT(Result::illegal_state, backend().stream_begin_capture_to_graph(other, graph, {}, thread_local_));
+  EXPECT_OK(backend().stream_begin_capture_to_graph(stream_, graph, {}, by_thread));
+  EXPECT_RESULT(ErrorCode::illegal_state, backend().stream_begin_capture_to_graph(other, graph, {}, by_thread));
   EXPECT_EQ(status_of(stream_), CaptureStatus::active);
   GraphHandle ended = nullptr;
   EXPECT_OK(backend().stream_end_capture(stream_, &ended));
-  EXPECT_OK(backend().stream_begin_capture_to_graph(other, graph, {}, thread_local_));
+  EXPECT_OK(backend().stream_begin_capture_to_graph(other, graph, {}, by_thread));
   EXPECT_OK(backend().stream_end_capture(other, &ended));
 }
 
@@ -292,28 +292,28 @@ TEST_P(CaptureContract, UpdatingDependenciesReplacesThem) {
 TEST_P(CaptureContract, UpdatingDependenciesRefusesForeignNodesAndGoesOn) {
   GraphNodeHandle foreign = add(new_graph(), EmptyNodeParams{});
   begin_capture(stream_);
-  EXPECT_RESULT(Result::invalid_value,
+  EXPECT_RESULT(ErrorCode::invalid_value,
                 backend().stream_update_capture_dependencies(stream_, {&foreign, 1}, UpdateDependencies::add));
   EXPECT_EQ(status_of(stream_), CaptureStatus::active);
   end_capture(stream_);
 }
 
 TEST_P(CaptureContract, UpdatingDependenciesNeedsACapture) {
-  EXPECT_RESULT(Result::illegal_state,
+  EXPECT_RESULT(ErrorCode::illegal_state,
                 backend().stream_update_capture_dependencies(stream_, {}, UpdateDependencies::set));
 }
 
 TEST_P(CaptureContract, EachThreadHasAModeOfItsOwnThatIsGlobalAtFirst) {
-  const auto exchange = [&](CaptureErrorMode mode) {
+  const auto exchange = [&](CaptureMode mode) {
     EXPECT_OK(backend().thread_exchange_capture_mode(&mode));
     return mode;
   };
-  EXPECT_EQ(exchange(relaxed), CaptureErrorMode::global);
+  EXPECT_EQ(exchange(relaxed), CaptureMode::global);
   on_another_thread([&] {
-    EXPECT_EQ(exchange(thread_local_), CaptureErrorMode::global);
-    EXPECT_EQ(exchange(relaxed), thread_local_);
+    EXPECT_EQ(exchange(by_thread), CaptureMode::global);
+    EXPECT_EQ(exchange(relaxed), by_thread);
   });
-  EXPECT_EQ(exchange(CaptureErrorMode::global), relaxed);
+  EXPECT_EQ(exchange(CaptureMode::global), relaxed);
 }
 
 }  // namespace

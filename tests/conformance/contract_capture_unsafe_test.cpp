@@ -8,16 +8,15 @@
 namespace reprise::backend::test {
 namespace {
 
-constexpr CaptureErrorMode all_modes[] = {CaptureErrorMode::global, CaptureErrorMode::thread_local_,
-                                          CaptureErrorMode::relaxed};
+constexpr CaptureMode all_modes[] = {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed};
 
-const char* name_of(CaptureErrorMode mode) {
+const char* name_of(CaptureMode mode) {
   switch (mode) {
-    case CaptureErrorMode::global:
+    case CaptureMode::global:
       return "global";
-    case CaptureErrorMode::thread_local_:
-      return "thread_local";
-    case CaptureErrorMode::relaxed:
+    case CaptureMode::thread:
+      return "thread";
+    case CaptureMode::relaxed:
       return "relaxed";
   }
   return "?";
@@ -25,7 +24,7 @@ const char* name_of(CaptureErrorMode mode) {
 
 struct UnsafeCall {
   const char* name;
-  std::function<Result()> make;
+  std::function<ErrorCode()> make;
 };
 
 class CaptureUnsafeContract : public Contract {
@@ -66,7 +65,7 @@ class CaptureUnsafeContract : public Contract {
   }
 
   /// Makes every call in a capture of its own and compares what it gets and what becomes of the capture.
-  void expect_all(CaptureErrorMode mode, bool other_thread, CaptureErrorMode own_mode, bool allowed) {
+  void expect_all(CaptureMode mode, bool other_thread, CaptureMode own_mode, bool allowed) {
     for (const UnsafeCall& call : calls()) {
       SCOPED_TRACE(testing::Message() << call.name << ", capture " << name_of(mode) << ", "
                                       << (other_thread ? "other" : "same") << " thread in mode " << name_of(own_mode));
@@ -74,7 +73,7 @@ class CaptureUnsafeContract : public Contract {
       begin_capture(stream_, mode);
       const auto body = [&] {
         const CaptureModeScope scope(backend(), own_mode);
-        EXPECT_RESULT(allowed ? Result::success : Result::stream_capture_unsupported, call.make());
+        EXPECT_RESULT(allowed ? ErrorCode::success : ErrorCode::stream_capture_unsupported, call.make());
       };
       if (other_thread)
         on_another_thread(body);
@@ -82,16 +81,16 @@ class CaptureUnsafeContract : public Contract {
         body();
       EXPECT_EQ(status_of(stream_), allowed ? CaptureStatus::active : CaptureStatus::invalidated);
       GraphHandle graph = nullptr;
-      EXPECT_RESULT(allowed ? Result::success : Result::stream_capture_invalidated,
+      EXPECT_RESULT(allowed ? ErrorCode::success : ErrorCode::stream_capture_invalidated,
                     backend().stream_end_capture(stream_, &graph));
       if (graph != nullptr) own(graph);
     }
   }
 
-  Result allocate() {
+  ErrorCode allocate() {
     void* pointer = nullptr;
-    const Result result = backend().memory_allocate(&pointer, 64);
-    if (result == Result::success) memory_.push_back(pointer);
+    const ErrorCode result = backend().memory_allocate(&pointer, 64);
+    if (result == ErrorCode::success) memory_.push_back(pointer);
     return result;
   }
 
@@ -102,27 +101,27 @@ class CaptureUnsafeContract : public Contract {
       EXPECT_OK(backend().memory_allocate(&spare_, 64));
     }
   }
-  Result free_spare() {
-    const Result result = backend().memory_free(spare_);
-    if (result == Result::success) spare_ = nullptr;
+  ErrorCode free_spare() {
+    const ErrorCode result = backend().memory_free(spare_);
+    if (result == ErrorCode::success) spare_ = nullptr;
     return result;
   }
-  Result allocate_pinned() {
+  ErrorCode allocate_pinned() {
     void* pointer = nullptr;
-    const Result result = backend().pinned_allocate(&pointer, 64);
-    if (result == Result::success) pinned_.push_back(pointer);
+    const ErrorCode result = backend().pinned_allocate(&pointer, 64);
+    if (result == ErrorCode::success) pinned_.push_back(pointer);
     return result;
   }
-  Result allocate_async() {
+  ErrorCode allocate_async() {
     void* pointer = nullptr;
-    const Result result = backend().memory_allocate_async(&pointer, 64, other_stream_);
-    if (result == Result::success) memory_.push_back(pointer);
+    const ErrorCode result = backend().memory_allocate_async(&pointer, 64, other_stream_);
+    if (result == ErrorCode::success) memory_.push_back(pointer);
     return result;
   }
-  Result instantiate_once_more() {
+  ErrorCode instantiate_once_more() {
     GraphExecHandle exec = nullptr;
-    const Result result = backend().graph_instantiate(&exec, graph_, InstantiateFlags::none, nullptr);
-    if (result == Result::success) execs_.push_back(exec);
+    const ErrorCode result = backend().graph_instantiate(&exec, graph_, InstantiateFlags::none, nullptr);
+    if (result == ErrorCode::success) execs_.push_back(exec);
     return result;
   }
 
@@ -137,63 +136,63 @@ class CaptureUnsafeContract : public Contract {
 REPRISE_ON_EVERY_DEVICE(CaptureUnsafeContract);
 
 TEST_P(CaptureUnsafeContract, AreRefusedOnTheThreadThatCapturesUnlessTheCaptureIsRelaxed) {
-  constexpr auto global = CaptureErrorMode::global;
-  expect_all(CaptureErrorMode::global, false, global, false);
-  expect_all(CaptureErrorMode::thread_local_, false, global, false);
-  expect_all(CaptureErrorMode::relaxed, false, global, true);
+  constexpr auto global = CaptureMode::global;
+  expect_all(CaptureMode::global, false, global, false);
+  expect_all(CaptureMode::thread, false, global, false);
+  expect_all(CaptureMode::relaxed, false, global, true);
 }
 
 TEST_P(CaptureUnsafeContract, AreRefusedOnOtherThreadsOnlyIfTheCaptureIsGlobal) {
-  constexpr auto global = CaptureErrorMode::global;
-  expect_all(CaptureErrorMode::global, true, global, false);
-  expect_all(CaptureErrorMode::thread_local_, true, global, true);
-  expect_all(CaptureErrorMode::relaxed, true, global, true);
+  constexpr auto global = CaptureMode::global;
+  expect_all(CaptureMode::global, true, global, false);
+  expect_all(CaptureMode::thread, true, global, true);
+  expect_all(CaptureMode::relaxed, true, global, true);
 }
 
 TEST_P(CaptureUnsafeContract, AreAllowedToAThreadInRelaxedMode) {
-  for (const CaptureErrorMode mode : all_modes)
-    for (const bool other_thread : {false, true}) expect_all(mode, other_thread, CaptureErrorMode::relaxed, true);
+  for (const CaptureMode mode : all_modes)
+    for (const bool other_thread : {false, true}) expect_all(mode, other_thread, CaptureMode::relaxed, true);
 }
 
 TEST_P(CaptureUnsafeContract, AThreadInThreadLocalModeIsNotHeldByTheCapturesOfOthers) {
-  constexpr auto own_mode = CaptureErrorMode::thread_local_;
-  expect_all(CaptureErrorMode::global, true, own_mode, true);
-  expect_all(CaptureErrorMode::global, false, own_mode, false);
-  expect_all(CaptureErrorMode::thread_local_, false, own_mode, false);
-  expect_all(CaptureErrorMode::relaxed, false, own_mode, true);
+  constexpr auto own_mode = CaptureMode::thread;
+  expect_all(CaptureMode::global, true, own_mode, true);
+  expect_all(CaptureMode::global, false, own_mode, false);
+  expect_all(CaptureMode::thread, false, own_mode, false);
+  expect_all(CaptureMode::relaxed, false, own_mode, true);
 }
 
 TEST_P(CaptureUnsafeContract, DestroyingAnExecutableIsOneOfThem) {
   GraphHandle empty = new_graph();
-  for (const CaptureErrorMode mode : all_modes) {
+  for (const CaptureMode mode : all_modes) {
     GraphExecHandle exec = instantiate(empty);
     begin_capture(stream_, mode);
-    if (mode == CaptureErrorMode::relaxed) {
+    if (mode == CaptureMode::relaxed) {
       destroy(exec);
       end_capture(stream_);
       continue;
     }
-    EXPECT_RESULT(Result::stream_capture_unsupported, backend().graph_exec_destroy(exec));
+    EXPECT_RESULT(ErrorCode::stream_capture_unsupported, backend().graph_exec_destroy(exec));
     GraphHandle graph = nullptr;
-    EXPECT_RESULT(Result::stream_capture_invalidated, backend().stream_end_capture(stream_, &graph));
+    EXPECT_RESULT(ErrorCode::stream_capture_invalidated, backend().stream_end_capture(stream_, &graph));
     run(exec, stream_);  // it is still there
   }
 }
 
 TEST_P(CaptureUnsafeContract, OfTwoCapturesOfAThreadThoseThatAreNotRelaxedBreak) {
   StreamHandle second = new_stream();
-  for (const CaptureErrorMode first_mode : all_modes)
-    for (const CaptureErrorMode second_mode : all_modes) {
+  for (const CaptureMode first_mode : all_modes)
+    for (const CaptureMode second_mode : all_modes) {
       SCOPED_TRACE(testing::Message() << name_of(first_mode) << " and " << name_of(second_mode));
       begin_capture(stream_, first_mode);
       begin_capture(second, second_mode);
-      const bool both_relaxed = first_mode == CaptureErrorMode::relaxed && second_mode == CaptureErrorMode::relaxed;
-      EXPECT_RESULT(both_relaxed ? Result::success : Result::stream_capture_unsupported, allocate());
+      const bool both_relaxed = first_mode == CaptureMode::relaxed && second_mode == CaptureMode::relaxed;
+      EXPECT_RESULT(both_relaxed ? ErrorCode::success : ErrorCode::stream_capture_unsupported, allocate());
       for (const auto& [stream, mode] : {std::pair(stream_, first_mode), std::pair(second, second_mode)}) {
-        const bool survives = mode == CaptureErrorMode::relaxed;
+        const bool survives = mode == CaptureMode::relaxed;
         EXPECT_EQ(status_of(stream), survives ? CaptureStatus::active : CaptureStatus::invalidated);
         GraphHandle graph = nullptr;
-        EXPECT_RESULT(survives ? Result::success : Result::stream_capture_invalidated,
+        EXPECT_RESULT(survives ? ErrorCode::success : ErrorCode::stream_capture_invalidated,
                       backend().stream_end_capture(stream, &graph));
         if (graph != nullptr) own(graph);
       }
@@ -210,7 +209,7 @@ TEST_P(CaptureUnsafeContract, QueriesOfTheDeviceAndMakingThingsAreNeverAmongThem
   int on_the_stack = 0;
   MemoryInfo memory;
   PointerInfo pointer;
-  begin_capture(stream_, CaptureErrorMode::global);
+  begin_capture(stream_, CaptureMode::global);
   EXPECT_OK(backend().memory_info(&memory));
   EXPECT_OK(backend().pointer_info(&on_the_stack, &pointer));
   EXPECT_OK(backend().function_set_max_shared(function<CountThreads>(), 64 * 1024));

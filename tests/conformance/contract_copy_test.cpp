@@ -129,22 +129,22 @@ TEST_P(CopyContract, SetsInTheOrderOfAStream) {
 
 TEST_P(CopyContract, RefusesToSetMisalignedMemory) {
   unsigned char* device = new_memory<unsigned char>(64);
-  EXPECT_RESULT(Result::invalid_value, backend().set({device + 1, 0, 4, 1}));
-  EXPECT_RESULT(Result::invalid_value, backend().set({device + 1, 0, 2, 1}));
-  EXPECT_RESULT(Result::invalid_value, backend().set_async({device + 2, 0, 4, 1}, new_stream()));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().set({device + 1, 0, 4, 1}));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().set({device + 1, 0, 2, 1}));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().set_async({device + 2, 0, 4, 1}, new_stream()));
   EXPECT_OK(backend().set({device + 2, 0, 2, 1}));
 }
 
 TEST_P(CopyContract, RefusesElementsOfOtherSizes) {
   unsigned char* device = new_memory<unsigned char>(64);
-  EXPECT_RESULT(Result::invalid_value, backend().set({device, 0, 3, 1}));
-  EXPECT_RESULT(Result::invalid_value, backend().set({device, 0, 8, 1}));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().set({device, 0, 3, 1}));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().set({device, 0, 8, 1}));
 }
 
 TEST_P(CopyContract, RefusesToSetWhatIsNoDeviceMemory) {
   int on_the_stack = 5;
-  EXPECT_RESULT(Result::invalid_value, backend().set({&on_the_stack, 0, 4, 1}));
-  EXPECT_RESULT(Result::invalid_value, backend().set({nullptr, 0, 4, 1}));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().set({&on_the_stack, 0, 4, 1}));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().set({nullptr, 0, 4, 1}));
   EXPECT_EQ(on_the_stack, 5);
 }
 
@@ -152,15 +152,15 @@ TEST_P(CopyContract, RefusesToGoPastTheEndOfAnAllocation) {
   constexpr std::size_t bytes = std::size_t{4} << 20;  // the driver looks at its own blocks, which are coarse
   int* small = new_memory<int>(16);
   char* large = new_memory<char>(2 * bytes);
-  EXPECT_RESULT(Result::invalid_value, backend().copy(small, large, bytes));
-  EXPECT_RESULT(Result::invalid_value, backend().set({small, 1, 1, bytes}));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().copy(small, large, bytes));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().set({small, 1, 1, bytes}));
   EXPECT_EQ(read(small), 0) << "nothing was written";
 }
 
 TEST_P(CopyContract, RefusesNullPointers) {
   int* device = new_memory<int>();
-  EXPECT_RESULT(Result::invalid_value, backend().copy(nullptr, device, 4));
-  EXPECT_RESULT(Result::invalid_value, backend().copy_async(device, nullptr, 4, new_stream()));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().copy(nullptr, device, 4));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().copy_async(device, nullptr, 4, new_stream()));
 }
 
 TEST_P(CopyContract, CopiesAndSetsNothingSuccessfully) {

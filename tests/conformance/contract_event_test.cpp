@@ -31,7 +31,7 @@ TEST_P(EventContract, IsReadyOnceTheStreamIsThere) {
   Gate& gate = new_gate();
   hold(stream, gate);
   record(event, stream);
-  EXPECT_RESULT(Result::not_ready, backend().event_query(event));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().event_query(event));
   gate.open();
   EXPECT_OK(backend().event_synchronize(event));
   EXPECT_OK(backend().event_query(event));
@@ -46,7 +46,7 @@ TEST_P(EventContract, MarksOnlyTheWorkBeforeIt) {
   record(event, stream);
   hold(stream, gate);
   EXPECT_OK(backend().event_synchronize(event));
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(stream));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(stream));
   EXPECT_EQ(read(device), 1);
 }
 
@@ -62,7 +62,7 @@ TEST_P(EventContract, OrdersTwoStreams) {
   record(event, first);
   wait(second, event);
   EXPECT_OK(launch(second, Append{}, log, length, 2));
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(second));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(second));
   gate.open();
   EXPECT_OK(backend().stream_synchronize(second));
   EXPECT_EQ(read(log, 2), (std::vector<int>{1, 2}));
@@ -80,10 +80,10 @@ TEST_P(EventContract, AWaitMeansTheRecordAtTheTimeOfTheCall) {
   wait(waiting, event);
   hold(held, never_opened);
   record(event, held);
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(waiting));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(waiting));
   first_gate.open();
   EXPECT_OK(backend().stream_synchronize(waiting)) << "the second record does not move the wait";
-  EXPECT_RESULT(Result::not_ready, backend().event_query(event)) << "but a query means the last record";
+  EXPECT_RESULT(ErrorCode::not_ready, backend().event_query(event)) << "but a query means the last record";
 }
 
 TEST_P(EventContract, AWaitBeforeTheFirstRecordIsNoWait) {
@@ -109,7 +109,7 @@ TEST_P(EventContract, MayBeDestroyedWhileAStreamWaitsForIt) {
   wait(second, event);
   EXPECT_OK(launch(second, Add{}, device, 1));
   destroy(event);
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(second));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(second));
   gate.open();
   EXPECT_OK(backend().stream_synchronize(second));
   EXPECT_EQ(read(device), 2);
@@ -142,7 +142,7 @@ TEST_P(EventContract, HasNoTimeBeforeBothAreReached) {
   hold(stream, gate);
   record(end, stream);
   float milliseconds = -1;
-  EXPECT_RESULT(Result::not_ready, backend().event_elapsed_ms(&milliseconds, start, end));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().event_elapsed_ms(&milliseconds, start, end));
   EXPECT_EQ(milliseconds, -1);
   gate.open();
   EXPECT_OK(backend().event_synchronize(end));
@@ -155,8 +155,8 @@ TEST_P(EventContract, HasNoTimeIfOneWasNeverRecorded) {
   record(start, stream);
   EXPECT_OK(backend().stream_synchronize(stream));
   float milliseconds = -1;
-  EXPECT_RESULT(Result::invalid_handle, backend().event_elapsed_ms(&milliseconds, start, new_event()));
-  EXPECT_RESULT(Result::invalid_handle, backend().event_elapsed_ms(&milliseconds, new_event(), start));
+  EXPECT_RESULT(ErrorCode::invalid_handle, backend().event_elapsed_ms(&milliseconds, start, new_event()));
+  EXPECT_RESULT(ErrorCode::invalid_handle, backend().event_elapsed_ms(&milliseconds, new_event(), start));
 }
 
 TEST_P(EventContract, HasNoTimeIfOneDoesNotTakeIt) {
@@ -167,31 +167,31 @@ TEST_P(EventContract, HasNoTimeIfOneDoesNotTakeIt) {
   record(end, stream);
   EXPECT_OK(backend().stream_synchronize(stream));
   float milliseconds = -1;
-  EXPECT_RESULT(Result::invalid_handle, backend().event_elapsed_ms(&milliseconds, start, end));
+  EXPECT_RESULT(ErrorCode::invalid_handle, backend().event_elapsed_ms(&milliseconds, start, end));
   EXPECT_EQ(milliseconds, -1);
 }
 
 TEST_P(EventContract, RefusesTheExternalFlagOutsideOfACapture) {
   EventHandle event = new_event();
   StreamHandle stream = new_stream();
-  EXPECT_RESULT(Result::illegal_state, backend().event_record(event, stream, external));
-  EXPECT_RESULT(Result::illegal_state, backend().stream_wait_event(stream, event, external));
+  EXPECT_RESULT(ErrorCode::illegal_state, backend().event_record(event, stream, external));
+  EXPECT_RESULT(ErrorCode::illegal_state, backend().stream_wait_event(stream, event, external));
   record(event, stream);
   EXPECT_OK(backend().event_synchronize(event));
 }
 
 TEST_P(EventContract, RefusesFlagsThatThereAreNot) {
   EventHandle event = nullptr;
-  EXPECT_RESULT(Result::invalid_value, backend().event_create(&event, static_cast<EventFlags>(64)));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().event_create(&event, static_cast<EventFlags>(64)));
   EXPECT_EQ(event, nullptr);
 }
 
 TEST_P(EventContract, RefusesANullHandle) {
   StreamHandle stream = new_stream();
   float milliseconds = 0;
-  EXPECT_RESULT(Result::invalid_handle, backend().event_query(nullptr));
-  EXPECT_RESULT(Result::invalid_handle, backend().stream_wait_event(stream, nullptr, ordering));
-  EXPECT_RESULT(Result::invalid_handle, backend().event_elapsed_ms(&milliseconds, nullptr, new_event()));
+  EXPECT_RESULT(ErrorCode::invalid_handle, backend().event_query(nullptr));
+  EXPECT_RESULT(ErrorCode::invalid_handle, backend().stream_wait_event(stream, nullptr, ordering));
+  EXPECT_RESULT(ErrorCode::invalid_handle, backend().event_elapsed_ms(&milliseconds, nullptr, new_event()));
 }
 
 }  // namespace

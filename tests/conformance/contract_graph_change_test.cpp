@@ -21,7 +21,7 @@ class GraphChangeContract : public Contract {
   }
 
   template <class K, class... A>
-  Result set_kernel(GraphExecHandle exec, GraphNodeHandle node, K, A... values) {
+  ErrorCode set_kernel(GraphExecHandle exec, GraphNodeHandle node, K, A... values) {
     Arguments<K> arguments(values...);
     return backend().graph_exec_node_set_params(exec, node,
                                                 NodeParams{KernelNodeParams{function<K>(), {}, arguments.pointers()}});
@@ -73,7 +73,7 @@ TEST_P(GraphParamsContract, ChangesCopiesSetsHostFunctionsAndEvents) {
   EXPECT_EQ(first_count, 0);
   EXPECT_EQ(second_count, 1);
   float milliseconds = -1;
-  EXPECT_RESULT(Result::invalid_handle, backend().event_elapsed_ms(&milliseconds, first_event, first_event));
+  EXPECT_RESULT(ErrorCode::invalid_handle, backend().event_elapsed_ms(&milliseconds, first_event, first_event));
   EXPECT_OK(backend().event_elapsed_ms(&milliseconds, second_event, second_event));
 }
 
@@ -88,7 +88,7 @@ TEST_P(GraphParamsContract, ChangesTheEventThatIsWaitedFor) {
   GraphExecHandle exec = instantiate(graph_);
   EXPECT_OK(backend().graph_exec_node_set_params(exec, wait, NodeParams{EventWaitNodeParams{free_event}}));
   run(exec, new_stream());
-  EXPECT_RESULT(Result::not_ready, backend().event_query(held_event));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().event_query(held_event));
 }
 
 TEST_P(GraphParamsContract, ALaunchThatHasNotBegunYetDoesNotSeeTheChange) {
@@ -130,8 +130,8 @@ TEST_P(GraphParamsContract, RefusesNodesThatAreNotOfTheTemplate) {
   GraphExecHandle exec = instantiate(graph_);
   GraphNodeHandle foreign = add_kernel(new_graph(), {}, Store{}, device_, 2);
   GraphNodeHandle later = add_kernel(graph_, {}, Store{}, device_, 3);
-  EXPECT_RESULT(Result::invalid_value, set_kernel(exec, foreign, Store{}, device_, 4));
-  EXPECT_RESULT(Result::invalid_value, set_kernel(exec, later, Store{}, device_, 5));
+  EXPECT_RESULT(ErrorCode::invalid_value, set_kernel(exec, foreign, Store{}, device_, 4));
+  EXPECT_RESULT(ErrorCode::invalid_value, set_kernel(exec, later, Store{}, device_, 5));
   run(exec, new_stream());
   EXPECT_EQ(read(device_), 1);
 }
@@ -144,14 +144,14 @@ TEST_P(GraphParamsContract, RefusesTheNodesOfAClone) {
   ASSERT_OK(backend().graph_clone(&clone, graph_));
   own(clone);
   EXPECT_OK(backend().graph_node_find_in_clone(&found, node, clone));
-  EXPECT_RESULT(Result::invalid_value, set_kernel(exec, found, Store{}, device_, 2));
+  EXPECT_RESULT(ErrorCode::invalid_value, set_kernel(exec, found, Store{}, device_, 2));
 }
 
 TEST_P(GraphParamsContract, RefusesNodesThatAreDestroyed) {
   GraphNodeHandle node = add_kernel(graph_, {}, Store{}, device_, 1);
   GraphExecHandle exec = instantiate(graph_);
   EXPECT_OK(backend().graph_destroy_node(node));
-  EXPECT_RESULT(Result::invalid_value, set_kernel(exec, node, Store{}, device_, 2));
+  EXPECT_RESULT(ErrorCode::invalid_value, set_kernel(exec, node, Store{}, device_, 2));
   run(exec, new_stream());
   EXPECT_EQ(read(device_), 1);
 }
@@ -160,7 +160,7 @@ TEST_P(GraphParamsContract, RefusesNodesOfATemplateThatIsDestroyed) {
   GraphNodeHandle node = add_kernel(graph_, {}, Store{}, device_, 1);
   GraphExecHandle exec = instantiate(graph_);
   destroy(graph_);
-  EXPECT_RESULT(Result::invalid_value, set_kernel(exec, node, Store{}, device_, 2));
+  EXPECT_RESULT(ErrorCode::invalid_value, set_kernel(exec, node, Store{}, device_, 2));
   run(exec, new_stream());
   EXPECT_EQ(read(device_), 1);
 }
@@ -168,7 +168,7 @@ TEST_P(GraphParamsContract, RefusesNodesOfATemplateThatIsDestroyed) {
 TEST_P(GraphParamsContract, RefusesParametersOfAnotherType) {
   GraphNodeHandle node = add_kernel(graph_, {}, Store{}, device_, 1);
   GraphExecHandle exec = instantiate(graph_);
-  EXPECT_RESULT(Result::invalid_value,
+  EXPECT_RESULT(ErrorCode::invalid_value,
                 backend().graph_exec_node_set_params(exec, node, NodeParams{MemsetNodeParams{device_, 2, 4, 1}}));
   run(exec, new_stream());
   EXPECT_EQ(read(device_), 1);
@@ -182,10 +182,10 @@ TEST_P(GraphParamsContract, RefusesParametersThatCannotRun) {
   Arguments<Store> arguments(device_, 2);
   LaunchConfig config;
   config.block = Dim3(0);
-  EXPECT_RESULT(Result::invalid_value,
+  EXPECT_RESULT(ErrorCode::invalid_value,
                 backend().graph_exec_node_set_params(
                     exec, node, NodeParams{KernelNodeParams{function<Store>(), config, arguments.pointers()}}));
-  EXPECT_RESULT(Result::invalid_value,
+  EXPECT_RESULT(ErrorCode::invalid_value,
                 backend().graph_exec_node_set_params(exec, call, NodeParams{HostNodeParams{nullptr, nullptr}}));
   run(exec, new_stream());
   EXPECT_EQ(read(device_), 1);
@@ -250,8 +250,8 @@ TEST_P(GraphEnableContract, IsForKernelsCopiesAndSetsOnly) {
   GraphExecHandle exec = instantiate(graph_);
   for (GraphNodeHandle node : {host, event, empty}) {
     bool enabled = true;
-    EXPECT_RESULT(Result::invalid_value, backend().graph_node_set_enabled(exec, node, false));
-    EXPECT_RESULT(Result::invalid_value, backend().graph_node_enabled(exec, node, &enabled));
+    EXPECT_RESULT(ErrorCode::invalid_value, backend().graph_node_set_enabled(exec, node, false));
+    EXPECT_RESULT(ErrorCode::invalid_value, backend().graph_node_enabled(exec, node, &enabled));
   }
 }
 
@@ -276,7 +276,7 @@ class GraphUpdateContract : public GraphChangeContract {
   void expect_refused(GraphHandle graph, UpdateResult reason, GraphNodeHandle node) {
     GraphExecHandle exec = instantiate(original());
     UpdateInfo info;
-    EXPECT_RESULT(Result::graph_exec_update_failure, backend().graph_exec_update(exec, graph, &info));
+    EXPECT_RESULT(ErrorCode::graph_exec_update_failure, backend().graph_exec_update(exec, graph, &info));
     EXPECT_EQ(info.result, reason);
     EXPECT_EQ(info.node, node);
     run(exec, new_stream());
@@ -325,7 +325,7 @@ TEST_P(GraphUpdateContract, RefusesOtherEdges) {
   EXPECT_OK(backend().graph_remove_dependencies(changed, {&edge, 1}));
   GraphExecHandle exec = instantiate(original());
   UpdateInfo info;
-  EXPECT_RESULT(Result::graph_exec_update_failure, backend().graph_exec_update(exec, changed, &info));
+  EXPECT_RESULT(ErrorCode::graph_exec_update_failure, backend().graph_exec_update(exec, changed, &info));
   EXPECT_EQ(info.result, UpdateResult::topology_changed);
   run(exec, new_stream());
   EXPECT_EQ(read(device_, 2), (std::vector<int>{10, 3}));
@@ -347,7 +347,7 @@ TEST_P(GraphUpdateContract, RefusesACopyFromAnotherKindOfMemoryAndNamesIt) {
   GraphHandle changed = new_graph();
   GraphNodeHandle copy = add(changed, MemcpyNodeParams{device_ + 1, &on_the_host, 4});
   UpdateInfo info;
-  EXPECT_RESULT(Result::graph_exec_update_failure, backend().graph_exec_update(exec, changed, &info));
+  EXPECT_RESULT(ErrorCode::graph_exec_update_failure, backend().graph_exec_update(exec, changed, &info));
   EXPECT_EQ(info.result, UpdateResult::parameters_changed);
   EXPECT_EQ(info.node, copy);
   run(exec, new_stream());
@@ -369,7 +369,7 @@ TEST_P(GraphUpdateContract, TakesACopyOfAnotherSize) {
 TEST_P(GraphUpdateContract, WorksAgainAfterARefusal) {
   GraphExecHandle exec = instantiate(original());
   UpdateInfo info;
-  EXPECT_RESULT(Result::graph_exec_update_failure, backend().graph_exec_update(exec, graph_, &info));
+  EXPECT_RESULT(ErrorCode::graph_exec_update_failure, backend().graph_exec_update(exec, graph_, &info));
   EXPECT_EQ(info.result, UpdateResult::topology_changed);
   expect_updated(exec, original());
   run(exec, new_stream());

@@ -40,7 +40,7 @@ TEST_P(GraphLaunchContract, TheStreamWaitsForAllBranches) {
   StreamHandle stream = new_stream();
   EXPECT_OK(backend().graph_launch(instantiate(graph_), stream));
   EXPECT_TRUE(gate.wait_until_reached());
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(stream));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(stream));
   gate.open();
   EXPECT_OK(backend().stream_synchronize(stream));
   EXPECT_EQ(read(device), 1);
@@ -54,7 +54,7 @@ TEST_P(GraphLaunchContract, RunsOnTheLegacyStreamInItsOrder) {
   Gate& gate = new_gate();
   hold(blocking, gate);
   EXPECT_OK(backend().graph_launch(exec, nullptr));
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(nullptr));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(nullptr));
   gate.open();
   EXPECT_OK(backend().stream_synchronize(nullptr));
   EXPECT_EQ(read(device), 1);

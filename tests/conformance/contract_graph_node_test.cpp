@@ -11,7 +11,7 @@ class GraphNodeContract : public Contract {
   GraphHandle graph_ = nullptr;
   void SetUp() override { graph_ = new_graph(); }
 
-  void expect_refused(NodeParams params, Result expected = Result::invalid_value) {
+  void expect_refused(NodeParams params, ErrorCode expected = ErrorCode::invalid_value) {
     GraphNodeHandle node = nullptr;
     EXPECT_RESULT(expected, backend().graph_add_node(&node, graph_, {}, params));
     EXPECT_EQ(node, nullptr);
@@ -89,10 +89,10 @@ TEST_P(GraphNodeContract, EventRecordNodesRecordWhenTheyAreReached) {
   StreamHandle stream = new_stream();
   EXPECT_OK(backend().graph_launch(exec, stream));
   EXPECT_TRUE(before.wait_until_reached());
-  EXPECT_RESULT(Result::not_ready, backend().event_query(event));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().event_query(event));
   before.open();
   EXPECT_OK(backend().event_synchronize(event)) << "the rest of the graph is still held";
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(stream));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(stream));
 }
 
 TEST_P(GraphNodeContract, EventWaitNodesWaitForTheLastRecordAsOfTheLaunch) {
@@ -115,7 +115,7 @@ TEST_P(GraphNodeContract, EventWaitNodesWaitForTheLastRecordAsOfTheLaunch) {
   EXPECT_OK(backend().graph_launch(exec, stream));
   hold(held, never_opened);
   EXPECT_OK(backend().event_record(event, held, EventUseFlags::ordering));
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(stream));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(stream));
   gate.open();
   EXPECT_OK(backend().stream_synchronize(stream));
   EXPECT_EQ(read(device), 2);
@@ -230,7 +230,7 @@ TEST_P(GraphNodeContract, ChangesWhatANodeDoesBeforeInstantiation) {
 TEST_P(GraphNodeContract, RefusesToChangeANodeIntoAnotherType) {
   int* device = new_memory<int>();
   GraphNodeHandle node = add_kernel(graph_, {}, Store{}, device, 1);
-  EXPECT_RESULT(Result::invalid_value,
+  EXPECT_RESULT(ErrorCode::invalid_value,
                 backend().graph_node_set_params(node, NodeParams{MemsetNodeParams{device, 9, 4, 1}}));
   run(instantiate(graph_), new_stream());
   EXPECT_EQ(read(device), 1);
@@ -243,7 +243,7 @@ TEST_P(GraphNodeContract, TakesTheTypesOfNodesThatItHasAndRefusesTheOthers) {
   std::size_t taken = 0;
   const auto try_to_add = [&](Capability capability, NodeParams params) {
     GraphNodeHandle node = nullptr;
-    EXPECT_RESULT(has(capability) ? Result::success : Result::not_supported,
+    EXPECT_RESULT(has(capability) ? ErrorCode::success : ErrorCode::not_supported,
                   backend().graph_add_node(&node, graph_, {}, params));
     EXPECT_EQ(node != nullptr, has(capability));
     taken += has(capability) ? 1 : 0;
@@ -251,7 +251,7 @@ TEST_P(GraphNodeContract, TakesTheTypesOfNodesThatItHasAndRefusesTheOthers) {
   try_to_add(Capability::child_graphs, ChildGraphNodeParams{child});
   try_to_add(Capability::allocation_nodes, MemoryAllocateNodeParams{64});
   ConditionalHandle condition = 0;
-  EXPECT_RESULT(has(Capability::conditional_nodes) ? Result::success : Result::not_supported,
+  EXPECT_RESULT(has(Capability::conditional_nodes) ? ErrorCode::success : ErrorCode::not_supported,
                 backend().graph_conditional_handle_create(&condition, graph_, 0));
   // What is no node's to free, and a condition that there is not, are refused by all; where there are no such nodes,
   // with that reason.

@@ -20,11 +20,11 @@ class GraphShapeContract : public Contract {
   void SetUp() override { graph_ = new_graph(); }
 
   GraphNodeHandle add_empty() { return add(graph_, EmptyNodeParams{}); }
-  Result connect(GraphNodeHandle from, GraphNodeHandle to) {
+  ErrorCode connect(GraphNodeHandle from, GraphNodeHandle to) {
     const Edge edge{from, to};
     return backend().graph_add_dependencies(graph_, {&edge, 1});
   }
-  Result disconnect(GraphNodeHandle from, GraphNodeHandle to) {
+  ErrorCode disconnect(GraphNodeHandle from, GraphNodeHandle to) {
     const Edge edge{from, to};
     return backend().graph_remove_dependencies(graph_, {&edge, 1});
   }
@@ -71,31 +71,31 @@ TEST_P(GraphShapeContract, RefusesAnEdgeThatIsThere) {
   GraphNodeHandle first = add_empty();
   GraphNodeHandle second = add_empty();
   EXPECT_OK(connect(first, second));
-  EXPECT_RESULT(Result::invalid_value, connect(first, second));
+  EXPECT_RESULT(ErrorCode::invalid_value, connect(first, second));
   EXPECT_EQ(edges_of(graph_).size(), 1U);
 }
 
 TEST_P(GraphShapeContract, RefusesToRemoveAnEdgeThatIsNotThere) {
   GraphNodeHandle first = add_empty();
   GraphNodeHandle second = add_empty();
-  EXPECT_RESULT(Result::invalid_value, disconnect(first, second));
+  EXPECT_RESULT(ErrorCode::invalid_value, disconnect(first, second));
   EXPECT_OK(connect(first, second));
-  EXPECT_RESULT(Result::invalid_value, disconnect(second, first));
+  EXPECT_RESULT(ErrorCode::invalid_value, disconnect(second, first));
   EXPECT_EQ(edges_of(graph_).size(), 1U);
 }
 
 TEST_P(GraphShapeContract, RefusesAnEdgeFromANodeToItself) {
   GraphNodeHandle node = add_empty();
-  EXPECT_RESULT(Result::invalid_value, connect(node, node));
+  EXPECT_RESULT(ErrorCode::invalid_value, connect(node, node));
 }
 
 TEST_P(GraphShapeContract, RefusesNodesOfAnotherGraph) {
   GraphNodeHandle own_node = add_empty();
   GraphNodeHandle foreign = add(new_graph(), EmptyNodeParams{});
-  EXPECT_RESULT(Result::invalid_value, connect(foreign, own_node));
+  EXPECT_RESULT(ErrorCode::invalid_value, connect(foreign, own_node));
   GraphNodeHandle node = nullptr;
   NodeParams params = EmptyNodeParams{};
-  EXPECT_RESULT(Result::invalid_value, backend().graph_add_node(&node, graph_, {&foreign, 1}, params));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().graph_add_node(&node, graph_, {&foreign, 1}, params));
   EXPECT_EQ(nodes_of(graph_).size(), 1U);
 }
 
@@ -104,7 +104,7 @@ TEST_P(GraphShapeContract, RefusesTheSameDependencyTwice) {
   const GraphNodeHandle twice[] = {first, first};
   GraphNodeHandle node = nullptr;
   NodeParams params = EmptyNodeParams{};
-  EXPECT_RESULT(Result::invalid_value, backend().graph_add_node(&node, graph_, twice, params));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().graph_add_node(&node, graph_, twice, params));
   EXPECT_EQ(nodes_of(graph_).size(), 1U);
 }
 
@@ -114,7 +114,7 @@ TEST_P(GraphShapeContract, RefusesToInstantiateACycle) {
   EXPECT_OK(connect(first, second));
   EXPECT_OK(connect(second, first));
   GraphExecHandle exec = nullptr;
-  EXPECT_RESULT(Result::invalid_value, backend().graph_instantiate(&exec, graph_, InstantiateFlags::none, nullptr));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().graph_instantiate(&exec, graph_, InstantiateFlags::none, nullptr));
   EXPECT_EQ(exec, nullptr);
   EXPECT_OK(disconnect(second, first));
   run(instantiate(graph_), new_stream());
@@ -175,15 +175,15 @@ TEST_P(GraphShapeContract, DoesNotFindANodeOfAnotherGraphInAClone) {
   own(clone);
   GraphNodeHandle found = nullptr;
   GraphNodeHandle foreign = add(new_graph(), EmptyNodeParams{});
-  EXPECT_RESULT(Result::invalid_value, backend().graph_node_find_in_clone(&found, foreign, clone));
-  EXPECT_RESULT(Result::invalid_value, backend().graph_node_find_in_clone(&found, add_empty(), clone))
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().graph_node_find_in_clone(&found, foreign, clone));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().graph_node_find_in_clone(&found, add_empty(), clone))
       << "made after the clone";
   EXPECT_EQ(found, nullptr);
 }
 
 TEST_P(GraphShapeContract, RefusesToDestroyANullGraph) {
-  EXPECT_RESULT(Result::invalid_value, backend().graph_destroy(nullptr));
-  EXPECT_RESULT(Result::invalid_value, backend().graph_exec_destroy(nullptr));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().graph_destroy(nullptr));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().graph_exec_destroy(nullptr));
 }
 
 class GraphPictureContract : public GraphShapeContract {
@@ -226,7 +226,8 @@ TEST_P(GraphPictureContract, SaysMoreWhenAsked) {
 }
 
 TEST_P(GraphPictureContract, FailsForAPathThatCannotBeWritten) {
-  EXPECT_NE(backend().graph_debug_dot_print(graph_, "/no such directory/graph.dot", DotFlags::none), Result::success);
+  EXPECT_NE(backend().graph_debug_dot_print(graph_, "/no such directory/graph.dot", DotFlags::none),
+            ErrorCode::success);
   EXPECT_FALSE(print(DotFlags::none).empty());
 }
 

@@ -80,7 +80,7 @@ class KernelContract : public Contract {
   void expect_refused(const LaunchConfig& config) {
     int* device = new_memory<int>();
     StreamHandle stream = new_stream();
-    EXPECT_RESULT(Result::invalid_value, launch(stream, config, Store{}, device, 1));
+    EXPECT_RESULT(ErrorCode::invalid_value, launch(stream, config, Store{}, device, 1));
     EXPECT_OK(launch(stream, Store{}, device, 2));
     EXPECT_OK(backend().stream_synchronize(stream));
     EXPECT_EQ(read(device), 2);
@@ -119,7 +119,7 @@ TEST_P(KernelContract, TellsWhereEachParameterLies) {
     EXPECT_EQ(param.size, expected[i].second) << i;
   }
   KernelParam past_the_end;
-  EXPECT_RESULT(Result::invalid_value, backend().function_param_info(mixed, expected.size(), &past_the_end));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().function_param_info(mixed, expected.size(), &past_the_end));
 }
 
 TEST_P(KernelContract, KnowsTheNameOfAFunction) {
@@ -172,7 +172,7 @@ TEST_P(KernelContract, RefusesAGridDeeperThan65535) {
 TEST_P(KernelContract, RefusesMoreSharedMemoryThan48KiBIfNotAskedForBefore) {
   StreamHandle stream = new_stream();
   double* out = new_memory<double>();
-  EXPECT_RESULT(Result::invalid_value, launch(stream, shape({1}, {1}, 48 * 1024 + 1), TwoArrays{}, out));
+  EXPECT_RESULT(ErrorCode::invalid_value, launch(stream, shape({1}, {1}, 48 * 1024 + 1), TwoArrays{}, out));
   EXPECT_OK(launch(stream, shape({1}, {1}, 48 * 1024), TwoArrays{}, out));
   EXPECT_OK(backend().stream_synchronize(stream));
 }
@@ -190,22 +190,22 @@ TEST_P(KernelContract, GivesMoreSharedMemoryWhenTheFunctionMayHaveIt) {
   StreamHandle stream = new_stream();
   int* device = new_memory<int>();
   EXPECT_OK(backend().function_set_max_shared(function<TakeShared>(), 48 * 1024));
-  EXPECT_RESULT(Result::invalid_value, launch(stream, shape({1}, {32}, asked), TakeShared{}, device, asked));
+  EXPECT_RESULT(ErrorCode::invalid_value, launch(stream, shape({1}, {32}, asked), TakeShared{}, device, asked));
   EXPECT_OK(backend().function_set_max_shared(function<TakeShared>(), asked));
   EXPECT_OK(launch(stream, shape({1}, {32}, asked), TakeShared{}, device, asked));
-  EXPECT_RESULT(Result::invalid_value, launch(stream, shape({1}, {32}, asked + 1), TakeShared{}, device, asked));
+  EXPECT_RESULT(ErrorCode::invalid_value, launch(stream, shape({1}, {32}, asked + 1), TakeShared{}, device, asked));
   EXPECT_OK(backend().stream_synchronize(stream));
   EXPECT_EQ(read(device), 7);
 }
 
 TEST_P(KernelContract, RefusesToLetAFunctionHaveMoreSharedMemoryThanThereIs) {
   FunctionHandle sum = function<SumBlocks>();
-  EXPECT_RESULT(Result::invalid_value, backend().function_set_max_shared(sum, 227 * 1024 + 1));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().function_set_max_shared(sum, 227 * 1024 + 1));
   EXPECT_OK(backend().function_set_max_shared(sum, 227 * 1024));
 }
 
 TEST_P(KernelContract, RefusesANullFunction) {
-  EXPECT_RESULT(Result::invalid_handle, backend().launch_kernel({nullptr, {}, nullptr}, new_stream()));
+  EXPECT_RESULT(ErrorCode::invalid_handle, backend().launch_kernel({nullptr, {}, nullptr}, new_stream()));
 }
 
 TEST_P(KernelContract, RefusesAFunctionOfAnotherDeviceWithoutBreakingTheCapture) {
@@ -217,9 +217,9 @@ TEST_P(KernelContract, RefusesAFunctionOfAnotherDeviceWithoutBreakingTheCapture)
   ASSERT_OK(other.kernel_function(kernel_record<Store>(), &function));
   int value = 3;
   void* params[] = {&device, &value};
-  EXPECT_RESULT(Result::invalid_handle, other.launch_kernel({function, {}, params}, stream));
-  ASSERT_OK(backend().stream_begin_capture(stream, CaptureErrorMode::relaxed));
-  EXPECT_RESULT(Result::invalid_handle, other.launch_kernel({function, {}, params}, stream));
+  EXPECT_RESULT(ErrorCode::invalid_handle, other.launch_kernel({function, {}, params}, stream));
+  ASSERT_OK(backend().stream_begin_capture(stream, CaptureMode::relaxed));
+  EXPECT_RESULT(ErrorCode::invalid_handle, other.launch_kernel({function, {}, params}, stream));
   GraphHandle graph = nullptr;
   EXPECT_OK(backend().stream_end_capture(stream, &graph));
   EXPECT_OK(backend().graph_destroy(graph));
@@ -302,7 +302,7 @@ TEST_P(KernelFailureContract, IsReportedWhenTheStreamIsSynchronised) {
   const auto body = [&] {
     StreamHandle stream = new_stream();
     fail(stream, new_memory<int>());
-    end_with(backend().stream_synchronize(stream) == Result::launch_failure);
+    end_with(backend().stream_synchronize(stream) == ErrorCode::launch_failure);
   };
   EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
 }
@@ -310,7 +310,7 @@ TEST_P(KernelFailureContract, IsReportedWhenTheStreamIsSynchronised) {
 TEST_P(KernelFailureContract, IsReportedWhenTheDeviceIsSynchronised) {
   const auto body = [&] {
     fail(new_stream(), new_memory<int>());
-    end_with(backend().device_synchronize() == Result::launch_failure);
+    end_with(backend().device_synchronize() == ErrorCode::launch_failure);
   };
   EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
 }
@@ -324,11 +324,11 @@ TEST_P(KernelFailureContract, StaysTheAnswerToEveryLaterCall) {
     void* pointer = nullptr;
     EventHandle event = nullptr;
     MemoryInfo info;
-    end_with(backend().memory_allocate(&pointer, 64) == Result::launch_failure &&
-             backend().event_create(&event, EventFlags::timing) == Result::launch_failure &&
-             backend().memory_info(&info) == Result::launch_failure &&
-             launch(stream, Store{}, device, 1) == Result::launch_failure &&
-             backend().device_synchronize() == Result::launch_failure);
+    end_with(backend().memory_allocate(&pointer, 64) == ErrorCode::launch_failure &&
+             backend().event_create(&event, EventFlags::timing) == ErrorCode::launch_failure &&
+             backend().memory_info(&info) == ErrorCode::launch_failure &&
+             launch(stream, Store{}, device, 1) == ErrorCode::launch_failure &&
+             backend().device_synchronize() == ErrorCode::launch_failure);
   };
   EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
 }

@@ -31,7 +31,7 @@ TEST_P(MemoryContract, GivesDifferentMemoryToEachAllocation) {
 
 TEST_P(MemoryContract, RefusesToAllocateNothing) {
   void* pointer = nullptr;
-  EXPECT_RESULT(Result::invalid_value, backend().memory_allocate(&pointer, 0));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().memory_allocate(&pointer, 0));
   EXPECT_EQ(pointer, nullptr);
 }
 
@@ -39,7 +39,7 @@ TEST_P(MemoryContract, IsOutOfMemoryForMoreThanThereIsAndGivesSmallerMemoryAfter
   MemoryInfo info;
   ASSERT_OK(backend().memory_info(&info));
   void* pointer = nullptr;
-  EXPECT_RESULT(Result::out_of_memory, backend().memory_allocate(&pointer, info.total + 1));
+  EXPECT_RESULT(ErrorCode::out_of_memory, backend().memory_allocate(&pointer, info.total + 1));
   EXPECT_EQ(pointer, nullptr);
   ASSERT_OK(backend().memory_allocate(&pointer, 1024));
   EXPECT_OK(backend().memory_free(pointer));
@@ -66,8 +66,8 @@ TEST_P(MemoryContract, FreesANullPointerByDoingNothing) {
 TEST_P(MemoryContract, RefusesToFreeWhatItDidNotGive) {
   int* memory = new_memory<int>(512);
   int on_the_stack = 0;
-  EXPECT_RESULT(Result::invalid_value, backend().memory_free(memory + 256));
-  EXPECT_RESULT(Result::invalid_value, backend().memory_free(&on_the_stack));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().memory_free(memory + 256));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().memory_free(&on_the_stack));
   EXPECT_EQ(read(memory), 0) << "the block is still there";
 }
 
@@ -75,7 +75,7 @@ TEST_P(MemoryContract, RefusesToFreeTwice) {
   void* pointer = nullptr;
   ASSERT_OK(backend().memory_allocate(&pointer, 64));
   EXPECT_OK(backend().memory_free(pointer));
-  EXPECT_RESULT(Result::invalid_value, backend().memory_free(pointer));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().memory_free(pointer));
 }
 
 TEST_P(MemoryContract, WaitsForWorkBeforeItFrees) {
@@ -141,7 +141,7 @@ TEST_P(MemoryContract, FreesStreamOrderedMemorySynchronouslyToo) {
 TEST_P(MemoryContract, RefusesToFreeAsynchronouslyWhatItDidNotGive) {
   StreamHandle stream = new_stream();
   int on_the_stack = 0;
-  EXPECT_RESULT(Result::invalid_value, backend().memory_free_async(&on_the_stack, stream));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().memory_free_async(&on_the_stack, stream));
   EXPECT_OK(backend().memory_free_async(nullptr, stream));
   EXPECT_OK(backend().stream_synchronize(stream));
 }
@@ -164,7 +164,7 @@ TEST_P(MemoryContract, AllocatesPinnedMemoryThatTheHostCanUse) {
 
 TEST_P(MemoryContract, RefusesToFreePinnedMemoryThatItDidNotGive) {
   int on_the_stack = 0;
-  EXPECT_RESULT(Result::invalid_value, backend().pinned_free(&on_the_stack));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().pinned_free(&on_the_stack));
   EXPECT_OK(backend().pinned_free(nullptr));
 }
 

@@ -41,7 +41,7 @@ TEST_P(StreamContract, ReturnsFromEveryKindOfWorkWhileTheStreamIsHeld) {
   EXPECT_OK(backend().copy_async(pinned, device + 1, sizeof(int), stream));
   EXPECT_OK(backend().event_record(new_event(), stream, EventUseFlags::ordering));
   EXPECT_OK(backend().launch_host_function({note, &ran}, stream));
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(stream));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(stream));
   EXPECT_FALSE(ran);
   gate.open();
   EXPECT_OK(backend().stream_synchronize(stream));
@@ -59,7 +59,7 @@ TEST_P(StreamContract, RunsAStreamWhileAnotherIsHeld) {
   hold(held, gate);
   EXPECT_OK(launch(stream, Store{}, device, 1));
   EXPECT_OK(backend().stream_synchronize(stream));
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(held));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(held));
   EXPECT_EQ(read(device), 1);
 }
 
@@ -85,8 +85,8 @@ TEST_P(StreamContract, TheLegacyStreamWaitsForBlockingStreamsAndTheyForIt) {
   EXPECT_OK(launch(first, Append{}, log, length, 1));
   EXPECT_OK(launch(legacy, Append{}, log, length, 2));
   EXPECT_OK(launch(second, Append{}, log, length, 3));
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(legacy));
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(second));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(legacy));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(second));
   gate.open();
   EXPECT_OK(backend().stream_synchronize(second));
   EXPECT_EQ(read(log, 3), (std::vector<int>{1, 2, 3}));
@@ -102,7 +102,7 @@ TEST_P(StreamContract, BlockingStreamsDoNotWaitForEachOther) {
   EXPECT_OK(launch(stream, Store{}, device, 6));
   EXPECT_OK(backend().copy_async(pinned, device, sizeof(int), stream));
   EXPECT_OK(backend().stream_synchronize(stream));
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(held));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(held));
   EXPECT_EQ(*pinned, 6);
 }
 
@@ -115,7 +115,7 @@ TEST_P(StreamContract, NonBlockingStreamsDoNotWaitForTheLegacyStream) {
   EXPECT_OK(launch(stream, Store{}, device, 4));
   EXPECT_OK(backend().copy_async(pinned, device, sizeof(int), stream));
   EXPECT_OK(backend().stream_synchronize(stream));
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(legacy));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(legacy));
   EXPECT_EQ(*pinned, 4);
 }
 
@@ -126,7 +126,7 @@ TEST_P(StreamContract, TheLegacyStreamDoesNotWaitForNonBlockingStreams) {
   hold(held, gate);
   EXPECT_OK(launch(legacy, Store{}, device, 5));
   EXPECT_OK(backend().stream_synchronize(legacy));
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(held));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(held));
   EXPECT_EQ(read(device), 5);
 }
 
@@ -134,7 +134,7 @@ TEST_P(StreamContract, TheHandleOneIsTheLegacyStreamToo) {
   auto* const one = reinterpret_cast<StreamHandle>(1);
   Gate& gate = new_gate();
   hold(legacy, gate);
-  EXPECT_RESULT(Result::not_ready, backend().stream_query(one));
+  EXPECT_RESULT(ErrorCode::not_ready, backend().stream_query(one));
   gate.open();
   EXPECT_OK(backend().stream_synchronize(one));
   std::uint64_t id_of_null = 0, id_of_one = 1;
@@ -166,7 +166,7 @@ TEST_P(StreamContract, TellsItsFlags) {
 
 TEST_P(StreamContract, RefusesFlagsThatThereAreNot) {
   StreamHandle stream = nullptr;
-  EXPECT_RESULT(Result::invalid_value, backend().stream_create(&stream, static_cast<StreamFlags>(7), 0));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().stream_create(&stream, static_cast<StreamFlags>(7), 0));
   EXPECT_EQ(stream, nullptr);
 }
 
@@ -197,8 +197,8 @@ TEST_P(StreamContract, StillDoesTheWorkOfAStreamThatIsDestroyed) {
 }
 
 TEST_P(StreamContract, RefusesToDestroyTheLegacyStream) {
-  EXPECT_RESULT(Result::invalid_handle, backend().stream_destroy(legacy));
-  EXPECT_RESULT(Result::invalid_handle, backend().stream_destroy(reinterpret_cast<StreamHandle>(1)));
+  EXPECT_RESULT(ErrorCode::invalid_handle, backend().stream_destroy(legacy));
+  EXPECT_RESULT(ErrorCode::invalid_handle, backend().stream_destroy(reinterpret_cast<StreamHandle>(1)));
   EXPECT_OK(backend().stream_synchronize(legacy));
 }
 
@@ -220,13 +220,13 @@ TEST_P(StreamContract, SynchronisingTheDeviceWaitsForEveryStream) {
 
 TEST_P(StreamContract, RefusesAHostFunctionThatIsNull) {
   StreamHandle stream = new_stream();
-  EXPECT_RESULT(Result::invalid_value, backend().launch_host_function({nullptr, nullptr}, stream));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().launch_host_function({nullptr, nullptr}, stream));
   EXPECT_OK(backend().stream_synchronize(stream));
 }
 
 struct CallsFromInside {
   Backend* backend;
-  Result allocate, info, create_stream, create_graph;
+  ErrorCode allocate, info, create_stream, create_graph;
 
   static void make(void* data) {
     auto& calls = *static_cast<CallsFromInside*>(data);
@@ -243,13 +243,13 @@ struct CallsFromInside {
 
 TEST_P(StreamContract, RefusesCallsFromInsideAHostFunction) {
   StreamHandle stream = new_stream();
-  CallsFromInside calls{&backend(), Result::success, Result::success, Result::success, Result::success};
+  CallsFromInside calls{&backend(), ErrorCode::success, ErrorCode::success, ErrorCode::success, ErrorCode::success};
   EXPECT_OK(backend().launch_host_function({&CallsFromInside::make, &calls}, stream));
   EXPECT_OK(backend().stream_synchronize(stream));
-  EXPECT_RESULT(Result::not_permitted, calls.allocate);
-  EXPECT_RESULT(Result::not_permitted, calls.info);
-  EXPECT_RESULT(Result::not_permitted, calls.create_stream);
-  EXPECT_RESULT(Result::not_permitted, calls.create_graph);
+  EXPECT_RESULT(ErrorCode::not_permitted, calls.allocate);
+  EXPECT_RESULT(ErrorCode::not_permitted, calls.info);
+  EXPECT_RESULT(ErrorCode::not_permitted, calls.create_stream);
+  EXPECT_RESULT(ErrorCode::not_permitted, calls.create_graph);
   EXPECT_OK(backend().stream_query(stream)) << "and nothing else happens";
 }
 

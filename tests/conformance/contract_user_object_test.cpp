@@ -32,7 +32,7 @@ class Held {
     const std::scoped_lock lock(mutex_);
     return thread_;
   }
-  Result call_from_destructor() const {
+  ErrorCode call_from_destructor() const {
     const std::scoped_lock lock(mutex_);
     return call_;
   }
@@ -40,7 +40,7 @@ class Held {
  private:
   void destroy() {
     void* pointer = nullptr;
-    const Result call = backend_.memory_allocate(&pointer, 64);
+    const ErrorCode call = backend_.memory_allocate(&pointer, 64);
     const std::scoped_lock lock(mutex_);
     call_ = call;
     thread_ = std::this_thread::get_id();
@@ -53,7 +53,7 @@ class Held {
   std::condition_variable gone_condition_;
   int times_ = 0;
   std::thread::id thread_;
-  Result call_ = Result::success;
+  ErrorCode call_ = ErrorCode::success;
 };
 
 class UserObjectContract : public Contract {
@@ -104,14 +104,14 @@ TEST_P(UserObjectContract, IsDestroyedOnAnotherThreadThatMustNotCallTheDevice) {
   if (has(Capability::destruction_on_a_thread_of_its_own)) {
     EXPECT_NE(held_.thread(), std::this_thread::get_id());
   }
-  EXPECT_RESULT(Result::not_permitted, held_.call_from_destructor());
+  EXPECT_RESULT(ErrorCode::not_permitted, held_.call_from_destructor());
 }
 
 TEST_P(UserObjectContract, IsRefusedWithoutReferences) {
   UserObjectHandle object = nullptr;
-  EXPECT_RESULT(Result::invalid_value, backend().user_object_create(&object, &held_, &Held::destroy, 0));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().user_object_create(&object, &held_, &Held::destroy, 0));
   object = new_object();
-  EXPECT_RESULT(Result::invalid_value, backend().user_object_retain(object, 0));
+  EXPECT_RESULT(ErrorCode::invalid_value, backend().user_object_retain(object, 0));
   EXPECT_OK(backend().user_object_release(object, 1));
 }
 
@@ -231,9 +231,9 @@ TEST_P(UserObjectContract, IsDestroyedWithACaptureThatFails) {
   CaptureInfo info;
   EXPECT_OK(backend().stream_capture_info(stream, &info));
   give_to(info.graph);
-  EXPECT_RESULT(Result::stream_capture_unsupported, backend().stream_synchronize(stream));
+  EXPECT_RESULT(ErrorCode::stream_capture_unsupported, backend().stream_synchronize(stream));
   GraphHandle graph = nullptr;
-  EXPECT_RESULT(Result::stream_capture_invalidated, backend().stream_end_capture(stream, &graph));
+  EXPECT_RESULT(ErrorCode::stream_capture_invalidated, backend().stream_end_capture(stream, &graph));
   EXPECT_TRUE(held_.wait_until_gone());
 }
 

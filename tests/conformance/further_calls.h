@@ -111,7 +111,7 @@ void add(std::vector<RecordedCall>& calls, std::string name, Make make, Prepare 
   call.name = std::move(name);
   call.make = [make](State& x) {
     use_device(x.backend);
-    return static_cast<Result>(make(x));
+    return static_cast<ErrorCode>(make(x));
   };
   call.prepare = [prepare](State& x) {
     make_things(x);

@@ -11,8 +11,8 @@ namespace reprise::backend::test {
 namespace {
 
 /// Making and destroying a state must not fail: the next row would not be in a state of its own.
-void require(Result result, const char* what) {
-  if (result != Result::success)
+void require(ErrorCode result, const char* what) {
+  if (result != ErrorCode::success)
     throw std::runtime_error(std::string("the recorder: ") + what + " gave " + result_name(result));
 }
 
@@ -26,7 +26,7 @@ class Scene {
       make_events();
       make_graphs();
       load_kernel();
-      if (backend.memory_allocate_async(&x.doomed_async, 4096, x.nb) != Result::success) x.doomed_async = nullptr;
+      if (backend.memory_allocate_async(&x.doomed_async, 4096, x.nb) != ErrorCode::success) x.doomed_async = nullptr;
       if (call.prepare) call.prepare(x);
       require(backend.device_synchronize(), "device_synchronize");
     } catch (...) {
@@ -76,8 +76,8 @@ class Scene {
     for (void* memory : {static_cast<void*>(x.pinned), x.doomed_pinned})
       if (memory != nullptr) note(backend.pinned_free(memory), "pinned_free");
   }
-  void note(Result result, const char* what) {
-    if (result != Result::success && failed_.empty()) failed_ = std::string(what) + " gave " + result_name(result);
+  void note(ErrorCode result, const char* what) {
+    if (result != ErrorCode::success && failed_.empty()) failed_ = std::string(what) + " gave " + result_name(result);
   }
   void make_memory() {
     x.pageable = pageable_;
@@ -107,7 +107,7 @@ class Scene {
       require(backend.event_create(event, EventFlags::timing), "event_create");
     require(backend.event_record(x.out, x.nb, EventUseFlags::ordering), "event_record");
     GraphHandle graph = nullptr;
-    require(backend.stream_begin_capture(x.nb, CaptureErrorMode::relaxed), "stream_begin_capture");
+    require(backend.stream_begin_capture(x.nb, CaptureMode::relaxed), "stream_begin_capture");
     require(backend.event_record(x.over, x.nb, EventUseFlags::ordering), "event_record");
     require(backend.stream_end_capture(x.nb, &graph), "stream_end_capture");
     require(backend.graph_destroy(graph), "graph_destroy");
@@ -148,12 +148,12 @@ int status_of(Backend& backend, StreamHandle stream) {
 
 int end_capture(Backend& backend, StreamHandle stream) {
   GraphHandle graph = nullptr;
-  const Result result = backend.stream_end_capture(stream, &graph);
+  const ErrorCode result = backend.stream_end_capture(stream, &graph);
   if (graph != nullptr) require(backend.graph_destroy(graph), "graph_destroy");
   return static_cast<int>(result);
 }
 
-void begin_capture(const State& x, StreamHandle stream, CaptureErrorMode mode) {
+void begin_capture(const State& x, StreamHandle stream, CaptureMode mode) {
   require(x.backend.stream_begin_capture(stream, mode), "stream_begin_capture");
   require(x.backend.set_async({x.device + 1024, 1, 1, 16}, stream), "set_async");
 }
@@ -175,8 +175,8 @@ void on_a_thread(F&& body) {
 struct Role {
   bool is_other_thread = false;
   bool is_other_device = false;
-  std::optional<CaptureErrorMode> captures = {};   ///< a stream of its own, in this mode
-  std::optional<CaptureErrorMode> exchanges = {};  ///< its own mode for this one, around the call
+  std::optional<CaptureMode> captures = {};   ///< a stream of its own, in this mode
+  std::optional<CaptureMode> exchanges = {};  ///< its own mode for this one, around the call
 };
 
 Role role_of(const Situation& situation) {
@@ -191,25 +191,25 @@ Role role_of(const Situation& situation) {
     case Caller::other_device_on_ours:
       return {.is_other_thread = true, .is_other_device = true};
     case Caller::same_with_global:
-      return {.captures = CaptureErrorMode::global};
+      return {.captures = CaptureMode::global};
     case Caller::same_with_thread_local:
-      return {.captures = CaptureErrorMode::thread_local_};
+      return {.captures = CaptureMode::thread};
     case Caller::same_with_relaxed:
-      return {.captures = CaptureErrorMode::relaxed};
+      return {.captures = CaptureMode::relaxed};
     case Caller::other_with_global:
-      return {.is_other_thread = true, .captures = CaptureErrorMode::global};
+      return {.is_other_thread = true, .captures = CaptureMode::global};
     case Caller::other_with_thread_local:
-      return {.is_other_thread = true, .captures = CaptureErrorMode::thread_local_};
+      return {.is_other_thread = true, .captures = CaptureMode::thread};
     case Caller::other_with_relaxed:
-      return {.is_other_thread = true, .captures = CaptureErrorMode::relaxed};
+      return {.is_other_thread = true, .captures = CaptureMode::relaxed};
     case Caller::same_exchanged_to_thread_local:
-      return {.exchanges = CaptureErrorMode::thread_local_};
+      return {.exchanges = CaptureMode::thread};
     case Caller::same_exchanged_to_relaxed:
-      return {.exchanges = CaptureErrorMode::relaxed};
+      return {.exchanges = CaptureMode::relaxed};
     case Caller::other_exchanged_to_thread_local:
-      return {.is_other_thread = true, .exchanges = CaptureErrorMode::thread_local_};
+      return {.is_other_thread = true, .exchanges = CaptureMode::thread};
     case Caller::other_exchanged_to_relaxed:
-      return {.is_other_thread = true, .exchanges = CaptureErrorMode::relaxed};
+      return {.is_other_thread = true, .exchanges = CaptureMode::relaxed};
   }
   return {};
 }
@@ -225,7 +225,7 @@ void make_call(Row& row, const RecordedCall& call, State& used) {
 /// \param own what the caller's own capture, or the other device, has; else null.
 void play(const Role& role, Row& row, const RecordedCall& call, State& x, State* own) {
   if (role.captures) begin_capture(*own, own->s, *role.captures);
-  CaptureErrorMode mode = role.exchanges.value_or(CaptureErrorMode::global);
+  CaptureMode mode = role.exchanges.value_or(CaptureMode::global);
   if (role.exchanges) require(x.backend.thread_exchange_capture_mode(&mode), "thread_exchange_capture_mode");
   if (row.situation.caller == Caller::other_device_on_ours) {
     State borrowed(own->backend);
@@ -245,7 +245,7 @@ void play(const Role& role, Row& row, const RecordedCall& call, State& x, State*
 void fill(Row& row, const RecordedCall& call, State& x, State* own) {
   begin_capture(x, x.s, row.situation.mode);
   require(x.backend.event_record(x.in, x.s, EventUseFlags::ordering), "event_record");
-  if (row.situation.invalidated && x.backend.stream_query(x.s) != Result::stream_capture_unsupported)
+  if (row.situation.invalidated && x.backend.stream_query(x.s) != ErrorCode::stream_capture_unsupported)
     throw std::runtime_error("the recorder: a query of the capturing stream did not break the capture");
   const Role role = role_of(row.situation);
   if (role.is_other_thread)
@@ -287,8 +287,7 @@ Row record(Backend& backend, Backend* other, const RecordedCall& call, const Sit
 namespace {
 std::vector<Situation> situations(const std::vector<Caller>& callers, const std::vector<StreamKind>& streams) {
   std::vector<Situation> all;
-  for (const CaptureErrorMode mode :
-       {CaptureErrorMode::global, CaptureErrorMode::thread_local_, CaptureErrorMode::relaxed})
+  for (const CaptureMode mode : {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed})
     for (const Caller caller : callers)
       for (const StreamKind stream : streams)
         for (const bool invalidated : {false, true}) all.push_back({mode, caller, stream, invalidated});

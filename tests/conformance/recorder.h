@@ -46,7 +46,7 @@ enum class StreamKind {
 
 /// What is underway when the call is made.
 struct Situation {
-  CaptureErrorMode mode = CaptureErrorMode::global;
+  CaptureMode mode = CaptureMode::global;
   Caller caller = Caller::same;
   StreamKind stream = StreamKind::non_blocking;
   bool invalidated = false;  ///< the capture was broken before
@@ -112,7 +112,7 @@ struct State : Handles {
 /// One call with its arguments. What it makes it gives back, or puts into the state.
 struct RecordedCall {
   std::string name;  ///< of the call, and what it works on; words with one space between them, no comma
-  std::function<Result(State&)> make;
+  std::function<ErrorCode(State&)> make;
   std::function<void(State&)> prepare = {};    ///< before the capture begins: makes what only this call needs
   std::function<void(State&)> give_back = {};  ///< after its end: gives that back. Neither may be there
 };
@@ -134,7 +134,7 @@ const std::vector<RecordedCall>& further_calls();
 template <class R, class F>
 R then(R result, State& state, F&& give_back) {
   if (result != R{}) return result;
-  CaptureErrorMode mode = CaptureErrorMode::relaxed;
+  CaptureMode mode = CaptureMode::relaxed;
   (void)state.backend.thread_exchange_capture_mode(&mode);
   give_back();
   (void)state.backend.thread_exchange_capture_mode(&mode);
@@ -145,7 +145,7 @@ R then(R result, State& state, F&& give_back) {
 int last_error(const Backend& backend);
 
 /// A stream of a green context; not_supported where nvcc does not compile this.
-Result create_green_stream(Backend& backend, StreamHandle* stream);
+ErrorCode create_green_stream(Backend& backend, StreamHandle* stream);
 
 /// Calls, and the situations that each of them is recorded in.
 struct Part {

@@ -9,34 +9,34 @@ namespace reprise::backend::test {
 namespace {
 
 /// Of several calls, one after the other: the braces keep their order.
-Result first_failure(std::initializer_list<Result> results) {
-  for (const Result result : results)
-    if (result != Result::success) return result;
-  return Result::success;
+ErrorCode first_failure(std::initializer_list<ErrorCode> results) {
+  for (const ErrorCode result : results)
+    if (result != ErrorCode::success) return result;
+  return ErrorCode::success;
 }
 
 /// Ends a capture and drops its graph.
-Result end(State& x, StreamHandle stream) {
+ErrorCode end(State& x, StreamHandle stream) {
   GraphHandle made = nullptr;
   return then(x.backend.stream_end_capture(stream, &made), x, [&] { (void)x.backend.graph_destroy(made); });
 }
 
 /// Makes `nb` wait for the event in the capture: it joins.
-Result fork(State& x) {
+ErrorCode fork(State& x) {
   return x.backend.stream_wait_event(x.nb, x.in, EventUseFlags::ordering);
 }
-Result work(State& x, StreamHandle stream) {
+ErrorCode work(State& x, StreamHandle stream) {
   return x.backend.set_async(memset_of(x, 8), stream);
 }
 /// Makes `s` wait for what the stream was given.
-Result join(State& x, StreamHandle stream) {
-  const Result recorded = x.backend.event_record(x.never, stream, EventUseFlags::ordering);
-  return recorded != Result::success ? recorded : x.backend.stream_wait_event(x.s, x.never, EventUseFlags::ordering);
+ErrorCode join(State& x, StreamHandle stream) {
+  const ErrorCode recorded = x.backend.event_record(x.never, stream, EventUseFlags::ordering);
+  return recorded != ErrorCode::success ? recorded : x.backend.stream_wait_event(x.s, x.never, EventUseFlags::ordering);
 }
 /// Makes `b` join the capture by way of `nb`.
-Result fork_again(State& x) {
-  const Result recorded = x.backend.event_record(x.never, x.nb, EventUseFlags::ordering);
-  return recorded != Result::success ? recorded : x.backend.stream_wait_event(x.b, x.never, EventUseFlags::ordering);
+ErrorCode fork_again(State& x) {
+  const ErrorCode recorded = x.backend.event_record(x.never, x.nb, EventUseFlags::ordering);
+  return recorded != ErrorCode::success ? recorded : x.backend.stream_wait_event(x.b, x.never, EventUseFlags::ordering);
 }
 
 }  // namespace
@@ -85,19 +85,19 @@ void add_event_calls(Calls& calls) {
 }
 
 void add_capture_calls(Calls& calls) {
-  for (const CaptureErrorMode mode : {CaptureErrorMode::global, CaptureErrorMode::relaxed})
-    on_streams(
-        calls, mode == CaptureErrorMode::global ? "begin and end a capture on" : "begin and end a relaxed one on",
-        [mode](State& x, StreamHandle stream) {
-          const Result begun = x.backend.stream_begin_capture(stream, mode);
-          if (begun != Result::success) return begun;
-          GraphHandle made = nullptr;
-          return then(x.backend.stream_end_capture(stream, &made), x, [&] { (void)x.backend.graph_destroy(made); });
-        });
+  for (const CaptureMode mode : {CaptureMode::global, CaptureMode::relaxed})
+    on_streams(calls, mode == CaptureMode::global ? "begin and end a capture on" : "begin and end a relaxed one on",
+               [mode](State& x, StreamHandle stream) {
+                 const ErrorCode begun = x.backend.stream_begin_capture(stream, mode);
+                 if (begun != ErrorCode::success) return begun;
+                 GraphHandle made = nullptr;
+                 return then(x.backend.stream_end_capture(stream, &made), x,
+                             [&] { (void)x.backend.graph_destroy(made); });
+               });
   calls.push_back({"begin and end a capture to a graph on nb", [](State& x) {
-                     const Result begun =
-                         x.backend.stream_begin_capture_to_graph(x.nb, x.graph, {}, CaptureErrorMode::relaxed);
-                     if (begun != Result::success) return begun;
+                     const ErrorCode begun =
+                         x.backend.stream_begin_capture_to_graph(x.nb, x.graph, {}, CaptureMode::relaxed);
+                     if (begun != ErrorCode::success) return begun;
                      GraphHandle made = nullptr;
                      return x.backend.stream_end_capture(x.nb, &made);
                    }});
@@ -114,8 +114,8 @@ void add_capture_calls(Calls& calls) {
     return x.backend.stream_update_capture_dependencies(stream, {}, UpdateDependencies::add);
   });
   calls.push_back({"thread_exchange_capture_mode", [](State& x) {
-                     CaptureErrorMode mode = CaptureErrorMode::relaxed;
-                     const Result result = x.backend.thread_exchange_capture_mode(&mode);
+                     CaptureMode mode = CaptureMode::relaxed;
+                     const ErrorCode result = x.backend.thread_exchange_capture_mode(&mode);
                      (void)x.backend.thread_exchange_capture_mode(&mode);
                      return result;
                    }});
@@ -151,9 +151,9 @@ void add_fork_calls(Calls& calls) {
                      return first_failure({fork(x), x.backend.stream_synchronize(x.nb)});
                    }});
   calls.push_back({"begin a capture on a fork", [](State& x) {
-                     const Result forked = fork(x);
-                     const Result begun = x.backend.stream_begin_capture(x.nb, CaptureErrorMode::relaxed);
-                     if (begun == Result::success) (void)end(x, x.nb);
+                     const ErrorCode forked = fork(x);
+                     const ErrorCode begun = x.backend.stream_begin_capture(x.nb, CaptureMode::relaxed);
+                     if (begun == ErrorCode::success) (void)end(x, x.nb);
                      return first_failure({forked, begun});
                    }});
   calls.push_back({"launch a graph on a fork", [](State& x) {
@@ -161,9 +161,9 @@ void add_fork_calls(Calls& calls) {
                    }});
   calls.push_back({"end a fork", [](State& x) { return first_failure({fork(x), end(x, x.nb)}); }});
   calls.push_back({"destroy a fork that is not joined and end s", [](State& x) {
-                     const Result forked = first_failure({fork(x), work(x, x.nb)});
-                     const Result destroyed = x.backend.stream_destroy(x.nb);
-                     if (destroyed == Result::success) x.nb = nullptr;
+                     const ErrorCode forked = first_failure({fork(x), work(x, x.nb)});
+                     const ErrorCode destroyed = x.backend.stream_destroy(x.nb);
+                     if (destroyed == ErrorCode::success) x.nb = nullptr;
                      return first_failure({forked, destroyed, end(x, x.s)});
                    }});
 }

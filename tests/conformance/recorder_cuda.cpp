@@ -29,8 +29,8 @@ int last_error(const Backend& backend) {
   return backend.type() == DeviceType::cuda ? static_cast<int>(cudaGetLastError()) : 0;
 }
 
-Result create_green_stream(Backend& backend, StreamHandle* stream) {
-  if (backend.type() != DeviceType::cuda) return Result::not_supported;
+ErrorCode create_green_stream(Backend& backend, StreamHandle* stream) {
+  if (backend.type() != DeviceType::cuda) return ErrorCode::not_supported;
   use_device(backend);
   static std::map<int, CUgreenCtx> contexts;
   CUgreenCtx& context = contexts[backend.index()];
@@ -45,7 +45,7 @@ Result create_green_stream(Backend& backend, StreamHandle* stream) {
     require_cuda(CU(cuDevResourceGenerateDesc)(&description, &part, 1), "cuDevResourceGenerateDesc");
     require_cuda(CU(cuGreenCtxCreate)(&context, description, device, CU_GREEN_CTX_DEFAULT_STREAM), "cuGreenCtxCreate");
   }
-  return static_cast<Result>(CU(cuGreenCtxStreamCreate)(stream, context, CU_STREAM_NON_BLOCKING, 0));
+  return static_cast<ErrorCode>(CU(cuGreenCtxStreamCreate)(stream, context, CU_STREAM_NON_BLOCKING, 0));
 }
 
 const std::vector<RecordedCall>& further_calls() {
@@ -70,8 +70,8 @@ int last_error(const Backend&) {
   return 0;
 }
 
-Result create_green_stream(Backend&, StreamHandle*) {
-  return Result::not_supported;
+ErrorCode create_green_stream(Backend&, StreamHandle*) {
+  return ErrorCode::not_supported;
 }
 
 const std::vector<RecordedCall>& further_calls() {

@@ -68,7 +68,7 @@ Row parse_row(const std::string& line) {
   if (count != field.size()) throw std::runtime_error("the recorder: not a row of 11 fields: " + line);
   Row row;
   row.call = field[0];
-  row.situation = {static_cast<CaptureErrorMode>(index_in(mode_names, field[1])),
+  row.situation = {static_cast<CaptureMode>(index_in(mode_names, field[1])),
                    static_cast<Caller>(index_in(caller_names, field[2])),
                    static_cast<StreamKind>(index_in(stream_names, field[3])), field[4] == "invalidated"};
   row.result = std::stoi(field[5]);

@@ -78,7 +78,7 @@ TEST(Recorder, WritesDownWhatFurtherCallsDo) {
 TEST(Recorder, ReadsWhatItWrote) {
   Row row;
   row.call = "event_record external s";
-  row.situation = {CaptureErrorMode::thread_local_, Caller::other_capturing, StreamKind::blocking, true};
+  row.situation = {CaptureMode::thread, Caller::other_capturing, StreamKind::blocking, true};
   row.result = 900;
   row.after = 2;
   row.end = 901;

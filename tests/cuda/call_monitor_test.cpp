@@ -28,23 +28,23 @@ class CallMonitorTest : public ::testing::Test {
         [this](const CaptureFindings& findings) { finished_.push_back(inspect::report_of(findings)); });
   }
 
-  void call(const DriverCall& what, Result result = Result::success) {
+  void call(const DriverCall& what, ErrorCode result = ErrorCode::success) {
     monitor_.begins(what);
     monitor_.ends(what, result);
   }
   void begin_capture(StreamHandle on, const void* context = nullptr) {
-    const DriverCall begin{"cuStreamBeginCapture_v2", Kind::capture, on, context, CaptureErrorMode::thread_local_};
+    const DriverCall begin{"cuStreamBeginCapture_v2", Kind::capture, on, context, CaptureMode::thread};
     monitor_.begins(begin);
     driver_.streams[on] = CaptureStatus::active;
-    monitor_.ends(begin, Result::success);
+    monitor_.ends(begin, ErrorCode::success);
   }
-  void end_capture(StreamHandle on, Result result = Result::success) {
+  void end_capture(StreamHandle on, ErrorCode result = ErrorCode::success) {
     const DriverCall end{"cuStreamEndCapture", Kind::end_capture, on};
     monitor_.begins(end);
     driver_.streams[on] = CaptureStatus::none;
     monitor_.ends(end, result);
   }
-  void breaking_call(const DriverCall& what, Result result, std::initializer_list<StreamHandle> broken) {
+  void breaking_call(const DriverCall& what, ErrorCode result, std::initializer_list<StreamHandle> broken) {
     monitor_.begins(what);
     for (const StreamHandle one : broken) driver_.streams[one] = CaptureStatus::invalidated;
     monitor_.ends(what, result);
@@ -71,10 +71,10 @@ TEST_F(CallMonitorTest, ReportsACaptureThatWentWell) {
   end_capture(captured_);
   ASSERT_THAT(finished_, SizeIs(1));
   const CaptureReport& report = finished_[0];
-  EXPECT_EQ(report.code, Result::success);
+  EXPECT_EQ(report.code, ErrorCode::success);
   EXPECT_EQ(report.stream, captured_);
   EXPECT_EQ(report.device, "cuda:1");
-  EXPECT_EQ(report.mode, "thread_local");
+  EXPECT_EQ(report.mode, "thread");
   EXPECT_EQ(report.nodes, 1U);
   EXPECT_FALSE(report.broken_by);
   EXPECT_THAT(report.refused, IsEmpty());
@@ -85,18 +85,18 @@ TEST_F(CallMonitorTest, NamesTheCallOfTheRuntimeAndTheDriversThatBrokeACapture) 
   begin_capture(captured_);
   driver_.nodes = 3;
   monitor_.runtime_begins("cudaMalloc");
-  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
-  monitor_.runtime_ends("cudaMalloc", Result::stream_capture_unsupported);
+  breaking_call(allocation_, ErrorCode::stream_capture_unsupported, {captured_});
+  monitor_.runtime_ends("cudaMalloc", ErrorCode::stream_capture_unsupported);
   driver_.nodes = 0;
-  end_capture(captured_, Result::stream_capture_invalidated);
+  end_capture(captured_, ErrorCode::stream_capture_invalidated);
   ASSERT_THAT(finished_, SizeIs(1));
   const CaptureReport& report = finished_[0];
-  EXPECT_EQ(report.code, Result::stream_capture_invalidated);
+  EXPECT_EQ(report.code, ErrorCode::stream_capture_invalidated);
   EXPECT_EQ(report.nodes, 3U);
   ASSERT_TRUE(report.broken_by);
   EXPECT_EQ(report.broken_by->name, "cudaMalloc");
   EXPECT_EQ(report.broken_by->driver_name, "cuMemAlloc_v2");
-  EXPECT_EQ(report.broken_by->result, Result::stream_capture_unsupported);
+  EXPECT_EQ(report.broken_by->result, ErrorCode::stream_capture_unsupported);
   EXPECT_THAT(report.broken_by->rule, HasSubstr("potentially unsafe"));
   EXPECT_THAT(report.broken_by->advice, HasSubstr("before the capture"));
   EXPECT_FALSE(report.broken_by->stack.empty());
@@ -106,7 +106,7 @@ TEST_F(CallMonitorTest, NamesTheCallOfTheRuntimeAndTheDriversThatBrokeACapture) 
 
 TEST_F(CallMonitorTest, NamesACallOfTheDriversOwnInterfaceOnce) {
   begin_capture(captured_);
-  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
+  breaking_call(allocation_, ErrorCode::stream_capture_unsupported, {captured_});
   const CaptureReport report = described(captured_);
   ASSERT_TRUE(report.broken_by);
   EXPECT_EQ(report.broken_by->name, "cuMemAlloc_v2");
@@ -115,7 +115,7 @@ TEST_F(CallMonitorTest, NamesACallOfTheDriversOwnInterfaceOnce) {
 
 TEST_F(CallMonitorTest, SaysThatAnotherThreadBrokeACapture) {
   begin_capture(captured_);
-  std::thread([&] { breaking_call(allocation_, Result::stream_capture_unsupported, {captured_}); }).join();
+  std::thread([&] { breaking_call(allocation_, ErrorCode::stream_capture_unsupported, {captured_}); }).join();
   const CaptureReport report = described(captured_);
   ASSERT_TRUE(report.broken_by);
   EXPECT_FALSE(report.broken_by->capturing_thread);
@@ -125,26 +125,26 @@ TEST_F(CallMonitorTest, SaysThatAnotherThreadBrokeACapture) {
 TEST_F(CallMonitorTest, TheRuleDependsOnWhetherTheStreamWasBeingCaptured) {
   const DriverCall on_captured{"cuStreamSynchronize", Kind::other, captured_};
   begin_capture(captured_);
-  breaking_call(on_captured, Result::stream_capture_unsupported, {captured_});
+  breaking_call(on_captured, ErrorCode::stream_capture_unsupported, {captured_});
   EXPECT_THAT(described(captured_).broken_by->rule, HasSubstr("it cannot be synchronized"));
-  end_capture(captured_, Result::stream_capture_invalidated);
+  end_capture(captured_, ErrorCode::stream_capture_invalidated);
 
   begin_capture(captured_);
-  breaking_call({"cuStreamSynchronize", Kind::other, other_}, Result::stream_capture_unsupported, {captured_});
+  breaking_call({"cuStreamSynchronize", Kind::other, other_}, ErrorCode::stream_capture_unsupported, {captured_});
   EXPECT_THAT(described(captured_).broken_by->rule, HasSubstr("potentially unsafe"));
 }
 
 TEST_F(CallMonitorTest, ACallOfAnUnknownNameHasTheMostGeneralRule) {
   begin_capture(captured_);
-  breaking_call({"cuOfALaterDriver"}, Result::stream_capture_unsupported, {captured_});
+  breaking_call({"cuOfALaterDriver"}, ErrorCode::stream_capture_unsupported, {captured_});
   EXPECT_THAT(described(captured_).broken_by->rule, HasSubstr("potentially unsafe"));
 }
 
 TEST_F(CallMonitorTest, AnInvalidArgumentIsNoRuleOfCaptures) {
   begin_capture(captured_);
-  call({"cuMemcpyAsync", Kind::work, captured_}, Result::invalid_value);
+  call({"cuMemcpyAsync", Kind::work, captured_}, ErrorCode::invalid_value);
   ASSERT_THAT(described(captured_).refused, SizeIs(1));
-  EXPECT_EQ(described(captured_).refused[0].rule, result_description(Result::invalid_value));
+  EXPECT_EQ(described(captured_).refused[0].rule, result_description(ErrorCode::invalid_value));
   EXPECT_EQ(described(captured_).refused[0].advice, "");
 }
 
@@ -152,7 +152,7 @@ TEST_F(CallMonitorTest, ACallBreaksSeveralCapturesButNotThoseThatGoOn) {
   begin_capture(captured_);
   begin_capture(other_);
   begin_capture(stream(0x300));
-  breaking_call({"cuCtxSynchronize_v2"}, Result::stream_capture_unsupported, {captured_, other_});
+  breaking_call({"cuCtxSynchronize_v2"}, ErrorCode::stream_capture_unsupported, {captured_, other_});
   EXPECT_TRUE(described(captured_).broken_by);
   EXPECT_TRUE(described(other_).broken_by);
   EXPECT_FALSE(described(stream(0x300)).broken_by);
@@ -162,14 +162,14 @@ TEST_F(CallMonitorTest, ACallThatBrokeOneCaptureIsNotMissingInAnother) {
   begin_capture(captured_);
   begin_capture(other_);
   monitor_.runtime_begins("cudaStreamSynchronize");
-  breaking_call({"cuStreamSynchronize", Kind::other, captured_}, Result::stream_capture_unsupported, {captured_});
-  monitor_.runtime_ends("cudaStreamSynchronize", Result::stream_capture_unsupported);
+  breaking_call({"cuStreamSynchronize", Kind::other, captured_}, ErrorCode::stream_capture_unsupported, {captured_});
+  monitor_.runtime_ends("cudaStreamSynchronize", ErrorCode::stream_capture_unsupported);
   EXPECT_THAT(described(other_).refused, IsEmpty());
 }
 
 TEST_F(CallMonitorTest, AnEndThatIsRefusedEndsNothing) {
   begin_capture(captured_);
-  call({"cuStreamEndCapture", Kind::end_capture, captured_}, Result::invalid_value);
+  call({"cuStreamEndCapture", Kind::end_capture, captured_}, ErrorCode::invalid_value);
   EXPECT_THAT(finished_, IsEmpty());
   end_capture(captured_);
   EXPECT_THAT(finished_, SizeIs(1));
@@ -181,27 +181,27 @@ TEST_F(CallMonitorTest, TheGraphOfACaptureThatIsBeingEndedIsNotAskedAbout) {
   monitor_.begins(end);
   const int counts = driver_.counts;
   driver_.streams[captured_] = CaptureStatus::invalidated;  // as the end may find it, and tell before it is done
-  std::thread([&] { call(allocation_, Result::stream_capture_unsupported); }).join();
+  std::thread([&] { call(allocation_, ErrorCode::stream_capture_unsupported); }).join();
   described(captured_);
   EXPECT_EQ(driver_.counts, counts);
   driver_.streams[captured_] = CaptureStatus::none;
-  monitor_.ends(end, Result::stream_capture_invalidated);
+  monitor_.ends(end, ErrorCode::stream_capture_invalidated);
   ASSERT_THAT(finished_, SizeIs(1));
   EXPECT_FALSE(finished_[0].broken_by);
 }
 
 TEST_F(CallMonitorTest, ACaptureWhoseEndWasRefusedIsAskedAboutAgain) {
   begin_capture(captured_);
-  call({"cuStreamEndCapture", Kind::end_capture, captured_}, Result::stream_capture_wrong_thread);
-  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
+  call({"cuStreamEndCapture", Kind::end_capture, captured_}, ErrorCode::stream_capture_wrong_thread);
+  breaking_call(allocation_, ErrorCode::stream_capture_unsupported, {captured_});
   EXPECT_TRUE(described(captured_).broken_by);
 }
 
 TEST_F(CallMonitorTest, TheFirstCallThatBrokeACaptureIsNamed) {
   begin_capture(captured_);
-  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
-  call({"cuStreamSynchronize", Kind::other, captured_}, Result::stream_capture_unsupported);
-  call({"cuLaunchKernel", Kind::work, captured_}, Result::stream_capture_invalidated);
+  breaking_call(allocation_, ErrorCode::stream_capture_unsupported, {captured_});
+  call({"cuStreamSynchronize", Kind::other, captured_}, ErrorCode::stream_capture_unsupported);
+  call({"cuLaunchKernel", Kind::work, captured_}, ErrorCode::stream_capture_invalidated);
   const CaptureReport report = described(captured_);
   EXPECT_EQ(report.broken_by->name, "cuMemAlloc_v2");
   EXPECT_THAT(report.refused, IsEmpty());
@@ -211,7 +211,7 @@ TEST_F(CallMonitorTest, ACallOfTheRuntimeBreaksACaptureWithoutOneOfTheDriver) {
   begin_capture(captured_);
   monitor_.runtime_begins("cudaMallocManaged");
   driver_.streams[captured_] = CaptureStatus::invalidated;
-  monitor_.runtime_ends("cudaMallocManaged", Result::stream_capture_unsupported);
+  monitor_.runtime_ends("cudaMallocManaged", ErrorCode::stream_capture_unsupported);
   ASSERT_TRUE(described(captured_).broken_by);
   EXPECT_EQ(described(captured_).broken_by->name, "cudaMallocManaged");
 }
@@ -219,12 +219,12 @@ TEST_F(CallMonitorTest, ACallOfTheRuntimeBreaksACaptureWithoutOneOfTheDriver) {
 TEST_F(CallMonitorTest, ReportsWorkThatWasRefusedWhileTheCaptureGoesOn) {
   begin_capture(captured_);
   monitor_.runtime_begins("cudaMemcpyBatchAsync");
-  call({"cuMemcpyBatchAsync_v2", Kind::work, captured_}, Result::stream_capture_unsupported);
+  call({"cuMemcpyBatchAsync_v2", Kind::work, captured_}, ErrorCode::stream_capture_unsupported);
   EXPECT_THAT(described(captured_).refused, IsEmpty()) << "the runtime may yet succeed";
-  monitor_.runtime_ends("cudaMemcpyBatchAsync", Result::stream_capture_unsupported);
+  monitor_.runtime_ends("cudaMemcpyBatchAsync", ErrorCode::stream_capture_unsupported);
   end_capture(captured_);
   const CaptureReport& report = finished_.at(0);
-  EXPECT_EQ(report.code, Result::success);
+  EXPECT_EQ(report.code, ErrorCode::success);
   ASSERT_THAT(report.refused, SizeIs(1));
   EXPECT_EQ(report.refused[0].name, "cudaMemcpyBatchAsync");
   EXPECT_EQ(report.refused[0].driver_name, "cuMemcpyBatchAsync_v2");
@@ -235,7 +235,7 @@ TEST_F(CallMonitorTest, ReportsWorkThatWasRefusedWhileTheCaptureGoesOn) {
 
 TEST_F(CallMonitorTest, CountsCallsThatAreRefusedAgain) {
   begin_capture(captured_);
-  for (int i = 0; i < 3; ++i) call({"cuMemcpyBatchAsync_v2", Kind::work, captured_}, Result::not_supported);
+  for (int i = 0; i < 3; ++i) call({"cuMemcpyBatchAsync_v2", Kind::work, captured_}, ErrorCode::not_supported);
   const CaptureReport report = described(captured_);
   ASSERT_THAT(report.refused, SizeIs(1));
   EXPECT_EQ(report.refused[0].times, 3U);
@@ -244,24 +244,24 @@ TEST_F(CallMonitorTest, CountsCallsThatAreRefusedAgain) {
 TEST_F(CallMonitorTest, AFailureThatTheRuntimeRecoversFromIsNone) {
   begin_capture(captured_);
   monitor_.runtime_begins("cudaMemcpyAsync");
-  call({"cuMemcpyAsync", Kind::work, captured_}, Result::invalid_value);
-  monitor_.runtime_ends("cudaMemcpyAsync", Result::success);
+  call({"cuMemcpyAsync", Kind::work, captured_}, ErrorCode::invalid_value);
+  monitor_.runtime_ends("cudaMemcpyAsync", ErrorCode::success);
   EXPECT_THAT(described(captured_).refused, IsEmpty());
 }
 
 TEST_F(CallMonitorTest, AnswersAndEarlierErrorsAreNoFailures) {
   begin_capture(captured_);
-  call({"cuEventQuery"}, Result::not_ready);
-  call({"cuStreamIsCapturing", Kind::question, nullptr}, Result::stream_capture_implicit);
-  call({"cuPointerGetAttributes"}, Result::invalid_value);
+  call({"cuEventQuery"}, ErrorCode::not_ready);
+  call({"cuStreamIsCapturing", Kind::question, nullptr}, ErrorCode::stream_capture_implicit);
+  call({"cuPointerGetAttributes"}, ErrorCode::invalid_value);
   monitor_.runtime_begins("cudaGetLastError");
-  monitor_.runtime_ends("cudaGetLastError", Result::stream_capture_unsupported);
+  monitor_.runtime_ends("cudaGetLastError", ErrorCode::stream_capture_unsupported);
   EXPECT_THAT(described(captured_).refused, IsEmpty());
 }
 
 TEST_F(CallMonitorTest, WhatAnotherThreadIsRefusedIsNotMissingInACapture) {
   begin_capture(captured_);
-  std::thread([&] { call(launch_, Result::invalid_value); }).join();
+  std::thread([&] { call(launch_, ErrorCode::invalid_value); }).join();
   EXPECT_THAT(described(captured_).refused, IsEmpty());
 }
 
@@ -271,7 +271,7 @@ TEST_F(CallMonitorTest, ReportsWorkOnTheLegacyStreamOfTheContext) {
   begin_capture(captured_, &mine);
   monitor_.runtime_begins("cudaLaunchKernel");
   call({"cuLaunchKernel", Kind::work, nullptr, &mine});
-  monitor_.runtime_ends("cudaLaunchKernel", Result::success);
+  monitor_.runtime_ends("cudaLaunchKernel", ErrorCode::success);
   call({"cuMemsetD8_v2", Kind::work, nullptr, &another});
   const CaptureReport report = described(captured_);
   ASSERT_THAT(report.not_captured, SizeIs(1));
@@ -319,11 +319,11 @@ TEST_F(CallMonitorTest, TheEndThatFailsIsTheCallThatBrokeTheCapture) {
   begin_capture(captured_);
   driver_.nodes = 2;
   monitor_.runtime_begins("cudaStreamEndCapture");
-  end_capture(captured_, Result::stream_capture_unjoined);
-  monitor_.runtime_ends("cudaStreamEndCapture", Result::stream_capture_unjoined);
+  end_capture(captured_, ErrorCode::stream_capture_unjoined);
+  monitor_.runtime_ends("cudaStreamEndCapture", ErrorCode::stream_capture_unjoined);
   ASSERT_THAT(finished_, SizeIs(1));
   const CaptureReport& report = finished_[0];
-  EXPECT_EQ(report.code, Result::stream_capture_unjoined);
+  EXPECT_EQ(report.code, ErrorCode::stream_capture_unjoined);
   EXPECT_EQ(report.nodes, 2U);
   ASSERT_TRUE(report.broken_by);
   EXPECT_EQ(report.broken_by->name, "cudaStreamEndCapture");
@@ -333,20 +333,20 @@ TEST_F(CallMonitorTest, TheEndThatFailsIsTheCallThatBrokeTheCapture) {
 TEST_F(CallMonitorTest, AnEndOnAStreamThatJoinedBreaksTheCaptureWhichGoesOn) {
   begin_capture(captured_);
   driver_.streams[other_] = CaptureStatus::active;
-  breaking_call({"cuStreamEndCapture", Kind::end_capture, other_}, Result::stream_capture_unmatched,
+  breaking_call({"cuStreamEndCapture", Kind::end_capture, other_}, ErrorCode::stream_capture_unmatched,
                 {captured_, other_});
   EXPECT_THAT(finished_, IsEmpty());
-  EXPECT_EQ(described(captured_).broken_by->result, Result::stream_capture_unmatched);
-  end_capture(captured_, Result::stream_capture_invalidated);
+  EXPECT_EQ(described(captured_).broken_by->result, ErrorCode::stream_capture_unmatched);
+  end_capture(captured_, ErrorCode::stream_capture_invalidated);
   EXPECT_THAT(finished_, SizeIs(1));
 }
 
 TEST_F(CallMonitorTest, ACaptureThatNobodyWasSeenToBreakHasNoCallToName) {
   begin_capture(captured_);
   driver_.streams[captured_] = CaptureStatus::invalidated;
-  end_capture(captured_, Result::stream_capture_invalidated);
+  end_capture(captured_, ErrorCode::stream_capture_invalidated);
   EXPECT_FALSE(finished_.at(0).broken_by);
-  EXPECT_EQ(finished_[0].code, Result::stream_capture_invalidated);
+  EXPECT_EQ(finished_[0].code, ErrorCode::stream_capture_invalidated);
 }
 
 TEST_F(CallMonitorTest, ACaptureWhoseStreamIsDestroyedIsOver) {
@@ -355,18 +355,18 @@ TEST_F(CallMonitorTest, ACaptureWhoseStreamIsDestroyedIsOver) {
   call({"cuStreamDestroy_v2", Kind::end_stream, captured_});
   ASSERT_THAT(finished_, SizeIs(1));
   EXPECT_THAT(finished_[0].notes, ElementsAre("The stream was destroyed before the capture was ended."));
-  EXPECT_EQ(finished_[0].code, Result::stream_capture_invalidated);
+  EXPECT_EQ(finished_[0].code, ErrorCode::stream_capture_invalidated);
   call({"cuDevicePrimaryCtxReset_v2", Kind::end_context});
   EXPECT_THAT(finished_, SizeIs(2));
   driver_.streams.clear();
-  call(launch_, Result::invalid_value);
+  call(launch_, ErrorCode::invalid_value);
   EXPECT_THAT(driver_.streams, IsEmpty()) << "a stream that is gone was asked about";
 }
 
 TEST_F(CallMonitorTest, CapturesThatAreUnderwayWhenTheProcessEndsAreReported) {
   begin_capture(captured_);
   driver_.nodes = 2;
-  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
+  breaking_call(allocation_, ErrorCode::stream_capture_unsupported, {captured_});
   driver_.streams.clear();
   monitor_.process_ends();
   ASSERT_THAT(finished_, SizeIs(1));
@@ -383,8 +383,8 @@ TEST_F(CallMonitorTest, ThePerThreadStreamsOfTwoThreadsAreTwoStreams) {
   begin_capture(per_thread);
   std::thread([&] {
     begin_capture(per_thread);
-    breaking_call(allocation_, Result::stream_capture_unsupported, {per_thread});
-    end_capture(per_thread, Result::stream_capture_invalidated);
+    breaking_call(allocation_, ErrorCode::stream_capture_unsupported, {per_thread});
+    end_capture(per_thread, ErrorCode::stream_capture_invalidated);
   }).join();
   driver_.streams[per_thread] = CaptureStatus::active;
   end_capture(per_thread);
@@ -396,8 +396,8 @@ TEST_F(CallMonitorTest, ThePerThreadStreamsOfTwoThreadsAreTwoStreams) {
 
 TEST_F(CallMonitorTest, DescribesTheLastCaptureOfAStream) {
   begin_capture(captured_);
-  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
-  end_capture(captured_, Result::stream_capture_invalidated);
+  breaking_call(allocation_, ErrorCode::stream_capture_unsupported, {captured_});
+  end_capture(captured_, ErrorCode::stream_capture_invalidated);
   EXPECT_TRUE(described(captured_).broken_by);
   begin_capture(captured_);
   EXPECT_FALSE(described(captured_).broken_by);
@@ -414,18 +414,18 @@ TEST_F(CallMonitorTest, ForgetsTheCallThatAThreadWasInWhenTheLastOneStoppedWatch
   monitor_.runtime_begins("cudaGraphLaunch");
   monitor_.forget();
   begin_capture(captured_);
-  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
+  breaking_call(allocation_, ErrorCode::stream_capture_unsupported, {captured_});
   EXPECT_EQ(described(captured_).broken_by->name, "cuMemAlloc_v2");
 }
 
 TEST_F(CallMonitorTest, TheOutermostCallOfTheRuntimeIsNamed) {
-  monitor_.runtime_ends("cudaFree", Result::success);  // it had begun before the watch
+  monitor_.runtime_ends("cudaFree", ErrorCode::success);  // it had begun before the watch
   begin_capture(captured_);
   monitor_.runtime_begins("cudaMallocPitch");
   monitor_.runtime_begins("cudaMalloc");
-  breaking_call(allocation_, Result::stream_capture_unsupported, {captured_});
-  monitor_.runtime_ends("cudaMalloc", Result::stream_capture_unsupported);
-  monitor_.runtime_ends("cudaMallocPitch", Result::stream_capture_unsupported);
+  breaking_call(allocation_, ErrorCode::stream_capture_unsupported, {captured_});
+  monitor_.runtime_ends("cudaMalloc", ErrorCode::stream_capture_unsupported);
+  monitor_.runtime_ends("cudaMallocPitch", ErrorCode::stream_capture_unsupported);
   EXPECT_EQ(described(captured_).broken_by->name, "cudaMallocPitch");
 }
 

@@ -48,7 +48,7 @@ bool can_be_told_apart(const CudaCall& call, const CaptureRule& rule) {
 // A program with one capture, and the monitor that watches it.
 class MonitoredProgram {
  public:
-  MonitoredProgram() { tell({"cuStreamBeginCapture_v2", Kind::capture, captured_}, Result::success, active); }
+  MonitoredProgram() { tell({"cuStreamBeginCapture_v2", Kind::capture, captured_}, ErrorCode::success, active); }
 
   // The call is made in a situation, with its effect. What it meets is its row of the table.
   CaptureReport report_of(const char* name, const CaptureRule& rule, bool by_the_runtime) {
@@ -71,7 +71,7 @@ class MonitoredProgram {
  private:
   static constexpr auto active = CaptureStatus::active;
 
-  void tell(const DriverCall& call, Result result, CaptureStatus after) {
+  void tell(const DriverCall& call, ErrorCode result, CaptureStatus after) {
     monitor_.begins(call);
     driver_.streams[captured_] = after;
     monitor_.ends(call, result);

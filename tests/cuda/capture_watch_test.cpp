@@ -21,7 +21,7 @@ using testing::HasSubstr;
 class CaptureWatchTest : public testing::Test {
  protected:
   CaptureWatchTest() {
-    EXPECT_EQ(backend_.stream_begin_capture(stream_, CaptureErrorMode::global), Result::success);
+    EXPECT_EQ(backend_.stream_begin_capture(stream_, CaptureMode::global), ErrorCode::success);
     driver_.captured_nodes = 4;
   }
   ~CaptureWatchTest() override {
@@ -47,7 +47,7 @@ TEST_F(CaptureWatchTest, KnowsTheCallOfOursThatBrokeTheCapture) {
   const CaptureReport found = report();
   ASSERT_TRUE(found.broken_by.has_value());
   EXPECT_EQ(found.broken_by->name, "cuStreamQuery");
-  EXPECT_EQ(found.broken_by->result, Result::stream_capture_unsupported);
+  EXPECT_EQ(found.broken_by->result, ErrorCode::stream_capture_unsupported);
   EXPECT_THAT(found.broken_by->rule, HasSubstr("does not execute"));
   EXPECT_EQ(found.broken_by->stream, stream_);
   EXPECT_TRUE(found.broken_by->capturing_thread);
@@ -82,7 +82,7 @@ TEST_F(CaptureWatchTest, FindsACallOfOthersInTheDriversLog) {
   const CaptureReport found = report();
   ASSERT_TRUE(found.broken_by.has_value());
   EXPECT_EQ(found.broken_by->name, "cuMemAlloc_v2");
-  EXPECT_EQ(found.broken_by->result, Result::stream_capture_unsupported);
+  EXPECT_EQ(found.broken_by->result, ErrorCode::stream_capture_unsupported);
   EXPECT_THAT(found.broken_by->rule, HasSubstr("potentially unsafe"));
   EXPECT_FALSE(found.broken_by->capturing_thread);
   ASSERT_EQ(found.notes.size(), 1U);
@@ -104,8 +104,8 @@ TEST_F(CaptureWatchTest, SaysNothingWhereNothingIsKnown) {
 TEST_F(CaptureWatchTest, ForgetsACaptureThatIsOver) {
   fail_a_call(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true);
   GraphHandle graph = nullptr;
-  EXPECT_EQ(backend_.stream_end_capture(stream_, &graph), Result::stream_capture_invalidated);
-  EXPECT_EQ(backend_.stream_begin_capture(stream_, CaptureErrorMode::global), Result::success);
+  EXPECT_EQ(backend_.stream_end_capture(stream_, &graph), ErrorCode::stream_capture_invalidated);
+  EXPECT_EQ(backend_.stream_begin_capture(stream_, CaptureMode::global), ErrorCode::success);
   EXPECT_FALSE(report().broken_by.has_value());
 }
 

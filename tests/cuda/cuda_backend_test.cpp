@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "reprise/stream.h"
 #include "tests/cuda/fake_driver.h"
 
 // What the CUDA backend asks the driver for, seen on a driver that does nothing. What comes of it on a device, the
@@ -29,8 +30,14 @@ class CudaBackendTest : public ::testing::Test {
   CUcontext other_ = primary_context_of(9);
 };
 
+TEST_F(CudaBackendTest, AskingWhetherTheDefaultStreamIsCapturingRetainsNoContext) {
+  const StreamGuard current(Device(backend_).default_stream());
+  EXPECT_FALSE(is_current_stream_capturing());
+  EXPECT_EQ(driver_.retained, 0);
+}
+
 TEST_F(CudaBackendTest, GivesAThreadWithoutContextThePrimaryOneForGood) {
-  EXPECT_EQ(backend_.device_synchronize(), Result::success);
+  EXPECT_EQ(backend_.device_synchronize(), ErrorCode::success);
   EXPECT_THAT(driver_.worked_in, ElementsAre(primary_));
   EXPECT_THAT(FakeDriver::contexts(), ElementsAre(primary_));
 }
@@ -46,7 +53,7 @@ TEST_F(CudaBackendTest, AsksOnlyOnceACallForTheContextThatIsCurrentAlready) {
 
 TEST_F(CudaBackendTest, WorksInThePrimaryContextAndRestoresAnother) {
   FakeDriver::contexts() = {other_};
-  EXPECT_EQ(backend_.device_synchronize(), Result::success);
+  EXPECT_EQ(backend_.device_synchronize(), ErrorCode::success);
   EXPECT_THAT(driver_.worked_in, ElementsAre(primary_));
   EXPECT_THAT(FakeDriver::contexts(), ElementsAre(other_));
 }
@@ -54,14 +61,14 @@ TEST_F(CudaBackendTest, WorksInThePrimaryContextAndRestoresAnother) {
 TEST_F(CudaBackendTest, KnowsWhatAPointerBelongsToAndTheNumberOfThatAllocation) {
   driver_.pointer_type = CU_MEMORYTYPE_DEVICE;
   PointerInfo info;
-  EXPECT_EQ(backend_.pointer_info(&info, &info), Result::success);
+  EXPECT_EQ(backend_.pointer_info(&info, &info), ErrorCode::success);
   EXPECT_EQ(info.kind, MemoryKind::device);
   EXPECT_EQ(info.device_index, 3);
   EXPECT_EQ(info.base, handle<void*>(0x7000));
   EXPECT_EQ(info.bytes, 640U);
   EXPECT_EQ(info.id, 77U);
   driver_.pointer_type = 0;
-  EXPECT_EQ(backend_.pointer_info(&info, &info), Result::success);
+  EXPECT_EQ(backend_.pointer_info(&info, &info), ErrorCode::success);
   EXPECT_EQ(info.kind, MemoryKind::unregistered);
   EXPECT_EQ(info.device_index, -1);
   EXPECT_EQ(info.id, 0U);
@@ -70,24 +77,24 @@ TEST_F(CudaBackendTest, KnowsWhatAPointerBelongsToAndTheNumberOfThatAllocation) 
 TEST_F(CudaBackendTest, RestoresTheContextAlsoWhenTheCallFails) {
   FakeDriver::contexts() = {other_};
   driver_.result = CUDA_ERROR_ILLEGAL_ADDRESS;
-  EXPECT_EQ(backend_.device_synchronize(), Result::illegal_address);
+  EXPECT_EQ(backend_.device_synchronize(), ErrorCode::illegal_address);
   EXPECT_THAT(FakeDriver::contexts(), ElementsAre(other_));
 }
 
 TEST_F(CudaBackendTest, ALaunchOnAStreamLeavesItsContextToTheStream) {
   FakeDriver::contexts() = {other_};
   const auto exec = handle<CUgraphExec>(0x100);
-  EXPECT_EQ(backend_.graph_launch(exec, handle<CUstream>(0x200)), Result::success);
+  EXPECT_EQ(backend_.graph_launch(exec, handle<CUstream>(0x200)), ErrorCode::success);
   EXPECT_EQ(driver_.current_asked, 0) << "a replay costs what the launch costs";
   EXPECT_THAT(driver_.worked_in, ElementsAre(other_));
   driver_.result = CUDA_ERROR_ILLEGAL_ADDRESS;
-  EXPECT_EQ(backend_.graph_launch(exec, handle<CUstream>(0x200)), Result::illegal_address);
+  EXPECT_EQ(backend_.graph_launch(exec, handle<CUstream>(0x200)), ErrorCode::illegal_address);
 }
 
 TEST_F(CudaBackendTest, ALaunchOnADefaultStreamIsMadeInThePrimaryContext) {
   FakeDriver::contexts() = {other_};
   for (const std::uintptr_t stream : {0U, 1U, 2U})
-    EXPECT_EQ(backend_.graph_launch(handle<CUgraphExec>(0x100), handle<CUstream>(stream)), Result::success);
+    EXPECT_EQ(backend_.graph_launch(handle<CUgraphExec>(0x100), handle<CUstream>(stream)), ErrorCode::success);
   EXPECT_THAT(driver_.worked_in, ElementsAre(primary_, primary_, primary_));
   EXPECT_THAT(FakeDriver::contexts(), ElementsAre(other_));
 }
@@ -119,10 +126,10 @@ TEST_F(CudaBackendTest, RetainsInRelaxedModeAndRestoresTheThreadsOwn) {
 
 TEST_F(CudaBackendTest, FailsAsTheRetainingFailsAndTriesAgain) {
   driver_.retain_result = CUDA_ERROR_OUT_OF_MEMORY;
-  EXPECT_EQ(backend_.device_synchronize(), Result::out_of_memory);
+  EXPECT_EQ(backend_.device_synchronize(), ErrorCode::out_of_memory);
   EXPECT_THAT(driver_.worked_in, IsEmpty());
   driver_.retain_result = CUDA_SUCCESS;
-  EXPECT_EQ(backend_.device_synchronize(), Result::success);
+  EXPECT_EQ(backend_.device_synchronize(), ErrorCode::success);
 }
 
 TEST_F(CudaBackendTest, PassesCodesWithoutANameOn) {
@@ -133,7 +140,7 @@ TEST_F(CudaBackendTest, PassesCodesWithoutANameOn) {
 TEST_F(CudaBackendTest, WritesResultsOnlyOnSuccess) {
   void* pointer = nullptr;
   driver_.result = CUDA_ERROR_OUT_OF_MEMORY;
-  EXPECT_EQ(backend_.memory_allocate(&pointer, 64), Result::out_of_memory);
+  EXPECT_EQ(backend_.memory_allocate(&pointer, 64), ErrorCode::out_of_memory);
   EXPECT_EQ(pointer, nullptr);
 }
 
@@ -148,7 +155,7 @@ TEST_F(CudaBackendTest, TellsWhatTheDriversLogSays) {
 TEST_F(CudaBackendTest, TellsWhyAGraphCannotBeInstantiatedUntilTheNextFailure) {
   driver_.result = CUDA_ERROR_INVALID_VALUE;
   GraphExecHandle exec = nullptr;
-  EXPECT_EQ(backend_.graph_instantiate(&exec, nullptr, InstantiateFlags::none, nullptr), Result::invalid_value);
+  EXPECT_EQ(backend_.graph_instantiate(&exec, nullptr, InstantiateFlags::none, nullptr), ErrorCode::invalid_value);
   EXPECT_THAT(backend_.last_error_detail(), HasSubstr("cycle"));
   (void)backend_.device_synchronize();
   EXPECT_EQ(backend_.last_error_detail(), "");
@@ -159,7 +166,7 @@ TEST_F(CudaBackendTest, AnOrdinaryLaunchHasNoAttributes) {
   config.grid = {1, 2, 3};
   config.block = {4, 5, 6};
   config.shared_bytes = 7;
-  EXPECT_EQ(backend_.launch_kernel({handle<CUfunction>(1), config, nullptr}, handle<CUstream>(2)), Result::success);
+  EXPECT_EQ(backend_.launch_kernel({handle<CUfunction>(1), config, nullptr}, handle<CUstream>(2)), ErrorCode::success);
   const CUlaunchConfig& got = driver_.launched;
   EXPECT_THAT((std::vector<unsigned>{got.gridDimX, got.gridDimY, got.gridDimZ, got.blockDimX, got.blockDimY,
                                      got.blockDimZ, got.sharedMemBytes}),
@@ -199,13 +206,13 @@ TEST_F(CudaBackendTest, LooksForTheFunctionOfAKernelOnceADevice) {
   kernel.cuda_function = &find_function;
   FunctionHandle function = nullptr;
   times_found = 0;
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(backend_.kernel_function(kernel, &function), Result::success);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(backend_.kernel_function(kernel, &function), ErrorCode::success);
   EXPECT_EQ(function, handle<CUfunction>(0xf));
   EXPECT_EQ(times_found, 1);
   EXPECT_EQ(mode_when_found, CU_STREAM_CAPTURE_MODE_RELAXED) << "it may load a module";
   EXPECT_EQ(FakeDriver::capture_mode(), CU_STREAM_CAPTURE_MODE_GLOBAL);
   CudaBackend second(driver_.api(), 4, 4);
-  EXPECT_EQ(second.kernel_function(kernel, &function), Result::success);
+  EXPECT_EQ(second.kernel_function(kernel, &function), ErrorCode::success);
   EXPECT_EQ(times_found, 2);
 }
 
@@ -218,7 +225,7 @@ TEST_F(CudaBackendTest, LooksEachTimeForTheFunctionOnADeviceBeyondThoseThatAKern
   for (int times : {1, 2, 3}) {
     for (CudaBackend* backend : {&last, &one_more}) {
       FunctionHandle function = nullptr;
-      EXPECT_EQ(backend->kernel_function(kernel, &function), Result::success);
+      EXPECT_EQ(backend->kernel_function(kernel, &function), ErrorCode::success);
       EXPECT_EQ(function, handle<CUfunction>(0xf));
     }
     EXPECT_EQ(times_found, 1 + times);
@@ -228,7 +235,7 @@ TEST_F(CudaBackendTest, LooksEachTimeForTheFunctionOnADeviceBeyondThoseThatAKern
 TEST_F(CudaBackendTest, RefusesAKernelThatNvccDidNotCompile) {
   const KernelRecord kernel;
   FunctionHandle function = nullptr;
-  EXPECT_EQ(backend_.kernel_function(kernel, &function), Result::invalid_device_function);
+  EXPECT_EQ(backend_.kernel_function(kernel, &function), ErrorCode::invalid_device_function);
   EXPECT_EQ(function, nullptr);
 }
 
@@ -238,7 +245,7 @@ TEST_F(CudaBackendTest, LooksAgainForAFunctionThatWasNotFound) {
   FunctionHandle function = nullptr;
   EXPECT_EQ(static_cast<int>(backend_.kernel_function(kernel, &function)), 209);
   kernel.cuda_function = &find_function;
-  EXPECT_EQ(backend_.kernel_function(kernel, &function), Result::success);
+  EXPECT_EQ(backend_.kernel_function(kernel, &function), ErrorCode::success);
 }
 
 // Makes a bad call when its thread ends, after all objects that are younger are destroyed.
@@ -257,7 +264,7 @@ TEST_F(CudaBackendTest, KnowsWhyACallFailedInTheDestructorOfAThreadLocalObject) 
   std::thread([&] {
     thread_local const FailsAtEnd at_end{&backend_, &detail};
     FunctionHandle function = nullptr;
-    EXPECT_EQ(backend_.kernel_function(KernelRecord(), &function), Result::invalid_device_function);
+    EXPECT_EQ(backend_.kernel_function(KernelRecord(), &function), ErrorCode::invalid_device_function);
   }).join();
   EXPECT_THAT(detail, HasSubstr("nvcc did not compile the kernel"));
 }

@@ -17,7 +17,7 @@ class CudaNodeTest : public ::testing::Test {
  protected:
   const CUgraphNodeParams& add(NodeParams params) {
     params_ = std::move(params);
-    EXPECT_EQ(backend_.graph_add_node(&node_, handle<CUgraph>(1), {}, params_), Result::success);
+    EXPECT_EQ(backend_.graph_add_node(&node_, handle<CUgraph>(1), {}, params_), ErrorCode::success);
     EXPECT_EQ(driver_.added.type, static_cast<CUgraphNodeType>(backend::node_type(params_)));
     return driver_.added;
   }
@@ -57,7 +57,7 @@ TEST_F(CudaNodeTest, ANodeWhoseAttributesAreRefusedIsNotMade) {
   config.cluster = {64, 1, 1};
   driver_.attribute_result = CUDA_ERROR_INVALID_VALUE;
   NodeParams params = KernelNodeParams{handle<CUfunction>(0xf), config, nullptr};
-  EXPECT_EQ(backend_.graph_add_node(&node_, handle<CUgraph>(1), {}, params), Result::invalid_value);
+  EXPECT_EQ(backend_.graph_add_node(&node_, handle<CUgraph>(1), {}, params), ErrorCode::invalid_value);
   EXPECT_EQ(node_, nullptr);
   EXPECT_EQ(driver_.destroyed, handle<CUgraphNode>(0x20de));
 }
@@ -66,7 +66,7 @@ TEST_F(CudaNodeTest, AProgrammaticKernelIsRefusedSinceThatIsAPropertyOfEdges) {
   LaunchConfig config;
   config.programmatic = true;
   NodeParams params = KernelNodeParams{handle<CUfunction>(0xf), config, nullptr};
-  EXPECT_EQ(backend_.graph_add_node(&node_, handle<CUgraph>(1), {}, params), Result::not_supported);
+  EXPECT_EQ(backend_.graph_add_node(&node_, handle<CUgraph>(1), {}, params), ErrorCode::not_supported);
   EXPECT_THAT(backend_.last_error_detail(), ::testing::HasSubstr("edge"));
 }
 
@@ -116,7 +116,7 @@ TEST_F(CudaNodeTest, ConditionalNodesTellTheirBodies) {
 TEST_F(CudaNodeTest, TheFunctionOfALibrarysKernelIsFound) {
   driver_.node_type = CU_GRAPH_NODE_TYPE_KERNEL;
   driver_.node_attributes[CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION] = {};
-  ASSERT_EQ(backend_.graph_node_params(handle<CUgraphNode>(1), &params_), Result::success);
+  ASSERT_EQ(backend_.graph_node_params(handle<CUgraphNode>(1), &params_), ErrorCode::success);
   const auto& kernel = std::get<KernelNodeParams>(params_);
   EXPECT_EQ(kernel.function, handle<CUfunction>(0x4e45));
   EXPECT_EQ(kernel.config.grid.x, 5U);
@@ -172,7 +172,7 @@ TEST_F(CudaCopyTest, OfRowsWithGapsOrOfArraysCannotBeToldInOneDimension) {
   array.srcMemoryType = CU_MEMORYTYPE_ARRAY;
   driver_.node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
   driver_.copy = array;
-  EXPECT_EQ(backend_.graph_node_params(handle<CUgraphNode>(1), &params_), Result::not_supported);
+  EXPECT_EQ(backend_.graph_node_params(handle<CUgraphNode>(1), &params_), ErrorCode::not_supported);
 }
 
 TEST_F(CudaCopyTest, SetsOfRowsFollowTheSameRule) {

@@ -262,5 +262,43 @@ TEST_F(CuptiNodesTest, NamesAFunctionThatCuptiLacks) {
                 "/no_activities/libcupti.so.13 has no cuptiActivityRegisterCallbacks.");
 }
 
+// --- The ids of nodes -----------------------------------------------------------------------------------------------
+
+bool cupti_is_loaded() {
+  return dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD) != nullptr;
+}
+
+TEST_F(CuptiNodesTest, IdsComeFromALoadedCuptiThatAnotherToolHolds) {
+  setenv("FAKE_LIBCUPTI_SUBSCRIBE", "39", 1);
+  in_a_process([] {
+    REQUIRE(!has_subscriber());  // loads it
+    std::string why;
+    const auto ids =
+        node_ids_from_cupti({{template_node(0), NodeType::kernel}, {template_node(1), NodeType::memcpy}}, exec, &why);
+    REQUIRE(ids && why.empty());
+    REQUIRE(ids->exec == exec_number);
+    REQUIRE(ids->nodes == (std::vector<std::uint64_t>{std::uint64_t{3} << 32U, (std::uint64_t{3} << 32U) + 1}));
+  });
+}
+
+TEST_F(CuptiNodesTest, IdsLoadNoCupti) {
+  in_a_process([] {
+    std::string why;
+    REQUIRE(!node_ids_from_cupti({{template_node(0), NodeType::kernel}}, exec, &why));
+    REQUIRE(why == "CUPTI (libcupti.so.13) is not loaded in the process: load the profiler first");
+    REQUIRE(!cupti_is_loaded());
+  });
+}
+
+TEST_F(CuptiNodesTest, IdsNameAFunctionThatCuptiLacks) {
+  setenv("LD_LIBRARY_PATH", FAKE_LIBCUDA_DIRECTORY ":" FAKE_LIBCUPTI_DIRECTORY "/no_activities", 1);
+  in_a_process([] {
+    REQUIRE(!has_subscriber());
+    std::string why;
+    REQUIRE(!node_ids_from_cupti({}, exec, &why));
+    REQUIRE(why == FAKE_LIBCUPTI_DIRECTORY "/no_activities/libcupti.so.13 has no cuptiActivityRegisterCallbacks");
+  });
+}
+
 }  // namespace
 }  // namespace reprise::backend::cuda::test

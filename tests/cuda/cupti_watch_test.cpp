@@ -91,7 +91,7 @@ TEST_F(CuptiWatchTest, SeesACallBreakACapture) {
     REQUIRE(findings.has_value());
     REQUIRE(findings->broken_by && findings->broken_by->name == "cudaStreamSynchronize");
     REQUIRE(findings->broken_by->driver_name == "cuStreamSynchronize");
-    REQUIRE(findings->broken_by->result == Result::stream_capture_unsupported);
+    REQUIRE(findings->broken_by->result == ErrorCode::stream_capture_unsupported);
     REQUIRE(findings->nodes == 7U);
     REQUIRE(finished == 0);
     cuStreamEndCapture_params end{stream, nullptr};

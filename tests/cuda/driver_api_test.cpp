@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
 
 // How the driver is opened, with a libcuda.so.1 of the tests' own in front of any other. The driver is opened once in
 // a process, so each test has a process of its own.
@@ -46,6 +47,18 @@ TEST_F(DriverApiTest, FindsEveryFunctionAndTheDevices) {
     std::_Exit(driver.unavailable.empty() && driver.device_count == 2 ? 0 : 1);
   };
   EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(DriverApiTest, FindsWhatOnlyANewerDriverHas) {
+  for (const char* version : {"13000", "13010"}) {
+    setenv("FAKE_LIBCUDA_VERSION", version, 1);
+    const auto body = [&] {
+      const OpenedDriver& driver = opened_driver();
+      const bool has_them = driver.api.cuGraphNodeGetToolsId != nullptr && driver.api.cuGraphExecGetId != nullptr;
+      std::_Exit(driver.unavailable.empty() && has_them == (version == std::string("13010")) ? 0 : 1);
+    };
+    EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "") << version;
+  }
 }
 
 TEST_F(DriverApiTest, RefusesADriverOfAnOlderCuda) {

@@ -73,10 +73,10 @@ TEST(DriverCalls, KnowTheModeOfACapture) {
   const DriverCall call = call_of(CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2, begin);
   EXPECT_EQ(call.kind, Kind::capture);
   EXPECT_EQ(call.stream, some_stream);
-  EXPECT_EQ(call.mode, CaptureErrorMode::relaxed);
+  EXPECT_EQ(call.mode, CaptureMode::relaxed);
   cuStreamBeginCaptureToGraph_params into{};
   into.mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-  EXPECT_EQ(call_of(CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph, into).mode, CaptureErrorMode::thread_local_);
+  EXPECT_EQ(call_of(CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph, into).mode, CaptureMode::thread);
 }
 
 TEST(DriverCalls, TellTheirKinds) {

@@ -24,13 +24,13 @@ class CudaAbi : public testing::Test {
 
   int* allocate(std::size_t count) {
     void* pointer = nullptr;
-    EXPECT_EQ(device_.backend().memory_allocate(&pointer, count * sizeof(int)), Result::success);
+    EXPECT_EQ(device_.backend().memory_allocate(&pointer, count * sizeof(int)), ErrorCode::success);
     return static_cast<int*>(pointer);
   }
   std::vector<int> take(int* pointer, std::size_t count) {
     std::vector<int> values(count);
-    EXPECT_EQ(device_.backend().copy(values.data(), pointer, count * sizeof(int)), Result::success);
-    EXPECT_EQ(device_.backend().memory_free(pointer), Result::success);
+    EXPECT_EQ(device_.backend().copy(values.data(), pointer, count * sizeof(int)), ErrorCode::success);
+    EXPECT_EQ(device_.backend().memory_free(pointer), ErrorCode::success);
     return values;
   }
 
@@ -68,20 +68,20 @@ TEST_F(CudaAbi, BothCanBeCapturedIntoOneGraph) {
   backend::Backend& backend = device_.backend();
   int* x = allocate(2 * threads);
   int* sums = allocate(2 * blocks);
-  ASSERT_EQ(backend.stream_begin_capture(stream_.native(), CaptureErrorMode::thread_local_), Result::success);
+  ASSERT_EQ(backend.stream_begin_capture(stream_.native(), CaptureMode::thread), ErrorCode::success);
   side_of_nvcc().launch(stream_, 1, x, sums);
   side_of_host_compiler().launch(stream_, 2, x + threads, sums + blocks);
   GraphHandle graph = nullptr;
-  ASSERT_EQ(backend.stream_end_capture(stream_.native(), &graph), Result::success);
+  ASSERT_EQ(backend.stream_end_capture(stream_.native(), &graph), ErrorCode::success);
   std::vector<GraphNodeHandle> nodes;
-  EXPECT_EQ(backend.graph_nodes(graph, &nodes), Result::success);
+  EXPECT_EQ(backend.graph_nodes(graph, &nodes), ErrorCode::success);
   EXPECT_EQ(nodes.size(), 4U);
   GraphExecHandle exec = nullptr;
-  ASSERT_EQ(backend.graph_instantiate(&exec, graph, InstantiateFlags::none, nullptr), Result::success);
-  EXPECT_EQ(backend.graph_launch(exec, stream_.native()), Result::success);
+  ASSERT_EQ(backend.graph_instantiate(&exec, graph, InstantiateFlags::none, nullptr), ErrorCode::success);
+  EXPECT_EQ(backend.graph_launch(exec, stream_.native()), ErrorCode::success);
   stream_.synchronize();
-  EXPECT_EQ(backend.graph_exec_destroy(exec), Result::success);
-  EXPECT_EQ(backend.graph_destroy(graph), Result::success);
+  EXPECT_EQ(backend.graph_exec_destroy(exec), ErrorCode::success);
+  EXPECT_EQ(backend.graph_destroy(graph), ErrorCode::success);
   const std::vector<int> values = take(x, 2 * threads);
   EXPECT_EQ(values[threads - 1], static_cast<int>(10 * (threads - 1)) + 1);
   EXPECT_EQ(values[2 * threads - 1], static_cast<int>(10 * (threads - 1)) + 2);
@@ -138,13 +138,13 @@ TEST_F(GlobalFunctionOnCuda, RunsEagerlyAndInAGraph) {
   launch_global_function(stream, 1, x.data(), x.size());
   launch_global_template(10, x.data(), x.size());
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     launch_global_function(current_stream(), 100, x.data(), x.size());
     launch_global_template(1000, x.data(), x.size());
   });
   EXPECT_EQ(graph.node_count(), 2U);
   for (int i = 0; i < 3; ++i) graph.replay();
-  x.copy_to(values);
+  x.read_async(values);
   stream.synchronize();
   EXPECT_EQ(values, std::vector<int>(threads, 7 + 1 + 10 + 3 * (100 + 1000)));
 }

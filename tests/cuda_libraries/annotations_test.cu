@@ -29,7 +29,7 @@ class AnnotationsOfOthers : public CudaTest {
     if (IsSkipped()) return;
     for (Buffer<float>* buffer : {&a_, &b_, &c_}) {
       *buffer = Buffer<float>(std::size_t{n} * n);
-      buffer->fill_bytes(0);
+      buffer->fill_bytes_async(0);
     }
     blas_.emplace(device());
     multiply();  // cuBLAS loads its kernels at their first use, which is not for a capture
@@ -50,7 +50,7 @@ class AnnotationsOfOthers : public CudaTest {
   static GraphOptions annotated() {
     GraphOptions options;
     options.enable_annotations = true;
-    options.capture_error_mode = CaptureErrorMode::relaxed;
+    options.capture_error_mode = CaptureMode::relaxed;
     return options;
   }
   /// The name of each node, in order of creation; empty for none.
@@ -131,7 +131,7 @@ TEST_F(AnnotationsOfOthers, OfTwoThreadsThatCaptureAtOnceAreToldApart) {
   backend::Backend& runtime = device().backend();
   for (const AnnotatedNode& each : graph.annotations()) {
     backend::NodeParams params;
-    ASSERT_EQ(runtime.graph_node_params(each.node, &params), Result::success);
+    ASSERT_EQ(runtime.graph_node_params(each.node, &params), ErrorCode::success);
     const auto* const launch = std::get_if<backend::KernelNodeParams>(&params);
     ASSERT_NE(launch, nullptr);
     const bool is_mine = *static_cast<float* const*>(launch->params[0]) == a_.data();

@@ -35,7 +35,7 @@ class FullCaptureReport : public CudaTest {
     // Under a sanitizer or a profiler, for one.
     if (device().backend().monitor().watch_calls(&why) == nullptr) GTEST_SKIP() << why;
     x_.emplace(1);
-    x_->fill_bytes(0);
+    x_->fill_bytes_async(0);
     work(stream().native());  // loads the kernel
     stream().synchronize();
     options_.report = ReportDetail::full;
@@ -60,7 +60,7 @@ class FullCaptureReport : public CudaTest {
     return graph_.capture_report().value_or(CaptureReport{});
   }
 
-  void expect_broken_by(const CaptureReport& report, const char* name, const char* driver_name, Result result,
+  void expect_broken_by(const CaptureReport& report, const char* name, const char* driver_name, ErrorCode result,
                         const char* rule) {
     ASSERT_TRUE(report.broken_by.has_value()) << report.str();
     const CaptureReport::Call& call = *report.broken_by;
@@ -70,7 +70,7 @@ class FullCaptureReport : public CudaTest {
     EXPECT_THAT(call.rule, HasSubstr(rule));
     EXPECT_NE(call.advice, "");
     EXPECT_THAT(call.stack, Not(IsEmpty())) << report.str();
-    EXPECT_EQ(report.code, Result::stream_capture_invalidated);
+    EXPECT_EQ(report.code, ErrorCode::stream_capture_invalidated);
     EXPECT_EQ(report.nodes, 1U);
     EXPECT_THAT(report.str(), AllOf(HasSubstr(name), HasSubstr(call.rule), HasSubstr(call.advice)));
   }
@@ -89,7 +89,7 @@ TEST_F(FullCaptureReport, NamesAnAllocationByAnotherThread) {
       EXPECT_EQ(cudaMalloc(&memory, 64), cudaErrorStreamCaptureUnsupported);
     }).join();
   });
-  expect_broken_by(report, "cudaMalloc", "cuMemAlloc", Result::stream_capture_unsupported, "potentially unsafe");
+  expect_broken_by(report, "cudaMalloc", "cuMemAlloc", ErrorCode::stream_capture_unsupported, "potentially unsafe");
   EXPECT_EQ(report.broken_by->thread, other);
   EXPECT_FALSE(report.broken_by->capturing_thread);
 }
@@ -100,7 +100,7 @@ TEST_F(FullCaptureReport, NamesAWaitForTheStream) {
     captured = current_stream().native();
     EXPECT_EQ(cudaStreamSynchronize(captured), cudaErrorStreamCaptureUnsupported);
   });
-  expect_broken_by(report, "cudaStreamSynchronize", "cuStreamSynchronize", Result::stream_capture_unsupported,
+  expect_broken_by(report, "cudaStreamSynchronize", "cuStreamSynchronize", ErrorCode::stream_capture_unsupported,
                    "it cannot be synchronized");
   EXPECT_EQ(report.broken_by->stream, captured);
   EXPECT_TRUE(report.broken_by->capturing_thread);
@@ -109,7 +109,7 @@ TEST_F(FullCaptureReport, NamesAWaitForTheStream) {
 
 TEST_F(FullCaptureReport, NamesAWaitForTheDevice) {
   const CaptureReport report = report_of([] { EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported); });
-  expect_broken_by(report, "cudaDeviceSynchronize", "cuCtxSynchronize", Result::stream_capture_unsupported,
+  expect_broken_by(report, "cudaDeviceSynchronize", "cuCtxSynchronize", ErrorCode::stream_capture_unsupported,
                    "waiting for the device waits for every stream");
 }
 
@@ -121,7 +121,7 @@ TEST_F(FullCaptureReport, NamesAWaitForAStreamThatJoined) {
     EXPECT_EQ(cudaStreamWaitEvent(joined.native(), event.native(), 0), cudaSuccess);
     EXPECT_EQ(cudaStreamSynchronize(joined.native()), cudaErrorStreamCaptureUnsupported);
   });
-  expect_broken_by(report, "cudaStreamSynchronize", "cuStreamSynchronize", Result::stream_capture_unsupported,
+  expect_broken_by(report, "cudaStreamSynchronize", "cuStreamSynchronize", ErrorCode::stream_capture_unsupported,
                    "it cannot be synchronized");
   EXPECT_EQ(report.broken_by->stream, joined.native());
 }
@@ -133,7 +133,7 @@ TEST_F(FullCaptureReport, NamesAWaitForAnEventOfTheOutside) {
   const CaptureReport report = report_of([&] {
     EXPECT_EQ(cudaStreamWaitEvent(current_stream().native(), event.native(), 0), cudaErrorStreamCaptureIsolation);
   });
-  expect_broken_by(report, "cudaStreamWaitEvent", "cuStreamWaitEvent", Result::stream_capture_isolation,
+  expect_broken_by(report, "cudaStreamWaitEvent", "cuStreamWaitEvent", ErrorCode::stream_capture_isolation,
                    "recorded outside of its capture");
 }
 
@@ -145,7 +145,7 @@ TEST_F(FullCaptureReport, NamesAWaitThatWouldMergeTwoCaptures) {
     EXPECT_EQ(cudaEventRecord(event.native(), other.native()), cudaSuccess);
     EXPECT_EQ(cudaStreamWaitEvent(current_stream().native(), event.native(), 0), cudaErrorStreamCaptureMerge);
   });
-  expect_broken_by(report, "cudaStreamWaitEvent", "cuStreamWaitEvent", Result::stream_capture_merge,
+  expect_broken_by(report, "cudaStreamWaitEvent", "cuStreamWaitEvent", ErrorCode::stream_capture_merge,
                    "take part in two captures");
   cudaGraph_t none = nullptr;
   EXPECT_EQ(cudaStreamEndCapture(other.native(), &none), cudaErrorStreamCaptureInvalidated);
@@ -161,11 +161,11 @@ TEST_F(FullCaptureReport, NamesTheEndOfACaptureWithAForkThatIsNotJoined) {
     EXPECT_EQ(cudaStreamWaitEvent(fork.native(), event.native(), 0), cudaSuccess);
     work(fork.native());
   });
-  EXPECT_EQ(report.code, Result::stream_capture_unjoined);
+  EXPECT_EQ(report.code, ErrorCode::stream_capture_unjoined);
   EXPECT_EQ(report.nodes, 2U);
   ASSERT_TRUE(report.broken_by.has_value()) << report.str();
   EXPECT_EQ(report.broken_by->name, "cuStreamEndCapture");  // the library's own call
-  EXPECT_EQ(report.broken_by->result, Result::stream_capture_unjoined);
+  EXPECT_EQ(report.broken_by->result, ErrorCode::stream_capture_unjoined);
   EXPECT_THAT(report.broken_by->rule, HasSubstr("does not lead back to the stream that it began on"));
   EXPECT_THAT(report.broken_by->advice, HasSubstr("record an event after the last work of each stream"));
 }
@@ -174,13 +174,13 @@ TEST_F(FullCaptureReport, NamesALaunchOnTheLegacyStreamWhileABlockingStreamCaptu
   const Stream blocking(device(), {.blocking = true});
   options_.stream = blocking;
   const CaptureReport report = report_of([&] { work(nullptr); });
-  expect_broken_by(report, "LaunchKernel", "cuLaunchKernel", Result::stream_capture_implicit,
+  expect_broken_by(report, "LaunchKernel", "cuLaunchKernel", ErrorCode::stream_capture_implicit,
                    "the legacy default stream waits for every blocking stream");
 }
 
 TEST_F(FullCaptureReport, TellsOfALaunchOnTheLegacyStreamThatWasNotCaptured) {
   const CaptureReport report = report_of([&] { work(nullptr); });
-  EXPECT_EQ(report.code, Result::success);
+  EXPECT_EQ(report.code, ErrorCode::success);
   EXPECT_FALSE(report.broken_by.has_value());
   ASSERT_THAT(report.not_captured, SizeIs(1)) << report.str();
   EXPECT_THAT(report.not_captured[0].name, HasSubstr("LaunchKernel"));
@@ -211,11 +211,11 @@ TEST_F(FullCaptureReport, TellsOfABatchOfCopiesThatWasRefused) {
                                    current_stream().native()),
               cudaErrorStreamCaptureUnsupported);
   });
-  EXPECT_EQ(report.code, Result::success);
+  EXPECT_EQ(report.code, ErrorCode::success);
   EXPECT_FALSE(report.broken_by.has_value()) << report.str();
   ASSERT_THAT(report.refused, SizeIs(1)) << report.str();
   EXPECT_THAT(report.refused[0].name, HasSubstr("cudaMemcpyBatchAsync"));
-  EXPECT_EQ(report.refused[0].result, Result::stream_capture_unsupported);
+  EXPECT_EQ(report.refused[0].result, ErrorCode::stream_capture_unsupported);
   EXPECT_THAT(report.str(), AllOf(HasSubstr("A call failed without breaking the capture"),
                                   HasSubstr("a batch of copies cannot be captured")));
 }

@@ -74,8 +74,8 @@ TEST_F(CublasLt, ACapturedProductIsTheEagerOneInEachReplay) {
   capture(graph, options, [&] { product(a, b, c); });
   EXPECT_EQ(allocator().statistics(options.pool).allocated_bytes, lt.workspace_bytes());
   for (unsigned seed = 1; seed < 5; ++seed) {
-    a.copy_from(whole_numbers(size, seed));
-    c.fill_bytes(0xff);
+    a.write_async(whole_numbers(size, seed));
+    c.fill_bytes_async(0xff);
     product(a, b, d);
     graph.replay();
     EXPECT_EQ(read(c), read(d));

@@ -51,10 +51,10 @@ class Cublas : public CudaTest {
     options_.pool = graph_pool_handle();
   }
 
-  static void set(Buffer<float>& x, unsigned seed) { x.copy_from(whole_numbers(size, seed)); }
+  static void set(Buffer<float>& x, unsigned seed) { x.write_async(whole_numbers(size, seed)); }
   void clear_results() {
-    c_.fill_bytes(0xff);
-    d_.fill_bytes(0xff);
+    c_.fill_bytes_async(0xff);
+    d_.fill_bytes_async(0xff);
     current_stream().synchronize();
   }
   static std::vector<float> expected(unsigned a, unsigned b) {
@@ -64,7 +64,7 @@ class Cublas : public CudaTest {
   std::vector<float> replayed(CUDAGraph& graph) {
     clear_results();
     Buffer<float> other(std::size_t{16} << 20);
-    other.fill_bytes(0xff);
+    other.fill_bytes_async(0xff);
     graph.replay();
     return read(c_);
   }

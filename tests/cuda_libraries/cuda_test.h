@@ -49,7 +49,7 @@ class CudaTest : public ::testing::Test {
 template <class T>
 std::vector<T> read(const Buffer<T>& x) {
   std::vector<T> values(x.size());
-  x.copy_to(values);
+  x.read_async(values);
   current_stream().synchronize();
   return values;
 }

@@ -55,12 +55,12 @@ TEST_F(Cudnn, ACapturedActivationIsTheEagerOneInEachReplay) {
   current_stream().synchronize();
 
   CUDAGraph graph;
-  capture(graph, {}, [&] { rectify(x, y); });
+  capture(graph, [&] { rectify(x, y); });
   EXPECT_GE(graph.node_count(), 1u);
   for (unsigned seed = 1; seed < 5; ++seed) {
     std::vector<float> values = whole_numbers(n, seed);
-    x.copy_from(values);
-    y.fill_bytes(0xff);
+    x.write_async(values);
+    y.fill_bytes_async(0xff);
     rectify(x, z);
     graph.replay();
     for (float& value : values) value = std::max(value, 0.0F);

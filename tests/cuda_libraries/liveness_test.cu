@@ -42,12 +42,12 @@ class LivenessOnCuda : public CudaTest {
   static GraphOptions checked(Liveness liveness = Liveness::allocator) {
     GraphOptions options;
     options.check_input_liveness = true;
-    options.liveness = liveness;
+    options.inputs.scope = liveness;
     return options;
   }
   static Buffer<float> zeros() {
     Buffer<float> x(n);
-    x.fill_bytes(0);
+    x.fill_bytes_async(0);
     current_stream().synchronize();
     return x;
   }
@@ -154,7 +154,7 @@ TEST_F(LivenessOnCuda, MemoryThatTheGraphAllocatesIsItsOwn) {
 TEST_F(LivenessOnCuda, FindsWhatAChildGraphUses) {
   Buffer<float> x = zeros();
   CUDAGraph child(KeepGraph::yes);
-  capture(child, {}, [&] { launch_scale(x.data()); });
+  capture(child, [&] { launch_scale(x.data()); });
   capture(graph_, checked(), [&] {
     using backend::Checked;
     const Checked runtime(device().backend());
@@ -177,7 +177,7 @@ TEST_F(LivenessOnCuda, FindsWhatAChildGraphUses) {
 TEST_F(LivenessOnCuda, KeepsWhatAPlainLaunchUses) {
   Buffer<float> x = zeros();
   GraphOptions options;
-  options.retain_inputs = true;
+  options.inputs.retain = true;
   capture(graph_, options, [&] { launch_scale(x.data()); });
   float* const address = x.data();
   x.reset();

@@ -49,8 +49,8 @@ struct Ranks {
   // Inputs for a round, and nothing of an earlier one in the outputs; there when it returns.
   void prepare(unsigned round) {
     for (std::size_t i = 0; i < count(); ++i) {
-      in[i].copy_from(whole_numbers(n, seed(round, i)), streams[i]);
-      out[i].fill_bytes(0xff, streams[i]);
+      in[i].write_async(whole_numbers(n, seed(round, i)), streams[i]);
+      out[i].fill_bytes_async(0xff, streams[i]);
     }
     for (const Stream& stream : streams) stream.synchronize();
   }
@@ -62,7 +62,7 @@ struct Ranks {
     }
     for (std::size_t i = 0; i < count(); ++i) {
       std::vector<float> found(n);
-      out[i].copy_to(found, streams[i]);
+      out[i].read_async(found, streams[i]);
       streams[i].synchronize();
       EXPECT_EQ(found, sums) << "rank " << i;
     }
@@ -87,8 +87,8 @@ class Nccl : public CudaTest {
 
     GraphOptions options;
     options.stream = stream;
-    options.capture_error_mode = CaptureErrorMode::thread_local_;  // NCCL has threads of its own
-    CUDAGraph graph;                                               // gone before the communicators, which it uses
+    options.capture_error_mode = CaptureMode::thread;  // NCCL has threads of its own
+    CUDAGraph graph;                                   // gone before the communicators, which it uses
     capture(graph, options, [&] { ranks.all_reduce(stream); });
     for (unsigned round = 2; round < 6; ++round) {
       ranks.prepare(round);

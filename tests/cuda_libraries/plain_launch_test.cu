@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cuda/stream_ref>
 #include <vector>
 
 #include "tests/cuda_libraries/cuda_test.h"
@@ -30,7 +31,7 @@ class PlainLaunch : public CudaTest {
  protected:
   Buffer<int> zeros() const {
     Buffer<int> x(n);
-    x.fill_bytes(0);
+    x.fill_bytes_async(0);
     return x;
   }
 };
@@ -44,7 +45,7 @@ TEST_F(PlainLaunch, RunsOnTheNativeStream) {
 TEST_F(PlainLaunch, BecomesANodeInACaptureAndRunsInEachReplay) {
   Buffer<int> x = zeros();
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     add(x, 1);
     add(x, 10);
   });
@@ -56,14 +57,37 @@ TEST_F(PlainLaunch, BecomesANodeInACaptureAndRunsInEachReplay) {
   }
 }
 
+TEST_F(PlainLaunch, OnAStreamOfTheRuntimeIsCapturedAndReplayedThere) {
+  Buffer<int> x = zeros();
+  stream().synchronize();
+  cudaStream_t own = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking), cudaSuccess);
+  CUDAGraph graph = capture(own, [&](cudaStream_t s) { add_plainly<<<4, 256, 0, s>>>(x.data(), 1, n); });
+  graph.replay(own);
+  graph.replay(own);
+  EXPECT_EQ(x.read(own), std::vector<int>(n, 2));
+  graph.reset();
+  EXPECT_EQ(cudaStreamDestroy(own), cudaSuccess);
+}
+
+TEST_F(PlainLaunch, TakesAndGivesStreamsOfCccl) {
+  Buffer<int> x = zeros();
+  const cuda::stream_ref view = stream().ref();
+  const StreamRef back = view;
+  EXPECT_EQ(back, stream().ref());
+  CUDAGraph graph = capture(view, [&](StreamRef s) { add(x, 1, s); });
+  graph.replay(view);
+  EXPECT_EQ(read(x), std::vector<int>(n, 1));
+}
+
 TEST_F(PlainLaunch, KeepsItsPlaceAmongKernelsThatAreWrittenOnce) {
   Buffer<int> x = zeros();
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     add(x, 1);
-    launch(LaunchConfig::cover(n), Double{}, x.data(), n);
+    launch(n, Double{}, x.data(), n);
     add(x, 1);
-    launch(LaunchConfig::cover(n), Double{}, x.data(), n);
+    launch(n, Double{}, x.data(), n);
   });
   EXPECT_EQ(graph.node_count(), 4u);
   graph.replay();
@@ -74,7 +98,7 @@ TEST_F(PlainLaunch, OnAForkedStreamIsCapturedToo) {
   Buffer<int> x = zeros(), y = zeros();
   const Stream side(device());
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     side.wait(current_stream());
     add(x, 1);
     add(y, 2, side);
@@ -91,14 +115,14 @@ TEST_F(PlainLaunch, OnAForkedStreamIsCapturedToo) {
 TEST_F(PlainLaunch, OnMemoryOfTheGraphIsReplayedOnIt) {
   Buffer<int> y = zeros();
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     Buffer<int> scratch(n);
-    scratch.fill_bytes(0);
+    scratch.fill_bytes_async(0);
     add(scratch, 7);
     copy_async(y.data(), scratch.data(), y.size_bytes());
   });
   Buffer<int> others(n);
-  others.fill_bytes(0xff);
+  others.fill_bytes_async(0xff);
   graph.replay();
   EXPECT_EQ(read(y), std::vector<int>(n, 7));
 }

@@ -33,12 +33,12 @@ class TimeReplayOnCuda : public CudaTest {
     CudaTest::SetUp();
     if (IsSkipped()) return;
     x_.emplace(1024);
-    x_->fill_bytes(0);
+    x_->fill_bytes_async(0);
     y_.emplace(1024);
-    y_->fill_bytes(0);
+    y_->fill_bytes_async(0);
     stream().synchronize();
     CUDAGraph graph(KeepGraph::yes);
-    capture(graph, {}, [&] { quick<<<1, 1, 0, current_stream().native()>>>(x_->data()); });
+    capture(graph, [&] { quick<<<1, 1, 0, current_stream().native()>>>(x_->data()); });
     graph.instantiate();
     std::string why;
     // Under a sanitizer or a profiler, for one.
@@ -51,7 +51,7 @@ class TimeReplayOnCuda : public CudaTest {
 };
 
 TEST_F(TimeReplayOnCuda, NamesPlainLaunchesCopiesAndSets) {
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     const cudaStream_t on = current_stream().native();
     ASSERT_EQ(cudaMemsetAsync(x_->data(), 0, 4096, on), cudaSuccess);
     slow<<<1, 1, 0, on>>>(x_->data(), 1000);
@@ -99,7 +99,7 @@ TEST_F(TimeReplayOnCuda, AnnotatesTheNodesOfTwoStreams) {
 }
 
 TEST_F(TimeReplayOnCuda, CountsHostFunctionsAmongTheNodesWithoutATime) {
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     const cudaStream_t on = current_stream().native();
     quick<<<1, 1, 0, on>>>(x_->data());
     ASSERT_EQ(cudaLaunchHostFunc(
@@ -113,7 +113,7 @@ TEST_F(TimeReplayOnCuda, CountsHostFunctionsAmongTheNodesWithoutATime) {
 
 TEST_F(TimeReplayOnCuda, HasEachOfManyNodesOnce) {
   constexpr std::size_t count = 12000;  // more than one buffer of records
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     for (std::size_t i = 0; i < count; ++i) quick<<<1, 1, 0, current_stream().native()>>>(x_->data());
   });
   const ReplayTiming timing = time_replay(graph_, stream());

@@ -85,7 +85,7 @@ TEST(RandomPrograms, ASeedGivesTheSameProgramOnEveryMachine) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed)
     for (const char c : print_source(generate(seed, two_devices())))
       characters.push_back(static_cast<unsigned char>(c));
-  EXPECT_EQ(digest({characters}), 6290078288013241626U);
+  EXPECT_EQ(digest({characters}), 11656244072147725803U);
 }
 
 TEST(RandomPrograms, AreOrderedAndCanBeCaptured) {
@@ -231,7 +231,7 @@ TEST(PrintedSource, HasALineForEachOperation) {
   program.operations = {allocate, wait_stream(1, 0), map, record, wait, mix, copy, told, free};
   ASSERT_TRUE(analyse(program).good()) << analyse(program).invalid;
   EXPECT_THAT(print_source(program), HasSubstr(R"(  void submit() {
-    b1.reset(), b1 = Buffer<Word>(32, s0), b1.fill_bytes(7, s0);
+    b1.reset(), b1 = Buffer<Word>(32, s0), b1.fill_bytes_async(7, s0);
     s1.wait(s0.ref());
     launch(s1, shape(32), Map{}, b0.data(), b0.data(), 0x7U, 32U);
     e0.record(s1);

@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "backend/host/run/executor.h"
+#include "backend/host/host_runtime.h"
 #include "backend/host/run/seeded_chooser.h"
 #include "reprise/error.h"
 #include "tests/differential/run.h"
@@ -55,7 +55,8 @@ std::uint64_t digest(const Contents& contents) {
 void run_by_steps(std::uint64_t scheduler_seed) {
   for (const Device& device : devices())
     if (device.type() == DeviceType::host) device.synchronize();
-  backend::host::Executor::instance().run_by_steps(std::make_unique<backend::host::SeededChooser>(scheduler_seed));
+  backend::host::HostRuntime::instance().executor.run_by_steps(
+      std::make_unique<backend::host::SeededChooser>(scheduler_seed));
 }
 
 Verdict examine(const Program& program, const Device& device, const std::optional<Device>& against,

@@ -38,7 +38,7 @@ std::string line(const Operation& op) {
     case Kind::copy:
       return reprise::text::format("copy_async({}, {}, {}, s{});", address(op.out), address(op.in), bytes, op.stream);
     case Kind::allocate:
-      return reprise::text::format("{0}.reset(), {0} = Buffer<Word>({1}, s{2}), {0}.fill_bytes({3}, s{2});", out,
+      return reprise::text::format("{0}.reset(), {0} = Buffer<Word>({1}, s{2}), {0}.fill_bytes_async({3}, s{2});", out,
                                    op.count, op.stream, op.value & 0xFFU);
     case Kind::free:
       return out + ".reset();";

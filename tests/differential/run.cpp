@@ -130,7 +130,7 @@ class Machine {
         memory.reset();  // of an earlier run
         memory = Buffer<Word>(op.count, stream);
         addresses_[at(op.out.buffer)] = memory.data();
-        return memory.fill_bytes(static_cast<unsigned char>(op.value), stream);
+        return memory.fill_bytes_async(static_cast<unsigned char>(op.value), stream);
       }
       case Kind::free:
         addresses_[at(op.out.buffer)] = nullptr;
@@ -185,7 +185,7 @@ std::string compare_captured(const Program& program, const Device& first_device,
   machine.restore();
   GraphOptions options;
   options.stream = machine.origin();
-  options.capture_error_mode = CaptureErrorMode::thread_local_;
+  options.capture_error_mode = CaptureMode::thread;
   const Contents before = machine.contents(false);
   capture(graph, options, [&] { machine.submit(fault); });
   const Contents captured = machine.contents(false);  // inner buffers have not been written yet

@@ -3,48 +3,23 @@
 #   MODE       find_package or add_subdirectory
 #   WORK       where to build; what was configured there before is forgotten
 #   PREFIX     where the package is installed (find_package)
+#   RANDOM123  ON if the program must find the copy of Random123
 #   COMPONENT  the component of the package that the program uses (optional)
 #   TORCH      the folder of the wheel of torch (the component libtorch)
 #   SHARED     ON to build the library as a shared one (add_subdirectory)
-#   PROGRAM, EXPECTED   the source and a file with its output; or
-#   MARKDOWN   a page whose first ```cpp block is the source, and whose first ```text block after it is the output
+#   KERNELS    ON if nvcc must compile the program, for ARCHITECTURES (optional)
+#   PROGRAM, EXPECTED   the source and a file with its output
 #   SOURCE_DIR, GENERATOR, BUILD_TYPE, CXX_COMPILER, CXX_COMPILER_LAUNCHER, CXX_FLAGS
-
-function(first_block text language out_block out_rest)
-  set(fence "\n```")
-  string(FIND "${text}" "${fence}${language}\n" begin)
-  if(begin EQUAL -1)
-    message(FATAL_ERROR "${MARKDOWN} has no block ```${language} where one is expected")
-  endif()
-  string(LENGTH "${fence}${language}\n" fence_length)
-  math(EXPR begin "${begin} + ${fence_length}")
-  string(SUBSTRING "${text}" ${begin} -1 text)
-  string(FIND "${text}" "${fence}\n" end)
-  if(end EQUAL -1)
-    message(FATAL_ERROR "${MARKDOWN}: a block ```${language} does not end")
-  endif()
-  string(SUBSTRING "${text}" 0 ${end} block)
-  string(SUBSTRING "${text}" ${end} -1 rest)
-  set(${out_block} "${block}\n" PARENT_SCOPE)
-  set(${out_rest} "${rest}" PARENT_SCOPE)
-endfunction()
-
-if(MARKDOWN)
-  file(READ "${MARKDOWN}" page)
-  first_block("${page}" cpp source page)
-  first_block("${page}" text expected page)
-  set(PROGRAM "${WORK}/example.cpp")
-  file(WRITE "${PROGRAM}" "${source}")
-else()
-  file(READ "${EXPECTED}" expected)
-endif()
 
 set(arguments
   "-DCMAKE_BUILD_TYPE=${BUILD_TYPE}"
   "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}"
   "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}"
   "-DCONSUMER_PROGRAM=${PROGRAM}"
-  "-DCONSUMER_COMPONENT=${COMPONENT}")
+  "-DCONSUMER_COMPONENT=${COMPONENT}"
+  "-DCONSUMER_RANDOM123=${RANDOM123}"
+  "-DCONSUMER_KERNELS=${KERNELS}"
+  "-DCONSUMER_ARCHITECTURES=${ARCHITECTURES}")
 if(CXX_COMPILER_LAUNCHER)
   list(APPEND arguments "-DCMAKE_CXX_COMPILER_LAUNCHER=${CXX_COMPILER_LAUNCHER}")
 endif()
@@ -63,6 +38,7 @@ execute_process(COMMAND "${CMAKE_COMMAND}" --fresh -G "${GENERATOR}" -S "${CMAKE
   -B "${WORK}/build" ${arguments} COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${WORK}/build" --parallel 2 COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${WORK}/build/consumer" OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+file(READ "${EXPECTED}" expected)
 if(NOT output STREQUAL expected)
   message(FATAL_ERROR "The program printed\n${output}but expected was\n${expected}")
 endif()

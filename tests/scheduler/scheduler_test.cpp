@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/check.h"
-#include "backend/host/run/executor.h"
+#include "backend/host/host_runtime.h"
 #include "backend/host/run/seeded_chooser.h"
 #include "reprise/reprise.h"
 #include "tests/scheduler/small_program.h"
@@ -34,7 +34,7 @@ Device host() {
 }
 
 void choose_with_seed(std::uint64_t seed) {
-  Executor::instance().run_by_steps(std::make_unique<SeededChooser>(seed));
+  HostRuntime::instance().executor.run_by_steps(std::make_unique<SeededChooser>(seed));
 }
 
 /// Makes all choices, one series a run.
@@ -47,7 +47,7 @@ class EveryChoice {
       EveryChoice& all_;
     };
     at_ = 0;
-    Executor::instance().run_by_steps(std::make_unique<Forward>(*this));
+    HostRuntime::instance().executor.run_by_steps(std::make_unique<Forward>(*this));
   }
   /// False: that was the last one.
   bool next_run() {
@@ -257,18 +257,18 @@ TEST_F(Steps, AreTheSameForTheSameSeed) {
 TEST_F(Steps, RunGraphsAndKernelsAsThreadsDo) {
   const StreamGuard guard(stream_);
   Buffer<int> x(100);
-  x.fill_bytes(0);
+  x.fill_bytes_async(0);
   CUDAGraph graph;
   const Stream side(host());
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     side.wait(current_stream());
-    x.fill_bytes(1, side);
+    x.fill_bytes_async(1, side);
     current_stream().wait(side);
   });
   for (int i = 0; i < 3; ++i) graph.replay();
   graph.reset();
   std::vector<int> found(100);
-  x.copy_to(found);
+  x.read_async(found);
   stream_.synchronize();
   EXPECT_EQ(found, std::vector<int>(100, 0x01010101));
 }
@@ -321,8 +321,8 @@ TEST(StepsDeathTest, AWaitForWhatNothingCanCompleteEndsTheProcessInsteadOfHangin
       {
         choose_with_seed(1);
         const OperationRef operation(new NeverDone);
-        Executor::instance().open(operation);
-        Executor::instance().wait(operation);
+        HostRuntime::instance().executor.open(operation);
+        HostRuntime::instance().executor.wait(operation);
       },
       "will never end: nothing is ready to run");
 }

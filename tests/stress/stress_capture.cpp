@@ -52,7 +52,7 @@ class Worker {
  public:
   Worker(unsigned seed, Graveyard& graveyard) : random_(seed), graveyard_(graveyard), guard_(stream_) {
     std::iota(host_.begin(), host_.end(), static_cast<int>(seed) * 1000);
-    input_.copy_from(host_);
+    input_.write_async(host_);
   }
 
   void round() {
@@ -127,14 +127,14 @@ class Worker {
   void fail_by_an_unsafe_call() {
     CUDAGraph graph;
     GraphOptions with = options();
-    with.capture_error_mode = CaptureErrorMode::thread_local_;
+    with.capture_error_mode = CaptureMode::thread;
     EXPECT_THROW(capture(graph, with,
                          [&] {
                            Buffer<int> scratch(n);
                            add_to(current_stream(), input_, 1, scratch);
                            void* memory = nullptr;
                            EXPECT_EQ(default_device().backend().memory_allocate(&memory, 512),
-                                     Result::stream_capture_unsupported);
+                                     ErrorCode::stream_capture_unsupported);
                          }),
                  CaptureError);
     expect_input_plus(capture_and_replay_once(graph), 3);
@@ -158,8 +158,8 @@ class Worker {
 class SharedGraph {
  public:
   SharedGraph() {
-    counter_.fill_bytes(0);
-    capture(graph_, {}, [&] { launch(LaunchConfig{}, Count{}, counter_.data()); });
+    counter_.fill_bytes_async(0);
+    capture(graph_, [&] { launch(LaunchConfig{}, Count{}, counter_.data()); });
   }
   void replay() {
     graph_.replay();
@@ -167,7 +167,7 @@ class SharedGraph {
   }
   void expect_all_counted() const {
     int counted = 0;
-    counter_.copy_to({&counted, 1});
+    counter_.read_async({&counted, 1});
     current_stream().synchronize();
     EXPECT_EQ(counted, replays_.load());
   }
@@ -207,7 +207,7 @@ TEST(StressCapture, ManyThreadsUseTheDefaultScopeAtOnce) {
   std::vector<Buffer<int>> counters;
   for (int t = 0; t < thread_count; ++t) {
     counters.emplace_back(1);
-    counters.back().fill_bytes(0);
+    counters.back().fill_bytes_async(0);
   }
   default_device().synchronize();
   std::vector<std::thread> threads;
@@ -216,7 +216,7 @@ TEST(StressCapture, ManyThreadsUseTheDefaultScopeAtOnce) {
       const Stream stream;
       for (int i = 0; i < rounds; ++i) {
         CUDAGraph graph;
-        capture(graph, {}, [&] { launch(LaunchConfig{}, Count{}, counters[t].data()); });
+        capture(graph, [&] { launch(LaunchConfig{}, Count{}, counters[t].data()); });
         graph.replay(stream);
         graph.replay(stream);
       }
@@ -225,7 +225,7 @@ TEST(StressCapture, ManyThreadsUseTheDefaultScopeAtOnce) {
   default_device().synchronize();
   for (const Buffer<int>& counter : counters) {
     int counted = 0;
-    counter.copy_to({&counted, 1});
+    counter.read_async({&counted, 1});
     current_stream().synchronize();
     EXPECT_EQ(counted, 2 * rounds);
   }

@@ -42,10 +42,10 @@ class Worker {
   ///               meanwhile, are not in the mode that threads begin in.
   Worker(std::uint32_t seed, AccountingBackend& runtime, bool global)
       : random_(seed), global_(global), runtime_(runtime), device_(runtime) {
-    auto mode = global ? CaptureErrorMode::global : CaptureErrorMode::thread_local_;
-    EXPECT_EQ(inner_.thread_exchange_capture_mode(&mode), Result::success);
+    auto mode = global ? CaptureMode::global : CaptureMode::thread;
+    EXPECT_EQ(inner_.thread_exchange_capture_mode(&mode), ErrorCode::success);
     std::iota(host_.begin(), host_.end(), static_cast<int>(seed));
-    input_.copy_from(host_);
+    input_.write_async(host_);
     stream_.synchronize();
   }
 
@@ -67,7 +67,7 @@ class Worker {
       }
     } catch (const BackendError& error) {
       // No fault has this code: a capture refused the call, of this thread or of another one.
-      EXPECT_NE(error.code(), Result::stream_capture_unsupported) << error.what();
+      EXPECT_NE(error.code(), ErrorCode::stream_capture_unsupported) << error.what();
       ++failed_;
       expect_usable();
     } catch (const Error&) {
@@ -79,8 +79,8 @@ class Worker {
 
  private:
   void ask_for_trouble() {
-    constexpr std::array codes{Result::launch_failure, Result::out_of_memory, Result::stream_capture_invalidated,
-                               Result::not_supported};
+    constexpr std::array codes{ErrorCode::launch_failure, ErrorCode::out_of_memory,
+                               ErrorCode::stream_capture_invalidated, ErrorCode::not_supported};
     // A few calls at least: what is done after a failure can count on the next call.
     runtime_.fail_any(codes[random_() % codes.size()], static_cast<int>(50 + random_() % 200));
   }
@@ -89,7 +89,7 @@ class Worker {
   void expect_usable() {
     for (const Stream* stream : {&stream_, &side_}) {
       CaptureStatus status = CaptureStatus::active;
-      EXPECT_EQ(inner_.stream_is_capturing(stream->native(), &status), Result::success);
+      EXPECT_EQ(inner_.stream_is_capturing(stream->native(), &status), ErrorCode::success);
       EXPECT_EQ(status, CaptureStatus::none);
     }
     EXPECT_EQ(current_stream(), stream_.ref());
@@ -97,7 +97,7 @@ class Worker {
 
   GraphOptions options() {
     GraphOptions made = random_options(random_);
-    if (global_ && random_() % 2 == 0) made.capture_error_mode = CaptureErrorMode::global;
+    if (global_ && random_() % 2 == 0) made.capture_error_mode = CaptureMode::global;
     return made;
   }
 

@@ -26,7 +26,7 @@ TEST(StressLiveness, AnInputIsFreedWhileSeveralThreadsReplay) {
   Buffer<int> result(n, stream);
   for (int round = 0; round < 50; ++round) {
     Buffer<int> x(n, stream), unrelated(n, other);
-    x.fill_bytes(1, stream);
+    x.fill_bytes_async(1, stream);
     CUDAGraph graph;
     GraphOptions options;
     options.check_input_liveness = true;
@@ -51,10 +51,10 @@ TEST(StressLiveness, GraphsThatKeepAnInputComeAndGoWhileItsOwnerFreesIt) {
     Buffer<int> result(n, stream);
     for (int round = 0; round < 200; ++round) {
       Buffer<int> x(n, stream);
-      x.fill_bytes(0, stream);
+      x.fill_bytes_async(0, stream);
       CUDAGraph graphs[2];
       GraphOptions options;
-      options.retain_inputs = true;
+      options.inputs.retain = true;
       for (CUDAGraph& graph : graphs) capture(graph, options, [&] { add_to(current_stream(), x, round, result); });
       std::vector<std::thread> threads;
       for (CUDAGraph& graph : graphs)

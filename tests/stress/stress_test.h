@@ -35,7 +35,7 @@ inline void add_to(const StreamRef& stream, const Buffer<int>& x, int amount, Bu
 /// How a capture is made. Not in mode global: there any thread that waits for a stream breaks the captures of others.
 inline GraphOptions random_options(std::mt19937& random) {
   GraphOptions made;
-  made.capture_error_mode = random() % 2 == 0 ? CaptureErrorMode::thread_local_ : CaptureErrorMode::relaxed;
+  made.capture_error_mode = random() % 2 == 0 ? CaptureMode::thread : CaptureMode::relaxed;
   made.discard_template = random() % 2 == 0;
   made.report = random() % 4 == 0 ? ReportDetail::full : ReportDetail::standard;
   return made;
@@ -45,7 +45,7 @@ inline GraphOptions random_options(std::mt19937& random) {
 inline void expect_plus(const std::vector<int>& input, const Buffer<int>& result, int amount, const Stream& stream) {
   std::vector<int> found(n), expected = input;
   for (int& value : expected) value += amount;
-  result.copy_to(found);
+  result.read_async(found);
   stream.synchronize();
   EXPECT_EQ(found, expected);
 }

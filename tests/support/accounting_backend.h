@@ -38,38 +38,38 @@ class AccountingBackend final : public FaultyBackend {
     return refused.size();
   }
 
-  Result graph_create(GraphHandle* graph) override { return made(graphs_, FaultyBackend::graph_create(graph)); }
-  Result graph_clone(GraphHandle* clone, GraphHandle graph) override {
+  ErrorCode graph_create(GraphHandle* graph) override { return made(graphs_, FaultyBackend::graph_create(graph)); }
+  ErrorCode graph_clone(GraphHandle* clone, GraphHandle graph) override {
     return made(graphs_, FaultyBackend::graph_clone(clone, graph));
   }
-  Result stream_end_capture(StreamHandle stream, GraphHandle* graph) override {
+  ErrorCode stream_end_capture(StreamHandle stream, GraphHandle* graph) override {
     return made(graphs_, FaultyBackend::stream_end_capture(stream, graph));
   }
-  Result graph_destroy(GraphHandle graph) override {
+  ErrorCode graph_destroy(GraphHandle graph) override {
     return gone(graphs_, FaultyBackend::graph_destroy(graph), [this, graph] { graph_destroy(graph); });
   }
-  Result graph_instantiate(GraphExecHandle* exec, GraphHandle graph, InstantiateFlags flags,
-                           StreamHandle upload_stream) override {
+  ErrorCode graph_instantiate(GraphExecHandle* exec, GraphHandle graph, InstantiateFlags flags,
+                              StreamHandle upload_stream) override {
     return made(execs_, FaultyBackend::graph_instantiate(exec, graph, flags, upload_stream));
   }
-  Result graph_exec_destroy(GraphExecHandle exec) override {
+  ErrorCode graph_exec_destroy(GraphExecHandle exec) override {
     return gone(execs_, FaultyBackend::graph_exec_destroy(exec), [this, exec] { graph_exec_destroy(exec); });
   }
-  Result event_destroy(EventHandle event) override {
+  ErrorCode event_destroy(EventHandle event) override {
     return gone(others_, FaultyBackend::event_destroy(event), [this, event] { event_destroy(event); });
   }
-  Result stream_destroy(StreamHandle stream) override {
+  ErrorCode stream_destroy(StreamHandle stream) override {
     return gone(others_, FaultyBackend::stream_destroy(stream), [this, stream] { stream_destroy(stream); });
   }
-  Result user_object_release(UserObjectHandle handle, unsigned references) override {
+  ErrorCode user_object_release(UserObjectHandle handle, unsigned references) override {
     return gone(others_, FaultyBackend::user_object_release(handle, references),
                 [this, handle, references] { user_object_release(handle, references); });
   }
-  Result user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
-                            unsigned references) override {
+  ErrorCode user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
+                               unsigned references) override {
     auto counted = std::make_unique<Counted>(Counted{object, destroy, user_objects_});
-    const Result result = FaultyBackend::user_object_create(handle, counted.get(), &Counted::destroy, references);
-    if (result == Result::success) static_cast<void>(counted.release());  // the runtime's
+    const ErrorCode result = FaultyBackend::user_object_create(handle, counted.get(), &Counted::destroy, references);
+    if (result == ErrorCode::success) static_cast<void>(counted.release());  // the runtime's
     return made(user_objects_, result);
   }
 
@@ -85,12 +85,12 @@ class AccountingBackend final : public FaultyBackend {
     }
   };
 
-  static Result made(std::atomic<int>& count, Result result) {
-    if (result == Result::success) ++count;
+  static ErrorCode made(std::atomic<int>& count, ErrorCode result) {
+    if (result == ErrorCode::success) ++count;
     return result;
   }
-  Result gone(std::atomic<int>& count, Result result, std::function<void()> again) {
-    if (result == Result::success) {
+  ErrorCode gone(std::atomic<int>& count, ErrorCode result, std::function<void()> again) {
+    if (result == ErrorCode::success) {
       --count;
     } else {
       const std::lock_guard lock(mutex_);

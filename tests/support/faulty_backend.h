@@ -31,11 +31,11 @@ class FaultyBackend : public Backend {
       : inner_(inner), type_(inner.type()), shared_(together.shared_) {}
 
   /// The next call of a kind, after `passed` more of it, is not made and returns `code`.
-  void fail(Call call, Result code, int passed = 0) {
+  void fail(Call call, ErrorCode code, int passed = 0) {
     shared_->plan.add({call, code, static_cast<std::uint64_t>(passed) + 1, nullptr});
   }
   /// The next call of any kind, after `passed` more, is not made and returns `code`.
-  void fail_any(Result code, int passed) {
+  void fail_any(ErrorCode code, int passed) {
     shared_->plan.add({std::nullopt, code, static_cast<std::uint64_t>(passed) + 1, nullptr});
   }
   /// Faults leave no error detail.
@@ -86,7 +86,7 @@ class FaultyBackend : public Backend {
   std::string last_error_detail() const override { return detail().empty() ? inner_.last_error_detail() : detail(); }
 
 #define REPRISE_CALL(name, cuda, parameters, arguments)            \
-  Result name parameters override {                                \
+  ErrorCode name parameters override {                             \
     return run(Call::name, [&] { return inner_.name arguments; }); \
   }
 #include "backend/calls.def"
@@ -110,7 +110,7 @@ class FaultyBackend : public Backend {
   }
 
   template <class F>
-  Result run(Call call, F&& f) {
+  ErrorCode run(Call call, F&& f) {
     ++shared_->counts[static_cast<std::size_t>(call)];
     if (const auto hook = take_before()) hook();
     if (shared_->plan.any()) {
@@ -121,8 +121,8 @@ class FaultyBackend : public Backend {
         return happened->code;
       }
     }
-    const Result result = f();
-    if (result != Result::success) detail().clear();
+    const ErrorCode result = f();
+    if (result != ErrorCode::success) detail().clear();
     if (const auto hook = take_after(call)) hook();
     return result;
   }

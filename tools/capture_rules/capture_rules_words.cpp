@@ -57,7 +57,7 @@ std::string words_of(Situation situation) {
     case Situation::stream_is_not_origin:
       return "the stream joined the capture, which began on another one";
     case Situation::wrong_thread:
-      return "another thread began the capture, in mode `global` or `thread_local`";
+      return "another thread began the capture, in mode `global` or `thread`";
     case Situation::fork_not_joined:
       return "a forked stream has work that was not joined, or got work after its join";
     case Situation::legacy_conflict:

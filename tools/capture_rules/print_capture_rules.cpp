@@ -148,7 +148,7 @@ std::string refused() {
 
 std::string refused_after_breaking() {
   std::string text = "| call, on a stream of the capture | code |\n|---|---|\n";
-  std::map<Result, std::string> calls;
+  std::map<ErrorCode, std::string> calls;
   for (const CallClass call_class : all_classes)
     for (const CaptureRule& rule : backend::rules_of(call_class))
       if (rule.situation == Situation::stream_invalidated && rule.effect == CaptureEffect::none) {

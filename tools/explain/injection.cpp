@@ -22,7 +22,7 @@ void watch() {
   std::string why;
   std::shared_ptr<void> watching = backend::cuda::watch_through_cupti(&why);
   if (watching == nullptr) {
-    inspect::tell(request, why);
+    inspect::write_line(request, why);
     inspect::note_in_journal(request, "unwatched " + why);
     return;
   }

@@ -34,7 +34,7 @@ class [[nodiscard]] annotate_module {
   annotate_module& operator=(const annotate_module&) = delete;
 
   /// True while a capture with annotations is underway in the process. One relaxed load.
-  static bool wanted() noexcept { return annotation_detail::captures_underway.load(std::memory_order_relaxed) != 0; }
+  static bool wanted() noexcept { return annotation_detail::annotated_captures.load(std::memory_order_relaxed) != 0; }
 
  private:
   std::optional<std::size_t> length_;  // of the thread's path before; none if this does nothing

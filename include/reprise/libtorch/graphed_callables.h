@@ -15,58 +15,15 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/graph.h"
+#include "reprise/libtorch/graphed_callable_options.h"
 #include "reprise/libtorch/install.h"
 #include "reprise/libtorch/tensor_structures.h"
-#include "reprise/memory.h"
-#include "reprise/stream.h"
 
 /// \file
 /// make_graphed_callables: a part of a network as a graph, forward and backward, in an otherwise eager program.
 
 namespace reprise::libtorch {
-
-/// The memory of the gradients that a graphed callable returns to autograd.
-enum class Gradients {
-  fresh,  ///< new memory at each backward: they stay valid, and can be accumulated over several backwards
-  alias,  ///< memory of the graph, as in PyTorch: the next backward or call of the same pool overwrites them
-  /// The graph itself adds the gradients of parameters to `.grad`, in memory reserved for them while the callable
-  /// lives; those of arguments are as with `fresh`. Parameters are then outside of autograd, at no cost per call:
-  ///
-  /// - A `.grad` set to none is not added to, and exists again after the next backward; set to zero, it is added to.
-  ///   Another tensor in its place is added to as well, by eager work.
-  /// - Hooks of parameters, and of the nodes that accumulate their gradients, are refused.
-  /// - torch::autograd::grad(), and a backward for certain tensors only, do not change `.grad`, and cannot return the
-  ///   gradients of parameters.
-  /// - A `.grad` kept over the next backward is changed by it.
-  accumulate_in_graph,
-};
-
-/// The memory of the results of a graphed callable.
-enum class Outputs {
-  alias,  ///< memory of the graph. The next call overwrites them, and using them in autograd or a graphed callable is
-          ///< an error from then on
-  copy,   ///< new memory at each call
-};
-
-/// Options of make_graphed_callables().
-struct GraphedCallableOptions {
-  int num_warmup_iters = 3;         ///< eager runs of each callable, forward and backward, before its capture
-  bool allow_unused_input = false;  ///< allows arguments and parameters that need a gradient and get none
-  /// The memory pool of the graphs: an id of graph_pool_handle() or of CUDAGraph::pool(), to share it. The default id:
-  /// a private pool.
-  MempoolId pool = {};
-  CaptureErrorMode capture_error_mode = CaptureErrorMode::global;  ///< which calls are allowed during the captures
-  Gradients gradients = Gradients::fresh;
-  Outputs outputs = Outputs::alias;
-  /// As in GraphOptions, for both graphs: each call checks that memory which they use and do not own, such as
-  /// parameters or tensors that a function keeps, was not freed, and throws DeadInputError otherwise.
-  bool check_input_liveness = false;
-  bool enable_annotations = false;  ///< as in GraphOptions, for both graphs; the backward has those of the forward
-  /// The order in which the forwards and backwards of several callables run: +1 is the forward of the first one, -1 its
-  /// backward. For pipelines, where other forwards come between the two; a callable with several micro-batches underway
-  /// is passed several times. Empty: all forwards, then all backwards in the reverse order.
-  std::vector<int> order = {};
-};
 
 /// A function, and the tensors and modules it uses besides its arguments; made by with_parameters() and with_module().
 template <class F>
@@ -113,8 +70,10 @@ bool training_mode_changed(const GraphedFunction& function);
 std::vector<at::Tensor> call_graphed(const std::shared_ptr<GraphedFunction>& function,
                                      const std::vector<at::Tensor>& arguments);
 const std::vector<at::Tensor>& static_arguments(const GraphedFunction& function);
-[[noreturn]] void refuse_structure(const GraphedFunction& function, const std::string& expected,
-                                   const std::string& found);
+CUDAGraph& forward_graph(GraphedFunction& function);
+CUDAGraph& backward_graph(GraphedFunction& function);
+[[noreturn]] void refuse_arguments(const GraphedFunction& function, const ArgumentDifferences& differences,
+                                   const std::vector<at::Tensor>& tensors);
 
 std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules);
 
@@ -175,7 +134,7 @@ template <class Result, class... Args>
 struct GraphedState {
   std::function<Result(Args&...)> original;
   std::shared_ptr<std::optional<KeptResult<Result>>> result;  // without tensors
-  std::tuple<Args...> arguments;                              // without tensors
+  std::tuple<Args...> arguments;                              // the samples, without tensors
   StructureShape shape;                                       // of the arguments
   std::shared_ptr<GraphedFunction> function;
 };
@@ -186,10 +145,10 @@ struct GraphedAccess {
   static Callable make(State state) {
     return Callable(std::make_shared<const State>(std::move(state)));
   }
-  // For tests and benchmarks.
+  // Else it runs the original.
   template <class Callable>
-  static const std::shared_ptr<GraphedFunction>& function_of(const Callable& callable) {
-    return callable.state_->function;
+  static bool in_captured_mode(const Callable& callable) {
+    return !training_mode_changed(*callable.state_->function);
   }
 };
 
@@ -209,19 +168,19 @@ class GraphedCallable {
  public:
   /// Runs the graph. Arguments are copied into the memory that the graph reads, unless they are static_arguments();
   /// those that the callable changes in place are copied back.
-  /// \throws UsageError if arguments do not fit the samples in number, size, type, device or need of gradients (all of
-  ///         them are listed); if one is a result that was overwritten since (Outputs::alias); if parameters were
-  ///         moved, replaced, added or removed, or need a gradient where they did not, or the other way round; if
-  ///         autocast is not as it was; if gradients are wanted and none were at the capture. backward() throws it if
-  ///         another call has overwritten what it needs, at the second time, and when it should be differentiated
-  ///         itself.
+  /// \throws UsageError if arguments do not fit the samples in number, size, type, device, need of gradients, or value
+  ///         (numbers and what else is no tensor); all of them are listed; if one is a result that was overwritten
+  ///         since (Outputs::alias); if parameters were moved, replaced, added or removed, or need a gradient where
+  ///         they did not, or the other way round; if autocast is not as it was; if gradients are wanted and none were
+  ///         at the capture. backward() throws it if another call has overwritten what it needs, if it is called a
+  ///         second time, and with create_graph.
   Result operator()(Args... arguments) const {
     if (detail::training_mode_changed(*state_->function)) return state_->original(arguments...);
     std::tuple<Args...> all(std::move(arguments)...);
     detail::MatchingCollector collector(state_->shape);
     for_each_tensor(all, collector);
     if (!collector.matches()) [[unlikely]]
-      refuse(all);
+      refuse(all, collector.tensors);
     const std::vector<at::Tensor> tensors = detail::call_graphed(state_->function, collector.tensors);
     if constexpr (!std::is_void_v<Result>) {
       Result result = **state_->result;
@@ -238,16 +197,29 @@ class GraphedCallable {
     return all;
   }
 
+  /// The graph of the forward, captured in the mode (`train()`, `eval()`) that the modules were in: in another mode
+  /// calls run the original, and no graph. It is there to look at (CUDAGraph::annotations(), inputs(), node_count(),
+  /// debug_dump() and so on), for hooks of its replays, and to retain objects. Calls of this callable launch it, and
+  /// the end of this callable releases it: replay(), time_replay() and reset() throw UsageError. It must not be moved
+  /// from or assigned to. The reference is valid as long as the callable or a copy of it lives.
+  CUDAGraph& forward_graph() const { return detail::forward_graph(*state_->function); }
+
+  /// The same of the backward, which autograd launches: hooks of its replays run on autograd's thread.
+  /// \throws UsageError if there is none: it was captured without grad mode, or no result needs a gradient.
+  CUDAGraph& backward_graph() const { return detail::backward_graph(*state_->function); }
+
  private:
   friend struct detail::GraphedAccess;
   using State = detail::GraphedState<Result, Args...>;
 
-  [[noreturn]] void refuse(std::tuple<Args...>& arguments) const {
+  [[noreturn]] void refuse(std::tuple<Args...>& arguments, const std::vector<at::Tensor>& tensors) const {
     std::tuple<Args...> samples = state_->arguments;
-    detail::StructureText expected, found;
-    for_each_tensor(samples, expected);
-    for_each_tensor(arguments, found);
-    detail::refuse_structure(*state_->function, expected.text, found.text);
+    detail::ArgumentDifferences differences;
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (differences.compare(I, std::get<I>(samples), std::get<I>(arguments)), ...);
+    }
+    (std::index_sequence_for<Args...>());
+    detail::refuse_arguments(*state_->function, differences, tensors);
   }
 
   explicit GraphedCallable(std::shared_ptr<const State> state) : state_(std::move(state)) {}

@@ -7,7 +7,7 @@
 namespace reprise::libtorch::detail {
 
 /// Installs libtorch as the framework of this process. Initialises no device. Does nothing the second time.
-/// \throws UsageError if another framework is installed.
+/// \throws UsageError if another framework is installed. Called before main(), where that error ends the process.
 bool install();
 
 // A program that includes a header of the component, and uses nothing else of it, must have it all the same: else a

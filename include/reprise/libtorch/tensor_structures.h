@@ -2,9 +2,14 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/Scalar.h>
+#include <c10/core/ScalarType.h>
 
 #include <array>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,28 +28,39 @@
 
 namespace reprise::libtorch {
 
+/// What is an argument besides tensors: numbers, `bool`, enums, `at::Scalar`, `c10::Device`, `std::string`.
+template <class T>
+concept CapturedValue =
+    (std::is_arithmetic_v<T> && !std::is_same_v<T, long double>) || std::is_enum_v<T> ||
+    std::is_same_v<T, c10::Scalar> || std::is_same_v<T, c10::Device> || std::is_same_v<T, std::string>;
+
 /// Calls `f` with each tensor of a structure, as `at::Tensor&`, always in the same order: a tensor, an undefined one
 /// too; those of optionals, vectors, arrays, tuples, pairs and maps, nested to any depth.
 ///
 /// The customisation point for user types: a function of this name in the namespace of the type, found by
-/// argument-dependent lookup.
+/// argument-dependent lookup. A graph does the same at each replay: what it depends on besides tensors is passed on as
+/// well, so that a call with another value is refused.
 ///
 ///     namespace mine {
-///     struct Batch { torch::Tensor x; std::vector<torch::Tensor> masks; };
+///     struct Batch { torch::Tensor x; std::vector<torch::Tensor> masks; bool causal; };
 ///     template <class F>
 ///     void for_each_tensor(Batch& batch, F&& f) {
 ///       for_each_tensor(batch.x, f);
 ///       for_each_tensor(batch.masks, f);
+///       for_each_tensor(batch.causal, f);
 ///     }
 ///     }
 template <class F>
 void for_each_tensor(at::Tensor& tensor, F&& f);
+/// For values, which have no tensors.
+template <CapturedValue T, class F>
+void for_each_tensor(T& value, F&& f);
 /// For optionals.
 template <class T, class F>
 void for_each_tensor(std::optional<T>& optional, F&& f);
 /// For vectors, in order.
 template <class T, class F>
-void for_each_tensor(std::vector<T>& vector, F&& f);
+requires(!std::is_same_v<T, bool>) void for_each_tensor(std::vector<T>& vector, F&& f);
 /// For arrays, in order.
 template <class T, std::size_t N, class F>
 void for_each_tensor(std::array<T, N>& array, F&& f);
@@ -62,6 +78,36 @@ namespace detail {
 
 using reprise::libtorch::for_each_tensor;  // for users' overloads, called with the visitors below
 
+// True if a graph that was captured with one would be right for the other: -0.0 and 0.0 differ, NaN and NaN do not.
+template <CapturedValue T>
+bool same_value(const T& a, const T& b) {
+  if constexpr (std::is_floating_point_v<T>)
+    return (a == b && std::signbit(a) == std::signbit(b)) || (std::isnan(a) && std::isnan(b));
+  else
+    return a == b;
+}
+bool same_value(const c10::Scalar& a, const c10::Scalar& b);
+
+std::string text_of(const c10::Scalar& value);
+std::string text_of(float value);
+std::string text_of(const std::string& value);
+std::string text_of(c10::Device value);
+std::string text_of(c10::ScalarType value);
+
+// Values that differ have different texts.
+template <CapturedValue T>
+std::string value_text(const T& value) {
+  if constexpr (std::is_enum_v<T> && !std::is_same_v<T, c10::ScalarType>)
+    return value_text(static_cast<std::underlying_type_t<T>>(value));
+  else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+    return text_of(
+        c10::Scalar(static_cast<std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>(value)));
+  else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, double>)
+    return text_of(c10::Scalar(value));
+  else
+    return text_of(value);
+}
+
 // Takes the tensors out of a structure.
 class TensorCollector {
  public:
@@ -73,11 +119,11 @@ class TensorCollector {
 // How a structure is built: what a walk over it comes by, in order.
 struct StructureShape {
   struct Step {
-    enum class Kind : unsigned char { tensor, size, key, end_of_element } kind;
-    std::string_view container = {};           // of a size; a literal
-    std::size_t size = 0;                      // of that container
-    const std::type_info* key_type = nullptr;  // of a key
-    std::shared_ptr<const void> key = {};      // a copy of it
+    enum class Kind : unsigned char { tensor, value, size, key, end_of_element } kind;
+    std::string_view container = {};        // of a size; a literal
+    std::size_t size = 0;                   // of that container
+    const std::type_info* type = nullptr;   // of a value or key
+    std::shared_ptr<const void> copy = {};  // of it
   };
   std::vector<Step> steps;
   std::size_t tensors = 0;
@@ -90,20 +136,30 @@ class ShapeRecorder {
     shape.steps.push_back({StructureShape::Step::Kind::tensor});
     ++shape.tensors;
   }
+  template <class T>
+  void value(const T& value) {
+    copy(StructureShape::Step::Kind::value, value);
+  }
   void size(std::string_view kind, std::size_t size) {
     shape.steps.push_back({StructureShape::Step::Kind::size, kind, size});
   }
   template <class Key, class Compare>
   void key(const Key& key, const Compare& /*compare*/) {
-    shape.steps.push_back({StructureShape::Step::Kind::key, {}, 0, &typeid(Key), std::make_shared<const Key>(key)});
+    copy(StructureShape::Step::Kind::key, key);
   }
   void end_of_element() { shape.steps.push_back({StructureShape::Step::Kind::end_of_element}); }
 
   StructureShape shape;
+
+ private:
+  template <class T>
+  void copy(StructureShape::Step::Kind kind, const T& value) {
+    shape.steps.push_back({kind, {}, 0, &typeid(T), std::make_shared<const T>(value)});
+  }
 };
 
-// Takes the tensors out of a structure, and compares its shape with another one on the way. Allocates the row of
-// tensors alone.
+// Takes the tensors out of a structure, and compares its shape and values with those of another one on the way.
+// Allocates the row of tensors alone.
 class MatchingCollector {
  public:
   explicit MatchingCollector(const StructureShape& expected)
@@ -114,14 +170,22 @@ class MatchingCollector {
     tensors.push_back(tensor);
     step(Kind::tensor, [](const Step&) { return true; });
   }
+  template <class T>
+  void value(const T& value) {
+    step(Kind::value, [&](const Step& expected) {
+      if (*expected.type != typeid(T)) return false;
+      same_values_ = same_values_ && same_value(*static_cast<const T*>(expected.copy.get()), value);
+      return true;
+    });
+  }
   void size(std::string_view kind, std::size_t size) {
     step(Kind::size, [&](const Step& expected) { return expected.size == size && expected.container == kind; });
   }
   template <class Key, class Compare>
   void key(const Key& key, const Compare& compare) {
     step(Kind::key, [&](const Step& expected) {
-      if (*expected.key_type != typeid(Key)) return false;
-      const Key& known = *static_cast<const Key*>(expected.key.get());
+      if (*expected.type != typeid(Key)) return false;
+      const Key& known = *static_cast<const Key*>(expected.copy.get());
       return !compare(known, key) && !compare(key, known);
     });
   }
@@ -130,7 +194,8 @@ class MatchingCollector {
   }
 
   // After the walk.
-  bool matches() const { return matches_ && next_ == end_; }
+  bool same_structure() const { return matches_ && next_ == end_; }
+  bool matches() const { return same_structure() && same_values_; }
 
   std::vector<at::Tensor> tensors;
 
@@ -146,6 +211,7 @@ class MatchingCollector {
   const Step* next_;
   const Step* end_;
   bool matches_ = true;
+  bool same_values_ = true;
 };
 
 // Puts tensors into a structure that has places for as many.
@@ -158,10 +224,15 @@ class TensorAssigner {
   const at::Tensor* next_;
 };
 
-// Writes a structure down, for errors: "map[2] x: tensor y: vector[1] tensor"; "|" is between the elements of a tuple.
+// Writes a structure down, for errors: "map[2] x: tensor y: vector[1] 0.5"; "|" is between the elements of a tuple.
 class StructureText {
  public:
   void operator()(at::Tensor& /*tensor*/) { add("tensor"); }
+  template <class T>
+  void value(const T& value) {
+    values.push_back(value_text(value));
+    add(values.back());
+  }
   void size(std::string_view kind, std::size_t size) {
     add(std::string(kind).append("[").append(std::to_string(size)).append("]"));
   }
@@ -175,6 +246,7 @@ class StructureText {
   void end_of_element() { ended_ = true; }
 
   std::string text;
+  std::vector<std::string> values;
 
  private:
   void add(std::string_view word) {
@@ -183,6 +255,35 @@ class StructureText {
   }
 
   bool ended_ = false;
+};
+
+// How arguments differ from the samples, besides the kinds of their tensors. For errors.
+class ArgumentDifferences {
+ public:
+  template <class T>
+  void compare(std::size_t argument, T& sample, T& found) {
+    ShapeRecorder recorder;
+    for_each_tensor(sample, recorder);
+    MatchingCollector collector(recorder.shape);
+    for_each_tensor(found, collector);
+    if (collector.matches()) return;
+    StructureText expected_text, found_text;
+    for_each_tensor(sample, expected_text);
+    for_each_tensor(found, found_text);
+    if (collector.same_structure())
+      add_values(argument, recorder.shape.tensors == 0, expected_text.values, found_text.values);
+    else
+      add_structure(argument, expected_text.text, found_text.text);
+  }
+
+  // "argument 1: expected 0.5, found 0.25"
+  std::vector<std::string> lines;
+  bool same_structure = true;
+
+ private:
+  void add_structure(std::size_t argument, const std::string& expected, const std::string& found);
+  void add_values(std::size_t argument, bool without_tensors, const std::vector<std::string>& expected,
+                  const std::vector<std::string>& found);
 };
 
 template <class F>
@@ -200,7 +301,8 @@ void note_key(F& f, const Key& key, const Compare& compare) {
 template <class T, class F>
 void visit_element(T& element, F& f) {
   for_each_tensor(element, f);
-  if constexpr (!std::is_same_v<T, at::Tensor> && requires { f.end_of_element(); }) f.end_of_element();
+  if constexpr (!std::is_same_v<T, at::Tensor> && !CapturedValue<T> && requires { f.end_of_element(); })
+    f.end_of_element();
 }
 
 }  // namespace detail
@@ -216,8 +318,13 @@ void for_each_tensor(std::optional<T>& optional, F&& f) {
   if (optional) for_each_tensor(*optional, f);
 }
 
+template <CapturedValue T, class F>
+void for_each_tensor(T& value, F&& f) {
+  if constexpr (requires { f.value(value); }) f.value(value);
+}
+
 template <class T, class F>
-void for_each_tensor(std::vector<T>& vector, F&& f) {
+requires(!std::is_same_v<T, bool>) void for_each_tensor(std::vector<T>& vector, F&& f) {
   detail::note_size(f, "vector", vector.size());
   for (T& each : vector) detail::visit_element(each, f);
 }

@@ -23,7 +23,7 @@ std::optional<CUstreamCaptureStatus> status_of(const DriverApi& driver, CUstream
 
 // False for the legacy stream, which must not be queried.
 bool takes_part(const DriverApi& driver, CUstream stream) {
-  if (stream == nullptr || stream == CU_STREAM_LEGACY) return false;
+  if (stream == nullptr) return false;
   return status_of(driver, stream).value_or(CU_STREAM_CAPTURE_STATUS_NONE) != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
@@ -44,7 +44,7 @@ std::optional<std::size_t> count_nodes(const DriverApi& driver, CUgraph graph) {
 CaptureFindings::Call call_of(const LoggedFailure& failure, bool capturing_thread) {
   CaptureFindings::Call call;
   call.name = failure.function;
-  call.result = static_cast<Result>(failure.code);
+  call.result = static_cast<ErrorCode>(failure.code);
   call.capturing_thread = capturing_thread;
   call.rule = rule_met(class_of(call.name), call.result, capturing_thread);
   return call;
@@ -81,7 +81,7 @@ void CaptureWatch::ended(CUstream stream) {
 
 void CaptureWatch::note_failure(const DriverApi& driver, const CallSite& site, CUresult result) {
   if (result == CUDA_ERROR_NOT_READY || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) return;
-  if (!blame(driver, site, static_cast<Result>(result))) return;
+  if (!blame(driver, site, static_cast<ErrorCode>(result))) return;
   const std::vector<std::string> stack = call_stack();
   const std::scoped_lock lock(mutex_);
   for (Entry& entry : entries_)
@@ -97,7 +97,7 @@ bool CaptureWatch::Entry::can_be_asked() const {
   return stream != CU_STREAM_PER_THREAD || thread == thread_number();
 }
 
-bool CaptureWatch::blame(const DriverApi& driver, const CallSite& site, Result code) {
+bool CaptureWatch::blame(const DriverApi& driver, const CallSite& site, ErrorCode code) {
   bool blamed = false;
   const std::scoped_lock lock(mutex_);
   for (Entry& entry : entries_) {

@@ -42,7 +42,7 @@ class CaptureWatch {
   }
   /// A sentence on the call that broke the capture, for a call on `stream` that was refused with 901; empty if unknown.
   std::string first_error(const DriverApi& driver, CUstream stream) const;
-  /// Fills in the report of a stream's capture.
+  /// Returns the findings of the stream's capture.
   CaptureFindings describe(const DriverApi& driver, CUstream stream) const;
 
  private:
@@ -61,7 +61,7 @@ class CaptureWatch {
   };
   void note_failure(const DriverApi& driver, const CallSite& site, CUresult result);
   /// True if the call has broken a capture.
-  bool blame(const DriverApi& driver, const CallSite& site, Result code);
+  bool blame(const DriverApi& driver, const CallSite& site, ErrorCode code);
 
   std::atomic<int> underway_{0};
   mutable std::mutex mutex_;

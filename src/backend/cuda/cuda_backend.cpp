@@ -55,7 +55,7 @@ bool& CudaBackend::failed_here() {
   return failed;
 }
 
-Result CudaBackend::fail(Result result, std::string detail) {
+ErrorCode CudaBackend::fail(ErrorCode result, std::string detail) {
   failure_detail() = std::move(detail);
   return result;
 }
@@ -82,11 +82,11 @@ std::string CudaBackend::last_error_detail() const {
   return detail + "; " + logged;
 }
 
-Result CudaBackend::device_synchronize() {
+ErrorCode CudaBackend::device_synchronize() {
   return enter(Call::device_synchronize, [&] { return driver_.cuCtxSynchronize(); });
 }
 
-Result CudaBackend::memory_info(MemoryInfo* info) {
+ErrorCode CudaBackend::memory_info(MemoryInfo* info) {
   return enter(Call::memory_info, [&] {
     MemoryInfo known;
     const CUresult result = driver_.cuMemGetInfo(&known.free, &known.total);
@@ -95,11 +95,11 @@ Result CudaBackend::memory_info(MemoryInfo* info) {
   });
 }
 
-Result CudaBackend::stream_priority_range(int* least, int* greatest) {
+ErrorCode CudaBackend::stream_priority_range(int* least, int* greatest) {
   return enter(Call::stream_priority_range, [&] { return driver_.cuCtxGetStreamPriorityRange(least, greatest); });
 }
 
-Result CudaBackend::memory_allocate(void** pointer, std::size_t bytes) {
+ErrorCode CudaBackend::memory_allocate(void** pointer, std::size_t bytes) {
   return enter(Call::memory_allocate, [&] {
     CUdeviceptr address = 0;
     const CUresult result = driver_.cuMemAlloc(&address, bytes);
@@ -108,11 +108,11 @@ Result CudaBackend::memory_allocate(void** pointer, std::size_t bytes) {
   });
 }
 
-Result CudaBackend::memory_free(void* pointer) {
+ErrorCode CudaBackend::memory_free(void* pointer) {
   return enter(Call::memory_free, [&] { return driver_.cuMemFree(to_address(pointer)); });
 }
 
-Result CudaBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle stream) {
+ErrorCode CudaBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle stream) {
   return enter({Call::memory_allocate_async, stream}, [&] {
     CUdeviceptr address = 0;
     const CUresult result = driver_.cuMemAllocAsync(&address, bytes, stream);
@@ -121,11 +121,11 @@ Result CudaBackend::memory_allocate_async(void** pointer, std::size_t bytes, Str
   });
 }
 
-Result CudaBackend::memory_free_async(void* pointer, StreamHandle stream) {
+ErrorCode CudaBackend::memory_free_async(void* pointer, StreamHandle stream) {
   return enter({Call::memory_free_async, stream}, [&] { return driver_.cuMemFreeAsync(to_address(pointer), stream); });
 }
 
-Result CudaBackend::memory_pool_trim(std::size_t bytes_to_keep) {
+ErrorCode CudaBackend::memory_pool_trim(std::size_t bytes_to_keep) {
   return enter(Call::memory_pool_trim, [&] {
     CUmemoryPool pool = nullptr;
     const CUresult result = driver_.cuDeviceGetDefaultMemPool(&pool, device_);
@@ -133,7 +133,7 @@ Result CudaBackend::memory_pool_trim(std::size_t bytes_to_keep) {
   });
 }
 
-Result CudaBackend::pinned_allocate(void** pointer, std::size_t bytes) {
+ErrorCode CudaBackend::pinned_allocate(void** pointer, std::size_t bytes) {
   return enter(Call::pinned_allocate, [&] {
     void* memory = nullptr;
     // With unified addressing every device can use it, with any flags.
@@ -143,11 +143,11 @@ Result CudaBackend::pinned_allocate(void** pointer, std::size_t bytes) {
   });
 }
 
-Result CudaBackend::pinned_free(void* pointer) {
+ErrorCode CudaBackend::pinned_free(void* pointer) {
   return enter(Call::pinned_free, [&] { return driver_.cuMemFreeHost(pointer); });
 }
 
-Result CudaBackend::pointer_info(const void* pointer, PointerInfo* info) {
+ErrorCode CudaBackend::pointer_info(const void* pointer, PointerInfo* info) {
   return enter(Call::pointer_info, [&] {
     // For unknown memory the driver succeeds and returns zeros.
     unsigned type = 0;
@@ -198,6 +198,22 @@ const std::vector<Backend*>& cuda_backends() {
   };
   static const support::Immortal<Backends> backends;
   return backends->all;
+}
+
+Backend* cuda_backend_of(StreamHandle stream) {
+  const std::vector<Backend*>& all = cuda_backends();
+  if (all.size() < 2) return all.empty() ? nullptr : all.front();
+  const cuda::DriverApi& driver = cuda::opened_driver().api;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUdevice device = 0;
+  if (driver.cuStreamGetDevice == nullptr || driver.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+      status != CU_STREAM_CAPTURE_STATUS_NONE || driver.cuStreamGetDevice(stream, &device) != CUDA_SUCCESS)
+    return nullptr;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CUdevice known = 0;
+    if (driver.cuDeviceGet(&known, static_cast<int>(i)) == CUDA_SUCCESS && known == device) return all[i];
+  }
+  return nullptr;
 }
 
 const std::string& cuda_unavailable_reason() {

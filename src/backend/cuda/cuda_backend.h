@@ -14,8 +14,8 @@
 namespace reprise::backend::cuda {
 
 /// CUDA's result, as it is: the numbers are the same.
-inline Result to_result(CUresult result) noexcept {
-  return static_cast<Result>(result);
+inline ErrorCode to_result(CUresult result) noexcept {
+  return static_cast<ErrorCode>(result);
 }
 
 inline CUdeviceptr to_address(const void* pointer) noexcept {
@@ -44,14 +44,14 @@ class CudaBackend final : public Backend {
   std::string device_name() const override;
   std::string last_error_detail() const override;
   Monitor& monitor() noexcept override { return monitor_; }
-#define REPRISE_CALL(name, cuda, parameters, arguments) Result name parameters override;
+#define REPRISE_CALL(name, cuda, parameters, arguments) ErrorCode name parameters override;
 #include "backend/calls.def"
 
  private:
   /// Runs a call's body, which returns the driver's result, with the primary context current. The usual case, that it
   /// is current already, costs one query of the driver.
   template <class Body>
-  Result enter(CallSite site, Body&& body) {
+  ErrorCode enter(CallSite site, Body&& body) {
     CUcontext current = nullptr;
     const CUresult asked = driver_.cuCtxGetCurrent(&current);
     if (asked == CUDA_SUCCESS && current != nullptr && current == primary_.load(std::memory_order_acquire)) [[likely]]
@@ -67,7 +67,7 @@ class CudaBackend final : public Backend {
   CUresult make_current(CUcontext current, bool* pushed);
   CUresult primary_context(CUcontext* context);
 
-  Result finish(CallSite site, CUresult result) const {
+  ErrorCode finish(CallSite site, CUresult result) const {
     if (result != CUDA_SUCCESS) [[unlikely]]
       note_failure(site, result);
     return to_result(result);
@@ -77,7 +77,7 @@ class CudaBackend final : public Backend {
   static std::string& failure_detail();
   /// True if a call has failed on the calling thread.
   static bool& failed_here();
-  static Result fail(Result result, std::string detail);
+  static ErrorCode fail(ErrorCode result, std::string detail);
 
   CUresult set_kernel_attributes(CUgraphNode node, const LaunchConfig& config) const;
   CUresult kernel_params(CUgraphNode node, KernelNodeParams* params) const;

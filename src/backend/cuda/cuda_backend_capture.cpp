@@ -5,9 +5,9 @@
 
 namespace reprise::backend::cuda {
 
-static_assert(static_cast<int>(CaptureErrorMode::global) == CU_STREAM_CAPTURE_MODE_GLOBAL);
-static_assert(static_cast<int>(CaptureErrorMode::thread_local_) == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-static_assert(static_cast<int>(CaptureErrorMode::relaxed) == CU_STREAM_CAPTURE_MODE_RELAXED);
+static_assert(static_cast<int>(CaptureMode::global) == CU_STREAM_CAPTURE_MODE_GLOBAL);
+static_assert(static_cast<int>(CaptureMode::thread) == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+static_assert(static_cast<int>(CaptureMode::relaxed) == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(static_cast<int>(CaptureStatus::none) == CU_STREAM_CAPTURE_STATUS_NONE);
 static_assert(static_cast<int>(CaptureStatus::active) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
 static_assert(static_cast<int>(CaptureStatus::invalidated) == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
@@ -21,7 +21,7 @@ bool still_captures(const DriverApi& driver, CUstream stream) {
 }
 }  // namespace
 
-Result CudaBackend::stream_begin_capture(StreamHandle stream, CaptureErrorMode mode) {
+ErrorCode CudaBackend::stream_begin_capture(StreamHandle stream, CaptureMode mode) {
   return enter({Call::stream_begin_capture, stream}, [&] {
     const CUresult result = driver_.cuStreamBeginCapture(stream, static_cast<CUstreamCaptureMode>(mode));
     if (result == CUDA_SUCCESS) CaptureWatch::instance().began(driver_, stream);
@@ -29,9 +29,8 @@ Result CudaBackend::stream_begin_capture(StreamHandle stream, CaptureErrorMode m
   });
 }
 
-Result CudaBackend::stream_begin_capture_to_graph(StreamHandle stream, GraphHandle graph,
-                                                  std::span<const GraphNodeHandle> dependencies,
-                                                  CaptureErrorMode mode) {
+ErrorCode CudaBackend::stream_begin_capture_to_graph(StreamHandle stream, GraphHandle graph,
+                                                     std::span<const GraphNodeHandle> dependencies, CaptureMode mode) {
   return enter({Call::stream_begin_capture_to_graph, stream}, [&] {
     const CUresult result = driver_.cuStreamBeginCaptureToGraph(
         stream, graph, dependencies.data(), nullptr, dependencies.size(), static_cast<CUstreamCaptureMode>(mode));
@@ -40,7 +39,7 @@ Result CudaBackend::stream_begin_capture_to_graph(StreamHandle stream, GraphHand
   });
 }
 
-Result CudaBackend::stream_end_capture(StreamHandle stream, GraphHandle* graph) {
+ErrorCode CudaBackend::stream_end_capture(StreamHandle stream, GraphHandle* graph) {
   *graph = nullptr;
   return enter({Call::stream_end_capture, stream}, [&] {
     CUgraph captured = nullptr;
@@ -51,7 +50,7 @@ Result CudaBackend::stream_end_capture(StreamHandle stream, GraphHandle* graph) 
   });
 }
 
-Result CudaBackend::stream_is_capturing(StreamHandle stream, CaptureStatus* status) {
+ErrorCode CudaBackend::stream_is_capturing(StreamHandle stream, CaptureStatus* status) {
   return enter({Call::stream_is_capturing, stream}, [&] {
     CUstreamCaptureStatus found = CU_STREAM_CAPTURE_STATUS_NONE;
     const CUresult result = driver_.cuStreamIsCapturing(stream, &found);
@@ -60,7 +59,7 @@ Result CudaBackend::stream_is_capturing(StreamHandle stream, CaptureStatus* stat
   });
 }
 
-Result CudaBackend::stream_capture_info(StreamHandle stream, CaptureInfo* info) {
+ErrorCode CudaBackend::stream_capture_info(StreamHandle stream, CaptureInfo* info) {
   return enter({Call::stream_capture_info, stream}, [&] {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t id = 0;
@@ -83,9 +82,9 @@ Result CudaBackend::stream_capture_info(StreamHandle stream, CaptureInfo* info) 
   });
 }
 
-Result CudaBackend::stream_update_capture_dependencies(StreamHandle stream,
-                                                       std::span<const GraphNodeHandle> dependencies,
-                                                       UpdateDependencies how) {
+ErrorCode CudaBackend::stream_update_capture_dependencies(StreamHandle stream,
+                                                          std::span<const GraphNodeHandle> dependencies,
+                                                          UpdateDependencies how) {
   return enter({Call::stream_update_capture_dependencies, stream}, [&] {
     // The driver takes a pointer to nodes that it does not change.
     return driver_.cuStreamUpdateCaptureDependencies(stream, const_cast<CUgraphNode*>(dependencies.data()), nullptr,
@@ -93,11 +92,11 @@ Result CudaBackend::stream_update_capture_dependencies(StreamHandle stream,
   });
 }
 
-Result CudaBackend::thread_exchange_capture_mode(CaptureErrorMode* mode) {
+ErrorCode CudaBackend::thread_exchange_capture_mode(CaptureMode* mode) {
   // The mode belongs to the thread, not to a context: no context has to be current.
   auto exchanged = static_cast<CUstreamCaptureMode>(*mode);
   const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&exchanged);
-  if (result == CUDA_SUCCESS) *mode = static_cast<CaptureErrorMode>(exchanged);
+  if (result == CUDA_SUCCESS) *mode = static_cast<CaptureMode>(exchanged);
   return finish(Call::thread_exchange_capture_mode, result);
 }
 

@@ -39,29 +39,29 @@ const char* text(CUgraphInstantiateResult result) {
 
 }  // namespace
 
-Result CudaBackend::graph_instantiate(GraphExecHandle* exec, GraphHandle graph, InstantiateFlags flags,
-                                      StreamHandle upload_stream) {
+ErrorCode CudaBackend::graph_instantiate(GraphExecHandle* exec, GraphHandle graph, InstantiateFlags flags,
+                                         StreamHandle upload_stream) {
   CUDA_GRAPH_INSTANTIATE_PARAMS params{};
   params.flags = static_cast<cuuint64_t>(flags);
   params.hUploadStream = upload_stream;
-  const Result result = enter(Call::graph_instantiate, [&] {
+  const ErrorCode result = enter(Call::graph_instantiate, [&] {
     CUgraphExec made = nullptr;
     const CUresult instantiated = driver_.cuGraphInstantiateWithParams(&made, graph, &params);
     if (instantiated == CUDA_SUCCESS) *exec = made;
     return instantiated;
   });
-  return result == Result::success ? result : fail(result, text(params.result_out));
+  return result == ErrorCode::success ? result : fail(result, text(params.result_out));
 }
 
-Result CudaBackend::graph_exec_destroy(GraphExecHandle exec) {
+ErrorCode CudaBackend::graph_exec_destroy(GraphExecHandle exec) {
   return enter(Call::graph_exec_destroy, [&] { return driver_.cuGraphExecDestroy(exec); });
 }
 
-Result CudaBackend::graph_upload(GraphExecHandle exec, StreamHandle stream) {
+ErrorCode CudaBackend::graph_upload(GraphExecHandle exec, StreamHandle stream) {
   return enter({Call::graph_upload, stream}, [&] { return driver_.cuGraphUpload(exec, stream); });
 }
 
-Result CudaBackend::graph_launch(GraphExecHandle exec, StreamHandle stream) {
+ErrorCode CudaBackend::graph_launch(GraphExecHandle exec, StreamHandle stream) {
   // The driver uses the context of the stream, whatever is current. The handles 0, 1 and 2 are streams of the current
   // context.
   if (reinterpret_cast<std::uintptr_t>(stream) > 2) [[likely]]
@@ -69,7 +69,7 @@ Result CudaBackend::graph_launch(GraphExecHandle exec, StreamHandle stream) {
   return enter({Call::graph_launch, stream}, [&] { return driver_.cuGraphLaunch(exec, stream); });
 }
 
-Result CudaBackend::graph_exec_update(GraphExecHandle exec, GraphHandle graph, UpdateInfo* info) {
+ErrorCode CudaBackend::graph_exec_update(GraphExecHandle exec, GraphHandle graph, UpdateInfo* info) {
   return enter(Call::graph_exec_update, [&] {
     CUgraphExecUpdateResultInfo found{};
     const CUresult result = driver_.cuGraphExecUpdate(exec, graph, &found);
@@ -79,12 +79,12 @@ Result CudaBackend::graph_exec_update(GraphExecHandle exec, GraphHandle graph, U
   });
 }
 
-Result CudaBackend::graph_node_set_enabled(GraphExecHandle exec, GraphNodeHandle node, bool enabled) {
+ErrorCode CudaBackend::graph_node_set_enabled(GraphExecHandle exec, GraphNodeHandle node, bool enabled) {
   return enter(Call::graph_node_set_enabled,
                [&] { return driver_.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0); });
 }
 
-Result CudaBackend::graph_node_enabled(GraphExecHandle exec, GraphNodeHandle node, bool* enabled) {
+ErrorCode CudaBackend::graph_node_enabled(GraphExecHandle exec, GraphNodeHandle node, bool* enabled) {
   return enter(Call::graph_node_enabled, [&] {
     unsigned found = 0;
     const CUresult result = driver_.cuGraphNodeGetEnabled(exec, node, &found);

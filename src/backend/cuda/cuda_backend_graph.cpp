@@ -28,7 +28,7 @@ struct EdgeArrays {
 
 }  // namespace
 
-Result CudaBackend::graph_create(GraphHandle* graph) {
+ErrorCode CudaBackend::graph_create(GraphHandle* graph) {
   return enter(Call::graph_create, [&] {
     CUgraph made = nullptr;
     const CUresult result = driver_.cuGraphCreate(&made, 0);
@@ -37,11 +37,11 @@ Result CudaBackend::graph_create(GraphHandle* graph) {
   });
 }
 
-Result CudaBackend::graph_destroy(GraphHandle graph) {
+ErrorCode CudaBackend::graph_destroy(GraphHandle graph) {
   return enter(Call::graph_destroy, [&] { return driver_.cuGraphDestroy(graph); });
 }
 
-Result CudaBackend::graph_clone(GraphHandle* clone, GraphHandle graph) {
+ErrorCode CudaBackend::graph_clone(GraphHandle* clone, GraphHandle graph) {
   return enter(Call::graph_clone, [&] {
     CUgraph made = nullptr;
     const CUresult result = driver_.cuGraphClone(&made, graph);
@@ -50,7 +50,7 @@ Result CudaBackend::graph_clone(GraphHandle* clone, GraphHandle graph) {
   });
 }
 
-Result CudaBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNodeHandle original, GraphHandle clone) {
+ErrorCode CudaBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNodeHandle original, GraphHandle clone) {
   return enter(Call::graph_node_find_in_clone, [&] {
     CUgraphNode node = nullptr;
     const CUresult result = driver_.cuGraphNodeFindInClone(&node, original, clone);
@@ -59,7 +59,7 @@ Result CudaBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNodeHa
   });
 }
 
-Result CudaBackend::graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>* nodes) {
+ErrorCode CudaBackend::graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>* nodes) {
   return enter(Call::graph_nodes, [&] {
     std::size_t count = 0;
     CUresult result = driver_.cuGraphGetNodes(graph, nullptr, &count);
@@ -71,7 +71,7 @@ Result CudaBackend::graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>*
   });
 }
 
-Result CudaBackend::graph_edges(GraphHandle graph, std::vector<Edge>* edges) {
+ErrorCode CudaBackend::graph_edges(GraphHandle graph, std::vector<Edge>* edges) {
   return enter(Call::graph_edges, [&] {
     std::size_t count = 0;
     CUresult result = driver_.cuGraphGetEdges(graph, nullptr, nullptr, nullptr, &count);
@@ -89,7 +89,7 @@ Result CudaBackend::graph_edges(GraphHandle graph, std::vector<Edge>* edges) {
   });
 }
 
-Result CudaBackend::graph_add_dependencies(GraphHandle graph, std::span<const Edge> edges) {
+ErrorCode CudaBackend::graph_add_dependencies(GraphHandle graph, std::span<const Edge> edges) {
   return enter(Call::graph_add_dependencies, [&] {
     const EdgeArrays arrays(edges);
     return driver_.cuGraphAddDependencies(graph, arrays.from.data(), arrays.to.data(), arrays.data.data(),
@@ -97,7 +97,7 @@ Result CudaBackend::graph_add_dependencies(GraphHandle graph, std::span<const Ed
   });
 }
 
-Result CudaBackend::graph_remove_dependencies(GraphHandle graph, std::span<const Edge> edges) {
+ErrorCode CudaBackend::graph_remove_dependencies(GraphHandle graph, std::span<const Edge> edges) {
   return enter(Call::graph_remove_dependencies, [&] {
     const EdgeArrays arrays(edges);
     return driver_.cuGraphRemoveDependencies(graph, arrays.from.data(), arrays.to.data(), arrays.data.data(),
@@ -105,8 +105,8 @@ Result CudaBackend::graph_remove_dependencies(GraphHandle graph, std::span<const
   });
 }
 
-Result CudaBackend::graph_conditional_handle_create(ConditionalHandle* handle, GraphHandle graph,
-                                                    unsigned default_value) {
+ErrorCode CudaBackend::graph_conditional_handle_create(ConditionalHandle* handle, GraphHandle graph,
+                                                       unsigned default_value) {
   return enter(Call::graph_conditional_handle_create, [&] {
     CUgraphConditionalHandle made = 0;
     const CUresult result = driver_.cuGraphConditionalHandleCreate(
@@ -116,13 +116,13 @@ Result CudaBackend::graph_conditional_handle_create(ConditionalHandle* handle, G
   });
 }
 
-Result CudaBackend::graph_debug_dot_print(GraphHandle graph, const char* path, DotFlags flags) {
+ErrorCode CudaBackend::graph_debug_dot_print(GraphHandle graph, const char* path, DotFlags flags) {
   return enter(Call::graph_debug_dot_print,
                [&] { return driver_.cuGraphDebugDotPrint(graph, path, static_cast<unsigned>(flags)); });
 }
 
-Result CudaBackend::user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
-                                       unsigned references) {
+ErrorCode CudaBackend::user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
+                                          unsigned references) {
   return enter(Call::user_object_create, [&] {
     CUuserObject made = nullptr;
     const CUresult result =
@@ -132,22 +132,22 @@ Result CudaBackend::user_object_create(UserObjectHandle* handle, void* object, v
   });
 }
 
-Result CudaBackend::user_object_retain(UserObjectHandle handle, unsigned references) {
+ErrorCode CudaBackend::user_object_retain(UserObjectHandle handle, unsigned references) {
   return enter(Call::user_object_retain, [&] { return driver_.cuUserObjectRetain(handle, references); });
 }
 
-Result CudaBackend::user_object_release(UserObjectHandle handle, unsigned references) {
+ErrorCode CudaBackend::user_object_release(UserObjectHandle handle, unsigned references) {
   return enter(Call::user_object_release, [&] { return driver_.cuUserObjectRelease(handle, references); });
 }
 
-Result CudaBackend::graph_retain_user_object(GraphHandle graph, UserObjectHandle handle, unsigned references,
-                                             RetainFlags flags) {
+ErrorCode CudaBackend::graph_retain_user_object(GraphHandle graph, UserObjectHandle handle, unsigned references,
+                                                RetainFlags flags) {
   return enter(Call::graph_retain_user_object, [&] {
     return driver_.cuGraphRetainUserObject(graph, handle, references, static_cast<unsigned>(flags));
   });
 }
 
-Result CudaBackend::graph_release_user_object(GraphHandle graph, UserObjectHandle handle, unsigned references) {
+ErrorCode CudaBackend::graph_release_user_object(GraphHandle graph, UserObjectHandle handle, unsigned references) {
   return enter(Call::graph_release_user_object,
                [&] { return driver_.cuGraphReleaseUserObject(graph, handle, references); });
 }

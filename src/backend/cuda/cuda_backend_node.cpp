@@ -45,9 +45,9 @@ CUresult CudaBackend::set_kernel_attributes(CUgraphNode node, const LaunchConfig
   return driver_.cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &cooperative);
 }
 
-Result CudaBackend::graph_add_node(GraphNodeHandle* node, GraphHandle graph,
-                                   std::span<const GraphNodeHandle> dependencies, NodeParams& params) {
-  if (is_programmatic(params)) return fail(Result::not_supported, programmatic_node_refused);
+ErrorCode CudaBackend::graph_add_node(GraphNodeHandle* node, GraphHandle graph,
+                                      std::span<const GraphNodeHandle> dependencies, NodeParams& params) {
+  if (is_programmatic(params)) return fail(ErrorCode::not_supported, programmatic_node_refused);
   return enter(Call::graph_add_node, [&] {
     CUgraphNodeParams to_make = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
     CUgraphNode made = nullptr;
@@ -68,11 +68,11 @@ Result CudaBackend::graph_add_node(GraphNodeHandle* node, GraphHandle graph,
   });
 }
 
-Result CudaBackend::graph_destroy_node(GraphNodeHandle node) {
+ErrorCode CudaBackend::graph_destroy_node(GraphNodeHandle node) {
   return enter(Call::graph_destroy_node, [&] { return driver_.cuGraphDestroyNode(node); });
 }
 
-Result CudaBackend::graph_node_type(GraphNodeHandle node, NodeType* type) {
+ErrorCode CudaBackend::graph_node_type(GraphNodeHandle node, NodeType* type) {
   return enter(Call::graph_node_type, [&] {
     CUgraphNodeType found = CU_GRAPH_NODE_TYPE_EMPTY;
     const CUresult result = driver_.cuGraphNodeGetType(node, &found);
@@ -104,7 +104,7 @@ CUresult CudaBackend::kernel_params(CUgraphNode node, KernelNodeParams* params) 
   return result;
 }
 
-Result CudaBackend::graph_node_params(GraphNodeHandle node, NodeParams* params) {
+ErrorCode CudaBackend::graph_node_params(GraphNodeHandle node, NodeParams* params) {
   return enter(Call::graph_node_params, [&] {
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
     const CUresult result = driver_.cuGraphNodeGetType(node, &type);
@@ -174,8 +174,8 @@ CUresult CudaBackend::node_params(CUgraphNode node, CUgraphNodeType type, NodePa
   }
 }
 
-Result CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodeParams& params) {
-  if (is_programmatic(params)) return fail(Result::not_supported, programmatic_node_refused);
+ErrorCode CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodeParams& params) {
+  if (is_programmatic(params)) return fail(ErrorCode::not_supported, programmatic_node_refused);
   return enter(Call::graph_node_set_params, [&] {
     CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
     const CUresult result = driver_.cuGraphNodeSetParams(node, &wanted);
@@ -184,8 +184,9 @@ Result CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodeParams
   });
 }
 
-Result CudaBackend::graph_exec_node_set_params(GraphExecHandle exec, GraphNodeHandle node, const NodeParams& params) {
-  if (is_programmatic(params)) return fail(Result::not_supported, programmatic_node_refused);
+ErrorCode CudaBackend::graph_exec_node_set_params(GraphExecHandle exec, GraphNodeHandle node,
+                                                  const NodeParams& params) {
+  if (is_programmatic(params)) return fail(ErrorCode::not_supported, programmatic_node_refused);
   // The driver keeps cluster and cooperation of the instantiated node, whatever the params.
   return enter(Call::graph_exec_node_set_params, [&] {
     CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);

@@ -48,16 +48,16 @@ class Launch {
 
 }  // namespace
 
-Result CudaBackend::copy(void* destination, const void* source, std::size_t bytes) {
+ErrorCode CudaBackend::copy(void* destination, const void* source, std::size_t bytes) {
   return enter(Call::copy, [&] { return driver_.cuMemcpy(to_address(destination), to_address(source), bytes); });
 }
 
-Result CudaBackend::copy_async(void* destination, const void* source, std::size_t bytes, StreamHandle stream) {
+ErrorCode CudaBackend::copy_async(void* destination, const void* source, std::size_t bytes, StreamHandle stream) {
   return enter({Call::copy_async, stream},
                [&] { return driver_.cuMemcpyAsync(to_address(destination), to_address(source), bytes, stream); });
 }
 
-Result CudaBackend::set(const MemsetNodeParams& params) {
+ErrorCode CudaBackend::set(const MemsetNodeParams& params) {
   return enter(Call::set, [&] {
     const CUdeviceptr address = to_address(params.destination);
     switch (params.element_bytes) {
@@ -73,7 +73,7 @@ Result CudaBackend::set(const MemsetNodeParams& params) {
   });
 }
 
-Result CudaBackend::set_async(const MemsetNodeParams& params, StreamHandle stream) {
+ErrorCode CudaBackend::set_async(const MemsetNodeParams& params, StreamHandle stream) {
   return enter({Call::set_async, stream}, [&] {
     const CUdeviceptr address = to_address(params.destination);
     switch (params.element_bytes) {
@@ -89,12 +89,13 @@ Result CudaBackend::set_async(const MemsetNodeParams& params, StreamHandle strea
   });
 }
 
-Result CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* function) {
+ErrorCode CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* function) {
   if (FunctionHandle known = kernel.cuda_functions.find(index_); known != nullptr) [[likely]] {
     *function = known;
-    return Result::success;
+    return ErrorCode::success;
   }
-  if (kernel.cuda_function == nullptr) return fail(Result::invalid_device_function, "nvcc did not compile the kernel");
+  if (kernel.cuda_function == nullptr)
+    return fail(ErrorCode::invalid_device_function, "nvcc did not compile the kernel");
   return enter(Call::kernel_function, [&] {
     // The first use of a kernel may load it, which must not break a capture.
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -109,11 +110,11 @@ Result CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* 
   });
 }
 
-Result CudaBackend::function_name(FunctionHandle function, const char** name) {
+ErrorCode CudaBackend::function_name(FunctionHandle function, const char** name) {
   return enter(Call::function_name, [&] { return driver_.cuFuncGetName(name, function); });
 }
 
-Result CudaBackend::function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) {
+ErrorCode CudaBackend::function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) {
   return enter(Call::function_param_info, [&] {
     KernelParam found;
     const CUresult result = driver_.cuFuncGetParamInfo(function, index, &found.offset, &found.size);
@@ -122,21 +123,21 @@ Result CudaBackend::function_param_info(FunctionHandle function, std::size_t ind
   });
 }
 
-Result CudaBackend::function_set_max_shared(FunctionHandle function, unsigned bytes) {
+ErrorCode CudaBackend::function_set_max_shared(FunctionHandle function, unsigned bytes) {
   return enter(Call::function_set_max_shared, [&] {
     return driver_.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                       static_cast<int>(bytes));
   });
 }
 
-Result CudaBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle stream) {
+ErrorCode CudaBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle stream) {
   return enter({Call::launch_kernel, stream}, [&] {
     const Launch made(launch.config, stream);
     return driver_.cuLaunchKernelEx(&made.config(), launch.function, launch.params, nullptr);
   });
 }
 
-Result CudaBackend::launch_host_function(const HostNodeParams& params, StreamHandle stream) {
+ErrorCode CudaBackend::launch_host_function(const HostNodeParams& params, StreamHandle stream) {
   return enter({Call::launch_host_function, stream},
                [&] { return driver_.cuLaunchHostFunc(stream, params.function, params.data); });
 }

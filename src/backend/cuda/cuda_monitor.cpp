@@ -15,6 +15,7 @@ CaptureFindings CudaMonitor::describe_capture(StreamHandle stream) const {
   // The watch of all calls knows more, but perhaps not of this capture.
   CaptureFindings known = CaptureWatch::instance().describe(driver_, stream);
   if (!watched) return known;
+  watched->watched = true;
   watched->broken_by = std::move(known.broken_by);
   watched->notes.insert(watched->notes.end(), known.notes.begin(), known.notes.end());
   return *std::move(watched);

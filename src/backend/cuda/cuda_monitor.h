@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 
 #include "backend/cuda/driver_api.h"
 #include "backend/monitor.h"
@@ -18,6 +19,8 @@ class CudaMonitor final : public Monitor {
   CaptureFindings describe_capture(StreamHandle stream) const override;
   std::shared_ptr<void> watch_calls(std::string* why) override;
   std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override;
+  std::unordered_map<GraphNodeHandle, std::uint64_t> profiler_ids(GraphHandle template_graph, GraphExecHandle exec,
+                                                                  std::string* why) override;
 
  private:
   const DriverApi& driver_;

@@ -20,7 +20,7 @@ std::string version_text(int version) {
 }
 
 std::string failed(const char* call, CUresult result) {
-  const auto code = static_cast<Result>(result);
+  const auto code = static_cast<ErrorCode>(result);
   return text::format("libcuda.so.1 is there, but {} returned {} ({}): {}", call, static_cast<int>(result),
                       result_name(code), result_description(code));
 }
@@ -47,6 +47,9 @@ std::string find_functions(void* library, DriverApi& api) {
 #define REPRISE_CUDA_FIND(name, since) \
   if (!get(#name, since, api.name)) return text::format("the driver in libcuda.so.1 has no {}", #name);
   REPRISE_CUDA_DRIVER_CALLS(REPRISE_CUDA_FIND)
+#undef REPRISE_CUDA_FIND
+#define REPRISE_CUDA_FIND(name, since, type) (void)get(#name, since, api.name);
+  REPRISE_CUDA_OPTIONAL_DRIVER_CALLS(REPRISE_CUDA_FIND)
 #undef REPRISE_CUDA_FIND
   return {};
 }

@@ -5,6 +5,7 @@
 #include <cudaTypedefs.h>
 
 #include <string>
+#include <type_traits>
 
 static_assert(CUDA_VERSION >= 13000 && CUDA_VERSION < 14000,
               "the CUDA backend is written for the headers of CUDA 13: names stand for other functions and structs in "
@@ -114,6 +115,12 @@ static_assert(CUDA_VERSION >= 13000 && CUDA_VERSION < 14000,
   X(cuGraphRetainUserObject, 11030)           \
   X(cuGraphReleaseUserObject, 11030)
 
+// Entry points that a driver may lack, some also the headers of CUDA 13.0: their type comes third.
+#define REPRISE_CUDA_OPTIONAL_DRIVER_CALLS(X)                                 \
+  X(cuStreamGetDevice, 12080, CUresult(CUstream, CUdevice*))                  \
+  X(cuGraphNodeGetToolsId, 13010, CUresult(CUgraphNode, unsigned long long*)) \
+  X(cuGraphExecGetId, 13010, CUresult(CUgraphExec, unsigned*))
+
 namespace reprise::backend::cuda {
 
 /// CUDA's driver, opened at run time, so that CUDA is not linked and programs run without it.
@@ -126,6 +133,11 @@ struct DriverApi {
 #define REPRISE_CUDA_MEMBER(name, version) PFN_##name##_v##version name = nullptr;
   REPRISE_CUDA_DRIVER_CALLS(REPRISE_CUDA_MEMBER)
 #undef REPRISE_CUDA_MEMBER
+
+  // Null if the driver lacks them.
+#define REPRISE_CUDA_OPTIONAL_MEMBER(name, version, type) std::add_pointer_t<type> name = nullptr;
+  REPRISE_CUDA_OPTIONAL_DRIVER_CALLS(REPRISE_CUDA_OPTIONAL_MEMBER)
+#undef REPRISE_CUDA_OPTIONAL_MEMBER
 };
 
 /// The result of opening the driver.

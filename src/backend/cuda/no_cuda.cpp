@@ -12,6 +12,10 @@ const std::vector<Backend*>& cuda_backends() {
   return *none;
 }
 
+Backend* cuda_backend_of(StreamHandle /*stream*/) {
+  return nullptr;
+}
+
 const std::string& cuda_unavailable_reason() {
   static const support::Immortal<std::string> reason(
       "this build of the library is without CUDA (REPRISE_CUDA is OFF, or CUDA's headers were not found), so that it "
@@ -24,7 +28,7 @@ bool has_own_kernels() noexcept {
 }
 
 int find_own_kernel(const KernelRecord&, FunctionHandle*) {
-  return static_cast<int>(Result::invalid_device_function);
+  return static_cast<int>(ErrorCode::invalid_device_function);
 }
 
 }  // namespace reprise::backend

@@ -22,14 +22,14 @@ class FailurePlan {
  public:
   /// Which call fails, and its code.
   struct Failure {
-    std::optional<Call> call;         ///< nullopt: a call of any kind
-    Result code = Result::unknown;    ///< returned by it
-    std::uint64_t nth = 1;            ///< 1: the next match
-    const Backend* device = nullptr;  ///< null: any device with this plan
+    std::optional<Call> call;             ///< nullopt: a call of any kind
+    ErrorCode code = ErrorCode::unknown;  ///< returned by it
+    std::uint64_t nth = 1;                ///< 1: the next match
+    const Backend* device = nullptr;      ///< null: any device with this plan
   };
   /// A failure that is due.
   struct Happened {
-    Result code;
+    ErrorCode code;
     std::string detail;  ///< for the user, a sentence without a full stop
   };
   using Id = std::uint64_t;

@@ -6,41 +6,64 @@
 #include <new>
 
 #include "support/immortal.h"
+#include "support/thread_object.h"
 #include "text/format.h"
 
 // The device itself and its memory.
 
 namespace reprise::backend::host {
+namespace {
 
-Result HostBackend::refuse_caller() const {
+struct ErrorDetail {
+  std::string text;
+};
+
+}  // namespace
+
+std::string& thread_error_detail() noexcept {
+  return support::ThreadObject<ErrorDetail>::get().text;
+}
+
+HostResult HostBackend::refuse_caller() const {
   if (executing())
-    return fail(Result::not_permitted,
+    return fail(ErrorCode::not_permitted,
                 "host functions, kernels and user objects' destructors must not call the device runtime");
-  if (device_.has_sticky_error())
+  if (device_.has_sticky_error() && !CleaningUp::underway())
     return fail(
-        Result::launch_failure,
+        ErrorCode::launch_failure,
         text::format("an operation of this device failed earlier: {}. As on CUDA, the device stays unusable until "
-                     "the process ends",
-                     device_.sticky_error()));
-  return Result::success;
+                     "{} ends",
+                     device_.sticky_error(), &face_ == this ? "the process" : "its HostSimulator"));
+  return ErrorCode::success;
 }
 
-Result HostBackend::next_failure(Call call) const {
-  const auto happened = runtime_.failures.next(call, *this);
-  return happened ? fail(happened->code, happened->detail) : Result::success;
+HostResult HostBackend::next_failure(Call call) const {
+  if (CleaningUp::underway()) return ErrorCode::success;
+  const auto happened = runtime_.failures.next(call, face_);
+  return happened ? fail(happened->code, happened->detail) : HostResult(ErrorCode::success);
 }
 
-Result HostBackend::fail(Result result, std::string detail) {
-  thread_error_detail() = std::move(detail);
-  return result;
+ErrorCode HostBackend::report(Lock& lock, Call call, HostResult result) const {
+  if (!lock.owns_lock()) lock.lock();  // after a wait
+  if (result.failed() && runtime_.watchers > 0) note_refused(runtime_, call, result);
+  const bool incomplete = lacks_stacks(runtime_);
+  lock.unlock();
+  if (incomplete) add_stacks(runtime_);
+  return keep_detail(std::move(result));
 }
 
-Result HostBackend::bad_handle(const char* what) {
-  return fail(Result::invalid_handle, text::format("there is no such {}: it was never made, or was destroyed", what));
+ErrorCode HostBackend::keep_detail(HostResult result) {
+  if (result.failed()) thread_error_detail() = std::move(result.detail);
+  return result.code;
 }
 
-Result HostBackend::no_such(const char* what) {
-  return fail(Result::invalid_value, text::format("there is no such {}: it was never made, or was destroyed", what));
+HostResult HostBackend::bad_handle(const char* what) {
+  return fail(ErrorCode::invalid_handle,
+              text::format("there is no such {}: it was never made, or was destroyed", what));
+}
+
+HostResult HostBackend::no_such(const char* what) {
+  return fail(ErrorCode::invalid_value, text::format("there is no such {}: it was never made, or was destroyed", what));
 }
 
 DeviceType HostBackend::type() const noexcept {
@@ -56,170 +79,163 @@ std::string HostBackend::last_error_detail() const {
   return thread_error_detail();
 }
 
-Result HostBackend::wait(Lock& lock, const std::vector<OperationRef>& operations) const {
+HostResult HostBackend::wait(Lock& lock, const std::vector<OperationRef>& operations) const {
   // Work submitted by other threads during the wait counts as ordered, too: races may be missed, but none is invented.
   host_waited(operations);
   lock.unlock();
-  for (const OperationRef& operation : operations) Executor::instance().wait(operation);
-  return device_.has_sticky_error() ? refuse_caller() : Result::success;
+  for (const OperationRef& operation : operations) runtime_.executor.wait(operation);
+  return device_.has_sticky_error() ? refuse_caller() : ErrorCode::success;
 }
 
-Result HostBackend::query(Lock& lock, std::span<const OperationRef> operations) const {
+HostResult HostBackend::query(Lock& lock, std::span<const OperationRef> operations) const {
   const auto all_done = [&] {
     return std::all_of(operations.begin(), operations.end(), [](const OperationRef& each) { return each.done(); });
   };
   if (!all_done()) {
-    if (!Executor::instance().runs_by_steps()) {
-      Executor::instance().polled();
-      return fail(Result::not_ready, {});
+    if (!runtime_.executor.runs_by_steps()) {
+      runtime_.executor.polled();
+      return fail(ErrorCode::not_ready, {});
     }
     make_progress(lock);
     if (device_.has_sticky_error()) return refuse_caller();
-    if (!all_done()) return fail(Result::not_ready, {});
+    if (!all_done()) return fail(ErrorCode::not_ready, {});
   }
   host_waited(operations);
-  return Result::success;
+  return ErrorCode::success;
 }
 
-void HostBackend::make_progress(Lock& lock) {
-  if (!Executor::instance().runs_by_steps()) [[likely]]
+void HostBackend::make_progress(Lock& lock) const {
+  if (!runtime_.executor.runs_by_steps()) [[likely]]
     return;
   lock.unlock();
-  Executor::instance().polled();
+  runtime_.executor.polled();
   lock.lock();
 }
 
-Result HostBackend::device_synchronize() {
-  return enter(Call::device_synchronize, [&](Lock& lock) {
-    const Result rule = check_capture_rules(runtime_, {Call::device_synchronize, &device_});
-    return rule != Result::success ? rule : wait(lock, device_.frontier());
+ErrorCode HostBackend::device_synchronize() {
+  return enter(Call::device_synchronize, [&](Lock& lock) -> HostResult {
+    HostResult rule = check(Call::device_synchronize);
+    return rule.failed() ? rule : wait(lock, device_.frontier());
   });
 }
 
-Result HostBackend::memory_info(MemoryInfo* info) {
-  return enter(Call::memory_info, [&](Lock& lock) {
+ErrorCode HostBackend::memory_info(MemoryInfo* info) {
+  return enter(Call::memory_info, [&](Lock& lock) -> HostResult {
     make_progress(lock);  // operations may free memory
     *info = {device_.memory().free_bytes(), device_.memory().total_bytes()};
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::stream_priority_range(int* least, int* greatest) {
-  return enter(Call::stream_priority_range, [&](Lock&) {
+ErrorCode HostBackend::stream_priority_range(int* least, int* greatest) {
+  return enter(Call::stream_priority_range, [&](Lock&) -> HostResult {
     // As on an H200. Priorities are stored and reported; the simulated streams share their workers evenly.
     *least = 0;
     *greatest = -5;
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::memory_allocate(void** pointer, std::size_t bytes) {
-  return enter(Call::memory_allocate, [&](Lock&) {
-    const Result rule = check_capture_rules(runtime_, {Call::memory_allocate, &device_});
-    if (rule != Result::success) return rule;
-    const Result result = device_.memory().allocate(pointer, bytes);
-    if (result == Result::success) {
+ErrorCode HostBackend::memory_allocate(void** pointer, std::size_t bytes) {
+  return enter(Call::memory_allocate, [&](Lock&) -> HostResult {
+    if (HostResult rule = check(Call::memory_allocate); rule.failed()) return rule;
+    const ErrorCode result = device_.memory().allocate(pointer, bytes);
+    if (result == ErrorCode::success) {
       forget_accesses(*pointer, bytes);
       return result;
     }
-    if (result == Result::invalid_value) return fail(result, "0 bytes cannot be allocated");
+    if (result == ErrorCode::invalid_value) return fail(result, "0 bytes cannot be allocated");
     return fail(result, text::format("{} bytes were requested, {} of {} are free", bytes, device_.memory().free_bytes(),
                                      device_.memory().total_bytes()));
   });
 }
 
-Result HostBackend::memory_free(void* pointer) {
-  return enter(Call::memory_free, [&](Lock& lock) {
-    const Result rule = check_capture_rules(runtime_, {Call::memory_free, &device_});
-    if (rule != Result::success || pointer == nullptr) return rule;
+ErrorCode HostBackend::memory_free(void* pointer) {
+  return enter(Call::memory_free, [&](Lock& lock) -> HostResult {
+    HostResult rule = check(Call::memory_free);
+    if (rule.failed() || pointer == nullptr) return rule;
     HostDevice* owner = nullptr;
     for (const auto& device : runtime_.devices)
       if (device->memory().starts_block(pointer)) owner = device.get();
-    if (owner == nullptr) return fail(Result::invalid_value, "no block of device memory starts at this address");
-    const Result waited = wait(lock, owner->frontier());
-    if (waited != Result::success) return waited;
+    if (owner == nullptr) return fail(ErrorCode::invalid_value, "no block of device memory starts at this address");
+    if (HostResult waited = wait(lock, owner->frontier()); waited.failed()) return waited;
     return owner->memory().free(pointer);
   });
 }
 
-Result HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle handle) {
-  return enter(Call::memory_allocate_async, [&](Lock&) {
+ErrorCode HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle handle) {
+  return enter(Call::memory_allocate_async, [&](Lock&) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    if (stream->capture != nullptr && stream->capture->state == Capture::State::active)
+    if (stream->capture != nullptr && stream->capture->state == HostCapture::State::active)
       return fail(
-          Result::not_supported,
+          ErrorCode::not_supported,
           "the host device has no allocation nodes yet; the capture goes on. Allocate before the capture, or from "
           "the caching allocator");
-    const Result rule = check_capture_rules(runtime_, {Call::memory_allocate_async, &device_, stream});
-    if (rule != Result::success) return rule;
+    if (HostResult rule = check(Call::memory_allocate_async, stream); rule.failed()) return rule;
     if (bytes == 0) {
       *pointer = nullptr;
-      return Result::success;
+      return ErrorCode::success;
     }
-    const Result result = stream->device->memory().allocate(pointer, bytes);
-    if (result != Result::success) return fail(result, text::format("{} bytes were requested", bytes));
+    const ErrorCode result = stream->device->memory().allocate(pointer, bytes);
+    if (result != ErrorCode::success) return fail(result, text::format("{} bytes were requested", bytes));
     forget_accesses(*pointer, bytes);
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::memory_free_async(void* pointer, StreamHandle handle) {
-  return enter(Call::memory_free_async, [&](Lock&) {
+ErrorCode HostBackend::memory_free_async(void* pointer, StreamHandle handle) {
+  return enter(Call::memory_free_async, [&](Lock&) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    const Result rule = check_capture_rules(runtime_, {Call::memory_free_async, &device_, stream});
-    if (rule != Result::success) return rule;
-    if (pointer == nullptr) return Result::success;
+    if (HostResult rule = check(Call::memory_free_async, stream); rule.failed()) return rule;
+    if (pointer == nullptr) return ErrorCode::success;
     if (stream->capture != nullptr)
-      return fail(Result::invalid_value, "memory that was not allocated in the capture cannot be freed in it");
+      return fail(ErrorCode::invalid_value, "memory that was not allocated in the capture cannot be freed in it");
     if (!stream->device->memory().starts_block(pointer))
-      return fail(Result::invalid_value, "no block of this device's memory starts at this address");
+      return fail(ErrorCode::invalid_value, "no block of this device's memory starts at this address");
     submit(*stream, NodeType::memory_free, MemoryFreeNodeParams{pointer});
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::memory_pool_trim(std::size_t) {
+ErrorCode HostBackend::memory_pool_trim(std::size_t) {
   // Stream-ordered memory returns to the device as soon as it is freed: there is nothing to trim.
-  return enter(Call::memory_pool_trim, [&](Lock&) {
-    return check_capture_rules(runtime_, {Call::memory_pool_trim, &device_});
-  });
+  return enter(Call::memory_pool_trim, [&](Lock&) -> HostResult { return check(Call::memory_pool_trim); });
 }
 
-Result HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
-  return enter(Call::pinned_allocate, [&](Lock&) {
-    const Result rule = check_capture_rules(runtime_, {Call::pinned_allocate, &device_});
-    if (rule != Result::success) return rule;
+ErrorCode HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
+  return enter(Call::pinned_allocate, [&](Lock&) -> HostResult {
+    if (HostResult rule = check(Call::pinned_allocate); rule.failed()) return rule;
     if (bytes == 0) {
       *pointer = nullptr;
-      return Result::success;
+      return ErrorCode::success;
     }
     void* const memory = ::operator new (bytes, std::align_val_t{DeviceMemory::alignment}, std::nothrow);
-    if (memory == nullptr) return fail(Result::out_of_memory, text::format("{} bytes were requested", bytes));
+    if (memory == nullptr) return fail(ErrorCode::out_of_memory, text::format("{} bytes were requested", bytes));
     runtime_.pinned.emplace(reinterpret_cast<std::uintptr_t>(memory), PinnedBlock{bytes, next_id()});
     forget_accesses(memory, bytes);
     *pointer = memory;
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::pinned_free(void* pointer) {
-  return enter(Call::pinned_free, [&](Lock& lock) {
-    const Result rule = check_capture_rules(runtime_, {Call::pinned_free, &device_});
-    if (rule != Result::success || pointer == nullptr) return rule;
+ErrorCode HostBackend::pinned_free(void* pointer) {
+  return enter(Call::pinned_free, [&](Lock& lock) -> HostResult {
+    HostResult rule = check(Call::pinned_free);
+    if (rule.failed() || pointer == nullptr) return rule;
     if (runtime_.pinned.erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0)
-      return fail(Result::invalid_value, "no block of pinned memory starts at this address");
-    const Result waited = wait(lock, device_.frontier());
+      return fail(ErrorCode::invalid_value, "no block of pinned memory starts at this address");
+    HostResult waited = wait(lock, device_.frontier());
     ::operator delete (pointer, std::align_val_t{DeviceMemory::alignment});
     return waited;
   });
 }
 
-Result HostBackend::pointer_info(const void* pointer, PointerInfo* info) {
-  return enter(Call::pointer_info, [&](Lock&) {
+ErrorCode HostBackend::pointer_info(const void* pointer, PointerInfo* info) {
+  return enter(Call::pointer_info, [&](Lock&) -> HostResult {
     *info = host::pointer_info(runtime_, pointer);
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
@@ -238,6 +254,16 @@ const std::vector<Backend*>& host_backends() {
   };
   static const support::Immortal<Backends> backends;
   return backends->all;
+}
+
+Backend* host_backend_of(StreamHandle stream) {
+  Backend* found = nullptr;
+  host::HostRuntime::for_each([&](host::HostRuntime& runtime) {
+    const std::lock_guard lock(runtime.mutex);
+    if (const auto known = runtime.streams.find(stream); known != runtime.streams.end())
+      found = known->second->device->face;
+  });
+  return found;
 }
 
 }  // namespace reprise::backend

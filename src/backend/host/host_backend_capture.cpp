@@ -7,29 +7,28 @@
 
 namespace reprise::backend::host {
 
-Result HostBackend::find_nodes(std::span<const GraphNodeHandle> handles, const HostGraph* graph,
-                               std::vector<HostNode*>* nodes) const {
+HostResult HostBackend::find_nodes(std::span<const GraphNodeHandle> handles, const HostGraph* graph,
+                                   std::vector<HostNode*>* nodes) const {
   for (const GraphNodeHandle handle : handles) {
     HostNode* const node = runtime_.find(handle);
     if (node == nullptr)
-      return fail(Result::invalid_value, "there is no such node: it was never made, or was destroyed");
-    if (graph != nullptr && node->graph != graph) return fail(Result::invalid_value, "a node is of another graph");
+      return fail(ErrorCode::invalid_value, "there is no such node: it was never made, or was destroyed");
+    if (graph != nullptr && node->graph != graph) return fail(ErrorCode::invalid_value, "a node is of another graph");
     nodes->push_back(node);
   }
-  return Result::success;
+  return ErrorCode::success;
 }
 
-Result HostBackend::begin_capture_on(Call call, StreamHandle handle, HostGraph* graph,
-                                     std::span<const GraphNodeHandle> dependencies, CaptureErrorMode mode) {
+HostResult HostBackend::begin_capture_on(Call call, StreamHandle handle, HostGraph* graph,
+                                         std::span<const GraphNodeHandle> dependencies, CaptureMode mode) {
   HostStream* const stream = find(handle);
   if (stream == nullptr) return bad_handle("stream");
-  if (mode != CaptureErrorMode::global && mode != CaptureErrorMode::thread_local_ && mode != CaptureErrorMode::relaxed)
-    return fail(Result::invalid_value, "there is no such capture mode");
-  const Result rule = check_capture_rules(runtime_, {call, &device_, stream, nullptr, false, graph});
-  if (rule != Result::success) return rule;
+  if (mode != CaptureMode::global && mode != CaptureMode::thread && mode != CaptureMode::relaxed)
+    return fail(ErrorCode::invalid_value, "there is no such capture mode");
+  HostResult rule = check_capture_rules(runtime_, {call, &device_, stream, nullptr, false, graph});
+  if (rule.failed()) return rule;
   std::vector<HostNode*> nodes;
-  const Result found = find_nodes(dependencies, graph, &nodes);
-  if (found != Result::success) return found;
+  if (HostResult found = find_nodes(dependencies, graph, &nodes); found.failed()) return found;
   const bool owns_graph = graph == nullptr;
   if (owns_graph) {
     auto made = std::make_unique<HostGraph>();
@@ -39,62 +38,58 @@ Result HostBackend::begin_capture_on(Call call, StreamHandle handle, HostGraph* 
   }
   begin_capture(runtime_, *stream, *graph, owns_graph, mode);
   stream->capture_dependencies = std::move(nodes);
-  return Result::success;
+  return ErrorCode::success;
 }
 
-Result HostBackend::stream_begin_capture(StreamHandle handle, CaptureErrorMode mode) {
+ErrorCode HostBackend::stream_begin_capture(StreamHandle handle, CaptureMode mode) {
   return enter(Call::stream_begin_capture,
                [&](Lock&) { return begin_capture_on(Call::stream_begin_capture, handle, nullptr, {}, mode); });
 }
 
-Result HostBackend::stream_begin_capture_to_graph(StreamHandle handle, GraphHandle graph_handle,
-                                                  std::span<const GraphNodeHandle> dependencies,
-                                                  CaptureErrorMode mode) {
-  return enter(Call::stream_begin_capture_to_graph, [&](Lock&) {
+ErrorCode HostBackend::stream_begin_capture_to_graph(StreamHandle handle, GraphHandle graph_handle,
+                                                     std::span<const GraphNodeHandle> dependencies, CaptureMode mode) {
+  return enter(Call::stream_begin_capture_to_graph, [&](Lock&) -> HostResult {
     HostGraph* const graph = runtime_.find(graph_handle);
     if (graph == nullptr) return no_such("graph");
     return begin_capture_on(Call::stream_begin_capture_to_graph, handle, graph, dependencies, mode);
   });
 }
 
-Result HostBackend::stream_end_capture(StreamHandle handle, GraphHandle* graph) {
-  return enter(Call::stream_end_capture, [&](Lock&) {
+ErrorCode HostBackend::stream_end_capture(StreamHandle handle, GraphHandle* graph) {
+  return enter(Call::stream_end_capture, [&](Lock&) -> HostResult {
     *graph = nullptr;
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    const Result rule = check_capture_rules(runtime_, {Call::stream_end_capture, &device_, stream});
-    if (rule != Result::success) return rule;
-    const std::shared_ptr<Capture> capture = stream->capture;
+    if (HostResult rule = check(Call::stream_end_capture, stream); rule.failed()) return rule;
+    const std::shared_ptr<HostCapture> capture = stream->capture;
     *graph = reinterpret_cast<GraphHandle>(capture->graph);
     finish_capture(runtime_, *capture);
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::stream_is_capturing(StreamHandle handle, CaptureStatus* status) {
-  return enter(Call::stream_is_capturing, [&](Lock&) {
+ErrorCode HostBackend::stream_is_capturing(StreamHandle handle, CaptureStatus* status) {
+  return enter(Call::stream_is_capturing, [&](Lock&) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    const Result rule = check_capture_rules(runtime_, {Call::stream_is_capturing, &device_, stream});
-    if (rule != Result::success) return rule;
-    *status = stream->capture == nullptr                         ? CaptureStatus::none
-              : stream->capture->state == Capture::State::active ? CaptureStatus::active
-                                                                 : CaptureStatus::invalidated;
-    return Result::success;
+    if (HostResult rule = check(Call::stream_is_capturing, stream); rule.failed()) return rule;
+    *status = stream->capture == nullptr                             ? CaptureStatus::none
+              : stream->capture->state == HostCapture::State::active ? CaptureStatus::active
+                                                                     : CaptureStatus::invalidated;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::stream_capture_info(StreamHandle handle, CaptureInfo* info) {
-  return enter(Call::stream_capture_info, [&](Lock&) {
+ErrorCode HostBackend::stream_capture_info(StreamHandle handle, CaptureInfo* info) {
+  return enter(Call::stream_capture_info, [&](Lock&) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    const Result rule = check_capture_rules(runtime_, {Call::stream_capture_info, &device_, stream});
-    if (rule != Result::success) return rule;
+    if (HostResult rule = check(Call::stream_capture_info, stream); rule.failed()) return rule;
     *info = {};
-    if (stream->capture == nullptr) return Result::success;
-    if (stream->capture->state != Capture::State::active) {
+    if (stream->capture == nullptr) return ErrorCode::success;
+    if (stream->capture->state != HostCapture::State::active) {
       info->status = CaptureStatus::invalidated;
-      return Result::success;
+      return ErrorCode::success;
     }
     stream->reported_dependencies.clear();
     for (HostNode* node : stream->capture_dependencies)
@@ -103,34 +98,33 @@ Result HostBackend::stream_capture_info(StreamHandle handle, CaptureInfo* info) 
     info->id = stream->capture->id;
     info->graph = reinterpret_cast<GraphHandle>(stream->capture->graph);
     info->dependencies = stream->reported_dependencies;
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::stream_update_capture_dependencies(StreamHandle handle,
-                                                       std::span<const GraphNodeHandle> dependencies,
-                                                       UpdateDependencies how) {
-  return enter(Call::stream_update_capture_dependencies, [&](Lock&) {
+ErrorCode HostBackend::stream_update_capture_dependencies(StreamHandle handle,
+                                                          std::span<const GraphNodeHandle> dependencies,
+                                                          UpdateDependencies how) {
+  return enter(Call::stream_update_capture_dependencies, [&](Lock&) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    const Result rule = check_capture_rules(runtime_, {Call::stream_update_capture_dependencies, &device_, stream});
-    if (rule != Result::success) return rule;
+    if (HostResult rule = check(Call::stream_update_capture_dependencies, stream); rule.failed()) return rule;
     std::vector<HostNode*> nodes;
-    const Result found = find_nodes(dependencies, stream->capture->graph, &nodes);
-    if (found != Result::success) return found;
+    if (HostResult found = find_nodes(dependencies, stream->capture->graph, &nodes); found.failed()) return found;
     if (how == UpdateDependencies::set) stream->capture_dependencies.clear();
     for (HostNode* node : nodes)
       if (std::find(stream->capture_dependencies.begin(), stream->capture_dependencies.end(), node) ==
           stream->capture_dependencies.end())
         stream->capture_dependencies.push_back(node);
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::thread_exchange_capture_mode(CaptureErrorMode* mode) {
-  if (const Result failed = injected(Call::thread_exchange_capture_mode); failed != Result::success) return failed;
-  std::swap(thread_capture_mode(), *mode);
-  return Result::success;
+ErrorCode HostBackend::thread_exchange_capture_mode(CaptureMode* mode) {
+  return enter_unlocked(Call::thread_exchange_capture_mode, [&]() -> HostResult {
+    std::swap(thread_capture_mode(), *mode);
+    return ErrorCode::success;
+  });
 }
 
 }  // namespace reprise::backend::host

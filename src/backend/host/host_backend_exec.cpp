@@ -29,57 +29,55 @@ bool keeps_memory_kinds(HostRuntime& runtime, const Work& before, const Work& af
 
 }  // namespace
 
-Result HostBackend::graph_instantiate(GraphExecHandle* handle, GraphHandle graph_handle, InstantiateFlags flags,
-                                      StreamHandle upload_stream) {
-  return enter(Call::graph_instantiate, [&](Lock&) {
-    const Result rule = check_capture_rules(runtime_, {Call::graph_instantiate, &device_});
-    if (rule != Result::success) return rule;
+ErrorCode HostBackend::graph_instantiate(GraphExecHandle* handle, GraphHandle graph_handle, InstantiateFlags flags,
+                                         StreamHandle upload_stream) {
+  return enter(Call::graph_instantiate, [&](Lock&) -> HostResult {
+    if (HostResult rule = check(Call::graph_instantiate); rule.failed()) return rule;
     const HostGraph* const graph = runtime_.find(graph_handle);
     if (graph == nullptr) return no_such("graph");
     if ((flags & InstantiateFlags::device_launch) != InstantiateFlags::none)
-      return fail(Result::not_supported, "on the host device a graph cannot be launched from the device");
+      return fail(ErrorCode::not_supported, "on the host device a graph cannot be launched from the device");
     if ((flags & InstantiateFlags::upload) != InstantiateFlags::none && find(upload_stream) == nullptr)
       return bad_handle("stream");
     if (!graph->nodes.empty() && topological_order(*graph).empty())
-      return fail(Result::invalid_value, "the edges of the graph form a cycle");
+      return fail(ErrorCode::invalid_value, "the edges of the graph form a cycle");
     auto exec = std::make_unique<HostExec>(device_, *graph, flags);
     HostExec* const raw = exec.get();
     runtime_.execs.emplace(raw, std::move(exec));
     *handle = reinterpret_cast<GraphExecHandle>(raw);
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::graph_exec_destroy(GraphExecHandle handle) {
-  return enter(Call::graph_exec_destroy, [&](Lock&) {
-    const Result rule = check_capture_rules(runtime_, {Call::graph_exec_destroy, &device_});
-    if (rule != Result::success) return rule;
-    return runtime_.execs.erase(handle) == 1 ? Result::success : no_such("executable graph");
+ErrorCode HostBackend::graph_exec_destroy(GraphExecHandle handle) {
+  return enter(Call::graph_exec_destroy, [&](Lock&) -> HostResult {
+    if (HostResult rule = check(Call::graph_exec_destroy); rule.failed()) return rule;
+    return runtime_.execs.erase(handle) == 1 ? ErrorCode::success : no_such("executable graph");
   });
 }
 
-Result HostBackend::graph_upload(GraphExecHandle handle, StreamHandle stream_handle) {
-  return enter(Call::graph_upload, [&](Lock&) {
+ErrorCode HostBackend::graph_upload(GraphExecHandle handle, StreamHandle stream_handle) {
+  return enter(Call::graph_upload, [&](Lock&) -> HostResult {
     HostStream* const stream = find(stream_handle);
     if (stream == nullptr) return bad_handle("stream");
     if (runtime_.find(handle) == nullptr) return no_such("executable graph");
     // Nothing to upload: the plan is in host memory.
-    return check_capture_rules(runtime_, {Call::graph_upload, &device_, stream});
+    return check(Call::graph_upload, stream);
   });
 }
 
-Result HostBackend::graph_launch(GraphExecHandle handle, StreamHandle stream_handle) {
-  return enter(Call::graph_launch, [&](Lock&) {
+ErrorCode HostBackend::graph_launch(GraphExecHandle handle, StreamHandle stream_handle) {
+  return enter(Call::graph_launch, [&](Lock&) -> HostResult {
     HostStream* const stream = find(stream_handle);
     if (stream == nullptr) return bad_handle("stream");
     HostExec* const exec = runtime_.find(handle);
     if (exec == nullptr) return no_such("executable graph");
-    const Result rule = check_capture_rules(runtime_, {Call::graph_launch, &device_, stream});
-    return rule != Result::success ? rule : launch_on(*stream, *exec);
+    HostResult rule = check(Call::graph_launch, stream);
+    return rule.failed() ? rule : launch_on(*stream, *exec);
   });
 }
 
-Result HostBackend::launch_on(HostStream& stream, HostExec& exec) {
+HostResult HostBackend::launch_on(HostStream& stream, HostExec& exec) {
   if (runtime_.races != nullptr) [[unlikely]]
     runtime_.races->prepare(exec);  // calls user code (a kernel's accesses()), which may throw: before any change
   Plan& plan = *exec.plan;
@@ -89,19 +87,19 @@ Result HostBackend::launch_on(HostStream& stream, HostExec& exec) {
     const Work& work = plan.work(node);
     if (const auto* wait = std::get_if<EventWaitNodeParams>(&work)) {
       const HostEvent* const event = runtime_.find(wait->event);
-      if (event == nullptr) return fail(Result::invalid_value, "an event that the graph waits for was destroyed");
+      if (event == nullptr) return fail(ErrorCode::invalid_value, "an event that the graph waits for was destroyed");
       points.push_back(event->point);
       continue;
     }
     HostEvent* const event = runtime_.find(std::get<EventRecordNodeParams>(work).event);
-    if (event == nullptr) return fail(Result::invalid_value, "an event that the graph records was destroyed");
+    if (event == nullptr) return fail(ErrorCode::invalid_value, "an event that the graph records was destroyed");
     OperationRef point(new RecordPoint);
     if (event->timing) point->set_timed();
     points.push_back(point);
     records.emplace_back(event, std::move(point));
   }
   for (auto& [event, point] : records) {
-    Executor::instance().open(point);
+    runtime_.executor.open(point);
     event->capture = nullptr;
     event->captured_dependencies.clear();
     event->recorded = true;
@@ -110,7 +108,7 @@ Result HostBackend::launch_on(HostStream& stream, HostExec& exec) {
   std::vector<OperationRef> all_points;
   if (runtime_.races != nullptr) [[unlikely]]
     all_points = points;
-  const OperationRef launch(new LaunchOperation(exec.plan, std::move(points), exec.times.lock()));
+  const OperationRef launch(new LaunchOperation(runtime_.executor, exec.plan, std::move(points), exec.times.lock()));
   if (stream.device->negligible(exec.last_launch) || exec.last_launch.get() == stream.tail.get()) {
     stream.device->enqueue(stream, launch);
   } else {
@@ -121,18 +119,18 @@ Result HostBackend::launch_on(HostStream& stream, HostExec& exec) {
     runtime_.races->launched(stream, *launch.get(), all_points, exec);
   exec.last_launch = launch;
   plan.last_launch = launch;
-  return Result::success;
+  return ErrorCode::success;
 }
 
-Result HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle graph_handle, UpdateInfo* info) {
-  return enter(Call::graph_exec_update, [&](Lock&) {
+ErrorCode HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle graph_handle, UpdateInfo* info) {
+  return enter(Call::graph_exec_update, [&](Lock&) -> HostResult {
     HostExec* const exec = runtime_.find(handle);
     HostGraph* const graph = runtime_.find(graph_handle);
     if (exec == nullptr) return no_such("executable graph");
     if (graph == nullptr) return no_such("graph");
     const auto refuse = [&](UpdateResult result, HostNode* node, const char* why) {
       *info = {result, reinterpret_cast<GraphNodeHandle>(node)};
-      return fail(Result::graph_exec_update_failure, why);
+      return fail(ErrorCode::graph_exec_update_failure, why);
     };
     HostExec fresh(device_, *graph, exec->flags);
     if (fresh.types.size() != exec->types.size())
@@ -150,55 +148,55 @@ Result HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle graph_
     exec->plan = std::move(fresh.plan);
     exec->accesses.reset();
     *info = {};
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNodeHandle node_handle,
-                                               const NodeParams& params) {
-  return enter(Call::graph_exec_node_set_params, [&](Lock&) {
+ErrorCode HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNodeHandle node_handle,
+                                                  const NodeParams& params) {
+  return enter(Call::graph_exec_node_set_params, [&](Lock&) -> HostResult {
     HostExec* const exec = runtime_.find(handle);
     if (exec == nullptr) return no_such("executable graph");
     const HostNode* const node = runtime_.find(node_handle);
     const auto index = node == nullptr ? exec->index_of_node.end() : exec->index_of_node.find(node->id);
     if (index == exec->index_of_node.end())
-      return fail(Result::invalid_value,
+      return fail(ErrorCode::invalid_value,
                   "the node is not in the template that the executable was made from, or the template was destroyed");
-    if (node->type != node_type(params)) return fail(Result::invalid_value, "the node is of another type");
-    if (const Result good = check_node(params); good != Result::success) return good;
+    if (node->type != node_type(params)) return fail(ErrorCode::invalid_value, "the node is of another type");
+    if (HostResult good = check_node(params); good.failed()) return good;
     Work work = make_work(params);
     if (!keeps_memory_kinds(runtime_, exec->plan->work(index->second), work))
-      return fail(Result::invalid_value, "the copy would be between other kinds of memory");
+      return fail(ErrorCode::invalid_value, "the copy would be between other kinds of memory");
     exec->changeable_plan().set_work(index->second, std::move(work));
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::graph_node_set_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool enabled) {
-  return enter(Call::graph_node_set_enabled, [&](Lock&) {
+ErrorCode HostBackend::graph_node_set_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool enabled) {
+  return enter(Call::graph_node_set_enabled, [&](Lock&) -> HostResult {
     HostExec* const exec = runtime_.find(handle);
     if (exec == nullptr) return no_such("executable graph");
     const HostNode* const node = runtime_.find(node_handle);
     const auto index = node == nullptr ? exec->index_of_node.end() : exec->index_of_node.find(node->id);
     if (index == exec->index_of_node.end() || !can_be_disabled(node->type))
-      return fail(Result::invalid_value,
+      return fail(ErrorCode::invalid_value,
                   "only kernel, memcpy and memset nodes of the executable's template can be switched");
     exec->changeable_plan().set_enabled(index->second, enabled);
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::graph_node_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool* enabled) {
-  return enter(Call::graph_node_enabled, [&](Lock&) {
+ErrorCode HostBackend::graph_node_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool* enabled) {
+  return enter(Call::graph_node_enabled, [&](Lock&) -> HostResult {
     const HostExec* const exec = runtime_.find(handle);
     if (exec == nullptr) return no_such("executable graph");
     const HostNode* const node = runtime_.find(node_handle);
     const auto index = node == nullptr ? exec->index_of_node.end() : exec->index_of_node.find(node->id);
     if (index == exec->index_of_node.end() || !can_be_disabled(node->type))
-      return fail(Result::invalid_value,
+      return fail(ErrorCode::invalid_value,
                   "only kernel, memcpy and memset nodes of the executable's template can be switched");
     *enabled = exec->plan->enabled(index->second);
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 

@@ -12,127 +12,105 @@ namespace {
 /// An operation that does nothing: a point in the work of a stream.
 class PointOperation final : public Operation {
  public:
-  Task* run() override { return Executor::instance().complete(*this); }
-};
+  explicit PointOperation(Executor& executor) : executor_(executor) {}
+  Task* run() override { return executor_.complete(*this); }
 
-template <class Container, class Value>
-void remove(Container& container, const Value& value) {
-  container.erase(std::remove(container.begin(), container.end(), value), container.end());
-}
+ private:
+  Executor& executor_;
+};
 
 }  // namespace
 
-Result HostBackend::stream_create(StreamHandle* handle, StreamFlags flags, int priority) {
-  return enter(Call::stream_create, [&](Lock&) {
+ErrorCode HostBackend::stream_create(StreamHandle* handle, StreamFlags flags, int priority) {
+  return enter(Call::stream_create, [&](Lock&) -> HostResult {
     if (flags != StreamFlags::blocking && flags != StreamFlags::non_blocking)
-      return fail(Result::invalid_value, "there are no such stream flags");
-    auto stream = std::make_unique<HostStream>();
-    stream->device = &device_;
-    stream->id = next_id();
-    stream->blocking = flags == StreamFlags::blocking;
-    stream->priority = std::clamp(priority, -5, 0);
-    HostStream* const raw = stream.get();
-    device_.streams().push_back(raw);
-    runtime_.streams.emplace(raw, std::move(stream));
-    *handle = reinterpret_cast<StreamHandle>(raw);
-    return Result::success;
+      return fail(ErrorCode::invalid_value, "there are no such stream flags");
+    HostStream& stream = runtime_.make_stream(device_, flags == StreamFlags::blocking, std::clamp(priority, -5, 0));
+    *handle = reinterpret_cast<StreamHandle>(&stream);
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::stream_destroy(StreamHandle handle) {
-  return enter(Call::stream_destroy, [&](Lock&) {
+ErrorCode HostBackend::stream_destroy(StreamHandle handle) {
+  return enter(Call::stream_destroy, [&](Lock&) -> HostResult {
     HostStream* const stream = find(handle);
-    if (stream == nullptr || stream->legacy) return bad_handle("stream");
-    if (const std::shared_ptr<Capture> capture = stream->capture) {
-      if (capture->origin == stream) {
-        // This capture can no longer be ended.
-        drop_capture(runtime_, *capture);
-      } else {
-        capture->left_behind.push_back(stream->capture_dependencies);
-        remove(capture->streams, stream);
-      }
-    }
-    stream->device->adopt(stream->tail);
-    remove(stream->device->streams(), stream);
-    runtime_.streams.erase(stream);
-    return Result::success;
+    if (stream == nullptr || stream->legacy || stream->thread != 0) return bad_handle("stream");
+    runtime_.destroy(*stream);
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::stream_flags(StreamHandle handle, StreamFlags* flags) {
-  return enter(Call::stream_flags, [&](Lock&) {
+ErrorCode HostBackend::stream_flags(StreamHandle handle, StreamFlags* flags) {
+  return enter(Call::stream_flags, [&](Lock&) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    const Result rule = check_capture_rules(runtime_, {Call::stream_flags, &device_, stream});
-    if (rule != Result::success) return rule;
+    if (HostResult rule = check(Call::stream_flags, stream); rule.failed()) return rule;
     *flags = stream->blocking ? StreamFlags::blocking : StreamFlags::non_blocking;
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::stream_priority(StreamHandle handle, int* priority) {
-  return enter(Call::stream_priority, [&](Lock&) {
+ErrorCode HostBackend::stream_priority(StreamHandle handle, int* priority) {
+  return enter(Call::stream_priority, [&](Lock&) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    const Result rule = check_capture_rules(runtime_, {Call::stream_priority, &device_, stream});
-    if (rule != Result::success) return rule;
+    if (HostResult rule = check(Call::stream_priority, stream); rule.failed()) return rule;
     *priority = stream->priority;
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::stream_id(StreamHandle handle, std::uint64_t* id) {
-  return enter(Call::stream_id, [&](Lock&) {
+ErrorCode HostBackend::stream_id(StreamHandle handle, std::uint64_t* id) {
+  return enter(Call::stream_id, [&](Lock&) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    const Result rule = check_capture_rules(runtime_, {Call::stream_id, &device_, stream});
-    if (rule != Result::success) return rule;
+    if (HostResult rule = check(Call::stream_id, stream); rule.failed()) return rule;
     *id = stream->id;
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::stream_synchronize(StreamHandle handle) {
-  return enter(Call::stream_synchronize, [&](Lock& lock) {
+ErrorCode HostBackend::stream_synchronize(StreamHandle handle) {
+  return enter(Call::stream_synchronize, [&](Lock& lock) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    const Result rule = check_capture_rules(runtime_, {Call::stream_synchronize, &device_, stream});
-    return rule != Result::success ? rule : wait(lock, stream->device->frontier(*stream));
+    HostResult rule = check(Call::stream_synchronize, stream);
+    return rule.failed() ? rule : wait(lock, stream->device->frontier(*stream));
   });
 }
 
-Result HostBackend::stream_query(StreamHandle handle) {
-  return enter(Call::stream_query, [&](Lock& lock) {
+ErrorCode HostBackend::stream_query(StreamHandle handle) {
+  return enter(Call::stream_query, [&](Lock& lock) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    const Result rule = check_capture_rules(runtime_, {Call::stream_query, &device_, stream});
-    return rule != Result::success ? rule : query(lock, stream->device->frontier(*stream));
+    HostResult rule = check(Call::stream_query, stream);
+    return rule.failed() ? rule : query(lock, stream->device->frontier(*stream));
   });
 }
 
-Result HostBackend::check_use(EventUseFlags use) {
+HostResult HostBackend::check_use(EventUseFlags use) {
   return use == EventUseFlags::ordering || use == EventUseFlags::external
-             ? Result::success
-             : fail(Result::invalid_value, "there is no such flag for a use of an event");
+             ? ErrorCode::success
+             : fail(ErrorCode::invalid_value, "there is no such flag for a use of an event");
 }
 
-Result HostBackend::stream_wait_event(StreamHandle stream_handle, EventHandle event_handle, EventUseFlags use) {
-  return enter(Call::stream_wait_event, [&](Lock&) {
+ErrorCode HostBackend::stream_wait_event(StreamHandle stream_handle, EventHandle event_handle, EventUseFlags use) {
+  return enter(Call::stream_wait_event, [&](Lock&) -> HostResult {
     HostStream* const stream = find(stream_handle);
     HostEvent* const event = runtime_.find(event_handle);
     if (stream == nullptr) return bad_handle("stream");
     if (event == nullptr) return bad_handle("event");
-    if (const Result bad = check_use(use); bad != Result::success) return bad;
+    if (HostResult bad = check_use(use); bad.failed()) return bad;
     const bool external = use == EventUseFlags::external;
-    const Result rule = check_capture_rules(runtime_, {Call::stream_wait_event, &device_, stream, event, external});
-    return rule != Result::success ? rule : join(*stream, *event, external);
+    HostResult rule = check(Call::stream_wait_event, stream, event, external);
+    return rule.failed() ? rule : join(*stream, *event, external);
   });
 }
 
-Result HostBackend::join(HostStream& stream, HostEvent& event, bool external) {
+HostResult HostBackend::join(HostStream& stream, HostEvent& event, bool external) {
   if (stream.capture != nullptr && external) {
     submit(stream, NodeType::event_wait, EventWaitNodeParams{reinterpret_cast<EventHandle>(&event)});
-    return Result::success;
+    return ErrorCode::success;
   }
   if (event.capture != nullptr) {
     if (stream.capture == nullptr) join_capture(stream, event.capture);
@@ -140,105 +118,104 @@ Result HostBackend::join(HostStream& stream, HostEvent& event, bool external) {
       if (std::find(stream.capture_dependencies.begin(), stream.capture_dependencies.end(), node) ==
           stream.capture_dependencies.end())
         stream.capture_dependencies.push_back(node);
-    return Result::success;
+    return ErrorCode::success;
   }
   if (!stream.device->negligible(event.point)) {
     const OperationRef further[] = {event.point};
-    stream.device->enqueue(stream, OperationRef(new PointOperation), further);
+    stream.device->enqueue(stream, OperationRef(new PointOperation(runtime_.executor)), further);
   }
-  return Result::success;
+  return ErrorCode::success;
 }
 
-Result HostBackend::event_create(EventHandle* handle, EventFlags flags) {
-  return enter(Call::event_create, [&](Lock&) {
+ErrorCode HostBackend::event_create(EventHandle* handle, EventFlags flags) {
+  return enter(Call::event_create, [&](Lock&) -> HostResult {
     if (flags != EventFlags::timing && flags != EventFlags::disable_timing)
-      return fail(Result::invalid_value, "there are no such event flags");
+      return fail(ErrorCode::invalid_value, "there are no such event flags");
     auto event = std::make_unique<HostEvent>();
     event->device = &device_;
     event->timing = flags == EventFlags::timing;
     HostEvent* const raw = event.get();
     runtime_.events.emplace(raw, std::move(event));
     *handle = reinterpret_cast<EventHandle>(raw);
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::event_destroy(EventHandle handle) {
+ErrorCode HostBackend::event_destroy(EventHandle handle) {
   return enter(Call::event_destroy,
-               [&](Lock&) { return runtime_.events.erase(handle) == 1 ? Result::success : bad_handle("event"); });
+               [&](Lock&) { return runtime_.events.erase(handle) == 1 ? ErrorCode::success : bad_handle("event"); });
 }
 
-Result HostBackend::event_record(EventHandle event_handle, StreamHandle stream_handle, EventUseFlags use) {
-  return enter(Call::event_record, [&](Lock&) {
+ErrorCode HostBackend::event_record(EventHandle event_handle, StreamHandle stream_handle, EventUseFlags use) {
+  return enter(Call::event_record, [&](Lock&) -> HostResult {
     HostStream* const stream = find(stream_handle);
     HostEvent* const event = runtime_.find(event_handle);
     if (stream == nullptr) return bad_handle("stream");
     if (event == nullptr) return bad_handle("event");
-    if (const Result bad = check_use(use); bad != Result::success) return bad;
+    if (HostResult bad = check_use(use); bad.failed()) return bad;
     const bool external = use == EventUseFlags::external;
-    const Result rule = check_capture_rules(runtime_, {Call::event_record, &device_, stream, nullptr, external});
-    if (rule != Result::success) return rule;
+    if (HostResult rule = check(Call::event_record, stream, nullptr, external); rule.failed()) return rule;
     if (event->device != stream->device)
       return refuse_work(Call::event_record, *stream,
-                         fail(Result::invalid_handle, "event and stream are of two devices"));
+                         fail(ErrorCode::invalid_handle, "event and stream are of two devices"));
     if (stream->capture != nullptr && external) {
       submit(*stream, NodeType::event_record, EventRecordNodeParams{event_handle});
-      return Result::success;
+      return ErrorCode::success;
     }
     event->capture = stream->capture;
     event->captured_dependencies = stream->capture_dependencies;
-    if (stream->capture != nullptr) return Result::success;
+    if (stream->capture != nullptr) return ErrorCode::success;
     event->recorded = true;
     if (!event->timing && !stream->legacy && !stream->blocking) {
       event->point = stream->tail;
-      return Result::success;
+      return ErrorCode::success;
     }
-    OperationRef point(new PointOperation);
+    OperationRef point(new PointOperation(runtime_.executor));
     if (event->timing) point->set_timed();
     stream->device->enqueue(*stream, point);
     event->point = std::move(point);
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::event_query(EventHandle handle) {
-  return enter(Call::event_query, [&](Lock& lock) {
+ErrorCode HostBackend::event_query(EventHandle handle) {
+  return enter(Call::event_query, [&](Lock& lock) -> HostResult {
     HostEvent* const event = runtime_.find(handle);
     if (event == nullptr) return bad_handle("event");
-    const Result rule = check_capture_rules(runtime_, {Call::event_query, &device_, nullptr, event});
-    if (rule != Result::success) return rule;
+    if (HostResult rule = check(Call::event_query, nullptr, event); rule.failed()) return rule;
     const OperationRef point = event->point;
     return query(lock, {&point, 1});
   });
 }
 
-Result HostBackend::event_synchronize(EventHandle handle) {
-  return enter(Call::event_synchronize, [&](Lock& lock) {
+ErrorCode HostBackend::event_synchronize(EventHandle handle) {
+  return enter(Call::event_synchronize, [&](Lock& lock) -> HostResult {
     HostEvent* const event = runtime_.find(handle);
     if (event == nullptr) return bad_handle("event");
-    const Result rule = check_capture_rules(runtime_, {Call::event_synchronize, &device_, nullptr, event});
-    return rule != Result::success ? rule : wait(lock, {event->point});
+    HostResult rule = check(Call::event_synchronize, nullptr, event);
+    return rule.failed() ? rule : wait(lock, {event->point});
   });
 }
 
-Result HostBackend::event_elapsed_ms(float* milliseconds, EventHandle start_handle, EventHandle end_handle) {
-  return enter(Call::event_elapsed_ms, [&](Lock& lock) {
+ErrorCode HostBackend::event_elapsed_ms(float* milliseconds, EventHandle start_handle, EventHandle end_handle) {
+  return enter(Call::event_elapsed_ms, [&](Lock& lock) -> HostResult {
     make_progress(lock);
     const HostEvent* const start = runtime_.find(start_handle);
     const HostEvent* const end = runtime_.find(end_handle);
     if (start == nullptr || end == nullptr) return bad_handle("event");
     for (const HostEvent* event : {start, end}) {
       if (event->capture != nullptr)
-        return fail(event->capture->state == Capture::State::active ? Result::captured_event : Result::invalid_value,
-                    "an event was last recorded in a capture, where no time passes");
+        return fail(
+            event->capture->state == HostCapture::State::active ? ErrorCode::captured_event : ErrorCode::invalid_value,
+            "an event was last recorded in a capture, where no time passes");
       if (!event->timing || !event->recorded)
-        return fail(Result::invalid_handle, "an event was never recorded, or was made without timing");
-      if (!event->point.done()) return fail(Result::not_ready, "an event is not complete yet");
+        return fail(ErrorCode::invalid_handle, "an event was never recorded, or was made without timing");
+      if (!event->point.done()) return fail(ErrorCode::not_ready, "an event is not complete yet");
       host_waited({&event->point, 1});
     }
     const auto elapsed = end->point->completed_at() - start->point->completed_at();
     *milliseconds = std::chrono::duration<float, std::milli>(elapsed).count();
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 

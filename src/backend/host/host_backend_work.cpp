@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
 #include <cstring>
 
 #include "backend/host/host_backend.h"
@@ -23,7 +24,7 @@ class WorkOperation final : public Operation {
   Task* run() override {
     execute(device_, work_);
     work_ = EmptyNodeParams{};  // the stream keeps the operation; its resources are released now
-    return Executor::instance().complete(*this);
+    return device_.executor().complete(*this);
   }
 
  private:
@@ -47,64 +48,69 @@ void HostBackend::submit(HostStream& stream, NodeType type, Work work) {
     runtime_.races->touch(stream, *operation.get(), std::move(accesses));
 }
 
-Result HostBackend::refuse_work(Call call, HostStream& stream, Result result) const {
-  break_capture(stream, call, result, thread_error_detail());
+HostResult HostBackend::refuse_work(Call call, HostStream& stream, HostResult result) const {
+  break_capture(stream, call, result);
   return result;
 }
 
-Result HostBackend::check_range(const void* pointer, std::size_t bytes, const char* what, MemoryKind* kind) const {
-  if (pointer == nullptr) return fail(Result::invalid_value, text::format("the {} is null", what));
+HostResult HostBackend::check_range(const void* pointer, std::size_t bytes, const char* what, MemoryKind* kind) const {
+  if (pointer == nullptr) return fail(ErrorCode::invalid_value, text::format("the {} is null", what));
   const PointerInfo info = host::pointer_info(runtime_, pointer);
   *kind = info.kind;
   if (info.kind == MemoryKind::unregistered) {
-    for (const auto& device : runtime_.devices)
-      if (device->memory().contains(pointer))
-        return fail(Result::invalid_value,
-                    text::format("the {} {} lies in device memory that is not allocated", what, pointer));
-    return Result::success;
+    const std::string owner = DeviceMemory::owner_of(pointer);
+    if (owner.empty()) return ErrorCode::success;
+    const bool own = std::ranges::find(runtime_.devices, owner, &HostDevice::name) != runtime_.devices.end();
+    return fail(
+        ErrorCode::invalid_value,
+        own ? text::format("the {} {} lies in device memory that is not allocated", what, pointer)
+            : text::format("the {} {} lies in the memory of {}, which operations of {} cannot use; copy through "
+                           "memory of the host, and wait in between",
+                           what, pointer, owner, device_.name()));
   }
   const auto offset =
       static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - static_cast<const std::byte*>(info.base));
   if (bytes > info.bytes - offset)
-    return fail(Result::invalid_value, text::format("the {} ends {} bytes past the end of its block of {} bytes", what,
-                                                    bytes - (info.bytes - offset), info.bytes));
-  return Result::success;
+    return fail(ErrorCode::invalid_value, text::format("the {} ends {} bytes past the end of its block of {} bytes",
+                                                       what, bytes - (info.bytes - offset), info.bytes));
+  return ErrorCode::success;
 }
 
-Result HostBackend::check_memcpy(const MemcpyNodeParams& params, MemoryKind* destination, MemoryKind* source) const {
+HostResult HostBackend::check_memcpy(const MemcpyNodeParams& params, MemoryKind* destination,
+                                     MemoryKind* source) const {
   *destination = *source = MemoryKind::unregistered;
-  if (params.bytes == 0) return Result::success;
-  const Result result = check_range(params.destination, params.bytes, "destination", destination);
-  return result != Result::success ? result : check_range(params.source, params.bytes, "source", source);
+  if (params.bytes == 0) return ErrorCode::success;
+  HostResult result = check_range(params.destination, params.bytes, "destination", destination);
+  return result.failed() ? result : check_range(params.source, params.bytes, "source", source);
 }
 
-Result HostBackend::check_memset(const MemsetNodeParams& params) const {
+HostResult HostBackend::check_memset(const MemsetNodeParams& params) const {
   if (params.element_bytes != 1 && params.element_bytes != 2 && params.element_bytes != 4)
-    return fail(Result::invalid_value,
+    return fail(ErrorCode::invalid_value,
                 text::format("an element has {} bytes; 1, 2 or 4 can be set", params.element_bytes));
-  if (params.count == 0) return Result::success;
+  if (params.count == 0) return ErrorCode::success;
   if (reinterpret_cast<std::uintptr_t>(params.destination) % params.element_bytes != 0)
-    return fail(Result::invalid_value, "the destination is not aligned to the element");
-  if (params.count > SIZE_MAX / params.element_bytes) return fail(Result::invalid_value, "too many elements");
+    return fail(ErrorCode::invalid_value, "the destination is not aligned to the element");
+  if (params.count > SIZE_MAX / params.element_bytes) return fail(ErrorCode::invalid_value, "too many elements");
   MemoryKind kind;
-  const Result result = check_range(params.destination, params.count * params.element_bytes, "destination", &kind);
-  if (result == Result::success && kind == MemoryKind::unregistered)
-    return fail(Result::invalid_value, "the destination is neither device memory nor pinned memory");
+  HostResult result = check_range(params.destination, params.count * params.element_bytes, "destination", &kind);
+  if (!result.failed() && kind == MemoryKind::unregistered)
+    return fail(ErrorCode::invalid_value, "the destination is neither device memory nor pinned memory");
   return result;
 }
 
-Result HostBackend::check_kernel(const KernelNodeParams& params) const {
-  if (params.function == nullptr) return fail(Result::invalid_handle, "there is no kernel");
+HostResult HostBackend::check_kernel(const KernelNodeParams& params) const {
+  if (params.function == nullptr) return fail(ErrorCode::invalid_handle, "there is no kernel");
   const auto& kernel = *reinterpret_cast<const KernelRecord*>(params.function);
   if (params.params == nullptr && !kernel.params.empty())
-    return fail(Result::invalid_value,
+    return fail(ErrorCode::invalid_value,
                 text::format("the kernel has {} parameters, and no arguments were given", kernel.params.size()));
-  return Result::success;
+  return ErrorCode::success;
 }
 
-Result HostBackend::check_launch_config(const KernelNodeParams& params) const {
+HostResult HostBackend::check_launch_config(const KernelNodeParams& params) const {
   const LaunchConfig& c = params.config;
-  const auto refuse = [](std::string why) { return fail(Result::invalid_value, std::move(why)); };
+  const auto refuse = [](std::string why) { return fail(ErrorCode::invalid_value, std::move(why)); };
   if (c.grid.x == 0 || c.grid.y == 0 || c.grid.z == 0 || c.block.x == 0 || c.block.y == 0 || c.block.z == 0)
     return refuse(text::format("grid {} x {} x {} of blocks {} x {} x {}: every count must be at least 1", c.grid.x,
                                c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z));
@@ -128,21 +134,20 @@ Result HostBackend::check_launch_config(const KernelNodeParams& params) const {
                      c.cluster.x, c.cluster.y, c.cluster.z));
   const std::uint64_t resident = multiprocessors * (threads_per_multiprocessor / (c.block.x * c.block.y * c.block.z));
   if (c.cooperative && std::uint64_t{c.grid.x} * c.grid.y * c.grid.z > resident)
-    return fail(Result::cooperative_launch_too_large,
+    return fail(ErrorCode::cooperative_launch_too_large,
                 text::format("a cooperative launch of {} x {} x {} blocks; {} of this size fit on the device at once",
                              c.grid.x, c.grid.y, c.grid.z, resident));
-  return Result::success;
+  return ErrorCode::success;
 }
 
-Result HostBackend::copy_on(Lock& lock, Call call, HostStream& stream, const MemcpyNodeParams& params) {
-  const Result rule = check_capture_rules(runtime_, {call, &device_, &stream});
-  if (rule != Result::success) return rule;
+HostResult HostBackend::copy_on(Lock& lock, Call call, HostStream& stream, const MemcpyNodeParams& params) {
+  if (HostResult rule = check(call, &stream); rule.failed()) return rule;
   MemoryKind destination, source;
-  const Result result = check_memcpy(params, &destination, &source);
-  if (result != Result::success || params.bytes == 0) return result;
+  HostResult result = check_memcpy(params, &destination, &source);
+  if (result.failed() || params.bytes == 0) return result;
   if (stream.capture != nullptr) {
     submit(stream, NodeType::memcpy, params);
-    return Result::success;
+    return ErrorCode::success;
   }
   if (source == MemoryKind::unregistered && destination != MemoryKind::unregistered) {
     const auto* const first = static_cast<const std::byte*>(params.source);
@@ -152,104 +157,104 @@ Result HostBackend::copy_on(Lock& lock, Call call, HostStream& stream, const Mem
   }
   // Copies to pageable memory, and calls without a stream, return after completion, as in CUDA.
   if (destination == MemoryKind::unregistered || call == Call::copy) return wait(lock, {stream.tail});
-  return Result::success;
+  return ErrorCode::success;
 }
 
-Result HostBackend::copy(void* destination, const void* source, std::size_t bytes) {
-  return enter(Call::copy, [&](Lock& lock) {
+ErrorCode HostBackend::copy(void* destination, const void* source, std::size_t bytes) {
+  return enter(Call::copy, [&](Lock& lock) -> HostResult {
     return copy_on(lock, Call::copy, device_.legacy_stream(), {destination, source, bytes});
   });
 }
 
-Result HostBackend::copy_async(void* destination, const void* source, std::size_t bytes, StreamHandle handle) {
-  return enter(Call::copy_async, [&](Lock& lock) {
+ErrorCode HostBackend::copy_async(void* destination, const void* source, std::size_t bytes, StreamHandle handle) {
+  return enter(Call::copy_async, [&](Lock& lock) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     return copy_on(lock, Call::copy_async, *stream, {destination, source, bytes});
   });
 }
 
-Result HostBackend::set_on(Lock& lock, Call call, HostStream& stream, const MemsetNodeParams& params) {
-  const Result rule = check_capture_rules(runtime_, {call, &device_, &stream});
-  if (rule != Result::success) return rule;
-  const Result result = check_memset(params);
-  if (result != Result::success || params.count == 0) return result;
+HostResult HostBackend::set_on(Lock& lock, Call call, HostStream& stream, const MemsetNodeParams& params) {
+  if (HostResult rule = check(call, &stream); rule.failed()) return rule;
+  HostResult result = check_memset(params);
+  if (result.failed() || params.count == 0) return result;
   submit(stream, NodeType::memset, params);
-  return call == Call::set ? wait(lock, {stream.tail}) : Result::success;
+  return call == Call::set ? wait(lock, {stream.tail}) : ErrorCode::success;
 }
 
-Result HostBackend::set(const MemsetNodeParams& params) {
+ErrorCode HostBackend::set(const MemsetNodeParams& params) {
   return enter(Call::set, [&](Lock& lock) { return set_on(lock, Call::set, device_.legacy_stream(), params); });
 }
 
-Result HostBackend::set_async(const MemsetNodeParams& params, StreamHandle handle) {
-  return enter(Call::set_async, [&](Lock& lock) {
+ErrorCode HostBackend::set_async(const MemsetNodeParams& params, StreamHandle handle) {
+  return enter(Call::set_async, [&](Lock& lock) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     return set_on(lock, Call::set_async, *stream, params);
   });
 }
 
-Result HostBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* function) {
-  if (const Result failed = injected(Call::kernel_function); failed != Result::success) return failed;
-  if (kernel.host_entry == nullptr)
-    return fail(Result::invalid_device_function, "the kernel is a __global__ function, compiled for CUDA alone");
-  *function = reinterpret_cast<FunctionHandle>(const_cast<KernelRecord*>(&kernel));
-  return Result::success;
+ErrorCode HostBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* function) {
+  return enter_unlocked(Call::kernel_function, [&]() -> HostResult {
+    if (kernel.host_entry == nullptr)
+      return fail(ErrorCode::invalid_device_function, "the kernel is a __global__ function, compiled for CUDA alone");
+    *function = reinterpret_cast<FunctionHandle>(const_cast<KernelRecord*>(&kernel));
+    return ErrorCode::success;
+  });
 }
 
-Result HostBackend::function_name(FunctionHandle function, const char** name) {
-  if (const Result failed = injected(Call::function_name); failed != Result::success) return failed;
-  if (function == nullptr) return fail(Result::invalid_handle, "there is no kernel");
-  *name = reinterpret_cast<const KernelRecord*>(function)->name.c_str();
-  return Result::success;
+ErrorCode HostBackend::function_name(FunctionHandle function, const char** name) {
+  return enter_unlocked(Call::function_name, [&]() -> HostResult {
+    if (function == nullptr) return fail(ErrorCode::invalid_handle, "there is no kernel");
+    *name = reinterpret_cast<const KernelRecord*>(function)->name.c_str();
+    return ErrorCode::success;
+  });
 }
 
-Result HostBackend::function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) {
-  if (const Result failed = injected(Call::function_param_info); failed != Result::success) return failed;
-  if (function == nullptr) return fail(Result::invalid_handle, "there is no kernel");
-  const auto& params = reinterpret_cast<const KernelRecord*>(function)->params;
-  if (index >= params.size())
-    return fail(Result::invalid_value, text::format("the kernel has {} parameters", params.size()));
-  *param = params[index];
-  return Result::success;
+ErrorCode HostBackend::function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) {
+  return enter_unlocked(Call::function_param_info, [&]() -> HostResult {
+    if (function == nullptr) return fail(ErrorCode::invalid_handle, "there is no kernel");
+    const auto& params = reinterpret_cast<const KernelRecord*>(function)->params;
+    if (index >= params.size())
+      return fail(ErrorCode::invalid_value, text::format("the kernel has {} parameters", params.size()));
+    *param = params[index];
+    return ErrorCode::success;
+  });
 }
 
-Result HostBackend::function_set_max_shared(FunctionHandle function, unsigned bytes) {
-  return enter(Call::function_set_max_shared, [&](Lock&) {
-    if (function == nullptr) return fail(Result::invalid_handle, "there is no kernel");
+ErrorCode HostBackend::function_set_max_shared(FunctionHandle function, unsigned bytes) {
+  return enter(Call::function_set_max_shared, [&](Lock&) -> HostResult {
+    if (function == nullptr) return fail(ErrorCode::invalid_handle, "there is no kernel");
     if (bytes > most_shared_bytes)
-      return fail(Result::invalid_value,
+      return fail(ErrorCode::invalid_value,
                   text::format("{} bytes of shared memory; a block can have at most {}", bytes, most_shared_bytes));
     device_.max_shared()[function] = bytes;
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle handle) {
-  return enter(Call::launch_kernel, [&](Lock&) {
+ErrorCode HostBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle handle) {
+  return enter(Call::launch_kernel, [&](Lock&) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    const Result rule = check_capture_rules(runtime_, {Call::launch_kernel, &device_, stream});
-    if (rule != Result::success) return rule;
-    if (const Result bad = check_kernel(launch); bad != Result::success) return bad;
-    if (stream->device != &device_) return fail(Result::invalid_handle, "the stream belongs to another device");
-    const Result result = check_launch_config(launch);
-    if (result != Result::success) return refuse_work(Call::launch_kernel, *stream, result);
+    if (HostResult rule = check(Call::launch_kernel, stream); rule.failed()) return rule;
+    if (HostResult bad = check_kernel(launch); bad.failed()) return bad;
+    if (stream->device != &device_) return fail(ErrorCode::invalid_handle, "the stream belongs to another device");
+    if (HostResult bad = check_launch_config(launch); bad.failed())
+      return refuse_work(Call::launch_kernel, *stream, std::move(bad));
     submit(*stream, NodeType::kernel, KernelWork(launch));
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 
-Result HostBackend::launch_host_function(const HostNodeParams& params, StreamHandle handle) {
-  return enter(Call::launch_host_function, [&](Lock&) {
+ErrorCode HostBackend::launch_host_function(const HostNodeParams& params, StreamHandle handle) {
+  return enter(Call::launch_host_function, [&](Lock&) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    const Result rule = check_capture_rules(runtime_, {Call::launch_host_function, &device_, stream});
-    if (rule != Result::success) return rule;
-    if (params.function == nullptr) return fail(Result::invalid_value, "the function is null");
+    if (HostResult rule = check(Call::launch_host_function, stream); rule.failed()) return rule;
+    if (params.function == nullptr) return fail(ErrorCode::invalid_value, "the function is null");
     submit(*stream, NodeType::host, params);
-    return Result::success;
+    return ErrorCode::success;
   });
 }
 

@@ -2,33 +2,30 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "backend/capture_findings.h"
 #include "backend/host/capture/host_graph.h"
-#include "backend/host/failure_plan.h"
 #include "backend/host/memory/device_memory.h"
 #include "backend/host/races/race_check.h"
 #include "backend/host/run/executor.h"
-#include "backend/host/run/host_exec.h"
 #include "backend/types.h"
 #include "reprise/device.h"
 #include "reprise/host_device.h"
 
-// The state of the simulation. Guarded by HostRuntime::mutex, unless stated otherwise.
+// The state of one simulated device. Guarded by HostRuntime::mutex, unless stated otherwise.
 
 namespace reprise::backend::host {
 
 class HostDevice;
-struct Capture;
+struct HostCapture;
+struct HostRuntime;
 
 /// A stream: its last operation, and the capture it takes part in.
 struct HostStream {
@@ -37,10 +34,11 @@ struct HostStream {
   bool blocking;
   int priority;
   bool legacy = false;
-  OperationRef tail;                                   ///< its last operation, on which the next one depends
-  std::uint64_t ticks = 0;                             ///< number of operations, for the race check only
-  std::shared_ptr<Capture> capture;                    ///< null unless it takes part in one
-  std::vector<HostNode*> capture_dependencies;         ///< of the next node
+  std::uint64_t thread = 0;                     ///< of a per-thread default stream: the number of its thread; else 0
+  OperationRef tail;                            ///< its last operation, on which the next one depends
+  std::uint64_t ticks = 0;                      ///< number of operations, for the race check only
+  std::shared_ptr<HostCapture> capture;         ///< null unless it takes part in one
+  std::vector<HostNode*> capture_dependencies;  ///< of the next node
   std::vector<GraphNodeHandle> reported_dependencies;  ///< returned by stream_capture_info
 };
 
@@ -50,16 +48,16 @@ struct HostEvent {
   bool timing;
   bool recorded = false;                         ///< an ordinary record was made
   OperationRef point;                            ///< the last ordinary record; null: completed
-  std::shared_ptr<Capture> capture;              ///< of the last record, if that was in a capture
+  std::shared_ptr<HostCapture> capture;          ///< of the last record, if that was in a capture
   std::vector<HostNode*> captured_dependencies;  ///< the point in that capture
 };
 
 /// A capture underway.
-struct Capture {
+struct HostCapture {
   enum class State { active, invalidated, ended };
 
   std::uint64_t id;
-  CaptureErrorMode mode;
+  CaptureMode mode;
   std::thread::id thread;  ///< that began it
   State state = State::active;
   HostStream* origin;                ///< null once destroyed
@@ -68,21 +66,26 @@ struct Capture {
   bool owns_graph = true;                           ///< false: captured to a graph of the user's
   std::vector<std::vector<HostNode*>> left_behind;  ///< last dependencies of joined streams that were destroyed
   std::uint64_t thread_number = 0;                  ///< that of `thread`, for reports
-  /// Which call broke it; refused calls and work not captured, while HostRuntime::watched. The nodes are those when it
-  /// broke.
+  /// Which call broke it; refused calls and work not captured, while HostRuntime::watchers is not 0. The nodes are
+  /// those when it broke.
   CaptureFindings findings;
 };
 
 /// One simulated device.
 class HostDevice {
  public:
-  /// \param races the race check; null when it is off.
-  HostDevice(int index, const HostDeviceOptions& options, RaceCheck* races);
+  /// \param name for example `host:0`.
+  HostDevice(HostRuntime& runtime, std::string name, int index, const HostDeviceOptions& options);
 
+  HostRuntime& runtime() const noexcept { return runtime_; }
+  Executor& executor() const noexcept;
+  const std::string& name() const noexcept { return name_; }
   int index() const noexcept { return index_; }
   DeviceMemory& memory() noexcept { return memory_; }  ///< thread-safe
   HostStream& legacy_stream() noexcept { return legacy_; }
   std::vector<HostStream*>& streams() noexcept { return streams_; }  ///< all but the legacy one
+  /// The per-thread default streams, by the numbers of their threads.
+  std::unordered_map<std::uint64_t, HostStream*>& thread_streams() noexcept { return thread_streams_; }
   /// Kernels with an individual limit of shared memory, in bytes.
   std::unordered_map<const void*, unsigned>& max_shared() noexcept { return max_shared_; }
 
@@ -105,66 +108,22 @@ class HostDevice {
   bool has_sticky_error() const noexcept { return broken_.load(std::memory_order_acquire); }
   std::string sticky_error() const;
 
+  Backend* face = nullptr;  ///< what the device is to its users; set before it has a stream
+
  private:
-  int index_;
-  RaceCheck* const races_;
+  HostRuntime& runtime_;
+  const std::string name_;
+  const int index_;
+  RaceCheck* const races_;  // null when it is off
   DeviceMemory memory_;
   HostStream legacy_;
   std::vector<HostStream*> streams_;
+  std::unordered_map<std::uint64_t, HostStream*> thread_streams_;
   std::vector<OperationRef> orphans_;
   std::unordered_map<const void*, unsigned> max_shared_;
   std::atomic<bool> broken_{false};
   mutable std::mutex error_mutex_;
   std::string error_;
 };
-
-/// Pinned memory of the host.
-struct PinnedBlock {
-  std::size_t bytes;
-  std::uint64_t id;  ///< of the allocation, unique in the process
-};
-
-/// The state of the process. Made at the first use of a device, alive until the process ends.
-struct HostRuntime {
-  explicit HostRuntime(const HostDeviceOptions& options);
-  static HostRuntime& instance();
-
-  std::mutex mutex;
-  FailurePlan failures;                              ///< thread-safe
-  std::unique_ptr<RaceCheck> races;                  ///< null without race check
-  std::vector<std::unique_ptr<HostDevice>> devices;  ///< constant
-  std::vector<std::shared_ptr<Capture>> captures;    ///< underway
-  int watchers = 0;                                  ///< number of watches of all calls during captures
-  std::map<std::uintptr_t, PinnedBlock> pinned;      ///< by address
-
-  // Live objects, owned by these tables.
-  std::unordered_map<const void*, std::unique_ptr<HostStream>> streams;
-  std::unordered_map<const void*, std::unique_ptr<HostEvent>> events;
-  std::unordered_map<const void*, std::unique_ptr<HostGraph>> graphs;
-  std::unordered_map<const void*, std::unique_ptr<HostExec>> execs;
-  std::unordered_set<const void*> nodes;  ///< of all graphs
-  std::unordered_map<const void*, std::unique_ptr<UserObject>> user_objects;
-
-  /// The object of a handle; null if there is none.
-  HostEvent* find(EventHandle handle) const;
-  HostGraph* find(GraphHandle handle) const;
-  HostExec* find(GraphExecHandle handle) const;
-  HostNode* find(GraphNodeHandle handle) const;
-  UserObject* find(UserObjectHandle handle) const;
-  /// Null and 0x1 are the legacy stream of `device`.
-  HostStream* find(StreamHandle handle, HostDevice& device) const;
-
-  /// Adds a graph to the tables, and removes it, with its nodes.
-  GraphHandle adopt(std::unique_ptr<HostGraph> graph);
-  void destroy(HostGraph& graph);
-};
-
-/// The options of HostRuntime: by configure_host_devices(), else by the environment.
-HostDeviceOptions host_device_options();
-/// The failures requested by the environment.
-std::vector<FailurePlan::Failure> failures_of_environment();
-
-/// The block of an address.
-PointerInfo pointer_info(HostRuntime& runtime, const void* pointer);
 
 }  // namespace reprise::backend::host

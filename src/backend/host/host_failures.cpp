@@ -7,44 +7,46 @@
 #include <utility>
 
 #include "backend/backend.h"
-#include "backend/host/host_device.h"
+#include "backend/host/host_runtime.h"
+#include "backend/objects/device_uses.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
-// Failures injected by program or by environment. The plan is in HostRuntime.
+// Failures injected by program or by environment, of all host devices of the process.
 
 namespace reprise {
 namespace backend::host {
 namespace {
 
-using Named = std::pair<std::string_view, Result>;
+using Named = std::pair<std::string_view, ErrorCode>;
 
 constexpr Named code_names[] = {
-    {"invalid_value", Result::invalid_value},
-    {"out_of_memory", Result::out_of_memory},
-    {"not_initialized", Result::not_initialized},
-    {"invalid_device_function", Result::invalid_device_function},
-    {"no_device", Result::no_device},
-    {"invalid_device", Result::invalid_device},
-    {"invalid_handle", Result::invalid_handle},
-    {"illegal_state", Result::illegal_state},
-    {"not_ready", Result::not_ready},
-    {"illegal_address", Result::illegal_address},
-    {"context_is_destroyed", Result::context_is_destroyed},
-    {"launch_failure", Result::launch_failure},
-    {"cooperative_launch_too_large", Result::cooperative_launch_too_large},
-    {"not_permitted", Result::not_permitted},
-    {"not_supported", Result::not_supported},
-    {"stream_capture_unsupported", Result::stream_capture_unsupported},
-    {"stream_capture_invalidated", Result::stream_capture_invalidated},
-    {"stream_capture_merge", Result::stream_capture_merge},
-    {"stream_capture_unmatched", Result::stream_capture_unmatched},
-    {"stream_capture_unjoined", Result::stream_capture_unjoined},
-    {"stream_capture_isolation", Result::stream_capture_isolation},
-    {"stream_capture_implicit", Result::stream_capture_implicit},
-    {"captured_event", Result::captured_event},
-    {"stream_capture_wrong_thread", Result::stream_capture_wrong_thread},
-    {"graph_exec_update_failure", Result::graph_exec_update_failure},
-    {"unknown", Result::unknown},
+    {"invalid_value", ErrorCode::invalid_value},
+    {"out_of_memory", ErrorCode::out_of_memory},
+    {"not_initialized", ErrorCode::not_initialized},
+    {"invalid_device_function", ErrorCode::invalid_device_function},
+    {"no_device", ErrorCode::no_device},
+    {"invalid_device", ErrorCode::invalid_device},
+    {"invalid_handle", ErrorCode::invalid_handle},
+    {"illegal_state", ErrorCode::illegal_state},
+    {"not_ready", ErrorCode::not_ready},
+    {"illegal_address", ErrorCode::illegal_address},
+    {"context_is_destroyed", ErrorCode::context_is_destroyed},
+    {"launch_failure", ErrorCode::launch_failure},
+    {"cooperative_launch_too_large", ErrorCode::cooperative_launch_too_large},
+    {"not_permitted", ErrorCode::not_permitted},
+    {"not_supported", ErrorCode::not_supported},
+    {"stream_capture_unsupported", ErrorCode::stream_capture_unsupported},
+    {"stream_capture_invalidated", ErrorCode::stream_capture_invalidated},
+    {"stream_capture_merge", ErrorCode::stream_capture_merge},
+    {"stream_capture_unmatched", ErrorCode::stream_capture_unmatched},
+    {"stream_capture_unjoined", ErrorCode::stream_capture_unjoined},
+    {"stream_capture_isolation", ErrorCode::stream_capture_isolation},
+    {"stream_capture_implicit", ErrorCode::stream_capture_implicit},
+    {"captured_event", ErrorCode::captured_event},
+    {"stream_capture_wrong_thread", ErrorCode::stream_capture_wrong_thread},
+    {"graph_exec_update_failure", ErrorCode::graph_exec_update_failure},
+    {"unknown", ErrorCode::unknown},
 };
 
 constexpr std::pair<std::string_view, Call> call_names[] = {
@@ -69,10 +71,10 @@ std::optional<Number> parse_number(std::string_view text) {
   return value;
 }
 
-std::optional<Result> find_code(std::string_view text) {
+std::optional<ErrorCode> find_code(std::string_view text) {
   for (const auto& [name, code] : code_names)
     if (text == name || text == result_name(code)) return code;
-  if (const auto number = parse_number<int>(text)) return static_cast<Result>(*number);
+  if (const auto number = parse_number<int>(text)) return static_cast<ErrorCode>(*number);
   return std::nullopt;
 }
 
@@ -103,47 +105,66 @@ FailurePlan::Failure parse_failure(std::string_view text) {
   failure.nth = *number;
   if (nth.data() + nth.size() == whole_end) return failure;
   const auto code = find_code(text);
-  if (!code) refuse("a code that is a name of reprise::Result, CUDA's name of it, or a number from 1", text);
+  if (!code) refuse("a code that is a name of reprise::ErrorCode, CUDA's name of it, or a number from 1", text);
   failure.code = *code;
   return failure;
 }
 
+struct EnvironmentsPlan : FailurePlan {
+  EnvironmentsPlan() {
+    const char* const value = std::getenv("REPRISE_HOST_FAIL");
+    std::string_view text = value == nullptr ? "" : value;
+    while (!text.empty()) add(parse_failure(cut(text, ',')));
+  }
+};
+
 }  // namespace
 
-std::vector<FailurePlan::Failure> failures_of_environment() {
-  const char* const value = std::getenv("REPRISE_HOST_FAIL");
-  std::string_view text = value == nullptr ? "" : value;
-  std::vector<FailurePlan::Failure> failures;
-  while (!text.empty()) failures.push_back(parse_failure(cut(text, ',')));
-  return failures;
+FailurePlan& injected_failures() {
+  static support::Immortal<EnvironmentsPlan> plan;  // devices call it until the process ends
+  return *plan;
 }
 
 }  // namespace backend::host
 
-InjectedFailure::InjectedFailure(const HostFailure& failure) {
+namespace {
+
+bool is_host_device(const backend::Backend& device) {
+  if (device.uses() != nullptr) return true;  // that of a HostSimulator
+  const std::vector<backend::Backend*>& all = backend::host_backends();
+  return std::find(all.begin(), all.end(), &device) != all.end();
+}
+
+}  // namespace
+
+InjectedFailure::InjectedFailure(const HostFailure& failure) : device_(failure.device) {
   const auto call = backend::host::find_call(failure.call);
   if (!call)
     throw UsageError(
         text::format("InjectedFailure expected the name of a call of the runtime, such as cuMemAlloc or "
                      "memory_allocate; found \"{}\"; they are those of the CUDA driver that docs/host-device.md lists",
                      failure.call));
-  if (failure.code == Result::success) throw UsageError("InjectedFailure expected a code that says failure; found 0");
+  if (failure.code == ErrorCode::success)
+    throw UsageError("InjectedFailure expected a code that says failure; found 0");
   if (failure.nth == 0) throw UsageError("InjectedFailure counts calls from 1; found 0");
-  const std::vector<backend::Backend*>& all = backend::host_backends();
   const backend::Backend* const device = failure.device ? &failure.device->backend() : nullptr;
-  if (device != nullptr && std::find(all.begin(), all.end(), device) == all.end())
+  if (device != nullptr && !is_host_device(*device))
     throw UsageError(
         text::format("InjectedFailure expected a host device, since no call of another can be made to fail; found {}",
                      failure.device->str()));
-  id_ = backend::host::HostRuntime::instance().failures.add({call, failure.code, failure.nth, device});
+  backend::DeviceUse use;
+  if (device_) use = backend::DeviceUse(*device_, backend::DeviceUses::Kind::failure);
+  id_ = backend::host::injected_failures().add({call, failure.code, failure.nth, device});
+  use.detach();
 }
 
 InjectedFailure::~InjectedFailure() {
-  backend::host::HostRuntime::instance().failures.remove(id_);
+  backend::host::injected_failures().remove(id_);
+  if (device_) backend::end_use(*device_, backend::DeviceUses::Kind::failure);
 }
 
 bool InjectedFailure::happened() const noexcept {
-  return !backend::host::HostRuntime::instance().failures.contains(id_);
+  return !backend::host::injected_failures().contains(id_);
 }
 
 }  // namespace reprise

@@ -3,8 +3,9 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 
-#include "backend/host/host_device.h"
+#include "backend/host/host_runtime.h"
 #include "backend/monitor.h"
 
 namespace reprise::backend::host {
@@ -17,6 +18,8 @@ class HostMonitor final : public Monitor {
   CaptureFindings describe_capture(StreamHandle stream) const override;
   std::shared_ptr<void> watch_calls(std::string* why) override;
   std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override;
+  std::unordered_map<GraphNodeHandle, std::uint64_t> profiler_ids(GraphHandle template_graph, GraphExecHandle exec,
+                                                                  std::string* why) override;
 
  private:
   HostRuntime& runtime_;

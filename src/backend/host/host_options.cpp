@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "backend/host/host_device.h"
+#include "backend/host/host_runtime.h"
 #include "text/format.h"
 
 // The options of the simulated devices: set by program, else read from the environment, once.
@@ -49,7 +49,8 @@ std::optional<std::uint64_t> environment_seed() {
   return seed;
 }
 
-void check_range(const char* what, std::size_t value, std::size_t least, std::size_t most) {
+template <class Number>
+void check_range(const char* what, Number value, Number least, Number most) {
   if (value < least || value > most)
     throw UsageError(
         text::format("HostDeviceOptions::{} should be from {} to {}, but it is {}", what, least, most, value));
@@ -57,9 +58,13 @@ void check_range(const char* what, std::size_t value, std::size_t least, std::si
 
 }  // namespace
 
-void configure_host_devices(const HostDeviceOptions& options) {
-  check_range("devices", options.devices < 0 ? 0 : static_cast<std::size_t>(options.devices), 1, most_devices);
+void backend::host::check_host_device_options(const HostDeviceOptions& options) {
+  check_range("devices", options.devices, 1, most_devices);
   check_range("memory_bytes", options.memory_bytes, least_memory, most_memory);
+}
+
+void configure_host_devices(const HostDeviceOptions& options) {
+  backend::host::check_host_device_options(options);
   const std::lock_guard lock(options_mutex);
   if (in_use)
     throw UsageError(

@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/framework.h"
+#include "backend/objects/device_uses.h"
 #include "reprise/stream.h"
 #include "text/format.h"
 
@@ -23,6 +24,12 @@ struct DeviceName {
 };
 
 DeviceName split(std::string_view text) {
+  if (text.starts_with("host-simulator")) {
+    throw UsageError(text::format(
+        "expected the name of a device that any part of a program can open (host, host:1, cuda, cuda:0); found \"{}\"; "
+        "the device of a HostSimulator is not found by its name: use HostSimulator::device()",
+        text));
+  }
   const std::size_t colon = text.find(':');
   DeviceName name{text.substr(0, colon), 0};
   bool understood = name.type == "host" || name.type == "cuda";
@@ -86,7 +93,10 @@ int Device::index() const noexcept {
 
 std::string Device::str() const {
   // Every capture notes it.
-  return (type() == DeviceType::cuda ? "cuda:" : "host:") + std::to_string(index());
+  const char* const kind = type() == DeviceType::cuda    ? "cuda:"
+                           : backend_->uses() != nullptr ? "host-simulator:"
+                                                         : "host:";
+  return kind + std::to_string(index());
 }
 
 std::string Device::name() const {
@@ -140,7 +150,8 @@ Device current_device() {
   return Device(*all.at(static_cast<std::size_t>(framework->current_device())));
 }
 
-DeviceGuard::DeviceGuard(Device device) : previous_(guarded_backend) {
+DeviceGuard::DeviceGuard(Device device) : device_(device), previous_(guarded_backend) {
+  backend::DeviceUse(device, backend::DeviceUses::Kind::guard).detach();
   if (const backend::Framework* const framework = backend::keeper_of_current(device))
     previous_of_framework_ = framework->current_device();
   backend::set_current_device(device);
@@ -151,6 +162,7 @@ DeviceGuard::~DeviceGuard() {
     if (const backend::Framework* const framework = backend::installed_framework())
       framework->set_current_device(previous_of_framework_);
   guarded_backend = previous_;
+  backend::end_use(device_, backend::DeviceUses::Kind::guard);
 }
 
 void backend::set_current_device(Device device) noexcept {
@@ -160,7 +172,7 @@ void backend::set_current_device(Device device) noexcept {
 
 // That of the innermost guard of this thread.
 void backend::framework_detail::hand_over_current_device(const Framework& framework) noexcept {
-  if (guarded_backend != nullptr && framework.keeps_current(guarded_backend->type()))
+  if (guarded_backend != nullptr && keeps_current(framework, *guarded_backend))
     framework.set_current_device(guarded_backend->index());
 }
 

@@ -18,68 +18,68 @@ struct Text {
 };
 
 // Null for a code without an enumerator.
-constexpr Text text_of(Result result) noexcept {
+constexpr Text text_of(ErrorCode result) noexcept {
   switch (result) {
-    case Result::success:
+    case ErrorCode::success:
       return {"cudaSuccess", "no error"};
-    case Result::invalid_value:
+    case ErrorCode::invalid_value:
       return {"cudaErrorInvalidValue", "an argument is outside of what the call accepts"};
-    case Result::out_of_memory:
+    case ErrorCode::out_of_memory:
       return {"cudaErrorMemoryAllocation", "there is not enough memory"};
-    case Result::not_initialized:
+    case ErrorCode::not_initialized:
       return {"cudaErrorInitializationError", "the driver is not initialised or could not be"};
-    case Result::invalid_device_function:
+    case ErrorCode::invalid_device_function:
       return {"cudaErrorInvalidDeviceFunction", "the kernel was not compiled for this device"};
-    case Result::no_device:
+    case ErrorCode::no_device:
       return {"cudaErrorNoDevice", "no device was found"};
-    case Result::invalid_device:
+    case ErrorCode::invalid_device:
       return {"cudaErrorInvalidDevice", "there is no device with this number, or it cannot do this"};
-    case Result::invalid_handle:
+    case ErrorCode::invalid_handle:
       return {"cudaErrorInvalidResourceHandle", "a stream, event or graph is not valid, or belongs to another device"};
-    case Result::illegal_state:
+    case ErrorCode::illegal_state:
       return {"cudaErrorIllegalState", "an object is not in a state in which this call is allowed"};
-    case Result::not_ready:
+    case ErrorCode::not_ready:
       return {"cudaErrorNotReady", "the queried work is not complete"};
-    case Result::illegal_address:
+    case ErrorCode::illegal_address:
       return {"cudaErrorIllegalAddress", "earlier work touched memory that it must not; the device is unusable now"};
-    case Result::context_is_destroyed:
+    case ErrorCode::context_is_destroyed:
       return {"cudaErrorContextIsDestroyed", "what the call needs was destroyed"};
-    case Result::launch_failure:
+    case ErrorCode::launch_failure:
       return {"cudaErrorLaunchFailure", "earlier work failed while it ran; the device is unusable now"};
-    case Result::cooperative_launch_too_large:
+    case ErrorCode::cooperative_launch_too_large:
       return {"cudaErrorCooperativeLaunchTooLarge", "more blocks than the device can hold at once"};
-    case Result::not_permitted:
+    case ErrorCode::not_permitted:
       return {"cudaErrorNotPermitted", "the call is not permitted here"};
-    case Result::not_supported:
+    case ErrorCode::not_supported:
       return {"cudaErrorNotSupported", "the device or the driver does not support this"};
-    case Result::stream_capture_unsupported:
+    case ErrorCode::stream_capture_unsupported:
       return {"cudaErrorStreamCaptureUnsupported", "the call is not permitted while a stream is being captured"};
-    case Result::stream_capture_invalidated:
+    case ErrorCode::stream_capture_invalidated:
       return {"cudaErrorStreamCaptureInvalidated", "an earlier error broke the capture"};
-    case Result::stream_capture_merge:
+    case ErrorCode::stream_capture_merge:
       return {"cudaErrorStreamCaptureMerge", "the call would have joined two captures that are independent"};
-    case Result::stream_capture_unmatched:
+    case ErrorCode::stream_capture_unmatched:
       return {"cudaErrorStreamCaptureUnmatched", "the capture did not begin on this stream"};
-    case Result::stream_capture_unjoined:
+    case ErrorCode::stream_capture_unjoined:
       return {"cudaErrorStreamCaptureUnjoined", "a stream that was forked from the capture was not joined back"};
-    case Result::stream_capture_isolation:
+    case ErrorCode::stream_capture_isolation:
       return {"cudaErrorStreamCaptureIsolation", "captured work would have depended on work outside of the capture"};
-    case Result::stream_capture_implicit:
+    case ErrorCode::stream_capture_implicit:
       return {"cudaErrorStreamCaptureImplicit",
               "the legacy default stream would have had to wait for a stream that is being captured"};
-    case Result::captured_event:
+    case ErrorCode::captured_event:
       return {"cudaErrorCapturedEvent", "the event was last recorded in a capture and never happens outside of it"};
-    case Result::stream_capture_wrong_thread:
+    case ErrorCode::stream_capture_wrong_thread:
       return {"cudaErrorStreamCaptureWrongThread", "the capture began on another thread, in a mode other than relaxed"};
-    case Result::graph_exec_update_failure:
+    case ErrorCode::graph_exec_update_failure:
       return {"cudaErrorGraphExecUpdateFailure", "the executable graph cannot become what the other graph is"};
-    case Result::unknown:
+    case ErrorCode::unknown:
       return {"cudaErrorUnknown", "an unknown error"};
   }
   return {nullptr, nullptr};
 }
 
-std::string backend_error_text(const std::string& call, Result code, const std::string& detail,
+std::string backend_error_text(const std::string& call, ErrorCode code, const std::string& detail,
                                const SourceLocation& where) {
   std::string text = text::format("{} returned {} ({}): {}", call, static_cast<int>(code), result_name(code),
                                   result_description(code));
@@ -101,20 +101,20 @@ SinkHolder& sink_holder() {
 
 }  // namespace
 
-const char* result_name(Result result) noexcept {
+const char* result_name(ErrorCode result) noexcept {
   const char* name = text_of(result).name;
   return name != nullptr ? name : "cudaErrorUnknown";
 }
 
-const char* result_description(Result result) noexcept {
+const char* result_description(ErrorCode result) noexcept {
   const char* description = text_of(result).description;
   return description != nullptr ? description : "a code that this library has no words for";
 }
 
-BackendError::BackendError(std::string call, Result code, const std::string& detail, SourceLocation where)
+BackendError::BackendError(std::string call, ErrorCode code, const std::string& detail, SourceLocation where)
     : Error(backend_error_text(call, code, detail, where)), call_(std::move(call)), code_(code), where_(where) {}
 
-CaptureError::CaptureError(Result code, const std::string& what, const CaptureReport& report)
+CaptureError::CaptureError(ErrorCode code, const std::string& what, const CaptureReport& report)
     : Error(what), code_(code), report_(std::make_shared<const CaptureReport>(report)) {}
 
 WarningSink set_warning_sink(WarningSink sink) {

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "backend/objects/device_uses.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -17,9 +18,9 @@ backend::EventUseFlags use_flags(EventUse use) {
 }
 
 void check_same_runtime(Device event, Device stream) {
-  if (event.type() == stream.type()) return;
+  if (backend::same_runtime(event, stream)) return;
   throw UsageError(text::format(
-      "expected a stream of the same kind of device as the event, which is of {}; found a stream of {}; make an "
+      "expected a stream of the same device runtime as the event, which is of {}; found a stream of {}; make an "
       "event for that device",
       event.str(), stream.str()));
 }
@@ -27,16 +28,19 @@ void check_same_runtime(Device event, Device stream) {
 }  // namespace
 
 Event::Event(Device device, EventOptions options) : ref_(device, EventHandle{nullptr}) {
+  backend::DeviceUse use(device, backend::DeviceUses::Kind::event);
   const Checked runtime(device.backend());
   EventHandle handle = nullptr;
   const auto flags = options.timing ? backend::EventFlags::timing : backend::EventFlags::disable_timing;
   runtime.event_create(&handle, flags);
   ref_ = EventRef(device, handle);
+  use.detach();
 }
 
 Event::~Event() {
   if (ref_.native() == nullptr) return;
   backend::WarnOnError(ref_.device().backend()).event_destroy(ref_.native());
+  backend::end_use(ref_.device(), backend::DeviceUses::Kind::event);
 }
 
 Event::Event(Event&& other) noexcept
@@ -64,7 +68,7 @@ void Event::synchronize() const {
 }
 
 bool Event::query() const {
-  return Checked(ref_.device().backend()).allowing(Result::not_ready).event_query(ref_.native());
+  return Checked(ref_.device().backend()).allowing(ErrorCode::not_ready).event_query(ref_.native());
 }
 
 float elapsed_ms(const Event& start, const Event& end) {

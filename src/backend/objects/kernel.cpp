@@ -68,7 +68,7 @@ void shared_memory_exceeded(std::size_t wanted, std::size_t available) {
 void launch_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record, void** params) {
   const backend::Checked runtime(stream.device().backend());
   backend::KernelNodeParams launch{nullptr, config, params};
-  if (!runtime.allowing(Result::invalid_device_function).kernel_function(record, &launch.function))
+  if (!runtime.allowing(ErrorCode::invalid_device_function).kernel_function(record, &launch.function))
     kernel_not_compiled(stream, record);
   if (config.shared_bytes > shared_bytes_without_asking)
     runtime.function_set_max_shared(launch.function, config.shared_bytes);

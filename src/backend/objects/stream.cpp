@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/stream.h"
 
-#include <atomic>
 #include <utility>
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/capture_query.h"
 #include "backend/check.h"
 #include "backend/framework.h"
-#include "backend/lifetime/tracked_stream.h"
+#include "backend/objects/device_uses.h"
+#include "backend/objects/tracked_stream.h"
 #include "backend/stream_end.h"
 #include "reprise/event.h"
 #include "support/thread_object.h"
@@ -18,6 +19,7 @@ namespace reprise {
 namespace {
 
 using backend::Checked;
+using UseKind = backend::DeviceUses::Kind;
 
 struct CurrentStream {
   backend::Backend* backend;
@@ -30,12 +32,14 @@ std::vector<CurrentStream>& current_streams() {
   return support::ThreadObject<std::vector<CurrentStream>>::get();
 }
 
+[[gnu::noinline]] StreamHandle& add_current(Device device) {
+  return current_streams().emplace_back(CurrentStream{&device.backend(), nullptr}).stream;
+}
+
 StreamHandle& current_handle(Device device) {
-  std::vector<CurrentStream>& entries = current_streams();
-  for (CurrentStream& entry : entries) {
+  for (CurrentStream& entry : current_streams())
     if (entry.backend == &device.backend()) return entry.stream;
-  }
-  return entries.emplace_back(CurrentStream{&device.backend(), nullptr}).stream;
+  return add_current(device);
 }
 
 void make_current(const StreamRef& stream) {
@@ -48,37 +52,37 @@ void make_current(const StreamRef& stream) {
   framework->set_current_stream(stream.device().index(), stream.native());
 }
 
-std::atomic<backend::StreamEndListener*> stream_end_listeners{nullptr};
-
-// The legacy stream never captures, but querying it while a blocking stream does returns an error instead of "no". The
-// query itself breaks nothing.
-constexpr Result not_capturing = Result::stream_capture_implicit;
-
-backend::CaptureInfo capture_info(const StreamRef& stream) {
-  backend::CaptureInfo info;
-  const Checked runtime(stream.device().backend());
-  if (!runtime.allowing(not_capturing).stream_capture_info(stream.native(), &info)) return {};
-  return info;
-}
-
 void check_same_runtime(Device mine, Device other, const char* what) {
-  if (mine.type() == other.type()) return;
+  if (backend::same_runtime(mine, other)) return;
   throw UsageError(
-      text::format("expected {} of the same kind of device as the stream that waits, which is on {}; found one on {}; "
+      text::format("expected {} of the same device runtime as the stream that waits, which is on {}; found one on {}; "
                    "synchronise with the other device on the host instead",
                    what, mine.str(), other.str()));
 }
 
-}  // namespace
-
-void backend::add_stream_end_listener(StreamEndListener& listener) noexcept {
-  listener.next_ = stream_end_listeners.load(std::memory_order_relaxed);
-  while (!stream_end_listeners.compare_exchange_weak(listener.next_, &listener, std::memory_order_acq_rel)) continue;
+Device device_of(StreamHandle handle) {
+  if (reinterpret_cast<std::uintptr_t>(handle) <= 2) return current_device();
+  if (backend::Backend* const host = backend::host_backend_of(handle)) return Device(*host);
+  if (backend::Backend* const cuda = backend::cuda_backend_of(handle)) return Device(*cuda);
+  const Device current = current_device();
+  if (current.type() == DeviceType::cuda) return current;
+  throw UsageError(text::format(
+      "StreamRef expected a stream of CUDA or of a host device; found the handle {}, which is of no device "
+      "of this process; pass a stream that has not been destroyed, or name its device: StreamRef(device, "
+      "handle)",
+      static_cast<const void*>(handle)));
 }
 
-void backend::notify_stream_end(const StreamRef& stream) noexcept {
-  const StreamEndListener* listener = stream_end_listeners.load(std::memory_order_acquire);
-  for (; listener != nullptr; listener = listener->next_) listener->function_(stream);
+}  // namespace
+
+StreamRef::StreamRef(StreamHandle handle) : StreamRef(device_of(handle), handle) {}
+
+backend::CaptureInfo backend::capture_info(const StreamRef& stream) {
+  CaptureInfo info;
+  if (stream.is_default()) return info;
+  const Checked runtime(stream.device().backend());
+  if (!runtime.allowing(ErrorCode::stream_capture_implicit).stream_capture_info(stream.native(), &info)) return {};
+  return info;
 }
 
 void StreamRef::synchronize() const {
@@ -86,7 +90,7 @@ void StreamRef::synchronize() const {
 }
 
 bool StreamRef::query() const {
-  return Checked(device_.backend()).allowing(Result::not_ready).stream_query(handle_);
+  return Checked(device_.backend()).allowing(ErrorCode::not_ready).stream_query(handle_);
 }
 
 void StreamRef::wait(EventRef event) const {
@@ -104,31 +108,30 @@ void StreamRef::wait(const StreamRef& other) const {
 }
 
 CaptureStatus StreamRef::capture_status() const {
-  CaptureStatus status = CaptureStatus::none;
-  if (!Checked(device_.backend()).allowing(not_capturing).stream_is_capturing(handle_, &status))
-    return CaptureStatus::none;
-  return status;
+  return backend::capture_info(*this).status;
 }
 
 std::uint64_t StreamRef::capture_id() const {
-  const backend::CaptureInfo info = capture_info(*this);
-  return info.status == CaptureStatus::none ? 0 : info.id;
+  return backend::capture_info(*this).id;
 }
 
 Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr) {
+  backend::DeviceUse use(device, UseKind::stream);
   const Checked runtime(device.backend());
   StreamHandle handle = nullptr;
   const auto flags = options.blocking ? backend::StreamFlags::blocking : backend::StreamFlags::non_blocking;
   runtime.stream_create(&handle, flags, options.priority);
   ref_ = StreamRef(device, handle);
+  use.detach();
   backend::TrackedStream::add(ref_);
 }
 
 Stream::~Stream() {
   if (ref_.native() == nullptr) return;
   backend::TrackedStream::ends(ref_);
-  backend::notify_stream_end(ref_);
+  backend::stream_end_listeners.call(ref_);
   backend::WarnOnError(ref_.device().backend()).stream_destroy(ref_.native());
+  backend::end_use(ref_.device(), UseKind::stream);
 }
 
 Stream::Stream(Stream&& other) noexcept
@@ -143,6 +146,14 @@ Stream& Stream::operator=(Stream&& other) noexcept {
 
 void Stream::wait(EventRef event) const {
   ref_.wait(event);
+}
+
+CaptureModeGuard::CaptureModeGuard(CaptureMode mode, Device device) : device_(device), previous_(mode) {
+  Checked(device_.backend()).thread_exchange_capture_mode(&previous_);
+}
+
+CaptureModeGuard::~CaptureModeGuard() {
+  backend::WarnOnError(device_.backend()).thread_exchange_capture_mode(&previous_);
 }
 
 StreamRef current_stream() {
@@ -178,7 +189,7 @@ StreamRef backend::exchange_current_stream(const StreamRef& stream) {
 // Those that guards of this library made current on this thread before the framework was installed.
 [[gnu::cold]] void backend::framework_detail::hand_over_current_streams(const Framework& framework) {
   std::erase_if(current_streams(), [&](const CurrentStream& entry) {
-    if (!framework.keeps_current(entry.backend->type())) return false;
+    if (!backend::keeps_current(framework, *entry.backend)) return false;
     if (entry.stream != nullptr) framework.set_current_stream(entry.backend->index(), entry.stream);
     return true;
   });

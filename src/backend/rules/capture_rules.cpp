@@ -27,7 +27,7 @@ constexpr Words legacy = {
     "stream"};
 constexpr Words unsafe = {
     "this call is potentially unsafe during a capture (it may wait for the device, or change what a replay relies on)",
-    "call it before the capture, or put the calling thread into relaxed mode, or capture in mode thread_local when "
+    "call it before the capture, or put the calling thread into relaxed mode, or capture in mode `thread` when "
     "other threads make such calls"};
 constexpr Words waits = {"a stream that is being captured does not execute, so it cannot be synchronized or queried",
                          "read results after a replay; before the capture, wait for what it needs"};
@@ -79,95 +79,102 @@ constexpr Words unjoined = {
     "before the end"};
 
 // The row of a class in a situation.
-constexpr CaptureRule rule(CallClass call_class, Situation situation, Result result, CaptureEffect effect,
+constexpr CaptureRule rule(CallClass call_class, Situation situation, ErrorCode result, CaptureEffect effect,
                            const Words& words) {
   return {call_class, situation, result, effect, words.sentence, words.advice};
 }
 
 // Sorted by class; within a class the first situation that holds counts.
 constexpr CaptureRule rules_table[] = {
-    rule(CallClass::potentially_unsafe, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated,
+    rule(CallClass::potentially_unsafe, Situation::thread_forbids, ErrorCode::stream_capture_unsupported, invalidated,
          unsafe),
 
-    rule(CallClass::stream_work, Situation::stream_invalidated, Result::stream_capture_invalidated, none,
+    rule(CallClass::stream_work, Situation::stream_invalidated, ErrorCode::stream_capture_invalidated, none,
          broken_before),
-    rule(CallClass::stream_work, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
-    rule(CallClass::stream_work, Situation::external_without_capture, Result::illegal_state, none, external),
+    rule(CallClass::stream_work, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated, legacy),
+    rule(CallClass::stream_work, Situation::external_without_capture, ErrorCode::illegal_state, none, external),
 
-    rule(CallClass::stream_launch_only, Situation::stream_invalidated, Result::stream_capture_unsupported, none,
+    rule(CallClass::stream_launch_only, Situation::stream_invalidated, ErrorCode::stream_capture_unsupported, none,
          launches),
-    rule(CallClass::stream_launch_only, Situation::stream_captures, Result::stream_capture_unsupported, invalidated,
+    rule(CallClass::stream_launch_only, Situation::stream_captures, ErrorCode::stream_capture_unsupported, invalidated,
          launches),
-    rule(CallClass::stream_launch_only, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated,
+    rule(CallClass::stream_launch_only, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated,
          legacy),
 
-    rule(CallClass::stream_unsafe, Situation::stream_invalidated, Result::stream_capture_unsupported, none, no_node),
-    rule(CallClass::stream_unsafe, Situation::stream_captures, Result::stream_capture_unsupported, invalidated,
+    rule(CallClass::stream_unsafe, Situation::stream_invalidated, ErrorCode::stream_capture_unsupported, none, no_node),
+    rule(CallClass::stream_unsafe, Situation::stream_captures, ErrorCode::stream_capture_unsupported, invalidated,
          no_node),
-    rule(CallClass::stream_unsafe, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
-    rule(CallClass::stream_unsafe, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated, unsafe),
-
-    rule(CallClass::stream_batch, Situation::stream_invalidated, Result::stream_capture_invalidated, none,
-         broken_before),
-    rule(CallClass::stream_batch, Situation::stream_captures, Result::stream_capture_unsupported, none, batches),
-    rule(CallClass::stream_batch, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
-
-    rule(CallClass::stream_allocation, Situation::stream_invalidated, Result::stream_capture_invalidated, none,
-         broken_before),
-    rule(CallClass::stream_allocation, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated,
-         legacy),
-    rule(CallClass::stream_allocation, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated,
+    rule(CallClass::stream_unsafe, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated, legacy),
+    rule(CallClass::stream_unsafe, Situation::thread_forbids, ErrorCode::stream_capture_unsupported, invalidated,
          unsafe),
 
-    rule(CallClass::stream_property, Situation::stream_invalidated, Result::stream_capture_unsupported, none, property),
-    rule(CallClass::stream_property, Situation::stream_captures, Result::stream_capture_unsupported, invalidated,
+    rule(CallClass::stream_batch, Situation::stream_invalidated, ErrorCode::stream_capture_invalidated, none,
+         broken_before),
+    rule(CallClass::stream_batch, Situation::stream_captures, ErrorCode::stream_capture_unsupported, none, batches),
+    rule(CallClass::stream_batch, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated, legacy),
+
+    rule(CallClass::stream_allocation, Situation::stream_invalidated, ErrorCode::stream_capture_invalidated, none,
+         broken_before),
+    rule(CallClass::stream_allocation, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated,
+         legacy),
+    rule(CallClass::stream_allocation, Situation::thread_forbids, ErrorCode::stream_capture_unsupported, invalidated,
+         unsafe),
+
+    rule(CallClass::stream_property, Situation::stream_invalidated, ErrorCode::stream_capture_unsupported, none,
          property),
-    rule(CallClass::stream_property, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
+    rule(CallClass::stream_property, Situation::stream_captures, ErrorCode::stream_capture_unsupported, invalidated,
+         property),
+    rule(CallClass::stream_property, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated,
+         legacy),
 
-    rule(CallClass::stream_wait, Situation::stream_invalidated, Result::stream_capture_unsupported, none, waits),
-    rule(CallClass::stream_wait, Situation::stream_captures, Result::stream_capture_unsupported, invalidated, waits),
-    rule(CallClass::stream_wait, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
-    rule(CallClass::stream_wait, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated, unsafe),
+    rule(CallClass::stream_wait, Situation::stream_invalidated, ErrorCode::stream_capture_unsupported, none, waits),
+    rule(CallClass::stream_wait, Situation::stream_captures, ErrorCode::stream_capture_unsupported, invalidated, waits),
+    rule(CallClass::stream_wait, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated, legacy),
+    rule(CallClass::stream_wait, Situation::thread_forbids, ErrorCode::stream_capture_unsupported, invalidated, unsafe),
 
-    rule(CallClass::event_wait, Situation::event_captured, Result::captured_event, invalidated, event_in_capture),
-    rule(CallClass::event_wait, Situation::event_invalidated, Result::invalid_value, none, event_means_nothing),
-    rule(CallClass::event_wait, Situation::event_of_ended_capture, Result::invalid_value, none, event_means_nothing),
-    rule(CallClass::event_wait, Situation::thread_forbids, Result::stream_capture_unsupported, invalidated, unsafe),
+    rule(CallClass::event_wait, Situation::event_captured, ErrorCode::captured_event, invalidated, event_in_capture),
+    rule(CallClass::event_wait, Situation::event_invalidated, ErrorCode::invalid_value, none, event_means_nothing),
+    rule(CallClass::event_wait, Situation::event_of_ended_capture, ErrorCode::invalid_value, none, event_means_nothing),
+    rule(CallClass::event_wait, Situation::thread_forbids, ErrorCode::stream_capture_unsupported, invalidated, unsafe),
 
-    rule(CallClass::join, Situation::stream_invalidated, Result::stream_capture_invalidated, none, broken_before),
-    rule(CallClass::join, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy_cannot_join),
-    rule(CallClass::join, Situation::event_invalidated, Result::invalid_value, invalidated, event_means_nothing),
-    rule(CallClass::join, Situation::event_of_ended_capture, Result::invalid_value, invalidated, event_means_nothing),
-    rule(CallClass::join, Situation::external_without_capture, Result::illegal_state, none, external),
-    rule(CallClass::join, Situation::legacy_waits_for_capture, Result::stream_capture_implicit, invalidated,
+    rule(CallClass::join, Situation::stream_invalidated, ErrorCode::stream_capture_invalidated, none, broken_before),
+    rule(CallClass::join, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated,
          legacy_cannot_join),
-    rule(CallClass::join, Situation::other_capture, Result::stream_capture_merge, invalidated, two_captures),
-    rule(CallClass::join, Situation::event_outside, Result::stream_capture_isolation, invalidated, outside),
+    rule(CallClass::join, Situation::event_invalidated, ErrorCode::invalid_value, invalidated, event_means_nothing),
+    rule(CallClass::join, Situation::event_of_ended_capture, ErrorCode::invalid_value, invalidated,
+         event_means_nothing),
+    rule(CallClass::join, Situation::external_without_capture, ErrorCode::illegal_state, none, external),
+    rule(CallClass::join, Situation::legacy_waits_for_capture, ErrorCode::stream_capture_implicit, invalidated,
+         legacy_cannot_join),
+    rule(CallClass::join, Situation::other_capture, ErrorCode::stream_capture_merge, invalidated, two_captures),
+    rule(CallClass::join, Situation::event_outside, ErrorCode::stream_capture_isolation, invalidated, outside),
 
-    rule(CallClass::device_wait, Situation::device_captures, Result::stream_capture_unsupported, invalidated,
+    rule(CallClass::device_wait, Situation::device_captures, ErrorCode::stream_capture_unsupported, invalidated,
          waits_for_device),
 
-    rule(CallClass::capture_query, Situation::legacy_conflict, Result::stream_capture_implicit, none, legacy),
+    rule(CallClass::capture_query, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, none, legacy),
 
-    rule(CallClass::capture_begin, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
-    rule(CallClass::capture_begin, Situation::stream_is_legacy, Result::stream_capture_unsupported, none,
+    rule(CallClass::capture_begin, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated, legacy),
+    rule(CallClass::capture_begin, Situation::stream_is_legacy, ErrorCode::stream_capture_unsupported, none,
          legacy_cannot_capture),
-    rule(CallClass::capture_begin, Situation::stream_invalidated, Result::illegal_state, none, captures_already),
-    rule(CallClass::capture_begin, Situation::stream_captures, Result::illegal_state, none, captures_already),
-    rule(CallClass::capture_begin, Situation::graph_is_captured_to, Result::illegal_state, none, graph_is_taken),
+    rule(CallClass::capture_begin, Situation::stream_invalidated, ErrorCode::illegal_state, none, captures_already),
+    rule(CallClass::capture_begin, Situation::stream_captures, ErrorCode::illegal_state, none, captures_already),
+    rule(CallClass::capture_begin, Situation::graph_is_captured_to, ErrorCode::illegal_state, none, graph_is_taken),
 
-    rule(CallClass::capture_update, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
-    rule(CallClass::capture_update, Situation::stream_does_not_capture, Result::illegal_state, none, no_capture),
-    rule(CallClass::capture_update, Situation::stream_invalidated, Result::stream_capture_invalidated, none,
+    rule(CallClass::capture_update, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated,
+         legacy),
+    rule(CallClass::capture_update, Situation::stream_does_not_capture, ErrorCode::illegal_state, none, no_capture),
+    rule(CallClass::capture_update, Situation::stream_invalidated, ErrorCode::stream_capture_invalidated, none,
          broken_before),
 
-    rule(CallClass::capture_end, Situation::legacy_conflict, Result::stream_capture_implicit, invalidated, legacy),
-    rule(CallClass::capture_end, Situation::stream_does_not_capture, Result::illegal_state, none, no_capture),
-    rule(CallClass::capture_end, Situation::stream_is_not_origin, Result::stream_capture_unmatched, invalidated,
+    rule(CallClass::capture_end, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated, legacy),
+    rule(CallClass::capture_end, Situation::stream_does_not_capture, ErrorCode::illegal_state, none, no_capture),
+    rule(CallClass::capture_end, Situation::stream_is_not_origin, ErrorCode::stream_capture_unmatched, invalidated,
          not_origin),
-    rule(CallClass::capture_end, Situation::stream_invalidated, Result::stream_capture_invalidated, ended, broken_end),
-    rule(CallClass::capture_end, Situation::fork_not_joined, Result::stream_capture_unjoined, ended, unjoined),
-    rule(CallClass::capture_end, Situation::wrong_thread, Result::stream_capture_wrong_thread, ended, wrong_end),
+    rule(CallClass::capture_end, Situation::stream_invalidated, ErrorCode::stream_capture_invalidated, ended,
+         broken_end),
+    rule(CallClass::capture_end, Situation::fork_not_joined, ErrorCode::stream_capture_unjoined, ended, unjoined),
+    rule(CallClass::capture_end, Situation::wrong_thread, ErrorCode::stream_capture_wrong_thread, ended, wrong_end),
 };
 
 }  // namespace
@@ -230,7 +237,7 @@ std::optional<CallClass> class_of(std::string_view cuda_name) noexcept {
   return call != nullptr ? std::optional(call->call_class) : std::nullopt;
 }
 
-const CaptureRule* rule_met(std::optional<CallClass> call_class, Result result, bool on_capture) noexcept {
+const CaptureRule* rule_met(std::optional<CallClass> call_class, ErrorCode result, bool on_capture) noexcept {
   const CaptureRule* fallback = nullptr;
   for (const CaptureRule& rule : rules_table) {
     if (rule.result != result || (call_class && rule.call_class != *call_class)) continue;

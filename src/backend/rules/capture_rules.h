@@ -54,11 +54,13 @@ enum class Situation {
   other_capture,             ///< stream and event take part in two captures
   event_outside,             ///< the stream captures, the event was recorded outside, and the use is not external
   device_captures,           ///< any stream of the device takes part in a capture, of any thread, in any mode
-  thread_forbids,  ///< a capture forbids potentially unsafe calls of the thread; thread_forbids(), capture.cpp
+  /// A capture forbids potentially unsafe calls of the thread; forbidding_captures() in host/capture/capture.cpp has
+  /// the rule.
+  thread_forbids,
 };
 
-/// The effect on the captures of the situation; for an event of a broken or ended capture, on those of the waiting
-/// stream. An invalidated capture takes part in situations until it is ended.
+/// The effect on the captures that the situation names. If the event's capture is broken or over, it is the capture of
+/// the waiting stream. An invalidated capture counts until it is ended.
 enum class CaptureEffect {
   none,         ///< they continue
   invalidated,  ///< they can only be ended, without a graph
@@ -69,7 +71,7 @@ enum class CaptureEffect {
 struct CaptureRule {
   CallClass call_class;
   Situation situation;
-  Result result;
+  ErrorCode result;
   CaptureEffect effect;
   const char* sentence;  ///< the rule in words, without a full stop
   const char* advice;    ///< what to do instead, likewise
@@ -88,6 +90,6 @@ std::span<const CaptureRule> rules_of(CallClass call_class) noexcept;
 /// The rule that explains the `result` of a call; null if there is none.
 /// \param call_class nullopt: the most general rule with this result.
 /// \param on_capture true if a stream or event of the capture was passed to the call.
-const CaptureRule* rule_met(std::optional<CallClass> call_class, Result result, bool on_capture) noexcept;
+const CaptureRule* rule_met(std::optional<CallClass> call_class, ErrorCode result, bool on_capture) noexcept;
 
 }  // namespace reprise::backend

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/rules/reported_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "backend/rules/call_stack.h"
 
 namespace reprise::backend {
 
-CaptureFindings::Call reported_call(std::string name, Result result, const CaptureRule* rule) {
+CaptureFindings::Call reported_call(std::string name, ErrorCode result, const CaptureRule* rule) {
   CaptureFindings::Call call;
   call.name = std::move(name);
   call.result = result;
@@ -33,6 +34,14 @@ void add_stack(std::vector<CaptureFindings::Call>& calls, std::uint64_t thread, 
 
 }  // namespace
 
+bool lacks_stack(const CaptureFindings& findings) {
+  const auto lacks_it = [](const CaptureFindings::Call& call) {
+    return call.stack.empty() && call.thread == thread_number();
+  };
+  return (findings.broken_by && lacks_it(*findings.broken_by)) || std::ranges::any_of(findings.refused, lacks_it) ||
+         std::ranges::any_of(findings.not_captured, lacks_it);
+}
+
 void add_stack(CaptureFindings& findings, const std::vector<std::string>& stack) {
   const std::uint64_t thread = thread_number();
   if (findings.broken_by && findings.broken_by->thread == thread && findings.broken_by->stack.empty())
@@ -41,21 +50,21 @@ void add_stack(CaptureFindings& findings, const std::vector<std::string>& stack)
   add_stack(findings.not_captured, thread, stack);
 }
 
-const char* capture_mode_name(CaptureErrorMode mode) noexcept {
+const char* capture_mode_name(CaptureMode mode) noexcept {
   switch (mode) {
-    case CaptureErrorMode::global:
+    case CaptureMode::global:
       return "global";
-    case CaptureErrorMode::thread_local_:
-      return "thread_local";
-    case CaptureErrorMode::relaxed:
+    case CaptureMode::thread:
+      return "thread";
+    case CaptureMode::relaxed:
       return "relaxed";
   }
   return "unknown";
 }
 
-bool is_about_captures(Result result) noexcept {
-  return result == Result::illegal_state ||
-         (result >= Result::stream_capture_unsupported && result <= Result::stream_capture_wrong_thread);
+bool is_about_captures(ErrorCode result) noexcept {
+  return result == ErrorCode::illegal_state ||
+         (result >= ErrorCode::stream_capture_unsupported && result <= ErrorCode::stream_capture_wrong_thread);
 }
 
 void add_call(std::vector<CaptureFindings::Call>& calls, CaptureFindings::Call call) {

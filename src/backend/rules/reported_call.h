@@ -16,16 +16,19 @@ namespace reprise::backend {
 /// Describes a call that the calling thread just made: with its thread. The caller adds the stack while holding no
 /// mutex: looking up names takes the loader's lock, under which the initialisation of a library may call this one.
 /// \param rule the rule that it broke; null if unknown.
-CaptureFindings::Call reported_call(std::string name, Result result, const CaptureRule* rule);
+CaptureFindings::Call reported_call(std::string name, ErrorCode result, const CaptureRule* rule);
+
+/// True if a call that was made by the calling thread has no stack yet.
+bool lacks_stack(const CaptureFindings& findings);
 
 /// Adds this stack to the calls that were made by the calling thread and have none yet.
 void add_stack(CaptureFindings& findings, const std::vector<std::string>& stack);
 
-/// PyTorch's word for a mode: "global", "thread_local", "relaxed".
-const char* capture_mode_name(CaptureErrorMode mode) noexcept;
+/// The name of a mode: "global", "thread", "relaxed".
+const char* capture_mode_name(CaptureMode mode) noexcept;
 
 /// True for codes that are returned because of captures: 900 to 908 and 401.
-bool is_about_captures(Result result) noexcept;
+bool is_about_captures(ErrorCode result) noexcept;
 
 /// Adds a call to a list, or counts it if an equal one is in it. The length of the list is limited.
 void add_call(std::vector<CaptureFindings::Call>& calls, CaptureFindings::Call call);

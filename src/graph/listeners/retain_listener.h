@@ -1,38 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "graph/capture_listener.h"
+#include "graph/graph_resources.h"
+#include "graph/host_functions.h"
 
 namespace reprise::graphs {
 
-/// Objects of the user's that live as long as anything of the graph: CUDAGraph::retain().
+/// Objects of the user's that live as long as anything of the graph: CUDAGraph::retain() and release(), and the
+/// functions of launch_host(). They are held here and by the capture, then by the graph's resources.
 class RetainListener final : public CaptureListener {
  public:
-  /// Needs a capture that is underway, or its graph. Called by one thread at a time.
-  void retain(std::shared_ptr<void> object) { objects_.lock()->push_back(std::move(object)); }
+  /// Needs a capture that is underway, or its graph with these resources. Called by one thread at a time.
+  void retain(std::shared_ptr<void> object, GraphResources& resources) {
+    std::shared_ptr<Objects> objects = objects_.lock();
+    if (objects == nullptr) {
+      objects_ = objects = std::make_shared<Objects>();
+      if (resources.holds())
+        resources.add(objects);
+      else
+        held_ = objects;
+    }
+    objects->push_back(std::move(object));
+  }
 
-  void begin(const CaptureContext& /*context*/) override { objects_ = held_ = std::make_shared<Objects>(); }
-  void abandoned() noexcept override { held_.reset(); }
-  std::shared_ptr<void> take_resource() override { return std::move(held_); }
-  void reset() noexcept override { held_.reset(); }
+  /// Takes out what was retained last of all that have the same owner; null if there is none.
+  std::shared_ptr<void> take(const std::shared_ptr<void>& object) {
+    const std::shared_ptr<Objects> objects = objects_.lock();
+    if (objects == nullptr) return nullptr;
+    const auto found = std::find_if(objects->rbegin(), objects->rend(), [&](const auto& each) {
+      return !each.owner_before(object) && !object.owner_before(each);
+    });
+    if (found == objects->rend()) return nullptr;
+    std::shared_ptr<void> taken = std::move(*found);
+    objects->erase(std::next(found).base());
+    return taken;
+  }
+
+  void ended(captures::Capture& capture, CapturedGraph& graph) override {
+    if (held_ != nullptr) graph.resources.push_back(std::move(held_));
+    if (auto functions = HostFunctions::take(capture)) graph.resources.push_back(std::move(functions));
+  }
+  void abandoned(captures::Capture& /*capture*/) noexcept override { reset(); }
+  // What was retained may still be held for a launch that runs.
+  void reset() noexcept override {
+    held_.reset();
+    objects_.reset();
+  }
 
  private:
-  /// Destroyed the last one first.
-  struct Objects : std::vector<std::shared_ptr<void>> {
-    Objects() = default;
-    Objects(const Objects&) = delete;
-    Objects& operator=(const Objects&) = delete;
-    ~Objects() {
-      while (!empty()) pop_back();
-    }
-  };
+  using Objects = GraphResources::Resources;
 
-  std::shared_ptr<Objects> held_;   // until the graph holds them
-  std::weak_ptr<Objects> objects_;  // the same, for what is added later
+  std::shared_ptr<Objects> held_;   // until the graph's resources hold them
+  std::weak_ptr<Objects> objects_;  // the same, for what comes later; expired while nothing was retained
 };
 
 }  // namespace reprise::graphs

@@ -18,7 +18,7 @@ namespace {
 
 using Memory = Buffer<std::byte>;
 
-// Whose a workspace is, before a capture gives it to one of its streams.
+// The key under which graphs share a workspace.
 struct Owner {
   Device device;
   MempoolId pool;
@@ -54,7 +54,8 @@ struct InUse {
 
 }  // namespace
 
-/// The workspaces of one capture. Guarded by the table's mutex until the capture has ended.
+/// The workspaces of one capture, in a slot of it from the first request on. Guarded by the table's mutex until the
+/// capture has ended.
 struct CaptureWorkspaces {
   std::vector<InUse> in_use;
 
@@ -112,14 +113,14 @@ struct Request {
   std::string_view library;
   std::size_t bytes;
   StreamRef stream;
-  const captures::Capture& capture;
+  captures::Capture& capture;
 };
 
 // What there is for the request, else what was made for it, which may be null. Nothing if the capture has ended.
 std::optional<std::shared_ptr<Memory>> take(const Request& request, const std::shared_ptr<Memory>& made) {
   Table& all = table();
   const std::lock_guard lock(all.mutex);
-  const auto workspaces = request.capture.get(workspaces_of);
+  const auto workspaces = request.capture.get_or_attach(workspaces_of);
   if (workspaces == nullptr) return std::nullopt;
   std::vector<InUse>& in_use = workspaces->in_use;
   const StreamName name(request.stream);
@@ -142,29 +143,12 @@ void CaptureWorkspaces::stream_ends(const StreamRef& stream) noexcept {
     if (use.stream == StreamName(stream)) use.stream.reset();
 }
 
-WorkspaceListener::WorkspaceListener() = default;
-WorkspaceListener::~WorkspaceListener() {
-  abandoned();
+void WorkspaceListener::abandoned(captures::Capture& capture) noexcept {
+  capture.detach(workspaces_of);
 }
 
-void WorkspaceListener::started(const CaptureContext& context) {
-  context.capture->attach(workspaces_of, std::make_shared<CaptureWorkspaces>());
-  underway_ = context.capture;
-}
-
-void WorkspaceListener::ended(const CaptureContext& /*context*/, GraphHandle /*template_graph*/) {
-  auto workspaces = detach();
-  if (!workspaces->in_use.empty()) held_ = std::move(workspaces);
-}
-
-void WorkspaceListener::abandoned() noexcept {
-  held_.reset();
-  if (underway_ != nullptr) detach();
-}
-
-std::shared_ptr<CaptureWorkspaces> WorkspaceListener::detach() noexcept {
-  const std::lock_guard lock(table().mutex);
-  return std::exchange(underway_, nullptr)->detach(workspaces_of);
+void WorkspaceListener::ended(captures::Capture& capture, CapturedGraph& graph) {
+  if (auto workspaces = capture.detach(workspaces_of)) graph.resources.push_back(std::move(workspaces));
 }
 
 }  // namespace reprise::graphs

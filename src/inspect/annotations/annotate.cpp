@@ -30,8 +30,8 @@ void annotate::enter(std::initializer_list<Entry> entries) {
 }
 
 void annotate::enter(const Annotation& annotation) {
+  if (annotation.empty()) return;
   const StreamRef stream = current_stream();
-  if (annotation.empty() || stream.is_default()) return;
   const captures::Found found = captures::find(stream);
   if (found.part != captures::Part::own) return;  // a broken capture gets no nodes
   auto scope = std::make_unique<Scope>();

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/annotations/annotation_listener.h"
 
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "backend/check.h"
+#include "backend/monitor.h"
 #include "graph/cuda_graph_impl.h"
 #include "inspect/annotations/annotation_text.h"
 #include "inspect/annotations/capture_annotations.h"
@@ -37,40 +40,40 @@ AnnotationListener::~AnnotationListener() {
   reset();
 }
 
-void AnnotationListener::begin(const graphs::CaptureContext& context) {
-  if (context.options.enable_annotations) ranges_are_taken();  // a tool is opened before the capture
+void AnnotationListener::begin(captures::Capture& capture) {
+  if (capture.options().enable_annotations) ranges_are_taken();  // a tool is opened before the capture
 }
 
-void AnnotationListener::started(const graphs::CaptureContext& context) {
-  if (!context.options.enable_annotations) return;
-  underway_ = std::make_shared<CaptureAnnotations>(context, captures::find(context.stream).info.graph);
-  CaptureAnnotations::open(*context.capture, underway_);
+void AnnotationListener::started(captures::Capture& capture) {
+  if (capture.options().enable_annotations) underway_ = CaptureAnnotations::open(capture);
 }
 
-void AnnotationListener::describe(CaptureReport& report) {
-  if (underway_ == nullptr) return;
-  underway_->finish();
-  report.annotation = underway_->broke_in(report);
+void AnnotationListener::describe(const backend::CaptureFindings& /*findings*/, CaptureReport& report) {
+  if (underway_ != nullptr) report.annotation = underway_->broke_in(report);
 }
 
-void AnnotationListener::ended(const graphs::CaptureContext& context, GraphHandle template_graph) {
+void AnnotationListener::ended(captures::Capture& capture, graphs::CapturedGraph& graph) {
   if (underway_ == nullptr) return;
   AnnotationLog log = underway_->take_log();
-  runtime_ = &context.device.backend();
+  runtime_ = &capture.device().backend();
   std::vector<backend::Edge> edges;
-  if (needs_edges(log)) Checked(*runtime_).graph_edges(template_graph, &edges);
+  if (needs_edges(log)) Checked(*runtime_).graph_edges(graph.template_graph, &edges);
   const std::vector<std::size_t> annotation_of_node = assign_annotations(log, edges);
   for (std::size_t i = 0; i < log.nodes.size(); ++i)
     if (annotation_of_node[i] != 0) which_.emplace(log.nodes[i], annotation_of_node[i]);
   if (!which_.empty()) {
-    if (ranges_are_taken()) replay_name_ = replay_name(log);
+    if (ranges_are_taken()) {
+      replay_name_ = replay_name(log);
+      graph.in_replays.push_back(this);
+    }
+    graph.of_executables.push_back(this);
     order_ = std::move(log.listed);
     annotations_ = std::move(log.annotations);
   }
   underway_.reset();
 }
 
-void AnnotationListener::abandoned() noexcept {
+void AnnotationListener::abandoned(captures::Capture& /*capture*/) noexcept {
   if (underway_ != nullptr) {
     underway_->finish();
     underway_->give_up();
@@ -81,7 +84,6 @@ void AnnotationListener::abandoned() noexcept {
 // Nodes keep their order, and new ones come after them: a node that is out of order is a new one at the address of a
 // removed one.
 void AnnotationListener::instantiated(GraphHandle template_graph, GraphExecHandle /*exec*/) noexcept try {
-  if (which_.empty()) return;
   std::vector<GraphNodeHandle> now;
   if (!backend::WarnOnError(*runtime_).graph_nodes(template_graph, &now)) return;
   if (now == order_) return;
@@ -125,7 +127,8 @@ std::vector<AnnotatedNode> AnnotationListener::nodes() const {
   std::vector<AnnotatedNode> found;
   found.reserve(which_.size());
   for (std::size_t i = 0; i < order_.size(); ++i)
-    if (const Annotation* const annotation = annotation_of(order_[i])) found.push_back({order_[i], i, *annotation});
+    if (const Annotation* const annotation = annotation_of(order_[i]))
+      found.push_back({.node = order_[i], .index = i, .annotation = *annotation});
   return found;
 }
 
@@ -140,9 +143,28 @@ namespace reprise {
 
 std::vector<AnnotatedNode> CUDAGraph::annotations() const {
   constexpr const char* call = "CUDAGraph::annotations";
-  const Impl& impl = Impl::of(*this, call);
+  Impl& impl = Impl::of(*this, call);
+  const Impl::LaunchLock lock(impl);  // a replay may make the executable meanwhile
   impl.require(call, {Impl::State::captured, Impl::State::ready});
-  return impl.listeners.annotations->nodes();
+  std::vector<AnnotatedNode> nodes = impl.listeners.annotations().nodes();
+  if (nodes.empty()) return nodes;
+  std::string why;
+  std::unordered_map<GraphNodeHandle, std::uint64_t> ids;
+  if (impl.exec == nullptr)
+    why = "There is no executable, which profilers would name: instantiate the graph, or replay it once.";
+  else if (impl.template_graph == nullptr)
+    why = "The template was discarded, as GraphOptions::discard_template requests, and its nodes have no ids any more.";
+  else
+    ids = impl.backend().monitor().profiler_ids(impl.template_graph, impl.exec, &why);
+  if (why.empty()) why = "The node was removed from the template.";
+  for (AnnotatedNode& node : nodes) {
+    const auto found = ids.find(node.node);
+    if (found != ids.end())
+      node.profiler_id = found->second;
+    else
+      node.no_profiler_id = why;
+  }
+  return nodes;
 }
 
 }  // namespace reprise

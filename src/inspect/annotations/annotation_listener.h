@@ -21,13 +21,12 @@ class AnnotationListener final : public graphs::CaptureListener {
  public:
   AnnotationListener();
   ~AnnotationListener() override;
-  void begin(const graphs::CaptureContext& context) override;
-  void started(const graphs::CaptureContext& context) override;
-  void describe(CaptureReport& report) override;
-  void ended(const graphs::CaptureContext& context, GraphHandle template_graph) override;
-  void abandoned() noexcept override;
+  void begin(captures::Capture& capture) override;
+  void started(captures::Capture& capture) override;
+  void describe(const backend::CaptureFindings& findings, CaptureReport& report) override;
+  void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
+  void abandoned(captures::Capture& capture) noexcept override;
   void instantiated(GraphHandle template_graph, GraphExecHandle exec) noexcept override;
-  bool takes_part_in_replays() const noexcept override { return !replay_name_.empty(); }
   void before_replay(const StreamRef& stream) override;
   void replayed(const StreamRef& stream) noexcept override;
   void replay_failed() noexcept override;

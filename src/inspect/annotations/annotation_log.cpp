@@ -25,7 +25,7 @@ void read(const AnnotationLog& log, const OnNodes& on_nodes) {
   for (const Boundary& boundary : log.boundaries) {
     on_nodes(first, boundary.nodes, states, boundary);
     first = boundary.nodes;
-    if (boundary.thread == AnnotationLog::nobody) continue;
+    if (boundary.thread == AnnotationLog::no_thread) continue;
     if (states.size() <= boundary.thread) states.resize(boundary.thread + 1);
     states[boundary.thread] = {boundary.in_force, &boundary};
   }
@@ -36,7 +36,7 @@ std::size_t count_active(const std::vector<ThreadState>& states) {
       std::count_if(states.begin(), states.end(), [](const ThreadState& state) { return state.in_force != 0; }));
 }
 
-// Whose a node is that no thread's stream leads to.
+// The annotation of a node that no thread's stream leads to.
 std::size_t fallback(const std::vector<ThreadState>& states, const Boundary& boundary) {
   if (boundary.thread < states.size() && states[boundary.thread].in_force != 0) return states[boundary.thread].in_force;
   const auto active =
@@ -44,10 +44,11 @@ std::size_t fallback(const std::vector<ThreadState>& states, const Boundary& bou
   return active != states.end() ? active->in_force : 0;
 }
 
-// How sure it is whose a node is.
+// How certain the assignment of a node to a thread is.
 enum class Confidence : unsigned char { none, ancestor, between_boundaries, certain };
 
-// Of two that are as sure, that with fewer nodes: a thread that waited for another one's work has that among its own.
+// At equal confidence the claim with fewer nodes wins: a thread that waited for another thread's work also claims that
+// work.
 struct Claim {
   Confidence confidence = Confidence::certain;
   std::size_t nodes = 0;
@@ -66,7 +67,7 @@ class Assignment {
   std::vector<std::size_t> run() {
     read(log_, [&](std::size_t first, std::size_t last, const std::vector<ThreadState>& states, const Boundary& b) {
       see_new(first, last, states, b);
-      if (b.thread == AnnotationLog::nobody) {
+      if (b.thread == AnnotationLog::no_thread) {
         for (const ThreadState& state : states) claim(state, b);
       } else if (b.thread < states.size()) {
         claim(states[b.thread], b);
@@ -76,7 +77,7 @@ class Assignment {
   }
 
  private:
-  // Who comes before each node: of node i, before_[begins_[i]] to before_[begins_[i + 1] - 1].
+  // The dependencies of each node: of node i, before_[begins_[i]] to before_[begins_[i + 1] - 1].
   void index(std::span<const backend::Edge> edges) {
     for (std::size_t i = 0; i < log_.nodes.size(); ++i) places_.emplace(log_.nodes[i], i);
     begins_.assign(log_.nodes.size() + 1, 0);
@@ -118,8 +119,8 @@ class Assignment {
       };
       const auto dependencies = before(node);
       between[node - first] = dependencies.empty() ? tails.empty() : std::ranges::any_of(dependencies, is_mine);
-      // At the end of the capture everything leads to its stream, which tells nothing.
-      if (!between[node - first] && until.thread == AnnotationLog::nobody) continue;
+      // At the end of the capture everything leads to its stream, which decides nothing.
+      if (!between[node - first] && until.thread == AnnotationLog::no_thread) continue;
       const Claim claim{between[node - first] ? Confidence::between_boundaries : Confidence::ancestor, mine.size()};
       if (!claim.beats(claims_[node])) continue;
       claims_[node] = claim;

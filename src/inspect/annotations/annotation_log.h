@@ -11,9 +11,9 @@
 
 namespace reprise::inspect {
 
-/// What was noted of the scopes of a capture: enough to tell, when it is over, which node belongs to which.
+/// What was noted of the scopes of a capture: enough to assign, when it is over, each node to its scope.
 struct AnnotationLog {
-  static constexpr std::size_t nobody = std::numeric_limits<std::size_t>::max();
+  static constexpr std::size_t no_thread = std::numeric_limits<std::size_t>::max();
 
   /// A thread entered or left a scope, or the capture ended.
   struct Boundary {
@@ -31,7 +31,8 @@ struct AnnotationLog {
   std::vector<Boundary> boundaries = {};
 };
 
-/// True if nodes were created while several threads were in scopes, so that edges() matter.
+/// True if nodes were created while several threads were in scopes, so that assign_annotations() needs the edges of the
+/// graph.
 bool needs_edges(const AnnotationLog& log);
 
 /// The annotation of each node of the log, as its place in `annotations`.

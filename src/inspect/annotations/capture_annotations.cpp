@@ -9,13 +9,13 @@
 
 #include "backend/check.h"
 #include "backend/error_context.h"
-#include "backend/framework.h"
 #include "backend/rules/call_stack.h"
 #include "captures/registry.h"
+#include "graph/framework_captures.h"
 #include "inspect/annotations/annotation_text.h"
 
 namespace reprise {
-std::atomic<int> annotation_detail::captures_underway{0};
+std::atomic<int> annotation_detail::annotated_captures{0};
 }
 
 namespace reprise::inspect {
@@ -28,24 +28,22 @@ constinit captures::Slot<CaptureAnnotations> annotations_of;
 
 }  // namespace
 
-// Null: the capture has ended.
-void CaptureAnnotations::notify_framework(const Thread* thread) const noexcept {
-  const backend::Framework* const framework = backend::installed_framework();
-  if (framework == nullptr || (thread != nullptr && thread->id != std::this_thread::get_id())) return;
-  static const Annotation nothing;  // the log was taken
-  framework->annotation_changed(stream_.device().type(), capture_id_,
-                                thread != nullptr ? log_.annotations[thread->in_force()] : nothing);
+void CaptureAnnotations::notify_framework(const Thread& thread) const noexcept {
+  const graphs::FrameworkCaptures* const framework = graphs::framework_captures();
+  if (framework == nullptr || thread.id != std::this_thread::get_id()) return;
+  framework->annotation_changed(*open_in_, log_.annotations[thread.in_force()]);
 }
 
-CaptureAnnotations::CaptureAnnotations(const graphs::CaptureContext& context, GraphHandle graph)
-    : stream_(context.stream), capture_id_(context.capture_id), graph_(graph) {
+CaptureAnnotations::CaptureAnnotations(captures::Capture& capture, const backend::CaptureInfo& info)
+    : stream_(capture.stream()), capture_id_(info.id), graph_(info.graph), open_in_(&capture) {
   numbers_.emplace(Annotation{}, 0);
 }
 
-void CaptureAnnotations::open(captures::Capture& capture, const std::shared_ptr<CaptureAnnotations>& annotations) {
+std::shared_ptr<CaptureAnnotations> CaptureAnnotations::open(captures::Capture& capture) {
+  auto annotations = std::make_shared<CaptureAnnotations>(capture, captures::find(capture.stream()).info);
   capture.attach(annotations_of, annotations);
-  annotations->open_in_ = &capture;
-  annotation_detail::captures_underway.fetch_add(1, std::memory_order_relaxed);
+  annotation_detail::annotated_captures.fetch_add(1, std::memory_order_relaxed);
+  return annotations;
 }
 
 std::shared_ptr<CaptureAnnotations> CaptureAnnotations::of(const captures::Capture& capture) noexcept {
@@ -53,7 +51,7 @@ std::shared_ptr<CaptureAnnotations> CaptureAnnotations::of(const captures::Captu
 }
 
 std::string CaptureAnnotations::within() noexcept try {
-  if (annotation_detail::captures_underway.load(std::memory_order_relaxed) == 0) return {};
+  if (annotation_detail::annotated_captures.load(std::memory_order_relaxed) == 0) return {};
   std::string text;
   captures::for_each([&](const captures::Capture& each) {
     const auto annotations = text.empty() ? of(each) : nullptr;
@@ -97,13 +95,13 @@ std::uint64_t CaptureAnnotations::enter(const Annotation& own, const StreamRef& 
   log_.boundaries.push_back(
       {static_cast<std::size_t>(&thread - threads_.data()), log_.nodes.size(), scope.merged, std::move(all_tails)});
   thread.scopes.push_back(std::move(scope));
-  notify_framework(&thread);
+  notify_framework(thread);
   return last_scope_;
 }
 
 void CaptureAnnotations::leave(std::uint64_t scope) noexcept {
   const std::lock_guard lock(mutex_);
-  if (finished_) return notify_framework(nullptr);
+  if (finished_) return;
   try {
     leave_checked(scope);
   } catch (...) {
@@ -123,12 +121,12 @@ void CaptureAnnotations::leave_checked(std::uint64_t scope) {
       if (status == CaptureStatus::active) look_at_graph();
     } catch (...) {
       remove(thread, which);
-      notify_framework(&thread);
+      notify_framework(thread);
       throw;
     }
     if (status == CaptureStatus::invalidated) found_broken(thread);
     remove(thread, which);
-    notify_framework(&thread);
+    notify_framework(thread);
     log_.boundaries.push_back(
         {static_cast<std::size_t>(&thread - threads_.data()), log_.nodes.size(), thread.in_force(), std::move(tails)});
     return;
@@ -153,12 +151,11 @@ void CaptureAnnotations::stream_ends(const StreamRef& stream) noexcept {
 }
 
 void CaptureAnnotations::finish() noexcept {
-  if (captures::Capture* const open_in = std::exchange(open_in_, nullptr)) {
-    open_in->detach(annotations_of);
-    annotation_detail::captures_underway.fetch_sub(1, std::memory_order_relaxed);
-  }
   const std::lock_guard lock(mutex_);
-  if (std::exchange(finished_, true) || log_.boundaries.empty()) return;
+  if (std::exchange(finished_, true)) return;
+  std::exchange(open_in_, nullptr)->detach(annotations_of);
+  annotation_detail::annotated_captures.fetch_sub(1, std::memory_order_relaxed);
+  if (log_.boundaries.empty()) return;
   try {
     finish_checked();
   } catch (...) {
@@ -173,7 +170,7 @@ void CaptureAnnotations::finish_checked() {
   if (status != CaptureStatus::active) return;
   look_at_graph();
   log_.listed = std::move(found_);
-  log_.boundaries.push_back({AnnotationLog::nobody, log_.nodes.size(), 0, std::move(tails)});
+  log_.boundaries.push_back({AnnotationLog::no_thread, log_.nodes.size(), 0, std::move(tails)});
 }
 
 Annotation CaptureAnnotations::broke_in(const CaptureReport& report) const {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "graph/capture_listener.h"
+#include "captures/capture.h"
 #include "inspect/annotations/annotation_log.h"
 #include "reprise/annotations.h"
 #include "reprise/capture_report.h"
@@ -34,12 +34,12 @@ namespace reprise::inspect {
 /// streams only.
 class CaptureAnnotations {
  public:
-  CaptureAnnotations(const graphs::CaptureContext& context, GraphHandle graph);
+  CaptureAnnotations(captures::Capture& capture, const backend::CaptureInfo& info);
   CaptureAnnotations(const CaptureAnnotations&) = delete;
   CaptureAnnotations& operator=(const CaptureAnnotations&) = delete;
 
-  /// Attaches them to the capture, where of() finds them.
-  static void open(captures::Capture& capture, const std::shared_ptr<CaptureAnnotations>& annotations);
+  /// Attaches new ones to a capture that has begun, where of() finds them.
+  static std::shared_ptr<CaptureAnnotations> open(captures::Capture& capture);
   /// Null if the capture has no annotations.
   static std::shared_ptr<CaptureAnnotations> of(const captures::Capture& capture) noexcept;
   /// The annotation of the calling thread's innermost scope; empty outside of scopes.
@@ -56,6 +56,7 @@ class CaptureAnnotations {
 
   /// Reads the graph for the last time, before the capture ends. No-op when called again.
   void finish() noexcept;
+  void capture_ends() noexcept { finish(); }  ///< by the slot
   /// After finish(): the annotation in which the capture broke, if it did; `report`: that of the capture.
   Annotation broke_in(const CaptureReport& report) const;
   /// After finish(), of a capture without failure.
@@ -90,15 +91,15 @@ class CaptureAnnotations {
   void look_at_graph();
   void remove(Thread& thread, std::size_t which);
   void leave_checked(std::uint64_t scope);
-  void notify_framework(const Thread* thread) const noexcept;
+  void notify_framework(const Thread& thread) const noexcept;
   void finish_checked();
 
   const StreamRef stream_;
   const std::uint64_t capture_id_;
   const GraphHandle graph_;
-  captures::Capture* open_in_ = nullptr;
 
-  mutable std::mutex mutex_;  // guards the rest
+  mutable std::mutex mutex_;    // guards the rest
+  captures::Capture* open_in_;  // until finish()
   bool finished_ = false;
   bool broken_ = false;  // when it was finished
   std::uint64_t last_scope_ = 0;

@@ -47,8 +47,8 @@ class Scanner {
  private:
   void node(GraphNodeHandle handle, const std::string& number) {
     backend::NodeParams params = backend::EmptyNodeParams{};
-    const Result result = backend_.graph_node_params(handle, &params);
-    if (result == Result::not_supported) {
+    const ErrorCode result = backend_.graph_node_params(handle, &params);
+    if (result == ErrorCode::not_supported) {
       backend::NodeType type = backend::NodeType::empty;
       Checked(backend_).graph_node_type(handle, &type);
       scan_.nodes.push_back({handle, top_, type, number});
@@ -105,10 +105,10 @@ class Scanner {
     }
     Layout layout;
     KernelParam param;
-    Result result;
-    while ((result = backend_.function_param_info(function, layout.size(), &param)) == Result::success)
+    ErrorCode result;
+    while ((result = backend_.function_param_info(function, layout.size(), &param)) == ErrorCode::success)
       layout.push_back(param);
-    if (result != Result::invalid_value) {  // the code after the last parameter
+    if (result != ErrorCode::invalid_value) {  // the code after the last parameter
       layout.clear();
       unknown_layouts_.insert(function);
       leave_out(Call::function_param_info, result, "kernel", scan_.nodes.back());
@@ -116,7 +116,7 @@ class Scanner {
     return layouts_.emplace(function, std::move(layout)).first->second;
   }
 
-  void leave_out(Call call, Result result, std::string_view what, const ScannedNode& node) {
+  void leave_out(Call call, ErrorCode result, std::string_view what, const ScannedNode& node) {
     if (left_out_count_++ == 0)
       left_out_ = text::format("the parameters of the {} are not known, {} failed with {} ({})",
                                node_text(what, node.number, nullptr), backend::cuda_name(call), result_name(result),
@@ -157,7 +157,7 @@ void GraphScan::confirm(const GraphScan& first) {
   };
   if (!std::ranges::equal(nodes, first.nodes, same_work))
     throw UsageError(text::format(
-        "GraphOptions::confirm_by_second_capture needs a body that captures the same nodes each time, and "
+        "GraphOptions::inputs.confirm needs a body that captures the same nodes each time, and "
         "the first capture came to {} nodes, the second to {}{}, so that neither can confirm the other's "
         "inputs. Run the body once before the capture, so that what it does only the first time is done, or "
         "remove the option.",

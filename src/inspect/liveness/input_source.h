@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "graph/capture_listener.h"
+#include "captures/capture.h"
 #include "memory/watches/block_watch.h"
 
 // Memory of a framework, as a source of the inputs of graphs: FrameworkCaptures makes one for each capture.
@@ -22,7 +22,7 @@ class InputSource {
   virtual ~InputSource() = default;
 
   /// The runtime has begun to capture. An exception abandons the capture.
-  virtual void started(const graphs::CaptureContext& context) = 0;
+  virtual void started(captures::Capture& capture) = 0;
   /// The capture has ended.
   virtual void ended(GraphHandle template_graph) = 0;
   /// Fills in the addresses, sorted, that lie in this allocator's memory; those in blocks in use get a watch. Frees

@@ -15,14 +15,14 @@
 
 namespace reprise::inspect {
 
-using graphs::CaptureContext;
+using captures::Capture;
 using memory::BlockWatch;
 using memory::UsedAddress;
 
 namespace {
 
 bool looks_for_inputs(const GraphOptions& options) noexcept {
-  return options.check_input_liveness || options.retain_inputs;
+  return options.check_input_liveness || options.inputs.retain;
 }
 
 // Each address once, in ascending order.
@@ -48,52 +48,50 @@ struct LivenessListener::Finding {
   GraphInput input = {};
 };
 
-const char* LivenessListener::needs_rehearsal(const GraphOptions& options) const noexcept {
-  return looks_for_inputs(options) && options.confirm_by_second_capture ? "GraphOptions::confirm_by_second_capture"
-                                                                        : nullptr;
-}
-
 void LivenessListener::rehearsed(graphs::CaptureListener& listener) {
   rehearsal_ = std::move(dynamic_cast<LivenessListener&>(listener).scan_);
 }
 
-void LivenessListener::begin(const CaptureContext& context) {
-  const GraphOptions& options = context.options;
-  if (!looks_for_inputs(options) && (options.liveness != Liveness::allocator || options.confirm_by_second_capture))
+void LivenessListener::begin(Capture& capture) {
+  const GraphOptions& options = capture.options();
+  if (!looks_for_inputs(options) && (options.inputs.scope != Liveness::allocator || options.inputs.confirm))
     throw UsageError(
-        text::format("GraphOptions::{} changes how inputs are found, and does nothing alone: set "
-                     "check_input_liveness or retain_inputs as well, or remove it.",
-                     options.confirm_by_second_capture ? "confirm_by_second_capture" : "liveness"));
-  if (needs_rehearsal(context.options) == nullptr) rehearsal_.reset();  // of a capture that failed to begin
-  if (!looks_for_inputs(context.options)) return;
-  if (const auto* const framework = graphs::framework_captures()) source_ = framework->make_input_source(context);
-  free_log_.emplace(*context.capture);
+        text::format("GraphOptions::inputs.{} changes how inputs are found, and does nothing alone: set "
+                     "check_input_liveness or inputs.retain as well, or remove it.",
+                     options.inputs.confirm ? "confirm" : "scope"));
+  if (!options.inputs.confirm) rehearsal_.reset();  // of a capture that failed to begin
+  if (!looks_for_inputs(options)) return;
+  if (const auto* const framework = graphs::framework_captures()) source_ = framework->make_input_source(capture);
+  free_log_.emplace(capture);
 }
 
-void LivenessListener::started(const CaptureContext& context) {
-  if (source_ != nullptr) source_->started(context);
+void LivenessListener::started(Capture& capture) {
+  if (source_ != nullptr) source_->started(capture);
 }
 
-void LivenessListener::ended(const CaptureContext& context, GraphHandle template_graph) {
+void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
   if (!free_log_) return;
-  backend_ = &context.device.backend();
-  if (source_ != nullptr) source_->ended(template_graph);
-  GraphScan scan = scan_graph(*backend_, template_graph);
-  if (context.options.confirm_by_second_capture && rehearsal_ == nullptr) {
+  backend_ = &capture.device().backend();
+  name_ = capture.options().name;
+  if (source_ != nullptr) source_->ended(graph.template_graph);
+  GraphScan scan = scan_graph(*backend_, graph.template_graph);
+  if (capture.options().inputs.confirm && rehearsal_ == nullptr) {
     scan_ = std::make_unique<GraphScan>(std::move(scan));
   } else {
     if (rehearsal_ != nullptr) scan.confirm(*rehearsal_);
-    look(context, scan);
+    look(capture, scan);
   }
   rehearsal_.reset();
   free_log_.reset();
   source_.reset();
+  if (retained_ != nullptr && !retained_->empty()) graph.resources.push_back(std::move(retained_));
+  if (!blocks_.empty() || !ranges_.empty()) graph.in_replays.push_back(this);
 }
 
 // Looks the words of the nodes up in all allocators.
-std::vector<UsedAddress> LivenessListener::find_addresses(const CaptureContext& context, const GraphScan& scan) {
+std::vector<UsedAddress> LivenessListener::find_addresses(const Capture& capture, const GraphScan& scan) {
   std::vector<UsedAddress> addresses = addresses_in(scan);
-  memory::watch_addresses(context.device.type(), addresses, context.pool);
+  memory::watch_addresses(capture.device(), addresses, capture.pool());
   if (source_ != nullptr) source_->find(addresses);
   free_log_->find(addresses);
   return addresses;
@@ -103,8 +101,8 @@ bool LivenessListener::is_used(const ScannedNode& node, const Finding& finding, 
   return finding.watch == nullptr || source_ == nullptr || source_->is_used(node.top, *finding.watch, address);
 }
 
-void LivenessListener::look(const CaptureContext& context, const GraphScan& scan) {
-  const std::vector<UsedAddress> addresses = find_addresses(context, scan);
+void LivenessListener::look(const Capture& capture, const GraphScan& scan) {
+  const std::vector<UsedAddress> addresses = find_addresses(capture, scan);
 
   // By address and watch, since the same memory may have been freed and be in use again.
   std::map<std::pair<const void*, const BlockWatch*>, Finding> found;
@@ -114,7 +112,7 @@ void LivenessListener::look(const CaptureContext& context, const GraphScan& scan
       const BlockWatch& watch = *used.watch;
       Finding finding{used.watch, 0, {watch.address, watch.bytes, {}, false, watch.created}};
       by_address[used.value] = &found.try_emplace({watch.address, &watch}, std::move(finding)).first->second;
-    } else if (context.options.liveness == Liveness::all && !used.in_allocator) {
+    } else if (capture.options().inputs.scope == Liveness::all && !used.in_allocator) {
       backend::PointerInfo info;
       const auto* const address = reinterpret_cast<const void*>(used.value);
       backend::Checked(*backend_).pointer_info(address, &info);
@@ -139,8 +137,7 @@ void LivenessListener::look(const CaptureContext& context, const GraphScan& scan
   inputs_.emplace();
   retained_ = std::make_shared<memory::RetainedBlocks>();
   for (auto& entry : found)
-    if (!entry.second.input.nodes.empty()) add(context.options, std::move(entry.second));
-  if (retained_->empty()) retained_.reset();
+    if (!entry.second.input.nodes.empty()) add(capture.options(), std::move(entry.second));
 }
 
 void LivenessListener::add(const GraphOptions& options, Finding&& finding) {
@@ -149,7 +146,7 @@ void LivenessListener::add(const GraphOptions& options, Finding&& finding) {
     ranges_.push_back({index, finding.id});
     queries_ = true;
   } else {
-    finding.input.retained = options.retain_inputs && retained_->add(finding.watch);
+    finding.input.retained = options.inputs.retain && retained_->add(finding.watch);
     if (!finding.input.retained || finding.watch->owner->frees_retained()) {
       queries_ |= finding.watch->owner->needs_query();
       blocks_.push_back({index, std::move(finding.watch)});
@@ -176,7 +173,7 @@ void LivenessListener::check(std::uint64_t frees) {
   }
   if (dead.empty()) return;
   std::ranges::stable_sort(dead, std::less<>{}, &GraphInput::address);
-  const std::string text = dead_inputs_text(dead, inputs_->size());
+  const std::string text = dead_inputs_text(dead, inputs_->size(), name_);
   throw DeadInputError(text, std::move(dead));
 }
 
@@ -201,10 +198,10 @@ std::vector<GraphInput> CUDAGraph::inputs() const {
   constexpr const char* call = "CUDAGraph::inputs";
   const Impl& impl = Impl::of(*this, call);
   impl.require(call, {Impl::State::captured, Impl::State::ready});
-  const auto& inputs = impl.listeners.liveness->inputs();
+  const auto& inputs = impl.listeners.liveness().inputs();
   if (!inputs)
     throw UsageError(
-        text::format("{} needs a graph that was captured with GraphOptions::check_input_liveness or retain_inputs, and "
+        text::format("{} needs a graph that was captured with GraphOptions::check_input_liveness or inputs.retain, and "
                      "this one was not: its inputs were not looked for.",
                      call));
   return *inputs;

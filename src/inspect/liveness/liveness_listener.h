@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "graph/capture_listener.h"
@@ -23,19 +24,15 @@ class LivenessListener final : public graphs::CaptureListener {
  public:
   explicit LivenessListener(const AnnotationListener& annotations) : annotations_(annotations) {}
 
-  const char* needs_rehearsal(const GraphOptions& options) const noexcept override;
   void rehearsed(graphs::CaptureListener& listener) override;
-  void begin(const graphs::CaptureContext& context) override;
-  void started(const graphs::CaptureContext& context) override;
-  void ended(const graphs::CaptureContext& context, GraphHandle template_graph) override;
-  void abandoned() noexcept override { reset(); }
-  bool takes_part_in_replays() const noexcept override { return !blocks_.empty() || !ranges_.empty(); }
+  void begin(captures::Capture& capture) override;
+  void started(captures::Capture& capture) override;
+  void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
+  void abandoned(captures::Capture& /*capture*/) noexcept override { reset(); }
   void before_replay(const StreamRef& /*stream*/) override {
     const std::uint64_t frees = memory::BlockWatch::frees.load(std::memory_order_acquire);
     if (frees != seen_frees_ || queries_) check(frees);
   }
-  /// The blocks that it keeps alive.
-  std::shared_ptr<void> take_resource() override { return std::move(retained_); }
   void reset() noexcept override;
 
   /// Of the last capture, by address; nullopt if inputs were not looked for.
@@ -53,8 +50,8 @@ class LivenessListener final : public graphs::CaptureListener {
   };
   struct Finding;
 
-  std::vector<memory::UsedAddress> find_addresses(const graphs::CaptureContext& context, const GraphScan& scan);
-  void look(const graphs::CaptureContext& context, const GraphScan& scan);
+  std::vector<memory::UsedAddress> find_addresses(const captures::Capture& capture, const GraphScan& scan);
+  void look(const captures::Capture& capture, const GraphScan& scan);
   bool is_used(const ScannedNode& node, const Finding& finding, std::uintptr_t address);
   void add(const GraphOptions& options, Finding&& finding);
   void check(std::uint64_t frees);
@@ -66,12 +63,13 @@ class LivenessListener final : public graphs::CaptureListener {
   std::unique_ptr<GraphScan> rehearsal_;     // of the rehearsal before this capture
 
   backend::Backend* backend_ = nullptr;
+  std::string name_;  // of the graph, for errors
   std::optional<std::vector<GraphInput>> inputs_;
   std::vector<Block> blocks_;
   std::vector<Range> ranges_;
-  std::shared_ptr<memory::RetainedBlocks> retained_;
-  bool queries_ = false;          // some inputs are queried before each replay
-  std::uint64_t seen_frees_ = 0;  // BlockWatch::frees when all blocks were last found alive
+  std::shared_ptr<memory::RetainedBlocks> retained_;  // until the graph holds them
+  bool queries_ = false;                              // some inputs are queried before each replay
+  std::uint64_t seen_frees_ = 0;                      // BlockWatch::frees when all blocks were last found alive
 };
 
 }  // namespace reprise::inspect

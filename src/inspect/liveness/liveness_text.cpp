@@ -35,13 +35,14 @@ void add_input(std::string& text, const DeadInput& input) {
 
 }  // namespace
 
-std::string dead_inputs_text(std::span<const DeadInput> dead, std::size_t all) {
+std::string dead_inputs_text(std::span<const DeadInput> dead, std::size_t all, const std::string& name) {
   std::string text = text::format(
-      "CUDAGraph::replay: {} of the {} {} of the graph {} dead: it reads or writes memory that was freed. Nothing was "
+      "CUDAGraph::replay: {} of the {} {} of the graph{} {} dead: it reads or writes memory that was freed. Nothing "
+      "was "
       "launched. Keep the memory as long as the graph is replayed, let the graph keep it "
-      "(GraphOptions::retain_inputs), "
-      "or capture again.\n",
-      dead.size(), all, all == 1 ? "input" : "inputs", dead.size() == 1 ? "is" : "are");
+      "(GraphOptions::inputs.retain), or capture again.\n",
+      dead.size(), all, all == 1 ? "input" : "inputs", name.empty() ? "" : " `" + name + "`",
+      dead.size() == 1 ? "is" : "are");
   for (const DeadInput& input : dead.first(std::min(dead.size(), most_inputs))) add_input(text, input);
   if (dead.size() > most_inputs) text += text::format("  and {} more\n", dead.size() - most_inputs);
   const auto has_stack = [](const DeadInput& input) { return !input.created.empty() || !input.freed.empty(); };

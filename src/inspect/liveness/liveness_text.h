@@ -9,7 +9,7 @@
 
 namespace reprise::inspect {
 
-/// The text of a DeadInputError. `all`: the number of inputs of the graph.
-std::string dead_inputs_text(std::span<const DeadInput> dead, std::size_t all);
+/// The text of a DeadInputError. `all`: the number of inputs of the graph; `name`: its name, may be empty.
+std::string dead_inputs_text(std::span<const DeadInput> dead, std::size_t all, const std::string& name);
 
 }  // namespace reprise::inspect

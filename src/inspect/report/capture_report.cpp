@@ -19,16 +19,18 @@ std::string count_text(std::size_t count, const char* what) {
 }
 
 std::string headline(const CaptureReport& report) {
-  std::string text = "The capture of " + stream_text(report.stream);
+  std::string text = "The capture of ";
+  if (!report.graph.empty()) text += text::format("graph `{}` on ", report.graph);
+  text += stream_text(report.stream);
   if (!report.device.empty()) text += " of " + report.device;
   if (!report.mode.empty()) text += text::format(" (mode {})", report.mode);
   const std::string nodes = report.nodes ? " after " + count_text(*report.nodes, "node") : std::string();
-  if (report.code == Result::success) {
+  if (report.code == ErrorCode::success) {
     if (report.broken_by) return text + " was broken" + nodes + ", and abandoned.";
     return text + " was over" + nodes + ".";
   }
-  text +=
-      report.broken_by && report.code == Result::stream_capture_invalidated ? " was broken" + nodes : " failed" + nodes;
+  text += report.broken_by && report.code == ErrorCode::stream_capture_invalidated ? " was broken" + nodes
+                                                                                   : " failed" + nodes;
   text += text::format(" and ended with {} ({})", result_name(report.code), static_cast<int>(report.code));
   return text + (report.broken_by ? "." : "; the call that broke it is not known.");
 }
@@ -40,7 +42,7 @@ void add_line(std::string& out, const char* what, const std::string& text) {
 std::string outcome(const CaptureReport::Call& call) {
   std::string text = call.name;
   if (!call.driver_name.empty() && call.driver_name != call.name) text += text::format(" ({})", call.driver_name);
-  if (call.result != Result::success)
+  if (call.result != ErrorCode::success)
     text += text::format(" returned {} ({})", result_name(call.result), static_cast<int>(call.result));
   return call.times == 1 ? text : text::format("{}, {} times", text, call.times);
 }

@@ -69,7 +69,7 @@ std::optional<ExplainRequest> explain_request() {
 }
 
 CaptureOutcome outcome_of(const CaptureReport& report) noexcept {
-  if (report.code != Result::success || report.broken_by) return CaptureOutcome::failed;
+  if (report.code != ErrorCode::success || report.broken_by) return CaptureOutcome::failed;
   return report.refused.empty() && report.not_captured.empty() ? CaptureOutcome::good : CaptureOutcome::incomplete;
 }
 
@@ -86,12 +86,12 @@ void explain(const ExplainRequest& request, const CaptureReport& report) noexcep
 } catch (...) {  // no memory: the report is lost
 }
 
-void explain_if_asked(const CaptureReport& report) noexcept try {
+void explain_if_requested(const CaptureReport& report) noexcept try {
   if (const auto request = explain_request()) explain(*request, report);
 } catch (...) {
 }
 
-void tell(const ExplainRequest& request, std::string_view line) noexcept try {
+void write_line(const ExplainRequest& request, std::string_view line) noexcept try {
   write_output(request, "reprise explain: " + std::string(line) + "\n");
 } catch (...) {
 }

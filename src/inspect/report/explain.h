@@ -36,12 +36,12 @@ void explain(const ExplainRequest& request, const CaptureReport& report) noexcep
 
 /// The same, if requested by the environment. For captures on host devices: `reprise explain` itself observes those of
 /// CUDA.
-void explain_if_asked(const CaptureReport& report) noexcept;
+void explain_if_requested(const CaptureReport& report) noexcept;
 
-/// A line of text for the reader of the reports.
-void tell(const ExplainRequest& request, std::string_view line) noexcept;
+/// Writes a line of text for the reader of the reports.
+void write_line(const ExplainRequest& request, std::string_view line) noexcept;
 
-/// A line for the journal. `watched`, `unwatched WHY`: whether calls of CUDA are observed; `good`, `incomplete`,
+/// Writes a line to the journal. `watched`, `unwatched WHY`: whether calls of CUDA are observed; `good`, `incomplete`,
 /// `failed`: a capture ended; `place FILE+OFFSET`: a line of a stack without a name.
 void note_in_journal(const ExplainRequest& request, std::string_view line) noexcept;
 

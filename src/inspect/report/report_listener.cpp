@@ -14,45 +14,45 @@
 namespace reprise::inspect {
 
 // A capture whose report is to be written down, once.
-struct ReportListener::Owed {
+struct ReportListener::Pending {
   std::atomic<bool> written{false};
 
-  static constinit captures::Slot<Owed> slot;
+  static constinit captures::Slot<Pending> slot;
 };
 
-constinit captures::Slot<ReportListener::Owed> ReportListener::Owed::slot;
+constinit captures::Slot<ReportListener::Pending> ReportListener::Pending::slot;
 
-void ReportListener::begin(const graphs::CaptureContext& context) {
+void ReportListener::begin(captures::Capture& capture) {
   why_not_.clear();
-  device_ = context.device;
-  // `reprise explain` requests full reports; it makes those of CUDA's captures itself.
-  explained_ = context.device.type() == DeviceType::host && explain_request();
-  if (context.options.report == ReportDetail::full || explained_)
-    watch_ = context.device.backend().monitor().watch_calls(&why_not_);
+  // `reprise explain` requests full reports, for the whole process; it makes those of CUDA's captures itself.
+  static const bool requested = explain_request().has_value();
+  explained_ = requested && capture.device().type() == DeviceType::host;
+  if (capture.options().report == ReportDetail::full || explained_)
+    watch_ = capture.device().backend().monitor().watch_calls(&why_not_);
 }
 
-void ReportListener::started(const graphs::CaptureContext& context) {
+void ReportListener::started(captures::Capture& capture) {
   if (!explained_) return;
   [[maybe_unused]] static const int registered = std::atexit(&ReportListener::process_ends);
-  owed_ = std::make_shared<Owed>();
-  context.capture->attach(Owed::slot, owed_);
+  pending_ = std::make_shared<Pending>();
+  capture.attach(Pending::slot, pending_);
 }
 
-void ReportListener::describe(CaptureReport& report) {
-  add_findings(report, device_->backend().monitor().describe_capture(report.stream));
+void ReportListener::describe(const backend::CaptureFindings& findings, CaptureReport& report) {
+  add_findings(report, findings);
   if (!why_not_.empty()) report.notes.push_back(why_not_);
 }
 
 void ReportListener::reported(const CaptureReport& report) noexcept {
-  const std::shared_ptr<Owed> owed = std::exchange(owed_, nullptr);
-  if (!std::exchange(explained_, false) || (owed != nullptr && owed->written.exchange(true))) return;
-  explain_if_asked(report);
+  const std::shared_ptr<Pending> pending = std::exchange(pending_, nullptr);
+  if (!std::exchange(explained_, false) || (pending != nullptr && pending->written.exchange(true))) return;
+  explain_if_requested(report);
 }
 
 void ReportListener::process_ends() {
   captures::for_each([](const captures::Capture& capture) {
-    const std::shared_ptr<Owed> owed = capture.get(Owed::slot);
-    if (owed != nullptr && !owed->written.exchange(true)) explain_unended(capture);
+    const std::shared_ptr<Pending> pending = capture.get(Pending::slot);
+    if (pending != nullptr && !pending->written.exchange(true)) explain_unended(capture);
   });
 }
 
@@ -61,9 +61,9 @@ void ReportListener::explain_unended(const captures::Capture& capture) noexcept 
   report.device = capture.device().str();
   report.stream = capture.stream().native();
   add_findings(report, capture.device().backend().monitor().describe_capture(report.stream));
-  report.code = Result::stream_capture_invalidated;  // as for a capture that is never ended
+  report.code = ErrorCode::stream_capture_invalidated;  // as for a capture that is never ended
   report.notes.emplace_back("The program ended before the capture did.");
-  explain_if_asked(report);
+  explain_if_requested(report);
 } catch (...) {  // no memory: the report is lost
 }
 

@@ -12,27 +12,26 @@ namespace reprise::inspect {
 /// devices for `reprise explain`, also of those underway at the end of the process.
 class ReportListener final : public graphs::CaptureListener {
  public:
-  void begin(const graphs::CaptureContext& context) override;
-  void started(const graphs::CaptureContext& context) override;
-  void describe(CaptureReport& report) override;
+  void begin(captures::Capture& capture) override;
+  void started(captures::Capture& capture) override;
+  void describe(const backend::CaptureFindings& findings, CaptureReport& report) override;
   void reported(const CaptureReport& report) noexcept override;
-  void ended(const graphs::CaptureContext& /*context*/, GraphHandle /*template_graph*/) override { watch_.reset(); }
-  void abandoned() noexcept override {
-    owed_.reset();
+  void ended(captures::Capture& /*capture*/, graphs::CapturedGraph& /*graph*/) override { watch_.reset(); }
+  void abandoned(captures::Capture& /*capture*/) noexcept override {
+    pending_.reset();
     watch_.reset();
   }
 
  private:
-  struct Owed;
+  struct Pending;
   /// Writes reports of the captures underway.
   static void process_ends();
   static void explain_unended(const captures::Capture& capture) noexcept;
 
-  std::optional<Device> device_;  // of the last capture
-  bool explained_ = false;        // reports are written
-  std::shared_ptr<Owed> owed_;    // attached to the capture underway, if it is explained
-  std::shared_ptr<void> watch_;   // while the capture is underway
-  std::string why_not_;           // a sentence; empty if calls are watched or need not be
+  bool explained_ = false;            // reports are written
+  std::shared_ptr<Pending> pending_;  // attached to the capture underway, if it is explained
+  std::shared_ptr<void> watch_;       // while the capture is underway
+  std::string why_not_;               // a sentence; empty if calls are watched or need not be
 };
 
 }  // namespace reprise::inspect

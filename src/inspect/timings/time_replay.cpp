@@ -51,12 +51,12 @@ void note_nodes_without_time(backend::Backend& runtime, const std::vector<GraphN
   std::string kinds;
   for (const auto& [type, count] : counts)
     kinds += text::format("{}{} {}", kinds.empty() ? "" : ", ", count, backend::node_type_name(type));
-  const bool all_told = std::all_of(timing.nodes.begin(), timing.nodes.end(),
-                                    [](const NodeTiming& node) { return node.index.has_value(); });
+  const bool all_numbered = std::all_of(timing.nodes.begin(), timing.nodes.end(),
+                                        [](const NodeTiming& node) { return node.index.has_value(); });
   notes.push_back(
       text::format("Nodes of the template that have no time: {}. The device does not time their kind, or they did not "
                    "run.{}",
-                   kinds, all_told ? "" : " Some of them may be those in the list that have no number."));
+                   kinds, all_numbered ? "" : " Some of them may be those in the list that have no number."));
 }
 
 ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
@@ -95,8 +95,10 @@ ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
 
 ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
   graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(graph, this_call);
+  const graphs::GraphAccess::Impl::Use use(impl);
   impl.refuse_in_own_hook(this_call);
-  const std::lock_guard lock(impl.flag);
+  impl.refuse_reserved(this_call);
+  const std::lock_guard lock(impl.launch_mutex);
   impl.require_template(this_call);
   refuse_captures(stream);
   impl.prepare_launch(this_call, stream);
@@ -105,7 +107,7 @@ ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
   const std::shared_ptr<backend::NodeWatch> watch = runtime.monitor().watch_nodes(impl.template_graph, impl.exec, &why);
   if (watch == nullptr) throw Error(text::format("{}: {}", this_call, why));
   try {
-    impl.replay_with_listeners(stream);
+    impl.replay_with_listeners(this_call, stream);
   } catch (...) {
     // A hook may have thrown after the launch: the watch must outlive the launch.
     backend::WarnOnError(runtime).stream_synchronize(stream.native());
@@ -114,7 +116,7 @@ ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
   stream.synchronize();
   std::vector<std::string> notes;
   std::vector<backend::NodeTime> times = watch->take(&notes);
-  return timing_of(runtime, impl.template_graph, *impl.listeners.annotations, std::move(times), std::move(notes));
+  return timing_of(runtime, impl.template_graph, impl.listeners.annotations(), std::move(times), std::move(notes));
 }
 
 }  // namespace reprise

@@ -8,10 +8,12 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <tuple>
 #include <utility>
 
+#include "captures/registry.h"
 #include "reprise/error.h"
 #include "support/immortal.h"
 #include "text/format.h"
@@ -38,11 +40,20 @@ Map& map_of(std::size_t number) {
   return number == 0 ? at::cuda::cublas_handle_stream_to_workspace() : at::cuda::cublaslt_handle_stream_to_workspace();
 }
 
-// The captures and workspaces of the process. Its mutex is locked before those of the maps, and these before the
-// allocator's.
+// The pool of each capture with workspaces.
+constinit captures::Slot<TensorPool> pool_of;
+
+bool any_other_underway(const captures::Capture& mine) {
+  bool any = false;
+  captures::for_each(
+      [&](const captures::Capture& each) { any = any || (&each != &mine && each.get(pool_of) != nullptr); });
+  return any;
+}
+
+// The workspaces of the process. Its mutex is locked before those of the maps, and these before the allocator's; while
+// it is held, no capture begins or ends to have workspaces.
 struct Table {
   std::mutex mutex;
-  int underway = 0;
   std::array<std::map<Key, at::DataPtr>, maps> aside;  // contents of the maps before the captures underway
   // Made by eager work meanwhile. Kept for a while: a thread may have looked one up and not launched yet.
   std::vector<at::DataPtr> given_up;
@@ -69,10 +80,11 @@ std::shared_ptr<BlasWorkspace> lent(const at::DataPtr& memory) {
   return *static_cast<std::shared_ptr<BlasWorkspace>*>(memory.get_context());
 }
 
-void put_aside(Table& all, std::size_t number, StreamHandle begun_on) {
+// All workspaces, or those of one stream.
+void put_aside(Table& all, std::size_t number, std::optional<StreamHandle> stream) {
   auto& map = map_of(number).map;
   for (auto each = map.begin(); each != map.end();) {
-    if (all.underway > 0 && std::get<1>(each->first) != begun_on) {
+    if (stream && std::get<1>(each->first) != *stream) {
       ++each;
       continue;
     }
@@ -142,27 +154,30 @@ void take_from(Table& all, std::size_t number, const TensorPool& pool, PoolAddre
 
 }  // namespace
 
-BlasWorkspaces::BlasWorkspaces(const TensorPool& pool, StreamHandle begun_on) : pool_(&pool) {
+BlasWorkspaces::BlasWorkspaces(captures::Capture& capture, std::shared_ptr<TensorPool> pool)
+    : capture_(&capture), pool_(std::move(pool)) {
   std::vector<at::DataPtr> given_up;  // freed when nothing is locked any more
   Table& all = table();
   const std::lock_guard lock(all.mutex);
   given_up.swap(all.given_up);
   std::erase_if(all.of_graphs, [](const auto& workspace) { return workspace.expired(); });
+  std::optional<StreamHandle> stream;
+  if (any_other_underway(capture)) stream = capture.stream().native();
   for (std::size_t number = 0; number < maps; ++number) {
     const std::unique_lock lock_map(map_of(number).mutex);
-    put_aside(all, number, begun_on);
+    put_aside(all, number, stream);
     for (const auto& each : all.of_graphs) {
       const std::shared_ptr<BlasWorkspace> workspace = each.lock();
-      if (workspace != nullptr && workspace->map == number && workspace->pool == pool.id() &&
-          workspace->device == pool.device())
+      if (workspace != nullptr && workspace->map == number && workspace->pool == pool_->id() &&
+          workspace->device == pool_->device())
         map_of(number).map.insert_or_assign(workspace->key, lend(workspace));
     }
   }
-  all.underway += 1;
+  capture.attach(pool_of, pool_);
 }
 
 BlasWorkspaces::~BlasWorkspaces() {
-  if (!underway_) return;
+  if (capture_ == nullptr) return;
   try {
     take();
   } catch (const std::exception& error) {
@@ -176,8 +191,9 @@ BlasWorkspaces::Held BlasWorkspaces::take() {
   PoolAddresses addresses(*pool_);
   Table& all = table();
   const std::lock_guard lock(all.mutex);
-  underway_ = false;
-  all.underway -= 1;
+  captures::Capture& capture = *std::exchange(capture_, nullptr);
+  capture.detach(pool_of);
+  const bool last = !any_other_underway(capture);
   for (std::size_t number = 0; number < maps; ++number) {
     const std::unique_lock lock_map(map_of(number).mutex);
     try {
@@ -185,7 +201,7 @@ BlasWorkspaces::Held BlasWorkspaces::take() {
     } catch (...) {
       failure = std::current_exception();
     }
-    if (all.underway == 0) restore(all, number);
+    if (last) restore(all, number);
   }
   if (failure) std::rethrow_exception(failure);
   return held;

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "captures/capture.h"
 #include "libtorch/cuda/tensor_pool.h"
-#include "reprise/handles.h"
 
 namespace reprise::libtorch {
 
@@ -23,7 +23,8 @@ class BlasWorkspaces {
  public:
   using Held = std::vector<std::shared_ptr<BlasWorkspace>>;  ///< what a graph keeps
 
-  BlasWorkspaces(const TensorPool& pool, StreamHandle begun_on);
+  /// \param pool of the capture.
+  BlasWorkspaces(captures::Capture& capture, std::shared_ptr<TensorPool> pool);
   ~BlasWorkspaces();
   BlasWorkspaces(const BlasWorkspaces&) = delete;
   BlasWorkspaces& operator=(const BlasWorkspaces&) = delete;
@@ -32,8 +33,8 @@ class BlasWorkspaces {
   Held take();
 
  private:
-  const TensorPool* pool_;
-  bool underway_ = true;
+  captures::Capture* capture_;  // null after take()
+  std::shared_ptr<TensorPool> pool_;
 };
 
 }  // namespace reprise::libtorch

@@ -54,13 +54,13 @@ void CudaBlocks::attach() {
     throw UsageError(text::format(
         "The inputs of a graph are found in memory of libtorch's native caching allocator, and this process "
         "uses another one, {}, which does not report what it frees: remove check_input_liveness and "
-        "retain_inputs, or PYTORCH_CUDA_ALLOC_CONF=backend.",
+        "inputs.retain, or PYTORCH_CUDA_ALLOC_CONF=backend.",
         name));
-  c10_allocator::attachAllocatorTraceTracker([this](const TraceEntry& entry) { hear(entry); });
+  c10_allocator::attachAllocatorTraceTracker([this](const TraceEntry& entry) { on_trace(entry); });
 }
 
 // With the allocator's lock.
-void CudaBlocks::hear(const TraceEntry& entry) try {
+void CudaBlocks::on_trace(const TraceEntry& entry) try {
   if (entry.action_ == TraceEntry::ALLOC && memory::allocation_stacks_are_recorded()) [[unlikely]]
     block_made(entry.addr_);
   if (entry.action_ == TraceEntry::FREE_REQUESTED &&

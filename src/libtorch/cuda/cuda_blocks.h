@@ -46,7 +46,7 @@ class CudaBlocks final : public StorageOwner {
 
   CudaBlocks() = default;
   void attach();
-  void hear(const c10::CachingDeviceAllocator::TraceEntry& entry);
+  void on_trace(const c10::CachingDeviceAllocator::TraceEntry& entry);
   void block_made(std::uintptr_t address);
   void block_freed(const c10::CachingDeviceAllocator::TraceEntry& entry);
   std::vector<std::string> stack_of(std::uintptr_t address) const;

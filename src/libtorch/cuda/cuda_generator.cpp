@@ -6,30 +6,14 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/core/DeviceGuard.h>
 
-#include <algorithm>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "backend/check.h"
-#include "inspect/liveness/graph_scan.h"
 #include "libtorch/cuda/cuda_tensors.h"
-#include "support/immortal.h"
-#include "text/format.h"
 
 namespace reprise::libtorch {
 namespace {
-
-// Captures without their generator, which another capture uses.
-struct GeneratorConflicts {
-  std::mutex mutex;
-  std::vector<std::set<std::uintptr_t>*> all;
-  std::set<std::uintptr_t> lent;
-};
-GeneratorConflicts& generator_conflicts() {
-  static support::Immortal<GeneratorConflicts> instance;  // graphs may live until the process ends
-  return *instance;
-}
 
 at::Tensor over(std::uint64_t* word, c10::Device device) {
   return at::from_blob(
@@ -75,13 +59,6 @@ void CudaGenerator::undo_spend(const GeneratorState& before, std::uint64_t incre
 
 bool CudaGenerator::attach(std::uint64_t* words) {
   at::TensorBase seed = over(words, generator_->device()), offset = over(words + 1, generator_->device());
-  {
-    GeneratorConflicts& others = generator_conflicts();
-    const auto address = reinterpret_cast<std::uintptr_t>(words);
-    const std::lock_guard lock(others.mutex);
-    for (auto* const seen : others.all) seen->insert(address);
-    others.lent.insert(address);
-  }
   words_ = words;
   const std::lock_guard lock(generator_->mutex_);
   if (state_->capturing_) return false;
@@ -109,12 +86,7 @@ void CudaGenerator::abandon() noexcept {
     const std::lock_guard lock(generator_->mutex_);
     restore();
   }
-  if (words_ != nullptr) {
-    GeneratorConflicts& others = generator_conflicts();
-    const std::lock_guard lock(others.mutex);
-    others.lent.erase(reinterpret_cast<std::uintptr_t>(words_));
-    words_ = nullptr;
-  }
+  words_ = nullptr;
   if (registration_ == nullptr) return;
   try {
     const backend::RelaxedCaptureMode relaxed(device_.backend());
@@ -137,41 +109,6 @@ std::uintptr_t CudaGenerator::words_in_use() const {
   const std::lock_guard lock(generator_->mutex_);
   if (!state_->capturing_ || !state_->seed_extragraph_.defined()) return 0;
   return reinterpret_cast<std::uintptr_t>(state_->seed_extragraph_.const_data_ptr());
-}
-
-bool is_used(const Device& device, GraphHandle template_graph, const std::set<std::uintptr_t>& words) {
-  const inspect::GraphScan scan = inspect::scan_graph(device.backend(), template_graph);
-  return std::ranges::any_of(scan.words, [&](const auto& word) { return words.contains(word.value); });
-}
-
-ConflictingDraws::ConflictingDraws(const CudaGenerator& taken) : device_(taken.device()) {
-  GeneratorConflicts& others = generator_conflicts();
-  const std::lock_guard lock(others.mutex);
-  words_ = others.lent;
-  words_.insert(taken.words_in_use());
-  words_.erase(0);
-  others.all.push_back(&words_);
-}
-
-ConflictingDraws::~ConflictingDraws() {
-  GeneratorConflicts& others = generator_conflicts();
-  const std::lock_guard lock(others.mutex);
-  std::erase(others.all, &words_);
-}
-
-void ConflictingDraws::refuse_in(GraphHandle template_graph) const {
-  GeneratorConflicts& others = generator_conflicts();
-  std::set<std::uintptr_t> words;
-  {
-    const std::lock_guard lock(others.mutex);
-    words = words_;
-  }
-  if (!is_used(device_, template_graph, words)) return;
-  throw UsageError(
-      text::format("Two captures that were underway at once drew random numbers from libtorch's default generator of "
-                   "{}, whose state can serve one of them: capture both again, one after the other, or let each draw "
-                   "from a generator of its own (register_generator_state).",
-                   device_.str()));
 }
 
 }  // namespace reprise::libtorch

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "random/draw_source.h"
 
@@ -63,27 +62,6 @@ class CudaGenerator final : public random::ExternalGenerator {
   c10::intrusive_ptr<at::CUDAGeneratorState> state_;
   std::uint64_t* words_ = nullptr;  // lent
   std::optional<Before> before_;    // likewise
-};
-
-/// True if a kernel of the graph has one of these addresses among its parameters.
-bool is_used(const Device& device, GraphHandle template_graph, const std::set<std::uintptr_t>& words);
-
-/// A capture without its generator, because another capture uses it: libtorch would let it draw from the words of that
-/// one. Records the words in use while it lives.
-class ConflictingDraws {
- public:
-  explicit ConflictingDraws(const CudaGenerator& taken);
-  ~ConflictingDraws();
-  ConflictingDraws(const ConflictingDraws&) = delete;
-  ConflictingDraws& operator=(const ConflictingDraws&) = delete;
-
-  /// \throws UsageError if a kernel of the graph reads such words.
-  void refuse_in(GraphHandle template_graph) const;
-
- private:
-  friend class CudaGenerator;
-  const Device device_;
-  std::set<std::uintptr_t> words_;
 };
 
 }  // namespace reprise::libtorch

@@ -12,11 +12,8 @@ namespace {
 /// an argument of an operator in the capture, or if the node was not created by an operator.
 class CudaInputs final : public TensorInputs {
  public:
-  explicit CudaInputs(const graphs::CaptureContext& context)
-      : TensorInputs(context),
-        blocks_(CudaBlocks::get()),
-        pool_(context.pool),
-        retain_(context.options.retain_inputs) {}
+  explicit CudaInputs(const captures::Capture& capture)
+      : blocks_(CudaBlocks::get()), pool_(capture.pool()), retain_(capture.options().inputs.retain) {}
 
   void find(std::span<memory::UsedAddress> addresses) override {
     blocks_.find(addresses, pool_, [&](const void* begin, std::size_t bytes) {
@@ -36,9 +33,9 @@ class CudaInputs final : public TensorInputs {
 
 }  // namespace
 
-std::unique_ptr<inspect::InputSource> make_cuda_inputs(const graphs::CaptureContext& context) {
-  if (!begins_with_cuda_tensors(context)) return nullptr;
-  return std::make_unique<CudaInputs>(context);
+std::unique_ptr<inspect::InputSource> make_cuda_inputs(const captures::Capture& capture) {
+  if (!begins_with_cuda_tensors(capture)) return nullptr;
+  return std::make_unique<CudaInputs>(capture);
 }
 
 }  // namespace reprise::libtorch

@@ -7,49 +7,62 @@
 #include <utility>
 
 #include "graph/cuda_graph_impl.h"
+#include "inspect/liveness/graph_scan.h"
 #include "libtorch/cuda/cuda_listeners.h"
 #include "libtorch/cuda/cuda_tensors.h"
 #include "libtorch/torch_listeners.h"
+#include "reprise/libtorch/install.h"
 #include "text/format.h"
 
 namespace reprise::libtorch {
+namespace {
+
+// True if a kernel of the graph has one of these addresses among its parameters.
+bool is_used(const Device& device, GraphHandle template_graph, const random::LentWords::Addresses& words) {
+  const inspect::GraphScan scan = inspect::scan_graph(device.backend(), template_graph);
+  return std::ranges::any_of(scan.words, [&](const auto& word) { return words.contains(word.value); });
+}
+
+}  // namespace
 
 void CudaRandomListener::register_generator(const at::Generator& generator) {
   if (std::ranges::find(registered_, generator) == registered_.end()) registered_.push_back(generator);
 }
 
-void CudaRandomListener::begin(const graphs::CaptureContext& context) {
-  if (!begins_with_cuda_tensors(context)) return;
+void CudaRandomListener::begin(captures::Capture& capture) {
+  if (!begins_with_cuda_tensors(capture)) return;
   try {
-    lend_to_registered(context);
-    lend_to_default(context);
+    words_ = random::LentWords::open(capture);
+    lend_to_registered(capture);
+    lend_to_default(capture);
   } catch (...) {
     abandon();
     throw;
   }
 }
 
-void CudaRandomListener::lend_to_registered(const graphs::CaptureContext& context) {
+void CudaRandomListener::lend_to_registered(const captures::Capture& capture) {
   for (const at::Generator& generator : registered_) {
     const auto source = std::make_shared<CudaGenerator>(generator);
-    if (source->device() != context.device)
+    if (source->device() != capture.device())
       throw UsageError(
           text::format("expected registered generators to be of {}, where the capture begins, found one of {}: "
                        "what draws from it belongs into a graph of that device.",
-                       context.device.str(), source->device().str()));
+                       capture.device().str(), source->device().str()));
     if (!attach(source))
       throw UsageError(
           text::format("A registered generator of {} takes part in another capture that is underway, and libtorch's "
                        "generators hold the state of one: begin this capture when that one has ended, or use another "
                        "generator.",
-                       context.device.str()));
+                       capture.device().str()));
   }
 }
 
-void CudaRandomListener::lend_to_default(const graphs::CaptureContext& context) {
-  const auto index = static_cast<c10::DeviceIndex>(context.device.index());
+void CudaRandomListener::lend_to_default(const captures::Capture& capture) {
+  const auto index = static_cast<c10::DeviceIndex>(capture.device().index());
   const auto source = std::make_shared<CudaGenerator>(at::cuda::detail::getDefaultCUDAGenerator(index));
-  if (!attach(source)) conflicts_.emplace(*source);  // which matters only if this capture draws
+  default_is_taken_ = !attach(source);  // which matters only if this capture draws
+  if (default_is_taken_) words_->add_foreign(source->words_in_use());
 }
 
 // True also if it is attached to this capture already.
@@ -57,24 +70,34 @@ bool CudaRandomListener::attach(const std::shared_ptr<CudaGenerator>& generator)
   if (std::ranges::any_of(lent_, [&](const Lent& one) { return one.generator->has_state_of(*generator); })) return true;
   random::Words words = random::allocate_lent_words(generator->device());
   lent_.reserve(lent_.size() + 1);
+  words_->lend(words.get());
   if (!generator->attach(words.get())) return false;
   lent_.push_back({generator, std::move(words)});
   return true;
 }
 
-void CudaRandomListener::ended(const graphs::CaptureContext& /*context*/, GraphHandle template_graph) {
-  if (conflicts_) conflicts_->refuse_in(template_graph);
-  conflicts_.reset();
-  auto draws = std::make_unique<random::CaptureDraws>();
+void CudaRandomListener::ended(captures::Capture& capture, graphs::CapturedGraph& graph) {
+  if (words_ == nullptr) return;
+  if (default_is_taken_) refuse_draws_of_others(capture.device(), graph.template_graph);
+  auto draws = std::make_shared<random::CaptureDraws>();
   for (Lent& lent : lent_) {
     const std::optional<std::uint64_t> drawn = lent.generator->detach();
-    if (!drawn) refuse_draws(lent, template_graph);
-    if (drawn.value_or(0) != 0) draws->add_drawn(lent.generator, std::move(lent.words), *drawn, template_graph);
+    if (!drawn) refuse_draws(lent, graph.template_graph);
+    if (drawn.value_or(0) != 0) draws->add_drawn(lent.generator, std::move(lent.words), *drawn, graph.template_graph);
   }
   lent_.clear();
-  if (draws->empty()) return;
-  draws->finish();
-  draws_ = std::move(draws);
+  words_.reset();
+  keep(std::move(draws), graph);
+}
+
+// In a capture that has not got the generator, libtorch draws from the words of the one that has.
+void CudaRandomListener::refuse_draws_of_others(const Device& device, GraphHandle template_graph) const {
+  if (!is_used(device, template_graph, words_->of_others())) return;
+  throw UsageError(
+      text::format("Two captures that were underway at once drew random numbers from libtorch's default generator of "
+                   "{}, whose state can serve one of them: capture both again, one after the other, or let each draw "
+                   "from a generator of its own (register_generator_state).",
+                   device.str()));
 }
 
 void CudaRandomListener::refuse_draws(const Lent& lent, GraphHandle template_graph) const {
@@ -90,7 +113,7 @@ void CudaRandomListener::refuse_draws(const Lent& lent, GraphHandle template_gra
 void CudaRandomListener::abandon() noexcept {
   for (const Lent& lent : lent_) lent.generator->abandon();
   lent_.clear();
-  conflicts_.reset();
+  words_.reset();
 }
 
 void set_cuda_offset(at::Generator& generator, std::uint64_t offset) {
@@ -100,10 +123,12 @@ void set_cuda_offset(at::Generator& generator, std::uint64_t offset) {
 void register_cuda_generator(CUDAGraph& graph, const at::Generator& generator) {
   constexpr const char* call = "register_generator_state";
   auto& impl = graphs::GraphAccess::of(graph, call);
+  detail::install();  // for a caller whose static objects are initialised before those of the header
   impl.join_framework();
   impl.require(call, {graphs::GraphState::empty});
-  // libtorch is the framework of each process that has this code.
-  const auto& of_torch = static_cast<const TorchListeners&>(*impl.listeners.framework);
+  // An empty graph has joined libtorch, unless a hook of it is running, and nothing else can be installed.
+  if (impl.listeners.framework() == nullptr) impl.refuse_in_own_hook(call);
+  const auto& of_torch = static_cast<const TorchListeners&>(*impl.listeners.framework());
   static_cast<CudaListeners&>(*of_torch.cuda).random.register_generator(generator);
 }
 

@@ -4,11 +4,11 @@
 #include <ATen/core/Generator.h>
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "graph/listeners/draws_listener.h"
 #include "libtorch/cuda/cuda_generator.h"
+#include "random/lent_words.h"
 
 namespace reprise::libtorch {
 
@@ -20,8 +20,8 @@ class CudaRandomListener final : public graphs::DrawsListener {
   ~CudaRandomListener() override { abandon(); }
   void register_generator(const at::Generator& generator);
 
-  void begin(const graphs::CaptureContext& context) override;
-  void ended(const graphs::CaptureContext& context, GraphHandle template_graph) override;
+  void begin(captures::Capture& capture) override;
+  void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
   void reset() noexcept override {
     abandon();
     draws_.reset();
@@ -33,16 +33,19 @@ class CudaRandomListener final : public graphs::DrawsListener {
     random::Words words;
   };
 
-  void lend_to_default(const graphs::CaptureContext& context);
-  void lend_to_registered(const graphs::CaptureContext& context);
+  void lend_to_default(const captures::Capture& capture);
+  void lend_to_registered(const captures::Capture& capture);
   bool attach(const std::shared_ptr<CudaGenerator>& generator);
   /// For an unknown number of draws: throws unless the graph draws nothing.
   void refuse_draws(const Lent& lent, GraphHandle template_graph) const;
+  /// Throws if the graph reads words that another capture lent.
+  void refuse_draws_of_others(const Device& device, GraphHandle template_graph) const;
   void abandon() noexcept;
 
   std::vector<at::Generator> registered_;
-  std::vector<Lent> lent_;                     // while a capture is underway
-  std::optional<ConflictingDraws> conflicts_;  // likewise, if another capture has the default generator
+  std::vector<Lent> lent_;                    // while a capture is underway
+  std::shared_ptr<random::LentWords> words_;  // likewise
+  bool default_is_taken_ = false;             // by another capture
 };
 
 }  // namespace reprise::libtorch

@@ -47,8 +47,7 @@ StreamHandle handle_of(const CUDAStream& stream) {
 }
 
 CUDAStream stream_with(c10::DeviceIndex device, StreamHandle handle) {
-  // CUDA's two names for the legacy default stream.
-  if (reinterpret_cast<std::uintptr_t>(handle) <= 1) return c10::cuda::getDefaultCUDAStream(device);
+  if (handle == nullptr) return c10::cuda::getDefaultCUDAStream(device);
   Names& all = names();
   const std::shared_lock lock(all.mutex);
   const auto found = all.ids.find(handle);

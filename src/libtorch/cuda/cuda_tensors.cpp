@@ -33,8 +33,8 @@ bool has_cuda_tensors() noexcept {
   return both;
 }
 
-bool begins_with_cuda_tensors(const graphs::CaptureContext& context) {
-  if (context.device.type() != DeviceType::cuda || !has_cuda_tensors()) return false;
+bool begins_with_cuda_tensors(const captures::Capture& capture) {
+  if (capture.device().type() != DeviceType::cuda || !has_cuda_tensors()) return false;
   [[maybe_unused]] static const bool done = [] {
     initialise();
     if (memory::allocation_stacks_are_recorded()) CudaBlocks::get();  // by the environment

@@ -15,7 +15,7 @@
 #include "reprise/graph.h"
 #include "reprise/stream.h"
 
-// CUDA tensors, for the rest of the layer. Where libtorch has no CUDA, no_cuda_tensors.cpp stands in for all of it.
+// CUDA tensors, for the rest of the component. Where libtorch has no CUDA, no_cuda_tensors.cpp stands in for all of it.
 
 namespace reprise::libtorch {
 
@@ -25,7 +25,7 @@ bool has_cuda_tensors() noexcept;
 
 /// True for a capture on a CUDA device with tensors. The first one initialises what libtorch needs for them; it is to
 /// come before the runtime captures, and before libtorch's memory is routed: what it allocates here is no graph's.
-bool begins_with_cuda_tensors(const graphs::CaptureContext& context);
+bool begins_with_cuda_tensors(const captures::Capture& capture);
 
 /// This library's device for a device of libtorch's; -1 is the calling thread's current one.
 /// \throws UsageError if there is none.
@@ -46,6 +46,8 @@ bool is_pooled_cuda_stream(StreamHandle stream) noexcept;
 std::optional<MempoolId> new_cuda_pool_id(bool by_user);
 /// Releases what libtorch's allocator has cached, of all devices.
 void empty_cuda_cache() noexcept;
+/// Releases libtorch's cached pinned memory.
+void empty_cuda_pinned_cache() noexcept;
 /// Keeps the stacks of allocations of CUDA tensors from now on. Initialises CUDA.
 /// \throws UsageError if libtorch uses another allocator than its own.
 void keep_cuda_stacks();
@@ -53,7 +55,7 @@ void keep_cuda_stacks();
 /// The listeners of CUDA tensors for one graph.
 std::unique_ptr<graphs::FrameworkListeners> make_cuda_listeners();
 /// The memory of CUDA tensors as a source of inputs, for a capture that begins_with_cuda_tensors(); else null.
-std::unique_ptr<inspect::InputSource> make_cuda_inputs(const graphs::CaptureContext& context);
+std::unique_ptr<inspect::InputSource> make_cuda_inputs(const captures::Capture& capture);
 
 // --- Generators ---------------------------------------------------------------------------------------------------
 

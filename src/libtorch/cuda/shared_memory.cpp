@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/cuda/shared_memory.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
@@ -30,7 +31,7 @@ bool worth_emptying(CachingAllocator& allocator) {
   MemoryInfo info;
   backend::Backend& backend = allocator.device().backend();
   const backend::RelaxedCaptureMode relaxed(backend);
-  if (backend.memory_info(&info) != Result::success) return false;
+  if (backend.memory_info(&info) != ErrorCode::success) return false;
   return info.free < std::max<std::uint64_t>(cached, info.total / 16);
 }
 
@@ -59,6 +60,14 @@ void empty_cuda_cache() noexcept {
     c10::cuda::CUDACachingAllocator::emptyCache();
   } catch (const std::exception& error) {
     warn(text::format("the cached memory of libtorch could not be released: {}", error.what()));
+  }
+}
+
+void empty_cuda_pinned_cache() noexcept {
+  try {
+    at::getHostAllocator(at::kCUDA)->empty_cache();
+  } catch (const std::exception& error) {
+    warn(text::format("the cached pinned memory of libtorch could not be released: {}", error.what()));
   }
 }
 

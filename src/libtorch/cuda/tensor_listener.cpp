@@ -5,13 +5,13 @@
 
 namespace reprise::libtorch {
 
-void TensorListener::begin(const graphs::CaptureContext& context) {
-  if (!begins_with_cuda_tensors(context)) return;
+void TensorListener::begin(captures::Capture& capture) {
+  if (!begins_with_cuda_tensors(capture)) return;
   auto held = std::make_shared<Held>();
-  route_.emplace(context.device, context.pool, context.stream.native());
+  route_.emplace(capture.device(), capture.pool(), capture.stream().native());
   held->pool = route_->pool();
   try {
-    workspaces_.emplace(*held->pool, context.stream.native());
+    workspaces_.emplace(capture, held->pool);
   } catch (...) {
     route_.reset();
     throw;
@@ -19,14 +19,15 @@ void TensorListener::begin(const graphs::CaptureContext& context) {
   held_ = std::move(held);
 }
 
-void TensorListener::ended(const graphs::CaptureContext& /*context*/, GraphHandle /*template_graph*/) {
+void TensorListener::ended(captures::Capture& /*capture*/, graphs::CapturedGraph& graph) {
   if (held_ == nullptr) return;
   route_.reset();
   held_->workspaces = workspaces_->take();
   workspaces_.reset();
+  graph.resources.push_back(std::move(held_));
 }
 
-void TensorListener::abandoned() noexcept {
+void TensorListener::abandoned(captures::Capture& /*capture*/) noexcept {
   route_.reset();
   workspaces_.reset();
   held_.reset();

@@ -14,11 +14,9 @@ namespace reprise::libtorch {
 /// both live as long as the graph and its launches. No-op in captures of other devices.
 class TensorListener final : public graphs::CaptureListener {
  public:
-  void begin(const graphs::CaptureContext& context) override;
-  void ended(const graphs::CaptureContext& context, GraphHandle template_graph) override;
-  void abandoned() noexcept override;
-  std::shared_ptr<void> take_resource() override { return std::move(held_); }
-  void reset() noexcept override { abandoned(); }
+  void begin(captures::Capture& capture) override;
+  void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
+  void abandoned(captures::Capture& capture) noexcept override;
 
  private:
   struct Held {
@@ -26,7 +24,7 @@ class TensorListener final : public graphs::CaptureListener {
     BlasWorkspaces::Held workspaces;  // destroyed first: they lie in the pool
   };
 
-  std::shared_ptr<Held> held_;
+  std::shared_ptr<Held> held_;                // until the graph holds it
   std::optional<TensorRoute> route_;          // while the capture is underway
   std::optional<BlasWorkspaces> workspaces_;  // likewise
 };

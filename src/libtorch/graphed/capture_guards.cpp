@@ -5,10 +5,12 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
 #include "libtorch/cuda/cuda_tensors.h"
 #include "reprise/error.h"
@@ -27,6 +29,10 @@ SideStream::~SideStream() {
   } catch (const std::exception& error) {
     warn(text::format("the end of make_graphed_callables: {}", error.what()));
   }
+}
+
+bool autograd_records() {
+  return c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled();
 }
 
 NoAutocastCache::NoAutocastCache() : before_(at::autocast::is_autocast_cache_enabled()) {
@@ -81,14 +87,19 @@ Restored::~Restored() {
   try {
     restore();
   } catch (const std::exception& error) {
-    warn(text::format("make_graphed_callables could not restore what the warm-up had changed: {}", error.what()));
+    warn(text::format("What a warm-up had changed could not be restored: {}", error.what()));
   }
 }
 
 void Restored::restore() {
   const at::NoGradGuard no_grad;
   // The destructor retries what fails.
-  for (; !tensors_.empty(); tensors_.pop_back()) tensors_.back().first.detach().copy_(tensors_.back().second);
+  for (; !tensors_.empty(); tensors_.pop_back()) {
+    const auto& [tensor, values] = tensors_.back();
+    std::optional<c10::InferenceMode> mode;  // the only one in which inference tensors can be written
+    if (tensor.is_inference()) mode.emplace();
+    tensor.detach().copy_(values);
+  }
   if (!state_.defined()) return;
   const std::lock_guard lock(generator_.mutex());
   if (generator_.device().is_cuda() && generator_.current_seed() == seed_)

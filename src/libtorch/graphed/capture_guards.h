@@ -35,6 +35,9 @@ class SideStream {
   StreamGuard current_;
 };
 
+/// True if operators on the calling thread record a history: grad mode is on, and it is not in inference mode.
+bool autograd_records();
+
 /// Disables autocast's cache: a cast made in a capture would be used outside of it.
 class NoAutocastCache {
  public:

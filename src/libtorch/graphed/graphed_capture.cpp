@@ -5,11 +5,13 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "graph/replay_changed.h"
 #include "libtorch/graphed/capture_guards.h"
 #include "libtorch/graphed/graphed_history.h"
 #include "reprise/error.h"
@@ -46,7 +48,7 @@ GraphedParts parts_of(const GraphedSource& source, std::size_t number, const Gra
   GraphedParts parts{text::format("callable {} ({})", number, source.name), names_of(source.argument_sizes),
                      std::move(watched), device, options};
   parts.shared_name = std::make_shared<const std::string>(parts.name);
-  parts.grad_mode = c10::GradMode::is_enabled();
+  parts.grad_mode = autograd_records();
   parts.autocast = at::autocast::is_autocast_enabled(device.type());
   parts.autocast_type = at::autocast::get_autocast_dtype(device.type());
   return parts;
@@ -119,8 +121,10 @@ void GraphedCapture::check_samples() const {
                      parts_.name, text::join(wrong, "; ")));
 }
 
-// Separate memory, so that calls do not overwrite the samples.
+// Separate memory, so that calls do not overwrite the samples. Normal tensors also in inference mode: their versions
+// show what the callable changes in place, and they can be written in either mode.
 void GraphedCapture::make_inputs() {
+  const c10::InferenceMode normal_mode(false);
   const at::NoGradGuard no_grad;
   for (const at::Tensor& sample : source_.arguments) {
     at::Tensor& input = parts_.inputs.emplace_back();
@@ -359,6 +363,8 @@ void GraphedCapture::keep_memory() {
 
 std::shared_ptr<GraphedFunction> GraphedCapture::finish() {
   keep_memory();
+  reserve(parts_.forward, "graphed " + parts_.name);
+  if (parts_.backward) reserve(*parts_.backward, "graphed " + parts_.name);
   return std::make_shared<GraphedFunction>(std::move(parts_));
 }
 

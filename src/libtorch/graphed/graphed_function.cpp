@@ -4,11 +4,13 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "graph/replay_changed.h"
+#include "libtorch/graphed/capture_guards.h"
 #include "libtorch/graphed/graphed_backward.h"
 #include "libtorch/tensor_device.h"
 #include "reprise/error.h"
@@ -28,7 +30,7 @@ bool fits(const at::Tensor& argument, const at::Tensor& input) {
   if (!argument.defined() || !input.defined()) return argument.defined() == input.defined();
   return argument.layout() == c10::kStrided && argument.device() == input.device() &&
          argument.scalar_type() == input.scalar_type() && argument.sizes().equals(input.sizes()) &&
-         (input.requires_grad() || !argument.requires_grad() || !c10::GradMode::is_enabled());
+         (input.requires_grad() || !argument.requires_grad() || !autograd_records());
 }
 
 // The call whose result a tensor is, if another call has overwritten that since; else null.
@@ -61,25 +63,29 @@ std::uint64_t GraphedFunction::versions() const {
 }
 
 bool GraphedFunction::wants_gradients(const std::vector<at::Tensor>& arguments) const {
-  return c10::GradMode::is_enabled() &&
-         (!parts_.watched.trained().empty() || std::any_of(arguments.begin(), arguments.end(), [](const auto& each) {
-           return each.defined() && each.requires_grad();
-         }));
+  return autograd_records() && (!parts_.watched.trained().empty() ||
+                                std::any_of(arguments.begin(), arguments.end(),
+                                            [](const auto& each) { return each.defined() && each.requires_grad(); }));
+}
+
+std::vector<std::string> GraphedFunction::differences(const std::vector<at::Tensor>& arguments) const {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (const at::Tensor& expected = parts_.inputs[i]; !fits(arguments[i], expected))
+      lines.push_back(text::format("{}: expected {}, found {}", parts_.argument_names[i], kind_of(expected),
+                                   kind_of(arguments[i])));
+  return lines;
+}
+
+void GraphedFunction::refuse_arguments(const std::vector<std::string>& differences) const {
+  throw UsageError(
+      text::format("A call of graphed {}: its arguments are not as the samples were:\n  {}\n"
+                   "Call it with such arguments, or make it again with these as the samples.",
+                   parts_.name, text::join(differences, "\n  ")));
 }
 
 void GraphedFunction::check_arguments(const std::vector<at::Tensor>& arguments) const {
-  std::vector<std::string> wrong;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const at::Tensor& expected = parts_.inputs[i];
-    if (!fits(arguments[i], expected))
-      wrong.push_back(text::format("{}: expected {}, found {}", parts_.argument_names[i], kind_of(expected),
-                                   kind_of(arguments[i])));
-  }
-  if (!wrong.empty())
-    throw UsageError(text::format(
-        "A call of graphed {}: {} of its {} tensors {} not as the samples were:\n  {}\n"
-        "Call it with such tensors, or make it again with these as the samples.",
-        parts_.name, wrong.size(), arguments.size(), wrong.size() == 1 ? "is" : "are", text::join(wrong, "\n  ")));
+  if (const auto wrong = differences(arguments); !wrong.empty()) refuse_arguments(wrong);
   for (std::size_t i = 0; i < arguments.size(); ++i)
     if (const Call* const lender = lost_result(arguments[i]); lender != nullptr)
       refuse_lost_result("A call of graphed " + parts_.name, parts_.argument_names[i], *lender);
@@ -103,20 +109,26 @@ void GraphedFunction::check_surroundings(bool wants_gradients) const {
   }
   if (wants_gradients && !parts_.grad_mode)
     throw UsageError(
-        text::format("A call of graphed {}: gradients are wanted, and it was captured while grad mode was "
-                     "off. Call it with a NoGradGuard, or make it again without.",
+        text::format("A call of graphed {}: gradients are wanted, and it was captured while grad mode was off, or in "
+                     "inference mode. Call it with a NoGradGuard, or make it again without.",
                      parts_.name));
 }
 
 // Writing one of two arguments in the same memory would change the other, which the graph reads elsewhere.
 void GraphedFunction::check_changed_memory(const std::vector<at::Tensor>& arguments) const {
-  for (std::size_t i = 0; i < arguments.size(); ++i)
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (parts_.mutated[i] != 0 && arguments[i].is_inference() && !c10::InferenceMode::is_enabled())
+      throw UsageError(text::format(
+          "A call of graphed {}: {} is changed in place, and is an inference tensor, which only code in inference mode "
+          "may change. Call it in inference mode, or pass a copy (clone) that is made outside of it.",
+          parts_.name, parts_.argument_names[i]));
     for (std::size_t k = 0; k < arguments.size(); ++k)
       if (parts_.mutated[i] != 0 && k != i && may_overlap(arguments[i], arguments[k]))
         throw UsageError(
             text::format("A call of graphed {}: {} is changed in place, and {} lies in the same memory. The graph has "
                          "memory of its own for each: pass a copy (clone) of one of them.",
                          parts_.name, parts_.argument_names[i], parts_.argument_names[k]));
+  }
 }
 
 void GraphedFunction::stage(const std::vector<at::Tensor>& arguments) {
@@ -242,6 +254,14 @@ std::vector<at::Tensor> GraphedFunction::backward(const Call& call, const std::v
   return found;
 }
 
+CUDAGraph& GraphedFunction::backward_graph() {
+  if (parts_.backward) return *parts_.backward;
+  throw UsageError(text::format(
+      "graphed {} has no backward graph: {}. Make it again {}.", parts_.name,
+      parts_.grad_mode ? "no result needs a gradient" : "it was captured while grad mode was off, or in inference mode",
+      parts_.grad_mode ? "with an argument or parameter that needs one" : "in grad mode"));
+}
+
 bool training_mode_changed(const GraphedFunction& function) {
   return !function.parts().watched.in_same_mode();
 }
@@ -255,11 +275,21 @@ const std::vector<at::Tensor>& static_arguments(const GraphedFunction& function)
   return function.parts().inputs;
 }
 
-void refuse_structure(const GraphedFunction& function, const std::string& expected, const std::string& found) {
-  throw UsageError(
-      text::format("A call of graphed {}: its arguments are not built as the samples were: expected {}, "
-                   "found {}. Call it with such arguments, or make it again with these as the samples.",
-                   function.parts().name, expected, found));
+CUDAGraph& forward_graph(GraphedFunction& function) {
+  return function.forward_graph();
+}
+
+CUDAGraph& backward_graph(GraphedFunction& function) {
+  return function.backward_graph();
+}
+
+void refuse_arguments(const GraphedFunction& function, const ArgumentDifferences& differences,
+                      const std::vector<at::Tensor>& tensors) {
+  std::vector<std::string> lines = differences.lines;
+  // Else it is not known which tensor stands for which.
+  if (differences.same_structure)
+    for (std::string& each : function.differences(tensors)) lines.push_back(std::move(each));
+  function.refuse_arguments(lines);
 }
 
 void refuse_number(std::size_t callables, std::size_t samples) {

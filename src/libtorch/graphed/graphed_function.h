@@ -36,20 +36,21 @@ struct GraphedParts {
   c10::ScalarType autocast_type = c10::ScalarType::Undefined;
 
   CUDAGraph forward = CUDAGraph();
-  std::vector<at::Tensor> inputs = {};   ///< which the graph reads
-  StagedTensors staged_inputs = {};      ///< those
+  std::vector<at::Tensor> inputs = {};   ///< tensors that the forward graph reads
+  StagedTensors staged_inputs = {};      ///< the copies into `inputs`
   std::vector<char> mutated = {};        ///< by input: the callable changes it in place
-  std::vector<at::Tensor> outputs = {};  ///< which it writes
+  std::vector<at::Tensor> outputs = {};  ///< tensors that the forward graph writes
   std::vector<char> saved = {};          ///< by output: the backward may read it
   FreshCopies fresh_outputs = {};        ///< with Outputs::copy
 
   std::optional<CUDAGraph> backward = {};
   std::vector<std::size_t> differentiable = {};   ///< numbers of the outputs that have a gradient
-  std::vector<at::Tensor> output_gradients = {};  ///< of those; which the graph reads
-  StagedTensors staged_gradients = {};            ///< those
+  std::vector<at::Tensor> output_gradients = {};  ///< of the differentiable outputs, which the backward graph reads
+  StagedTensors staged_gradients = {};            ///< the copies into `output_gradients`
   std::vector<at::Tensor> gradients = {};         ///< with Gradients::alias: as fresh_gradients, in the graph's memory
   FreshCopies fresh_gradients = {};               ///< of all inputs, then of all trained parameters
-  ParameterGradients parameter_gradients = {};    ///< with Gradients::accumulate_in_graph, instead of the latter
+  /// Replaces the second part of fresh_gradients with Gradients::accumulate_in_graph.
+  ParameterGradients parameter_gradients = {};
 
   bool parameters_in_autograd() const { return options.gradients != Gradients::accumulate_in_graph; }
 };
@@ -73,7 +74,15 @@ class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
   std::vector<at::Tensor> backward(const Call& call, const std::vector<at::Tensor>& output_gradients,
                                    std::uint64_t versions, bool whole);
 
+  /// How arguments do not fit the samples, a line for each that does not.
+  std::vector<std::string> differences(const std::vector<at::Tensor>& arguments) const;
+  /// Refuses a call, with such lines.
+  [[noreturn]] void refuse_arguments(const std::vector<std::string>& differences) const;
+
   const GraphedParts& parts() const { return parts_; }
+  CUDAGraph& forward_graph() { return parts_.forward; }
+  /// \throws UsageError if there is none.
+  CUDAGraph& backward_graph();
 
  private:
   void check_arguments(const std::vector<at::Tensor>& arguments) const;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
 #include <cstdlib>
@@ -57,10 +56,6 @@ void check_options(const GraphedCallableOptions& options) {
   if (options.num_warmup_iters < 0)
     throw UsageError(text::format("GraphedCallableOptions::num_warmup_iters: expected 0 or more, found {}.",
                                   options.num_warmup_iters));
-  if (c10::InferenceMode::is_enabled())
-    throw UsageError(
-        "make_graphed_callables in inference mode: tensors that are made there do not record that they are changed. "
-        "For a callable without a backward make it under a NoGradGuard; it may be called in inference mode.");
 }
 
 std::string text_of(int step) {

@@ -24,8 +24,7 @@ class StagedTensors {
   /// \param tensors of one device; undefined ones are never staged.
   void capture(const std::vector<at::Tensor>& tensors);
 
-  /// True if the tensor lies in one of these, but not in the place where it is to be staged. Staging others would
-  /// change it.
+  /// True if `from` overlaps a staged tensor other than in its own place: staging the others would overwrite it.
   bool in_the_way(std::size_t number, const at::Tensor& from) const;
 
   /// Makes the next replay read `from`, in the order of the current stream. Must live until then.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/libtorch/host_device.h"
 
+#include <ATen/Context.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/DeviceType.h>
@@ -50,15 +51,18 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   }
   at::Device getDeviceFromPtr(void* data) const override {
     backend::PointerInfo info;
-    TORCH_CHECK(backend::host_backends().front()->pointer_info(data, &info) == Result::success &&
+    TORCH_CHECK(backend::host_backends().front()->pointer_info(data, &info) == ErrorCode::success &&
                     info.kind == backend::MemoryKind::device,
                 "The address ", data, " belongs to no host device.");
     return {type_here, static_cast<c10::DeviceIndex>(info.device_index)};
   }
   bool isPinnedPtr(const void* data) const override {
     backend::PointerInfo info;
-    return backend::host_backends().front()->pointer_info(data, &info) == Result::success &&
-           info.kind == backend::MemoryKind::pinned;
+    if (backend::host_backends().front()->pointer_info(data, &info) == ErrorCode::success &&
+        info.kind == backend::MemoryKind::pinned)
+      return true;
+    // TensorOptions::pinned_memory() has CUDA pin the memory where libtorch finds a GPU, whatever the accelerator is.
+    return at::globalContext().isPinnedPtr(data, c10::DeviceType::CUDA);
   }
   at::Allocator* getPinnedMemoryAllocator() const override { return pinned_allocator(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, std::size_t bytes) const override {

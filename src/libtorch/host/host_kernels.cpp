@@ -45,7 +45,7 @@ namespace {
 constexpr c10::DispatchKeySet keys_here(c10::DispatchKey::PrivateUse1);
 
 c10::Device resolve(std::optional<c10::Device> device) {
-  return host_c10_device(host_device_of(device.value_or(c10::Device(c10::DeviceType::PrivateUse1, -1))));
+  return device.has_value() && device->has_index() ? host_c10_device(host_device_of(*device)) : current_c10_device();
 }
 
 // --- Memory and views -----------------------------------------------------------------------------------------------

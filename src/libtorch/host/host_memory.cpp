@@ -28,7 +28,7 @@ void free_device_memory(void* block) {
   backend::Backend& runtime = *backend::host_backends().front();
   const backend::RelaxedCaptureMode relaxed(runtime);
   // Refused when the device is unusable, which was reported before: its memory is not reused.
-  if (runtime.pointer_info(block, &info) != Result::success) return;
+  if (runtime.pointer_info(block, &info) != ErrorCode::success) return;
   const auto index = static_cast<std::size_t>(info.device_index);
   reprise::detail::deallocate_buffer(CachingAllocator::of(Device(*backend::host_backends().at(index))), block);
 }

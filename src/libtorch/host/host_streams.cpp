@@ -13,9 +13,11 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/framework.h"
+#include "reprise/error.h"
 #include "reprise/event.h"
 #include "reprise/memory.h"
 #include "support/immortal.h"
+#include "text/format.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -23,14 +25,19 @@ namespace {
 // libtorch's current device of this type, where the current device of this library is of another type.
 thread_local int current_index = 0;
 
+// False for the device of a HostSimulator, which libtorch does not know.
+bool is_known(const Device& device) {
+  return device.type() == DeviceType::host && device.backend().uses() == nullptr;
+}
+
 int current_host_index() {
   const Device current = current_device();
-  return current.type() == DeviceType::host ? current.index() : current_index;
+  return is_known(current) ? current.index() : current_index;
 }
 
 void set_current_index(int index) {
   current_index = index;
-  if (current_device().type() == DeviceType::host)
+  if (is_known(current_device()))
     backend::set_current_device(Device(*backend::host_backends().at(static_cast<std::size_t>(index))));
 }
 
@@ -133,7 +140,17 @@ Device host_device_of(c10::Device device) {
 }
 
 c10::Device host_c10_device(const Device& device) {
+  if (!is_known(device))
+    throw UsageError(
+        text::format("expected a host device of the process for tensors, such as host:0; found {}; the device of a "
+                     "HostSimulator has no tensors: name the device, host_device(0), or make another one current",
+                     device.str()));
   return {type_here, static_cast<c10::DeviceIndex>(device.index())};
+}
+
+c10::Device current_c10_device() {
+  const Device current = current_device();
+  return current.type() == DeviceType::host ? host_c10_device(current) : c10::Device(type_here, current_index);
 }
 
 StreamRef host_stream_of(const c10::Stream& stream) {

@@ -10,12 +10,16 @@
 
 namespace reprise::libtorch {
 
-/// The host device of a PrivateUse1 device; -1 is the calling thread's current one.
+/// libtorch's device type for host devices.
 inline constexpr c10::DeviceType type_here = c10::DeviceType::PrivateUse1;
 
 /// The host device that a PrivateUse1 device stands for; -1 is the calling thread's current one.
 Device host_device_of(c10::Device device);
+/// \throws UsageError for the device of a HostSimulator.
 c10::Device host_c10_device(const Device& device);
+/// Where tensors are made whose device has no number.
+/// \throws UsageError while the device of a HostSimulator is current.
+c10::Device current_c10_device();
 
 /// A stream's id in libtorch is its handle; 0 is the legacy default stream.
 StreamRef host_stream_of(const c10::Stream& stream);

@@ -15,6 +15,12 @@
 namespace reprise::libtorch {
 namespace {
 
+constexpr const char* no_memory =
+    "There was no memory to note a scope for the backward pass, whose nodes may have no annotation, or a wrong one.";
+
+constinit captures::Slot<ForwardScopes> scopes_of;
+
+// Those of graphs and of captures underway.
 struct All {
   std::mutex mutex;  // guards the list, and what is in the objects; comes after that of a capture's annotations
   std::vector<std::weak_ptr<ForwardScopes>> scopes;
@@ -61,32 +67,41 @@ Callback& callback() {
 
 }  // namespace
 
-std::shared_ptr<ForwardScopes> ForwardScopes::open(DeviceType type, std::uint64_t capture_id) {
-  const std::shared_ptr<ForwardScopes> scopes(new ForwardScopes(type, capture_id));
-  const std::lock_guard lock(all().mutex);
-  std::erase_if(all().scopes, [](const auto& each) { return each.expired(); });
-  all().scopes.push_back(scopes);
+std::shared_ptr<ForwardScopes> ForwardScopes::open(captures::Capture& capture) {
+  auto scopes = std::make_shared<ForwardScopes>();
+  {
+    const std::lock_guard lock(all().mutex);
+    std::erase_if(all().scopes, [](const auto& each) { return each.expired(); });
+    all().scopes.push_back(scopes);
+  }
+  capture.attach(scopes_of, scopes);
   return scopes;
 }
 
-void ForwardScopes::end() noexcept {
+void ForwardScopes::end() noexcept try {
+  const std::uint64_t caller = at::RecordFunction::currentThreadId();
   const std::lock_guard lock(all().mutex);
-  ended_ = true;
-}
-
-void ForwardScopes::annotation_changed(DeviceType type, std::uint64_t capture_id, const Annotation& now) noexcept try {
-  const std::uint64_t thread = at::RecordFunction::currentThreadId();
-  const std::uint64_t next = at::sequence_number::peek();
-  const std::lock_guard lock(all().mutex);
-  for (const auto& each : all().scopes) {
-    const std::shared_ptr<ForwardScopes> scopes = each.lock();
-    if (scopes == nullptr || scopes->type_ != type || scopes->capture_id_ != capture_id) continue;
-    if (scopes->ended_ && !now.empty()) continue;
-    scopes->threads_[thread].insert_or_assign(next, now.empty() ? nullptr : std::make_shared<const Annotation>(now));
+  for (auto& [thread, boundaries] : threads_) {
+    const auto last = boundaries.rbegin();
+    if (last == boundaries.rend() || last->second == nullptr) continue;
+    // The sequence number that another thread has come to is unknown.
+    if (thread == caller)
+      boundaries.insert_or_assign(at::sequence_number::peek(), nullptr);
+    else
+      last->second = nullptr;
   }
 } catch (...) {
-  warn(
-      "There was no memory to note a scope for the backward pass, whose nodes may have no annotation, or a wrong one.");
+  warn(no_memory);
+}
+
+void ForwardScopes::annotation_changed(const captures::Capture& capture, const Annotation& now) noexcept try {
+  const std::shared_ptr<ForwardScopes> scopes = capture.get(scopes_of);
+  if (scopes == nullptr) return;
+  const std::lock_guard lock(all().mutex);
+  scopes->threads_[at::RecordFunction::currentThreadId()].insert_or_assign(
+      at::sequence_number::peek(), now.empty() ? nullptr : std::make_shared<const Annotation>(now));
+} catch (...) {
+  warn(no_memory);
 }
 
 Annotation ForwardScopes::of(std::uint64_t thread, std::uint64_t number) {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "captures/capture.h"
 #include "reprise/annotations.h"
-#include "reprise/device.h"
 
 namespace reprise::libtorch {
 
@@ -17,27 +17,23 @@ namespace reprise::libtorch {
 /// A node of autograd has the number of its thread and a sequence number in that thread: so it suffices to record from
 /// which number on a thread was in which scope.
 ///
-///     open -> ended    later scopes do not belong to this capture
-///
-/// Visible to all backward passes from open() until it is destroyed. Thread-safe.
+/// Attached to the capture, and visible to all backward passes from open() until it is destroyed: a graph keeps it.
+/// Thread-safe.
 class ForwardScopes {
  public:
-  static std::shared_ptr<ForwardScopes> open(DeviceType type, std::uint64_t capture_id);
+  static std::shared_ptr<ForwardScopes> open(captures::Capture& capture);
+  /// The capture is over: what the calling thread creates from now on is in none of its scopes. On other threads those
+  /// that are still open are forgotten. No-op when called again.
   void end() noexcept;
 
-  /// As Framework::annotation_changed().
-  static void annotation_changed(DeviceType type, std::uint64_t capture_id, const Annotation& now) noexcept;
+  /// As FrameworkCaptures::annotation_changed().
+  static void annotation_changed(const captures::Capture& capture, const Annotation& now) noexcept;
   /// The annotation in which a node of autograd was created; empty if unknown.
   static Annotation of(std::uint64_t thread, std::uint64_t number);
 
  private:
-  ForwardScopes(DeviceType type, std::uint64_t capture_id) : type_(type), capture_id_(capture_id) {}
-
   using Boundaries = std::map<std::uint64_t, std::shared_ptr<const Annotation>>;  // by the first number; null: none
 
-  const DeviceType type_;
-  const std::uint64_t capture_id_;
-  bool ended_ = false;
   std::map<std::uint64_t, Boundaries> threads_;
 };
 

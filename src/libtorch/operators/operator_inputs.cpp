@@ -67,15 +67,11 @@ void OperatorInputs::began(const RunningOperator& op, const at::RecordFunction& 
 
 void OperatorInputs::ended(const RunningOperator& op, const End& end) {
   if (op.within != nullptr) return;
-  backend::CaptureInfo info;
-  if (end.status == CaptureStatus::active) {
-    Backend& backend = op.stream.device().backend();
-    backend.stream_capture_info(op.stream.native(), &info);  // if it fails, the capture will
-  }
   const std::lock_guard lock(mutex_);
   const auto running = running_.find(&op);
   if (running == running_.end()) return;
-  intervals_[running->second].after.assign(info.dependencies.begin(), info.dependencies.end());
+  const auto tails = end.capture.dependencies;
+  intervals_[running->second].after.assign(tails.begin(), tails.end());
   running_.erase(running);
 }
 

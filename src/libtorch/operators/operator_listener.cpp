@@ -24,7 +24,7 @@ class OperatorNames final : public OperatorWatch {
 
   // The innermost one ends first.
   void ended(const RunningOperator& op, const End& end) override {
-    const bool broke = end.status == CaptureStatus::invalidated;
+    const bool broke = end.capture.status == CaptureStatus::invalidated;
     if (!broke && !(end.failed && end.itself)) return;
     std::vector<std::string> names = op.names();
     const std::uint64_t thread = backend::thread_number();
@@ -60,35 +60,35 @@ class OperatorNames final : public OperatorWatch {
 
 namespace {
 
-// Those of the last capture that was abandoned on this thread of which the last one failed, the outermost first; empty
-// if none did.
+// The nested operators, outermost first, the innermost of which failed in the capture last abandoned on this thread.
+// Empty if none failed.
 thread_local std::vector<std::string> failed_operators;
 
 }  // namespace
 
-void OperatorListener::begin(const graphs::CaptureContext& /*context*/) {
+void OperatorListener::begin(captures::Capture& /*capture*/) {
   failed_operators.clear();
   close();
 }
 
-void OperatorListener::started(const graphs::CaptureContext& context) {
-  auto names = std::make_shared<OperatorNames>(context.device);
-  names->open(*context.capture);
+void OperatorListener::started(captures::Capture& capture) {
+  auto names = std::make_shared<OperatorNames>(capture.device());
+  names->open(capture);
   names_ = std::move(names);
-  if (!context.options.enable_annotations) return;
-  scopes_ = ForwardScopes::open(context.device.type(), context.capture_id);
+  if (!capture.options().enable_annotations) return;
+  scopes_ = ForwardScopes::open(capture);
   backward_.emplace();
 }
 
-void OperatorListener::describe(CaptureReport& report) {
+void OperatorListener::describe(const backend::CaptureFindings& /*findings*/, CaptureReport& report) {
   if (names_ != nullptr) report.operators = names_->broke_in(report);
 }
 
-void OperatorListener::ended(const graphs::CaptureContext& /*context*/, GraphHandle /*template_graph*/) {
+void OperatorListener::ended(captures::Capture& /*capture*/, graphs::CapturedGraph& /*graph*/) {
   close();
 }
 
-void OperatorListener::abandoned() noexcept {
+void OperatorListener::abandoned(captures::Capture& /*capture*/) noexcept {
   if (names_ != nullptr) failed_operators = names_->take_failed();
   close();
   scopes_.reset();

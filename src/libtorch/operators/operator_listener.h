@@ -22,11 +22,11 @@ class OperatorListener final : public graphs::CaptureListener {
   OperatorListener() = default;
   ~OperatorListener() override { close(); }
 
-  void begin(const graphs::CaptureContext& context) override;
-  void started(const graphs::CaptureContext& context) override;
-  void describe(CaptureReport& report) override;
-  void ended(const graphs::CaptureContext& context, GraphHandle template_graph) override;
-  void abandoned() noexcept override;
+  void begin(captures::Capture& capture) override;
+  void started(captures::Capture& capture) override;
+  void describe(const backend::CaptureFindings& findings, CaptureReport& report) override;
+  void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
+  void abandoned(captures::Capture& capture) noexcept override;
   void reset() noexcept override { scopes_.reset(); }
 
  private:

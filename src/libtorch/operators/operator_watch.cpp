@@ -14,8 +14,6 @@
 
 namespace reprise::libtorch {
 
-using backend::Backend;
-
 namespace {
 
 using Watches = std::vector<std::shared_ptr<OperatorWatch>>;
@@ -135,10 +133,13 @@ void operator_ends(const at::RecordFunction& /*function*/, at::ObserverContext* 
   if (call == nullptr) return;
   innermost = call->within;
   if (call->watches->empty()) return;
-  OperatorWatch::End end{CaptureStatus::none, std::uncaught_exceptions() > call->exceptions, !call->inner_failed};
+  captures::Found found;
+  try {
+    found = captures::find(call->op.stream);
+  } catch (const BackendError&) {  // the end of the capture fails as well
+  }
+  const OperatorWatch::End end{std::uncaught_exceptions() > call->exceptions, !call->inner_failed, found.info};
   if (end.failed && call->within != nullptr) call->within->inner_failed = true;
-  Backend& backend = call->op.stream.device().backend();
-  backend.stream_is_capturing(call->op.stream.native(), &end.status);
   for (const auto& watch : *call->watches) watch->ended(call->op, end);
 }
 
@@ -152,9 +153,8 @@ std::vector<std::string> RunningOperator::names() const {
 }
 
 void OperatorWatch::open(captures::Capture& capture) {
-  auto watches = capture.get(watches_of);
-  if (watches == nullptr) capture.attach(watches_of, watches = std::make_shared<WatchesOfCapture>());
   {
+    const auto watches = capture.get_or_attach(watches_of);
     const std::lock_guard lock(watches->mutex);
     watches->open.push_back(shared_from_this());
   }

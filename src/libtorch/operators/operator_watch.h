@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/types.h"
 #include "captures/capture.h"
 #include "reprise/device.h"
 #include "reprise/stream.h"
@@ -50,9 +50,9 @@ class OperatorWatch : public std::enable_shared_from_this<OperatorWatch> {
   /// else it is null.
   virtual void began(const RunningOperator& op, const at::RecordFunction& call, const Nodes* tails) = 0;
   struct End {
-    CaptureStatus status;  ///< of the stream
-    bool failed;           ///< it throws
-    bool itself;           ///< ... what none of the operators that it called had thrown
+    bool failed;                          ///< it throws
+    bool itself;                          ///< true if the exception did not come from an operator that it called
+    const backend::CaptureInfo& capture;  ///< of the stream
   };
   virtual void ended(const RunningOperator& op, const End& end) = 0;
 

@@ -28,9 +28,9 @@ class PinnedMemory final : public StorageOwner {
 
 }  // namespace
 
-void TensorInputs::started(const graphs::CaptureContext& context) {
-  auto operators = std::make_shared<OperatorInputs>(context.device);
-  operators->open(*context.capture);
+void TensorInputs::started(captures::Capture& capture) {
+  auto operators = std::make_shared<OperatorInputs>(capture.device());
+  operators->open(capture);
   operators_ = std::move(operators);
 }
 

@@ -13,12 +13,12 @@ namespace reprise::libtorch {
 /// is alive as long as a storage of one of those tensors has it.
 class TensorInputs : public inspect::InputSource {
  public:
-  explicit TensorInputs(const graphs::CaptureContext& /*context*/) {}
+  TensorInputs() = default;
   ~TensorInputs() override { close(); }
   TensorInputs(const TensorInputs&) = delete;
   TensorInputs& operator=(const TensorInputs&) = delete;
 
-  void started(const graphs::CaptureContext& context) override;
+  void started(captures::Capture& capture) override;
   void ended(GraphHandle template_graph) override;
   void find(std::span<memory::UsedAddress> addresses) override;
   bool is_used(GraphNodeHandle /*node*/, const memory::BlockWatch& /*watch*/, std::uintptr_t /*address*/) override {

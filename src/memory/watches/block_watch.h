@@ -66,7 +66,7 @@ struct UsedAddress {
 
 /// Looks addresses up in the allocators of all devices of a type. `addresses` must be sorted; blocks of the pool `own`
 /// are not watched.
-void watch_addresses(DeviceType type, std::span<UsedAddress> addresses, MempoolId own);
+void watch_addresses(const Device& device, std::span<UsedAddress> addresses, MempoolId own);
 
 /// Records the blocks freed during its lifetime, except those of the capture's own pool: its graph may use them.
 /// Thread-safe. Its mutex is locked after an allocator's.

@@ -38,7 +38,7 @@ class CublasHandles : public ::testing::Test {
   template <class F>
   void capture_with(CUDAGraph& graph, F&& body) {
     capture(graph, options_, [&] {
-      x_.fill_bytes(0);
+      x_.fill_bytes_async(0);
       body();
     });
   }
@@ -134,11 +134,11 @@ TEST_F(CublasHandles, OfCublasLtRefuseACaptureThatSomebodyElseBegan) {
   const CublasLtHandle lt(device_);
   const Stream raw(device_);
   backend::Backend& backend = device_.backend();
-  ASSERT_EQ(backend.stream_begin_capture(raw.native(), CaptureErrorMode::relaxed), Result::success);
+  ASSERT_EQ(backend.stream_begin_capture(raw.native(), CaptureMode::relaxed), ErrorCode::success);
   EXPECT_THAT(text_of<UsageError>([&] { lt.workspace(raw); }), HasSubstr("begun with a call of CUDA"));
   GraphHandle graph = nullptr;
-  ASSERT_EQ(backend.stream_end_capture(raw.native(), &graph), Result::success);
-  EXPECT_EQ(backend.graph_destroy(graph), Result::success);
+  ASSERT_EQ(backend.stream_end_capture(raw.native(), &graph), ErrorCode::success);
+  EXPECT_EQ(backend.graph_destroy(graph), ErrorCode::success);
   EXPECT_NE(lt.workspace(raw).data(), nullptr);
 }
 

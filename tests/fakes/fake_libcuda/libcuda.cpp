@@ -65,7 +65,7 @@ int never_called() {
 }  // namespace
 
 extern "C" int cuGetProcAddress_v2(const char* name, void** function, int version, unsigned long long flags, int*) {
-  if (version < 2000 || version > 13000 || flags != 0) return 1;
+  if (version < 2000 || version > number_from("FAKE_LIBCUDA_VERSION", 13000) || flags != 0) return 1;
   const char* const lacks = std::getenv("FAKE_LIBCUDA_LACKS");
   if (lacks != nullptr && std::strcmp(lacks, name) == 0) return 500;
   *function = reinterpret_cast<void*>(&never_called);

@@ -20,7 +20,7 @@ class CudaTensorFailures : public OnCudaDevice {
     const Tensor eager = random({1000});
     EXPECT_EQ(pool_of(eager), MempoolId{}) << "the allocator thinks that a capture is underway";
     Tensor x = zeros({1000}), y;
-    capture(graph, {}, [&] { y = x + 1; });
+    capture(graph, [&] { y = x + 1; });
     EXPECT_EQ(pool_of(y), graph.pool());
     graph.replay();
     EXPECT_TRUE(all_are(y, 1));
@@ -34,7 +34,7 @@ TEST_F(CudaTensorFailures, OfAValueThatTheHostReadsLeaveEverythingUsable) {
   const std::int64_t before = settled_reserved();
   CUDAGraph graph;
   try {
-    capture(graph, {}, [&] {
+    capture(graph, [&] {
       const Tensor y = torch::cat({x, x}).repeat({1000}) + 1;
       static_cast<void>(y.sum().item<float>());
     });
@@ -52,7 +52,7 @@ TEST_F(CudaTensorFailures, OfTheBodyLeaveEverythingUsable) {
   const std::int64_t before = settled_reserved();
   CUDAGraph graph;
   EXPECT_EQ(text_of<std::runtime_error>([&] {
-              capture(graph, {}, [&] {
+              capture(graph, [&] {
                 const Tensor y = x.repeat({10000});
                 throw std::runtime_error("the body fails");
               });
@@ -107,7 +107,7 @@ TEST_F(CudaTensorFailures, AreNoneWhenAGraphIsDestroyedWhileItRuns) {
     Tensor y;
     {
       CUDAGraph graph;
-      capture(graph, {}, [&] {
+      capture(graph, [&] {
         y = x;
         for (int k = 0; k < 200; ++k) y = y + 1;
       });
@@ -127,7 +127,7 @@ TEST_F(CudaTensorFailures, AreNoneWithTensorsThatWereRecordedOnAnotherStream) {
   {
     CUDAGraph graph;
     Tensor sum;
-    capture(graph, {}, [&] {
+    capture(graph, [&] {
       const StreamRef main = current_stream();
       Tensor made = x + 1;
       stream_ref(side).wait(main);
@@ -183,7 +183,7 @@ TEST_F(CudaTensorsWithoutMemory, BeginACaptureWithNothingCached) {
   { const Tensor large = torch::empty({half / 2 * 3}, bytes); }
   Tensor x = zeros({10}), in_graph;
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     x += 1;
     in_graph = torch::zeros({half}, bytes);  // more than is left beside what was cached
   });

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/core/CachingHostAllocator.h>
+
 #include <optional>
 #include <set>
 
@@ -37,7 +39,6 @@ class CudaTensorPools : public OnCudaDevice {
 
   void SetUp() override {
     OnCudaDevice::SetUp();
-    if (IsSkipped()) return;
     side_.emplace(device());
     x_ = zeros({16, mib});
   }
@@ -197,10 +198,10 @@ TEST_F(CudaTensorPools, AreRefusedWhileAnotherCaptureFillsThem) {
     const Stream second(device());
     const StreamGuard in_second(second);
     CUDAGraph graph;
-    EXPECT_THAT(text_of<UsageError>([&] { graph.capture_begin(pool, CaptureErrorMode::relaxed); }),
+    EXPECT_THAT(text_of<UsageError>([&] { graph.capture_begin(pool, CaptureMode::relaxed); }),
                 HasSubstr("which another capture is filling with tensors now"));
     // Another pool is no matter.
-    graph.capture_begin({}, CaptureErrorMode::relaxed);
+    graph.capture_begin({}, CaptureMode::relaxed);
     const Tensor z = x_ + 2;
     graph.capture_end();
     EXPECT_EQ(pool_of(z), graph.pool());
@@ -250,7 +251,7 @@ TEST_F(CudaTensorPools, DoNotGrowWithAHundredCapturesOfAMatrixProduct) {
   std::int64_t first = 0;
   for (int i = 0; i < 100; ++i) {
     Tensor y;
-    capture(graph, {}, [&] { y = torch::mm(a, a); });
+    capture(graph, [&] { y = torch::mm(a, a); });
     graph.replay();
     EXPECT_TRUE(i % 10 != 0 || same(y, eager));
     torch::cuda::synchronize();
@@ -259,6 +260,16 @@ TEST_F(CudaTensorPools, DoNotGrowWithAHundredCapturesOfAMatrixProduct) {
     if (i == 1) first = settled_reserved();
   }
   EXPECT_TRUE(falls_to(first));
+}
+
+TEST_F(CudaTensorPools, PinnedMemoryThatLibtorchCachesIsReleasedBeforeACapture) {
+  at::HostAllocator* const pinned = at::getHostAllocator(at::kCUDA);
+  pinned->empty_cache();
+  const auto before = pinned->get_stats().allocated_bytes.current;
+  torch::empty({1 << 20}, torch::TensorOptions().pinned_memory(true));
+  EXPECT_GT(pinned->get_stats().allocated_bytes.current, before) << "it is cached";
+  CUDAGraph graph = capture([&] { x_.add_(1); });
+  EXPECT_EQ(pinned->get_stats().allocated_bytes.current, before);
 }
 
 }  // namespace

@@ -33,7 +33,6 @@ class CudaRandom : public OnCudaDevice {
  protected:
   void SetUp() override {
     OnCudaDevice::SetUp();
-    if (IsSkipped()) return;
     generator_ = at::cuda::detail::getDefaultCUDAGenerator(0);
     set(42, 0);
     x_ = torch::zeros({64}, options_);
@@ -65,7 +64,7 @@ class CudaRandom : public OnCudaDevice {
     return both();
   }
   void capture_work(CUDAGraph& graph) {
-    capture(graph, {}, [&] { work(); });
+    capture(graph, [&] { work(); });
   }
   // What `steps` give, once with graphs and once eagerly from the same state on.
   using Steps = std::vector<std::function<torch::Tensor()>>;
@@ -164,7 +163,7 @@ TEST_F(CudaRandom, AreDrawnOnForkedStreamsToo) {
     x_.uniform_();
     join.block(begin);
   };
-  capture(graph_, {}, forked);
+  capture(graph_, forked);
   const auto replay = [&] { return replayed(graph_); };
   const auto eagerly = [&] { return forked(), both(); };
   expect_equal({replay, replay, replay}, {eagerly, eagerly, eagerly});
@@ -189,7 +188,7 @@ TEST_F(CudaRandom, AreDrawnOnThreadsOfAutogradToo) {
     step();
   }
   set(42, 0);
-  capture(graph_, {}, step);
+  capture(graph_, step);
   const auto replay = [&] { return replayed(graph_); };
   const auto eagerly = [&] { return step(), both(); };
   expect_equal({replay, replay, replay}, {eagerly, eagerly, eagerly});
@@ -205,7 +204,7 @@ TEST_F(CudaRandom, OfRegisteredGeneratorsAreSafeToo) {
     x_.uniform_(0, 1, own);
     y_.uniform_();
   };
-  capture(graph_, {}, draw);
+  capture(graph_, draw);
   const auto replay = [&] { return replayed(graph_); };
   const auto eagerly = [&] { return draw(), both(); };
   own.set_offset(0);
@@ -218,7 +217,7 @@ TEST_F(CudaRandom, OfRegisteredGeneratorsAreSafeToo) {
 
 TEST_F(CudaRandom, OfGeneratorsThatWereNotRegisteredAreRefusedInACapture) {
   at::Generator own = at::cuda::detail::createCUDAGenerator(0);
-  EXPECT_THROW(capture(graph_, {}, [&] { x_.uniform_(0, 1, own); }), c10::Error);
+  EXPECT_THROW(capture(graph_, [&] { x_.uniform_(0, 1, own); }), c10::Error);
   capture_work(graph_);
   expect_first_numbers(graph_);
 }
@@ -242,14 +241,14 @@ TEST_F(CudaRandom, GoOnFromTheStateThatAGeneratorHadInTheCapture) {
 }
 
 TEST_F(CudaRandom, LeaveNoNodeInAGraphThatDrawsNone) {
-  capture(graph_, {}, [&] { x_.add_(1); });
+  capture(graph_, [&] { x_.add_(1); });
   EXPECT_EQ(graph_.node_count(), 1U);
   CUDAGraph empty;
-  EXPECT_THROW(capture(empty, {}, [] {}), CaptureError);
+  EXPECT_THROW(capture(empty, [] {}), CaptureError);
 }
 
 TEST_F(CudaRandom, KeepASeedFromBeingSetInACapture) {
-  EXPECT_THROW(capture(graph_, {}, [&] { generator_.set_current_seed(1); }), c10::Error);
+  EXPECT_THROW(capture(graph_, [&] { generator_.set_current_seed(1); }), c10::Error);
   EXPECT_EQ(state(), (GeneratorState{42, 0}));
   const torch::Tensor first = eager();
   set(42, 0);
@@ -259,7 +258,7 @@ TEST_F(CudaRandom, KeepASeedFromBeingSetInACapture) {
 
 TEST_F(CudaRandom, AreRefusedOnOtherThreadsWhileACaptureIsUnderway) {
   GraphOptions options;
-  options.capture_error_mode = CaptureErrorMode::thread_local_;
+  options.capture_error_mode = CaptureMode::thread;
   const torch::Tensor other = torch::zeros({4}, options_);
   std::string refused;
   capture(graph_, options, [&] {
@@ -275,7 +274,7 @@ TEST_F(CudaRandom, CanBeReplayedAndSeededWhileACaptureIsUnderway) {
   capture_work(graph_);
   CUDAGraph other;
   GraphOptions options;
-  options.capture_error_mode = CaptureErrorMode::thread_local_;
+  options.capture_error_mode = CaptureMode::thread;
   const reprise::Stream stream;
   capture(other, options, [&] {
     work();
@@ -303,7 +302,7 @@ void capture_theirs_meanwhile(at::cuda::CUDAGraph& graph, const torch::Tensor& x
 
 TEST_F(CudaRandom, AreRefusedIfACaptureOfLibtorchTookTheGeneratorMeanwhile) {
   GraphOptions options;
-  options.capture_error_mode = CaptureErrorMode::thread_local_;
+  options.capture_error_mode = CaptureMode::thread;
   const auto with_theirs = [&](const std::function<void()>& body) {
     at::cuda::CUDAGraph theirs;
     capture(graph_, options, [&] {
@@ -323,7 +322,7 @@ class TwoCapturesAtOnce : public CudaRandom {
  protected:
   void capture_both(const std::function<void()>& first, const std::function<void()>& second) {
     GraphOptions options;
-    options.capture_error_mode = CaptureErrorMode::thread_local_;
+    options.capture_error_mode = CaptureMode::thread;
     capture(graph_, options, [&] {
       first();
       std::exception_ptr failed;
@@ -354,6 +353,17 @@ TEST_F(TwoCapturesAtOnce, AreRefusedIfTheSecondOneDraws) {
               HasSubstr("can serve one of them: capture both again, one after the other"));
   capture_work(other_);
   expect_first_numbers(other_);
+}
+
+TEST_F(TwoCapturesAtOnce, AreFineIfTheSecondOneDrawsFromAGeneratorOfItsOwn) {
+  at::Generator own = at::cuda::detail::createCUDAGenerator(0);
+  own.set_current_seed(5);
+  register_generator_state(other_, own);
+  capture_both([&] { x_.uniform_(); }, [&] { y_.uniform_(0, 1, own); });
+  const torch::Tensor found = replayed(other_);
+  own.set_current_seed(5);
+  y_.uniform_(0, 1, own);
+  EXPECT_TRUE(torch::equal(found, both()));
 }
 
 TEST_F(TwoCapturesAtOnce, AreRefusedForOneRegisteredGenerator) {

@@ -40,7 +40,7 @@ TEST_F(CudaTensorStreams, AStreamOfLibtorchsPoolIsPutBackAsItWas) {
   CUDAGraph graph;
   Tensor x = zeros({10});
   torch::cuda::synchronize();
-  capture(graph, {}, [&] { x += 1; });
+  capture(graph, [&] { x += 1; });
   EXPECT_EQ(c10::cuda::getCurrentCUDAStream(), pooled);
 }
 
@@ -85,7 +85,7 @@ TEST_F(CudaTensorStreams, AreOfADeviceThatIsCurrentForBothLibraries) {
   EXPECT_EQ(current_device(), second);
   Tensor x = torch::zeros({10}, torch::Device(torch::kCUDA, 1)), y;
   CUDAGraph graph;
-  capture(graph, {}, [&] { y = x + 1; });
+  capture(graph, [&] { y = x + 1; });
   EXPECT_EQ(graph.device(), second);
   graph.replay();
   EXPECT_TRUE(all_are(y, 1));

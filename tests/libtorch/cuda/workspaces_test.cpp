@@ -127,7 +127,7 @@ TEST_F(CudaTensorWorkspaces, OfAutogradsThreadBelongToTheGraph) {
   const Known before = known();
   Tensor gradient;
   CUDAGraph graph;
-  capture(graph, {}, [&] { gradient = step(); });
+  capture(graph, [&] { gradient = step(); });
   EXPECT_EQ(known(), before);
   at::cuda::clearCublasWorkspaces();
   settle();
@@ -148,7 +148,7 @@ TEST_F(CudaTensorWorkspaces, OfTwoCapturesAtOnceAreApart) {
     torch::cuda::synchronize();
     both.arrive_and_wait();
     GraphOptions options;
-    options.capture_error_mode = CaptureErrorMode::thread_local_;
+    options.capture_error_mode = CaptureMode::thread;
     const Stream stream(device());
     const StreamGuard guard(stream);
     graph.capture_begin(options);
@@ -177,7 +177,7 @@ TEST_F(CudaTensorWorkspaces, OfEagerWorkOnAnotherThreadDuringACaptureAreItsOwn) 
   const Tensor a = random({512, 512});
   const Tensor expected = eager_product(a);
   GraphOptions options;
-  options.capture_error_mode = CaptureErrorMode::thread_local_;
+  options.capture_error_mode = CaptureMode::thread;
   Tensor y, other;
   CUDAGraph graph;
   capture(graph, options, [&] {

@@ -167,12 +167,6 @@ TEST_F(GraphedCallables, MadeWithoutGradientsRefuseToGiveAny) {
   EXPECT_TRUE(same(graphed(x), layer->forward(x)));
 }
 
-TEST_F(GraphedCallables, RefuseToBeMadeInInferenceMode) {
-  const c10::InferenceMode inference;
-  EXPECT_THAT(refusal([&] { make_graphed_callables([](const Tensor& x) { return x * 2; }, random({2})); }),
-              HasSubstr("make it under a NoGradGuard"));
-}
-
 TEST_F(GraphedCallables, RefuseGradientsOfGradients) {
   const auto graphed = make_graphed_callables([](const Tensor& x) { return x.pow(3); }, needing_gradient({2}));
   const Tensor x = needing_gradient({2});

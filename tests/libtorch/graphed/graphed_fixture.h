@@ -1,34 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
+#include <cstdlib>
 #include <string>
-#include <thread>
 
-#include "libtorch/tensor_device.h"
 #include "reprise/libtorch/graphed_callables.h"
-#include "tests/libtorch/graphed/device.h"
+#include "tests/libtorch/both_devices/device_fixture.h"
 #include "tests/libtorch/host/autocast.h"
-#include "tests/libtorch/host/host_device_fixture.h"
 
 // What the tests of graphed callables share.
 
 namespace reprise::libtorch::test {
 
-using torch::Tensor;
-
-// What only the simulated device has: failures on demand, work that is held at a gate.
-#define REPRISE_HOST_ONLY(reason) \
-  if (!device_.is_privateuseone()) GTEST_SKIP() << (reason)
-
-class GraphedCallables : public ::testing::Test {
+class GraphedCallables : public OnDevice {
  protected:
   GraphedCallables() {
-    torch::manual_seed(1);
-    torch::set_num_threads(1);  // what the CPU computes here to compare with must not wait for busy cores
+    if (!device_.is_cuda()) return;
+    // Eager and graphed work are compared to the last bit: the same algorithms, whatever workspace there is.
+    at::globalContext().setDeterministicCuDNN(true);
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);  // read at the first use
   }
 
-  Tensor here(const Tensor& tensor) const { return tensor.to(device_); }
   Tensor random(torch::IntArrayRef sizes) const { return torch::randn(sizes, device_); }
   Tensor needing_gradient(torch::IntArrayRef sizes) const { return random(sizes).requires_grad_(); }
 
@@ -55,16 +48,12 @@ class GraphedCallables : public ::testing::Test {
     return "";
   }
 
-  /// Is no more memory in use than before, once the runtime has let go of graphs that were destroyed? It does so on a
-  /// thread of its own.
+  /// True once no more memory is in use than before.
   static bool all_given_back(const PoolStatistics& before) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (std::chrono::steady_clock::now() < end) {
+    return eventually([&] {
       const auto now = memory_of_tensors();
-      if (now.allocated_bytes <= before.allocated_bytes && now.reserved_bytes <= before.reserved_bytes) return true;
-      std::this_thread::yield();
-    }
-    return false;
+      return now.allocated_bytes <= before.allocated_bytes && now.reserved_bytes <= before.reserved_bytes;
+    });
   }
 
   /// A text about tensors of the first host device, as it is for those of the tested device.
@@ -84,12 +73,6 @@ class GraphedCallables : public ::testing::Test {
       gradients.push_back(each.grad().defined() ? each.grad().clone() : Tensor());
     return gradients;
   }
-
-  const torch::Device device_ = tested_device();
-  const Device here_ = device_of_tensors(device_);
-  const DeviceGuard device_guard_{here_};
-  const Stream stream_;
-  const StreamGuard stream_guard_{stream_};
 };
 
 /// Equal but for rounding: sums that were added up in another order.

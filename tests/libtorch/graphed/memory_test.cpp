@@ -6,7 +6,6 @@
 
 #include "backend/host_work.h"
 #include "inspect/annotations/annotation_text.h"
-#include "libtorch/graphed/graphed_function.h"
 #include "reprise/libtorch/host_device.h"
 #include "tests/libtorch/graphed/graphed_fixture.h"
 
@@ -226,14 +225,13 @@ TEST_F(GraphedCallables, CarryAnnotationsInBothGraphs) {
     return x.exp();
   };
   const auto graphed = make_graphed_callables(f, needing_gradient({8}), options);
-  const auto& parts = detail::GraphedAccess::function_of(graphed)->parts();
   const auto texts = [](const CUDAGraph& graph) {
     std::set<std::string> found;
     for (const AnnotatedNode& each : graph.annotations()) found.insert(inspect::annotation_text(each.annotation));
     return found;
   };
-  EXPECT_THAT(texts(parts.forward), ::testing::ElementsAre("body"));
-  EXPECT_THAT(texts(*parts.backward), ::testing::ElementsAre("body, pass=backward"));
+  EXPECT_THAT(texts(graphed.forward_graph()), ::testing::ElementsAre("body"));
+  EXPECT_THAT(texts(graphed.backward_graph()), ::testing::ElementsAre("body, pass=backward"));
 }
 
 TEST_F(GraphedCallables, OfOneModuleMayBeMadeByTwoThreads) {
@@ -334,7 +332,7 @@ TEST_F(GraphedCallables, AreCapturedInTheModeThatTheOptionsSay) {
         random({2}), options);
   };
   EXPECT_THROW(make(), Error);
-  options.capture_error_mode = CaptureErrorMode::relaxed;
+  options.capture_error_mode = CaptureMode::relaxed;
   EXPECT_NO_THROW(make());
 }
 

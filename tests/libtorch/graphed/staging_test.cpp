@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 template <class F>
 int calls(const char* name, F&& work) {
   for (std::uint64_t nth = 1;; ++nth) {
-    const InjectedFailure failure({.call = name, .code = Result::unknown, .nth = nth});
+    const InjectedFailure failure({.call = name, .code = ErrorCode::unknown, .nth = nth});
     try {
       work();
     } catch (const std::exception&) {
@@ -159,7 +159,7 @@ TEST_F(GraphedCallables, GoOnAfterAReplayThatFailed) {
         const Tensor x = random({3, 4}), y = random({3, 4});
         layer->zero_grad();
         {
-          const InjectedFailure failure({.call = call, .code = Result::unknown, .nth = nth});
+          const InjectedFailure failure({.call = call, .code = ErrorCode::unknown, .nth = nth});
           try {
             work(x);
             if (nth % 2 == 0) work(x);
@@ -220,7 +220,7 @@ TEST_F(GraphedCallablesThatFailed, LeaveEverythingAsItWasAndAreMadeAgain) {
     const auto before = state();
     bool failed = false;
     {
-      const InjectedFailure failure({.call = call, .code = Result::unknown, .nth = nth});
+      const InjectedFailure failure({.call = call, .code = ErrorCode::unknown, .nth = nth});
       try {
         make(gradients);
       } catch (const std::exception&) {

@@ -9,8 +9,6 @@
 namespace reprise::libtorch::test {
 namespace {
 
-constexpr int steps = 50;
-
 const char* name_of(Gradients gradients) {
   return gradients == Gradients::fresh ? "fresh" : gradients == Gradients::alias ? "alias" : "accumulate_in_graph";
 }
@@ -18,6 +16,7 @@ const char* name_of(Gradients gradients) {
 class WaysOfTraining : public GraphedCallables,
                        public ::testing::WithParamInterface<std::tuple<const char*, Gradients>> {
  protected:
+  static constexpr int steps = 50;
   using Forward = std::function<Tensor(const Tensor&)>;
   using Losses = std::vector<Tensor>;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/autocast_mode.h>
+#include <torch/types.h>
 
 #include <optional>
 

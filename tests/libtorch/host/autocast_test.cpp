@@ -61,7 +61,7 @@ TEST_F(OnHostDevice, AutocastKeepsTheCastOfAWeightWithinItsScope) {
   const auto x = torch::rand({2, 4}, torch::TensorOptions(torch::kHalf).device(device_));
   const auto nodes_of = [&](int uses) {
     CUDAGraph graph;
-    capture(graph, {}, [&] {
+    capture(graph, [&] {
       const Autocast on;
       for (int i = 0; i < uses; ++i) static_cast<void>(torch::mm(x, weight));
     });
@@ -97,7 +97,7 @@ TEST_F(OnHostDevice, TrainingUnderAutocastOfOneGraphEqualsEagerToTheLastBit) {
   const auto target = torch::zeros({6}, torch::TensorOptions(torch::kLong).device(device_));
   CUDAGraph graph;
   torch::Tensor loss;
-  capture(graph, {}, [&] { loss = step(graphed, of_graphed, x, target); });
+  capture(graph, [&] { loss = step(graphed, of_graphed, x, target); });
   torch::Tensor first;
   for (int i = 0; i < 20; ++i) {
     x.copy_(torch::rand({6, 8}));

@@ -26,7 +26,7 @@ TEST_F(OnHostDevice, OperatorsGiveWhatTheCpuGives) {
 TEST_F(OnHostDevice, OperatorsAreWorkOfTheStreamAndBecomeNodes) {
   auto x = torch::ones({4}, device_), y = torch::zeros({4}, device_);
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     y.add_(x);
     y.mul_(2);
   });
@@ -41,7 +41,7 @@ TEST_F(OnHostDevice, RefusesInACaptureWhatWaitsForTheDevice) {
   auto x = torch::ones({4}, device_);
   CUDAGraph graph;
   try {
-    capture(graph, {}, [&] {
+    capture(graph, [&] {
       x.add_(1);
       static_cast<void>(x.nonzero());
     });

@@ -17,7 +17,7 @@ using ::testing::Not;
 std::string refusal_in_a_capture(const std::function<void()>& body) {
   CUDAGraph graph;
   try {
-    capture(graph, {}, body);
+    capture(graph, body);
   } catch (const c10::Error& error) {
     return error.what_without_backtrace();
   } catch (const std::exception& error) {
@@ -66,9 +66,10 @@ TEST_F(OnHostDevice, PinnedMemoryThatIsFreedBeforeItsCopyIsReadAllTheSame) {
 }
 
 TEST_F(OnHostDevice, CopiesOfPinnedMemoryInAGraphReadAndWriteItInEachReplay) {
-  const auto in = torch::zeros({8}).pin_memory(), out = torch::zeros({8}).pin_memory();
+  const auto in = torch::zeros({8}, torch::TensorOptions().pinned_memory(true));  // by CUDA, if there is a GPU
+  const auto out = torch::zeros({8}).pin_memory();
   CUDAGraph graph;
-  capture(graph, {}, [&] { out.copy_(in.to(device_, true).mul_(3), true); });
+  capture(graph, [&] { out.copy_(in.to(device_, true).mul_(3), true); });
   for (int i = 0; i < 3; ++i) {
     in.fill_(i + 1);
     graph.replay();
@@ -110,7 +111,7 @@ TEST_F(OnHostDevice, AGraphKeepsThePinnedMemoryThatItCopiesFrom) {
   torch::Tensor x, y;
   const auto integers = torch::full({1024}, 4, torch::kLong).pin_memory();
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     x = torch::full({1024}, 3.0F).pin_memory().to(device_, true);
     y = torch::empty({1024}, device_).copy_(integers, true);
   });
@@ -235,7 +236,7 @@ TEST_F(OnHostDevice, TensorsMadeInACaptureAreInThePoolOfTheGraphAndOutliveTheirS
   const auto x = torch::zeros({1 << 10}, device_);
   torch::Tensor y;
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     const auto gone = x + 1;
     y = (gone * gone).exp_().log_();
   });
@@ -261,7 +262,7 @@ TEST_F(OnHostDevice, ThePoolOfAGraphGoesBackWhenGraphAndTensorsAreGone) {
   const auto before = allocator.statistics().reserved_bytes;
   CUDAGraph graph;
   torch::Tensor y;
-  capture(graph, {}, [&] { y = torch::ones({1 << 20}, device_) + 1; });
+  capture(graph, [&] { y = torch::ones({1 << 20}, device_) + 1; });
   EXPECT_GT(allocator.statistics().reserved_bytes, before);
   graph.replay();
   stream_.synchronize();
@@ -276,7 +277,7 @@ TEST_F(OnHostDevice, TwoGraphsShareAPool) {
   const auto x = torch::ones({8}, device_);
   torch::Tensor y, z;
   CUDAGraph first, second;
-  capture(first, {}, [&] { y = x * 2; });
+  capture(first, [&] { y = x * 2; });
   GraphOptions options;
   options.pool = first.pool();
   capture(second, options, [&] { z = y + 1; });

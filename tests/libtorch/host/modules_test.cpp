@@ -160,7 +160,7 @@ TEST_F(OnHostDevice, AGraphDrawsFromARegisteredGeneratorAnewInEachReplay) {
   CUDAGraph graph;
   graph.register_generator_state(generator_of(given));
   torch::Tensor x = torch::empty({8}, device_);
-  capture(graph, {}, [&] { x.normal_(0, 1, given); });
+  capture(graph, [&] { x.normal_(0, 1, given); });
   for (const auto& each : expected) {
     graph.replay();
     EXPECT_TRUE(same(x, each));
@@ -182,7 +182,7 @@ TEST_F(OnHostDevice, InferenceModeMakesTensorsWithoutHistoryAlsoInACapture) {
     EXPECT_TRUE(y.is_inference());
     y.mul_(2).view({6}).add_(1);
     EXPECT_TRUE(same(y, expected * 2 + 1));
-    capture(graph, {}, [&] { y = layer->forward(x).t().contiguous(); });
+    capture(graph, [&] { y = layer->forward(x).t().contiguous(); });
   }
   EXPECT_FALSE(y.requires_grad());
   x.mul_(3);
@@ -243,7 +243,7 @@ class Losses : public OnHostDevice {
     const auto inputs = on(device_, true);
     CUDAGraph graph;
     std::vector<torch::Tensor> graphed;
-    capture(graph, {}, [&] { graphed = run(inputs); });
+    capture(graph, [&] { graphed = run(inputs); });
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i].detach().copy_(values[i]);
     graph.replay();
     for (std::size_t i = 0; i < expected.size(); ++i) {

@@ -69,7 +69,7 @@ TEST_F(OnHostDevice, EventsOfLibtorchForkAndJoinACapture) {
   const auto x = torch::zeros({16}, device_);
   torch::Tensor y, z;
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     const c10::Stream main = guard.getStream(device_);
     c10::Event forked(type_here), joined(type_here);
     forked.record(main);
@@ -124,7 +124,7 @@ TEST_F(OnHostDevice, BackwardIsCapturedFromAnotherStreamThanTheForwardPass) {
   const auto x = torch::rand({4}, device_).requires_grad_();
   torch::Tensor gradient;
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     const auto loss = (x * x * x).sum();
     const StreamRef main = current_stream();
     side.wait(main);
@@ -151,7 +151,7 @@ TEST_F(OnHostDevice, SeveralThreadsCaptureAndRunTensorsAtOnce) {
       torch::Tensor gradient;
       CUDAGraph graph;
       GraphOptions options;
-      options.capture_error_mode = CaptureErrorMode::thread_local_;
+      options.capture_error_mode = CaptureMode::thread;
       capture(graph, options, [&] { gradient = torch::autograd::grad({(x * x).sum()}, {x})[0]; });
       for (int i = 0; i < 5; ++i) {
         x.detach().fill_(t + i);
@@ -161,6 +161,16 @@ TEST_F(OnHostDevice, SeveralThreadsCaptureAndRunTensorsAtOnce) {
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(right, 20);
+}
+
+TEST_F(OnHostDevice, TensorsCannotUseTheDeviceOfASimulator) {
+  const HostSimulator simulator;
+  const StreamRef stream = simulator.device().default_stream();
+  EXPECT_THROW(static_cast<void>(c10_stream(stream)), UsageError);
+  const DeviceGuard guard(simulator.device());
+  EXPECT_THROW(torch::zeros({1}, torch::Device(type_here)), UsageError);
+  EXPECT_EQ(torch::ones({1}, device_).item<float>(), 1.0F) << "those of other devices are as ever";
+  EXPECT_EQ(current_device(), simulator.device());
 }
 
 TEST_F(OnHostDevice, MemoryThatAnotherStreamUsesIsNotGivenOutBefore) {

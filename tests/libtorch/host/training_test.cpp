@@ -37,7 +37,7 @@ class Training : public OnHostDevice, public ::testing::WithParamInterface<const
     CUDAGraph graph;
     torch::Tensor loss;
     of_graphed->zero_grad();
-    capture(graph, {}, [&] { loss = train_step(*graphed, *of_graphed, input, target); });
+    capture(graph, [&] { loss = train_step(*graphed, *of_graphed, input, target); });
 
     std::vector<torch::Tensor> eager_losses, graphed_losses;
     torch::manual_seed(12);

@@ -43,7 +43,7 @@ TEST_F(OperatorCalls, ThatDoNotFitBreakNoCapture) {
   const auto a = torch::ones({2, 3}, device_), b = torch::ones({4, 5}, device_);
   auto x = torch::zeros({4}, device_);
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     EXPECT_THROW(torch::mm(a, b), c10::Error);
     x.add_(1);
   });
@@ -63,7 +63,7 @@ TEST_F(OperatorCalls, TakeNumbersOfTheCpuAndNoOtherTensorsOfIt) {
 TEST_F(OperatorCalls, ReadANumberOfTheCpuWhenTheyAreCalled) {
   auto x = torch::zeros({2}, device_), number = torch::tensor(1.0F);
   CUDAGraph graph;
-  capture(graph, {}, [&] { x.add_(number); });
+  capture(graph, [&] { x.add_(number); });
   number.fill_(100);
   graph.replay();
   EXPECT_EQ(x.sum().item<float>(), 2);

@@ -197,7 +197,7 @@ TEST_F(WrongCalls, InACaptureAreNoNodes) {
   auto x = torch::zeros({2}, device_);
   const auto a = torch::ones({2, 2}, device_), b = a.to(torch::kDouble);
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     x.add_(1);
     EXPECT_THROW(static_cast<void>(torch::mm(a, b)), c10::Error);
   });
@@ -247,7 +247,7 @@ TEST_F(WrongCalls, WithIndicesOfTheCpuWaitAndAreRefusedInACapture) {
   const auto places = torch::tensor({3, 1});
   EXPECT_TRUE(same(x.index({places}), torch::tensor({3.0F, 1.0F})));
   CUDAGraph graph;
-  EXPECT_THROW(capture(graph, {}, [&] { static_cast<void>(x.index({places})); }), std::exception);
+  EXPECT_THROW(capture(graph, [&] { static_cast<void>(x.index({places})); }), std::exception);
   EXPECT_TRUE(same(x.index({places}), torch::tensor({3.0F, 1.0F})));
 }
 

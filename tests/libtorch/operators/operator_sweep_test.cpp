@@ -200,16 +200,16 @@ void expect_refused(const SweptOperator& op, const Tensors& inputs) {
   auto x = torch::ones({4}, inputs[0].options().dtype(torch::kFloat));
   CUDAGraph graph;
   try {
-    capture(graph, {}, [&] {
+    capture(graph, [&] {
       x.add_(1);
       static_cast<void>(op.call(inputs));
     });
     ADD_FAILURE() << "nothing was refused";
   } catch (const c10::Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("aten::"));
-    EXPECT_THAT(error.what(), HasSubstr(result_name(Result::stream_capture_unsupported)));
+    EXPECT_THAT(error.what(), HasSubstr(result_name(ErrorCode::stream_capture_unsupported)));
   }
-  capture(graph, {}, [&] { x.add_(2); });
+  capture(graph, [&] { x.add_(2); });
   graph.replay();
   EXPECT_EQ(x.sum().item<float>(), 12) << "what was captured before the error ran, or the graph is of no use";
 }

@@ -4,7 +4,15 @@
 #include <cstdio>
 #include <vector>
 
+#include <reprise/philox.h>
 #include <reprise/reprise.h>
+
+#if defined(NEEDS_NVCC) && !defined(__CUDACC__)
+#error "expected nvcc to compile this file, as reprise_add_kernels says; found another compiler"
+#endif
+#if defined(NEEDS_COPY_OF_RANDOM123) && !defined(COPY_OF_RANDOM123)
+#error "expected the copy of Random123 that is in no folder of the system; found another one"
+#endif
 
 namespace {
 
@@ -20,12 +28,12 @@ int main() {
   std::vector<int> values(1000, 0);
   reprise::Buffer<int> x{values};
   reprise::CUDAGraph graph;
-  reprise::capture(graph, {}, [&] {
-    reprise::launch(reprise::LaunchConfig::cover(x.size()), AddOne{}, x.data(), x.size());
-    reprise::launch(reprise::LaunchConfig::cover(x.size()), AddOne{}, x.data(), x.size());
+  reprise::capture(graph, [&] {
+    reprise::launch(x.size(), AddOne{}, x.data(), x.size());
+    reprise::launch(x.size(), AddOne{}, x.data(), x.size());
   });
   for (int i = 0; i < 5; ++i) graph.replay();
-  x.copy_to(values);
+  x.read_async(values);
   reprise::current_stream().synchronize();
   int wrong = 0;
   for (const int value : values) wrong += value == 10 ? 0 : 1;

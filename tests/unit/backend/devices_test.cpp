@@ -72,15 +72,15 @@ TEST(DeviceTest, SynchronizeInACaptureIsRefused) {
   const Device device = Device::parse("host");
   const Stream stream(device);
   GraphHandle graph = nullptr;
-  ASSERT_EQ(device.backend().stream_begin_capture(stream.native(), CaptureErrorMode::relaxed), Result::success);
+  ASSERT_EQ(device.backend().stream_begin_capture(stream.native(), CaptureMode::relaxed), ErrorCode::success);
   try {
     device.synchronize();
     ADD_FAILURE() << "no exception";
   } catch (const BackendError& error) {
-    EXPECT_EQ(error.code(), Result::stream_capture_unsupported);
+    EXPECT_EQ(error.code(), ErrorCode::stream_capture_unsupported);
   }
   EXPECT_EQ(stream.capture_status(), CaptureStatus::invalidated);
-  EXPECT_EQ(device.backend().stream_end_capture(stream.native(), &graph), Result::stream_capture_invalidated);
+  EXPECT_EQ(device.backend().stream_end_capture(stream.native(), &graph), ErrorCode::stream_capture_invalidated);
   device.synchronize();
 }
 

@@ -17,20 +17,20 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(ResultName, IsCudasNameOfTheCode) {
-  EXPECT_STREQ(result_name(Result::success), "cudaSuccess");
-  EXPECT_STREQ(result_name(Result::out_of_memory), "cudaErrorMemoryAllocation");
-  EXPECT_STREQ(result_name(Result::stream_capture_unsupported), "cudaErrorStreamCaptureUnsupported");
-  EXPECT_STREQ(result_name(Result::stream_capture_wrong_thread), "cudaErrorStreamCaptureWrongThread");
+  EXPECT_STREQ(result_name(ErrorCode::success), "cudaSuccess");
+  EXPECT_STREQ(result_name(ErrorCode::out_of_memory), "cudaErrorMemoryAllocation");
+  EXPECT_STREQ(result_name(ErrorCode::stream_capture_unsupported), "cudaErrorStreamCaptureUnsupported");
+  EXPECT_STREQ(result_name(ErrorCode::stream_capture_wrong_thread), "cudaErrorStreamCaptureWrongThread");
 }
 
 TEST(ResultName, OfACodeWithoutANameIsUnknown) {
-  EXPECT_STREQ(result_name(static_cast<Result>(12345)), "cudaErrorUnknown");
-  EXPECT_STRNE(result_description(static_cast<Result>(12345)), "");
+  EXPECT_STREQ(result_name(static_cast<ErrorCode>(12345)), "cudaErrorUnknown");
+  EXPECT_STRNE(result_description(static_cast<ErrorCode>(12345)), "");
 }
 
 TEST(ResultDescription, IsASentenceWithoutAFullStop) {
   for (int code = 0; code < 1000; ++code) {
-    const std::string text = result_description(static_cast<Result>(code));
+    const std::string text = result_description(static_cast<ErrorCode>(code));
     ASSERT_FALSE(text.empty());
     EXPECT_NE(text.back(), '.') << text;
   }
@@ -38,9 +38,9 @@ TEST(ResultDescription, IsASentenceWithoutAFullStop) {
 
 TEST(BackendErrorText, NamesCallCodeMeaningDetailAndPlace) {
   const SourceLocation here = SourceLocation::current();
-  const BackendError error("cuMemAlloc", Result::stream_capture_unsupported, "more of it", here);
+  const BackendError error("cuMemAlloc", ErrorCode::stream_capture_unsupported, "more of it", here);
   EXPECT_EQ(error.call(), "cuMemAlloc");
-  EXPECT_EQ(error.code(), Result::stream_capture_unsupported);
+  EXPECT_EQ(error.code(), ErrorCode::stream_capture_unsupported);
   EXPECT_EQ(error.where().line, here.line);
   const std::string text = error.what();
   for (const char* part : {"cuMemAlloc", "900", "cudaErrorStreamCaptureUnsupported", "not permitted while a stream",
@@ -50,20 +50,20 @@ TEST(BackendErrorText, NamesCallCodeMeaningDetailAndPlace) {
 }
 
 TEST(BackendErrorText, LeavesOutWhatIsNotKnown) {
-  const BackendError error("cuMemAlloc", static_cast<Result>(12345), "", SourceLocation{});
+  const BackendError error("cuMemAlloc", static_cast<ErrorCode>(12345), "", SourceLocation{});
   EXPECT_THAT(error.what(), HasSubstr("12345"));
   EXPECT_THAT(error.what(), Not(HasSubstr("[")));
 }
 
 TEST(Check, PassesSuccessAndThrowsTheRest) {
   backend::Backend& backend = default_device().backend();
-  EXPECT_NO_THROW(backend::check(backend, backend::Call::memory_free, Result::success));
+  EXPECT_NO_THROW(backend::check(backend, backend::Call::memory_free, ErrorCode::success));
   try {
-    backend::check(backend, backend::Call::memory_free, Result::invalid_value);
+    backend::check(backend, backend::Call::memory_free, ErrorCode::invalid_value);
     FAIL() << "no exception";
   } catch (const BackendError& error) {
     EXPECT_EQ(error.call(), "cuMemFree");
-    EXPECT_EQ(error.code(), Result::invalid_value);
+    EXPECT_EQ(error.code(), ErrorCode::invalid_value);
   }
 }
 
@@ -78,7 +78,7 @@ TEST(Checked, MakesTheCallAndThrowsWithItsNameAndTheCallersPlace) {
     FAIL() << "no exception";
   } catch (const BackendError& error) {
     EXPECT_EQ(error.call(), "cuMemFree");
-    EXPECT_EQ(error.code(), Result::invalid_value);
+    EXPECT_EQ(error.code(), ErrorCode::invalid_value);
     EXPECT_EQ(error.where().line, line);
     EXPECT_THAT(error.where().file, HasSubstr("errors_test.cpp"));
   }
@@ -88,8 +88,8 @@ TEST(Checked, ReturnsFalseForACodeThatIsAllowedAndThrowsTheOthers) {
   const backend::Checked runtime(default_device().backend());
   int no_block = 0;
   void* const nothing = &no_block;
-  EXPECT_FALSE(runtime.allowing(Result::invalid_value).memory_free(nothing));
-  EXPECT_THROW(runtime.allowing(Result::not_ready).memory_free(nothing), BackendError);
+  EXPECT_FALSE(runtime.allowing(ErrorCode::invalid_value).memory_free(nothing));
+  EXPECT_THROW(runtime.allowing(ErrorCode::not_ready).memory_free(nothing), BackendError);
   EXPECT_THROW(runtime.memory_free(nothing), BackendError) << "the facade itself is as it was";
 }
 
@@ -109,9 +109,9 @@ TEST(WarnOnError, MakesTheCallAndSendsAnErrorToTheSink) {
 TEST(Report, SendsAnErrorToTheSinkInsteadOfThrowing) {
   const memory::test::Warnings warnings;
   backend::Backend& backend = default_device().backend();
-  EXPECT_TRUE(backend::warn_on_error(backend, backend::Call::memory_free, Result::success));
+  EXPECT_TRUE(backend::warn_on_error(backend, backend::Call::memory_free, ErrorCode::success));
   EXPECT_TRUE(warnings.texts().empty());
-  EXPECT_FALSE(backend::warn_on_error(backend, backend::Call::memory_free, Result::invalid_value));
+  EXPECT_FALSE(backend::warn_on_error(backend, backend::Call::memory_free, ErrorCode::invalid_value));
   ASSERT_EQ(warnings.texts().size(), 1u);
   EXPECT_THAT(warnings.texts()[0], HasSubstr("cuMemFree returned 1"));
 }

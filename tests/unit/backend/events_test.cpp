@@ -15,7 +15,7 @@ using test::Gate;
 class EventTest : public ::testing::Test {
  protected:
   void close(Gate& gate, const StreamRef& stream) {
-    ASSERT_EQ(backend_.launch_host_function({&Gate::pass, &gate}, stream.native()), Result::success);
+    ASSERT_EQ(backend_.launch_host_function({&Gate::pass, &gate}, stream.native()), ErrorCode::success);
   }
 
   backend::test::FaultyBackend& backend_ = new_device();
@@ -100,7 +100,7 @@ TEST_F(EventTest, ThatIsNotReachedHasNoTimeYet) {
     elapsed_ms(start, end);
     ADD_FAILURE() << "no exception";
   } catch (const BackendError& error) {
-    EXPECT_EQ(error.code(), Result::not_ready);
+    EXPECT_EQ(error.code(), ErrorCode::not_ready);
   }
   gate.open();
   stream_.synchronize();
@@ -117,7 +117,7 @@ TEST_F(EventTest, WithoutTimingOrRecordHasNoTime) {
       elapsed_ms(start, *event);
       ADD_FAILURE() << "no exception";
     } catch (const BackendError& error) {
-      EXPECT_EQ(error.code(), Result::invalid_handle);
+      EXPECT_EQ(error.code(), ErrorCode::invalid_handle);
     }
   }
 }
@@ -125,15 +125,15 @@ TEST_F(EventTest, WithoutTimingOrRecordHasNoTime) {
 TEST_F(EventTest, OfACaptureCannotBeAsked) {
   const Event event(device_);
   GraphHandle graph = nullptr;
-  ASSERT_EQ(backend_.stream_begin_capture(stream_.native(), CaptureErrorMode::relaxed), Result::success);
+  ASSERT_EQ(backend_.stream_begin_capture(stream_.native(), CaptureMode::relaxed), ErrorCode::success);
   event.record(stream_);
   try {
     event.query();
     ADD_FAILURE() << "no exception";
   } catch (const BackendError& error) {
-    EXPECT_EQ(error.code(), Result::captured_event);
+    EXPECT_EQ(error.code(), ErrorCode::captured_event);
   }
-  EXPECT_EQ(backend_.stream_end_capture(stream_.native(), &graph), Result::stream_capture_invalidated);
+  EXPECT_EQ(backend_.stream_end_capture(stream_.native(), &graph), ErrorCode::stream_capture_invalidated);
   event.record(stream_);
   stream_.synchronize();
   EXPECT_TRUE(event.query());
@@ -147,13 +147,13 @@ TEST_F(EventTest, ExternalRecordsAndWaitsAreNodesOfACapture) {
     before.wait(stream_, EventUse::external);
     after.record(stream_, EventUse::external);
     backend::CaptureInfo info;
-    ASSERT_EQ(backend_.stream_capture_info(stream_.native(), &info), Result::success);
-    ASSERT_EQ(backend_.graph_nodes(info.graph, &nodes), Result::success);
+    ASSERT_EQ(backend_.stream_capture_info(stream_.native(), &info), ErrorCode::success);
+    ASSERT_EQ(backend_.graph_nodes(info.graph, &nodes), ErrorCode::success);
     ASSERT_EQ(nodes.size(), 2u);
     backend::NodeType type;
-    ASSERT_EQ(backend_.graph_node_type(nodes[0], &type), Result::success);
+    ASSERT_EQ(backend_.graph_node_type(nodes[0], &type), ErrorCode::success);
     EXPECT_EQ(type, backend::NodeType::event_wait);
-    ASSERT_EQ(backend_.graph_node_type(nodes[1], &type), Result::success);
+    ASSERT_EQ(backend_.graph_node_type(nodes[1], &type), ErrorCode::success);
     EXPECT_EQ(type, backend::NodeType::event_record);
   }
 }
@@ -180,17 +180,17 @@ TEST_F(EventTest, IsDestroyedOnceHoweverOftenItIsMoved) {
 }
 
 TEST_F(EventTest, ThatCannotBeMadeIsABackendError) {
-  backend_.fail(backend::Call::event_create, Result::out_of_memory);
+  backend_.fail(backend::Call::event_create, ErrorCode::out_of_memory);
   EXPECT_THROW(Event{device_}, BackendError);
   EXPECT_NO_THROW(Event{device_});
 }
 
 TEST_F(EventTest, ThatCannotBeDestroyedIsReported) {
   const Warnings warnings;
-  backend_.fail(backend::Call::event_destroy, Result::launch_failure);
+  backend_.fail(backend::Call::event_destroy, ErrorCode::launch_failure);
   const EventHandle leaked = Event(device_).native();
   EXPECT_EQ(warnings.texts().size(), 1u);
-  EXPECT_EQ(backend_.event_destroy(leaked), Result::success);
+  EXPECT_EQ(backend_.event_destroy(leaked), ErrorCode::success);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "backend/framework.h"
-#include "backend/lifetime/tracked_stream.h"
+#include "backend/objects/tracked_stream.h"
 #include "reprise/reprise.h"
 #include "tests/support/gate.h"
 #include "tests/support/scoped_framework.h"

@@ -64,8 +64,8 @@ TEST_F(LaunchTest, RunsAThreadKernelOnceForEachThread) {
   std::iota(values.begin(), values.end(), 0.0f);
   const Buffer<float> x{std::span<const float>(values)};
   const Buffer<float> y(values.size());
-  launch(LaunchConfig::cover(x.size()), ScaleForLaunchTest{}, 2, x.data(), y.data(), x.size());
-  y.copy_to(values);
+  launch(x.size(), ScaleForLaunchTest{}, 2, x.data(), y.data(), x.size());
+  y.read_async(values);
   stream_.synchronize();
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], 2.0f * static_cast<float>(i));
 }
@@ -79,7 +79,7 @@ TEST_F(LaunchTest, RunsABlockKernelOnceForEachBlockWithSharedMemoryAndBarriers) 
   config.shared_bytes = 65 * sizeof(int);
   launch(config, SumOfBlock{}, x.data(), y.data());
   std::vector<int> sums(4);
-  y.copy_to(sums);
+  y.read_async(sums);
   stream_.synchronize();
   EXPECT_EQ(sums, (std::vector<int>{2016, 6112, 10208, 14304}));
 }
@@ -89,10 +89,10 @@ TEST_F(LaunchTest, RunsEachThreadOfAGridInThreeDimensionsOnce) {
   config.grid = Dim3(3, 2, 4);
   config.block = Dim3(5, 3, 2);
   Buffer<int> marks(3 * 2 * 4 * 5 * 3 * 2);
-  marks.fill_bytes(0);
+  marks.fill_bytes_async(0);
   launch(config, MarkThreads{}, marks.data());
   std::vector<int> counts(marks.size());
-  marks.copy_to(counts);
+  marks.read_async(counts);
   stream_.synchronize();
   EXPECT_EQ(counts, std::vector<int>(counts.size(), 1));
 }
@@ -119,16 +119,16 @@ TEST_F(LaunchTest, AShapeThatTheDeviceCannotLaunchIsRefused) {
     launch(config, MarkThreads{}, marks.data());
     ADD_FAILURE() << "no exception";
   } catch (const BackendError& error) {
-    EXPECT_EQ(error.code(), Result::invalid_value);
+    EXPECT_EQ(error.code(), ErrorCode::invalid_value);
     EXPECT_EQ(error.call(), "cuLaunchKernelEx");
   }
-  marks.fill_bytes(0);
+  marks.fill_bytes_async(0);
   EXPECT_NO_THROW(launch(LaunchConfig{}, MarkThreads{}, marks.data()));
   stream_.synchronize();
 }
 
 TEST_F(LaunchTest, AKernelThatWasNotCompiledForTheDeviceIsRefusedWithItsName) {
-  backend_.fail(backend::Call::kernel_function, Result::invalid_device_function);
+  backend_.fail(backend::Call::kernel_function, ErrorCode::invalid_device_function);
   Buffer<int> marks(1);
   const std::string text = text_of<UsageError>([&] { launch(LaunchConfig{}, MarkThreads{}, marks.data()); });
   EXPECT_THAT(text, HasSubstr("MarkThreads"));

@@ -16,7 +16,7 @@ using graphs::test::zeros;
 class NodeWatchTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    capture(graph_, {}, [&] {
+    capture(graph_, [&] {
       add(x_);
       add(x_);
     });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 
@@ -51,6 +52,14 @@ TEST(StreamValues, TheDefaultStreamKnowsThatItIs) {
   EXPECT_FALSE(stream.ref().is_default());
   EXPECT_EQ(device.default_stream().device(), device);
   EXPECT_EQ(stream.device(), device);
+}
+
+TEST(StreamValues, TheTwoHandlesOfTheDefaultStreamAreOneStream) {
+  const Device device = Device::parse("host");
+  const StreamRef by_its_other_handle(device, reinterpret_cast<StreamHandle>(std::uintptr_t{1}));
+  EXPECT_TRUE(by_its_other_handle.is_default());
+  EXPECT_EQ(by_its_other_handle, device.default_stream());
+  EXPECT_EQ(by_its_other_handle.native(), nullptr);
 }
 
 TEST(StreamValues, AMovedFromStreamCanBeAssignedTo) {

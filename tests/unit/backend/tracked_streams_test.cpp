@@ -2,13 +2,12 @@
 #include <optional>
 #include <thread>
 
-#include "backend/lifetime/last_launch.h"
-#include "backend/lifetime/tracked_stream.h"
+#include "backend/objects/tracked_stream.h"
 #include "reprise/event.h"
 #include "reprise/stream.h"
 #include "tests/unit/memory/memory_fixture.h"
 
-// Tracked streams, whose end is notified, and launches on them.
+// Tracked streams, whose end is notified.
 
 namespace reprise::backend {
 namespace {
@@ -21,11 +20,7 @@ using reprise::test::Gate;
 class TrackedStreamTest : public ::testing::Test {
  protected:
   void close(Gate& gate, const StreamRef& stream) {
-    ASSERT_EQ(backend_.launch_host_function({&Gate::pass, &gate}, stream.native()), Result::success);
-  }
-  // As a graph launches its executable.
-  void launch(LastLaunch& last, Gate& gate, const StreamRef& stream) {
-    last.launch(stream, [&] { close(gate, stream); });
+    ASSERT_EQ(backend_.launch_host_function({&Gate::pass, &gate}, stream.native()), ErrorCode::success);
   }
 
   test::FaultyBackend& backend_ = new_device();
@@ -37,9 +32,9 @@ TEST_F(TrackedStreamTest, AreThoseOfTheLibraryAndTheLegacyDefaultStream) {
   EXPECT_NE(TrackedStream::find(*stream_), nullptr);
   EXPECT_NE(TrackedStream::find(device_.default_stream()), nullptr);
   StreamHandle foreign = nullptr;
-  ASSERT_EQ(backend_.stream_create(&foreign, StreamFlags::non_blocking, 0), Result::success);
+  ASSERT_EQ(backend_.stream_create(&foreign, StreamFlags::non_blocking, 0), ErrorCode::success);
   EXPECT_EQ(TrackedStream::find(StreamRef(device_, foreign)), nullptr);
-  EXPECT_EQ(backend_.stream_destroy(foreign), Result::success);
+  EXPECT_EQ(backend_.stream_destroy(foreign), ErrorCode::success);
 }
 
 TEST_F(TrackedStreamTest, IsNotTheOneThatGotItsHandleLater) {
@@ -96,107 +91,12 @@ TEST_F(TrackedStreamTest, CannotBeMarkedWhenACaptureBeginsMeanwhile) {
 
 TEST_F(TrackedStreamTest, ThatEndsInACaptureSaysThatNobodyKnowsWhatIsOver) {
   const Warnings warnings;
-  LastLaunch last;
-  Gate gate;
-  gate.open();
-  launch(last, gate, *stream_);
-  stream_->synchronize();
-  backend_.stream_begin_capture(stream_->native(), CaptureErrorMode::relaxed);
+  const auto known = TrackedStream::find(*stream_);
+  backend_.stream_begin_capture(stream_->native(), CaptureMode::relaxed);
   stream_.reset();
   ASSERT_EQ(warnings.texts().size(), 1u);
   EXPECT_THAT(warnings.texts().front(), ::testing::HasSubstr("it was captured"));
-  EXPECT_FALSE(last.is_over());
-}
-
-using LastLaunchTest = TrackedStreamTest;
-
-TEST_F(LastLaunchTest, IsOverIfThereWasNone) {
-  EXPECT_TRUE(LastLaunch().is_over());
-}
-
-TEST_F(LastLaunchTest, IsOverWhenItsWorkIs) {
-  Gate gate;
-  LastLaunch last;
-  launch(last, gate, *stream_);
-  EXPECT_FALSE(last.is_over());
-  gate.open();
-  stream_->synchronize();
-  EXPECT_TRUE(last.is_over());
-  EXPECT_TRUE(last.is_over());
-}
-
-TEST_F(LastLaunchTest, IsWaitedFor) {
-  Gate gate;
-  LastLaunch last;
-  last.wait();  // for none
-  launch(last, gate, *stream_);
-  std::thread opener([&] {
-    EXPECT_TRUE(gate.wait_until_reached());
-    gate.open();
-  });
-  last.wait();
-  EXPECT_TRUE(gate.is_open());
-  EXPECT_TRUE(last.is_over());
-  opener.join();
-}
-
-TEST_F(LastLaunchTest, ThatFailedIsNone) {
-  Gate gate, open;
-  open.open();
-  LastLaunch last;
-  launch(last, gate, *stream_);
-  const Stream other(device_);
-  EXPECT_THROW(last.launch(other.ref(), [] { throw Error("refused"); }), Error);
-  EXPECT_FALSE(last.is_over()) << "the one before it still runs";
-  gate.open();
-  stream_->synchronize();
-  EXPECT_TRUE(last.is_over());
-}
-
-TEST_F(LastLaunchTest, OnAForeignStreamThatFailedIsNone) {
-  Gate gate;
-  LastLaunch last;
-  launch(last, gate, *stream_);
-  StreamHandle foreign = nullptr;
-  ASSERT_EQ(backend_.stream_create(&foreign, StreamFlags::non_blocking, 0), Result::success);
-  EXPECT_THROW(last.launch(StreamRef(device_, foreign), [] { throw Error("refused"); }), Error);
-  EXPECT_FALSE(last.is_over());
-  gate.open();
-  stream_->synchronize();
-  EXPECT_TRUE(last.is_over());
-  EXPECT_EQ(backend_.stream_destroy(foreign), Result::success);
-}
-
-TEST_F(LastLaunchTest, OnAForeignStreamThatWasBeingCapturedIsNeverOver) {
-  StreamHandle foreign = nullptr;
-  ASSERT_EQ(backend_.stream_create(&foreign, StreamFlags::non_blocking, 0), Result::success);
-  const StreamRef stream(device_, foreign);
-  LastLaunch last;
-  {
-    RawCapture capture(stream);
-    last.launch(stream, [] {});
-    EXPECT_EQ(stream.capture_status(), CaptureStatus::active);
-  }
-  EXPECT_FALSE(last.is_over());
-  EXPECT_EQ(backend_.stream_destroy(foreign), Result::success);
-}
-
-TEST_F(LastLaunchTest, IsAskedForAgainWhenTheDeviceGivesNoAnswer) {
-  const Warnings warnings;
-  Gate gate;
-  gate.open();
-  LastLaunch last;
-  launch(last, gate, *stream_);
-  stream_->synchronize();
-  backend_.fail(Call::event_create, Result::out_of_memory);
-  EXPECT_FALSE(last.is_over());
-  backend_.fail(Call::event_record, Result::out_of_memory);
-  EXPECT_FALSE(last.is_over());
-  backend_.fail(Call::event_query, Result::out_of_memory);
-  EXPECT_FALSE(last.is_over());
-  EXPECT_TRUE(last.is_over());
-  ASSERT_EQ(warnings.texts().size(), 1u) << "once is enough";
-  EXPECT_THAT(warnings.texts().front(), ::testing::HasSubstr("cuEventCreate"));
+  EXPECT_EQ(known->mark(), nullptr);
 }
 
 }  // namespace

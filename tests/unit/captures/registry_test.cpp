@@ -25,8 +25,8 @@ constexpr auto long_enough = 50ms;
 /// A capture of this library, as far as the registry knows.
 class OwnCapture {
  public:
-  explicit OwnCapture(const StreamRef& stream, CaptureErrorMode mode = CaptureErrorMode::global)
-      : registered_(stream, mode, MempoolId{77, 0}), raw_(stream, mode) {
+  explicit OwnCapture(const StreamRef& stream, CaptureMode mode = CaptureMode::global)
+      : options_{.capture_error_mode = mode}, registered_(stream, options_, MempoolId{77, 0}), raw_(stream, mode) {
     registered_.capture().add_id(raw_.id());
   }
   Capture& operator*() const { return registered_.capture(); }
@@ -36,13 +36,16 @@ class OwnCapture {
   bool is_whole() const { return raw_.is_whole(); }
 
  private:
+  const GraphOptions options_ = {};
   Registration registered_;
   RawCapture raw_;
 };
 
 class Captures : public MemoryTest {
  protected:
-  Registration announce(const StreamRef& stream) { return Registration(stream, CaptureErrorMode::global, {}); }
+  Registration announce(const StreamRef& stream) { return Registration(stream, options_, {}); }
+
+  const GraphOptions options_ = {};
 };
 
 TEST_F(Captures, AStreamThatDoesNotCaptureTakesPartInNone) {
@@ -63,10 +66,10 @@ TEST_F(Captures, ACaptureOfTheLibraryIsFoundByItsStream) {
 }
 
 TEST_F(Captures, ACaptureSaysHowItBegan) {
-  const OwnCapture capture(stream_, CaptureErrorMode::relaxed);
+  const OwnCapture capture(stream_, CaptureMode::relaxed);
   EXPECT_EQ(capture->stream(), stream_.ref());
   EXPECT_EQ(capture->device(), device_);
-  EXPECT_EQ(capture->mode(), CaptureErrorMode::relaxed);
+  EXPECT_EQ(capture->mode(), CaptureMode::relaxed);
   EXPECT_EQ(capture->pool(), (MempoolId{77, 0}));
   EXPECT_EQ(capture->owner(), std::this_thread::get_id());
 }
@@ -76,6 +79,35 @@ TEST_F(Captures, AStreamThatWasForkedOffTakesPartInTheSameOne) {
   other_.wait(stream_.ref());
   EXPECT_EQ(find(other_).capture.get(), &*capture);
   stream_.wait(other_.ref());
+}
+
+TEST_F(Captures, TheIdOfOneIsQueriedWhenItIsFirstNeeded) {
+  const Registration registered = announce(stream_);
+  const RawCapture raw(stream_);
+  other_.wait(stream_.ref());
+  EXPECT_FALSE(registered.capture().has_ids());
+  backend_.forget_calls();
+  EXPECT_EQ(find(other_).capture.get(), &registered.capture());
+  EXPECT_EQ(backend_.calls(Call::stream_capture_info), 2);
+  EXPECT_EQ(find(other_).part, Part::own);
+  EXPECT_EQ(backend_.calls(Call::stream_capture_info), 3);
+  EXPECT_TRUE(registered.capture().has_id(raw.id()));
+  stream_.wait(other_.ref());
+}
+
+TEST_F(Captures, OneThatIsFoundByItsStreamHasItsIdFromThenOn) {
+  const Registration registered = announce(stream_);
+  const RawCapture raw(stream_);
+  EXPECT_EQ(find(stream_).capture.get(), &registered.capture());
+  EXPECT_TRUE(registered.capture().has_id(raw.id()));
+}
+
+TEST_F(Captures, AForeignOneBesideAnOwnOneWhoseIdIsUnknownIsForeign) {
+  const Registration registered = announce(stream_);
+  const RawCapture own(stream_), foreign(other_);
+  EXPECT_EQ(find(other_).part, Part::foreign);
+  EXPECT_EQ(find(other_).capture, nullptr);
+  EXPECT_TRUE(registered.capture().has_id(own.id()));
 }
 
 TEST_F(Captures, AConditionalBodyIsPartOfItByAnIdOfItsOwn) {
@@ -128,7 +160,7 @@ TEST_F(Captures, OneThatHasNoIdYetIsFoundByItsStream) {
 
 TEST_F(Captures, OneThatIsBrokenIsKnownByTheStreamThatItBeganOnAlone) {
   const Registration registered = announce(stream_);
-  ASSERT_EQ(backend_.stream_begin_capture(stream_.native(), CaptureErrorMode::global), Result::success);
+  ASSERT_EQ(backend_.stream_begin_capture(stream_.native(), CaptureMode::global), ErrorCode::success);
   registered.capture().add_id(stream_.ref().capture_id());
   other_.wait(stream_.ref());
   EXPECT_THROW(stream_.synchronize(), BackendError);
@@ -137,7 +169,7 @@ TEST_F(Captures, OneThatIsBrokenIsKnownByTheStreamThatItBeganOnAlone) {
   EXPECT_EQ(find(other_).part, Part::invalidated);
   EXPECT_EQ(find(other_).capture, nullptr);
   GraphHandle graph = nullptr;
-  EXPECT_EQ(backend_.stream_end_capture(stream_.native(), &graph), Result::stream_capture_invalidated);
+  EXPECT_EQ(backend_.stream_end_capture(stream_.native(), &graph), ErrorCode::stream_capture_invalidated);
 }
 
 TEST_F(Captures, TheLegacyDefaultStreamTakesPartInNoneAndIsNotQueried) {
@@ -152,13 +184,13 @@ TEST_F(Captures, TheLegacyDefaultStreamTakesPartInNoneAndIsNotQueried) {
 
 TEST_F(Captures, TheLegacyDefaultStreamByAnotherNameTakesPartInNone) {
   const OwnCapture capture(stream_);
-  backend_.fail(Call::stream_capture_info, Result::stream_capture_implicit);
+  backend_.fail(Call::stream_capture_info, ErrorCode::stream_capture_implicit);
   EXPECT_EQ(find(other_).part, Part::none);
   EXPECT_EQ(find(other_).capture, nullptr);
 }
 
 TEST_F(Captures, AQueryThatFailsOtherwiseThrows) {
-  backend_.fail(Call::stream_capture_info, Result::launch_failure);
+  backend_.fail(Call::stream_capture_info, ErrorCode::launch_failure);
   EXPECT_THROW(find(stream_), BackendError);
   EXPECT_NO_THROW(find(stream_));
 }
@@ -182,18 +214,10 @@ TEST_F(Captures, WhileNoneIsUnderwayAnOwnOneIsLookedForWithoutACall) {
   EXPECT_EQ(find_own(other_).get(), &*capture);
 }
 
-TEST_F(Captures, AreFoundByTypeOfDeviceAndId) {
-  const OwnCapture capture(stream_);
-  EXPECT_EQ(find(device_.type(), capture.id()).get(), &*capture);
-  EXPECT_EQ(find(device_.type(), capture.id() + 1), nullptr);
-  const DeviceType another = device_.type() == DeviceType::host ? DeviceType::cuda : DeviceType::host;
-  EXPECT_EQ(find(another, capture.id()), nullptr);
-}
-
 TEST_F(Captures, AreCountedFromTheAnnouncementUntilTheyAreOver) {
   EXPECT_FALSE(any_underway());
-  std::optional<Registration> first(std::in_place, stream_, CaptureErrorMode::global, MempoolId{});
-  std::optional<Registration> second(std::in_place, other_, CaptureErrorMode::global, MempoolId{});
+  std::optional<Registration> first(std::in_place, stream_, options_, MempoolId{});
+  std::optional<Registration> second(std::in_place, other_, options_, MempoolId{});
   first->over();
   first->over();
   EXPECT_TRUE(any_underway());
@@ -204,19 +228,20 @@ TEST_F(Captures, AreCountedFromTheAnnouncementUntilTheyAreOver) {
 TEST_F(Captures, OneThatIsOverIsFoundNoMore) {
   OwnCapture capture(stream_);
   const std::uint64_t id = capture.id();
+  capture->add_id(4711);
   capture.registered().over();
   EXPECT_EQ(find(stream_).part, Part::foreign);
   EXPECT_EQ(find(stream_).capture, nullptr);
-  EXPECT_EQ(find(device_.type(), id), nullptr);
+  EXPECT_FALSE(capture->has_id(id) || capture->has_id(4711));
   int registered = 0;
   for_each([&](const Capture& each) { registered += &each == &*capture; });
   EXPECT_EQ(registered, 1);
 }
 
 TEST_F(Captures, AreVisitedFromTheOldestOnAlsoWhenOneEndsMeanwhile) {
-  std::optional<Registration> first(std::in_place, stream_, CaptureErrorMode::global, MempoolId{1, 0});
-  const Registration second(other_, CaptureErrorMode::global, MempoolId{2, 0});
-  const Registration third(other_, CaptureErrorMode::global, MempoolId{3, 0});
+  std::optional<Registration> first(std::in_place, stream_, options_, MempoolId{1, 0});
+  const Registration second(other_, options_, MempoolId{2, 0});
+  const Registration third(other_, options_, MempoolId{3, 0});
   std::vector<std::uint64_t> visited;
   for_each([&](const Capture& each) {
     visited.push_back(each.pool().first);
@@ -228,17 +253,17 @@ TEST_F(Captures, AreVisitedFromTheOldestOnAlsoWhenOneEndsMeanwhile) {
 TEST_F(Captures, AGraphRegistersItsOwn) {
   CUDAGraph graph;
   GraphOptions options;
-  options.capture_error_mode = CaptureErrorMode::thread_local_;
+  options.capture_error_mode = CaptureMode::thread;
   std::shared_ptr<Capture> held;
   capture(graph, options, [&] {
     held = find(current_stream()).capture;
     EXPECT_TRUE(any_underway());
     void* const block = CachingAllocator::of(current_device()).allocate(512, current_stream());
     CachingAllocator::of(current_device()).deallocate(block);
-    ASSERT_EQ(current_device().backend().set_async({block, 0, 1, 512}, current_stream().native()), Result::success);
+    ASSERT_EQ(current_device().backend().set_async({block, 0, 1, 512}, current_stream().native()), ErrorCode::success);
   });
   ASSERT_NE(held, nullptr);
-  EXPECT_EQ(held->mode(), CaptureErrorMode::thread_local_);
+  EXPECT_EQ(held->mode(), CaptureMode::thread);
   EXPECT_EQ(held->pool(), graph.pool());
   EXPECT_TRUE(held->is_over());
   EXPECT_FALSE(held->has_ids());
@@ -254,9 +279,14 @@ struct KnowsStreams {
   std::vector<StreamHandle> ended;
   void stream_ends(const StreamRef& stream) noexcept { ended.push_back(stream.native()); }
 };
+struct KnowsItsCapture {
+  int ended = 0;
+  void capture_ends() noexcept { ++ended; }
+};
 
 constinit Slot<Plain> plain, another;
 constinit Slot<KnowsStreams> knows_streams;
+constinit Slot<KnowsItsCapture> knows_its_capture;
 
 TEST_F(Captures, HoldWhatIsAttachedUntilItIsDetached) {
   const Registration registered = announce(stream_);
@@ -273,6 +303,23 @@ TEST_F(Captures, HoldWhatIsAttachedUntilItIsDetached) {
   EXPECT_EQ(capture.detach(plain)->value, 3);
   EXPECT_EQ(capture.get(plain), nullptr);
   EXPECT_EQ(capture.get(another)->value, 2);
+}
+
+TEST_F(Captures, MakeWhatAConcernNeedsAtFirstUse) {
+  const Registration registered = announce(stream_);
+  const std::shared_ptr<Plain> made = registered.capture().get_or_attach(plain, Plain{1});
+  EXPECT_EQ(made->value, 1);
+  EXPECT_EQ(registered.capture().get_or_attach(plain, Plain{2}), made);
+  EXPECT_EQ(registered.capture().detach(plain), made);
+}
+
+TEST_F(Captures, MakeNothingForAConcernWhenTheyAreOver) {
+  Registration registered = announce(stream_);
+  const auto made = registered.capture().get_or_attach(plain, Plain{1});
+  registered.over();
+  EXPECT_EQ(registered.capture().get_or_attach(plain, Plain{2}), made);
+  EXPECT_EQ(registered.capture().get_or_attach(another, Plain{3}), nullptr);
+  EXPECT_EQ(registered.capture().get(another), nullptr);
 }
 
 TEST_F(Captures, EachHoldsItsOwn) {
@@ -315,6 +362,19 @@ TEST_F(Captures, NotifyWhatIsAttachedOfTheEndOfAStream) {
   EXPECT_EQ(b->ended.size(), 2u);
 }
 
+TEST_F(Captures, NotifyWhatIsAttachedOfTheirEnd) {
+  const Registration registered = announce(stream_);
+  Capture& capture = registered.capture();
+  capture.capture_ends();
+  capture.attach(plain, std::make_shared<Plain>(Plain{1}));
+  const std::shared_ptr<KnowsItsCapture> part = capture.get_or_attach(knows_its_capture);
+  capture.capture_ends();
+  EXPECT_EQ(part->ended, 1);
+  capture.detach(knows_its_capture);
+  capture.capture_ends();
+  EXPECT_EQ(part->ended, 1);
+}
+
 // Threads.
 
 TEST_F(Captures, OfManyThreadsAtOnceAreToldApart) {
@@ -323,7 +383,7 @@ TEST_F(Captures, OfManyThreadsAtOnceAreToldApart) {
     threads.emplace_back([this, t] {
       const Stream mine(device_);
       for (int i = 0; i < 50; ++i) {
-        const OwnCapture capture(mine, CaptureErrorMode::thread_local_);
+        const OwnCapture capture(mine, CaptureMode::thread);
         capture->attach(plain, std::make_shared<Plain>(Plain{t}));
         const Found found = find(mine);
         ASSERT_EQ(found.capture.get(), &*capture);

@@ -66,10 +66,10 @@ bool works(const Device& device) {
   void* memory = nullptr;
   int value = 0;
   backend::Backend& backend = device.backend();
-  const bool done = backend.memory_allocate(&memory, sizeof value) == Result::success &&
-                    backend.set({memory, 7, 4, 1}) == Result::success &&
-                    backend.copy(&value, memory, sizeof value) == Result::success && value == 7;
-  return backend.memory_free(memory) == Result::success && done;
+  const bool done = backend.memory_allocate(&memory, sizeof value) == ErrorCode::success &&
+                    backend.set({memory, 7, 4, 1}) == ErrorCode::success &&
+                    backend.copy(&value, memory, sizeof value) == ErrorCode::success && value == 7;
+  return backend.memory_free(memory) == ErrorCode::success && done;
 }
 
 TEST_F(CudaDevicesProcess, ThatAreHiddenAreNotThereAndTheHostDeviceTakesTheirPlace) {

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "reprise/reprise.h"
+#include "tests/support/faulty_backend.h"
 #include "tests/unit/graph/graph_fixture.h"
 
 // Beginning, ending and abandoning a capture.
@@ -180,7 +181,7 @@ TEST_F(CUDAGraphCapture, EndIsRefusedOnAnotherStreamAndTheCaptureGoesOn) {
   EXPECT_EQ(first(x_), 1);
 }
 
-class CUDAGraphCaptureInMode : public CUDAGraphCapture, public ::testing::WithParamInterface<CaptureErrorMode> {};
+class CUDAGraphCaptureInMode : public CUDAGraphCapture, public ::testing::WithParamInterface<CaptureMode> {};
 
 TEST_P(CUDAGraphCaptureInMode, EndIsRefusedOnAnotherThreadUnlessTheModeIsRelaxed) {
   const StreamGuard guard(stream_);
@@ -188,12 +189,12 @@ TEST_P(CUDAGraphCaptureInMode, EndIsRefusedOnAnotherThreadUnlessTheModeIsRelaxed
   add(x_);
   std::thread([&] {
     const StreamGuard there(stream_);
-    if (GetParam() == CaptureErrorMode::relaxed)
+    if (GetParam() == CaptureMode::relaxed)
       graph_.capture_end();
     else
       EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.capture_end(); }), "another thread"));
   }).join();
-  if (GetParam() != CaptureErrorMode::relaxed) graph_.capture_end();
+  if (GetParam() != CaptureMode::relaxed) graph_.capture_end();
   graph_.replay();
   EXPECT_EQ(first(x_), 1);
 }
@@ -204,7 +205,7 @@ TEST_P(CUDAGraphCaptureInMode, IsAbandonedByAnyThread) {
   add(x_);
   std::thread([&] { graph_.capture_abandon(); }).join();
   EXPECT_FALSE(is_current_stream_capturing());
-  EXPECT_EQ(make_unsafe_call(), Result::success);
+  EXPECT_EQ(make_unsafe_call(), ErrorCode::success);
   expect_usable();
 }
 
@@ -212,15 +213,15 @@ TEST_P(CUDAGraphCaptureInMode, LetsAnotherThreadAllocateUnlessTheModeIsGlobal) {
   const StreamGuard guard(stream_);
   graph_.capture_begin({}, GetParam());
   add(x_);
-  Result there = Result::unknown;
+  ErrorCode there = ErrorCode::unknown;
   std::thread([&] { there = make_unsafe_call(); }).join();
-  if (GetParam() == CaptureErrorMode::global) {
-    EXPECT_EQ(there, Result::stream_capture_unsupported);
+  if (GetParam() == CaptureMode::global) {
+    EXPECT_EQ(there, ErrorCode::stream_capture_unsupported);
     EXPECT_EQ(stream_.capture_status(), CaptureStatus::invalidated);
     EXPECT_THROW(graph_.capture_end(), CaptureError);
     expect_usable();
   } else {
-    EXPECT_EQ(there, Result::success);
+    EXPECT_EQ(there, ErrorCode::success);
     graph_.capture_end();
     graph_.replay();
     EXPECT_EQ(first(x_), 1);
@@ -231,13 +232,13 @@ TEST_P(CUDAGraphCaptureInMode, LetsItsOwnThreadAllocateOnlyIfTheModeIsRelaxed) {
   const StreamGuard guard(stream_);
   graph_.capture_begin({}, GetParam());
   add(x_);
-  if (GetParam() == CaptureErrorMode::relaxed) {
-    EXPECT_EQ(make_unsafe_call(), Result::success);
+  if (GetParam() == CaptureMode::relaxed) {
+    EXPECT_EQ(make_unsafe_call(), ErrorCode::success);
     graph_.capture_end();
     graph_.replay();
     EXPECT_EQ(first(x_), 1);
   } else {
-    EXPECT_EQ(make_unsafe_call(), Result::stream_capture_unsupported);
+    EXPECT_EQ(make_unsafe_call(), ErrorCode::stream_capture_unsupported);
     EXPECT_THROW(graph_.capture_end(), CaptureError);
     expect_usable();
   }
@@ -259,8 +260,7 @@ TEST_P(CUDAGraphCaptureInMode, LetsTheCachingAllocatorWorkOnAnyThread) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, CUDAGraphCaptureInMode,
-                         ::testing::Values(CaptureErrorMode::global, CaptureErrorMode::thread_local_,
-                                           CaptureErrorMode::relaxed),
+                         ::testing::Values(CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed),
                          [](const auto& test) { return mode_name(test.param); });
 
 TEST_F(CUDAGraphCapture, AbandonDropsWhatWasCapturedAndDoesNothingInOtherStates) {
@@ -314,7 +314,7 @@ TEST_F(CUDAGraphCapture, WithoutAnyWorkHasTheCodeOfSuccess) {
     graph_.capture_end();
     FAIL() << "no exception";
   } catch (const CaptureError& error) {
-    EXPECT_EQ(error.code(), Result::success);
+    EXPECT_EQ(error.code(), ErrorCode::success);
   }
 }
 
@@ -327,6 +327,31 @@ TEST_F(CUDAGraphCapture, WithoutAnyWorkIsAllowedOnRequest) {
   EXPECT_EQ(graph_.node_count(), 0u);
   graph_.replay();
   current_stream().synchronize();
+}
+
+// Everything else is done when something needs it.
+TEST_F(CUDAGraphCapture, OfOneKernelMakesTheBareCallsOfTheRuntime) {
+  auto& counted = *new backend::test::FaultyBackend(default_device().backend());
+  const DeviceGuard device{Device(counted)};
+  const SideStream stream;
+  Buffer<int> x = zeros();
+  const auto capture_one = [&] {
+    graph_.capture_begin();
+    add(x);
+    graph_.capture_end();
+  };
+  capture_one();
+  graph_.reset();
+  counted.forget_calls();
+  capture_one();
+  using backend::Call;
+  int others = counted.calls() - counted.calls(Call::thread_exchange_capture_mode);
+  for (const Call call : {Call::stream_begin_capture, Call::kernel_function, Call::launch_kernel,
+                          Call::stream_end_capture, Call::graph_instantiate}) {
+    EXPECT_EQ(counted.calls(call), 1) << backend::cuda_name(call);
+    --others;
+  }
+  EXPECT_EQ(others, 0);
 }
 
 TEST_F(CUDAGraphCapture, HasAnIdOfItsOwn) {

@@ -55,7 +55,7 @@ class TwoDevices : public ::testing::Test {
 
 TEST_F(TwoDevices, OneCaptureTakesWorkOfBothWhenTheStreamsAreJoined) {
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     add(x_);
     fork_and_join([&] { add(y_, 10); });
     add(x_);
@@ -79,7 +79,7 @@ TEST_F(TwoDevices, ObjectsKnowTheirDevice) {
 
 TEST_F(TwoDevices, ACopyBetweenThemIsANode) {
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     add(x_, 5);
     copy_async(y_.data(), x_.data(), sizeof(int));
   });
@@ -92,7 +92,7 @@ TEST_F(TwoDevices, ACopyBetweenThemIsANode) {
 TEST_F(TwoDevices, WhatIsAllocatedForAJoinedStreamComesFromThePoolOnItsDevice) {
   CUDAGraph graph;
   const std::uint64_t eager = reserved(MempoolId{});
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     add(x_);
     fork_and_join([&] {
       Buffer<int> scratch(large);
@@ -114,13 +114,13 @@ TEST_F(TwoDevices, WhatIsAllocatedForAJoinedStreamComesFromThePoolOnItsDevice) {
 TEST_F(TwoDevices, AllocationsOfAnotherThreadForTheJoinedStreamComeFromThePoolToo) {
   CUDAGraph graph;
   GraphOptions options;
-  options.capture_error_mode = CaptureErrorMode::relaxed;
+  options.capture_error_mode = CaptureMode::relaxed;
   std::optional<Buffer<int>> made;
   capture(graph, options, [&] {
     add(x_);
     fork_and_join([&] {
       std::thread([&] { made.emplace(large, *other_stream_); }).join();
-      made->fill_bytes(0);
+      made->fill_bytes_async(0);
     });
   });
   EXPECT_GE(reserved(graph.pool()), large * sizeof(int));
@@ -128,7 +128,7 @@ TEST_F(TwoDevices, AllocationsOfAnotherThreadForTheJoinedStreamComeFromThePoolTo
 
 TEST_F(TwoDevices, ThreadsThatAllocateFirstForTheJoinedStreamOpenThePoolOnce) {
   GraphOptions options;
-  options.capture_error_mode = CaptureErrorMode::relaxed;
+  options.capture_error_mode = CaptureMode::relaxed;
   for (int round = 0; round < 20; ++round) {
     CUDAGraph graph;
     std::vector<Buffer<int>> made(4);
@@ -143,7 +143,7 @@ TEST_F(TwoDevices, ThreadsThatAllocateFirstForTheJoinedStreamOpenThePoolOnce) {
             buffer = Buffer<int>(16, *other_stream_);
           });
         for (std::thread& thread : threads) thread.join();
-        made[0].fill_bytes(0);
+        made[0].fill_bytes_async(0);
       });
     });
     const MempoolId pool = graph.pool();
@@ -158,7 +158,7 @@ TEST_F(TwoDevices, EagerWorkOfTheOtherDeviceIsLeftAlone) {
   CUDAGraph graph;
   const Stream aside(*other_);
   const std::uint64_t before = reserved(MempoolId{});
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     add(x_);
     const Buffer<int> eager(large, aside);
     EXPECT_GE(reserved(MempoolId{}), before + large * sizeof(int));
@@ -174,7 +174,7 @@ TEST_F(TwoDevices, AFailedCaptureGivesThePoolsOfBothBack) {
   EXPECT_THROW(capture(graph, options,
                        [&] {
                          add(x_);
-                         fork_and_join([&] { Buffer<int>(large).fill_bytes(0); });
+                         fork_and_join([&] { Buffer<int>(large).fill_bytes_async(0); });
                          throw std::runtime_error("the body failed");
                        }),
                std::runtime_error);
@@ -188,7 +188,7 @@ TEST_F(TwoDevices, AFailedCaptureGivesThePoolsOfBothBack) {
 TEST_F(TwoDevices, OnePoolIdServesOneCaptureOnEachDevice) {
   GraphOptions options;
   options.pool = graph_pool_handle();
-  options.capture_error_mode = CaptureErrorMode::relaxed;
+  options.capture_error_mode = CaptureMode::relaxed;
   CUDAGraph here, there;
   std::optional<Buffer<int>> kept_here, kept_there;
   graph scope_here(here, options);
@@ -196,10 +196,10 @@ TEST_F(TwoDevices, OnePoolIdServesOneCaptureOnEachDevice) {
     const DeviceGuard device(*other_);
     graph scope_there(there, options);
     kept_there.emplace(large);
-    kept_there->fill_bytes(1);
+    kept_there->fill_bytes_async(1);
   }
   kept_here.emplace(large);
-  kept_here->fill_bytes(1);
+  kept_here->fill_bytes_async(1);
   scope_here.end();
   EXPECT_EQ(here.device(), default_device());
   EXPECT_EQ(there.device(), *other_);
@@ -209,12 +209,12 @@ TEST_F(TwoDevices, OnePoolIdServesOneCaptureOnEachDevice) {
 TEST_F(TwoDevices, APoolThatACaptureFillsOnTheOtherDeviceIsRefusedThere) {
   GraphOptions options;
   options.pool = graph_pool_handle();
-  options.capture_error_mode = CaptureErrorMode::relaxed;
+  options.capture_error_mode = CaptureMode::relaxed;
   CUDAGraph here, there;
   {
     const DeviceGuard device(*other_);
     graph scope_there(there, options);
-    y_.fill_bytes(2);
+    y_.fill_bytes_async(2);
     {
       const DeviceGuard back(default_device());
       EXPECT_TRUE(contains(text_of<UsageError>([&] {
@@ -226,7 +226,7 @@ TEST_F(TwoDevices, APoolThatACaptureFillsOnTheOtherDeviceIsRefusedThere) {
                            "another capture is filling"));
     }
   }
-  capture(here, options, [&] { fork_and_join([&] { Buffer<int>(large).fill_bytes(0); }); });
+  capture(here, options, [&] { fork_and_join([&] { Buffer<int>(large).fill_bytes_async(0); }); });
   here.replay();
   current_stream().synchronize();
 }

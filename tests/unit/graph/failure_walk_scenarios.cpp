@@ -27,20 +27,20 @@ void capture_plainly(Stage& s) {
 }
 
 void capture_with_allocations(Stage& s) {
-  capture(s.graph, {}, [&] {
+  capture(s.graph, [&] {
     Buffer<int> scratch(segment_size);
-    scratch.fill_bytes(0);
+    scratch.fill_bytes_async(0);
     const Buffer<int> small(10);
     s.increment();
   });
 }
 
 void capture_with_fork(Stage& s) {
-  capture(s.graph, {}, [&] {
+  capture(s.graph, [&] {
     const StreamRef here = current_stream();
     s.side.wait(here);
     Buffer<int> scratch(segment_size, s.side);  // of the capture, though on another stream
-    scratch.fill_bytes(0, s.side);
+    scratch.fill_bytes_async(0, s.side);
     scratch.record_stream(here);
     add(s.y, 1, s.side);
     const Event joined(s.device);
@@ -51,13 +51,13 @@ void capture_with_fork(Stage& s) {
 }
 
 void capture_on_two_devices(Stage& s) {
-  capture(s.graph, {}, [&] {
+  capture(s.graph, [&] {
     const StreamRef here = current_stream();
     s.far->wait(here);
     {
       const StreamGuard there(*s.far);
       Buffer<int> scratch(segment_size);
-      scratch.fill_bytes(0);
+      scratch.fill_bytes_async(0);
       add(s.far_y);
     }
     here.wait(*s.far);
@@ -66,7 +66,7 @@ void capture_on_two_devices(Stage& s) {
 }
 
 void capture_with_workspaces(Stage& s) {
-  capture(s.graph, {}, [&] {
+  capture(s.graph, [&] {
     library_workspace("walk", segment_size);
     library_workspace("walk", segment_size / 2);
     s.increment();
@@ -74,7 +74,7 @@ void capture_with_workspaces(Stage& s) {
 }
 
 void capture_batches(Stage& s) {
-  capture(s.graph, {}, [&] {
+  capture(s.graph, [&] {
     Buffer<int> scratch(64);
     fill_batch_async(std::array{make_fill(scratch.data(), 7, 32), make_fill(scratch.data() + 32, 8, 32)});
     copy_batch_async(std::array{CopyOp{s.y.data(), scratch.data(), sizeof(int)}});
@@ -85,7 +85,7 @@ void capture_batches(Stage& s) {
 // Draws on two streams; the numbers are unused.
 void capture_with_random_numbers(Stage& s) {
   const Generator generator(s.device);
-  capture(s.graph, {}, [&] {
+  capture(s.graph, [&] {
     const StreamRef here = current_stream();
     generator.philox_state(1);
     s.side.wait(here);
@@ -102,10 +102,11 @@ void capture_with_hooks(Stage& s) {
   const auto use_memory = [](auto&&...) { const Buffer<int> scratch(segment_size); };
   hooks.captured = use_memory;
   hooks.instantiated = use_memory;
-  hooks.before_replay = hooks.after_replay = use_memory;
+  hooks.before_replay = use_memory;
+  hooks.after_replay = use_memory;
   hooks.reset = [] { const Buffer<int> scratch(10); };
   s.graph.add_hooks(std::move(hooks));
-  capture(s.graph, {}, [&] {
+  capture(s.graph, [&] {
     s.graph.retain(std::make_shared<Buffer<int>>(segment_size));
     s.increment();
   });
@@ -115,7 +116,7 @@ void capture_with_hooks(Stage& s) {
 void capture_with_annotations(Stage& s) {
   GraphOptions options;
   options.enable_annotations = true;
-  options.capture_error_mode = CaptureErrorMode::relaxed;
+  options.capture_error_mode = CaptureMode::relaxed;
   capture(s.graph, options, [&] {
     const StreamRef here = current_stream();
     const annotate outer("outer");
@@ -145,7 +146,7 @@ void* pinned_memory() {
 void capture_inputs(Stage& s, const GraphOptions& options) {
   capture(s.graph, options, [&] {
     Buffer<int> scratch(segment_size);
-    scratch.fill_bytes(0);
+    scratch.fill_bytes_async(0);
     copy_async(s.y.data(), pinned_memory(), sizeof(int));
     s.increment();
   });
@@ -160,22 +161,22 @@ void capture_with_liveness(Stage& s) {
 }
 
 void capture_with_liveness_of_all(Stage& s) {
-  capture_inputs(s, {.check_input_liveness = true, .liveness = Liveness::all});
+  capture_inputs(s, {.check_input_liveness = true, .inputs = {.scope = Liveness::all}});
 }
 
 void capture_with_confirmed_inputs(Stage& s) {
-  capture_inputs(s, {.check_input_liveness = true, .confirm_by_second_capture = true});
+  capture_inputs(s, {.check_input_liveness = true, .inputs = {.confirm = true}});
 }
 
 void capture_that_retains(Stage& s) {
-  capture_inputs(s, {.retain_inputs = true});
+  capture_inputs(s, {.inputs = {.retain = true}});
 }
 
 // What the graph keeps is freed with it.
 void prepare_retained(Stage& s) {
   Buffer<int> input(segment_size);
-  capture(s.graph, {.retain_inputs = true}, [&] {
-    input.fill_bytes(0);
+  capture(s.graph, {.inputs = {.retain = true}}, [&] {
+    input.fill_bytes_async(0);
     s.increment();
   });
 }
@@ -191,15 +192,15 @@ void capture_into_pool_of_helper(Stage& s) {
   options.pool = s.helper.pool();
   capture(s.graph, options, [&] {
     Buffer<int> scratch(segment_size);
-    scratch.fill_bytes(0);
+    scratch.fill_bytes_async(0);
     s.increment();
   });
 }
 
 void prepare_helper(Stage& s) {
-  capture(s.helper, {}, [&] {
+  capture(s.helper, [&] {
     Buffer<int> scratch(segment_size);
-    scratch.fill_bytes(0);
+    scratch.fill_bytes_async(0);
   });
 }
 
@@ -221,7 +222,7 @@ void capture_and_upload(Stage& s) {
 }
 
 void begin_and_end(Stage& s) try {
-  s.graph.capture_begin({}, CaptureErrorMode::thread_local_);
+  s.graph.capture_begin({}, CaptureMode::thread);
   s.increment();
   s.graph.capture_end();
 } catch (...) {
@@ -233,7 +234,7 @@ void begin(Stage& s) {
   s.graph.capture_begin();
   s.side.wait(current_stream());
   Buffer<int> scratch(segment_size);
-  scratch.fill_bytes(0);
+  scratch.fill_bytes_async(0);
   s.increment();
 }
 
@@ -296,7 +297,7 @@ void time_one_replay(Stage& s) {
 
 void replay_beside_a_capture(Stage& s) {
   CUDAGraph other;
-  other.capture_begin({}, CaptureErrorMode::thread_local_);
+  other.capture_begin({}, CaptureMode::thread);
   add(s.y);
   s.graph.replay(s.side);
   other.capture_end();
@@ -305,7 +306,7 @@ void replay_beside_a_capture(Stage& s) {
 // By another thread: work of the capturing thread elsewhere would be reported as missing in its graph.
 void replay_beside_a_reported_capture(Stage& s) {
   GraphOptions options;
-  options.capture_error_mode = CaptureErrorMode::thread_local_;
+  options.capture_error_mode = CaptureMode::thread;
   options.report = ReportDetail::full;
   CUDAGraph other;
   other.capture_begin(options);

@@ -36,22 +36,22 @@ std::optional<Device> second_runtime() {
   return Device(runtime);
 }
 
-CaptureErrorMode thread_mode(backend::Backend& runtime) {
-  auto mode = CaptureErrorMode::relaxed;
-  EXPECT_EQ(runtime.thread_exchange_capture_mode(&mode), Result::success);
-  const CaptureErrorMode found = mode;
-  EXPECT_EQ(runtime.thread_exchange_capture_mode(&mode), Result::success);
+CaptureMode thread_mode(backend::Backend& runtime) {
+  auto mode = CaptureMode::relaxed;
+  EXPECT_EQ(runtime.thread_exchange_capture_mode(&mode), ErrorCode::success);
+  const CaptureMode found = mode;
+  EXPECT_EQ(runtime.thread_exchange_capture_mode(&mode), ErrorCode::success);
   return found;
 }
 
 // A failure that is not reported, because nothing is lost.
 struct Silent {
   Call call;
-  std::optional<Result> code;  // nothing: any
+  std::optional<ErrorCode> code;  // nothing: any
   const char* reason;
 };
 constexpr Silent silent[] = {
-    {Call::memory_allocate, Result::out_of_memory, "cached memory is released, and the allocation tried again"},
+    {Call::memory_allocate, ErrorCode::out_of_memory, "cached memory is released, and the allocation tried again"},
     {Call::stream_is_capturing, std::nullopt,
      "an internal stream that cannot be queried is not used; a block of a stream that cannot be queried is held back"},
 };
@@ -61,7 +61,7 @@ struct Outcome {
   bool thrown = false;
   bool of_the_body = false;  // the scenario's own exception
   std::string call;          // of a BackendError
-  std::optional<Result> code;
+  std::optional<ErrorCode> code;
   std::string text;
 };
 
@@ -117,7 +117,7 @@ void expect_replay_adds_one(Stage& stage) {
 // What the thread and the streams were before.
 void expect_untouched(Stage& stage) {
   EXPECT_FALSE(captures::any_underway());
-  EXPECT_EQ(thread_mode(stage.runtime), CaptureErrorMode::global);
+  EXPECT_EQ(thread_mode(stage.runtime), CaptureMode::global);
   EXPECT_EQ(current_device(), stage.device);
   EXPECT_EQ(current_stream(), stage.stream.ref());
   EXPECT_EQ(stage.stream.capture_status(), CaptureStatus::none);
@@ -125,7 +125,7 @@ void expect_untouched(Stage& stage) {
   if (stage.far) {
     EXPECT_EQ(stage.far->capture_status(), CaptureStatus::none);
   }
-  EXPECT_EQ(make_unsafe_call(), Result::success) << "some capture is underway";
+  EXPECT_EQ(make_unsafe_call(), ErrorCode::success) << "some capture is underway";
 }
 
 // The graph is in the expected state and works, and so do the next captures.
@@ -223,7 +223,7 @@ class Walk : public ::testing::Test {
   }
 };
 
-class FailureWalk : public Walk, public ::testing::WithParamInterface<Result> {
+class FailureWalk : public Walk, public ::testing::WithParamInterface<ErrorCode> {
  protected:
   void prepare_trouble(AccountingBackend& runtime, int passed) override { runtime.fail_any(GetParam(), passed); }
   std::string trouble(AccountingBackend& runtime) override {
@@ -266,12 +266,12 @@ TEST_P(FailureWalk, FailsEveryCallOfEveryScenarioAndLosesNothing) {
         << cuda_name(each.call) << " is never silent: take it off the list";
 }
 
-std::string name_of(const ::testing::TestParamInfo<Result>& info) {
+std::string name_of(const ::testing::TestParamInfo<ErrorCode>& info) {
   return result_name(info.param);
 }
 INSTANTIATE_TEST_SUITE_P(With, FailureWalk,
-                         ::testing::Values(Result::launch_failure, Result::out_of_memory,
-                                           Result::stream_capture_invalidated),
+                         ::testing::Values(ErrorCode::launch_failure, ErrorCode::out_of_memory,
+                                           ErrorCode::stream_capture_invalidated),
                          name_of);
 
 // Instead of a call that fails, one of another thread that breaks the captures that are underway.
@@ -281,7 +281,7 @@ class BreakingWalk : public Walk {
     came_ = broke_ = false;
     runtime.before_any(passed, [this] {
       came_ = true;
-      std::thread([this] { broke_ = make_unsafe_call() == Result::stream_capture_unsupported; }).join();
+      std::thread([this] { broke_ = make_unsafe_call() == ErrorCode::stream_capture_unsupported; }).join();
     });
   }
   std::string trouble(AccountingBackend& /*runtime*/) override {
@@ -293,8 +293,8 @@ class BreakingWalk : public Walk {
     if (!outcome.thrown || outcome.of_the_body) return;  // the walk finds out whether all is well
     EXPECT_TRUE(broke_) << outcome.text;
     // By the call that noticed, or by the end of the capture. A wait for an event of a broken capture gets code 1.
-    EXPECT_TRUE(outcome.code == Result::stream_capture_invalidated ||
-                (outcome.code == Result::invalid_value && outcome.call == cuda_name(Call::stream_wait_event)))
+    EXPECT_TRUE(outcome.code == ErrorCode::stream_capture_invalidated ||
+                (outcome.code == ErrorCode::invalid_value && outcome.call == cuda_name(Call::stream_wait_event)))
         << outcome.text;
   }
 

@@ -39,16 +39,16 @@ TEST_F(FailedCapture, NamesTheCallThatBrokeItWhenTheBodySwallowedTheError) {
     }
   };
   try {
-    capture(graph_, {}, body);
+    capture(graph_, body);
     FAIL() << "no exception";
   } catch (const CaptureError& error) {
-    EXPECT_EQ(error.code(), Result::stream_capture_invalidated);
+    EXPECT_EQ(error.code(), ErrorCode::stream_capture_invalidated);
     EXPECT_TRUE(contains(error.what(), "cudaErrorStreamCaptureInvalidated"));
     // CUDA does not report which call it was.
     if (current_device().type() == DeviceType::host) {
       EXPECT_TRUE(contains(error.what(), backend::cuda_name(Call::memory_allocate)));
     }
-    EXPECT_TRUE(contains(error.what(), "thread_local"));
+    EXPECT_TRUE(contains(error.what(), "capture in mode `thread`"));
   }
   expect_usable();
 }
@@ -69,13 +69,13 @@ TEST_F(FailedCapture, GivesBackWhatWasAllocatedAfterItWasBroken) {
 
 TEST_F(FailedCapture, ThrowsTheFirstErrorOfTheBodyAndNotItsConsequence) {
   try {
-    capture(graph_, {}, [&] {
+    capture(graph_, [&] {
       add(x_);
       current_stream().synchronize();
     });
     FAIL() << "no exception";
   } catch (const BackendError& error) {
-    EXPECT_EQ(error.code(), Result::stream_capture_unsupported);
+    EXPECT_EQ(error.code(), ErrorCode::stream_capture_unsupported);
     EXPECT_EQ(error.call(), backend::cuda_name(Call::stream_synchronize));
   }
   EXPECT_TRUE(current_stream().is_default());
@@ -85,14 +85,14 @@ TEST_F(FailedCapture, ThrowsTheFirstErrorOfTheBodyAndNotItsConsequence) {
 TEST_F(FailedCapture, SaysThatAForkWasNotJoined) {
   const Stream fork;
   try {
-    capture(graph_, {}, [&] {
+    capture(graph_, [&] {
       add(x_);
       fork.wait(current_stream());
       add(x_, 1, fork);
     });
     FAIL() << "no exception";
   } catch (const CaptureError& error) {
-    EXPECT_EQ(error.code(), Result::stream_capture_unjoined);
+    EXPECT_EQ(error.code(), ErrorCode::stream_capture_unjoined);
     EXPECT_TRUE(contains(error.what(), "joined"));
   }
   EXPECT_EQ(fork.capture_status(), CaptureStatus::none);
@@ -108,12 +108,12 @@ TEST_F(FailedCapture, LeavesStreamThreadAndMemoryUsable) {
     graph_.capture_begin();
     {
       Buffer<int> scratch(std::size_t{1} << 22);
-      scratch.fill_bytes(0);
+      scratch.fill_bytes_async(0);
     }
-    EXPECT_EQ(make_unsafe_call(), Result::stream_capture_unsupported);
+    EXPECT_EQ(make_unsafe_call(), ErrorCode::stream_capture_unsupported);
     EXPECT_THROW(graph_.capture_end(), CaptureError);
     EXPECT_EQ(stream.ref().capture_status(), CaptureStatus::none);
-    EXPECT_EQ(make_unsafe_call(), Result::success);
+    EXPECT_EQ(make_unsafe_call(), ErrorCode::success);
     EXPECT_EQ(allocator.statistics().reserved_bytes, before.reserved_bytes);
     EXPECT_EQ(allocator.statistics().allocations, before.allocations);
   }
@@ -131,7 +131,7 @@ TEST_F(FailedCapture, OutOfMemoryIsOutOfMemoryAndReservedBytesReturn) {
   EXPECT_THROW(capture(graph_, {},
                        [&] {
                          Buffer<int> fits(std::size_t{1} << 22);
-                         fits.fill_bytes(0);
+                         fits.fill_bytes_async(0);
                          const Buffer<std::byte> too_much(default_device().memory_info().total);
                        }),
                OutOfMemoryError);
@@ -140,7 +140,7 @@ TEST_F(FailedCapture, OutOfMemoryIsOutOfMemoryAndReservedBytesReturn) {
 }
 
 TEST_F(FailedCapture, OutOfMemoryThatTheBodyHandlesLeavesTheCaptureAsItWas) {
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     EXPECT_THROW(Buffer<std::byte>(default_device().memory_info().total), OutOfMemoryError);
     add(x_);
   });
@@ -151,7 +151,7 @@ TEST_F(FailedCapture, OutOfMemoryThatTheBodyHandlesLeavesTheCaptureAsItWas) {
 TEST_F(FailedCapture, BrokenByAnotherThreadIsAbandonedWithoutComplaint) {
   const SideStream stream;
   graph_.capture_begin();
-  std::thread([] { EXPECT_EQ(make_unsafe_call(), Result::stream_capture_unsupported); }).join();
+  std::thread([] { EXPECT_EQ(make_unsafe_call(), ErrorCode::stream_capture_unsupported); }).join();
   graph_.capture_abandon();
   EXPECT_FALSE(is_current_stream_capturing());
   expect_usable();
@@ -163,13 +163,13 @@ TEST_F(FailedCapture, EndedByADriverCallIsReportedAndGivenBack) {
   add(x_);
   backend::Backend& runtime = default_device().backend();
   GraphHandle stolen = nullptr;
-  ASSERT_EQ(runtime.stream_end_capture(stream.ref().native(), &stolen), Result::success);
-  EXPECT_EQ(runtime.graph_destroy(stolen), Result::success);
+  ASSERT_EQ(runtime.stream_end_capture(stream.ref().native(), &stolen), ErrorCode::success);
+  EXPECT_EQ(runtime.graph_destroy(stolen), ErrorCode::success);
   try {
     graph_.capture_end();
     FAIL() << "no exception";
   } catch (const CaptureError& error) {
-    EXPECT_EQ(error.code(), Result::illegal_state);
+    EXPECT_EQ(error.code(), ErrorCode::illegal_state);
   }
   expect_usable();
 }
@@ -200,32 +200,32 @@ TEST_P(FailingRuntime, LeavesNothingBehindAndTheNextCaptureWorks) {
   CUDAGraph graph(GetParam().keep);
   const auto body = [&] {
     Buffer<int> scratch(std::size_t{1} << 22);
-    scratch.fill_bytes(0);
+    scratch.fill_bytes_async(0);
     add(x);
   };
-  capture(graph, {}, body);  // whatever is made at the first use is there
+  capture(graph, body);  // whatever is made at the first use is there
   graph.reset();
   allocator.empty_cache();
   const auto before = allocator.statistics();
   const auto free_before = device_.memory_info().free;
 
-  faulty_.fail(GetParam().call, Result::launch_failure, GetParam().passed);
+  faulty_.fail(GetParam().call, ErrorCode::launch_failure, GetParam().passed);
   try {
-    capture(graph, {}, body);
+    capture(graph, body);
     ADD_FAILURE() << "no exception";
   } catch (const BackendError& error) {
-    EXPECT_EQ(error.code(), Result::launch_failure);
+    EXPECT_EQ(error.code(), ErrorCode::launch_failure);
     EXPECT_EQ(error.call(), backend::cuda_name(GetParam().call));
   }
   EXPECT_TRUE(faulty_.all_happened());
   EXPECT_TRUE(current_stream().is_default());
   EXPECT_THROW(graph.pool(), UsageError);
-  EXPECT_EQ(make_unsafe_call(), Result::success);
+  EXPECT_EQ(make_unsafe_call(), ErrorCode::success);
   EXPECT_EQ(allocator.statistics().reserved_bytes, before.reserved_bytes);
   EXPECT_EQ(allocator.statistics().allocations, before.allocations);
   EXPECT_EQ(device_.memory_info().free, free_before);
 
-  capture(graph, {}, body);
+  capture(graph, body);
   graph.replay();
   EXPECT_EQ(first(x), 1);
 }
@@ -254,8 +254,8 @@ class FailingDevice : public ::testing::Test {
 };
 
 TEST_F(FailingDevice, AnEmptyCaptureWhoseNodesCannotBeListedFails) {
-  faulty_.fail(Call::graph_nodes, Result::launch_failure);
-  const std::string text = text_of<BackendError>([&] { capture(graph_, {}, [] {}); });
+  faulty_.fail(Call::graph_nodes, ErrorCode::launch_failure);
+  const std::string text = text_of<BackendError>([&] { capture(graph_, [] {}); });
   EXPECT_TRUE(contains(text, "cuGraphGetNodes"));
   EXPECT_TRUE(faulty_.all_happened());
   capture_increment(graph_, x_);
@@ -264,7 +264,7 @@ TEST_F(FailingDevice, AnEmptyCaptureWhoseNodesCannotBeListedFails) {
 }
 
 TEST_F(FailingDevice, ThatCannotListNodesCapturesSome) {
-  faulty_.fail(Call::graph_nodes, Result::launch_failure);
+  faulty_.fail(Call::graph_nodes, ErrorCode::launch_failure);
   capture_increment(graph_, x_);
   EXPECT_FALSE(faulty_.all_happened()) << "that there are some is known";
   faulty_.heal();
@@ -274,9 +274,9 @@ TEST_F(FailingDevice, ThatCannotListNodesCapturesSome) {
 
 TEST_F(FailingDevice, OfAKeptGraphLeavesItCaptured) {
   capture_increment(graph_, x_);
-  faulty_.fail(Call::graph_instantiate, Result::out_of_memory);
+  faulty_.fail(Call::graph_instantiate, ErrorCode::out_of_memory);
   EXPECT_THROW(graph_.instantiate(), BackendError);
-  faulty_.fail(Call::graph_instantiate, Result::out_of_memory);
+  faulty_.fail(Call::graph_instantiate, ErrorCode::out_of_memory);
   EXPECT_THROW(graph_.replay(), BackendError);
   EXPECT_THROW(graph_.raw_cuda_graph_exec(), UsageError);
   graph_.replay();
@@ -287,7 +287,7 @@ TEST_F(FailingDevice, DoneAgainLeavesTheExecutableThatWasThere) {
   capture_increment(graph_, x_);
   graph_.instantiate();
   const GraphExecHandle exec = graph_.raw_cuda_graph_exec();
-  faulty_.fail(Call::graph_instantiate, Result::out_of_memory);
+  faulty_.fail(Call::graph_instantiate, ErrorCode::out_of_memory);
   EXPECT_THROW(graph_.instantiate(), BackendError);
   EXPECT_EQ(graph_.raw_cuda_graph_exec(), exec);
   graph_.replay();
@@ -296,7 +296,7 @@ TEST_F(FailingDevice, DoneAgainLeavesTheExecutableThatWasThere) {
 
 // On a thread on which no call failed, this runtime knows nothing beyond the code.
 TEST_F(FailingDevice, ACaptureThatFailsForAReasonUnknownToTheRuntimeGetsAdvice) {
-  const auto text_for = [&](Result code) {
+  const auto text_for = [&](ErrorCode code) {
     std::string text;
     std::thread([&] {
       const Stream stream(device_);
@@ -310,15 +310,15 @@ TEST_F(FailingDevice, ACaptureThatFailsForAReasonUnknownToTheRuntimeGetsAdvice) 
     return text;
   };
   faulty_.say_nothing();
-  EXPECT_TRUE(contains(text_for(Result::stream_capture_unjoined), "forked off"));
-  EXPECT_TRUE(contains(text_for(Result::stream_capture_invalidated), "thread_local_"));
+  EXPECT_TRUE(contains(text_for(ErrorCode::stream_capture_unjoined), "forked off"));
+  EXPECT_TRUE(contains(text_for(ErrorCode::stream_capture_invalidated), "CaptureMode::thread"));
 }
 
 // Templates with allocation or conditional nodes give 801 as long as another executable of them lives.
 TEST_F(FailingDevice, MakesRoomWhenTheTemplateAllowsOneExecutable) {
   capture_increment(graph_, x_);
   graph_.instantiate();
-  faulty_.fail(Call::graph_instantiate, Result::not_supported);
+  faulty_.fail(Call::graph_instantiate, ErrorCode::not_supported);
   faulty_.forget_calls();
   graph_.instantiate();
   EXPECT_EQ(faulty_.calls(Call::graph_exec_destroy), 1);
@@ -329,7 +329,7 @@ TEST_F(FailingDevice, MakesRoomWhenTheTemplateAllowsOneExecutable) {
 
 TEST_F(FailingDevice, ALaunchThatFailsIsReportedAndTheGraphStaysReady) {
   capture_increment(graph_, x_);
-  faulty_.fail(Call::graph_launch, Result::launch_failure);
+  faulty_.fail(Call::graph_launch, ErrorCode::launch_failure);
   EXPECT_THROW(graph_.replay(), BackendError);
   graph_.replay();
   EXPECT_EQ(first(x_), 1);
@@ -344,10 +344,10 @@ TEST_F(FailingDevice, WhatFailsInResetIsReportedAsAWarning) {
   graph_.replay();
   EXPECT_EQ(first(x_), 1);
   const GraphExecHandle left_over = graph_.raw_cuda_graph_exec();
-  faulty_.fail(Call::graph_exec_destroy, Result::launch_failure);
+  faulty_.fail(Call::graph_exec_destroy, ErrorCode::launch_failure);
   EXPECT_NO_THROW(graph_.reset());
   set_warning_sink(previous);
-  EXPECT_EQ(faulty_.graph_exec_destroy(left_over), Result::success);
+  EXPECT_EQ(faulty_.graph_exec_destroy(left_over), ErrorCode::success);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_TRUE(contains(warnings[0], backend::cuda_name(Call::graph_exec_destroy)));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -24,18 +25,24 @@ namespace {
 
 std::vector<std::string> heard;
 bool refuses = false;
+std::exception_ptr thrown_in_begin;
 
 class Guest : public CaptureListener {
  public:
   explicit Guest(const char* name) : name_(name) {}
   void rehearsed(CaptureListener& other) override { write("rehearsed by " + dynamic_cast<Guest&>(other).name_); }
-  void begin(const CaptureContext& /*context*/) override { write("begin"); }
-  void started(const CaptureContext& /*context*/) override {
+  void begin(captures::Capture& /*capture*/) override {
+    write("begin");
+    if (thrown_in_begin != nullptr) std::rethrow_exception(thrown_in_begin);
+  }
+  void started(captures::Capture& /*capture*/) override {
     if (refuses) throw std::runtime_error("the guest refuses");
   }
-  void ended(const CaptureContext& /*context*/, GraphHandle /*template_graph*/) override { write("ended"); }
-  void abandoned() noexcept override { write("abandoned"); }
-  bool takes_part_in_replays() const noexcept override { return true; }
+  void ended(captures::Capture& /*capture*/, CapturedGraph& graph) override {
+    write("ended");
+    graph.in_replays.push_back(this);
+  }
+  void abandoned(captures::Capture& /*capture*/) noexcept override { write("abandoned"); }
   void before_replay(const StreamRef& /*stream*/) override { write("replay"); }
 
  private:
@@ -60,13 +67,13 @@ class Theirs final : public backend::Framework, public FrameworkCaptures {
   std::string_view name() const noexcept override { return "theirs"; }
   const FrameworkCaptures* captures() const noexcept override { return this; }
   std::unique_ptr<FrameworkListeners> make_listeners() const override { return std::make_unique<Guests>(); }
-  std::unique_ptr<inspect::InputSource> make_input_source(const CaptureContext& /*context*/) const override {
+  std::unique_ptr<inspect::InputSource> make_input_source(const captures::Capture& /*capture*/) const override {
     return nullptr;
   }
   void add_to_exception() const noexcept override { heard.emplace_back("exception"); }
-  void annotation_changed(DeviceType type, std::uint64_t capture_id, const Annotation& now) const noexcept override {
-    EXPECT_EQ(type, default_device().type());
-    EXPECT_NE(capture_id, 0U);
+  void annotation_changed(const captures::Capture& capture, const Annotation& now) const noexcept override {
+    EXPECT_EQ(capture.device(), default_device());
+    EXPECT_TRUE(capture.has_ids());
     heard.push_back(now.empty() ? "none" : now.at("name"));
   }
 };
@@ -76,8 +83,12 @@ class ListenersOfAFramework : public ::testing::Test {
   ListenersOfAFramework() {
     heard.clear();
     refuses = false;
+    thrown_in_begin = nullptr;
   }
-  ~ListenersOfAFramework() override { refuses = false; }
+  ~ListenersOfAFramework() override {
+    refuses = false;
+    thrown_in_begin = nullptr;
+  }
   void install() { scope_.emplace(theirs_); }
 
  private:
@@ -89,7 +100,7 @@ TEST_F(ListenersOfAFramework, TakePartInTheNextCaptureOfAGraphThatIsThereAlready
   CUDAGraph graph;
   install();
   Buffer<int> x = zeros();
-  capture(graph, {}, [&] { add(x); });
+  capture(graph, [&] { add(x); });
   graph.replay(default_device().default_stream());
   EXPECT_EQ(heard, (std::vector<std::string>{"first begin", "second begin", "first ended", "second ended",
                                              "second replay", "first replay"}));
@@ -102,11 +113,11 @@ TEST_F(ListenersOfAFramework, StandBetweenRandomNumbersAndWhatLooksAtNodes) {
   const auto place = [&](const CaptureListener& listener) {
     return std::ranges::find(listeners.in_order(), &listener) - listeners.in_order().begin();
   };
-  const auto random = place(*listeners.random);
-  auto& guests = static_cast<Guests&>(*listeners.framework);
+  const auto random = place(listeners.random());
+  auto& guests = static_cast<Guests&>(*listeners.framework());
   EXPECT_EQ(place(guests.first), random + 1);
   EXPECT_EQ(place(guests.second), random + 2);
-  EXPECT_EQ(place(*listeners.annotations), random + 3);
+  EXPECT_EQ(place(listeners.annotations()), random + 3);
 }
 
 TEST_F(ListenersOfAFramework, AreTheSameInAGraphThatTheyJoinLate) {
@@ -127,11 +138,29 @@ TEST_F(ListenersOfAFramework, CanRefuseACapture) {
   CUDAGraph graph;
   Buffer<int> x = zeros();
   refuses = true;
-  EXPECT_EQ(text_of<std::runtime_error>([&] { capture(graph, {}, [&] { add(x); }); }), "the guest refuses");
+  EXPECT_EQ(text_of<std::runtime_error>([&] { capture(graph, [&] { add(x); }); }), "the guest refuses");
   EXPECT_EQ(heard, (std::vector<std::string>{"first begin", "second begin", "second abandoned", "first abandoned",
                                              "exception"}));
+  EXPECT_TRUE(graph.capture_report().has_value());
   refuses = false;
-  capture(graph, {}, [&] { add(x); });
+  capture(graph, [&] { add(x); });
+}
+
+TEST_F(ListenersOfAFramework, ThatCannotBeginLeaveAReport) {
+  install();
+  CUDAGraph graph;
+  Buffer<int> x = zeros();
+  thrown_in_begin =
+      std::make_exception_ptr(BackendError("cuTheirs", ErrorCode::not_permitted, "theirs", SourceLocation::current()));
+  EXPECT_THROW(capture_increment(graph, x), BackendError);
+  EXPECT_EQ(heard, (std::vector<std::string>{"first begin", "exception"}));
+  ASSERT_TRUE(graph.capture_report().has_value());
+  EXPECT_EQ(graph.capture_report()->code, ErrorCode::not_permitted);
+  EXPECT_EQ(graph.capture_report()->broken_by->name, "cuTheirs");
+  EXPECT_EQ(graph.capture_report()->device, default_device().str());
+  thrown_in_begin = nullptr;
+  capture_increment(graph, x);
+  EXPECT_FALSE(graph.capture_report().has_value());
 }
 
 TEST_F(ListenersOfAFramework, AreJoinedByTheScopesOfAnnotations) {
@@ -152,12 +181,28 @@ TEST_F(ListenersOfAFramework, AreJoinedByTheScopesOfAnnotations) {
                                              "first ended", "second ended"}));
 }
 
+TEST_F(ListenersOfAFramework, AreNotNotifiedOfAScopeThatIsLeftAfterTheCapture) {
+  install();
+  CUDAGraph graph;
+  Buffer<int> x = zeros();
+  GraphOptions options;
+  options.enable_annotations = true;
+  std::optional<annotate> scope;
+  capture(graph, options, [&] {
+    scope.emplace("late");
+    add(x);
+  });
+  heard.clear();
+  scope.reset();
+  EXPECT_TRUE(heard.empty());
+}
+
 TEST_F(ListenersOfAFramework, AreNotifiedOfTheirRehearsals) {
   install();
   CUDAGraph graph;
   Buffer<int> x = zeros();
   GraphOptions options;
-  options.check_input_liveness = options.confirm_by_second_capture = true;
+  options.check_input_liveness = options.inputs.confirm = true;
   capture(graph, options, [&] { add(x); });
   EXPECT_EQ(heard, (std::vector<std::string>{"first begin", "second begin", "first ended", "second ended",
                                              "first rehearsed by first", "second rehearsed by second", "first begin",

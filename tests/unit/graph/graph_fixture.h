@@ -39,17 +39,17 @@ struct Multiply {
 };
 
 inline void add(Buffer<int>& x, int amount = 1, const StreamRef& stream = current_stream()) {
-  launch(stream, LaunchConfig::cover(x.size()), Add{}, x.data(), amount, x.size());
+  launch(stream, x.size(), Add{}, x.data(), amount, x.size());
 }
 
 inline void multiply(const Buffer<int>& x, int factor, Buffer<int>& y, const StreamRef& stream = current_stream()) {
-  launch(stream, LaunchConfig::cover(x.size()), Multiply{}, x.data(), factor, y.data(), x.size());
+  launch(stream, x.size(), Multiply{}, x.data(), factor, y.data(), x.size());
 }
 
 /// All values, after the work of the current stream.
 inline std::vector<int> read(const Buffer<int>& x) {
   std::vector<int> values(x.size());
-  x.copy_to(values);
+  x.read_async(values);
   current_stream().synchronize();
   return values;
 }
@@ -62,7 +62,7 @@ inline int first(const Buffer<int>& x) {
 /// `n` values of zero, there when this returns.
 inline Buffer<int> zeros(std::size_t n = 1) {
   Buffer<int> x(n);
-  x.fill_bytes(0);
+  x.fill_bytes_async(0);
   current_stream().synchronize();
   return x;
 }
@@ -81,10 +81,10 @@ inline ::testing::AssertionResult contains(const std::string& what, const std::s
 }
 
 /// Breaks the captures that a potentially unsafe call of this thread breaks, and returns the call's code.
-inline Result make_unsafe_call() {
+inline ErrorCode make_unsafe_call() {
   void* memory = nullptr;
-  const Result result = default_device().backend().memory_allocate(&memory, 512);
-  if (result == Result::success) default_device().backend().memory_free(memory);
+  const ErrorCode result = default_device().backend().memory_allocate(&memory, 512);
+  if (result == ErrorCode::success) default_device().backend().memory_free(memory);
   return result;
 }
 
@@ -119,8 +119,8 @@ inline std::optional<Device> second_device() {
 }
 
 /// For the names of tests that run in each mode.
-inline std::string mode_name(CaptureErrorMode mode) {
-  return mode == CaptureErrorMode::global ? "global" : mode == CaptureErrorMode::relaxed ? "relaxed" : "thread_local";
+inline std::string mode_name(CaptureMode mode) {
+  return mode == CaptureMode::global ? "global" : mode == CaptureMode::relaxed ? "relaxed" : "thread";
 }
 
 /// A stream that is current as long as the object lives, and not the legacy default one.

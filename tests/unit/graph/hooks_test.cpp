@@ -1,46 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "tests/support/faulty_backend.h"
 #include "tests/support/warnings.h"
-#include "tests/unit/graph/graph_fixture.h"
+#include "tests/unit/graph/hooks_fixture.h"
 
-// What a program hangs on a graph: hooks, and objects that live as long as it.
+// When hooks of a graph are called, and what they may do.
 
 namespace reprise::graphs::test {
 namespace {
 
-using backend::Call;
-using backend::test::FaultyBackend;
 using reprise::test::Warnings;
-using Log = std::vector<std::string>;
-
-class Hooks : public ::testing::Test {
- protected:
-  // Each hook writes its step and this name into the log, and throws where it is asked to.
-  GraphHooks logging(std::string name, std::string throws_in = "") {
-    const auto step = [this, name = std::move(name), throws_in = std::move(throws_in)](const char* what) {
-      log_.push_back(name + " " + what);
-      if (what == throws_in) throw std::runtime_error(name + " threw");
-    };
-    return {[step](GraphHandle) { step("captured"); }, [step](GraphExecHandle) { step("instantiated"); },
-            [step](const StreamRef&) { step("before"); }, [step](const StreamRef&) { step("after"); },
-            [step] { step("reset"); }};
-  }
-  Log take_log() { return std::exchange(log_, {}); }
-
-  Log log_;  // before the graph, whose end it sees
-  SideStream stream_;
-  Buffer<int> x_ = zeros();
-  CUDAGraph graph_;
-};
 
 TEST_F(Hooks, AreCalledAtEachStepOfAGraphsLife) {
   graph_.add_hooks(logging("a"));
@@ -99,17 +76,17 @@ TEST_F(Hooks, GetTheTemplateAliveTheExecutableAndTheStream) {
   backend::Backend& runtime = default_device().backend();
   hooks.captured = [&](GraphHandle template_graph) {
     std::vector<GraphNodeHandle> nodes;
-    EXPECT_EQ(runtime.graph_nodes(template_graph, &nodes), Result::success);
+    EXPECT_EQ(runtime.graph_nodes(template_graph, &nodes), ErrorCode::success);
     EXPECT_EQ(nodes.size(), 1U);
     backend::NodeParams nothing = backend::EmptyNodeParams{};
     GraphNodeHandle added = nullptr;
-    EXPECT_EQ(runtime.graph_add_node(&added, template_graph, {}, nothing), Result::success);
+    EXPECT_EQ(runtime.graph_add_node(&added, template_graph, {}, nothing), ErrorCode::success);
   };
   GraphExecHandle instantiated = nullptr;
   std::optional<StreamRef> before, after;
   hooks.instantiated = [&](GraphExecHandle exec) { instantiated = exec; };
   hooks.before_replay = [&](const StreamRef& stream) { before = stream; };
-  hooks.after_replay = [&](const StreamRef& stream) { after = stream; };
+  hooks.after_replay = [&](const StreamRef& stream, ErrorCode) { after = stream; };
   graph_.add_hooks(hooks);
   capture_increment(graph_, x_);
   EXPECT_EQ(graph_.node_count(), 2U) << "with the one that the hook added";
@@ -161,7 +138,7 @@ TEST_F(Hooks, CanRemoveThemselvesAndAddOthers) {
   capture_increment(graph_, x_);
   take_log();
   graph_.replay();
-  EXPECT_EQ(take_log(), (Log{"once", "b before", "b after", "late after"}));
+  EXPECT_EQ(take_log(), (Log{"once", "b before", "b after"})) << "`late` missed the beginning";
   graph_.replay();
   EXPECT_EQ(take_log(), (Log{"b before", "late before", "b after", "late after"}));
 }
@@ -203,119 +180,6 @@ TEST_F(Hooks, OfAGraphThatIsAssignedToStillFindIt) {
   EXPECT_EQ(take_log(), (Log{"reset"}));
 }
 
-TEST_F(Hooks, EndTheProcessWhenTheyDestroyTheirGraph) {
-  GraphHooks hooks;
-  hooks.captured = [&](GraphHandle) { graph_ = CUDAGraph(); };
-  graph_.add_hooks(hooks);
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_DEATH(capture_increment(graph_, x_), "within a hook of its own");
-}
-
-// --- One that throws ------------------------------------------------------------------------------------------------
-
-TEST_F(Hooks, ThatThrowDoNotStopTheOthers) {
-  const Warnings warnings;
-  graph_.add_hooks(logging("a", "before"));
-  graph_.add_hooks(logging("b", "before"));
-  graph_.add_hooks(logging("c"));
-  capture_increment(graph_, x_);
-  take_log();
-  EXPECT_EQ(text_of<std::runtime_error>([&] { graph_.replay(); }), "a threw");
-  EXPECT_EQ(take_log(), (Log{"a before", "b before", "c before"}));
-  ASSERT_EQ(warnings.texts().size(), 1U);
-  EXPECT_EQ(warnings.texts().front(), "A hook `before_replay` of a graph threw: b threw");
-}
-
-TEST_F(Hooks, ThatThrowAfterTheCaptureFailIt) {
-  const HookId a = graph_.add_hooks(logging("a", "captured"));
-  graph_.add_hooks(logging("b"));
-  EXPECT_EQ(text_of<std::runtime_error>([&] { capture_increment(graph_, x_); }), "a threw");
-  EXPECT_EQ(take_log(), (Log{"a captured", "b captured", "a reset", "b reset"}));
-  EXPECT_THROW(graph_.replay(), UsageError) << "the graph is empty";
-  graph_.remove_hooks(a);
-  capture_increment(graph_, x_);
-  graph_.replay();
-  EXPECT_EQ(first(x_), 1);
-}
-
-TEST_F(Hooks, ThatThrowAfterTheInstantiationFailTheCapture) {
-  graph_.add_hooks(logging("a", "instantiated"));
-  EXPECT_EQ(text_of<std::runtime_error>([&] { capture_increment(graph_, x_); }), "a threw");
-  EXPECT_EQ(take_log(), (Log{"a captured", "a instantiated", "a reset"}));
-}
-
-TEST_F(Hooks, ThatThrowAfterALaterInstantiationLeaveTheExecutable) {
-  CUDAGraph kept(KeepGraph::yes);
-  const HookId a = kept.add_hooks(logging("a", "instantiated"));
-  capture_increment(kept, x_);
-  EXPECT_THROW(kept.replay(), std::runtime_error);
-  EXPECT_EQ(first(x_), 0) << "nothing was launched";
-  EXPECT_NE(kept.raw_cuda_graph_exec(), nullptr);
-  EXPECT_THROW(kept.instantiate(), std::runtime_error);
-  kept.remove_hooks(a);
-  kept.replay();
-  EXPECT_EQ(first(x_), 1);
-}
-
-TEST_F(Hooks, ThatThrowBeforeAReplayRefuseIt) {
-  const Generator generator(current_device(), 1);
-  const HookId a = graph_.add_hooks(logging("a", "before"));
-  capture(graph_, {}, [&] {
-    generator.philox_state(1);
-    add(x_);
-  });
-  EXPECT_THROW(graph_.replay(), std::runtime_error);
-  EXPECT_EQ(first(x_), 0);
-  EXPECT_EQ(generator.offset(), 0U) << "no random numbers were spent";
-  graph_.remove_hooks(a);
-  graph_.replay();
-  EXPECT_EQ(first(x_), 1);
-}
-
-TEST_F(Hooks, ThatFreeAnInputAreNoticed) {
-  GraphOptions options;
-  options.check_input_liveness = true;
-  GraphHooks hooks;
-  hooks.before_replay = [&](const StreamRef&) { x_.reset(); };
-  graph_.add_hooks(hooks);
-  capture_increment(graph_, x_, options);
-  EXPECT_THROW(graph_.replay(), DeadInputError);
-}
-
-TEST_F(Hooks, ThatThrowAfterAReplayAreHeardAndTheReplayStays) {
-  graph_.add_hooks(logging("a", "after"));
-  capture_increment(graph_, x_);
-  EXPECT_THROW(graph_.replay(), std::runtime_error);
-  EXPECT_EQ(first(x_), 1);
-}
-
-TEST_F(Hooks, ThatThrowAtTheEndBecomeWarnings) {
-  const Warnings warnings;
-  graph_.add_hooks(logging("a", "reset"));
-  GraphHooks odd;
-  odd.reset = [] { throw 1; };
-  graph_.add_hooks(odd);
-  capture_increment(graph_, x_);
-  graph_.reset();
-  ASSERT_EQ(warnings.texts().size(), 2U);
-  EXPECT_TRUE(contains(warnings.texts()[0], "std::exception"));
-  EXPECT_EQ(warnings.texts()[1], "A hook `reset` of a graph threw: a threw");
-}
-
-TEST_F(Hooks, AreNotToldAfterALaunchThatFailed) {
-  auto& faulty = *new FaultyBackend(default_device().backend());
-  const Device device(faulty);
-  const DeviceGuard guard(device);
-  Buffer<int> x = zeros();
-  CUDAGraph graph;
-  graph.add_hooks(logging("a"));
-  capture_increment(graph, x);
-  take_log();
-  faulty.fail(Call::graph_launch, Result::launch_failure);
-  EXPECT_THROW(graph.replay(), BackendError);
-  EXPECT_EQ(take_log(), (Log{"a before"}));
-}
-
 // --- What they may do with their graph ------------------------------------------------------------------------------
 
 TEST_F(Hooks, MayAskTheirGraph) {
@@ -328,6 +192,73 @@ TEST_F(Hooks, MayAskTheirGraph) {
   graph_.add_hooks(hooks);
   capture_increment(graph_, x_);
   graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(Hooks, OfTheEndOfACaptureFindTheGraphCaptured) {
+  CUDAGraph kept(KeepGraph::yes);
+  GraphOptions options;
+  options.enable_annotations = true;
+  options.check_input_liveness = true;
+  const std::filesystem::path dot = std::filesystem::path(::testing::TempDir()) / "reprise_in_a_hook.dot";
+  int called = 0;
+  GraphHooks hooks;
+  hooks.captured = [&](GraphHandle template_graph) {
+    ++called;
+    EXPECT_EQ(kept.raw_cuda_graph(), template_graph);
+    EXPECT_EQ(kept.node_count(), 1U);
+    ASSERT_EQ(kept.annotations().size(), 1U);
+    EXPECT_EQ(kept.annotations()[0].annotation.at("name"), "scope");
+    ASSERT_EQ(kept.inputs().size(), 1U);
+    EXPECT_EQ(kept.device(), current_device());
+    EXPECT_TRUE(kept.pool());
+    kept.debug_dump(dot);
+    EXPECT_THROW((void)kept.raw_cuda_graph_exec(), UsageError);
+  };
+  kept.add_hooks(hooks);
+  capture(kept, options, [&] {
+    const annotate scope("scope");
+    add(x_);
+  });
+  EXPECT_EQ(called, 1);
+  EXPECT_TRUE(std::filesystem::remove(dot));
+}
+
+TEST_F(Hooks, OfTheFirstInstantiationFindTheGraphReady) {
+  GraphHooks hooks;
+  GraphExecHandle found = nullptr;
+  hooks.instantiated = [&](GraphExecHandle exec) {
+    found = graph_.raw_cuda_graph_exec();
+    EXPECT_EQ(found, exec);
+    EXPECT_EQ(graph_.node_count(), 1U);
+  };
+  graph_.add_hooks(hooks);
+  capture_increment(graph_, x_);
+  EXPECT_NE(found, nullptr);
+}
+
+TEST_F(Hooks, OfTheEndOfACaptureCannotAbandonIt) {
+  const Warnings warnings;
+  GraphHooks hooks;
+  hooks.captured = [&](GraphHandle) { graph_.capture_abandon(); };
+  graph_.add_hooks(hooks);
+  capture_increment(graph_, x_);
+  ASSERT_EQ(warnings.texts().size(), 1U);
+  EXPECT_TRUE(contains(warnings.texts().front(), "CUDAGraph::capture_abandon"));
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(Hooks, OfTheEndOfACaptureHaveReplaysOfOtherThreadsWait) {
+  std::thread replaying;
+  GraphHooks hooks;
+  hooks.captured = [&](GraphHandle) {
+    replaying = std::thread([&] { graph_.replay(stream_.ref()); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // most likely it waits by then
+  };
+  graph_.add_hooks(hooks);
+  capture_increment(graph_, x_);
+  replaying.join();
   EXPECT_EQ(first(x_), 1);
 }
 
@@ -349,7 +280,8 @@ TEST_F(Hooks, MustNotChangeOrLaunchTheirGraphWhichSaysSo) {
   };
   hooks.captured = all_are_refused;
   hooks.instantiated = all_are_refused;
-  hooks.before_replay = hooks.after_replay = all_are_refused;
+  hooks.before_replay = all_are_refused;
+  hooks.after_replay = all_are_refused;
   hooks.reset = all_are_refused;
   const HookId id = kept.add_hooks(hooks);
   capture_increment(kept, x_);
@@ -363,9 +295,9 @@ TEST_F(Hooks, MustNotChangeOrLaunchTheirGraphWhichSaysSo) {
 TEST_F(Hooks, MayReplayAnotherGraphButNotComeBack) {
   CUDAGraph other;
   GraphHooks hooks;
-  hooks.after_replay = [&](const StreamRef&) { other.replay(); };
+  hooks.after_replay = [&](const StreamRef&, ErrorCode) { other.replay(); };
   graph_.add_hooks(hooks);
-  hooks.after_replay = [&](const StreamRef&) { EXPECT_THROW(graph_.replay(), UsageError); };
+  hooks.after_replay = [&](const StreamRef&, ErrorCode) { EXPECT_THROW(graph_.replay(), UsageError); };
   other.add_hooks(hooks);
   capture_increment(graph_, x_);
   capture_increment(other, x_);
@@ -377,7 +309,7 @@ TEST_F(Hooks, RunOneAfterTheOtherForReplaysOfSeveralThreads) {
   int inside = 0, replays = 0;  // no atomics: the thread sanitizer sees whether they are needed
   GraphHooks hooks;
   hooks.before_replay = [&](const StreamRef&) { EXPECT_EQ(++inside, 1); };
-  hooks.after_replay = [&](const StreamRef&) {
+  hooks.after_replay = [&](const StreamRef&, ErrorCode) {
     EXPECT_EQ(--inside, 0);
     ++replays;
   };
@@ -391,79 +323,6 @@ TEST_F(Hooks, RunOneAfterTheOtherForReplaysOfSeveralThreads) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(replays, 80);
   EXPECT_EQ(first(x_), 80);
-}
-
-// --- Objects that live as long as the graph -------------------------------------------------------------------------
-
-class Retained : public Hooks {
- protected:
-  std::shared_ptr<int> object_ = std::make_shared<int>(1);
-  std::weak_ptr<int> watch_ = object_;
-};
-
-TEST_F(Retained, ObjectsLiveAsLongAsTheGraph) {
-  capture(graph_, {}, [&] {
-    graph_.retain(std::move(object_));
-    add(x_);
-  });
-  EXPECT_FALSE(watch_.expired());
-  graph_.reset();
-  EXPECT_TRUE(watch_.expired());
-}
-
-TEST_F(Retained, ObjectsCanBeAddedToAGraphThatWasCaptured) {
-  capture_increment(graph_, x_);
-  graph_.replay();
-  graph_.retain(std::move(object_));
-  graph_.reset();
-  EXPECT_TRUE(eventually([&] { return watch_.expired(); }));
-}
-
-TEST_F(Retained, ObjectsOutliveTheGraphWhileAReplayRuns) {
-  reprise::test::Gate gate;
-  capture(graph_, {}, [&] {
-    graph_.retain(std::move(object_));
-    call_on_host(current_stream(), &reprise::test::Gate::pass, &gate);
-    add(x_);
-  });
-  graph_.replay();
-  ASSERT_TRUE(gate.wait_until_reached());
-  graph_.reset();
-  EXPECT_FALSE(watch_.expired());
-  gate.open();
-  current_stream().synchronize();
-  EXPECT_TRUE(eventually([&] { return watch_.expired(); }));
-}
-
-TEST_F(Retained, ObjectsGoWhenTheCaptureFails) {
-  EXPECT_THROW(capture(graph_, {},
-                       [&] {
-                         graph_.retain(std::move(object_));
-                         throw std::runtime_error("the body failed");
-                       }),
-               std::runtime_error);
-  EXPECT_TRUE(watch_.expired());
-}
-
-TEST_F(Retained, ObjectsMayBeMemoryOfTheGraphsPool) {
-  settle_memory();
-  const std::uint64_t before = CachingAllocator::of(current_device()).statistics().reserved_bytes;
-  capture(graph_, {}, [&] {
-    auto scratch = std::make_shared<Buffer<int>>(1 << 20);
-    scratch->fill_bytes(0);
-    add(x_);
-    graph_.retain(std::move(scratch));
-  });
-  graph_.reset();
-  settle_memory();
-  EXPECT_EQ(CachingAllocator::of(current_device()).statistics().reserved_bytes, before);
-}
-
-TEST_F(Retained, ObjectsNeedAGraphThatIsNotEmptyAndAreNotNull) {
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.retain(object_); }), "CUDAGraph::retain"));
-  capture_increment(graph_, x_);
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.retain(nullptr); }), "null"));
-  EXPECT_EQ(object_.use_count(), 1);
 }
 
 }  // namespace

@@ -26,9 +26,9 @@ class GraphInFlight : public ::testing::Test {
 
   // A graph whose replay stands at the gate, and then adds 1 by way of memory of its pool.
   void capture_gated(CUDAGraph& graph) {
-    capture(graph, {}, [&] {
+    capture(graph, [&] {
       Buffer<int> scratch(x_.size());
-      scratch.fill_bytes(0);
+      scratch.fill_bytes_async(0);
       add(scratch, 1);
       call_on_host(current_stream(), &Gate::pass, &gate_);
       multiply(scratch, 1, x_);
@@ -71,7 +71,7 @@ TEST_F(GraphInFlight, ItsMemoryStaysItsOwnUntilTheReplayIsDone) {
   std::vector<Buffer<int>> others;  // would get the graph's memory, if it were free
   for (int i = 0; i < 10; ++i) {
     others.emplace_back(1000, other);
-    others.back().fill_bytes(0xff, other);
+    others.back().fill_bytes_async(0xff, other);
   }
   other.synchronize();
   gate_.open();
@@ -89,7 +89,7 @@ TEST_F(GraphInFlight, AGraphThatWasResetCapturesAnewWhileItsOldReplayRuns) {
   Buffer<int> y = [&] {
     const Stream other;
     Buffer<int> made(1, other);
-    made.fill_bytes(0, other);
+    made.fill_bytes_async(0, other);
     other.synchronize();
     return made;
   }();
@@ -218,7 +218,7 @@ class ForeignStream {
   explicit ForeignStream(Device device = current_device()) : device_(device) {
     backend::Checked(device_.backend()).stream_create(&handle_, backend::StreamFlags::non_blocking, 0);
   }
-  ~ForeignStream() { EXPECT_EQ(device_.backend().stream_destroy(handle_), Result::success); }
+  ~ForeignStream() { EXPECT_EQ(device_.backend().stream_destroy(handle_), ErrorCode::success); }
   ForeignStream(const ForeignStream&) = delete;
   ForeignStream& operator=(const ForeignStream&) = delete;
   StreamRef ref() const { return StreamRef(device_, handle_); }
@@ -276,7 +276,7 @@ TEST_F(GraphInFlight, AnEventThatCannotBeMadeKeepsAReplayFromBeingLaunched) {
   CUDAGraph graph;
   capture_increment(graph, x);
   const ForeignStream foreign(device);
-  faulty.fail(Call::event_create, Result::out_of_memory);
+  faulty.fail(Call::event_create, ErrorCode::out_of_memory);
   EXPECT_THROW(graph.replay(foreign.ref()), BackendError);
   graph.replay(foreign.ref());
   device.synchronize();
@@ -289,10 +289,10 @@ TEST_F(GraphInFlight, AnEventThatCannotBeRecordedLeavesTheMemoryToTheGraphUntilI
   const DeviceGuard guard(device);
   for (const bool again : {false, true}) {
     CUDAGraph graph;
-    capture(graph, {}, [] { Buffer<int>(1000).fill_bytes(0); });
+    capture(graph, [] { Buffer<int>(1000).fill_bytes_async(0); });
     const MempoolId pool = graph.pool();
     const ForeignStream foreign(device);
-    faulty.fail(Call::event_record, Result::out_of_memory);
+    faulty.fail(Call::event_record, ErrorCode::out_of_memory);
     const Warnings warnings;
     graph.replay(foreign.ref());
     ASSERT_EQ(warnings.texts().size(), 1u);
@@ -319,7 +319,7 @@ TEST_F(GraphInFlight, InstantiateAgainLeavesTheRunningReplayAlone) {
 
 TEST_F(GraphInFlight, ReplaysOfOneGraphQueueUpWithoutTheHostWaiting) {
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     call_on_host(current_stream(), &Gate::pass, &gate_);
     add(x_);
   });
@@ -334,7 +334,7 @@ TEST_F(GraphInFlight, ReplaysOfOneGraphQueueUpWithoutTheHostWaiting) {
   EXPECT_EQ(read(x_), std::vector<int>(1000, 3));
 }
 
-class GraphEndUnderACapture : public GraphInFlight, public ::testing::WithParamInterface<CaptureErrorMode> {};
+class GraphEndUnderACapture : public GraphInFlight, public ::testing::WithParamInterface<CaptureMode> {};
 
 // Destroying an executable is a potentially unsafe call: made plainly, it would break the captures here.
 TEST_P(GraphEndUnderACapture, ResetAndDestructorBreakNobodysCapture) {
@@ -366,10 +366,10 @@ TEST_P(GraphEndUnderACapture, CapturingAndInstantiatingElsewhereBreaksNobodysCap
   add(x_);
   Buffer<int> y(1);  // of the pool: it is the captured stream that is current
   CUDAGraph inner;
-  capture(inner, {}, [&] { add(x_, 10); });
+  capture(inner, [&] { add(x_, 10); });
   std::thread([&] {
     CUDAGraph there(KeepGraph::yes);
-    capture(there, {}, [&] { add(x_, 100); });
+    capture(there, [&] { add(x_, 100); });
     there.instantiate();
   }).join();
   EXPECT_EQ(side.ref().capture_status(), CaptureStatus::active);
@@ -381,8 +381,7 @@ TEST_P(GraphEndUnderACapture, CapturingAndInstantiatingElsewhereBreaksNobodysCap
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, GraphEndUnderACapture,
-                         ::testing::Values(CaptureErrorMode::global, CaptureErrorMode::thread_local_,
-                                           CaptureErrorMode::relaxed),
+                         ::testing::Values(CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed),
                          [](const auto& test) { return mode_name(test.param); });
 
 }  // namespace

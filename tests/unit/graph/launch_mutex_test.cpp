@@ -11,13 +11,13 @@ namespace reprise::graphs {
 namespace {
 
 TEST(LaunchMutex, IsHeldByOneThreadAtATime) {
-  LaunchMutex flag;
-  long count = 0;  // not atomic: only the flag keeps the threads apart
+  LaunchMutex mutex;
+  long count = 0;  // not atomic: only the mutex keeps the threads apart
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i)
     threads.emplace_back([&] {
       for (int k = 0; k < 20'000; ++k) {
-        const std::lock_guard lock(flag);
+        const std::lock_guard lock(mutex);
         const long before = count;
         if (k % 64 == 0) std::this_thread::yield();
         count = before + 1;
@@ -28,15 +28,15 @@ TEST(LaunchMutex, IsHeldByOneThreadAtATime) {
 }
 
 TEST(LaunchMutex, WakesAThreadThatSleepsForIt) {
-  LaunchMutex flag;
-  flag.lock();
+  LaunchMutex mutex;
+  mutex.lock();
   bool reached = false;
   std::thread other([&] {
-    const std::lock_guard lock(flag);
+    const std::lock_guard lock(mutex);
     reached = true;
   });
   std::this_thread::yield();
-  flag.unlock();
+  mutex.unlock();
   other.join();
   EXPECT_TRUE(reached);
 }

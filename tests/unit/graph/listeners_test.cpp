@@ -2,14 +2,17 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "backend/check.h"
 #include "captures/registry.h"
 #include "graph/active_capture.h"
 #include "graph/graph_resources.h"
 #include "graph/internal_streams.h"
 #include "reprise/reprise.h"
+#include "tests/support/faulty_backend.h"
 #include "tests/unit/graph/graph_fixture.h"
 
 // What takes part in a capture, on its own.
@@ -25,23 +28,22 @@ class Recorder final : public CaptureListener {
   Recorder(std::string name, Log& log, std::string throws_in = "")
       : name_(std::move(name)), log_(log), throws_in_(std::move(throws_in)) {}
 
-  void begin(const CaptureContext& context) override {
-    EXPECT_EQ(context.capture_id, 0u);
-    EXPECT_EQ(context.stream.capture_status(), CaptureStatus::none);
+  void begin(captures::Capture& capture) override {
+    EXPECT_EQ(capture.stream().capture_status(), CaptureStatus::none);
     step("begin");
   }
-  void started(const CaptureContext& context) override {
-    EXPECT_EQ(context.capture_id, context.stream.capture_id());
+  void started(captures::Capture& capture) override {
+    EXPECT_EQ(capture.stream().capture_status(), CaptureStatus::active);
     EXPECT_TRUE(captures::any_underway());
     step("started");
   }
-  void ended(const CaptureContext& context, GraphHandle template_graph) override {
-    EXPECT_EQ(context.stream.capture_status(), CaptureStatus::none);
+  void ended(captures::Capture& capture, CapturedGraph& graph) override {
+    EXPECT_EQ(capture.stream().capture_status(), CaptureStatus::none);
     std::vector<GraphNodeHandle> nodes;
-    EXPECT_EQ(context.device.backend().graph_nodes(template_graph, &nodes), Result::success);
+    EXPECT_EQ(capture.device().backend().graph_nodes(graph.template_graph, &nodes), ErrorCode::success);
     step("ended");
   }
-  void abandoned() noexcept override { log_.push_back(name_ + " abandoned"); }
+  void abandoned(captures::Capture& /*capture*/) noexcept override { log_.push_back(name_ + " abandoned"); }
   void reset() noexcept override { log_.push_back(name_ + " reset"); }
 
  private:
@@ -57,7 +59,8 @@ class Recorder final : public CaptureListener {
 
 class Capturing : public ::testing::Test {
  protected:
-  CaptureContext context() const { return {default_device(), stream_.ref(), CaptureErrorMode::global, {}, 0, {}}; }
+  /// Announced; begin() is left to the test.
+  ActiveCapture announce(const std::vector<CaptureListener*>& all) { return {stream_.ref(), options_, {}, all}; }
   std::vector<CaptureListener*> listeners(const std::string& second_throws_in = "") {
     recorders_.clear();
     recorders_.push_back(std::make_unique<Recorder>("one", log_));
@@ -68,9 +71,10 @@ class Capturing : public ::testing::Test {
   void expect_nothing_underway() {
     EXPECT_FALSE(captures::any_underway());
     EXPECT_EQ(stream_.ref().capture_status(), CaptureStatus::none);
-    EXPECT_EQ(make_unsafe_call(), Result::success);
+    EXPECT_EQ(make_unsafe_call(), ErrorCode::success);
   }
 
+  GraphOptions options_;
   Log log_;
   std::vector<std::unique_ptr<Recorder>> recorders_;
   SideStream stream_;
@@ -80,11 +84,12 @@ class Capturing : public ::testing::Test {
 TEST_F(Capturing, TellsTheListenersInOrder) {
   const std::vector<CaptureListener*> all = listeners();
   {
-    ActiveCapture capture(context(), all);
+    ActiveCapture capture = announce(all);
+    capture.begin();
     add(x_);
-    const GraphHandle template_graph = capture.end();
+    const GraphHandle template_graph = capture.end().template_graph;
     capture.commit();
-    EXPECT_EQ(default_device().backend().graph_destroy(template_graph), Result::success);
+    EXPECT_EQ(default_device().backend().graph_destroy(template_graph), ErrorCode::success);
   }
   EXPECT_EQ(log_, (Log{"one begin", "two begin", "three begin", "one started", "two started", "three started",
                        "one ended", "two ended", "three ended"}));
@@ -94,7 +99,8 @@ TEST_F(Capturing, TellsTheListenersInOrder) {
 TEST_F(Capturing, AbandonsTheListenersInReverseOrder) {
   const std::vector<CaptureListener*> all = listeners();
   {
-    const ActiveCapture capture(context(), all);
+    ActiveCapture capture = announce(all);
+    capture.begin();
     log_.clear();
   }
   EXPECT_EQ(log_, (Log{"three abandoned", "two abandoned", "one abandoned"}));
@@ -104,10 +110,11 @@ TEST_F(Capturing, AbandonsTheListenersInReverseOrder) {
 TEST_F(Capturing, AbandonsTheListenersWhenTheEndIsNotCommitted) {
   const std::vector<CaptureListener*> all = listeners();
   {
-    ActiveCapture capture(context(), all);
+    ActiveCapture capture = announce(all);
+    capture.begin();
     add(x_);
-    const GraphHandle template_graph = capture.end();
-    EXPECT_EQ(default_device().backend().graph_destroy(template_graph), Result::success);
+    const GraphHandle template_graph = capture.end().template_graph;
+    EXPECT_EQ(default_device().backend().graph_destroy(template_graph), ErrorCode::success);
     log_.clear();
   }
   EXPECT_EQ(log_, (Log{"three abandoned", "two abandoned", "one abandoned"}));
@@ -115,14 +122,14 @@ TEST_F(Capturing, AbandonsTheListenersWhenTheEndIsNotCommitted) {
 
 TEST_F(Capturing, AbandonsOnlyThoseThatHadBegunWhenOneCannotBegin) {
   const std::vector<CaptureListener*> all = listeners("begin");
-  EXPECT_EQ(text_of<std::runtime_error>([&] { const ActiveCapture capture(context(), all); }), "two begin");
+  EXPECT_EQ(text_of<std::runtime_error>([&] { announce(all).begin(); }), "two begin");
   EXPECT_EQ(log_, (Log{"one begin", "two begin", "one abandoned"}));
   expect_nothing_underway();
 }
 
 TEST_F(Capturing, AbandonsAllWhenOneFailsAfterTheStart) {
   const std::vector<CaptureListener*> all = listeners("started");
-  EXPECT_EQ(text_of<std::runtime_error>([&] { const ActiveCapture capture(context(), all); }), "two started");
+  EXPECT_EQ(text_of<std::runtime_error>([&] { announce(all).begin(); }), "two started");
   EXPECT_EQ(log_, (Log{"one begin", "two begin", "three begin", "one started", "two started", "three abandoned",
                        "two abandoned", "one abandoned"}));
   expect_nothing_underway();
@@ -131,7 +138,8 @@ TEST_F(Capturing, AbandonsAllWhenOneFailsAfterTheStart) {
 TEST_F(Capturing, AbandonsAllWhenOneFailsAtTheEnd) {
   const std::vector<CaptureListener*> all = listeners("ended");
   {
-    ActiveCapture capture(context(), all);
+    ActiveCapture capture = announce(all);
+    capture.begin();
     add(x_);
     log_.clear();
     EXPECT_EQ(text_of<std::runtime_error>([&] { capture.end(); }), "two ended");
@@ -143,9 +151,10 @@ TEST_F(Capturing, AbandonsAllWhenOneFailsAtTheEnd) {
 TEST_F(Capturing, AbandonsAllWhenTheCaptureWasBroken) {
   const std::vector<CaptureListener*> all = listeners();
   {
-    ActiveCapture capture(context(), all);
+    ActiveCapture capture = announce(all);
+    capture.begin();
     log_.clear();
-    EXPECT_EQ(make_unsafe_call(), Result::stream_capture_unsupported);
+    EXPECT_EQ(make_unsafe_call(), ErrorCode::stream_capture_unsupported);
     EXPECT_THROW(capture.end(), CaptureError);
   }
   EXPECT_EQ(log_, (Log{"three abandoned", "two abandoned", "one abandoned"}));
@@ -154,18 +163,64 @@ TEST_F(Capturing, AbandonsAllWhenTheCaptureWasBroken) {
 
 TEST_F(Capturing, IsCountedWhileItIsUnderway) {
   EXPECT_FALSE(captures::any_underway());
-  ActiveCapture capture(context(), {});
+  ActiveCapture capture = announce({});
   EXPECT_TRUE(captures::any_underway());
+  capture.begin();
   add(x_);
-  const GraphHandle template_graph = capture.end();
+  const GraphHandle template_graph = capture.end().template_graph;
   EXPECT_FALSE(captures::any_underway());
-  EXPECT_EQ(default_device().backend().graph_destroy(template_graph), Result::success);
+  EXPECT_EQ(default_device().backend().graph_destroy(template_graph), ErrorCode::success);
+}
+
+// A device on which the handle of the per-thread default stream means another stream on each thread, as on CUDA's.
+class PerThreadStreams final : public backend::test::FaultyBackend {
+ public:
+  using FaultyBackend::FaultyBackend;
+  static StreamHandle handle() { return reinterpret_cast<StreamHandle>(2); }
+  inline static thread_local StreamHandle of_this_thread = nullptr;
+
+  ErrorCode stream_begin_capture(StreamHandle stream, CaptureMode mode) override {
+    return FaultyBackend::stream_begin_capture(meant(stream), mode);
+  }
+  ErrorCode stream_capture_info(StreamHandle stream, backend::CaptureInfo* info) override {
+    return FaultyBackend::stream_capture_info(meant(stream), info);
+  }
+  ErrorCode stream_is_capturing(StreamHandle stream, CaptureStatus* status) override {
+    return FaultyBackend::stream_is_capturing(meant(stream), status);
+  }
+  ErrorCode stream_end_capture(StreamHandle stream, GraphHandle* graph) override {
+    return FaultyBackend::stream_end_capture(meant(stream), graph);
+  }
+
+ private:
+  static StreamHandle meant(StreamHandle stream) { return stream == handle() ? of_this_thread : stream; }
+};
+
+TEST_F(Capturing, OfAPerThreadDefaultStreamIsNotTakenForThatOfAnotherThread) {
+  static auto& streams = *new PerThreadStreams(default_device().backend());  // devices live until the process ends
+  const Device device(streams);
+  const StreamRef stream(device, PerThreadStreams::handle());
+  PerThreadStreams::of_this_thread = stream_.ref().native();
+  const GraphOptions options{.capture_error_mode = CaptureMode::thread};
+  ActiveCapture capture(stream, options, {}, {});
+  capture.begin();
+  std::thread([&] {
+    const Stream other(device);
+    PerThreadStreams::of_this_thread = other.native();
+    const backend::Checked runtime(device.backend());
+    runtime.stream_begin_capture(stream.native(), CaptureMode::thread);
+    EXPECT_EQ(captures::find(stream).part, captures::Part::foreign);
+    GraphHandle graph = nullptr;
+    runtime.stream_end_capture(stream.native(), &graph);
+    runtime.graph_destroy(graph);
+  }).join();
+  EXPECT_EQ(captures::find(stream).part, captures::Part::own);
 }
 
 // Resources.
 class HeldByATemplate : public ::testing::Test {
  protected:
-  void SetUp() override { ASSERT_EQ(runtime_.graph_create(&template_graph_), Result::success); }
+  void SetUp() override { ASSERT_EQ(runtime_.graph_create(&template_graph_), ErrorCode::success); }
 
   std::shared_ptr<void> resource(std::string name) {
     return std::shared_ptr<void>(nullptr, [this, name = std::move(name)](std::nullptr_t) { log_.push_back(name); });
@@ -174,34 +229,34 @@ class HeldByATemplate : public ::testing::Test {
   backend::Backend& runtime_ = default_device().backend();
   GraphHandle template_graph_ = nullptr;
   Log log_;
-  GraphResources held_{KeepGraph::yes};
+  GraphResources held_;
 };
 
 TEST_F(HeldByATemplate, ResourcesAreGivenBackTheLastOneFirst) {
-  held_.hold(runtime_, template_graph_, {resource("one"), resource("two"), resource("three")});
+  held_.hold(KeepGraph::yes, runtime_, template_graph_, {resource("one"), resource("two"), resource("three")});
   EXPECT_TRUE(log_.empty());
-  EXPECT_EQ(runtime_.graph_destroy(template_graph_), Result::success);
+  EXPECT_EQ(runtime_.graph_destroy(template_graph_), ErrorCode::success);
   EXPECT_TRUE(held_.release(std::chrono::seconds(5)));
   EXPECT_EQ(log_, (Log{"three", "two", "one"}));
 }
 
 TEST_F(HeldByATemplate, ResourcesStayWhileAnExecutableLives) {
   GraphExecHandle exec = nullptr;
-  held_.hold(runtime_, template_graph_, {resource("one")});
-  ASSERT_EQ(runtime_.graph_instantiate(&exec, template_graph_, InstantiateFlags::none, nullptr), Result::success);
-  EXPECT_EQ(runtime_.graph_destroy(template_graph_), Result::success);
+  held_.hold(KeepGraph::yes, runtime_, template_graph_, {resource("one")});
+  ASSERT_EQ(runtime_.graph_instantiate(&exec, template_graph_, InstantiateFlags::none, nullptr), ErrorCode::success);
+  EXPECT_EQ(runtime_.graph_destroy(template_graph_), ErrorCode::success);
   EXPECT_FALSE(held_.release(std::chrono::milliseconds(2)));
   EXPECT_TRUE(log_.empty());
-  EXPECT_EQ(runtime_.graph_exec_destroy(exec), Result::success);
+  EXPECT_EQ(runtime_.graph_exec_destroy(exec), ErrorCode::success);
   EXPECT_TRUE(eventually([&] {
-    backend::ReleaseQueue::drain();
+    memory::ReleaseQueue::drain();
     return log_ == Log{"one"};
   })) << "a later drain of the queue releases them";
 }
 
 TEST_F(HeldByATemplate, GivingBackNothingSucceedsAtOnce) {
   EXPECT_TRUE(held_.release(std::chrono::seconds(5)));
-  EXPECT_EQ(runtime_.graph_destroy(template_graph_), Result::success);
+  EXPECT_EQ(runtime_.graph_destroy(template_graph_), ErrorCode::success);
 }
 
 // Internal streams.
@@ -240,7 +295,7 @@ TEST(InternalStreams, DoNotWaitForTheLegacyDefaultStream) {
   const Device device = default_device();
   const InternalStream stream(device);
   auto flags = backend::StreamFlags::blocking;
-  ASSERT_EQ(device.backend().stream_flags(stream.ref().native(), &flags), Result::success);
+  ASSERT_EQ(device.backend().stream_flags(stream.ref().native(), &flags), ErrorCode::success);
   EXPECT_EQ(flags, backend::StreamFlags::non_blocking);
 }
 

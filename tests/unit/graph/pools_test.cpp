@@ -45,7 +45,7 @@ TEST_F(GraphPools, CaptureBeginTakesAPool) {
   const SideStream stream;
   const MempoolId pool = graph_pool_handle();
   CUDAGraph graph;
-  graph.capture_begin(pool, CaptureErrorMode::thread_local_);
+  graph.capture_begin(pool, CaptureMode::thread);
   add(x_);
   graph.capture_end();
   EXPECT_EQ(graph.pool(), pool);
@@ -54,20 +54,20 @@ TEST_F(GraphPools, CaptureBeginTakesAPool) {
 TEST_F(GraphPools, MemoryAllocatedInACaptureComesFromThePool) {
   CUDAGraph graph;
   std::optional<Buffer<int>> y;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     y.emplace(large);
-    y->fill_bytes(0);
+    y->fill_bytes_async(0);
   });
   EXPECT_GE(reserved(graph.pool()), large * sizeof(int));
 }
 
 TEST_F(GraphPools, MemoryFreedInACaptureIsGivenOutAgainInside) {
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     const int* before = nullptr;
     for (int i = 0; i < 3; ++i) {
       Buffer<int> scratch(large);
-      scratch.fill_bytes(0);
+      scratch.fill_bytes_async(0);
       if (before != nullptr) {
         EXPECT_EQ(scratch.data(), before);
       }
@@ -80,10 +80,10 @@ TEST_F(GraphPools, MemoryFreedInACaptureIsGivenOutAgainInside) {
 TEST_F(GraphPools, MemoryOfAGraphIsNotGivenOutToEagerWork) {
   CUDAGraph graph;
   int* inside = nullptr;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     Buffer<int> scratch(large);
     inside = scratch.data();
-    scratch.fill_bytes(0);
+    scratch.fill_bytes_async(0);
   });
   const Buffer<int> eager(large);
   EXPECT_NE(eager.data(), inside);
@@ -92,9 +92,9 @@ TEST_F(GraphPools, MemoryOfAGraphIsNotGivenOutToEagerWork) {
 TEST_F(GraphPools, ResetGivesThePoolBack) {
   const auto before = reserved();
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     Buffer<int> scratch(large);
-    scratch.fill_bytes(0);
+    scratch.fill_bytes_async(0);
   });
   EXPECT_GT(reserved(), before);
   graph.reset();
@@ -104,9 +104,9 @@ TEST_F(GraphPools, ResetGivesThePoolBack) {
 TEST_F(GraphPools, ResetGivesThePoolBackWhenItsReplaysAreDone) {
   const auto before = reserved();
   CUDAGraph graph;
-  capture(graph, {}, [&] {
+  capture(graph, [&] {
     Buffer<int> scratch(large);
-    scratch.fill_bytes(0);
+    scratch.fill_bytes_async(0);
   });
   graph.replay();
   graph.reset();
@@ -117,9 +117,9 @@ TEST_F(GraphPools, TheDestructorGivesThePoolBack) {
   const auto before = reserved();
   {
     CUDAGraph graph;
-    capture(graph, {}, [&] {
+    capture(graph, [&] {
       Buffer<int> scratch(large);
-      scratch.fill_bytes(0);
+      scratch.fill_bytes_async(0);
     });
   }
   EXPECT_EQ(reserved(), before);
@@ -131,7 +131,7 @@ TEST_F(GraphPools, ASharedPoolLivesAsLongAsOneGraphNeedsIt) {
   CUDAGraph one, two;
   const auto body = [&] {
     Buffer<int> scratch(large);
-    scratch.fill_bytes(0);
+    scratch.fill_bytes_async(0);
   };
   capture(one, options, body);
   capture(two, options, body);
@@ -147,9 +147,9 @@ TEST_F(GraphPools, ResultsStayValidAfterTheGraphIsDestroyed) {
   std::optional<Buffer<int>> y;
   {
     CUDAGraph graph;
-    capture(graph, {}, [&] {
+    capture(graph, [&] {
       y.emplace(1000);
-      y->fill_bytes(0);
+      y->fill_bytes_async(0);
       add(*y, 7);
     });
     graph.replay();
@@ -158,7 +158,7 @@ TEST_F(GraphPools, ResultsStayValidAfterTheGraphIsDestroyed) {
   std::vector<Buffer<int>> others;
   for (int i = 0; i < 20; ++i) {
     others.emplace_back(1000);
-    others.back().fill_bytes(0xff);
+    others.back().fill_bytes_async(0xff);
   }
   EXPECT_EQ(read(*y), std::vector<int>(1000, 7));
 }
@@ -166,7 +166,7 @@ TEST_F(GraphPools, ResultsStayValidAfterTheGraphIsDestroyed) {
 TEST_F(GraphPools, AHundredCapturesDoNotGrowMemory) {
   const auto once = [&] {
     CUDAGraph graph;
-    capture(graph, {}, [&] {
+    capture(graph, [&] {
       Buffer<int> scratch(large);
       multiply(x_, 2, scratch);
       add(x_);
@@ -229,7 +229,7 @@ TEST_P(TwoGraphs, GiveTheResultsOfEagerWorkWhenInterleavedWithIt) {
     multiply(scratch, 7, *b);
   });
   for (int value = 1; value < 5; ++value) {
-    input.copy_from(std::vector<int>(n, value));
+    input.write_async(std::vector<int>(n, value));
     one.replay();
     add(*a, 1);
     Buffer<int> eager(n);

@@ -44,9 +44,9 @@ TEST_F(CUDAGraphReplay, RunsOnAGivenStream) {
 
 TEST_F(CUDAGraphReplay, SeesWhatIsInMemoryAtTheTime) {
   Buffer<int> y = zeros();
-  capture(graph_, {}, [&] { multiply(x_, 3, y); });
+  capture(graph_, [&] { multiply(x_, 3, y); });
   for (const int value : {5, 7}) {
-    x_.copy_from(std::vector<int>{value});
+    x_.write_async(std::vector<int>{value});
     graph_.replay();
     EXPECT_EQ(first(y), 3 * value);
   }
@@ -93,7 +93,7 @@ TEST_F(CUDAGraphReplay, OnTheLegacyStreamDoesNotBreakTheCaptureOfABlockingStream
     graph_.replay(default_device().default_stream());
     FAIL() << "no exception";
   } catch (const BackendError& error) {
-    EXPECT_EQ(error.code(), Result::stream_capture_implicit);
+    EXPECT_EQ(error.code(), ErrorCode::stream_capture_implicit);
   }
   EXPECT_EQ(blocking.capture_status(), CaptureStatus::active);
   add(x_, 10);
@@ -111,7 +111,7 @@ TEST_F(CUDAGraphReplay, InstantiatesAKeptGraphTheFirstTime) {
 }
 
 TEST_F(CUDAGraphReplay, OfSeveralThreadsAtOnceRunsThemAll) {
-  capture(keeps_, {}, [&] { add(x_); });
+  capture(keeps_, [&] { add(x_); });
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&] {
@@ -202,7 +202,7 @@ TEST_F(CUDAGraphReplay, TheRawExecutableIsThereForEveryGraphThatIsReady) {
 }
 
 TEST_F(CUDAGraphReplay, NodeCountIsThatOfTheTemplate) {
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     for (int i = 0; i < 7; ++i) add(x_);
   });
   EXPECT_EQ(graph_.node_count(), 7u);
@@ -236,7 +236,7 @@ TEST_F(CUDAGraphReplay, AnExternalEventTimesAPartOfAReplay) {
     while (std::chrono::steady_clock::now() < until) {
     }
   };
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     add(x_);
     start.record(current_stream(), EventUse::external);
     call_on_host(current_stream(), busy, nullptr);
@@ -251,7 +251,7 @@ TEST_F(CUDAGraphReplay, AnExternalEventTimesAPartOfAReplay) {
   }
 }
 
-// One flag, one counter, one launch: that is all that a replay may cost.
+// One mutex, one counter, one launch: that is all that a replay may cost.
 TEST_F(CUDAGraphReplay, MakesNoCallOfTheRuntimeButTheLaunch) {
   static auto& counting = *new backend::test::FaultyBackend(default_device().backend());
   const Device device(counting);
@@ -259,7 +259,7 @@ TEST_F(CUDAGraphReplay, MakesNoCallOfTheRuntimeButTheLaunch) {
   const Stream stream(device);
   Buffer<int> x(1, stream);
   CUDAGraph graph;
-  capture(graph, {}, [&] { add(x); });
+  capture(graph, [&] { add(x); });
   graph.replay(stream);
   counting.forget_calls();
   graph.replay(stream);

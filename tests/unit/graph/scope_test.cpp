@@ -147,7 +147,7 @@ TEST_F(CaptureScope, LetsAnExceptionPassAndAbandonsTheCapture) {
   };
   EXPECT_EQ(text_of<std::runtime_error>(broken), "mine");
   EXPECT_TRUE(current_stream().is_default());
-  EXPECT_EQ(make_unsafe_call(), Result::success);
+  EXPECT_EQ(make_unsafe_call(), ErrorCode::success);
   expect_usable();
 }
 
@@ -201,7 +201,7 @@ TEST_F(CaptureScope, WaitsForTheDeviceOnEntry) {
     gate.open();
   });
   GraphOptions options;
-  options.capture_error_mode = CaptureErrorMode::relaxed;  // so that a stream may be queried inside
+  options.capture_error_mode = CaptureMode::relaxed;  // so that a stream may be queried inside
   capture(graph_, options, [&] {
     EXPECT_TRUE(stream.query());
     add(x_);
@@ -213,7 +213,7 @@ TEST_F(CaptureScope, GivesCachedMemoryBackOnEntry) {
   CachingAllocator& allocator = CachingAllocator::of(default_device());
   { const Buffer<int> cached(std::size_t{1} << 24); }
   const auto before = allocator.statistics().reserved_bytes;
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     EXPECT_LE(allocator.statistics().reserved_bytes + (std::uint64_t{1} << 26), before);
     add(x_);
   });
@@ -251,7 +251,7 @@ TEST_F(CaptureScope, DoesNotWaitForTheDeviceWhenItIsRefused) {
 }
 
 TEST_F(CaptureScope, FunctionReturnsWhenTheWorkIsCaptured) {
-  capture(graph_, {}, [&] { add(x_); });
+  capture(graph_, [&] { add(x_); });
   EXPECT_TRUE(current_stream().is_default());
   EXPECT_EQ(first(x_), 0);
   graph_.replay();
@@ -259,8 +259,7 @@ TEST_F(CaptureScope, FunctionReturnsWhenTheWorkIsCaptured) {
 }
 
 TEST_F(CaptureScope, FunctionLetsAnExceptionOfTheBodyPass) {
-  EXPECT_EQ(text_of<std::runtime_error>([&] { capture(graph_, {}, [] { throw std::runtime_error("mine"); }); }),
-            "mine");
+  EXPECT_EQ(text_of<std::runtime_error>([&] { capture(graph_, [] { throw std::runtime_error("mine"); }); }), "mine");
   expect_usable();
 }
 

@@ -89,7 +89,7 @@ const auto raw_graph = [](CUDAGraph& g) { g.raw_cuda_graph(); };
 const auto raw_exec = [](CUDAGraph& g) { g.raw_cuda_graph_exec(); };
 const auto node_count = [](CUDAGraph& g) { g.node_count(); };
 const auto scope = [](CUDAGraph& g) { reprise::graph inside(g); };
-const auto function = [](CUDAGraph& g) { reprise::capture(g, {}, [] {}); };
+const auto function = [](CUDAGraph& g) { reprise::capture(g, [] {}); };
 
 constexpr KeepGraph no = KeepGraph::no, yes = KeepGraph::yes;
 constexpr const char *end_it = "capture_end()", *reset_it = "reset()", *begin_it = "capture_begin()",
@@ -229,7 +229,7 @@ TEST(CUDAGraphMoves, AMovedFromGraphRefusesEverythingUntilItIsAssignedTo) {
 TEST(CUDAGraphMoves, AssigningGivesBackWhatTheTargetHeld) {
   Buffer<int> x = zeros();
   CUDAGraph target;
-  capture(target, {}, [&] {
+  capture(target, [&] {
     const Buffer<int> scratch(1000);
     add(x);
   });

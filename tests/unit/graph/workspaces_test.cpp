@@ -24,9 +24,8 @@ void use(const Workspace& workspace, int value, Buffer<int>& result, const Strea
   int* const scratch = static_cast<int*>(workspace.data);
   const std::size_t n = workspace.bytes / sizeof(int);
   fill_async(scratch, 0, workspace.bytes, stream);
-  launch(stream, LaunchConfig::cover(n), Add{}, scratch, value, n);
-  launch(stream, LaunchConfig::cover(result.size()), Multiply{}, scratch + n - result.size(), 1, result.data(),
-         result.size());
+  launch(stream, n, Add{}, scratch, value, n);
+  launch(stream, result.size(), Multiply{}, scratch + n - result.size(), 1, result.data(), result.size());
 }
 
 class GraphWorkspaces : public ::testing::Test {
@@ -54,7 +53,7 @@ class GraphWorkspaces : public ::testing::Test {
     std::vector<Buffer<int>> others;
     for (int i = 0; i < 3; ++i) {
       others.emplace_back(values);
-      others.back().fill_bytes(0xff);
+      others.back().fill_bytes_async(0xff);
     }
     graph.replay();
     return first(result_);
@@ -87,11 +86,11 @@ TEST_F(GraphWorkspaces, AreEmptyInACaptureThatSomebodyElseBegan) {
   CUDAGraph graph;
   capture(graph, options_, [&] {
     add(result_);
-    ASSERT_EQ(backend.stream_begin_capture(raw.ref().native(), CaptureErrorMode::relaxed), Result::success);
+    ASSERT_EQ(backend.stream_begin_capture(raw.ref().native(), CaptureMode::relaxed), ErrorCode::success);
     EXPECT_FALSE(static_cast<bool>(library_workspace("test", bytes, raw.ref())));
     GraphHandle nothing = nullptr;
-    ASSERT_EQ(backend.stream_end_capture(raw.ref().native(), &nothing), Result::success);
-    EXPECT_EQ(backend.graph_destroy(nothing), Result::success);
+    ASSERT_EQ(backend.stream_end_capture(raw.ref().native(), &nothing), ErrorCode::success);
+    EXPECT_EQ(backend.graph_destroy(nothing), ErrorCode::success);
   });
 }
 
@@ -273,7 +272,7 @@ TEST_F(GraphWorkspaces, OfCapturesAtTheSameTimeAreTheirOwn) {
   for (std::size_t i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {
       GraphOptions options;
-      options.capture_error_mode = CaptureErrorMode::thread_local_;
+      options.capture_error_mode = CaptureMode::thread;
       capture(graphs[i], options, [&] {
         all_are_capturing.meet();
         found[i] = library_workspace("test", bytes);
@@ -320,7 +319,7 @@ TEST_F(GraphWorkspaces, AreNotGivenToWhatIsCapturedLaterIntoThePool) {
   capture(two, options_, [&] {
     kept.emplace(values);
     EXPECT_NE(static_cast<void*>(kept->data()), workspace.data);
-    kept->fill_bytes(0);
+    kept->fill_bytes_async(0);
   });
   two.replay();
   EXPECT_EQ(replayed(one), 1);
@@ -458,7 +457,7 @@ TEST_F(GraphWorkspaces, LieOnTheDeviceOfTheStream) {
     current_stream().wait(there);
   });
   backend::PointerInfo info;
-  ASSERT_EQ(second.backend().pointer_info(workspace.data, &info), Result::success);
+  ASSERT_EQ(second.backend().pointer_info(workspace.data, &info), ErrorCode::success);
   EXPECT_EQ(info.device_index, second.index());
 }
 

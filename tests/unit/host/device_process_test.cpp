@@ -55,11 +55,11 @@ TEST_F(HostDeviceProcess, WithProtectionOperationsReachDeviceMemoryAsEver) {
     const StreamGuard guard(stream);
     Buffer<int> x(std::vector<int>(1000, 41));
     CUDAGraph g;
-    capture(g, {}, [&] { launch(LaunchConfig::cover(x.size()), Increment{}, x.data(), x.size()); });
+    capture(g, [&] { launch(x.size(), Increment{}, x.data(), x.size()); });
     g.replay(device.default_stream());
     device.synchronize();
     std::vector<int> out(1000);
-    x.copy_to(out);
+    x.read_async(out);
     return out == std::vector<int>(1000, 42);
   });
 }
@@ -82,8 +82,8 @@ TEST_F(HostDeviceProcess, WithProtectionAWriteByTheHostToFreedMemorySaysThatItWa
         configure_host_devices(protected_memory());
         backend::Backend& backend = Device::parse("host").backend();
         void* memory = nullptr;
-        if (backend.memory_allocate(&memory, 4096) != Result::success) std::_Exit(1);
-        if (backend.memory_free(memory) != Result::success) std::_Exit(1);
+        if (backend.memory_allocate(&memory, 4096) != ErrorCode::success) std::_Exit(1);
+        if (backend.memory_free(memory) != ErrorCode::success) std::_Exit(1);
         *static_cast<volatile int*>(memory) = 7;
         std::_Exit(0);
       },
@@ -102,7 +102,7 @@ TEST_F(HostDeviceProcess, WithProtectionDataCanBeCopiedBetweenTwoDevices) {
     first.synchronize();
     copy_async(to.data(), from.data(), from.size_bytes(), second);
     std::vector<int> out(3);
-    to.copy_to(out, second);
+    to.read_async(out, second);
     return out == std::vector<int>{1, 2, 3};
   });
 }
@@ -123,12 +123,12 @@ TEST_F(HostDeviceProcess, FreedMemoryIsFilledWithPoison) {
     void* memory = nullptr;
     const std::vector<unsigned char> ones(64, 1);
     std::vector<unsigned char> out(64);
-    bool good = backend.memory_allocate(&memory, 64) == Result::success &&
-                backend.copy(memory, ones.data(), 64) == Result::success &&
-                backend.memory_free(memory) == Result::success;
+    bool good = backend.memory_allocate(&memory, 64) == ErrorCode::success &&
+                backend.copy(memory, ones.data(), 64) == ErrorCode::success &&
+                backend.memory_free(memory) == ErrorCode::success;
     void* again = nullptr;
-    good = good && backend.memory_allocate(&again, 64) == Result::success && again == memory &&
-           backend.copy(out.data(), again, 64) == Result::success;
+    good = good && backend.memory_allocate(&again, 64) == ErrorCode::success && again == memory &&
+           backend.copy(out.data(), again, 64) == ErrorCode::success;
     return good && out == std::vector<unsigned char>(64, 0xDB);
   });
 }
@@ -140,7 +140,7 @@ TEST_F(HostDeviceProcess, SharedMemoryDoesNotStartAsZeros) {
     const LaunchConfig config{.grid = 1, .block = 64, .shared_bytes = 64};
     launch(device.default_stream(), config, WriteSharedSum{}, all_zero.data());
     std::vector<int> out(1);
-    all_zero.copy_to(out, device.default_stream());
+    all_zero.read_async(out, device.default_stream());
     return out[0] == 0;
   });
 }
@@ -156,7 +156,7 @@ TEST_F(HostDeviceProcess, AKernelThatFailsMakesEveryLaterCallOfItsDeviceFail) {
         device.synchronize();
       } catch (const BackendError& error) {
         const std::string text = error.what();
-        if (error.code() == Result::launch_failure && text.find("8000") != std::string::npos) ++failures;
+        if (error.code() == ErrorCode::launch_failure && text.find("8000") != std::string::npos) ++failures;
       }
     }
     return failures == 2;
@@ -171,7 +171,7 @@ TEST_F(HostDeviceProcess, AGraphOfADeviceThatFailedIsDestroyedWithoutWaitingForI
     {
       Buffer<int> x(std::vector<int>{0}, device.default_stream());
       CUDAGraph g;
-      capture(g, {}, [&] { launch(LaunchConfig::cover(1), Increment{}, x.data(), x.size()); });
+      capture(g, [&] { launch(1, Increment{}, x.data(), x.size()); });
       const LaunchConfig config{.grid = 1, .block = 32, .shared_bytes = 64};
       launch(device.default_stream(), config, UseTooMuchSharedMemory{});
       try {
@@ -195,7 +195,7 @@ TEST_F(HostDeviceProcess, ACooperativeLaunchOfMoreBlocksThanFitIsRefused) {
     } catch (const BackendError& error) {
       config.grid = 264;
       launch(stream, config, Increment{}, x.data(), x.size());
-      return error.code() == Result::cooperative_launch_too_large;
+      return error.code() == ErrorCode::cooperative_launch_too_large;
     }
     return false;
   });
@@ -211,14 +211,14 @@ TEST_F(HostDeviceProcess, TwoHostDevicesHaveMemoryOfTheirOwn) {
     backend::Backend& second = Device::parse("host:1").backend();
     void* memory = nullptr;
     MemoryInfo info;
-    bool good = first.memory_allocate(&memory, std::size_t{6} << 20) == Result::success;
-    good = good && second.memory_info(&info) == Result::success && info.free == info.total;
-    good = good && first.memory_info(&info) == Result::success && info.free == std::size_t{2} << 20;
+    bool good = first.memory_allocate(&memory, std::size_t{6} << 20) == ErrorCode::success;
+    good = good && second.memory_info(&info) == ErrorCode::success && info.free == info.total;
+    good = good && first.memory_info(&info) == ErrorCode::success && info.free == std::size_t{2} << 20;
     backend::PointerInfo pointer;
-    good = good && second.pointer_info(memory, &pointer) == Result::success && pointer.device_index == 0;
+    good = good && second.pointer_info(memory, &pointer) == ErrorCode::success && pointer.device_index == 0;
     void* more = nullptr;
-    good = good && first.memory_allocate(&more, std::size_t{6} << 20) == Result::out_of_memory;
-    return good && second.memory_allocate(&more, std::size_t{6} << 20) == Result::success;
+    good = good && first.memory_allocate(&more, std::size_t{6} << 20) == ErrorCode::out_of_memory;
+    return good && second.memory_allocate(&more, std::size_t{6} << 20) == ErrorCode::success;
   });
 }
 

@@ -25,47 +25,47 @@ backend::Backend& host() {
   return Device::parse("host").backend();
 }
 
-Result allocate(backend::Backend& runtime = host()) {
+ErrorCode allocate(backend::Backend& runtime = host()) {
   void* memory = nullptr;
-  const Result result = runtime.memory_allocate(&memory, 512);
-  if (result == Result::success) {
-    EXPECT_EQ(runtime.memory_free(memory), Result::success);
+  const ErrorCode result = runtime.memory_allocate(&memory, 512);
+  if (result == ErrorCode::success) {
+    EXPECT_EQ(runtime.memory_free(memory), ErrorCode::success);
   }
   return result;
 }
 
 TEST(InjectedFailure, FailsTheNextCallOfItsKindAndNoOther) {
-  const InjectedFailure failure({.call = "cuMemAlloc", .code = Result::out_of_memory});
+  const InjectedFailure failure({.call = "cuMemAlloc", .code = ErrorCode::out_of_memory});
   StreamHandle stream = nullptr;
-  EXPECT_EQ(host().stream_create(&stream, backend::StreamFlags::blocking, 0), Result::success);
-  EXPECT_EQ(host().stream_destroy(stream), Result::success);
+  EXPECT_EQ(host().stream_create(&stream, backend::StreamFlags::blocking, 0), ErrorCode::success);
+  EXPECT_EQ(host().stream_destroy(stream), ErrorCode::success);
   EXPECT_FALSE(failure.happened());
-  EXPECT_EQ(allocate(), Result::out_of_memory);
+  EXPECT_EQ(allocate(), ErrorCode::out_of_memory);
   EXPECT_TRUE(failure.happened());
-  EXPECT_EQ(allocate(), Result::success);
+  EXPECT_EQ(allocate(), ErrorCode::success);
 }
 
 TEST(InjectedFailure, TakesTheLibrarysNameAndCountsCalls) {
   const InjectedFailure failure({.call = "memory_allocate", .nth = 3});
-  EXPECT_EQ(allocate(), Result::success);
-  EXPECT_EQ(allocate(), Result::success);
-  EXPECT_EQ(allocate(), Result::unknown);
-  EXPECT_EQ(allocate(), Result::success);
+  EXPECT_EQ(allocate(), ErrorCode::success);
+  EXPECT_EQ(allocate(), ErrorCode::success);
+  EXPECT_EQ(allocate(), ErrorCode::unknown);
+  EXPECT_EQ(allocate(), ErrorCode::success);
 }
 
 TEST(InjectedFailure, HasNoEffectButItsCode) {
   const Stream stream(Device::parse("host"));
-  ASSERT_EQ(host().stream_begin_capture(stream.native(), CaptureErrorMode::global), Result::success);
-  const InjectedFailure failure({.call = "cuMemsetD8Async", .code = Result::launch_failure});
-  EXPECT_EQ(host().set_async({}, stream.native()), Result::launch_failure);
+  ASSERT_EQ(host().stream_begin_capture(stream.native(), CaptureMode::global), ErrorCode::success);
+  const InjectedFailure failure({.call = "cuMemsetD8Async", .code = ErrorCode::launch_failure});
+  EXPECT_EQ(host().set_async({}, stream.native()), ErrorCode::launch_failure);
   EXPECT_EQ(stream.capture_status(), CaptureStatus::active);
   GraphHandle graph = nullptr;
-  ASSERT_EQ(host().stream_end_capture(stream.native(), &graph), Result::success);
-  EXPECT_EQ(host().graph_destroy(graph), Result::success);
+  ASSERT_EQ(host().stream_end_capture(stream.native(), &graph), ErrorCode::success);
+  EXPECT_EQ(host().graph_destroy(graph), ErrorCode::success);
 }
 
 TEST(InjectedFailure, SaysInTheErrorThatItWasInjected) {
-  const InjectedFailure failure({.call = "cuStreamCreateWithPriority", .code = Result::out_of_memory});
+  const InjectedFailure failure({.call = "cuStreamCreateWithPriority", .code = ErrorCode::out_of_memory});
   EXPECT_THAT(text_of<BackendError>([] { const Stream stream(Device::parse("host")); }),
               AllOf(HasSubstr("cuStreamCreateWithPriority returned 2 (cudaErrorMemoryAllocation)"),
                     HasSubstr("the failure was injected")));
@@ -73,44 +73,44 @@ TEST(InjectedFailure, SaysInTheErrorThatItWasInjected) {
 
 TEST(InjectedFailure, IsForgottenWithTheObject) {
   { const InjectedFailure failure({.call = "cuMemAlloc"}); }
-  EXPECT_EQ(allocate(), Result::success);
+  EXPECT_EQ(allocate(), ErrorCode::success);
 }
 
 TEST(InjectedFailure, HappensInTheOrderInWhichSeveralAreDue) {
-  const InjectedFailure first({.call = "cuMemAlloc", .code = Result::out_of_memory});
-  const InjectedFailure second({.call = "cuMemAlloc", .code = Result::launch_failure});
-  EXPECT_EQ(allocate(), Result::out_of_memory);
+  const InjectedFailure first({.call = "cuMemAlloc", .code = ErrorCode::out_of_memory});
+  const InjectedFailure second({.call = "cuMemAlloc", .code = ErrorCode::launch_failure});
+  EXPECT_EQ(allocate(), ErrorCode::out_of_memory);
   EXPECT_FALSE(second.happened());
-  EXPECT_EQ(allocate(), Result::launch_failure);
-  EXPECT_EQ(allocate(), Result::success);
+  EXPECT_EQ(allocate(), ErrorCode::launch_failure);
+  EXPECT_EQ(allocate(), ErrorCode::success);
 }
 
 TEST(InjectedFailure, CanBeMeantForOneDevice) {
   const std::vector<backend::Backend*>& all = backend::host_backends();
   if (all.size() < 2) GTEST_SKIP() << "there is one host device";
   const InjectedFailure failure({.call = "cuMemAlloc", .device = Device(*all[1])});
-  EXPECT_EQ(allocate(*all[0]), Result::success);
-  EXPECT_EQ(allocate(*all[1]), Result::unknown);
+  EXPECT_EQ(allocate(*all[0]), ErrorCode::success);
+  EXPECT_EQ(allocate(*all[1]), ErrorCode::unknown);
 }
 
 TEST(InjectedFailure, CountsTheCallsOfAllThreads) {
   const InjectedFailure failure({.call = "cuMemAlloc", .nth = 2});
-  std::thread([] { EXPECT_EQ(allocate(), Result::success); }).join();
-  EXPECT_EQ(allocate(), Result::unknown);
+  std::thread([] { EXPECT_EQ(allocate(), ErrorCode::success); }).join();
+  EXPECT_EQ(allocate(), ErrorCode::unknown);
 }
 
 TEST(InjectedFailure, ReachesCallsThatLockNothing) {
-  const InjectedFailure failure({.call = "cuThreadExchangeStreamCaptureMode", .code = Result::not_permitted});
-  auto mode = CaptureErrorMode::relaxed;
-  EXPECT_EQ(host().thread_exchange_capture_mode(&mode), Result::not_permitted);
-  EXPECT_EQ(mode, CaptureErrorMode::relaxed);
+  const InjectedFailure failure({.call = "cuThreadExchangeStreamCaptureMode", .code = ErrorCode::not_permitted});
+  auto mode = CaptureMode::relaxed;
+  EXPECT_EQ(host().thread_exchange_capture_mode(&mode), ErrorCode::not_permitted);
+  EXPECT_EQ(mode, CaptureMode::relaxed);
 }
 
 TEST(InjectedFailure, RefusesWhatIsNoCallAndNoFailure) {
   EXPECT_THAT(text_of<UsageError>([] { InjectedFailure({.call = "cudaMalloc"}); }), HasSubstr("\"cudaMalloc\""));
-  EXPECT_THROW(InjectedFailure({.call = "cuMemAlloc", .code = Result::success}), UsageError);
+  EXPECT_THROW(InjectedFailure({.call = "cuMemAlloc", .code = ErrorCode::success}), UsageError);
   EXPECT_THROW(InjectedFailure({.call = "cuMemAlloc", .nth = 0}), UsageError);
-  EXPECT_EQ(allocate(), Result::success);
+  EXPECT_EQ(allocate(), ErrorCode::success);
 }
 
 // Options hold for a whole process.
@@ -134,12 +134,12 @@ class EnvironmentOfTheHostDevice : public ::testing::Test {
 TEST_F(EnvironmentOfTheHostDevice, InjectsFailures) {
   expect_true_with("REPRISE_HOST_FAIL", "cuMemAlloc,memory_allocate:3:out_of_memory,cuMemFree:1:719", [] {
     void* memory = nullptr;
-    return allocate() == Result::unknown && host().memory_allocate(&memory, 512) == Result::success &&
-           host().memory_free(memory) == Result::launch_failure && allocate() == Result::out_of_memory &&
-           allocate() == Result::success;
+    return allocate() == ErrorCode::unknown && host().memory_allocate(&memory, 512) == ErrorCode::success &&
+           host().memory_free(memory) == ErrorCode::launch_failure && allocate() == ErrorCode::out_of_memory &&
+           allocate() == ErrorCode::success;
   });
   expect_true_with("REPRISE_HOST_FAIL", "cuMemAlloc:1:cudaErrorNotSupported",
-                   [] { return allocate() == Result::not_supported; });
+                   [] { return allocate() == ErrorCode::not_supported; });
 }
 
 TEST_F(EnvironmentOfTheHostDevice, SaysWhichPartOfTheFailuresIsNotUnderstood) {
@@ -161,7 +161,7 @@ TEST_F(EnvironmentOfTheHostDevice, ChoosesTheScheduler) {
       ran = true;
       ran.notify_all();
     };
-    if (host().launch_host_function({set, nullptr}, stream.native()) != Result::success) std::_Exit(2);
+    if (host().launch_host_function({set, nullptr}, stream.native()) != ErrorCode::success) std::_Exit(2);
     if (std::string(std::getenv("REPRISE_HOST_SCHEDULER")) == "threads") ran.wait(false);
     return ran.load();
   };

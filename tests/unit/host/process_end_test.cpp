@@ -81,10 +81,10 @@ bool works_on(const StreamRef& stream) {
   if (current_stream() != stream) return false;
   Buffer<int> x(std::vector<int>{1, 2, 3});
   CUDAGraph g;
-  capture(g, {}, [&] { launch(LaunchConfig::cover(x.size()), AddOne{}, x.data(), x.size()); });
+  capture(g, [&] { launch(x.size(), AddOne{}, x.data(), x.size()); });
   g.replay();
   std::vector<int> out(3);
-  x.copy_to(out);
+  x.read_async(out);
   current_stream().synchronize();
   return out == std::vector<int>{2, 3, 4} && current_stream() == stream && are_untouched(reused);
 }
@@ -157,7 +157,7 @@ TEST_F(ProcessEnd, AThreadLocalObjectIsDestroyedUnderTheStreamThatIsCurrent) {
     const Blocks reused = reuse_freed_memory();
     launch(device.default_stream(), shape, SumInSharedMemory{}, x.data());
     std::vector<int> out(1);
-    x.copy_to(out, device.default_stream());
+    x.read_async(out, device.default_stream());
     return out.front() == 40 && are_untouched(reused);
   });
   std::exit(0);
@@ -173,7 +173,7 @@ TEST_F(ProcessEnd, AStaticObjectCanWaitForKernelsThatRunOnItsThread) {
     try {
       launch(device.default_stream(), LaunchConfig{.grid = 1, .block = 5000}, AddOne{}, nullptr, std::size_t{0});
     } catch (const BackendError& error) {
-      return error.code() == Result::invalid_value && std::string(error.what()).find("5000") != std::string::npos;
+      return error.code() == ErrorCode::invalid_value && std::string(error.what()).find("5000") != std::string::npos;
     }
     return false;
   };

@@ -39,10 +39,10 @@ struct DeclaresNothing {
 };
 
 inline void write(const StreamRef& stream, const Buffer<int>& x) {
-  launch(stream, LaunchConfig::cover(n), Write{}, x.data(), x.size());
+  launch(stream, n, Write{}, x.data(), x.size());
 }
 inline void read(const StreamRef& stream, const Buffer<int>& x) {
-  launch(stream, LaunchConfig::cover(n), Read{}, x.data(), x.size());
+  launch(stream, n, Read{}, x.data(), x.size());
 }
 
 inline std::atomic<int> reports{0};
@@ -84,14 +84,14 @@ inline void let_finish(const StreamRef& stream) {
   static std::atomic<bool> reached;
   reached = false;
   const backend::HostNodeParams params{[](void*) { reached = true; }, nullptr};
-  if (host().launch_host_function(params, stream.native()) != Result::success) std::_Exit(100);
+  if (host().launch_host_function(params, stream.native()) != ErrorCode::success) std::_Exit(100);
   while (!reached) std::this_thread::yield();
 }
 
 template <class T>
 T* pinned(std::size_t count) {
   void* memory = nullptr;
-  if (host().pinned_allocate(&memory, count * sizeof(T)) != Result::success) std::_Exit(100);
+  if (host().pinned_allocate(&memory, count * sizeof(T)) != ErrorCode::success) std::_Exit(100);
   return static_cast<T*>(memory);
 }
 

@@ -17,8 +17,8 @@ TEST_F(RaceCheck, NamesBothOperationsTheirStreamsTheMemoryAndWhatToDo) {
       "race: kernel reprise::.*Write on stream 0x[0-9a-f]+ of host:0 writes 400 bytes at 0x[0-9a-f]+; "
       "kernel reprise::.*Read on stream 0x[0-9a-f]+ of host:0 reads 400 bytes at 0x[0-9a-f]+; nothing orders the two. "
       "They share 400 bytes from 0x[0-9a-f]+ on: byte 0 of the allocation of 2097152 bytes at 0x[0-9a-f]+, memory of "
-      "host:0. To order them, record an event on the first stream after the one, and let the second stream wait for it "
-      "before the other");
+      "host:0. To order them, record an event on the first operation's stream right after it, and make the second "
+      "operation's stream wait for that event before the second operation");
 }
 
 TEST_F(RaceCheck, SaysNothingWhenItIsOff) {
@@ -201,7 +201,7 @@ TEST_F(RaceCheck, WhatTheHostWaitedForIsOrdered) {
     while (!event.query()) std::this_thread::yield();
     write(s.b, s.x);
     std::vector<int> values(n);
-    s.x.copy_to(values, s.b);  // returns when the copy to pageable memory is done
+    s.x.read_async(values, s.b);  // returns when the copy to pageable memory is done
     write(s.a, s.x);
   });
 }
@@ -260,7 +260,7 @@ TEST_F(RaceCheck, PinnedMemoryIsLookedAtAndPageableMemoryIsStaged) {
         const Buffer<int> y(n, s.b);
         const std::vector<int> pageable(n);
         copy_async(s.x.data(), pageable.data(), 4 * n, s.a);
-        y.copy_to(std::span<int>(const_cast<int*>(pageable.data()), n), s.b);
+        y.read_async(std::span<int>(const_cast<int*>(pageable.data()), n), s.b);
         int* const memory = pinned<int>(n);
         copy_async(s.x.data(), memory, 4 * n, s.a);
         let_finish(s.a);
@@ -273,13 +273,13 @@ TEST_F(RaceCheck, MemoryThatWasFreedAndAllocatedAgainHasNoHistory) {
   expect_reports(0, [] {
     const Stream a, b;
     void* memory = nullptr;
-    if (host().memory_allocate_async(&memory, 400, a.native()) != Result::success) std::_Exit(100);
-    launch(a, LaunchConfig::cover(n), Write{}, static_cast<int*>(memory), n);
-    if (host().memory_free_async(memory, a.native()) != Result::success) std::_Exit(100);
+    if (host().memory_allocate_async(&memory, 400, a.native()) != ErrorCode::success) std::_Exit(100);
+    launch(a, n, Write{}, static_cast<int*>(memory), n);
+    if (host().memory_free_async(memory, a.native()) != ErrorCode::success) std::_Exit(100);
     let_finish(a);
     void* again = nullptr;
-    if (host().memory_allocate(&again, 400) != Result::success || again != memory) std::_Exit(101);
-    launch(b, LaunchConfig::cover(n), Write{}, static_cast<int*>(again), n);
+    if (host().memory_allocate(&again, 400) != ErrorCode::success || again != memory) std::_Exit(101);
+    launch(b, n, Write{}, static_cast<int*>(again), n);
   });
 }
 
@@ -289,10 +289,10 @@ TEST_F(RaceCheck, AFreeInStreamOrderIsAWrite) {
       [] {
         const Stream a, b;
         void* memory = nullptr;
-        if (host().memory_allocate_async(&memory, 400, a.native()) != Result::success) std::_Exit(100);
+        if (host().memory_allocate_async(&memory, 400, a.native()) != ErrorCode::success) std::_Exit(100);
         b.wait(a);
-        launch(b, LaunchConfig::cover(n), Read{}, static_cast<const int*>(memory), n);
-        if (host().memory_free_async(memory, a.native()) != Result::success) std::_Exit(100);
+        launch(b, n, Read{}, static_cast<const int*>(memory), n);
+        if (host().memory_free_async(memory, a.native()) != ErrorCode::success) std::_Exit(100);
       },
       "Read on .*the free of stream-ordered memory on ");
 }
@@ -300,8 +300,8 @@ TEST_F(RaceCheck, AFreeInStreamOrderIsAWrite) {
 TEST_F(RaceCheck, AKernelThatDeclaresNothingIsNotLookedAt) {
   expect_reports(0, [] {
     const Scene s;
-    launch(s.a, LaunchConfig::cover(n), DeclaresNothing{}, s.x.data(), n);
-    launch(s.b, LaunchConfig::cover(n), DeclaresNothing{}, s.x.data(), n);
+    launch(s.a, n, DeclaresNothing{}, s.x.data(), n);
+    launch(s.b, n, DeclaresNothing{}, s.x.data(), n);
   });
 }
 
@@ -335,7 +335,7 @@ TEST_F(RaceCheck, PinnedMemoryThatWasFreedAndAllocatedAgainHasNoHistory) {
     int* const first = pinned<int>(n);
     copy_async(first, s.x.data(), 4 * n, s.a);
     let_finish(s.a);
-    if (host().pinned_free(first) != Result::success) std::_Exit(100);
+    if (host().pinned_free(first) != ErrorCode::success) std::_Exit(100);
     int* const second = pinned<int>(n);
     if (second != first) return;  // the allocator gave another address: nothing to see
     const Buffer<int> y(n, s.b);

@@ -16,7 +16,7 @@ namespace reprise::graphs::test {
 inline GraphOptions annotated() {
   GraphOptions options;
   options.enable_annotations = true;
-  options.capture_error_mode = CaptureErrorMode::relaxed;
+  options.capture_error_mode = CaptureMode::relaxed;
   return options;
 }
 

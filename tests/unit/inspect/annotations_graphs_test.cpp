@@ -39,7 +39,7 @@ const Texts of_four = {"", "second", "third", ""};
 
 std::vector<GraphNodeHandle> nodes_of(GraphHandle graph) {
   std::vector<GraphNodeHandle> nodes;
-  EXPECT_EQ(default_device().backend().graph_nodes(graph, &nodes), Result::success);
+  EXPECT_EQ(default_device().backend().graph_nodes(graph, &nodes), ErrorCode::success);
   return nodes;
 }
 
@@ -84,19 +84,19 @@ TEST_F(Annotations, FollowTheTemplateWhenAnExecutableIsMadeOfItAfterItWasEdited)
   capture_four(graph, x_);
   graph.instantiate();
   const std::vector<GraphNodeHandle> before = nodes_of(graph.raw_cuda_graph());
-  ASSERT_EQ(runtime.graph_destroy_node(before[1]), Result::success);
+  ASSERT_EQ(runtime.graph_destroy_node(before[1]), ErrorCode::success);
   // One of these may lie where the other one lay.
   for (int i = 0; i < 2; ++i) {
     GraphNodeHandle added = nullptr;
     backend::NodeParams empty = backend::EmptyNodeParams{};
-    ASSERT_EQ(runtime.graph_add_node(&added, graph.raw_cuda_graph(), {}, empty), Result::success);
+    ASSERT_EQ(runtime.graph_add_node(&added, graph.raw_cuda_graph(), {}, empty), ErrorCode::success);
   }
   EXPECT_EQ(texts(graph, 4), of_four) << "the executable is as it was";
   graph.instantiate();
   EXPECT_EQ(texts(graph), (Texts{"", "third", "", "", ""}));
   ASSERT_EQ(graph.annotations().size(), 1u);
   EXPECT_EQ(graph.annotations().front().node, before[2]);
-  ASSERT_EQ(runtime.graph_destroy_node(before[2]), Result::success);
+  ASSERT_EQ(runtime.graph_destroy_node(before[2]), ErrorCode::success);
   graph.instantiate();
   EXPECT_TRUE(graph.annotations().empty());
 }
@@ -145,7 +145,7 @@ TEST_F(Annotations, OfAFailedCaptureAreGone) {
                std::runtime_error);
   EXPECT_THROW(graph_.annotations(), UsageError);
   GraphOptions global = annotated();
-  global.capture_error_mode = CaptureErrorMode::global;
+  global.capture_error_mode = CaptureMode::global;
   EXPECT_THROW(capture(graph_, global,
                        [&] {
                          const annotate scope("phase");
@@ -176,7 +176,7 @@ TEST_F(Annotations, AQueryThatFailsWhenAScopeIsLeftFailsTheCapture) {
   const auto body = [&] {
     const annotate scope("phase");
     add(x);
-    runtime.fail(Call::graph_nodes, Result::launch_failure);
+    runtime.fail(Call::graph_nodes, ErrorCode::launch_failure);
   };
   const std::string text = text_of<BackendError>([&] { capture(graph_, annotated(), body); });
   EXPECT_TRUE(contains(text, "cuGraphGetNodes"));
@@ -196,9 +196,9 @@ TEST_F(Annotations, AQueryThatFailsWhenAScopeIsLeftFailsTheCapture) {
 class Reversing final : public backend::test::FaultyBackend {
  public:
   using FaultyBackend::FaultyBackend;
-  Result graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>* nodes) override {
-    const Result result = FaultyBackend::graph_nodes(graph, nodes);
-    if (result == Result::success) std::reverse(nodes->begin(), nodes->end());
+  ErrorCode graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>* nodes) override {
+    const ErrorCode result = FaultyBackend::graph_nodes(graph, nodes);
+    if (result == ErrorCode::success) std::reverse(nodes->begin(), nodes->end());
     return result;
   }
 };
@@ -219,7 +219,7 @@ class AnnotatedReports : public Annotations {
   template <class Body>
   CaptureReport report_of(Body body) {
     GraphOptions options = annotated();
-    options.capture_error_mode = CaptureErrorMode::global;
+    options.capture_error_mode = CaptureMode::global;
     EXPECT_THROW(capture(graph_, options, body), Error);
     EXPECT_TRUE(graph_.capture_report().has_value());
     return graph_.capture_report().value_or(CaptureReport{});
@@ -228,7 +228,7 @@ class AnnotatedReports : public Annotations {
 
 TEST_F(AnnotatedReports, NameTheScopeInWhichTheCaptureBroke) {
   GraphOptions options = annotated();
-  options.capture_error_mode = CaptureErrorMode::global;
+  options.capture_error_mode = CaptureMode::global;
   try {
     capture(graph_, options, [&] {
       const annotate outer({{"name", "outer"}, {"step", "1"}});
@@ -321,7 +321,7 @@ TEST_F(AnnotatedReports, ErrorsOfTheRuntimeNameTheScopeOfTheirThread) {
   const DeviceGuard device{Device(runtime)};
   Buffer<int> x = zeros();
   const auto fail_launch = [&] {
-    runtime.fail(Call::launch_kernel, Result::launch_failure);
+    runtime.fail(Call::launch_kernel, ErrorCode::launch_failure);
     return text_of<BackendError>([&] { add(x); });
   };
   capture(graph_, annotated(), [&] {

@@ -12,7 +12,7 @@
 namespace reprise::inspect::test {
 namespace {
 
-constexpr std::size_t end = AnnotationLog::nobody;
+constexpr std::size_t end = AnnotationLog::no_thread;
 
 GraphNodeHandle node(std::size_t number) {
   return reinterpret_cast<GraphNodeHandle>(static_cast<std::uintptr_t>(0x1000 + 16 * number));

@@ -83,7 +83,7 @@ TEST_F(Ranges, EndWithAReplayThatFails) {
     Buffer<int> x = zeros();
     CUDAGraph graph;
     capture_two_phases(graph, x);
-    runtime.fail(backend::Call::graph_launch, Result::launch_failure);
+    runtime.fail(backend::Call::graph_launch, ErrorCode::launch_failure);
     text_of<BackendError>([&] { graph.replay(); });
   };
   EXPECT_RANGES(body, of_two_phases + " +replay: forward; backward -");
@@ -144,7 +144,7 @@ TEST_F(Ranges, AreNotMadeOutsideOfCapturesWithAnnotations) {
     Buffer<int> x = zeros();
     CUDAGraph graph, plain;
     const annotate outside("outside");
-    capture(plain, {}, [&] {
+    capture(plain, [&] {
       const annotate scope("plain");
       add(x);
     });

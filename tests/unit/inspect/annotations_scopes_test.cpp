@@ -132,9 +132,10 @@ TEST_F(Annotations, AreOnNodesOfEveryKind) {
     fill_async(y_.data(), 0, sizeof(int));
     call_on_host(
         here, [](void*) {}, nullptr);
-    ASSERT_EQ(backend.event_record(event.native(), here.native(), backend::EventUseFlags::external), Result::success);
+    ASSERT_EQ(backend.event_record(event.native(), here.native(), backend::EventUseFlags::external),
+              ErrorCode::success);
     ASSERT_EQ(backend.stream_wait_event(here.native(), event.native(), backend::EventUseFlags::external),
-              Result::success);
+              ErrorCode::success);
   });
   EXPECT_EQ(texts(graph_), Texts(kinds, "all"));
 }
@@ -165,11 +166,11 @@ TEST_F(Annotations, AreOnNodesThatSomebodyAddsToTheGraph) {
     add(x_);
     backend::Backend& backend = current_device().backend();
     backend::CaptureInfo info;
-    ASSERT_EQ(backend.stream_capture_info(current_stream().native(), &info), Result::success);
+    ASSERT_EQ(backend.stream_capture_info(current_stream().native(), &info), ErrorCode::success);
     const annotate scope("by hand");
     backend::NodeParams empty = backend::EmptyNodeParams{};
     GraphNodeHandle node = nullptr;
-    ASSERT_EQ(backend.graph_add_node(&node, info.graph, {}, empty), Result::success);
+    ASSERT_EQ(backend.graph_add_node(&node, info.graph, {}, empty), ErrorCode::success);
   });
   EXPECT_EQ(texts(graph_), (Texts{"", "by hand"}));
 }

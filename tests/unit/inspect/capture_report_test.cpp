@@ -36,7 +36,7 @@ class CaptureReports : public ::testing::Test {
   }
 
   // The report names this call, its code, and the rule; all of that is in the text, too.
-  void expect_broken_by(const CaptureReport& report, const std::string& name, Result result, const std::string& rule,
+  void expect_broken_by(const CaptureReport& report, const std::string& name, ErrorCode result, const std::string& rule,
                         const std::string& advice) {
     ASSERT_TRUE(report.broken_by.has_value()) << report.str();
     const CaptureReport::Call& call = *report.broken_by;
@@ -65,14 +65,14 @@ TEST_F(CaptureReports, NameASynchronisationOfTheCapturingStream) {
     stream = current_stream().native();
     current_stream().synchronize();
   });
-  expect_broken_by(report, "cuStreamSynchronize", Result::stream_capture_unsupported, "does not execute", "replay");
+  expect_broken_by(report, "cuStreamSynchronize", ErrorCode::stream_capture_unsupported, "does not execute", "replay");
   EXPECT_EQ(report.nodes, 2u);
   EXPECT_EQ(report.stream, stream);
   EXPECT_EQ(report.broken_by->stream, stream);
   EXPECT_TRUE(report.broken_by->capturing_thread);
   EXPECT_EQ(report.thread, backend::thread_number());
   EXPECT_EQ(report.broken_by->thread, report.thread);
-  EXPECT_EQ(report.code, Result::success) << "the exception of the body ended it";
+  EXPECT_EQ(report.code, ErrorCode::success) << "the exception of the body ended it";
   EXPECT_TRUE(contains(report.str(), "was broken after 2 nodes, and abandoned."));
 }
 
@@ -82,13 +82,14 @@ TEST_F(CaptureReports, NameACallOfAnotherThread) {
     add(x_);
     std::thread([&] {
       other = backend::thread_number();
-      EXPECT_EQ(make_unsafe_call(), Result::stream_capture_unsupported);
+      EXPECT_EQ(make_unsafe_call(), ErrorCode::stream_capture_unsupported);
     }).join();
   });
-  expect_broken_by(report, "cuMemAlloc", Result::stream_capture_unsupported, "potentially unsafe", "thread_local");
+  expect_broken_by(report, "cuMemAlloc", ErrorCode::stream_capture_unsupported, "potentially unsafe",
+                   "in mode `thread`");
   EXPECT_EQ(report.broken_by->thread, other);
   EXPECT_FALSE(report.broken_by->capturing_thread);
-  EXPECT_EQ(report.code, Result::stream_capture_invalidated);
+  EXPECT_EQ(report.code, ErrorCode::stream_capture_invalidated);
   EXPECT_EQ(report.nodes, 1u);
   EXPECT_EQ(report.mode, "global");
   EXPECT_TRUE(contains(report.str(), "was broken after 1 node and ended with cudaErrorStreamCaptureInvalidated (901)"));
@@ -99,7 +100,7 @@ TEST_F(CaptureReports, NameACallOfAnotherThread) {
 TEST_F(CaptureReports, AreCarriedByCaptureErrorAndInItsText) {
   std::string text;
   try {
-    capture(graph_, {}, [&] {
+    capture(graph_, [&] {
       add(x_);
       make_unsafe_call();
     });
@@ -121,7 +122,7 @@ TEST_F(CaptureReports, NameWorkOnTheLegacyStreamWhileABlockingStreamCaptures) {
         add(x_, 1, default_device().default_stream());
       },
       options);
-  expect_broken_by(report, "cuLaunchKernelEx", Result::stream_capture_implicit, "legacy default stream",
+  expect_broken_by(report, "cuLaunchKernelEx", ErrorCode::stream_capture_implicit, "legacy default stream",
                    "non-blocking stream");
   EXPECT_EQ(report.broken_by->stream, StreamHandle{});
   EXPECT_TRUE(contains(report.str(), "stream   the legacy default stream"));
@@ -134,9 +135,9 @@ TEST_F(CaptureReports, NameAnEndWithAForkThatIsNotJoined) {
     fork.wait(current_stream());
     add(x_, 1, fork);
   });
-  expect_broken_by(report, "cuStreamEndCapture", Result::stream_capture_unjoined, "does not lead back",
+  expect_broken_by(report, "cuStreamEndCapture", ErrorCode::stream_capture_unjoined, "does not lead back",
                    "record an event");
-  EXPECT_EQ(report.code, Result::stream_capture_unjoined);
+  EXPECT_EQ(report.code, ErrorCode::stream_capture_unjoined);
   EXPECT_EQ(report.nodes, 2u);
   ASSERT_TRUE(thrown_.has_value());
 }
@@ -148,7 +149,8 @@ TEST_F(CaptureReports, NameAQueryOfACapturedEvent) {
     event.record(current_stream());
     event.query();
   });
-  expect_broken_by(report, "cuEventQuery", Result::captured_event, "where it is a point of the graph", "external flag");
+  expect_broken_by(report, "cuEventQuery", ErrorCode::captured_event, "where it is a point of the graph",
+                   "external flag");
 }
 
 TEST_F(CaptureReports, NameAWaitForAnEventOfTheOutside) {
@@ -159,7 +161,7 @@ TEST_F(CaptureReports, NameAWaitForAnEventOfTheOutside) {
     add(x_);
     current_stream().wait(event);
   });
-  expect_broken_by(report, "cuStreamWaitEvent", Result::stream_capture_isolation, "outside", "external flag");
+  expect_broken_by(report, "cuStreamWaitEvent", ErrorCode::stream_capture_isolation, "outside", "external flag");
 }
 
 TEST_F(CaptureReports, NameAWaitThatWouldMergeTwoCapturesInBoth) {
@@ -173,7 +175,7 @@ TEST_F(CaptureReports, NameAWaitThatWouldMergeTwoCapturesInBoth) {
     add(x_);
     other.wait(first);
   });
-  expect_broken_by(report, "cuStreamWaitEvent", Result::stream_capture_merge, "two captures", "as one");
+  expect_broken_by(report, "cuStreamWaitEvent", ErrorCode::stream_capture_merge, "two captures", "as one");
   second.capture_abandon();
   ASSERT_TRUE(second.capture_report().has_value());
   EXPECT_EQ(second.capture_report()->broken_by->name, "cuStreamWaitEvent");
@@ -184,7 +186,7 @@ TEST_F(CaptureReports, NameAWaitForTheDevice) {
     add(x_);
     default_device().synchronize();
   });
-  expect_broken_by(report, "cuCtxSynchronize", Result::stream_capture_unsupported, "waits for every stream",
+  expect_broken_by(report, "cuCtxSynchronize", ErrorCode::stream_capture_unsupported, "waits for every stream",
                    "before the capture");
 }
 
@@ -194,9 +196,9 @@ TEST_F(CaptureReports, NameAReplayOnTheCapturingStream) {
   const CaptureReport report = report_of([&] {
     add(x_);
     EXPECT_EQ(runtime_.graph_launch(inner.raw_cuda_graph_exec(), current_stream().native()),
-              Result::stream_capture_unsupported);
+              ErrorCode::stream_capture_unsupported);
   });
-  expect_broken_by(report, "cuGraphLaunch", Result::stream_capture_unsupported, "cannot be captured", "child graph");
+  expect_broken_by(report, "cuGraphLaunch", ErrorCode::stream_capture_unsupported, "cannot be captured", "child graph");
 }
 
 TEST_F(CaptureReports, NameALaunchThatTheDeviceCannotDo) {
@@ -208,7 +210,7 @@ TEST_F(CaptureReports, NameALaunchThatTheDeviceCannotDo) {
   });
   ASSERT_TRUE(report.broken_by.has_value());
   EXPECT_EQ(report.broken_by->name, "cuLaunchKernelEx");
-  EXPECT_EQ(report.broken_by->result, Result::invalid_value);
+  EXPECT_EQ(report.broken_by->result, ErrorCode::invalid_value);
   EXPECT_FALSE(report.broken_by->rule.empty());
 }
 
@@ -246,18 +248,29 @@ TEST_F(CaptureReports, NameAnInstantiationThatFailed) {
   auto& faulty = *new backend::test::FaultyBackend(runtime_);
   const DeviceGuard guard{Device(faulty)};
   Buffer<int> x = zeros();
-  faulty.fail(backend::Call::graph_instantiate, Result::out_of_memory);
+  faulty.fail(backend::Call::graph_instantiate, ErrorCode::out_of_memory);
   EXPECT_THROW(capture_increment(graph_, x), BackendError);
   ASSERT_TRUE(graph_.capture_report().has_value());
   EXPECT_EQ(graph_.capture_report()->broken_by->name, "cuGraphInstantiateWithParams");
-  EXPECT_EQ(graph_.capture_report()->code, Result::out_of_memory);
+  EXPECT_EQ(graph_.capture_report()->code, ErrorCode::out_of_memory);
+}
+
+TEST_F(CaptureReports, NameABeginningThatFailed) {
+  auto& faulty = *new backend::test::FaultyBackend(runtime_);
+  const DeviceGuard guard{Device(faulty)};
+  Buffer<int> x = zeros();
+  faulty.fail(backend::Call::stream_begin_capture, ErrorCode::launch_failure);
+  EXPECT_THROW(capture_increment(graph_, x), BackendError);
+  ASSERT_TRUE(graph_.capture_report().has_value());
+  EXPECT_EQ(graph_.capture_report()->broken_by->name, "cuStreamBeginCapture");
+  EXPECT_EQ(graph_.capture_report()->code, ErrorCode::launch_failure);
 }
 
 TEST_F(CaptureReports, NameAnEndThatFailedForAReasonOfItsOwn) {
   auto& faulty = *new backend::test::FaultyBackend(runtime_);
   const DeviceGuard guard{Device(faulty)};
   Buffer<int> x = zeros();
-  faulty.fail(backend::Call::stream_end_capture, Result::launch_failure);
+  faulty.fail(backend::Call::stream_end_capture, ErrorCode::launch_failure);
   EXPECT_THROW(capture_increment(graph_, x), CaptureError);
   ASSERT_TRUE(graph_.capture_report().has_value());
   EXPECT_EQ(graph_.capture_report()->broken_by->name, "cuStreamEndCapture");
@@ -312,7 +325,7 @@ TEST_F(FullCaptureReports, TellOfWorkOnTheLegacyStreamThatWasNotCaptured) {
   default_device().synchronize();
   ASSERT_TRUE(graph_.capture_report().has_value());
   const CaptureReport& report = *graph_.capture_report();
-  EXPECT_EQ(report.code, Result::success);
+  EXPECT_EQ(report.code, ErrorCode::success);
   EXPECT_EQ(report.nodes, 1u);
   ASSERT_EQ(report.not_captured.size(), 1u);
   EXPECT_EQ(report.not_captured[0].times, 3u);
@@ -345,13 +358,13 @@ TEST_F(FullCaptureReports, SayNothingOfWorkOfAnotherThreadOnAnotherDevice) {
     if (device.type() == default_device().type() && device != default_device()) other = device;
   if (!other) GTEST_SKIP() << "there is one device";
   const Warnings warnings;
-  options_.capture_error_mode = CaptureErrorMode::thread_local_;
+  options_.capture_error_mode = CaptureMode::thread;
   capture(graph_, options_, [&] {
     add(x_);
     std::thread([&] {
       const DeviceGuard guard(*other);
       Buffer<int> far(1);
-      far.fill_bytes(0, other->default_stream());
+      far.fill_bytes_async(0, other->default_stream());
       other->default_stream().synchronize();
     }).join();
   });
@@ -362,14 +375,13 @@ TEST_F(FullCaptureReports, TellOfCallsThatFailedAndBrokeNothing) {
   const Warnings warnings;
   capture(graph_, options_, [&] {
     add(x_);
-    EXPECT_EQ(runtime_.stream_begin_capture(current_stream().native(), CaptureErrorMode::relaxed),
-              Result::illegal_state);
+    EXPECT_EQ(runtime_.stream_begin_capture(current_stream().native(), CaptureMode::relaxed), ErrorCode::illegal_state);
   });
   ASSERT_TRUE(graph_.capture_report().has_value());
   ASSERT_EQ(graph_.capture_report()->refused.size(), 1u);
   const CaptureReport::Call& call = graph_.capture_report()->refused[0];
   EXPECT_TRUE(contains(call.name, "cuStreamBeginCapture"));  // CUPTI's names have versions
-  EXPECT_EQ(call.result, Result::illegal_state);
+  EXPECT_EQ(call.result, ErrorCode::illegal_state);
   EXPECT_TRUE(contains(call.rule, "takes part in a capture already"));
   EXPECT_TRUE(contains(graph_.capture_report()->str(), "without breaking the capture"));
 }
@@ -395,7 +407,7 @@ TEST_F(FullCaptureReports, NameTheCallThatBrokeTheCapture) {
 
 TEST(CaptureReportText, HasEverythingInItsPlace) {
   CaptureReport report;
-  report.code = Result::stream_capture_invalidated;
+  report.code = ErrorCode::stream_capture_invalidated;
   report.device = "cuda:0";
   report.mode = "global";
   report.stream = reinterpret_cast<StreamHandle>(0x1000);
@@ -404,7 +416,7 @@ TEST(CaptureReportText, HasEverythingInItsPlace) {
   CaptureReport::Call call;
   call.name = "cudaMalloc";
   call.driver_name = "cuMemAlloc_v2";
-  call.result = Result::stream_capture_unsupported;
+  call.result = ErrorCode::stream_capture_unsupported;
   call.rule = "the rule";
   call.advice = "the advice";
   call.thread = 11;
@@ -437,7 +449,7 @@ TEST(CaptureReportText, HasEverythingInItsPlace) {
 
 TEST(CaptureReportText, SaysThatTheCallIsNotKnown) {
   CaptureReport report;
-  report.code = Result::stream_capture_invalidated;
+  report.code = ErrorCode::stream_capture_invalidated;
   EXPECT_EQ(report.str(),
             "The capture of the legacy default stream failed and ended with cudaErrorStreamCaptureInvalidated (901); "
             "the call that broke it is not known.\n");

@@ -18,8 +18,8 @@ using ::testing::StartsWith;
 
 CaptureReport broken_report() {
   CaptureReport report;
-  report.code = Result::stream_capture_invalidated;
-  report.broken_by = CaptureReport::Call{.name = "cudaMalloc", .result = Result::stream_capture_unsupported};
+  report.code = ErrorCode::stream_capture_invalidated;
+  report.broken_by = CaptureReport::Call{.name = "cudaMalloc", .result = ErrorCode::stream_capture_unsupported};
   report.broken_by->stack = {"File \"train.py\", line 3 in step", "main at /bin/train+0x17", "/bin/train+0x2a"};
   return report;
 }
@@ -95,15 +95,15 @@ TEST_F(ExplainTest, WritesToStandardError) {
 }
 
 TEST_F(ExplainTest, DoesWhatTheEnvironmentAsks) {
-  explain_if_asked(broken_report());
+  explain_if_requested(broken_report());
   EXPECT_EQ(reports(), "");
   setenv("REPRISE_EXPLAIN", request_.output.c_str(), 1);
   setenv("REPRISE_EXPLAIN_JOURNAL", request_.journal.c_str(), 1);
-  explain_if_asked(broken_report());
-  explain_if_asked({});
+  explain_if_requested(broken_report());
+  explain_if_requested({});
   const std::string failed_alone = reports();
   setenv("REPRISE_EXPLAIN_ALL", "1", 1);
-  explain_if_asked({});
+  explain_if_requested({});
   for (const char* name : {"REPRISE_EXPLAIN", "REPRISE_EXPLAIN_JOURNAL", "REPRISE_EXPLAIN_ALL"}) unsetenv(name);
   EXPECT_EQ(failed_alone, "reprise explain: " + broken_report().str() + "\n");
   EXPECT_GT(reports().size(), failed_alone.size());

@@ -28,11 +28,11 @@ using ::testing::SizeIs;
 class Pretending final : public backend::test::FaultyBackend {
  public:
   using FaultyBackend::FaultyBackend;
-  Result graph_node_params(GraphNodeHandle node, NodeParams* params) override {
+  ErrorCode graph_node_params(GraphNodeHandle node, NodeParams* params) override {
     const auto found = pretended.find(node);
     if (found == pretended.end()) return FaultyBackend::graph_node_params(node, params);
     *params = found->second;
-    return Result::success;
+    return ErrorCode::success;
   }
   std::map<GraphNodeHandle, NodeParams> pretended;
 };
@@ -41,18 +41,18 @@ class GraphScanTest : public ::testing::Test {
  protected:
   GraphScanTest() { outer_ = make(); }
   ~GraphScanTest() override {
-    for (const GraphHandle graph : graphs_) EXPECT_EQ(device_.graph_destroy(graph), Result::success);
+    for (const GraphHandle graph : graphs_) EXPECT_EQ(device_.graph_destroy(graph), ErrorCode::success);
   }
 
   GraphHandle make() {
     GraphHandle graph = nullptr;
-    EXPECT_EQ(device_.graph_create(&graph), Result::success);
+    EXPECT_EQ(device_.graph_create(&graph), ErrorCode::success);
     graphs_.push_back(graph);
     return graph;
   }
   GraphNodeHandle add(GraphHandle graph, NodeParams params) {
     GraphNodeHandle node = nullptr;
-    EXPECT_EQ(device_.graph_add_node(&node, graph, {}, params), Result::success);
+    EXPECT_EQ(device_.graph_add_node(&node, graph, {}, params), ErrorCode::success);
     return node;
   }
   GraphNodeHandle add_kernel(GraphHandle graph, int* x) {
@@ -60,7 +60,7 @@ class GraphScanTest : public ::testing::Test {
     int amount = 1;
     void* arguments[] = {&x, &amount, &count, nullptr};
     backend::KernelNodeParams kernel;
-    EXPECT_EQ(device_.kernel_function(kernel_record<Add>(), &kernel.function), Result::success);
+    EXPECT_EQ(device_.kernel_function(kernel_record<Add>(), &kernel.function), ErrorCode::success);
     kernel.params = arguments;
     return add(graph, kernel);
   }
@@ -118,8 +118,8 @@ TEST_F(GraphScanTest, WarnsOnceOfWhatTheRuntimeDoesNotTellAndGoesOn) {
   add_kernel(outer_, x_.data());
   add(outer_, backend::EmptyNodeParams{});
   add(outer_, backend::MemsetNodeParams{x_.data(), 0, 1, 4});
-  device_.fail(Call::function_param_info, Result::not_supported);
-  device_.fail(Call::graph_node_params, Result::not_supported, 1);
+  device_.fail(Call::function_param_info, ErrorCode::not_supported);
+  device_.fail(Call::graph_node_params, ErrorCode::not_supported, 1);
   const GraphScan scan = scan_graph(device_, outer_);
   EXPECT_THAT(uses(scan), ElementsAre("memset destination (node 2)"));
   ASSERT_THAT(warnings.texts(), SizeIs(1));
@@ -130,9 +130,9 @@ TEST_F(GraphScanTest, WarnsOnceOfWhatTheRuntimeDoesNotTellAndGoesOn) {
 
 TEST_F(GraphScanTest, AnyOtherFailureOfTheRuntimeIsAnError) {
   add_kernel(outer_, x_.data());
-  device_.fail(Call::graph_node_params, Result::launch_failure);
+  device_.fail(Call::graph_node_params, ErrorCode::launch_failure);
   EXPECT_THROW(scan_graph(device_, outer_), BackendError);
-  device_.fail(Call::graph_nodes, Result::launch_failure);
+  device_.fail(Call::graph_nodes, ErrorCode::launch_failure);
   EXPECT_THROW(scan_graph(device_, outer_), BackendError);
 }
 
@@ -140,7 +140,7 @@ TEST_F(GraphScanTest, AKernelWithoutANameIsAKernel) {
   const Warnings warnings;
   add_kernel(outer_, x_.data());
   const GraphScan scan = scan_graph(device_, outer_);
-  device_.fail(Call::function_name, Result::invalid_handle);
+  device_.fail(Call::function_name, ErrorCode::invalid_handle);
   EXPECT_THAT(uses(scan), ElementsAre("kernel (node 0)"));
   EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("cuFuncGetName")));
 }

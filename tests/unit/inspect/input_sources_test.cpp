@@ -80,8 +80,8 @@ class OtherSource : public inspect::InputSource {
  public:
   OtherSource() { ++other->sources; }
   ~OtherSource() override { --other->sources; }
-  void started(const CaptureContext& context) override {
-    EXPECT_NE(context.capture_id, 0U);
+  void started(captures::Capture& capture) override {
+    EXPECT_EQ(capture.stream().capture_status(), CaptureStatus::active);
     other->heard.emplace_back("started");
   }
   void ended(GraphHandle /*template_graph*/) override { other->heard.emplace_back("ended"); }
@@ -101,7 +101,7 @@ class Theirs final : public backend::Framework, public FrameworkCaptures {
   std::string_view name() const noexcept override { return "theirs"; }
   const FrameworkCaptures* captures() const noexcept override { return this; }
   std::unique_ptr<FrameworkListeners> make_listeners() const override { return std::make_unique<NoListeners>(); }
-  std::unique_ptr<inspect::InputSource> make_input_source(const CaptureContext& /*context*/) const override {
+  std::unique_ptr<inspect::InputSource> make_input_source(const captures::Capture& /*capture*/) const override {
     return std::make_unique<OtherSource>();
   }
 };
@@ -111,7 +111,7 @@ class InputSources : public ::testing::Test {
   InputSources() { other = &allocator_; }
   ~InputSources() override { other = nullptr; }
 
-  void add_to(std::size_t number) const { launch(LaunchConfig::cover(n), Add{}, allocator_.block(number), 1, n); }
+  void add_to(std::size_t number) const { launch(n, Add{}, allocator_.block(number), 1, n); }
 
   const Theirs theirs_;
   const reprise::test::ScopedFramework scope_{theirs_};
@@ -180,7 +180,7 @@ TEST_F(InputSources, EndWithACaptureThatFails) {
 }
 
 TEST_F(InputSources, AreAskedOnlyByCapturesThatLookForInputs) {
-  capture(graph_, {}, [&] { add_to(0); });
+  capture(graph_, [&] { add_to(0); });
   EXPECT_THAT(allocator_.heard, IsEmpty());
 }
 

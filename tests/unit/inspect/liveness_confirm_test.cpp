@@ -26,7 +26,7 @@ class ConfirmedInputs : public ::testing::Test {
  protected:
   static GraphOptions confirmed() {
     GraphOptions options = with_check();
-    options.confirm_by_second_capture = true;
+    options.inputs.confirm = true;
     return options;
   }
   // `stale` says in which of its runs a stale address lies in the parameters.
@@ -101,7 +101,7 @@ TEST_F(ConfirmedInputs, TheBodyFindsTheGraphCapturingBothTimes) {
 
 TEST_F(ConfirmedInputs, CanBeRetained) {
   GraphOptions options = with_retain();
-  options.confirm_by_second_capture = true;
+  options.inputs.confirm = true;
   capture(graph_, options, [&] { body(0); });
   EXPECT_THAT(addresses(graph_.inputs()), ElementsAre(x_.data()));
   EXPECT_TRUE(graph_.inputs()[0].retained);
@@ -109,14 +109,14 @@ TEST_F(ConfirmedInputs, CanBeRetained) {
 
 TEST_F(ConfirmedInputs, NeedSomethingThatLooksForThem) {
   GraphOptions options;
-  options.confirm_by_second_capture = true;
+  options.inputs.confirm = true;
   const auto run = [&] { capture(graph_, options, [&] { body(0); }); };
-  EXPECT_TRUE(contains(text_of<UsageError>(run), "GraphOptions::confirm_by_second_capture changes how"));
+  EXPECT_TRUE(contains(text_of<UsageError>(run), "GraphOptions::inputs.confirm changes how"));
   options = {};
-  options.liveness = Liveness::all;
-  EXPECT_TRUE(contains(text_of<UsageError>(run), "GraphOptions::liveness changes how"));
+  options.inputs.scope = Liveness::all;
+  EXPECT_TRUE(contains(text_of<UsageError>(run), "GraphOptions::inputs.scope changes how"));
   EXPECT_EQ(runs_, 0);
-  options.retain_inputs = true;
+  options.inputs.retain = true;
   run();
   EXPECT_EQ(runs_, 1);
 }
@@ -149,8 +149,7 @@ TEST_F(ConfirmedInputs, NeedTheSameKernelsEachTime) {
 TEST_F(ConfirmedInputs, CaptureBeginAndTheScopeRefuseIt) {
   const SideStream stream;
   const char* const why =
-      "GraphOptions::confirm_by_second_capture needs a body that can be captured twice, and only "
-      "capture(graph, options, body) has one";
+      "GraphOptions::inputs.confirm needs a body that can run more than once, and only capture() has one";
   EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.capture_begin(confirmed()); }), why));
   EXPECT_TRUE(contains(text_of<UsageError>([&] { const graph scope(graph_, confirmed()); }), why));
   capture(graph_, confirmed(), [&] { body(0); });
@@ -199,7 +198,7 @@ TEST_F(ConfirmedInputs, AFirstCaptureThatFailsIsReportedByTheGraph) {
                CaptureError);
   EXPECT_EQ(runs_, 1);
   ASSERT_TRUE(graph_.capture_report().has_value());
-  EXPECT_EQ(graph_.capture_report()->code, Result::stream_capture_invalidated);
+  EXPECT_EQ(graph_.capture_report()->code, ErrorCode::stream_capture_invalidated);
   capture(graph_, confirmed(), [&] { body(0); });
   EXPECT_THAT(addresses(graph_.inputs()), ElementsAre(x_.data()));
 }

@@ -35,7 +35,7 @@ class LivenessOfDriverMemory : public ::testing::Test {
     if (memory_ != nullptr) backend::Checked(runtime_).memory_free(memory_);
     memory_ = nullptr;
   }
-  void work() { launch(LaunchConfig::cover(n), Add{}, memory_, 1, n); }
+  void work() { launch(n, Add{}, memory_, 1, n); }
   void capture_work(const GraphOptions& options = with_check(Liveness::all)) {
     capture(graph_, options, [&] { work(); });
   }
@@ -91,7 +91,7 @@ TEST_F(LivenessOfDriverMemory, RefusesToReplayWhenOtherMemoryHasTheAddress) {
 
 TEST_F(LivenessOfDriverMemory, PinnedSourcesCountAndPageableOnesDoNot) {
   void* pinned = nullptr;
-  ASSERT_EQ(runtime_.pinned_allocate(&pinned, 64), Result::success);
+  ASSERT_EQ(runtime_.pinned_allocate(&pinned, 64), ErrorCode::success);
   int pageable = 7;
   Buffer<int> x = zeros(n);
   capture(graph_, with_check(Liveness::all), [&] {
@@ -101,7 +101,7 @@ TEST_F(LivenessOfDriverMemory, PinnedSourcesCountAndPageableOnesDoNot) {
   EXPECT_THAT(graph_.inputs(), SizeIs(2));
   graph_.replay();
   stream_.ref().synchronize();
-  ASSERT_EQ(runtime_.pinned_free(pinned), Result::success);
+  ASSERT_EQ(runtime_.pinned_free(pinned), ErrorCode::success);
   const std::vector<DeadInput> dead = dead_inputs(graph_);
   ASSERT_THAT(addresses(dead), ElementsAre(pinned));
   EXPECT_THAT(dead[0].nodes, ElementsAre("memcpy source (node 0)"));
@@ -113,8 +113,8 @@ TEST_F(LivenessOfDriverMemory, CostsOneQueryForEachAllocationAndReplay) {
   capture(graph_, with_check(Liveness::all), [&] {
     work();
     work();
-    launch(LaunchConfig::cover(1), Add{}, memory_ + 5, 1, std::size_t{1});
-    launch(LaunchConfig::cover(n), Add{}, second, 1, n);
+    launch(1, Add{}, memory_ + 5, 1, std::size_t{1});
+    launch(n, Add{}, second, 1, n);
     add(x);
   });
   graph_.replay();
@@ -123,7 +123,7 @@ TEST_F(LivenessOfDriverMemory, CostsOneQueryForEachAllocationAndReplay) {
   EXPECT_EQ(runtime_.calls(Call::pointer_info), 6);
   EXPECT_EQ(runtime_.calls(), 9);
   stream_.ref().synchronize();
-  EXPECT_EQ(runtime_.memory_free(second), Result::success);
+  EXPECT_EQ(runtime_.memory_free(second), ErrorCode::success);
 }
 
 TEST_F(LivenessOfDriverMemory, MemoryOfTheAllocatorIsNeverTakenForTheDrivers) {
@@ -133,7 +133,7 @@ TEST_F(LivenessOfDriverMemory, MemoryOfTheAllocatorIsNeverTakenForTheDrivers) {
   capture(graph_, with_check(Liveness::all), [&] {
     Buffer<int> own(n);
     multiply(x, 2, own);
-    launch(LaunchConfig::cover(1), Add{}, free_again, 1, std::size_t{1});
+    launch(1, Add{}, free_again, 1, std::size_t{1});
   });
   graph_.replay();
   runtime_.forget_calls();
@@ -145,7 +145,7 @@ TEST_F(LivenessOfDriverMemory, MemoryOfTheAllocatorIsNeverTakenForTheDrivers) {
 
 TEST_F(LivenessOfDriverMemory, AQueryThatFailsIsAnErrorAndTheGraphStays) {
   capture_work();
-  runtime_.fail(Call::pointer_info, Result::launch_failure);
+  runtime_.fail(Call::pointer_info, ErrorCode::launch_failure);
   EXPECT_TRUE(contains(text_of<BackendError>([&] { graph_.replay(); }), "cuPointerGetAttributes"));
   graph_.replay();
   stream_.ref().synchronize();

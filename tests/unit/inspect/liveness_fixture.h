@@ -19,14 +19,14 @@ inline constexpr std::size_t n = 300;  // values of a buffer
 inline GraphOptions with_check(Liveness liveness = Liveness::allocator) {
   GraphOptions options;
   options.check_input_liveness = true;
-  options.liveness = liveness;
+  options.inputs.scope = liveness;
   return options;
 }
 
 inline GraphOptions with_retain(Liveness liveness = Liveness::allocator) {
   GraphOptions options;
-  options.retain_inputs = true;
-  options.liveness = liveness;
+  options.inputs.retain = true;
+  options.inputs.scope = liveness;
   return options;
 }
 

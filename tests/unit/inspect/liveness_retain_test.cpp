@@ -4,7 +4,7 @@
 #include "tests/support/gate.h"
 #include "tests/unit/inspect/liveness_fixture.h"
 
-// Graphs that keep the memory which they use (GraphOptions::retain_inputs).
+// Graphs that keep the memory which they use (GraphOptions::inputs.retain).
 
 namespace reprise::graphs::test {
 namespace {

@@ -126,7 +126,7 @@ TEST_F(InputLiveness, MemoryOfTheCaptureItselfIsNoInput) {
   Buffer<int> result;
   capture(graph_, with_check(), [&] {
     Buffer<int> scratch(n);
-    scratch.fill_bytes(0);
+    scratch.fill_bytes_async(0);
     result = Buffer<int>(n);
     multiply(scratch, 2, result);
   });
@@ -138,9 +138,9 @@ TEST_F(InputLiveness, MemoryOfTheCaptureItselfIsNoInput) {
 TEST_F(InputLiveness, ResultsOfAnotherGraphAreInputsUnlessTheyShareThePool) {
   CUDAGraph maker;
   Buffer<int> made;
-  capture(maker, {}, [&] {
+  capture(maker, [&] {
     made = Buffer<int>(n);
-    made.fill_bytes(0);
+    made.fill_bytes_async(0);
   });
   GraphOptions shared = with_check();
   shared.pool = maker.pool();
@@ -155,7 +155,7 @@ TEST_F(InputLiveness, ResultsOfAnotherGraphAreInputsUnlessTheyShareThePool) {
 }
 
 TEST_F(InputLiveness, APartOfABlockCountsForTheBlock) {
-  capture(graph_, with_check(), [&] { launch(LaunchConfig::cover(1), Add{}, x_.data() + n - 1, 1, std::size_t{1}); });
+  capture(graph_, with_check(), [&] { launch(1, Add{}, x_.data() + n - 1, 1, std::size_t{1}); });
   EXPECT_THAT(addresses(graph_.inputs()), ElementsAre(x_.data()));
   x_.reset();
   EXPECT_THROW(graph_.replay(), DeadInputError);
@@ -215,7 +215,7 @@ TEST_F(InputLiveness, FindsMemoryOfAnotherDevice) {
   if (!second) GTEST_SKIP() << "there is one device here";
   const Stream far(*second);
   Buffer<int> there(n, far);
-  there.fill_bytes(0, far);
+  there.fill_bytes_async(0, far);
   far.synchronize();
   capture(graph_, with_check(), [&] { copy_async(x_.data(), there.data(), 4); });
   EXPECT_THAT(addresses(graph_.inputs()), UnorderedElementsAre(x_.data(), there.data()));
@@ -263,7 +263,7 @@ TEST_F(InputLiveness, IsCheckedWithoutTheTemplateToo) {
 }
 
 TEST_F(InputLiveness, IsNotCheckedUnlessItWasAskedFor) {
-  capture(graph_, {}, [&] { add(y_); });
+  capture(graph_, [&] { add(y_); });
   EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)graph_.inputs(); }), "GraphOptions::check_input_liveness"));
   graph_.reset();
   EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)graph_.inputs(); }), "CUDAGraph::inputs"));
@@ -313,7 +313,7 @@ TEST_F(InputLiveness, RefusedReplaysSayWhatToDo) {
   EXPECT_EQ(std::string(refusal(graph_).what()),
             "CUDAGraph::replay: 1 of the 3 inputs of the graph is dead: it reads or writes memory that was freed. "
             "Nothing was launched. Keep the memory as long as the graph is replayed, let the graph keep it "
-            "(GraphOptions::retain_inputs), or capture again.\n"
+            "(GraphOptions::inputs.retain), or capture again.\n"
             "  1536 bytes at " +
                 address +
                 ": freed; used by kernel reprise::graphs::test::Multiply (node 0), memcpy source (node 1)\n"

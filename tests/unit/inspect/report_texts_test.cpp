@@ -53,7 +53,7 @@ constexpr Call calls[] = {
 
 // What came of a call.
 struct Told {
-  Result result = Result::success;
+  ErrorCode result = ErrorCode::success;
   std::string detail;    // of the call's own failure
   CaptureReport report;  // of the capture
 };
@@ -75,11 +75,11 @@ class Scene {
     graph_.capture_abandon();
     CaptureStatus status = CaptureStatus::none;
     GraphHandle made = nullptr;
-    EXPECT_EQ(runtime_.stream_is_capturing(side_.native(), &status), Result::success);
+    EXPECT_EQ(runtime_.stream_is_capturing(side_.native(), &status), ErrorCode::success);
     if (status != CaptureStatus::none) runtime_.stream_end_capture(side_.native(), &made);
     for (const GraphHandle graph : {made != template_ ? made : nullptr, template_, older_})
       if (graph != nullptr) {
-        EXPECT_EQ(runtime_.graph_destroy(graph), Result::success);
+        EXPECT_EQ(runtime_.graph_destroy(graph), ErrorCode::success);
       }
   }
   Scene(const Scene&) = delete;
@@ -103,7 +103,7 @@ class Scene {
 
  private:
   void work(const StreamRef& stream) {
-    EXPECT_EQ(runtime_.set_async({x_.data(), 0, 1, 4}, stream.native()), Result::success);
+    EXPECT_EQ(runtime_.set_async({x_.data(), 0, 1, 4}, stream.native()), ErrorCode::success);
   }
   void record(const Stream& stream) { event_.record(stream); }
   // `side_` takes part from now on.
@@ -113,7 +113,7 @@ class Scene {
     return side_.native();
   }
   void capture_on_side() {
-    EXPECT_EQ(runtime_.stream_begin_capture(side_.native(), CaptureErrorMode::thread_local_), Result::success);
+    EXPECT_EQ(runtime_.stream_begin_capture(side_.native(), CaptureMode::thread), ErrorCode::success);
     record(side_);
   }
 
@@ -123,16 +123,16 @@ class Scene {
     if (situation_ == Situation::event_outside) record(side_);
     if (situation_ == Situation::event_of_ended_capture) {
       capture_on_side();
-      EXPECT_EQ(runtime_.stream_end_capture(side_.native(), &older_), Result::success);
+      EXPECT_EQ(runtime_.stream_end_capture(side_.native(), &older_), ErrorCode::success);
     }
-    EXPECT_EQ(runtime_.graph_create(&template_), Result::success);
+    EXPECT_EQ(runtime_.graph_create(&template_), ErrorCode::success);
   }
 
   void set_during() {
     stream_ = captured_.native();
     switch (situation_) {
       case Situation::stream_invalidated:
-        EXPECT_EQ(make_unsafe_call(), Result::stream_capture_unsupported);
+        EXPECT_EQ(make_unsafe_call(), ErrorCode::stream_capture_unsupported);
         break;
       case Situation::stream_is_legacy:
       case Situation::legacy_conflict:
@@ -158,14 +158,13 @@ class Scene {
         stream_ = side_.native();
         break;
       case Situation::graph_is_captured_to:
-        EXPECT_EQ(
-            runtime_.stream_begin_capture_to_graph(side_.native(), template_, {}, CaptureErrorMode::thread_local_),
-            Result::success);
+        EXPECT_EQ(runtime_.stream_begin_capture_to_graph(side_.native(), template_, {}, CaptureMode::thread),
+                  ErrorCode::success);
         stream_ = third_.native();
         break;
       case Situation::event_invalidated:
         capture_on_side();
-        EXPECT_EQ(runtime_.stream_query(side_.native()), Result::stream_capture_unsupported);
+        EXPECT_EQ(runtime_.stream_query(side_.native()), ErrorCode::stream_capture_unsupported);
         break;
       case Situation::other_capture:
         capture_on_side();
@@ -175,14 +174,14 @@ class Scene {
     }
   }
 
-  Result make_call(Call call) {
+  ErrorCode make_call(Call call) {
     void* memory = nullptr;
     backend::StreamFlags flags{};
     std::uint64_t id = 0;
     CaptureStatus status{};
     backend::CaptureInfo info;
     GraphHandle graph = nullptr;
-    constexpr auto mode = CaptureErrorMode::relaxed;
+    constexpr auto mode = CaptureMode::relaxed;
     switch (call) {
       case Call::memory_allocate:
         return runtime_.memory_allocate(&memory, 512);
@@ -224,7 +223,7 @@ class Scene {
         return runtime_.stream_end_capture(stream_, &graph);
       default:
         ADD_FAILURE() << "the scene does not know how to make the call";
-        return Result::success;
+        return ErrorCode::success;
     }
   }
 
@@ -285,7 +284,7 @@ class ReportTexts : public ::testing::TestWithParam<ReportDetail> {
     EXPECT_EQ(told.result, rule.result);
     const bool on_host = default_device().type() == DeviceType::host;
     const bool full = GetParam() == ReportDetail::full;
-    if (on_host && rule.result == Result::stream_capture_invalidated) {
+    if (on_host && rule.result == ErrorCode::stream_capture_invalidated) {
       EXPECT_TRUE(contains(told.detail, "the call that broke the capture: cuMemAlloc returned 900"));
     } else if (on_host) {  // elsewhere it is the driver's own text
       EXPECT_TRUE(contains(told.detail, rule.sentence));

@@ -32,7 +32,7 @@ using backend::Checked;
 using backend::test::FaultyBackend;
 
 void spin(Buffer<int>& x, int rounds, const StreamRef& stream = current_stream()) {
-  launch(stream, LaunchConfig::cover(x.size()), Spin{}, x.data(), rounds, x.size());
+  launch(stream, x.size(), Spin{}, x.data(), rounds, x.size());
 }
 
 const Annotation forward = {{"name", "forward"}};
@@ -49,7 +49,7 @@ class TimeReplay : public ::testing::Test {
     // Under a sanitizer or a profiler, for one.
     if (runtime_.monitor().watch_nodes(graph.raw_cuda_graph(), graph.raw_cuda_graph_exec(), &why) == nullptr)
       GTEST_SKIP() << why;
-    x_.fill_bytes(0);
+    x_.fill_bytes_async(0);
     current_stream().synchronize();
   }
 
@@ -67,7 +67,7 @@ class TimeReplay : public ::testing::Test {
 };
 
 TEST_F(TimeReplay, HasEachNodeOfAChainOnceInOrderAndNoTwoAtOnce) {
-  capture(keeps_, {}, [&] {
+  capture(keeps_, [&] {
     for (const int rounds : {100000, 1, 50000, 1, 1, 100000}) spin(x_, rounds);
   });
   const std::vector<GraphNodeHandle> nodes = template_nodes();
@@ -90,7 +90,7 @@ TEST_F(TimeReplay, HasEachNodeOfAChainOnceInOrderAndNoTwoAtOnce) {
 TEST_F(TimeReplay, HasEachNodeOfTwoStreamsOnce) {
   Buffer<int> y = zeros();
   const Stream other;
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     const StreamRef here = current_stream();
     add(x_);
     other.wait(here);
@@ -107,8 +107,8 @@ TEST_F(TimeReplay, HasEachNodeOfTwoStreamsOnce) {
 
 TEST_F(TimeReplay, NamesKernelsByTheirTypeAndOtherWorkInCudasWords) {
   Buffer<int> y = zeros();
-  capture(graph_, {}, [&] {
-    y.fill_bytes(0);
+  capture(graph_, [&] {
+    y.fill_bytes_async(0);
     add(x_);
     copy_async(y.data(), x_.data(), x_.size_bytes());
     multiply(y, 2, x_);
@@ -156,7 +156,7 @@ TEST_F(TimeReplay, IsOneReplayOnTheGivenStreamThatIsOverWhenItReturns) {
 
 TEST_F(TimeReplay, DrawsRandomNumbersAsAnyReplay) {
   const Generator generator(current_device(), 42);
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     static_cast<void>(generator.philox_state(4));
     add(x_);
   });
@@ -165,7 +165,7 @@ TEST_F(TimeReplay, DrawsRandomNumbersAsAnyReplay) {
 }
 
 TEST_F(TimeReplay, InstantiatesAKeptGraphAndTimesEachExecutableAnew) {
-  capture(keeps_, {}, [&] { add(x_); });
+  capture(keeps_, [&] { add(x_); });
   EXPECT_EQ(time_replay(keeps_, stream_).nodes.size(), 1U);
   keeps_.instantiate();
   EXPECT_EQ(time_replay(keeps_, stream_).nodes.size(), 1U);
@@ -176,14 +176,14 @@ TEST_F(TimeReplay, InstantiatesAKeptGraphAndTimesEachExecutableAnew) {
 }
 
 TEST_F(TimeReplay, DoesNotCountALaunchThatStillRuns) {
-  capture(graph_, {}, [&] { spin(x_, 1000000); });
+  capture(graph_, [&] { spin(x_, 1000000); });
   const Stream other;
   graph_.replay(other);
   EXPECT_EQ(time_replay(graph_, stream_).nodes.size(), 1U);
 }
 
 TEST_F(TimeReplay, OfANodeThatWasSwitchedOffSaysThatItHasNoTime) {
-  capture(keeps_, {}, [&] {
+  capture(keeps_, [&] {
     add(x_);
     add(x_, 10);
   });
@@ -199,7 +199,7 @@ TEST_F(TimeReplay, OfANodeThatWasSwitchedOffSaysThatItHasNoTime) {
 }
 
 TEST_F(TimeReplay, OfANodeThatIsGoneFromTheTemplateDoesNotSayWhichItIs) {
-  capture(keeps_, {}, [&] {
+  capture(keeps_, [&] {
     add(x_);
     multiply(x_, 2, x_);
   });
@@ -221,7 +221,7 @@ TEST_F(TimeReplay, TimesEveryKindOfNodeOnTheHostDevice) {
     const auto begin = Clock::now();
     while (Clock::now() - begin < std::chrono::milliseconds(1)) std::this_thread::yield();
   };
-  capture(keeps_, {}, [&] {
+  capture(keeps_, [&] {
     add(x_);
     call_on_host(current_stream(), wait_a_moment, nullptr);
   });
@@ -248,7 +248,7 @@ TEST_F(TimeReplay, TimesEveryKindOfNodeOnTheHostDevice) {
 }
 
 TEST_F(TimeReplay, WhileOtherThreadsReplayHasEachNodeOnce) {
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     add(x_);
     add(x_);
   });
@@ -322,6 +322,9 @@ class OwnMonitor : public FaultyBackend, public backend::Monitor {
   backend::Monitor& monitor() noexcept override { return *this; }
   backend::CaptureFindings describe_capture(StreamHandle) const override { return {}; }
   std::shared_ptr<void> watch_calls(std::string*) override { return nullptr; }
+  std::unordered_map<GraphNodeHandle, std::uint64_t> profiler_ids(GraphHandle, GraphExecHandle, std::string*) override {
+    return {};
+  }
 };
 
 // A device whose nodes cannot be timed.
@@ -349,7 +352,7 @@ TEST_F(TimeReplay, SaysWhyNodesCannotBeTimedAndLaunchesNothing) {
 }
 
 // A device that has been told what the nodes took.
-class Told final : public OwnMonitor, public backend::NodeWatch {
+class Untimed final : public OwnMonitor, public backend::NodeWatch {
  public:
   using OwnMonitor::OwnMonitor;
   std::shared_ptr<backend::NodeWatch> watch_nodes(GraphHandle, GraphExecHandle, std::string*) override {
@@ -362,7 +365,7 @@ class Told final : public OwnMonitor, public backend::NodeWatch {
 };
 
 TEST_F(TimeReplay, OfNodesThatCannotBeToldHasTheirTimesAndSaysSo) {
-  static auto& runtime = *new Told(runtime_);
+  static auto& runtime = *new Untimed(runtime_);
   const Device device(runtime);
   const DeviceGuard guard(device);
   const Stream stream(device);
@@ -388,12 +391,12 @@ TEST_F(TimeReplay, ThatFailsLeavesAGraphThatCanBeReplayedAndTimed) {
   const StreamGuard stream_guard(stream);
   const Generator generator(device, 42);
   Buffer<int> x = zeros();
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     static_cast<void>(generator.philox_state(4));
     add(x);
   });
-  for (const Call call : {Call::stream_is_capturing, Call::graph_launch, Call::stream_synchronize, Call::graph_nodes}) {
-    faulty.fail(call, Result::unknown);
+  for (const Call call : {Call::stream_capture_info, Call::graph_launch, Call::stream_synchronize, Call::graph_nodes}) {
+    faulty.fail(call, ErrorCode::unknown);
     EXPECT_THROW((void)time_replay(graph_), BackendError) << backend::cuda_name(call);
     EXPECT_TRUE(faulty.all_happened()) << backend::cuda_name(call);
   }

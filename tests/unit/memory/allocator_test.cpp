@@ -167,7 +167,7 @@ TEST_F(CachingAllocatorTest, EmptyCacheGivesBackWhatIsWhollyFreeAndKeepsTheRest)
 TEST_F(CachingAllocatorTest, WhatTheDriverRefusesToTakeBackStaysCached) {
   void* const block = allocate(1000);
   free(block);
-  backend_.fail(Call::memory_free, Result::launch_failure);
+  backend_.fail(Call::memory_free, ErrorCode::launch_failure);
   EXPECT_THROW(allocator_.empty_cache(), BackendError);
   EXPECT_EQ(all().reserved_bytes, 2 * mib);
   EXPECT_EQ(allocate(1000), block);
@@ -175,7 +175,7 @@ TEST_F(CachingAllocatorTest, WhatTheDriverRefusesToTakeBackStaysCached) {
 }
 
 TEST_F(CachingAllocatorTest, ItsCallsOfTheDriverBreakNoCaptureInAnyMode) {
-  for (const auto mode : {CaptureErrorMode::global, CaptureErrorMode::thread_local_, CaptureErrorMode::relaxed}) {
+  for (const auto mode : {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed}) {
     const RawCapture capture(other_, mode);
     free(allocate(12 * mib));
     allocator_.empty_cache();

@@ -33,13 +33,13 @@ class Batch : public ::testing::Test {
  protected:
   static Bytes read(const Buffer<unsigned char>& buffer) {
     Bytes bytes(buffer.size());
-    buffer.copy_to(bytes);
+    buffer.read_async(bytes);
     current_stream().synchronize();
     return bytes;
   }
   static Buffer<unsigned char> zeros(std::size_t bytes) {
     Buffer<unsigned char> buffer(bytes);
-    buffer.fill_bytes(0);
+    buffer.fill_bytes_async(0);
     return buffer;
   }
 
@@ -91,7 +91,7 @@ TEST_F(Batch, MoreOperationsThanAKernelTakesAreSeveralNodes) {
   std::vector<CopyOp> batch;
   for (std::size_t i = 0; i < count; ++i) batch.push_back({to.data() + 3 * i, from.data() + 3 * i, 3});
   CUDAGraph graph;
-  capture(graph, {}, [&] { copy_batch_async(batch); });
+  capture(graph, [&] { copy_batch_async(batch); });
   EXPECT_EQ(graph.node_count(), 3U);
   EXPECT_EQ(read(to), Bytes(values.size(), 0)) << "a capture executes nothing";
   graph.replay();
@@ -103,7 +103,7 @@ TEST_F(Batch, AsManyOperationsAsAKernelTakesAreOneNode) {
   std::vector<CopyOp> batch;
   for (std::size_t i = 0; i < from.size(); ++i) batch.push_back({to.data() + i, from.data() + i, 1});
   CUDAGraph graph;
-  capture(graph, {}, [&] { copy_batch_async(batch); });
+  capture(graph, [&] { copy_batch_async(batch); });
   EXPECT_EQ(graph.node_count(), 2U);
 }
 
@@ -113,11 +113,11 @@ TEST_F(Batch, ACaptureMakesOneNodeThatEachReplayRunsAgain) {
   Buffer<unsigned char> to = zeros(values.size());
   const CopyOp batch[] = {{to.data(), from.data(), 1000}, {to.data() + 1000, from.data() + 1000, 2000}};
   CUDAGraph graph;
-  capture(graph, {}, [&] { copy_batch_async(batch); });
+  capture(graph, [&] { copy_batch_async(batch); });
   EXPECT_EQ(graph.node_count(), 1U);
   for (unsigned seed = 6; seed < 8; ++seed) {
     values = random_bytes(3000, seed);
-    from.copy_from(values);
+    from.write_async(values);
     graph.replay();
     EXPECT_EQ(read(to), values);
   }
@@ -145,12 +145,12 @@ TYPED_TEST(BatchOfFills, WriteThePatternAndNothingBeside) {
   for (const std::size_t first : {0U, 1U, 3U})
     for (const std::size_t count : {1U, 2U, 7U, 100U, 5000U}) {
       Buffer<TypeParam> buffer(6000);
-      buffer.fill_bytes(0);
+      buffer.fill_bytes_async(0);
       const FillOp op = make_fill(buffer.data() + first, value, count);
       fill_batch_async({&op, 1});
       std::vector<TypeParam> expected(6000), got(6000);
       std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(first), count, value);
-      buffer.copy_to(got);
+      buffer.read_async(got);
       current_stream().synchronize();
       ASSERT_EQ(got, expected) << first << ", " << count;
     }
@@ -219,14 +219,14 @@ TEST(BatchWithoutKernels, IsRefusedOnCudaWithWhatToDo) {
 TEST_F(Batch, PinnedMemoryIsTaken) {
   backend::Backend& backend = default_device().backend();
   void* pinned = nullptr;
-  ASSERT_EQ(backend.pinned_allocate(&pinned, 1000), Result::success);
+  ASSERT_EQ(backend.pinned_allocate(&pinned, 1000), ErrorCode::success);
   const Bytes values = random_bytes(1000, 9);
   std::memcpy(pinned, values.data(), values.size());
   Buffer<unsigned char> buffer = zeros(1000);
   const CopyOp op{buffer.data(), pinned, 1000};
   copy_batch_async({&op, 1});
   EXPECT_EQ(read(buffer), values);
-  EXPECT_EQ(backend.pinned_free(pinned), Result::success);
+  EXPECT_EQ(backend.pinned_free(pinned), ErrorCode::success);
 }
 
 TEST_F(Batch, APatternThatDoesNotFitIsRefused) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <numeric>
 
+#include "reprise/capture.h"
 #include "tests/unit/memory/memory_fixture.h"
 
 namespace reprise::memory::test {
@@ -15,7 +16,7 @@ class BufferTest : public MemoryTest {
   }
   std::vector<int> read(const Buffer<int>& buffer) {
     std::vector<int> values(buffer.size());
-    buffer.copy_to(values, stream_);
+    buffer.read_async(values, stream_);
     stream_.synchronize();
     return values;
   }
@@ -44,9 +45,9 @@ TEST_F(BufferTest, IsEmptyByDefault) {
 TEST_F(BufferTest, OfNoValuesIsEmptyAndCanBeCopied) {
   Buffer<int> buffer(0, stream_);
   EXPECT_EQ(buffer.data(), nullptr);
-  EXPECT_NO_THROW(buffer.copy_from({}, stream_));
-  EXPECT_NO_THROW(buffer.copy_to({}, stream_));
-  EXPECT_NO_THROW(buffer.fill_bytes(0, stream_));
+  EXPECT_NO_THROW(buffer.write_async({}, stream_));
+  EXPECT_NO_THROW(buffer.read_async({}, stream_));
+  EXPECT_NO_THROW(buffer.fill_bytes_async(0, stream_));
   EXPECT_NO_THROW(buffer.record_stream(other_));
   EXPECT_EQ(all().allocations, 0u);
 }
@@ -59,7 +60,7 @@ TEST_F(BufferTest, GivesBackTheValuesThatItWasGiven) {
 
 TEST_F(BufferTest, CanBeFilled) {
   Buffer<int> buffer(10, stream_);
-  buffer.fill_bytes(0xFF, stream_);
+  buffer.fill_bytes_async(0xFF, stream_);
   EXPECT_EQ(read(buffer), std::vector<int>(10, -1));
 }
 
@@ -67,8 +68,8 @@ TEST_F(BufferTest, CopiesToAndFromAHostArrayOfAnotherSizeAreRefused) {
   std::vector<int> values = numbers(10);
   Buffer<int> buffer(std::span<const int>(values), stream_);
   std::vector<int> fewer(9);
-  EXPECT_THAT(text_of<UsageError>([&] { buffer.copy_from(fewer, stream_); }), HasSubstr("of 10 values"));
-  EXPECT_THAT(text_of<UsageError>([&] { buffer.copy_to(fewer, stream_); }), HasSubstr("found 9"));
+  EXPECT_THAT(text_of<UsageError>([&] { buffer.write_async(fewer, stream_); }), HasSubstr("of 10 values"));
+  EXPECT_THAT(text_of<UsageError>([&] { buffer.read_async(fewer, stream_); }), HasSubstr("found 9"));
   EXPECT_EQ(read(buffer), values);
 }
 
@@ -144,7 +145,7 @@ TEST_F(BufferTest, OnTheCurrentStreamNeedsNoStream) {
   const Buffer<int> buffer{std::span<const int>(values)};
   EXPECT_EQ(all().allocations, 1u);
   std::vector<int> back(10);
-  buffer.copy_to(back);
+  buffer.read_async(back);
   stream_.synchronize();
   EXPECT_EQ(back, values);
 }
@@ -155,12 +156,80 @@ TEST_F(BufferTest, ACopyToMemoryThatIsNotThereIsABackendError) {
     copy_async(nullptr, values.data(), 512, stream_);
     FAIL() << "no exception";
   } catch (const BackendError& error) {
-    EXPECT_EQ(error.code(), Result::invalid_value);
+    EXPECT_EQ(error.code(), ErrorCode::invalid_value);
   }
   EXPECT_THROW(fill_async(nullptr, 0, 512, stream_), BackendError);
   const Buffer<char> buffer(512, stream_);
   EXPECT_NO_THROW(copy_async(buffer.data(), values.data(), 512, stream_));
   stream_.synchronize();
+}
+
+// --- read() and write() -------------------------------------------------------------------------------------------
+
+TEST_F(BufferTest, ReadReturnsTheValuesAfterTheWorkOfTheStream) {
+  Buffer<int> buffer(3, stream_);
+  buffer.fill_bytes_async(0, stream_);
+  EXPECT_EQ(buffer.read(stream_), std::vector<int>(3, 0));
+  buffer.write(numbers(3), stream_);
+  EXPECT_TRUE(stream_.query()) << "write() waits";
+  std::vector<int> values(3);
+  buffer.read(values, stream_);
+  EXPECT_EQ(values, numbers(3));
+}
+
+TEST_F(BufferTest, ReadAndWriteRefuseAnotherSize) {
+  Buffer<int> buffer(3, stream_);
+  std::vector<int> values(2);
+  EXPECT_THROW(buffer.read(values, stream_), UsageError);
+  EXPECT_THROW(buffer.write(values, stream_), UsageError);
+  EXPECT_EQ(Buffer<int>(0, stream_).read(stream_), std::vector<int>());
+}
+
+// --- HostBuffer ---------------------------------------------------------------------------------------------------
+
+TEST_F(BufferTest, AHostBufferHoldsZerosAndCanBeWritten) {
+  HostBuffer<int> host(4);
+  EXPECT_EQ(std::vector<int>(host.begin(), host.end()), std::vector<int>(4, 0));
+  EXPECT_EQ(host.size_bytes(), 16U);
+  host[2] = 7;
+  EXPECT_EQ(host.data()[2], 7);
+}
+
+TEST_F(BufferTest, ACapturedCopyReadsAHostBufferInEachReplay) {
+  HostBuffer<int> from(std::vector<int>{1, 2, 3}), to(3);
+  Buffer<int> buffer(3, stream_);
+  CUDAGraph graph = capture(stream_, [&](StreamRef s) {
+    buffer.write_async(from, s);
+    buffer.read_async(to, s);
+  });
+  graph.replay(stream_);
+  stream_.synchronize();
+  EXPECT_EQ(to[1], 2);
+  from[1] = 20;
+  graph.replay(stream_);
+  stream_.synchronize();
+  EXPECT_EQ(to[1], 20);
+}
+
+TEST_F(BufferTest, AHostBufferCanBeMadeAndFreedInACapture) {
+  Buffer<int> buffer(3, stream_);
+  CUDAGraph graph = capture(stream_, [&](StreamRef s) {
+    buffer.fill_bytes_async(1, s);
+    const HostBuffer<int> host(1000);
+  });
+  EXPECT_EQ(graph.node_count(), 1U);
+}
+
+TEST_F(BufferTest, AMovedFromHostBufferIsEmpty) {
+  HostBuffer<int> from(4);
+  const int* const data = from.data();
+  HostBuffer<int> to(std::move(from));
+  EXPECT_EQ(to.data(), data);
+  EXPECT_TRUE(from.empty());  // NOLINT(bugprone-use-after-move): that is what it looks at
+  EXPECT_EQ(from.data(), nullptr);
+  to = HostBuffer<int>();
+  EXPECT_TRUE(to.empty());
+  EXPECT_THROW(HostBuffer<int>(SIZE_MAX / 2), UsageError);
 }
 
 }  // namespace

@@ -26,14 +26,14 @@ class Copies : public ::testing::Test {
   }
   static Values read(const Buffer<int>& buffer) {
     Values values(buffer.size());
-    buffer.copy_to(values);
+    buffer.read_async(values);
     current_stream().synchronize();
     return values;
   }
   static Values all(int value, std::size_t count = 100) { return Values(count, value); }
 
   void record(std::size_t count) {
-    capture(graph_, {}, [&] { nodes_.capture(current_stream(), count); });
+    capture(graph_, [&] { nodes_.capture(current_stream(), count); });
   }
   void set(std::size_t copy, const Buffer<int>& to, const Buffer<int>& from) {
     nodes_.set(copy, {to.data(), from.data(), from.size_bytes()});
@@ -78,7 +78,7 @@ TEST_F(Copies, ComeFromAndGoToOtherMemoryAtEachReplay) {
   const Buffer<int> e = of(3), f = of(0);
   set(0, f, e);
   nodes_.set(1, {});
-  d.fill_bytes(0);
+  d.fill_bytes_async(0);
   replay();
   EXPECT_EQ(read(f), all(3));
   EXPECT_EQ(read(c), all(1));

@@ -29,7 +29,7 @@ class CacheOfTheirs final : public backend::Framework {
   void empty_cache(const Device& device) const noexcept override {
     if (other_cache.device == nullptr || *other_cache.device != device) return;
     other_cache.emptied += 1;
-    for (void* const block : other_cache.blocks) EXPECT_EQ(device.backend().memory_free(block), Result::success);
+    for (void* const block : other_cache.blocks) EXPECT_EQ(device.backend().memory_free(block), ErrorCode::success);
     other_cache.blocks.clear();
   }
 };
@@ -45,7 +45,7 @@ class OtherCaches : public MemoryTest {
   void let_it_take_nearly_all() {
     void* block = nullptr;
     const std::size_t bytes = device_.memory_info().free - 8 * mib;
-    ASSERT_EQ(device_.backend().memory_allocate(&block, bytes / mib * mib), Result::success);
+    ASSERT_EQ(device_.backend().memory_allocate(&block, bytes / mib * mib), ErrorCode::success);
     other_cache.blocks.push_back(block);
   }
 
@@ -79,7 +79,8 @@ TEST_F(OtherCaches, AreLeftAloneWhileThereIsMemory) {
 TEST_F(OtherCaches, AreEmptiedBeforeACaptureOnAnIdleDevice) {
   graphs::synchronize_if_no_capture(device_);
   EXPECT_EQ(other_cache.emptied, 1);
-  const captures::Registration underway(stream_, CaptureErrorMode::global, {});
+  const GraphOptions options = {};
+  const captures::Registration underway(stream_, options, {});
   graphs::synchronize_if_no_capture(device_);
   EXPECT_EQ(other_cache.emptied, 1);
 }

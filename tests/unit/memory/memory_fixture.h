@@ -67,15 +67,15 @@ class MemoryTest : public ::testing::Test {
 /// A capture that the backend alone knows of, ended and dropped with the object.
 class RawCapture {
  public:
-  explicit RawCapture(StreamRef stream, CaptureErrorMode mode = CaptureErrorMode::global)
+  explicit RawCapture(StreamRef stream, CaptureMode mode = CaptureMode::global)
       : backend_(stream.device().backend()), stream_(stream) {
     backend::Checked(backend_).stream_begin_capture(stream_.native(), mode);
   }
   ~RawCapture() {
     GraphHandle graph = nullptr;
-    EXPECT_EQ(backend_.stream_end_capture(stream_.native(), &graph), Result::success);
+    EXPECT_EQ(backend_.stream_end_capture(stream_.native(), &graph), ErrorCode::success);
     if (graph != nullptr) {
-      EXPECT_EQ(backend_.graph_destroy(graph), Result::success);
+      EXPECT_EQ(backend_.graph_destroy(graph), ErrorCode::success);
     }
   }
   RawCapture(const RawCapture&) = delete;
@@ -92,9 +92,8 @@ class RawCapture {
 /// A capture that is announced, and fills a pool.
 class PoolFilled {
  public:
-  PoolFilled(CachingAllocator& allocator, MempoolId pool, StreamRef stream,
-             CaptureErrorMode mode = CaptureErrorMode::global)
-      : allocator_(allocator), registered_(stream, mode, pool) {
+  PoolFilled(CachingAllocator& allocator, MempoolId pool, StreamRef stream, CaptureMode mode = CaptureMode::global)
+      : allocator_(allocator), options_{.capture_error_mode = mode}, registered_(stream, options_, pool) {
     allocator.impl().begin_filling(registered_.capture());
   }
   ~PoolFilled() { allocator_.impl().end_filling(registered_.capture()); }
@@ -105,14 +104,14 @@ class PoolFilled {
 
  private:
   CachingAllocator& allocator_;
+  const GraphOptions options_;
   captures::Registration registered_;
 };
 
 /// A capture whose allocations go to a pool, as a CUDAGraph makes it.
 class PoolCapture {
  public:
-  PoolCapture(CachingAllocator& allocator, MempoolId pool, StreamRef stream,
-              CaptureErrorMode mode = CaptureErrorMode::global)
+  PoolCapture(CachingAllocator& allocator, MempoolId pool, StreamRef stream, CaptureMode mode = CaptureMode::global)
       : filled_(allocator, pool, stream, mode), capture_(stream, mode) {
     filled_.capture().add_id(capture_.id());
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/lifetime/release_queue.h"
+#include "memory/lifetime/release_queue.h"
 #include "tests/unit/memory/memory_fixture.h"
 
 namespace reprise::memory::test {
@@ -126,9 +126,9 @@ TEST_F(OutOfMemory, WhatDestroyedGraphsLeftInTheReleaseQueueIsGivenBackFirst) {
     const PoolCapture capture(allocator_, pool->id(), stream_);
     free(allocate(most));
   }
-  auto resources = std::make_unique<backend::ReleaseQueue::Resources>();
+  auto resources = std::make_unique<memory::ReleaseQueue::Resources>();
   resources->push_back(std::move(pool));
-  backend::ReleaseQueue::push(std::move(resources));
+  memory::ReleaseQueue::push(std::move(resources));
   EXPECT_NO_THROW(free(allocate(12 * mib)));
 }
 
@@ -145,7 +145,7 @@ TEST_F(OutOfMemory, WaitsForBlocksThatAreHeldBackForOtherStreams) {
 
 TEST_F(OutOfMemory, InACaptureIsOutOfMemoryAndTheCaptureStaysAsItWas) {
   const OpenPool pool(allocator_);
-  for (const auto mode : {CaptureErrorMode::global, CaptureErrorMode::thread_local_, CaptureErrorMode::relaxed}) {
+  for (const auto mode : {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed}) {
     const PoolCapture capture(allocator_, pool.id(), stream_, mode);
     EXPECT_THAT(text_of<OutOfMemoryError>([&] { allocate(device_.memory_info().total + 1); }),
                 HasSubstr("in a capture"));
@@ -155,7 +155,7 @@ TEST_F(OutOfMemory, InACaptureIsOutOfMemoryAndTheCaptureStaysAsItWas) {
 }
 
 TEST_F(OutOfMemory, IsAskedForOnceMoreAfterTheCacheWasGivenBack) {
-  backend_.fail(Call::memory_allocate, Result::out_of_memory);
+  backend_.fail(Call::memory_allocate, ErrorCode::out_of_memory);
   void* const block = allocate(1000);
   EXPECT_NE(block, nullptr);
   EXPECT_EQ(backend_.calls(Call::memory_allocate), 2);
@@ -163,12 +163,12 @@ TEST_F(OutOfMemory, IsAskedForOnceMoreAfterTheCacheWasGivenBack) {
 }
 
 TEST_F(OutOfMemory, AnotherErrorOfTheDriverIsABackendError) {
-  backend_.fail(Call::memory_allocate, Result::launch_failure);
+  backend_.fail(Call::memory_allocate, ErrorCode::launch_failure);
   try {
     allocate(1000);
     FAIL() << "no exception";
   } catch (const BackendError& error) {
-    EXPECT_EQ(error.code(), Result::launch_failure);
+    EXPECT_EQ(error.code(), ErrorCode::launch_failure);
     EXPECT_EQ(error.call(), "cuMemAlloc");
   }
   EXPECT_EQ(all().reserved_bytes, 0u);

@@ -327,7 +327,8 @@ TEST_F(PrivatePools, ClosingOnceTooOftenIsReported) {
 TEST_F(PrivatePools, EndingACaptureThatFillsNoneDoesNothing) {
   const Warnings warnings;
   const OpenPool pool(allocator_);
-  const captures::Registration registered(stream_, CaptureErrorMode::global, pool.id());
+  const GraphOptions options = {};
+  const captures::Registration registered(stream_, options, pool.id());
   inside().end_filling(registered.capture());
   EXPECT_TRUE(warnings.texts().empty());
 }
@@ -395,7 +396,7 @@ TEST_F(PrivatePools, EightThreadsCaptureIntoTheirOwnAtOnce) {
       const Stream mine(device_);
       for (int i = 0; i < 30; ++i) {
         const OpenPool pool(allocator_, new_capture_pool_id());
-        const PoolCapture capture(allocator_, pool.id(), mine, CaptureErrorMode::thread_local_);
+        const PoolCapture capture(allocator_, pool.id(), mine, CaptureMode::thread);
         void* const block = allocate(1000, mine);
         void* const elsewhere = allocate(1000, stream_);
         EXPECT_EQ(of(pool).allocations, 1u);

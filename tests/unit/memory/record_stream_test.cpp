@@ -204,8 +204,9 @@ TEST_F(RecordStream, ACaptureOfAnotherDeviceThatBeginsMeanwhileGetsNoEvent) {
   // Between the question whether the stream captures and the record of the event.
   second.after(Call::stream_is_capturing, [&] {
     capturing = std::thread([&] {
-      const captures::Registration registered(used, CaptureErrorMode::thread_local_, {});
-      const RawCapture capture(used, CaptureErrorMode::thread_local_);
+      const GraphOptions options{.capture_error_mode = CaptureMode::thread};
+      const captures::Registration registered(used, options, {});
+      const RawCapture capture(used, CaptureMode::thread);
       begun.set_value();
       freed.get_future().wait();
       whole = capture.is_whole();
@@ -268,7 +269,7 @@ TEST_F(RecordStream, ABlockWhoseEventCannotBeRecordedIsReportedAndKeptUntilItCan
     asked_ = 0;  // each request is a try
     void* const block = allocate(bytes);
     allocator_.record_stream(block, other_);
-    for (const int passed : {0, 1, 2}) backend_.fail(call, Result::launch_failure, passed);
+    for (const int passed : {0, 1, 2}) backend_.fail(call, ErrorCode::launch_failure, passed);
     free(block);  // tries twice
     EXPECT_FALSE(gives_out_again(block));
     ASSERT_EQ(warnings.texts().size(), 1u) << "each try is reported";
@@ -281,7 +282,7 @@ TEST_F(RecordStream, ABlockWhoseEventCannotBeAskedIsReportedOnceAndAskedAgain) {
   const Warnings warnings;
   void* const block = allocate(bytes);
   allocator_.record_stream(block, other_);
-  for (const int passed : {0, 1}) backend_.fail(Call::event_query, Result::launch_failure, passed);
+  for (const int passed : {0, 1}) backend_.fail(Call::event_query, ErrorCode::launch_failure, passed);
   free(block);  // asks once
   EXPECT_FALSE(gives_out_again(block));
   ASSERT_EQ(warnings.texts().size(), 1u);
@@ -297,7 +298,7 @@ TEST_F(RecordStream, ABlockWhoseEventACaptureGotHoldOfIsKeptAndReportedOnce) {
   void* const block = allocate(bytes);
   allocator_.record_stream(block, other_);
   free(block);
-  backend_.fail(Call::event_query, Result::captured_event);
+  backend_.fail(Call::event_query, ErrorCode::captured_event);
   EXPECT_FALSE(gives_out_again(block));
   ASSERT_EQ(warnings.texts().size(), 1u);
   EXPECT_THAT(warnings.texts()[0], HasSubstr("cuEventQuery"));

@@ -134,7 +134,8 @@ TEST_F(Watches, RememberWhatIsFreedWhileSomebodyWantsToKnow) {
   std::byte* const a = allocate(1000);
   std::byte* const b = allocate(1000);
   free(before);
-  const captures::Registration capture(stream_, CaptureErrorMode::global, own);
+  const GraphOptions options = {};
+  const captures::Registration capture(stream_, options, own);
   std::optional<FreeLog> freed(std::in_place, capture.capture());
   free(a);
   std::vector<UsedAddress> used = known({before, a + 5, b});
@@ -151,7 +152,8 @@ TEST_F(Watches, RememberWhatIsFreedWhileSomebodyWantsToKnow) {
 
 TEST_F(Watches, TakeMemoryThatWasGivenOutAgainForThatOfItsNewOwner) {
   std::byte* const a = allocate(1000);
-  const captures::Registration capture(stream_, CaptureErrorMode::global, own);
+  const GraphOptions options = {};
+  const captures::Registration capture(other_, options, own);
   const FreeLog freed(capture.capture());
   free(a);
   std::byte* const again = allocate(1000);

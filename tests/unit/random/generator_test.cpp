@@ -83,7 +83,7 @@ TEST(PhiloxNumbers, AreThoseOfCurandForAnySeedSubsequenceAndOffset) {
            uniforms.data());
     const std::vector<unsigned> got = read(numbers);
     std::vector<float> fractions(2);
-    uniforms.copy_to(fractions);
+    uniforms.read_async(fractions);
     current_stream().synchronize();
     for (int i = 0; i < 9; ++i)
       EXPECT_EQ(got[static_cast<std::size_t>(i)], expected.numbers[i]) << expected.seed << ", " << i;

@@ -24,7 +24,7 @@ class RandomGraph : public ::testing::Test {
     draw(generator, y, 6);
   }
   void capture_work(CUDAGraph& graph) {
-    capture(graph, {}, [&] { work(generator_, x_, y_); });
+    capture(graph, [&] { work(generator_, x_, y_); });
   }
   Numbers both() const {
     Numbers numbers = read(x_);
@@ -60,9 +60,10 @@ TEST_F(RandomGraph, DrawsOtherNumbersAtEachReplayThoseOfEagerWork) {
 }
 
 TEST_F(RandomGraph, KeepsItsWordsApartFromMemoryThatNodesBeforeTheFirstDrawUsed) {
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     for (const std::size_t values : {4U, 16U, 128U, 1000U})
-      for (int i = 0; i < 3; ++i) Buffer<unsigned>(values).fill_bytes(0xff);  // freed: the pool may give it out again
+      for (int i = 0; i < 3; ++i)
+        Buffer<unsigned>(values).fill_bytes_async(0xff);  // freed: the pool may give it out again
     work(generator_, x_, y_);
   });
   for (int i = 0; i < 4; ++i) EXPECT_EQ(replayed(graph_), eager()) << i;
@@ -74,7 +75,7 @@ TEST_F(RandomGraph, KeepsItsWordsApartFromMemoryOfOtherGraphsOfItsPool) {
   GraphOptions options;
   options.pool = pool;
   capture(writes, options, [] {
-    for (const std::size_t values : {4U, 16U, 128U, 1000U}) Buffer<unsigned>(values).fill_bytes(0xff);
+    for (const std::size_t values : {4U, 16U, 128U, 1000U}) Buffer<unsigned>(values).fill_bytes_async(0xff);
   });
   capture(graph_, options, [&] { work(generator_, x_, y_); });
   for (int i = 0; i < 4; ++i) {
@@ -119,7 +120,7 @@ TEST_F(RandomGraph, AlternatesWithAnotherOneOnOneGenerator) {
 
 TEST_F(RandomGraph, DrawsFromSeveralGenerators) {
   Generator second(current_device(), 5), second_twin(current_device(), 5);
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     draw(generator_, x_);
     draw(second, y_);
   });
@@ -139,7 +140,7 @@ TEST_F(RandomGraph, IsRightOnStreamsThatWereForkedOff) {
     draw(generator, y_);
     current_stream().wait(fork);
   };
-  capture(graph_, {}, [&] { body(generator_); });
+  capture(graph_, [&] { body(generator_); });
   for (int i = 0; i < 3; ++i) {
     const Numbers got = replayed(graph_);
     body(twin_);
@@ -149,7 +150,7 @@ TEST_F(RandomGraph, IsRightOnStreamsThatWereForkedOff) {
 
 TEST_F(RandomGraph, DrawsFromTheDefaultGeneratorByItself) {
   manual_seed(11);
-  capture(graph_, {}, [&] { draw(default_generator(), x_); });
+  capture(graph_, [&] { draw(default_generator(), x_); });
   const Generator twin(current_device(), 11);
   for (int i = 0; i < 2; ++i) {
     graph_.replay();
@@ -161,7 +162,7 @@ TEST_F(RandomGraph, DrawsFromTheDefaultGeneratorByItself) {
 TEST_F(RandomGraph, KeepsItsGeneratorAlive) {
   {
     const Generator gone(current_device(), 3);
-    capture(graph_, {}, [&] { draw(gone, x_); });
+    capture(graph_, [&] { draw(gone, x_); });
   }
   const Generator twin(current_device(), 3);
   graph_.replay();
@@ -196,11 +197,11 @@ TEST_F(RandomGraph, IsRightAfterItWasCapturedAgain) {
 TEST_F(RandomGraph, CanBeCapturedWhileAnotherCaptureDrawsFromTheSameGenerator) {
   CUDAGraph other;
   const Stream stream;
-  capture(graph_, {.capture_error_mode = CaptureErrorMode::thread_local_}, [&] {
+  capture(graph_, {.capture_error_mode = CaptureMode::thread}, [&] {
     draw(generator_, x_);
     std::thread([&] {
       const StreamGuard guard(stream);
-      other.capture_begin({}, CaptureErrorMode::thread_local_);
+      other.capture_begin({}, CaptureMode::thread);
       draw(generator_, y_);
       other.capture_end();
     }).join();
@@ -212,7 +213,7 @@ TEST_F(RandomGraph, CanBeCapturedWhileAnotherCaptureDrawsFromTheSameGenerator) {
 }
 
 TEST_F(RandomGraph, RefusesANewSeedWhileItIsCapturedAndSaysWhy) {
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     EXPECT_TRUE(contains(text_of<UsageError>([&] { generator_.set_current_seed(1); }), "each replay goes on"));
     EXPECT_THROW(manual_seed(1), UsageError);
     draw(generator_, x_);
@@ -243,7 +244,7 @@ TEST_F(RandomGraph, KeepsOtherThreadsFromSettingItsGeneratorOnceItDrewOrFromTheB
   Generator registered(current_device(), 5);
   graph_.register_generator_state(registered);
   graph_.register_generator_state(registered);
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     EXPECT_FALSE(refused_elsewhere(generator_));
     EXPECT_TRUE(refused_elsewhere(registered));
     draw(generator_, x_);
@@ -257,7 +258,7 @@ TEST_F(RandomGraph, IsRightOnAnotherStreamAfterItsFirstReplayWasRefused) {
   GraphHooks hooks;
   hooks.before_replay = [](const StreamRef&) { throw std::runtime_error("refused"); };
   const HookId id = graph_.add_hooks(hooks);
-  capture(graph_, {}, [&] { draw(generator_, x_); });
+  capture(graph_, [&] { draw(generator_, x_); });
   const Stream busy, other;
   reprise::test::Gate gate;
   graphs::test::call_on_host(busy, &reprise::test::Gate::pass, &gate);
@@ -280,7 +281,7 @@ TEST_F(RandomGraph, SpendsAfterTheHooksOfTheReplay) {
     if (refuse) throw std::runtime_error("refused");
   };
   graph_.add_hooks(hooks);
-  capture(graph_, {}, [&] { draw(generator_, x_); });
+  capture(graph_, [&] { draw(generator_, x_); });
   graph_.replay();
   twin_.set_current_seed(5);
   EXPECT_EQ(read(x_), drawn(twin_));
@@ -296,7 +297,7 @@ TEST_F(RandomGraph, DrawsOnASecondDevice) {
   const Stream far(*second);
   const Generator there(*second, 8), twin(*second, 8);
   Buffer<unsigned> x(4, far);
-  capture(graph_, {}, [&] {
+  capture(graph_, [&] {
     far.wait(current_stream());
     draw(there, x, 1, far);
     draw(generator_, x_);
@@ -328,11 +329,11 @@ TEST_F(RandomGraph, LeavesTheGeneratorUsableWhenTheCaptureFails) {
 TEST_F(RandomGraph, RefusesACaptureThatIsNotOfThisLibrary) {
   const SideStream stream;
   backend::Backend& runtime = current_device().backend();
-  ASSERT_EQ(runtime.stream_begin_capture(stream.ref().native(), CaptureErrorMode::relaxed), Result::success);
+  ASSERT_EQ(runtime.stream_begin_capture(stream.ref().native(), CaptureMode::relaxed), ErrorCode::success);
   EXPECT_TRUE(contains(text_of<UsageError>([&] { generator_.philox_state(1); }), "did not begin"));
   GraphHandle graph = nullptr;
-  EXPECT_EQ(runtime.stream_end_capture(stream.ref().native(), &graph), Result::success);
-  EXPECT_EQ(runtime.graph_destroy(graph), Result::success);
+  EXPECT_EQ(runtime.stream_end_capture(stream.ref().native(), &graph), ErrorCode::success);
+  EXPECT_EQ(runtime.graph_destroy(graph), ErrorCode::success);
 }
 
 TEST_F(RandomGraph, RefusesToDrawInABrokenCapture) {
@@ -353,7 +354,7 @@ TEST_F(RandomGraph, DoesNotTouchTheExecutableWhenNothingChangedInBetween) {
   const Generator generator(device, 42);
   Buffer<unsigned> x(4);
   CUDAGraph graph;
-  capture(graph, {}, [&] { draw(generator, x); });
+  capture(graph, [&] { draw(generator, x); });
   graph.replay();
   faulty.forget_calls();
   graph.replay();
@@ -377,9 +378,9 @@ TEST_F(RandomGraph, SpendsNothingWhenTheReplayFails) {
   CUDAGraph graph;
   for (const Call call : {Call::stream_wait_event, Call::graph_exec_node_set_params, Call::graph_launch}) {
     graph.reset();
-    capture(graph, {}, [&] { draw(generator, x); });
+    capture(graph, [&] { draw(generator, x); });
     const GeneratorState before = generator.get_state();
-    faulty.fail(call, Result::launch_failure);
+    faulty.fail(call, ErrorCode::launch_failure);
     EXPECT_THROW(graph.replay(), BackendError) << backend::cuda_name(call);
     EXPECT_EQ(generator.get_state(), before);
     graph.replay();
@@ -388,7 +389,7 @@ TEST_F(RandomGraph, SpendsNothingWhenTheReplayFails) {
 }
 
 TEST_F(RandomGraph, DrawsInTheOrderOfReplaysFromSeveralThreads) {
-  capture(graph_, {}, [&] { draw(generator_, x_); });
+  capture(graph_, [&] { draw(generator_, x_); });
   constexpr int replays = 32;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)

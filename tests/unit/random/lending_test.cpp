@@ -64,7 +64,7 @@ class LendingSourceInAGraph : public ::testing::Test {
   }
 
   void draw_into(Buffer<unsigned>& x, PhiloxState state, const StreamRef& stream) {
-    launch(stream, LaunchConfig::cover(x.size()), Draw{}, state, x.data(), x.size(), 1U);
+    launch(stream, x.size(), Draw{}, state, x.data(), x.size(), 1U);
   }
   // Two kernels that draw, on two streams that join.
   void work() {
@@ -81,7 +81,7 @@ class LendingSourceInAGraph : public ::testing::Test {
     Words words = allocate_lent_words(current_device());
     ASSERT_TRUE(generator_->attach(words.get()));
     const StreamHandle stream = stream_.ref().native();
-    Checked(backend_).stream_begin_capture(stream, CaptureErrorMode::thread_local_);
+    Checked(backend_).stream_begin_capture(stream, CaptureMode::thread);
     work();
     Checked(backend_).stream_end_capture(stream, &graph_);
     const std::uint64_t drawn = generator_->detach().value();

@@ -33,14 +33,13 @@ struct Draw {
 /// One launch that draws `draws` numbers a thread.
 inline void draw(const Generator& generator, Buffer<unsigned>& x, unsigned draws = 1,
                  const StreamRef& stream = current_stream()) {
-  launch(stream, LaunchConfig::cover(x.size()), Draw{}, generator.philox_state(draws, stream), x.data(), x.size(),
-         draws);
+  launch(stream, x.size(), Draw{}, generator.philox_state(draws, stream), x.data(), x.size(), draws);
 }
 
 /// All values, after the work of the current stream.
 inline std::vector<unsigned> read(const Buffer<unsigned>& x) {
   std::vector<unsigned> values(x.size());
-  x.copy_to(values);
+  x.read_async(values);
   current_stream().synchronize();
   return values;
 }

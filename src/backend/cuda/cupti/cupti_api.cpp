@@ -110,6 +110,14 @@ OpenedCupti open_cupti() {
 
 }  // namespace
 
+OpenedCupti loaded_cupti() {
+  void* const library = dlopen(file_name, RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr && loaded_file().empty())
+    return {{}, {}, text::format("CUPTI ({}) is not loaded in the process: load the profiler first", file_name)};
+  if (library != nullptr) dlclose(library);
+  return opened_cupti();
+}
+
 OpenedCupti opened_cupti() {
   static std::mutex mutex;
   static support::Immortal<OpenedCupti> opened(OpenedCupti{{}, {}, "not tried"});

@@ -39,4 +39,7 @@ struct OpenedCupti {
 /// (`CUDA_HOME`, `CUDA_PATH`, /usr/local/cuda). A success is kept for the process; a failure is retried.
 OpenedCupti opened_cupti();
 
+/// As opened_cupti(), if CUPTI is loaded in the process already.
+OpenedCupti loaded_cupti();
+
 }  // namespace reprise::backend::cuda

@@ -96,11 +96,10 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
 std::string failure(const OpenedCupti& cupti, const char* call, CUptiResult result) {
   const char* text = nullptr;
   if (cupti.api.result_string(result, &text) != CUPTI_SUCCESS || text == nullptr) text = "unknown";
-  return text::format("{}: {} of {} returned {} ({}).", node_times.impossible, call, cupti.file,
-                      static_cast<int>(result), text);
+  return text::format("{} of {} returned {} ({})", call, cupti.file, static_cast<int>(result), text);
 }
 
-// Returns the reason as a sentence if activities cannot be enabled. With `enabling` held, as the next one.
+// Returns the reason, without a full stop, if activities cannot be enabled. With `enabling` held, as the next one.
 std::string enable(Collector& to, const OpenedCupti& cupti) {
   if (to.api.next_record == nullptr) to.api = cupti.api;  // once: a late buffer may be read meanwhile
   if (const CUptiResult result = to.api.register_buffers(&give_buffer, &take_buffer); result != CUPTI_SUCCESS)
@@ -121,19 +120,24 @@ void disable(const Collector& to) {
 
 using NodesByNumber = std::unordered_map<std::uint32_t, WatchedNode>;
 
-// CUPTI's number of a node has the number of its graph in the upper half, and in the lower one that of the node in the
-// graph, which is the same in the template and in its executables (measured with CUDA 13.0 on an H200).
-std::uint32_t number_in_graph(std::uint64_t node) noexcept {
-  return static_cast<std::uint32_t>(node);
-}
-
-// In an executable the nodes of child graphs have numbers as well, from that of the child graph's node on: the numbers
-// after it cannot be assigned.
-void forget_from_first_child(NodesByNumber& nodes) {
-  std::uint32_t first = UINT32_MAX;
-  for (const auto& [number, node] : nodes)
-    if (node.type == NodeType::child_graph || node.type == NodeType::conditional) first = std::min(first, number);
-  std::erase_if(nodes, [&](const auto& known) { return known.first >= first; });
+std::optional<NodeIds> ids_from(const OpenedCupti& cupti, const std::vector<WatchedNode>& nodes, GraphExecHandle exec,
+                                std::string* why) {
+  if (cupti.api.lacks_activities != nullptr) {
+    *why = text::format("{} has no {}", cupti.file, cupti.api.lacks_activities);
+    return std::nullopt;
+  }
+  NodeIds ids;
+  if (const CUptiResult result = cupti.api.graph_exec_id(exec, &ids.exec); result != CUPTI_SUCCESS) {
+    *why = failure(cupti, "cuptiGetGraphExecId", result);
+    return std::nullopt;
+  }
+  for (const WatchedNode& node : nodes)
+    if (const CUptiResult result = cupti.api.graph_node_id(node.node, &ids.nodes.emplace_back());
+        result != CUPTI_SUCCESS) {
+      *why = failure(cupti, "cuptiGetGraphNodeId", result);
+      return std::nullopt;
+    }
+  return ids;
 }
 
 class CuptiNodeWatch final : public NodeWatch {
@@ -154,7 +158,7 @@ class CuptiNodeWatch final : public NodeWatch {
     if (--from.users == 0) disable(from);
   }
 
-  /// Returns the reason as a sentence if it cannot begin.
+  /// Returns the reason, without a full stop, if it cannot begin.
   std::string begin(const OpenedCupti& cupti) {
     Collector& to = collector();
     const std::scoped_lock lock(to.enabling);
@@ -199,7 +203,7 @@ class CuptiNodeWatch final : public NodeWatch {
         continue;
       }
       NodeTime& time = times.emplace_back(std::move(record.time));
-      const auto known = nodes_.find(number_in_graph(record.node));
+      const auto known = nodes_.find(static_cast<std::uint32_t>(record.node));
       if (known == nodes_.end()) continue;
       time.node = known->second.node;
       // The driver may copy or set by an internal kernel, whose name means nothing to users.
@@ -216,32 +220,27 @@ class CuptiNodeWatch final : public NodeWatch {
 
 }  // namespace
 
+std::optional<NodeIds> node_ids_from_cupti(const std::vector<WatchedNode>& nodes, GraphExecHandle exec,
+                                           std::string* why) {
+  const OpenedCupti cupti = loaded_cupti();
+  if (cupti.unavailable.empty()) return ids_from(cupti, nodes, exec, why);
+  *why = cupti.unavailable;
+  return std::nullopt;
+}
+
 std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const std::vector<WatchedNode>& nodes, GraphExecHandle exec,
                                                      std::string* why) {
   std::shared_ptr<void> subscriber = hold_cupti(node_times, why);
   if (subscriber == nullptr) return nullptr;
   const OpenedCupti cupti = opened_cupti();
-  const auto fail = [&](std::string reason) {
-    *why = std::move(reason);
-    return nullptr;
-  };
-  if (cupti.api.lacks_activities != nullptr)
-    return fail(text::format("{}: {} has no {}.", node_times.impossible, cupti.file, cupti.api.lacks_activities));
-  std::uint32_t exec_id = 0;
-  if (const CUptiResult result = cupti.api.graph_exec_id(exec, &exec_id); result != CUPTI_SUCCESS)
-    return fail(failure(cupti, "cuptiGetGraphExecId", result));
-  NodesByNumber numbers;
-  for (const WatchedNode& node : nodes) {
-    std::uint64_t id = 0;
-    if (const CUptiResult result = cupti.api.graph_node_id(node.node, &id); result != CUPTI_SUCCESS)
-      return fail(failure(cupti, "cuptiGetGraphNodeId", result));
-    numbers.emplace(number_in_graph(id), node);
+  std::shared_ptr<CuptiNodeWatch> watch;
+  if (const std::optional<NodeIds> ids = ids_from(cupti, nodes, exec, why)) {
+    watch = std::make_shared<CuptiNodeWatch>(std::move(subscriber), ids->exec, nodes_by_number(nodes, ids->nodes));
+    *why = watch->begin(cupti);
   }
-  forget_from_first_child(numbers);
-  auto watch = std::make_shared<CuptiNodeWatch>(std::move(subscriber), exec_id, std::move(numbers));
-  *why = watch->begin(cupti);
-  if (!why->empty()) return nullptr;
-  return watch;
+  if (why->empty()) return watch;
+  *why = text::format("{}: {}.", node_times.impossible, *why);
+  return nullptr;
 }
 
 }  // namespace reprise::backend::cuda

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "backend/monitor.h"
 #include "backend/types.h"
 #include "reprise/handles.h"
 
-// The times of a launch's nodes, from CUPTI's activity records.
+// The times of a launch's nodes, from CUPTI's activity records, and the numbers that name the nodes there.
 
 namespace reprise::backend::cuda {
 
@@ -19,7 +22,24 @@ struct WatchedNode {
   NodeType type = NodeType::empty;
 };
 
-/// See Backend::watch_nodes. Measures the most recent launch: the executable must not be launched by other threads.
+/// What CUPTI and profilers call nodes: in the upper half the number of the graph, in the lower one that of the node in
+/// it, which is the same in the template and in its executables (measured with CUDA 13.0 on an H200).
+struct NodeIds {
+  std::vector<std::uint64_t> nodes;  ///< of the template's nodes, in their order
+  std::uint32_t exec = 0;            ///< the number of the executable
+};
+
+/// The nodes by their numbers in the executable, as far as that is known: there, the nodes of child graphs have numbers
+/// as well, from that of the child graph's node on.
+std::unordered_map<std::uint32_t, WatchedNode> nodes_by_number(const std::vector<WatchedNode>& nodes,
+                                                               const std::vector<std::uint64_t>& ids);
+
+/// From CUPTI, if that is loaded in the process; it need not be free. nullopt if it is not possible; `why` is the
+/// reason then, without a full stop.
+std::optional<NodeIds> node_ids_from_cupti(const std::vector<WatchedNode>& nodes, GraphExecHandle exec,
+                                           std::string* why);
+
+/// See Monitor::watch_nodes. Measures the most recent launch: the executable must not be launched by other threads.
 std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const std::vector<WatchedNode>& nodes, GraphExecHandle exec,
                                                      std::string* why);
 

@@ -93,24 +93,24 @@ CallMonitor& monitor() {
   return *the_monitor;
 }
 
-std::atomic<int> calls_told{0};  // callbacks underway, on all threads
+std::atomic<int> callbacks_underway{0};  // on all threads
 
-class Telling {
+class CallbackScope {
  public:
-  Telling() { calls_told.fetch_add(1, std::memory_order_acq_rel); }
-  ~Telling() { calls_told.fetch_sub(1, std::memory_order_acq_rel); }
-  Telling(const Telling&) = delete;
-  Telling& operator=(const Telling&) = delete;
+  CallbackScope() { callbacks_underway.fetch_add(1, std::memory_order_acq_rel); }
+  ~CallbackScope() { callbacks_underway.fetch_sub(1, std::memory_order_acq_rel); }
+  CallbackScope(const CallbackScope&) = delete;
+  CallbackScope& operator=(const CallbackScope&) = delete;
 };
 
 // On any thread, at the beginning and the end of each call. Exceptions must not pass through CUPTI: without memory, a
 // report is incomplete.
 void on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* what) noexcept try {
   if (CallMonitor::asking()) return;
-  const Telling telling;
+  const CallbackScope scope;
   const auto& data = *static_cast<const CUpti_CallbackData*>(what);
   const bool begins = data.callbackSite == CUPTI_API_ENTER;
-  Result result = Result::success;
+  ErrorCode result = ErrorCode::success;
   if (!begins && data.functionReturnValue != nullptr)
     std::memcpy(&result, data.functionReturnValue, sizeof result);  // of both interfaces, an int with the same meaning
   if (domain == CUPTI_CB_DOMAIN_RUNTIME_API)
@@ -193,10 +193,10 @@ CUptiResult enable_calls(const Subscription& held, bool enable) {
 
 // Ends the callbacks: waits for those underway on other threads, which CUPTI does not do at unsubscription. For a
 // limited time: a callback may be waiting for a lock of the program's.
-void stop_telling(const Subscription& held) {
+void stop_callbacks(const Subscription& held) {
   (void)enable_calls(held, false);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  while (calls_told.load(std::memory_order_acquire) != 0 && std::chrono::steady_clock::now() < deadline)
+  while (callbacks_underway.load(std::memory_order_acquire) != 0 && std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
 }
 
@@ -204,7 +204,7 @@ void unwatch() {
   Subscription& held = subscription();
   const std::scoped_lock lock(held.mutex);
   const bool last = --held.watchers == 0;
-  if (last) stop_telling(held);
+  if (last) stop_callbacks(held);
   release(held);
   if (last) monitor().forget();
 }

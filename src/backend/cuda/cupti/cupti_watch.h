@@ -29,7 +29,7 @@ std::shared_ptr<void> hold_cupti(const CuptiPurpose& purpose, std::string* why);
 /// \return null if that is not possible; `why` is then the reason, as a sentence.
 std::shared_ptr<void> watch_through_cupti(std::string* why);
 
-/// Fills in the report of a stream's capture, or of its last one; false if there is none.
+/// Returns the findings of the stream's capture, or of its last one; nullopt if there is none.
 std::optional<CaptureFindings> describe_watched(StreamHandle stream);
 
 /// Gets the findings of each capture that is over, on the thread that ended it. To be set before anything is watched.

@@ -172,7 +172,7 @@ CUstream given_stream(const Entry& entry, const void* parameters) noexcept {
   return stream;
 }
 
-CaptureErrorMode mode_of(CUpti_CallbackId id, const void* parameters) noexcept {
+CaptureMode mode_of(CUpti_CallbackId id, const void* parameters) noexcept {
   const auto given = [&] {
     switch (id) {
       case CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2:
@@ -185,7 +185,7 @@ CaptureErrorMode mode_of(CUpti_CallbackId id, const void* parameters) noexcept {
         return CU_STREAM_CAPTURE_MODE_GLOBAL;  // the first version of the call takes none
     }
   };
-  return static_cast<CaptureErrorMode>(given());
+  return static_cast<CaptureMode>(given());
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 // A driver's failure within a call of the runtime, which may still succeed.
 struct OpenFailure {
   const char* name = nullptr;  // null: none
-  Result result = Result::success;
+  ErrorCode result = ErrorCode::success;
   bool has_stream = false;
   StreamHandle stream = nullptr;
   bool is_work = false;
@@ -67,7 +67,7 @@ bool is_of(const CaptureFindings& findings, std::optional<StreamHandle> stream) 
   return findings.stream == stream && can_be_asked(findings);
 }
 
-CaptureFindings::Call described_call(const char* name, const char* driver_name, Result result,
+CaptureFindings::Call described_call(const char* name, const char* driver_name, ErrorCode result,
                                      std::optional<StreamHandle> stream) {
   CaptureFindings::Call call;
   call.name = name;
@@ -80,7 +80,7 @@ CaptureFindings::Call described_call(const char* name, const char* driver_name, 
 
 // Reports a capture that will never be ended as a broken one.
 void give_up(CaptureFindings& findings, const char* why) {
-  findings.code = Result::stream_capture_invalidated;
+  findings.code = ErrorCode::stream_capture_invalidated;
   findings.notes.emplace_back(why);
 }
 
@@ -100,7 +100,7 @@ void CallMonitor::runtime_begins(const char* name) noexcept {
   thread.failure = {};
 }
 
-void CallMonitor::runtime_ends(const char* name, Result result) {
+void CallMonitor::runtime_ends(const char* name, ErrorCode result) {
   ThreadCalls& thread = thread_calls(generation_.load(std::memory_order_relaxed));
   // The first reported call may have begun before.
   if (thread.depth == 0 || --thread.depth > 0) return;
@@ -109,8 +109,8 @@ void CallMonitor::runtime_ends(const char* name, Result result) {
   thread.runtime = nullptr;
   thread.failure = {};
   if (underway_.load(std::memory_order_relaxed) == 0 || reported) return;
-  if (!runtime_returns_result(name) || result == Result::success || result == Result::not_ready ||
-      result == Result::stream_capture_invalidated)
+  if (!runtime_returns_result(name) || result == ErrorCode::success || result == ErrorCode::not_ready ||
+      result == ErrorCode::stream_capture_invalidated)
     return;
   Failure failure{name, driver.name, result, {}, driver.is_work || runtime_does_work(name)};
   if (driver.has_stream) failure.stream = driver.stream;
@@ -124,11 +124,11 @@ void CallMonitor::begins(const DriverCall& call) {
   if (call.kind == DriverCall::Kind::end_stream || call.kind == DriverCall::Kind::end_context) abandon(call);
 }
 
-void CallMonitor::ends(const DriverCall& call, Result result) {
-  if (call.kind == DriverCall::Kind::capture && result == Result::success) return begun(call);
+void CallMonitor::ends(const DriverCall& call, ErrorCode result) {
+  if (call.kind == DriverCall::Kind::capture && result == ErrorCode::success) return begun(call);
   if (underway_.load(std::memory_order_relaxed) == 0) return;
   if (call.kind == DriverCall::Kind::end_capture && ended(call, result)) return;
-  if (result != Result::success)
+  if (result != ErrorCode::success)
     failed_at(call, result);
   else if (call.kind == DriverCall::Kind::work)
     executed(call);
@@ -161,9 +161,9 @@ void CallMonitor::begin_to_end(StreamHandle stream) {
   }
 }
 
-void CallMonitor::failed_at(const DriverCall& call, Result result) {
+void CallMonitor::failed_at(const DriverCall& call, ErrorCode result) {
   // Other codes are consequences of a broken capture, or results of queries.
-  if (result == Result::not_ready || result == Result::stream_capture_invalidated ||
+  if (result == ErrorCode::not_ready || result == ErrorCode::stream_capture_invalidated ||
       call.kind == DriverCall::Kind::question)
     return;
   ThreadCalls& thread = thread_calls(generation_.load(std::memory_order_relaxed));
@@ -248,7 +248,7 @@ void CallMonitor::executed(const DriverCall& call) {
   }
   const char* const runtime = thread_calls(generation_.load(std::memory_order_relaxed)).runtime;
   CaptureFindings::Call missing =
-      described_call(runtime != nullptr ? runtime : call.name, call.name, Result::success, stream);
+      described_call(runtime != nullptr ? runtime : call.name, call.name, ErrorCode::success, stream);
   missing.stack = call_stack();
   const std::scoped_lock lock(mutex_);
   for (const std::uint64_t number : missed)
@@ -258,7 +258,7 @@ void CallMonitor::executed(const DriverCall& call) {
     }
 }
 
-bool CallMonitor::ended(const DriverCall& call, Result result) {
+bool CallMonitor::ended(const DriverCall& call, ErrorCode result) {
   const Asking asking_now;
   std::optional<Capture> over;
   {
@@ -267,7 +267,7 @@ bool CallMonitor::ended(const DriverCall& call, Result result) {
                                     [&](const Capture& one) { return is_of(one.findings, call.stream); });
     if (found == captures_.end()) return false;
     // Refused, for example on a wrong stream: the capture continues, possibly broken.
-    if (result != Result::success && query(call.stream) != CaptureStatus::none) {
+    if (result != ErrorCode::success && query(call.stream) != CaptureStatus::none) {
       found->ending = false;
       return false;
     }
@@ -279,7 +279,7 @@ bool CallMonitor::ended(const DriverCall& call, Result result) {
   thread.reported = true;
   CaptureFindings& findings = over->findings;
   findings.code = result;
-  if (result != Result::success && result != Result::stream_capture_invalidated && !findings.broken_by) {
+  if (result != ErrorCode::success && result != ErrorCode::stream_capture_invalidated && !findings.broken_by) {
     const char* const name = thread.runtime != nullptr ? thread.runtime : call.name;
     findings.broken_by = described_call(name, call.name, result, call.stream);
     findings.broken_by->rule = rule_of_failure(call.name, result, true);

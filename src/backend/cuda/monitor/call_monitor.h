@@ -15,7 +15,7 @@
 #include "reprise/handles.h"
 #include "reprise/stream.h"
 
-// The effect of a process's calls on its captures: calls in, capture reports out. The source of the calls is
+// The effect of a process's calls on its captures: calls in, CaptureFindings out. The source of the calls is
 // cupti_watch.h.
 
 namespace reprise::backend::cuda {
@@ -49,7 +49,7 @@ struct DriverCall {
   /// The stream parameter, null for the legacy default stream; nullopt without one.
   std::optional<StreamHandle> stream = {};
   const void* context = nullptr;  ///< the calling thread's current one
-  CaptureErrorMode mode = {};     ///< of a capture that begins
+  CaptureMode mode = {};          ///< of a capture that begins
 };
 
 /// Watches all captures of a process that begin while its calls are reported here.
@@ -72,11 +72,11 @@ class CallMonitor {
   static bool asking() noexcept;
 
   void runtime_begins(const char* name) noexcept;
-  void runtime_ends(const char* name, Result result);
+  void runtime_ends(const char* name, ErrorCode result);
   void begins(const DriverCall& call);
-  void ends(const DriverCall& call, Result result);
+  void ends(const DriverCall& call, ErrorCode result);
 
-  /// Fills in the report of a stream's capture, or of its last one. False if there is none.
+  /// Returns the findings of the stream's capture, or of its last one; nullopt if there is none.
   std::optional<CaptureFindings> describe(StreamHandle stream);
 
   /// Gets the findings of each capture that is over, on the thread that ended it. To be set before the first call.
@@ -99,7 +99,7 @@ class CallMonitor {
   struct Failure {
     const char* name;
     const char* driver_name;
-    Result result;
+    ErrorCode result;
     std::optional<StreamHandle> stream;
     bool is_work;
   };
@@ -107,8 +107,8 @@ class CallMonitor {
 
   void begun(const DriverCall& call);
   void begin_to_end(StreamHandle stream);
-  void failed_at(const DriverCall& call, Result result);
-  bool ended(const DriverCall& call, Result result);
+  void failed_at(const DriverCall& call, ErrorCode result);
+  bool ended(const DriverCall& call, ErrorCode result);
   void abandon(const DriverCall& call);
   void executed(const DriverCall& call);
   bool broke_a_capture(const Failure& failure);

@@ -18,7 +18,7 @@ bool begins_with_one_of(std::string_view name, const std::array<std::string_view
 
 }  // namespace
 
-const CaptureRule* rule_of_failure(const char* driver_name, Result result, bool on_capture) noexcept {
+const CaptureRule* rule_of_failure(const char* driver_name, ErrorCode result, bool on_capture) noexcept {
   const auto call_class = class_of(std::string_view(driver_name));
   const auto has_this_code = [&](const CaptureRule& rule) { return rule.result == result; };
   // Other codes are not related to captures: for example an invalid argument.

@@ -11,7 +11,7 @@ namespace reprise::backend::cuda {
 /// The rule that explains a failed call of CUDA, and what to do instead.
 /// \param driver_name the driver's name; the runtime's if the driver was not called.
 /// \param on_capture true if a stream of the capture was passed to it.
-const CaptureRule* rule_of_failure(const char* driver_name, Result result, bool on_capture) noexcept;
+const CaptureRule* rule_of_failure(const char* driver_name, ErrorCode result, bool on_capture) noexcept;
 
 /// True if a call of the runtime does work on the device that a capture should have recorded.
 bool runtime_does_work(const char* name) noexcept;

@@ -3,21 +3,21 @@
 
 #include <algorithm>
 
+#include "backend/host/host_runtime.h"
 #include "backend/rules/call_stack.h"
 #include "backend/rules/reported_call.h"
-#include "support/thread_object.h"
 #include "text/format.h"
 
 namespace reprise::backend::host {
 namespace {
 
-using CaptureList = std::vector<std::shared_ptr<Capture>>;
+using CaptureList = std::vector<std::shared_ptr<HostCapture>>;
 
-bool is_active(const Capture& capture) {
-  return capture.state == Capture::State::active;
+bool is_active(const HostCapture& capture) {
+  return capture.state == HostCapture::State::active;
 }
 
-bool is_on(const Capture& capture, const HostDevice& device) {
+bool is_on(const HostCapture& capture, const HostDevice& device) {
   return std::any_of(capture.streams.begin(), capture.streams.end(),
                      [&](const HostStream* stream) { return stream->device == &device; });
 }
@@ -44,18 +44,17 @@ CaptureList captures_on(const HostRuntime& runtime, const HostDevice& device) {
 // thread's own captures that are not relaxed, and, for a thread in global mode, by global captures of other threads.
 CaptureList forbidding_captures(const HostRuntime& runtime) {
   CaptureList found;
-  const CaptureErrorMode mode = thread_capture_mode();
-  if (mode == CaptureErrorMode::relaxed) return found;
+  const CaptureMode mode = thread_capture_mode();
+  if (mode == CaptureMode::relaxed) return found;
   for (const auto& capture : runtime.captures) {
-    if (capture->mode == CaptureErrorMode::relaxed) continue;
+    if (capture->mode == CaptureMode::relaxed) continue;
     const bool own = capture->thread == std::this_thread::get_id();
-    if (own || (mode == CaptureErrorMode::global && capture->mode == CaptureErrorMode::global))
-      found.push_back(capture);
+    if (own || (mode == CaptureMode::global && capture->mode == CaptureMode::global)) found.push_back(capture);
   }
   return found;
 }
 
-bool has_fork_that_is_not_joined(const Capture& capture) {
+bool has_fork_that_is_not_joined(const HostCapture& capture) {
   const auto reached = with_ancestors(capture.origin->capture_dependencies);
   const auto joined = [&](const std::vector<HostNode*>& last) {
     return std::all_of(last.begin(), last.end(), [&](const HostNode* node) { return reached.contains(node); });
@@ -65,25 +64,26 @@ bool has_fork_that_is_not_joined(const Capture& capture) {
   }) || !std::all_of(capture.left_behind.begin(), capture.left_behind.end(), joined);
 }
 
-CaptureList if_state(const std::shared_ptr<Capture>& capture, Capture::State state) {
+CaptureList if_state(const std::shared_ptr<HostCapture>& capture, HostCapture::State state) {
   return capture != nullptr && capture->state == state ? CaptureList{capture} : CaptureList{};
 }
 
 StreamHandle handle_of(const HostStream& stream) {
-  return stream.legacy ? nullptr : reinterpret_cast<StreamHandle>(const_cast<HostStream*>(&stream));  // NOLINT
+  if (stream.legacy) return nullptr;
+  if (stream.thread != 0) return reinterpret_cast<StreamHandle>(std::uintptr_t{2});
+  return reinterpret_cast<StreamHandle>(const_cast<HostStream*>(&stream));  // NOLINT
 }
 
-std::string first_error(const Capture& capture) {
+std::string first_error(const HostCapture& capture) {
   const auto& call = capture.findings.broken_by;
   if (!call) return "it is not known which call broke the capture";
   return text::format("the call that broke the capture: {} returned {} ({}): {}", call->name,
                       static_cast<int>(call->result), result_name(call->result), rule_text(*call));
 }
 
-void break_one(Capture& capture, CaptureFindings::Call call) {
+void break_one(HostCapture& capture, CaptureFindings::Call call) {
   if (!is_active(capture)) return;
-  stack_pending = true;
-  capture.state = Capture::State::invalidated;
+  capture.state = HostCapture::State::invalidated;
   call.capturing_thread = capture.thread == std::this_thread::get_id();
   capture.findings.broken_by = std::move(call);
   capture.findings.nodes = capture.graph->nodes.size();
@@ -96,7 +96,7 @@ void break_all(const CaptureList& captures, const CallSite& site, const char* na
   for (const auto& capture : captures) break_one(*capture, call);
 }
 
-// True if a call of this class becomes a node when its stream captures.
+// True if a call of this class does work on its stream. (Queries that merely count as work are excepted by the caller.)
 bool is_work(CallClass call_class) {
   return call_class == CallClass::stream_work || call_class == CallClass::stream_launch_only ||
          call_class == CallClass::stream_allocation;
@@ -112,8 +112,7 @@ void note_not_captured(HostRuntime& runtime, const CallSite& site, CallClass cal
   for (const auto& capture : runtime.captures) {
     const bool own = capture->thread == std::this_thread::get_id();
     if (!is_active(*capture) || (!own && !(stream.legacy && is_on(*capture, *stream.device)))) continue;
-    stack_pending = true;
-    CaptureFindings::Call reported = reported_call(name, Result::success, nullptr);
+    CaptureFindings::Call reported = reported_call(name, ErrorCode::success, nullptr);
     reported.stream = handle_of(stream);
     reported.capturing_thread = own;
     add_call(capture->findings.not_captured, std::move(reported));
@@ -133,9 +132,9 @@ Match situation_of_stream(const HostRuntime& runtime, const CallSite& site, Situ
   const HostStream& stream = *site.stream;
   switch (situation) {
     case Situation::stream_invalidated:
-      return when(if_state(stream.capture, Capture::State::invalidated));
+      return when(if_state(stream.capture, HostCapture::State::invalidated));
     case Situation::stream_captures:
-      return when(if_state(stream.capture, Capture::State::active));
+      return when(if_state(stream.capture, HostCapture::State::active));
     case Situation::stream_does_not_capture:
       return {stream.capture == nullptr, {}};
     case Situation::stream_is_legacy:
@@ -143,7 +142,7 @@ Match situation_of_stream(const HostRuntime& runtime, const CallSite& site, Situ
     case Situation::stream_is_not_origin:
       return {stream.capture->origin != &stream, {stream.capture}};
     case Situation::wrong_thread:
-      return {stream.capture->mode != CaptureErrorMode::relaxed && stream.capture->thread != std::this_thread::get_id(),
+      return {stream.capture->mode != CaptureMode::relaxed && stream.capture->thread != std::this_thread::get_id(),
               {stream.capture}};
     case Situation::fork_not_joined:
       return {has_fork_that_is_not_joined(*stream.capture), {stream.capture}};
@@ -158,20 +157,20 @@ Match situation_of_stream(const HostRuntime& runtime, const CallSite& site, Situ
 
 Match situation_of_event(const CallSite& site, Situation situation) {
   const HostEvent& event = *site.event;
-  const auto means_nothing = [&](Capture::State state) {
+  const auto means_nothing = [&](HostCapture::State state) {
     if (event.capture == nullptr || event.capture->state != state) return Match{};
     const bool captures = site.stream != nullptr && site.stream->capture != nullptr;
     return Match{true, captures ? CaptureList{site.stream->capture} : CaptureList{}};
   };
   switch (situation) {
     case Situation::event_captured:
-      return when(if_state(event.capture, Capture::State::active));
+      return when(if_state(event.capture, HostCapture::State::active));
     case Situation::event_invalidated:
-      return means_nothing(Capture::State::invalidated);
+      return means_nothing(HostCapture::State::invalidated);
     case Situation::event_of_ended_capture:
-      return means_nothing(Capture::State::ended);
+      return means_nothing(HostCapture::State::ended);
     case Situation::legacy_waits_for_capture:
-      return site.stream->legacy ? when(if_state(event.capture, Capture::State::active)) : Match{};
+      return site.stream->legacy ? when(if_state(event.capture, HostCapture::State::active)) : Match{};
     case Situation::other_capture:
       if (site.external || site.stream->capture == nullptr || event.capture == nullptr ||
           site.stream->capture == event.capture)
@@ -210,53 +209,48 @@ Match matches(const HostRuntime& runtime, const CallSite& site, Situation situat
 
 }  // namespace
 
-CaptureErrorMode& thread_capture_mode() noexcept {
-  thread_local CaptureErrorMode mode = CaptureErrorMode::global;
+CaptureMode& thread_capture_mode() noexcept {
+  thread_local CaptureMode mode = CaptureMode::global;
   return mode;
 }
 
-std::string& thread_error_detail() noexcept {
-  struct Detail {
-    std::string text;
-  };
-  return support::ThreadObject<Detail>::get().text;
+bool lacks_stacks(const HostRuntime& runtime) {
+  return std::any_of(runtime.captures.begin(), runtime.captures.end(),
+                     [](const auto& capture) { return lacks_stack(capture->findings); });
 }
 
-void attach_pending_stack(HostRuntime& runtime) {
-  stack_pending = false;
+void add_stacks(HostRuntime& runtime) {
   const std::vector<std::string> stack = call_stack();
   const std::lock_guard lock(runtime.mutex);
   for (const auto& capture : runtime.captures) add_stack(capture->findings, stack);
 }
 
-Result check_capture_rules(HostRuntime& runtime, const CallSite& site) {
+HostResult check_capture_rules(HostRuntime& runtime, const CallSite& site) {
   return check_capture_rules(runtime, site, class_of(site.call), cuda_name(site.call));
 }
 
-Result check_capture_rules(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name) {
+HostResult check_capture_rules(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name) {
   if (runtime.captures.empty() && (site.stream == nullptr || !site.stream->legacy) && site.event == nullptr &&
       !site.external && call_class != CallClass::capture_end && call_class != CallClass::capture_update)
-    return Result::success;
+    return ErrorCode::success;
   for (const CaptureRule& rule : rules_of(call_class)) {
     Match match = matches(runtime, site, rule.situation);
     if (!match.holds) continue;
     std::string detail = text::format("{}; {}", rule.sentence, rule.advice);
-    if (rule.result == Result::stream_capture_invalidated && !match.captures.empty())
+    if (rule.result == ErrorCode::stream_capture_invalidated && !match.captures.empty())
       detail = first_error(*match.captures.front());
     if (rule.effect != CaptureEffect::none) break_all(match.captures, site, name, rule);
     for (const auto& capture : match.captures)
       if (rule.effect == CaptureEffect::ended) drop_capture(runtime, *capture);
-    thread_error_detail() = std::move(detail);
-    thread_rule = &rule;
-    return rule.result;
+    return {rule.result, std::move(detail), &rule};
   }
   if (runtime.watchers > 0 && site.stream != nullptr) [[unlikely]]
     note_not_captured(runtime, site, call_class, name);
-  return Result::success;
+  return ErrorCode::success;
 }
 
-void begin_capture(HostRuntime& runtime, HostStream& stream, HostGraph& graph, bool owns_graph, CaptureErrorMode mode) {
-  auto capture = std::make_shared<Capture>();
+void begin_capture(HostRuntime& runtime, HostStream& stream, HostGraph& graph, bool owns_graph, CaptureMode mode) {
+  auto capture = std::make_shared<HostCapture>();
   capture->id = next_id();
   capture->mode = mode;
   capture->thread = std::this_thread::get_id();
@@ -268,7 +262,7 @@ void begin_capture(HostRuntime& runtime, HostStream& stream, HostGraph& graph, b
   join_capture(stream, capture);
 }
 
-void join_capture(HostStream& stream, const std::shared_ptr<Capture>& capture) {
+void join_capture(HostStream& stream, const std::shared_ptr<HostCapture>& capture) {
   capture->streams.push_back(&stream);
   stream.capture = capture;
   stream.capture_dependencies.clear();
@@ -281,30 +275,28 @@ HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, 
   return node;
 }
 
-void break_capture(const HostStream& stream, Call call, Result result, const std::string& why) {
+void break_capture(const HostStream& stream, Call call, const HostResult& result) {
   if (stream.capture == nullptr || !is_active(*stream.capture)) return;
-  CaptureFindings::Call reported = reported_call(cuda_name(call), result, nullptr);
-  reported.detail = why;
+  CaptureFindings::Call reported = reported_call(cuda_name(call), result.code, nullptr);
+  reported.detail = result.detail;
   reported.stream = handle_of(stream);
   break_one(*stream.capture, std::move(reported));
 }
 
-void note_refused(HostRuntime& runtime, Call call, Result result) {
+void note_refused(HostRuntime& runtime, Call call, const HostResult& result) {
   // Other failures do not concern the graph.
-  if (!is_work(class_of(call)) && !is_about_captures(result)) return;
+  if (!is_work(class_of(call)) && !is_about_captures(result.code)) return;
   for (const auto& capture : runtime.captures) {
     if (!is_active(*capture) || capture->thread != std::this_thread::get_id()) continue;
-    stack_pending = true;
-    CaptureFindings::Call reported = reported_call(cuda_name(call), result, thread_rule);
-    if (const std::string& detail = thread_error_detail(); thread_rule == nullptr && !detail.empty())
-      reported.detail = detail;
+    CaptureFindings::Call reported = reported_call(cuda_name(call), result.code, result.rule);
+    if (result.rule == nullptr) reported.detail = result.detail;
     add_call(capture->findings.refused, std::move(reported));
   }
 }
 
-void finish_capture(HostRuntime& runtime, Capture& capture) {
-  capture.state = Capture::State::ended;
-  std::shared_ptr<Capture> alive;  // the streams may hold the last references
+void finish_capture(HostRuntime& runtime, HostCapture& capture) {
+  capture.state = HostCapture::State::ended;
+  std::shared_ptr<HostCapture> alive;  // the streams may hold the last references
   for (HostStream* stream : capture.streams) {
     alive = std::move(stream->capture);
     stream->capture = nullptr;
@@ -315,7 +307,7 @@ void finish_capture(HostRuntime& runtime, Capture& capture) {
   std::erase_if(runtime.captures, [&](const auto& other) { return other.get() == &capture; });
 }
 
-void drop_capture(HostRuntime& runtime, Capture& capture) {
+void drop_capture(HostRuntime& runtime, HostCapture& capture) {
   HostGraph* graph = capture.owns_graph ? capture.graph : nullptr;
   finish_capture(runtime, capture);
   if (graph != nullptr) runtime.destroy(*graph);

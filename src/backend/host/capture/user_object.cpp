@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/host/capture/user_object.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
 
-#include "backend/host/host_device.h"
+#include "backend/host/host_runtime.h"
 #include "backend/host/run/executor.h"
 #include "support/immortal.h"
 
@@ -21,33 +22,50 @@ class Reaper {
     return *reaper;
   }
 
-  void push(UserObject& object) {
+  void push(UserObject& object, const HostRuntime& runtime) {
     const std::lock_guard lock(mutex_);
-    queue_.push_back(&object);
+    queue_.push_back({&object, &runtime});
     if (!started_) {
       started_ = true;
       std::thread([this] { work(); }).detach();
     }
-    condition_.notify_one();
+    condition_.notify_all();
+  }
+
+  void wait_for(const HostRuntime& runtime) {
+    std::unique_lock lock(mutex_);
+    condition_.wait(lock, [&] {
+      return underway_ != &runtime &&
+             std::ranges::none_of(queue_, [&](const Entry& entry) { return entry.runtime == &runtime; });
+    });
   }
 
  private:
+  struct Entry {
+    UserObject* object;
+    const HostRuntime* runtime;
+  };
+
   void work() {
     const ExecutingScope executing;
     std::unique_lock lock(mutex_);
     for (;;) {
       condition_.wait(lock, [&] { return !queue_.empty(); });
-      UserObject* const object = queue_.front();
+      const Entry entry = queue_.front();
       queue_.pop_front();
+      underway_ = entry.runtime;
       lock.unlock();
-      object->destroy();
+      entry.object->destroy();
       lock.lock();
+      underway_ = nullptr;
+      condition_.notify_all();
     }
   }
 
   std::mutex mutex_;
   std::condition_variable condition_;
-  std::deque<UserObject*> queue_;
+  std::deque<Entry> queue_;
+  const HostRuntime* underway_ = nullptr;  // whose destructor is running
   bool started_ = false;
 };
 
@@ -55,9 +73,13 @@ class Reaper {
 
 void UserObject::destroy() {
   destructor_(object_);
-  HostRuntime& runtime = HostRuntime::instance();
+  HostRuntime& runtime = runtime_;
   const std::lock_guard lock(runtime.mutex);
   runtime.user_objects.erase(this);  // and with that this object
+}
+
+void UserObject::wait_for_destructors(const HostRuntime& runtime) {
+  Reaper::instance().wait_for(runtime);
 }
 
 bool UserObject::release(unsigned count) noexcept {
@@ -65,7 +87,7 @@ bool UserObject::release(unsigned count) noexcept {
   do {
     if (now < count) return false;
   } while (!references_.compare_exchange_weak(now, now - count, std::memory_order_acq_rel));
-  if (now == count) Reaper::instance().push(*this);
+  if (now == count) Reaper::instance().push(*this, runtime_);
   return true;
 }
 

@@ -6,12 +6,14 @@
 
 namespace reprise::backend::host {
 
+struct HostRuntime;
+
 /// A reference-counted object of the user's. When the last reference is released, its destructor is called on a
 /// dedicated thread, as by the driver: never on the releasing thread, and marked so that it cannot call the device.
 class UserObject {
  public:
-  UserObject(void* object, void (*destructor)(void*), unsigned references)
-      : object_(object), destructor_(destructor), references_(references) {}
+  UserObject(HostRuntime& runtime, void* object, void (*destructor)(void*), unsigned references)
+      : runtime_(runtime), object_(object), destructor_(destructor), references_(references) {}
   UserObject(const UserObject&) = delete;
   UserObject& operator=(const UserObject&) = delete;
 
@@ -23,7 +25,11 @@ class UserObject {
   /// A new reference, if the object still has one.
   bool try_retain(unsigned count) noexcept;
 
+  /// Waits for the destructors of all objects of the runtime whose last reference was released.
+  static void wait_for_destructors(const HostRuntime& runtime);
+
  private:
+  HostRuntime& runtime_;
   void* object_;
   void (*destructor_)(void*);
   std::atomic<unsigned> references_;

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "backend/host/capture/host_graph.h"
 #include "backend/host/memory/fault_handler.h"
+#include "support/immortal.h"
 
 namespace reprise::backend::host {
 namespace {
@@ -22,6 +24,17 @@ constexpr std::size_t commit_step = std::size_t{64} << 20;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
+}
+
+// All memories of the process. The mutex is a leaf.
+struct Memories {
+  std::mutex mutex;
+  std::vector<const DeviceMemory*> all;
+};
+
+Memories& memories() {
+  static support::Immortal<Memories> instance;  // operations may be submitted until the process ends
+  return *instance;
 }
 
 // Fills the touched pages only: freeing a large unused block must not cost its size in real memory.
@@ -45,8 +58,8 @@ void fill_touched(std::byte* begin, std::size_t bytes) {
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(std::size_t total_bytes, bool protect)
-    : total_bytes_(round_up(total_bytes, alignment)), protect_(protect) {
+DeviceMemory::DeviceMemory(std::string device, std::size_t total_bytes, bool protect)
+    : device_(std::move(device)), total_bytes_(round_up(total_bytes, alignment)), protect_(protect) {
   for (std::size_t factor = range_factor; factor > 0 && base_ == nullptr; --factor) {
     range_bytes_ = round_up(total_bytes_ * factor, commit_step);
     void* range = mmap(nullptr, range_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -55,20 +68,39 @@ DeviceMemory::DeviceMemory(std::size_t total_bytes, bool protect)
   if (base_ == nullptr)
     throw Error("the host device could not reserve " + std::to_string(total_bytes_) +
                 " bytes of addresses for its memory: " + std::strerror(errno) +
-                "; reduce it with REPRISE_HOST_MEMORY, or raise the limit of the process (ulimit -v)");
+                "; reduce it with REPRISE_HOST_MEMORY or HostDeviceOptions::memory_bytes, or raise the limit of the "
+                "process (ulimit -v)");
   holes_.emplace(0, range_bytes_);
   if (protect_) watch_faults(*this);
+  const std::lock_guard lock(memories().mutex);
+  memories().all.push_back(this);
 }
 
-Result DeviceMemory::allocate(void** pointer, std::size_t bytes) {
-  if (bytes == 0) return Result::invalid_value;
+DeviceMemory::~DeviceMemory() {
+  {
+    const std::lock_guard lock(memories().mutex);
+    std::erase(memories().all, this);
+  }
+  if (protect_) forget_faults(*this);
+  munmap(base_, range_bytes_);
+}
+
+std::string DeviceMemory::owner_of(const void* pointer) {
+  const std::lock_guard lock(memories().mutex);
+  for (const DeviceMemory* const memory : memories().all)
+    if (memory->contains(pointer)) return memory->device_;
+  return {};
+}
+
+ErrorCode DeviceMemory::allocate(void** pointer, std::size_t bytes) {
+  if (bytes == 0) return ErrorCode::invalid_value;
   const std::lock_guard lock(mutex_);
-  if (bytes > total_bytes_) return Result::out_of_memory;
+  if (bytes > total_bytes_) return ErrorCode::out_of_memory;
   const std::size_t rounded = round_up(bytes, alignment);
-  if (rounded > total_bytes_ - used_bytes_) return Result::out_of_memory;
+  if (rounded > total_bytes_ - used_bytes_) return ErrorCode::out_of_memory;
   const auto hole =
       std::find_if(holes_.begin(), holes_.end(), [&](const auto& candidate) { return candidate.second >= rounded; });
-  if (hole == holes_.end()) return Result::out_of_memory;
+  if (hole == holes_.end()) return ErrorCode::out_of_memory;
   const std::size_t offset = hole->first;
   const std::size_t left = hole->second - rounded;
   holes_.erase(hole);
@@ -78,17 +110,17 @@ Result DeviceMemory::allocate(void** pointer, std::size_t bytes) {
   used_bytes_ += rounded;
   commit(offset + rounded);
   *pointer = base_ + offset;
-  return Result::success;
+  return ErrorCode::success;
 }
 
-Result DeviceMemory::free(void* pointer) {
-  if (!contains(pointer)) return Result::invalid_value;
+ErrorCode DeviceMemory::free(void* pointer) {
+  if (!contains(pointer)) return ErrorCode::invalid_value;
   std::size_t offset = static_cast<std::size_t>(static_cast<std::byte*>(pointer) - base_);
   std::size_t bytes = 0;
   {
     const std::lock_guard lock(mutex_);
     const auto block = blocks_.find(offset);
-    if (block == blocks_.end()) return Result::invalid_value;
+    if (block == blocks_.end()) return ErrorCode::invalid_value;
     bytes = block->second;
     blocks_.erase(block);
     asked_.erase(offset);
@@ -110,11 +142,11 @@ Result DeviceMemory::free(void* pointer) {
     const auto before = std::prev(next);
     if (before->first + before->second == offset) {
       before->second += bytes;
-      return Result::success;
+      return ErrorCode::success;
     }
   }
   holes_.emplace(offset, bytes);
-  return Result::success;
+  return ErrorCode::success;
 }
 
 bool DeviceMemory::starts_block(const void* pointer) const {

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "reprise/error.h"
 
@@ -30,14 +31,19 @@ class DeviceMemory {
     std::uint64_t id;  ///< of the allocation, unique in the process
   };
 
-  DeviceMemory(std::size_t total_bytes, bool protect);
-  DeviceMemory(const DeviceMemory&) = delete;  // lives until the process ends, like the device
+  /// \param device its name, for texts.
+  DeviceMemory(std::string device, std::size_t total_bytes, bool protect);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
+  /// The name of the device, of any runtime, in whose range the address lies; empty if there is none.
+  static std::string owner_of(const void* pointer);
+
   /// Returns `out_of_memory` when less is free.
-  Result allocate(void** pointer, std::size_t bytes);
+  ErrorCode allocate(void** pointer, std::size_t bytes);
   /// Returns `invalid_value` unless a block starts there.
-  Result free(void* pointer);
+  ErrorCode free(void* pointer);
 
   /// True if a block starts there.
   bool starts_block(const void* pointer) const;
@@ -65,6 +71,7 @@ class DeviceMemory {
 
   void commit(std::size_t end);  // with the mutex held
 
+  const std::string device_;
   const std::size_t total_bytes_;
   const bool protect_;
   std::byte* base_ = nullptr;

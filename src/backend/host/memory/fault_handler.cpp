@@ -17,7 +17,7 @@
 namespace reprise::backend::host {
 namespace {
 
-std::array<std::atomic<const DeviceMemory*>, 16> watched;
+std::array<std::atomic<const DeviceMemory*>, 32> watched;  // 16 of the process, 16 of simulators
 struct sigaction previous_action;
 
 // In a signal handler: must not allocate or lock.
@@ -81,6 +81,13 @@ void watch_faults(const DeviceMemory& memory) {
   for (auto& slot : watched) {
     const DeviceMemory* expected = nullptr;
     if (slot.compare_exchange_strong(expected, &memory)) return;
+  }
+}
+
+void forget_faults(const DeviceMemory& memory) noexcept {
+  for (auto& slot : watched) {
+    const DeviceMemory* expected = &memory;
+    slot.compare_exchange_strong(expected, nullptr);
   }
 }
 

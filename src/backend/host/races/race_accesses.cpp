@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/host/host_device.h"
+#include "backend/host/host_runtime.h"
 #include "backend/host/races/race_check.h"
 
 // The accesses of each kind of work.

@@ -2,24 +2,25 @@
 #include "backend/host/races/race_check.h"
 
 #include <algorithm>
+#include <ostream>
 
-#include "backend/host/host_device.h"
-#include "reprise/error.h"
+#include "backend/host/host_runtime.h"
 #include "text/format.h"
 
 namespace reprise::backend::host {
 namespace {
 
 std::string describe(const HostStream& stream) {
-  const int device = stream.device->index();
-  if (stream.legacy) return text::format("the legacy default stream of host:{}", device);
-  return text::format("stream {} of host:{}", static_cast<const void*>(&stream), device);
+  const std::string& device = stream.device->name();
+  if (stream.legacy) return text::format("the legacy default stream of {}", device);
+  if (stream.thread != 0) return text::format("a per-thread default stream (number {}) of {}", stream.id, device);
+  return text::format("stream {} of {}", static_cast<const void*>(&stream), device);
 }
 
-std::string describe(const Touch& touch) {
+HostRace::Operation operation_of(const Touch& touch) {
   const Access& access = touch.access;
-  return text::format("{} on {} {} {} bytes at {:#x}", access.name, touch.place, access.writes ? "writes" : "reads",
-                      access.end - access.begin, access.begin);
+  return {access.name, touch.place, access.writes, reinterpret_cast<const void*>(access.begin),
+          access.end - access.begin};
 }
 
 }  // namespace
@@ -37,8 +38,8 @@ void RaceCheck::touch(const HostStream& stream, const Operation& operation, std:
   const Shadow::IsOrdered is_ordered = [&](const Epoch& epoch) { return ordered(epoch, *operation.clock); };
   const Shadow::OnConflict conflict = [&](const Touch& earlier, const Touch& now) {
     report(earlier, now,
-           "record an event on the first stream after the one, and let the second stream wait for it before the other "
-           "(Event::record, StreamRef::wait)");
+           "record an event on the first operation's stream right after it, and make the second operation's stream "
+           "wait for that event before the second operation (Event::record, StreamRef::wait)");
   };
   const std::string place = describe(stream);
   for (Access& access : accesses)
@@ -101,9 +102,9 @@ void RaceCheck::prepare(HostExec& exec) {
           [&](const Epoch& epoch) { return clock.covers(epoch); },
           [&](const Touch& earlier, const Touch& now) {
             report(earlier, now,
-                   "when the graph is captured, record an event on the one's stream after it, and let the other's "
-                   "stream wait for it (Event::record, StreamRef::wait); nodes are counted from 0 in the order in "
-                   "which they were made");
+                   "record an event on the first node's stream right after it during the capture, and make the second "
+                   "node's stream wait for it (Event::record, StreamRef::wait); nodes are counted from 0 in the order "
+                   "in which they were made");
           });
       access.name += " in a launch of a graph";
       accesses.push_back(std::move(access));
@@ -115,8 +116,9 @@ void RaceCheck::prepare(HostExec& exec) {
 std::string RaceCheck::describe_memory(std::uintptr_t address) const {
   const PointerInfo info = pointer_info(runtime_, reinterpret_cast<const void*>(address));
   if (info.kind == MemoryKind::unregistered) return "pageable memory of the host";
+  const auto device = std::ranges::find(runtime_.devices, info.device_index, &HostDevice::index);
   const std::string where = info.kind == MemoryKind::pinned ? std::string("pinned memory of the host")
-                                                            : text::format("memory of host:{}", info.device_index);
+                                                            : text::format("memory of {}", (*device)->name());
   return text::format("byte {} of the allocation of {} bytes at {}, {}",
                       address - reinterpret_cast<std::uintptr_t>(info.base), info.bytes, info.base, where);
 }
@@ -128,8 +130,25 @@ void RaceCheck::report(const Touch& earlier, const Touch& now, const char* advic
   if (!reported_.insert(key(earlier) + "|" + key(now)).second) return;
   const std::uintptr_t begin = std::max(earlier.access.begin, now.access.begin);
   const std::uintptr_t end = std::min(earlier.access.end, now.access.end);
-  warn(text::format("race: {}; {}; nothing orders the two. They share {} bytes from {:#x} on: {}. To order them, {}.",
-                    describe(earlier), describe(now), end - begin, begin, describe_memory(begin), advice));
+  sink_({operation_of(earlier), operation_of(now), reinterpret_cast<const void*>(begin), end - begin,
+         describe_memory(begin), advice});
 }
 
 }  // namespace reprise::backend::host
+
+namespace reprise {
+
+std::string HostRace::str() const {
+  const auto words = [](const Operation& operation) {
+    return text::format("{} on {} {} {} bytes at {}", operation.name, operation.place,
+                        operation.writes ? "writes" : "reads", operation.bytes, operation.address);
+  };
+  return text::format("race: {}; {}; nothing orders the two. They share {} bytes from {} on: {}. To order them, {}.",
+                      words(first), words(second), bytes, address, memory, advice);
+}
+
+std::ostream& operator<<(std::ostream& out, const HostRace& race) {
+  return out << race.str();
+}
+
+}  // namespace reprise

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/host/races/race_clock.h"
 #include "backend/host/races/race_shadow.h"
 #include "backend/host/run/executor.h"
 #include "backend/host/run/work.h"
+#include "reprise/host_simulator.h"
 
 namespace reprise::backend::host {
 
@@ -25,10 +28,12 @@ struct HostStream;
 /// work that calls of the runtime order is never reported.
 ///
 /// One object, in HostRuntime, if HostDeviceOptions::check_races is set. Guarded by the runtime's mutex. Races are
-/// reported to the warning sink, once per pair of operations and streams.
+/// reported once per pair of operations and streams.
 class RaceCheck {
  public:
-  explicit RaceCheck(HostRuntime& runtime) : runtime_(runtime) {}
+  using Sink = std::function<void(const HostRace& race)>;
+
+  RaceCheck(HostRuntime& runtime, Sink sink) : runtime_(runtime), sink_(std::move(sink)) {}
 
   /// Orders an operation of a stream after `before`, which must include completed operations, too.
   void order(HostStream& stream, Operation& operation, std::span<const OperationRef> before);
@@ -54,6 +59,7 @@ class RaceCheck {
   std::string describe_memory(std::uintptr_t address) const;
 
   HostRuntime& runtime_;
+  const Sink sink_;
   Clock host_;
   Shadow shadow_;
   std::set<std::string> reported_;

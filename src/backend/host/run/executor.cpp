@@ -43,10 +43,13 @@ ExecutingScope::~ExecutingScope() {
   --executing_depth;
 }
 
-Executor& Executor::instance() {
-  // Never destroyed: workers may still run when the process leaves main().
-  static support::Immortal<Executor> executor;
-  return *executor;
+Executor::~Executor() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  ready_condition_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
 }
 
 void Executor::submit(const OperationRef& operation, std::span<const OperationRef> dependencies) {
@@ -122,12 +125,12 @@ void Executor::push_ready(Task& task) {
     return;
   if (idle_ > 0)
     ready_condition_.notify_one();
-  else if (workers_ < usual_workers())
+  else if (workers_.size() < usual_workers())
     start_worker();
 }
 
 void Executor::relieve() {
-  if (ready_.empty() || idle_ > 0 || workers_ >= most_workers) return;
+  if (ready_.empty() || idle_ > 0 || workers_.size() >= most_workers) return;
   const auto now = std::chrono::steady_clock::now();
   if (seen_started_tasks_ != started_tasks_) {
     seen_started_tasks_ = started_tasks_;
@@ -139,14 +142,14 @@ void Executor::relieve() {
 }
 
 void Executor::start_worker() {
-  ++workers_;
-  std::thread([this] { work(); }).detach();
+  workers_.emplace_back([this] { work(); });
 }
 
 void Executor::work() {
   auto lock = lock_shortly(mutex_);
   for (;;) {
     while (ready_.empty()) {
+      if (ending_) return;
       ++idle_;
       ready_condition_.wait(lock);
       --idle_;

@@ -10,11 +10,11 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "backend/host/races/race_clock.h"
-#include "support/immortal.h"
 
 // The engine of the host device: operations that depend on each other, run by threads of its own.
 //
@@ -103,7 +103,7 @@ class Chooser {
   virtual std::size_t choose(std::size_t ready) = 0;
 };
 
-/// Runs tasks, in one of two ways. One in the process, alive until it ends.
+/// Runs tasks, in one of two ways. One for each runtime.
 ///
 /// *On worker threads*, as many as the machine has cores and at least four; more when all of them are blocked in host
 /// functions while tasks are ready.
@@ -115,7 +115,11 @@ class Chooser {
 /// Thread-safe. Its mutex is the last one to be locked: no other code is called under it, except the chooser.
 class Executor {
  public:
-  static Executor& instance();
+  Executor() = default;
+  /// Ends the worker threads. Only when no task is pending, and not on one of these threads.
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
   /// Switches to steps, with this chooser. Only while no task is running or pending.
   void run_by_steps(std::unique_ptr<Chooser> chooser);
@@ -145,8 +149,6 @@ class Executor {
   void polled();
 
  private:
-  friend class support::Immortal<Executor>;
-  Executor() = default;
   void push_ready(Task& task);  // with the mutex held
   void relieve();               // with the mutex held
   void start_worker();          // with the mutex held
@@ -160,8 +162,9 @@ class Executor {
   std::condition_variable ready_condition_;
   std::condition_variable done_condition_;
   std::deque<Task*> ready_;
-  unsigned workers_ = 0;
+  std::vector<std::thread> workers_;
   unsigned idle_ = 0;
+  bool ending_ = false;
   std::unique_ptr<Chooser> chooser_;  // null: on threads
   bool stepping_ = false;             // a thread makes a step
   std::uint64_t started_tasks_ = 0;   // for relieve(): changes with every progress

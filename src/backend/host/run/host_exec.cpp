@@ -23,7 +23,7 @@ Task* LaunchOperation::finish() {
   event_points_.clear();
   times_.reset();
   plan_.reset();
-  return Executor::instance().complete(*this);
+  return executor_.complete(*this);
 }
 
 Plan::Plan(const HostGraph& graph) : user_objects_(graph.user_objects) {
@@ -79,7 +79,7 @@ Task* Plan::start(LaunchOperation& launch) {
     times_->launched();
   remaining_.store(nodes_.size(), std::memory_order_relaxed);
   // Posting publishes the counters; the roots of this launch run after that.
-  for (std::size_t i = 1; i < roots_.size(); ++i) Executor::instance().post(*roots_[i]);
+  for (std::size_t i = 1; i < roots_.size(); ++i) launch.executor().post(*roots_[i]);
   return roots_.front();
 }
 
@@ -99,13 +99,14 @@ Task* Plan::Node::run() {
 
 bool Plan::Node::do_event_work() {
   const OperationRef& point = plan->launch_->event_point(event_slot);
+  Executor& executor = plan->launch_->executor();
   if (std::holds_alternative<EventRecordNodeParams>(work)) {
-    if (Task* next = Executor::instance().complete(*point.get())) Executor::instance().post(*next);
+    if (Task* next = executor.complete(*point.get())) executor.post(*next);
     return true;
   }
   if (!resumed && point) {
     resumed = true;  // before run_after: another worker may run this node at once
-    if (Executor::instance().run_after(point, *this)) return false;
+    if (executor.run_after(point, *this)) return false;
   }
   resumed = false;
   return true;
@@ -119,7 +120,7 @@ Task* Plan::Node::pass_on() {
     if (next == nullptr)
       next = successor;
     else
-      Executor::instance().post(*successor);
+      plan->launch_->executor().post(*successor);
   }
   // The last access: once the counter is zero, the launch may end and the plan be destroyed.
   LaunchOperation* launch = plan->launch_;

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <exception>
 
-#include "backend/host/host_device.h"
+#include "backend/host/host_runtime.h"
 #include "backend/host/run/executor.h"
 #include "support/thread_object.h"
 
@@ -21,10 +21,10 @@ Overloaded(F...) -> Overloaded<F...>;
 // Shared memory is uninitialised on a GPU; a kernel that relies on zeros must not find them here.
 constexpr unsigned char shared_garbage = 0xCD;
 
-// An operation of one device may access memory of another one, for example a copy between them.
+// An operation of one device may access memory of another one of the runtime, for example a copy between them.
 class AccessToAllMemory {
  public:
-  AccessToAllMemory() {
+  explicit AccessToAllMemory(HostRuntime& runtime) : runtime_(runtime) {
     for_each([](DeviceMemory& memory) { memory.enter(); });
   }
   ~AccessToAllMemory() {
@@ -35,12 +35,14 @@ class AccessToAllMemory {
 
  private:
   template <class F>
-  static void for_each(F f) {
-    for (const auto& device : HostRuntime::instance().devices) {
+  void for_each(F f) {
+    for (const auto& device : runtime_.devices) {
       if (!device->memory().protects()) return;  // the same for all
       f(device->memory());
     }
   }
+
+  HostRuntime& runtime_;
 };
 
 std::byte* shared_memory(unsigned bytes) {
@@ -189,7 +191,7 @@ bool has_node_type(NodeType type) noexcept {
 
 void execute(HostDevice& device, const Work& work) noexcept {
   const ExecutingScope executing;
-  const AccessToAllMemory access;
+  const AccessToAllMemory access(device.runtime());
   try {
     std::visit(Overloaded{
                    [](const KernelWork& w) { w.run(); },

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/host_runtime.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "backend/host/capture/capture.h"
+#include "backend/host/run/seeded_chooser.h"
+#include "support/immortal.h"
+#include "support/thread_object.h"
+#include "text/format.h"
+
+namespace reprise::backend::host {
+namespace {
+
+struct Runtimes {
+  std::mutex mutex;  // locked before that of a runtime
+  std::vector<HostRuntime*> all;
+};
+
+Runtimes& runtimes() {
+  static support::Immortal<Runtimes> instance;  // threads may end until the process does
+  return *instance;
+}
+
+/// The number of a thread that uses its default stream.
+struct ThreadWithStreams {
+  const std::uint64_t number = next_id();
+  ~ThreadWithStreams() {
+    HostRuntime::for_each([this](HostRuntime& runtime) { runtime.thread_ends(number); });
+  }
+};
+
+}  // namespace
+
+HostRuntime::HostRuntime(const HostDeviceOptions& options, Identity identity) : failures(injected_failures()) {
+  if (options.scheduler_seed) executor.run_by_steps(std::make_unique<SeededChooser>(*options.scheduler_seed));
+  if (options.check_races) races = std::make_unique<RaceCheck>(*this, std::move(identity.races));
+  for (int i = 0; i < options.devices; ++i) {
+    const int index = identity.first_index + i;
+    devices.push_back(std::make_unique<HostDevice>(*this, text::format("{}:{}", identity.kind, index), index, options));
+  }
+  const std::lock_guard lock(runtimes().mutex);
+  runtimes().all.push_back(this);
+}
+
+HostRuntime::~HostRuntime() {
+  {
+    const std::lock_guard lock(runtimes().mutex);
+    std::erase(runtimes().all, this);
+  }
+  {
+    const std::lock_guard lock(mutex);
+    execs.clear();
+    nodes.clear();
+    graphs.clear();
+  }
+  wait_until_idle();  // for user objects, which the graphs held
+  for (const auto& [address, block] : pinned)
+    ::operator delete (reinterpret_cast<void*>(address), std::align_val_t{DeviceMemory::alignment});
+}
+
+HostRuntime& HostRuntime::instance() {
+  // Never destroyed: operations may still run when the process leaves main().
+  static support::Immortal<HostRuntime> runtime(host_device_options(),
+                                                Identity{.races = [](const HostRace& race) { warn(race.str()); }});
+  return *runtime;
+}
+
+void HostRuntime::for_each(const std::function<void(HostRuntime&)>& f) {
+  const std::lock_guard lock(runtimes().mutex);
+  for (HostRuntime* const runtime : runtimes().all) f(*runtime);
+}
+
+void HostRuntime::wait_until_idle() {
+  for (const auto& device : devices) {
+    std::vector<OperationRef> last;
+    {
+      const std::lock_guard lock(mutex);
+      last = device->frontier();
+    }
+    for (const OperationRef& operation : last) executor.wait(operation);
+  }
+  UserObject::wait_for_destructors(*this);
+}
+
+namespace {
+
+template <class Map>
+auto find_in(const Map& map, const void* handle) -> decltype(map.begin()->second.get()) {
+  const auto found = map.find(handle);
+  return found == map.end() ? nullptr : found->second.get();
+}
+
+}  // namespace
+
+HostEvent* HostRuntime::find(EventHandle handle) const {
+  return find_in(events, handle);
+}
+HostGraph* HostRuntime::find(GraphHandle handle) const {
+  return find_in(graphs, handle);
+}
+HostExec* HostRuntime::find(GraphExecHandle handle) const {
+  return find_in(execs, handle);
+}
+UserObject* HostRuntime::find(UserObjectHandle handle) const {
+  return find_in(user_objects, handle);
+}
+
+HostNode* HostRuntime::find(GraphNodeHandle handle) const {
+  return nodes.contains(handle) ? reinterpret_cast<HostNode*>(handle) : nullptr;
+}
+
+HostStream* HostRuntime::find(StreamHandle handle, HostDevice& device) {
+  const auto value = reinterpret_cast<std::uintptr_t>(handle);
+  if (value <= 1) return &device.legacy_stream();
+  if (value == 2) return &thread_stream(device);
+  return find_in(streams, handle);
+}
+
+HostStream& HostRuntime::thread_stream(HostDevice& device) {
+  const std::uint64_t thread = support::ThreadObject<ThreadWithStreams>::get().number;
+  HostStream*& stream = device.thread_streams()[thread];
+  if (stream == nullptr) {
+    stream = &make_stream(device, true, 0);
+    stream->thread = thread;
+  }
+  return *stream;
+}
+
+void HostRuntime::thread_ends(std::uint64_t thread) {
+  const std::lock_guard lock(mutex);
+  for (const auto& device : devices) {
+    const auto found = device->thread_streams().find(thread);
+    if (found == device->thread_streams().end()) continue;
+    HostStream& stream = *found->second;
+    device->thread_streams().erase(found);
+    destroy(stream);
+  }
+}
+
+HostStream& HostRuntime::make_stream(HostDevice& device, bool blocking, int priority) {
+  auto stream = std::make_unique<HostStream>();
+  stream->device = &device;
+  stream->id = next_id();
+  stream->blocking = blocking;
+  stream->priority = priority;
+  HostStream* const raw = stream.get();
+  device.streams().push_back(raw);
+  streams.emplace(raw, std::move(stream));
+  return *raw;
+}
+
+void HostRuntime::destroy(HostStream& stream) {
+  if (const std::shared_ptr<HostCapture> capture = stream.capture) {
+    if (capture->origin == &stream) {
+      drop_capture(*this, *capture);
+    } else {
+      capture->left_behind.push_back(stream.capture_dependencies);
+      std::erase(capture->streams, &stream);
+    }
+  }
+  stream.device->adopt(stream.tail);
+  std::erase(stream.device->streams(), &stream);
+  streams.erase(&stream);
+}
+
+GraphHandle HostRuntime::adopt(std::unique_ptr<HostGraph> graph) {
+  for (const auto& node : graph->nodes) nodes.insert(node.get());
+  HostGraph* const raw = graph.get();
+  graphs.emplace(raw, std::move(graph));
+  return reinterpret_cast<GraphHandle>(raw);
+}
+
+void HostRuntime::destroy(HostGraph& graph) {
+  for (const auto& node : graph.nodes) nodes.erase(node.get());
+  graphs.erase(&graph);
+}
+
+PointerInfo pointer_info(HostRuntime& runtime, const void* pointer) {
+  PointerInfo info;
+  for (const auto& device : runtime.devices) {
+    if (const auto block = device->memory().find(pointer)) {
+      info = {MemoryKind::device, device->index(), block->base, block->bytes, block->id};
+      return info;
+    }
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  auto after = runtime.pinned.upper_bound(address);
+  if (after == runtime.pinned.begin()) return info;
+  --after;
+  if (address - after->first >= after->second.bytes) return info;
+  info = {MemoryKind::pinned, 0, reinterpret_cast<void*>(after->first), after->second.bytes, after->second.id};
+  return info;
+}
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "backend/host/capture/host_graph.h"
+#include "backend/host/failure_plan.h"
+#include "backend/host/host_device.h"
+#include "backend/host/races/race_check.h"
+#include "backend/host/run/executor.h"
+#include "backend/host/run/host_exec.h"
+#include "backend/types.h"
+#include "reprise/host_device.h"
+
+// The state of the simulation.
+
+namespace reprise::backend::host {
+
+/// Pinned memory of the host.
+struct PinnedBlock {
+  std::size_t bytes;
+  std::uint64_t id;  ///< of the allocation, unique in the process
+};
+
+/// Devices that can use each other's streams, events and memory, and everything that is made on them. There is one for
+/// the host devices of the process, and one for each HostSimulator: these know nothing of each other.
+///
+/// Thread-safe, with `mutex` as each member says. Destroyed when its devices are idle and nothing calls them.
+struct HostRuntime {
+  /// What of a runtime is not an option of the user's.
+  struct Identity {
+    std::string kind = "host";   ///< of its devices, as their names have it
+    int first_index = 0;         ///< of its devices
+    RaceCheck::Sink races = {};  ///< called for each race, with `mutex` locked
+  };
+
+  HostRuntime(const HostDeviceOptions& options, Identity identity);
+  ~HostRuntime();
+  HostRuntime(const HostRuntime&) = delete;
+  HostRuntime& operator=(const HostRuntime&) = delete;
+
+  /// That of the host devices of the process, made at their first use.
+  static HostRuntime& instance();
+  /// Calls `f` for every runtime; none is destroyed meanwhile. `f` may lock `mutex`.
+  static void for_each(const std::function<void(HostRuntime&)>& f);
+
+  std::mutex mutex;                                    ///< guards what follows, unless that is said to be thread-safe
+  FailurePlan& failures;                               ///< thread-safe; of the process
+  Executor executor;                                   ///< thread-safe
+  std::unique_ptr<RaceCheck> races;                    ///< null without race check
+  std::vector<std::unique_ptr<HostDevice>> devices;    ///< constant
+  std::vector<std::shared_ptr<HostCapture>> captures;  ///< underway
+  int watchers = 0;                                    ///< number of watches of all calls during captures
+  std::map<std::uintptr_t, PinnedBlock> pinned;        ///< by address
+
+  // Live objects, owned by these tables.
+  std::unordered_map<const void*, std::unique_ptr<HostStream>> streams;
+  std::unordered_map<const void*, std::unique_ptr<HostEvent>> events;
+  std::unordered_map<const void*, std::unique_ptr<HostGraph>> graphs;
+  std::unordered_map<const void*, std::unique_ptr<HostExec>> execs;
+  std::unordered_set<const void*> nodes;  ///< of all graphs
+  std::unordered_map<const void*, std::unique_ptr<UserObject>> user_objects;
+
+  /// The object of a handle; null if there is none.
+  HostEvent* find(EventHandle handle) const;
+  HostGraph* find(GraphHandle handle) const;
+  HostExec* find(GraphExecHandle handle) const;
+  HostNode* find(GraphNodeHandle handle) const;
+  UserObject* find(UserObjectHandle handle) const;
+  /// Null and 0x1 are the legacy stream of `device`, 0x2 is the calling thread's own default stream there, which is
+  /// made at its first use and destroyed at the end of the thread.
+  HostStream* find(StreamHandle handle, HostDevice& device);
+
+  HostStream& make_stream(HostDevice& device, bool blocking, int priority);
+  /// Its work still runs. A capture that began on it can no longer be ended, and is dropped.
+  void destroy(HostStream& stream);
+  /// Destroys the default streams of a thread that ends.
+  void thread_ends(std::uint64_t thread);
+
+  /// Adds a graph to the tables, and removes it, with its nodes.
+  GraphHandle adopt(std::unique_ptr<HostGraph> graph);
+  void destroy(HostGraph& graph);
+
+  /// Waits for all work submitted so far, and for the destructors of user objects that nothing refers to. Without
+  /// `mutex`, and not on a thread that executes an operation.
+  void wait_until_idle();
+
+ private:
+  HostStream& thread_stream(HostDevice& device);
+};
+
+/// The options of HostRuntime::instance(): by configure_host_devices(), else by the environment.
+HostDeviceOptions host_device_options();
+/// \throws UsageError if a value is out of range.
+void check_host_device_options(const HostDeviceOptions& options);
+/// The failures that were injected and have not happened; at the beginning those requested by the environment.
+FailurePlan& injected_failures();
+
+/// The block of an address.
+PointerInfo pointer_info(HostRuntime& runtime, const void* pointer);
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/objects/tracked_stream.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+#include "backend/framework.h"
+#include "support/immortal.h"
+
+namespace reprise::backend {
+namespace {
+
+struct Streams {
+  std::mutex mutex;
+  std::map<std::pair<Backend*, StreamHandle>, std::shared_ptr<TrackedStream>> all;
+};
+
+// Never destroyed: streams may end until the process does.
+Streams& streams() {
+  static support::Immortal<Streams> instance;
+  return *instance;
+}
+
+// Nothing has to notify their end.
+bool is_never_destroyed(const StreamRef& stream) {
+  const Framework* const framework = installed_framework();
+  return stream.is_default() || (framework != nullptr && framework->owns_forever(stream));
+}
+
+std::pair<Backend*, StreamHandle> key(const StreamRef& stream) {
+  return {&stream.device().backend(), stream.native()};
+}
+
+}  // namespace
+
+std::shared_ptr<TrackedStream> TrackedStream::find(const StreamRef& stream) {
+  Streams& known = streams();
+  const std::lock_guard lock(known.mutex);
+  if (const auto found = known.all.find(key(stream)); found != known.all.end()) return found->second;
+  if (!is_never_destroyed(stream)) return nullptr;
+  return known.all.emplace(key(stream), std::make_shared<TrackedStream>(stream)).first->second;
+}
+
+void TrackedStream::add(const StreamRef& stream) noexcept {
+  try {
+    auto made = std::make_shared<TrackedStream>(stream);
+    Streams& known = streams();
+    const std::lock_guard lock(known.mutex);
+    known.all[key(stream)] = std::move(made);
+  } catch (const std::bad_alloc&) {
+    // The stream stays foreign.
+  }
+}
+
+void TrackedStream::ends(const StreamRef& stream) noexcept {
+  Streams& known = streams();
+  std::shared_ptr<TrackedStream> ended;
+  {
+    const std::lock_guard lock(known.mutex);
+    const auto found = known.all.find(key(stream));
+    if (found == known.all.end()) return;
+    ended = std::move(found->second);
+    known.all.erase(found);
+  }
+  ended->end(ended.use_count() > 1);
+}
+
+void TrackedStream::device_ends(const Device& device) noexcept {
+  Streams& known = streams();
+  const std::lock_guard lock(known.mutex);
+  std::erase_if(known.all, [&](const auto& entry) { return entry.first.first == &device.backend(); });
+}
+
+void TrackedStream::end(bool wanted) noexcept {
+  try {
+    std::string why = "it was captured";
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+      if (!wanted) return;
+      try {
+        end_ = record();
+      } catch (const Error& error) {
+        why = error.what();
+      }
+      if (end_ != nullptr) return;
+    }
+    // Not under the mutex: the warning sink may wait for a thread that resets a graph.
+    warn("When a stream was destroyed, no event could be recorded on it (" + why +
+         "), so the end of the replays on it cannot be determined. A graph whose last replay was on this "
+         "stream keeps its memory, even when it is destroyed.");
+  } catch (const std::exception&) {
+    // No memory for a text.
+  }
+}
+
+std::shared_ptr<Event> TrackedStream::mark() {
+  const std::lock_guard lock(mutex_);
+  return ended_ ? end_ : record();
+}
+
+std::shared_ptr<Event> TrackedStream::record() const {
+  const RelaxedCaptureMode relaxed(stream_.device().backend());
+  if (!may_record(stream_)) return nullptr;
+  auto event = std::make_shared<Event>(stream_.device(), EventOptions{.timing = false});
+  event->record(stream_);
+  // A capture may have begun between the query and the record, which is then a part of that capture.
+  return may_record(stream_) ? event : nullptr;
+}
+
+bool may_record(const StreamRef& stream) noexcept {
+  CaptureStatus status = CaptureStatus::none;
+  const ErrorCode asked = stream.device().backend().stream_is_capturing(stream.native(), &status);
+  return asked == ErrorCode::success && status == CaptureStatus::none;
+}
+
+}  // namespace reprise::backend

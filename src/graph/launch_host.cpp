@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/launch_host.h"
+
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "backend/check.h"
+#include "captures/registry.h"
+#include "graph/host_functions.h"
+#include "memory/lifetime/release_queue.h"
+#include "reprise/error.h"
+#include "text/format.h"
+
+namespace reprise {
+namespace graphs {
+namespace {
+
+constinit captures::Slot<HostFunctions> functions_of_capture;
+
+using Function = std::function<void()>;
+
+void call(const Function& function) noexcept try { function(); } catch (const std::exception& error) {
+  try {
+    warn(text::format("A function of launch_host() threw: {}", error.what()));
+  } catch (...) {
+    warn("A function of launch_host() threw, and there was no memory for its message.");
+  }
+} catch (...) {
+  warn("A function of launch_host() threw something that is no std::exception.");
+}
+
+void call_once(void* function) {
+  call(*std::unique_ptr<Function>(static_cast<Function*>(function)));
+}
+
+void call_each_time(void* function) {
+  call(*static_cast<const Function*>(function));
+}
+
+// On a thread that must not call the runtime, as what the function holds may do.
+void destroy(void* function) {
+  auto resources = std::make_unique<memory::ReleaseQueue::Resources>();
+  resources->push_back(std::shared_ptr<Function>(static_cast<Function*>(function)));
+  memory::ReleaseQueue::push(std::move(resources));
+}
+
+// In a capture of other code: the template owns the function by a user object.
+void keep_in_template(backend::Backend& backend, GraphHandle graph, std::unique_ptr<Function> function) {
+  UserObjectHandle object = nullptr;
+  backend::Checked(backend).user_object_create(&object, function.get(), &destroy, 1);
+  static_cast<void>(function.release());  // the object's from here on
+  try {
+    backend::Checked(backend).graph_retain_user_object(graph, object, 1, backend::RetainFlags::move);
+  } catch (...) {
+    backend::WarnOnError(backend).user_object_release(object, 1);
+    throw;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<HostFunctions> HostFunctions::of(captures::Capture& capture) {
+  return capture.get_or_attach(functions_of_capture);
+}
+
+std::shared_ptr<HostFunctions> HostFunctions::take(captures::Capture& capture) noexcept {
+  return capture.detach(functions_of_capture);
+}
+
+}  // namespace graphs
+
+void launch_host(const StreamRef& stream, std::function<void()> function) {
+  if (!function) throw UsageError("launch_host expected a function to call, and was passed an empty one.");
+  backend::Backend& backend = stream.device().backend();
+  const backend::Checked runtime(backend);
+  auto owned = std::make_unique<graphs::Function>(std::move(function));
+  const captures::Found found = captures::find(stream);
+  const auto functions = found.part == captures::Part::own ? graphs::HostFunctions::of(*found.capture) : nullptr;
+  if (functions != nullptr) {
+    graphs::Function* const kept = owned.get();
+    functions->keep(std::shared_ptr<graphs::Function>(std::move(owned)));
+    runtime.launch_host_function({&graphs::call_each_time, kept}, stream.native());
+  } else if (found.part == captures::Part::foreign) {
+    graphs::Function* const kept = owned.get();
+    graphs::keep_in_template(backend, found.info.graph, std::move(owned));
+    runtime.launch_host_function({&graphs::call_each_time, kept}, stream.native());
+  } else {
+    runtime.launch_host_function({&graphs::call_once, owned.get()}, stream.native());
+    static_cast<void>(owned.release());  // call_once() deletes it
+  }
+}
+
+void launch_host(std::function<void()> function) {
+  launch_host(current_stream(), std::move(function));
+}
+
+}  // namespace reprise

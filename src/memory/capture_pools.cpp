@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/capture_pools.h"
+
+#include <algorithm>
+
+namespace reprise::memory {
+namespace {
+
+constinit captures::Slot<CapturePools> pools_of;
+
+}  // namespace
+
+CapturePools::~CapturePools() {
+  end_filling();
+  for (CachingAllocator::Impl* const allocator : allocators_) allocator->close_pool(id_);
+}
+
+void CapturePools::fill(CachingAllocator::Impl& allocator, captures::Capture& capture) {
+  const std::shared_ptr<CapturePools> pools = capture.get_or_attach(pools_of, capture);
+  if (pools == nullptr) return;
+  const std::lock_guard lock(pools->mutex_);
+  if (pools->capture_ != nullptr && std::ranges::count(pools->allocators_, &allocator) == 0) pools->add(allocator);
+}
+
+std::shared_ptr<CapturePools> CapturePools::end(captures::Capture& capture) noexcept {
+  std::shared_ptr<CapturePools> pools = capture.detach(pools_of);
+  if (pools != nullptr) pools->end_filling();
+  return pools;
+}
+
+void CapturePools::add(CachingAllocator::Impl& allocator) {
+  allocators_.reserve(allocators_.size() + 1);
+  allocator.open_pool(id_);
+  try {
+    allocator.begin_filling(*capture_);
+  } catch (...) {
+    allocator.close_pool(id_);
+    throw;
+  }
+  allocators_.push_back(&allocator);
+}
+
+void CapturePools::end_filling() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (capture_ == nullptr) return;
+  for (CachingAllocator::Impl* const allocator : allocators_) allocator->end_filling(*capture_);
+  capture_ = nullptr;
+}
+
+}  // namespace reprise::memory

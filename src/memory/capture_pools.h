@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "captures/capture.h"
+#include "memory/allocator_impl.h"
+
+namespace reprise::memory {
+
+/// The private pools of one capture, and then of its graph: one on each device that the capture allocated on, all with
+/// one id.
+///
+///     filled (in a slot of the capture, made by fill()) -> held (by the graph, which got it from end()) -> closed
+///
+/// Thread-safe. Lock order: its mutex is taken before an allocator's.
+class CapturePools {
+ public:
+  explicit CapturePools(captures::Capture& capture) : id_(capture.pool()), capture_(&capture) {}
+  /// Closes the pools: the memory is released when nothing else needs it.
+  ~CapturePools();
+  CapturePools(const CapturePools&) = delete;
+  CapturePools& operator=(const CapturePools&) = delete;
+
+  /// From now on, what is allocated for streams of the capture on this device comes from its pool. Does nothing if
+  /// that is so already, or the capture is over.
+  /// \throws UsageError if another capture is filling the pool on this device.
+  static void fill(CachingAllocator::Impl& allocator, captures::Capture& capture);
+
+  /// The capture fills no pool any more. Returns what its graph must hold as long as anything of it can touch the
+  /// memory; null if it filled none, or when called again.
+  static std::shared_ptr<CapturePools> end(captures::Capture& capture) noexcept;
+
+ private:
+  void add(CachingAllocator::Impl& allocator);
+  void end_filling() noexcept;
+
+  const MempoolId id_;
+  std::mutex mutex_;            // guards the rest
+  captures::Capture* capture_;  // null when it fills no pool any more
+  std::vector<CachingAllocator::Impl*> allocators_;
+};
+
+}  // namespace reprise::memory

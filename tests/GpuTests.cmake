@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+# Included by ctest in a build with REPRISE_CUDA_TESTS: adds what scripts/gpu-test runs on the device. Each suite is one
+# process, since after an error of the device nothing works in its process any more.
+
+set(limit 150) # seconds for one process
+# Suites that take nearly all memory of the device. Nothing may run beside them.
+set(take_memory "(^|/)(CudaTensorsWithoutMemory|FailedCapture|GraphWorkspaces|OtherCaches|OutOfMemory)(/|$)")
+# Suites that compare how much memory of the device is free. Under memcheck, where a failed test does not count, others
+# may run beside them.
+string(CONCAT compare_memory "(^|/)(BreakingWalk|CachingAllocatorEnd|CachingAllocatorTest|Cublas|FailingRuntime"
+  "|FailureWalk|GraphPools|MemoryContract|PrivatePools)(/|$)")
+# What memcheck is not for. The kernels of KernelFailureContract write where they must not: that is what it tests. The
+# examples would be children of their tests, which are not looked at, and with NVTX wait for ever (docs/annotations.md).
+set(not_for_memcheck "KernelFailureContract|^example\\.|^libtorch\\.")
+
+# Adds a test that passes if a tool of compute-sanitizer finds nothing. The tests that run under it may fail: the tool
+# makes the host wait for every launch, and then what shows that something does not wait cannot pass.
+#   --report-api-errors no                    many tests see to it that CUDA refuses a call; that is no error of theirs
+#   --target-processes application-only       tests of what ends a process run it as a child
+function(add_sanitized tool name) # command...
+  add_test("${tool}.${name}" compute-sanitizer --tool ${tool} --report-api-errors no
+    --target-processes application-only ${ARGN})
+  set_tests_properties("${tool}.${name}" PROPERTIES LABELS sanitize TIMEOUT ${limit}
+    PASS_REGULAR_EXPRESSION "(ERROR|RACECHECK) SUMMARY: 0 (errors|hazards)"
+    SKIP_REGULAR_EXPRESSION "Target application terminated before first instrumented API call")
+endfunction()
+
+# What a suite prints that skips all of its tests; those that failed would be listed at the end. And a program that does
+# so before the first one, which GoogleTest counts as passed.
+set(skips_all "\n\\[  PASSED  \\] 0 tests\\.\n(\\[  SKIPPED \\] [^\n]*\n)+$")
+set(skips_before "Global test environment set-up\\.\n[^\n]*: Skipped\n")
+
+# Adds each suite of a program, as <prefix>.<suite>, and once more under memcheck. None if the program was not built.
+function(add_suites program prefix label)
+  if(NOT EXISTS "${program}")
+    return()
+  endif()
+  execute_process(COMMAND "${program}" --gtest_list_tests OUTPUT_VARIABLE listed COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "\n[^ \n]+\\.[ \n]" suites "\n${listed}")
+  foreach(suite IN LISTS suites)
+    string(REGEX REPLACE "^\n(.+)\\..$" "\\1" suite "${suite}")
+    set(name "${prefix}.${suite}")
+    set(command "${program}" "--gtest_filter=${suite}.*")
+    add_test("${name}" ${command})
+    set_tests_properties("${name}" PROPERTIES LABELS "gpu;${label}" TIMEOUT ${limit}
+      SKIP_REGULAR_EXPRESSION "${skips_all};${skips_before}")
+    if(suite MATCHES "${take_memory}|${compare_memory}")
+      set_tests_properties("${name}" PROPERTIES RUN_SERIAL TRUE)
+    endif()
+    if(NOT name MATCHES "${not_for_memcheck}")
+      add_sanitized(memcheck "${name}" ${command})
+      if(suite MATCHES "${take_memory}")
+        set_tests_properties("memcheck.${name}" PROPERTIES RUN_SERIAL TRUE)
+      endif()
+    endif()
+  endforeach()
+endfunction()
+
+# Adds what runs under compute-sanitizer besides suites, from a folder of a build.
+function(add_sanitized_programs build)
+  set(train_digits "${build}/bin/train_digits")
+  set(differential "${build}/tests/differential/reprise_differential")
+  # The kernels of the library, and those of the main job. Racecheck sees shared memory alone.
+  foreach(tool IN ITEMS racecheck initcheck)
+    add_sanitized(${tool} batches "${build}/tests/reprise_unit_tests" "--gtest_filter=Batch*")
+    add_sanitized(${tool} train_digits "${train_digits}" --epochs 1)
+  endforeach()
+  # No initcheck of random programs: it does not see what the memset nodes of a graph write (CUDA 13.0, driver 580;
+  # random program 17, where nothing but such a node writes what it complains of, and all results are right).
+  add_sanitized(racecheck differential "${differential}" --programs 50)
+  add_sanitized(memcheck differential "${differential}" --programs 100)
+  foreach(example IN ITEMS train_digits multi_stream cublas_mlp nccl_allreduce)
+    if(EXISTS "${build}/bin/${example}")
+      add_sanitized(memcheck ${example} "${build}/bin/${example}")
+    endif()
+  endforeach()
+endfunction()

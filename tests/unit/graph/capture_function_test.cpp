@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "reprise/reprise.h"
+#include "tests/support/warnings.h"
+#include "tests/unit/graph/graph_fixture.h"
+
+// capture() that returns the graph, the options that come with it, and the runs of a warm-up.
+
+namespace reprise::graphs::test {
+namespace {
+
+int calls_of_functions = 0;
+void take_nothing() {
+  ++calls_of_functions;
+}
+void take_the_stream(StreamRef stream) {
+  calls_of_functions += stream == current_stream() ? 10 : 0;
+}
+
+class CaptureFunction : public ::testing::Test {
+ protected:
+  Buffer<int> x_ = zeros();
+};
+
+TEST_F(CaptureFunction, ReturnsTheGraph) {
+  CUDAGraph graph = capture([&] { add(x_); });
+  EXPECT_EQ(first(x_), 0);
+  graph.replay();
+  graph.replay();
+  EXPECT_EQ(first(x_), 2);
+}
+
+TEST_F(CaptureFunction, PassesTheStreamAsAView) {
+  CUDAGraph graph = capture([&](StreamRef stream) {
+    EXPECT_EQ(stream, current_stream());
+    EXPECT_EQ(stream.capture_status(), CaptureStatus::active);
+    add(x_, 1, stream);
+  });
+  graph.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(CaptureFunction, PassesTheStreamAsAHandle) {
+  StreamHandle passed = nullptr;
+  CUDAGraph graph = capture([&](StreamHandle stream) {
+    passed = stream;
+    EXPECT_EQ(stream, current_stream().native());
+    add(x_);
+  });
+  EXPECT_NE(passed, nullptr);
+}
+
+TEST_F(CaptureFunction, TakesABodyThatCannotBeCopied) {
+  auto amount = std::make_unique<int>(3);
+  CUDAGraph graph = capture([this, amount = std::move(amount)] { add(x_, *amount); });
+  graph.replay();
+  EXPECT_EQ(first(x_), 3);
+}
+
+TEST_F(CaptureFunction, TakesAFunctionObjectByReference) {
+  const std::function<void()> body = [&] { add(x_); };
+  CUDAGraph graph = capture(body);
+  graph.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(CaptureFunction, TakesFunctions) {
+  capture({.allow_empty = true}, take_nothing);
+  capture({.allow_empty = true}, &take_nothing);
+  capture({.allow_empty = true}, take_the_stream);
+  EXPECT_EQ(calls_of_functions, 12);
+}
+
+TEST_F(CaptureFunction, InstantiatesAsPyTorchDoes) {
+  EXPECT_EQ(GraphOptions{}.instantiate_flags,
+            InstantiateFlags::auto_free_on_launch | InstantiateFlags::use_node_priority);
+}
+
+TEST_F(CaptureFunction, RefusesAnEmptyBody) {
+  CUDAGraph graph;
+  EXPECT_THROW(capture(nullptr), UsageError);
+  EXPECT_THROW(capture(std::function<void()>()), UsageError);
+  EXPECT_THROW(capture(graph, static_cast<void (*)(StreamRef)>(nullptr)), UsageError);
+  capture(graph, [&] { add(x_); });
+  EXPECT_EQ(graph.node_count(), 1);
+}
+
+TEST_F(CaptureFunction, CapturesOnTheStreamThatItIsGiven) {
+  const Stream stream;
+  CUDAGraph graph = capture(stream, [&](StreamRef captured) {
+    EXPECT_EQ(captured, stream.ref());
+    add(x_);
+  });
+  EXPECT_NE(current_stream(), stream.ref());
+  graph.replay(stream);
+  stream.synchronize();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(CaptureFunction, CapturesOnTheDeviceThatItIsGiven) {
+  const std::optional<Device> other = second_device();
+  if (!other) GTEST_SKIP() << "there is one device";
+  Buffer<int> y;
+  CUDAGraph graph = capture(*other, [&](StreamRef stream) {
+    EXPECT_EQ(stream.device(), *other);
+    EXPECT_EQ(current_device(), *other);
+    y = Buffer<int>(1);
+    y.fill_bytes_async(1);
+  });
+  EXPECT_EQ(graph.device(), *other);
+  EXPECT_EQ(current_device(), default_device());
+}
+
+TEST_F(CaptureFunction, TakesOptionsAsAnAggregate) {
+  CUDAGraph graph = capture({.allow_empty = true}, [] {});
+  EXPECT_EQ(graph.node_count(), 0);
+}
+
+TEST_F(CaptureFunction, PropagatesAnExceptionOfTheBody) {
+  EXPECT_THROW(capture([] { throw std::runtime_error("no"); }), std::runtime_error);
+  EXPECT_FALSE(is_current_stream_capturing());
+}
+
+TEST_F(CaptureFunction, ThrowsAnErrorOfItsOwnTypeWhenNothingWasCaptured) {
+  EXPECT_THROW(capture([] {}), EmptyCaptureError);
+  static_assert(std::is_base_of_v<CaptureError, EmptyCaptureError>);
+}
+
+TEST_F(CaptureFunction, KeepsTheTemplateIfTheOptionsSaySo) {
+  CUDAGraph graph = capture({.keep_graph = KeepGraph::yes}, [&] { add(x_); });
+  EXPECT_NE(graph.raw_cuda_graph(), nullptr);
+  graph.replay();
+  EXPECT_EQ(first(x_), 1);
+
+  graph.reset();
+  capture(graph, [&] { add(x_); });
+  EXPECT_THROW(graph.raw_cuda_graph(), UsageError) << "the option is of one capture";
+}
+
+TEST_F(CaptureFunction, RefusesToDiscardATemplateThatTheOptionsKeep) {
+  EXPECT_THROW(capture({.keep_graph = KeepGraph::yes, .discard_template = true}, [&] { add(x_); }), UsageError);
+}
+
+TEST_F(CaptureFunction, RefusesFlagsThatCudaDoesNotCombine) {
+  const GraphOptions options{.instantiate_flags =
+                                 InstantiateFlags::auto_free_on_launch | InstantiateFlags::device_launch};
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { capture(options, [&] { add(x_); }); }), "device_launch"));
+}
+
+TEST_F(CaptureFunction, CallsTheHooksOfTheOptionsUntilTheGraphIsReset) {
+  std::vector<std::string> calls;
+  const GraphHooks hooks{.captured = [&](GraphHandle) { calls.emplace_back("captured"); },
+                         .before_replay = [&](const StreamRef&) { calls.emplace_back("before_replay"); },
+                         .reset = [&] { calls.emplace_back("reset"); }};
+  CUDAGraph graph = capture({.hooks = hooks}, [&] { add(x_); });
+  graph.replay();
+  graph.reset();
+  EXPECT_EQ(calls, (std::vector<std::string>{"captured", "before_replay", "reset"}));
+
+  capture(graph, [&] { add(x_); });
+  graph.replay();
+  EXPECT_EQ(calls.size(), 3);
+}
+
+TEST_F(CaptureFunction, HoldsTheGeneratorsOfTheOptions) {
+  Generator generator;
+  capture({.generators = {generator}}, [&] {
+    add(x_);
+    EXPECT_THROW(generator.set_offset(4), UsageError);
+  });
+  generator.set_offset(4);
+}
+
+TEST_F(CaptureFunction, NamesTheGraphInErrors) {
+  CUDAGraph graph = capture({.name = "decoder"}, [&] { add(x_); });
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.capture_begin(); }), "graph `decoder`"));
+}
+
+TEST_F(CaptureFunction, NamesTheGraphInReports) {
+  try {
+    capture({.name = "decoder"}, [&] { static_cast<void>(make_unsafe_call()); });
+    FAIL() << "the capture should have been broken";
+  } catch (const CaptureError& error) {
+    EXPECT_EQ(error.report().graph, "decoder");
+    EXPECT_TRUE(contains(error.what(), "The capture of graph `decoder` on stream"));
+  }
+}
+
+TEST_F(CaptureFunction, NamesTheGraphWhoseInputIsDead) {
+  CUDAGraph graph = capture({.name = "decoder", .check_input_liveness = true}, [&] { add(x_); });
+  x_.reset();
+  EXPECT_TRUE(contains(text_of<DeadInputError>([&] { graph.replay(); }), "of the graph `decoder`"));
+}
+
+TEST_F(CaptureFunction, LetsMemoryOfTheBodyOutliveTheGraph) {
+  Buffer<int> made;
+  {
+    CUDAGraph graph = capture([&] {
+      made = Buffer<int>(1);
+      made.fill_bytes_async(0);
+      add(made, 7);
+    });
+    graph.replay();
+    EXPECT_EQ(made.read(), std::vector<int>{7});
+  }
+  EXPECT_EQ(made.read(), std::vector<int>{7});
+}
+
+// --- Warm-up ------------------------------------------------------------------------------------------------------
+
+TEST_F(CaptureFunction, RunsAWarmUpOnTheStreamOfTheCapture) {
+  std::vector<StreamRef> streams;
+  std::vector<bool> capturing;
+  CUDAGraph graph = capture({.warmup = 2}, [&](StreamRef stream) {
+    streams.push_back(stream);
+    capturing.push_back(is_current_stream_capturing());
+    add(x_);
+  });
+  EXPECT_EQ(capturing, (std::vector<bool>{false, false, true}));
+  ASSERT_EQ(streams.size(), 3);
+  EXPECT_EQ(streams[0], streams[2]);
+  EXPECT_EQ(first(x_), 2) << "the runs are real";
+  graph.replay();
+  EXPECT_EQ(first(x_), 3);
+}
+
+TEST_F(CaptureFunction, OrdersAWarmUpAfterTheCurrentStream) {
+  const SideStream side;
+  reprise::test::Gate gate;
+  call_on_host(side.ref(), &reprise::test::Gate::pass, &gate);
+  bool done_early = true;
+  CUDAGraph graph = capture({.warmup = 1}, [&] {
+    add(x_);
+    if (is_current_stream_capturing()) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    done_early = current_stream().query();
+    gate.open();
+  });
+  EXPECT_FALSE(done_early);
+}
+
+TEST_F(CaptureFunction, RestoresRandomNumbersAfterAWarmUp) {
+  manual_seed(17);
+  Generator own;
+  const GeneratorState before = own.get_state();
+  CUDAGraph graph = capture({.generators = {own}, .warmup = 3}, [&] {
+    static_cast<void>(default_generator().philox_state(4));
+    static_cast<void>(own.philox_state(8));
+    add(x_);
+  });
+  EXPECT_EQ(default_generator().offset(), 0);
+  EXPECT_EQ(own.get_state(), before);
+  graph.replay();
+  EXPECT_EQ(own.offset(), before.offset + 8);
+}
+
+TEST_F(CaptureFunction, ReleasesCachedMemoryOfAWarmUp) {
+  settle_memory();
+  const CachingAllocator& allocator = CachingAllocator::of(current_device());
+  const auto reserved = allocator.statistics().reserved_bytes;
+  std::uint64_t at_capture = 0;
+  constexpr std::size_t large = 64 << 20;
+  CUDAGraph graph = capture({.warmup = 2}, [&] {
+    if (is_current_stream_capturing())
+      at_capture = allocator.statistics().reserved_bytes;
+    else
+      Buffer<char>(large).fill_bytes_async(1);
+    add(x_);
+  });
+  EXPECT_LT(at_capture, reserved + large);
+}
+
+TEST_F(CaptureFunction, CapturesNothingWhenAWarmUpThrows) {
+  manual_seed(17);
+  CUDAGraph graph;
+  const StreamRef before = current_stream();
+  EXPECT_THROW(capture(graph, {.warmup = 2},
+                       [&] {
+                         static_cast<void>(default_generator().philox_state(4));
+                         throw std::runtime_error("no");
+                       }),
+               std::runtime_error);
+  EXPECT_EQ(current_stream(), before);
+  EXPECT_EQ(default_generator().offset(), 0);
+  EXPECT_THROW(graph.replay(), UsageError);
+  capture(graph, [&] { add(x_); });
+  graph.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(CaptureFunction, OrdersLaterWorkAfterAWarmUpThatThrows) {
+  const SideStream side;
+  reprise::test::Gate gate;
+  EXPECT_THROW(capture({.warmup = 1},
+                       [&](StreamRef stream) {
+                         call_on_host(stream, &reprise::test::Gate::pass, &gate);
+                         throw std::runtime_error("no");
+                       }),
+               std::runtime_error);
+  EXPECT_FALSE(side.ref().query());
+  gate.open();
+  side.ref().synchronize();
+}
+
+TEST_F(CaptureFunction, WarmsUpOnceForTwoPasses) {
+  int runs = 0;
+  CUDAGraph graph = capture({.warmup = 1, .check_input_liveness = true, .inputs = {.confirm = true}}, [&] {
+    ++runs;
+    add(x_);
+  });
+  EXPECT_EQ(runs, 3);
+}
+
+TEST_F(CaptureFunction, RefusesAWarmUpWithoutABody) {
+  CUDAGraph graph;
+  const SideStream side;
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.capture_begin({.warmup = 1}); }), "GraphOptions::warmup"));
+  EXPECT_THROW(reprise::graph(graph, {.warmup = 1}), UsageError);
+}
+
+TEST_F(CaptureFunction, RefusesAWarmUpOfANegativeNumberOfRuns) {
+  int runs = 0;
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { capture({.warmup = -1}, [&] { ++runs; }); }), "found -1"));
+  EXPECT_EQ(runs, 0);
+}
+
+TEST_F(CaptureFunction, RefusesAWarmUpWhileTheCurrentStreamIsCaptured) {
+  const SideStream side;
+  CUDAGraph outer;
+  outer.capture_begin({.capture_error_mode = CaptureMode::relaxed});
+  add(x_);
+  EXPECT_THROW(capture({.capture_error_mode = CaptureMode::relaxed, .warmup = 1}, [&] { add(x_); }), UsageError);
+  outer.capture_end();
+  EXPECT_EQ(outer.node_count(), 1);
+}
+
+TEST_F(CaptureFunction, RefusesAWarmUpOnAStreamThatIsCaptured) {
+  const SideStream side;
+  GraphOptions options{.capture_error_mode = CaptureMode::relaxed};
+  CUDAGraph outer;
+  outer.capture_begin(options);
+  add(x_);
+  {
+    const SideStream other;
+    options.stream = side.ref();
+    options.warmup = 1;
+    const auto refused = [&] { capture(options, [&] { add(x_); }); };
+    EXPECT_TRUE(contains(text_of<UsageError>(refused), "takes part in a capture already"));
+  }
+  outer.capture_end();
+  EXPECT_EQ(outer.node_count(), 1);
+}
+
+// --- Guards and queues --------------------------------------------------------------------------------------------
+
+TEST_F(CaptureFunction, ACallInRelaxedModeDoesNotBreakTheCapture) {
+  CUDAGraph graph = capture([&] {
+    add(x_);
+    const CaptureModeGuard relaxed;
+    EXPECT_EQ(make_unsafe_call(), ErrorCode::success);
+  });
+  graph.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(CaptureFunction, TheModeIsAsBeforeAfterAGuard) {
+  EXPECT_THROW(capture([&] {
+                 add(x_);
+                 { const CaptureModeGuard relaxed; }
+                 static_cast<void>(make_unsafe_call());
+               }),
+               CaptureError);
+}
+
+TEST_F(CaptureFunction, ReleasesFinishedGraphsOnRequest) {
+  auto held = std::make_shared<int>(1);
+  const std::weak_ptr<int> watched = held;
+  const SideStream side;
+  reprise::test::Gate gate;
+  {
+    CUDAGraph graph = capture(side.ref(), [&] { add(x_); });
+    graph.retain(std::move(held));
+    call_on_host(side.ref(), &reprise::test::Gate::pass, &gate);
+    graph.replay();
+  }
+  release_finished_graphs();
+  EXPECT_FALSE(watched.expired()) << "the replay has not run yet";
+  gate.open();
+  side.ref().synchronize();
+  release_finished_graphs();
+  EXPECT_TRUE(watched.expired());
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/support/warnings.h"
+#include "tests/unit/graph/graph_fixture.h"
+
+// launch_host(): functions of the host in the order of a stream.
+
+namespace reprise::graphs::test {
+namespace {
+
+class LaunchHost : public ::testing::Test {
+ protected:
+  const SideStream side_;
+  Buffer<int> x_ = zeros();
+  std::shared_ptr<int> count_ = std::make_shared<int>(0);
+  std::weak_ptr<int> watched_ = count_;
+};
+
+TEST_F(LaunchHost, CallsTheFunctionAfterPriorWorkOnce) {
+  HostBuffer<int> seen(1);
+  add(x_, 5);
+  x_.read_async(seen);
+  int at_call = -1;
+  launch_host(side_.ref(), [&] { at_call = seen[0]; });
+  side_.ref().synchronize();
+  EXPECT_EQ(at_call, 5);
+}
+
+TEST_F(LaunchHost, DestroysTheFunctionAfterItsCall) {
+  launch_host([count = std::move(count_)] { ++*count; });
+  side_.ref().synchronize();
+  EXPECT_TRUE(eventually([&] { return watched_.expired(); }));
+}
+
+TEST_F(LaunchHost, IsANodeThatEachReplayRuns) {
+  CUDAGraph graph = capture([&](StreamRef s) {
+    add(x_, 1, s);
+    launch_host(s, [count = count_] { ++*count; });
+  });
+  EXPECT_EQ(graph.node_count(), 2U);
+  EXPECT_EQ(*count_, 0);
+  for (int i = 0; i < 3; ++i) graph.replay();
+  side_.ref().synchronize();
+  EXPECT_EQ(*count_, 3);
+}
+
+TEST_F(LaunchHost, TheGraphOwnsTheFunction) {
+  CUDAGraph graph = capture([&, count = std::move(count_)] { launch_host([count] { ++*count; }); });
+  EXPECT_FALSE(watched_.expired());
+  graph.replay();
+  side_.ref().synchronize();
+  EXPECT_EQ(*watched_.lock(), 1);
+  graph.reset();
+  EXPECT_TRUE(eventually([&] { return watched_.expired(); }));
+}
+
+TEST_F(LaunchHost, TheFunctionOutlivesTheGraphWhileAReplayRuns) {
+  reprise::test::Gate gate;
+  CUDAGraph graph = capture([&] {
+    call_on_host(current_stream(), &reprise::test::Gate::pass, &gate);
+    launch_host([count = std::move(count_)] { ++*count; });
+  });
+  graph.replay();
+  ASSERT_TRUE(gate.wait_until_reached());
+  graph.reset();
+  EXPECT_FALSE(watched_.expired());
+  gate.open();
+  side_.ref().synchronize();
+  EXPECT_TRUE(eventually([&] { return watched_.expired(); }));
+}
+
+TEST_F(LaunchHost, AFailedCaptureReleasesTheFunction) {
+  EXPECT_THROW(capture([&] {
+                 launch_host([count = std::move(count_)] { ++*count; });
+                 throw std::runtime_error("the body failed");
+               }),
+               std::runtime_error);
+  EXPECT_TRUE(watched_.expired());
+}
+
+TEST_F(LaunchHost, InACaptureOfOtherCodeTheTemplateOwnsTheFunction) {
+  const backend::Checked runtime(current_device().backend());
+  runtime.stream_begin_capture(side_.ref().native(), CaptureMode::relaxed);
+  launch_host([count = std::move(count_)] { ++*count; });
+  GraphHandle graph = nullptr;
+  runtime.stream_end_capture(side_.ref().native(), &graph);
+  EXPECT_FALSE(watched_.expired());
+  runtime.graph_destroy(graph);
+  EXPECT_TRUE(eventually([&] { return watched_.expired(); }));
+}
+
+TEST_F(LaunchHost, AnExceptionOfTheFunctionIsAWarning) {
+  const reprise::test::Warnings warnings;
+  launch_host([] { throw std::runtime_error("not today"); });
+  side_.ref().synchronize();
+  ASSERT_EQ(warnings.texts().size(), 1U);
+  EXPECT_TRUE(contains(warnings.texts().front(), "not today"));
+}
+
+TEST_F(LaunchHost, ALaunchThatFailsReleasesTheFunction) {
+  if (default_device().type() != DeviceType::host) GTEST_SKIP() << "failures are injected into the host device";
+  const InjectedFailure failure({.call = "cuLaunchHostFunc"});
+  EXPECT_THROW(launch_host([count = std::move(count_)] { ++*count; }), BackendError);
+  EXPECT_TRUE(watched_.expired());
+}
+
+TEST_F(LaunchHost, RefusesAnEmptyFunction) {
+  EXPECT_THROW(launch_host(side_.ref(), std::function<void()>()), UsageError);
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test
