@@ -81,7 +81,7 @@ std::optional<Options> parse_options(int argc, char** argv) {
   add_number(app, "--seed", std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max(), options.seed,
              "Chooses the initial weights, the order of the images and what is left out");
   app.add_flag("--liveness", options.liveness,
-               "Have each replay check that no memory which the graph uses was freed, and tell what it uses");
+               "Have each replay check that no memory which the graph uses was freed, and report what it uses");
   add_path(app, "--svg", options.svg, "Where to write the picture of the graph; it ends in .svg");
   add_path(app, "--data", options.data, "The images: 64 pixels (0 to 16) and a label (0 to 9) a line");
   try {

@@ -52,7 +52,7 @@ enum class HookId : std::uint64_t {};
 /// Callbacks at the same steps of every graph of the process, for profilers, loggers and tests; each may be empty, and
 /// does what the one of GraphHooks does. Registered by add_global_hooks().
 ///
-/// *The graph* is the one whose step it is, for queries: CUDAGraph::id() tells graphs apart, also after moves, and
+/// *The graph* is the one whose step it is, for queries: CUDAGraph::id() distinguishes graphs, also after moves, and
 /// name() has the user's name for it. In `reset` it is empty already, and has no name.
 ///
 /// *Order.* Before a replay they are called ahead of the graph's own hooks, at all other steps after them: they see

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -43,6 +44,9 @@ struct PoolStatistics {
   std::uint64_t peak_allocated_bytes = 0;  ///< the highest `allocated_bytes` since reset_peak()
   std::uint64_t segments = 0;              ///< allocations from the driver
   std::uint64_t allocations = 0;           ///< blocks in use
+  /// GraphOptions::name of each graph that holds the private pool, empty for a graph without a name. Only in
+  /// CachingAllocator::statistics(MempoolId).
+  std::vector<std::string> graphs = {};
 };
 
 /// A caching allocator of device memory: freed blocks are kept and reused.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,10 @@
 /// Timings: the time of each node of a graph in a replay.
 
 namespace reprise {
+
+namespace inspect {
+class TimedReplay;
+}
 
 /// The time of one node in a replay, in microseconds of the device's clock.
 struct NodeTiming {
@@ -50,6 +55,38 @@ struct ReplayTiming {
   std::string str() const;
 };
 
+/// Times the next replay of a graph, however it is launched: by CUDAGraph::replay(), or by a call of the graphed
+/// callable that it belongs to.
+///
+///     ReplayTimer timer(callable.forward_graph());
+///     callable(x);
+///     std::puts(timer.take().str().c_str());
+///
+/// A replay that fails is not counted. A second replay before take() waits until the timed one has completed. What is
+/// timed on which device: see time_replay(). A replay that cannot be timed throws Error and launches nothing.
+///
+/// Threads: construction, take() and destruction as CUDAGraph::replay().
+class ReplayTimer {
+ public:
+  /// \param graph one timer at a time. If it is reset or destroyed first, take() is refused.
+  /// \throws UsageError if nothing is captured, the template was discarded, another ReplayTimer of the graph lives, or
+  ///         in a hook of the same graph.
+  explicit ReplayTimer(CUDAGraph& graph);
+  /// Waits for the timed replay, if there was one and take() was not called.
+  ~ReplayTimer();
+  ReplayTimer(const ReplayTimer&) = delete;
+  ReplayTimer& operator=(const ReplayTimer&) = delete;
+
+  /// Waits for the end of the timed replay, whose stream must still exist, and returns the time of each node. Once.
+  /// \throws UsageError if there was no replay, the graph was reset or destroyed, the times were taken already, or a
+  ///         capture of this library is underway, which the wait might break.
+  /// \throws BackendError if the wait fails.
+  ReplayTiming take();
+
+ private:
+  std::unique_ptr<inspect::TimedReplay> timed_;  // null once taken
+};
+
 /// Replays the graph once on the stream, waits for its end, and returns the time of each node.
 ///
 /// It is an ordinary replay: it draws random numbers and writes its results. Other replays of the graph wait until it
@@ -61,8 +98,9 @@ struct ReplayTiming {
 ///
 /// Threads: as CUDAGraph::replay(). No cost for other replays when not in use.
 /// \throws UsageError if nothing is captured, the template was discarded, the stream is of another device or capturing,
-///         or any capture of this library is underway, which the wait might break; in a hook of the same graph; and for
-///         a graph of a graphed callable. Nothing was launched.
+///         or any capture of this library is underway, which the wait might break; in a hook of the same graph; if a
+///         ReplayTimer of the graph lives; and for a graph of a graphed callable, which ReplayTimer times. Nothing was
+///         launched.
 /// \throws Error if nodes cannot be timed: CUPTI is missing, or in use by another tool. Nothing was launched.
 /// \throws BackendError if the launch or the wait fails.
 ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream = current_stream());

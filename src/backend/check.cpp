@@ -18,8 +18,10 @@ std::string with_context(std::string detail) {
 
 }  // namespace
 
-void raise(const Backend& backend, Call call, ErrorCode result, SourceLocation where) {
-  throw BackendError(cuda_name(call), result, with_context(backend.last_error_detail()), where);
+void raise(const Backend& backend, Call call, ErrorCode result, SourceLocation where, std::string_view object) {
+  std::string detail = backend.last_error_detail();
+  if (!object.empty()) detail.append(detail.empty() ? "" : "; ").append(object);
+  throw BackendError(cuda_name(call), result, with_context(std::move(detail)), where);
 }
 
 void warn_of(const Backend& backend, Call call, ErrorCode result, SourceLocation where) noexcept {

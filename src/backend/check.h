@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string_view>
+
 #include "backend/backend.h"
 #include "reprise/error.h"
 
@@ -9,7 +11,9 @@
 namespace reprise::backend {
 
 /// Throws BackendError with the call's name, the code, CUDA's name for it and what the backend knows beyond it.
-[[noreturn]] void raise(const Backend& backend, Call call, ErrorCode result, SourceLocation where);
+/// \param object what the call was made for, as "graph `step`"; may be empty.
+[[noreturn]] void raise(const Backend& backend, Call call, ErrorCode result, SourceLocation where,
+                        std::string_view object = {});
 
 /// Passes success; anything else becomes a BackendError. For a result that was looked at first; see Checked below.
 inline void check(const Backend& backend, Call call, ErrorCode result,

@@ -14,7 +14,7 @@ namespace reprise::backend {
 
 /// What one node took in a launch, in nanoseconds of the device's clock.
 struct NodeTime {
-  /// The node of the template; null if that cannot be told.
+  /// The node of the template; null if it is not known.
   GraphNodeHandle node = nullptr;
   std::string name;  ///< a kernel's, else CUDA's word for the type of node
   std::uint64_t start_ns = 0;

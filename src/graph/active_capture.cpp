@@ -125,10 +125,10 @@ CaptureReport ActiveCapture::describe(const backend::CaptureFindings& findings) 
 
 void ActiveCapture::keep(const CaptureReport& report) {
   for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->reported(report);
-  const bool tells = report.code != ErrorCode::success || report.broken_by || !report.operators.empty() ||
-                     !report.refused.empty() || !report.not_captured.empty() ||
-                     (report.nodes == 0U && !capture().options().allow_empty);
-  if (tells) report_ = report;
+  const bool has_findings = report.code != ErrorCode::success || report.broken_by || !report.operators.empty() ||
+                            !report.refused.empty() || !report.not_captured.empty() ||
+                            (report.nodes == 0U && !capture().options().allow_empty);
+  if (has_findings) report_ = report;
 }
 
 // When it fails, the runtime's capture is over all the same, nearly always; unwind() sees to the rest.

@@ -58,7 +58,7 @@ class ActiveCapture {
   /// What the device knows now, while the runtime still captures.
   backend::CaptureFindings observe() const;
   CaptureReport describe(const backend::CaptureFindings& findings) const;
-  /// Keeps the report if it tells something.
+  /// Keeps the report unless it is empty.
   void keep(const CaptureReport& report);
 
   captures::Registration registered_;

@@ -14,7 +14,7 @@
 #include "text/format.h"
 
 // The capture of a CUDAGraph, and its end of life. cuda_graph_replay.cpp has what is done with the executable,
-// cuda_graph_inspect.cpp what can be asked.
+// cuda_graph_inspect.cpp its queries.
 
 namespace reprise {
 
@@ -110,7 +110,7 @@ void CUDAGraph::Impl::begin(const StreamRef& stream, const GraphOptions& wanted)
   memory::ReleaseQueue::drain();
   refuse_destroyed("CUDAGraph::capture_begin");
   if (stream.device().backend().uses() != nullptr) [[unlikely]]
-    device_use = std::make_shared<backend::DeviceUse>(stream.device(), backend::DeviceUses::Kind::graph);
+    device_use = std::make_shared<backend::DeviceUse>(stream.device(), backend::DeviceUses::Kind::graph, wanted.name);
   options = wanted;
   device = stream.device();
   pool = wanted.pool ? wanted.pool : memory::new_capture_pool_id();
@@ -204,6 +204,7 @@ void CUDAGraph::Impl::make_empty() noexcept {
       warn(
           "The device runtime did not release a graph that was never replayed: its memory pool stays reserved until "
           "it does.");
+    if (timer != nullptr) std::exchange(timer, nullptr)->reset();
     of_executables.clear();
     in_replays.clear();
     replays_notify = false;

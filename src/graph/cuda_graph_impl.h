@@ -117,7 +117,7 @@ struct CUDAGraph::Impl {
   void make_executable(StreamHandle upload_stream);
   /// Notifies listeners and hooks of the executable. If a hook throws, the executable stays.
   void notify_instantiated(const char* call);
-  /// Both of the above, for a graph that was captured; an upload that the options ask for goes to an internal stream.
+  /// Both of the above, for a graph that was captured; an upload that the options request goes to an internal stream.
   void instantiate(const char* call);
   /// Refuses, or makes the graph ready to be launched on `stream`. Needs `launch_mutex`.
   void prepare_launch(const char* call, const StreamRef& stream);
@@ -132,6 +132,8 @@ struct CUDAGraph::Impl {
   void upload(const StreamRef& stream);
 
   backend::Backend& backend() const { return device->backend(); }
+  /// Throws BackendError, with the name of the graph if it has one.
+  void require_success(backend::Call call, ErrorCode result, SourceLocation where = SourceLocation::current()) const;
 
   // What a replay touches comes first, on as few cache lines as there can be: launches leave nothing in the cache.
   KeepGraph keep = KeepGraph::no;  // of the capture, or of what was captured
@@ -157,6 +159,7 @@ struct CUDAGraph::Impl {
   graphs::Hooks hooks{owner};                            // after the listeners at each step: they see what those did
   std::vector<graphs::CaptureListener*> of_executables;  // those that are notified of executables
   std::vector<graphs::CaptureListener*> in_replays;      // those that take part in replays
+  graphs::CaptureListener* timer = nullptr;              // of these, the one of a ReplayTimer
 
   const KeepGraph made_with;           // the constructor's argument
   std::optional<HookId> option_hooks;  // of GraphOptions::hooks

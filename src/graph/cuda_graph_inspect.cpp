@@ -96,7 +96,7 @@ void CUDAGraph::debug_dump(const std::filesystem::path& path) const {
   constexpr const char* call = "CUDAGraph::debug_dump";
   const Impl& impl = Impl::of(*this, call);
   impl.require_template(call);
-  // The runtime's code does not tell a file that cannot be written from anything else.
+  // The runtime has no code of its own for a file that cannot be written.
   errno = 0;
   if (!std::ofstream(path))
     throw Error(text::format("{}: the file {} cannot be written: {}.", call, path.string(), std::strerror(errno)));

@@ -14,28 +14,37 @@
 namespace reprise {
 
 using backend::Call;
-using backend::check;
 using backend::Checked;
 using backend::RelaxedCaptureMode;
 using backend::WarnOnError;
 
 namespace {
 
+// Follows the name of a call in errors.
+std::string of_graph(const std::string& name) {
+  return name.empty() ? std::string() : text::format(" of graph `{}`", name);
+}
+
 // Off the fast path. A launch on a stream that is capturing would break that capture.
-[[gnu::noinline]] void refuse_capturing(const char* call, const StreamRef& stream) {
+[[gnu::noinline]] void refuse_capturing(const char* call, const StreamRef& stream, const std::string& name) {
   CaptureStatus status = CaptureStatus::none;
   const Checked runtime(stream.device().backend());
   // 906: this is the legacy default stream, and a blocking stream is capturing. The launch would break that capture.
   runtime.stream_is_capturing(stream.native(), &status);
   if (status == CaptureStatus::none) return;
   throw UsageError(
-      text::format("{}: the stream is being captured, and the launch of a graph cannot be captured. Replay "
+      text::format("{}{}: the stream is being captured, and the launch of a graph cannot be captured. Replay "
                    "on a stream that takes no part in a capture; adding a graph to another as a child "
                    "graph is not available in this version. The capture goes on.",
-                   call));
+                   call, of_graph(name)));
 }
 
 }  // namespace
+
+void CUDAGraph::Impl::require_success(Call call, ErrorCode result, SourceLocation where) const {
+  if (result != ErrorCode::success) [[unlikely]]
+    backend::raise(backend(), call, result, where, options.name.empty() ? "" : "graph `" + options.name + "`");
+}
 
 void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
   backend::Backend& runtime = backend();
@@ -49,7 +58,7 @@ void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
     state = State::captured;
     result = runtime.graph_instantiate(&made, template_graph, options.instantiate_flags, upload_stream);
   }
-  check(runtime, Call::graph_instantiate, result);
+  require_success(Call::graph_instantiate, result);
   if (exec != nullptr) WarnOnError(runtime).graph_exec_destroy(exec);
   exec = made;
   // The upload may still be running, and then holds on to the executable.
@@ -74,24 +83,24 @@ void CUDAGraph::Impl::instantiate(const char* call) {
 void CUDAGraph::Impl::refuse_in_own_hook(const char* call) const {
   if (in_own_hook()) [[unlikely]]
     throw UsageError(
-        text::format("{} was called within a hook of the same graph, which may only query it, add or remove hooks, and "
-                     "retain or release objects: do it when the call that ran the hook has returned.",
-                     call));
+        text::format("{}{} was called within a hook of the same graph, which may only query it, add or remove hooks, "
+                     "and retain or release objects: do it when the call that ran the hook has returned.",
+                     call, of_graph(options.name)));
 }
 
 void CUDAGraph::Impl::refuse_reserved(const char* call) const {
   if (reserved_for != nullptr) [[unlikely]]
     throw UsageError(text::format(
-        "{}: the graph belongs to {}, whose calls launch it, and whose end releases it. Call that instead.", call,
-        *reserved_for));
+        "{}{}: the graph belongs to {}, whose calls launch it, and whose end releases it. Call that instead.", call,
+        of_graph(options.name), *reserved_for));
 }
 
 void CUDAGraph::Impl::prepare_launch(const char* call, const StreamRef& stream) {
   if (stream.device() != *device) [[unlikely]]
-    throw UsageError(text::format("{}: the stream is of device {}, but the graph was captured on {}.", call,
-                                  stream.device().str(), device->str()));
+    throw UsageError(text::format("{}{}: the stream is of device {}, but the graph was captured on {}.", call,
+                                  of_graph(options.name), stream.device().str(), device->str()));
   if (captures::any_underway()) [[unlikely]]
-    refuse_capturing(call, stream);
+    refuse_capturing(call, stream, options.name);
   if (exec == nullptr) [[unlikely]]
     instantiate(call);
   if (!in_use_elsewhere.load(std::memory_order_relaxed)) in_use_elsewhere.store(true, std::memory_order_relaxed);
@@ -132,7 +141,7 @@ void CUDAGraph::Impl::launch(const char* call, const StreamRef& stream) {
 }
 
 void CUDAGraph::Impl::launch_executable(const StreamRef& stream) {
-  resources.launch(stream, [&] { Checked(backend()).graph_launch(exec, stream.native()); });
+  resources.launch(stream, [&] { require_success(Call::graph_launch, backend().graph_launch(exec, stream.native())); });
 }
 
 void CUDAGraph::Impl::replay_with_listeners(const char* call, const StreamRef& stream) {
@@ -171,7 +180,7 @@ void CUDAGraph::Impl::upload(const StreamRef& stream) {
   const std::lock_guard lock(launch_mutex);
   require_captured(call);
   prepare_launch(call, stream);
-  Checked(backend()).graph_upload(exec, stream.native());
+  require_success(Call::graph_upload, backend().graph_upload(exec, stream.native()));
 }
 
 void CUDAGraph::instantiate() {

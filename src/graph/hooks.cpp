@@ -16,11 +16,13 @@ namespace graphs {
 namespace {
 
 // Only one exception can be thrown, and none at the end of a graph's life: the others become warnings.
-void warn_of(const std::exception_ptr& error, const char* step) noexcept try {
+void warn_of(const std::exception_ptr& error, const char* step, const CUDAGraph& graph) noexcept try {
   if (error) std::rethrow_exception(error);
 } catch (const std::exception& thrown) {
   try {
-    warn(text::format("A hook `{}` of a graph threw: {}", step, thrown.what()));
+    const std::string name = graph.name();
+    warn(text::format("A hook `{}` of {} threw: {}", step, name.empty() ? "a graph" : "graph `" + name + "`",
+                      thrown.what()));
   } catch (...) {
     warn("A hook of a graph threw, and there was no memory for its message.");
   }
@@ -52,9 +54,10 @@ class Running {
   HookEntry& entry_;
 };
 
-// Calls `call(entry)` for each that is not removed, and returns the first exception.
+// Calls `call(entry)` for each hook of the graph that is not removed, and returns the first exception.
 template <class Call>
-std::exception_ptr run(std::initializer_list<const HookEntries*> lists, const char* step, Call&& call) noexcept {
+std::exception_ptr run(const CUDAGraph& graph, std::initializer_list<const HookEntries*> lists, const char* step,
+                       Call&& call) noexcept {
   std::exception_ptr first;
   for (const HookEntries* const list : lists) {
     if (list == nullptr) continue;
@@ -65,7 +68,7 @@ std::exception_ptr run(std::initializer_list<const HookEntries*> lists, const ch
         call(*entry);
       } catch (...) {
         if (first)
-          warn_of(std::current_exception(), step);
+          warn_of(std::current_exception(), step, graph);
         else
           first = std::current_exception();
       }
@@ -161,7 +164,7 @@ void Hooks::captured(GraphHandle template_graph) {
   captured_ = true;
   if (none()) return;
   const auto own = own_.entries(), global = with_global_ ? global_entries() : nullptr;
-  rethrow(run({own.get(), global.get()}, "captured", [&](const HookEntry& entry) {
+  rethrow(run(*graph_, {own.get(), global.get()}, "captured", [&](const HookEntry& entry) {
     if (entry.hooks.captured) entry.hooks.captured(*graph_, template_graph);
   }));
 }
@@ -169,7 +172,7 @@ void Hooks::captured(GraphHandle template_graph) {
 void Hooks::instantiated(GraphExecHandle exec) {
   if (none()) return;
   const auto own = own_.entries(), global = with_global_ ? global_entries() : nullptr;
-  rethrow(run({own.get(), global.get()}, "instantiated", [&](const HookEntry& entry) {
+  rethrow(run(*graph_, {own.get(), global.get()}, "instantiated", [&](const HookEntry& entry) {
     if (entry.hooks.instantiated) entry.hooks.instantiated(*graph_, exec);
   }));
 }
@@ -177,11 +180,11 @@ void Hooks::instantiated(GraphExecHandle exec) {
 void Hooks::reset() noexcept {
   if (!std::exchange(captured_, false) || none()) return;
   const auto own = own_.entries(), global = with_global_ ? global_entries() : nullptr;
-  warn_of(run({own.get(), global.get()}, "reset",
+  warn_of(run(*graph_, {own.get(), global.get()}, "reset",
               [&](const HookEntry& entry) {
                 if (entry.hooks.reset) entry.hooks.reset(*graph_);
               }),
-          "reset");
+          "reset", *graph_);
 }
 
 HookedReplay::HookedReplay(const Hooks& hooks, const StreamRef& stream)
@@ -191,7 +194,7 @@ HookedReplay::HookedReplay(const Hooks& hooks, const StreamRef& stream)
       stream_(stream) {}
 
 void HookedReplay::before() {
-  rethrow(run({global_.get(), own_.get()}, "before_replay", [&](const HookEntry& entry) {
+  rethrow(run(*graph_, {global_.get(), own_.get()}, "before_replay", [&](const HookEntry& entry) {
     try {
       if (entry.hooks.before_replay) entry.hooks.before_replay(*graph_, stream_);
     } catch (...) {
@@ -202,7 +205,7 @@ void HookedReplay::before() {
 }
 
 std::exception_ptr HookedReplay::after(ErrorCode result) noexcept {
-  return run({own_.get(), global_.get()}, "after_replay", [&](const HookEntry& entry) {
+  return run(*graph_, {own_.get(), global_.get()}, "after_replay", [&](const HookEntry& entry) {
     if (entry.hooks.after_replay && std::ranges::find(threw_, &entry) == threw_.end())
       entry.hooks.after_replay(*graph_, stream_, result);
   });
@@ -213,7 +216,7 @@ void HookedReplay::launched() {
 }
 
 void HookedReplay::failed() noexcept {
-  warn_of(after(code_of_current_exception()), "after_replay");
+  warn_of(after(code_of_current_exception()), "after_replay", *graph_);
 }
 
 }  // namespace graphs

@@ -59,7 +59,7 @@ void memory::watch_addresses(const Device& device, std::span<UsedAddress> addres
 }
 
 CachingAllocator& CachingAllocator::of(Device device) {
-  // The allocator that this thread asked for last, found without the mutex.
+  // The allocator that this thread used last, found without the mutex.
   thread_local CachingAllocator* last = nullptr;
   if (last != nullptr && last->device() == device) return *last;
   Allocators& all = allocators();

@@ -125,7 +125,10 @@ PoolStatistics CachingAllocator::Impl::statistics(MempoolId pool) const {
   const Lock lock(mutex_);
   if (!pool) return default_pool_.statistics;
   const auto found = private_pools_.find(pool);
-  return found == private_pools_.end() ? PoolStatistics{} : found->second.statistics;
+  if (found == private_pools_.end()) return {};
+  PoolStatistics statistics = found->second.statistics;
+  statistics.graphs = found->second.graphs;
+  return statistics;
 }
 
 void CachingAllocator::Impl::reset_peak() {

@@ -19,7 +19,7 @@ namespace reprise {
 
 /// The allocator of one device.
 ///
-/// Locks. `mutex_` guards all state; under it the driver is only asked what it answers at once. What may wait for the
+/// Locks. `mutex_` guards all state; under it only driver calls that return at once are made. What may wait for the
 /// device (memory_allocate, memory_free, event_synchronize) is called without it. `releasing_` is held while segments
 /// go back to the driver, so that a thread which was refused memory waits for those on their way; it is taken before
 /// `mutex_`.
@@ -51,13 +51,15 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   // --- For captures. All are thread-safe. -------------------------------------------------------------------------
 
   /// One more graph holds the pool, which is made at first use.
+  /// \param name of the graph; may be empty.
   /// \throws UsageError for the id that names no pool.
-  void open_pool(MempoolId id);
+  void open_pool(MempoolId id, const std::string& name);
 
   /// One graph less. With none left, segments that are wholly free go back to the driver at once; others become cached
   /// memory that no graph needs when their last block is freed, and go back with it (empty_cache(), out of memory,
   /// another close_pool(): freeing a block must not wait for the device).
-  void close_pool(MempoolId id) noexcept;
+  /// \param name as given to open_pool().
+  void close_pool(MempoolId id, const std::string& name) noexcept;
 
   /// Allocations for streams that take part in the capture come from its pool.
   /// \throws UsageError if no graph holds the pool, or another capture is filling it now.

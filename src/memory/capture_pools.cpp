@@ -12,7 +12,7 @@ constinit captures::Slot<CapturePools> pools_of;
 
 CapturePools::~CapturePools() {
   end_filling();
-  for (CachingAllocator::Impl* const allocator : allocators_) allocator->close_pool(id_);
+  for (CachingAllocator::Impl* const allocator : allocators_) allocator->close_pool(id_, name_);
 }
 
 void CapturePools::fill(CachingAllocator::Impl& allocator, captures::Capture& capture) {
@@ -30,11 +30,11 @@ std::shared_ptr<CapturePools> CapturePools::end(captures::Capture& capture) noex
 
 void CapturePools::add(CachingAllocator::Impl& allocator) {
   allocators_.reserve(allocators_.size() + 1);
-  allocator.open_pool(id_);
+  allocator.open_pool(id_, name_);
   try {
     allocator.begin_filling(*capture_);
   } catch (...) {
-    allocator.close_pool(id_);
+    allocator.close_pool(id_, name_);
     throw;
   }
   allocators_.push_back(&allocator);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "captures/capture.h"
@@ -18,7 +19,8 @@ namespace reprise::memory {
 /// Thread-safe. Lock order: its mutex is taken before an allocator's.
 class CapturePools {
  public:
-  explicit CapturePools(captures::Capture& capture) : id_(capture.pool()), capture_(&capture) {}
+  explicit CapturePools(captures::Capture& capture)
+      : id_(capture.pool()), name_(capture.options().name), capture_(&capture) {}
   /// Closes the pools: the memory is released when nothing else needs it.
   ~CapturePools();
   CapturePools(const CapturePools&) = delete;
@@ -38,6 +40,7 @@ class CapturePools {
   void end_filling() noexcept;
 
   const MempoolId id_;
+  const std::string name_;      // of the graph
   std::mutex mutex_;            // guards the rest
   captures::Capture* capture_;  // null when it fills no pool any more
   std::vector<CachingAllocator::Impl*> allocators_;

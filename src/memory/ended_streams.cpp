@@ -39,11 +39,9 @@ void CachingAllocator::Impl::stream_ends(const StreamRef& stream) noexcept {
     // On a capturing stream an event would never be reached. Then other streams never get the memory, and it goes back
     // to the driver, which waits for all work.
     if (backend::may_record(stream)) ended->event = held_back_.take_event(backend);
-    if (ended->event != nullptr) {
-      const RelaxedCaptureMode relaxed(backend);
-      if (!WarnOnError(backend).event_record(ended->event, stream.native(), backend::EventUseFlags::ordering))
-        held_back_.return_event(backend, std::exchange(ended->event, nullptr));
-    }
+    if (ended->event != nullptr &&
+        !WarnOnError(backend).event_record(ended->event, stream.native(), backend::EventUseFlags::ordering))
+      held_back_.return_event(backend, std::exchange(ended->event, nullptr));
     retag_blocks(stream.native(), ended->tag());
     ended_streams_.push_back(std::move(ended));
   } catch (const std::exception& error) {

@@ -76,7 +76,6 @@ EventHandle HeldBackBlocks::take_event(backend::Backend& backend, bool quiet) no
     return event;
   }
   EventHandle event = nullptr;
-  const RelaxedCaptureMode relaxed(backend);
   const ErrorCode result = backend.event_create(&event, backend::EventFlags::disable_timing);
   if (!quiet) warn_on_error(backend, Call::event_create, result);
   return event;
@@ -92,7 +91,6 @@ bool HeldBackBlocks::record(MemoryBlock* block, const StreamRef& stream) {
   const bool quiet = std::exchange(block->unrecorded, true);
   const EventHandle event = take_event(backend, quiet);
   if (event == nullptr) return false;
-  const RelaxedCaptureMode relaxed(backend);
   const ErrorCode result = backend.event_record(event, stream.native(), backend::EventUseFlags::ordering);
   if (result != ErrorCode::success) {
     if (!quiet) warn_on_error(backend, Call::event_record, result);
@@ -130,15 +128,15 @@ void HeldBackBlocks::poll_stream(StreamQueue& queue, std::vector<MemoryBlock*>& 
   backend::Backend& backend = queue.stream.device().backend();
   const RelaxedCaptureMode relaxed(backend);
   while (!queue.pending.empty()) {
-    Pending& asked = queue.pending.front();
-    const ErrorCode result = backend.event_query(asked.event);
+    Pending& oldest = queue.pending.front();
+    const ErrorCode result = backend.event_query(oldest.event);
     if (result == ErrorCode::not_ready) return;
-    if (result != ErrorCode::success && !std::exchange(asked.reported, true))
+    if (result != ErrorCode::success && !std::exchange(oldest.reported, true))
       warn_on_error(backend, Call::event_query, result);
     // Query again later, unless a capture recorded the event: then it never completes, and each query breaks that
     // capture. The block is kept.
     if (result != ErrorCode::success && result != ErrorCode::captured_event) return;
-    const Pending first = asked;
+    const Pending first = oldest;
     queue.pending.pop_front();
     events_ -= 1;
     return_event(backend, first.event);

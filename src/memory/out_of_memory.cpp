@@ -19,15 +19,23 @@ std::string size_text(std::uint64_t bytes) {
   return text::format("{:.2f} GiB", value / (1024.0 * 1024 * 1024));
 }
 
+std::string names_text(const std::vector<std::string>& graphs) {
+  std::string text;
+  for (const std::string& name : graphs)
+    if (!name.empty()) text += text::format("{}`{}`", text.empty() ? " of " : ", ", name);
+  return text;
+}
+
 std::string pool_text(const Pool& pool) {
   const PoolStatistics& statistics = pool.statistics;
-  const char* const state = !pool.is_private() ? ""
-                            : pool.filled_by   ? ", being captured"
-                            : pool.graphs == 0 ? ", no graph"
-                                               : "";
-  return text::format("\n  {}{}: {}, {} of it in use",
-                      pool.is_private() ? "private pool " + memory::pool_id_text(pool.id) : "default pool", state,
-                      size_text(statistics.reserved_bytes), size_text(statistics.allocated_bytes));
+  const char* const state = !pool.is_private()    ? ""
+                            : pool.filled_by      ? ", being captured"
+                            : pool.graphs.empty() ? ", no graph"
+                                                  : "";
+  return text::format("\n  {}{}{}: {}, {} of it in use",
+                      pool.is_private() ? "private pool " + memory::pool_id_text(pool.id) : "default pool",
+                      names_text(pool.graphs), state, size_text(statistics.reserved_bytes),
+                      size_text(statistics.allocated_bytes));
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "captures/capture.h"
 #include "memory/block.h"
@@ -12,9 +14,9 @@ namespace reprise::memory {
 
 /// A pool of blocks: the default one, or the private one of captures. Guarded by the allocator's mutex.
 struct Pool {
-  MempoolId id = {};      ///< the default value for the default pool
-  unsigned graphs = 0;    ///< how many graphs need a private pool: open_pool less close_pool
-  unsigned requests = 0;  ///< calls of the driver for this pool that are underway, without the mutex
+  MempoolId id = {};                     ///< the default value for the default pool
+  std::vector<std::string> graphs = {};  ///< names of those that hold a private pool: open_pool() less close_pool()
+  unsigned requests = 0;                 ///< calls of the driver for this pool that are underway, without the mutex
   const captures::Capture* filled_by = nullptr;  ///< the capture that allocates from it now
   FreeSet small_blocks;                          ///< cached blocks cut from small segments
   FreeSet large_blocks;                          ///< cached blocks cut from all others
@@ -23,7 +25,7 @@ struct Pool {
   bool is_private() const noexcept { return static_cast<bool>(id); }
   FreeSet& blocks(bool small) noexcept { return small ? small_blocks : large_blocks; }
   /// True if its wholly free segments may be released to the driver.
-  bool may_release() const noexcept { return !is_private() || (graphs == 0 && filled_by == nullptr); }
+  bool may_release() const noexcept { return !is_private() || (graphs.empty() && filled_by == nullptr); }
   /// True if nothing keeps the pool itself.
   bool is_over() const noexcept { return may_release() && is_private() && requests == 0 && statistics.segments == 0; }
 };

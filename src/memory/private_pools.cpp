@@ -12,26 +12,28 @@ namespace reprise {
 
 using memory::Pool;
 
-void CachingAllocator::Impl::open_pool(MempoolId id) {
+void CachingAllocator::Impl::open_pool(MempoolId id, const std::string& name) {
   if (!id) throw UsageError("expected the id of a private pool; found the id that names none; use graph_pool_handle()");
   const Lock lock(mutex_);
   Pool& pool = private_pools_[id];
   pool.id = id;
-  pool.graphs += 1;
+  pool.graphs.push_back(name);
 }
 
-void CachingAllocator::Impl::close_pool(MempoolId id) noexcept {
+void CachingAllocator::Impl::close_pool(MempoolId id, const std::string& name) noexcept {
   try {
     const Pool* pool = nullptr;
     {
       const Lock lock(mutex_);
       const auto found = private_pools_.find(id);
-      if (found == private_pools_.end() || found->second.graphs == 0) {
+      if (found == private_pools_.end() || found->second.graphs.empty()) {
         warn(text::format("the pool {} of {} was closed more often than it was opened", memory::pool_id_text(id),
                           device_.str()));
         return;
       }
-      found->second.graphs -= 1;
+      std::vector<std::string>& graphs = found->second.graphs;
+      const auto holder = std::ranges::find(graphs, name);
+      graphs.erase(holder != graphs.end() ? holder : graphs.begin());
       if (!found->second.may_release()) return;
       pool = &found->second;
     }
@@ -46,7 +48,7 @@ void CachingAllocator::Impl::begin_filling(const captures::Capture& capture) {
   const MempoolId id = capture.pool();
   const Lock lock(mutex_);
   const auto found = private_pools_.find(id);
-  if (found == private_pools_.end() || found->second.graphs == 0) {
+  if (found == private_pools_.end() || found->second.graphs.empty()) {
     throw UsageError(
         text::format("expected a pool that a graph of {} holds; found {}; open the pool before the capture",
                      device_.str(), memory::pool_id_text(id)));

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "reprise/capture_options.h"
 #include "reprise/stream.h"
 #include "tests/cuda/fake_driver.h"
 
@@ -150,6 +151,13 @@ TEST_F(CudaBackendTest, TellsWhatTheDriversLogSays) {
   driver_.log = "[10:00:00.000][" + std::to_string(pthread_self()) + "][CUDA][E] no device today\n";
   EXPECT_EQ(backend_.last_error_detail(), "no device today");
   EXPECT_EQ(backend_.last_error_detail(), "");
+}
+
+TEST_F(CudaBackendTest, MakesExecutablesByDefaultAsPyTorchDoes) {
+  GraphExecHandle exec = nullptr;
+  EXPECT_EQ(backend_.graph_instantiate(&exec, nullptr, GraphOptions().instantiate_flags, nullptr), ErrorCode::success);
+  EXPECT_EQ(driver_.instantiate_flags, static_cast<unsigned long long>(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+                                                                       CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
 }
 
 TEST_F(CudaBackendTest, TellsWhyAGraphCannotBeInstantiatedUntilTheNextFailure) {

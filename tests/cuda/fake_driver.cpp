@@ -201,6 +201,7 @@ void FakeDriver::fill_graphs() {
     return driver().attribute_result;
   };
   api_.cuGraphInstantiateWithParams = [](CUgraphExec*, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
+    driver().instantiate_flags = params->flags;
     params->result_out = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
     return work();
   };

@@ -48,6 +48,7 @@ class FakeDriver {
 
   CUlaunchConfig launched{};
   std::vector<CUlaunchAttribute> launch_attributes;
+  unsigned long long instantiate_flags = 0;  ///< of the last executable
   CUgraphNodeParams added{};
   CUgraphNode destroyed = nullptr;
   std::map<CUlaunchAttributeID, CUlaunchAttributeValue> node_attributes;

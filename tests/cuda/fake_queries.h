@@ -23,7 +23,7 @@ class FakeQueries final : public CaptureQueries {
  public:
   std::optional<CaptureStatus> status(StreamHandle of) override {
     EXPECT_NE(of, nullptr) << "the legacy default stream must not be asked about";
-    EXPECT_TRUE(CallMonitor::asking());
+    EXPECT_TRUE(CallMonitor::querying());
     return streams[of];
   }
   GraphHandle captured_graph(StreamHandle of) override { return reinterpret_cast<GraphHandle>(of); }

@@ -8,7 +8,7 @@
 #include "reprise/stream.h"
 
 /// \file
-/// GraphedCallableOptions: what graphed_callables.h can be asked for.
+/// GraphedCallableOptions: options of graphed_callables.h.
 
 namespace reprise::libtorch {
 

@@ -199,9 +199,9 @@ class GraphedCallable {
 
   /// The graph of the forward, captured in the mode (`train()`, `eval()`) that the modules were in: in another mode
   /// calls run the original, and no graph. It is there to look at (CUDAGraph::annotations(), inputs(), node_count(),
-  /// debug_dump() and so on), for hooks of its replays, and to retain objects. Calls of this callable launch it, and
-  /// the end of this callable releases it: replay(), time_replay() and reset() throw UsageError. It must not be moved
-  /// from or assigned to. The reference is valid as long as the callable or a copy of it lives.
+  /// debug_dump() and so on), for hooks of its replays, for ReplayTimer, and to retain objects. Calls of this callable
+  /// launch it, and the end of this callable releases it: replay(), time_replay() and reset() throw UsageError. It must
+  /// not be moved from or assigned to. The reference is valid as long as the callable or a copy of it lives.
   CUDAGraph& forward_graph() const { return detail::forward_graph(*state_->function); }
 
   /// The same of the backward, which autograd launches: hooks of its replays run on autograd's thread.

@@ -296,7 +296,7 @@ void note_key(F& f, const Key& key, const Compare& compare) {
   if constexpr (requires { f.key(key, compare); }) f.key(key, compare);
 }
 
-// Structures of users may have more or fewer tensors without a container that tells: the ends of elements tell which
+// Structures of users may have more or fewer tensors without a container that shows it: the ends of elements show which
 // tensors are whose.
 template <class T, class F>
 void visit_element(T& element, F& f) {

@@ -89,11 +89,11 @@ void CaptureWatch::note_failure(const DriverApi& driver, const CallSite& site, C
       entry.broken_by->stack = stack;
 }
 
-bool CaptureWatch::Entry::is_of(CUstream asked) const {
-  return stream == asked && can_be_asked();
+bool CaptureWatch::Entry::is_of(CUstream other) const {
+  return stream == other && can_be_queried();
 }
 
-bool CaptureWatch::Entry::can_be_asked() const {
+bool CaptureWatch::Entry::can_be_queried() const {
   return stream != CU_STREAM_PER_THREAD || thread == thread_number();
 }
 
@@ -101,7 +101,7 @@ bool CaptureWatch::blame(const DriverApi& driver, const CallSite& site, ErrorCod
   bool blamed = false;
   const std::scoped_lock lock(mutex_);
   for (Entry& entry : entries_) {
-    if (entry.broken_by || !entry.can_be_asked() ||
+    if (entry.broken_by || !entry.can_be_queried() ||
         status_of(driver, entry.stream) != CU_STREAM_CAPTURE_STATUS_INVALIDATED)
       continue;
     const bool on_capture = site.has_stream && takes_part(driver, site.stream);

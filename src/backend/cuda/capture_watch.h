@@ -48,8 +48,8 @@ class CaptureWatch {
  private:
   struct Entry {
     // The handle of the per-thread stream is another stream on each thread: only the capturing thread can query it.
-    bool is_of(CUstream asked) const;
-    bool can_be_asked() const;
+    bool is_of(CUstream other) const;
+    bool can_be_queried() const;
 
     CUstream stream;
     CUgraph graph;  // being captured to

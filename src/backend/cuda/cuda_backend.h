@@ -53,11 +53,11 @@ class CudaBackend final : public Backend {
   template <class Body>
   ErrorCode enter(CallSite site, Body&& body) {
     CUcontext current = nullptr;
-    const CUresult asked = driver_.cuCtxGetCurrent(&current);
-    if (asked == CUDA_SUCCESS && current != nullptr && current == primary_.load(std::memory_order_acquire)) [[likely]]
+    const CUresult queried = driver_.cuCtxGetCurrent(&current);
+    if (queried == CUDA_SUCCESS && current != nullptr && current == primary_.load(std::memory_order_acquire)) [[likely]]
       return finish(site, std::forward<Body>(body)());
     bool pushed = false;
-    if (asked != CUDA_SUCCESS) return finish(site, asked);
+    if (queried != CUDA_SUCCESS) return finish(site, queried);
     if (const CUresult made = make_current(current, &pushed); made != CUDA_SUCCESS) return finish(site, made);
     const CUresult result = std::forward<Body>(body)();
     if (pushed) (void)driver_.cuCtxPopCurrent(&current);

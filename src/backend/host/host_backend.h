@@ -79,7 +79,7 @@ class HostBackend final : public Backend {
   static ErrorCode keep_detail(HostResult result);
   /// Refuses threads that execute an operation, and all threads once the device is broken.
   HostResult refuse_caller() const;
-  /// The code of the failure that was asked for, if this call is the one; else success.
+  /// The code of an injected failure, if it falls on this call; else success.
   HostResult injected(Call call) const {
     return runtime_.failures.any() ? next_failure(call) : HostResult(ErrorCode::success);
   }
@@ -105,7 +105,7 @@ class HostBackend final : public Backend {
   HostResult wait(Lock& lock, const std::vector<OperationRef>& operations) const;
   /// True if these are complete. If not, and work runs by steps, makes a step first.
   HostResult query(Lock& lock, std::span<const OperationRef> operations) const;
-  /// For calls that ask how far the device is: if work runs by steps, one is made, unlocked. To come before anything
+  /// For calls that query progress: if work runs by steps, makes one step, unlocked. Must come before anything
   /// that is looked up.
   void make_progress(Lock& lock) const;
   /// The host knows now that these are done.

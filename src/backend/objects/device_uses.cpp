@@ -33,19 +33,21 @@ const char* name_of(DeviceUses::Kind kind) {
 
 }  // namespace
 
-bool DeviceUses::begin(Kind kind, std::size_t bytes) noexcept {
+bool DeviceUses::begin(Kind kind, std::size_t bytes, const std::string* name) {
   const std::lock_guard lock(mutex_);
   if (all_ == 0 && kind != Kind::simulator) return false;
+  if (name != nullptr) names_.push_back(name);
   ++all_;
   ++counts_[static_cast<std::size_t>(kind)];
   bytes_ += bytes;
   return true;
 }
 
-void DeviceUses::end(Kind kind, std::size_t bytes) noexcept {
+void DeviceUses::end(Kind kind, std::size_t bytes, const std::string* name) noexcept {
   {
     const std::lock_guard lock(mutex_);
     bytes_ -= bytes;
+    std::erase(names_, name);
     --counts_[static_cast<std::size_t>(kind)];
     if (--all_ != 0) return;
   }
@@ -66,6 +68,10 @@ std::string DeviceUses::list() const {
       const auto kind = static_cast<Kind>(i);
       parts.push_back(text::format("{} {}{}", counts_[i], name_of(kind), counts_[i] == 1 ? "" : "s"));
       if (kind == Kind::buffer) parts.back() += text::format(" ({} bytes)", bytes_);
+      if (kind != Kind::graph || names_.empty()) continue;
+      std::string names;
+      for (const std::string* const name : names_) names += text::format("{}`{}`", names.empty() ? "" : ", ", *name);
+      parts.back() += text::format(" ({})", names);
     }
   }
   std::string all;

@@ -103,7 +103,6 @@ std::shared_ptr<Event> TrackedStream::mark() {
 }
 
 std::shared_ptr<Event> TrackedStream::record() const {
-  const RelaxedCaptureMode relaxed(stream_.device().backend());
   if (!may_record(stream_)) return nullptr;
   auto event = std::make_shared<Event>(stream_.device(), EventOptions{.timing = false});
   event->record(stream_);
@@ -113,8 +112,8 @@ std::shared_ptr<Event> TrackedStream::record() const {
 
 bool may_record(const StreamRef& stream) noexcept {
   CaptureStatus status = CaptureStatus::none;
-  const ErrorCode asked = stream.device().backend().stream_is_capturing(stream.native(), &status);
-  return asked == ErrorCode::success && status == CaptureStatus::none;
+  const ErrorCode result = stream.device().backend().stream_is_capturing(stream.native(), &status);
+  return result == ErrorCode::success && status == CaptureStatus::none;
 }
 
 }  // namespace reprise::backend

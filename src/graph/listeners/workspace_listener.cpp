@@ -32,7 +32,7 @@ struct Shared {
   std::weak_ptr<Memory> memory;
 };
 
-// Which stream of a capture. A stream that captures cannot be asked for its number, so it is known by its handle; the
+// Which stream of a capture. A capturing stream cannot be queried for its id, so it is known by its handle; the
 // handle 2 means another stream on each thread.
 struct StreamName {
   Device device;

@@ -231,15 +231,15 @@ void CaptureAnnotations::found_broken(Thread& thread) {
 CaptureStatus CaptureAnnotations::ask_streams(const Thread& thread, const std::optional<StreamRef>& known,
                                               Nodes* tails) {
   CaptureStatus status = known ? CaptureStatus::active : CaptureStatus::none;
-  std::vector<StreamRef> asked;
-  if (known) asked.push_back(*known);
+  std::vector<StreamRef> queried;
+  if (known) queried.push_back(*known);
   for (const Scope& scope : thread.scopes) {
-    if (!scope.stream || std::ranges::find(asked, *scope.stream) != asked.end()) continue;
-    asked.push_back(*scope.stream);
+    if (!scope.stream || std::ranges::find(queried, *scope.stream) != queried.end()) continue;
+    queried.push_back(*scope.stream);
     status = query(*scope.stream, tails);
     if (status != CaptureStatus::active) return status;
   }
-  return asked.empty() ? query(stream_, tails) : status;
+  return queried.empty() ? query(stream_, tails) : status;
 }
 
 CaptureStatus CaptureAnnotations::query(const StreamRef& stream, Nodes* tails) {

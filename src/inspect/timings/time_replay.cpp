@@ -14,29 +14,13 @@
 #include "inspect/timings/replay_timing.h"
 #include "text/format.h"
 
-// One replay, timed node by node.
+// Times of one replay, node by node.
 
 namespace reprise {
 
 using backend::Checked;
 
 namespace {
-
-constexpr const char* this_call = "time_replay";
-
-// The registry has the captures of this library, the runtime all captures that the stream takes part in.
-void refuse_captures(const StreamRef& stream) {
-  if (stream.capture_status() != CaptureStatus::none)
-    throw UsageError(
-        text::format("{}: the stream is being captured, and a replay there cannot be waited for. Time the replay on a "
-                     "stream that takes no part in a capture, when no capture is underway. The capture goes on.",
-                     this_call));
-  if (captures::any_underway())
-    throw UsageError(
-        text::format("{} waits for the replay, which might break the capture that is underway in this process. Call it "
-                     "when no capture is. The capture goes on.",
-                     this_call));
-}
 
 // A sentence on the number of nodes without a time, by kind; empty if there are none.
 void note_nodes_without_time(backend::Backend& runtime, const std::vector<GraphNodeHandle>& without,
@@ -91,32 +75,160 @@ ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
   return timing;
 }
 
+// The registry has the captures of this library, the runtime all captures that the stream takes part in.
+void refuse_captures(const char* call, const StreamRef& stream) {
+  if (stream.capture_status() != CaptureStatus::none)
+    throw UsageError(
+        text::format("{}: the stream is being captured, and a replay there cannot be waited for. Time the replay on a "
+                     "stream that takes no part in a capture, when no capture is underway. The capture goes on.",
+                     call));
+  if (captures::any_underway())
+    throw UsageError(
+        text::format("{} waits for the replay, which might break the capture that is underway in this process. Call it "
+                     "when no capture is. The capture goes on.",
+                     call));
+}
+
+void refuse_second_timer(const char* call, const graphs::GraphAccess::Impl& graph) {
+  if (graph.timer != nullptr)
+    throw UsageError(text::format(
+        "{}: a ReplayTimer times the next replay of this graph already. Call its take() or destroy it first.", call));
+}
+
 }  // namespace
 
-ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
-  graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(graph, this_call);
-  const graphs::GraphAccess::Impl::Use use(impl);
-  impl.refuse_in_own_hook(this_call);
-  impl.refuse_reserved(this_call);
-  const std::lock_guard lock(impl.launch_mutex);
-  impl.require_template(this_call);
-  refuse_captures(stream);
-  impl.prepare_launch(this_call, stream);
-  backend::Backend& runtime = impl.backend();
-  std::string why;
-  const std::shared_ptr<backend::NodeWatch> watch = runtime.monitor().watch_nodes(impl.template_graph, impl.exec, &why);
-  if (watch == nullptr) throw Error(text::format("{}: {}", this_call, why));
-  try {
-    impl.replay_with_listeners(this_call, stream);
-  } catch (...) {
-    // A hook may have thrown after the launch: the watch must outlive the launch.
-    backend::WarnOnError(runtime).stream_synchronize(stream.native());
-    throw;
+namespace inspect {
+
+/// Times the first launch of a graph after its construction. While it lives, it is the first of the listeners in the
+/// graph's replays, which is called last before the launch.
+///
+///     armed -> launched -> collected     armed again if the launch fails
+///
+/// Constructor, destructor and take() need the graph's launch mutex.
+class TimedReplay final : public graphs::CaptureListener {
+ public:
+  /// \param purpose begins the error of a replay that cannot be timed.
+  TimedReplay(const char* purpose, graphs::GraphAccess::Impl& graph) : purpose_(purpose), graph_(&graph) {
+    graph.in_replays.insert(graph.in_replays.begin(), this);
+    graph.timer = this;
+    graph.replays_notify = true;
   }
-  stream.synchronize();
-  std::vector<std::string> notes;
-  std::vector<backend::NodeTime> times = watch->take(&notes);
-  return timing_of(runtime, impl.template_graph, impl.listeners.annotations(), std::move(times), std::move(notes));
+  ~TimedReplay() override {
+    // The watch must outlive the launch.
+    if (watch_ != nullptr && stream_) {
+      backend::Backend& runtime = stream_->device().backend();
+      const backend::RelaxedCaptureMode relaxed(runtime);
+      backend::WarnOnError(runtime).stream_synchronize(stream_->native());
+    }
+    if (graph_ == nullptr) return;
+    std::erase(graph_->in_replays, this);
+    graph_->timer = nullptr;
+    graph_->replays_notify = !graph_->in_replays.empty() || graph_->hooks.take_part_in_replays();
+  }
+  TimedReplay(const TimedReplay&) = delete;
+  TimedReplay& operator=(const TimedReplay&) = delete;
+
+  /// Null once the graph is empty.
+  graphs::GraphAccess::Impl* graph() const noexcept { return graph_; }
+
+  ReplayTiming take(const char* call) {
+    if (!stream_) {
+      throw UsageError(
+          text::format("{} expected a replay of the graph since the ReplayTimer was constructed; found "
+                       "none. Replay the graph, or call the graphed callable that it belongs to, first.",
+                       call));
+    }
+    collect(call);
+    return timing_of(graph_->backend(), graph_->template_graph, graph_->listeners.annotations(), times_, notes_);
+  }
+
+  void before_replay(const StreamRef&) override {
+    if (stream_) return collect("CUDAGraph::replay, of a graph that a ReplayTimer times,");
+    std::string why;
+    watch_ = graph_->backend().monitor().watch_nodes(graph_->template_graph, graph_->exec, &why);
+    if (watch_ == nullptr) throw Error(text::format("{}: {}", purpose_, why));
+  }
+  void replayed(const StreamRef& stream) noexcept override {
+    if (!stream_) stream_ = stream;
+  }
+  void replay_failed() noexcept override {
+    if (!stream_) watch_ = nullptr;
+  }
+  void reset() noexcept override { graph_ = nullptr; }
+
+ private:
+  /// Waits for the launch. Nothing else is watched from now on.
+  void collect(const char* call) {
+    if (watch_ == nullptr) return;
+    refuse_captures(call, *stream_);
+    stream_->synchronize();
+    times_ = watch_->take(&notes_);
+    watch_ = nullptr;
+  }
+
+  const char* const purpose_;
+  graphs::GraphAccess::Impl* graph_;
+  std::shared_ptr<backend::NodeWatch> watch_;  // from before the launch to collect()
+  std::optional<StreamRef> stream_;            // of the launch
+  std::vector<backend::NodeTime> times_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace inspect
+
+using GraphImpl = graphs::GraphAccess::Impl;
+
+ReplayTimer::ReplayTimer(CUDAGraph& graph) {
+  constexpr const char* call = "ReplayTimer";
+  GraphImpl& impl = graphs::GraphAccess::of(graph, call);
+  impl.refuse_in_own_hook(call);
+  const GraphImpl::LaunchLock lock(impl);
+  impl.require_template(call);
+  refuse_second_timer(call, impl);
+  timed_ = std::make_unique<inspect::TimedReplay>(call, impl);
+}
+
+ReplayTimer::~ReplayTimer() {
+  GraphImpl* const graph = timed_ != nullptr ? timed_->graph() : nullptr;
+  if (graph == nullptr) return;
+  const GraphImpl::LaunchLock lock(*graph);
+  timed_ = nullptr;
+}
+
+ReplayTiming ReplayTimer::take() {
+  constexpr const char* call = "ReplayTimer::take";
+  if (timed_ == nullptr)
+    throw UsageError(
+        text::format("{} returns the times of one replay, once; found a second call. Construct another "
+                     "ReplayTimer for another replay.",
+                     call));
+  GraphImpl* const graph = timed_->graph();
+  if (graph == nullptr)
+    throw UsageError(
+        text::format("{} expected the captured graph; found that it was reset or destroyed since the "
+                     "ReplayTimer was constructed. Take the times before.",
+                     call));
+  graph->refuse_in_own_hook(call);
+  const GraphImpl::LaunchLock lock(*graph);
+  ReplayTiming timing = timed_->take(call);
+  timed_ = nullptr;
+  return timing;
+}
+
+ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
+  constexpr const char* call = "time_replay";
+  GraphImpl& impl = graphs::GraphAccess::of(graph, call);
+  const GraphImpl::Use use(impl);
+  impl.refuse_in_own_hook(call);
+  impl.refuse_reserved(call);
+  const std::lock_guard lock(impl.launch_mutex);
+  impl.require_template(call);
+  refuse_second_timer(call, impl);
+  refuse_captures(call, stream);
+  impl.prepare_launch(call, stream);
+  inspect::TimedReplay timed(call, impl);
+  impl.replay_with_listeners(call, stream);
+  return timed.take(call);
 }
 
 }  // namespace reprise

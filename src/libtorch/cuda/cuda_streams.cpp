@@ -22,7 +22,7 @@ struct Names {
 };
 
 Names& names() {
-  static support::Immortal<Names> instance;  // streams may be asked for until the process ends
+  static support::Immortal<Names> instance;  // streams are queried until the process ends
   return *instance;
 }
 
@@ -35,14 +35,14 @@ StreamHandle handle_of(const CUDAStream& stream) {
     StreamHandle handle = nullptr;
   };
   thread_local Named last;
-  const Named asked{stream.id(), stream.device_index(), nullptr};
-  if (asked.id == 0) return nullptr;
-  if (asked.id == last.id && asked.device == last.device) return last.handle;
-  last = {asked.id, asked.device, stream.stream()};
-  if (asked.id == reinterpret_cast<c10::StreamId>(last.handle)) return last.handle;  // a foreign one
+  const Named key{stream.id(), stream.device_index(), nullptr};
+  if (key.id == 0) return nullptr;
+  if (key.id == last.id && key.device == last.device) return last.handle;
+  last = {key.id, key.device, stream.stream()};
+  if (key.id == reinterpret_cast<c10::StreamId>(last.handle)) return last.handle;  // a foreign one
   Names& all = names();
   const std::unique_lock lock(all.mutex);
-  all.ids.try_emplace(last.handle, asked.id);
+  all.ids.try_emplace(last.handle, key.id);
   return last.handle;
 }
 

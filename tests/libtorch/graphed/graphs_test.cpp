@@ -102,6 +102,20 @@ TEST_F(GraphedCallables, RefuseReplaysAndTheResetOfTheirGraphs) {
   EXPECT_TRUE(close(layer->weight.grad(), x.sum(0).expand({2, 4})));
 }
 
+TEST_F(GraphedCallables, HaveTimesOfACall) {
+  auto layer = linear(4, 2);
+  const Tensor x = random({3, 4});
+  const auto graphed = make_graphed_callables(layer, x);
+  ReplayTimer forward(graphed.forward_graph()), backward(graphed.backward_graph());
+  const Tensor loss = graphed(x).sum();
+  const ReplayTiming of_forward = forward.take();
+  EXPECT_EQ(of_forward.nodes.size(), graphed.forward_graph().node_count());
+  EXPECT_THAT(refusal([&] { static_cast<void>(backward.take()); }), HasSubstr("expected a replay of the graph"));
+  loss.backward();
+  EXPECT_EQ(backward.take().nodes.size(), graphed.backward_graph().node_count());
+  EXPECT_TRUE(close(layer->weight.grad(), x.sum(0).expand({2, 4})));
+}
+
 TEST_F(GraphedCallables, WithoutABackwardSayWhyThereIsNoGraphOfIt) {
   const auto doubled = [](const Tensor& x) { return x * 2; };
   EXPECT_THAT(refusal([&] { make_graphed_callables(doubled, random({3})).backward_graph(); }),

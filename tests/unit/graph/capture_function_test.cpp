@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -14,6 +17,9 @@
 
 namespace reprise::graphs::test {
 namespace {
+
+using reprise::test::Warnings;
+using ::testing::ElementsAre;
 
 int calls_of_functions = 0;
 void take_nothing() {
@@ -196,6 +202,51 @@ TEST_F(CaptureFunction, NamesTheGraphWhoseInputIsDead) {
   CUDAGraph graph = capture({.name = "decoder", .check_input_liveness = true}, [&] { add(x_); });
   x_.reset();
   EXPECT_TRUE(contains(text_of<DeadInputError>([&] { graph.replay(); }), "of the graph `decoder`"));
+}
+
+TEST_F(CaptureFunction, NamesTheGraphWhoseReplayIsRefused) {
+  CUDAGraph graph = capture({.name = "decoder"}, [&] { add(x_); });
+  CUDAGraph other;
+  static_cast<void>(capture(other, {}, [&] {
+    EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.replay(current_stream()); }),
+                         "CUDAGraph::replay of graph `decoder`: the stream is being captured"));
+    add(x_);
+  }));
+}
+
+TEST_F(CaptureFunction, NamesTheGraphWhoseLaunchFails) {
+  CUDAGraph graph = capture({.name = "decoder"}, [&] { add(x_); });
+  if (current_device().type() != DeviceType::host) GTEST_SKIP() << "failures are injected on host devices";
+  const InjectedFailure failure({.call = "cuGraphLaunch", .code = ErrorCode::launch_failure});
+  EXPECT_TRUE(contains(text_of<BackendError>([&] { graph.replay(); }), "graph `decoder`"));
+}
+
+TEST_F(CaptureFunction, NamesTheGraphThatCannotBeInstantiated) {
+  if (current_device().type() != DeviceType::host) GTEST_SKIP() << "failures are injected on host devices";
+  const InjectedFailure failure({.call = "cuGraphInstantiateWithParams", .code = ErrorCode::invalid_value});
+  EXPECT_TRUE(
+      contains(text_of<BackendError>([&] { capture({.name = "decoder"}, [&] { add(x_); }); }), "graph `decoder`"));
+}
+
+TEST_F(CaptureFunction, NamesTheGraphWhoseHookThrewInAWarning) {
+  const Warnings warnings;
+  capture({.hooks = {.reset = [] { throw std::runtime_error("no"); }}, .name = "decoder"}, [&] { add(x_); });
+  EXPECT_THAT(warnings.texts(), ElementsAre("A hook `reset` of graph `decoder` threw: no"));
+}
+
+TEST_F(CaptureFunction, NamesTheGraphsOfAPoolInItsStatistics) {
+  const MempoolId pool = graph_pool_handle();
+  const CachingAllocator& allocator = CachingAllocator::of(current_device());
+  Buffer<int> made;
+  const auto body = [&] {
+    made = Buffer<int>(1);
+    add(made);
+  };
+  std::optional<CUDAGraph> encoder = capture({.pool = pool, .name = "encoder"}, body);
+  const CUDAGraph unnamed = capture({.pool = pool}, body);
+  EXPECT_THAT(allocator.statistics(pool).graphs, ElementsAre("encoder", ""));
+  encoder.reset();
+  EXPECT_THAT(allocator.statistics(pool).graphs, ElementsAre(""));
 }
 
 TEST_F(CaptureFunction, LetsMemoryOfTheBodyOutliveTheGraph) {

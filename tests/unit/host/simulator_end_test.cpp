@@ -122,13 +122,13 @@ TEST(EndOfAHostSimulator, SaysWhatStillUsesItsDevice) {
     const Stream stream;
     const Event event, other;
     CUDAGraph graph;
-    capture(graph, {.stream = stream}, [&] { call_on_host(current_stream(), &set_flag, nullptr); });
+    capture(graph, {.stream = stream, .name = "step"}, [&] { call_on_host(current_stream(), &set_flag, nullptr); });
     guard.reset();
     ending.end();
     EXPECT_THAT(warnings.texts(),
                 ElementsAre(AllOf(HasSubstr("A HostSimulator ended while its device, " + name +
                                             ", is still used by 2 buffers (4096 bytes), 1 stream, 2 events and 1 "
-                                            "graph:"),
+                                            "graph (`step`):"),
                                   HasSubstr("Destroy them before the HostSimulator"))));
   }
   EXPECT_EQ(free_simulators(), 16U);

@@ -2,8 +2,10 @@
 #include <chrono>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backend/monitor.h"
@@ -406,6 +408,80 @@ TEST_F(TimeReplay, ThatFailsLeavesAGraphThatCanBeReplayedAndTimed) {
   EXPECT_FALSE(time_replay(graph_).nodes.empty());
   graph_.replay();
   EXPECT_EQ(first(x), 4);
+}
+
+// --- ReplayTimer ----------------------------------------------------------------------------------------------------
+
+using AReplayTimer = TimeReplay;
+
+TEST_F(AReplayTimer, HasTheTimesOfTheNextReplayAlone) {
+  CUDAGraph graph = capture([&] { spin(x_, 10); });
+  graph.replay(stream_);
+  ReplayTimer timer(graph);
+  graph.replay(stream_);
+  graph.replay(stream_);
+  graph.replay(stream_);
+  EXPECT_EQ(timer.take().nodes.size(), 1U);
+  EXPECT_THROW(timer.take(), UsageError);
+}
+
+TEST_F(AReplayTimer, WithoutAReplayHasNoTimesAndLeavesTheGraphAsItWas) {
+  CUDAGraph graph = capture([&] { add(x_); });
+  {
+    ReplayTimer timer(graph);
+    EXPECT_NE(text_of<UsageError>([&] { timer.take(); }).find("expected a replay of the graph"), std::string::npos);
+  }
+  graph.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(AReplayTimer, IsTheOnlyOneOfItsGraph) {
+  CUDAGraph graph = capture([&] { add(x_); });
+  std::optional<ReplayTimer> timer(graph);
+  EXPECT_THROW(ReplayTimer another(graph), UsageError);
+  EXPECT_THROW(time_replay(graph, stream_), UsageError);
+  timer.reset();
+  EXPECT_EQ(time_replay(graph, stream_).nodes.size(), 1U);
+}
+
+TEST_F(AReplayTimer, OfAGraphThatIsResetOrGoneHasNoTimes) {
+  std::optional<CUDAGraph> graph = capture([&] { add(x_); });
+  ReplayTimer timer(*graph);
+  graph->replay(stream_);
+  graph->reset();
+  EXPECT_THROW(timer.take(), UsageError);
+  capture(*graph, {}, [&] { add(x_); });
+  graph->replay(stream_);  // of a capture that is not timed
+  EXPECT_THROW(timer.take(), UsageError);
+  ReplayTimer other(*graph);
+  graph.reset();
+  EXPECT_THROW(other.take(), UsageError);
+}
+
+TEST_F(AReplayTimer, GoesWithAGraphThatIsMoved) {
+  CUDAGraph graph = capture([&] { add(x_); });
+  ReplayTimer timer(graph);
+  CUDAGraph moved = std::move(graph);
+  moved.replay(stream_);
+  EXPECT_EQ(timer.take().nodes.size(), 1U);
+}
+
+TEST_F(AReplayTimer, IsRefusedWithoutACapturedGraph) {
+  CUDAGraph graph;
+  EXPECT_THROW(ReplayTimer timer(graph), UsageError);
+}
+
+TEST_F(AReplayTimer, TimesTheReplayAfterOneThatFailed) {
+  CUDAGraph graph = capture({.hooks = {.before_replay =
+                                           [fail = true](const StreamRef&) mutable {
+                                             if (std::exchange(fail, false)) throw std::runtime_error("not now");
+                                           }}},
+                            [&] { add(x_); });
+  ReplayTimer timer(graph);
+  EXPECT_THROW(graph.replay(stream_), std::runtime_error);
+  EXPECT_THROW(timer.take(), UsageError);
+  graph.replay(stream_);
+  EXPECT_EQ(timer.take().nodes.size(), 1U);
 }
 
 }  // namespace

@@ -129,14 +129,14 @@ class PoolCapture {
 class OpenPool {
  public:
   explicit OpenPool(CachingAllocator& allocator, MempoolId id = graph_pool_handle()) : allocator_(&allocator), id_(id) {
-    allocator_->impl().open_pool(id_);
+    allocator_->impl().open_pool(id_, "");
   }
   ~OpenPool() { close(); }
   OpenPool(const OpenPool&) = delete;
   OpenPool& operator=(const OpenPool&) = delete;
 
   void close() {
-    if (allocator_ != nullptr) std::exchange(allocator_, nullptr)->impl().close_pool(id_);
+    if (allocator_ != nullptr) std::exchange(allocator_, nullptr)->impl().close_pool(id_, "");
   }
   MempoolId id() const { return id_; }
 

@@ -230,7 +230,7 @@ TEST_F(PrivatePools, TwoCapturesCannotFillOnePoolAtOnce) {
 
 TEST_F(PrivatePools, ACaptureNeedsAPoolThatAGraphHolds) {
   EXPECT_THROW(PoolFilled(allocator_, graph_pool_handle(), stream_), UsageError);
-  EXPECT_THROW(inside().open_pool(MempoolId{}), UsageError);
+  EXPECT_THROW(inside().open_pool(MempoolId{}, ""), UsageError);
   void* const block = allocate(1000);
   EXPECT_EQ(of_default().allocations, 1u);
   free(block);
@@ -319,7 +319,7 @@ TEST_F(PrivatePools, ClosingOnceTooOftenIsReported) {
   const Warnings warnings;
   OpenPool pool(allocator_);
   pool.close();
-  inside().close_pool(pool.id());
+  inside().close_pool(pool.id(), "");
   ASSERT_EQ(warnings.texts().size(), 1u);
   EXPECT_THAT(warnings.texts()[0], HasSubstr("closed more often"));
 }

@@ -60,7 +60,7 @@ TEST_F(Watches, KnowNothingOfOtherMemory) {
 }
 
 TEST_F(Watches, LeaveThePoolOfTheAskerAlone) {
-  inside().open_pool(own);
+  inside().open_pool(own, "");
   std::optional<PoolFilled> filled(std::in_place, allocator_, own, stream_);
   std::byte* const a = allocate(1000);
   filled.reset();
@@ -68,7 +68,7 @@ TEST_F(Watches, LeaveThePoolOfTheAskerAlone) {
   EXPECT_EQ(watch(a), nullptr);
   EXPECT_NE(known({a}, {18, 0}).front().watch, nullptr);
   free(a);
-  inside().close_pool(own);
+  inside().close_pool(own, "");
 }
 
 TEST_F(Watches, AreToldOfTheFreeAndOnlyThatRaisesTheCount) {

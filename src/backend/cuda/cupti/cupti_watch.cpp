@@ -106,7 +106,7 @@ class CallbackScope {
 // On any thread, at the beginning and the end of each call. Exceptions must not pass through CUPTI: without memory, a
 // report is incomplete.
 void on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* what) noexcept try {
-  if (CallMonitor::asking()) return;
+  if (CallMonitor::querying()) return;
   const CallbackScope scope;
   const auto& data = *static_cast<const CUpti_CallbackData*>(what);
   const bool begins = data.callbackSite == CUPTI_API_ENTER;

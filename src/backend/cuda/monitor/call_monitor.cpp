@@ -25,7 +25,7 @@ struct ThreadCalls {
   std::uint64_t generation = 0;
   const char* runtime = nullptr;  // the outermost call of the runtime
   int depth = 0;                  // of calls of the runtime
-  bool asking = false;
+  bool querying = false;
   bool reported = false;  // a failure of this call of the runtime is in the findings
   OpenFailure failure = {};
 };
@@ -33,9 +33,9 @@ thread_local ThreadCalls this_thread;
 
 ThreadCalls& thread_calls(std::uint64_t generation) noexcept {
   if (this_thread.generation != generation) {
-    const bool asking = this_thread.asking;
+    const bool querying = this_thread.querying;
     this_thread = {};
-    this_thread.asking = asking;
+    this_thread.querying = querying;
     this_thread.generation = generation;
   }
   return this_thread;
@@ -47,24 +47,24 @@ std::uint64_t next_generation() noexcept {
 }
 
 // Marks the calls of this thread as the monitor's own while it lives.
-class Asking {
+class OwnQuery {
  public:
-  Asking() : before_(this_thread.asking) { this_thread.asking = true; }
-  ~Asking() { this_thread.asking = before_; }
-  Asking(const Asking&) = delete;
-  Asking& operator=(const Asking&) = delete;
+  OwnQuery() : before_(this_thread.querying) { this_thread.querying = true; }
+  ~OwnQuery() { this_thread.querying = before_; }
+  OwnQuery(const OwnQuery&) = delete;
+  OwnQuery& operator=(const OwnQuery&) = delete;
 
  private:
   const bool before_;
 };
 
 // The handle of the per-thread stream is another stream on each thread: only the capturing thread can query it.
-bool can_be_asked(const CaptureFindings& findings) {
+bool can_be_queried(const CaptureFindings& findings) {
   return findings.stream != reinterpret_cast<StreamHandle>(2) || findings.thread == thread_number();
 }
 
 bool is_of(const CaptureFindings& findings, std::optional<StreamHandle> stream) {
-  return findings.stream == stream && can_be_asked(findings);
+  return findings.stream == stream && can_be_queried(findings);
 }
 
 CaptureFindings::Call described_call(const char* name, const char* driver_name, ErrorCode result,
@@ -88,8 +88,8 @@ void give_up(CaptureFindings& findings, const char* why) {
 
 CallMonitor::CallMonitor(CaptureQueries& driver) : driver_(driver), generation_(next_generation()) {}
 
-bool CallMonitor::asking() noexcept {
-  return this_thread.asking;
+bool CallMonitor::querying() noexcept {
+  return this_thread.querying;
 }
 
 void CallMonitor::runtime_begins(const char* name) noexcept {
@@ -136,7 +136,7 @@ void CallMonitor::ends(const DriverCall& call, ErrorCode result) {
 
 void CallMonitor::begun(const DriverCall& call) {
   const StreamHandle stream = call.stream.value_or(nullptr);
-  const Asking asking_now;
+  const OwnQuery own_query;
   Capture capture{0, call.context, nullptr, {}};
   capture.findings.stream = stream;
   capture.findings.mode = capture_mode_name(call.mode);
@@ -152,7 +152,7 @@ void CallMonitor::begun(const DriverCall& call) {
 }
 
 void CallMonitor::begin_to_end(StreamHandle stream) {
-  const Asking asking_now;
+  const OwnQuery own_query;
   const std::scoped_lock lock(mutex_);
   for (Capture& capture : captures_) {
     if (!is_of(capture.findings, stream)) continue;
@@ -179,13 +179,13 @@ void CallMonitor::failed_at(const DriverCall& call, ErrorCode result) {
 }
 
 bool CallMonitor::broke_a_capture(const Failure& failure) {
-  const Asking asking_now;
+  const OwnQuery own_query;
   Numbers broken;
   {
     const std::scoped_lock lock(mutex_);
     for (Capture& capture : captures_) {
       CaptureFindings& findings = capture.findings;
-      if (findings.broken_by || capture.ending || !can_be_asked(findings) ||
+      if (findings.broken_by || capture.ending || !can_be_queried(findings) ||
           driver_.status(findings.stream) != CaptureStatus::invalidated)
         continue;
       CaptureFindings::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
@@ -208,7 +208,7 @@ bool CallMonitor::broke_a_capture(const Failure& failure) {
 
 void CallMonitor::refuse(const Failure& failure) {
   if (!failure.is_work && !is_about_captures(failure.result)) return;
-  const Asking asking_now;
+  const OwnQuery own_query;
   CaptureFindings::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
   Numbers missing;
   {
@@ -232,7 +232,7 @@ void CallMonitor::refuse(const Failure& failure) {
 }
 
 void CallMonitor::executed(const DriverCall& call) {
-  const Asking asking_now;
+  const OwnQuery own_query;
   const StreamHandle stream = call.stream.value_or(nullptr);
   const std::uint64_t thread = thread_number();
   Numbers missed;
@@ -259,7 +259,7 @@ void CallMonitor::executed(const DriverCall& call) {
 }
 
 bool CallMonitor::ended(const DriverCall& call, ErrorCode result) {
-  const Asking asking_now;
+  const OwnQuery own_query;
   std::optional<Capture> over;
   {
     const std::scoped_lock lock(mutex_);
@@ -309,7 +309,7 @@ void CallMonitor::abandon(const DriverCall& call) {
     });
     underway_.store(static_cast<int>(captures_.size()), std::memory_order_relaxed);
   }
-  const Asking asking_now;
+  const OwnQuery own_query;
   for (const CaptureFindings& findings : abandoned)
     if (finished_sink_) finished_sink_(findings);
 }
@@ -328,7 +328,7 @@ void CallMonitor::process_ends() {
 }
 
 std::optional<CaptureFindings> CallMonitor::describe(StreamHandle stream) {
-  const Asking asking_now;
+  const OwnQuery own_query;
   const std::scoped_lock lock(mutex_);
   const auto is_the_stream = [&](const CaptureFindings& one) { return is_of(one, stream); };
   const auto capture =

@@ -57,7 +57,7 @@ struct DriverCall {
 ///     runtime_begins [begins ends]... runtime_ends        a call of the runtime, and what it does on the driver
 ///     begins ends                                         a call of the driver's own interface
 ///
-/// All on the thread of the call, except for calls made while asking() is true: those are the monitor's own. A capture
+/// All on the thread of the call, except for calls made while querying() is true: those are the monitor's own. A capture
 /// is watched from the end of the call that begins it to the end of the call that ends it.
 ///
 /// Thread-safe. The driver is queried under the monitor's lock: calls are reported at their border, where a thread
@@ -69,7 +69,7 @@ class CallMonitor {
   explicit CallMonitor(CaptureQueries& driver);
 
   /// True if the calling thread is within a query of a monitor.
-  static bool asking() noexcept;
+  static bool querying() noexcept;
 
   void runtime_begins(const char* name) noexcept;
   void runtime_ends(const char* name, ErrorCode result);
