@@ -22,6 +22,9 @@ struct CapturedGraph {
   memory::ReleaseQueue::Resources resources = {};
   std::vector<CaptureListener*> of_executables = {};  ///< to be notified of those
   std::vector<CaptureListener*> in_replays = {};      ///< to be called around launches
+  /// Something changes parameters of the executable, for which the runtime needs the nodes of the template: it is kept
+  /// regardless of GraphOptions::discard_template.
+  bool needs_template = false;
 };
 
 /// One concern that takes part in the captures of one graph besides the stream: the memory pool, random numbers,

@@ -144,12 +144,14 @@ void CUDAGraph::Impl::end() {
 }
 
 void CUDAGraph::Impl::complete_capture() {
+  bool discard = options.discard_template && !debug;
   or_make_empty([&] {
     const CallingListeners calling(*this);
     graphs::CapturedGraph captured = capture->end();
     template_graph = captured.template_graph;
     of_executables = std::move(captured.of_executables);
     in_replays = std::move(captured.in_replays);
+    discard = discard && !captured.needs_template;
     if (device_use != nullptr) [[unlikely]]
       captured.resources.insert(captured.resources.begin(), device_use);  // the last one to be released
     resources.hold(keep, backend(), template_graph, std::move(captured.resources));
@@ -163,7 +165,7 @@ void CUDAGraph::Impl::complete_capture() {
     }
     replays_notify = !in_replays.empty() || hooks.take_part_in_replays();
   });
-  if (options.discard_template && !debug) WarnOnError(backend()).graph_destroy(std::exchange(template_graph, nullptr));
+  if (discard) WarnOnError(backend()).graph_destroy(std::exchange(template_graph, nullptr));
   capture->commit();
   last_report = capture->take_report();
   capture.reset();

@@ -28,6 +28,7 @@ class DrawsListener : public CaptureListener {
     graph.resources.push_back(draws->take_words());
     graph.of_executables.push_back(this);
     graph.in_replays.push_back(this);
+    graph.needs_template = true;  // for the head nodes, see CaptureDraws::before_replay()
     draws_ = std::move(draws);
   }
 
