@@ -9,6 +9,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"
+#include "memory/capture_pools.h"
 #include "memory/lifetime/release_queue.h"
 #include "memory/pool_ids.h"
 #include "text/format.h"
@@ -114,6 +115,7 @@ void CUDAGraph::Impl::begin(const StreamRef& stream, const GraphOptions& wanted)
   options = wanted;
   device = stream.device();
   pool = wanted.pool ? wanted.pool : memory::new_capture_pool_id();
+  if (wanted.pool) memory::return_held_back_blocks(stream.device());
   or_make_empty([&] {
     capture.emplace(stream, options, pool, listeners.in_order());
     capture->begin();

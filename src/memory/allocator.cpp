@@ -7,6 +7,7 @@
 #include "backend/device_end.h"
 #include "backend/stream_end.h"
 #include "memory/allocator_impl.h"
+#include "memory/capture_pools.h"
 #include "support/immortal.h"
 
 namespace reprise {
@@ -56,6 +57,13 @@ void memory::watch_addresses(const Device& device, std::span<UsedAddress> addres
   const std::lock_guard lock(all.mutex);
   for (const auto& entry : all.by_device)
     if (backend::same_runtime(entry.second->device(), device)) entry.second->impl().watch(addresses, own);
+}
+
+void memory::return_held_back_blocks(const Device& device) noexcept {
+  Allocators& all = allocators();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& entry : all.by_device)
+    if (backend::same_runtime(entry.second->device(), device)) entry.second->impl().return_held_back();
 }
 
 CachingAllocator& CachingAllocator::of(Device device) {

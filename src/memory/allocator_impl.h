@@ -68,6 +68,10 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   /// The capture ended or failed. Does nothing if it does not fill its pool.
   void end_filling(const captures::Capture& capture) noexcept;
 
+  /// Returns blocks whose uses by other streams have completed to their pools; records events for those that were freed
+  /// during captures, if none is underway any more.
+  void return_held_back() noexcept;
+
   // --- For graphs that check or keep what they use: watches.cpp ---------------------------------------------------
 
   /// Fills in what addresses mean to this allocator, in one pass; they are in ascending order. Blocks that are given

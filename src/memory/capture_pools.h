@@ -11,6 +11,10 @@
 
 namespace reprise::memory {
 
+/// To be called before a capture into a pool that others have filled is announced: what they freed while other streams
+/// used it is in the pool again, once that use has completed. On all devices of the same runtime.
+void return_held_back_blocks(const Device& device) noexcept;
+
 /// The private pools of one capture, and then of its graph: one on each device that the capture allocated on, all with
 /// one id.
 ///

@@ -63,8 +63,20 @@ void CachingAllocator::Impl::begin_filling(const captures::Capture& capture) {
 }
 
 void CachingAllocator::Impl::end_filling(const captures::Capture& capture) noexcept {
+  {
+    const Lock lock(mutex_);
+    Pool* const pool = pool_filled_by(capture);
+    if (pool == nullptr) return;
+    pool->filled_by = nullptr;
+  }
+  return_held_back();  // the next capture into the pool may need what this one has freed
+}
+
+void CachingAllocator::Impl::return_held_back() noexcept try {
   const Lock lock(mutex_);
-  if (Pool* const pool = pool_filled_by(capture)) pool->filled_by = nullptr;
+  if (!held_back_.empty()) poll_held_back();
+} catch (const std::exception& error) {
+  warn(error.what());
 }
 
 Pool* CachingAllocator::Impl::pool_filled_by(const captures::Capture& capture) noexcept {

@@ -202,6 +202,55 @@ TEST_F(GraphPools, AHundredCapturesIntoOneGraphAndPoolDoNotGrowMemory) {
   EXPECT_EQ(reserved(options.pool), before);
 }
 
+/// Captures work on memory that a side stream uses, too, and that the capture frees.
+void capture_with_side_stream(CUDAGraph& graph, const GraphOptions& options, const Stream& side) {
+  graph.capture_begin(options);
+  Buffer<int> scratch(large);
+  scratch.fill_bytes_async(0);
+  side.wait(current_stream());
+  scratch.record_stream(side);
+  fill_async(scratch.data(), 1, sizeof(int), side);
+  current_stream().wait(side);
+  scratch.reset();
+  graph.capture_end();
+}
+
+TEST_F(GraphPools, MemoryThatASideStreamUsedInACaptureIsThereForTheNextOne) {
+  const SideStream stream;
+  const Stream side;
+  GraphOptions options;
+  options.pool = graph_pool_handle();
+  CUDAGraph one, two;
+  capture_with_side_stream(one, options, side);
+  const auto before = reserved(options.pool);
+  default_device().synchronize();
+  capture_with_side_stream(two, options, side);
+  EXPECT_EQ(reserved(options.pool), before);
+}
+
+TEST_F(GraphPools, SoItIsWhenAnotherCaptureWasUnderwayMeanwhile) {
+  const SideStream stream;
+  const Stream side;
+  GraphOptions options;
+  options.pool = graph_pool_handle();
+  options.capture_error_mode = CaptureMode::relaxed;
+  CUDAGraph one, two, other;
+  const Stream of_other;
+  {
+    const StreamGuard guard(of_other);
+    other.capture_begin({}, CaptureMode::relaxed);
+  }
+  capture_with_side_stream(one, options, side);
+  const auto before = reserved(options.pool);
+  other.capture_abandon();
+  default_device().synchronize();
+  two.capture_begin(options);  // records an event on the idle side stream, and waits for nothing
+  two.capture_abandon();
+  default_device().synchronize();
+  capture_with_side_stream(two, options, side);
+  EXPECT_EQ(reserved(options.pool), before);
+}
+
 enum class Sharing { none, pool_of_the_first, handle };
 
 class TwoGraphs : public GraphPools, public ::testing::WithParamInterface<Sharing> {};
