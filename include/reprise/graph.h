@@ -160,9 +160,10 @@ class CUDAGraph {
   /// \throws UsageError if the graph is not instantiated.
   GraphExecHandle raw_cuda_graph_exec() const;
 
-  /// The report of the last capture if it failed or was broken or, with `GraphOptions::report = ReportDetail::full`,
-  /// left something out; else nullopt. The same as CaptureError::report(), also when another exception ended the
-  /// capture. Kept until the next capture_begin(), also through reset().
+  /// The report of the last capture if it failed or was broken; if inputs may be missing among inputs(); or, with
+  /// `GraphOptions::report = ReportDetail::full`, if it left something out; else nullopt. The same as
+  /// CaptureError::report(), also when another exception ended the capture. Kept until the next capture_begin(), also
+  /// through reset().
   const std::optional<CaptureReport>& capture_report() const;
 
   /// The number of nodes of the template.
@@ -178,7 +179,8 @@ class CUDAGraph {
   /// \throws UsageError if nothing is captured.
   std::vector<AnnotatedNode> annotations() const;
 
-  /// The memory that the captured graph uses and does not own, sorted by address, including freed memory.
+  /// The memory that the captured graph uses and does not own, sorted by address, including freed memory; then the
+  /// nodes whose parameters are not known, see GraphInput::not_checked.
   /// \throws UsageError before a capture, or if it was made with neither GraphOptions::check_input_liveness nor
   ///         InputOptions::retain.
   std::vector<GraphInput> inputs() const;

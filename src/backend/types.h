@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -84,8 +85,15 @@ enum class NodeType {
 struct KernelNodeParams {
   FunctionHandle function = nullptr;
   LaunchConfig config = {};
-  void** params = nullptr;  ///< a pointer to each argument
+  void** params = nullptr;  ///< a pointer to each argument; null if there is `extra`
+  /// The arguments packed into one block, instead of `params`: the last argument of `cuLaunchKernel`, passed on as it
+  /// is. packed_arguments() reads it. Not on host devices.
+  void** extra = nullptr;
 };
+
+/// The block of packed arguments in KernelNodeParams::extra: each parameter lies at its offset
+/// (Backend::function_param_info). nullopt if `extra` is null or in an unknown form.
+std::optional<std::span<const std::byte>> packed_arguments(void* const* extra) noexcept;
 
 /// `CUDA_MEMCPY3D` in one dimension.
 struct MemcpyNodeParams {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/active_capture.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -59,6 +61,11 @@ void complete(CaptureReport& report, const std::string& detail, bool capturing_t
 
 }  // namespace
 
+bool shows_a_fault(const CaptureReport& report) noexcept {
+  return report.code != ErrorCode::success || report.broken_by || !report.operators.empty() ||
+         !report.refused.empty() || !report.not_captured.empty();
+}
+
 ActiveCapture::ActiveCapture(const StreamRef& stream, const GraphOptions& options, MempoolId pool,
                              std::span<CaptureListener* const> listeners)
     : registered_(stream, options, pool), listeners_(listeners) {}
@@ -99,6 +106,7 @@ CapturedGraph ActiveCapture::end() {
     if (empty || findings.watched || !findings.is_clean()) keep(describe(findings));
     if (empty && !capture().options().allow_empty) refuse_empty(graph.template_graph);
     for (CaptureListener* const listener : listeners_) listener->ended(capture(), graph);
+    add_to_report(findings, graph);
   } catch (...) {
     backend::WarnOnError(capture().device().backend()).graph_destroy(graph.template_graph);
     unwind();  // before the resources go
@@ -125,10 +133,13 @@ CaptureReport ActiveCapture::describe(const backend::CaptureFindings& findings) 
 
 void ActiveCapture::keep(const CaptureReport& report) {
   for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->reported(report);
-  const bool has_findings = report.code != ErrorCode::success || report.broken_by || !report.operators.empty() ||
-                            !report.refused.empty() || !report.not_captured.empty() ||
-                            (report.nodes == 0U && !capture().options().allow_empty);
-  if (has_findings) report_ = report;
+  if (shows_a_fault(report) || (report.nodes == 0U && !capture().options().allow_empty)) report_ = report;
+}
+
+void ActiveCapture::add_to_report(const backend::CaptureFindings& findings, CapturedGraph& graph) {
+  if (graph.notes.empty()) return;
+  if (!report_) report_ = describe(findings);
+  std::ranges::move(graph.notes, std::back_inserter(report_->notes));
 }
 
 // When it fails, the runtime's capture is over all the same, nearly always; unwind() sees to the rest.

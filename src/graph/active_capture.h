@@ -60,6 +60,8 @@ class ActiveCapture {
   CaptureReport describe(const backend::CaptureFindings& findings) const;
   /// Keeps the report unless it is empty.
   void keep(const CaptureReport& report);
+  /// Adds what listeners found in the graph, and makes the report for it if there is none.
+  void add_to_report(const backend::CaptureFindings& findings, CapturedGraph& graph);
 
   captures::Registration registered_;
   const std::span<CaptureListener* const> listeners_;
@@ -67,6 +69,9 @@ class ActiveCapture {
   bool capturing_ = false;  // the runtime captures for us
   std::optional<CaptureReport> report_;
 };
+
+/// True if the capture failed, was broken, or left work out.
+bool shows_a_fault(const CaptureReport& report) noexcept;
 
 /// \throws UsageError for a `call` whose stream takes part in a capture.
 [[noreturn]] void refuse_capturing_stream(const char* call);

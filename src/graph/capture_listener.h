@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "backend/capture_findings.h"
@@ -25,6 +26,7 @@ struct CapturedGraph {
   /// Something changes parameters of the executable, for which the runtime needs the nodes of the template: it is kept
   /// regardless of GraphOptions::discard_template.
   bool needs_template = false;
+  std::vector<std::string> notes = {};  ///< for the report of the capture, each a sentence
 };
 
 /// One concern that takes part in the captures of one graph besides the stream: the memory pool, random numbers,

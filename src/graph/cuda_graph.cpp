@@ -142,7 +142,7 @@ void CUDAGraph::Impl::end() {
     const std::lock_guard lock(launch_mutex);  // replays of other threads wait until the capture is complete
     complete_capture();
   }
-  if (last_report) warn("A capture left something out. " + last_report->str());
+  if (last_report && graphs::shows_a_fault(*last_report)) warn("A capture left something out. " + last_report->str());
 }
 
 void CUDAGraph::Impl::complete_capture() {

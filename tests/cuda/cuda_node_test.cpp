@@ -123,6 +123,36 @@ TEST_F(CudaNodeTest, TheFunctionOfALibrarysKernelIsFound) {
   EXPECT_EQ(kernel.config.cluster, Dim3{}) << "zeros mean that none was asked for";
 }
 
+TEST_F(CudaNodeTest, ArgumentsInOneBlockAreReadAndPassedOnAsTheyAre) {
+  const std::uint64_t block[] = {0x1234, 5};
+  std::size_t bytes = sizeof block;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::uint64_t*>(block), CU_LAUNCH_PARAM_BUFFER_SIZE,
+                   &bytes, CU_LAUNCH_PARAM_END};
+  driver_.node_type = CU_GRAPH_NODE_TYPE_KERNEL;
+  driver_.node_attributes[CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION] = {};
+  driver_.node_extra = extra;
+  ASSERT_EQ(backend_.graph_node_params(handle<CUgraphNode>(1), &params_), ErrorCode::success);
+  const auto kernel = std::get<KernelNodeParams>(params_);
+  EXPECT_EQ(kernel.params, nullptr);
+  const auto packed = packed_arguments(kernel.extra);
+  ASSERT_TRUE(packed.has_value());
+  EXPECT_EQ(static_cast<const void*>(packed->data()), block);
+  EXPECT_EQ(packed->size(), sizeof block);
+  EXPECT_EQ(add(kernel).kernel.extra, extra) << "a change of the node keeps its arguments";
+  EXPECT_EQ(backend_.launch_kernel(kernel, nullptr), ErrorCode::success);
+  EXPECT_EQ(driver_.launched_extra, extra);
+}
+
+TEST_F(CudaNodeTest, ArgumentsInAnUnknownFormHaveNoBlock) {
+  std::size_t bytes = 8, too_many = 1 << 20;
+  void* unknown[] = {reinterpret_cast<void*>(9), &bytes, CU_LAUNCH_PARAM_END};
+  void* without_size[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &bytes, CU_LAUNCH_PARAM_END};
+  void* too_large[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &bytes, CU_LAUNCH_PARAM_BUFFER_SIZE, &too_many,
+                       CU_LAUNCH_PARAM_END};
+  for (void** const extra : {static_cast<void**>(nullptr), unknown, without_size, too_large})
+    EXPECT_FALSE(packed_arguments(extra).has_value());
+}
+
 class CudaCopyTest : public CudaNodeTest {
  protected:
   static CUDA_MEMCPY3D device_to_host() {

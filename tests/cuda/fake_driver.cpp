@@ -124,8 +124,9 @@ void FakeDriver::fill_work() {
     return work();
   };
   api_.cuMemGetAddressRange = [](CUdeviceptr*, std::size_t*, CUdeviceptr) { return CUDA_ERROR_NOT_FOUND; };
-  api_.cuLaunchKernelEx = [](const CUlaunchConfig* config, CUfunction, void**, void**) {
+  api_.cuLaunchKernelEx = [](const CUlaunchConfig* config, CUfunction, void**, void** extra) {
     driver().launched = *config;
+    driver().launched_extra = extra;
     driver().launch_attributes.assign(config->attrs, config->attrs + config->numAttrs);
     return work();
   };
@@ -186,6 +187,7 @@ void FakeDriver::fill_graphs() {
   api_.cuGraphKernelNodeGetParams = [](CUgraphNode, CUDA_KERNEL_NODE_PARAMS* params) {
     params->kern = handle<CUkernel>(0x4e44);
     params->gridDimX = 5;
+    params->extra = driver().node_extra;
     return CUDA_SUCCESS;
   };
   api_.cuKernelGetFunction = [](CUfunction* function, CUkernel kernel) {

@@ -49,6 +49,8 @@ class FakeDriver {
   CUlaunchConfig launched{};
   std::vector<CUlaunchAttribute> launch_attributes;
   unsigned long long instantiate_flags = 0;  ///< of the last executable
+  void** launched_extra = nullptr;
+  void** node_extra = nullptr;  ///< of the kernel node that is asked for
   CUgraphNodeParams added{};
   CUgraphNode destroyed = nullptr;
   std::map<CUlaunchAttributeID, CUlaunchAttributeValue> node_attributes;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "reprise/cublas.h"
@@ -81,6 +82,29 @@ TEST_F(CublasLt, ACapturedProductIsTheEagerOneInEachReplay) {
     EXPECT_EQ(read(c), read(d));
     EXPECT_NE(read(c), std::vector<float>(size, 0));
   }
+}
+
+TEST_F(CublasLt, TheMatricesOfACapturedProductAreItsInputs) {
+  const CublasLtHandle lt(device());
+  const Product product(lt);
+  Buffer<float> a(whole_numbers(size, 1)), b(whole_numbers(size, 2)), c(size), d(size);
+  product(a, b, d);
+  current_stream().synchronize();
+  GraphOptions options;
+  options.check_input_liveness = true;
+  CUDAGraph graph;
+  capture(graph, options, [&] { product(a, b, c); });
+  std::set<const void*> found;
+  for (const GraphInput& input : graph.inputs()) {
+    EXPECT_TRUE(input.not_checked.empty()) << input.nodes.front() << ": " << input.not_checked;
+    found.insert(input.address);
+  }
+  EXPECT_THAT(found, ::testing::IsSupersetOf({static_cast<const void*>(a.data()), static_cast<const void*>(b.data()),
+                                              static_cast<const void*>(c.data())}));
+  graph.replay();
+  EXPECT_EQ(read(c), read(d));
+  b.reset();
+  EXPECT_THROW(graph.replay(), DeadInputError);
 }
 
 TEST_F(CublasLt, OutsideOfACaptureTheWorkspaceGoesBackAtOnce) {

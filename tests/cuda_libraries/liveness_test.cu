@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+
+#include <array>
+#include <cstdint>
 #include <cstdio>
 #include <set>
 #include <string>
@@ -102,6 +106,42 @@ TEST_F(LivenessOnCuda, FindsPointersInAStructThatIsPassedByValue) {
     EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   });
   EXPECT_EQ(inputs(), (std::set<const void*>{x.data(), y.data()}));
+}
+
+/// A launch whose arguments lie in one block, as `extra` of cuLaunchKernel takes them.
+void launch_packed(float* x, float factor, unsigned count) {
+  cudaFunction_t function = nullptr;
+  ASSERT_EQ(cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(&scale<float>)), cudaSuccess);
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult status{};
+  ASSERT_EQ(cudaGetDriverEntryPointByVersion("cuLaunchKernel", &found, 12000, cudaEnableDefault, &status), cudaSuccess);
+  const auto launch_kernel = reinterpret_cast<decltype(&cuLaunchKernel)>(found);
+  struct {
+    float* x;
+    float factor;
+    unsigned count;
+  } block{x, factor, count};
+  std::size_t bytes = sizeof block;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  ASSERT_EQ(launch_kernel(function, 1, 1, 1, n, 1, 1, 0, current_stream().native(), nullptr, extra), CUDA_SUCCESS);
+}
+
+TEST_F(LivenessOnCuda, RefusesToReplayALaunchWithPackedArgumentsWhoseMemoryWasFreed) {
+  Buffer<float> x = zeros(), y = zeros();
+  capture(graph_, checked(), [&] {
+    launch_packed(y.data(), 2, n);
+    launch_packed(x.data() + 8, 2, n - 8);
+  });
+  EXPECT_EQ(inputs(), (std::set<const void*>{x.data(), y.data()}));
+  EXPECT_FALSE(graph_.capture_report().has_value()) << graph_.capture_report()->str();
+  graph_.replay();
+  current_stream().synchronize();
+  const void* const address = x.data();
+  x.reset();
+  const DeadInputError error = refusal();
+  ASSERT_THAT(error.inputs(), SizeIs(1));
+  EXPECT_EQ(error.inputs()[0].address, address);
+  EXPECT_THAT(error.inputs()[0].nodes, ElementsAre(AllOf(HasSubstr("scale<float>"), HasSubstr("(node 1)"))));
 }
 
 TEST_F(LivenessOnCuda, MemoryOfCudaMallocCountsWithAll) {

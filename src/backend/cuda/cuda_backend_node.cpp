@@ -101,6 +101,7 @@ CUresult CudaBackend::kernel_params(CUgraphNode node, KernelNodeParams* params) 
     params->config.cluster = {cluster.clusterDim.x, cluster.clusterDim.y, cluster.clusterDim.z};
   params->config.cooperative = cooperative.cooperative != 0;
   params->params = kernel.kernelParams;
+  params->extra = kernel.extra;
   return result;
 }
 

@@ -133,7 +133,7 @@ ErrorCode CudaBackend::function_set_max_shared(FunctionHandle function, unsigned
 ErrorCode CudaBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle stream) {
   return enter({Call::launch_kernel, stream}, [&] {
     const Launch made(launch.config, stream);
-    return driver_.cuLaunchKernelEx(&made.config(), launch.function, launch.params, nullptr);
+    return driver_.cuLaunchKernelEx(&made.config(), launch.function, launch.params, launch.extra);
   });
 }
 

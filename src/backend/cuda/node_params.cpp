@@ -24,6 +24,9 @@ static_assert(static_cast<int>(ConditionalType::if_) == CU_GRAPH_COND_TYPE_IF);
 static_assert(static_cast<int>(ConditionalType::while_) == CU_GRAPH_COND_TYPE_WHILE);
 static_assert(static_cast<int>(ConditionalType::switch_) == CU_GRAPH_COND_TYPE_SWITCH);
 
+static_assert(CU_LAUNCH_PARAM_END_AS_INT == 0 && CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT == 1 &&
+              CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT == 2);  // as packed_arguments() takes them
+
 struct ToDriver {
   CUgraphNodeParams& to;
   CUcontext context;
@@ -40,6 +43,7 @@ struct ToDriver {
     kernel.blockDimZ = from.config.block.z;
     kernel.sharedMemBytes = from.config.shared_bytes;
     kernel.kernelParams = from.params;
+    kernel.extra = from.extra;
   }
   void operator()(const MemcpyNodeParams& from) const {
     to.memcpy.copyCtx = context;

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 #include <variant>
 
 #include "backend/check.h"
@@ -24,6 +23,11 @@ namespace {
 constexpr std::uint32_t copy_source = 0;
 constexpr std::uint32_t copy_destination = 1;
 
+struct Layout {
+  std::vector<KernelParam> params = {};
+  std::string failure = {};  // why it is not known
+};
+
 class Scanner {
  public:
   explicit Scanner(Backend& backend) : backend_(backend) {}
@@ -38,9 +42,12 @@ class Scanner {
   }
 
   GraphScan finish() {
-    if (!left_out_.empty())
-      warn(text::format("Inputs of a graph may be missing among those whose liveness it checks: {}{}.", left_out_,
-                        left_out_count_ > 1 ? text::format("; and so for {} more nodes", left_out_count_ - 1) : ""));
+    if (!scan_.omissions.empty()) {
+      const std::size_t more = scan_.omissions.size() - 1;
+      warn(text::format("Inputs of a graph may be missing among those whose liveness it checks: {}{}.",
+                        omission_text(backend_, scan_, scan_.omissions.front(), nullptr),
+                        more != 0 ? text::format("; and so for {} more nodes", more) : ""));
+    }
     return std::move(scan_);
   }
 
@@ -52,7 +59,7 @@ class Scanner {
       backend::NodeType type = backend::NodeType::empty;
       Checked(backend_).graph_node_type(handle, &type);
       scan_.nodes.push_back({handle, top_, type, number});
-      leave_out(Call::graph_node_params, result, backend::node_type_name(type), scan_.nodes.back());
+      leave_out(failure_text(Call::graph_node_params, result));
       return;
     }
     check(backend_, Call::graph_node_params, result);
@@ -63,12 +70,30 @@ class Scanner {
   void read(const backend::KernelNodeParams& kernel, const std::string& /*number*/) {
     scan_.nodes.back().function = kernel.function;
     const Layout& layout = layout_of(kernel.function);
-    for (std::size_t i = 0; kernel.params != nullptr && i < layout.size(); ++i)
-      for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= layout[i].size; at += sizeof(std::uintptr_t)) {
-        std::uintptr_t value = 0;
-        std::memcpy(&value, static_cast<const std::byte*>(kernel.params[i]) + at, sizeof value);
-        word(static_cast<std::uint32_t>(layout[i].offset + at), value);
-      }
+    if (kernel.params == nullptr && kernel.extra != nullptr) return packed(kernel.extra, layout);
+    if (!layout.failure.empty()) return leave_out(layout.failure);
+    if (kernel.params == nullptr && !layout.params.empty()) return leave_out("the driver has no arguments of it");
+    for (std::size_t i = 0; i < layout.params.size(); ++i)
+      argument(layout.params[i], static_cast<const std::byte*>(kernel.params[i]));
+  }
+  // All of the block is searched if its layout is not known.
+  void packed(void* const* extra, const Layout& layout) {
+    const auto block = backend::packed_arguments(extra);
+    if (!block) return leave_out("its `extra` arguments have an unknown form");
+    if (!layout.failure.empty()) return argument({0, block->size()}, block->data());
+    for (const KernelParam& param : layout.params) {
+      if (param.offset > block->size() || param.size > block->size() - param.offset)
+        return leave_out(text::format("its block of `extra` arguments has {} bytes, and parameters lie past its end",
+                                      block->size()));
+      argument(param, block->data() + param.offset);
+    }
+  }
+  void argument(const KernelParam& param, const std::byte* bytes) {
+    for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= param.size; at += sizeof(std::uintptr_t)) {
+      std::uintptr_t value = 0;
+      std::memcpy(&value, bytes + at, sizeof value);
+      word(static_cast<std::uint32_t>(param.offset + at), value);
+    }
   }
   void read(const backend::MemcpyNodeParams& copy, const std::string& /*number*/) {
     word(copy_source, reinterpret_cast<std::uintptr_t>(copy.source));
@@ -96,40 +121,35 @@ class Scanner {
       scan_.words.push_back({static_cast<std::uint32_t>(scan_.nodes.size() - 1), place, value, value});
   }
 
-  using Layout = std::vector<KernelParam>;
   const Layout& layout_of(FunctionHandle function) {
     const auto known = layouts_.find(function);
-    if (known != layouts_.end()) {
-      if (unknown_layouts_.contains(function)) ++left_out_count_;
-      return known->second;
-    }
+    if (known != layouts_.end()) return known->second;
     Layout layout;
     KernelParam param;
     ErrorCode result;
-    while ((result = backend_.function_param_info(function, layout.size(), &param)) == ErrorCode::success)
-      layout.push_back(param);
+    while ((result = backend_.function_param_info(function, layout.params.size(), &param)) == ErrorCode::success)
+      layout.params.push_back(param);
     if (result != ErrorCode::invalid_value) {  // the code after the last parameter
-      layout.clear();
-      unknown_layouts_.insert(function);
-      leave_out(Call::function_param_info, result, "kernel", scan_.nodes.back());
+      layout.params.clear();
+      layout.failure = failure_text(Call::function_param_info, result);
     }
     return layouts_.emplace(function, std::move(layout)).first->second;
   }
 
-  void leave_out(Call call, ErrorCode result, std::string_view what, const ScannedNode& node) {
-    if (left_out_count_++ == 0)
-      left_out_ = text::format("the parameters of the {} are not known, {} failed with {} ({})",
-                               node_text(what, node.number, nullptr), backend::cuda_name(call), result_name(result),
-                               static_cast<int>(result));
+  static std::string failure_text(Call call, ErrorCode result) {
+    return text::format("{} failed with {} ({})", backend::cuda_name(call), result_name(result),
+                        static_cast<int>(result));
+  }
+
+  // The last node.
+  void leave_out(std::string why) {
+    scan_.omissions.push_back({static_cast<std::uint32_t>(scan_.nodes.size() - 1), std::move(why)});
   }
 
   Backend& backend_;
   GraphScan scan_;
   GraphNodeHandle top_ = nullptr;  // the current node of the template
   std::unordered_map<FunctionHandle, Layout> layouts_;
-  std::unordered_set<FunctionHandle> unknown_layouts_;
-  std::string left_out_;  // the first of them
-  std::size_t left_out_count_ = 0;
 };
 
 }  // namespace
@@ -149,6 +169,18 @@ std::string use_text(Backend& backend, const ScannedNode& node, std::uint32_t pl
     default:
       return node_text("memset destination", node.number, annotation);
   }
+}
+
+std::string node_text(Backend& backend, const ScannedNode& node, const Annotation* annotation) {
+  const bool kernel = node.type == backend::NodeType::kernel && node.function != nullptr;
+  return node_text(kernel ? kernel_text(backend, node.function) : backend::node_type_name(node.type), node.number,
+                   annotation);
+}
+
+std::string omission_text(Backend& backend, const GraphScan& scan, const GraphScan::Omission& omission,
+                          const Annotation* annotation) {
+  return text::format("the parameters of the {} are not known, {}",
+                      node_text(backend, scan.nodes[omission.node], annotation), omission.why);
 }
 
 void GraphScan::confirm(const GraphScan& first) {

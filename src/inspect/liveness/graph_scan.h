@@ -22,8 +22,9 @@ struct ScannedNode {
 /// An 8-byte word in the parameters of a node: an address, or something else.
 struct ScannedWord {
   std::uint32_t node = 0;  ///< index in GraphScan::nodes
-  std::uint32_t place =
-      0;  ///< of a kernel: the offset in the parameter block; of a copy: 0 the source, 1 the destination
+  /// Of a kernel: the offset in the parameter block; of a copy: 0 the source, 1
+  /// the destination.
+  std::uint32_t place = 0;
   std::uintptr_t value = 0;
   std::uintptr_t rehearsed = 0;  ///< its value in the rehearsal; the same if there was none
 };
@@ -35,8 +36,15 @@ struct GraphScan {
     std::size_t bytes = 0;
   };
 
+  /// A node whose parameters are not known.
+  struct Omission {
+    std::uint32_t node = 0;  ///< index in `nodes`
+    std::string why;         ///< without a full stop
+  };
+
   std::vector<ScannedNode> nodes;
   std::vector<ScannedWord> words;
+  std::vector<Omission> omissions;
   std::vector<Range> own;  ///< memory of its allocation nodes
 
   /// Keeps the words that also have a value in another capture of the same work, and stores that value.
@@ -44,13 +52,19 @@ struct GraphScan {
   void confirm(const GraphScan& first);
 };
 
-/// Scans all nodes, including child graphs and bodies of conditional nodes. Parameters that the runtime does not
-/// provide are left out, with one warning for all.
+/// Scans all nodes, including child graphs and bodies of conditional nodes. Nodes whose parameters the runtime does not provide are omissions, with one warning for all.
 /// \throws BackendError if the runtime fails.
 GraphScan scan_graph(backend::Backend& backend, GraphHandle template_graph);
 
 /// Describes a word: "kernel Scale (node 3)", "memcpy source (node 5)", with the node's annotation, if it has one.
 std::string use_text(backend::Backend& backend, const ScannedNode& node, std::uint32_t place,
                      const Annotation* annotation);
+
+/// Describes a node: "kernel Scale (node 3)", "memcpy (node 5)", with its annotation, if it has one.
+std::string node_text(backend::Backend& backend, const ScannedNode& node, const Annotation* annotation);
+
+/// Describes an omission in words, without a full stop.
+std::string omission_text(backend::Backend& backend, const GraphScan& scan, const GraphScan::Omission& omission,
+                          const Annotation* annotation);
 
 }  // namespace reprise::inspect

@@ -10,6 +10,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "graph/framework_captures.h"
 #include "inspect/liveness/liveness_text.h"
+#include "inspect/liveness/node_text.h"
 #include "memory/allocator_impl.h"
 #include "text/format.h"
 
@@ -80,6 +81,7 @@ void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
   } else {
     if (rehearsal_ != nullptr) scan.confirm(*rehearsal_);
     look(capture, scan);
+    list_omissions(scan, graph);
   }
   rehearsal_.reset();
   free_log_.reset();
@@ -155,6 +157,16 @@ void LivenessListener::add(const GraphOptions& options, Finding&& finding) {
   inputs_->push_back(std::move(finding.input));
 }
 
+void LivenessListener::list_omissions(const GraphScan& scan, graphs::CapturedGraph& graph) {
+  for (const GraphScan::Omission& omission : scan.omissions) {
+    const ScannedNode& node = scan.nodes[omission.node];
+    const Annotation* const annotation = annotations_.annotation_of(node.top);
+    inputs_->push_back({nullptr, 0, {node_text(*backend_, node, annotation)}, false, {}, omission.why});
+    graph.notes.push_back(
+        text::format("Inputs of the graph may be missing: {}.", omission_text(*backend_, scan, omission, annotation)));
+  }
+}
+
 void LivenessListener::check(std::uint64_t frees) {
   std::vector<DeadInput> dead;
   for (const Block& block : blocks_) {
@@ -173,7 +185,8 @@ void LivenessListener::check(std::uint64_t frees) {
   }
   if (dead.empty()) return;
   std::ranges::stable_sort(dead, std::less<>{}, &GraphInput::address);
-  const std::string text = dead_inputs_text(dead, inputs_->size(), name_);
+  const auto all = std::ranges::count_if(*inputs_, [](const GraphInput& input) { return input.address != nullptr; });
+  const std::string text = dead_inputs_text(dead, static_cast<std::size_t>(all), name_);
   throw DeadInputError(text, std::move(dead));
 }
 

@@ -54,6 +54,7 @@ class LivenessListener final : public graphs::CaptureListener {
   void look(const captures::Capture& capture, const GraphScan& scan);
   bool is_used(const ScannedNode& node, const Finding& finding, std::uintptr_t address);
   void add(const GraphOptions& options, Finding&& finding);
+  void list_omissions(const GraphScan& scan, graphs::CapturedGraph& graph);
   void check(std::uint64_t frees);
 
   const AnnotationListener& annotations_;

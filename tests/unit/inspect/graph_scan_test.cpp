@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstdint>
 #include <map>
 #include <utility>
 
@@ -64,6 +66,18 @@ class GraphScanTest : public ::testing::Test {
     kernel.params = arguments;
     return add(graph, kernel);
   }
+  /// A kernel Add whose node has its arguments in one block.
+  void add_packed_kernel(void** extra) {
+    backend::KernelNodeParams kernel;
+    EXPECT_EQ(device_.kernel_function(kernel_record<Add>(), &kernel.function), ErrorCode::success);
+    kernel.extra = extra;
+    device_.pretended.emplace(add(outer_, backend::EmptyNodeParams{}), kernel);
+  }
+  static std::vector<const void*> values(const GraphScan& scan) {
+    std::vector<const void*> found;
+    for (const ScannedWord& word : scan.words) found.push_back(reinterpret_cast<const void*>(word.value));
+    return found;
+  }
   std::vector<std::string> uses(const GraphScan& scan) {
     std::vector<std::string> texts;
     for (const ScannedWord& word : scan.words)
@@ -124,8 +138,62 @@ TEST_F(GraphScanTest, WarnsOnceOfWhatTheRuntimeDoesNotTellAndGoesOn) {
   EXPECT_THAT(uses(scan), ElementsAre("memset destination (node 2)"));
   ASSERT_THAT(warnings.texts(), SizeIs(1));
   EXPECT_EQ(warnings.texts()[0],
-            "Inputs of a graph may be missing among those whose liveness it checks: the parameters of the kernel (node "
-            "0) are not known, cuFuncGetParamInfo failed with cudaErrorNotSupported (801); and so for 1 more nodes.");
+            "Inputs of a graph may be missing among those whose liveness it checks: the parameters of the kernel "
+            "reprise::graphs::test::Add (node 0) are not known, cuFuncGetParamInfo failed with cudaErrorNotSupported "
+            "(801); and so for 1 more nodes.");
+}
+
+/// Arguments of Add, in the layout of its parameters, and what a launch takes with `extra`.
+struct PackedAdd {
+  int* x;
+  int amount = 1;
+  int padding = 0;
+  std::size_t count = 8;
+  std::size_t bytes = 24;
+  void* extra[5] = {reinterpret_cast<void*>(1), this, reinterpret_cast<void*>(2), &bytes, nullptr};
+};
+
+TEST_F(GraphScanTest, ReadsArgumentsThatLieInOneBlock) {
+  const Warnings warnings;
+  PackedAdd arguments{x_.data()};
+  add_packed_kernel(arguments.extra);
+  const GraphScan scan = scan_graph(device_, outer_);
+  EXPECT_THAT(values(scan), ElementsAre(x_.data()));
+  EXPECT_THAT(uses(scan), ElementsAre("kernel reprise::graphs::test::Add (node 0)"));
+  EXPECT_THAT(scan.omissions, IsEmpty());
+  EXPECT_THAT(warnings.texts(), IsEmpty());
+}
+
+TEST_F(GraphScanTest, ReadsAllOfSuchABlockIfItsLayoutIsNotKnown) {
+  PackedAdd arguments{x_.data()};
+  add_packed_kernel(arguments.extra);
+  device_.fail(Call::function_param_info, ErrorCode::not_supported);
+  const GraphScan scan = scan_graph(device_, outer_);
+  EXPECT_THAT(values(scan), ::testing::Contains(x_.data()));
+  EXPECT_THAT(scan.omissions, IsEmpty());
+}
+
+TEST_F(GraphScanTest, ABlockThatCannotBeReadIsAnOmissionWithItsReason) {
+  const Warnings warnings;
+  void* unknown[] = {reinterpret_cast<void*>(7), nullptr, nullptr};
+  add_packed_kernel(unknown);
+  PackedAdd truncated{x_.data()};
+  truncated.bytes = 12;
+  add_packed_kernel(truncated.extra);
+  add_packed_kernel(nullptr);
+  const GraphScan scan = scan_graph(device_, outer_);
+  std::vector<std::string> texts;
+  for (const GraphScan::Omission& omission : scan.omissions)
+    texts.push_back(omission_text(device_, scan, omission, nullptr));
+  const std::string kernel = "the parameters of the kernel reprise::graphs::test::Add (node ";
+  EXPECT_THAT(
+      texts,
+      ElementsAre(
+          kernel + "0) are not known, its `extra` arguments have an unknown form",
+          kernel + "1) are not known, its block of `extra` arguments has 12 bytes, and parameters lie past its end",
+          kernel + "2) are not known, the driver has no arguments of it"));
+  ASSERT_THAT(warnings.texts(), SizeIs(1));
+  EXPECT_THAT(warnings.texts()[0], HasSubstr("and so for 2 more nodes"));
 }
 
 TEST_F(GraphScanTest, AnyOtherFailureOfTheRuntimeIsAnError) {

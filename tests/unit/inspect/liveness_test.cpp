@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tests/support/faulty_backend.h"
+#include "tests/support/warnings.h"
 #include "tests/unit/inspect/liveness_fixture.h"
 
 // A graph notices that memory of the allocator which it uses was freed.
@@ -369,6 +370,43 @@ TEST_F(InputLiveness, KnowsNoStackOfWhatWasAllocatedBeforeTheyWereRecorded) {
   ASSERT_THAT(dead, SizeIs(1));
   EXPECT_THAT(dead[0].created, IsEmpty());
   EXPECT_THAT(dead[0].freed, Not(IsEmpty()));
+}
+
+class LivenessOfUnknownParameters : public ::testing::Test {
+ protected:
+  static FaultyBackend& runtime() {
+    static auto& runtime = *new FaultyBackend(default_device().backend());  // devices live until the process ends
+    return runtime;
+  }
+  ~LivenessOfUnknownParameters() override { runtime_.heal(); }
+
+  FaultyBackend& runtime_ = runtime();
+  const DeviceGuard guard_{Device(runtime_)};
+  CUDAGraph graph_;
+};
+
+TEST_F(LivenessOfUnknownParameters, InputsAndReportNameTheNode) {
+  const reprise::test::Warnings warnings;
+  Buffer<int> x = zeros(n);
+  runtime_.fail(backend::Call::function_param_info, ErrorCode::not_supported);
+  capture(graph_, with_check(), [&] {
+    copy_async(x.data() + 1, x.data(), sizeof(int));
+    add(x);
+  });
+  const std::vector<GraphInput> inputs = graph_.inputs();
+  ASSERT_THAT(inputs, SizeIs(2));
+  EXPECT_EQ(inputs[0].address, x.data());
+  EXPECT_THAT(inputs[0].not_checked, IsEmpty());
+  EXPECT_EQ(inputs[1].address, nullptr);
+  EXPECT_EQ(inputs[1].bytes, 0U);
+  EXPECT_THAT(inputs[1].nodes, ElementsAre("kernel reprise::graphs::test::Add (node 1)"));
+  EXPECT_THAT(inputs[1].not_checked, HasSubstr("cuFuncGetParamInfo failed with cudaErrorNotSupported"));
+  ASSERT_TRUE(graph_.capture_report().has_value());
+  EXPECT_THAT(graph_.capture_report()->notes,
+              ElementsAre(HasSubstr("the parameters of the kernel reprise::graphs::test::Add (node 1) are not known")));
+  EXPECT_THAT(warnings.texts(), SizeIs(1)) << "nothing was left out of the graph";
+  x.reset();
+  EXPECT_THAT(refusal(graph_).what(), HasSubstr("1 of the 1 input of the graph is dead"));
 }
 
 }  // namespace
