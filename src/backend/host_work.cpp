@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/check.h"
+#include "backend/own_records.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
@@ -58,6 +59,7 @@ const KernelRecord& record_of(const std::string& name, std::size_t operands) {
     record.record.params_bytes = sizeof(HostWork*) + operands * sizeof(MemoryAccess);
     record.record.host_entry = &run;
     record.record.accesses = &accesses;
+    add_own_record(record.record);
   }
   return record.record;
 }

@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/own_kernels.h"
+#include "backend/own_records.h"
 #include "captures/registry.h"
 #include "kernels/batch_kernels.h"
 #include "memory/copy_nodes.h"
@@ -52,7 +53,8 @@ const KernelRecord& own_record(const char* symbol) {
     made.symbol = symbol;
     return made;
   }();
-  return record;
+  static const KernelRecord& known = backend::add_own_record(record);
+  return known;
 }
 
 void require_kernels(const char* call, const Device& device) {

@@ -11,6 +11,7 @@
 #include "backend/check.h"
 #include "backend/device_end.h"
 #include "backend/own_kernels.h"
+#include "backend/own_records.h"
 #include "memory/allocator_impl.h"
 #include "support/immortal.h"
 
@@ -37,7 +38,8 @@ const KernelRecord& advance_record() {
     made.symbol = "reprise_advance_random";
     return made;
   }();
-  return record;
+  static const KernelRecord& known = backend::add_own_record(record);
+  return known;
 }
 
 // Garbage that lies in new memory is no epoch: they begin far from zero, and none is given twice.

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/node_params.h"
+#include "backend/own_records.h"
 #include "tests/cuda/fake_driver.h"
 
 // Nodes in this library's words and in the driver's.
@@ -151,6 +152,17 @@ TEST_F(CudaNodeTest, ArgumentsInAnUnknownFormHaveNoBlock) {
                        CU_LAUNCH_PARAM_END};
   for (void** const extra : {static_cast<void**>(nullptr), unknown, without_size, too_large})
     EXPECT_FALSE(packed_arguments(extra).has_value());
+}
+
+TEST_F(CudaNodeTest, KernelsOfTheLibraryAreKnownByTheirFunctionsOnTheDevice) {
+  static const KernelRecord own;
+  add_own_record(own);
+  own.cuda_functions.add(3, handle<CUfunction>(0x0f3));
+  EXPECT_EQ(own_record(backend_, handle<CUfunction>(0x0f3)), &own);
+  EXPECT_EQ(own_record(backend_, handle<CUfunction>(0x0f4)), nullptr);
+  EXPECT_EQ(own_record(backend_, nullptr), nullptr);
+  const CudaBackend other(driver_.api(), 1, 1);
+  EXPECT_EQ(own_record(other, handle<CUfunction>(0x0f3)), nullptr);
 }
 
 class CudaCopyTest : public CudaNodeTest {

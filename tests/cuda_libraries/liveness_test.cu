@@ -144,6 +144,14 @@ TEST_F(LivenessOnCuda, RefusesToReplayALaunchWithPackedArgumentsWhoseMemoryWasFr
   EXPECT_THAT(error.inputs()[0].nodes, ElementsAre(AllOf(HasSubstr("scale<float>"), HasSubstr("(node 1)"))));
 }
 
+TEST_F(LivenessOnCuda, ABatchUsesItsAddressesAndNotItsPatterns) {
+  Buffer<std::uintptr_t> x(n), look_alike(n);
+  capture(graph_, checked(), [&] {
+    fill_batch_async(std::array{make_fill(x.data(), reinterpret_cast<std::uintptr_t>(look_alike.data()), n)});
+  });
+  EXPECT_EQ(inputs(), std::set<const void*>{x.data()});
+}
+
 TEST_F(LivenessOnCuda, MemoryOfCudaMallocCountsWithAll) {
   float* x = nullptr;
   ASSERT_EQ(cudaMalloc(&x, n * sizeof(float)), cudaSuccess);

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "backend/check.h"
+#include "backend/own_records.h"
 #include "inspect/liveness/node_text.h"
 #include "text/format.h"
 
@@ -69,12 +70,21 @@ class Scanner {
 
   void read(const backend::KernelNodeParams& kernel, const std::string& /*number*/) {
     scan_.nodes.back().function = kernel.function;
+    const KernelRecord* const own = backend::own_record(backend_, kernel.function);
+    if (own != nullptr && kernel.params != nullptr) return operands(*own, kernel.params);
     const Layout& layout = layout_of(kernel.function);
     if (kernel.params == nullptr && kernel.extra != nullptr) return packed(kernel.extra, layout);
     if (!layout.failure.empty()) return leave_out(layout.failure);
     if (kernel.params == nullptr && !layout.params.empty()) return leave_out("the driver has no arguments of it");
     for (std::size_t i = 0; i < layout.params.size(); ++i)
       argument(layout.params[i], static_cast<const std::byte*>(kernel.params[i]));
+  }
+  void operands(const KernelRecord& kernel, void* const* params) {
+    std::uint32_t place = 0;
+    for (const MemoryAccess& access : kernel.accesses(params)) {
+      if (access.bytes != 0) word(place, reinterpret_cast<std::uintptr_t>(access.address));
+      place += sizeof(std::uintptr_t);
+    }
   }
   // All of the block is searched if its layout is not known.
   void packed(void* const* extra, const Layout& layout) {

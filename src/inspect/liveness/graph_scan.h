@@ -22,7 +22,7 @@ struct ScannedNode {
 /// An 8-byte word in the parameters of a node: an address, or something else.
 struct ScannedWord {
   std::uint32_t node = 0;  ///< index in GraphScan::nodes
-  /// Of a kernel: the offset in the parameter block; of a copy: 0 the source, 1
+  /// Of a kernel: the offset in the parameter block, or 8 times the number of the operand; of a copy: 0 the source, 1
   /// the destination.
   std::uint32_t place = 0;
   std::uintptr_t value = 0;
@@ -52,7 +52,8 @@ struct GraphScan {
   void confirm(const GraphScan& first);
 };
 
-/// Scans all nodes, including child graphs and bodies of conditional nodes. Nodes whose parameters the runtime does not provide are omissions, with one warning for all.
+/// Scans all nodes, including child graphs and bodies of conditional nodes. Of kernels of this library the operands are
+/// taken. Nodes whose parameters the runtime does not provide are omissions, with one warning for all.
 /// \throws BackendError if the runtime fails.
 GraphScan scan_graph(backend::Backend& backend, GraphHandle template_graph);
 

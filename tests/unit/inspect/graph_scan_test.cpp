@@ -196,6 +196,40 @@ TEST_F(GraphScanTest, ABlockThatCannotBeReadIsAnOmissionWithItsReason) {
   EXPECT_THAT(warnings.texts()[0], HasSubstr("and so for 2 more nodes"));
 }
 
+/// What `body` captures on this device.
+template <class Body>
+GraphHandle captured_by(const Body& body) {
+  const Stream stream;
+  const StreamGuard guard(stream);
+  const backend::Checked runtime(default_device().backend());
+  runtime.stream_begin_capture(stream.native(), CaptureMode::relaxed);
+  body();
+  GraphHandle graph = nullptr;
+  runtime.stream_end_capture(stream.native(), &graph);
+  return graph;
+}
+
+TEST_F(GraphScanTest, TakesTheOperandsOfTheLibrarysOwnKernelsAndNothingElse) {
+  // A pattern and a size that look like addresses, and the rest of a table that a larger batch used before.
+  Buffer<std::uintptr_t> filled(8), unrelated(8);
+  Buffer<int> y = graphs::test::zeros(8);
+  const auto look_alike = reinterpret_cast<std::uintptr_t>(unrelated.data());
+  const std::vector<CopyOp> copies(batch_ops_per_kernel + 1, CopyOp{y.data(), x_.data(), 4});
+  graphs_.push_back(captured_by([&] {
+    fill_batch_async(std::array{make_fill(filled.data(), look_alike, 8)});
+    copy_batch_async(copies);
+  }));
+  const GraphScan scan = scan_graph(device_, graphs_.back());
+  std::size_t of_second_table = 0;
+  for (const ScannedWord& word : scan.words) {
+    EXPECT_NE(word.value, look_alike);
+    if (word.node == 2) ++of_second_table;
+  }
+  ASSERT_FALSE(scan.words.empty());
+  EXPECT_EQ(reinterpret_cast<const void*>(scan.words.front().value), filled.data());
+  EXPECT_EQ(of_second_table, 2U) << "one copy has a source and a destination";
+}
+
 TEST_F(GraphScanTest, AnyOtherFailureOfTheRuntimeIsAnError) {
   add_kernel(outer_, x_.data());
   device_.fail(Call::graph_node_params, ErrorCode::launch_failure);

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "backend/backend.h"
+#include "reprise/kernel.h"
+
+// Kernels of this library. Their accesses() name all memory that a launch uses, so that readers of nodes need not
+// search the arguments for addresses: these hold sizes, patterns, padding and what an earlier call left.
+
+namespace reprise::backend {
+
+/// Makes a kernel of this library known. The record must live until the process ends. Returns it. Thread-safe.
+const KernelRecord& add_own_record(const KernelRecord& record);
+
+/// The record of a kernel of this library; null for any other kernel. Thread-safe.
+const KernelRecord* own_record(const Backend& backend, FunctionHandle function);
+
+}  // namespace reprise::backend
