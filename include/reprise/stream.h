@@ -108,7 +108,8 @@ struct StreamOptions {
 };
 
 /// An owned stream. Movable; a moved-from Stream may only be assigned to or destroyed. Destroying it does not wait:
-/// submitted work still runs.
+/// submitted work still runs. With the component libtorch, whose allocators and autograd use streams for as long as the
+/// process lives, the handle stays valid, and a later Stream with the same options reuses it.
 class Stream {
  public:
   explicit Stream(Device device = current_device(), StreamOptions options = {});
@@ -128,6 +129,7 @@ class Stream {
 
  private:
   StreamRef ref_;
+  StreamOptions options_;
 };
 
 /// The calling thread's current stream of its current device.

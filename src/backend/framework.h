@@ -38,6 +38,9 @@ class Framework {
   virtual void set_current_device(int /*device*/) const noexcept {}
   /// True for a stream of the framework that is never destroyed: its handle never names another one.
   virtual bool owns_forever(const StreamRef& /*stream*/) const noexcept { return false; }
+  /// True if the framework may use a stream of this type after the end of its Stream. Then no handle is destroyed:
+  /// later Streams reuse them.
+  virtual bool keeps_streams(DeviceType /*type*/) const noexcept { return false; }
 
   // --- Memory ---------------------------------------------------------------------------------------------------
   /// The next id of a memory pool, where both libraries take theirs from one counter. `by_user`: for

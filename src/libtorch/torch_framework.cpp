@@ -31,6 +31,11 @@ class TorchFramework final : public backend::Framework, public graphs::Framework
   bool owns_forever(const StreamRef& stream) const noexcept override {
     return stream.device().type() == DeviceType::cuda && is_pooled_cuda_stream(stream.native());
   }
+  // Streams are stored by allocators (those of tensors on them, and by record_stream()) and by the nodes of autograd.
+  // All are kept: a handle that a user passes to libtorch cannot be noticed.
+  bool keeps_streams(DeviceType type) const noexcept override {
+    return type == DeviceType::host || (type == DeviceType::cuda && has_cuda_tensors());
+  }
 
   std::optional<MempoolId> new_pool_id(bool by_user) const override { return new_cuda_pool_id(by_user); }
   void empty_cache(const Device& device) const noexcept override {

@@ -9,6 +9,7 @@
 #include "backend/check.h"
 #include "backend/framework.h"
 #include "backend/objects/device_uses.h"
+#include "backend/objects/kept_streams.h"
 #include "backend/objects/tracked_stream.h"
 #include "backend/stream_end.h"
 #include "reprise/event.h"
@@ -115,12 +116,13 @@ std::uint64_t StreamRef::capture_id() const {
   return backend::capture_info(*this).id;
 }
 
-Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr) {
+Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr), options_(options) {
   backend::DeviceUse use(device, UseKind::stream);
-  const Checked runtime(device.backend());
-  StreamHandle handle = nullptr;
-  const auto flags = options.blocking ? backend::StreamFlags::blocking : backend::StreamFlags::non_blocking;
-  runtime.stream_create(&handle, flags, options.priority);
+  StreamHandle handle = backend::take_kept_stream(device, options);
+  if (handle == nullptr) {
+    const auto flags = options.blocking ? backend::StreamFlags::blocking : backend::StreamFlags::non_blocking;
+    Checked(device.backend()).stream_create(&handle, flags, options.priority);
+  }
   ref_ = StreamRef(device, handle);
   use.detach();
   backend::TrackedStream::add(ref_);
@@ -130,17 +132,22 @@ Stream::~Stream() {
   if (ref_.native() == nullptr) return;
   backend::TrackedStream::ends(ref_);
   backend::stream_end_listeners.call(ref_);
-  backend::WarnOnError(ref_.device().backend()).stream_destroy(ref_.native());
+  if (backend::keeps_streams(ref_.device()))
+    backend::keep_stream(ref_, options_);
+  else
+    backend::WarnOnError(ref_.device().backend()).stream_destroy(ref_.native());
   backend::end_use(ref_.device(), UseKind::stream);
 }
 
 Stream::Stream(Stream&& other) noexcept
-    : ref_(std::exchange(other.ref_, StreamRef(other.ref_.device(), StreamHandle{nullptr}))) {}
+    : ref_(std::exchange(other.ref_, StreamRef(other.ref_.device(), StreamHandle{nullptr}))),
+      options_(other.options_) {}
 
 Stream& Stream::operator=(Stream&& other) noexcept {
   // This object's previous stream is destroyed with `other`.
   Stream taken(std::move(other));
   std::swap(ref_, taken.ref_);
+  std::swap(options_, taken.options_);
   return *this;
 }
 
