@@ -6,6 +6,7 @@
 
 #include "graph/framework_captures.h"
 #include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/operators/autocast_cache.h"
 #include "libtorch/operators/operator_listener.h"
 
 namespace reprise::libtorch {
@@ -14,13 +15,14 @@ namespace reprise::libtorch {
 class TorchListeners final : public graphs::FrameworkListeners {
  public:
   std::vector<graphs::CaptureListener*> in_order() override {
-    std::vector<graphs::CaptureListener*> all{&operators};
+    std::vector<graphs::CaptureListener*> all{&operators, &autocast};
     if (cuda != nullptr)
       for (graphs::CaptureListener* const listener : cuda->in_order()) all.push_back(listener);
     return all;
   }
 
   OperatorListener operators;
+  AutocastListener autocast;
   const std::unique_ptr<graphs::FrameworkListeners> cuda = make_cuda_listeners();  // null: libtorch has no CUDA
 };
 

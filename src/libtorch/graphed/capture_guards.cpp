@@ -35,14 +35,6 @@ bool autograd_records() {
   return c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled();
 }
 
-NoAutocastCache::NoAutocastCache() : before_(at::autocast::is_autocast_cache_enabled()) {
-  at::autocast::set_autocast_cache_enabled(false);
-}
-
-NoAutocastCache::~NoAutocastCache() {
-  at::autocast::set_autocast_cache_enabled(before_);
-}
-
 NoAutocast::NoAutocast(c10::DeviceType type) : type_(type), before_(at::autocast::is_autocast_enabled(type)) {
   at::autocast::set_autocast_enabled(type_, false);
 }

@@ -38,18 +38,6 @@ class SideStream {
 /// True if operators on the calling thread record a history: grad mode is on, and it is not in inference mode.
 bool autograd_records();
 
-/// Disables autocast's cache: a cast made in a capture would be used outside of it.
-class NoAutocastCache {
- public:
-  NoAutocastCache();
-  ~NoAutocastCache();
-  NoAutocastCache(const NoAutocastCache&) = delete;
-  NoAutocastCache& operator=(const NoAutocastCache&) = delete;
-
- private:
-  bool before_;
-};
-
 /// Disables autocast for a type of device.
 class NoAutocast {
  public:

@@ -12,6 +12,7 @@
 
 #include "libtorch/graphed/capture_guards.h"
 #include "libtorch/graphed/graphed_capture.h"
+#include "libtorch/operators/autocast_cache.h"
 #include "libtorch/tensor_device.h"
 #include "reprise/error.h"
 #include "reprise/libtorch/graph.h"
@@ -138,7 +139,7 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
   const std::lock_guard lock(mutex);
   for (GraphedCapture& each : captures) each.make_inputs();
   const SideStream side(device_of_tensors(device));
-  const NoAutocastCache no_cache;
+  const NoAutocastCache no_cache;  // a warm-up would fill it on another stream than the caller's
   const QuietLeaves quiet(all_of(captures, [](const GraphedParts& parts) { return parts.watched.trained(); }));
   warm_up(captures);
   const auto order = PoolOrder::of(with_pool.pool);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "captures/registry.h"
+#include "libtorch/operators/autocast_cache.h"
 #include "reprise/error.h"
 #include "support/immortal.h"
 
@@ -28,6 +29,7 @@ struct Underway final : at::ObserverContext {
   Underway* within;
   const Watches* watches = nullptr;  // of the outermost one
   Watches own_watches = {};
+  std::optional<NoAutocastCache> no_cache = {};  // in a capture
   int exceptions = std::uncaught_exceptions();
   bool inner_failed = false;  // a call within this one
 };
@@ -123,6 +125,7 @@ std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& f
     call->watches = call->within->watches;
   else
     find_watches(*call, tails);
+  if (!call->watches->empty()) call->no_cache.emplace();
   for (const auto& watch : *call->watches) watch->began(call->op, function, call->within == nullptr ? &tails : nullptr);
   innermost = call.get();
   return call;

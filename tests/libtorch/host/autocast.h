@@ -13,7 +13,9 @@ namespace reprise::libtorch::test {
 class Autocast {
  public:
   explicit Autocast(std::optional<torch::Dtype> type = {}, c10::DeviceType device = at::kPrivateUse1)
-      : device_(device), type_before_(at::autocast::get_autocast_dtype(device)) {
+      : device_(device),
+        enabled_before_(at::autocast::is_autocast_enabled(device)),
+        type_before_(at::autocast::get_autocast_dtype(device)) {
     at::autocast::set_autocast_enabled(device_, true);
     if (type) at::autocast::set_autocast_dtype(device_, *type);
     at::autocast::increment_nesting();
@@ -21,13 +23,14 @@ class Autocast {
   ~Autocast() {
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
     at::autocast::set_autocast_dtype(device_, type_before_);
-    at::autocast::set_autocast_enabled(device_, false);
+    at::autocast::set_autocast_enabled(device_, enabled_before_);
   }
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
  private:
   c10::DeviceType device_;
+  bool enabled_before_;
   at::ScalarType type_before_;
 };
 
