@@ -3,17 +3,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_set>
 
 #include "backend/check.h"
-#include "backend/device_end.h"
 #include "backend/own_kernels.h"
 #include "backend/own_records.h"
+#include "backend/per_device.h"
 #include "memory/allocator_impl.h"
-#include "support/immortal.h"
 
 namespace reprise::random {
 
@@ -73,35 +71,16 @@ constinit captures::Slot<CaptureDraws> draws_of_capture;
 // by nodes captured before the first draw, and those nodes would overwrite them in each replay, after the head node.
 //
 // Such streams live as long as their devices, and count as no use of them.
-void device_of_words_ends(const Device& device) noexcept;
-
-struct StreamsOfWords {
-  StreamsOfWords() {
-    static constinit backend::DeviceEndListener listener(&device_of_words_ends);
-    backend::device_end_listeners.add(listener);
-  }
-
-  std::mutex mutex;
-  std::map<const Backend*, StreamHandle> by_device;
+struct StreamOfWords {
+  StreamHandle handle = nullptr;
 };
 
-StreamsOfWords& streams_of_words() {
-  static support::Immortal<StreamsOfWords> instance;  // graphs may live until the process ends
-  return *instance;
-}
-
-void device_of_words_ends(const Device& device) noexcept {
-  StreamsOfWords& all = streams_of_words();
-  const std::lock_guard lock(all.mutex);
-  all.by_device.erase(&device.backend());
-}
-
 StreamRef stream_of_words(const Device& device) {
-  StreamsOfWords& all = streams_of_words();
-  const std::lock_guard lock(all.mutex);
-  StreamHandle& stream = all.by_device[&device.backend()];
-  if (stream == nullptr) Checked(device.backend()).stream_create(&stream, backend::StreamFlags::non_blocking, 0);
-  return StreamRef(device, stream);
+  return backend::PerDevice<StreamOfWords>::use(device, [&](StreamOfWords& stream) {
+    if (stream.handle == nullptr)
+      Checked(device.backend()).stream_create(&stream.handle, backend::StreamFlags::non_blocking, 0);
+    return StreamRef(device, stream.handle);
+  });
 }
 
 Words allocate_words(const StreamRef& stream) {

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/random.h"
 
-#include <map>
 #include <random>
 #include <utility>
 
-#include "backend/backend.h"
-#include "backend/device_end.h"
+#include "backend/per_device.h"
 #include "captures/registry.h"
 #include "random/capture_draws.h"
 #include "random/generator_impl.h"
-#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -91,30 +88,9 @@ void GeneratorImpl::end_capture() noexcept {
 
 namespace {
 
-void device_ends(const Device& device) noexcept;
-
-struct Defaults {
-  Defaults() {
-    static constinit backend::DeviceEndListener listener(&device_ends);
-    backend::device_end_listeners.add(listener);
-  }
-
-  std::mutex mutex;
-  std::uint64_t seed = Generator::default_seed;
-  std::map<const backend::Backend*, std::shared_ptr<GeneratorImpl>> generators;
-};
-
-// Never destroyed: static objects may draw.
-Defaults& defaults() {
-  static support::Immortal<Defaults> all;
-  return *all;
-}
-
-void device_ends(const Device& device) noexcept {
-  Defaults& all = defaults();
-  const std::lock_guard lock(all.mutex);
-  all.generators.erase(&device.backend());
-}
+// The default ones. The seed of those to come is guarded by their mutex.
+using Defaults = backend::PerDevice<std::shared_ptr<GeneratorImpl>>;
+std::uint64_t seed_of_defaults = Generator::default_seed;
 
 std::shared_ptr<GeneratorImpl> make_generator(Device device, const GeneratorState& state) {
   return std::make_shared<GeneratorImpl>(device, state,
@@ -189,21 +165,20 @@ PhiloxState Generator::philox_state(std::uint64_t increment, const StreamRef& st
 }
 
 Generator default_generator(Device device) {
-  random::Defaults& all = random::defaults();
-  const std::lock_guard lock(all.mutex);
-  auto& generator = all.generators[&device.backend()];
-  if (generator == nullptr)
-    generator = std::make_shared<GeneratorImpl>(device, GeneratorState{all.seed, 0}, backend::DeviceUse());
-  return Generator(generator);
+  return random::Defaults::use(device, [&](std::shared_ptr<GeneratorImpl>& generator) {
+    const GeneratorState state{random::seed_of_defaults, 0};
+    if (generator == nullptr) generator = std::make_shared<GeneratorImpl>(device, state, backend::DeviceUse());
+    return Generator(generator);
+  });
 }
 
 void manual_seed(std::uint64_t seed) {
-  random::Defaults& all = random::defaults();
-  const std::lock_guard lock(all.mutex);
-  random::refuse_in_capture("manual_seed", current_stream());
-  for (const auto& [device, generator] : all.generators) generator->require_settable("manual_seed");
-  all.seed = seed;
-  for (const auto& [device, generator] : all.generators) generator->set_seed("manual_seed", seed);
+  random::Defaults::use_all([&](const auto& generators) {
+    random::refuse_in_capture("manual_seed", current_stream());
+    for (const auto& entry : generators) entry.second->require_settable("manual_seed");
+    random::seed_of_defaults = seed;
+    for (const auto& entry : generators) entry.second->set_seed("manual_seed", seed);
+  });
 }
 
 }  // namespace reprise
