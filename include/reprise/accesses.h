@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 /// \file
 /// Declarations of the memory that a kernel accesses; used in kernel.h.
@@ -20,16 +21,32 @@ struct MemoryAccess {
 static_assert(sizeof(MemoryAccess) == 2 * sizeof(void*) + sizeof(std::size_t),
               "no padding, which would keep stale bytes");
 
+namespace detail {
+
+[[noreturn]] void size_out_of_range(const char* call, const void* address, std::size_t count, std::size_t value_bytes);
+
+/// Returns the size of `count` values in bytes.
+/// \throws UsageError if that is not a number, or the values would end past the last address.
+inline std::size_t checked_bytes(const char* call, const void* address, std::size_t count, std::size_t value_bytes) {
+  if (count > (SIZE_MAX - reinterpret_cast<std::uintptr_t>(address)) / value_bytes) [[unlikely]]
+    size_out_of_range(call, address, count, value_bytes);
+  return count * value_bytes;
+}
+
+}  // namespace detail
+
 /// Declares that a launch reads `count` values at `address`.
+/// \throws UsageError if the values would end past the last address.
 template <class T>
 MemoryAccess reads(const T* address, std::size_t count) {
-  return {address, count * sizeof(T), false, {}};
+  return {address, detail::checked_bytes("reads", address, count, sizeof(T)), false, {}};
 }
 
 /// Declares that a launch writes `count` values at `address`, all or some of them.
+/// \throws UsageError if the values would end past the last address.
 template <class T>
 MemoryAccess writes(T* address, std::size_t count) {
-  return {address, count * sizeof(T), true, {}};
+  return {address, detail::checked_bytes("writes", address, count, sizeof(T)), true, {}};
 }
 
 }  // namespace reprise

@@ -8,6 +8,7 @@
 #include <span>
 #include <type_traits>
 
+#include "reprise/accesses.h"
 #include "reprise/stream.h"
 
 /// \file
@@ -22,7 +23,8 @@ namespace reprise {
 struct CopyOp {
   void* destination = nullptr;   ///< must overlap no other address of the batch
   const void* source = nullptr;  ///< must overlap no destination of the batch
-  std::size_t bytes = 0;         ///< 0: nothing is copied, and the addresses may be null
+  /// At most 2^31 - 1 times 16 KiB. 0: nothing is copied, and the addresses may be null.
+  std::size_t bytes = 0;
 };
 
 /// One fill of a batch: a repeated pattern of 1, 2, 4 or 8 bytes.
@@ -30,15 +32,18 @@ struct FillOp {
   void* destination = nullptr;  ///< aligned to the pattern; must overlap no other destination of the batch
   std::uint64_t pattern = 0;    ///< only the low `pattern_bytes` bytes are used
   unsigned pattern_bytes = 1;   ///< 1, 2, 4 or 8
-  std::size_t bytes = 0;        ///< a multiple of `pattern_bytes`; 0: the address may be null
+  /// A multiple of `pattern_bytes`, at most 2^31 - 1 times 16 KiB. 0: the address may be null.
+  std::size_t bytes = 0;
 };
 
 /// Returns a fill of `count` times `value`, which must have 1, 2, 4 or 8 bytes.
+/// \throws UsageError if the values would end past the last address.
 template <class T>
 FillOp make_fill(T* destination, T value, std::size_t count) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8 && std::has_single_bit(sizeof(T)),
                 "a pattern has 1, 2, 4 or 8 bytes");
-  FillOp op{destination, 0, static_cast<unsigned>(sizeof(T)), count * sizeof(T)};
+  FillOp op{destination, 0, static_cast<unsigned>(sizeof(T)),
+            detail::checked_bytes("make_fill", destination, count, sizeof(T))};
   std::memcpy(&op.pattern, &value, sizeof(T));
   return op;
 }
@@ -48,11 +53,13 @@ inline constexpr std::size_t batch_ops_per_kernel = 128;
 
 /// Runs all copies in unspecified order, after prior work on `stream`. In a capture this is a kernel node, and each
 /// replay reads and writes these addresses again.
-/// \throws UsageError if an address is null or, on the host device, not accessible to kernels.
+/// \throws UsageError, before anything is copied, if an address is null, an operation ends past the last address or has
+///         too many bytes, or, on the host device, if an operation is not within one block of memory that kernels can
+///         access.
 void copy_batch_async(std::span<const CopyOp> batch, const StreamRef& stream = current_stream());
 
 /// Runs all fills in unspecified order, after prior work on `stream`. In a capture this is a kernel node.
-/// \throws UsageError if an operation is not as FillOp requires.
+/// \throws UsageError as copy_batch_async(), or if an operation is not as FillOp requires.
 void fill_batch_async(std::span<const FillOp> batch, const StreamRef& stream = current_stream());
 
 }  // namespace reprise

@@ -21,10 +21,11 @@ enum class ErrorCode : int {
   success = 0,
   invalid_value = 1,                   ///< an argument is out of range or does not fit the others
   out_of_memory = 2,                   ///< not enough device memory
-  not_initialized = 3,                 ///< the device runtime is not available
+  not_initialized = 3,                 ///< the device runtime is not available, for example in a child of fork()
   invalid_device_function = 98,        ///< the kernel was not compiled for this device
   no_device = 100,                     ///< there is no device of this kind
   invalid_device = 101,                ///< there is no device with this number
+  operating_system = 304,              ///< a call of the operating system failed, for example for lack of threads
   invalid_handle = 400,                ///< not a handle of this runtime, or not one any more
   illegal_state = 401,                 ///< the object is not in the state that the call needs
   not_ready = 600,                     ///< the work has not completed; not a failure
@@ -87,6 +88,7 @@ class BackendError : public Error {
   /// \param code what it returned.
   /// \param detail the backend's details beyond the code; may be empty.
   /// \param where the place in this library that made the call.
+  /// The text begins with the function of the library that the calling thread is in, for example `Buffer::write`.
   BackendError(std::string call, ErrorCode code, const std::string& detail, SourceLocation where);
 
   const std::string& call() const noexcept { return call_; }       ///< CUDA's name of the call that failed

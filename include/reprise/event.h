@@ -33,7 +33,8 @@ enum class EventUse {
   external,  ///< a node of its own: recorded or waited for by each replay (`cudaEventRecordExternal`)
 };
 
-/// An owned event. Movable; a moved-from Event may only be assigned to or destroyed.
+/// An owned event. Movable; a moved-from Event may only be assigned to or destroyed: as an EventRef, and in all members
+/// but native() and device(), it throws UsageError.
 ///
 /// A record is a fixed point in the work of a stream; a wait refers to the last record at the time of the wait.
 class Event {
@@ -43,8 +44,12 @@ class Event {
   Event(Event&& other) noexcept;
   Event& operator=(Event&& other) noexcept;  ///< destroys this object's event and takes over the other
 
-  EventRef ref() const noexcept { return ref_; }
-  operator EventRef() const noexcept { return ref_; }
+  EventRef ref() const {
+    if (ref_.native() == nullptr) [[unlikely]]
+      detail::refuse_moved_from("an event");
+    return ref_;
+  }
+  operator EventRef() const { return ref(); }
   EventHandle native() const noexcept { return ref_.native(); }  ///< `cudaEvent_t`
   Device device() const noexcept { return ref_.device(); }
 

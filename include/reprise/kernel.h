@@ -17,6 +17,7 @@
 #include "reprise/device_code.h"
 #include "reprise/error.h"
 #include "reprise/kernel_functions.h"
+#include "reprise/public_call.h"
 #include "reprise/stream.h"
 
 /// \file
@@ -157,6 +158,7 @@ struct Launcher<std::tuple<Params...>> {
       std::apply(
           [&](auto&... value) {
             void* params[] = {const_cast<void*>(static_cast<const void*>(&value))..., nullptr};
+            const reprise::detail::PublicCall call("launch");
             reprise::detail::launch_kernel(stream, config, record, params);
           },
           values);
@@ -366,7 +368,7 @@ void launch(N threads, K kernel, Args&&... args) {
 /// \param kernel the function; of a template, one instance.
 /// \param args as for a kernel that is a function object.
 /// \throws BackendError with 1 if the device cannot launch this shape; in a capture that invalidates the capture.
-/// \throws UsageError on a host device, which has no code of the function.
+/// \throws UsageError on a host device, which has no code of the function; if `kernel` is null.
 template <class... Params, class... Args>
 void launch(const StreamRef& stream, const LaunchConfig& config, void (*kernel)(Params...), Args&&... args) {
   using Layout = kernel_detail::ParamLayout<std::tuple<Params...>>;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/public_call.h"
 #include "reprise/stream.h"
 
 /// \file
@@ -136,6 +137,8 @@ namespace detail {
 [[noreturn]] void buffer_too_large(std::size_t count, std::size_t value_bytes);
 void check_buffer_sizes(std::size_t buffer, std::size_t host);
 [[noreturn]] void buffer_without_device();
+/// The alignment of memory of CachingAllocator and of HostBuffer, in bytes.
+inline constexpr std::size_t memory_alignment = 512;
 void deallocate_buffer(CachingAllocator& allocator, void* pointer) noexcept;
 void* allocate_pinned(Device device, std::size_t bytes);
 void free_pinned(Device device, void* pointer, std::size_t bytes) noexcept;
@@ -147,6 +150,7 @@ void free_pinned(Device device, void* pointer, std::size_t bytes) noexcept;
 template <class T>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>, "device memory holds plain values");
+  static_assert(alignof(T) <= detail::memory_alignment, "memory is aligned to 512 bytes");
 
  public:
   Buffer() = default;
@@ -154,6 +158,7 @@ class Buffer {
   /// Allocates `count` values for work on `stream`.
   /// \throws OutOfMemoryError
   explicit Buffer(std::size_t count, const StreamRef& stream = current_stream()) : size_(count) {
+    const detail::PublicCall call("Buffer");
     if (count > SIZE_MAX / sizeof(T)) detail::buffer_too_large(count, sizeof(T));
     allocator_ = &CachingAllocator::of(stream.device());
     data_ = static_cast<T*>(allocator_->allocate(count * sizeof(T), stream));
@@ -162,6 +167,7 @@ class Buffer {
   /// Copies a host array in the order of `stream`.
   explicit Buffer(std::span<const T> values, const StreamRef& stream = current_stream())
       : Buffer(values.size(), stream) {
+    const detail::PublicCall call("Buffer");
     write_async(values, stream);
   }
 
@@ -199,6 +205,7 @@ class Buffer {
   /// \throws UsageError if the sizes differ; BackendError with 900 if the stream is capturing, which invalidates the
   ///         capture: there, use write_async().
   void write(std::span<const T> values, const StreamRef& stream) {
+    const detail::PublicCall call("Buffer::write");
     write_async(values, stream);
     stream.synchronize();
   }
@@ -216,6 +223,7 @@ class Buffer {
   /// As above, into `values`.
   /// \throws UsageError if the sizes differ.
   void read(std::span<T> values, const StreamRef& stream) const {
+    const detail::PublicCall call("Buffer::read");
     read_async(values, stream);
     stream.synchronize();
   }
@@ -224,6 +232,7 @@ class Buffer {
   /// Copies a host array here, in the order of `stream`, without waiting; see copy_async().
   /// \throws UsageError if the sizes differ.
   void write_async(std::span<const T> values, const StreamRef& stream) {
+    const detail::PublicCall call("Buffer::write_async");
     detail::check_buffer_sizes(size_, values.size());
     copy_async(data_, values.data(), size_bytes(), stream);
   }
@@ -232,6 +241,7 @@ class Buffer {
   /// Copies this array to the host, in the order of `stream`, without waiting; see copy_async().
   /// \throws UsageError if the sizes differ.
   void read_async(std::span<T> values, const StreamRef& stream) const {
+    const detail::PublicCall call("Buffer::read_async");
     detail::check_buffer_sizes(size_, values.size());
     copy_async(values.data(), data_, size_bytes(), stream);
   }
@@ -239,6 +249,7 @@ class Buffer {
 
   /// Sets every byte, in the order of `stream`; see fill_async().
   void fill_bytes_async(unsigned char value, const StreamRef& stream) {
+    const detail::PublicCall call("Buffer::fill_bytes_async");
     fill_async(data_, value, size_bytes(), stream);
   }
   void fill_bytes_async(unsigned char value) { fill_bytes_async(value, stream_here()); }
@@ -275,6 +286,7 @@ class Buffer {
 template <class T>
 class HostBuffer {
   static_assert(std::is_trivially_copyable_v<T>, "device memory holds plain values");
+  static_assert(alignof(T) <= detail::memory_alignment, "memory is aligned to 512 bytes");
 
  public:
   HostBuffer() = default;
@@ -282,6 +294,7 @@ class HostBuffer {
   /// Allocates `count` values for copies from and to `device`.
   /// \throws BackendError with 2 if there is no memory.
   explicit HostBuffer(std::size_t count, Device device = current_device()) : device_(device), size_(count) {
+    const detail::PublicCall call("HostBuffer");
     if (count > SIZE_MAX / sizeof(T)) detail::buffer_too_large(count, sizeof(T));
     if (count != 0) data_ = static_cast<T*>(detail::allocate_pinned(device, count * sizeof(T)));
     std::uninitialized_value_construct_n(data_, count);

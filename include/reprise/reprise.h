@@ -35,6 +35,7 @@
 #include "reprise/launch_host.h"
 #include "reprise/liveness.h"
 #include "reprise/memory.h"
+#include "reprise/public_call.h"
 #include "reprise/random.h"
 #include "reprise/stream.h"
 #include "reprise/timings.h"

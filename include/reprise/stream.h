@@ -107,9 +107,16 @@ struct StreamOptions {
   int priority = 0;  ///< lower runs first, as in CUDA; clamped to the device's range
 };
 
-/// An owned stream. Movable; a moved-from Stream may only be assigned to or destroyed. Destroying it does not wait:
-/// submitted work still runs. With the component libtorch, whose allocators and autograd use streams for as long as the
-/// process lives, the handle stays valid, and a later Stream with the same options reuses it.
+namespace detail {
+
+[[noreturn]] void refuse_moved_from(const char* what);
+
+}  // namespace detail
+
+/// An owned stream. Movable; a moved-from Stream may only be assigned to or destroyed: as a StreamRef it throws
+/// UsageError. Destroying it does not wait: submitted work still runs. With the component libtorch, whose allocators and
+/// autograd use streams for as long as the process lives, the handle stays valid, and a later Stream with the same
+/// options reuses it.
 class Stream {
  public:
   explicit Stream(Device device = current_device(), StreamOptions options = {});
@@ -117,15 +124,20 @@ class Stream {
   Stream(Stream&& other) noexcept;
   Stream& operator=(Stream&& other) noexcept;  ///< destroys this object's stream and takes over the other
 
-  StreamRef ref() const noexcept { return ref_; }
-  operator StreamRef() const noexcept { return ref_; }
+  /// \throws UsageError if it was moved from; so do the members below, except native() and device().
+  StreamRef ref() const {
+    if (ref_.is_default()) [[unlikely]]
+      detail::refuse_moved_from("a stream");
+    return ref_;
+  }
+  operator StreamRef() const { return ref(); }
   StreamHandle native() const noexcept { return ref_.native(); }  ///< `cudaStream_t`
   Device device() const noexcept { return ref_.device(); }
-  void synchronize() const { ref_.synchronize(); }                        ///< see StreamRef::synchronize
-  bool query() const { return ref_.query(); }                             ///< see StreamRef::query
-  void wait(EventRef event) const;                                        ///< see StreamRef::wait
-  void wait(const StreamRef& other) const { ref_.wait(other); }           ///< see StreamRef::wait
-  CaptureStatus capture_status() const { return ref_.capture_status(); }  ///< see StreamRef::capture_status
+  void synchronize() const { ref().synchronize(); }                        ///< see StreamRef::synchronize
+  bool query() const { return ref().query(); }                             ///< see StreamRef::query
+  void wait(EventRef event) const;                                         ///< see StreamRef::wait
+  void wait(const StreamRef& other) const { ref().wait(other); }           ///< see StreamRef::wait
+  CaptureStatus capture_status() const { return ref().capture_status(); }  ///< see StreamRef::capture_status
 
  private:
   StreamRef ref_;

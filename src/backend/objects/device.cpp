@@ -9,6 +9,7 @@
 #include "backend/check.h"
 #include "backend/framework.h"
 #include "backend/objects/device_uses.h"
+#include "reprise/public_call.h"
 #include "reprise/stream.h"
 #include "text/format.h"
 
@@ -104,10 +105,12 @@ std::string Device::name() const {
 }
 
 void Device::synchronize() const {
+  const detail::PublicCall call("Device::synchronize");
   backend::Checked(*backend_).device_synchronize();
 }
 
 MemoryInfo Device::memory_info() const {
+  const detail::PublicCall call("Device::memory_info");
   MemoryInfo info;
   backend::Checked(*backend_).memory_info(&info);
   return info;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "reprise/capture_report.h"
+#include "reprise/public_call.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
@@ -34,6 +35,8 @@ constexpr Text text_of(ErrorCode result) noexcept {
       return {"cudaErrorNoDevice", "no device was found"};
     case ErrorCode::invalid_device:
       return {"cudaErrorInvalidDevice", "there is no device with this number, or it cannot do this"};
+    case ErrorCode::operating_system:
+      return {"cudaErrorOperatingSystem", "a call of the operating system failed"};
     case ErrorCode::invalid_handle:
       return {"cudaErrorInvalidResourceHandle", "a stream, event or graph is not valid, or belongs to another device"};
     case ErrorCode::illegal_state:
@@ -79,9 +82,12 @@ constexpr Text text_of(ErrorCode result) noexcept {
   return {nullptr, nullptr};
 }
 
+constinit thread_local const char* public_call = nullptr;
+
 std::string backend_error_text(const std::string& call, ErrorCode code, const std::string& detail,
                                const SourceLocation& where) {
-  std::string text = text::format("{} returned {} ({}): {}", call, static_cast<int>(code), result_name(code),
+  std::string text = text::format("{}{}{} returned {} ({}): {}", public_call != nullptr ? public_call : "",
+                                  public_call != nullptr ? ": " : "", call, static_cast<int>(code), result_name(code),
                                   result_description(code));
   if (!detail.empty()) text += "; " + detail;
   if (where.line != 0) text += text::format(" [{}, {}:{}]", where.function, where.file, where.line);
@@ -100,6 +106,22 @@ SinkHolder& sink_holder() {
 }
 
 }  // namespace
+
+namespace detail {
+
+PublicCall::PublicCall(const char* name) noexcept : outermost_(public_call == nullptr) {
+  if (outermost_) public_call = name;
+}
+
+PublicCall::~PublicCall() {
+  if (outermost_) public_call = nullptr;
+}
+
+const char* PublicCall::current() noexcept {
+  return public_call;
+}
+
+}  // namespace detail
 
 const char* result_name(ErrorCode result) noexcept {
   const char* name = text_of(result).name;

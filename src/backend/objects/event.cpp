@@ -6,14 +6,17 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/objects/device_uses.h"
+#include "reprise/public_call.h"
 #include "text/format.h"
+#include "text/require_named.h"
 
 namespace reprise {
 namespace {
 
 using backend::Checked;
 
-backend::EventUseFlags use_flags(EventUse use) {
+backend::EventUseFlags use_flags(const char* what, EventUse use) {
+  text::require_named(what, use, {EventUse::ordering, EventUse::external}, "EventUse::ordering or EventUse::external");
   return use == EventUse::external ? backend::EventUseFlags::external : backend::EventUseFlags::ordering;
 }
 
@@ -28,6 +31,7 @@ void check_same_runtime(Device event, Device stream) {
 }  // namespace
 
 Event::Event(Device device, EventOptions options) : ref_(device, EventHandle{nullptr}) {
+  const detail::PublicCall call("Event");
   backend::DeviceUse use(device, backend::DeviceUses::Kind::event);
   const Checked runtime(device.backend());
   EventHandle handle = nullptr;
@@ -54,27 +58,32 @@ Event& Event::operator=(Event&& other) noexcept {
 }
 
 void Event::record(const StreamRef& stream, EventUse use) const {
+  const detail::PublicCall call("Event::record");
   check_same_runtime(ref_.device(), stream.device());
-  Checked(stream.device().backend()).event_record(ref_.native(), stream.native(), use_flags(use));
+  Checked(stream.device().backend()).event_record(ref().native(), stream.native(), use_flags("Event::record", use));
 }
 
 void Event::wait(const StreamRef& stream, EventUse use) const {
+  const detail::PublicCall call("Event::wait");
   check_same_runtime(ref_.device(), stream.device());
-  Checked(stream.device().backend()).stream_wait_event(stream.native(), ref_.native(), use_flags(use));
+  Checked(stream.device().backend()).stream_wait_event(stream.native(), ref().native(), use_flags("Event::wait", use));
 }
 
 void Event::synchronize() const {
-  Checked(ref_.device().backend()).event_synchronize(ref_.native());
+  const detail::PublicCall call("Event::synchronize");
+  Checked(ref_.device().backend()).event_synchronize(ref().native());
 }
 
 bool Event::query() const {
-  return Checked(ref_.device().backend()).allowing(ErrorCode::not_ready).event_query(ref_.native());
+  const detail::PublicCall call("Event::query");
+  return Checked(ref_.device().backend()).allowing(ErrorCode::not_ready).event_query(ref().native());
 }
 
 float elapsed_ms(const Event& start, const Event& end) {
+  const detail::PublicCall call("elapsed_ms");
   const Checked runtime(start.ref().device().backend());
   float milliseconds = 0;
-  runtime.event_elapsed_ms(&milliseconds, start.native(), end.native());
+  runtime.event_elapsed_ms(&milliseconds, start.ref().native(), end.ref().native());
   return milliseconds;
 }
 

@@ -41,6 +41,9 @@ std::string kernel_name(const std::type_info& type) {
 }
 
 const KernelRecord& global_function_record(const KernelRecord& prototype, const std::type_info& type) {
+  if (prototype.symbol == nullptr)
+    throw UsageError(text::format(
+        "launch expected a __global__ function; found a null pointer to a function of type {}", kernel_name(type)));
   struct Records {
     std::shared_mutex mutex;
     std::unordered_map<const void*, std::unique_ptr<const KernelRecord>> by_symbol;
@@ -56,6 +59,13 @@ const KernelRecord& global_function_record(const KernelRecord& prototype, const 
   made->name = "__global__ " + kernel_name(type);
   const std::unique_lock lock(records->mutex);
   return *records->by_symbol.try_emplace(prototype.symbol, std::move(made)).first->second;
+}
+
+void size_out_of_range(const char* call, const void* address, std::size_t count, std::size_t value_bytes) {
+  throw UsageError(text::format(
+      "{} expected at most {} values of {} bytes each, which end at the last address; found {} at {}; was the count "
+      "negative before it became a std::size_t?",
+      call, (SIZE_MAX - reinterpret_cast<std::uintptr_t>(address)) / value_bytes, value_bytes, count, address));
 }
 
 void shared_memory_exceeded(std::size_t wanted, std::size_t available) {

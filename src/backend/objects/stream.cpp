@@ -13,8 +13,11 @@
 #include "backend/objects/tracked_stream.h"
 #include "backend/stream_end.h"
 #include "reprise/event.h"
+#include "reprise/public_call.h"
+#include "support/forked.h"
 #include "support/thread_object.h"
 #include "text/format.h"
+#include "text/require_named.h"
 
 namespace reprise {
 namespace {
@@ -76,6 +79,13 @@ Device device_of(StreamHandle handle) {
 
 }  // namespace
 
+void detail::refuse_moved_from(const char* what) {
+  throw UsageError(text::format(
+      "expected {} that was not moved from; found one that was, which may only be assigned to or destroyed; "
+      "use the object that it was moved to",
+      what));
+}
+
 StreamRef::StreamRef(StreamHandle handle) : StreamRef(device_of(handle), handle) {}
 
 backend::CaptureInfo backend::capture_info(const StreamRef& stream) {
@@ -87,19 +97,23 @@ backend::CaptureInfo backend::capture_info(const StreamRef& stream) {
 }
 
 void StreamRef::synchronize() const {
+  const detail::PublicCall call("StreamRef::synchronize");
   Checked(device_.backend()).stream_synchronize(handle_);
 }
 
 bool StreamRef::query() const {
+  const detail::PublicCall call("StreamRef::query");
   return Checked(device_.backend()).allowing(ErrorCode::not_ready).stream_query(handle_);
 }
 
 void StreamRef::wait(EventRef event) const {
+  const detail::PublicCall call("StreamRef::wait");
   check_same_runtime(device_, event.device(), "an event");
   Checked(device_.backend()).stream_wait_event(handle_, event.native(), backend::EventUseFlags::ordering);
 }
 
 void StreamRef::wait(const StreamRef& other) const {
+  const detail::PublicCall call("StreamRef::wait");
   if (*this == other) return;
   check_same_runtime(device_, other.device_, "a stream");
   // The wait refers to the current record, so the event may be destroyed at once.
@@ -109,14 +123,17 @@ void StreamRef::wait(const StreamRef& other) const {
 }
 
 CaptureStatus StreamRef::capture_status() const {
+  const detail::PublicCall call("StreamRef::capture_status");
   return backend::capture_info(*this).status;
 }
 
 std::uint64_t StreamRef::capture_id() const {
+  const detail::PublicCall call("StreamRef::capture_id");
   return backend::capture_info(*this).id;
 }
 
 Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr), options_(options) {
+  const detail::PublicCall call("Stream");
   backend::DeviceUse use(device, UseKind::stream);
   StreamHandle handle = backend::take_kept_stream(device, options);
   if (handle == nullptr) {
@@ -129,7 +146,7 @@ Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr), op
 }
 
 Stream::~Stream() {
-  if (ref_.native() == nullptr) return;
+  if (ref_.native() == nullptr || support::forked()) return;
   backend::TrackedStream::ends(ref_);
   backend::stream_end_listeners.call(ref_);
   if (backend::keeps_streams(ref_.device()))
@@ -152,10 +169,13 @@ Stream& Stream::operator=(Stream&& other) noexcept {
 }
 
 void Stream::wait(EventRef event) const {
-  ref_.wait(event);
+  ref().wait(event);
 }
 
 CaptureModeGuard::CaptureModeGuard(CaptureMode mode, Device device) : device_(device), previous_(mode) {
+  const detail::PublicCall call("CaptureModeGuard");
+  text::require_named("CaptureModeGuard", mode, {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed},
+                      "CaptureMode::global, CaptureMode::thread or CaptureMode::relaxed");
   Checked(device_.backend()).thread_exchange_capture_mode(&previous_);
 }
 

@@ -17,6 +17,7 @@
 #include "reprise/error.h"
 #include "reprise/libtorch/graph.h"
 #include "text/format.h"
+#include "text/require_named.h"
 
 // Warm-up and capture of all callables that are made together.
 
@@ -54,6 +55,11 @@ std::vector<at::Tensor> all_of(const std::deque<GraphedCapture>& captures,
 }
 
 void check_options(const GraphedCallableOptions& options) {
+  text::require_named("GraphedCallableOptions::outputs", options.outputs, {Outputs::alias, Outputs::copy},
+                      "Outputs::alias or Outputs::copy");
+  text::require_named("GraphedCallableOptions::gradients", options.gradients,
+                      {Gradients::fresh, Gradients::alias, Gradients::accumulate_in_graph},
+                      "Gradients::fresh, Gradients::alias or Gradients::accumulate_in_graph");
   if (options.num_warmup_iters < 0)
     throw UsageError(text::format("GraphedCallableOptions::num_warmup_iters: expected 0 or more, found {}.",
                                   options.num_warmup_iters));
