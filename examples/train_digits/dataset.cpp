@@ -79,7 +79,7 @@ void append(Images& images, const std::array<int, values_per_line>& values) {
 }
 
 [[noreturn]] void cannot_read(const std::filesystem::path& path, const char* reason) {
-  throw InputError(fmt::format("cannot read the images in {}: {}", path.string(), reason));
+  throw InputError(fmt::format("cannot read the images in \"{}\": {}", path.string(), reason));
 }
 
 }  // namespace

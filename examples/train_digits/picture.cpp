@@ -28,10 +28,10 @@ fs::path dot_path(const fs::path& svg) {
 
 void check_writable(const fs::path& path) {
   const bool existed = fs::exists(fs::symlink_status(path));
-  if (fs::is_directory(path)) throw InputError(fmt::format("cannot write {}: it is a directory", path.string()));
+  if (fs::is_directory(path)) throw InputError(fmt::format("cannot write \"{}\": it is a directory", path.string()));
   errno = 0;
   if (!std::ofstream(path, std::ios::app))
-    throw InputError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
+    throw InputError(fmt::format("cannot write \"{}\": {}", path.string(), std::strerror(errno)));
   if (!existed) fs::remove(path);
 }
 
@@ -60,7 +60,7 @@ void check_picture_path(const fs::path& svg) {
     check_writable(svg);
     check_writable(dot_path(svg));
   } catch (const fs::filesystem_error& error) {
-    throw InputError(fmt::format("cannot write {}: {}", svg.string(), error.code().message()));
+    throw InputError(fmt::format("cannot write \"{}\": {}", svg.string(), error.code().message()));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/error_context.h"
+#include "support/forked.h"
 
 namespace reprise::backend {
 namespace {
@@ -18,13 +19,18 @@ std::string with_context(std::string detail) {
 
 }  // namespace
 
-void raise(const Backend& backend, Call call, ErrorCode result, SourceLocation where, std::string_view object) {
+void raise(const Backend& backend, Call call, ErrorCode result, SourceLocation where, std::string_view more) {
   std::string detail = backend.last_error_detail();
-  if (!object.empty()) detail.append(detail.empty() ? "" : "; ").append(object);
+  if (!more.empty()) detail.append(detail.empty() ? "" : "; ").append(more);
   throw BackendError(cuda_name(call), result, with_context(std::move(detail)), where);
 }
 
+void raise_forked(Call call, SourceLocation where) {
+  throw BackendError(cuda_name(call), ErrorCode::not_initialized, forked_detail, where);
+}
+
 void warn_of(const Backend& backend, Call call, ErrorCode result, SourceLocation where) noexcept {
+  if (support::forked()) return;  // what the child inherited ends with it
   try {
     warn(BackendError(cuda_name(call), result, backend.last_error_detail(), where).what());
   } catch (...) {

@@ -5,15 +5,16 @@
 
 #include "backend/backend.h"
 #include "reprise/error.h"
+#include "support/forked.h"
 
 // The one way from a backend's result code to an exception, and its twin for destructors.
 
 namespace reprise::backend {
 
 /// Throws BackendError with the call's name, the code, CUDA's name for it and what the backend knows beyond it.
-/// \param object what the call was made for, as "graph `step`"; may be empty.
+/// \param more what the caller knows beyond that, as "graph `step`"; may be empty.
 [[noreturn]] void raise(const Backend& backend, Call call, ErrorCode result, SourceLocation where,
-                        std::string_view object = {});
+                        std::string_view more = {});
 
 /// Passes success; anything else becomes a BackendError. For a result that was looked at first; see Checked below.
 inline void check(const Backend& backend, Call call, ErrorCode result,
@@ -21,6 +22,19 @@ inline void check(const Backend& backend, Call call, ErrorCode result,
   if (result != ErrorCode::success) [[unlikely]]
     raise(backend, call, result, where);
 }
+
+/// Throws what calls of the device throw in a child process of fork(): BackendError with 3. For calls of the library
+/// that would lock a mutex before they call the device.
+[[noreturn]] void raise_forked(Call call, SourceLocation where);
+inline void require_not_forked(Call call, SourceLocation where = SourceLocation::current()) {
+  if (support::forked()) [[unlikely]]
+    raise_forked(call, where);
+}
+/// The detail of that error.
+inline constexpr const char* forked_detail =
+    "this process is a child that fork() made of a process that had used a device, and has none of its threads; as "
+    "with "
+    "CUDA, fork before the first use of a device, or start another program (exec) in the child";
 
 /// Passes an error to the warning sink.
 void warn_of(const Backend& backend, Call call, ErrorCode result, SourceLocation where) noexcept;

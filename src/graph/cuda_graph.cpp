@@ -12,7 +12,9 @@
 #include "memory/capture_pools.h"
 #include "memory/lifetime/release_queue.h"
 #include "memory/pool_ids.h"
+#include "support/forked.h"
 #include "text/format.h"
+#include "text/require_named.h"
 
 // The capture of a CUDAGraph, and its end of life. cuda_graph_replay.cpp has what is done with the executable,
 // cuda_graph_inspect.cpp its queries.
@@ -30,8 +32,25 @@ constexpr std::chrono::microseconds certain_release_limit = std::chrono::seconds
 // A replay may still be running, whose resources are released by a later call; usually none is.
 constexpr std::chrono::microseconds uncertain_release_limit = std::chrono::microseconds(500);
 
-// CUDA refuses the combination only when the capture has ended.
+void require_named_options(const GraphOptions& options) {
+  text::require_named("GraphOptions::capture_error_mode", options.capture_error_mode,
+                      {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed},
+                      "CaptureMode::global, CaptureMode::thread or CaptureMode::relaxed");
+  text::require_named("GraphOptions::report", options.report, {ReportDetail::standard, ReportDetail::full},
+                      "ReportDetail::standard or ReportDetail::full");
+  text::require_named("GraphOptions::inputs.scope", options.inputs.scope, {Liveness::allocator, Liveness::all},
+                      "Liveness::allocator or Liveness::all");
+}
+
+// CUDA refuses both only when the capture has ended.
 void require_flags(const char* call, InstantiateFlags flags) {
+  constexpr auto all = InstantiateFlags::auto_free_on_launch | InstantiateFlags::upload |
+                       InstantiateFlags::device_launch | InstantiateFlags::use_node_priority;
+  if ((flags | all) != all)
+    throw UsageError(
+        text::format("{}: GraphOptions::instantiate_flags expected a combination of InstantiateFlags; found the number "
+                     "{}, of which the bits {} have no name; combine the named flags with |.",
+                     call, static_cast<unsigned>(flags), static_cast<unsigned>(flags) & ~static_cast<unsigned>(all)));
   constexpr auto both = InstantiateFlags::auto_free_on_launch | InstantiateFlags::device_launch;
   if ((flags & both) == both)
     throw UsageError(
@@ -64,6 +83,7 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
                      "template; use one of the two.",
                      call));
   require_flags(call, wanted.instantiate_flags);
+  require_named_options(wanted);
   const char* const option = wanted.warmup != 0 ? "GraphOptions::warmup" : needs_rehearsal(wanted);
   if (option != nullptr && !has_body)
     throw UsageError(
@@ -107,6 +127,7 @@ void CUDAGraph::Impl::or_make_empty(const Step& step) {
 }
 
 void CUDAGraph::Impl::begin(const StreamRef& stream, const GraphOptions& wanted) {
+  backend::require_not_forked(backend::Call::stream_begin_capture);
   last_report.reset();
   memory::ReleaseQueue::drain();
   refuse_destroyed("CUDAGraph::capture_begin");
@@ -194,6 +215,8 @@ void CUDAGraph::Impl::report_failure(const Error& error, Device where, const std
 }
 
 void CUDAGraph::Impl::make_empty() noexcept {
+  if (support::forked()) [[unlikely]]
+    return;
   const std::shared_ptr<backend::DeviceUse> last_use = std::move(device_use);  // ends when this returns
   const CallingListeners calling(*this);
   if (device.has_value()) {
@@ -251,6 +274,10 @@ CUDAGraph& CUDAGraph::operator=(CUDAGraph&& other) noexcept {
 
 // Emptied while the graph still has it, as hooks may name it.
 void CUDAGraph::Impl::end_of_life(CUDAGraph& graph) noexcept {
+  if (support::forked()) [[unlikely]] {
+    static_cast<void>(graph.impl_.release());  // its members would call the device, and wait
+    return;
+  }
   Impl& impl = *graph.impl_;
   if (impl.uses != 0 || impl.in_own_hook()) {
     impl.left_here.emplace(std::move(graph));

@@ -99,7 +99,7 @@ void CUDAGraph::debug_dump(const std::filesystem::path& path) const {
   // The runtime has no code of its own for a file that cannot be written.
   errno = 0;
   if (!std::ofstream(path))
-    throw Error(text::format("{}: the file {} cannot be written: {}.", call, path.string(), std::strerror(errno)));
+    throw Error(text::format("{}: the file \"{}\" cannot be written: {}.", call, path.string(), std::strerror(errno)));
   const auto flags = impl.debug ? backend::DotFlags::verbose : backend::DotFlags::none;
   Checked(impl.backend()).graph_debug_dot_print(impl.template_graph, path.c_str(), flags);
 }

@@ -110,6 +110,7 @@ void CUDAGraph::Impl::replay(const StreamRef* stream) try {
   constexpr const char* call = "CUDAGraph::replay";
   refuse_in_own_hook(call);
   refuse_reserved(call);
+  backend::require_not_forked(Call::graph_launch);
   const std::lock_guard lock(launch_mutex);
   require_captured(call);
   const StreamRef on = stream != nullptr ? *stream : current_stream(*device);

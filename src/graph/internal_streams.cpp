@@ -6,6 +6,7 @@
 #include "backend/check.h"
 #include "backend/objects/tracked_stream.h"
 #include "backend/per_device.h"
+#include "support/forked.h"
 
 namespace reprise::graphs {
 namespace {
@@ -36,13 +37,17 @@ StreamHandle borrow(backend::Backend& backend, std::vector<Slot>& slots) {
   return stream;
 }
 
-}  // namespace
-
-InternalStream::InternalStream(Device device)
-    : stream_(device, Streams::use(device, [&](std::vector<Slot>& slots) { return borrow(device.backend(), slots); })) {
+StreamHandle borrow(const Device& device) {
+  backend::require_not_forked(backend::Call::stream_create);
+  return Streams::use(device, [&](std::vector<Slot>& slots) { return borrow(device.backend(), slots); });
 }
 
+}  // namespace
+
+InternalStream::InternalStream(Device device) : stream_(device, borrow(device)) {}
+
 InternalStream::~InternalStream() {
+  if (support::forked()) return;
   Streams::use(stream_.device(), [&](std::vector<Slot>& slots) {
     for (Slot& slot : slots)
       if (slot.stream == stream_.native()) slot.borrowed = false;

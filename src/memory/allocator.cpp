@@ -4,10 +4,13 @@
 #include <utility>
 
 #include "backend/backend.h"
+#include "backend/check.h"
 #include "backend/device_end.h"
 #include "backend/stream_end.h"
 #include "memory/allocator_impl.h"
 #include "memory/capture_pools.h"
+#include "reprise/public_call.h"
+#include "support/forked.h"
 #include "support/immortal.h"
 
 namespace reprise {
@@ -68,6 +71,8 @@ void memory::return_held_back_blocks(const Device& device) noexcept {
 
 CachingAllocator& CachingAllocator::of(Device device) {
   // The allocator that this thread used last, found without the mutex.
+  backend::require_not_forked(backend::Call::memory_allocate);
+  // The allocator that this thread asked for last, found without the mutex.
   thread_local CachingAllocator* last = nullptr;
   if (last != nullptr && last->device() == device) return *last;
   Allocators& all = allocators();
@@ -83,30 +88,39 @@ CachingAllocator::CachingAllocator(Device device) : device_(device), impl_(std::
 CachingAllocator::~CachingAllocator() = default;
 
 void* CachingAllocator::allocate(std::size_t bytes, const StreamRef& stream) {
+  const detail::PublicCall call("CachingAllocator::allocate");
+  backend::require_not_forked(backend::Call::memory_allocate);
   return impl_->allocate(bytes, stream);
 }
 
 void CachingAllocator::deallocate(void* pointer) {
+  if (support::forked()) return;  // the memory ends with the child
   impl_->deallocate(pointer);
 }
 
 void CachingAllocator::record_stream(void* pointer, const StreamRef& stream) {
+  backend::require_not_forked(backend::Call::event_record);
   impl_->record_stream(pointer, stream);
 }
 
 void CachingAllocator::empty_cache() {
+  const detail::PublicCall call("CachingAllocator::empty_cache");
+  backend::require_not_forked(backend::Call::memory_free);
   impl_->empty_cache();
 }
 
 PoolStatistics CachingAllocator::statistics() const {
+  backend::require_not_forked(backend::Call::memory_info);
   return impl_->statistics();
 }
 
 PoolStatistics CachingAllocator::statistics(MempoolId pool) const {
+  backend::require_not_forked(backend::Call::memory_info);
   return impl_->statistics(pool);
 }
 
 void CachingAllocator::reset_peak() {
+  backend::require_not_forked(backend::Call::memory_info);
   impl_->reset_peak();
 }
 

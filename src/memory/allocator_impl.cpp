@@ -116,6 +116,18 @@ void CachingAllocator::Impl::record_stream(void* pointer, const StreamRef& strea
     block->recorded.push_back(stream);
 }
 
+std::optional<CachingAllocator::Impl::UsedBlock> CachingAllocator::Impl::find_block(const void* address) const {
+  const auto* const byte = static_cast<const std::byte*>(address);
+  const Lock lock(mutex_);
+  std::optional<UsedBlock> found;
+  blocks_.for_each([&](const MemoryBlock* block) {
+    if (block->state == BlockState::in_use && !std::less<>{}(byte, block->address) &&
+        std::less<>{}(byte, block->address + block->bytes))
+      found = UsedBlock{block->address, block->requested};
+  });
+  return found;
+}
+
 PoolStatistics CachingAllocator::Impl::statistics() const {
   const Lock lock(mutex_);
   return total_;
@@ -155,12 +167,19 @@ MemoryBlock* CachingAllocator::Impl::take_cached(Pool& pool, const Request& requ
   return adopt(request, stream);
 }
 
-// `block` is in no set, free and large enough; what is too much of it is cut off.
+// `block` is in no set, free and large enough; what is too much of it is cut off. Without memory for that, it is
+// cached.
 void* CachingAllocator::Impl::give_out(MemoryBlock* block, const Request& request) {
   Pool& pool = *block->pool;
   const std::size_t remainder = block->bytes - request.bytes;
   if (memory::worth_splitting(remainder, block->small)) {
-    MemoryBlock* const rest = blocks_.make(block->address + request.bytes, remainder);
+    MemoryBlock* rest = nullptr;
+    try {
+      rest = blocks_.make(block->address + request.bytes, remainder);
+    } catch (...) {
+      make_cached(block);
+      throw;
+    }
     rest->stream = block->stream;
     rest->pool = block->pool;
     rest->small = block->small;
@@ -173,6 +192,7 @@ void* CachingAllocator::Impl::give_out(MemoryBlock* block, const Request& reques
     pool.blocks(rest->small).insert(rest);
   }
   block->state = BlockState::in_use;
+  block->requested = request.requested;
   if (backend::DeviceUses* const uses = device_.backend().uses()) [[unlikely]]
     uses->begin(backend::DeviceUses::Kind::buffer, block->bytes);
   memory::count_allocated(pool.statistics, block->bytes);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +48,13 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   PoolStatistics statistics(MempoolId pool) const;
   void reset_peak();
   Device device() const noexcept { return device_; }
+
+  struct UsedBlock {
+    const std::byte* address;
+    std::size_t bytes;  // as requested
+  };
+  /// The block in use that an address lies in; for texts, since it searches all blocks.
+  std::optional<UsedBlock> find_block(const void* address) const;
 
   // --- For captures. All are thread-safe. -------------------------------------------------------------------------
 

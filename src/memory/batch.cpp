@@ -13,6 +13,7 @@
 #include "kernels/batch_kernels.h"
 #include "memory/copy_nodes.h"
 #include "reprise/kernel.h"
+#include "reprise/public_call.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -65,19 +66,42 @@ void require_kernels(const char* call, const Device& device) {
       call, device.str()));
 }
 
-// Not on CUDA: querying each address would cost more than the launch; a wrong one is a fault of the device there.
-void require_usable(const char* call, const Device& device, std::size_t index, const void* address, const char* what) {
+constexpr std::uint64_t most_blocks = std::numeric_limits<std::int32_t>::max();  // of a grid
+
+// One of the two ranges of an operation, and what it is in error texts.
+struct OperationRange {
+  const char* call;
+  std::size_t index;  // of the operation
+  const char* what;
+  const void* address;
+  std::size_t bytes;
+};
+
+// The block is not queried on CUDA: that would cost more than the launch; a wrong range is a fault of the device there.
+void require_usable(const Device& device, const OperationRange& range) {
   const auto refuse = [&](const char* found) {
     throw UsageError(text::format(
         "{} needs addresses that a kernel can use; the {} of operation {} is {}: use device memory or pinned "
         "memory, or copy_async(), which takes any",
-        call, what, index, found));
+        range.call, range.what, range.index, found));
   };
-  if (address == nullptr) refuse("null");
+  const auto refuse_size = [&](std::size_t most, const std::string& where) {
+    throw UsageError(text::format("{} expected at most {} bytes{}; the {} of operation {} has {} bytes at {}",
+                                  range.call, most, where, range.what, range.index, range.bytes, range.address));
+  };
+  if (range.address == nullptr) refuse("null");
+  const std::size_t most = std::min(SIZE_MAX - reinterpret_cast<std::uintptr_t>(range.address),
+                                    std::size_t{most_blocks} * memory::batch_chunk_bytes);
+  if (range.bytes > most) refuse_size(most, ", which a grid can have and which end at the last address");
   if (device.type() != DeviceType::host) return;
   backend::PointerInfo info;
-  backend::Checked(device.backend()).pointer_info(address, &info);
+  backend::Checked(device.backend()).pointer_info(range.address, &info);
   if (info.kind == backend::MemoryKind::unregistered) refuse("pageable memory of the host");
+  const auto offset =
+      static_cast<std::size_t>(static_cast<const std::byte*>(range.address) - static_cast<const std::byte*>(info.base));
+  if (range.bytes > info.bytes - offset)
+    refuse_size(info.bytes - offset, text::format(" up to the end of the memory of {} bytes at {}", info.bytes,
+                                                  static_cast<const void*>(info.base)));
 }
 
 struct Copies {
@@ -85,8 +109,8 @@ struct Copies {
   static constexpr const char* symbol = "reprise_copy_batch";
   using Kernel = CopyBatch;
   static void require(const Device& device, std::size_t index, const CopyOp& op) {
-    require_usable(call, device, index, op.destination, "destination");
-    require_usable(call, device, index, op.source, "source");
+    require_usable(device, {call, index, "destination", op.destination, op.bytes});
+    require_usable(device, {call, index, "source", op.source, op.bytes});
   }
   static CopyOp prepare(const CopyOp& op) { return op; }
 };
@@ -96,7 +120,7 @@ struct Fills {
   static constexpr const char* symbol = "reprise_fill_batch";
   using Kernel = FillBatch;
   static void require(const Device& device, std::size_t index, const FillOp& op) {
-    require_usable(call, device, index, op.destination, "destination");
+    require_usable(device, {call, index, "destination", op.destination, op.bytes});
     const unsigned width = op.pattern_bytes;
     if ((width == 1 || width == 2 || width == 4 || width == 8) && op.bytes % width == 0 &&
         reinterpret_cast<std::uintptr_t>(op.destination) % width == 0)
@@ -135,7 +159,6 @@ void run(std::span<const Op> batch, const StreamRef& stream) {
   for (const Op& op : batch) {
     const std::uint64_t blocks = (std::uint64_t{op.bytes} + memory::batch_chunk_bytes - 1) / memory::batch_chunk_bytes;
     if (blocks == 0) continue;
-    constexpr std::uint64_t most_blocks = std::numeric_limits<std::int32_t>::max();
     if (table.count == batch_ops_per_kernel || table.first_block[table.count] + blocks > most_blocks)
       launch_table<Kind>(stream, table);
     table.ops[table.count] = Kind::prepare(op);
@@ -193,10 +216,12 @@ void CopyNodes::update(GraphExecHandle exec, Node& node) {
 }  // namespace memory
 
 void copy_batch_async(std::span<const CopyOp> batch, const StreamRef& stream) {
+  const detail::PublicCall call("copy_batch_async");
   run<Copies>(batch, stream);
 }
 
 void fill_batch_async(std::span<const FillOp> batch, const StreamRef& stream) {
+  const detail::PublicCall call("fill_batch_async");
   run<Fills>(batch, stream);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -62,6 +63,7 @@ struct MemoryBlock {
   MemoryBlock* previous = nullptr;  ///< the neighbour below, or null at the start of the segment
   MemoryBlock* next = nullptr;      ///< the neighbour above, or null at the end of the segment
   BlockState state = BlockState::in_use;
+  std::size_t requested = 0;        ///< while it is in use: the bytes that were asked for
   bool small = false;               ///< which of its pool's sets it goes to
   bool deferred = false;            ///< held back without events, in the list of HeldBackBlocks
   bool unrecorded = false;          ///< held back, and the failure to record an event was reported
@@ -150,7 +152,7 @@ class BlockTable {
   }
 
   MemoryBlock* make(std::byte* address, std::size_t bytes) {
-    if (spare_.empty()) spare_.push_back(&storage_.emplace_back());
+    if (spare_.empty()) make_spare();
     MemoryBlock* const block = spare_.back();
     block->address = address;
     block->bytes = bytes;
@@ -179,11 +181,26 @@ class BlockTable {
   }
 
   template <class F>
-  void for_each(F&& f) {
+  void for_each(F&& f) const {
     for (const auto& entry : by_address_) f(entry.second);
   }
 
  private:
+  // With its tree node, so that a block that exists can always be cached; spare_ has room for all blocks.
+  void make_spare() {
+    spare_.reserve(std::max(2 * spare_.capacity(), storage_.size() + 1));
+    MemoryBlock& made = storage_.emplace_back();
+    try {
+      BlockSet tree;
+      tree.insert(&made);
+      made.set_node = tree.extract(tree.begin());
+    } catch (...) {
+      storage_.pop_back();
+      throw;
+    }
+    spare_.push_back(&made);
+  }
+
   std::deque<MemoryBlock> storage_;
   std::vector<MemoryBlock*> spare_;
   BlockMap by_address_;

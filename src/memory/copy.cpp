@@ -3,21 +3,51 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/objects/device_uses.h"
+#include "memory/allocator_impl.h"
 #include "reprise/memory.h"
+#include "reprise/public_call.h"
 #include "text/format.h"
 
 namespace reprise {
+namespace {
+
+// For an error: the block of the allocator that an address lies in, of which the driver knows the segment alone.
+std::string block_text(const Device& device, const char* what, const void* address) {
+  const auto block = CachingAllocator::of(device).impl().find_block(address);
+  if (!block) return {};
+  return text::format("the {} {} is byte {} of a block of {} bytes of the caching allocator", what, address,
+                      static_cast<std::size_t>(static_cast<const std::byte*>(address) - block->address), block->bytes);
+}
+
+void require_copied(const StreamRef& stream, backend::Call call, ErrorCode result, const void* destination,
+                    const void* source, SourceLocation where = SourceLocation::current()) {
+  if (result == ErrorCode::success) [[likely]]
+    return;
+  std::string blocks;
+  if (result == ErrorCode::invalid_value) {
+    blocks = block_text(stream.device(), "destination", destination);
+    const std::string of_source = source != nullptr ? block_text(stream.device(), "source", source) : "";
+    if (!blocks.empty() && !of_source.empty()) blocks += "; ";
+    blocks += of_source;
+  }
+  backend::raise(stream.device().backend(), call, result, where, blocks);
+}
+
+}  // namespace
 
 void copy_async(void* destination, const void* source, std::size_t bytes, const StreamRef& stream) {
+  const detail::PublicCall call("copy_async");
   if (bytes == 0) return;  // an empty Buffer has a null address
-  backend::Checked(stream.device().backend()).copy_async(destination, source, bytes, stream.native());
+  const ErrorCode result = stream.device().backend().copy_async(destination, source, bytes, stream.native());
+  require_copied(stream, backend::Call::copy_async, result, destination, source);
 }
 
 void fill_async(void* destination, unsigned char value, std::size_t bytes, const StreamRef& stream) {
+  const detail::PublicCall call("fill_async");
   if (bytes == 0) return;
-  const backend::Checked runtime(stream.device().backend());
   const backend::MemsetNodeParams params{destination, value, 1, bytes};
-  runtime.set_async(params, stream.native());
+  const ErrorCode result = stream.device().backend().set_async(params, stream.native());
+  require_copied(stream, backend::Call::set_async, result, destination, nullptr);
 }
 
 namespace detail {

@@ -82,7 +82,14 @@ MemoryBlock* CachingAllocator::Impl::new_segment(Lock& lock, Pool& pool, const R
   lock.lock();
   if (result == ErrorCode::out_of_memory) return nullptr;
   check(device_.backend(), Call::memory_allocate, result);
-  MemoryBlock* const block = blocks_.make(static_cast<std::byte*>(address), request.segment_bytes);
+  MemoryBlock* block = nullptr;
+  try {
+    block = blocks_.make(static_cast<std::byte*>(address), request.segment_bytes);
+  } catch (...) {
+    const RelaxedCaptureMode relaxed(device_.backend());
+    WarnOnError(device_.backend()).memory_free(address);
+    throw;
+  }
   block->stream = stream;
   block->pool = &pool;
   block->small = request.small;

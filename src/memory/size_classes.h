@@ -24,6 +24,7 @@ struct Request {
   std::size_t bytes = 0;          ///< of the block, rounded up
   std::size_t segment_bytes = 0;  ///< of a new segment, if no cached block fits
   bool small = false;             ///< which of a pool's two sets of blocks
+  std::size_t requested = 0;      ///< before it was rounded
 };
 
 /// The next multiple of `unit`, a power of two; the largest multiple when the sum would overflow: no device has that
@@ -36,9 +37,9 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
 /// The rounded request for `bytes`, which is not 0.
 constexpr Request make_request(std::size_t bytes) {
   const std::size_t rounded = round_up(bytes, granularity);
-  if (rounded <= small_limit) return {rounded, small_segment, true};
-  if (rounded < medium_limit) return {rounded, medium_segment, false};
-  return {rounded, round_up(rounded, large_rounding), false};
+  if (rounded <= small_limit) return {rounded, small_segment, true, bytes};
+  if (rounded < medium_limit) return {rounded, medium_segment, false, bytes};
+  return {rounded, round_up(rounded, large_rounding), false, bytes};
 }
 
 /// True if a remainder of this size becomes a block of its own.

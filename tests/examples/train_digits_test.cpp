@@ -196,17 +196,17 @@ INSTANTIATE_TEST_SUITE_P(
         BadArguments{"PictureWithoutAName", {"--svg", ""}, "--svg: expected the name of a file, found nothing"},
         BadArguments{"PictureInNoFolder",
                      {"--svg", "nowhere/step.svg"},
-                     "cannot write nowhere/step.svg: No such file or directory"},
+                     "cannot write \"nowhere/step.svg\": No such file or directory"},
         BadArguments{"UnknownOption", {"--frobnicate"}, "unknown option or argument \"--frobnicate\""},
         BadArguments{"StrayArgument", {"digits"}, "unknown option or argument \"digits\""},
         BadArguments{"DataWithoutAName", {"--data", ""}, "--data: expected the name of a file, found nothing"},
-        BadArguments{"MissingData", {"--data", "nowhere.csv"}, "nowhere.csv: No such file or directory"},
+        BadArguments{"MissingData", {"--data", "nowhere.csv"}, "\"nowhere.csv\": No such file or directory"},
         BadArguments{"FolderAsData", {"--data", "."}, "it is a directory"}),
     [](const auto& test) { return test.param.name; });
 
 TEST_F(TrainDigits, RefusesAPictureWhereAFolderIs) {
   std::filesystem::create_directory(folder_.path() / "step.svg");
-  expect_refused(run({"--svg", "step.svg"}), "cannot write step.svg: it is a directory");
+  expect_refused(run({"--svg", "step.svg"}), "cannot write \"step.svg\": it is a directory");
 }
 
 std::string image_line(const std::string& first_pixel, const std::string& label) {

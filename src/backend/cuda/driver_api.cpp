@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "reprise/error.h"
+#include "support/forked.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
@@ -64,6 +65,7 @@ OpenedDriver open_driver() {
   }
   driver.unavailable = find_functions(library, driver.api);
   if (!driver.unavailable.empty()) return driver;
+  support::watch_forks();
   if (const CUresult result = driver.api.cuInit(0); result != CUDA_SUCCESS)
     driver.unavailable = failed("cuInit", result);
   else if (const CUresult counted = driver.api.cuDeviceGetCount(&driver.device_count); counted != CUDA_SUCCESS)

@@ -5,6 +5,7 @@
 #include <deque>
 #include <new>
 
+#include "backend/check.h"
 #include "support/immortal.h"
 #include "support/thread_object.h"
 #include "text/format.h"
@@ -25,6 +26,8 @@ std::string& thread_error_detail() noexcept {
 }
 
 HostResult HostBackend::refuse_caller() const {
+  if (support::forked()) [[unlikely]]
+    return fail(ErrorCode::not_initialized, forked_detail);
   if (executing())
     return fail(ErrorCode::not_permitted,
                 "host functions, kernels and user objects' destructors must not call the device runtime");
@@ -52,9 +55,23 @@ ErrorCode HostBackend::report(Lock& lock, Call call, HostResult result) const {
   return keep_detail(std::move(result));
 }
 
-ErrorCode HostBackend::keep_detail(HostResult result) {
-  if (result.failed()) thread_error_detail() = std::move(result.detail);
+ErrorCode HostBackend::keep_detail(HostResult result) noexcept {
+  try {
+    if (result.failed()) thread_error_detail() = std::move(result.detail);
+  } catch (const std::exception&) {
+    // No memory for the thread's detail: the code has to do.
+  }
   return result.code;
+}
+
+ErrorCode HostBackend::lacks_resources() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return keep_detail(ErrorCode::out_of_memory);
+  } catch (const NoWorker& error) {
+    return keep_detail({ErrorCode::operating_system, error.what()});
+  }
 }
 
 HostResult HostBackend::bad_handle(const char* what) {
@@ -79,7 +96,7 @@ std::string HostBackend::last_error_detail() const {
   return thread_error_detail();
 }
 
-HostResult HostBackend::wait(Lock& lock, const std::vector<OperationRef>& operations) const {
+HostResult HostBackend::wait(Lock& lock, std::span<const OperationRef> operations) const {
   // Work submitted by other threads during the wait counts as ordered, too: races may be missed, but none is invented.
   host_waited(operations);
   lock.unlock();
@@ -145,8 +162,12 @@ ErrorCode HostBackend::memory_allocate(void** pointer, std::size_t bytes) {
       return result;
     }
     if (result == ErrorCode::invalid_value) return fail(result, "0 bytes cannot be allocated");
-    return fail(result, text::format("{} bytes were requested, {} of {} are free", bytes, device_.memory().free_bytes(),
-                                     device_.memory().total_bytes()));
+    const std::size_t free = device_.memory().free_bytes();
+    return fail(result, text::format(
+                            "{} bytes were requested, {} of {} are free{}", bytes, free, device_.memory().total_bytes(),
+                            free < bytes ? ""
+                                         : "; the system does not provide them, because of a limit of the process "
+                                           "(ulimit -d, ulimit -v), or they are in smaller pieces"));
   });
 }
 
@@ -158,7 +179,8 @@ ErrorCode HostBackend::memory_free(void* pointer) {
     for (const auto& device : runtime_.devices)
       if (device->memory().starts_block(pointer)) owner = device.get();
     if (owner == nullptr) return fail(ErrorCode::invalid_value, "no block of device memory starts at this address");
-    if (HostResult waited = wait(lock, owner->frontier()); waited.failed()) return waited;
+    const std::vector<OperationRef> frontier = owner->frontier();
+    if (HostResult waited = wait(lock, frontier); waited.failed()) return waited;
     return owner->memory().free(pointer);
   });
 }
@@ -211,9 +233,17 @@ ErrorCode HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
       *pointer = nullptr;
       return ErrorCode::success;
     }
-    void* const memory = ::operator new (bytes, std::align_val_t{DeviceMemory::alignment}, std::nothrow);
+    // operator new rounds the size up, past which it would wrap.
+    void* const memory = bytes <= PTRDIFF_MAX
+                             ? ::operator new (bytes, std::align_val_t{DeviceMemory::alignment}, std::nothrow)
+                             : nullptr;
     if (memory == nullptr) return fail(ErrorCode::out_of_memory, text::format("{} bytes were requested", bytes));
-    runtime_.pinned.emplace(reinterpret_cast<std::uintptr_t>(memory), PinnedBlock{bytes, next_id()});
+    try {
+      runtime_.pinned.emplace(reinterpret_cast<std::uintptr_t>(memory), PinnedBlock{bytes, next_id()});
+    } catch (...) {
+      ::operator delete (memory, std::align_val_t{DeviceMemory::alignment});
+      throw;
+    }
     forget_accesses(memory, bytes);
     *pointer = memory;
     return ErrorCode::success;
@@ -224,9 +254,10 @@ ErrorCode HostBackend::pinned_free(void* pointer) {
   return enter(Call::pinned_free, [&](Lock& lock) -> HostResult {
     HostResult rule = check(Call::pinned_free);
     if (rule.failed() || pointer == nullptr) return rule;
+    const std::vector<OperationRef> frontier = device_.frontier();
     if (runtime_.pinned.erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0)
       return fail(ErrorCode::invalid_value, "no block of pinned memory starts at this address");
-    HostResult waited = wait(lock, device_.frontier());
+    HostResult waited = wait(lock, frontier);
     ::operator delete (pointer, std::align_val_t{DeviceMemory::alignment});
     return waited;
   });

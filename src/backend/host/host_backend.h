@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "backend/host/host_monitor.h"
 #include "backend/host/host_result.h"
 #include "backend/host/host_runtime.h"
+#include "support/forked.h"
 
 namespace reprise::backend::host {
 
@@ -53,31 +55,38 @@ class HostBackend final : public Backend {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
-  /// Runs a call's body with the runtime locked, unless the call is to fail.
+  /// Runs a call's body with the runtime locked, unless the call is to fail. A body that finds no memory of the host,
+  /// or no thread for its work, must not have changed anything.
   template <class Body>
   ErrorCode enter(Call call, Body&& body) {
-    if (HostResult refused = refuse_caller(); refused.failed()) [[unlikely]]
-      return keep_detail(std::move(refused));
-    HostResult result = injected(call);
-    Lock lock(runtime_.mutex);
-    const bool watched = runtime_.watchers > 0;
-    if (!result.failed()) [[likely]]
-      result = std::forward<Body>(body)(lock);
-    if (!result.failed() && !watched) [[likely]]
-      return ErrorCode::success;
-    return report(lock, call, std::move(result));
+    try {
+      if (HostResult refused = refuse_caller(); refused.failed()) [[unlikely]]
+        return keep_detail(std::move(refused));
+      HostResult result = injected(call);
+      Lock lock(runtime_.mutex);
+      const bool watched = runtime_.watchers > 0;
+      if (!result.failed()) [[likely]]
+        result = std::forward<Body>(body)(lock);
+      if (!result.failed() && !watched) [[likely]]
+        return ErrorCode::success;
+      return report(lock, call, std::move(result));
+    } catch (...) {
+      return lacks_resources();
+    }
   }
   /// The same without the lock, for a call that any thread may make, of what never changes or is the thread's own.
   template <class Body>
   ErrorCode enter_unlocked(Call call, Body&& body) {
-    HostResult result = injected(call);
+    HostResult result = support::forked() ? refuse_caller() : injected(call);
     return keep_detail(result.failed() ? std::move(result) : std::forward<Body>(body)());
   }
   /// For the reports of captures: notes the call, if calls are watched, and completes what it left there.
   ErrorCode report(Lock& lock, Call call, HostResult result) const;
   /// Keeps the detail of a failed call for last_error_detail(). Returns the code.
-  static ErrorCode keep_detail(HostResult result);
-  /// Refuses threads that execute an operation, and all threads once the device is broken.
+  static ErrorCode keep_detail(HostResult result) noexcept;
+  /// The code of a call whose exception is being handled: no memory of the host, no thread. Others go on.
+  static ErrorCode lacks_resources();
+  /// Refuses threads that execute an operation, all threads once the device is broken, and child processes.
   HostResult refuse_caller() const;
   /// The code of an injected failure, if it falls on this call; else success.
   HostResult injected(Call call) const {
@@ -102,7 +111,8 @@ class HostBackend final : public Backend {
   /// Gives work to a stream whose rules were checked: an operation, or a node when the stream captures.
   void submit(HostStream& stream, NodeType type, Work work);
   /// Sleeps, unlocked, until these are done.
-  HostResult wait(Lock& lock, const std::vector<OperationRef>& operations) const;
+  HostResult wait(Lock& lock, std::span<const OperationRef> operations) const;
+  HostResult wait_for_last(Lock& lock, const HostStream& stream) const;
   /// True if these are complete. If not, and work runs by steps, makes a step first.
   HostResult query(Lock& lock, std::span<const OperationRef> operations) const;
   /// For calls that query progress: if work runs by steps, makes one step, unlocked. Must come before anything

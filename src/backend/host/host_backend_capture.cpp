@@ -2,10 +2,18 @@
 #include <algorithm>
 
 #include "backend/host/host_backend.h"
+#include "support/room.h"
 
 // Stream capture.
 
 namespace reprise::backend::host {
+namespace {
+
+bool is_mode(CaptureMode mode) noexcept {
+  return mode == CaptureMode::global || mode == CaptureMode::thread || mode == CaptureMode::relaxed;
+}
+
+}  // namespace
 
 HostResult HostBackend::find_nodes(std::span<const GraphNodeHandle> handles, const HostGraph* graph,
                                    std::vector<HostNode*>* nodes) const {
@@ -23,8 +31,7 @@ HostResult HostBackend::begin_capture_on(Call call, StreamHandle handle, HostGra
                                          std::span<const GraphNodeHandle> dependencies, CaptureMode mode) {
   HostStream* const stream = find(handle);
   if (stream == nullptr) return bad_handle("stream");
-  if (mode != CaptureMode::global && mode != CaptureMode::thread && mode != CaptureMode::relaxed)
-    return fail(ErrorCode::invalid_value, "there is no such capture mode");
+  if (!is_mode(mode)) return fail(ErrorCode::invalid_value, "there is no such capture mode");
   HostResult rule = check_capture_rules(runtime_, {call, &device_, stream, nullptr, false, graph});
   if (rule.failed()) return rule;
   std::vector<HostNode*> nodes;
@@ -36,7 +43,12 @@ HostResult HostBackend::begin_capture_on(Call call, StreamHandle handle, HostGra
     made->id = next_id();
     graph = reinterpret_cast<HostGraph*>(runtime_.adopt(std::move(made)));
   }
-  begin_capture(runtime_, *stream, *graph, owns_graph, mode);
+  try {
+    begin_capture(runtime_, *stream, *graph, owns_graph, mode);
+  } catch (...) {
+    if (owns_graph) runtime_.destroy(*graph);
+    throw;
+  }
   stream->capture_dependencies = std::move(nodes);
   return ErrorCode::success;
 }
@@ -111,6 +123,7 @@ ErrorCode HostBackend::stream_update_capture_dependencies(StreamHandle handle,
     if (HostResult rule = check(Call::stream_update_capture_dependencies, stream); rule.failed()) return rule;
     std::vector<HostNode*> nodes;
     if (HostResult found = find_nodes(dependencies, stream->capture->graph, &nodes); found.failed()) return found;
+    support::make_room(stream->capture_dependencies, nodes.size());
     if (how == UpdateDependencies::set) stream->capture_dependencies.clear();
     for (HostNode* node : nodes)
       if (std::find(stream->capture_dependencies.begin(), stream->capture_dependencies.end(), node) ==
@@ -122,6 +135,7 @@ ErrorCode HostBackend::stream_update_capture_dependencies(StreamHandle handle,
 
 ErrorCode HostBackend::thread_exchange_capture_mode(CaptureMode* mode) {
   return enter_unlocked(Call::thread_exchange_capture_mode, [&]() -> HostResult {
+    if (!is_mode(*mode)) return fail(ErrorCode::invalid_value, "there is no such capture mode");
     std::swap(thread_capture_mode(), *mode);
     return ErrorCode::success;
   });

@@ -98,22 +98,30 @@ HostResult HostBackend::launch_on(HostStream& stream, HostExec& exec) {
     points.push_back(point);
     records.emplace_back(event, std::move(point));
   }
-  for (auto& [event, point] : records) {
-    runtime_.executor.open(point);
-    event->capture = nullptr;
-    event->captured_dependencies.clear();
-    event->recorded = true;
-    event->point = std::move(point);
-  }
   std::vector<OperationRef> all_points;
   if (runtime_.races != nullptr) [[unlikely]]
     all_points = points;
-  const OperationRef launch(new LaunchOperation(runtime_.executor, exec.plan, std::move(points), exec.times.lock()));
-  if (stream.device->negligible(exec.last_launch) || exec.last_launch.get() == stream.tail.get()) {
-    stream.device->enqueue(stream, launch);
-  } else {
-    const OperationRef further[] = {exec.last_launch};
-    stream.device->enqueue(stream, launch, further);
+  const OperationRef launch(
+      new LaunchOperation(runtime_.executor, handle_of(stream), exec.plan, std::move(points), exec.times.lock()));
+  for (const auto& record : records) runtime_.executor.open(record.second);
+  try {
+    if (stream.device->negligible(exec.last_launch) || exec.last_launch.get() == stream.tail.get()) {
+      stream.device->enqueue(stream, launch);
+    } else {
+      const OperationRef further[] = {exec.last_launch};
+      stream.device->enqueue(stream, launch, further);
+    }
+  } catch (...) {
+    // Not submitted: nothing depends on these points.
+    for (const auto& record : records) static_cast<void>(runtime_.executor.complete(*record.second.get()));
+    throw;
+  }
+  for (auto& record : records) {
+    HostEvent& event = *record.first;
+    event.capture = nullptr;
+    event.captured_dependencies.clear();
+    event.recorded = true;
+    event.point = std::move(record.second);
   }
   if (runtime_.races != nullptr) [[unlikely]]
     runtime_.races->launched(stream, *launch.get(), all_points, exec);

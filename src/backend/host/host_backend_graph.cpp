@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "backend/host/host_backend.h"
+#include "support/room.h"
 #include "text/format.h"
 
 // Template graphs and user objects.
@@ -113,9 +114,7 @@ ErrorCode HostBackend::graph_add_node(GraphNodeHandle* node, GraphHandle handle,
       if (std::find(before.begin(), repeated, *repeated) != repeated)
         return fail(ErrorCode::invalid_value, "a node can depend on another one only once");
     if (HostResult good = check_node(params); good.failed()) return good;
-    HostNode& added = graph->add(device_, node_type(params), make_work(params), before);
-    runtime_.nodes.insert(&added);
-    *node = handle_of(added);
+    *node = handle_of(runtime_.add_node(*graph, device_, node_type(params), make_work(params), before));
     return ErrorCode::success;
   });
 }
@@ -162,6 +161,7 @@ ErrorCode HostBackend::graph_add_dependencies(GraphHandle handle, std::span<cons
     if (graph == nullptr) return no_such("graph");
     if (!all_ordinary(edges)) return fail(ErrorCode::not_supported, "the host device has no programmatic edges");
     std::vector<std::pair<HostNode*, HostNode*>> added;
+    added.reserve(edges.size());
     for (const Edge& edge : edges) {
       std::vector<HostNode*> ends;
       const GraphNodeHandle handles[] = {edge.from, edge.to};
@@ -184,6 +184,7 @@ ErrorCode HostBackend::graph_remove_dependencies(GraphHandle handle, std::span<c
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     std::vector<std::pair<HostNode*, HostNode*>> removed;
+    removed.reserve(edges.size());
     for (const Edge& edge : edges) {
       std::vector<HostNode*> ends;
       const GraphNodeHandle handles[] = {edge.from, edge.to};
@@ -244,11 +245,12 @@ ErrorCode HostBackend::graph_debug_dot_print(GraphHandle handle, const char* pat
     const std::string text = to_dot(*graph, flags);
     std::FILE* const file = std::fopen(path, "w");
     if (file == nullptr)
-      return fail(ErrorCode::invalid_value, text::format("the file {} cannot be opened for writing", path));
+      return fail(ErrorCode::invalid_value, text::format("the file \"{}\" cannot be opened for writing", path));
     const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
     const bool closed = std::fclose(file) == 0;
-    return written && closed ? ErrorCode::success
-                             : fail(ErrorCode::invalid_value, text::format("the file {} could not be written", path));
+    return written && closed
+               ? ErrorCode::success
+               : fail(ErrorCode::invalid_value, text::format("the file \"{}\" could not be written", path));
   });
 }
 
@@ -291,6 +293,7 @@ ErrorCode HostBackend::graph_retain_user_object(GraphHandle graph_handle, UserOb
     if (graph == nullptr) return no_such("graph");
     if (object == nullptr) return no_such("user object");
     if (references == 0) return fail(ErrorCode::invalid_value, "at least one reference is needed");
+    support::make_room(graph->user_objects, references);
     if (flags == RetainFlags::add && !object->try_retain(references)) return no_such("user object");
     for (unsigned i = 0; i < references; ++i) graph->user_objects.emplace_back(object);
     return ErrorCode::success;

@@ -113,11 +113,11 @@ HostResult HostBackend::join(HostStream& stream, HostEvent& event, bool external
     return ErrorCode::success;
   }
   if (event.capture != nullptr) {
-    if (stream.capture == nullptr) join_capture(stream, event.capture);
+    std::vector<HostNode*> dependencies = stream.capture_dependencies;
     for (HostNode* node : event.captured_dependencies)
-      if (std::find(stream.capture_dependencies.begin(), stream.capture_dependencies.end(), node) ==
-          stream.capture_dependencies.end())
-        stream.capture_dependencies.push_back(node);
+      if (std::find(dependencies.begin(), dependencies.end(), node) == dependencies.end()) dependencies.push_back(node);
+    if (stream.capture == nullptr) join_capture(stream, event.capture);
+    stream.capture_dependencies = std::move(dependencies);
     return ErrorCode::success;
   }
   if (!stream.device->negligible(event.point)) {
@@ -162,17 +162,20 @@ ErrorCode HostBackend::event_record(EventHandle event_handle, StreamHandle strea
       submit(*stream, NodeType::event_record, EventRecordNodeParams{event_handle});
       return ErrorCode::success;
     }
-    event->capture = stream->capture;
-    event->captured_dependencies = stream->capture_dependencies;
-    if (stream->capture != nullptr) return ErrorCode::success;
-    event->recorded = true;
-    if (!event->timing && !stream->legacy && !stream->blocking) {
-      event->point = stream->tail;
+    if (stream->capture != nullptr) {
+      event->captured_dependencies = stream->capture_dependencies;
+      event->capture = stream->capture;
       return ErrorCode::success;
     }
-    OperationRef point(new PointOperation(runtime_.executor));
-    if (event->timing) point->set_timed();
-    stream->device->enqueue(*stream, point);
+    OperationRef point = stream->tail;
+    if (event->timing || stream->legacy || stream->blocking) {
+      point = OperationRef(new PointOperation(runtime_.executor));
+      if (event->timing) point->set_timed();
+      stream->device->enqueue(*stream, point);
+    }
+    event->capture = nullptr;
+    event->captured_dependencies.clear();
+    event->recorded = true;
     event->point = std::move(point);
     return ErrorCode::success;
   });
@@ -192,8 +195,9 @@ ErrorCode HostBackend::event_synchronize(EventHandle handle) {
   return enter(Call::event_synchronize, [&](Lock& lock) -> HostResult {
     HostEvent* const event = runtime_.find(handle);
     if (event == nullptr) return bad_handle("event");
-    HostResult rule = check(Call::event_synchronize, nullptr, event);
-    return rule.failed() ? rule : wait(lock, {event->point});
+    if (HostResult rule = check(Call::event_synchronize, nullptr, event); rule.failed()) return rule;
+    const OperationRef point = event->point;
+    return wait(lock, {&point, 1});
   });
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "backend/host/host_backend.h"
+#include "backend/host/run/running.h"
 #include "text/format.h"
 
 // The work of streams: copies, sets, kernels, host functions.
@@ -20,15 +22,17 @@ constexpr unsigned threads_per_multiprocessor = 2048;
 /// An operation that does one unit of work.
 class WorkOperation final : public Operation {
  public:
-  WorkOperation(HostDevice& device, Work work) : device_(device), work_(std::move(work)) {}
+  WorkOperation(const HostStream& stream, Work work)
+      : device_(*stream.device), place_{handle_of(stream)}, work_(std::move(work)) {}
   Task* run() override {
-    execute(device_, work_);
+    execute(device_, work_, place_);
     work_ = EmptyNodeParams{};  // the stream keeps the operation; its resources are released now
     return device_.executor().complete(*this);
   }
 
  private:
   HostDevice& device_;
+  const OperationPlace place_;
   Work work_;
 };
 
@@ -42,10 +46,15 @@ void HostBackend::submit(HostStream& stream, NodeType type, Work work) {
   std::vector<Access> accesses;
   if (runtime_.races != nullptr) [[unlikely]]
     accesses = accesses_of(runtime_, work, false);
-  const OperationRef operation(new WorkOperation(*stream.device, std::move(work)));
+  const OperationRef operation(new WorkOperation(stream, std::move(work)));
   stream.device->enqueue(stream, operation);
-  if (runtime_.races != nullptr) [[unlikely]]
+  if (runtime_.races == nullptr) [[likely]]
+    return;
+  try {
     runtime_.races->touch(stream, *operation.get(), std::move(accesses));
+  } catch (const std::bad_alloc&) {
+    // The work is submitted: its races are missed.
+  }
 }
 
 HostResult HostBackend::refuse_work(Call call, HostStream& stream, HostResult result) const {
@@ -59,7 +68,10 @@ HostResult HostBackend::check_range(const void* pointer, std::size_t bytes, cons
   *kind = info.kind;
   if (info.kind == MemoryKind::unregistered) {
     const std::string owner = DeviceMemory::owner_of(pointer);
-    if (owner.empty()) return ErrorCode::success;
+    if (owner.empty() && bytes <= UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(pointer)) return ErrorCode::success;
+    if (owner.empty())
+      return fail(ErrorCode::invalid_value,
+                  text::format("the {} has {} bytes from {}, which end past the last address", what, bytes, pointer));
     const bool own = std::ranges::find(runtime_.devices, owner, &HostDevice::name) != runtime_.devices.end();
     return fail(
         ErrorCode::invalid_value,
@@ -71,8 +83,9 @@ HostResult HostBackend::check_range(const void* pointer, std::size_t bytes, cons
   const auto offset =
       static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - static_cast<const std::byte*>(info.base));
   if (bytes > info.bytes - offset)
-    return fail(ErrorCode::invalid_value, text::format("the {} ends {} bytes past the end of its block of {} bytes",
-                                                       what, bytes - (info.bytes - offset), info.bytes));
+    return fail(ErrorCode::invalid_value, text::format("the {} of {} bytes ends {} bytes past the end of the driver's "
+                                                       "allocation that it lies in, of {} bytes",
+                                                       what, bytes, bytes - (info.bytes - offset), info.bytes));
   return ErrorCode::success;
 }
 
@@ -140,6 +153,11 @@ HostResult HostBackend::check_launch_config(const KernelNodeParams& params) cons
   return ErrorCode::success;
 }
 
+HostResult HostBackend::wait_for_last(Lock& lock, const HostStream& stream) const {
+  const OperationRef last[] = {stream.tail};
+  return wait(lock, last);
+}
+
 HostResult HostBackend::copy_on(Lock& lock, Call call, HostStream& stream, const MemcpyNodeParams& params) {
   if (HostResult rule = check(call, &stream); rule.failed()) return rule;
   MemoryKind destination, source;
@@ -156,7 +174,7 @@ HostResult HostBackend::copy_on(Lock& lock, Call call, HostStream& stream, const
     submit(stream, NodeType::memcpy, params);
   }
   // Copies to pageable memory, and calls without a stream, return after completion, as in CUDA.
-  if (destination == MemoryKind::unregistered || call == Call::copy) return wait(lock, {stream.tail});
+  if (destination == MemoryKind::unregistered || call == Call::copy) return wait_for_last(lock, stream);
   return ErrorCode::success;
 }
 
@@ -179,7 +197,7 @@ HostResult HostBackend::set_on(Lock& lock, Call call, HostStream& stream, const 
   HostResult result = check_memset(params);
   if (result.failed() || params.count == 0) return result;
   submit(stream, NodeType::memset, params);
-  return call == Call::set ? wait(lock, {stream.tail}) : ErrorCode::success;
+  return call == Call::set ? wait_for_last(lock, stream) : ErrorCode::success;
 }
 
 ErrorCode HostBackend::set(const MemsetNodeParams& params) {

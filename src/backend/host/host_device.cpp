@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/host/host_runtime.h"
+#include "support/room.h"
 
 namespace reprise::backend::host {
 
@@ -61,7 +62,12 @@ std::vector<OperationRef> HostDevice::frontier() const {
   return last;
 }
 
-void HostDevice::adopt(OperationRef tail) {
+void HostDevice::make_room_for_stream() {
+  support::make_room(streams_);
+  support::make_room(orphans_, streams_.size() + 1);  // each stream may become one
+}
+
+void HostDevice::adopt(OperationRef tail) noexcept {
   std::erase_if(orphans_, [this](const OperationRef& orphan) { return negligible(orphan); });
   if (!negligible(tail)) orphans_.push_back(std::move(tail));
 }

@@ -42,6 +42,9 @@ struct HostStream {
   std::vector<GraphNodeHandle> reported_dependencies;  ///< returned by stream_capture_info
 };
 
+/// The handle that the stream has in calls; 0 and 2 for default streams.
+StreamHandle handle_of(const HostStream& stream) noexcept;
+
 /// An event: a record point, or a point of a capture.
 struct HostEvent {
   HostDevice* device;
@@ -99,8 +102,10 @@ class HostDevice {
   std::vector<OperationRef> frontier(const HostStream& stream) const;
   /// ... until all work of the device so far is done.
   std::vector<OperationRef> frontier() const;
-  /// Keeps the work of a destroyed stream as work of the device.
-  void adopt(OperationRef tail);
+  /// Keeps the work of a destroyed stream as work of the device. Needs no memory.
+  void adopt(OperationRef tail) noexcept;
+  /// Before a stream is added to streams().
+  void make_room_for_stream();
 
   /// Reports a failed operation: as on CUDA, every later call of the device fails. Thread-safe.
   void set_sticky_error(std::string_view what) noexcept;

@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "backend/host/host_runtime.h"
 #include "backend/objects/device_uses.h"
+#include "support/forked.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
@@ -27,6 +28,7 @@ constexpr Named code_names[] = {
     {"invalid_device_function", ErrorCode::invalid_device_function},
     {"no_device", ErrorCode::no_device},
     {"invalid_device", ErrorCode::invalid_device},
+    {"operating_system", ErrorCode::operating_system},
     {"invalid_handle", ErrorCode::invalid_handle},
     {"illegal_state", ErrorCode::illegal_state},
     {"not_ready", ErrorCode::not_ready},
@@ -159,6 +161,7 @@ InjectedFailure::InjectedFailure(const HostFailure& failure) : device_(failure.d
 }
 
 InjectedFailure::~InjectedFailure() {
+  if (support::forked()) return;
   backend::host::injected_failures().remove(id_);
   if (device_) backend::end_use(*device_, backend::DeviceUses::Kind::failure);
 }

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "backend/host/capture/capture.h"
+#include "backend/host/memory/fault_handler.h"
 #include "backend/host/run/seeded_chooser.h"
+#include "support/forked.h"
 #include "support/immortal.h"
 #include "support/thread_object.h"
 #include "text/format.h"
@@ -35,6 +37,8 @@ struct ThreadWithStreams {
 }  // namespace
 
 HostRuntime::HostRuntime(const HostDeviceOptions& options, Identity identity) : failures(injected_failures()) {
+  support::watch_forks();
+  explain_faults();
   if (options.scheduler_seed) executor.run_by_steps(std::make_unique<SeededChooser>(*options.scheduler_seed));
   if (options.check_races) races = std::make_unique<RaceCheck>(*this, std::move(identity.races));
   for (int i = 0; i < options.devices; ++i) {
@@ -69,6 +73,7 @@ HostRuntime& HostRuntime::instance() {
 }
 
 void HostRuntime::for_each(const std::function<void(HostRuntime&)>& f) {
+  if (support::forked()) return;
   const std::lock_guard lock(runtimes().mutex);
   for (HostRuntime* const runtime : runtimes().all) f(*runtime);
 }
@@ -121,12 +126,17 @@ HostStream* HostRuntime::find(StreamHandle handle, HostDevice& device) {
 
 HostStream& HostRuntime::thread_stream(HostDevice& device) {
   const std::uint64_t thread = support::ThreadObject<ThreadWithStreams>::get().number;
-  HostStream*& stream = device.thread_streams()[thread];
-  if (stream == nullptr) {
-    stream = &make_stream(device, true, 0);
-    stream->thread = thread;
+  auto& known = device.thread_streams();
+  if (const auto found = known.find(thread); found != known.end()) return *found->second;
+  HostStream& stream = make_stream(device, true, 0);
+  try {
+    known.emplace(thread, &stream);
+  } catch (...) {
+    destroy(stream);
+    throw;
   }
-  return *stream;
+  stream.thread = thread;
+  return stream;
 }
 
 void HostRuntime::thread_ends(std::uint64_t thread) {
@@ -147,8 +157,9 @@ HostStream& HostRuntime::make_stream(HostDevice& device, bool blocking, int prio
   stream->blocking = blocking;
   stream->priority = priority;
   HostStream* const raw = stream.get();
-  device.streams().push_back(raw);
+  device.make_room_for_stream();
   streams.emplace(raw, std::move(stream));
+  device.streams().push_back(raw);
   return *raw;
 }
 
@@ -167,10 +178,28 @@ void HostRuntime::destroy(HostStream& stream) {
 }
 
 GraphHandle HostRuntime::adopt(std::unique_ptr<HostGraph> graph) {
-  for (const auto& node : graph->nodes) nodes.insert(node.get());
   HostGraph* const raw = graph.get();
   graphs.emplace(raw, std::move(graph));
+  try {
+    for (const auto& node : raw->nodes) nodes.insert(node.get());
+  } catch (...) {
+    destroy(*raw);
+    throw;
+  }
   return reinterpret_cast<GraphHandle>(raw);
+}
+
+HostNode& HostRuntime::add_node(HostGraph& graph, HostDevice& device, NodeType type, Work work,
+                                std::span<HostNode* const> dependencies) {
+  HostNode& node = graph.add(device, type, std::move(work), dependencies);
+  try {
+    nodes.insert(&node);
+  } catch (...) {
+    while (!node.dependencies.empty()) disconnect(*node.dependencies.back(), node);
+    graph.nodes.pop_back();
+    throw;
+  }
+  return node;
 }
 
 void HostRuntime::destroy(HostGraph& graph) {

@@ -89,6 +89,9 @@ struct HostRuntime {
   /// Adds a graph to the tables, and removes it, with its nodes.
   GraphHandle adopt(std::unique_ptr<HostGraph> graph);
   void destroy(HostGraph& graph);
+  /// Adds a node to a graph that is in the tables.
+  HostNode& add_node(HostGraph& graph, HostDevice& device, NodeType type, Work work,
+                     std::span<HostNode* const> dependencies);
 
   /// Waits for all work submitted so far, and for the destructors of user objects that nothing refers to. Without
   /// `mutex`, and not on a thread that executes an operation.

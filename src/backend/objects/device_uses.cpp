@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "reprise/error.h"
+#include "support/forked.h"
 #include "text/format.h"
 
 namespace reprise::backend {
@@ -34,6 +35,7 @@ const char* name_of(DeviceUses::Kind kind) {
 }  // namespace
 
 bool DeviceUses::begin(Kind kind, std::size_t bytes, const std::string* name) {
+  if (support::forked()) return true;  // the calls of the device are refused
   const std::lock_guard lock(mutex_);
   if (all_ == 0 && kind != Kind::simulator) return false;
   if (name != nullptr) names_.push_back(name);
@@ -44,6 +46,7 @@ bool DeviceUses::begin(Kind kind, std::size_t bytes, const std::string* name) {
 }
 
 void DeviceUses::end(Kind kind, std::size_t bytes, const std::string* name) noexcept {
+  if (support::forked()) return;
   {
     const std::lock_guard lock(mutex_);
     bytes_ -= bytes;
@@ -55,6 +58,7 @@ void DeviceUses::end(Kind kind, std::size_t bytes, const std::string* name) noex
 }
 
 bool DeviceUses::is_open() const noexcept {
+  if (support::forked()) return true;
   const std::lock_guard lock(mutex_);
   return all_ != 0;
 }

@@ -28,6 +28,13 @@ class ReleaseQueue {
     ~Resources() {
       while (!empty()) pop_back();
     }
+
+   private:
+    // In the queue, which so needs no memory of the host.
+    friend class ResourceList;
+    friend class ReleaseQueue;
+    LastLaunch after_;
+    std::unique_ptr<Resources> next_;
   };
 
   /// Queues resources for the next drain(). Calls nothing of the device runtime. Thread-safe.

@@ -6,6 +6,7 @@
 #include "backend/host/host_runtime.h"
 #include "backend/rules/call_stack.h"
 #include "backend/rules/reported_call.h"
+#include "support/room.h"
 #include "text/format.h"
 
 namespace reprise::backend::host {
@@ -66,12 +67,6 @@ bool has_fork_that_is_not_joined(const HostCapture& capture) {
 
 CaptureList if_state(const std::shared_ptr<HostCapture>& capture, HostCapture::State state) {
   return capture != nullptr && capture->state == state ? CaptureList{capture} : CaptureList{};
-}
-
-StreamHandle handle_of(const HostStream& stream) {
-  if (stream.legacy) return nullptr;
-  if (stream.thread != 0) return reinterpret_cast<StreamHandle>(std::uintptr_t{2});
-  return reinterpret_cast<StreamHandle>(const_cast<HostStream*>(&stream));  // NOLINT
 }
 
 std::string first_error(const HostCapture& capture) {
@@ -209,6 +204,12 @@ Match matches(const HostRuntime& runtime, const CallSite& site, Situation situat
 
 }  // namespace
 
+StreamHandle handle_of(const HostStream& stream) noexcept {
+  if (stream.legacy) return nullptr;
+  if (stream.thread != 0) return reinterpret_cast<StreamHandle>(std::uintptr_t{2});
+  return reinterpret_cast<StreamHandle>(const_cast<HostStream*>(&stream));  // NOLINT
+}
+
 CaptureMode& thread_capture_mode() noexcept {
   thread_local CaptureMode mode = CaptureMode::global;
   return mode;
@@ -258,19 +259,21 @@ void begin_capture(HostRuntime& runtime, HostStream& stream, HostGraph& graph, b
   capture->origin = &stream;
   capture->graph = &graph;
   capture->owns_graph = owns_graph;
-  runtime.captures.push_back(capture);
+  support::make_room(runtime.captures);
   join_capture(stream, capture);
+  runtime.captures.push_back(std::move(capture));
 }
 
 void join_capture(HostStream& stream, const std::shared_ptr<HostCapture>& capture) {
+  support::make_room(stream.capture_dependencies);  // for the last node
   capture->streams.push_back(&stream);
   stream.capture = capture;
   stream.capture_dependencies.clear();
 }
 
 HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, Work work) {
-  HostNode& node = stream.capture->graph->add(*stream.device, type, std::move(work), stream.capture_dependencies);
-  runtime.nodes.insert(&node);
+  HostNode& node =
+      runtime.add_node(*stream.capture->graph, *stream.device, type, std::move(work), stream.capture_dependencies);
   stream.capture_dependencies.assign(1, &node);
   return node;
 }

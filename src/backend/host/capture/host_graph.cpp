@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "support/room.h"
 #include "text/format.h"
 
 namespace reprise::backend::host {
@@ -17,11 +18,13 @@ std::uint64_t next_id() noexcept {
 
 HostNode& HostGraph::add(HostDevice& node_device, NodeType type, Work work, std::span<HostNode* const> dependencies) {
   const std::uint64_t node_id = next_id();
-  nodes.push_back(
-      std::unique_ptr<HostNode>(new HostNode{this, &node_device, node_id, node_id, type, std::move(work), {}, {}}));
-  HostNode& node = *nodes.back();
+  auto made =
+      std::unique_ptr<HostNode>(new HostNode{this, &node_device, node_id, node_id, type, std::move(work), {}, {}});
+  HostNode& node = *made;
   // No search for duplicates: a new node has no edges yet, and the caller passes no dependency twice.
   node.dependencies.assign(dependencies.begin(), dependencies.end());
+  for (HostNode* dependency : dependencies) support::make_room(dependency->dependents);
+  nodes.push_back(std::move(made));
   for (HostNode* dependency : dependencies) dependency->dependents.push_back(&node);
   return node;
 }
@@ -45,6 +48,8 @@ std::unique_ptr<HostGraph> HostGraph::clone() const {
 bool connect(HostNode& from, HostNode& to) {
   if (&from == &to || std::find(to.dependencies.begin(), to.dependencies.end(), &from) != to.dependencies.end())
     return false;
+  support::make_room(to.dependencies);
+  support::make_room(from.dependents);
   to.dependencies.push_back(&from);
   from.dependents.push_back(&to);
   return true;

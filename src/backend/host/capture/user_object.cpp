@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/host/capture/user_object.h"
 
-#include <algorithm>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <thread>
 
@@ -12,9 +10,9 @@
 #include "support/immortal.h"
 
 namespace reprise::backend::host {
-namespace {
 
 /// Calls destructors, one after the other, on its own thread. Started at the first one; lives until the process ends.
+/// Where the system lets no thread start, a wait for the destructors calls them.
 class Reaper {
  public:
   static Reaper& instance() {
@@ -22,54 +20,70 @@ class Reaper {
     return *reaper;
   }
 
-  void push(UserObject& object, const HostRuntime& runtime) {
+  void push(UserObject& object) noexcept {
     const std::lock_guard lock(mutex_);
-    queue_.push_back({&object, &runtime});
-    if (!started_) {
-      started_ = true;
-      std::thread([this] { work(); }).detach();
-    }
+    (last_ != nullptr ? last_->next_ : first_) = &object;
+    last_ = &object;
+    start();
     condition_.notify_all();
   }
 
   void wait_for(const HostRuntime& runtime) {
     std::unique_lock lock(mutex_);
+    if (!start()) {
+      while (first_ != nullptr) call_first(lock);
+      return;
+    }
     condition_.wait(lock, [&] {
-      return underway_ != &runtime &&
-             std::ranges::none_of(queue_, [&](const Entry& entry) { return entry.runtime == &runtime; });
+      if (underway_ == &runtime) return false;
+      for (const UserObject* object = first_; object != nullptr; object = object->next_)
+        if (&object->runtime_ == &runtime) return false;
+      return true;
     });
   }
 
  private:
-  struct Entry {
-    UserObject* object;
-    const HostRuntime* runtime;
-  };
+  // With the mutex held, as what follows. False: there is no thread, and none can be started now.
+  bool start() noexcept {
+    if (started_ || first_ == nullptr) return true;
+    try {
+      std::thread([this] { work(); }).detach();
+      started_ = true;
+    } catch (const std::exception&) {
+    }
+    return started_;
+  }
 
   void work() {
-    const ExecutingScope executing;
     std::unique_lock lock(mutex_);
     for (;;) {
-      condition_.wait(lock, [&] { return !queue_.empty(); });
-      const Entry entry = queue_.front();
-      queue_.pop_front();
-      underway_ = entry.runtime;
-      lock.unlock();
-      entry.object->destroy();
-      lock.lock();
-      underway_ = nullptr;
-      condition_.notify_all();
+      condition_.wait(lock, [&] { return first_ != nullptr; });
+      call_first(lock);
     }
+  }
+
+  void call_first(std::unique_lock<std::mutex>& lock) {
+    UserObject& object = *first_;
+    first_ = object.next_;
+    if (first_ == nullptr) last_ = nullptr;
+    underway_ = &object.runtime_;
+    lock.unlock();
+    {
+      const ExecutingScope executing;
+      object.destroy();
+    }
+    lock.lock();
+    underway_ = nullptr;
+    condition_.notify_all();
   }
 
   std::mutex mutex_;
   std::condition_variable condition_;
-  std::deque<Entry> queue_;
+  UserObject* first_ = nullptr;
+  UserObject* last_ = nullptr;
   const HostRuntime* underway_ = nullptr;  // whose destructor is running
   bool started_ = false;
 };
-
-}  // namespace
 
 void UserObject::destroy() {
   destructor_(object_);
@@ -87,7 +101,7 @@ bool UserObject::release(unsigned count) noexcept {
   do {
     if (now < count) return false;
   } while (!references_.compare_exchange_weak(now, now - count, std::memory_order_acq_rel));
-  if (now == count) Reaper::instance().push(*this, runtime_);
+  if (now == count) Reaper::instance().push(*this);
   return true;
 }
 

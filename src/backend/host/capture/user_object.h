@@ -33,6 +33,9 @@ class UserObject {
   void* object_;
   void (*destructor_)(void*);
   std::atomic<unsigned> references_;
+
+  friend class Reaper;
+  UserObject* next_ = nullptr;  // whose destructor is called after this one's
 };
 
 /// One reference, released by the destructor.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -21,6 +22,7 @@ namespace {
 // of memory.
 constexpr std::size_t range_factor = 4;
 constexpr std::size_t commit_step = std::size_t{64} << 20;
+constexpr std::size_t commit_step_in_need = std::size_t{64} << 10;  // a multiple of every size of pages
 
 constexpr std::size_t round_up(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
@@ -37,22 +39,26 @@ Memories& memories() {
   return *instance;
 }
 
-// Fills the touched pages only: freeing a large unused block must not cost its size in real memory.
-void fill_touched(std::byte* begin, std::size_t bytes) {
+// Whether the system would let operations access these pages, of which it may count the bytes (ulimit -d).
+bool is_accessible_once(std::byte* begin, std::size_t bytes) noexcept {
+  return mprotect(begin, bytes, PROT_READ | PROT_WRITE) == 0 && mprotect(begin, bytes, PROT_NONE) == 0;
+}
+
+// Fills the touched pages only: freeing a large unused block must not cost its size in real memory. Needs no memory.
+void fill_touched(std::byte* begin, std::size_t bytes) noexcept {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const auto start = reinterpret_cast<std::uintptr_t>(begin);
-  const std::uintptr_t first_page = start / page * page;
-  const std::size_t pages = (round_up(start + bytes, page) - first_page) / page;
-  std::vector<unsigned char> resident(pages);
-  if (mincore(reinterpret_cast<void*>(first_page), pages * page, resident.data()) != 0) {
-    std::memset(begin, DeviceMemory::poison_byte, bytes);
-    return;
-  }
-  for (std::size_t i = 0; i < pages; ++i) {
-    if ((resident[i] & 1U) == 0) continue;
-    const std::uintptr_t from = std::max(start, first_page + i * page);
-    const std::uintptr_t to = std::min(start + bytes, first_page + (i + 1) * page);
-    std::memset(reinterpret_cast<void*>(from), DeviceMemory::poison_byte, to - from);
+  const std::uintptr_t end = start + bytes;
+  std::array<unsigned char, 1024> resident;
+  for (std::uintptr_t first = start / page * page; first < end; first += resident.size() * page) {
+    const std::size_t pages = std::min(resident.size(), (round_up(end, page) - first) / page);
+    const bool known = mincore(reinterpret_cast<void*>(first), pages * page, resident.data()) == 0;
+    for (std::size_t i = 0; i < pages; ++i) {
+      if (known && (resident[i] & 1U) == 0) continue;
+      const std::uintptr_t from = std::max(start, first + i * page);
+      const std::uintptr_t to = std::min(end, first + (i + 1) * page);
+      std::memset(reinterpret_cast<void*>(from), DeviceMemory::poison_byte, to - from);
+    }
   }
 }
 
@@ -70,10 +76,15 @@ DeviceMemory::DeviceMemory(std::string device, std::size_t total_bytes, bool pro
                 " bytes of addresses for its memory: " + std::strerror(errno) +
                 "; reduce it with REPRISE_HOST_MEMORY or HostDeviceOptions::memory_bytes, or raise the limit of the "
                 "process (ulimit -v)");
-  holes_.emplace(0, range_bytes_);
+  try {
+    holes_.emplace(0, Range{range_bytes_});
+    const std::lock_guard lock(memories().mutex);
+    memories().all.push_back(this);
+  } catch (...) {
+    munmap(base_, range_bytes_);
+    throw;
+  }
   if (protect_) watch_faults(*this);
-  const std::lock_guard lock(memories().mutex);
-  memories().all.push_back(this);
 }
 
 DeviceMemory::~DeviceMemory() {
@@ -98,54 +109,54 @@ ErrorCode DeviceMemory::allocate(void** pointer, std::size_t bytes) {
   if (bytes > total_bytes_) return ErrorCode::out_of_memory;
   const std::size_t rounded = round_up(bytes, alignment);
   if (rounded > total_bytes_ - used_bytes_) return ErrorCode::out_of_memory;
-  const auto hole =
-      std::find_if(holes_.begin(), holes_.end(), [&](const auto& candidate) { return candidate.second >= rounded; });
+  const auto hole = std::find_if(holes_.begin(), holes_.end(),
+                                 [&](const auto& candidate) { return candidate.second.bytes >= rounded; });
   if (hole == holes_.end()) return ErrorCode::out_of_memory;
   const std::size_t offset = hole->first;
-  const std::size_t left = hole->second - rounded;
-  holes_.erase(hole);
-  if (left > 0) holes_.emplace(offset + rounded, left);
-  blocks_.emplace(offset, rounded);
-  asked_.emplace(offset, Asked{bytes, next_id()});
+  if (!commit(offset + rounded)) return ErrorCode::out_of_memory;
+  blocks_.emplace(offset, Range{rounded, bytes, next_id()});  // the last step that can fail
+  Ranges::node_type rest = holes_.extract(hole);
+  if (rest.mapped().bytes > rounded) {
+    rest.key() += rounded;
+    rest.mapped().bytes -= rounded;
+    holes_.insert(std::move(rest));
+  }
   used_bytes_ += rounded;
-  commit(offset + rounded);
   *pointer = base_ + offset;
   return ErrorCode::success;
 }
 
 ErrorCode DeviceMemory::free(void* pointer) {
   if (!contains(pointer)) return ErrorCode::invalid_value;
-  std::size_t offset = static_cast<std::size_t>(static_cast<std::byte*>(pointer) - base_);
-  std::size_t bytes = 0;
+  const auto offset = static_cast<std::size_t>(static_cast<std::byte*>(pointer) - base_);
+  Ranges::node_type freed;
   {
     const std::lock_guard lock(mutex_);
-    const auto block = blocks_.find(offset);
-    if (block == blocks_.end()) return ErrorCode::invalid_value;
-    bytes = block->second;
-    blocks_.erase(block);
-    asked_.erase(offset);
+    freed = blocks_.extract(offset);
   }
-  {
-    // The block is in neither map now, so it cannot be allocated while it is filled.
-    if (protect_) enter();
-    fill_touched(base_ + offset, bytes);
+  if (freed.empty()) return ErrorCode::invalid_value;
+  Range& range = freed.mapped();
+  // The block is in neither map now, so it cannot be allocated while it is filled. What cannot be made accessible is
+  // not filled.
+  if (!protect_ || enter()) {
+    fill_touched(base_ + offset, range.bytes);
     if (protect_) leave();
   }
   const std::lock_guard lock(mutex_);
-  used_bytes_ -= bytes;
+  used_bytes_ -= range.bytes;
   auto next = holes_.lower_bound(offset);
-  if (next != holes_.end() && next->first == offset + bytes) {
-    bytes += next->second;
+  if (next != holes_.end() && next->first == offset + range.bytes) {
+    range.bytes += next->second.bytes;
     next = holes_.erase(next);
   }
   if (next != holes_.begin()) {
     const auto before = std::prev(next);
-    if (before->first + before->second == offset) {
-      before->second += bytes;
+    if (before->first + before->second.bytes == offset) {
+      before->second.bytes += range.bytes;
       return ErrorCode::success;
     }
   }
-  holes_.emplace(offset, bytes);
+  holes_.insert(std::move(freed));
   return ErrorCode::success;
 }
 
@@ -165,11 +176,11 @@ std::optional<DeviceMemory::Block> DeviceMemory::find(const void* pointer) const
   if (!contains(pointer)) return std::nullopt;
   const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - base_);
   const std::lock_guard lock(mutex_);
-  auto block = asked_.upper_bound(offset);
-  if (block == asked_.begin()) return std::nullopt;
+  auto block = blocks_.upper_bound(offset);
+  if (block == blocks_.begin()) return std::nullopt;
   --block;
-  if (offset - block->first >= block->second.bytes) return std::nullopt;
-  return Block{base_ + block->first, block->second.bytes, block->second.id};
+  if (offset - block->first >= block->second.requested) return std::nullopt;
+  return Block{base_ + block->first, block->second.requested, block->second.id};
 }
 
 std::size_t DeviceMemory::free_bytes() const {
@@ -177,21 +188,35 @@ std::size_t DeviceMemory::free_bytes() const {
   return total_bytes_ - used_bytes_;
 }
 
-void DeviceMemory::commit(std::size_t end) {
-  if (end <= committed_) return;
-  const std::size_t target = std::min(round_up(end, commit_step), range_bytes_);
-  if (!protect_ || accessors_ > 0) mprotect(base_ + committed_, target - committed_, PROT_READ | PROT_WRITE);
-  committed_ = target;
+bool DeviceMemory::commit(std::size_t end) {
+  if (end <= committed_) return true;
+  // The system may refuse the usual step, and not what is needed.
+  for (const std::size_t step : {commit_step, commit_step_in_need}) {
+    const std::size_t target = std::min(round_up(end, step), range_bytes_);
+    const bool usable = protect_ && accessors_ == 0
+                            ? is_accessible_once(base_ + committed_, target - committed_)
+                            : mprotect(base_ + committed_, target - committed_, PROT_READ | PROT_WRITE) == 0;
+    if (!usable) continue;
+    committed_ = target;
+    return true;
+  }
+  return false;
 }
 
-void DeviceMemory::enter() {
+bool DeviceMemory::enter() noexcept {
   const std::lock_guard lock(mutex_);
-  if (accessors_++ == 0 && committed_ > 0) mprotect(base_, committed_, PROT_READ | PROT_WRITE);
+  if (accessors_ == 0 && committed_ > 0 && mprotect(base_, committed_, PROT_READ | PROT_WRITE) != 0) return false;
+  ++accessors_;
+  return true;
 }
 
-void DeviceMemory::leave() {
+void DeviceMemory::leave() noexcept {
   const std::lock_guard lock(mutex_);
-  if (--accessors_ == 0 && committed_ > 0) mprotect(base_, committed_, PROT_NONE);
+  if (--accessors_ == 0 && committed_ > 0 && mprotect(base_, committed_, PROT_NONE) != 0 &&
+      !std::exchange(protection_lost_, true))
+    warn(
+        "REPRISE_HOST_PROTECT: the system refused to protect the memory of a host device, which stays accessible "
+        "where it should not be: mprotect() failed");
 }
 
 }  // namespace reprise::backend::host

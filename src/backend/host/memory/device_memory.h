@@ -40,7 +40,7 @@ class DeviceMemory {
   /// The name of the device, of any runtime, in whose range the address lies; empty if there is none.
   static std::string owner_of(const void* pointer);
 
-  /// Returns `out_of_memory` when less is free.
+  /// Returns `out_of_memory` when less is free, or the system does not provide it (ulimit -d).
   ErrorCode allocate(void** pointer, std::size_t bytes);
   /// Returns `invalid_value` unless a block starts there.
   ErrorCode free(void* pointer);
@@ -56,20 +56,24 @@ class DeviceMemory {
   std::size_t free_bytes() const;
   bool protects() const noexcept { return protect_; }
 
-  /// Describes an address, in the fault handler: does not allocate or block.
-  void describe_fault(const void* address, bool write, bool write_known) const noexcept;
+  /// Prints the block of an address, in the fault handler: does not allocate or block.
+  void describe_fault(const void* address) const noexcept;
 
-  /// Make protected memory accessible in between. Calls nest, from any threads.
-  void enter();
-  void leave();
+  /// Make protected memory accessible in between. Calls nest, from any threads. enter() returns false, and leave() must
+  /// not follow, if the system refuses that.
+  bool enter() noexcept;
+  void leave() noexcept;
 
  private:
-  struct Asked {
-    std::size_t bytes;
-    std::uint64_t id;
+  struct Range {
+    std::size_t bytes = 0;
+    std::size_t requested = 0;  // of a block
+    std::uint64_t id = 0;       // of a block
   };
+  // By their offset. A range moves from the one to the other with its node, so that freeing needs no memory.
+  using Ranges = std::map<std::size_t, Range>;
 
-  void commit(std::size_t end);  // with the mutex held
+  bool commit(std::size_t end);  // with the mutex held
 
   const std::string device_;
   const std::size_t total_bytes_;
@@ -77,12 +81,12 @@ class DeviceMemory {
   std::byte* base_ = nullptr;
   std::size_t range_bytes_ = 0;
   mutable std::mutex mutex_;
-  std::map<std::size_t, std::size_t> blocks_;  // offset -> rounded size
-  std::map<std::size_t, std::size_t> holes_;   // offset -> size; neighbours are joined
-  std::map<std::size_t, Asked> asked_;         // offset -> the request
+  Ranges blocks_;  // rounded sizes
+  Ranges holes_;   // neighbours are joined
   std::size_t used_bytes_ = 0;
-  std::size_t committed_ = 0;  // bytes from base_ that can be made accessible
-  unsigned accessors_ = 0;     // operations that are executing, with protection on
+  std::size_t committed_ = 0;     // bytes from base_ that can be made accessible
+  unsigned accessors_ = 0;        // operations that are executing, with protection on
+  bool protection_lost_ = false;  // the system refused it once
 };
 
 }  // namespace reprise::backend::host

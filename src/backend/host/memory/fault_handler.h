@@ -5,8 +5,12 @@ namespace reprise::backend::host {
 
 class DeviceMemory;
 
-/// Explains faults at addresses of this memory on standard error (address, block, stack), then calls the previous
-/// handler, so that the process ends as without this one. At most 32 memories.
+/// From now on, a fault (SIGSEGV, SIGBUS) of a thread that executes an operation of a simulated device prints the
+/// operation and the address to standard error, and then goes to the previous handler, so that the process ends as
+/// without this one. May be called again, without effect.
+void explain_faults();
+
+/// Explains faults of other threads at addresses of this memory, too (address, block, stack). At most 32 memories.
 void watch_faults(const DeviceMemory& memory);
 /// Ends that, before the memory is destroyed.
 void forget_faults(const DeviceMemory& memory) noexcept;

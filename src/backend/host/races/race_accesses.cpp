@@ -4,6 +4,7 @@
 
 #include "backend/host/host_runtime.h"
 #include "backend/host/races/race_check.h"
+#include "text/format.h"
 
 // The accesses of each kind of work.
 
@@ -17,6 +18,11 @@ struct AccessList {
 
   void add(const void* pointer, std::size_t bytes, bool writes, std::string name) {
     const auto begin = reinterpret_cast<std::uintptr_t>(pointer);
+    if (bytes > UINTPTR_MAX - begin)
+      throw UsageError(
+          text::format("the race check expected accesses to at most {} bytes from {}, which end at the last address; "
+                       "found {} that {} {} bytes; correct what the kernel declares",
+                       UINTPTR_MAX - begin, pointer, name, writes ? "writes" : "reads", bytes));
     if (pointer != nullptr && bytes > 0) accesses.push_back({begin, begin + bytes, writes, std::move(name)});
   }
   void add_copied(const void* pointer, std::size_t bytes, bool writes) {

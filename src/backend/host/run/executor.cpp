@@ -2,7 +2,11 @@
 #include "backend/host/run/executor.h"
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
+
+#include "support/room.h"
+#include "text/format.h"
 
 namespace reprise::backend::host {
 namespace {
@@ -43,6 +47,23 @@ ExecutingScope::~ExecutingScope() {
   --executing_depth;
 }
 
+void TaskQueue::push_back(Task& task) noexcept {
+  task.next_ = nullptr;
+  (last_ != nullptr ? last_->next_ : first_) = &task;
+  last_ = &task;
+  ++size_;
+}
+
+Task* TaskQueue::take(std::size_t index) noexcept {
+  Task* before = nullptr;
+  Task* taken = first_;
+  for (; index > 0; --index) before = std::exchange(taken, taken->next_);
+  (before != nullptr ? before->next_ : first_) = taken->next_;
+  if (last_ == taken) last_ = before;
+  --size_;
+  return taken;
+}
+
 Executor::~Executor() {
   {
     const std::lock_guard lock(mutex_);
@@ -54,6 +75,11 @@ Executor::~Executor() {
 
 void Executor::submit(const OperationRef& operation, std::span<const OperationRef> dependencies) {
   const auto lock = lock_shortly(mutex_);
+  if (!runs_by_steps() && workers_.empty()) [[unlikely]]
+    require_worker();
+  for (const OperationRef& dependency : dependencies)
+    if (!dependency.done()) support::make_room(dependency->successors_, dependencies.size());
+  // Nothing fails from here on.
   operation->references_.fetch_add(1, std::memory_order_relaxed);
   for (const OperationRef& dependency : dependencies) {
     if (dependency.done()) continue;
@@ -71,8 +97,7 @@ void Executor::post(Task& task) {
 bool Executor::run_after(const OperationRef& operation, Task& task) {
   const auto lock = lock_shortly(mutex_);
   if (operation.done()) return false;
-  operation->successors_.push_back(&task);
-  ++task.waiting_for_;
+  operation->waiting_tasks_.push_back(task);
   return true;
 }
 
@@ -94,6 +119,13 @@ Task* Executor::complete(Operation& operation) {
         push_ready(*successor);
     }
     operation.successors_.clear();
+    while (!operation.waiting_tasks_.empty()) {
+      Task* const waiting = operation.waiting_tasks_.pop_front();
+      if (next == nullptr)
+        next = waiting;
+      else
+        push_ready(*waiting);
+    }
     if (operation.awaited_) done_condition_.notify_all();
   }
   if (operation.references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete &operation;
@@ -119,14 +151,14 @@ void Executor::polled() {
   relieve();
 }
 
-void Executor::push_ready(Task& task) {
-  ready_.push_back(&task);
+void Executor::push_ready(Task& task) noexcept {
+  ready_.push_back(task);
   if (runs_by_steps()) [[unlikely]]
     return;
   if (idle_ > 0)
     ready_condition_.notify_one();
   else if (workers_.size() < usual_workers())
-    start_worker();
+    try_start_worker();
 }
 
 void Executor::relieve() {
@@ -136,8 +168,24 @@ void Executor::relieve() {
     seen_started_tasks_ = started_tasks_;
     seen_at_ = now;
   } else if (now - seen_at_ >= blocked_after) {
-    start_worker();
+    try_start_worker();
     seen_at_ = now;
+  }
+}
+
+void Executor::require_worker() try { start_worker(); } catch (const std::system_error& error) {
+  throw NoWorker(
+      text::format("the work was not submitted, because no thread could be started that would run it ({}); raise the "
+                   "limits on threads and memory (ulimit -u, ulimit -v, those of the container), or end other threads, "
+                   "and submit it again",
+                   error.what()));
+}
+
+// There are others, which run the work all the same.
+void Executor::try_start_worker() noexcept {
+  try {
+    start_worker();
+  } catch (const std::exception&) {
   }
 }
 
@@ -154,8 +202,7 @@ void Executor::work() {
       ready_condition_.wait(lock);
       --idle_;
     }
-    Task* task = ready_.front();
-    ready_.pop_front();
+    Task* task = ready_.pop_front();
     ++started_tasks_;
     lock.unlock();
     while (task != nullptr) task = task->run();

@@ -6,10 +6,10 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -34,7 +34,31 @@ class Task {
 
  private:
   friend class Executor;
-  int waiting_for_ = 0;  // number of incomplete dependencies; guarded by the executor's mutex
+  friend class TaskQueue;
+  // Guarded by the executor's mutex.
+  int waiting_for_ = 0;   // number of incomplete dependencies
+  Task* next_ = nullptr;  // in the one queue that it is in, if any
+};
+
+/// Tasks in order. Needs no memory, so adding one cannot fail.
+class TaskQueue {
+ public:
+  std::size_t size() const noexcept { return size_; }
+  bool empty() const noexcept { return size_ == 0; }
+  void push_back(Task& task) noexcept;
+  Task* pop_front() noexcept { return take(0); }  ///< must not be empty
+  Task* take(std::size_t index) noexcept;         ///< removes the one of this number, from 0
+
+ private:
+  Task* first_ = nullptr;
+  Task* last_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// Work was refused, and not submitted, because the system let no thread start that would run it.
+class NoWorker : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 /// A task that others can depend on and wait for. Reference-counted (OperationRef); the executor holds a reference from
@@ -62,7 +86,8 @@ class Operation : public Task {
   std::atomic<bool> done_{false};
   bool timed_ = false;
   bool awaited_ = false;           // a thread sleeps until completion; guarded by the executor's mutex
-  std::vector<Task*> successors_;  // guarded by the executor's mutex
+  std::vector<Task*> successors_;  // operations that depend on it; guarded by the executor's mutex
+  TaskQueue waiting_tasks_;        // of run_after(); likewise
   std::chrono::steady_clock::time_point completed_at_;
 };
 
@@ -126,6 +151,7 @@ class Executor {
   bool runs_by_steps() const noexcept { return chooser_ != nullptr; }
 
   /// Runs the operation when all of `dependencies` are complete (null references count as complete).
+  /// \throws NoWorker, std::bad_alloc: nothing has changed.
   void submit(const OperationRef& operation, std::span<const OperationRef> dependencies);
 
   /// Runs a task when a worker is free.
@@ -149,9 +175,11 @@ class Executor {
   void polled();
 
  private:
-  void push_ready(Task& task);  // with the mutex held
-  void relieve();               // with the mutex held
-  void start_worker();          // with the mutex held
+  void push_ready(Task& task) noexcept;  // with the mutex held
+  void relieve();                        // with the mutex held
+  void try_start_worker() noexcept;      // with the mutex held
+  void start_worker();                   // with the mutex held; throws std::system_error, std::bad_alloc
+  void require_worker();                 // with the mutex held; throws NoWorker, std::bad_alloc
   void work();
   // By steps: executor_steps.cpp.
   void wait_by_steps(const OperationRef& operation);
@@ -161,7 +189,7 @@ class Executor {
   std::mutex mutex_;
   std::condition_variable ready_condition_;
   std::condition_variable done_condition_;
-  std::deque<Task*> ready_;
+  TaskQueue ready_;
   std::vector<std::thread> workers_;
   unsigned idle_ = 0;
   bool ending_ = false;

@@ -37,15 +37,13 @@ void Executor::poll_by_steps() {
 }
 
 void Executor::step(std::unique_lock<std::mutex>& lock) {
-  const auto chosen = ready_.begin() + static_cast<std::ptrdiff_t>(chooser_->choose(ready_.size()));
-  Task* const task = *chosen;
-  ready_.erase(chosen);
+  Task* const task = ready_.take(chooser_->choose(ready_.size()));
   stepping_ = true;
   lock.unlock();
   Task* const next = task->run();
   lock.lock();
   stepping_ = false;
-  if (next != nullptr) ready_.push_back(next);
+  if (next != nullptr) ready_.push_back(*next);
   done_condition_.notify_all();
 }
 

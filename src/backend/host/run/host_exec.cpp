@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backend/host/host_device.h"
+#include "backend/host/run/running.h"
 
 namespace reprise::backend::host {
 namespace {
@@ -90,7 +91,7 @@ Task* Plan::Node::run() {
   if (is_event_work(work)) {
     if (!do_event_work()) return nullptr;
   } else if (enabled) {
-    execute(*device, work);
+    execute(*device, work, {plan->launch_->stream(), place});
   }
   if (times != nullptr) [[unlikely]]
     times->ends(place);

@@ -23,20 +23,26 @@ class Plan;
 class LaunchOperation final : public Operation {
  public:
   /// `times`: receives the times of the nodes; may be null.
-  LaunchOperation(Executor& executor, std::shared_ptr<Plan> plan, std::vector<OperationRef> event_points,
-                  std::shared_ptr<NodeTimes> times)
-      : executor_(executor), plan_(std::move(plan)), event_points_(std::move(event_points)), times_(std::move(times)) {}
+  LaunchOperation(Executor& executor, StreamHandle stream, std::shared_ptr<Plan> plan,
+                  std::vector<OperationRef> event_points, std::shared_ptr<NodeTimes> times)
+      : executor_(executor),
+        stream_(stream),
+        plan_(std::move(plan)),
+        event_points_(std::move(event_points)),
+        times_(std::move(times)) {}
 
   Task* run() override;
   /// The record point that an event node sets or waits for in this launch; determined at the launch.
   const OperationRef& event_point(std::size_t slot) const { return event_points_[slot]; }
   NodeTimes* times() const noexcept { return times_.get(); }
   Executor& executor() const noexcept { return executor_; }
+  StreamHandle stream() const noexcept { return stream_; }
   /// Called when the last node is done.
   Task* finish();
 
  private:
   Executor& executor_;
+  const StreamHandle stream_;
   std::shared_ptr<Plan> plan_;
   std::vector<OperationRef> event_points_;
   std::shared_ptr<NodeTimes> times_;

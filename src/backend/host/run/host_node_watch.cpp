@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "backend/host/host_monitor.h"
+#include "support/forked.h"
 
 // The times of the nodes in an executable's launches.
 
@@ -15,8 +16,9 @@ class HostNodeWatch final : public NodeWatch {
       : runtime_(runtime), template_graph_(template_graph), exec_(exec), times_(std::move(times)) {}
 
   std::vector<NodeTime> take(std::vector<std::string>*) override {
-    const std::lock_guard lock(runtime_.mutex);
     std::vector<NodeTime> taken;
+    if (support::forked()) return taken;
+    const std::lock_guard lock(runtime_.mutex);
     const HostExec* const exec = runtime_.find(exec_);
     if (exec == nullptr) return taken;
     std::vector<GraphNodeHandle> nodes(exec->types.size());
@@ -44,6 +46,10 @@ class HostNodeWatch final : public NodeWatch {
 
 std::shared_ptr<NodeWatch> HostMonitor::watch_nodes(GraphHandle template_graph, GraphExecHandle handle,
                                                     std::string* why) {
+  if (support::forked()) {
+    *why = "The process is a child that fork() made of one that had used the device.";
+    return nullptr;
+  }
   const std::lock_guard lock(runtime_.mutex);
   HostExec* const exec = runtime_.find(handle);
   if (exec == nullptr) {

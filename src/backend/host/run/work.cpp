@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/host/run/work.h"
 
+#include <cxxabi.h>
+
 #include <cstring>
 #include <exception>
+#include <typeinfo>
 
 #include "backend/host/host_runtime.h"
 #include "backend/host/run/executor.h"
+#include "backend/host/run/running.h"
 #include "support/thread_object.h"
+#include "text/demangle.h"
+#include "text/format.h"
 
 namespace reprise::backend::host {
 namespace {
@@ -24,26 +30,40 @@ constexpr unsigned char shared_garbage = 0xCD;
 // An operation of one device may access memory of another one of the runtime, for example a copy between them.
 class AccessToAllMemory {
  public:
-  explicit AccessToAllMemory(HostRuntime& runtime) : runtime_(runtime) {
-    for_each([](DeviceMemory& memory) { memory.enter(); });
+  explicit AccessToAllMemory(HostRuntime& runtime) noexcept : runtime_(runtime) {
+    if (!runtime.devices.front()->memory().protects()) return;  // the same for all
+    while (entered_ < runtime.devices.size() && runtime.devices[entered_]->memory().enter()) ++entered_;
+    refused_ = entered_ < runtime.devices.size();
   }
   ~AccessToAllMemory() {
-    for_each([](DeviceMemory& memory) { memory.leave(); });
+    while (entered_ > 0) runtime_.devices[--entered_]->memory().leave();
   }
   AccessToAllMemory(const AccessToAllMemory&) = delete;
   AccessToAllMemory& operator=(const AccessToAllMemory&) = delete;
 
- private:
-  template <class F>
-  void for_each(F f) {
-    for (const auto& device : runtime_.devices) {
-      if (!device->memory().protects()) return;  // the same for all
-      f(device->memory());
-    }
-  }
+  /// The system did not make the memory accessible.
+  bool refused() const noexcept { return refused_; }
 
+ private:
   HostRuntime& runtime_;
+  std::size_t entered_ = 0;
+  bool refused_ = false;
 };
+
+// Of the exception that is being handled; as on CUDA, the device is unusable afterwards.
+void fail(HostDevice& device, const RunningOperation& operation) noexcept try {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    device.set_sticky_error(text::format("{} threw an exception: {}", operation.str(), error.what()));
+  } catch (...) {
+    const std::type_info* const type = abi::__cxa_current_exception_type();
+    device.set_sticky_error(text::format("{} threw an exception that is no std::exception, but of type {}",
+                                         operation.str(), type != nullptr ? text::demangle(type->name()) : "unknown"));
+  }
+} catch (...) {
+  device.set_sticky_error("an operation threw an exception, and there was no memory for its description");
+}
 
 std::byte* shared_memory(unsigned bytes) {
   if (bytes == 0) return nullptr;
@@ -189,10 +209,15 @@ bool has_node_type(NodeType type) noexcept {
   return false;
 }
 
-void execute(HostDevice& device, const Work& work) noexcept {
+void execute(HostDevice& device, const Work& work, const OperationPlace& place) noexcept {
   const ExecutingScope executing;
+  const RunningOperation operation(device, work, place);
   const AccessToAllMemory access(device.runtime());
   try {
+    if (access.refused())
+      throw Error(
+          "the system did not make the memory of the device accessible; raise the limits of the process (ulimit -d), "
+          "or do not set HostDeviceOptions::protect");
     std::visit(Overloaded{
                    [](const KernelWork& w) { w.run(); },
                    [](const MemcpyNodeParams& w) { std::memmove(w.destination, w.source, w.bytes); },
@@ -203,10 +228,8 @@ void execute(HostDevice& device, const Work& work) noexcept {
                    [](const auto&) {},
                },
                work);
-  } catch (const std::exception& error) {
-    device.set_sticky_error(error.what());
   } catch (...) {
-    device.set_sticky_error("an exception that is no std::exception");
+    fail(device, operation);
   }
 }
 

@@ -62,7 +62,9 @@ NodeParams params_of(const Work& work);
 /// True if the host device supports nodes of this type.
 bool has_node_type(NodeType type) noexcept;
 
+struct OperationPlace;
+
 /// Does the work on the calling thread. Its exception becomes the device's error.
-void execute(HostDevice& device, const Work& work) noexcept;
+void execute(HostDevice& device, const Work& work, const OperationPlace& place) noexcept;
 
 }  // namespace reprise::backend::host

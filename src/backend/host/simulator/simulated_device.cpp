@@ -7,6 +7,7 @@
 
 #include "backend/device_end.h"
 #include "backend/objects/tracked_stream.h"
+#include "support/forked.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
@@ -78,6 +79,10 @@ struct SimulatedDevice::Simulation {
 };
 
 SimulatedDevice& SimulatedDevice::open_free(const HostDeviceOptions& options) {
+  if (support::forked())
+    throw UsageError(
+        "HostSimulator expected a process that may use devices; found a child that fork() made of a process that had "
+        "used one; fork before the first use of a device, or start another program (exec) in the child");
   pending_release_listeners.call(nullptr, nullptr);  // they may keep devices open whose simulators have ended
   Simulators& known = simulators();
   SimulatedDevice* device = nullptr;
@@ -112,6 +117,7 @@ void SimulatedDevice::open(const HostDeviceOptions& options, int number) {
 }
 
 void SimulatedDevice::end_simulator() noexcept {
+  if (support::forked()) return;
   const Device device(*this);
   if (!executing()) {
     const CleaningUp cleaning_up;
@@ -131,6 +137,7 @@ void SimulatedDevice::end_simulator() noexcept {
 }
 
 std::vector<HostRace> SimulatedDevice::races() {
+  if (support::forked()) return {};
   HostRuntime& runtime = simulation_->runtime;
   if (runtime.races == nullptr)
     throw UsageError(

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "backend/host/run/work.h"
+
+namespace reprise::backend::host {
+
+/// Where an operation was submitted. A value that needs no memory.
+struct OperationPlace {
+  static constexpr std::size_t no_node = SIZE_MAX;
+  StreamHandle stream = nullptr;  ///< as passed to the call
+  std::size_t node = no_node;     ///< of a graph: the number of the node, from 0 in the order of creation
+};
+
+/// Names the operation that the calling thread executes, for the device's error and the fault handler, until the end of
+/// the scope.
+class RunningOperation {
+ public:
+  /// The arguments outlive this object.
+  RunningOperation(const HostDevice& device, const Work& work, const OperationPlace& place) noexcept;
+  ~RunningOperation();
+  RunningOperation(const RunningOperation&) = delete;
+  RunningOperation& operator=(const RunningOperation&) = delete;
+
+  /// That of the calling thread; null if it executes none. For signal handlers, too.
+  static const RunningOperation* current() noexcept;
+
+  /// Passes the pieces of the text to `put`, for example "kernel Scale (node 3 of a graph) on stream 0x55d0 of host:0".
+  /// Neither allocates nor locks, and
+  /// throws what `put` throws.
+  void describe(void (*put)(void* sink, const char* piece), void* sink) const;
+  std::string str() const;
+
+ private:
+  const HostDevice& device_;
+  const char* const kind_;
+  const char* const name_;
+  const OperationPlace& place_;
+  const RunningOperation* const outer_;  // by steps: an operation may wait, and so run others
+};
+
+/// The digits of a number, with 0x before those of base 16. Neither allocates nor locks.
+class Digits {
+ public:
+  Digits(std::uintptr_t value, unsigned base) noexcept;
+  const char* c_str() const noexcept { return begin_; }
+
+ private:
+  char text_[2 + 64 + 1];
+  const char* begin_;
+};
+
+}  // namespace reprise::backend::host

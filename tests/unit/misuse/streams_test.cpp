@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "backend/backend.h"
+#include "reprise/reprise.h"
+#include "tests/support/refused.h"
+
+// Wrong arguments of stream.h, event.h and device.h, on the host device.
+
+namespace reprise::test {
+namespace {
+
+class MisusedStreams : public ::testing::Test {
+ protected:
+  ~MisusedStreams() override {
+    event_.record(stream_);
+    stream_.synchronize();
+    EXPECT_TRUE(event_.query()) << "they can be used after all refusals";
+  }
+
+  const Device host_ = Device::parse("host");
+  const DeviceGuard guard_{host_};
+  Stream stream_;
+  Event event_;
+  HostSimulator simulator_;
+  const Stream foreign_{simulator_.device()};
+  const Event foreign_event_{simulator_.device()};
+};
+
+StreamHandle handle_of_nothing() {
+  static int nothing = 0;
+  return reinterpret_cast<StreamHandle>(&nothing);
+}
+
+TEST_F(MisusedStreams, HandlesOfNoStreamAreRefused) {
+  expect_refused({{[] { StreamRef{handle_of_nothing()}; }, "StreamRef expected a stream of CUDA or of a host device"}});
+  const StreamRef nothing(host_, handle_of_nothing());
+  expect_refused<BackendError>({
+      {[&] { nothing.synchronize(); }, "StreamRef::synchronize: cuStreamSynchronize returned 400"},
+      {[&] { static_cast<void>(nothing.query()); }, "StreamRef::query: cuStreamQuery returned 400"},
+      {[&] { nothing.wait(stream_); }, "StreamRef::wait: "},
+      {[&] { nothing.wait(event_); }, "StreamRef::wait: "},
+      {[&] { event_.record(nothing); }, "Event::record: "},
+      {[&] { event_.wait(nothing); }, "Event::wait: "},
+      {[&] { static_cast<void>(nothing.capture_status()); }, "StreamRef::capture_status: "},
+      {[&] { copy_async(&event_, &event_, 1, nothing); }, "copy_async: cuMemcpyAsync returned 400"},
+  });
+}
+
+TEST_F(MisusedStreams, ObjectsOfAnotherRuntimeAreRefused) {
+  expect_refused({
+      {[&] { stream_.wait(foreign_); }, "expected a stream of the same device runtime"},
+      {[&] { stream_.wait(foreign_event_); }, "expected an event of the same device runtime"},
+      {[&] { event_.record(foreign_); }, "expected a stream of the same device runtime as the event"},
+      {[&] { event_.wait(foreign_); }, "expected a stream of the same device runtime as the event"},
+  });
+  expect_refused<BackendError>({{[&] { elapsed_ms(event_, foreign_event_); }, "elapsed_ms: "}});
+}
+
+TEST_F(MisusedStreams, ValuesWithoutANameAreRefused) {
+  expect_refused({
+      {[&] { event_.record(stream_, EventUse(9)); }, "Event::record expected EventUse::ordering or EventUse::external"},
+      {[&] { event_.wait(stream_, EventUse(-1)); }, "found the number -1, which has no name"},
+      {[] { CaptureModeGuard{CaptureMode(9)}; }, "CaptureModeGuard expected CaptureMode::global"},
+  });
+  CaptureMode mode = CaptureMode(9);
+  EXPECT_EQ(host_.backend().thread_exchange_capture_mode(&mode), ErrorCode::invalid_value);
+  EXPECT_EQ(mode, CaptureMode(9));
+}
+
+TEST_F(MisusedStreams, WhatWasMovedFromIsRefused) {
+  Stream stream = std::move(stream_);
+  Event event = std::move(event_);
+  expect_refused({
+      {[&] { stream_.synchronize(); }, "expected a stream that was not moved from"},  // NOLINT: that is the test
+      {[&] { static_cast<void>(stream_.query()); }, "expected a stream that was not moved from"},
+      {[&] { stream_.wait(stream); }, "expected a stream that was not moved from"},
+      {[&] { StreamGuard{stream_.ref()}; }, "expected a stream that was not moved from"},
+      {[&] { stream.wait(event_); }, "expected an event that was not moved from"},
+      {[&] { event_.record(stream); }, "expected an event that was not moved from"},
+      {[&] { event_.synchronize(); }, "expected an event that was not moved from"},
+  });
+  stream_ = std::move(stream);
+  event_ = std::move(event);
+}
+
+TEST_F(MisusedStreams, TimesOfEventsWithoutARecordOrTimingAreRefused) {
+  const Event recorded, without_timing(host_, {.timing = false});
+  recorded.record(stream_);
+  without_timing.record(stream_);
+  stream_.synchronize();
+  expect_refused<BackendError>({
+      {[&] { elapsed_ms(recorded, event_); }, "an event was never recorded, or was made without timing"},
+      {[&] { elapsed_ms(without_timing, recorded); }, "elapsed_ms: cuEventElapsedTime returned 400"},
+  });
+}
+
+TEST_F(MisusedStreams, PrioritiesOutsideOfTheRangeAreTheNearestInIt) {
+  const Stream first(host_, {.priority = -1000}), last(host_, {.priority = 1000});
+  int priority = 0;
+  EXPECT_EQ(host_.backend().stream_priority(first.native(), &priority), ErrorCode::success);
+  EXPECT_EQ(priority, -5);
+  EXPECT_EQ(host_.backend().stream_priority(last.native(), &priority), ErrorCode::success);
+  EXPECT_EQ(priority, 0);
+}
+
+TEST_F(MisusedStreams, NamesOfNoDeviceAreRefused) {
+  for (const char* name :
+       {"", ":", "host:", "host:-1", "host:1x", "HOST", "host :0", "gpu", "host:99999999999999999999"})
+    EXPECT_THAT(text_of<UsageError>([&] { Device::parse(name); }), ::testing::HasSubstr("expected the n")) << name;
+  expect_refused({
+      {[] { Device::parse("host:999"); }, "expected the number of a host device below"},
+      {[] { Device::parse("host-simulator:0"); }, "use HostSimulator::device()"},
+  });
+}
+
+TEST_F(MisusedStreams, TheDeviceOfASimulatorThatEndedIsRefused) {
+  std::optional<HostSimulator> ending(std::in_place);
+  const Device ended = ending->device();
+  ending.reset();
+  expect_refused({
+      {[&] { Stream{ended}; }, "expected a device that is open"},
+      {[&] { Event{ended}; }, "expected a device that is open"},
+      {[&] { DeviceGuard{ended}; }, "expected a device that is open"},
+      {[&] { Buffer<int>(1, ended.default_stream()); }, "expected a device that is open"},
+      {[&] { HostBuffer<int>(1, ended); }, "expected a device that is open"},
+  });
+  expect_refused<BackendError>({{[&] { ended.synchronize(); }, "Device::synchronize: cuCtxSynchronize returned 709"},
+                                {[&] { static_cast<void>(ended.memory_info()); }, "Device::memory_info: "}});
+}
+
+}  // namespace
+}  // namespace reprise::test
