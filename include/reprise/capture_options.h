@@ -50,6 +50,10 @@ struct InputOptions {
   /// kernel's parameters, which look like addresses by chance, differ between captures. The first graph is discarded.
   /// With capture() only.
   bool confirm = false;
+  /// Allows captured copies from and to local variables that are gone when the capture has ended: addresses in the part
+  /// of the ending thread's stack whose functions have returned, which each replay would read or write. Without it such
+  /// a capture is refused, also where no other option looks for inputs.
+  bool allow_stack = false;
 };
 
 /// How a capture is made.

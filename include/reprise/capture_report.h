@@ -48,6 +48,15 @@ struct CaptureReport {
     std::size_t times = 1;  ///< how often the same call was made
   };
 
+  /// Pageable memory of the host that a captured copy reads or writes, at each replay anew.
+  struct HostAccess {
+    const void* address = nullptr;        ///< where the copy begins
+    std::size_t bytes = 0;                ///< of the copy
+    bool writes = false;                  ///< true if replays write the memory, false if they read it
+    std::string node = {};                ///< the copy's end, for example "memcpy source (node 3)"
+    std::vector<std::string> stack = {};  ///< of the call of this library that captured it, as Call::stack; else empty
+  };
+
   ErrorCode code = ErrorCode::success;    ///< returned by the end of the capture; success also if it was abandoned
   std::string graph = {};                 ///< GraphOptions::name
   std::string device = {};                ///< for example `cuda:0`; empty if unknown
@@ -67,6 +76,9 @@ struct CaptureReport {
   std::vector<Call> refused = {};
   /// Work that was executed at once instead of being captured.
   std::vector<Call> not_captured = {};
+  /// What replays of the graph use of the host's pageable memory, in order of the nodes; only with ReportDetail::full,
+  /// and only of a capture that went well.
+  std::vector<HostAccess> host_accesses = {};
   /// Further findings, each a sentence with its full stop.
   std::vector<std::string> notes = {};
 

@@ -108,8 +108,8 @@ class CUDAGraph {
   /// \throws CaptureError if the capture was broken or a forked stream was not joined, EmptyCaptureError if nothing was
   ///         captured: the graph is empty again.
   /// \throws BackendError if the graph cannot be instantiated: the graph is empty again.
-  /// \throws UsageError if a second capture (InputOptions::confirm) has other nodes than the first:
-  ///         the graph is empty again.
+  /// \throws UsageError if a second capture (InputOptions::confirm) has other nodes than the first, or a copy uses
+  ///         local variables that are gone (InputOptions::allow_stack): the graph is empty again.
   void capture_end();
 
   /// Ends a capture and discards its nodes; no-op if none is underway. Allowed on any thread. Never throws.
@@ -161,7 +161,8 @@ class CUDAGraph {
   GraphExecHandle raw_cuda_graph_exec() const;
 
   /// The report of the last capture if it failed or was broken; if inputs may be missing among inputs(); or, with
-  /// `GraphOptions::report = ReportDetail::full`, if it left something out; else nullopt. The same as
+  /// `GraphOptions::report = ReportDetail::full`, if it left something out, or if replays use pageable memory of the
+  /// host (CaptureReport::host_accesses); else nullopt. The same as
   /// CaptureError::report(), also when another exception ended the capture. Kept until the next capture_begin(), also
   /// through reset().
   const std::optional<CaptureReport>& capture_report() const;

@@ -43,6 +43,7 @@ struct CaptureFindings {
   std::vector<Call> not_captured = {};    ///< work that was executed at once
   std::vector<std::string> notes = {};    ///< each a sentence with its full stop
   bool watched = false;                   ///< all calls are: `refused` and `not_captured` are complete
+  bool may_copy = true;                   ///< false if no node is known to copy memory, without a look at them
 
   /// True if nothing is known to be wrong.
   bool is_clean() const noexcept { return !broken_by && refused.empty() && not_captured.empty() && notes.empty(); }

@@ -98,9 +98,11 @@ void ActiveCapture::begin() {
   for (CaptureListener* const listener : listeners_) listener->started(underway);
 }
 
-CapturedGraph ActiveCapture::end() {
+CapturedGraph ActiveCapture::end(const void* frame) {
   const backend::CaptureFindings findings = observe();  // the runtime forgets the capture at its end
   CapturedGraph graph{end_runtime_capture(findings)};
+  graph.end_frame = frame;
+  graph.may_copy = findings.may_copy;
   const bool empty = findings.nodes.value_or(0) == 0;
   try {
     if (empty || findings.watched || !findings.is_clean()) keep(describe(findings));
@@ -137,8 +139,9 @@ void ActiveCapture::keep(const CaptureReport& report) {
 }
 
 void ActiveCapture::add_to_report(const backend::CaptureFindings& findings, CapturedGraph& graph) {
-  if (graph.notes.empty()) return;
+  if (graph.notes.empty() && graph.host_accesses.empty()) return;
   if (!report_) report_ = describe(findings);
+  report_->host_accesses = std::move(graph.host_accesses);
   std::ranges::move(graph.notes, std::back_inserter(report_->notes));
 }
 

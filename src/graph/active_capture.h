@@ -38,9 +38,10 @@ class ActiveCapture {
   void begin();
 
   /// Ends the runtime's capture and lets the listeners see the template, which is the caller's.
+  /// \param frame CapturedGraph::end_frame; null if it is not known.
   /// \throws CaptureError if the capture was broken or came out empty; what a listener throws. There is no template
   ///         then, and this object is to be destroyed.
-  CapturedGraph end();
+  CapturedGraph end(const void* frame = nullptr);
 
   /// Nothing can fail any more: the listeners keep what they acquired.
   void commit() noexcept { listeners_begun_ = 0; }

@@ -26,7 +26,11 @@ struct CapturedGraph {
   /// Something changes parameters of the executable, for which the runtime needs the nodes of the template: it is kept
   /// regardless of GraphOptions::discard_template.
   bool needs_template = false;
-  std::vector<std::string> notes = {};  ///< for the report of the capture, each a sentence
+  std::vector<std::string> notes = {};                        ///< for the report of the capture, each a sentence
+  std::vector<CaptureReport::HostAccess> host_accesses = {};  ///< likewise
+  bool may_copy = true;                                       ///< CaptureFindings::may_copy
+  /// The frame of the call that ended the capture: what lies below it on the thread's stack is gone.
+  const void* end_frame = nullptr;
 };
 
 /// One concern that takes part in the captures of one graph besides the stream: the memory pool, random numbers,

@@ -27,7 +27,7 @@ struct graph::Impl {
   Impl(CUDAGraph& target, const GraphOptions& options);
   ~Impl() { close(); }
 
-  void end();
+  void end(const void* frame);  // as CUDAGraph::Impl::end()
   /// Abandons the capture if it is still underway; the current stream is as before the scope.
   void close() noexcept;
 
@@ -56,14 +56,14 @@ graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
   open = true;
 }
 
-void graph::Impl::end() {
+void graph::Impl::end(const void* frame) {
   if (!open)
     throw UsageError(
         "graph::end needs a scope that is open, and this one was ended already: call it once, or leave it "
         "to the destructor.");
   try {
     inside.refuse_destroyed("graph::end");
-    inside.owner->capture_end();
+    inside.end(frame);
   } catch (...) {
     // Else the call was refused: the capture goes on, and so does the scope.
     if (inside.left_here || inside.state != graphs::GraphState::capturing) close();
@@ -83,12 +83,12 @@ void graph::Impl::close() noexcept {
 
 graph::graph(CUDAGraph& cuda_graph, const GraphOptions& options) : impl_(std::make_unique<Impl>(cuda_graph, options)) {}
 
-graph::~graph() noexcept(false) {
-  if (impl_->open && std::uncaught_exceptions() <= impl_->exceptions) impl_->end();
+[[gnu::noinline]] graph::~graph() noexcept(false) {
+  if (impl_->open && std::uncaught_exceptions() <= impl_->exceptions) impl_->end(__builtin_frame_address(0));
 }
 
-void graph::end() {
-  impl_->end();
+[[gnu::noinline]] void graph::end() {
+  impl_->end(__builtin_frame_address(0));
 }
 
 StreamRef graph::stream() const {

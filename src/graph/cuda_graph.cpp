@@ -146,7 +146,7 @@ void CUDAGraph::Impl::begin(const StreamRef& stream, const GraphOptions& wanted)
   state = State::capturing;
 }
 
-void CUDAGraph::Impl::end() {
+void CUDAGraph::Impl::end(const void* frame) {
   refuse_in_own_hook("CUDAGraph::capture_end");
   require("CUDAGraph::capture_end", {State::capturing});
   const captures::Capture& underway = capture->capture();
@@ -161,16 +161,16 @@ void CUDAGraph::Impl::end() {
         "current stream, and another one is current: make it current again. The capture goes on.");
   {
     const std::lock_guard lock(launch_mutex);  // replays of other threads wait until the capture is complete
-    complete_capture();
+    complete_capture(frame);
   }
   if (last_report && graphs::shows_a_fault(*last_report)) warn("A capture left something out. " + last_report->str());
 }
 
-void CUDAGraph::Impl::complete_capture() {
+void CUDAGraph::Impl::complete_capture(const void* frame) {
   bool discard = options.discard_template && !debug;
   or_make_empty([&] {
     const CallingListeners calling(*this);
-    graphs::CapturedGraph captured = capture->end();
+    graphs::CapturedGraph captured = capture->end(frame);
     template_graph = captured.template_graph;
     of_executables = std::move(captured.of_executables);
     in_replays = std::move(captured.in_replays);
@@ -349,10 +349,10 @@ bool CUDAGraph::release(const std::shared_ptr<void>& object) {
   return true;
 }
 
-void CUDAGraph::capture_end() {
+[[gnu::noinline]] void CUDAGraph::capture_end() {
   Impl& impl = Impl::of(*this, "CUDAGraph::capture_end");
   const Impl::Use use(impl);
-  impl.end();
+  impl.end(__builtin_frame_address(0));
 }
 
 void CUDAGraph::capture_abandon() noexcept {

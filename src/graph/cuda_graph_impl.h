@@ -86,8 +86,10 @@ struct CUDAGraph::Impl {
     if (state == State::empty && !in_own_hook()) listeners.join_framework();
   }
   void begin(const StreamRef& stream, const GraphOptions& wanted);
-  void end();
-  void complete_capture();  // what end() does once nothing refuses it; needs `launch_mutex`
+  /// \param frame that of the public function which ends the capture: locals of the capture's body lie below it. That
+  ///        function must not be inlined into its caller.
+  void end(const void* frame);
+  void complete_capture(const void* frame);  // what end() does once nothing refuses it; needs `launch_mutex`
   /// Whether the template is kept for the user, by the constructor or by the options.
   KeepGraph keeps(const GraphOptions& wanted) const noexcept {
     return made_with == KeepGraph::yes ? made_with : wanted.keep_graph;

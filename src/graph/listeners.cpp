@@ -9,6 +9,7 @@
 #include "graph/listeners/retain_listener.h"
 #include "graph/listeners/workspace_listener.h"
 #include "inspect/annotations/annotation_listener.h"
+#include "inspect/liveness/host_copies_listener.h"
 #include "inspect/liveness/liveness_listener.h"
 #include "inspect/report/report_listener.h"
 
@@ -17,18 +18,19 @@ namespace reprise::graphs {
 // In the order in which they join a capture; those of a framework come before the annotations: after memory and random
 // numbers, before what looks at nodes that do not change any more.
 struct Listeners::Own {
-  inspect::ReportListener report;                   // sees what the others do
-  PoolListener pool;                                // before what allocates
-  WorkspaceListener workspaces;                     // go back to the pool before it is closed
-  RandomListener random;                            // after the pool: the words of a graph lie in it
-  inspect::AnnotationListener annotations;          // of nodes that do not change any more
-  inspect::LivenessListener liveness{annotations};  // likewise; errors name the annotations
-  RetainListener retain;                            // what it keeps is destroyed first
+  inspect::ReportListener report;                        // sees what the others do
+  PoolListener pool;                                     // before what allocates
+  WorkspaceListener workspaces;                          // go back to the pool before it is closed
+  RandomListener random;                                 // after the pool: the words of a graph lie in it
+  inspect::AnnotationListener annotations;               // of nodes that do not change any more
+  inspect::LivenessListener liveness{annotations};       // likewise; errors name the annotations
+  inspect::HostCopiesListener host_copies{annotations};  // likewise
+  RetainListener retain;                                 // what it keeps is destroyed first
 };
 
 Listeners::Listeners()
-    : own_(std::make_unique<Own>()), in_order_{&own_->report,      &own_->pool,     &own_->workspaces, &own_->random,
-                                               &own_->annotations, &own_->liveness, &own_->retain} {
+    : own_(std::make_unique<Own>()), in_order_{&own_->report,      &own_->pool,     &own_->workspaces,  &own_->random,
+                                               &own_->annotations, &own_->liveness, &own_->host_copies, &own_->retain} {
   join_framework();
 }
 

@@ -187,6 +187,32 @@ TEST_F(LivenessOnCuda, ManagedAndPinnedMemoryCountWithAll) {
   EXPECT_THAT(refusal().inputs(), SizeIs(2));
 }
 
+TEST_F(LivenessOnCuda, ACopyOfALocalOfTheBodyIsRefused) {
+  const Buffer<float> x = zeros();
+  float alive = 3;
+  const auto copy = [&](const float* from) {
+    EXPECT_EQ(cudaMemcpyAsync(x.data(), from, sizeof *from, cudaMemcpyHostToDevice, current_stream().native()),
+              cudaSuccess);
+  };
+  const std::string text = text_of<UsageError>([&] {
+    capture(graph_, [&] {
+      const float local = 2;
+      copy(&alive);
+      copy(&local);
+    });
+  });
+  EXPECT_THAT(text, HasSubstr("memcpy source (node 1) reads 4 bytes"));
+  GraphOptions options;
+  options.report = ReportDetail::full;
+  capture(graph_, options, [&] { copy(&alive); });
+  graph_.replay();
+  EXPECT_EQ(read(x).front(), 3);
+  ASSERT_TRUE(graph_.capture_report().has_value());
+  ASSERT_THAT(graph_.capture_report()->host_accesses, SizeIs(1));
+  EXPECT_EQ(graph_.capture_report()->host_accesses[0].address, &alive);
+  EXPECT_FALSE(graph_.capture_report()->host_accesses[0].writes);
+}
+
 TEST_F(LivenessOnCuda, MemoryThatTheGraphAllocatesIsItsOwn) {
   capture(graph_, checked(Liveness::all), [&] {
     void* x = nullptr;

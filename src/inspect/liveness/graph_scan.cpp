@@ -21,9 +21,6 @@ using backend::Checked;
 
 namespace {
 
-constexpr std::uint32_t copy_source = 0;
-constexpr std::uint32_t copy_destination = 1;
-
 struct Layout {
   std::vector<KernelParam> params = {};
   std::string failure = {};  // why it is not known
@@ -31,7 +28,7 @@ struct Layout {
 
 class Scanner {
  public:
-  explicit Scanner(Backend& backend) : backend_(backend) {}
+  Scanner(Backend& backend, ScannedNodes which) : backend_(backend), which_(which) {}
 
   void graph(GraphHandle graph, const std::string& prefix) {
     std::vector<GraphNodeHandle> nodes;
@@ -54,9 +51,11 @@ class Scanner {
 
  private:
   void node(GraphNodeHandle handle, const std::string& number) {
+    if (which_ == ScannedNodes::copies && !may_copy(handle)) return;
     backend::NodeParams params = backend::EmptyNodeParams{};
     const ErrorCode result = backend_.graph_node_params(handle, &params);
     if (result == ErrorCode::not_supported) {
+      if (which_ == ScannedNodes::copies) return;
       backend::NodeType type = backend::NodeType::empty;
       Checked(backend_).graph_node_type(handle, &type);
       scan_.nodes.push_back({handle, top_, type, number});
@@ -66,6 +65,13 @@ class Scanner {
     check(backend_, Call::graph_node_params, result);
     scan_.nodes.push_back({handle, top_, backend::node_type(params), number});
     std::visit([&](const auto& of_type) { read(of_type, number); }, params);
+  }
+
+  bool may_copy(GraphNodeHandle handle) {
+    backend::NodeType type = backend::NodeType::empty;
+    Checked(backend_).graph_node_type(handle, &type);
+    return type == backend::NodeType::memcpy || type == backend::NodeType::child_graph ||
+           type == backend::NodeType::conditional;
   }
 
   void read(const backend::KernelNodeParams& kernel, const std::string& /*number*/) {
@@ -106,6 +112,7 @@ class Scanner {
     }
   }
   void read(const backend::MemcpyNodeParams& copy, const std::string& /*number*/) {
+    scan_.nodes.back().copied_bytes = copy.bytes;
     word(copy_source, reinterpret_cast<std::uintptr_t>(copy.source));
     word(copy_destination, reinterpret_cast<std::uintptr_t>(copy.destination));
   }
@@ -157,6 +164,7 @@ class Scanner {
   }
 
   Backend& backend_;
+  const ScannedNodes which_;
   GraphScan scan_;
   GraphNodeHandle top_ = nullptr;  // the current node of the template
   std::unordered_map<FunctionHandle, Layout> layouts_;
@@ -164,8 +172,8 @@ class Scanner {
 
 }  // namespace
 
-GraphScan scan_graph(Backend& backend, GraphHandle template_graph) {
-  Scanner scanner(backend);
+GraphScan scan_graph(Backend& backend, GraphHandle template_graph, ScannedNodes which) {
+  Scanner scanner(backend, which);
   scanner.graph(template_graph, "");
   return scanner.finish();
 }

@@ -17,6 +17,17 @@ struct ScannedNode {
   backend::NodeType type = backend::NodeType::empty;
   std::string number;                 ///< as in node_text()
   FunctionHandle function = nullptr;  ///< of a kernel node
+  std::size_t copied_bytes = 0;       ///< of a copy node
+};
+
+/// ScannedWord::place of a copy.
+inline constexpr std::uint32_t copy_source = 0;
+inline constexpr std::uint32_t copy_destination = 1;
+
+/// Which nodes are scanned.
+enum class ScannedNodes {
+  all,
+  copies,  ///< memcpy nodes only; what cannot be read of them is no omission
 };
 
 /// An 8-byte word in the parameters of a node: an address, or something else.
@@ -55,7 +66,7 @@ struct GraphScan {
 /// Scans all nodes, including child graphs and bodies of conditional nodes. Of kernels of this library the operands are
 /// taken. Nodes whose parameters the runtime does not provide are omissions, with one warning for all.
 /// \throws BackendError if the runtime fails.
-GraphScan scan_graph(backend::Backend& backend, GraphHandle template_graph);
+GraphScan scan_graph(backend::Backend& backend, GraphHandle template_graph, ScannedNodes which = ScannedNodes::all);
 
 /// Describes a word: "kernel Scale (node 3)", "memcpy source (node 5)", with the node's annotation, if it has one.
 std::string use_text(backend::Backend& backend, const ScannedNode& node, std::uint32_t place,

@@ -47,6 +47,21 @@ std::string outcome(const CaptureReport::Call& call) {
   return call.times == 1 ? text : text::format("{}, {} times", text, call.times);
 }
 
+void add_stack(std::string& out, const std::vector<std::string>& stack) {
+  const char* what = "stack";
+  for (const std::string& frame : stack) {
+    add_line(out, what, frame);
+    what = "";
+  }
+}
+
+void add_host_access(std::string& out, const CaptureReport::HostAccess& access) {
+  out += text::format("Each replay {} pageable memory of the host, which must be alive then: {} bytes at {}\n",
+                      access.writes ? "writes" : "reads", access.bytes, access.address);
+  add_line(out, "copy", access.node);
+  add_stack(out, access.stack);
+}
+
 void add_call(std::string& out, const CaptureReport& report, const CaptureReport::Call& call) {
   add_line(out, "call", outcome(call));
   add_line(out, "rule", call.rule);
@@ -57,11 +72,7 @@ void add_call(std::string& out, const CaptureReport& report, const CaptureReport
                           report.thread != 0 ? text::format(" ({})", report.thread) : "");
   add_line(out, "thread", thread);
   if (call.stream) add_line(out, "stream", stream_text(*call.stream));
-  const char* what = "stack";
-  for (const std::string& frame : call.stack) {
-    add_line(out, what, frame);
-    what = "";
-  }
+  add_stack(out, call.stack);
 }
 
 }  // namespace
@@ -79,6 +90,7 @@ std::string CaptureReport::str() const {
     text += "Work was executed at once and is missing in the graph:\n";
     add_call(text, *this, call);
   }
+  for (const HostAccess& access : host_accesses) add_host_access(text, access);
   for (const std::string& note : notes) add_line(text, "note", note);
   return text;
 }

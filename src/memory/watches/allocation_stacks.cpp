@@ -18,10 +18,10 @@ bool environment_asks() {
   return value != nullptr && std::string_view(value) == "1";
 }
 
-// True for functions of the allocator, or of the owners of its memory.
+// True for functions of the allocator, of the owners of its memory, and of copies.
 bool is_ours(const std::string& line) {
   constexpr std::string_view parts[] = {"reprise::CachingAllocator::", "reprise::Buffer<",
-                                        "reprise::detail::", "reprise::memory::allocation_stack"};
+                                        "reprise::detail::", "reprise::memory::", "reprise::copy_async("};
   return std::ranges::any_of(parts, [&](std::string_view part) { return line.starts_with(part); });
 }
 

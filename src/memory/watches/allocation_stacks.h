@@ -16,7 +16,8 @@ inline bool allocation_stacks_are_recorded() noexcept {
   return stacks_detail::recorded.load(std::memory_order_relaxed);
 }
 
-/// The stack of the calling thread, from the allocator's caller outwards. Empty if there is no memory.
+/// The stack of the calling thread, from the caller of the allocator or of a copy outwards. Empty if there is no
+/// memory.
 std::vector<std::string> allocation_stack() noexcept;
 
 }  // namespace reprise::memory

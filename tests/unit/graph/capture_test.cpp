@@ -351,7 +351,9 @@ TEST_F(CUDAGraphCapture, OfOneKernelMakesTheBareCallsOfTheRuntime) {
     EXPECT_EQ(counted.calls(call), 1) << backend::cuda_name(call);
     --others;
   }
-  EXPECT_EQ(others, 0);
+  // A device that does not know whether there is a copy lists the nodes and their types.
+  const int to_find_copies = default_device().type() == DeviceType::host ? 0 : 2;
+  EXPECT_EQ(others, to_find_copies);
 }
 
 TEST_F(CUDAGraphCapture, HasAnIdOfItsOwn) {

@@ -187,6 +187,16 @@ void capture_with_full_report(Stage& s) {
   capture_increment_of(s, options);
 }
 
+void capture_with_copies_of_the_host(Stage& s) {
+  static int pageable = 0;
+  GraphOptions options;
+  options.report = ReportDetail::full;
+  capture(s.graph, options, [&] {
+    copy_async(s.y.data(), &pageable, sizeof pageable);
+    s.increment();
+  });
+}
+
 void capture_into_pool_of_helper(Stage& s) {
   GraphOptions options;
   options.pool = s.helper.pool();
@@ -356,6 +366,7 @@ constexpr Scenario all[] = {
     {"capture_with_annotations", made, nullptr, capture_with_annotations, Left::empty, Left::ready},
     {"capture_with_annotations_that_is_kept", kept, nullptr, capture_with_annotations, Left::empty, Left::captured},
     {"capture_with_a_full_report", made, nullptr, capture_with_full_report, Left::empty, Left::ready},
+    {"capture_with_copies_of_the_host", made, nullptr, capture_with_copies_of_the_host, Left::empty, Left::ready},
     {"capture_into_a_shared_pool", made, prepare_helper, capture_into_pool_of_helper, Left::empty, Left::ready},
     {"capture_that_discards_the_template", made, nullptr, capture_and_discard, Left::empty, Left::ready},
     {"capture_in_debug_mode", made, nullptr, capture_in_debug_mode, Left::empty, Left::ready},

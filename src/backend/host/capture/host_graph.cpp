@@ -18,6 +18,7 @@ std::uint64_t next_id() noexcept {
 
 HostNode& HostGraph::add(HostDevice& node_device, NodeType type, Work work, std::span<HostNode* const> dependencies) {
   const std::uint64_t node_id = next_id();
+  copies |= type == NodeType::memcpy;
   auto made =
       std::unique_ptr<HostNode>(new HostNode{this, &node_device, node_id, node_id, type, std::move(work), {}, {}});
   HostNode& node = *made;

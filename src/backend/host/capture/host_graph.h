@@ -34,6 +34,7 @@ struct HostGraph {
   std::uint64_t id;
   std::vector<std::unique_ptr<HostNode>> nodes;  ///< in order of creation
   std::vector<UserObjectRef> user_objects;       ///< one for each reference that the graph holds
+  bool copies = false;                           ///< it has, or had, a copy node
 
   HostNode& add(HostDevice& node_device, NodeType type, Work work, std::span<HostNode* const> dependencies);
   /// Copies nodes, edges and references; the copy keeps the ids of the originals.

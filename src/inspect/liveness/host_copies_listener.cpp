@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect/liveness/host_copies_listener.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/check.h"
+#include "inspect/liveness/graph_scan.h"
+#include "inspect/liveness/thread_stack.h"
+#include "memory/watches/copy_origins.h"
+#include "text/format.h"
+
+namespace reprise::inspect {
+namespace {
+
+using HostAccess = CaptureReport::HostAccess;
+
+constexpr std::size_t most_accesses = 10;  // in the text of an error
+
+std::string access_text(const HostAccess& access) {
+  std::string text = text::format("  {} {} {} bytes at {}\n", access.node, access.writes ? "writes" : "reads",
+                                  access.bytes, access.address);
+  if (!access.stack.empty()) text += "    captured by:\n";
+  for (const std::string& line : access.stack) text += text::format("      {}\n", line);
+  return text;
+}
+
+[[noreturn]] void refuse(std::span<const HostAccess> gone, const GraphOptions& options) {
+  std::string text = text::format(
+      "Replays of the captured graph{} would use local variables that are gone: {} of its copies' ends {} in a part of "
+      "this thread's stack whose functions have returned. Keep the memory as long as the graph is replayed: use a "
+      "variable that outlives the body of the capture, a HostBuffer, or an object that CUDAGraph::retain() keeps. "
+      "GraphOptions::inputs.allow_stack allows such copies. The graph is empty and can capture again.\n",
+      options.name.empty() ? "" : " `" + options.name + "`", gone.size(), gone.size() == 1 ? "lies" : "lie");
+  for (const HostAccess& access : gone.first(std::min(gone.size(), most_accesses))) text += access_text(access);
+  if (gone.size() > most_accesses) text += text::format("  and {} more\n", gone.size() - most_accesses);
+  if (options.report != ReportDetail::full)
+    text +=
+        "  With GraphOptions::report = ReportDetail::full, the calls of this library that captured them are named.\n";
+  throw UsageError(text);
+}
+
+}  // namespace
+
+void HostCopiesListener::ended(captures::Capture& capture, graphs::CapturedGraph& graph) {
+  const GraphOptions& options = capture.options();
+  const bool lists = options.report == ReportDetail::full;
+  if (!graph.may_copy || (options.inputs.allow_stack && !lists)) return;
+  backend::Backend& backend = capture.device().backend();
+  const AddressRange ended = ended_stack(graph.end_frame);
+  const GraphScan scan = scan_graph(backend, graph.template_graph, ScannedNodes::copies);
+  std::vector<HostAccess> gone;
+  for (const ScannedWord& word : scan.words) {
+    const ScannedNode& node = scan.nodes[word.node];
+    const auto* const address = reinterpret_cast<const void*>(word.value);
+    const bool is_gone = ended.overlaps(word.value, node.copied_bytes);
+    if (!is_gone && !lists) continue;
+    if (!is_gone) {
+      backend::PointerInfo info;
+      backend::Checked(backend).pointer_info(address, &info);
+      if (info.kind != backend::MemoryKind::unregistered) continue;
+    }
+    HostAccess access{address, node.copied_bytes, word.place == copy_destination,
+                      use_text(backend, node, word.place, annotations_.annotation_of(node.top)),
+                      memory::copy_origin(capture, address)};
+    if (is_gone && !options.inputs.allow_stack)
+      gone.push_back(std::move(access));
+    else
+      graph.host_accesses.push_back(std::move(access));
+  }
+  if (!gone.empty()) refuse(gone, options);
+}
+
+}  // namespace reprise::inspect

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "graph/capture_listener.h"
+#include "inspect/annotations/annotation_listener.h"
+
+namespace reprise::inspect {
+
+/// Finds the memory of the host that copies of a captured graph read or write at each replay. Copies of stack memory
+/// whose function has returned are refused, unless InputOptions::allow_stack is set; with ReportDetail::full, pageable
+/// memory is listed in the report. Keeps nothing.
+class HostCopiesListener final : public graphs::CaptureListener {
+ public:
+  explicit HostCopiesListener(const AnnotationListener& annotations) : annotations_(annotations) {}
+
+  void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
+
+ private:
+  const AnnotationListener& annotations_;
+};
+
+}  // namespace reprise::inspect

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect/liveness/thread_stack.h"
+
+#include <pthread.h>
+
+namespace reprise::inspect {
+namespace {
+
+AddressRange query_stack() noexcept {
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {};
+  void* lowest = nullptr;
+  std::size_t bytes = 0;
+  const bool known = pthread_attr_getstack(&attributes, &lowest, &bytes) == 0;
+  pthread_attr_destroy(&attributes);
+  if (!known) return {};
+  const auto begin = reinterpret_cast<std::uintptr_t>(lowest);
+  return {begin, begin + bytes};
+}
+
+}  // namespace
+
+// Stacks grow down on all processors that CUDA supports.
+AddressRange ended_stack(const void* frame) noexcept {
+  thread_local const AddressRange stack = query_stack();
+  const auto address = reinterpret_cast<std::uintptr_t>(frame);
+  if (address < stack.begin || address >= stack.end) return {};
+  return {stack.begin, address};
+}
+
+}  // namespace reprise::inspect

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace reprise::inspect {
+
+/// A range of addresses; empty if both are equal.
+struct AddressRange {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+
+  /// True if one of `bytes` bytes from `address` on lies in it.
+  bool overlaps(std::uintptr_t address, std::size_t bytes) const noexcept {
+    return bytes != 0 && address < end && (address >= begin || bytes > begin - address);
+  }
+};
+
+/// The part of the calling thread's stack that no function uses which is outside of the frame at `frame`: what lies in
+/// it belongs to calls that have returned, or to calls made from that frame. Empty if the frame does not lie on the
+/// thread's own stack, as in a fiber, or the system does not know that. The bounds of the stack are queried once for
+/// each thread.
+/// \param frame an address in the frame, as `__builtin_frame_address(0)` returns it.
+AddressRange ended_stack(const void* frame) noexcept;
+
+}  // namespace reprise::inspect

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/watches/copy_origins.h"
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "memory/watches/allocation_stacks.h"
+
+namespace reprise::memory {
+namespace {
+
+struct CopyOrigins {
+  std::mutex mutex;
+  std::map<const void*, std::vector<std::string>> stacks;  // by address, of the last copy
+};
+
+constinit captures::Slot<CopyOrigins> copy_origins;
+
+bool is_full(const captures::Capture& capture) {
+  return capture.options().report == ReportDetail::full;
+}
+
+}  // namespace
+
+void detail::note_copy(const void* destination, const void* source, const StreamRef& stream) {
+  bool any_full = false;
+  captures::for_each([&](const captures::Capture& capture) { any_full |= is_full(capture); });
+  if (!any_full) return;
+  const std::shared_ptr<captures::Capture> capture = captures::find_own(stream);
+  if (capture == nullptr || !is_full(*capture)) return;
+  const auto origins = capture->get_or_attach(copy_origins);
+  if (origins == nullptr) return;
+  const std::vector<std::string> stack = allocation_stack();
+  const std::lock_guard lock(origins->mutex);
+  for (const void* const address : std::array{destination, source}) origins->stacks[address] = stack;
+}
+
+std::vector<std::string> copy_origin(const captures::Capture& capture, const void* address) {
+  const auto origins = capture.get(copy_origins);
+  if (origins == nullptr) return {};
+  const std::lock_guard lock(origins->mutex);
+  const auto found = origins->stacks.find(address);
+  return found != origins->stacks.end() ? found->second : std::vector<std::string>();
+}
+
+}  // namespace reprise::memory
