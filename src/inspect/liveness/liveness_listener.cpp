@@ -2,6 +2,7 @@
 #include "inspect/liveness/liveness_listener.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -137,6 +138,7 @@ void LivenessListener::look(const Capture& capture, const GraphScan& scan) {
       at->second->input.nodes.push_back(use_text(*backend_, node, word.place, annotations_.annotation_of(node.top)));
   }
   inputs_.emplace();
+  graph_.emplace(WatchedPointers::Graph{capture.device(), capture.pool(), capture.options().inputs.scope});
   retained_ = std::make_shared<memory::RetainedBlocks>();
   for (auto& entry : found)
     if (!entry.second.input.nodes.empty()) add(capture.options(), std::move(entry.second));
@@ -167,13 +169,17 @@ void LivenessListener::list_omissions(const GraphScan& scan, graphs::CapturedGra
   }
 }
 
-void LivenessListener::check(std::uint64_t frees) {
+void LivenessListener::check(std::uint64_t frees, const StreamRef& stream) {
   std::vector<DeadInput> dead;
   for (const Block& block : blocks_) {
     memory::BlockOwner& owner = *block.watch->owner;
     if (owner.needs_query()) owner.query(*block.watch);
     if (block.watch->freed.load(std::memory_order_acquire))
       dead.push_back({(*inputs_)[block.input], block.watch->freed_by, owner.is_given_out_again(*block.watch)});
+  }
+  if (!pointers_.empty()) {
+    pointers_.check(*graph_, stream, dead);
+    queries_ |= pointers_.queries();
   }
   if (dead.empty()) seen_frees_ = frees;
   for (const Range& range : ranges_) {
@@ -185,9 +191,33 @@ void LivenessListener::check(std::uint64_t frees) {
   }
   if (dead.empty()) return;
   std::ranges::stable_sort(dead, std::less<>{}, &GraphInput::address);
-  const auto all = std::ranges::count_if(*inputs_, [](const GraphInput& input) { return input.address != nullptr; });
-  const std::string text = dead_inputs_text(dead, static_cast<std::size_t>(all), name_);
+  const std::vector<GraphInput> all = *inputs();
+  const auto memory = std::ranges::count_if(all, [](const GraphInput& input) { return input.address != nullptr; });
+  const std::string text = dead_inputs_text(dead, static_cast<std::size_t>(memory), name_);
   throw DeadInputError(text, std::move(dead));
+}
+
+void LivenessListener::watch_pointers(const Device& device, MempoolId pool, const void* const* table,
+                                      std::size_t count) {
+  pointers_.add({device, pool, graph_->scope}, table, count);
+  seen_frees_ = 0;  // the next replay checks
+}
+
+void LivenessListener::pointers_changed() noexcept {
+  pointers_.changed();
+  seen_frees_ = 0;
+}
+
+std::optional<std::vector<GraphInput>> LivenessListener::inputs() const {
+  if (!inputs_) return std::nullopt;
+  std::vector<GraphInput> all = *inputs_;
+  const auto unknown = std::ranges::find(all, nullptr, &GraphInput::address);  // at the end
+  std::vector<GraphInput> nodes(std::make_move_iterator(unknown), std::make_move_iterator(all.end()));
+  all.erase(unknown, all.end());
+  pointers_.list(all);
+  std::ranges::stable_sort(all, std::less<>{}, &GraphInput::address);
+  std::ranges::move(nodes, std::back_inserter(all));
+  return all;
 }
 
 void LivenessListener::reset() noexcept {
@@ -198,6 +228,8 @@ void LivenessListener::reset() noexcept {
   inputs_.reset();
   blocks_.clear();
   ranges_.clear();
+  graph_.reset();
+  pointers_.clear();
   retained_.reset();
   queries_ = false;
   seen_frees_ = 0;
@@ -206,18 +238,56 @@ void LivenessListener::reset() noexcept {
 }  // namespace reprise::inspect
 
 namespace reprise {
+namespace {
+
+[[noreturn]] void refuse_without_inputs(const char* call) {
+  throw UsageError(
+      text::format("{} needs a graph that was captured with GraphOptions::check_input_liveness or inputs.retain, and "
+                   "this one was not: its inputs were not looked for.",
+                   call));
+}
+
+}  // namespace
 
 std::vector<GraphInput> CUDAGraph::inputs() const {
   constexpr const char* call = "CUDAGraph::inputs";
-  const Impl& impl = Impl::of(*this, call);
+  Impl& impl = Impl::of(*this, call);
+  const Impl::LaunchLock lock(impl);  // a replay may read tables
   impl.require(call, {Impl::State::captured, Impl::State::ready});
-  const auto& inputs = impl.listeners.liveness().inputs();
-  if (!inputs)
-    throw UsageError(
-        text::format("{} needs a graph that was captured with GraphOptions::check_input_liveness or inputs.retain, and "
-                     "this one was not: its inputs were not looked for.",
-                     call));
-  return *inputs;
+  auto inputs = impl.listeners.liveness().inputs();
+  if (!inputs) refuse_without_inputs(call);
+  return *std::move(inputs);
+}
+
+void CUDAGraph::watch_pointers(const void* const* device_table, std::size_t count) {
+  constexpr const char* call = "CUDAGraph::watch_pointers";
+  Impl& impl = Impl::of(*this, call);
+  impl.refuse_in_own_hook(call);
+  const Impl::LaunchLock lock(impl);
+  impl.require(call, {Impl::State::captured, Impl::State::ready});
+  inspect::LivenessListener& liveness = impl.listeners.liveness();
+  if (!liveness.inputs()) refuse_without_inputs(call);
+  impl.in_replays.reserve(impl.in_replays.size() + 1);
+  liveness.watch_pointers(*impl.device, impl.pool, device_table, count);
+  if (std::ranges::find(impl.in_replays, &liveness) == impl.in_replays.end()) impl.in_replays.push_back(&liveness);
+  impl.replays_notify = true;
+}
+
+void CUDAGraph::pointers_changed() {
+  constexpr const char* call = "CUDAGraph::pointers_changed";
+  Impl& impl = Impl::of(*this, call);
+  impl.refuse_in_own_hook(call);
+  const Impl::LaunchLock lock(impl);
+  impl.require(call, {Impl::State::captured, Impl::State::ready});
+  impl.listeners.liveness().pointers_changed();
+}
+
+void detail::check_pointer_count(std::size_t count, std::size_t size) {
+  if (count <= size) return;
+  throw UsageError(text::format(
+      "CUDAGraph::watch_pointers: expected at most as many pointers as the buffer has, {}; found a count of "
+      "{}.",
+      size, count));
 }
 
 }  // namespace reprise

@@ -11,6 +11,7 @@
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/liveness/graph_scan.h"
 #include "inspect/liveness/input_source.h"
+#include "inspect/liveness/watched_pointers.h"
 #include "memory/watches/block_watch.h"
 #include "reprise/liveness.h"
 
@@ -29,14 +30,20 @@ class LivenessListener final : public graphs::CaptureListener {
   void started(captures::Capture& capture) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
   void abandoned(captures::Capture& /*capture*/) noexcept override { reset(); }
-  void before_replay(const StreamRef& /*stream*/) override {
+  void before_replay(const StreamRef& stream) override {
     const std::uint64_t frees = memory::BlockWatch::frees.load(std::memory_order_acquire);
-    if (frees != seen_frees_ || queries_) check(frees);
+    if (frees != seen_frees_ || queries_) check(frees, stream);
   }
   void reset() noexcept override;
 
-  /// Of the last capture, by address; nullopt if inputs were not looked for.
-  const std::optional<std::vector<GraphInput>>& inputs() const noexcept { return inputs_; }
+  /// Of the last capture, by address, and what watched pointers lead to; then nodes whose parameters are not known.
+  /// nullopt if inputs were not looked for.
+  std::optional<std::vector<GraphInput>> inputs() const;
+
+  /// As CUDAGraph::watch_pointers(), after a capture that looked for inputs. From then on this listener takes part in
+  /// replays. Not during one. \throws UsageError
+  void watch_pointers(const Device& device, MempoolId pool, const void* const* table, std::size_t count);
+  void pointers_changed() noexcept;
 
  private:
   // Checked memory of an allocator, and of the driver; `input` is an index in inputs_.
@@ -55,7 +62,7 @@ class LivenessListener final : public graphs::CaptureListener {
   bool is_used(const ScannedNode& node, const Finding& finding, std::uintptr_t address);
   void add(const GraphOptions& options, Finding&& finding);
   void list_omissions(const GraphScan& scan, graphs::CapturedGraph& graph);
-  void check(std::uint64_t frees);
+  void check(std::uint64_t frees, const StreamRef& stream);
 
   const AnnotationListener& annotations_;
   std::optional<memory::FreeLog> free_log_;  // while the capture is underway
@@ -68,6 +75,8 @@ class LivenessListener final : public graphs::CaptureListener {
   std::optional<std::vector<GraphInput>> inputs_;
   std::vector<Block> blocks_;
   std::vector<Range> ranges_;
+  std::optional<WatchedPointers::Graph> graph_;  // as long as there are inputs
+  WatchedPointers pointers_;
   std::shared_ptr<memory::RetainedBlocks> retained_;  // until the graph holds them
   bool queries_ = false;                              // some inputs are queried before each replay
   std::uint64_t seen_frees_ = 0;                      // BlockWatch::frees when all blocks were last found alive

@@ -27,7 +27,8 @@ void add_stack(std::string& text, const char* what, const std::vector<std::strin
 }
 
 void add_input(std::string& text, const DeadInput& input) {
-  text += text::format("  {} bytes at {}: {}; used by {}\n", input.bytes, input.address,
+  const std::string size = input.bytes != 0 ? text::format("{} bytes", input.bytes) : std::string("memory");
+  text += text::format("  {} at {}: {}; used by {}\n", size, input.address,
                        input.given_out_again ? "freed and allocated again" : "freed", nodes_text(input.nodes));
   add_stack(text, "allocated", input.created);
   add_stack(text, "freed", input.freed);

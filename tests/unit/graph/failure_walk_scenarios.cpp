@@ -137,8 +137,8 @@ void capture_with_annotations(Stage& s) {
 void* pinned_memory() {
   static void* const memory = [] {
     void* pinned = nullptr;
-    backend::Checked(default_device().backend()).pinned_allocate(&pinned, sizeof(int));
-    return pinned;
+    backend::Checked(default_device().backend()).pinned_allocate(&pinned, sizeof(void*));
+    return new (pinned) void*(nullptr);
   }();
   return memory;
 }
@@ -195,6 +195,11 @@ void capture_with_copies_of_the_host(Stage& s) {
     copy_async(s.y.data(), &pageable, sizeof pageable);
     s.increment();
   });
+}
+
+void capture_and_watch_pointers(Stage& s) {
+  capture_increment_of(s, {.check_input_liveness = true});
+  s.graph.watch_pointers(static_cast<void* const*>(pinned_memory()), 1);
 }
 
 void capture_into_pool_of_helper(Stage& s) {
@@ -367,6 +372,7 @@ constexpr Scenario all[] = {
     {"capture_with_annotations_that_is_kept", kept, nullptr, capture_with_annotations, Left::empty, Left::captured},
     {"capture_with_a_full_report", made, nullptr, capture_with_full_report, Left::empty, Left::ready},
     {"capture_with_copies_of_the_host", made, nullptr, capture_with_copies_of_the_host, Left::empty, Left::ready},
+    {"replay_with_watched_pointers", made, capture_and_watch_pointers, replay, Left::ready, Left::ready},
     {"capture_into_a_shared_pool", made, prepare_helper, capture_into_pool_of_helper, Left::empty, Left::ready},
     {"capture_that_discards_the_template", made, nullptr, capture_and_discard, Left::empty, Left::ready},
     {"capture_in_debug_mode", made, nullptr, capture_in_debug_mode, Left::empty, Left::ready},

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "memory/watches/block_watch.h"
+#include "reprise/liveness.h"
+#include "reprise/stream.h"
+
+namespace reprise::inspect {
+
+/// Tables of pointers in memory of the device, whose entries a graph uses: CUDAGraph::watch_pointers().
+///
+/// Each table is
+///
+///     changed -> read -> changed (changed()) ...
+///
+/// and check() reads those that are `changed`. Threads: one at a time; replays hold the graph's launch mutex.
+class WatchedPointers {
+ public:
+  /// The graph: its device, its own pool, and which memory counts.
+  struct Graph {
+    Device device;
+    MempoolId pool;
+    Liveness scope;
+  };
+
+  /// Adds a table, or changes the length of a known one. \throws UsageError if it is no such table.
+  void add(const Graph& graph, const void* const* table, std::size_t count);
+  /// The entries of all tables may have changed.
+  void changed() noexcept;
+  bool empty() const noexcept { return tables_.empty(); }
+  void clear() noexcept { tables_.clear(); }
+
+  /// Adds the freed inputs. Reads changed tables by one copy each, in the order of `stream`, and waits for that; not
+  /// tables whose own memory was freed. \throws BackendError
+  void check(const Graph& graph, const StreamRef& stream, std::vector<DeadInput>& dead);
+  /// True if memory of the driver takes part, which check() queries each time.
+  bool queries() const noexcept;
+  /// Adds the tables' entries as far as they were read, each block once.
+  void list(std::vector<GraphInput>& inputs) const;
+
+ private:
+  // Memory that an entry points to, or the table's own.
+  struct Target {
+    GraphInput input;
+    std::shared_ptr<memory::BlockWatch> watch;  // of an allocator's block that was in use
+    std::uint64_t id = 0;                       // of an allocation of the driver; 0: none
+    bool was_free = false;                      // in an allocator's memory, and not in use when the table was read
+  };
+  struct Table {
+    const void* const* address;
+    std::size_t count;
+    Target own;
+    bool is_read = false;
+    std::vector<Target> targets = {};
+  };
+
+  static Target target_of(const Graph& graph, const memory::UsedAddress& used);
+  static void read(const Graph& graph, const StreamRef& stream, Table& table);
+  static bool add_if_dead(const Graph& graph, const Target& target, std::vector<DeadInput>& dead);
+
+  std::vector<Table> tables_;
+};
+
+}  // namespace reprise::inspect
