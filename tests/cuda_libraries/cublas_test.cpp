@@ -2,9 +2,13 @@
 #include "reprise/cublas.h"
 
 #include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "backend/backend.h"
+#include "backend/monitor.h"
 #include "tests/cuda_libraries/cuda_test.h"
 
 // cuBLAS in captures.
@@ -168,6 +172,32 @@ TEST_F(Cublas, AHandleMadeOnAnotherThreadBreaksNoCapture) {
     multiply(*blas_, a_, b_, c_);
   });
   EXPECT_EQ(replayed(graph), expected(1, 2));
+}
+
+TEST_F(Cublas, AHandleThatIsMadeInACaptureIsReportedAsItsFirstUse) {
+  std::string why;
+  if (device().backend().monitor().watch_calls(&why) == nullptr) GTEST_SKIP() << why;
+  set_warning_sink([](std::string_view) {});
+  Buffer<float> x(size);
+  GraphOptions options;
+  options.report = ReportDetail::full;
+  cublasHandle_t handle = nullptr;
+  CUDAGraph graph;
+  try {
+    capture(graph, options, [&] {
+      x.fill_bytes_async(0);
+      (void)cublasCreate(&handle);
+    });
+  } catch (const CaptureError&) {
+  }
+  (void)cudaGetLastError();
+  set_warning_sink({});
+  if (handle != nullptr) {
+    EXPECT_EQ(cublasDestroy(handle), CUBLAS_STATUS_SUCCESS);
+  }
+  if (!graph.capture_report() || !graph.capture_report()->broken_by) GTEST_SKIP() << "this cuBLAS does not mind";
+  EXPECT_EQ(graph.capture_report()->broken_by->first_use, "cuBLAS") << graph.capture_report()->str();
+  EXPECT_THAT(graph.capture_report()->str(), ::testing::HasSubstr("GraphOptions::warmup = 1"));
 }
 
 TEST_F(Cublas, AMovedHandleWorks) {

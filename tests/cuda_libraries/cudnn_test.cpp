@@ -2,8 +2,12 @@
 #include <cudnn.h>
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "backend/backend.h"
+#include "backend/monitor.h"
 #include "tests/cuda_libraries/cuda_test.h"
 
 // cuDNN in captures.
@@ -47,6 +51,31 @@ class Rectifier {
 };
 
 class Cudnn : public CudaTest {};
+
+TEST_F(Cudnn, AHandleThatIsMadeInACaptureIsReportedAsItsFirstUse) {
+  std::string why;
+  if (device().backend().monitor().watch_calls(&why) == nullptr) GTEST_SKIP() << why;
+  set_warning_sink([](std::string_view) {});
+  Buffer<float> x(n);
+  GraphOptions options;
+  options.report = ReportDetail::full;
+  cudnnHandle_t handle = nullptr;
+  CUDAGraph graph;
+  try {
+    capture(graph, options, [&] {
+      x.fill_bytes_async(0);
+      (void)cudnnCreate(&handle);
+    });
+  } catch (const CaptureError&) {
+  }
+  (void)cudaGetLastError();
+  set_warning_sink({});
+  if (handle != nullptr) {
+    EXPECT_EQ(cudnnDestroy(handle), CUDNN_STATUS_SUCCESS);
+  }
+  if (!graph.capture_report() || !graph.capture_report()->broken_by) GTEST_SKIP() << "this cuDNN does not mind";
+  EXPECT_EQ(graph.capture_report()->broken_by->first_use, "cuDNN") << graph.capture_report()->str();
+}
 
 TEST_F(Cudnn, ACapturedActivationIsTheEagerOneInEachReplay) {
   const Rectifier rectify;

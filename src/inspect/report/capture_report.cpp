@@ -66,6 +66,12 @@ void add_call(std::string& out, const CaptureReport& report, const CaptureReport
   add_line(out, "call", outcome(call));
   add_line(out, "rule", call.rule);
   add_line(out, "instead", call.advice);
+  if (!call.first_use.empty())
+    add_line(
+        out, "likely",
+        text::format("the first use of {}, which loads code, makes handles and allocates memory; run the work once "
+                     "before the capture: GraphOptions::warmup = 1, or call the body before capture_begin()",
+                     call.first_use));
   std::string thread = call.thread != 0 ? std::to_string(call.thread) : std::string();
   if (!call.capturing_thread)
     thread = text::format("{}, not the one that captures{}", thread.empty() ? "another one" : thread,

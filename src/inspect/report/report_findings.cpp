@@ -3,6 +3,7 @@
 
 #include "backend/rules/capture_rules.h"
 #include "backend/rules/reported_call.h"
+#include "inspect/report/first_use.h"
 
 namespace reprise::inspect {
 namespace {
@@ -10,16 +11,18 @@ namespace {
 using Finding = backend::CaptureFindings::Call;
 
 CaptureReport::Call call_of(const Finding& finding) {
-  return {.name = finding.name,
-          .driver_name = finding.driver_name,
-          .result = finding.result,
-          .rule = backend::rule_text(finding),
-          .advice = finding.rule != nullptr ? finding.rule->advice : "",
-          .thread = finding.thread,
-          .capturing_thread = finding.capturing_thread,
-          .stream = finding.stream,
-          .stack = finding.stack,
-          .times = finding.times};
+  CaptureReport::Call call{.name = finding.name,
+                           .driver_name = finding.driver_name,
+                           .result = finding.result,
+                           .rule = backend::rule_text(finding),
+                           .advice = finding.rule != nullptr ? finding.rule->advice : "",
+                           .thread = finding.thread,
+                           .capturing_thread = finding.capturing_thread,
+                           .stream = finding.stream,
+                           .stack = finding.stack,
+                           .times = finding.times};
+  call.first_use = first_use_of(call);
+  return call;
 }
 
 // No call failed, so there is no rule of the table: the reason is where the work went.
