@@ -3,11 +3,8 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/objects/device_uses.h"
-<<<<<<< HEAD
 #include "memory/allocator_impl.h"
-=======
 #include "memory/watches/copy_origins.h"
->>>>>>> 3d4c584 (Copies of local variables that are gone are refused at the end of a capture)
 #include "reprise/memory.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
@@ -42,13 +39,9 @@ void require_copied(const StreamRef& stream, backend::Call call, ErrorCode resul
 void copy_async(void* destination, const void* source, std::size_t bytes, const StreamRef& stream) {
   const detail::PublicCall call("copy_async");
   if (bytes == 0) return;  // an empty Buffer has a null address
-<<<<<<< HEAD
   const ErrorCode result = stream.device().backend().copy_async(destination, source, bytes, stream.native());
   require_copied(stream, backend::Call::copy_async, result, destination, source);
-=======
-  backend::Checked(stream.device().backend()).copy_async(destination, source, bytes, stream.native());
   memory::note_copy(destination, source, stream);
->>>>>>> 3d4c584 (Copies of local variables that are gone are refused at the end of a capture)
 }
 
 void fill_async(void* destination, unsigned char value, std::size_t bytes, const StreamRef& stream) {
