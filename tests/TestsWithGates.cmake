@@ -21,6 +21,7 @@ set(reprise_unit_tests_with_gates
   GraphInFlight.ItsReplaysOnSeveralStreamsAreAllWaitedFor
   GraphInFlight.ItsStreamMayBeDestroyedBeforeIt
   GraphWorkspaces.StayWhileAReplayRuns
+  KeptStreams.WithPendingWorkAreNotReused
   LastLaunchTest.IsOverWhenItsWorkIs
   LastLaunchTest.IsWaitedFor
   LastLaunchTest.OnAForeignStreamThatFailedIsNone

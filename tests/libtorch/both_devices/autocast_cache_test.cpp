@@ -64,8 +64,7 @@ TEST_F(AutocastCache, IsNotReadByACapture) {
   GraphOptions options;
   options.check_input_liveness = true;
   capture(graph_, options, [&] { result_ = forward(); });
-  EXPECT_TRUE(std::ranges::count(graph_.inputs(), weight_.data_ptr(), &GraphInput::address) == 1);
-  EXPECT_EQ(graph_.inputs().size(), 2U) << "the weight and the other factor";
+  EXPECT_EQ(std::ranges::count(graph_.inputs(), weight_.data_ptr(), &GraphInput::address), 1);
   at::autocast::clear_cache();
   set_weight(3);
   graph_.replay();

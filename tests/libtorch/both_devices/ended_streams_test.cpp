@@ -102,11 +102,11 @@ TEST_F(EndedStreams, LeaveNothingToTheNextOneThatReusesThem) {
   const auto x = ones();
   for (int i = 0; i < 3; ++i) {
     const Stream side;
+    EXPECT_TRUE(side.query());
     side.wait(stream_);
     CUDAGraph graph;
     {
       const StreamGuard guard(side);
-      EXPECT_TRUE(side.query());
       graph.capture_begin();
       x.add_(1);
       graph.capture_end();
