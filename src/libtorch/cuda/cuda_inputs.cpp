@@ -8,8 +8,8 @@
 namespace reprise::libtorch {
 namespace {
 
-/// The memory of CUDA tensors as a source of inputs, besides pinned memory. An address in it counts if the memory was
-/// an argument of an operator in the capture, or if the node was not created by an operator.
+/// The memory of CUDA tensors as a source of inputs, besides pinned memory. An address in it counts if the operator
+/// that created the node was given the memory, or if no operator created the node.
 class CudaInputs final : public TensorInputs {
  public:
   explicit CudaInputs(const captures::Capture& capture)
@@ -22,7 +22,7 @@ class CudaInputs final : public TensorInputs {
     TensorInputs::find(addresses);
   }
   bool is_used(GraphNodeHandle node, const memory::BlockWatch& watch, std::uintptr_t address) override {
-    return watch.owner != &blocks_ || operators().has(address) || !operators().made_by_operator(node);
+    return watch.owner != &blocks_ || operators().may_use(node, address);
   }
 
  private:

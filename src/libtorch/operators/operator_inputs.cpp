@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <iterator>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "backend/check.h"
 #include "libtorch/host/operator_call.h"
@@ -31,9 +32,10 @@ class Graph {
     for (const backend::Edge& edge : edges) nodes_[edge.to].before.push_back(edge.from);
   }
 
-  /// Adds the nodes between two sets of nodes: ancestors of the second one that were created after the first one.
-  void add_between(const std::vector<GraphNodeHandle>& from, const std::vector<GraphNodeHandle>& to,
-                   std::unordered_set<GraphNodeHandle>& found) const {
+  /// The nodes between two sets of nodes: ancestors of the second one that were created after the first one.
+  std::unordered_set<GraphNodeHandle> between(const std::vector<GraphNodeHandle>& from,
+                                              const std::vector<GraphNodeHandle>& to) const {
+    std::unordered_set<GraphNodeHandle> found;
     std::size_t last = 0;  // how many there were
     for (const GraphNodeHandle node : from)
       if (const auto at = nodes_.find(node); at != nodes_.end()) last = std::max(last, at->second.place + 1);
@@ -44,6 +46,7 @@ class Graph {
       if (at == nodes_.end() || at->second.place < last || !found.insert(at->first).second) continue;
       open.insert(open.end(), at->second.before.begin(), at->second.before.end());
     }
+    return found;
   }
 
  private:
@@ -58,11 +61,16 @@ class Graph {
 
 void OperatorInputs::began(const RunningOperator& op, const at::RecordFunction& call, const Nodes* tails) {
   const std::lock_guard lock(mutex_);
+  if (tails != nullptr) {
+    running_[&op] = calls_.size();
+    calls_.push_back({*tails, {}, {}});
+  }
+  const RunningOperator* outermost = &op;
+  while (outermost->within != nullptr) outermost = outermost->within;
+  const auto running = running_.find(outermost);
+  Ranges* const given = running != running_.end() ? &calls_[running->second].given : nullptr;
   for (const c10::IValue& argument : call.inputs())
-    for_each_tensor(argument, [&](const at::Tensor& tensor) { add(tensor); });
-  if (tails == nullptr) return;
-  running_[&op] = intervals_.size();
-  intervals_.push_back({*tails, {}});
+    for_each_tensor(argument, [&](const at::Tensor& tensor) { add(tensor, given); });
 }
 
 void OperatorInputs::ended(const RunningOperator& op, const End& end) {
@@ -71,15 +79,19 @@ void OperatorInputs::ended(const RunningOperator& op, const End& end) {
   const auto running = running_.find(&op);
   if (running == running_.end()) return;
   const auto tails = end.capture.dependencies;
-  intervals_[running->second].after.assign(tails.begin(), tails.end());
+  calls_[running->second].after.assign(tails.begin(), tails.end());
   running_.erase(running);
 }
 
-void OperatorInputs::add(const at::Tensor& tensor) {
+void OperatorInputs::add(const at::Tensor& tensor, Ranges* given) {
   if (!tensor.defined() || !tensor.has_storage()) return;
   c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
   const auto begin = reinterpret_cast<std::uintptr_t>(storage->_mutable_data_ptr_no_checks().get());
   if (begin == 0) return;
+  if (given != nullptr) {
+    std::uintptr_t& end = (*given)[begin];
+    end = std::max(end, begin + storage->nbytes());
+  }
   Memory& memory = memory_[begin];
   memory.begin = begin;
   memory.bytes = std::max(memory.bytes, storage->nbytes());
@@ -87,10 +99,22 @@ void OperatorInputs::add(const at::Tensor& tensor) {
   if (std::ranges::none_of(memory.storages, is_it)) memory.storages.push_back(tensor.storage().getWeakStorageImpl());
 }
 
+bool OperatorInputs::lies_in(const Ranges& ranges, std::uintptr_t address) {
+  return std::any_of(ranges.begin(), ranges.upper_bound(address),
+                     [&](const auto& each) { return address < each.second; });
+}
+
 bool OperatorInputs::has(std::uintptr_t address) const {
   const std::lock_guard lock(mutex_);
   const auto after = ranges_.upper_bound(address);
   return after != ranges_.begin() && address < std::prev(after)->second;
+}
+
+bool OperatorInputs::may_use(GraphNodeHandle node, std::uintptr_t address) const {
+  const std::lock_guard lock(mutex_);
+  const auto [first, last] = made_.equal_range(node);
+  return first == last ||
+         std::any_of(first, last, [&](const auto& made) { return lies_in(calls_[made.second].given, address); });
 }
 
 WeakStorages OperatorInputs::storages_in(const void* begin, std::size_t bytes) const {
@@ -117,7 +141,8 @@ std::optional<OperatorInputs::Memory> OperatorInputs::pinned_memory_at(std::uint
 void OperatorInputs::look_at(GraphHandle template_graph) {
   const std::lock_guard lock(mutex_);
   const Graph graph(device().backend(), template_graph);
-  for (const Interval& interval : intervals_) graph.add_between(interval.before, interval.after, made_);
+  for (std::size_t i = 0; i < calls_.size(); ++i)
+    for (const GraphNodeHandle node : graph.between(calls_[i].before, calls_[i].after)) made_.emplace(node, i);
   for (const auto& [begin, memory] : memory_) {
     const std::uintptr_t end = begin + memory.bytes;
     const auto last = ranges_.empty() ? ranges_.end() : std::prev(ranges_.end());

@@ -9,7 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "libtorch/operators/operator_watch.h"
@@ -19,10 +19,12 @@ namespace reprise::libtorch {
 
 /// The memory of operators' tensor arguments in a capture, and the nodes created by operators.
 ///
-/// An address in the parameters of libtorch's kernels is such memory, or an uninitialised word: this separates inputs
-/// from words that look like addresses by chance. Nothing is known about nodes that no operator created.
+/// An address in the parameters of libtorch's kernels is memory that the operator was given, or an uninitialised word:
+/// this separates inputs from words that look like addresses by chance. What an operator was given includes the
+/// arguments of all operators that it called: autocast's get casts, others what they keep. Nothing is known about nodes
+/// that no operator created.
 ///
-///     open -> closed -> look_at(template) -> made_by_operator
+///     open -> closed -> look_at(template) -> may_use
 class OperatorInputs final : public OperatorWatch {
  public:
   explicit OperatorInputs(const Device& device) : OperatorWatch(device, /*wants_arguments=*/true) {}
@@ -30,7 +32,7 @@ class OperatorInputs final : public OperatorWatch {
   void began(const RunningOperator& op, const at::RecordFunction& call, const Nodes* tails) override;
   void ended(const RunningOperator& op, const End& end) override;
 
-  /// True if the address lies in memory of an operator's arguments. After look_at().
+  /// True if the address lies in memory of any operator's arguments. After look_at().
   bool has(std::uintptr_t address) const;
   /// The storages of operators' arguments whose memory begins in a range, dead or alive.
   WeakStorages storages_in(const void* begin, std::size_t bytes) const;
@@ -49,20 +51,28 @@ class OperatorInputs final : public OperatorWatch {
   /// \throws BackendError if a query of the runtime fails.
   void look_at(GraphHandle template_graph);
   bool made_by_operator(GraphNodeHandle node) const { return made_.contains(node); }
+  /// False if operators created the node, and none of them was given the memory of the address. After look_at().
+  bool may_use(GraphNodeHandle node, std::uintptr_t address) const;
 
  private:
-  struct Interval {
+  using Ranges = std::map<std::uintptr_t, std::uintptr_t>;  // from where to where
+  // Of an operator that no other one called: what its stream depended on before and after it, and the memory of its
+  // arguments and of those of the operators that it called.
+  struct Call {
     Nodes before, after;
+    Ranges given;
   };
 
-  void add(const at::Tensor& tensor);
+  static bool lies_in(const Ranges& ranges, std::uintptr_t address);
+  /// `given`: of the call; null if that began before the watch.
+  void add(const at::Tensor& tensor, Ranges* given);
 
   mutable std::mutex mutex_;                 // guards the rest
   std::map<std::uintptr_t, Memory> memory_;  // by where it begins
-  std::vector<Interval> intervals_;
-  std::map<const RunningOperator*, std::size_t> running_;  // the outermost ones: of intervals_
-  std::unordered_set<GraphNodeHandle> made_;
-  std::map<std::uintptr_t, std::uintptr_t> ranges_;  // of memory_, from where to where; none meets another one
+  std::vector<Call> calls_;
+  std::map<const RunningOperator*, std::size_t> running_;       // of calls_
+  std::unordered_multimap<GraphNodeHandle, std::size_t> made_;  // likewise: nodes, and what created them
+  Ranges ranges_;                                               // of memory_; none meets another one
 };
 
 }  // namespace reprise::libtorch

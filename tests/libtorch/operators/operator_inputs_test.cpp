@@ -80,6 +80,25 @@ TEST_F(InputsOfOperators, AreTheMemoryOfTheTensorsThatTheyWereGiven) {
   EXPECT_FALSE(inputs_->has(address_of(other)));
 }
 
+TEST_F(InputsOfOperators, AreTheOnesOfTheOperatorThatMadeANode) {
+  const auto x = torch::ones({4}, device_), y = torch::ones({4}, device_);
+  made_by_operators([&] {
+    static_cast<void>(x + 1);
+    static_cast<void>(y * 2);
+    launch_raw();
+  });
+  const std::vector<GraphNodeHandle> nodes = nodes_of(graph_);
+  ASSERT_THAT(nodes, SizeIs(3));
+  const auto used = [&](const torch::Tensor& tensor) {
+    std::vector<bool> by;
+    for (const GraphNodeHandle node : nodes) by.push_back(inputs_->may_use(node, address_of(tensor)));
+    return by;
+  };
+  EXPECT_THAT(used(x), ElementsAre(true, false, true));
+  EXPECT_THAT(used(y), ElementsAre(false, true, true));
+  EXPECT_THAT(used(raw_), ElementsAre(false, false, true)) << "nothing is known about nodes of others";
+}
+
 TEST_F(InputsOfOperators, AreStoragesThatCanBeKeptAsLongAsTheyLive) {
   const auto x = torch::ones({4}, device_);
   auto y = torch::ones({4}, device_);
