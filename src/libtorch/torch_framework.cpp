@@ -7,6 +7,7 @@
 #include "libtorch/cuda/cuda_tensors.h"
 #include "libtorch/graphed/capture_guards.h"
 #include "libtorch/operators/forward_scopes.h"
+#include "libtorch/operators/host_counters.h"
 #include "libtorch/operators/tensor_inputs.h"
 #include "libtorch/torch_listeners.h"
 #include "reprise/libtorch/install.h"
@@ -79,6 +80,7 @@ constinit const TorchFramework framework{};
 }  // namespace
 
 bool detail::install() {
+  register_host_counters();
   backend::install_framework(framework);
   return true;
 }

@@ -7,6 +7,7 @@
 #include "graph/framework_captures.h"
 #include "libtorch/cuda/cuda_tensors.h"
 #include "libtorch/operators/autocast_cache.h"
+#include "libtorch/operators/host_counters.h"
 #include "libtorch/operators/operator_listener.h"
 
 namespace reprise::libtorch {
@@ -15,7 +16,7 @@ namespace reprise::libtorch {
 class TorchListeners final : public graphs::FrameworkListeners {
  public:
   std::vector<graphs::CaptureListener*> in_order() override {
-    std::vector<graphs::CaptureListener*> all{&operators, &autocast};
+    std::vector<graphs::CaptureListener*> all{&operators, &autocast, &counters};
     if (cuda != nullptr)
       for (graphs::CaptureListener* const listener : cuda->in_order()) all.push_back(listener);
     return all;
@@ -23,6 +24,7 @@ class TorchListeners final : public graphs::FrameworkListeners {
 
   OperatorListener operators;
   AutocastListener autocast;
+  HostCounterListener counters;
   const std::unique_ptr<graphs::FrameworkListeners> cuda = make_cuda_listeners();  // null: libtorch has no CUDA
 };
 

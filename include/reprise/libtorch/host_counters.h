@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "reprise/libtorch/install.h"
+
+/// \file
+/// Optimizers that count their steps on the host.
+
+namespace reprise::libtorch {
+
+/// Allows captures on the calling thread to take the `step` of torch::optim::Adam, AdamW and Adagrad, until the end of
+/// the scope. These count their steps on the host, so that a graph has the count of its capture: each replay corrects
+/// the averages of Adam and AdamW for that step, and decays the learning rate of Adagrad as in that step. Without this
+/// they are refused.
+///
+///     reprise::capture(graph, {}, [&] {
+///       loss = train();
+///       const reprise::libtorch::AllowHostCounters allowed;  // lr_decay of Adagrad is 0: the count does not matter
+///       optimizer.step();
+///     });
+class AllowHostCounters {
+ public:
+  AllowHostCounters() noexcept;
+  ~AllowHostCounters();  ///< on the same thread
+  AllowHostCounters(const AllowHostCounters&) = delete;
+  AllowHostCounters& operator=(const AllowHostCounters&) = delete;
+};
+
+}  // namespace reprise::libtorch

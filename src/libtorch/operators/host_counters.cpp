@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/libtorch/host_counters.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/stack.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <execinfo.h>
+#include <link.h>
+#include <torch/library.h>
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/rules/call_stack.h"
+#include "captures/registry.h"
+#include "libtorch/operators/host_counters.h"
+#include "libtorch/tensor_device.h"
+#include "reprise/error.h"
+#include "support/immortal.h"
+#include "text/format.h"
+
+namespace reprise::libtorch {
+namespace {
+
+// A key of torchdistx, which nothing in libtorch uses: a mode of a thread, like those of functorch.
+constexpr c10::DispatchKey key = c10::DispatchKey::DeferredInit;
+
+thread_local int captures_of_thread = 0;  // for which the key is included
+thread_local int allowed = 0;             // AllowHostCounters that live
+
+// The `step` of an optimizer in libtorch's code.
+struct Step {
+  const char* optimizer;
+  std::uintptr_t begin = 0, end = 0;
+};
+
+// Not by RTLD_DEFAULT: libtorch may have been loaded for one module only, as Python does.
+std::vector<Step> find_steps() {
+  std::vector<Step> found;
+  Dl_info of_libtorch{};
+  if (dladdr(reinterpret_cast<void*>(&at::globalContext), &of_libtorch) == 0) return found;
+  void* const libtorch = dlopen(of_libtorch.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (libtorch == nullptr) return found;
+  constexpr std::array<std::pair<const char*, const char*>, 3> symbols{{
+      {"torch::optim::Adam", "_ZN5torch5optim4Adam4stepESt8functionIFN2at6TensorEvEE"},
+      {"torch::optim::AdamW", "_ZN5torch5optim5AdamW4stepESt8functionIFN2at6TensorEvEE"},
+      {"torch::optim::Adagrad", "_ZN5torch5optim7Adagrad4stepESt8functionIFN2at6TensorEvEE"},
+  }};
+  for (const auto& [optimizer, symbol] : symbols) {
+    void* const address = dlsym(libtorch, symbol);
+    Dl_info info{};
+    void* entry = nullptr;
+    if (address == nullptr || dladdr1(address, &info, &entry, RTLD_DL_SYMENT) == 0 || entry == nullptr) continue;
+    const auto begin = reinterpret_cast<std::uintptr_t>(address);
+    found.push_back({optimizer, begin, begin + static_cast<const ElfW(Sym)*>(entry)->st_size});
+  }
+  dlclose(libtorch);
+  return found;
+}
+
+// The optimizer whose `step` calls this; null if none does.
+const char* calling_optimizer() {
+  static const std::vector<Step> steps = find_steps();
+  std::array<void*, 48> frames;  // an operator is called within a few
+  const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
+  for (int i = 0; i < count; ++i) {
+    // A return address follows the call.
+    const auto inside = reinterpret_cast<std::uintptr_t>(frames.at(static_cast<std::size_t>(i))) - 1;
+    for (const Step& each : steps)
+      if (inside >= each.begin && inside < each.end) return each.optimizer;
+  }
+  return nullptr;
+}
+
+// The first refused `step` of a capture.
+struct Refusal {
+  std::mutex mutex;
+  std::optional<CaptureReport::Call> call;
+};
+
+constinit captures::Slot<Refusal> refusal_of;
+
+std::string error_text(const CaptureReport::Call& call) {
+  return text::format("{} was called in a capture: {}. Instead, {}.", call.name, call.rule, call.advice);
+}
+
+[[noreturn]] void refuse(captures::Capture& capture, const char* optimizer) {
+  CaptureReport::Call call;
+  call.name = text::format("{}::step", optimizer);
+  call.rule =
+      "this optimizer counts its steps on the host, and a graph would keep the count of its capture, so that each "
+      "replay "
+      "would take the step of that count, with wrong results";
+  call.advice =
+      "call `step` after the replay, outside of the capture; or take an optimizer that does not count, such as SGD or "
+      "RMSprop; or, if the count does not matter, allow it with reprise::libtorch::AllowHostCounters";
+  call.thread = backend::thread_number();
+  call.capturing_thread = capture.owner() == std::this_thread::get_id();
+  call.stack = backend::call_stack();
+  std::string text = error_text(call);
+  if (const auto refusal = capture.get_or_attach(refusal_of)) {
+    const std::lock_guard lock(refusal->mutex);
+    if (!refusal->call) refusal->call = std::move(call);
+  }
+  throw UsageError(std::move(text));
+}
+
+void refuse_counters(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  if (allowed > 0 || !captures::any_underway()) return;
+  const at::Tensor& first = torch::jit::peek(stack, 0, op.schema().arguments().size()).toTensor();
+  if (!first.defined() || !(first.is_cuda() || first.is_privateuseone())) return;  // eager work, also in a capture
+  const char* const optimizer = calling_optimizer();
+  if (optimizer == nullptr) return;
+  const captures::Found found = captures::find(current_stream(device_of_tensors(first.device())));
+  if (found.part == captures::Part::own) refuse(*found.capture, optimizer);
+}
+
+void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  refuse_counters(op, *stack);
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, key), stack);
+}
+
+struct Kernels {
+  Kernels() {
+    others.fallback(torch::CppFunction::makeFallthrough());
+    // The first operator on a parameter without a state; those of each step of the three that few others use.
+    for (const char* const name : {"zeros_like", "addcmul_", "addcdiv_"})
+      aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&kernel>());
+  }
+  torch::Library others{torch::Library::IMPL, "_", key, __FILE__, __LINE__};
+  torch::Library aten{torch::Library::IMPL, "aten", key, __FILE__, __LINE__};
+};
+
+}  // namespace
+
+AllowHostCounters::AllowHostCounters() noexcept {
+  ++allowed;
+}
+
+AllowHostCounters::~AllowHostCounters() {
+  --allowed;
+}
+
+void register_host_counters() {
+  static const support::Immortal<Kernels> kernels;  // libtorch lives until the process ends
+  static_cast<void>(kernels);
+}
+
+void HostCounterListener::started(captures::Capture& capture) {
+  capture_ = &capture;
+  thread_ = std::this_thread::get_id();
+  if (captures_of_thread++ == 0) c10::impl::tls_set_dispatch_key_included(key, true);
+}
+
+void HostCounterListener::describe(const backend::CaptureFindings& /*findings*/, CaptureReport& report) {
+  const auto refusal = capture_ != nullptr ? capture_->get(refusal_of) : nullptr;
+  if (refusal == nullptr || report.broken_by) return;
+  const std::lock_guard lock(refusal->mutex);
+  report.broken_by = refusal->call;
+}
+
+void HostCounterListener::ended(captures::Capture& capture, graphs::CapturedGraph& /*graph*/) {
+  leave();
+  const auto refusal = capture.get(refusal_of);
+  if (refusal == nullptr) return;
+  const std::lock_guard lock(refusal->mutex);
+  if (refusal->call) throw UsageError(error_text(*refusal->call));
+}
+
+// On another thread the key stays included: the kernels then find no capture.
+void HostCounterListener::leave() noexcept {
+  capture_ = nullptr;
+  if (std::exchange(thread_, std::nullopt) != std::this_thread::get_id()) return;
+  if (--captures_of_thread == 0) c10::impl::tls_set_dispatch_key_included(key, false);
+}
+
+}  // namespace reprise::libtorch

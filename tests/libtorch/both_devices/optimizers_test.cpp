@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reprise/libtorch/host_counters.h"
+#include "tests/libtorch/both_devices/device_fixture.h"
+
+// Optimizers in captures: those that count their steps on the host are refused.
+
+namespace reprise::libtorch::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// A weight of ones with a gradient of ones, and the work of a step.
+class OptimizersInCaptures : public OnDevice {
+ protected:
+  OptimizersInCaptures() { weight_.mutable_grad() = torch::ones({8}, device_); }
+
+  std::vector<Tensor> weights() const { return {weight_}; }
+  void expect_weight(float value) const {
+    EXPECT_TRUE(torch::allclose(weight_.detach().cpu(), torch::full({8}, value), 0, 1e-5)) << weight_;
+  }
+
+  /// The error of a capture of the step.
+  std::string refusal_of(torch::optim::Optimizer& optimizer) {
+    try {
+      capture(graph_, [&] { optimizer.step(); });
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    ADD_FAILURE() << "nothing was refused";
+    return {};
+  }
+  void expect_refused(torch::optim::Optimizer& optimizer, const std::string& name) {
+    EXPECT_THAT(refusal_of(optimizer), AllOf(HasSubstr(name + "::step was called in a capture"), HasSubstr("the host"),
+                                             HasSubstr("after the replay"), HasSubstr("AllowHostCounters")));
+    const auto report = graph_.capture_report();
+    ASSERT_TRUE(report && report->broken_by);
+    EXPECT_EQ(report->broken_by->name, name + "::step");
+    EXPECT_THAT(report->str(), HasSubstr(name + "::step"));
+    // Everything is usable.
+    expect_weight(1);
+    Tensor sum;
+    capture(graph_, [&] { sum = weight_.detach() + 1; });
+    graph_.replay();
+    EXPECT_TRUE(same(sum, torch::full({8}, 2.0F)));
+    optimizer.step();
+    expect_weight(0.9F);
+  }
+
+  Tensor weight_ = torch::ones({8}, device_).requires_grad_();
+  CUDAGraph graph_;
+};
+
+TEST_F(OptimizersInCaptures, AdamIsRefused) {
+  torch::optim::Adam optimizer(weights(), torch::optim::AdamOptions(0.1));
+  expect_refused(optimizer, "torch::optim::Adam");
+}
+
+TEST_F(OptimizersInCaptures, AdamWIsRefused) {
+  torch::optim::AdamW optimizer(weights(), torch::optim::AdamWOptions(0.1).weight_decay(0));
+  expect_refused(optimizer, "torch::optim::AdamW");
+}
+
+TEST_F(OptimizersInCaptures, AdagradIsRefused) {
+  torch::optim::Adagrad optimizer(weights(), torch::optim::AdagradOptions(0.1));
+  expect_refused(optimizer, "torch::optim::Adagrad");
+}
+
+TEST_F(OptimizersInCaptures, AreRefusedAlsoWhenTheyHaveAState) {
+  torch::optim::Adam optimizer(weights(), torch::optim::AdamOptions(0.1));
+  optimizer.step();
+  EXPECT_THAT(refusal_of(optimizer), HasSubstr("torch::optim::Adam::step"));
+  expect_weight(0.9F);
+  optimizer.step();
+}
+
+TEST_F(OptimizersInCaptures, AreRefusedWithinASubclassAndWithinAScope) {
+  struct Mine : torch::optim::Adam {
+    using torch::optim::Adam::Adam;
+    Tensor step(LossClosure closure = nullptr) override { return torch::optim::Adam::step(std::move(closure)); }
+  };
+  Mine optimizer(weights(), torch::optim::AdamOptions(0.1));
+  EXPECT_THROW(
+      {
+        class graph scope(graph_);
+        optimizer.step();
+      },
+      UsageError);
+  EXPECT_TRUE(graph_.capture_report()->broken_by);
+}
+
+TEST_F(OptimizersInCaptures, AreRefusedAtTheEndWhenTheBodyGoesOn) {
+  torch::optim::Adam optimizer(weights(), torch::optim::AdamOptions(0.1));
+  graph_.capture_begin();
+  EXPECT_THROW(optimizer.step(), UsageError);
+  weight_.detach().add_(1);
+  EXPECT_THROW(graph_.capture_end(), UsageError);
+  expect_weight(1);
+}
+
+TEST_F(OptimizersInCaptures, ThatDoNotCountAreCaptured) {
+  torch::optim::SGD sgd(weights(), torch::optim::SGDOptions(0.1));
+  capture(graph_, [&] { sgd.step(); });
+  graph_.replay();
+  graph_.replay();
+  expect_weight(0.8F);
+  torch::optim::RMSprop rmsprop(weights(), torch::optim::RMSpropOptions(0.1).alpha(0));
+  rmsprop.step();
+  expect_weight(0.7F);
+  CUDAGraph other;
+  capture(other, [&] { rmsprop.step(); });
+  other.replay();
+  expect_weight(0.6F);
+}
+
+TEST_F(OptimizersInCaptures, AreCapturedWhereTheyAreAllowed) {
+  torch::optim::Adagrad optimizer(weights(), torch::optim::AdagradOptions(0.1));
+  optimizer.step();
+  expect_weight(0.9F);
+  capture(graph_, [&] {
+    const AllowHostCounters allowed;
+    optimizer.step();
+  });
+  graph_.replay();
+  expect_weight(0.9F - 0.1F / std::sqrt(2.0F));
+  CUDAGraph other;
+  EXPECT_THROW(capture(other, [&] { optimizer.step(); }), UsageError) << "outside of that scope";
+}
+
+TEST_F(OptimizersInCaptures, OfEagerWorkAreNotRefused) {
+  torch::optim::Adam optimizer(weights(), torch::optim::AdamOptions(0.1));
+  const auto on_cpu = torch::ones({8}).requires_grad_();
+  on_cpu.mutable_grad() = torch::ones({8});
+  torch::optim::Adam of_cpu({on_cpu}, torch::optim::AdamOptions(0.1));
+  Tensor sum;
+  const Stream eager;
+  GraphOptions options;
+  options.capture_error_mode = CaptureMode::relaxed;
+  capture(graph_, options, [&] {
+    sum = weight_.detach() + 1;
+    of_cpu.step();
+    const StreamGuard guard(eager);
+    optimizer.step();
+  });
+  eager.synchronize();
+  expect_weight(0.9F);
+  EXPECT_TRUE(torch::allclose(on_cpu.detach(), torch::full({8}, 0.9F)));
+}
+
+TEST_F(OptimizersInCaptures, LeaveOtherCallsOfTheirOperatorsAlone) {
+  const auto x = torch::full({8}, 2.0F, device_);
+  Tensor y;
+  capture(graph_, [&] {
+    y = torch::zeros_like(x);
+    y.addcmul_(x, x, 0.5).addcdiv_(x, x);
+  });
+  graph_.replay();
+  EXPECT_TRUE(same(y, torch::full({8}, 3.0F)));
+}
+
+}  // namespace
+}  // namespace reprise::libtorch::test
