@@ -178,7 +178,11 @@ class OwnedHandle {
     return *this;
   }
 
-  Handle get() const noexcept { return handle_; }
+  /// \throws UsageError if it was moved from.
+  Handle get() const {
+    if (handle_ == nullptr) reprise::detail::refuse_moved_from("a handle of cuBLAS");
+    return handle_;
+  }
   Device device() const noexcept { return device_; }
   std::size_t workspace_bytes() const noexcept { return workspace_bytes_; }
 
@@ -207,7 +211,7 @@ class OwnedHandle {
 /// *Threads and devices.* One handle for each thread and device, as cuBLAS requires; the device must be the thread's
 /// current one of CUDA's runtime (it is, in a program that uses one device).
 ///
-/// Movable; a moved-from handle may only be assigned to or destroyed.
+/// Movable; a moved-from handle may only be assigned to or destroyed, and throws UsageError where it is used.
 class CublasHandle {
  public:
   /// A new handle for `device`.
@@ -228,7 +232,7 @@ class CublasHandle {
     return get();
   }
 
-  cublasHandle_t get() const noexcept { return handle_.get(); }  ///< with the last stream and workspace set
+  cublasHandle_t get() const { return handle_.get(); }  ///< with the last stream and workspace set
   Device device() const noexcept { return handle_.device(); }
   std::size_t workspace_bytes() const noexcept { return handle_.workspace_bytes(); }  ///< of a workspace in a capture
 
@@ -272,7 +276,7 @@ class CublasLtWorkspace {
 /// (`CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES` is workspace_bytes()).
 ///
 /// Unlike a handle of cuBLAS it can be used by several threads at once. Make it before the captures and destroy it
-/// after. Movable; a moved-from handle may only be assigned to or destroyed.
+/// after. Movable; a moved-from handle may only be assigned to or destroyed, and throws UsageError where it is used.
 class CublasLtHandle {
  public:
   /// A new handle for `device`.
@@ -288,7 +292,7 @@ class CublasLtHandle {
     return CublasLtWorkspace(workspace_bytes(), stream);
   }
 
-  cublasLtHandle_t get() const noexcept { return handle_.get(); }
+  cublasLtHandle_t get() const { return handle_.get(); }
   Device device() const noexcept { return handle_.device(); }
   std::size_t workspace_bytes() const noexcept { return handle_.workspace_bytes(); }  ///< of each workspace
 

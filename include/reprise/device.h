@@ -76,7 +76,8 @@ Device default_device();
 /// The calling thread's current device: the one of the innermost DeviceGuard or StreamGuard, else default_device().
 Device current_device();
 
-/// Makes a device the calling thread's current one until the end of the scope.
+/// Makes a device the calling thread's current one until the end of the scope. Must begin and end on one thread: ended
+/// on another one, it changes nothing, with a warning.
 class DeviceGuard {
  public:
   /// \throws UsageError if the device is that of a HostSimulator that has ended.
@@ -86,9 +87,13 @@ class DeviceGuard {
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 
  private:
+  friend class StreamGuard;
+  bool is_on_its_thread() const noexcept;
+
   Device device_;
   backend::Backend* previous_;
   int previous_of_framework_ = -1;
+  const void* thread_;  // stands for the one that it began on
 };
 
 }  // namespace reprise

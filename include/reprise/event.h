@@ -33,8 +33,8 @@ enum class EventUse {
   external,  ///< a node of its own: recorded or waited for by each replay (`cudaEventRecordExternal`)
 };
 
-/// An owned event. Movable; a moved-from Event may only be assigned to or destroyed: as an EventRef, and in all members
-/// but native() and device(), it throws UsageError.
+/// An owned event. Movable; a moved-from Event may only be assigned to or destroyed, and throws UsageError in all else
+/// but device().
 ///
 /// A record is a fixed point in the work of a stream; a wait refers to the last record at the time of the wait.
 class Event {
@@ -50,7 +50,7 @@ class Event {
     return ref_;
   }
   operator EventRef() const { return ref(); }
-  EventHandle native() const noexcept { return ref_.native(); }  ///< `cudaEvent_t`
+  EventHandle native() const { return ref().native(); }  ///< `cudaEvent_t`
   Device device() const noexcept { return ref_.device(); }
 
   /// Records the work submitted to `stream` so far. On a capturing stream the record is a point of the capture, unless

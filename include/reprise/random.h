@@ -66,6 +66,10 @@ class Generator {
   /// A new generator with offset 0.
   explicit Generator(Device device = current_device(), std::uint64_t seed = default_seed);
 
+  /// Shares the state. So does a move: a moved-from generator can be used as before.
+  Generator(const Generator&) = default;
+  Generator& operator=(const Generator&) = default;
+
   Device device() const noexcept;
 
   /// Sets the seed, and the offset to 0.

@@ -113,10 +113,10 @@ namespace detail {
 
 }  // namespace detail
 
-/// An owned stream. Movable; a moved-from Stream may only be assigned to or destroyed: as a StreamRef it throws
-/// UsageError. Destroying it does not wait: submitted work still runs. With the component libtorch, whose allocators and
-/// autograd use streams for as long as the process lives, the handle stays valid, and a later Stream with the same
-/// options reuses it.
+/// An owned stream. Movable; a moved-from Stream may only be assigned to or destroyed, and throws UsageError in all
+/// else but device(). Destroying it does not wait: submitted work still runs. With the component libtorch, whose
+/// allocators and autograd use streams for as long as the process lives, the handle stays valid, and a later Stream
+/// with the same options reuses it.
 class Stream {
  public:
   explicit Stream(Device device = current_device(), StreamOptions options = {});
@@ -124,14 +124,14 @@ class Stream {
   Stream(Stream&& other) noexcept;
   Stream& operator=(Stream&& other) noexcept;  ///< destroys this object's stream and takes over the other
 
-  /// \throws UsageError if it was moved from; so do the members below, except native() and device().
+  /// \throws UsageError if it was moved from.
   StreamRef ref() const {
     if (ref_.is_default()) [[unlikely]]
       detail::refuse_moved_from("a stream");
     return ref_;
   }
   operator StreamRef() const { return ref(); }
-  StreamHandle native() const noexcept { return ref_.native(); }  ///< `cudaStream_t`
+  StreamHandle native() const { return ref().native(); }  ///< `cudaStream_t`
   Device device() const noexcept { return ref_.device(); }
   void synchronize() const { ref().synchronize(); }                        ///< see StreamRef::synchronize
   bool query() const { return ref().query(); }                             ///< see StreamRef::query
@@ -150,7 +150,8 @@ StreamRef current_stream();
 /// The calling thread's current stream of a device; the legacy default stream until it was set.
 StreamRef current_stream(Device device);
 
-/// Makes a stream, and its device, current in the calling thread until the end of the scope.
+/// Makes a stream, and its device, current in the calling thread until the end of the scope. Must begin and end on one
+/// thread: ended on another one, it changes nothing, with a warning.
 class StreamGuard {
  public:
   explicit StreamGuard(StreamRef stream);
@@ -167,7 +168,7 @@ class StreamGuard {
 /// Sets the calling thread's capture mode for potentially unsafe calls until the end of the scope
 /// (`cudaThreadExchangeStreamCaptureMode`): in `relaxed`, calls such as `cudaMalloc` and `cudaEventQuery` are executed
 /// while this thread captures, instead of breaking the capture. What a capture forbids in each mode stays forbidden.
-/// Must begin and end on one thread.
+/// Must begin and end on one thread: ended on another one, it changes nothing, with a warning.
 class CaptureModeGuard {
  public:
   explicit CaptureModeGuard(CaptureMode mode = CaptureMode::relaxed, Device device = current_device());
@@ -178,6 +179,7 @@ class CaptureModeGuard {
  private:
   Device device_;
   CaptureMode previous_;
+  const void* thread_;  // stands for the one that it began on
 };
 
 /// True if the calling thread's current stream is being captured (PyTorch's `torch.cuda.is_current_stream_capturing`).

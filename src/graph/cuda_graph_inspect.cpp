@@ -74,6 +74,11 @@ GraphExecHandle CUDAGraph::raw_cuda_graph_exec() const {
   constexpr const char* call = "CUDAGraph::raw_cuda_graph_exec";
   Impl& impl = Impl::of(*this, call);
   const Impl::LaunchLock lock(impl);
+  if (impl.in_own_hook() && impl.state == Impl::State::captured)
+    throw UsageError(
+        text::format("{} was called in a hook that runs before the executable is made; the hook `instantiated` is "
+                     "passed it.",
+                     call));
   impl.require(call, {Impl::State::ready});
   impl.in_use_elsewhere = true;
   return impl.exec;

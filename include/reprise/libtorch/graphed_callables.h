@@ -166,6 +166,10 @@ struct GraphedAccess {
 template <class Result, class... Args>
 class GraphedCallable {
  public:
+  /// The same callable. A move copies, too: a moved-from callable can be called as before.
+  GraphedCallable(const GraphedCallable&) = default;
+  GraphedCallable& operator=(const GraphedCallable&) = default;
+
   /// Runs the graph. Arguments are copied into the memory that the graph reads, unless they are static_arguments();
   /// those that the callable changes in place are copied back.
   /// \throws UsageError if arguments do not fit the samples in number, size, type, device, need of gradients, or value

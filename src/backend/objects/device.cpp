@@ -9,6 +9,7 @@
 #include "backend/check.h"
 #include "backend/framework.h"
 #include "backend/objects/device_uses.h"
+#include "backend/objects/thread_tag.h"
 #include "reprise/public_call.h"
 #include "reprise/stream.h"
 #include "text/format.h"
@@ -153,18 +154,28 @@ Device current_device() {
   return Device(*all.at(static_cast<std::size_t>(framework->current_device())));
 }
 
-DeviceGuard::DeviceGuard(Device device) : device_(device), previous_(guarded_backend) {
+DeviceGuard::DeviceGuard(Device device) : device_(device), previous_(guarded_backend), thread_(backend::thread_tag()) {
   backend::DeviceUse(device, backend::DeviceUses::Kind::guard).detach();
   if (const backend::Framework* const framework = backend::keeper_of_current(device))
     previous_of_framework_ = framework->current_device();
   backend::set_current_device(device);
 }
 
+bool DeviceGuard::is_on_its_thread() const noexcept {
+  return thread_ == backend::thread_tag();
+}
+
 DeviceGuard::~DeviceGuard() {
-  if (previous_of_framework_ >= 0)
-    if (const backend::Framework* const framework = backend::installed_framework())
-      framework->set_current_device(previous_of_framework_);
-  guarded_backend = previous_;
+  if (is_on_its_thread()) {
+    if (previous_of_framework_ >= 0)
+      if (const backend::Framework* const framework = backend::installed_framework())
+        framework->set_current_device(previous_of_framework_);
+    guarded_backend = previous_;
+  } else {
+    warn(
+        "A StreamGuard or DeviceGuard ended on another thread than it began on, and changed nothing: what it made "
+        "current stays current on its own thread. End each guard on the thread that made it.");
+  }
   backend::end_use(device_, backend::DeviceUses::Kind::guard);
 }
 

@@ -10,6 +10,7 @@
 #include "backend/framework.h"
 #include "backend/objects/device_uses.h"
 #include "backend/objects/kept_streams.h"
+#include "backend/objects/thread_tag.h"
 #include "backend/objects/tracked_stream.h"
 #include "backend/stream_end.h"
 #include "reprise/event.h"
@@ -172,7 +173,8 @@ void Stream::wait(EventRef event) const {
   ref().wait(event);
 }
 
-CaptureModeGuard::CaptureModeGuard(CaptureMode mode, Device device) : device_(device), previous_(mode) {
+CaptureModeGuard::CaptureModeGuard(CaptureMode mode, Device device)
+    : device_(device), previous_(mode), thread_(backend::thread_tag()) {
   const detail::PublicCall call("CaptureModeGuard");
   text::require_named("CaptureModeGuard", mode, {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed},
                       "CaptureMode::global, CaptureMode::thread or CaptureMode::relaxed");
@@ -180,7 +182,12 @@ CaptureModeGuard::CaptureModeGuard(CaptureMode mode, Device device) : device_(de
 }
 
 CaptureModeGuard::~CaptureModeGuard() {
-  backend::WarnOnError(device_.backend()).thread_exchange_capture_mode(&previous_);
+  if (thread_ == backend::thread_tag())
+    backend::WarnOnError(device_.backend()).thread_exchange_capture_mode(&previous_);
+  else
+    warn(
+        "A CaptureModeGuard ended on another thread than it began on, and changed nothing: its mode stays that of its "
+        "own thread. End each guard on the thread that made it.");
 }
 
 StreamRef current_stream() {
@@ -200,7 +207,7 @@ StreamGuard::StreamGuard(StreamRef stream) : device_(stream.device()), previous_
 }
 
 StreamGuard::~StreamGuard() {
-  make_current(previous_);
+  if (device_.is_on_its_thread()) make_current(previous_);  // else the end of `device_` warns
 }
 
 bool is_current_stream_capturing() {

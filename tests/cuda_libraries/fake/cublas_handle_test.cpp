@@ -217,5 +217,20 @@ TEST_F(CublasHandles, ThatCannotBeDestroyedWarn) {
   EXPECT_THAT(warnings.front(), HasSubstr("CUBLAS_STATUS_FAKE (14)"));
 }
 
+TEST_F(CublasHandles, ThatWereMovedFromAreRefusedWhereTheyAreUsed) {
+  CublasHandle gone;
+  CublasHandle blas = std::move(gone);
+  CublasLtHandle lt_gone;
+  const CublasLtHandle lt = std::move(lt_gone);
+  const auto refused = HasSubstr("expected a handle of cuBLAS that was not moved from");
+  EXPECT_THAT(text_of<UsageError>([&] { (void)gone.on(); }), refused);  // NOLINT(bugprone-use-after-move): the test
+  EXPECT_THAT(text_of<UsageError>([&] { (void)gone.get(); }), refused);
+  EXPECT_THAT(text_of<UsageError>([&] { (void)lt_gone.get(); }), refused);
+  EXPECT_EQ(blas.on(), blas.get());
+  EXPECT_NE(lt.get(), nullptr);
+  gone = std::move(blas);
+  EXPECT_EQ(gone.on(), gone.get());
+}
+
 }  // namespace
 }  // namespace reprise::test

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -85,6 +87,48 @@ TEST(StreamValues, AMovedFromEventCanBeAssignedTo) {
   first.record(stream);
   first.synchronize();
   EXPECT_TRUE(first.query());
+}
+
+/// What a use of a moved-from object throws.
+auto refuses_moved_from(const std::string& name) {
+  return ::testing::ThrowsMessage<UsageError>(::testing::HasSubstr("expected " + name + " that was not moved from"));
+}
+
+TEST(StreamValues, AMovedFromStreamIsNotTheDefaultStream) {
+  const Device device = Device::parse("host");
+  Stream gone(device);
+  const Stream stream = std::move(gone);
+  const Event event(device);
+  EXPECT_EQ(gone.device(), device);  // NOLINT(bugprone-use-after-move): that is the test, so below
+  EXPECT_THAT([&] { (void)gone.ref(); }, refuses_moved_from("a stream"));
+  EXPECT_THAT([&] { (void)gone.native(); }, refuses_moved_from("a stream"));
+  EXPECT_THAT([&] { (void)StreamRef(gone); }, refuses_moved_from("a stream"));
+  EXPECT_THAT([&] { (void)StreamGuard(gone); }, refuses_moved_from("a stream"));
+  EXPECT_THAT([&] { gone.synchronize(); }, refuses_moved_from("a stream"));
+  EXPECT_THAT([&] { (void)gone.query(); }, refuses_moved_from("a stream"));
+  EXPECT_THAT([&] { gone.wait(event); }, refuses_moved_from("a stream"));
+  EXPECT_THAT([&] { gone.wait(stream); }, refuses_moved_from("a stream"));
+  EXPECT_THAT([&] { stream.wait(gone); }, refuses_moved_from("a stream"));
+  EXPECT_THAT([&] { (void)gone.capture_status(); }, refuses_moved_from("a stream"));
+}
+
+TEST(StreamValues, AMovedFromEventIsRefusedWhereItIsUsed) {
+  const Device device = Device::parse("host");
+  const Stream stream(device);
+  Event gone(device);
+  const Event event = std::move(gone);
+  event.record(stream);
+  EXPECT_EQ(gone.device(), device);  // NOLINT(bugprone-use-after-move): that is the test, so below
+  EXPECT_THAT([&] { (void)gone.ref(); }, refuses_moved_from("an event"));
+  EXPECT_THAT([&] { (void)gone.native(); }, refuses_moved_from("an event"));
+  EXPECT_THAT([&] { gone.record(stream); }, refuses_moved_from("an event"));
+  EXPECT_THAT([&] { gone.wait(stream); }, refuses_moved_from("an event"));
+  EXPECT_THAT([&] { stream.wait(gone); }, refuses_moved_from("an event"));
+  EXPECT_THAT([&] { gone.synchronize(); }, refuses_moved_from("an event"));
+  EXPECT_THAT([&] { (void)gone.query(); }, refuses_moved_from("an event"));
+  EXPECT_THAT([&] { (void)elapsed_ms(gone, event); }, refuses_moved_from("an event"));
+  EXPECT_THAT([&] { (void)elapsed_ms(event, gone); }, refuses_moved_from("an event"));
+  stream.synchronize();
 }
 
 TEST(DeviceValues, AreEqualIfTheyAreTheSameDevice) {

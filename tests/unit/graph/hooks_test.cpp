@@ -224,6 +224,20 @@ TEST_F(Hooks, OfTheEndOfACaptureFindTheGraphCaptured) {
   EXPECT_TRUE(std::filesystem::remove(dot));
 }
 
+TEST_F(Hooks, OfTheEndOfACaptureAreNotAdvisedToCallWhatIsRefusedThere) {
+  for (const KeepGraph keep : {KeepGraph::no, KeepGraph::yes}) {
+    CUDAGraph graph(keep);
+    std::string text;
+    graph.add_hooks({.captured = [&](GraphHandle) {
+      text = text_of<UsageError>([&] { (void)graph.raw_cuda_graph_exec(); });
+      EXPECT_EQ(graph.node_count(), 1U);
+    }});
+    capture_increment(graph, x_);
+    EXPECT_TRUE(contains(text, "the hook `instantiated` is passed it"));
+    EXPECT_FALSE(contains(text, "instantiate()"));
+  }
+}
+
 TEST_F(Hooks, OfTheFirstInstantiationFindTheGraphReady) {
   GraphHooks hooks;
   GraphExecHandle found = nullptr;

@@ -212,5 +212,16 @@ TEST(DefaultGenerator, IsOneForEachDevice) {
   manual_seed(Generator::default_seed);
 }
 
+TEST(GeneratorTest, IsUsableAfterAMove) {
+  Generator moved(current_device(), 7);
+  const Generator taken = std::move(moved);
+  EXPECT_EQ(moved, taken) << "a handle";  // NOLINT(bugprone-use-after-move): that is the test
+  EXPECT_EQ(moved.current_seed(), 7U);
+  Generator other;
+  other = std::move(moved);
+  moved.set_offset(4);
+  EXPECT_EQ(other.offset(), 4U);
+}
+
 }  // namespace
 }  // namespace reprise::random::test

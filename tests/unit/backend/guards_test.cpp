@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <thread>
+
+#include "backend/backend.h"
+#include "reprise/reprise.h"
+#include "tests/support/faulty_backend.h"
+#include "tests/support/warnings.h"
+
+// Guards that end on another thread than they began on.
+
+namespace reprise {
+namespace {
+
+using reprise::test::Warnings;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Runs `f` on another thread, to its end.
+template <class F>
+void on_another_thread(const F& f) {
+  std::thread(f).join();
+}
+
+Device another_device() {
+  // Devices live until the process ends.
+  static auto& device = *new backend::test::FaultyBackend(default_device().backend());
+  return Device(device);
+}
+
+TEST(Guards, AStreamGuardThatEndsElsewhereLeavesTheStreamOfThatThread) {
+  const Warnings warnings;
+  on_another_thread([&] {  // one whose current stream stays as it is
+    const Stream first, theirs;
+    std::optional<StreamGuard> guard(std::in_place, first);
+    on_another_thread([&] {
+      const StreamGuard of_thread(theirs);
+      guard.reset();
+      EXPECT_EQ(current_stream(), theirs.ref());
+    });
+    EXPECT_EQ(current_stream(), first.ref()) << "no thread but its own may restore it";
+  });
+  EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("A StreamGuard or DeviceGuard ended on another thread")));
+}
+
+TEST(Guards, ADeviceGuardThatEndsElsewhereLeavesTheDeviceOfThatThread) {
+  const Warnings warnings;
+  on_another_thread([&] {  // one whose current device stays as it is
+    std::optional<DeviceGuard> guard(std::in_place, default_device());
+    on_another_thread([&] {
+      const DeviceGuard of_thread(another_device());
+      guard.reset();
+      EXPECT_EQ(current_device(), another_device());
+    });
+  });
+  EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("A StreamGuard or DeviceGuard ended on another thread")));
+}
+
+CaptureMode mode_of_thread(const Device& device) {
+  CaptureMode mode = CaptureMode::global;
+  EXPECT_EQ(device.backend().thread_exchange_capture_mode(&mode), ErrorCode::success);
+  CaptureMode found = mode;
+  EXPECT_EQ(device.backend().thread_exchange_capture_mode(&mode), ErrorCode::success);
+  return found;
+}
+
+TEST(Guards, ACaptureModeGuardThatEndsElsewhereLeavesTheModeOfThatThread) {
+  const Warnings warnings;
+  const Device device = default_device();
+  on_another_thread([&] {  // one whose mode stays as it is
+    std::optional<CaptureModeGuard> guard(std::in_place, CaptureMode::relaxed, device);
+    on_another_thread([&] {
+      const CaptureModeGuard of_thread(CaptureMode::thread, device);
+      guard.reset();
+      EXPECT_EQ(mode_of_thread(device), CaptureMode::thread);
+    });
+    EXPECT_EQ(mode_of_thread(device), CaptureMode::relaxed);
+  });
+  EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("A CaptureModeGuard ended on another thread")));
+}
+
+TEST(Guards, AScopeOfACaptureThatEndsElsewhereIsAbandonedAndLeavesTheStreamOfThatThread) {
+  const Warnings warnings;
+  on_another_thread([&] {
+    CUDAGraph captured;
+    Buffer<int> x(1);
+    auto* const scope = new graph(captured);
+    x.fill_bytes_async(0, scope->stream());
+    on_another_thread([&] {
+      const Stream theirs;
+      const StreamGuard of_thread(theirs);
+      EXPECT_THROW(delete scope, UsageError);
+      EXPECT_EQ(current_stream(), theirs.ref());
+    });
+    EXPECT_THROW(static_cast<void>(captured.node_count()), UsageError) << "nothing was captured";
+  });
+  EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("A StreamGuard or DeviceGuard ended on another thread")));
+}
+
+TEST(Guards, ThatEndOnTheirThreadGiveNoWarning) {
+  const Warnings warnings;
+  {
+    const Stream stream;
+    const DeviceGuard device(stream.device());
+    const StreamGuard guard(stream);
+    const CaptureModeGuard mode(CaptureMode::thread);
+  }
+  EXPECT_THAT(warnings.texts(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace reprise
