@@ -65,16 +65,24 @@ inline double microseconds(unsigned calls, const std::function<void()>& work) {
   return std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / calls;
 }
 
+/// The exit code of a program that would end with `exit_code`: 1, with a line on standard error, if what it printed was
+/// lost, as on a full disk.
+inline int or_lost_output(const std::string& name, int exit_code) {
+  if ((std::fflush(stdout) == 0 && std::ferror(stdout) == 0) || exit_code != 0) return exit_code;
+  std::fprintf(stderr, "%s: failed: standard output cannot be written\n", name.c_str());
+  return 1;
+}
+
 /// Reads the command line, runs the program, and returns its exit code: 0; 1 for a failure, 2 for bad input, with a
 /// line on standard error. `program` returns true if all its checks passed.
 inline int run(CLI::App& app, int argc, char** argv, const std::function<bool()>& program) {
   const std::string name = app.get_name();
   try {
     app.parse(argc, argv);
-    return program() ? 0 : 1;
+    return or_lost_output(name, program() ? 0 : 1);
   } catch (const CLI::CallForHelp&) {
     std::fputs(app.help().c_str(), stdout);
-    return 0;
+    return or_lost_output(name, 0);
   } catch (const CLI::ParseError& error) {
     std::fprintf(stderr, "%s: error: %s (--help lists the options)\n", name.c_str(), error.what());
     return 2;

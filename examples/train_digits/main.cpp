@@ -146,7 +146,11 @@ ExitCode run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return digits::run(argc, argv);
+    const int exit_code = digits::run(argc, argv);
+    // Output that is lost, as on a full disk, is a failure.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      throw std::runtime_error("standard output cannot be written");
+    return exit_code;
   } catch (const digits::InputError& error) {
     std::fprintf(stderr, "train_digits: error: %s\n", error.what());
     return digits::bad_input;

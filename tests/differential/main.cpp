@@ -85,7 +85,7 @@ void explain(const Options& options, const Program& program, const Verdict& verd
 int run(const Options& options) {
   if (!options.print.empty()) {
     std::ofstream file(options.print);
-    file << print_source(generate(options.seed, options.limits));
+    file << print_source(generate(options.seed, options.limits)) << std::flush;
     return file.good() ? 0 : 1;
   }
   const Device device = options.device.empty() ? default_device() : Device::parse(options.device);

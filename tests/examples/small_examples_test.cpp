@@ -55,6 +55,16 @@ TEST_F(SmallExamples, BrokenCaptureSaysWhatBrokeItAndMendsIt) {
   expect_refused(run(BROKEN_CAPTURE, {"--device", "nothing"}), "--device");
 }
 
+TEST_F(SmallExamples, FailWhereTheirOutputIsLost) {
+  for (const char* const program : {MULTI_STREAM, BROKEN_CAPTURE}) {
+    for (const char* const option : {"--device=host", "--help"}) {
+      const Outcome outcome = run("/bin/sh", {"-c", "exec \"$0\" \"$1\" > /dev/full", program, option});
+      EXPECT_EQ(outcome.exit_code, 1);
+      EXPECT_THAT(outcome.err, testing::EndsWith(": failed: standard output cannot be written\n"));
+    }
+  }
+}
+
 TEST_F(SmallExamples, MultiStreamWritesAGraphThatForksAndJoins) {
   EXPECT_EQ(run(MULTI_STREAM, {"--dot", "fork.dot"}).exit_code, 0);
   const std::string dot = read_file(folder_.path() / "fork.dot");

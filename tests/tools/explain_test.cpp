@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "reprise/version.h"
 #include "tests/examples/run_program.h"
@@ -54,10 +58,68 @@ TEST(RepriseExplain, SaysThatAProgramIsNotThere) {
 TEST(RepriseExplain, RefusesAFileThatCannotBeWritten) {
   const Outcome outcome = run_reprise({"explain", "--output", "/nowhere/reports", "--", "true"});
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_EQ(outcome.err, "reprise explain: error: /nowhere/reports cannot be written\n");
+  EXPECT_EQ(outcome.err, "reprise explain: error: \"/nowhere/reports\" cannot be written\n");
+}
+
+/// Runs it with standard output to a file that takes nothing.
+Outcome with_full_output(const std::string& program, const Words& arguments) {
+  const TemporaryFolder folder;
+  Words words = {"-c", "exec \"$0\" \"$@\" > /dev/full", program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return run_program("/bin/sh", words, folder.path());
+}
+
+TEST(ReprisePrograms, FailWhereTheirOutputIsLost) {
+  for (const Words& arguments : {Words{"--version"}, Words{"--help"}, Words{"explain", "--help"}}) {
+    const Outcome outcome = with_full_output(REPRISE_COMMAND, arguments);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.err, "reprise: error: standard output cannot be written\n");
+  }
 }
 
 #ifdef BROKEN_CAPTURE
+/// A program with two captures, one of which fails.
+Words explained_broken_capture(const Words& options = {}) {
+  Words words = {"explain"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.insert(words.end(), {"--", BROKEN_CAPTURE, "--device", "host"});
+  return words;
+}
+
+TEST(RepriseExplain, SumsUpWhereNoFileCanBeMade) {
+  const Outcome outcome = run_reprise(explained_broken_capture(), {"TMPDIR=/proc"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 2 captures, 1 failed, 0 left work out\n"));
+}
+
+TEST(RepriseExplain, WritesToStandardErrorWhatItsFileDoesNotTakeAndFails) {
+  const Outcome outcome = run_reprise(explained_broken_capture({"--output", "/dev/full"}));
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(
+      outcome.err,
+      AllOf(HasSubstr("reprise explain: The capture of stream "),
+            HasSubstr("reprise explain: 2 captures, 1 failed, 0 left work out\n"),
+            EndsWith("reprise explain: error: \"/dev/full\" cannot be written: what it did not take is above\n")));
+}
+
+TEST(RepriseExplain, IsNotRequestedByTheEnvironmentOfAProcessWithMoreRightsThanItsUser) {
+  const TemporaryFolder folder;
+  const std::string copy = folder.path() / "broken_capture", reports = folder.path() / "reports";
+  std::filesystem::copy_file(BROKEN_CAPTURE, copy);
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  const Words arguments = {"--device", "host"}, environment = {"REPRISE_EXPLAIN=" + reports};
+  EXPECT_EQ(run_program(copy, arguments, folder.path(), environment).exit_code, 0);
+  EXPECT_THAT(read_file(reports), HasSubstr("cuStreamSynchronize"));
+  std::filesystem::remove(reports);
+  constexpr ::uid_t another_user = 65534;
+  if (::chown(copy.c_str(), another_user, another_user) != 0) GTEST_SKIP() << "only root can make such a program";
+  ASSERT_EQ(::chmod(copy.c_str(), 04755), 0);
+  const Outcome outcome = run_program(copy, arguments, folder.path(), environment);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(reports));
+  EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("reprise explain")));
+}
+
 TEST(RepriseExplain, ReportsCapturesOnHostDevicesToo) {
   const Outcome outcome = run_reprise({"explain", "--", BROKEN_CAPTURE, "--device", "host"});
   EXPECT_EQ(outcome.exit_code, 0);

@@ -219,9 +219,10 @@ int run(const std::vector<std::string>& arguments) {
   const std::string page = contents_of(path);
   const std::string made = with_tables(page);
   if (mode.empty()) {
-    std::cout << made;
+    if (!(std::cout << made << std::flush)) throw std::runtime_error("standard output cannot be written");
   } else if (mode == "--update") {
-    if (made != page) std::ofstream(path) << made;
+    if (made != page && !(std::ofstream(path) << made << std::flush))
+      throw std::runtime_error("\"" + path + "\" cannot be written");
   } else if (mode == "--check") {
     if (made == page) return 0;
     std::cerr << path << " differs from the capture rules. Build the target capture_rules_page, which corrects it, "

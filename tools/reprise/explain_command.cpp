@@ -2,13 +2,17 @@
 #include "explain_command.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include "journal.h"
 #include "program.h"
@@ -39,28 +43,23 @@ fs::path find_library() {
   return {};
 }
 
-// A new empty file that is removed at the end of the scope.
-class TemporaryFile {
+// The journal: a file in memory, so that no folder has to be writable.
+class JournalFile {
  public:
-  TemporaryFile() {
-    std::error_code failed;
-    fs::path folder = fs::absolute(fs::temp_directory_path(failed), failed);
-    if (failed) folder = "/tmp";  // TMPDIR names no folder
-    path_ = (folder / "reprise_explain.XXXXXX").string();
-    const int file = ::mkstemp(path_.data());
-    if (file < 0) {
-      std::fprintf(stderr, "reprise explain: no file can be made in %s: there will be no summary\n", folder.c_str());
-      path_.clear();
-      return;
-    }
-    ::close(file);
+  JournalFile() : file_(::memfd_create("reprise_explain_journal", MFD_CLOEXEC)) {
+    if (file_ >= 0)
+      path_ = text::format("/proc/{}/fd/{}", ::getpid(), file_);
+    else
+      std::fprintf(stderr, "reprise explain: there is no memory for its notes (%s): there will be no summary\n",
+                   std::strerror(errno));
   }
-  ~TemporaryFile() {
-    if (!path_.empty()) ::unlink(path_.c_str());
+  ~JournalFile() {
+    if (file_ >= 0) ::close(file_);
   }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  JournalFile(const JournalFile&) = delete;
+  JournalFile& operator=(const JournalFile&) = delete;
 
+  /// Empty if there is none.
   const std::string& path() const { return path_; }
   std::string content() const {
     std::ostringstream text;
@@ -69,26 +68,47 @@ class TemporaryFile {
   }
 
  private:
+  const int file_;
   std::string path_;
 };
 
-// Writes a line to the reports; if these go to a file, optionally also to standard error.
-void say(const std::string& file, const std::string& line, bool at_once = true) {
-  if (!file.empty()) std::ofstream(file, std::ios::app) << "reprise explain: " << line << "\n";
-  if (file.empty() || at_once) std::fprintf(stderr, "reprise explain: %s\n", line.c_str());
-}
+/// Where the reports go: standard error, or a file. Lines that the file does not take go to standard error.
+class Reports {
+ public:
+  /// \param file empty for standard error.
+  explicit Reports(std::string file) : file_(std::move(file)) {}
 
-void sum_up(const Journal& journal, bool cuda_is_watched, const std::string& file) {
-  const std::vector<std::string> places = resolve(journal.places);
-  if (!places.empty()) say(file, "of the places without a name, addr2line knows:", false);
-  for (const std::string& place : places) {
-    if (file.empty())
-      std::fprintf(stderr, "  %s\n", place.c_str());
-    else
-      std::ofstream(file, std::ios::app) << "  " << place << "\n";
+  /// Adds a line; if these go to a file, optionally also to standard error.
+  void say(const std::string& line, bool at_once = true) {
+    if (!add("reprise explain: " + line + "\n") || at_once) std::fprintf(stderr, "reprise explain: %s\n", line.c_str());
   }
-  for (const std::string& line : summary(journal, cuda_is_watched)) say(file, line);
-  if (!file.empty()) std::fprintf(stderr, "reprise explain: the reports are in %s\n", file.c_str());
+  void say_place(const std::string& place) {
+    if (!add("  " + place + "\n")) std::fprintf(stderr, "  %s\n", place.c_str());
+  }
+
+  bool are_in_a_file() const { return !file_.empty(); }
+  /// True if the file did not take all of it.
+  bool failed() const { return failed_; }
+
+ private:
+  bool add(const std::string& text) {
+    if (file_.empty()) return false;
+    std::ofstream out(file_, std::ios::app);
+    out << text;
+    out.close();
+    failed_ |= !out;
+    return static_cast<bool>(out);
+  }
+
+  const std::string file_;
+  bool failed_ = false;
+};
+
+void sum_up(const Journal& journal, bool cuda_is_watched, Reports& reports) {
+  const std::vector<std::string> places = resolve(journal.places);
+  if (!places.empty()) reports.say("of the places without a name, addr2line knows:", false);
+  for (const std::string& place : places) reports.say_place(place);
+  for (const std::string& line : summary(journal, cuda_is_watched)) reports.say(line);
 }
 
 }  // namespace
@@ -99,24 +119,33 @@ int explain(const ExplainOptions& options) {
     std::error_code failed;
     file = fs::absolute(options.output, failed).string();
     if (!std::ofstream(file, std::ios::trunc)) {
-      std::fprintf(stderr, "reprise explain: error: %s cannot be written\n", options.output.c_str());
+      std::fprintf(stderr, "reprise explain: error: \"%s\" cannot be written\n", options.output.c_str());
       return 2;
     }
   }
-  const TemporaryFile journal;
+  Reports reports(file);
+  const JournalFile notes;
   std::vector<std::pair<std::string, std::string>> environment = {{"REPRISE_EXPLAIN", file.empty() ? "stderr" : file},
-                                                                  {"REPRISE_EXPLAIN_JOURNAL", journal.path()},
+                                                                  {"REPRISE_EXPLAIN_JOURNAL", notes.path()},
                                                                   {"REPRISE_EXPLAIN_ALL", options.all ? "1" : "0"}};
   const fs::path library = find_library();
   if (library.empty())
-    say(file, text::format("{} is not there, because reprise was built without CUPTI: captures of CUDA will not be "
-                           "seen, only those on host devices of reprise",
-                           library_name));
+    reports.say(
+        text::format("{} is not there, because reprise was built without CUPTI: captures of CUDA will not be "
+                     "seen, only those on host devices of reprise",
+                     library_name));
   else if (const char* const other = ::getenv("CUDA_INJECTION64_PATH"); other != nullptr && *other != '\0')
-    say(file, text::format("CUDA_INJECTION64_PATH named another tool, {}, which is left out", other));
+    reports.say(text::format("CUDA_INJECTION64_PATH named another tool, {}, which is left out", other));
   if (!library.empty()) environment.emplace_back("CUDA_INJECTION64_PATH", library.string());
   const int exit_code = run_program(options.command, environment);
-  sum_up(parse_journal(journal.content()), !library.empty(), file);
+  const Journal journal = parse_journal(notes.content());
+  if (!notes.path().empty()) sum_up(journal, !library.empty(), reports);
+  if (reports.failed() || journal.unwritten > 0) {
+    std::fprintf(stderr, "reprise explain: error: \"%s\" cannot be written: what it did not take is above\n",
+                 file.c_str());
+    return exit_code != 0 ? exit_code : 2;
+  }
+  if (reports.are_in_a_file()) std::fprintf(stderr, "reprise explain: the reports are in %s\n", file.c_str());
   return exit_code;
 }
 

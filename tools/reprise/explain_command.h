@@ -14,7 +14,8 @@ struct ExplainOptions {
 };
 
 /// Runs the program, reports its failed captures, and prints a summary.
-/// \return the program's exit code as from run_program(); 2 if the file cannot be written.
+/// \return the program's exit code as from run_program(); 2 if that is 0 and the file could not be written, also when
+///         that is known before the program is run.
 int explain(const ExplainOptions& options);
 
 }  // namespace reprise::tools

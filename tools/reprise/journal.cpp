@@ -37,6 +37,7 @@ Journal parse_journal(std::string_view text) {
     if (word == "good") ++journal.good;
     if (word == "incomplete") ++journal.incomplete;
     if (word == "failed") ++journal.failed;
+    if (word == "unwritten") ++journal.unwritten;
     if (word == "watched") ++journal.watched;
     if (word == "unwatched") add_once(journal.unwatched, rest);
     if (word == "place") add_once(journal.places, rest);

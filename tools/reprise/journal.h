@@ -13,6 +13,7 @@ struct Journal {
   std::size_t good = 0;
   std::size_t incomplete = 0;
   std::size_t failed = 0;
+  std::size_t unwritten = 0;           ///< number of reports that their file did not take
   std::size_t watched = 0;             ///< number of processes with watched calls of CUDA
   std::vector<std::string> unwatched;  ///< why calls of others were not watched, each reason once
   std::vector<std::string> places;     ///< FILE+OFFSET, each once

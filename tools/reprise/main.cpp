@@ -62,11 +62,18 @@ int run(int argc, char** argv) {
   return reprise::tools::explain(options);
 }
 
+// Output that is lost, as on a full disk, is a failure.
+int or_lost_output(int exit_code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  std::fputs("reprise: error: standard output cannot be written\n", stderr);
+  return exit_code != 0 ? exit_code : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    return or_lost_output(run(argc, argv));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "reprise: failed: %s\n", error.what());
     return 1;

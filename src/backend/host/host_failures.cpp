@@ -2,13 +2,13 @@
 #include "reprise/host_device.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
+#include <climits>
 #include <utility>
 
 #include "backend/backend.h"
 #include "backend/host/host_runtime.h"
 #include "backend/objects/device_uses.h"
+#include "support/environment.h"
 #include "support/forked.h"
 #include "support/immortal.h"
 #include "text/format.h"
@@ -65,18 +65,11 @@ std::optional<Call> find_call(std::string_view name) {
   return found == std::end(call_names) ? std::nullopt : std::optional(found->second);
 }
 
-template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value <= 0) return std::nullopt;
-  return value;
-}
-
 std::optional<ErrorCode> find_code(std::string_view text) {
   for (const auto& [name, code] : code_names)
     if (text == name || text == result_name(code)) return code;
-  if (const auto number = parse_number<int>(text)) return static_cast<ErrorCode>(*number);
+  const auto number = support::whole_number(text);
+  if (number && *number > 0 && *number <= INT_MAX) return static_cast<ErrorCode>(*number);
   return std::nullopt;
 }
 
@@ -102,8 +95,8 @@ FailurePlan::Failure parse_failure(std::string_view text) {
   if (!failure.call) refuse("a call of the runtime, such as cuMemAlloc or memory_allocate", call);
   if (text.empty()) return failure;
   const std::string_view nth = cut(text, ':');
-  const auto number = parse_number<std::uint64_t>(nth);
-  if (!number) refuse("a whole number from 1", nth);
+  const auto number = support::whole_number(nth);
+  if (!number || *number == 0) refuse("a whole number from 1", nth);
   failure.nth = *number;
   if (nth.data() + nth.size() == whole_end) return failure;
   const auto code = find_code(text);
@@ -114,8 +107,7 @@ FailurePlan::Failure parse_failure(std::string_view text) {
 
 struct EnvironmentsPlan : FailurePlan {
   EnvironmentsPlan() {
-    const char* const value = std::getenv("REPRISE_HOST_FAIL");
-    std::string_view text = value == nullptr ? "" : value;
+    std::string_view text = support::environment("REPRISE_HOST_FAIL");
     while (!text.empty()) add(parse_failure(cut(text, ',')));
   }
 };

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <optional>
 #include <string_view>
 
 #include "backend/host/host_runtime.h"
+#include "support/environment.h"
 #include "text/format.h"
 
 // The options of the simulated devices: set by program, else read from the environment, once.
@@ -24,28 +22,23 @@ std::optional<HostDeviceOptions> configured;
 bool in_use = false;
 
 std::size_t environment_number(const char* name, std::size_t otherwise, std::size_t least, std::size_t most) {
-  const char* const text = std::getenv(name);
-  if (text == nullptr || *text == '\0') return otherwise;
-  std::size_t value = 0;
-  const auto [end, error] = std::from_chars(text, text + std::strlen(text), value);
-  if (error != std::errc() || *end != '\0' || value < least || value > most)
+  const std::string_view text = support::environment(name);
+  if (text.empty()) return otherwise;
+  const auto value = support::whole_number(text);
+  if (!value || *value < least || *value > most)
     throw UsageError(
-        text::format("the environment variable {} should be a whole number from {} to {}, but it is \"{}\"", name,
-                     least, most, text));
-  return value;
+        support::unreadable_environment(name, text::format("a whole number from {} to {}", least, most), text));
+  return *value;
 }
 
 std::optional<std::uint64_t> environment_seed() {
   constexpr const char* name = "REPRISE_HOST_SCHEDULER";
-  const char* const text = std::getenv(name);
-  if (text == nullptr || *text == '\0' || std::string_view(text) == "threads") return std::nullopt;
-  std::uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text, text + std::strlen(text), seed);
-  if (error != std::errc() || *end != '\0')
-    throw UsageError(
-        text::format("the environment variable {} should be `threads`, or a whole number from 0 as the seed of the "
-                     "single-threaded scheduler, but it is \"{}\"",
-                     name, text));
+  const std::string_view text = support::environment(name);
+  if (text.empty() || text == "threads") return std::nullopt;
+  const auto seed = support::whole_number(text);
+  if (!seed)
+    throw UsageError(support::unreadable_environment(
+        name, "`threads`, or a whole number from 0 as the seed of the single-threaded scheduler", text));
   return seed;
 }
 

@@ -2,7 +2,6 @@
 #include "reprise/device.h"
 
 #include <charconv>
-#include <cstdlib>
 #include <utility>
 
 #include "backend/backend.h"
@@ -12,6 +11,7 @@
 #include "backend/objects/thread_tag.h"
 #include "reprise/public_call.h"
 #include "reprise/stream.h"
+#include "support/environment.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -130,8 +130,8 @@ std::vector<Device> devices() {
 
 Device default_device() {
   static const Device device = [] {
-    const char* const name = std::getenv("REPRISE_DEVICE");
-    if (name == nullptr || *name == '\0') {
+    const std::string_view name = support::environment("REPRISE_DEVICE");
+    if (name.empty()) {
       const std::vector<backend::Backend*>& cuda = backend::cuda_backends();
       return Device(cuda.empty() ? *backend::host_backends().front() : *cuda.front());
     }

@@ -4,39 +4,72 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
-#include <cstdlib>
+#include <cstring>
 #include <vector>
+
+#include "reprise/error.h"
+#include "support/environment.h"
+#include "text/format.h"
 
 namespace reprise::inspect {
 namespace {
 
-std::string from_environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
-void write_all(int file, std::string_view text) {
+// The code of the failure; 0 if all was written.
+int write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
+    if (written <= 0) return written < 0 ? errno : EIO;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+  return 0;
 }
 
-void append(const std::string& path, int flags, std::string_view text) {
+// Likewise.
+int append(const std::string& path, int flags, std::string_view text) {
   const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666);
-  if (file < 0) return;
-  write_all(file, text);
+  if (file < 0) return errno;
+  const int failed = write_all(file, text);
   ::close(file);
+  return failed;
 }
 
+// What cannot be written to its file goes to standard error.
 void write_output(const ExplainRequest& request, std::string_view text) {
-  if (request.output == "stderr")
-    write_all(STDERR_FILENO, text);
-  else
-    append(request.output, O_CREAT, text);
+  if (request.output != "stderr") {
+    const int failed = append(request.output, O_CREAT, text);
+    if (failed == 0) return;
+    static std::atomic_flag warned;
+    if (!warned.test_and_set())
+      warn(text::format("the file of REPRISE_EXPLAIN, \"{}\", cannot be written ({}): its reports go to standard error",
+                        request.output, std::strerror(failed)));
+    note_in_journal(request, "unwritten");
+  }
+  write_all(STDERR_FILENO, text);
+}
+
+void add_to_journal(const ExplainRequest& request, std::string_view lines) {
+  // Not made here: `reprise`, which reads it, may have ended.
+  const int failed = request.journal.empty() ? 0 : append(request.journal, 0, lines);
+  static std::atomic_flag warned;
+  if (failed != 0 && failed != ENOENT && !warned.test_and_set())
+    warn(
+        text::format("the summary of `reprise explain` will not count what this process captures: its journal, \"{}\", "
+                     "cannot be written ({})",
+                     request.journal, std::strerror(failed)));
+}
+
+std::string output_of(std::string_view value) {
+  constexpr const char* name = "REPRISE_EXPLAIN";
+  if (value == "1") return "stderr";
+  if (value.find('/') == std::string_view::npos && value != "stderr") {
+    support::warn_unreadable_environment(name, "1, `stderr` for the same, 0, or the path of a file, with a slash",
+                                         value, "reports go to standard error");
+    return "stderr";
+  }
+  return std::string(value);
 }
 
 const char* name_of(CaptureOutcome outcome) {
@@ -62,10 +95,10 @@ void add_places(const CaptureReport::Call& call, std::string& lines) {
 }  // namespace
 
 std::optional<ExplainRequest> explain_request() {
-  const char* const output = std::getenv("REPRISE_EXPLAIN");
-  if (output == nullptr || *output == '\0') return std::nullopt;
-  return ExplainRequest{output, from_environment("REPRISE_EXPLAIN_JOURNAL"),
-                        from_environment("REPRISE_EXPLAIN_ALL") == "1"};
+  const std::string_view output = support::trusted_environment("REPRISE_EXPLAIN");
+  if (output.empty() || output == "0") return std::nullopt;
+  return ExplainRequest{output_of(output), std::string(support::trusted_environment("REPRISE_EXPLAIN_JOURNAL")),
+                        support::environment_flag("REPRISE_EXPLAIN_ALL")};
 }
 
 CaptureOutcome outcome_of(const CaptureReport& report) noexcept {
@@ -82,7 +115,7 @@ void explain(const ExplainRequest& request, const CaptureReport& report) noexcep
     for (const auto* const calls : {&report.refused, &report.not_captured})
       for (const CaptureReport::Call& call : *calls) add_places(call, journal);
   }
-  if (!request.journal.empty()) append(request.journal, 0, journal);
+  add_to_journal(request, journal);
 } catch (...) {  // no memory: the report is lost
 }
 
@@ -97,8 +130,7 @@ void write_line(const ExplainRequest& request, std::string_view line) noexcept t
 }
 
 void note_in_journal(const ExplainRequest& request, std::string_view line) noexcept try {
-  // Not created again after `reprise` has removed it.
-  if (!request.journal.empty()) append(request.journal, 0, std::string(line) + "\n");
+  add_to_journal(request, std::string(line) + "\n");
 } catch (...) {
 }
 

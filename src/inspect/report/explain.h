@@ -13,12 +13,13 @@ namespace reprise::inspect {
 
 /// The request to this process.
 struct ExplainRequest {
-  std::string output;   ///< REPRISE_EXPLAIN: `stderr`, or a file that is appended to
+  /// REPRISE_EXPLAIN: `stderr` (also for 1), or the path of a file, with a slash, that is appended to.
+  std::string output;
   std::string journal;  ///< REPRISE_EXPLAIN_JOURNAL: a file with lines for the summary of `reprise`
   bool all = false;     ///< REPRISE_EXPLAIN_ALL=1: also for captures without failure
 };
 
-/// nullopt if REPRISE_EXPLAIN is not set.
+/// nullopt if REPRISE_EXPLAIN is not set, or 0; also in a process with more rights than its user has.
 std::optional<ExplainRequest> explain_request();
 
 /// The verdict of a report.
@@ -30,8 +31,8 @@ enum class CaptureOutcome {
 CaptureOutcome outcome_of(const CaptureReport& report) noexcept;
 
 /// Writes the report of an ended capture, if it failed or left something out or all are requested, and counts it in the
-/// journal. Each report is one `write`, so that those of several threads and processes do not mix. Write errors are
-/// ignored. Thread-safe.
+/// journal. Each report is one `write`, so that those of several threads and processes do not mix. A report that
+/// cannot be written to its file goes to standard error, the first with a warning. Thread-safe.
 void explain(const ExplainRequest& request, const CaptureReport& report) noexcept;
 
 /// The same, if requested by the environment. For captures on host devices: `reprise explain` itself observes those of
@@ -42,7 +43,8 @@ void explain_if_requested(const CaptureReport& report) noexcept;
 void write_line(const ExplainRequest& request, std::string_view line) noexcept;
 
 /// Writes a line to the journal. `watched`, `unwatched WHY`: whether calls of CUDA are observed; `good`, `incomplete`,
-/// `failed`: a capture ended; `place FILE+OFFSET`: a line of a stack without a name.
+/// `failed`: a capture ended; `unwritten`: a report went to standard error instead of its file; `place FILE+OFFSET`: a
+/// line of a stack without a name.
 void note_in_journal(const ExplainRequest& request, std::string_view line) noexcept;
 
 }  // namespace reprise::inspect

@@ -2,21 +2,16 @@
 #include "memory/watches/allocation_stacks.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 
 #include "backend/framework.h"
 #include "backend/rules/call_stack.h"
 #include "reprise/liveness.h"
+#include "support/environment.h"
 
 namespace reprise {
 namespace memory {
 namespace {
-
-bool environment_asks() {
-  const char* const value = std::getenv("REPRISE_MEMORY_STACKS");
-  return value != nullptr && std::string_view(value) == "1";
-}
 
 // True for functions of the allocator, of the owners of its memory, and of copies.
 bool is_ours(const std::string& line) {
@@ -27,7 +22,7 @@ bool is_ours(const std::string& line) {
 
 }  // namespace
 
-std::atomic<bool> stacks_detail::recorded{environment_asks()};
+std::atomic<bool> stacks_detail::recorded{support::environment_flag("REPRISE_MEMORY_STACKS")};
 
 std::vector<std::string> allocation_stack() noexcept {
   std::vector<std::string> lines = backend::call_stack();

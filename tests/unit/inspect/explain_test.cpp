@@ -10,9 +10,13 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/support/warnings.h"
+
 namespace reprise::inspect::test {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -92,6 +96,55 @@ TEST_F(ExplainTest, WritesToStandardError) {
   ::testing::internal::CaptureStderr();
   explain(request_, broken_report());
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "reprise explain: " + broken_report().str() + "\n");
+}
+
+TEST_F(ExplainTest, WritesToStandardErrorWhatItsFileDoesNotTake) {
+  for (const char* file : {"/dev/full", "/nowhere/reports"}) {
+    request_.output = file;
+    ::testing::internal::CaptureStderr();
+    explain(request_, broken_report());
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), EndsWith("reprise explain: " + broken_report().str() + "\n"));
+  }
+  EXPECT_THAT(journal(), HasSubstr("unwritten\n"));
+}
+
+// Each variable is warned about once in a process.
+TEST_F(ExplainTest, WarnsOnceThatAFileCannotBeWritten) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto body = [] {
+    const ExplainRequest request{"/dev/full", {}, false};
+    for (int i = 0; i < 2; ++i) explain(request, broken_report());
+    std::_Exit(0);
+  };
+  const std::string report = "reprise explain: " + broken_report().str() + "\n";
+  EXPECT_EXIT(
+      body(), ::testing::ExitedWithCode(0),
+      AllOf(HasSubstr("the file of REPRISE_EXPLAIN, \"/dev/full\", cannot be written (No space left on device): "
+                      "its reports go to standard error"),
+            EndsWith(report + report)));
+}
+
+/// The output that REPRISE_EXPLAIN=value requests; "none" if nothing is.
+std::string output_with(const char* value) {
+  setenv("REPRISE_EXPLAIN", value, 1);
+  const auto request = explain_request();
+  unsetenv("REPRISE_EXPLAIN");
+  return request ? request->output : "none";
+}
+
+TEST_F(ExplainTest, TakesAPathOnlyForAFile) {
+  EXPECT_EQ(output_with("stderr"), "stderr");
+  EXPECT_EQ(output_with("1"), "stderr");
+  EXPECT_EQ(output_with("0"), "none");
+  EXPECT_EQ(output_with(""), "none");
+  EXPECT_EQ(output_with("./reports"), "./reports");
+  EXPECT_EQ(output_with("/tmp/reports"), "/tmp/reports");
+  const reprise::test::Warnings warnings;
+  for (const char* value : {"yes", "reports.txt"}) EXPECT_EQ(output_with(value), "stderr");
+  EXPECT_THAT(
+      warnings.texts(),
+      ::testing::ElementsAre("the environment variable REPRISE_EXPLAIN should be 1, `stderr` for the same, 0, or "
+                             "the path of a file, with a slash, but it is \"yes\": reports go to standard error"));
 }
 
 TEST_F(ExplainTest, DoesWhatTheEnvironmentAsks) {

@@ -3,13 +3,13 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <mutex>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "support/environment.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
@@ -33,7 +33,7 @@ std::string loaded_file() {
 std::vector<std::string> files_of_toolkits() {
   std::vector<std::string> folders;
   for (const char* const variable : {"CUDA_HOME", "CUDA_PATH"})
-    if (const char* const folder = std::getenv(variable); folder != nullptr && *folder != '\0')
+    if (const std::string_view folder = support::trusted_environment(variable); !folder.empty())
       folders.emplace_back(folder);
   folders.emplace_back("/usr/local/cuda");
   std::vector<std::string> files;
