@@ -6,6 +6,12 @@
 
 #include <cstdlib>
 #include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/backend.h"
+#include "reprise/device.h"
+#include "reprise/error.h"
 
 // How the driver is opened, with a libcuda.so.1 of the tests' own in front of any other. The driver is opened once in
 // a process, so each test has a process of its own.
@@ -24,7 +30,8 @@ class DriverApiTest : public ::testing::Test {
   }
   void TearDown() override {
     setenv("LD_LIBRARY_PATH", path_before_.c_str(), 1);
-    for (const char* name : {"FAKE_LIBCUDA_VERSION", "FAKE_LIBCUDA_INIT", "FAKE_LIBCUDA_LACKS"}) unsetenv(name);
+    for (const char* name : {"FAKE_LIBCUDA_VERSION", "FAKE_LIBCUDA_INIT", "FAKE_LIBCUDA_DEVICES", "FAKE_LIBCUDA_LACKS"})
+      unsetenv(name);
   }
 
   /// Opens the driver in a process of its own, and expects this reason for no device.
@@ -68,12 +75,94 @@ TEST_F(DriverApiTest, RefusesADriverOfAnOlderCuda) {
 
 TEST_F(DriverApiTest, TellsWhatCuInitSays) {
   setenv("FAKE_LIBCUDA_INIT", "100", 1);
-  expect_reason("libcuda.so.1 is there, but cuInit returned 100 (cudaErrorNoDevice): no device was found");
+  expect_reason(
+      "libcuda.so.1 is there, but cuInit returned 100 (cudaErrorNoDevice): no device was found; it is of "
+      "CUDA 13.0");
 }
 
 TEST_F(DriverApiTest, NamesAFunctionThatIsMissing) {
   setenv("FAKE_LIBCUDA_LACKS", "cuGraphAddNode", 1);
-  expect_reason("the driver in libcuda.so.1 has no cuGraphAddNode");
+  expect_reason(
+      "the driver in libcuda.so.1 has no cuGraphAddNode, which is needed, as CUDA 13.0 has it; it is of CUDA "
+      "13.0");
+}
+
+// --- Warnings about GPUs that are passed over -----------------------------------------------------------------------
+
+class PassedOverGpus : public DriverApiTest {
+ protected:
+  void SetUp() override {
+    DriverApiTest::SetUp();
+    unsetenv("REPRISE_DEVICE");
+  }
+  void TearDown() override {
+    setenv("REPRISE_DEVICE", "host", 1);
+    DriverApiTest::TearDown();
+  }
+
+  /// Looks for devices several times in a process of its own, and expects these warnings on standard error.
+  static void expect_warnings(const std::string& expected) {
+    const auto body = [] {
+      std::vector<std::string> warnings;
+      set_warning_sink([&](std::string_view text) { warnings.emplace_back(text); });
+      std::thread([] { (void)cuda_backends(); }).join();
+      (void)cuda_backends();
+      (void)default_device();
+      (void)devices();
+      for (const std::string& each : warnings) std::fprintf(stderr, "[%s]", each.c_str());
+      std::_Exit(0);
+    };
+    EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), ::testing::Eq(expected));
+  }
+};
+
+constexpr const char* too_old =
+    "[The GPUs of this machine are not used: the driver in libcuda.so.1 is older than CUDA 13.0, which is needed; it "
+    "is "
+    "of CUDA 12.8. Install a driver that fits; REPRISE_DEVICE=host silences this warning.]";
+
+TEST_F(PassedOverGpus, OfADriverThatIsTooOldGiveOneWarning) {
+  setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
+  expect_warnings(too_old);
+}
+
+TEST_F(PassedOverGpus, OfADriverWithoutAFunctionGiveOneWarning) {
+  setenv("FAKE_LIBCUDA_LACKS", "cuGraphAddNode", 1);
+  expect_warnings(
+      "[The GPUs of this machine are not used: the driver in libcuda.so.1 has no cuGraphAddNode, which is needed, as "
+      "CUDA 13.0 has it; it is of CUDA 13.0. Install a driver that fits; REPRISE_DEVICE=host silences this warning.]");
+}
+
+TEST_F(PassedOverGpus, OfADriverThatCannotBeginGiveOneWarning) {
+  setenv("FAKE_LIBCUDA_INIT", "803", 1);
+  expect_warnings(
+      "[The GPUs of this machine are not used: libcuda.so.1 is there, but cuInit returned 803 (cudaErrorUnknown): " +
+      std::string(result_description(static_cast<ErrorCode>(803))) +
+      "; it is of CUDA 13.0. Install a driver that fits; REPRISE_DEVICE=host silences this warning.]");
+}
+
+TEST_F(PassedOverGpus, AreNotWarnedAboutWhereTheHostDeviceWasChosen) {
+  setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
+  for (const char* name : {"host", "host:0"}) {
+    setenv("REPRISE_DEVICE", name, 1);
+    expect_warnings("");
+  }
+}
+
+TEST_F(PassedOverGpus, AreNotWarnedAboutWhereThereAreNone) {
+  setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
+  setenv("FAKE_LIBCUDA_DEVICES", "0", 1);
+  expect_warnings("");
+  setenv("FAKE_LIBCUDA_VERSION", "13000", 1);
+  expect_warnings("");
+  setenv("FAKE_LIBCUDA_INIT", "100", 1);  // as with CUDA_VISIBLE_DEVICES=-1
+  expect_warnings("");
+  setenv("LD_LIBRARY_PATH", "/nowhere", 1);
+  expect_warnings("");
+}
+
+TEST_F(PassedOverGpus, GiveNoWarningWhenTheyAreUsed) {
+  expect_warnings("");
 }
 
 }  // namespace

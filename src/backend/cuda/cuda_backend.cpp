@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "backend/cuda/error_log.h"
+#include "support/environment.h"
 #include "support/immortal.h"
 #include "support/thread_object.h"
 
@@ -181,6 +182,18 @@ ErrorCode CudaBackend::pointer_info(const void* pointer, PointerInfo* info) {
 }  // namespace reprise::backend::cuda
 
 namespace reprise::backend {
+namespace {
+
+// True, so that it can initialise a static object.
+bool warn_if_passed_over() {
+  const cuda::OpenedDriver& driver = cuda::opened_driver();
+  if (driver.passes_over && !support::environment("REPRISE_DEVICE").starts_with("host"))
+    warn("The GPUs of this machine are not used: " + driver.unavailable +
+         ". Install a driver that fits; REPRISE_DEVICE=host silences this warning.");
+  return true;
+}
+
+}  // namespace
 
 const std::vector<Backend*>& cuda_backends() {
   struct Backends {
@@ -197,6 +210,7 @@ const std::vector<Backend*>& cuda_backends() {
     std::vector<Backend*> all;
   };
   static const support::Immortal<Backends> backends;
+  [[maybe_unused]] static const bool warned = warn_if_passed_over();
   return backends->all;
 }
 

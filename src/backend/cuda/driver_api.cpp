@@ -26,11 +26,35 @@ std::string failed(const char* call, CUresult result) {
                       result_name(code), result_description(code));
 }
 
+/// A function of a driver that may be of any version; null if it has none.
+template <class Function>
+Function exported(void* library, const char* name) {
+  return reinterpret_cast<Function>(dlsym(library, name));
+}
+
+/// Whether a driver that is not used would have devices: not where it was installed without one, or the user hides
+/// them.
+bool has_devices(void* library) {
+  auto* const init = exported<CUresult (*)(unsigned)>(library, "cuInit");
+  auto* const count = exported<CUresult (*)(int*)>(library, "cuDeviceGetCount");
+  int devices = 0;
+  return init != nullptr && count != nullptr && init(0) == CUDA_SUCCESS && count(&devices) == CUDA_SUCCESS &&
+         devices > 0;
+}
+
+/// "; it is of CUDA 12.8" for a driver that says so.
+std::string version_found(void* library) {
+  auto* const get = exported<CUresult (*)(int*)>(library, "cuDriverGetVersion");
+  int version = 0;
+  if (get == nullptr || get(&version) != CUDA_SUCCESS) return {};
+  return "; it is of CUDA " + version_text(version);
+}
+
 /// Fills the table; returns the reason if that is not possible.
 std::string find_functions(void* library, DriverApi& api) {
   auto* const find = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
-  const std::string too_old =
-      text::format("the driver in libcuda.so.1 is older than CUDA {}, which is needed", version_text(oldest_driver));
+  const std::string too_old = text::format("the driver in libcuda.so.1 is older than CUDA {}, which is needed{}",
+                                           version_text(oldest_driver), version_found(library));
   if (find == nullptr) return too_old;
   // The version first: an old driver lacks other functions, too, whose names are less helpful.
   const auto get = [&](const char* name, int since, auto& function) {
@@ -44,9 +68,13 @@ std::string find_functions(void* library, DriverApi& api) {
   if (!get("cuDriverGetVersion", 2020, api.cuDriverGetVersion)) return too_old;
   if (const CUresult result = api.cuDriverGetVersion(&version); result != CUDA_SUCCESS)
     return failed("cuDriverGetVersion", result);
-  if (version < oldest_driver) return text::format("{}; it is of CUDA {}", too_old, version_text(version));
+  if (version < oldest_driver) return too_old;
+  const auto lacks = [&](const char* name) {
+    return text::format("the driver in libcuda.so.1 has no {}, which is needed, as CUDA {} has it{}", name,
+                        version_text(oldest_driver), version_found(library));
+  };
 #define REPRISE_CUDA_FIND(name, since) \
-  if (!get(#name, since, api.name)) return text::format("the driver in libcuda.so.1 has no {}", #name);
+  if (!get(#name, since, api.name)) return lacks(#name);
   REPRISE_CUDA_DRIVER_CALLS(REPRISE_CUDA_FIND)
 #undef REPRISE_CUDA_FIND
 #define REPRISE_CUDA_FIND(name, since, type) (void)get(#name, since, api.name);
@@ -64,14 +92,19 @@ OpenedDriver open_driver() {
     return driver;
   }
   driver.unavailable = find_functions(library, driver.api);
-  if (!driver.unavailable.empty()) return driver;
+  if (!driver.unavailable.empty()) {
+    driver.passes_over = has_devices(library);
+    return driver;
+  }
   support::watch_forks();
-  if (const CUresult result = driver.api.cuInit(0); result != CUDA_SUCCESS)
-    driver.unavailable = failed("cuInit", result);
-  else if (const CUresult counted = driver.api.cuDeviceGetCount(&driver.device_count); counted != CUDA_SUCCESS)
+  if (const CUresult result = driver.api.cuInit(0); result != CUDA_SUCCESS) {
+    driver.unavailable = failed("cuInit", result) + version_found(library);
+    driver.passes_over = result != CUDA_ERROR_NO_DEVICE;
+  } else if (const CUresult counted = driver.api.cuDeviceGetCount(&driver.device_count); counted != CUDA_SUCCESS) {
     driver.unavailable = failed("cuDeviceGetCount", counted);
-  else if (driver.device_count == 0)
+  } else if (driver.device_count == 0) {
     driver.unavailable = "libcuda.so.1 is there, but it knows no device";
+  }
   return driver;
 }
 

@@ -144,7 +144,8 @@ struct DriverApi {
 struct OpenedDriver {
   DriverApi api;
   int device_count = 0;
-  std::string unavailable;  ///< why there are no devices, without a full stop; empty if there are
+  std::string unavailable;   ///< why there are no devices, without a full stop; empty if there are
+  bool passes_over = false;  ///< the driver has devices, and cannot be used
 };
 
 /// Opens and initialises the driver at the first call.

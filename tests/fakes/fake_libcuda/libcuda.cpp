@@ -6,6 +6,7 @@
 // makes it old or broken:
 //   FAKE_LIBCUDA_VERSION    the version of CUDA that it says it is of, for example 12080
 //   FAKE_LIBCUDA_INIT       what cuInit returns
+//   FAKE_LIBCUDA_DEVICES    how many devices it has
 //   FAKE_LIBCUDA_LACKS      a function that it does not have
 
 /// What every stream's capture is: CUstreamCaptureStatus. A test sets it.
@@ -29,7 +30,12 @@ int init(unsigned) {
 }
 
 int device_count(int* count) {
-  *count = 2;
+  *count = number_from("FAKE_LIBCUDA_DEVICES", 2);
+  return 0;
+}
+
+int device_get(int* device, int ordinal) {
+  *device = ordinal;
   return 0;
 }
 
@@ -64,6 +70,17 @@ int never_called() {
 
 }  // namespace
 
+// Every driver exports these.
+extern "C" int cuInit(unsigned flags) {
+  return init(flags);
+}
+extern "C" int cuDeviceGetCount(int* count) {
+  return device_count(count);
+}
+extern "C" int cuDriverGetVersion(int* version) {
+  return driver_version(version);
+}
+
 extern "C" int cuGetProcAddress_v2(const char* name, void** function, int version, unsigned long long flags, int*) {
   if (version < 2000 || version > number_from("FAKE_LIBCUDA_VERSION", 13000) || flags != 0) return 1;
   const char* const lacks = std::getenv("FAKE_LIBCUDA_LACKS");
@@ -72,6 +89,7 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** function, int versio
   if (std::strcmp(name, "cuDriverGetVersion") == 0) *function = reinterpret_cast<void*>(&driver_version);
   if (std::strcmp(name, "cuInit") == 0) *function = reinterpret_cast<void*>(&init);
   if (std::strcmp(name, "cuDeviceGetCount") == 0) *function = reinterpret_cast<void*>(&device_count);
+  if (std::strcmp(name, "cuDeviceGet") == 0) *function = reinterpret_cast<void*>(&device_get);
   if (std::strcmp(name, "cuStreamIsCapturing") == 0) *function = reinterpret_cast<void*>(&is_capturing);
   if (std::strcmp(name, "cuStreamGetCaptureInfo") == 0) *function = reinterpret_cast<void*>(&capture_info);
   if (std::strcmp(name, "cuGraphGetNodes") == 0) *function = reinterpret_cast<void*>(&graph_nodes);
