@@ -89,7 +89,8 @@ class CachingAllocator {
   void deallocate(void* pointer);
 
   /// Declares that work of another stream uses the block: it is not reused before that work has completed. In a
-  /// capture, reuse is deferred until no capture is underway.
+  /// capture, reuse is deferred until no capture is underway. A stream that other code destroys before the block is
+  /// freed holds the block until empty_cache(), or the next scope of a capture, has waited for the device.
   /// \throws UsageError if the block is not in use.
   void record_stream(void* pointer, const StreamRef& stream);
 

@@ -5,9 +5,9 @@
 #include "backend/check.h"
 #include "backend/framework.h"
 #include "captures/registry.h"
+#include "memory/allocator_impl.h"
 #include "memory/lifetime/release_queue.h"
 #include "memory/other_caches.h"
-#include "reprise/memory.h"
 
 namespace reprise::graphs {
 
@@ -16,7 +16,9 @@ void synchronize_if_no_capture(Device device) {
   const captures::NoneBegins none_begins;
   if (none_begins.any_underway()) return;
   backend::Checked(device.backend()).device_synchronize();
-  CachingAllocator::of(device).empty_cache();
+  CachingAllocator::Impl& allocator = CachingAllocator::of(device).impl();
+  allocator.forget_gone_streams();
+  allocator.empty_cache();
   memory::empty_other_caches(device);
   if (const auto* const framework = backend::installed_framework()) framework->empty_pinned_cache(device);
 }

@@ -42,7 +42,13 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void deallocate(void* pointer);
   void record_stream(void* pointer, const StreamRef& stream);
   void empty_cache();
-  /// The same, for callers with locks of their own: calls no code of users. True if memory was released.
+  /// To be called before empty_cache(), when all work of the device has completed: blocks that wait for streams which
+  /// other code has destroyed are free.
+  void forget_gone_streams();
+  /// Whether there are such blocks.
+  bool waits_for_gone_streams() const;
+  /// The same as empty_cache(), for callers with locks of their own: calls no code of users. True if memory was
+  /// released.
   bool empty_cache_for_others();
   PoolStatistics statistics() const;
   PoolStatistics statistics(MempoolId pool) const;

@@ -21,6 +21,13 @@ bool may_record_on_all(const MemoryBlock& block) {
   return std::all_of(block.recorded.begin(), block.recorded.end(), backend::may_record);
 }
 
+bool is_gone(const StreamRef& stream, const Device& device) {
+  if (stream.device() != device) return false;
+  CaptureStatus status = CaptureStatus::none;
+  const ErrorCode result = device.backend().stream_is_capturing(stream.native(), &status);
+  return result == ErrorCode::invalid_handle || result == ErrorCode::context_is_destroyed;
+}
+
 bool is_done(const MemoryBlock& block) {
   return block.state == BlockState::held_back && !block.deferred && block.recorded.empty() && block.pending_events == 0;
 }
@@ -56,6 +63,17 @@ void HeldBackBlocks::stream_ends(MemoryBlock* block, const StreamRef& stream) {
   // Work of a capturing stream becomes nodes, and there is nothing to wait for. Without an event the completion of the
   // stream's work is unknown for ever: the block is kept, as if for an event that never completes.
   if (backend::may_record(stream) && !record(block, stream)) block->pending_events += 1;
+}
+
+bool HeldBackBlocks::wait_for_gone_streams(const Device& device) const {
+  return std::ranges::any_of(deferred_, [&](const MemoryBlock* block) {
+    return std::ranges::any_of(block->recorded, [&](const StreamRef& stream) { return is_gone(stream, device); });
+  });
+}
+
+void HeldBackBlocks::forget_gone_streams(const Device& device) {
+  for (MemoryBlock* const block : deferred_)
+    std::erase_if(block->recorded, [&](const StreamRef& stream) { return is_gone(stream, device); });
 }
 
 std::vector<std::pair<backend::Backend*, EventHandle>> HeldBackBlocks::last_events() const {

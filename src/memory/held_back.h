@@ -40,6 +40,13 @@ class HeldBackBlocks {
   /// the stream, which is impossible later, and removes it from the list.
   void stream_ends(MemoryBlock* block, const StreamRef& stream);
 
+  /// True if a block waits for a stream of the device that was destroyed without a notice, by other code: no event can
+  /// be recorded on it any more.
+  bool wait_for_gone_streams(const Device& device) const;
+
+  /// All work of the device has completed: no block waits for such streams any more.
+  void forget_gone_streams(const Device& device);
+
   /// The last event of each stream, and the backend for waiting: when they have completed, poll() returns all blocks
   /// with events. Such an event may be recorded again at any time, but is never destroyed.
   std::vector<std::pair<backend::Backend*, EventHandle>> last_events() const;

@@ -103,6 +103,16 @@ void CachingAllocator::Impl::empty_cache() {
   check(device_.backend(), Call::memory_free, release_cached(nullptr));
 }
 
+bool CachingAllocator::Impl::waits_for_gone_streams() const {
+  const Lock lock(mutex_);
+  return held_back_.wait_for_gone_streams(device_);
+}
+
+void CachingAllocator::Impl::forget_gone_streams() {
+  const Lock lock(mutex_);
+  held_back_.forget_gone_streams(device_);
+}
+
 bool CachingAllocator::Impl::empty_cache_for_others() {
   const std::uint64_t before = statistics().reserved_bytes;
   check(device_.backend(), Call::memory_free, release_cached(nullptr));

@@ -3,6 +3,7 @@
 #include <future>
 #include <thread>
 
+#include "reprise/capture.h"
 #include "tests/unit/memory/memory_fixture.h"
 
 namespace reprise::memory::test {
@@ -306,6 +307,35 @@ TEST_F(RecordStream, ABlockWhoseEventACaptureGotHoldOfIsKeptAndReportedOnce) {
   other_.synchronize();
   EXPECT_FALSE(gives_out_again(block));
   EXPECT_EQ(warnings.texts().size(), 1u);
+}
+
+TEST_F(RecordStream, AStreamThatOtherCodeDestroyedHoldsTheBlockUntilTheCacheIsEmptied) {
+  StreamHandle raw = nullptr;
+  ASSERT_EQ(backend_.stream_create(&raw, backend::StreamFlags::non_blocking, 0), ErrorCode::success);
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, StreamRef(device_, raw));
+  ASSERT_EQ(backend_.stream_destroy(raw), ErrorCode::success);
+  free(block);
+  EXPECT_FALSE(gives_out_again(block)) << "its work may still run";
+  {
+    const OpenPool pool(allocator_);
+    const PoolCapture capture(allocator_, pool.id(), stream_);
+    allocator_.empty_cache();
+    EXPECT_TRUE(capture.is_whole()) << "the wait for the device would break it";
+  }
+  allocator_.empty_cache();
+  EXPECT_EQ(all().reserved_bytes, 0u);
+}
+
+TEST_F(RecordStream, AStreamThatOtherCodeDestroyedHoldsTheBlockUntilTheNextScopeOfACapture) {
+  StreamHandle raw = nullptr;
+  ASSERT_EQ(backend_.stream_create(&raw, backend::StreamFlags::non_blocking, 0), ErrorCode::success);
+  void* const block = allocate(bytes);
+  allocator_.record_stream(block, StreamRef(device_, raw));
+  ASSERT_EQ(backend_.stream_destroy(raw), ErrorCode::success);
+  free(block);
+  const CUDAGraph graph = capture({.stream = stream_.ref(), .allow_empty = true}, [] {});
+  EXPECT_EQ(all().reserved_bytes, 0u);
 }
 
 TEST_F(RecordStream, AStreamThatIsDestroyedBeforeTheFreeIsStillWaitedFor) {
