@@ -47,8 +47,9 @@ graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
   // Refused before anything is changed, and before the wait for the device.
   const StreamRef* given = options.stream.has_value() ? &stream : nullptr;
   inside.join_framework();
-  inside.require_can_begin("graph", options, given);
-  if (given != nullptr) graphs::require_no_capture("graph", stream);
+  const char* const call = inside.has_body ? "capture" : "graph";
+  inside.require_can_begin(call, options, given);
+  if (given != nullptr) graphs::require_no_capture(call, stream);
   graphs::synchronize_if_no_capture(stream.device());
   if (given == nullptr) stream = internal.emplace(stream.device()).ref();
   guard.emplace(stream);

@@ -74,7 +74,9 @@ void CachingAllocator::Impl::deallocate(void* pointer) {
 // Returns the size of the block.
 std::size_t CachingAllocator::Impl::take_back(void* pointer, std::vector<std::string> stack) {
   const Lock lock(mutex_);
-  MemoryBlock* const block = block_in_use(pointer, "deallocate()");
+  MemoryBlock* const block = block_in_use(
+      pointer, "deallocate()",
+      "free each block once, by the address that allocate() returned, with the allocator that it came from");
   const std::size_t bytes = block->bytes;
   if (block->watch != nullptr || memory::FreeLog::any()) [[unlikely]] {
     if (block->watch != nullptr && block->watch->retained != 0) {
@@ -110,7 +112,10 @@ void CachingAllocator::Impl::record_stream(void* pointer, const StreamRef& strea
                      device_.str(), stream.device().str()));
   }
   const Lock lock(mutex_);
-  MemoryBlock* const block = block_in_use(pointer, "record_stream()");
+  MemoryBlock* const block = block_in_use(
+      pointer, "record_stream()",
+      "call it before the block is freed, with the address that allocate() returned, on the allocator that it came "
+      "from");
   if (stream == StreamRef(device_, block->stream)) return;
   if (std::find(block->recorded.begin(), block->recorded.end(), stream) == block->recorded.end())
     block->recorded.push_back(stream);
@@ -229,15 +234,15 @@ void CachingAllocator::Impl::poll_held_back() {
   for (MemoryBlock* block : done_) make_cached(block);
 }
 
-MemoryBlock* CachingAllocator::Impl::block_in_use(void* pointer, const char* call) const {
+MemoryBlock* CachingAllocator::Impl::block_in_use(void* pointer, const char* call, const char* advice) const {
   MemoryBlock* const block = blocks_.find(pointer);
   if (block != nullptr && block->state == BlockState::in_use) return block;
   throw UsageError(text::format(
-      "{} expected an address that the allocator of {} returned and that is still in use; found {}, {}; free each "
-      "block once, by the address that allocate() returned, with the allocator that it came from",
-      call, device_.str(), pointer,
+      "{} expected an address that the allocator of {} returned and that is still in use; found {}, {}; {}", call,
+      device_.str(), pointer,
       block != nullptr ? "which was freed already"
-                       : "which it never returned, or which was freed already and joined with its neighbours"));
+                       : "which it never returned, or which was freed already and joined with its neighbours",
+      advice));
 }
 
 }  // namespace reprise

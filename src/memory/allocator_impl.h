@@ -132,7 +132,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void make_cached(memory::MemoryBlock* block);
   memory::MemoryBlock* join(memory::MemoryBlock* lower, memory::MemoryBlock* upper);
   void poll_held_back();
-  memory::MemoryBlock* block_in_use(void* pointer, const char* call) const;
+  memory::MemoryBlock* block_in_use(void* pointer, const char* call, const char* advice) const;
 
   // watches.cpp
   void keep_stack(void* pointer);

@@ -46,7 +46,7 @@ void CachingAllocator::Impl::watch(std::span<UsedAddress> addresses, MempoolId o
 
 void CachingAllocator::Impl::hide_from_graphs(void* pointer) {
   const Lock lock(mutex_);
-  block_in_use(pointer, "hide_from_graphs()")->hidden = true;
+  block_in_use(pointer, "hide_from_graphs()", "call it before the block is freed")->hidden = true;
 }
 
 bool CachingAllocator::Impl::retain(BlockWatch& watch) {

@@ -153,6 +153,16 @@ TEST_F(CaptureFunction, RefusesToDiscardATemplateThatTheOptionsKeep) {
   EXPECT_THROW(capture({.keep_graph = KeepGraph::yes, .discard_template = true}, [&] { add(x_); }), UsageError);
 }
 
+TEST_F(CaptureFunction, IsNamedByItsRefusalsAndTheScopeByIts) {
+  const GraphOptions options{.stream = default_device().default_stream()};
+  EXPECT_TRUE(text_of<UsageError>([&] { capture(options, [&] { add(x_); }); }).starts_with("capture: "));
+  CUDAGraph captured = capture([&] { add(x_); });
+  EXPECT_TRUE(text_of<UsageError>([&] { capture(captured, [&] { add(x_); }); }).starts_with("capture needs"));
+  EXPECT_TRUE(text_of<UsageError>([&] { const reprise::graph scope(captured); }).starts_with("graph needs"));
+  CUDAGraph empty;
+  EXPECT_TRUE(text_of<UsageError>([&] { const reprise::graph scope(empty, options); }).starts_with("graph: "));
+}
+
 TEST_F(CaptureFunction, RefusesFlagsThatCudaDoesNotCombine) {
   const GraphOptions options{.instantiate_flags =
                                  InstantiateFlags::auto_free_on_launch | InstantiateFlags::device_launch};

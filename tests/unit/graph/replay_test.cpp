@@ -305,7 +305,8 @@ TEST_F(CUDAGraphDump, HasMoreDetailsInDebugMode) {
 TEST_F(CUDAGraphDump, NamesTheFileThatCannotBeWritten) {
   capture_increment(graph_, x_);
   const auto path = directory_ / "missing" / "graph.dot";
-  EXPECT_TRUE(contains(text_of<Error>([&] { graph_.debug_dump(path); }), path.string()));
+  EXPECT_TRUE(contains(text_of<Error>([&] { graph_.debug_dump(path); }), "\"" + path.string() + "\""));
+  EXPECT_TRUE(contains(text_of<Error>([&] { graph_.debug_dump(""); }), "the file \"\" cannot be written"));
   graph_.debug_dump(directory_ / "graph.dot");
   EXPECT_TRUE(std::filesystem::exists(directory_ / "graph.dot"));
 }

@@ -136,7 +136,9 @@ TEST_F(RecordStream, OfAStreamOfAnotherDeviceWaitsForItToo) {
 TEST_F(RecordStream, OfABlockThatIsNotInUseIsRefused) {
   void* const block = allocate(bytes);
   free(block);
-  EXPECT_THROW(allocator_.record_stream(block, other_), UsageError);
+  const std::string text = text_of<UsageError>([&] { allocator_.record_stream(block, other_); });
+  EXPECT_THAT(text, HasSubstr("call it before the block is freed"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("free each block once"))) << "advice for deallocate()";
   int on_host = 0;
   EXPECT_THROW(allocator_.record_stream(&on_host, other_), UsageError);
   EXPECT_TRUE(gives_out_again(block));
