@@ -57,8 +57,8 @@ struct DriverCall {
 ///     runtime_begins [begins ends]... runtime_ends        a call of the runtime, and what it does on the driver
 ///     begins ends                                         a call of the driver's own interface
 ///
-/// All on the thread of the call, except for calls made while querying() is true: those are the monitor's own. A capture
-/// is watched from the end of the call that begins it to the end of the call that ends it.
+/// All on the thread of the call, except for calls made while querying() is true: those are the monitor's own. A
+/// capture is watched from the end of the call that begins it to the end of the call that ends it.
 ///
 /// Thread-safe. The driver is queried under the monitor's lock: calls are reported at their border, where a thread
 /// holds none of the driver's locks, and no query waits for work; so no stream is destroyed during a query. Stacks are
