@@ -106,9 +106,9 @@ class CaptureBody {
 /// out, as a Buffer that it assigns. Each replay writes it again. Its contents are valid from one replay to the next
 /// one; it may be freed before or after the graph is destroyed, and stays mapped until both are gone.
 ///
-/// `body` runs once, before that GraphOptions::warmup times, and once more with InputOptions::confirm. An exception of
-/// `body` abandons the capture and propagates. \throws what CUDAGraph::capture_begin and capture_end throw; UsageError
-/// if `body` is empty.
+/// `body` runs once, before that GraphOptions::warmup times, and once more with InputOptions::confirm or
+/// GraphOptions::check_frozen_values. An exception of `body` abandons the capture and propagates. \throws what
+/// CUDAGraph::capture_begin and capture_end throw; UsageError if `body` is empty.
 CUDAGraph capture(const GraphOptions& options, CaptureBody body);
 /// As above, on an internal stream of the current device.
 CUDAGraph capture(CaptureBody body);

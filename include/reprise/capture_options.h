@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "reprise/capture_report.h"
+#include "reprise/frozen_values.h"
 #include "reprise/hooks.h"
 #include "reprise/liveness.h"
 #include "reprise/memory.h"
@@ -47,7 +49,8 @@ struct InputOptions {
   /// Which memory counts as an input.
   Liveness scope = Liveness::allocator;
   /// Captures the body twice; only places with an address in both captures count as inputs. Uninitialised words of a
-  /// kernel's parameters, which look like addresses by chance, differ between captures. The first graph is discarded.
+  /// kernel's parameters, which look like addresses by chance, differ between captures. The first graph is discarded;
+  /// GraphOptions::check_frozen_values compares the same two captures.
   /// With capture() only.
   bool confirm = false;
   /// Allows captured copies from and to local variables that are gone when the capture has ended: addresses in the part
@@ -108,6 +111,18 @@ struct GraphOptions {
   bool check_input_liveness = false;
   /// Which memory that is, and whether it is kept alive instead.
   InputOptions inputs = {};
+  /// Looks for values that were computed on the host and that the graph would repeat in every replay. The body is
+  /// captured twice, and between the captures this function does on the host what the program does between two
+  /// iterations:
+  ///
+  ///     reprise::capture({.check_frozen_values = [&] { ++i; }}, [&] { step(i); });
+  ///
+  /// Parameters that differ between the captures are refused with FrozenValuesError, a body that captures other nodes
+  /// the second time with UsageError; then nothing is captured. Where a parameter may contain bytes that no code wrote,
+  /// a difference is a warning. `no_next` finds only what the body itself changes. Empty: no check. The function is
+  /// called once, on the calling thread, and is not undone: the graph that stays is that of the second capture. Its
+  /// exceptions propagate; nothing is captured. With capture() only.
+  std::function<void()> check_frozen_values = {};
 };
 
 }  // namespace reprise

@@ -74,6 +74,7 @@ struct LaunchConfig {
 struct KernelParam {
   std::size_t offset = 0;  ///< in bytes from the start of the block
   std::size_t size = 0;    ///< in bytes
+  bool whole = false;      ///< true if each byte is known to be a part of the value: there is no padding
 };
 
 /// The part of a launch that one call of a kernel's host entry runs: blocks `first_block` to `last_block` (exclusive),
@@ -188,6 +189,10 @@ concept Kernel = requires {
 }
 &&std::is_empty_v<K>&& std::is_default_constructible_v<K>;
 
+template <class T>
+inline constexpr bool has_no_padding =
+    std::has_unique_object_representations_v<T> || std::is_same_v<T, float> || std::is_same_v<T, double>;
+
 // The layout of a parameter block is CUDA's: each parameter at the next multiple of its alignment.
 template <class Values>
 struct ParamLayout;
@@ -201,10 +206,11 @@ struct ParamLayout<std::tuple<Params...>> {
     Table made{};
     const std::size_t sizes[] = {sizeof(Params)..., 0};
     const std::size_t aligns[] = {alignof(Params)..., 1};
+    const bool whole[] = {has_no_padding<Params>..., false};
     std::size_t end = 0;
     for (std::size_t i = 0; i <= count; ++i) {
       const std::size_t begin = (end + aligns[i] - 1) / aligns[i] * aligns[i];
-      made.params[i] = {begin, sizes[i]};
+      made.params[i] = {begin, sizes[i], whole[i]};
       end = begin + sizes[i];
     }
     return made;

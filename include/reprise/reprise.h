@@ -26,6 +26,7 @@
 #include "reprise/device_code.h"
 #include "reprise/error.h"
 #include "reprise/event.h"
+#include "reprise/frozen_values.h"
 #include "reprise/graph.h"
 #include "reprise/handles.h"
 #include "reprise/hooks.h"

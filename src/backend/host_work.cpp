@@ -99,6 +99,10 @@ void enqueue(const StreamRef& stream, const std::string& name, std::function<voi
   static_cast<void>(work.release());  // owned by the graph, or destroyed by its run
 }
 
+bool is_enqueued(const KernelRecord& kernel) noexcept {
+  return kernel.host_entry == &run;
+}
+
 void keep_in_captured_graph(const StreamRef& stream, std::shared_ptr<void> object) {
   Owned held(new std::shared_ptr<void>(std::move(object)),
              [](void* kept) { delete static_cast<std::shared_ptr<void>*>(kept); });

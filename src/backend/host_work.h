@@ -25,6 +25,10 @@ namespace reprise::backend {
 void enqueue(const StreamRef& stream, const std::string& name, std::function<void()> function,
              std::span<const MemoryAccess> operands);
 
+/// True if the kernel is such a function: its first parameter is the address of the function object, each further one a
+/// MemoryAccess.
+bool is_enqueued(const KernelRecord& kernel) noexcept;
+
 /// The graph that the stream is capturing keeps `object` as long as its nodes may run; without a capture nothing
 /// happens. It is destroyed on any thread, and must not call the device runtime then. \throws BackendError
 void keep_in_captured_graph(const StreamRef& stream, std::shared_ptr<void> object);

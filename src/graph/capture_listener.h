@@ -40,8 +40,8 @@ struct CapturedGraph {
 ///         [instantiated | before_replay -> replayed | replay_failed ...] -> reset
 ///     begin -> ... a failure, up to the end of CUDAGraph::capture_end -> abandoned [-> reset, if it had started]
 ///
-/// A rehearsal is a first capture of the same body, for options that compare two captures: into a
-/// graph of its own, with listeners of its own, which is never replayed.
+/// A dry run is a first capture of the same body, for options that compare two captures: into a graph of its own, with
+/// listeners of its own, which is never replayed.
 ///
 /// begin() comes before the runtime captures, started() right after that began, ended() when the capture has ended and
 /// its template is alive and not yet visible elsewhere. When any step of the capture fails, at this listener, at
@@ -59,9 +59,9 @@ class CaptureListener {
  public:
   virtual ~CaptureListener() = default;
 
-  /// Before begin(), if the body was captured once before: that rehearsal went well, and `listener` was the one of this
-  /// kind in it. The rehearsed graph is destroyed after this.
-  virtual void rehearsed(CaptureListener& /*listener*/) {}
+  /// Before begin(), if the body was captured once before: that dry run succeeded, and `listener` was the one of this
+  /// kind in it. Its graph is destroyed after this.
+  virtual void after_dry_run(CaptureListener& /*listener*/) {}
 
   virtual void begin(captures::Capture& /*capture*/) {}    ///< may throw: the capture does not begin
   virtual void started(captures::Capture& /*capture*/) {}  ///< may throw: the capture is abandoned

@@ -8,6 +8,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "graph/framework_captures.h"
 #include "graph/internal_streams.h"
+#include "graph/stack_patterns.h"
 #include "graph/synchronize.h"
 #include "graph/warm_up.h"
 #include "reprise/graph.h"
@@ -127,41 +128,41 @@ class HasBody {
 
 /// capture() in two passes.
 ///
-///     rehearsal -> [the listeners are notified] -> capture
+///     dry run -> [GraphOptions::check_frozen_values is called] -> [the listeners are notified] -> capture
 ///
-/// In the rehearsal the user's object has another inside, which is destroyed afterwards: the body finds its graph
+/// In the dry run the user's object has another inside, which is destroyed afterwards: the body finds its graph
 /// capturing, and what it assigns in the end belongs to the graph that stays.
-struct Rehearsal {
+struct DryRun {
   using Impl = GraphAccess::Impl;
 
-  Rehearsal(Impl& graph, const GraphOptions& wanted) : real(graph), options(wanted) {
-    rehearsed.has_body = true;
-    rehearsed.graph_id = real.graph_id;
-    rehearsed.hooks.leave_out_global();
+  DryRun(Impl& graph, const GraphOptions& wanted) : real(graph), options(wanted) {
+    inside.has_body = true;
+    inside.graph_id = real.graph_id;
+    inside.hooks.leave_out_global();
   }
-  Rehearsal(const Rehearsal&) = delete;
-  Rehearsal& operator=(const Rehearsal&) = delete;
+  DryRun(const DryRun&) = delete;
+  DryRun& operator=(const DryRun&) = delete;
 
   void run(const CaptureBody& body) {
     options.discard_template = false;
     options.hooks = {};
     try {
-      const Exchanged exchanged(real, rehearsed);
-      capture_once(rehearsed, options, body);
+      const Exchanged exchanged(real, inside);
+      capture_once(inside, options, body);
     } catch (...) {
-      real.last_report = std::move(rehearsed.last_report);
+      real.last_report = std::move(inside.last_report);
       throw;
     }
-    notify();
-    stand_in.reset();
   }
 
-  // Both graphs have the same listeners, unless a framework was installed right between them.
-  void notify() const {
-    const auto ours = real.listeners.in_order(), theirs = rehearsed.listeners.in_order();
+  /// The captured graph is destroyed after this. Both graphs have the same listeners, unless a framework was installed
+  /// right between them.
+  void notify_and_release() {
+    const auto ours = real.listeners.in_order(), theirs = inside.listeners.in_order();
     if (ours.size() != theirs.size())
       throw UsageError("A framework was installed while a graph was being captured: capture it again.");
-    for (std::size_t i = 0; i < ours.size(); ++i) ours[i]->rehearsed(*theirs[i]);
+    for (std::size_t i = 0; i < ours.size(); ++i) ours[i]->after_dry_run(*theirs[i]);
+    stand_in.reset();
   }
 
   // A graph that was moved gets its inside back where it is; one that was destroyed has lost it.
@@ -179,22 +180,24 @@ struct Rehearsal {
   Impl& real;
   GraphOptions options;
   CUDAGraph stand_in{KeepGraph::yes};  // needs no executable
-  Impl& rehearsed = *GraphAccess::impl(stand_in);
-  const Impl::Use use_of_rehearsed{rehearsed};
+  Impl& inside = *GraphAccess::impl(stand_in);
+  const Impl::Use use_of_inside{inside};
 };
 
 void capture_twice(GraphAccess::Impl& inside, const GraphOptions& options, const CaptureBody& body) {
   inside.refuse_destroyed("capture");  // by a warm-up
-  Rehearsal rehearsal(inside, options);
+  DryRun dry_run(inside, options);
   inside.require_can_begin("capture", options, nullptr);
-  overwrite_stack(0xA5);
-  rehearsal.run(body);
-  overwrite_stack(0x5A);
+  overwrite_stack(graphs::stack_pattern_of_dry_run);
+  dry_run.run(body);
+  if (options.check_frozen_values) options.check_frozen_values();
+  dry_run.notify_and_release();
+  overwrite_stack(graphs::stack_pattern_of_capture);
   capture_once(inside, options, body);
 }
 
 void capture_passes(GraphAccess::Impl& inside, const GraphOptions& options, const CaptureBody& body) {
-  if (inside.needs_rehearsal(options) == nullptr)
+  if (inside.needs_dry_run(options) == nullptr)
     capture_once(inside, options, body);
   else
     capture_twice(inside, options, body);

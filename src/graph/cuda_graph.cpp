@@ -84,7 +84,7 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
                      call));
   require_flags(call, wanted.instantiate_flags);
   require_named_options(wanted);
-  const char* const option = wanted.warmup != 0 ? "GraphOptions::warmup" : needs_rehearsal(wanted);
+  const char* const option = wanted.warmup != 0 ? "GraphOptions::warmup" : needs_dry_run(wanted);
   if (option != nullptr && !has_body)
     throw UsageError(
         text::format("{}: {} needs a body that can run more than once, and only capture() has one: use that, or remove "
@@ -105,7 +105,8 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
                      call));
 }
 
-const char* CUDAGraph::Impl::needs_rehearsal(const GraphOptions& wanted) noexcept {
+const char* CUDAGraph::Impl::needs_dry_run(const GraphOptions& wanted) noexcept {
+  if (wanted.check_frozen_values) return "GraphOptions::check_frozen_values";
   const bool looks_for_inputs = wanted.check_input_liveness || wanted.inputs.retain;
   return looks_for_inputs && wanted.inputs.confirm ? "GraphOptions::inputs.confirm" : nullptr;
 }
@@ -192,6 +193,7 @@ void CUDAGraph::Impl::complete_capture(const void* frame) {
   capture->commit();
   last_report = capture->take_report();
   capture.reset();
+  options.check_frozen_values = nullptr;  // what it holds is not the graph's
 }
 
 void CUDAGraph::Impl::report_failure(const Error& error, Device where, const std::string& name) {

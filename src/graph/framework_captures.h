@@ -10,7 +10,8 @@
 
 namespace reprise::inspect {
 class InputSource;
-}
+class OperatorSource;
+}  // namespace reprise::inspect
 
 namespace reprise::graphs {
 
@@ -35,6 +36,11 @@ class FrameworkCaptures {
   /// What knows the inputs of a capture that is about to begin, in memory of the framework; null if that is none. May
   /// throw: the capture does not begin. In inspect/liveness/input_source.h.
   virtual std::unique_ptr<inspect::InputSource> make_input_source(const captures::Capture& capture) const = 0;
+  /// What knows the operators of a capture that is about to begin and that looks for frozen values; null if nothing
+  /// does. May throw: the capture does not begin. In inspect/frozen/operator_source.h.
+  virtual std::shared_ptr<inspect::OperatorSource> make_operator_source(const captures::Capture& /*capture*/) const {
+    return nullptr;
+  }
   /// The state of the framework's default generator of a device: destroying the result restores it. Null if it has
   /// none.
   virtual std::shared_ptr<void> save_generators(const Device& /*device*/) const { return nullptr; }

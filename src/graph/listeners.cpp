@@ -9,6 +9,7 @@
 #include "graph/listeners/retain_listener.h"
 #include "graph/listeners/workspace_listener.h"
 #include "inspect/annotations/annotation_listener.h"
+#include "inspect/frozen/frozen_listener.h"
 #include "inspect/liveness/host_copies_listener.h"
 #include "inspect/liveness/liveness_listener.h"
 #include "inspect/report/report_listener.h"
@@ -23,14 +24,16 @@ struct Listeners::Own {
   WorkspaceListener workspaces;                          // go back to the pool before it is closed
   RandomListener random;                                 // after the pool: the words of a graph lie in it
   inspect::AnnotationListener annotations;               // of nodes that do not change any more
-  inspect::LivenessListener liveness{annotations};       // likewise; errors name the annotations
+  inspect::FrozenListener frozen{annotations};           // likewise; errors name the annotations
+  inspect::LivenessListener liveness{annotations};       // likewise; other nodes than in the dry run are refused before
   inspect::HostCopiesListener host_copies{annotations};  // likewise
   RetainListener retain;                                 // what it keeps is destroyed first
 };
 
 Listeners::Listeners()
-    : own_(std::make_unique<Own>()), in_order_{&own_->report,      &own_->pool,     &own_->workspaces,  &own_->random,
-                                               &own_->annotations, &own_->liveness, &own_->host_copies, &own_->retain} {
+    : own_(std::make_unique<Own>()), in_order_{&own_->report,   &own_->pool,        &own_->workspaces,
+                                               &own_->random,   &own_->annotations, &own_->frozen,
+                                               &own_->liveness, &own_->host_copies, &own_->retain} {
   join_framework();
 }
 

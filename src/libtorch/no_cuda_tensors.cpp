@@ -57,6 +57,8 @@ std::unique_ptr<inspect::InputSource> make_cuda_inputs(const captures::Capture& 
   return nullptr;
 }
 
+void note_cuda_allocations(const captures::Capture& /*capture*/) {}
+
 void register_cuda_generator(CUDAGraph& /*graph*/, const at::Generator& /*generator*/) {
   refuse();
 }

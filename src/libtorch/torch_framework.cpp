@@ -8,6 +8,7 @@
 #include "libtorch/graphed/capture_guards.h"
 #include "libtorch/operators/forward_scopes.h"
 #include "libtorch/operators/host_counters.h"
+#include "libtorch/operators/operator_nodes.h"
 #include "libtorch/operators/tensor_inputs.h"
 #include "libtorch/torch_listeners.h"
 #include "reprise/libtorch/install.h"
@@ -54,6 +55,10 @@ class TorchFramework final : public backend::Framework, public graphs::Framework
   std::unique_ptr<inspect::InputSource> make_input_source(const captures::Capture& capture) const override {
     if (capture.device().type() == DeviceType::cuda) return make_cuda_inputs(capture);
     return std::make_unique<TensorInputs>();
+  }
+  std::shared_ptr<inspect::OperatorSource> make_operator_source(const captures::Capture& capture) const override {
+    if (capture.device().type() == DeviceType::cuda) note_cuda_allocations(capture);
+    return std::make_shared<OperatorNodes>();
   }
   // That of a host device is the default generator of this library.
   std::shared_ptr<void> save_generators(const Device& device) const override {

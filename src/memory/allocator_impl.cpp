@@ -7,6 +7,7 @@
 #include "backend/check.h"
 #include "backend/objects/device_uses.h"
 #include "memory/capture_pools.h"
+#include "memory/watches/allocation_log.h"
 #include "memory/watches/allocation_stacks.h"
 #include "text/format.h"
 
@@ -55,8 +56,12 @@ void* CachingAllocator::Impl::allocate_block(std::size_t bytes, const StreamRef&
   Lock lock(mutex_);
   if (!held_back_.empty()) poll_held_back();
   Pool& pool = capture == nullptr ? default_pool_ : pool_of(lock, *capture);
-  if (MemoryBlock* const block = take_cached(pool, request, owner)) return give_out(block, request);
-  return allocate_from_driver(lock, pool, request, bytes, owner);
+  MemoryBlock* const block = take_cached(pool, request, owner);
+  void* const address =
+      block != nullptr ? give_out(block, request) : allocate_from_driver(lock, pool, request, bytes, owner);
+  if (capture != nullptr && memory::AllocationLog::any()) [[unlikely]]
+    memory::AllocationLog::note(*capture, address, bytes);
+  return address;
 }
 
 void CachingAllocator::Impl::deallocate(void* pointer) {

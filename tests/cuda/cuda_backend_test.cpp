@@ -224,6 +224,32 @@ TEST_F(CudaBackendTest, LooksForTheFunctionOfAKernelOnceADevice) {
   EXPECT_EQ(times_found, 2);
 }
 
+TEST_F(CudaBackendTest, KnowsWhichParametersOfItsKernelsHaveNoPadding) {
+  static constexpr KernelParam params[] = {{0, 16, true}, {16, 24, false}, {40, 4, true}};
+  KernelRecord kernel;
+  kernel.params = params;
+  kernel.cuda_function = [](const KernelRecord&, FunctionHandle* found) {
+    *found = handle<CUfunction>(0xabc);
+    return 0;
+  };
+  driver_.api().cuFuncGetParamInfo = [](CUfunction, std::size_t index, std::size_t* offset, std::size_t* bytes) {
+    *offset = params[index].offset;
+    *bytes = index == 2 ? 8 : params[index].size;
+    return CUDA_SUCCESS;
+  };
+  const auto whole = [&](std::size_t index) {
+    KernelParam param;
+    EXPECT_EQ(backend_.function_param_info(handle<CUfunction>(0xabc), index, &param), ErrorCode::success);
+    return param.whole;
+  };
+  EXPECT_FALSE(whole(0)) << "the kernel was not used yet: a foreign one";
+  FunctionHandle function = nullptr;
+  EXPECT_EQ(backend_.kernel_function(kernel, &function), ErrorCode::success);
+  EXPECT_TRUE(whole(0));
+  EXPECT_FALSE(whole(1));
+  EXPECT_FALSE(whole(2)) << "it has another size there";
+}
+
 TEST_F(CudaBackendTest, LooksEachTimeForTheFunctionOnADeviceBeyondThoseThatAKernelHasAPlaceFor) {
   constexpr int beyond = static_cast<int>(KernelFunctions::most_devices);
   KernelRecord kernel;

@@ -5,6 +5,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/node_params.h"
 #include "backend/own_records.h"
+#include "inspect/frozen/node_values.h"
 #include "tests/cuda/fake_driver.h"
 
 // Nodes in this library's words and in the driver's.
@@ -142,6 +143,34 @@ TEST_F(CudaNodeTest, ArgumentsInOneBlockAreReadAndPassedOnAsTheyAre) {
   EXPECT_EQ(add(kernel).kernel.extra, extra) << "a change of the node keeps its arguments";
   EXPECT_EQ(backend_.launch_kernel(kernel, nullptr), ErrorCode::success);
   EXPECT_EQ(driver_.launched_extra, extra);
+}
+
+TEST_F(CudaNodeTest, ArgumentsInOneBlockAreComparedByParameter) {
+  driver_.api().cuGraphGetNodes = [](CUgraph, CUgraphNode* nodes, std::size_t* count) {
+    if (nodes != nullptr) *nodes = handle<CUgraphNode>(1);
+    *count = 1;
+    return CUDA_SUCCESS;
+  };
+  driver_.api().cuFuncGetParamInfo = [](CUfunction, std::size_t index, std::size_t* offset, std::size_t* bytes) {
+    *offset = index * 8;
+    *bytes = index == 0 ? 8 : 4;
+    return index < 2 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  };
+  driver_.node_type = CU_GRAPH_NODE_TYPE_KERNEL;
+  driver_.node_attributes[CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION] = {};
+  std::uint64_t block[] = {0x1234, 5};
+  std::size_t bytes = sizeof block;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  driver_.node_extra = extra;
+  const auto first = inspect::read_node_values(backend_, handle<CUgraph>(1));
+  block[1] = 6;
+  const auto changed = inspect::changed_values(first, inspect::read_node_values(backend_, handle<CUgraph>(1)));
+  ASSERT_EQ(changed.size(), 1U);
+  EXPECT_EQ(changed[0].value.parameter, 1);
+  EXPECT_EQ(changed[0].value.bytes, 4U);
+  EXPECT_EQ(changed[0].first, 5U);
+  EXPECT_EQ(changed[0].value.value, 6U);
+  EXPECT_FALSE(changed[0].value.perhaps);
 }
 
 TEST_F(CudaNodeTest, ArgumentsInAnUnknownFormHaveNoBlock) {

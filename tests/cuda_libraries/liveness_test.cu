@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cuda.h>
-
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -10,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "tests/cuda_libraries/cuda_test.h"
+#include "tests/cuda_libraries/launch_packed.h"
 
 // Input liveness of graphs whose kernels this library knows nothing of, and of memory that it did not allocate.
 
@@ -108,29 +107,20 @@ TEST_F(LivenessOnCuda, FindsPointersInAStructThatIsPassedByValue) {
   EXPECT_EQ(inputs(), (std::set<const void*>{x.data(), y.data()}));
 }
 
-/// A launch whose arguments lie in one block, as `extra` of cuLaunchKernel takes them.
-void launch_packed(float* x, float factor, unsigned count) {
-  cudaFunction_t function = nullptr;
-  ASSERT_EQ(cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(&scale<float>)), cudaSuccess);
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult status{};
-  ASSERT_EQ(cudaGetDriverEntryPointByVersion("cuLaunchKernel", &found, 12000, cudaEnableDefault, &status), cudaSuccess);
-  const auto launch_kernel = reinterpret_cast<decltype(&cuLaunchKernel)>(found);
+void launch_packed_scale(float* x, float factor, unsigned count) {
   struct {
     float* x;
     float factor;
     unsigned count;
   } block{x, factor, count};
-  std::size_t bytes = sizeof block;
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
-  ASSERT_EQ(launch_kernel(function, 1, 1, 1, n, 1, 1, 0, current_stream().native(), nullptr, extra), CUDA_SUCCESS);
+  launch_packed(reinterpret_cast<const void*>(&scale<float>), n, &block, sizeof block);
 }
 
 TEST_F(LivenessOnCuda, RefusesToReplayALaunchWithPackedArgumentsWhoseMemoryWasFreed) {
   Buffer<float> x = zeros(), y = zeros();
   capture(graph_, checked(), [&] {
-    launch_packed(y.data(), 2, n);
-    launch_packed(x.data() + 8, 2, n - 8);
+    launch_packed_scale(y.data(), 2, n);
+    launch_packed_scale(x.data() + 8, 2, n - 8);
   });
   EXPECT_EQ(inputs(), (std::set<const void*>{x.data(), y.data()}));
   EXPECT_FALSE(graph_.capture_report().has_value()) << graph_.capture_report()->str();

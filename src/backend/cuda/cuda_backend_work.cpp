@@ -1,12 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
 
 #include "backend/cuda/cuda_backend.h"
+#include "support/immortal.h"
 
 // The work of streams: copies, sets, kernels, host functions.
 
 namespace reprise::backend::cuda {
 namespace {
+
+/// Which parameters of this library's kernels have no padding, which the driver does not know. Thread-safe.
+class FunctionsOfRecords {
+ public:
+  void add(FunctionHandle function, const KernelRecord& kernel) {
+    std::vector<KernelParam> params(kernel.params.begin(), kernel.params.end());
+    const std::lock_guard lock(mutex_);
+    params_.insert_or_assign(function, std::move(params));
+  }
+  bool is_whole(FunctionHandle function, std::size_t index, std::size_t bytes) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = params_.find(function);
+    return known != params_.end() && index < known->second.size() && known->second[index].size == bytes &&
+           known->second[index].whole;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<FunctionHandle, std::vector<KernelParam>> params_;
+};
+
+FunctionsOfRecords& functions_of_records() {
+  static support::Immortal<FunctionsOfRecords> functions;
+  return *functions;
+}
 
 /// A launch in the form of the driver. The attributes are stored in this object.
 class Launch {
@@ -105,6 +134,7 @@ ErrorCode CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandl
     (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
     if (result != CUDA_SUCCESS) return result;
     kernel.cuda_functions.add(index_, found);
+    functions_of_records().add(found, kernel);
     *function = found;
     return result;
   });
@@ -118,7 +148,9 @@ ErrorCode CudaBackend::function_param_info(FunctionHandle function, std::size_t 
   return enter(Call::function_param_info, [&] {
     KernelParam found;
     const CUresult result = driver_.cuFuncGetParamInfo(function, index, &found.offset, &found.size);
-    if (result == CUDA_SUCCESS) *param = found;
+    if (result != CUDA_SUCCESS) return result;
+    found.whole = functions_of_records().is_whole(function, index, found.size);
+    *param = found;
     return result;
   });
 }

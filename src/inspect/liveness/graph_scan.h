@@ -6,29 +6,14 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "inspect/liveness/graph_walk.h"
 #include "reprise/annotations.h"
 
 namespace reprise::inspect {
 
-/// A node of a template, or of a graph in one of its nodes.
-struct ScannedNode {
-  GraphNodeHandle handle = nullptr;
-  GraphNodeHandle top = nullptr;  ///< the same, or the enclosing node of the template
-  backend::NodeType type = backend::NodeType::empty;
-  std::string number;                 ///< as in node_text()
-  FunctionHandle function = nullptr;  ///< of a kernel node
-  std::size_t copied_bytes = 0;       ///< of a copy node
-};
-
 /// ScannedWord::place of a copy.
 inline constexpr std::uint32_t copy_source = 0;
 inline constexpr std::uint32_t copy_destination = 1;
-
-/// Which nodes are scanned.
-enum class ScannedNodes {
-  all,
-  copies,  ///< memcpy nodes only; what cannot be read of them is no omission
-};
 
 /// An 8-byte word in the parameters of a node: an address, or something else.
 struct ScannedWord {
@@ -37,7 +22,7 @@ struct ScannedWord {
   /// the destination.
   std::uint32_t place = 0;
   std::uintptr_t value = 0;
-  std::uintptr_t rehearsed = 0;  ///< its value in the rehearsal; the same if there was none
+  std::uintptr_t in_dry_run = 0;  ///< its value in the dry run; the same if there was none
 };
 
 /// The words in the parameters of a template's nodes, in order of creation, and within a node by place.
@@ -45,12 +30,6 @@ struct GraphScan {
   struct Range {
     std::uintptr_t begin = 0;
     std::size_t bytes = 0;
-  };
-
-  /// A node whose parameters are not known.
-  struct Omission {
-    std::uint32_t node = 0;  ///< index in `nodes`
-    std::string why;         ///< without a full stop
   };
 
   std::vector<ScannedNode> nodes;
@@ -71,12 +50,5 @@ GraphScan scan_graph(backend::Backend& backend, GraphHandle template_graph, Scan
 /// Describes a word: "kernel Scale (node 3)", "memcpy source (node 5)", with the node's annotation, if it has one.
 std::string use_text(backend::Backend& backend, const ScannedNode& node, std::uint32_t place,
                      const Annotation* annotation);
-
-/// Describes a node: "kernel Scale (node 3)", "memcpy (node 5)", with its annotation, if it has one.
-std::string node_text(backend::Backend& backend, const ScannedNode& node, const Annotation* annotation);
-
-/// Describes an omission in words, without a full stop.
-std::string omission_text(backend::Backend& backend, const GraphScan& scan, const GraphScan::Omission& omission,
-                          const Annotation* annotation);
 
 }  // namespace reprise::inspect

@@ -32,7 +32,7 @@ std::vector<UsedAddress> addresses_in(const GraphScan& scan) {
   std::set<std::uintptr_t> values;
   for (const ScannedWord& word : scan.words) {
     values.insert(word.value);
-    values.insert(word.rehearsed);
+    values.insert(word.in_dry_run);
   }
   for (const GraphScan::Range& own : scan.own)
     values.erase(values.lower_bound(own.begin), values.lower_bound(own.begin + own.bytes));
@@ -50,8 +50,8 @@ struct LivenessListener::Finding {
   GraphInput input = {};
 };
 
-void LivenessListener::rehearsed(graphs::CaptureListener& listener) {
-  rehearsal_ = std::move(dynamic_cast<LivenessListener&>(listener).scan_);
+void LivenessListener::after_dry_run(graphs::CaptureListener& listener) {
+  dry_run_ = std::move(dynamic_cast<LivenessListener&>(listener).scan_);
 }
 
 void LivenessListener::begin(Capture& capture) {
@@ -61,7 +61,7 @@ void LivenessListener::begin(Capture& capture) {
         text::format("GraphOptions::inputs.{} changes how inputs are found, and does nothing alone: set "
                      "check_input_liveness or inputs.retain as well, or remove it.",
                      options.inputs.confirm ? "confirm" : "scope"));
-  if (!options.inputs.confirm) rehearsal_.reset();  // of a capture that failed to begin
+  if (!options.inputs.confirm) dry_run_.reset();  // of a capture that failed to begin
   if (!looks_for_inputs(options)) return;
   if (const auto* const framework = graphs::framework_captures()) source_ = framework->make_input_source(capture);
   free_log_.emplace(capture);
@@ -77,14 +77,14 @@ void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
   name_ = capture.options().name;
   if (source_ != nullptr) source_->ended(graph.template_graph);
   GraphScan scan = scan_graph(*backend_, graph.template_graph);
-  if (capture.options().inputs.confirm && rehearsal_ == nullptr) {
+  if (capture.options().inputs.confirm && dry_run_ == nullptr) {
     scan_ = std::make_unique<GraphScan>(std::move(scan));
   } else {
-    if (rehearsal_ != nullptr) scan.confirm(*rehearsal_);
+    if (dry_run_ != nullptr) scan.confirm(*dry_run_);
     look(capture, scan);
     list_omissions(scan, graph);
   }
-  rehearsal_.reset();
+  dry_run_.reset();
   free_log_.reset();
   source_.reset();
   if (retained_ != nullptr && !retained_->empty()) graph.resources.push_back(std::move(retained_));
@@ -130,7 +130,7 @@ void LivenessListener::look(const Capture& capture, const GraphScan& scan) {
     const auto at = by_address.find(word.value);
     if (at == by_address.end()) continue;
     // Discarded if it is an address in one of the two captures only; a body may use other memory each time.
-    if (word.rehearsed != word.value && !by_address.contains(word.rehearsed)) continue;
+    if (word.in_dry_run != word.value && !by_address.contains(word.in_dry_run)) continue;
     const ScannedNode& node = scan.nodes[word.node];
     if (!is_used(node, *at->second, word.value)) continue;
     const std::uint32_t way = node.type == backend::NodeType::kernel ? 0 : word.place;
@@ -160,12 +160,12 @@ void LivenessListener::add(const GraphOptions& options, Finding&& finding) {
 }
 
 void LivenessListener::list_omissions(const GraphScan& scan, graphs::CapturedGraph& graph) {
-  for (const GraphScan::Omission& omission : scan.omissions) {
+  for (const Omission& omission : scan.omissions) {
     const ScannedNode& node = scan.nodes[omission.node];
     const Annotation* const annotation = annotations_.annotation_of(node.top);
     inputs_->push_back({nullptr, 0, {node_text(*backend_, node, annotation)}, false, {}, omission.why});
     graph.notes.push_back(
-        text::format("Inputs of the graph may be missing: {}.", omission_text(*backend_, scan, omission, annotation)));
+        text::format("Inputs of the graph may be missing: {}.", omission_text(*backend_, node, omission, annotation)));
   }
 }
 
@@ -224,7 +224,7 @@ void LivenessListener::reset() noexcept {
   free_log_.reset();
   source_.reset();
   scan_.reset();
-  rehearsal_.reset();
+  dry_run_.reset();
   inputs_.reset();
   blocks_.clear();
   ranges_.clear();

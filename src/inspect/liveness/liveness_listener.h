@@ -25,7 +25,7 @@ class LivenessListener final : public graphs::CaptureListener {
  public:
   explicit LivenessListener(const AnnotationListener& annotations) : annotations_(annotations) {}
 
-  void rehearsed(graphs::CaptureListener& listener) override;
+  void after_dry_run(graphs::CaptureListener& listener) override;
   void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
@@ -67,8 +67,8 @@ class LivenessListener final : public graphs::CaptureListener {
   const AnnotationListener& annotations_;
   std::optional<memory::FreeLog> free_log_;  // while the capture is underway
   std::unique_ptr<InputSource> source_;      // likewise; null without a framework that has inputs here
-  std::unique_ptr<GraphScan> scan_;          // of a rehearsal
-  std::unique_ptr<GraphScan> rehearsal_;     // of the rehearsal before this capture
+  std::unique_ptr<GraphScan> scan_;          // of a dry run
+  std::unique_ptr<GraphScan> dry_run_;       // of the dry run before this capture
 
   backend::Backend* backend_ = nullptr;
   std::string name_;  // of the graph, for errors

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "memory/watches/allocation_log.h"
 #include "memory/watches/allocation_stacks.h"
 #include "reprise/error.h"
 #include "text/format.h"
@@ -52,9 +53,9 @@ CudaBlocks& CudaBlocks::get() {
 void CudaBlocks::attach() {
   if (const std::string name = c10_allocator::get()->name(); name != "native")
     throw UsageError(text::format(
-        "The inputs of a graph are found in memory of libtorch's native caching allocator, and this process "
-        "uses another one, {}, which does not report what it frees: remove check_input_liveness and "
-        "inputs.retain, or PYTORCH_CUDA_ALLOC_CONF=backend.",
+        "The inputs and frozen values of a graph are found with libtorch's native caching allocator, and this process "
+        "uses another one, {}, which does not report what it allocates and frees: remove check_input_liveness, "
+        "inputs.retain and check_frozen_values, or PYTORCH_CUDA_ALLOC_CONF=backend.",
         name));
   c10_allocator::attachAllocatorTraceTracker([this](const TraceEntry& entry) { on_trace(entry); });
 }
@@ -63,6 +64,8 @@ void CudaBlocks::attach() {
 void CudaBlocks::on_trace(const TraceEntry& entry) try {
   if (entry.action_ == TraceEntry::ALLOC && memory::allocation_stacks_are_recorded()) [[unlikely]]
     block_made(entry.addr_);
+  if (entry.action_ == TraceEntry::ALLOC && memory::AllocationLog::any()) [[unlikely]]
+    memory::AllocationLog::note(pool_id(entry.mempool_), pointer(entry.addr_), entry.size_);
   if (entry.action_ == TraceEntry::FREE_REQUESTED &&
       (interesting_.load(std::memory_order_relaxed) != 0 || FreeLog::any())) [[unlikely]]
     block_freed(entry);

@@ -38,4 +38,8 @@ std::unique_ptr<inspect::InputSource> make_cuda_inputs(const captures::Capture& 
   return std::make_unique<CudaInputs>(capture);
 }
 
+void note_cuda_allocations(const captures::Capture& capture) {
+  if (begins_with_cuda_tensors(capture)) CudaBlocks::get();
+}
+
 }  // namespace reprise::libtorch

@@ -9,9 +9,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
+#include "libtorch/operators/operator_intervals.h"
 #include "libtorch/operators/operator_watch.h"
 #include "libtorch/operators/storage_watch.h"
 
@@ -56,23 +56,17 @@ class OperatorInputs final : public OperatorWatch {
 
  private:
   using Ranges = std::map<std::uintptr_t, std::uintptr_t>;  // from where to where
-  // Of an operator that no other one called: what its stream depended on before and after it, and the memory of its
-  // arguments and of those of the operators that it called.
-  struct Call {
-    Nodes before, after;
-    Ranges given;
-  };
-
   static bool lies_in(const Ranges& ranges, std::uintptr_t address);
-  /// `given`: of the call; null if that began before the watch.
+  /// `given`: of the outermost operator; null if that began before the watch.
   void add(const at::Tensor& tensor, Ranges* given);
 
   mutable std::mutex mutex_;                 // guards the rest
   std::map<std::uintptr_t, Memory> memory_;  // by where it begins
-  std::vector<Call> calls_;
-  std::map<const RunningOperator*, std::size_t> running_;       // of calls_
-  std::unordered_multimap<GraphNodeHandle, std::size_t> made_;  // likewise: nodes, and what created them
-  Ranges ranges_;                                               // of memory_; none meets another one
+  OperatorIntervals intervals_;
+  // By the number of an outermost operator: the memory of its arguments and of those of the operators that it called.
+  std::vector<Ranges> given_;
+  OperatorIntervals::Makers made_;
+  Ranges ranges_;  // of memory_; none meets another one
 };
 
 }  // namespace reprise::libtorch

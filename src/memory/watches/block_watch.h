@@ -60,7 +60,8 @@ struct BlockWatch {
 struct UsedAddress {
   std::uintptr_t value = 0;
   bool in_allocator = false;               ///< in memory of an allocator, in use or not
-  bool own = false;                        ///< ... and in the graph's own pool
+  bool own = false;                        ///< ... and in the graph's own pool, or hidden
+  bool hidden = false;                     ///< ... and hidden from graphs: the library's own
   std::shared_ptr<BlockWatch> watch = {};  ///< of its block, if that is in use and not in the own pool
 };
 

@@ -37,6 +37,7 @@ void CachingAllocator::Impl::watch(std::span<UsedAddress> addresses, MempoolId o
     MemoryBlock& block = **at;
     if (used.value < begin_of(&block)) continue;
     used.in_allocator = true;
+    used.hidden = block.hidden;
     used.own = block.hidden || block.pool->id == own;
     if (used.own || !block.is_given_out()) continue;
     if (block.watch == nullptr) block.watch = make_watch(this, block);

@@ -218,7 +218,7 @@ TEST_F(GraphEndOfLife, AfterTheEndOfItsScopeIsAllowed) {
   EXPECT_THROW(scope.end(), UsageError);
 }
 
-TEST_F(GraphEndOfLife, InEitherPassOfACaptureWithARehearsalFailsIt) {
+TEST_F(GraphEndOfLife, InEitherPassOfACaptureWithADryRunFailsIt) {
   GraphOptions options;
   options.check_input_liveness = true;
   options.inputs.confirm = true;
@@ -273,10 +273,10 @@ TEST_F(GraphEndOfLife, ByAnObjectThatABeginningCaptureReleasesFailsIt) {
 }
 
 TEST_F(GraphEndOfLife, DoesNotComeWithAMoveInTheBody) {
-  for (const bool rehearsed : {false, true}) {
+  for (const bool dry_run : {false, true}) {
     std::vector<CUDAGraph> graphs(1);
     GraphOptions options;
-    options.check_input_liveness = options.inputs.confirm = rehearsed;
+    options.check_input_liveness = options.inputs.confirm = dry_run;
     capture(graphs.back(), options, [&] {
       add(x_);
       graphs.reserve(2 * graphs.capacity());  // moves the graph

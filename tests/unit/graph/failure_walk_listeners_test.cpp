@@ -10,6 +10,7 @@
 #include "graph/listeners/retain_listener.h"
 #include "graph/listeners/workspace_listener.h"
 #include "inspect/annotations/annotation_listener.h"
+#include "inspect/frozen/frozen_listener.h"
 #include "inspect/liveness/host_copies_listener.h"
 #include "inspect/liveness/liveness_listener.h"
 #include "inspect/report/report_listener.h"
@@ -33,6 +34,7 @@ const ListenerScenario of_listeners[] = {
     {typeid(WorkspaceListener), "capture_with_workspaces"},
     {typeid(RandomListener), "capture_with_random_numbers"},
     {typeid(inspect::AnnotationListener), "capture_with_annotations"},
+    {typeid(inspect::FrozenListener), "capture_with_checked_values"},
     {typeid(inspect::LivenessListener), "capture_with_liveness"},
     {typeid(inspect::HostCopiesListener), "capture_with_copies_of_the_host"},
     {typeid(RetainListener), "capture_with_hooks"},

@@ -30,7 +30,7 @@ std::exception_ptr thrown_in_begin;
 class Guest : public CaptureListener {
  public:
   explicit Guest(const char* name) : name_(name) {}
-  void rehearsed(CaptureListener& other) override { write("rehearsed by " + dynamic_cast<Guest&>(other).name_); }
+  void after_dry_run(CaptureListener& other) override { write("dry run of " + dynamic_cast<Guest&>(other).name_); }
   void begin(captures::Capture& /*capture*/) override {
     write("begin");
     if (thrown_in_begin != nullptr) std::rethrow_exception(thrown_in_begin);
@@ -197,7 +197,7 @@ TEST_F(ListenersOfAFramework, AreNotNotifiedOfAScopeThatIsLeftAfterTheCapture) {
   EXPECT_TRUE(heard.empty());
 }
 
-TEST_F(ListenersOfAFramework, AreNotifiedOfTheirRehearsals) {
+TEST_F(ListenersOfAFramework, AreNotifiedOfTheirDryRuns) {
   install();
   CUDAGraph graph;
   Buffer<int> x = zeros();
@@ -205,7 +205,7 @@ TEST_F(ListenersOfAFramework, AreNotifiedOfTheirRehearsals) {
   options.check_input_liveness = options.inputs.confirm = true;
   capture(graph, options, [&] { add(x); });
   EXPECT_EQ(heard, (std::vector<std::string>{"first begin", "second begin", "first ended", "second ended",
-                                             "first rehearsed by first", "second rehearsed by second", "first begin",
+                                             "first dry run of first", "second dry run of second", "first begin",
                                              "second begin", "first ended", "second ended"}));
 }
 

@@ -226,7 +226,7 @@ TEST_F(GlobalHooksTest, OfSeveralThreadsGetAPairForEachReplayWhileOthersComeAndG
   EXPECT_EQ(first(x_), 60);
 }
 
-TEST_F(GlobalHooksTest, AreNotCalledForTheRehearsalOfACapture) {
+TEST_F(GlobalHooksTest, AreNotCalledForTheDryRunOfACapture) {
   add_hooks(writing());
   GraphOptions options;
   options.check_input_liveness = true;

@@ -183,8 +183,8 @@ TEST_F(GraphScanTest, ABlockThatCannotBeReadIsAnOmissionWithItsReason) {
   add_packed_kernel(nullptr);
   const GraphScan scan = scan_graph(device_, outer_);
   std::vector<std::string> texts;
-  for (const GraphScan::Omission& omission : scan.omissions)
-    texts.push_back(omission_text(device_, scan, omission, nullptr));
+  for (const Omission& omission : scan.omissions)
+    texts.push_back(omission_text(device_, scan.nodes[omission.node], omission, nullptr));
   const std::string kernel = "the parameters of the kernel reprise::graphs::test::Add (node ";
   EXPECT_THAT(
       texts,
@@ -254,7 +254,7 @@ TEST_F(GraphScanTest, KeepsTheWordsThatAnotherScanHasInTheSamePlaceToo) {
   second.words = {{0, 0, 0x1000}, {0, 8, 0x2008}, {1, 0, 0x3000}, {1, 8, 0x4000}, {1, 16, 0x4000}};
   second.confirm(first);
   std::vector<std::pair<std::uintptr_t, std::uintptr_t>> kept;
-  for (const ScannedWord& word : second.words) kept.emplace_back(word.value, word.rehearsed);
+  for (const ScannedWord& word : second.words) kept.emplace_back(word.value, word.in_dry_run);
   using Both = std::pair<std::uintptr_t, std::uintptr_t>;
   EXPECT_THAT(kept,
               ElementsAre(Both(0x1000, 0x1000), Both(0x2008, 0x2000), Both(0x3000, 0x3000), Both(0x4000, 0x4000)));

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+#include <tuple>
+
+#include "graph/stack_patterns.h"
+#include "inspect/frozen/node_values.h"
+#include "text/format.h"
+
+namespace reprise::inspect {
+namespace {
+
+bool share_a_place(const OwnMemory::Allocations& mine, std::uintptr_t address, const OwnMemory::Allocations& theirs,
+                   std::uintptr_t other) {
+  const std::size_t both = std::min(mine.size(), theirs.size());
+  for (std::size_t i = 0; i < both; ++i) {
+    const std::uintptr_t offset = address - mine[i].address;
+    if (offset < mine[i].bytes && offset == other - theirs[i].address) return true;
+  }
+  return false;
+}
+
+std::uint64_t byte_of(std::uint64_t value, unsigned index) {
+  return value >> (8 * index) & 0xFFU;
+}
+
+// Each byte that differs is one that the body left as the stack was before.
+bool is_unwritten(std::uint64_t first, std::uint64_t second, std::uint32_t bytes) {
+  for (unsigned i = 0; i < bytes; ++i)
+    if (byte_of(first, i) != byte_of(second, i) && (byte_of(first, i) != graphs::stack_pattern_of_dry_run ||
+                                                    byte_of(second, i) != graphs::stack_pattern_of_capture))
+      return false;
+  return true;
+}
+
+/// A word of 8 bytes may be two numbers, of which one differs.
+ChangedValue narrowed(ChangedValue changed) {
+  NodeValue& value = changed.value;
+  if (value.bytes != 8 || !value.part || !changed.first_memory.empty() || !changed.second_memory.empty())
+    return changed;
+  constexpr std::uint64_t low = 0xFFFFFFFFU;
+  const std::uint64_t difference = changed.first ^ value.value;
+  if ((difference & low) == 0) {
+    value.offset += 4;
+    value.value >>= 32;
+    changed.first >>= 32;
+  } else if ((difference & ~low) == 0) {
+    value.value &= low;
+    changed.first &= low;
+  } else {
+    return changed;
+  }
+  value.bytes = 4;
+  return changed;
+}
+
+std::string memory_text(const NodeValues& values, std::uintptr_t address) {
+  if (std::string text = values.own.text(address); !text.empty()) return text;
+  const auto known = values.addresses.find(address);
+  return known != values.addresses.end() ? known->second : std::string();
+}
+
+}  // namespace
+
+std::string OwnMemory::text(std::uintptr_t address) const {
+  for (std::size_t i = logged_.size(); i-- > 0;)
+    if (address - logged_[i].address < logged_[i].bytes)
+      return text::format("allocation {} of the capture, offset {}", i, address - logged_[i].address);
+  return "";
+}
+
+bool OwnMemory::corresponds(std::uintptr_t mine, const OwnMemory& other, std::uintptr_t theirs) const {
+  return share_a_place(logged_, mine, other.logged_, theirs) ||
+         share_a_place(of_nodes_, mine, other.of_nodes_, theirs) ||
+         (hidden_.contains(mine) && other.hidden_.contains(theirs));
+}
+
+std::vector<ChangedValue> changed_values(const NodeValues& first, const NodeValues& second) {
+  const auto place = [](const NodeValue& v) { return std::tuple(v.node, v.parameter, v.offset, v.bytes); };
+  std::vector<ChangedValue> changed;
+  auto other = first.values.begin();
+  for (const NodeValue& value : second.values) {
+    while (other != first.values.end() && place(*other) < place(value)) ++other;
+    if (other == first.values.end()) break;
+    // What only one of the two has, such as an operation of a batch, follows from another value that differs.
+    if (place(*other) != place(value) || other->value == value.value) continue;
+    if (value.bytes == 8 && first.own.corresponds(other->value, second.own, value.value)) continue;
+    if (value.perhaps && is_unwritten(other->value, value.value, value.bytes)) continue;
+    const bool may_be_address = value.bytes == 8;
+    changed.push_back(narrowed({value, other->value, may_be_address ? memory_text(first, other->value) : "",
+                                may_be_address ? memory_text(second, value.value) : ""}));
+  }
+  return changed;
+}
+
+}  // namespace reprise::inspect

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+#include "inspect/liveness/graph_walk.h"
+#include "memory/watches/allocation_log.h"
+
+namespace reprise::inspect {
+
+/// A value in the parameters of a node.
+struct NodeValue {
+  /// For `parameter`: the value lies in the block of all arguments of a kernel whose parameters are unknown.
+  static constexpr std::int32_t all_arguments = std::numeric_limits<std::int32_t>::max();
+
+  std::uint32_t node = 0;       ///< index in NodeValues::nodes
+  std::int32_t parameter = -1;  ///< of a kernel; -1: another property of the node
+  std::uint32_t offset = 0;     ///< in bytes from the start of the parameter or block; of another property: its number
+  std::uint32_t bytes = 0;      ///< 1, 2, 4 or 8
+  std::uint64_t value = 0;
+  std::string_view member = {};  ///< of static storage; may be empty
+  std::int32_t element = -1;     ///< of an array that `member` lies in; -1: it lies in none
+  bool part = false;             ///< a word of a larger parameter or of a block: perhaps two numbers
+  bool perhaps = false;          ///< may lie in bytes that no code wrote
+};
+
+/// The memory of one graph that another capture of the same body gets in other places: which allocation of the capture
+/// an address lies in, and where.
+class OwnMemory {
+ public:
+  using Allocations = std::vector<memory::AllocationLog::Allocation>;
+
+  /// Of the capture; `hidden` are the addresses in memory that is the library's own.
+  void add(Allocations allocations, std::unordered_set<std::uintptr_t> hidden) {
+    logged_ = std::move(allocations);
+    hidden_ = std::move(hidden);
+  }
+  /// Of an allocation node.
+  void add_node(std::uintptr_t address, std::size_t bytes) { of_nodes_.push_back({address, bytes}); }
+
+  /// Where an address lies, as text: "allocation 2 of the capture, offset 64"; empty if it is none of this memory.
+  std::string text(std::uintptr_t address) const;
+  /// True if `mine` is to this capture what `theirs` is to the other one. An address may lie in several allocations,
+  /// one after another: one in common is enough.
+  bool corresponds(std::uintptr_t mine, const OwnMemory& other, std::uintptr_t theirs) const;
+
+ private:
+  Allocations logged_, of_nodes_;
+  std::unordered_set<std::uintptr_t> hidden_;
+};
+
+/// All values in the parameters of a template's nodes, in order of creation, and within a node by parameter and offset.
+/// Left out is what differs between captures of the same work: seeds and offsets of random numbers, data of host
+/// functions, events.
+struct NodeValues {
+  std::vector<ScannedNode> nodes;
+  std::vector<NodeValue> values;
+  OwnMemory own;
+  std::unordered_map<std::uintptr_t, std::string> addresses;  ///< in memory of allocators; where they lie, as text
+};
+
+/// Reads them, including child graphs and bodies of conditional nodes. Parameters that the runtime does not provide are
+/// left out, with one warning for all. \throws BackendError if the runtime fails.
+NodeValues read_node_values(backend::Backend& backend, GraphHandle template_graph);
+
+/// A value of the second capture that the first one has differently.
+struct ChangedValue {
+  NodeValue value;  ///< in the second capture; may be a part of what was read
+  std::uint64_t first = 0;
+  std::string first_memory = {}, second_memory = {};  ///< where they lie if they are addresses; else empty
+};
+
+/// Compares two captures of the same nodes.
+std::vector<ChangedValue> changed_values(const NodeValues& first, const NodeValues& second);
+
+}  // namespace reprise::inspect

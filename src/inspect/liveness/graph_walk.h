@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+#include "reprise/annotations.h"
+#include "reprise/kernel.h"
+
+namespace reprise::inspect {
+
+/// A node of a template, or of a graph in one of its nodes.
+struct ScannedNode {
+  GraphNodeHandle handle = nullptr;
+  GraphNodeHandle top = nullptr;  ///< the same, or the enclosing node of the template
+  backend::NodeType type = backend::NodeType::empty;
+  std::string number;                 ///< as in node_text()
+  FunctionHandle function = nullptr;  ///< of a kernel node
+  std::size_t copied_bytes = 0;       ///< of a copy node
+};
+
+/// Which nodes are visited.
+enum class ScannedNodes {
+  all,
+  copies,  ///< memcpy nodes only; what cannot be read of them is no omission
+};
+
+/// A node whose parameters are not known, or not all of them.
+struct Omission {
+  std::uint32_t node = 0;  ///< index in the nodes of the walk
+  std::string why;         ///< without a full stop
+};
+
+/// The arguments of a kernel node, as far as they are known.
+struct KernelArguments {
+  struct Argument {
+    KernelParam param;
+    const std::byte* value = nullptr;  ///< `param.size` bytes
+  };
+
+  /// The record of a kernel of this library, whose arguments KernelNodeParams::params has; `list` is empty then. Null
+  /// for any other kernel.
+  const KernelRecord* own = nullptr;
+  /// One for each parameter, in order, whether the launch had them in `params` or packed in `extra`.
+  std::vector<Argument> list = {};
+  /// True if the parameters are not known and `list` has one element: the block of all arguments, from `extra`.
+  bool one_block = false;
+};
+
+/// Walks through all nodes of a template in order of creation, including child graphs and bodies of conditional nodes.
+class GraphWalk {
+ public:
+  explicit GraphWalk(backend::Backend& backend, ScannedNodes which = ScannedNodes::all)
+      : backend_(backend), which_(which) {}
+  GraphWalk(const GraphWalk&) = delete;
+  GraphWalk& operator=(const GraphWalk&) = delete;
+
+  /// Called for each node that the runtime describes. `arguments` are those of a kernel node, as far as they are known,
+  /// else empty. Parameters and arguments are valid during the call.
+  using Visit =
+      std::function<void(const ScannedNode& node, const backend::NodeParams& params, const KernelArguments& arguments)>;
+
+  /// \throws BackendError if the runtime fails; what `visit` throws.
+  void run(GraphHandle template_graph, const Visit& visit);
+
+  /// All nodes up to the current one, also those that were not visited.
+  const std::vector<ScannedNode>& nodes() const noexcept { return nodes_; }
+  std::vector<ScannedNode> take_nodes() { return std::move(nodes_); }
+  /// The nodes whose parameters are not known, in order.
+  const std::vector<Omission>& omissions() const noexcept { return omissions_; }
+  std::vector<Omission> take_omissions() { return std::move(omissions_); }
+  /// Describes the first omission, and the number of others; without a full stop, empty if there is none. Before
+  /// take_nodes() and take_omissions().
+  std::string omissions_text() const;
+
+ private:
+  struct Layout {
+    std::vector<KernelParam> params = {};
+    std::string failure = {};  // why it is not known
+  };
+
+  void graph(GraphHandle graph, const std::string& prefix);
+  void node(GraphNodeHandle handle, const std::string& number);
+  bool may_copy(GraphNodeHandle handle) const;
+  void find_arguments(const backend::KernelNodeParams& kernel);
+  void find_packed(void* const* extra, const Layout& layout);
+  const Layout& layout_of(FunctionHandle function);
+  void leave_out(std::string why);
+
+  backend::Backend& backend_;
+  const ScannedNodes which_;
+  const Visit* visit_ = nullptr;
+  std::vector<ScannedNode> nodes_;
+  std::vector<Omission> omissions_;
+  GraphNodeHandle top_ = nullptr;  // the current node of the template
+  KernelArguments arguments_;      // of the current node
+  std::unordered_map<FunctionHandle, Layout> layouts_;
+};
+
+/// Describes a node: "kernel Scale (node 3)", "memcpy (node 5)", with its annotation, if it has one.
+std::string node_text(backend::Backend& backend, const ScannedNode& node, const Annotation* annotation);
+
+/// Describes an omission in words, without a full stop. `node` is the one that it is of.
+std::string omission_text(backend::Backend& backend, const ScannedNode& node, const Omission& omission,
+                          const Annotation* annotation);
+
+}  // namespace reprise::inspect

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/watches/allocation_log.h"
+
+#include "captures/registry.h"
+#include "reprise/error.h"
+
+namespace reprise::memory {
+namespace {
+
+constinit captures::Slot<AllocationLog> allocations_of;
+
+}  // namespace
+
+std::shared_ptr<AllocationLog> AllocationLog::open(captures::Capture& capture) {
+  auto log = std::make_shared<AllocationLog>();
+  capture.attach(allocations_of, log);
+  return log;
+}
+
+void AllocationLog::note(const captures::Capture& capture, const void* address, std::size_t bytes) noexcept try {
+  if (const auto log = capture.get(allocations_of)) log->add(address, bytes);
+} catch (...) {
+  warn("There was no memory for the log of a capture's allocations; addresses may be named as frozen values.");
+}
+
+void AllocationLog::note(MempoolId pool, const void* address, std::size_t bytes) noexcept {
+  captures::for_each([&](const captures::Capture& capture) {
+    if (capture.pool() == pool) note(capture, address, bytes);
+  });
+}
+
+void AllocationLog::add(const void* address, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  allocations_.push_back({reinterpret_cast<std::uintptr_t>(address), bytes});
+}
+
+std::vector<AllocationLog::Allocation> AllocationLog::allocations() const {
+  const std::lock_guard lock(mutex_);
+  return allocations_;
+}
+
+}  // namespace reprise::memory

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "captures/capture.h"
+#include "reprise/memory.h"
+
+namespace reprise::memory {
+
+/// The allocations that one capture made from its pool, in order, also those that were freed again: two captures of the
+/// same body get other addresses for the same allocations.
+///
+/// Thread-safe. Its mutex is locked after an allocator's.
+class AllocationLog {
+ public:
+  /// Attached to the capture until its registration ends.
+  static std::shared_ptr<AllocationLog> open(captures::Capture& capture);
+  /// Adds an allocation to the log of the capture, if it has one.
+  static void note(const captures::Capture& capture, const void* address, std::size_t bytes) noexcept;
+  /// The same for the capture underway that fills this pool of a framework's allocator.
+  static void note(MempoolId pool, const void* address, std::size_t bytes) noexcept;
+  /// True if any log is open. One relaxed load.
+  static bool any() noexcept { return living_.load(std::memory_order_relaxed) != 0; }
+
+  AllocationLog() { living_.fetch_add(1, std::memory_order_relaxed); }
+  ~AllocationLog() { living_.fetch_sub(1, std::memory_order_relaxed); }
+  AllocationLog(const AllocationLog&) = delete;
+  AllocationLog& operator=(const AllocationLog&) = delete;
+
+  struct Allocation {
+    std::uintptr_t address = 0;
+    std::size_t bytes = 0;
+  };
+  std::vector<Allocation> allocations() const;
+
+ private:
+  void add(const void* address, std::size_t bytes);
+
+  static inline std::atomic<int> living_{0};
+  mutable std::mutex mutex_;  // guards the rest
+  std::vector<Allocation> allocations_;
+};
+
+}  // namespace reprise::memory

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "graph/framework_captures.h"
+#include "inspect/frozen/operator_source.h"
+#include "inspect/liveness/input_source.h"
+#include "memory/watches/allocation_log.h"
+#include "tests/support/scoped_framework.h"
+#include "tests/support/warnings.h"
+#include "tests/unit/graph/graph_fixture.h"
+#include "tests/unit/random/random_fixture.h"
+
+// GraphOptions::check_frozen_values: values that the host computes for each iteration, and that a graph would repeat.
+
+namespace reprise::graphs::test {
+namespace {
+
+using random::test::draw;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+/// More than a number, and without padding.
+struct Steps {
+  int* x = nullptr;
+  int first = 0;
+  int second = 0;
+};
+struct AddSteps {
+  REPRISE_KERNEL void operator()(Thread, Steps steps) const { *steps.x += steps.first + steps.second; }
+};
+
+/// The compiler leaves bytes out of it.
+struct Padded {
+  int* x = nullptr;
+  float rate = 0;
+  char flag = 0;
+};
+struct AddPadded {
+  REPRISE_KERNEL void operator()(Thread, Padded padded) const { *padded.x += padded.flag; }
+};
+
+class FrozenValues : public ::testing::Test {
+ protected:
+  /// What is refused; fails if nothing is.
+  template <class Body>
+  FrozenValuesError refusal(const Body& body, GraphOptions options = {}) {
+    if (!options.check_frozen_values) options.check_frozen_values = [this] { ++i_; };
+    try {
+      capture(graph_, options, body);
+    } catch (const FrozenValuesError& error) {
+      EXPECT_THROW(graph_.pool(), UsageError) << "it is empty";
+      return error;
+    }
+    ADD_FAILURE() << "nothing was refused";
+    return FrozenValuesError("", {});
+  }
+  template <class Body>
+  void capture_checked(const Body& body) {
+    capture(graph_, {.check_frozen_values = [this] { ++i_; }}, body);
+  }
+
+  Buffer<int> x_ = zeros(100);
+  int i_ = 0;
+  int runs_ = 0;
+  CUDAGraph graph_;
+};
+
+TEST_F(FrozenValues, AnIndexThatTheHostCountsIsNamedWithBothValues) {
+  const FrozenValuesError error = refusal([&] { add(x_, i_); }, {.name = "train"});
+  ASSERT_THAT(error.values(), SizeIs(1));
+  const FrozenValue& value = error.values()[0];
+  EXPECT_EQ(value.node, "kernel reprise::graphs::test::Add (node 0)");
+  EXPECT_EQ(value.parameter, 1U);
+  EXPECT_EQ(value.offset, 0U);
+  EXPECT_EQ(value.bytes, 4U);
+  EXPECT_EQ(value.first, 0U);
+  EXPECT_EQ(value.second, 1U);
+  EXPECT_FALSE(value.perhaps);
+  EXPECT_THAT(value.operator_name, IsEmpty());
+  EXPECT_THAT(error.what(), StartsWith("capture: 1 value of the graph `train` differs between two captures"));
+  EXPECT_THAT(error.what(), HasSubstr("  kernel reprise::graphs::test::Add (node 0), parameter 1, offset 0 (4 bytes): "
+                                      "0x0 (0, 0), then 0x1 (1, 1e-45)\n"));
+  EXPECT_EQ(i_, 1);
+}
+
+TEST_F(FrozenValues, AnotherGraphCanBeCapturedAfterARefusal) {
+  refusal([&] { add(x_, i_); });
+  capture_checked([&] { add(x_, 5); });
+  graph_.replay();
+  EXPECT_EQ(first(x_), 5);
+}
+
+TEST_F(FrozenValues, TheGraphOfTheSecondCaptureStaysAndTheFirstIsReleased) {
+  settle_memory();
+  Buffer<int> result;
+  auto held = std::make_shared<int>(7);
+  capture(graph_, {.check_frozen_values = [&, held] { ++i_; }}, [&] {
+    ++runs_;
+    result = Buffer<int>(100);
+    multiply(x_, 2, result);
+  });
+  EXPECT_EQ(runs_, 2);
+  EXPECT_EQ(i_, 1);
+  EXPECT_EQ(held.use_count(), 1) << "the function is not kept";
+  const CachingAllocator& allocator = CachingAllocator::of(current_device());
+  EXPECT_TRUE(eventually([&] {
+    CachingAllocator::of(current_device()).empty_cache();
+    return allocator.statistics().reserved_bytes ==
+           allocator.statistics(MempoolId{}).reserved_bytes + allocator.statistics(graph_.pool()).reserved_bytes;
+  })) << "the pool of the first capture is gone";
+  add(x_, 21);
+  current_stream().synchronize();
+  graph_.replay();
+  EXPECT_EQ(first(result), 42);
+}
+
+TEST_F(FrozenValues, WithoutAFunctionWhatTheBodyChangesIsFoundAndNothingElse) {
+  capture(graph_, {.check_frozen_values = no_next}, [&] { add(x_, i_); });
+  graph_.reset();
+  GraphOptions options;
+  options.check_frozen_values = no_next;
+  const FrozenValuesError error = refusal([&] { add(x_, ++runs_); }, options);
+  ASSERT_THAT(error.values(), SizeIs(1));
+  EXPECT_EQ(error.values()[0].first, 1U);
+  EXPECT_EQ(error.values()[0].second, 2U);
+}
+
+TEST_F(FrozenValues, SizesAndAddressesOfCopiesAreCompared) {
+  Buffer<int> y = zeros(100);
+  const FrozenValuesError error =
+      refusal([&] { copy_async(y.data() + i_, x_.data(), sizeof(int) * (1 + static_cast<std::size_t>(i_))); });
+  ASSERT_THAT(error.values(), SizeIs(2));
+  EXPECT_EQ(error.values()[0].node, "memcpy (node 0)");
+  EXPECT_EQ(error.values()[0].member, "destination");
+  EXPECT_EQ(error.values()[0].second - error.values()[0].first, sizeof(int));
+  EXPECT_EQ(error.values()[1].member, "bytes");
+  EXPECT_EQ(error.values()[1].first, 4U);
+  EXPECT_EQ(error.values()[1].second, 8U);
+  EXPECT_FALSE(error.values()[1].parameter.has_value());
+}
+
+TEST_F(FrozenValues, ValuesOfSetsAreCompared) {
+  const FrozenValuesError error = refusal([&] { fill_async(x_.data(), static_cast<unsigned char>(7 + i_), 8); });
+  ASSERT_THAT(error.values(), SizeIs(1));
+  EXPECT_EQ(error.values()[0].member, "value");
+  EXPECT_THAT(error.what(), HasSubstr("  memset (node 0), value (4 bytes): 0x7 (7, 1e-44), then 0x8 (8, 1.1e-44)\n"));
+}
+
+TEST_F(FrozenValues, TheSizeOfALaunchIsCompared) {
+  const FrozenValuesError error =
+      refusal([&] { launch(LaunchConfig::cover(1 + 256 * static_cast<std::size_t>(i_)), Add{}, x_.data(), 1, 1U); });
+  ASSERT_THAT(error.values(), SizeIs(1));
+  EXPECT_EQ(error.values()[0].member, "grid.x");
+}
+
+TEST_F(FrozenValues, OperationsOfABatchAreComparedByMember) {
+  const FrozenValuesError error = refusal([&] {
+    fill_batch_async(std::array{make_fill(x_.data(), 1, 4), make_fill(x_.data() + 8, 2 + i_, 4)});
+    copy_batch_async(std::array{CopyOp{x_.data() + 16, x_.data(), 8 + 8 * static_cast<std::size_t>(i_)}});
+  });
+  ASSERT_THAT(error.values(), SizeIs(2));
+  EXPECT_EQ(error.values()[0].member, "operation 1: pattern");
+  EXPECT_EQ(error.values()[1].member, "operation 0: bytes");
+}
+
+TEST_F(FrozenValues, MemoryOfTheBodyMayLieElsewhereInEachCapture) {
+  capture_checked([&] {
+    Buffer<int> a(1000), b(10);
+    multiply(x_, 2, a);
+    a.reset();
+    Buffer<int> c(1000);  // may lie where `a` did
+    copy_async(c.data() + 4, b.data(), 8);
+    fill_batch_async(std::array{make_fill(c.data(), 1, 4)});
+    add(x_);
+  });
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(FrozenValues, APlaceInMemoryOfTheBodyThatTheHostChoosesIsFound) {
+  const FrozenValuesError error = refusal([&] {
+    Buffer<int> a(1000);
+    fill_async(a.data() + 16 * i_, 0, 8);
+  });
+  ASSERT_THAT(error.values(), SizeIs(1));
+  EXPECT_EQ(error.values()[0].member, "destination");
+  EXPECT_EQ(error.values()[0].first_memory, "allocation 0 of the capture, offset 0");
+  EXPECT_EQ(error.values()[0].second_memory, "allocation 0 of the capture, offset 64");
+}
+
+TEST_F(FrozenValues, MemoryOfASharedPoolMayLieElsewhereInEachCapture) {
+  CUDAGraph other;
+  std::optional<Buffer<int>> held;
+  capture(other, [&] {
+    const Buffer<int> free(300);
+    held.emplace(200);
+    add(x_);
+  });
+  Buffer<int> first_result, result;
+  capture(graph_, {.pool = other.pool(), .check_frozen_values = [&] { first_result = std::move(result); }}, [&] {
+    result = Buffer<int>(100);
+    multiply(x_, 2, result);
+    add(*held);
+  });
+  EXPECT_NE(first_result.data(), result.data());
+}
+
+TEST_F(FrozenValues, OtherMemoryOfTheProgramIsFound) {
+  std::vector<Buffer<int>> batches;
+  batches.push_back(zeros(100));
+  batches.push_back(zeros(100));
+  const FrozenValuesError error = refusal([&] { add(batches[static_cast<std::size_t>(i_)]); });
+  ASSERT_THAT(error.values(), SizeIs(1));
+  EXPECT_EQ(error.values()[0].parameter, 0U);
+  EXPECT_EQ(error.values()[0].second, reinterpret_cast<std::uintptr_t>(batches[1].data()));
+  EXPECT_THAT(error.values()[0].str(), HasSubstr("parameter 0, offset 0 (8 bytes): 0x"));
+  EXPECT_THAT(error.values()[0].second_memory, StartsWith("offset 0 of 512 bytes at 0x"));
+  EXPECT_THAT(error.values()[0].str(), HasSubstr("(" + error.values()[0].second_memory + ")"));
+}
+
+TEST_F(FrozenValues, RandomNumbersAreNone) {
+  const Generator generator;
+  Buffer<unsigned> numbers(4);
+  capture_checked([&] {
+    draw(generator, numbers);
+    draw(generator, numbers);
+  });
+  const std::vector<unsigned> expected = [&] {
+    const Generator same = generator.clone();
+    random::test::drawn(same);
+    return random::test::drawn(same);
+  }();
+  graph_.replay();
+  EXPECT_EQ(random::test::read(numbers), expected) << "as if there had been one capture";
+}
+
+TEST_F(FrozenValues, HowManyNumbersAreDrawnIsCompared) {
+  const Generator generator;
+  Buffer<unsigned> numbers(4);
+  const FrozenValuesError error = refusal([&] {
+    draw(generator, numbers, 1);
+    generator.philox_state(1 + 4 * static_cast<std::uint64_t>(i_));
+  });
+  ASSERT_THAT(error.values(), SizeIs(1));
+  EXPECT_EQ(error.values()[0].member, "increment");
+}
+
+TEST_F(FrozenValues, DataOfHostFunctionsIsNotCompared) {
+  int called = 0;
+  capture_checked([&] {
+    launch_host(current_stream(), [&called, times = i_ + 1] { called += times; });
+    add(x_);
+  });
+  graph_.replay();
+  current_stream().synchronize();
+  EXPECT_EQ(called, 2) << "of the second capture";
+}
+
+TEST_F(FrozenValues, TextsNameTheAnnotation) {
+  const FrozenValuesError error = refusal(
+      [&] {
+        const annotate forward("forward");
+        add(x_, i_);
+      },
+      {.enable_annotations = true});
+  ASSERT_THAT(error.values(), SizeIs(1));
+  EXPECT_EQ(error.values()[0].annotation, (Annotation{{"name", "forward"}}));
+  EXPECT_THAT(error.what(), HasSubstr("Add (node 0) in forward, parameter 1"));
+}
+
+TEST_F(FrozenValues, HalfOfAWordIsNamedByItsOwnOffset) {
+  const FrozenValuesError error = refusal([&] {
+    launch(LaunchConfig::cover(1, 1), AddSteps{}, Steps{x_.data(), 3, 4 + i_});
+  });
+  ASSERT_THAT(error.values(), SizeIs(1));
+  EXPECT_EQ(error.values()[0].offset, 12U);
+  EXPECT_EQ(error.values()[0].bytes, 4U);
+  EXPECT_EQ(error.values()[0].first, 4U);
+  EXPECT_FALSE(error.values()[0].perhaps) << "the parameter has no padding";
+}
+
+TEST_F(FrozenValues, BytesThatMayBePaddingAreListedApart) {
+  const FrozenValuesError error = refusal([&] {
+    launch(LaunchConfig::cover(1, 1), AddPadded{}, Padded{x_.data(), 0.5F * static_cast<float>(i_), 0});
+    add(x_, i_);
+  });
+  ASSERT_THAT(error.values(), SizeIs(2));
+  EXPECT_FALSE(error.values()[0].perhaps);
+  EXPECT_TRUE(error.values()[1].perhaps);
+  EXPECT_EQ(error.values()[1].offset, 8U);
+  EXPECT_THAT(error.what(), StartsWith("capture: 1 value of the graph differs"));
+  EXPECT_THAT(error.what(), HasSubstr("  Perhaps also; these lie in parameters of more than 8 bytes"));
+  EXPECT_THAT(error.what(), HasSubstr("(4 bytes): 0x0 (0, 0), then 0x3f000000 (1056964608, 0.5)\n"));
+}
+
+TEST_F(FrozenValues, WhatOnlyMayDifferIsAWarning) {
+  const reprise::test::Warnings warnings;
+  capture_checked([&] {
+    launch(LaunchConfig::cover(1, 1), AddPadded{}, Padded{x_.data(), 0.5F * static_cast<float>(i_), 1});
+  });
+  ASSERT_THAT(warnings.texts(), SizeIs(1));
+  EXPECT_THAT(warnings.texts()[0], StartsWith("GraphOptions::check_frozen_values: 1 word of the graph differs"));
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(FrozenValues, OtherNodesAreRefusedByTheFirstThatDiffers) {
+  const auto text = [&](auto&& body) {
+    i_ = 0;
+    return text_of<UsageError>([&] { capture_checked(body); });
+  };
+  const std::string more = text([&] {
+    add(x_);
+    if (i_ == 0) fill_async(x_.data(), 0, 4);
+  });
+  EXPECT_THAT(more,
+              HasSubstr("The first difference: memset (node 1) in the first capture, nothing in the second (2 and "
+                        "1 nodes in all)"));
+  EXPECT_THAT(more, HasSubstr("set GraphOptions::warmup to 1"));
+  const std::string other = text([&] {
+    if (i_ == 0)
+      add(x_);
+    else
+      fill_async(x_.data(), 0, 4);
+  });
+  EXPECT_THAT(other, HasSubstr("kernel reprise::graphs::test::Add (node 0) in the first capture, memset (node 0) in"));
+  EXPECT_THROW(graph_.pool(), UsageError) << "it is empty";
+  capture(graph_, {.warmup = 1, .check_frozen_values = no_next}, [&] {
+    if (runs_++ == 0) fill_async(x_.data(), 0, 4);
+    add(x_);
+  });
+  EXPECT_EQ(runs_, 3);
+}
+
+TEST_F(FrozenValues, AnExceptionOfTheFunctionLeavesNothingCaptured) {
+  settle_memory();
+  const CachingAllocator& allocator = CachingAllocator::of(current_device());
+  GraphOptions options;
+  options.check_frozen_values = [] { throw std::runtime_error("no further batch"); };
+  Buffer<int> result;
+  EXPECT_THAT(text_of<std::runtime_error>([&] {
+                capture(graph_, options, [&] {
+                  ++runs_;
+                  result = Buffer<int>(100);
+                  multiply(x_, 2, result);
+                });
+              }),
+              HasSubstr("no further batch"));
+  EXPECT_EQ(runs_, 1);
+  EXPECT_THROW(graph_.pool(), UsageError) << "it is empty";
+  result.reset();
+  EXPECT_TRUE(eventually([&] {
+    CachingAllocator::of(current_device()).empty_cache();
+    return allocator.statistics().reserved_bytes == allocator.statistics(MempoolId{}).reserved_bytes;
+  }));
+  capture(graph_, [&] { add(x_, 3); });
+  graph_.replay();
+  EXPECT_EQ(first(x_), 3);
+}
+
+TEST_F(FrozenValues, TheFunctionRunsBetweenTheCapturesOnTheStreamFromBefore) {
+  const StreamRef before = current_stream();
+  std::vector<std::string> order;
+  GraphOptions options;
+  options.check_frozen_values = [&] {
+    order.emplace_back("next");
+    EXPECT_EQ(current_stream(), before);
+    EXPECT_THROW(graph_.replay(), UsageError) << "it is empty";
+    add(x_, 7);  // real work
+  };
+  capture(graph_, options, [&] {
+    order.emplace_back("body");
+    add(x_);
+  });
+  EXPECT_EQ(order, (std::vector<std::string>{"body", "next", "body"}));
+  EXPECT_EQ(first(x_), 7);
+}
+
+TEST_F(FrozenValues, ServeConfirmedInputsWithTheSameTwoCaptures) {
+  capture(graph_, {.check_input_liveness = true, .inputs = {.confirm = true}, .check_frozen_values = [&] { ++i_; }},
+          [&] {
+            ++runs_;
+            add(x_);
+          });
+  EXPECT_EQ(runs_, 2);
+  EXPECT_THAT(graph_.inputs(), SizeIs(1));
+  x_.reset();
+  EXPECT_THROW(graph_.replay(), DeadInputError);
+}
+
+TEST_F(FrozenValues, CaptureBeginAndTheScopeRefuseTheOption) {
+  const SideStream stream;
+  GraphOptions options;
+  options.check_frozen_values = no_next;
+  const char* const why =
+      "GraphOptions::check_frozen_values needs a body that can run more than once, and only capture() has one";
+  EXPECT_THAT(text_of<UsageError>([&] { graph_.capture_begin(options); }), HasSubstr(why));
+  EXPECT_THAT(text_of<UsageError>([&] { const graph scope(graph_, options); }), HasSubstr(why));
+}
+
+TEST_F(FrozenValues, AreComparedWithADiscardedTemplate) {
+  GraphOptions options;
+  options.discard_template = true;
+  EXPECT_THAT(refusal([&] { add(x_, i_); }, options).values(), SizeIs(1));
+}
+
+// --- A framework with operators and an allocator of its own ---------------------------------------------------------
+
+class NamesOperators final : public inspect::OperatorSource {
+ public:
+  void started(captures::Capture& /*capture*/) override {}
+  void ended(GraphHandle template_graph) override {
+    std::vector<GraphNodeHandle> nodes;
+    backend::Checked(default_device().backend()).graph_nodes(template_graph, &nodes);
+    first_ = nodes.front();
+  }
+  std::string operator_of(GraphNodeHandle node) const override { return node == first_ ? "aten::add_" : ""; }
+
+ private:
+  GraphNodeHandle first_ = nullptr;
+};
+
+struct NoneOfTheirs final : FrameworkListeners {
+  std::vector<CaptureListener*> in_order() override { return {}; }
+};
+
+class HasOperators final : public backend::Framework, public FrameworkCaptures {
+ public:
+  std::string_view name() const noexcept override { return "with operators"; }
+  const FrameworkCaptures* captures() const noexcept override { return this; }
+  std::unique_ptr<FrameworkListeners> make_listeners() const override { return std::make_unique<NoneOfTheirs>(); }
+  std::unique_ptr<inspect::InputSource> make_input_source(const captures::Capture& /*capture*/) const override {
+    return nullptr;
+  }
+  std::shared_ptr<inspect::OperatorSource> make_operator_source(const captures::Capture& /*capture*/) const override {
+    return std::make_shared<NamesOperators>();
+  }
+};
+
+TEST_F(FrozenValues, TextsNameTheOperatorOfAFramework) {
+  const HasOperators theirs;
+  const reprise::test::ScopedFramework scope(theirs);
+  CUDAGraph graph;
+  const auto run = [&] {
+    capture(graph, {.check_frozen_values = [&] { ++i_; }}, [&] {
+      add(x_, i_);
+      add(x_, i_);
+    });
+  };
+  const std::string text = text_of<FrozenValuesError>(run);
+  EXPECT_THAT(text, HasSubstr("Add (node 0), operator aten::add_, parameter 1, offset 0"));
+  EXPECT_THAT(text, HasSubstr("Add (node 1), parameter 1, offset 0"));
+}
+
+TEST_F(FrozenValues, MemoryOfAnotherAllocatorThatFillsThePoolMayLieElsewhereInEachCapture) {
+  Buffer<int> memory = zeros(100);
+  const MempoolId pool = graph_pool_handle();
+  capture(graph_, {.pool = pool, .check_frozen_values = [&] { ++i_; }}, [&] {
+    memory::AllocationLog::note(pool, memory.data() + 50 * i_, 100);
+    fill_async(memory.data() + 50 * i_ + 4, 0, 8);
+  });
+  EXPECT_EQ(i_, 1);
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test

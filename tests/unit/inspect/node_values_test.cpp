@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <map>
+
+#include "inspect/frozen/node_values.h"
+#include "tests/support/faulty_backend.h"
+#include "tests/support/warnings.h"
+#include "tests/unit/graph/graph_fixture.h"
+
+// The values of nodes that check_frozen_values compares: of kernels of which only the sizes of the parameters are
+// known.
+
+namespace reprise::inspect::test {
+namespace {
+
+using backend::NodeParams;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// A device whose kernels are foreign: the runtime knows offset and size of each parameter.
+class Foreign final : public backend::test::FaultyBackend {
+ public:
+  using FaultyBackend::FaultyBackend;
+  ErrorCode function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) override {
+    const ErrorCode result = FaultyBackend::function_param_info(function, index, param);
+    param->whole = false;
+    return result;
+  }
+  ErrorCode graph_node_params(GraphNodeHandle node, NodeParams* params) override {
+    const auto found = pretended.find(node);
+    if (found == pretended.end()) return FaultyBackend::graph_node_params(node, params);
+    *params = found->second;
+    return ErrorCode::success;
+  }
+  std::map<GraphNodeHandle, NodeParams> pretended;
+};
+
+struct Words {
+  std::uint64_t word[4] = {};
+};
+struct TakesWords {
+  REPRISE_KERNEL void operator()(Thread, Words, std::uint64_t, char) const {}
+};
+
+/// Arguments of TakesWords, in the layout of its parameters, and what a launch takes with `extra`.
+struct PackedWords {
+  Words words;
+  std::uint64_t number = 0;
+  char last = 0;
+  std::size_t bytes = 48;
+  void* extra[5] = {reinterpret_cast<void*>(1), this, reinterpret_cast<void*>(2), &bytes, nullptr};
+};
+
+class NodeValuesTest : public ::testing::Test {
+ protected:
+  ~NodeValuesTest() override {
+    for (const GraphHandle graph : graphs_) EXPECT_EQ(device_.graph_destroy(graph), ErrorCode::success);
+  }
+  GraphHandle make() {
+    GraphHandle graph = nullptr;
+    EXPECT_EQ(device_.graph_create(&graph), ErrorCode::success);
+    graphs_.push_back(graph);
+    return graph;
+  }
+  GraphNodeHandle add(GraphHandle graph, NodeParams params) {
+    GraphNodeHandle node = nullptr;
+    EXPECT_EQ(device_.graph_add_node(&node, graph, {}, params), ErrorCode::success);
+    return node;
+  }
+  /// A kernel node that has no arguments apart.
+  void add_packed(GraphHandle graph, void** extra) {
+    backend::KernelNodeParams kernel;
+    EXPECT_EQ(device_.kernel_function(kernel_record<TakesWords>(), &kernel.function), ErrorCode::success);
+    kernel.extra = extra;
+    device_.pretended.emplace(add(graph, backend::EmptyNodeParams{}), kernel);
+  }
+  NodeValues values(void** extra) {
+    const GraphHandle graph = make();
+    add_packed(graph, extra);
+    return read(graph);
+  }
+  /// A graph with one kernel.
+  NodeValues values(Words words, std::uint64_t number, char last,
+                    const KernelRecord& record = kernel_record<TakesWords>()) {
+    void* arguments[] = {&words, &number, &last, nullptr};
+    backend::KernelNodeParams kernel;
+    EXPECT_EQ(device_.kernel_function(record, &kernel.function), ErrorCode::success);
+    kernel.params = arguments;
+    const GraphHandle graph = make();
+    add(graph, kernel);
+    return read(graph);
+  }
+  NodeValues read(GraphHandle graph) { return read_node_values(device_, graph); }
+
+  Foreign device_{default_device().backend()};
+  std::vector<GraphHandle> graphs_;
+};
+
+TEST_F(NodeValuesTest, ParametersOfANumbersSizeAreCertainAndLargerOnesPerhaps) {
+  const NodeValues first = values({{1, 2, 3, 4}}, 5, 6);
+  const NodeValues second = values({{1, 2, 30, 4}}, 50, 60);
+  const std::vector<ChangedValue> changed = changed_values(first, second);
+  ASSERT_THAT(changed, SizeIs(3));
+  EXPECT_TRUE(changed[0].value.perhaps);
+  EXPECT_EQ(changed[0].value.parameter, 0);
+  EXPECT_EQ(changed[0].value.offset, 16U);
+  EXPECT_EQ(changed[0].value.bytes, 4U) << "only this half differs";
+  EXPECT_EQ(changed[0].first, 3U);
+  EXPECT_FALSE(changed[1].value.perhaps);
+  EXPECT_EQ(changed[1].value.bytes, 8U) << "a parameter is one value";
+  EXPECT_EQ(changed[2].value.parameter, 2);
+  EXPECT_EQ(changed[2].value.bytes, 1U);
+}
+
+TEST_F(NodeValuesTest, WordsThatShowTheOverwrittenStackWereNotWritten) {
+  std::uint64_t before = 0, now = 0;
+  std::memset(&before, 0xA5, sizeof before);
+  std::memset(&now, 0x5A, sizeof now);
+  const NodeValues first = values({{before, before >> 32, 7, before}}, before, 1);
+  const NodeValues second = values({{now, now >> 32, 7, before}}, now, 1);
+  const std::vector<ChangedValue> changed = changed_values(first, second);
+  ASSERT_THAT(changed, SizeIs(1)) << "a number of 8 bytes is taken as it is";
+  EXPECT_EQ(changed[0].value.parameter, 1);
+}
+
+TEST_F(NodeValuesTest, MemoryOfAllocationNodesMayLieElsewhere) {
+  const auto graph = [&](std::uintptr_t address, std::size_t offset) {
+    const GraphHandle made = make();
+    auto* const memory = reinterpret_cast<std::byte*>(address);
+    device_.pretended.emplace(add(made, backend::EmptyNodeParams{}), backend::MemoryAllocateNodeParams{512, memory});
+    device_.pretended.emplace(add(made, backend::EmptyNodeParams{}),
+                              backend::MemsetNodeParams{memory + offset, 0, 1, 4});
+    device_.pretended.emplace(add(made, backend::EmptyNodeParams{}), backend::MemoryFreeNodeParams{memory});
+    return read(made);
+  };
+  const NodeValues first = graph(0x10000, 64);
+  EXPECT_THAT(changed_values(first, graph(0x20000, 64)), IsEmpty());
+  const std::vector<ChangedValue> changed = changed_values(first, graph(0x20000, 128));
+  ASSERT_THAT(changed, SizeIs(1));
+  EXPECT_EQ(changed[0].value.member, "destination");
+}
+
+TEST_F(NodeValuesTest, SwappedMemoryOfTheCaptureDiffers) {
+  NodeValues first = values({{0x1000, 0x2000, 0, 0}}, 0, 0);
+  NodeValues second = values({{0x4000, 0x3000, 0, 0}}, 0, 0);
+  first.own.add({{0x1000, 512}, {0x2000, 512}}, {});
+  second.own.add({{0x3000, 512}, {0x4000, 512}}, {});
+  const std::vector<ChangedValue> changed = changed_values(first, second);
+  ASSERT_THAT(changed, SizeIs(2));
+  EXPECT_EQ(changed[0].first_memory, "allocation 0 of the capture, offset 0");
+  EXPECT_EQ(changed[0].second_memory, "allocation 1 of the capture, offset 0");
+}
+
+TEST_F(NodeValuesTest, AnAddressThatWasAllocatedAgainMatchesOneOfItsAllocations) {
+  NodeValues first = values({{0x1000, 0, 0, 0}}, 0, 0);
+  NodeValues second = values({{0x3000, 0, 0, 0}}, 0, 0);
+  first.own.add({{0x1000, 512}, {0x1000, 512}}, {});
+  second.own.add({{0x2000, 512}, {0x3000, 512}}, {});
+  EXPECT_THAT(changed_values(first, second), IsEmpty());
+}
+
+TEST_F(NodeValuesTest, HiddenMemoryMayLieElsewhere) {
+  NodeValues first = values({{0x1000, 0, 0, 0}}, 0, 0);
+  NodeValues second = values({{0x3000, 0, 0, 0}}, 0, 0);
+  first.own.add({}, {0x1000});
+  EXPECT_THAT(changed_values(first, second), SizeIs(1));
+  second.own.add({}, {0x3000});
+  EXPECT_THAT(changed_values(first, second), IsEmpty());
+}
+
+TEST_F(NodeValuesTest, ArgumentsInOneBlockAreComparedAsThoseThatAreNot) {
+  PackedWords packed{{{1, 2, 3, 4}}, 5, 6};
+  const NodeValues apart = values(packed.words, packed.number, packed.last);
+  EXPECT_THAT(changed_values(apart, values(packed.extra)), IsEmpty());
+  packed.number = 50;
+  const std::vector<ChangedValue> changed = changed_values(apart, values(packed.extra));
+  ASSERT_THAT(changed, SizeIs(1));
+  EXPECT_EQ(changed[0].value.parameter, 1);
+  EXPECT_EQ(changed[0].value.offset, 0U);
+  EXPECT_EQ(changed[0].first, 5U);
+  EXPECT_FALSE(changed[0].value.perhaps);
+}
+
+TEST_F(NodeValuesTest, AllOfABlockIsPerhapsIfItsLayoutIsNotKnown) {
+  const reprise::test::Warnings warnings;
+  PackedWords packed{{}, 5, 6};
+  packed.bytes = 41;
+  const auto read_block = [&] {
+    device_.fail(backend::Call::function_param_info, ErrorCode::not_supported);
+    return values(packed.extra);
+  };
+  const NodeValues first = read_block();
+  packed.number = 50;
+  packed.last = 60;
+  const std::vector<ChangedValue> changed = changed_values(first, read_block());
+  ASSERT_THAT(changed, SizeIs(2));
+  for (const ChangedValue& each : changed) {
+    EXPECT_EQ(each.value.parameter, NodeValue::all_arguments);
+    EXPECT_TRUE(each.value.perhaps);
+  }
+  EXPECT_EQ(changed[0].value.offset, 32U);
+  EXPECT_EQ(changed[0].value.bytes, 4U) << "only this half differs";
+  EXPECT_EQ(changed[1].value.offset, 40U);
+  EXPECT_EQ(changed[1].value.bytes, 1U);
+  packed.bytes = 8;
+  const NodeValues small = read_block();
+  packed.words.word[0] = 7;
+  const std::vector<ChangedValue> one = changed_values(small, read_block());
+  ASSERT_THAT(one, SizeIs(1));
+  EXPECT_TRUE(one[0].value.perhaps) << "it is not known to be one number";
+  EXPECT_THAT(warnings.texts(), IsEmpty());
+}
+
+TEST_F(NodeValuesTest, AForeignKernelWithTheNameOfOneOfTheLibraryIsForeign) {
+  static const KernelRecord record = [] {
+    KernelRecord made = kernel_record<TakesWords>();
+    made.name = "reprise_copy_batch";
+    return made;
+  }();
+  EXPECT_THAT(values({{1, 2, 3, 4}}, 5, 6, record).values, SizeIs(7 + 6)) << "the shape of the launch, and each word";
+}
+
+TEST_F(NodeValuesTest, WhatTheRuntimeDoesNotProvideIsAWarning) {
+  const reprise::test::Warnings warnings;
+  const GraphHandle graph = make();
+  add_packed(graph, nullptr);
+  void* unknown[] = {reinterpret_cast<void*>(7), nullptr, nullptr};
+  add_packed(graph, unknown);
+  EXPECT_THAT(read(graph).values, SizeIs(2 * 7)) << "the shapes of the launches";
+  ASSERT_THAT(warnings.texts(), SizeIs(1));
+  EXPECT_THAT(warnings.texts()[0],
+              HasSubstr("check_frozen_values may have missed values: the parameters of the kernel "
+                        "reprise::inspect::test::(anonymous namespace)::TakesWords (node 0) are not known, the driver "
+                        "has no arguments of it; and so for 1 more nodes."));
+}
+
+}  // namespace
+}  // namespace reprise::inspect::test
