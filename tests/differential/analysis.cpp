@@ -37,6 +37,7 @@ std::vector<const Operand*> inputs(const Operation& operation) {
 Order::Order(const Program& program)
     : program_(program),
       joined_(program.streams.size()),
+      ended_(program.streams.size()),
       recorded_(program.events.size()),
       home_(program.buffers.size(), -1),
       stream_uses_(program.buffers.size()),
@@ -57,6 +58,9 @@ std::vector<Order::Range> Order::ranges(const Operation& operation) const {
     case Kind::record:
     case Kind::wait:
     case Kind::wait_stream:
+    case Kind::end_stream:
+    case Kind::exhaust:
+    case Kind::free_beside:
       return {};
     default:
       break;
@@ -68,12 +72,17 @@ std::vector<Order::Range> Order::ranges(const Operation& operation) const {
 
 std::string Order::refusal(const Operation& operation) const {
   if (operations_.size() == most_operations) return "too many operations";
+  // A block can be freed after its stream.
+  if (has_ended(operation.stream) && operation.kind != Kind::free) return "uses a stream that was destroyed";
   if (operation.kind == Kind::wait) return is_recorded(operation.event) ? "" : "waits for an event without a record";
   if (operation.kind == Kind::wait_stream)
-    return has_joined(operation.other_stream) && operation.other_stream != operation.stream
+    return has_joined(operation.other_stream) && !has_ended(operation.other_stream) &&
+                   operation.other_stream != operation.stream
                ? ""
                : "waits for a stream outside of the capture";
   if (!has_joined(operation.stream)) return "works on a stream that has not joined the capture";
+  if (operation.kind == Kind::end_stream) return operation.stream != 0 ? "" : "destroys the stream of the capture";
+  if (operation.kind > Kind::end_stream) return "";
   const int device = program_.streams[at(operation.stream)].device;
   if (operation.kind == Kind::record)
     return program_.events[at(operation.event)].device == device ? "" : "records an event of another device";
@@ -136,6 +145,12 @@ void Order::add(const Operation& operation) {
       home_[at(operation.out.buffer)] = operation.stream;
       past.set(operations_.size());
       break;
+    case Kind::end_stream:
+      ended_[at(operation.stream)] = true;
+      break;
+    case Kind::exhaust:
+    case Kind::free_beside:
+      break;
     case Kind::free:
       alive_[at(operation.out.buffer)] = false;
       break;
@@ -172,10 +187,16 @@ Analysis analyse(const Program& program) {
   return analysis;
 }
 
+bool uses_two_devices(const Program& program) {
+  const auto on_second = [](const auto& spec) { return spec.device == 1; };
+  return std::ranges::any_of(program.streams, on_second) || std::ranges::any_of(program.events, on_second) ||
+         std::ranges::any_of(program.buffers, on_second);
+}
+
 const char* name(Kind kind) {
-  static constexpr const char* names[] = {"map",           "mix",    "scatter", "gather",     "scan",
-                                          "histogram",     "fill",   "copy",    "allocate",   "free",
-                                          "record_stream", "record", "wait",    "wait_stream"};
+  static constexpr const char* names[] = {"map",  "mix",         "scatter",    "gather",  "scan",          "histogram",
+                                          "fill", "copy",        "allocate",   "free",    "record_stream", "record",
+                                          "wait", "wait_stream", "end_stream", "exhaust", "free_beside"};
   return names[static_cast<std::size_t>(kind)];
 }
 

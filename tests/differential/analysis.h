@@ -27,6 +27,8 @@ class Order {
 
   /// True if the stream takes part in the capture.
   bool has_joined(int stream) const { return joined_[static_cast<std::size_t>(stream)]; }
+  /// True if the stream was destroyed.
+  bool has_ended(int stream) const { return ended_[static_cast<std::size_t>(stream)]; }
   bool is_recorded(int event) const { return recorded_[static_cast<std::size_t>(event)]; }
   bool is_alive(int buffer) const { return alive_[static_cast<std::size_t>(buffer)]; }
   /// The stream that an inner buffer was allocated for.
@@ -34,6 +36,10 @@ class Order {
   /// True if waiting for the event would order the stream after that operation.
   bool event_covers(int event, std::size_t operation) const {
     return event_past_[static_cast<std::size_t>(event)].test(operation);
+  }
+  /// True if the stream is ordered after that operation.
+  bool covers(int stream, std::size_t operation) const {
+    return stream_past_[static_cast<std::size_t>(stream)].test(operation);
   }
   /// True if stream 0 is ordered after all work of the stream.
   bool is_back(int stream) const;
@@ -49,7 +55,7 @@ class Order {
 
   const Program& program_;
   std::vector<Operation> operations_;
-  std::vector<bool> joined_, recorded_, alive_, used_;
+  std::vector<bool> joined_, ended_, recorded_, alive_, used_;
   std::vector<int> home_;
   std::vector<std::set<int>> stream_uses_;  // of an inner buffer: record_stream
   std::vector<Past> stream_past_, event_past_;

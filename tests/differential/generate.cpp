@@ -20,6 +20,8 @@ class Generator {
     const unsigned wanted = 5 + below(std::max(1U, limits_.max_operations > 5 ? limits_.max_operations - 5 : 1U));
     while (works_ < wanted) step();
     join_all();
+    program_.discard_template = one_in(4);
+    program_.concurrent = one_in(4) && limits_.concurrent;
     return compact(program_);
   }
 
@@ -81,19 +83,41 @@ class Generator {
 
   int any_joined_stream() {
     int stream = index(program_.streams.size());
-    while (!order_->has_joined(stream)) stream = (stream + 1) % static_cast<int>(program_.streams.size());
+    while (!order_->has_joined(stream) || order_->has_ended(stream)) stream = next_stream(stream);
     return stream;
   }
 
+  int next_stream(int stream) const { return (stream + 1) % static_cast<int>(program_.streams.size()); }
+
   void step() {
-    const int stream = index(program_.streams.size());
+    int stream = index(program_.streams.size());
+    while (order_->has_ended(stream)) stream = next_stream(stream);  // stream 0 has not
     if (!order_->has_joined(stream)) wait_for_stream(stream, any_joined_stream());
+    if (one_in(40)) return end_stream(stream);
+    if (one_in(60)) return on_stream(Kind::exhaust, stream);
+    if (one_in(40)) return on_stream(Kind::free_beside, stream);
     const unsigned kind = below(32);
     if (kind == 0) return record(stream);
     if (kind == 1) return wait(stream);
     if (kind < 7) return allocate(stream);
     if (kind < 14) return free_one();
     return work(stream);
+  }
+
+  // Its work may be pending, but another stream is ordered after it, which is joined at the end.
+  void end_stream(int stream) {
+    if (stream == 0) return;
+    const int other = any_joined_stream();
+    if (!order_->is_back(stream)) wait_for_stream(other != stream ? other : 0, stream);
+    on_stream(Kind::end_stream, stream);
+  }
+
+  void on_stream(Kind kind, int stream) {
+    if (kind != Kind::end_stream && !limits_.frees) return;
+    Operation operation;
+    operation.kind = kind;
+    operation.stream = stream;
+    add(operation);
   }
 
   void record(int stream) {
@@ -132,14 +156,16 @@ class Generator {
     if (!order_->refusal(operation).empty()) return;
     const bool tell_allocator = one_in(2);
     for (auto unordered = order_->conflicts(operation); !unordered.empty(); unordered = order_->conflicts(operation)) {
-      if (!tell_allocator) {
-        bring_in_order(operation.stream, unordered.front());
-        continue;
-      }
       Operation use = operation;
       use.kind = Kind::record_stream;
       use.stream = program_.operations[unordered.front()].stream;
-      add(use);
+      const bool can_wait = !order_->has_ended(operation.stream), can_tell = !order_->has_ended(use.stream);
+      if (can_tell && (tell_allocator || !can_wait))
+        add(use);
+      else if (can_wait)
+        bring_in_order(operation.stream, unordered.front());
+      else
+        return;  // the buffer stays
     }
     add(operation);
   }
@@ -192,12 +218,14 @@ class Generator {
       operation.event = static_cast<int>(event);
       return add(operation);
     }
-    wait_for_stream(stream, program_.operations[earlier].stream);
+    int other = program_.operations[earlier].stream;
+    while (order_->has_ended(other) || !order_->covers(other, earlier)) other = next_stream(other);
+    wait_for_stream(stream, other);
   }
 
   void join_all() {
     for (int stream = 1; stream < static_cast<int>(program_.streams.size()); ++stream)
-      if (!order_->is_back(stream)) wait_for_stream(0, stream);
+      if (!order_->has_ended(stream) && !order_->is_back(stream)) wait_for_stream(0, stream);
   }
 
   std::mt19937_64 random_;

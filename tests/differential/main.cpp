@@ -23,6 +23,8 @@ struct Options {
   std::string against;
   std::string print;
   Limits limits;
+  std::uint64_t memory_mib = 256;
+  bool fail_first = false;
   bool by_steps = false;
   std::uint64_t scheduler_seed = 0;
 };
@@ -57,6 +59,11 @@ Options parse(CLI::App& app, int argc, char** argv) {
   app.add_option("--scheduler-seed", options.scheduler_seed,
                  "host devices run one operation at a time, in an order of this seed and the program's")
       ->each([&options](const std::string&) { options.by_steps = true; });
+  app.add_option("--memory", options.memory_mib, "MiB of each host device, which programs exhaust")
+      ->check(CLI::Range(std::int64_t{64}, std::int64_t{1} << 20))
+      ->capture_default_str();
+  app.add_flag("--fail-first", options.fail_first,
+               "each program is first captured with an operation that throws, which abandons the capture");
   app.add_option("--print", options.print, "write the source of the first program to this file, and run nothing");
   app.parse(argc, argv);
   return options;
@@ -97,6 +104,10 @@ int run(const Options& options) {
   constexpr unsigned most_explained = 3;
   for (; ran < options.programs && differ + races < most_explained; ++ran) {
     const Program program = generate(options.seed + ran, options.limits);
+    if (options.fail_first) {
+      if (options.by_steps) run_by_steps(scheduler_seed(options, program));
+      (void)examine(program, device, {}, program.seed % 2 == 0 ? Kind::free_beside : Kind::end_stream);
+    }
     const Verdict verdict = examine_in_order(options, scheduler_seed(options, program), program, device, against);
     all = all * 31 + verdict.digest;
     if (verdict.failure == Failure::race) ++races;
@@ -129,6 +140,7 @@ int main(int argc, char** argv) {
     reprise::HostDeviceOptions host;
     host.devices = options.limits.devices;
     host.check_races = true;
+    host.memory_bytes = options.memory_mib << 20;
     if (options.by_steps) host.scheduler_seed = options.scheduler_seed;
     reprise::configure_host_devices(host);
     return run(options);

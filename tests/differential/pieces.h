@@ -4,7 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <future>
+#include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/check.h"
@@ -124,5 +128,34 @@ class Pinned {
   Device device_;
   Word* data_ = nullptr;
 };
+
+/// Allocates memory for a stream until the device has none left, and frees it.
+/// \throws std::logic_error unless that ends with OutOfMemoryError, with the request that was refused.
+inline void exhaust(const StreamRef& stream) {
+  constexpr std::size_t parts = 4;  // the last one never fits, and leaves something for others
+  const Device device = stream.device();
+  const std::size_t total = device.memory_info().total;
+  // A CUDA device takes long to map as much: one request that it refuses must do.
+  const std::size_t bytes = device.type() == DeviceType::host ? total / parts + (std::size_t{2} << 20) : 2 * total;
+  std::vector<Buffer<std::byte>> memory;
+  try {
+    for (std::size_t i = 0; i < parts; ++i) memory.emplace_back(bytes, stream);
+  } catch (const OutOfMemoryError& error) {
+    if (error.statistics().requested == bytes && error.statistics().device_total == total) return;
+    throw std::logic_error(std::string("an OutOfMemoryError of another request: ") + error.what());
+  }
+  throw std::logic_error("all memory of the device was allocated, and more, without an OutOfMemoryError");
+}
+
+/// Another thread frees memory of each device that was recorded on the stream.
+inline void free_beside(const StreamRef& stream) {
+  std::async(std::launch::async, [&] {
+    for (const Device& device : devices()) {
+      if (device.type() != stream.device().type()) continue;
+      Buffer<Word> memory(64, device.default_stream());
+      memory.record_stream(stream);
+    }
+  }).get();
+}
 
 }  // namespace reprise::differential

@@ -20,7 +20,7 @@ std::string address(const Operand& operand) {
   return operand.offset == 0 ? data : reprise::text::format("{} + {}", data, operand.offset);
 }
 
-std::string line(const Operation& op) {
+std::string line(const Program& program, const Operation& op) {
   const std::string out = op.out.buffer < 0 ? "" : variable(op.out.buffer);
   const std::string bytes = reprise::text::format("{} * sizeof(Word)", op.count);
   switch (op.kind) {
@@ -50,6 +50,15 @@ std::string line(const Operation& op) {
       return reprise::text::format("e{}.wait(s{});", op.event, op.stream);
     case Kind::wait_stream:
       return reprise::text::format("s{}.wait(s{}.ref());", op.stream, op.other_stream);
+    case Kind::end_stream: {
+      const StreamSpec& spec = program.streams[static_cast<std::size_t>(op.stream)];
+      return reprise::text::format("{{ const Stream ended = std::move(s{0}); }} s{0} = Stream(device({1}), {{{2}}});",
+                                   op.stream, spec.device, spec.blocking);
+    }
+    case Kind::exhaust:
+      return reprise::text::format("exhaust(s{});", op.stream);
+    case Kind::free_beside:
+      return reprise::text::format("free_beside(s{});", op.stream);
   }
   return "";
 }
@@ -57,7 +66,7 @@ std::string line(const Operation& op) {
 std::string objects(const Program& program) {
   std::string text;
   for (std::size_t i = 0; i < program.streams.size(); ++i)
-    text += reprise::text::format("  const Stream s{}{{device({}), {{{}}}}};\n", i, program.streams[i].device,
+    text += reprise::text::format("  Stream s{}{{device({}), {{{}}}}};\n", i, program.streams[i].device,
                                   program.streams[i].blocking);
   for (std::size_t i = 0; i < program.events.size(); ++i)
     text +=
@@ -69,8 +78,7 @@ std::string objects(const Program& program) {
     else if (spec.place == Place::pinned)
       text += reprise::text::format("  Pinned b{}{{device(0), {}}};\n", i, spec.count);
     else
-      text +=
-          reprise::text::format("  Buffer<Word> b{}{{{}, device({}).default_stream()}};\n", i, spec.count, spec.device);
+      text += reprise::text::format("  Buffer<Word> b{}{{{}, own{}}};\n", i, spec.count, spec.device);
   }
   return text;
 }
@@ -79,6 +87,7 @@ constexpr const char* beginning =
     R"(// Random program {0}, printed by reprise_differential. Where it needs two devices, or on the look-out for races:
 // REPRISE_HOST_DEVICES=2 REPRISE_HOST_RACES=1.
 #include <cstdio>
+#include <future>
 #include <vector>
 
 #include "tests/differential/pieces.h"
@@ -86,16 +95,20 @@ constexpr const char* beginning =
 using namespace reprise;
 using namespace reprise::differential;
 
-Device device(int number) {{
-  const Device first = default_device();
-  for (const Device& other : devices())
-    if (number > 0 && other.type() == first.type() && !(other == first)) return other;
-  return first;
-}}
-
 struct Program {{
+  explicit Program(int number) : first(number) {{}}
+
+  const int first;  // the device that is number 0
   CUDAGraph graph;
+  const Stream own0{{device(0)}}, own1{{device(1)}};
 {1}
+  Device device(int number) const {{
+    const Device host = default_device();
+    for (const Device& other : devices())
+      if ((first + number) % 2 > 0 && other.type() == host.type() && !(other == host)) return other;
+    return host;
+  }}
+
   void restore() {{
 {2}  }}
 
@@ -108,13 +121,12 @@ struct Program {{
   }}
 
   void synchronize() const {{
-    for (const Device& each : devices()) each.synchronize();
-  }}
+{5}  }}
 
   void set(Word* data, Word count, Word buffer) {{
     std::vector<Word> values;
     for (Word i = 0; i < count; ++i) values.push_back((buffer + 1) * 0x9E3779B9U + i * 0x85EBCA6BU);
-    copy_async(data, values.data(), count * sizeof(Word), device(0).default_stream());
+    copy_async(data, values.data(), count * sizeof(Word), own0);
     synchronize();
   }}
 
@@ -122,45 +134,61 @@ struct Program {{
     if (data == nullptr) return;
     synchronize();
     values.resize(values.size() + count);
-    copy_async(values.data() + values.size() - count, data, count * sizeof(Word), device(0).default_stream());
+    copy_async(values.data() + values.size() - count, data, count * sizeof(Word), own0);
     synchronize();
   }}
 }};
 
-int main() {{
-  Program eager, captured;
-  eager.restore();
-  eager.submit();
-  const std::vector<Word> once = eager.contents();
-  eager.submit();
-  const std::vector<Word> twice = eager.contents();
-
+bool compare(int first, const std::vector<Word>& once, const std::vector<Word>& twice) {{
+  Program captured{{first}};
   captured.restore();
   GraphOptions options;
   options.stream = captured.s0.ref();
-  capture(captured.graph, options, [&] {{ captured.submit(); }});
+  options.capture_error_mode = CaptureMode::thread;
+{6}  capture(captured.graph, options, [&] {{ captured.submit(); }});
   captured.graph.replay(captured.s0);
   const bool same_once = captured.contents() == once;
   captured.graph.replay(captured.s0);
   const bool same_twice = captured.contents() == twice;
   std::printf("run once: %s; run twice: %s\n", same_once ? "the same" : "DIFFERENT",
               same_twice ? "the same" : "DIFFERENT");
-  return same_once && same_twice ? 0 : 1;
+  return same_once && same_twice;
+}}
+
+int main() {{
+  Program eager{{0}};
+  eager.restore();
+  eager.submit();
+  const std::vector<Word> once = eager.contents();
+  eager.submit();
+  const std::vector<Word> twice = eager.contents();
+
+  std::vector<std::future<bool>> runs;  // one on each thread
+  for (const int first : {{{7}}})
+    runs.push_back(std::async(std::launch::async, [&, first] {{ return compare(first, once, twice); }}));
+  bool same = true;
+  for (std::future<bool>& run : runs) same &= run.get();
+  return same ? 0 : 1;
 }}
 )";
 
 }  // namespace
 
 std::string print_source(const Program& program) {
-  std::string restore, submit, contents;
-  for (const Operation& operation : program.operations) submit += "    " + line(operation) + "\n";
+  std::string restore, submit, contents, synchronize = "    own0.synchronize();\n    own1.synchronize();\n";
+  for (const Operation& operation : program.operations) submit += "    " + line(program, operation) + "\n";
+  for (std::size_t i = 0; i < program.streams.size(); ++i)
+    synchronize += reprise::text::format("    s{}.synchronize();\n", i);
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const unsigned count = program.buffers[i].count;
     if (program.buffers[i].place != Place::inner)
       restore += reprise::text::format("    set(b{0}.data(), {1}, {0});\n", i, count);
     contents += reprise::text::format("    get(values, b{}.data(), {});\n", i, count);
   }
-  return reprise::text::format(beginning, program.seed, objects(program), restore, submit, contents);
+  const char* const options = program.discard_template ? "  options.discard_template = true;\n" : "";
+  const char* const first = !program.concurrent ? "0" : uses_two_devices(program) ? "0, 1" : "0, 0";
+  return reprise::text::format(beginning, program.seed, objects(program), restore, submit, contents, synchronize,
+                               options, first);
 }
 
 }  // namespace reprise::differential

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -46,7 +47,13 @@ enum class Kind {
   record,         ///< Event::record
   wait,           ///< Event::wait
   wait_stream,    ///< StreamRef::wait for another stream
+  end_stream,     ///< destroys the stream, whose work may be pending and whose blocks may be in use
+  exhaust,        ///< exhaust() of pieces.h for the stream: allocates until the device has no memory
+  free_beside,    ///< free_beside() of pieces.h: another thread frees memory that was recorded on the stream
 };
+
+/// The number of kinds.
+inline constexpr std::size_t kinds = static_cast<std::size_t>(Kind::free_beside) + 1;
 
 /// A part of a buffer.
 struct Operand {
@@ -72,6 +79,8 @@ struct Program {
   std::vector<EventSpec> events;
   std::vector<BufferSpec> buffers;
   std::vector<Operation> operations;
+  bool discard_template = false;  ///< GraphOptions::discard_template of its capture
+  bool concurrent = false;        ///< a second thread captures and replays the same program at the same time
 };
 
 /// What the program itself tells about it, without the library.
@@ -90,10 +99,14 @@ struct Limits {
   unsigned max_operations = 40;  ///< about; waits come on top
   int devices = 1;               ///< 1 or 2
   bool frees = true;             ///< the program may free memory
+  bool concurrent = true;        ///< the program may be captured by two threads at once
 };
 
 /// The program of a seed: the same one on every machine. Good, by construction.
 Program generate(std::uint64_t seed, const Limits& limits);
+
+/// True if streams, events or memory lie on the second device.
+bool uses_two_devices(const Program& program);
 
 /// Without streams, events and buffers that nothing uses.
 Program compact(const Program& program);

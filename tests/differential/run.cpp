@@ -2,8 +2,10 @@
 #include "tests/differential/run.h"
 
 #include <algorithm>
+#include <future>
 #include <memory>
 #include <span>
+#include <stdexcept>
 
 #include "reprise/reprise.h"
 #include "tests/differential/pieces.h"
@@ -15,20 +17,26 @@ std::size_t at(int index) {
   return static_cast<std::size_t>(index);
 }
 
+Device second_device(const Device& first) {
+  for (const Device& other : devices())
+    if (other.type() == first.type() && !(other == first)) return other;
+  throw UsageError("the program needs two devices of one kind, and there is only one");
+}
+
 /// The streams, events and buffers of one program, on real devices.
 class Machine {
  public:
   Machine(const Program& program, const Device& first) : program_(program), first_(first) {
     for (const StreamSpec& spec : program.streams) {
       streams_.emplace_back(device(spec.device), StreamOptions{spec.blocking});
-      uses_second_ |= spec.device == 1;
     }
+    for (int number = 0; number < (uses_two_devices(program) ? 2 : 1); ++number)
+      own_streams_.emplace_back(device(number));
     for (std::size_t i = 0; i < program.events.size(); ++i)
       events_.emplace_back(device(program.events[i].device), EventOptions{i % 2 == 0});
     for (const BufferSpec& spec : program.buffers) {
       memory_.emplace_back();
-      uses_second_ |= spec.device == 1;
-      if (spec.place == Place::device) memory_.back() = Buffer<Word>(spec.count, device(spec.device).default_stream());
+      if (spec.place == Place::device) memory_.back() = Buffer<Word>(spec.count, own_stream(spec.device));
       if (spec.place == Place::pinned) {
         pinned_.emplace_back(first, spec.count);
         addresses_.push_back(pinned_.back().data());
@@ -49,14 +57,17 @@ class Machine {
       for (Word i = 0; i < spec.count; ++i) values[i] = (static_cast<Word>(b) + 1) * 0x9E3779B9U + i * 0x85EBCA6BU;
       if (spec.place == Place::pinned) std::copy(values.begin(), values.end(), addresses_[b]);
       if (spec.place == Place::device)
-        copy_async(addresses_[b], values.data(), spec.count * sizeof(Word), device(spec.device).default_stream());
+        copy_async(addresses_[b], values.data(), spec.count * sizeof(Word), own_stream(spec.device));
       synchronize();
     }
   }
 
   void submit(const Fault& fault = {}) {
     for (Operation operation : program_.operations) {
-      if (fault && operation.kind == *fault) operation.value ^= 1U << 4;
+      if (fault && operation.kind == *fault) {
+        operation.value ^= 1U << 4;
+        if (operation.kind > Kind::allocate) throw std::runtime_error("a fault that a test put into the program");
+      }
       submit(operation);
     }
   }
@@ -73,7 +84,7 @@ class Machine {
       if (spec.place == Place::pinned)
         std::copy(addresses_[b], addresses_[b] + spec.count, values.begin());
       else
-        copy_async(values.data(), addresses_[b], spec.count * sizeof(Word), device(spec.device).default_stream());
+        copy_async(values.data(), addresses_[b], spec.count * sizeof(Word), own_stream(spec.device));
       synchronize();
     }
     return contents;
@@ -81,15 +92,14 @@ class Machine {
 
  private:
   Device device(int number) const { return number == 0 ? first_ : second_device(first_); }
-  static Device second_device(const Device& first) {
-    for (const Device& other : devices())
-      if (other.type() == first.type() && !(other == first)) return other;
-    throw UsageError("the program needs two devices of one kind, and there is only one");
-  }
 
+  StreamRef own_stream(int number) const { return own_streams_[at(number)]; }
+
+  // Not the devices: that would break a capture of another thread. What the streams that were destroyed did comes
+  // before work of others.
   void synchronize() const {
-    first_.synchronize();
-    if (uses_second_) device(1).synchronize();
+    for (const Stream& stream : streams_) stream.synchronize();
+    for (const Stream& stream : own_streams_) stream.synchronize();
   }
 
   Word* address(const Operand& operand) const { return addresses_[at(operand.buffer)] + operand.offset; }
@@ -143,15 +153,28 @@ class Machine {
         return events_[at(op.event)].wait(stream);
       case Kind::wait_stream:
         return stream.wait(streams_[at(op.other_stream)].ref());
+      case Kind::end_stream:
+        return replace_stream(op.stream);
+      case Kind::exhaust:
+        return exhaust(stream);
+      case Kind::free_beside:
+        return free_beside(stream);
       default:
         return;
     }
   }
 
+  // The next run gets the new one, which may have the same handle.
+  void replace_stream(int number) {
+    const StreamSpec& spec = program_.streams[at(number)];
+    { const Stream ended = std::move(streams_[at(number)]); }
+    streams_[at(number)] = Stream(device(spec.device), StreamOptions{spec.blocking});
+  }
+
   const Program& program_;
   const Device first_;
-  bool uses_second_ = false;
   std::vector<Stream> streams_;
+  std::vector<Stream> own_streams_;  // of each device, for what is no operation of the program
   std::vector<Event> events_;
   std::vector<Buffer<Word>> memory_;
   std::vector<Pinned> pinned_;
@@ -161,6 +184,29 @@ class Machine {
 std::string compare(const char* what, const Contents& expected, const Contents& found) {
   const std::string text = difference(expected, found);
   return text.empty() ? text : std::string(what) + ": " + text;
+}
+
+std::string compare_one(const Program& program, const Device& first_device, const Eager& eager, const Fault& fault) {
+  CUDAGraph graph;
+  Machine machine(program, first_device);
+  machine.restore();
+  GraphOptions options;
+  options.stream = machine.origin();
+  options.capture_error_mode = CaptureMode::thread;
+  options.discard_template = program.discard_template;
+  const Contents before = machine.contents(false);
+  capture(graph, options, [&] { machine.submit(fault); });
+  const Contents captured = machine.contents(false);  // inner buffers have not been written yet
+  if (std::string text = compare("captured, not replayed", before, captured); !text.empty()) return text;
+  graph.replay(machine.origin());
+  if (std::string text = compare("replayed", eager.once, machine.contents()); !text.empty()) return text;
+  machine.restore();
+  graph.replay(machine.origin());
+  graph.replay(machine.origin());
+  if (std::string text = compare("replayed twice", eager.twice, machine.contents()); !text.empty()) return text;
+  machine.restore();
+  graph.replay(machine.origin());
+  return compare("replayed again", eager.once, machine.contents());
 }
 
 }  // namespace
@@ -180,25 +226,12 @@ Eager run_eagerly(const Program& program, const Device& first_device) {
 
 std::string compare_captured(const Program& program, const Device& first_device, const Eager& eager,
                              const Fault& fault) {
-  CUDAGraph graph;
-  Machine machine(program, first_device);
-  machine.restore();
-  GraphOptions options;
-  options.stream = machine.origin();
-  options.capture_error_mode = CaptureMode::thread;
-  const Contents before = machine.contents(false);
-  capture(graph, options, [&] { machine.submit(fault); });
-  const Contents captured = machine.contents(false);  // inner buffers have not been written yet
-  if (std::string text = compare("captured, not replayed", before, captured); !text.empty()) return text;
-  graph.replay(machine.origin());
-  if (std::string text = compare("replayed", eager.once, machine.contents()); !text.empty()) return text;
-  machine.restore();
-  graph.replay(machine.origin());
-  graph.replay(machine.origin());
-  if (std::string text = compare("replayed twice", eager.twice, machine.contents()); !text.empty()) return text;
-  machine.restore();
-  graph.replay(machine.origin());
-  return compare("replayed again", eager.once, machine.contents());
+  if (!program.concurrent) return compare_one(program, first_device, eager, fault);
+  const Device first_beside = uses_two_devices(program) ? second_device(first_device) : first_device;
+  auto beside = std::async(std::launch::async, [&] { return compare_one(program, first_beside, eager, fault); });
+  const std::string text = compare_one(program, first_device, eager, fault);
+  const std::string text_beside = beside.get();
+  return text.empty() ? text_beside : text;
 }
 
 }  // namespace reprise::differential

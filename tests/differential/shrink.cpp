@@ -13,6 +13,8 @@ class Shrinker {
 
   Program shrink() {
     use_one_device();
+    clear(&Program::discard_template);
+    clear(&Program::concurrent);
     for (bool smaller = true; smaller;) {
       smaller = remove_buffers();
       smaller |= replace_inner_buffers();
@@ -39,6 +41,12 @@ class Shrinker {
     for (EventSpec& event : candidate.events) event.device = 0;
     for (BufferSpec& buffer : candidate.buffers) buffer.device = 0;
     accept(candidate);
+  }
+
+  void clear(bool Program::*option) {
+    Program candidate = smallest_;
+    candidate.*option = false;
+    if (smallest_.*option) accept(candidate);
   }
 
   bool remove_operations(std::size_t size) {
@@ -113,8 +121,9 @@ class Shrinker {
           if (operation.stream == from) operation.stream = to;
           if (operation.other_stream == from) operation.other_stream = to;
         }
-        std::erase_if(candidate.operations, [](const Operation& operation) {
-          return operation.kind == Kind::wait_stream && operation.stream == operation.other_stream;
+        std::erase_if(candidate.operations, [&](const Operation& operation) {
+          return (operation.kind == Kind::wait_stream && operation.stream == operation.other_stream) ||
+                 (operation.kind == Kind::end_stream && operation.stream == to);
         });
         if (any && accept(candidate)) {
           smaller = true;
