@@ -24,6 +24,7 @@ struct Options {
   std::string print;
   Limits limits;
   std::uint64_t memory_mib = 256;
+  std::uint64_t progress = 500;
   bool fail_first = false;
   bool by_steps = false;
   std::uint64_t scheduler_seed = 0;
@@ -61,6 +62,9 @@ Options parse(CLI::App& app, int argc, char** argv) {
       ->each([&options](const std::string&) { options.by_steps = true; });
   app.add_option("--memory", options.memory_mib, "MiB of each host device, which programs exhaust")
       ->check(CLI::Range(std::int64_t{64}, std::int64_t{1} << 20))
+      ->capture_default_str();
+  app.add_option("--progress", options.progress, "say how many have run after each so many")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->capture_default_str();
   app.add_flag("--fail-first", options.fail_first,
                "each program is first captured with an operation that throws, which abandons the capture");
@@ -113,7 +117,7 @@ int run(const Options& options) {
     if (verdict.failure == Failure::race) ++races;
     if (verdict.failure == Failure::differs || verdict.failure == Failure::exception) ++differ;
     if (verdict.failure != Failure::none) explain(options, program, verdict, device, against);
-    if ((ran + 1) % 500 == 0) std::printf("%llu programs\n", static_cast<unsigned long long>(ran + 1));
+    if ((ran + 1) % options.progress == 0) std::printf("%llu programs\n", static_cast<unsigned long long>(ran + 1));
     std::fflush(stdout);
   }
   std::printf("%s",

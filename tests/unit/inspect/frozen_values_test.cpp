@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-
-#include <memory>
-#include <stdexcept>
+#include <optional>
+#include <utility>
 #include <vector>
 
-#include "graph/framework_captures.h"
-#include "inspect/frozen/operator_source.h"
-#include "inspect/liveness/input_source.h"
-#include "memory/watches/allocation_log.h"
-#include "tests/support/scoped_framework.h"
 #include "tests/support/warnings.h"
-#include "tests/unit/graph/graph_fixture.h"
+#include "tests/unit/inspect/frozen_values_fixture.h"
 #include "tests/unit/random/random_fixture.h"
 
-// GraphOptions::check_frozen_values: values that the host computes for each iteration, and that a graph would repeat.
+// GraphOptions::check_frozen_values: what is compared between the two captures, and how it is named.
 
 namespace reprise::graphs::test {
 namespace {
@@ -22,7 +15,6 @@ namespace {
 using random::test::draw;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -46,32 +38,6 @@ struct AddPadded {
   REPRISE_KERNEL void operator()(Thread, Padded padded) const { *padded.x += padded.flag; }
 };
 
-class FrozenValues : public ::testing::Test {
- protected:
-  /// What is refused; fails if nothing is.
-  template <class Body>
-  FrozenValuesError refusal(const Body& body, GraphOptions options = {}) {
-    if (!options.check_frozen_values) options.check_frozen_values = [this] { ++i_; };
-    try {
-      capture(graph_, options, body);
-    } catch (const FrozenValuesError& error) {
-      EXPECT_THROW(graph_.pool(), UsageError) << "it is empty";
-      return error;
-    }
-    ADD_FAILURE() << "nothing was refused";
-    return FrozenValuesError("", {});
-  }
-  template <class Body>
-  void capture_checked(const Body& body) {
-    capture(graph_, {.check_frozen_values = [this] { ++i_; }}, body);
-  }
-
-  Buffer<int> x_ = zeros(100);
-  int i_ = 0;
-  int runs_ = 0;
-  CUDAGraph graph_;
-};
-
 TEST_F(FrozenValues, AnIndexThatTheHostCountsIsNamedWithBothValues) {
   const FrozenValuesError error = refusal([&] { add(x_, i_); }, {.name = "train"});
   ASSERT_THAT(error.values(), SizeIs(1));
@@ -88,48 +54,6 @@ TEST_F(FrozenValues, AnIndexThatTheHostCountsIsNamedWithBothValues) {
   EXPECT_THAT(error.what(), HasSubstr("  kernel reprise::graphs::test::Add (node 0), parameter 1, offset 0 (4 bytes): "
                                       "0x0 (0, 0), then 0x1 (1, 1e-45)\n"));
   EXPECT_EQ(i_, 1);
-}
-
-TEST_F(FrozenValues, AnotherGraphCanBeCapturedAfterARefusal) {
-  refusal([&] { add(x_, i_); });
-  capture_checked([&] { add(x_, 5); });
-  graph_.replay();
-  EXPECT_EQ(first(x_), 5);
-}
-
-TEST_F(FrozenValues, TheGraphOfTheSecondCaptureStaysAndTheFirstIsReleased) {
-  settle_memory();
-  Buffer<int> result;
-  auto held = std::make_shared<int>(7);
-  capture(graph_, {.check_frozen_values = [&, held] { ++i_; }}, [&] {
-    ++runs_;
-    result = Buffer<int>(100);
-    multiply(x_, 2, result);
-  });
-  EXPECT_EQ(runs_, 2);
-  EXPECT_EQ(i_, 1);
-  EXPECT_EQ(held.use_count(), 1) << "the function is not kept";
-  const CachingAllocator& allocator = CachingAllocator::of(current_device());
-  EXPECT_TRUE(eventually([&] {
-    CachingAllocator::of(current_device()).empty_cache();
-    return allocator.statistics().reserved_bytes ==
-           allocator.statistics(MempoolId{}).reserved_bytes + allocator.statistics(graph_.pool()).reserved_bytes;
-  })) << "the pool of the first capture is gone";
-  add(x_, 21);
-  current_stream().synchronize();
-  graph_.replay();
-  EXPECT_EQ(first(result), 42);
-}
-
-TEST_F(FrozenValues, WithoutAFunctionWhatTheBodyChangesIsFoundAndNothingElse) {
-  capture(graph_, {.check_frozen_values = no_next}, [&] { add(x_, i_); });
-  graph_.reset();
-  GraphOptions options;
-  options.check_frozen_values = no_next;
-  const FrozenValuesError error = refusal([&] { add(x_, ++runs_); }, options);
-  ASSERT_THAT(error.values(), SizeIs(1));
-  EXPECT_EQ(error.values()[0].first, 1U);
-  EXPECT_EQ(error.values()[0].second, 2U);
 }
 
 TEST_F(FrozenValues, SizesAndAddressesOfCopiesAreCompared) {
@@ -309,164 +233,6 @@ TEST_F(FrozenValues, WhatOnlyMayDifferIsAWarning) {
   EXPECT_THAT(warnings.texts()[0], StartsWith("GraphOptions::check_frozen_values: 1 word of the graph differs"));
   graph_.replay();
   EXPECT_EQ(first(x_), 1);
-}
-
-TEST_F(FrozenValues, OtherNodesAreRefusedByTheFirstThatDiffers) {
-  const auto text = [&](auto&& body) {
-    i_ = 0;
-    return text_of<UsageError>([&] { capture_checked(body); });
-  };
-  const std::string more = text([&] {
-    add(x_);
-    if (i_ == 0) fill_async(x_.data(), 0, 4);
-  });
-  EXPECT_THAT(more,
-              HasSubstr("The first difference: memset (node 1) in the first capture, nothing in the second (2 and "
-                        "1 nodes in all)"));
-  EXPECT_THAT(more, HasSubstr("set GraphOptions::warmup to 1"));
-  const std::string other = text([&] {
-    if (i_ == 0)
-      add(x_);
-    else
-      fill_async(x_.data(), 0, 4);
-  });
-  EXPECT_THAT(other, HasSubstr("kernel reprise::graphs::test::Add (node 0) in the first capture, memset (node 0) in"));
-  EXPECT_THROW(graph_.pool(), UsageError) << "it is empty";
-  capture(graph_, {.warmup = 1, .check_frozen_values = no_next}, [&] {
-    if (runs_++ == 0) fill_async(x_.data(), 0, 4);
-    add(x_);
-  });
-  EXPECT_EQ(runs_, 3);
-}
-
-TEST_F(FrozenValues, AnExceptionOfTheFunctionLeavesNothingCaptured) {
-  settle_memory();
-  const CachingAllocator& allocator = CachingAllocator::of(current_device());
-  GraphOptions options;
-  options.check_frozen_values = [] { throw std::runtime_error("no further batch"); };
-  Buffer<int> result;
-  EXPECT_THAT(text_of<std::runtime_error>([&] {
-                capture(graph_, options, [&] {
-                  ++runs_;
-                  result = Buffer<int>(100);
-                  multiply(x_, 2, result);
-                });
-              }),
-              HasSubstr("no further batch"));
-  EXPECT_EQ(runs_, 1);
-  EXPECT_THROW(graph_.pool(), UsageError) << "it is empty";
-  result.reset();
-  EXPECT_TRUE(eventually([&] {
-    CachingAllocator::of(current_device()).empty_cache();
-    return allocator.statistics().reserved_bytes == allocator.statistics(MempoolId{}).reserved_bytes;
-  }));
-  capture(graph_, [&] { add(x_, 3); });
-  graph_.replay();
-  EXPECT_EQ(first(x_), 3);
-}
-
-TEST_F(FrozenValues, TheFunctionRunsBetweenTheCapturesOnTheStreamFromBefore) {
-  const StreamRef before = current_stream();
-  std::vector<std::string> order;
-  GraphOptions options;
-  options.check_frozen_values = [&] {
-    order.emplace_back("next");
-    EXPECT_EQ(current_stream(), before);
-    EXPECT_THROW(graph_.replay(), UsageError) << "it is empty";
-    add(x_, 7);  // real work
-  };
-  capture(graph_, options, [&] {
-    order.emplace_back("body");
-    add(x_);
-  });
-  EXPECT_EQ(order, (std::vector<std::string>{"body", "next", "body"}));
-  EXPECT_EQ(first(x_), 7);
-}
-
-TEST_F(FrozenValues, ServeConfirmedInputsWithTheSameTwoCaptures) {
-  capture(graph_, {.check_input_liveness = true, .inputs = {.confirm = true}, .check_frozen_values = [&] { ++i_; }},
-          [&] {
-            ++runs_;
-            add(x_);
-          });
-  EXPECT_EQ(runs_, 2);
-  EXPECT_THAT(graph_.inputs(), SizeIs(1));
-  x_.reset();
-  EXPECT_THROW(graph_.replay(), DeadInputError);
-}
-
-TEST_F(FrozenValues, CaptureBeginAndTheScopeRefuseTheOption) {
-  const SideStream stream;
-  GraphOptions options;
-  options.check_frozen_values = no_next;
-  const char* const why =
-      "GraphOptions::check_frozen_values needs a body that can run more than once, and only capture() has one";
-  EXPECT_THAT(text_of<UsageError>([&] { graph_.capture_begin(options); }), HasSubstr(why));
-  EXPECT_THAT(text_of<UsageError>([&] { const graph scope(graph_, options); }), HasSubstr(why));
-}
-
-TEST_F(FrozenValues, AreComparedWithADiscardedTemplate) {
-  GraphOptions options;
-  options.discard_template = true;
-  EXPECT_THAT(refusal([&] { add(x_, i_); }, options).values(), SizeIs(1));
-}
-
-// --- A framework with operators and an allocator of its own ---------------------------------------------------------
-
-class NamesOperators final : public inspect::OperatorSource {
- public:
-  void started(captures::Capture& /*capture*/) override {}
-  void ended(GraphHandle template_graph) override {
-    std::vector<GraphNodeHandle> nodes;
-    backend::Checked(default_device().backend()).graph_nodes(template_graph, &nodes);
-    first_ = nodes.front();
-  }
-  std::string operator_of(GraphNodeHandle node) const override { return node == first_ ? "aten::add_" : ""; }
-
- private:
-  GraphNodeHandle first_ = nullptr;
-};
-
-struct NoneOfTheirs final : FrameworkListeners {
-  std::vector<CaptureListener*> in_order() override { return {}; }
-};
-
-class HasOperators final : public backend::Framework, public FrameworkCaptures {
- public:
-  std::string_view name() const noexcept override { return "with operators"; }
-  const FrameworkCaptures* captures() const noexcept override { return this; }
-  std::unique_ptr<FrameworkListeners> make_listeners() const override { return std::make_unique<NoneOfTheirs>(); }
-  std::unique_ptr<inspect::InputSource> make_input_source(const captures::Capture& /*capture*/) const override {
-    return nullptr;
-  }
-  std::shared_ptr<inspect::OperatorSource> make_operator_source(const captures::Capture& /*capture*/) const override {
-    return std::make_shared<NamesOperators>();
-  }
-};
-
-TEST_F(FrozenValues, TextsNameTheOperatorOfAFramework) {
-  const HasOperators theirs;
-  const reprise::test::ScopedFramework scope(theirs);
-  CUDAGraph graph;
-  const auto run = [&] {
-    capture(graph, {.check_frozen_values = [&] { ++i_; }}, [&] {
-      add(x_, i_);
-      add(x_, i_);
-    });
-  };
-  const std::string text = text_of<FrozenValuesError>(run);
-  EXPECT_THAT(text, HasSubstr("Add (node 0), operator aten::add_, parameter 1, offset 0"));
-  EXPECT_THAT(text, HasSubstr("Add (node 1), parameter 1, offset 0"));
-}
-
-TEST_F(FrozenValues, MemoryOfAnotherAllocatorThatFillsThePoolMayLieElsewhereInEachCapture) {
-  Buffer<int> memory = zeros(100);
-  const MempoolId pool = graph_pool_handle();
-  capture(graph_, {.pool = pool, .check_frozen_values = [&] { ++i_; }}, [&] {
-    memory::AllocationLog::note(pool, memory.data() + 50 * i_, 100);
-    fill_async(memory.data() + 50 * i_ + 4, 0, 8);
-  });
-  EXPECT_EQ(i_, 1);
 }
 
 }  // namespace

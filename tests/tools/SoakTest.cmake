@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# What scripts/soak says of programs that behave, fail or grow. They are scripts in the place of the real ones.
+
+# Runs it with random programs that do `body` in a loop.
+function(soak name body)
+  set(programs "${FOLDER}/${name}")
+  file(REMOVE_RECURSE "${programs}")
+  set(loop "#!/usr/bin/env bash\nheld=\nprintf '500 programs\\n'\nwhile true; do\n")
+  file(WRITE "${programs}/tests/differential/reprise_differential" "${loop}${body}\nsleep 0.05\ndone\n")
+  file(WRITE "${programs}/tests/reprise_stress_tests" "${loop}sleep 0.05\ndone\n")
+  file(CHMOD "${programs}/tests/differential/reprise_differential" "${programs}/tests/reprise_stress_tests"
+    PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+  execute_process(COMMAND "${CMAKE_COMMAND}" -E env REPRISE_SOAK_SLACK=1 "${SOAK}" --programs "${programs}" 2
+    RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+  set(result "${result}" PARENT_SCOPE)
+  set(output "${output}${errors}" PARENT_SCOPE)
+endfunction()
+
+function(expect name code text)
+  if(NOT result EQUAL code OR NOT output MATCHES "${text}")
+    message(SEND_ERROR "${name}: expected exit code ${code} and \"${text}\"; found ${result} and:\n${output}")
+  endif()
+endfunction()
+
+soak(behaves ":")
+expect(behaves 0 "soak: 20 rounds, 2000 programs, memory from [0-9]+ to [0-9]+ MiB: passed")
+soak(ends "sleep 1; echo what went wrong; exit 3")
+expect(ends 1 "what went wrong.*FAILED: programs ended in round")
+soak(grows "printf -v more '%200000s' x; held+=$more")
+expect(grows 1 "FAILED: there is growth: memory of programs from [0-9]+ to [0-9]+ MiB")
+soak(keeps_files "exec {file}</dev/null")
+expect(keeps_files 1 "FAILED: there is growth: open files of programs from [0-9]+ to [0-9]+")
+
+execute_process(COMMAND "${SOAK}" --programs "${FOLDER}/nothing" 2 RESULT_VARIABLE result ERROR_VARIABLE output)
+expect(nothing 1 "there is no program")
+execute_process(COMMAND "${SOAK}" soon RESULT_VARIABLE result ERROR_VARIABLE output)
+expect(soon 1 "expected a number of seconds, 1 or more; found 'soon'")
