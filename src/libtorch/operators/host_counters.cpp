@@ -40,27 +40,27 @@ struct Step {
   std::uintptr_t begin = 0, end = 0;
 };
 
-// Not by RTLD_DEFAULT: libtorch may have been loaded for one module only, as Python does.
+// RTLD_DEFAULT does not find a libtorch that was loaded for one module only, as Python does.
 std::vector<Step> find_steps() {
   std::vector<Step> found;
   Dl_info of_libtorch{};
-  if (dladdr(reinterpret_cast<void*>(&at::globalContext), &of_libtorch) == 0) return found;
-  void* const libtorch = dlopen(of_libtorch.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (libtorch == nullptr) return found;
+  void* libtorch = nullptr;
+  if (dladdr(reinterpret_cast<void*>(&at::globalContext), &of_libtorch) != 0)
+    libtorch = dlopen(of_libtorch.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   constexpr std::array<std::pair<const char*, const char*>, 3> symbols{{
       {"torch::optim::Adam", "_ZN5torch5optim4Adam4stepESt8functionIFN2at6TensorEvEE"},
       {"torch::optim::AdamW", "_ZN5torch5optim5AdamW4stepESt8functionIFN2at6TensorEvEE"},
       {"torch::optim::Adagrad", "_ZN5torch5optim7Adagrad4stepESt8functionIFN2at6TensorEvEE"},
   }};
   for (const auto& [optimizer, symbol] : symbols) {
-    void* const address = dlsym(libtorch, symbol);
+    void* const address = dlsym(libtorch != nullptr ? libtorch : RTLD_DEFAULT, symbol);
     Dl_info info{};
     void* entry = nullptr;
     if (address == nullptr || dladdr1(address, &info, &entry, RTLD_DL_SYMENT) == 0 || entry == nullptr) continue;
     const auto begin = reinterpret_cast<std::uintptr_t>(address);
     found.push_back({optimizer, begin, begin + static_cast<const ElfW(Sym)*>(entry)->st_size});
   }
-  dlclose(libtorch);
+  if (libtorch != nullptr) dlclose(libtorch);
   return found;
 }
 

@@ -139,6 +139,7 @@ TEST_F(OptimizersInCaptures, OfEagerWorkAreNotRefused) {
   torch::optim::Adam of_cpu({on_cpu}, torch::optim::AdamOptions(0.1));
   Tensor sum;
   const Stream eager;
+  eager.wait(stream_);
   GraphOptions options;
   options.capture_error_mode = CaptureMode::relaxed;
   capture(graph_, options, [&] {

@@ -33,7 +33,7 @@ class KeptStreams : public ::testing::Test {
   }
   static StreamRef ended(StreamOptions options = {}) { return Stream(default_device(), options).ref(); }
 
-  const UsesEndedStreams framework_;
+  const UsesEndedStreams framework_{};
   std::optional<ScopedFramework> scope_{framework_};
 };
 
