@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "reprise/error.h"
 #include "reprise/event.h"
 #include "reprise/stream.h"
 
