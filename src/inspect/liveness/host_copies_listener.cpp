@@ -29,11 +29,13 @@ std::string access_text(const HostAccess& access) {
 
 [[noreturn]] void refuse(std::span<const HostAccess> gone, const GraphOptions& options) {
   std::string text = text::format(
-      "Replays of the captured graph{} would use local variables that are gone: {} of its copies' ends {} in a part of "
-      "this thread's stack whose functions have returned. Keep the memory as long as the graph is replayed: use a "
+      "Replays of the captured graph{} would use memory of the host that is gone: {} of its copies' ends {} in a part "
+      "of "
+      "this thread's stack whose functions have returned{}. Keep the memory as long as the graph is replayed: use a "
       "variable that outlives the body of the capture, a HostBuffer, or an object that CUDAGraph::retain() keeps. "
       "GraphOptions::inputs.allow_stack allows such copies. The graph is empty and can capture again.\n",
-      options.name.empty() ? "" : " `" + options.name + "`", gone.size(), gone.size() == 1 ? "lies" : "lie");
+      options.name.empty() ? "" : " `" + options.name + "`", gone.size(), gone.size() == 1 ? "lies" : "lie",
+      has_address_sanitizer() ? ", or in memory that AddressSanitizer knows to be gone" : "");
   for (const HostAccess& access : gone.first(std::min(gone.size(), most_accesses))) text += access_text(access);
   if (gone.size() > most_accesses) text += text::format("  and {} more\n", gone.size() - most_accesses);
   if (options.report != ReportDetail::full)
@@ -55,7 +57,7 @@ void HostCopiesListener::ended(captures::Capture& capture, graphs::CapturedGraph
   for (const ScannedWord& word : scan.words) {
     const ScannedNode& node = scan.nodes[word.node];
     const auto* const address = reinterpret_cast<const void*>(word.value);
-    const bool is_gone = ended.overlaps(word.value, node.copied_bytes);
+    const bool is_gone = ended.overlaps(word.value, node.copied_bytes) || is_poisoned(address, node.copied_bytes);
     if (!is_gone && !lists) continue;
     if (!is_gone) {
       backend::PointerInfo info;

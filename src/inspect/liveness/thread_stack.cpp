@@ -3,6 +3,9 @@
 
 #include <pthread.h>
 
+// Of the sanitizer's runtime; null without it.
+extern "C" [[gnu::weak]] void* __asan_region_is_poisoned(void* begin, std::size_t bytes);  // NOLINT: its name
+
 namespace reprise::inspect {
 namespace {
 
@@ -26,6 +29,14 @@ AddressRange ended_stack(const void* frame) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(frame);
   if (address < stack.begin || address >= stack.end) return {};
   return {stack.begin, address};
+}
+
+bool has_address_sanitizer() noexcept {
+  return &__asan_region_is_poisoned != nullptr;
+}
+
+bool is_poisoned(const void* address, std::size_t bytes) noexcept {
+  return has_address_sanitizer() && __asan_region_is_poisoned(const_cast<void*>(address), bytes) != nullptr;
 }
 
 }  // namespace reprise::inspect

@@ -24,4 +24,9 @@ struct AddressRange {
 /// \param frame an address in the frame, as `__builtin_frame_address(0)` returns it.
 AddressRange ended_stack(const void* frame) noexcept;
 
+/// True in a program with AddressSanitizer, which knows more: freed memory, and locals that it keeps elsewhere.
+bool has_address_sanitizer() noexcept;
+/// True if AddressSanitizer knows that one of the bytes must not be used now. False without it.
+bool is_poisoned(const void* address, std::size_t bytes) noexcept;
+
 }  // namespace reprise::inspect

@@ -101,7 +101,7 @@ TEST_F(HostCopies, AreRefusedAtEachWayToEndACapture) {
   EXPECT_THROW(graph_.capture_end(), UsageError);
   GraphOptions options = with_check();
   options.inputs.confirm = true;
-  EXPECT_THAT(refused([&] { copy_a_local(); }, options), HasSubstr("local variables that are gone"));
+  EXPECT_THAT(refused([&] { copy_a_local(); }, options), HasSubstr("memory of the host that is gone"));
 }
 
 TEST_F(HostCopies, OfLocalsThatAreAliveAtTheEndArePossible) {
@@ -204,7 +204,19 @@ TEST_F(HostCopies, AreNotListedInStandardReports) {
 #endif
 #endif
 
-TEST_F(HostCopies, OfFreedHeapMemoryAreFoundByAddressSanitizer) {
+TEST_F(HostCopies, OfHeapMemoryThatIsFreedInTheBodyAreRefusedUnderAddressSanitizer) {
+#ifdef REPRISE_TEST_HAS_ASAN
+  EXPECT_THAT(refused([&] {
+                const std::vector<int> source(8, 1);
+                copy_async(x_.data(), source.data(), sizeof(int));
+              }),
+              AllOf(HasSubstr("AddressSanitizer knows to be gone"), HasSubstr("memcpy source (node 0)")));
+#else
+  GTEST_SKIP() << "built without AddressSanitizer";
+#endif
+}
+
+TEST_F(HostCopies, OfHeapMemoryThatIsFreedLaterAreFoundByAddressSanitizerAtTheReplay) {
 #ifdef REPRISE_TEST_HAS_ASAN
   if (default_device().type() != DeviceType::host) GTEST_SKIP() << "a device copies without the sanitizer";
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
