@@ -188,7 +188,7 @@ class BlockTable {
  private:
   // With its tree node, so that a block that exists can always be cached; spare_ has room for all blocks.
   void make_spare() {
-    spare_.reserve(std::max(2 * spare_.capacity(), storage_.size() + 1));
+    if (spare_.capacity() <= storage_.size()) spare_.reserve(std::max(2 * spare_.capacity(), storage_.size() + 1));
     MemoryBlock& made = storage_.emplace_back();
     try {
       BlockSet tree;

@@ -40,7 +40,7 @@ const char* library_of(std::string_view line) {
   return found != libraries.end() ? found->name : nullptr;
 }
 
-// Code is loaded, a context is made: what belongs to a first use, from any caller.
+// Code is loaded, a context is made: what belongs to a first use, in any code.
 bool loads(std::string_view name) {
   static constexpr std::array<std::string_view, 14> beginnings = {
       "cuModuleLoad",   "cuLibraryLoad",      "cudaLibraryLoad",      "cuLinkCreate",        "cuLinkAdd",

@@ -51,7 +51,7 @@ void allocate_under_a_limit() {
   const StreamRef stream = simulator.device().default_stream();
   launch_host(stream, [] {});  // the device's first thread has a stack
   stream.synchronize();
-  limit_data(20 * mebibyte);
+  limit_data(40 * mebibyte);
   const std::string text = text_of<OutOfMemoryError>([&] { Buffer<char>(100 * mebibyte, stream); });
   if (text.find("out of memory") == std::string::npos) std::_Exit(1);
   void* memory = nullptr;

@@ -122,6 +122,7 @@ TEST_F(HostCopies, OfLocalsThatAreAliveAtTheEndArePossible) {
   copy_async(x_.data(), &local, sizeof local);
   graph_.capture_end();
   graph_.replay();
+  EXPECT_EQ(first(x_), 4);  // before the local is gone
 }
 
 TEST_F(HostCopies, OfGoneLocalsAreAllowedByAnOption) {

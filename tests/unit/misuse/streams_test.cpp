@@ -70,6 +70,20 @@ TEST_F(MisusedStreams, ValuesWithoutANameAreRefused) {
   EXPECT_EQ(mode, CaptureMode(9));
 }
 
+TEST_F(MisusedStreams, OptionsOfCapturesWithoutANameAreRefused) {
+  CUDAGraph graph;
+  const auto with = [&](const GraphOptions& options) { capture(graph, options, [] {}); };
+  expect_refused({
+      {[&] { with({.capture_error_mode = CaptureMode(9)}); },
+       "GraphOptions::capture_error_mode expected CaptureMode::"},
+      {[&] { with({.report = ReportDetail(9)}); }, "GraphOptions::report expected ReportDetail::standard"},
+      {[&] { with({.inputs = {.scope = Liveness(9)}}); }, "GraphOptions::inputs.scope expected Liveness::allocator"},
+      {[&] { with({.instantiate_flags = InstantiateFlags(64)}); },
+       "found the number 64, of which the bits 64 have no name"},
+  });
+  with({.allow_empty = true});
+}
+
 TEST_F(MisusedStreams, WhatWasMovedFromIsRefused) {
   Stream stream = std::move(stream_);
   Event event = std::move(event_);
