@@ -35,14 +35,14 @@ std::unique_ptr<HostGraph> HostGraph::clone() const {
   copy->device = device;
   copy->id = next_id();
   copy->user_objects = user_objects;
-  std::unordered_map<const HostNode*, HostNode*> copies;
+  std::unordered_map<const HostNode*, HostNode*> twins;
   for (const auto& node : nodes) {
     HostNode& twin = copy->add(*node->device, node->type, node->work, {});
     twin.origin_id = node->id;
-    copies.emplace(node.get(), &twin);
+    twins.emplace(node.get(), &twin);
   }
   for (const auto& node : nodes)
-    for (const HostNode* dependency : node->dependencies) connect(*copies.at(dependency), *copies.at(node.get()));
+    for (const HostNode* dependency : node->dependencies) connect(*twins.at(dependency), *twins.at(node.get()));
   return copy;
 }
 
