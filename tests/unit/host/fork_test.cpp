@@ -120,35 +120,49 @@ TEST(ForkedChild, EveryCallIsRefusedWithCode3) {
   EXPECT_EQ(held.x.read(), std::vector<int>(100, 6)) << "in the parent all goes on";
 }
 
+// A simulator whose work is not done: its end waits.
+struct Busy {
+  HostSimulator simulator;
+  Stream stream{simulator.device()};
+  Buffer<int> x{10, stream};
+
+  explicit Busy(Gate& gate) {
+    launch_host(stream, [&gate] { gate.stand(); });
+    EXPECT_TRUE(gate.wait_until_reached());
+  }
+};
+
 TEST(ForkedChild, EndsWithWhatItInheritedWithoutAWordOrAWait) {
+  Gate gate;
   auto held = std::make_unique<Held>();
-  auto simulator = std::make_unique<HostSimulator>();
-  auto of_simulator = std::make_unique<Buffer<int>>(10, simulator->device().default_stream());
+  auto busy = std::make_unique<Busy>(gate);
   EXPECT_EQ(code_of_child([&] {
               static int warnings = 0;
               set_warning_sink([](std::string_view) { ++warnings; });
               held.reset();
-              of_simulator.reset();
-              simulator.reset();
+              busy.reset();
               release_finished_graphs();
-              static const CUDAGraph at_exit;
               std::_Exit(warnings);
             }),
             0);
+  gate.open();
 }
 
 // As is the case in a child that leaves main().
 TEST(ForkedChild, ExitsWithStaticObjects) {
-  static auto& held = *new std::unique_ptr<Held>(std::make_unique<Held>());
-  EXPECT_EQ(code_of_child([&] {
+  Gate gate;
+  static std::unique_ptr<Busy> busy;
+  busy = std::make_unique<Busy>(gate);
+  EXPECT_EQ(code_of_child([] {
               std::atexit([] {
-                held.reset();
+                busy.reset();
                 std::_Exit(7);
               });
               std::exit(0);
             }),
             7);
-  held.reset();
+  gate.open();
+  busy.reset();
 }
 
 // The thread that reports a race holds the mutex of the runtime.
