@@ -65,7 +65,7 @@ TEST_F(NodeScan, NamesAKernelWhoseArgumentsTheDriverDoesNotReturn) {
   const GraphScan found = scan();
   set_warning_sink({});
   ASSERT_THAT(found.omissions, SizeIs(1));
-  EXPECT_EQ(inspect::omission_text(backend_, found, found.omissions[0], nullptr),
+  EXPECT_EQ(inspect::omission_text(backend_, found.nodes[0], found.omissions[0], nullptr),
             "the parameters of the kernel scale (node 0) are not known, the driver has no arguments of it");
 }
 

@@ -117,8 +117,9 @@ TEST(FailingAllocations, OfACaptureOfTheRuntime) {
     }
     GraphHandle graph = nullptr;
     // For lack of memory it changes nothing, and can be tried again.
-    if (runtime.stream_end_capture(s.side.native(), &graph) != ErrorCode::success)
+    if (runtime.stream_end_capture(s.side.native(), &graph) != ErrorCode::success) {
       ASSERT_EQ(runtime.stream_end_capture(s.side.native(), &graph), ErrorCode::success);
+    }
     ASSERT_EQ(runtime.graph_destroy(graph), ErrorCode::success);
   });
 }
