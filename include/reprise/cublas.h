@@ -136,11 +136,12 @@ inline void check_cublas(cublasStatus_t status, const char* call = "cuBLAS",
 }
 
 /// The size that cuBLAS's documentation of cublasSetWorkspace recommends: 32 MiB on Hopper (also used for newer
-/// devices), 4 MiB on older ones. \throws BackendError
+/// devices), 4 MiB on older ones. \throws UsageError unless it is a CUDA device; BackendError
 inline std::size_t cublas_workspace_bytes(Device device) {
   int major = 0;
-  detail::cublas::check_runtime(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index()),
-                                "cudaDeviceGetAttribute");
+  detail::cublas::check_runtime(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, detail::cublas::require_cuda(device).index()),
+      "cudaDeviceGetAttribute");
   return std::size_t{major >= 9 ? 32u : 4u} << 20;
 }
 

@@ -247,6 +247,7 @@ TEST(CublasErrors, AHandleForTheHostDeviceIsRefused) {
   };
   expect_refused(text_of<UsageError>([] { CublasHandle blas(Device::parse("host")); }));
   expect_refused(text_of<UsageError>([] { CublasLtHandle blas(Device::parse("host")); }));
+  expect_refused(text_of<UsageError>([] { static_cast<void>(cublas_workspace_bytes(Device::parse("host"))); }));
 }
 
 }  // namespace

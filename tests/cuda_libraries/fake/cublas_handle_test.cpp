@@ -192,6 +192,8 @@ TEST_F(CublasHandles, RefuseAStreamOfAnotherDevice) {
   const Stream elsewhere(Device::parse("host"));
   EXPECT_THAT(text_of<UsageError>([&] { blas.on(elsewhere); }),
               AllOf(HasSubstr("expected a stream of cuda:0"), HasSubstr("stream of host:0")));
+  const CublasLtHandle lt;
+  EXPECT_THAT(text_of<UsageError>([&] { lt.workspace(elsewhere); }), HasSubstr("expected a stream of cuda:0"));
   EXPECT_EQ(blas.on()->stream, stream_.native());
 }
 
