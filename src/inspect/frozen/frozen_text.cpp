@@ -16,6 +16,7 @@ constexpr std::size_t most_values = 20;  // of each kind, in a text
 // its memory.
 std::string value_text(std::uint64_t value, std::size_t bytes, const std::string& memory) {
   if (!memory.empty()) return text::format("{:#x} ({})", value, memory);
+  if (bytes == 0 || bytes > 8) return text::format("{:#x}", value);  // of no size that a value has
   const unsigned unused = 64 - 8 * static_cast<unsigned>(bytes);
   const auto number = static_cast<std::int64_t>(value << unused) >> unused;
   if (bytes == 4)

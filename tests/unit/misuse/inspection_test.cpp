@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <thread>
@@ -73,6 +74,31 @@ TEST_F(InspectionMisuse, ReportsAndTimesWithoutContentAreText) {
   odd.code = static_cast<ErrorCode>(123456);
   odd.broken_by = CaptureReport::Call{.name = ""};
   EXPECT_NE(odd.str(), "");
+}
+
+TEST_F(InspectionMisuse, FrozenValuesOfSizesThatThereAreNotAreText) {
+  FrozenValue value;
+  EXPECT_EQ(value.str(), " (0 bytes): 0x0, then 0x0");
+  value.bytes = 9;
+  value.second = UINT64_MAX;
+  EXPECT_EQ(value.str(), " (9 bytes): 0x0, then 0xffffffffffffffff");
+}
+
+TEST_F(InspectionMisuse, WithinAHookOfTheGraphTimesAreNotTakenAndATimerMayEnd) {
+  std::optional<ReplayTimer> timer;
+  std::string text;
+  GraphHooks hooks;
+  hooks.before_replay = [&](const StreamRef&) {
+    text = text_of<UsageError>([&] { static_cast<void>(timer->take()); });
+    timer.reset();
+  };
+  capture_increment(graph_, x_);
+  graph_.add_hooks(hooks);
+  timer.emplace(graph_);
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+  EXPECT_TRUE(contains(text, "ReplayTimer::take"));
+  EXPECT_TRUE(contains(text, "within a hook of the same graph"));
 }
 
 TEST_F(InspectionMisuse, TimesOfReplaysOnAStreamThatCapturesAreRefused) {
