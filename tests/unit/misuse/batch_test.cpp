@@ -68,6 +68,16 @@ TEST_F(MisusedBatch, OperationsPastTheirMemoryAreRefused) {
   });
 }
 
+TEST_F(MisusedBatch, MemoryOfAnotherRuntimeIsRefused) {
+  const HostSimulator simulator;
+  const Buffer<int> foreign(10, simulator.device().default_stream());
+  expect_refused({
+      {[&] { copy(foreign.data(), from_.data(), 4); }, "the destination of operation 1 is"},
+      {[&] { copy(to_.data(), foreign.data(), 4); }, "the source of operation 1 is"},
+      {[&] { fill(foreign.data(), 4); }, "the destination of operation 1 is"},
+  });
+}
+
 TEST_F(MisusedBatch, PatternsOfOtherSizesAreRefused) {
   expect_refused({
       {[&] { fill(to_.data(), 12, 3); }, "needs patterns of 1, 2, 4 or 8 bytes"},

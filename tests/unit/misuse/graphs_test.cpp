@@ -44,6 +44,11 @@ void dump_graph(CUDAGraph& graph) {
   std::filesystem::remove(file);
 }
 
+void watch_nulls(CUDAGraph& graph) {
+  const HostBuffer<const void*> table(1);
+  graph.watch_pointers(table.data(), table.size());
+}
+
 /// All but those that begin and end captures.
 const GraphCall graph_calls[] = {
     {"register_generator_state", [](CUDAGraph& g) { g.register_generator_state(default_generator()); }, refused, works},
@@ -56,6 +61,9 @@ const GraphCall graph_calls[] = {
     {"replay", [](CUDAGraph& g) { g.replay(); }, refused, refused},
     {"replay on a stream", [](CUDAGraph& g) { g.replay(current_stream()); }, refused, refused},
     {"time_replay", [](CUDAGraph& g) { (void)time_replay(g); }, refused, refused},
+    {"ReplayTimer", [](CUDAGraph& g) { const ReplayTimer timer(g); }, refused, refused},
+    {"watch_pointers", &watch_nulls, refused, refused},
+    {"pointers_changed", [](CUDAGraph& g) { g.pointers_changed(); }, refused, refused},
     {"reset", [](CUDAGraph& g) { g.reset(); }, refused, works},
     {"id", [](CUDAGraph& g) { (void)g.id(); }, works, works},
     {"name", [](CUDAGraph& g) { (void)g.name(); }, works, works},

@@ -51,11 +51,17 @@ TEST_F(MisusedMemory, ArraysOfAnotherSizeAreRefused) {
 
 TEST_F(MisusedMemory, AMovedFromBufferIsEmptyAndOnNoDevice) {
   Buffer<int> moved = std::move(x_);
+  std::vector<int> ten(10);
   expect_refused({
       {[&] { static_cast<void>(x_.device()); }, "found one that was default-constructed or moved from"},  // NOLINT
-      {[&] { x_.write(std::vector<int>(10)); }, "found 10"},
+      {[&] { x_.write(ten); }, "found 10"},
+      {[&] { x_.read(ten); }, "found 10"},
+      {[&] { x_.write_async(ten); }, "found 10"},
+      {[&] { x_.read_async(ten); }, "found 10"},
   });
   EXPECT_TRUE(x_.read().empty());
+  x_.write_async({});
+  x_.read_async({});
   x_.fill_bytes_async(0);
   x_.record_stream(stream_);
   x_.reset();
@@ -91,8 +97,29 @@ TEST_F(MisusedMemory, ErrorsOfBuffersNameTheirMembers) {
       {[&] { x_.read(ten, foreign); }, "Buffer::read: "},
       {[&] { x_.read_async(ten, foreign); }, "Buffer::read_async: "},
       {[&] { x_.fill_bytes_async(1, foreign); }, "Buffer::fill_bytes_async: cuMemsetD8Async returned 1"},
+      {[&] { fill_async(x_.data(), 1, 4, foreign); }, "fill_async: cuMemsetD8Async returned 1"},
       {[&] { x_.write(ten, foreign); }, "lies in the memory of host:0, which operations of host-simulator:"},
   });
+}
+
+TEST_F(MisusedMemory, InACaptureCopiesAreNodesAndThoseThatWaitBreakIt) {
+  std::vector<int> ten(10);
+  CUDAGraph graph;
+  capture(graph, [&] {
+    x_.write_async(ten);
+    x_.fill_bytes_async(0);
+    x_.read_async(ten);
+    copy_async(x_.data(), x_.data() + 5, 4);
+    fill_async(x_.data(), 0, 4);
+  });
+  EXPECT_EQ(graph.node_count(), 5U);
+  for (const bool writes : {false, true}) {
+    CUDAGraph broken;
+    broken.capture_begin();
+    const auto wait = [&] { writes ? x_.write(ten) : x_.read(ten); };
+    EXPECT_THAT(text_of<BackendError>(wait), ::testing::HasSubstr("cuStreamSynchronize returned 900"));
+    EXPECT_THROW(broken.capture_end(), CaptureError);
+  }
 }
 
 TEST_F(MisusedMemory, TheAllocatorRefusesWhatItDidNotReturn) {

@@ -2,6 +2,7 @@
 #include <deque>
 
 #include "reprise/reprise.h"
+#include "tests/support/faulty_backend.h"
 #include "tests/support/refused.h"
 
 // Wrong arguments of host_device.h and host_simulator.h.
@@ -37,13 +38,17 @@ TEST(MisusedSimulators, RacesAreNotKnownWithoutACheck) {
   expect_refused({{[&] { simulator.races(); }, "HostSimulator::races() expected a simulator that looks for races"}});
 }
 
-TEST(MisusedSimulators, FailuresOfNoCallAreRefused) {
+TEST(MisusedSimulators, FailuresOfNoCallOrNoHostDeviceAreRefused) {
+  // Devices live until the process ends.
+  static auto& like_cuda = *new backend::test::FaultyBackend(Device::parse("host").backend(), DeviceType::cuda);
   expect_refused({
       {[] { InjectedFailure({.call = ""}); }, "expected the name of a call of the runtime"},
       {[] { InjectedFailure({.call = "cuNothing"}); }, "found \"cuNothing\""},
       {[] { InjectedFailure({.call = "cuMemAlloc", .code = ErrorCode::success}); },
        "expected a code that says failure"},
       {[] { InjectedFailure({.call = "cuMemAlloc", .nth = 0}); }, "counts calls from 1; found 0"},
+      {[] { InjectedFailure({.call = "cuMemAlloc", .device = Device(like_cuda)}); },
+       "InjectedFailure expected a host device"},
   });
 }
 
