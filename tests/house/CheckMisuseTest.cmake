@@ -82,6 +82,10 @@ expect(1 "two rows for make")
 write_tree("`ThingTest.IsNotThere`" make ${functions})
 expect(1 "make: no source has the test ThingTest.IsNotThere")
 
+write_tree(any make ${functions})
+file(APPEND "${FOLDER}/tests/unit/misuse/table.md" "- `other`: as `ThingTest.IsRefused` and `ThingTest.IsNowhere` show.\n")
+expect(1 "an explanation: no source has the test ThingTest.IsNowhere")
+
 write_tree(unexplained make ${functions})
 expect(1 "make: \"unexplained\" is neither a test nor a code that is explained")
 
