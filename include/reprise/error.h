@@ -84,11 +84,11 @@ class UsageError : public Error {
 /// A call of the device runtime failed.
 class BackendError : public Error {
  public:
+  /// The text begins with the function of the library that the calling thread is in, for example `Buffer::write`.
   /// \param call CUDA's name of the call.
   /// \param code what it returned.
   /// \param detail the backend's details beyond the code; may be empty.
   /// \param where the place in this library that made the call.
-  /// The text begins with the function of the library that the calling thread is in, for example `Buffer::write`.
   BackendError(std::string call, ErrorCode code, const std::string& detail, SourceLocation where);
 
   const std::string& call() const noexcept { return call_; }       ///< CUDA's name of the call that failed

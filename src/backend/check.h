@@ -33,8 +33,7 @@ inline void require_not_forked(Call call, SourceLocation where = SourceLocation:
 /// The detail of that error.
 inline constexpr const char* forked_detail =
     "this process is a child that fork() made of a process that had used a device, and has none of its threads; as "
-    "with "
-    "CUDA, fork before the first use of a device, or start another program (exec) in the child";
+    "with CUDA, fork before the first use of a device, or start another program (exec) in the child";
 
 /// Passes an error to the warning sink.
 void warn_of(const Backend& backend, Call call, ErrorCode result, SourceLocation where) noexcept;

@@ -27,8 +27,8 @@ void CUDAGraph::Impl::require_template(const char* call) const {
   require(call, {State::captured, State::ready});
   if (template_graph == nullptr)
     throw UsageError(
-        text::format("{} needs the template graph, which was discarded as GraphOptions::discard_template "
-                     "asked: capture without that option, or call enable_debug_mode() before the capture.",
+        text::format("{} needs the template graph, which GraphOptions::discard_template had "
+                     "destroyed: capture without that option, or call enable_debug_mode() before the capture.",
                      call));
 }
 

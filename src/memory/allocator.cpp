@@ -70,9 +70,8 @@ void memory::return_held_back_blocks(const Device& device) noexcept {
 }
 
 CachingAllocator& CachingAllocator::of(Device device) {
-  // The allocator that this thread used last, found without the mutex.
   backend::require_not_forked(backend::Call::memory_allocate);
-  // The allocator that this thread asked for last, found without the mutex.
+  // The allocator that this thread used last, found without the mutex.
   thread_local CachingAllocator* last = nullptr;
   if (last != nullptr && last->device() == device) return *last;
   Allocators& all = allocators();

@@ -63,7 +63,7 @@ struct MemoryBlock {
   MemoryBlock* previous = nullptr;  ///< the neighbour below, or null at the start of the segment
   MemoryBlock* next = nullptr;      ///< the neighbour above, or null at the end of the segment
   BlockState state = BlockState::in_use;
-  std::size_t requested = 0;        ///< while it is in use: the bytes that were asked for
+  std::size_t requested = 0;        ///< while it is in use: the bytes requested
   bool small = false;               ///< which of its pool's sets it goes to
   bool deferred = false;            ///< held back without events, in the list of HeldBackBlocks
   bool unrecorded = false;          ///< held back, and the failure to record an event was reported

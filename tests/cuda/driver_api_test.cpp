@@ -70,21 +70,21 @@ TEST_F(DriverApiTest, FindsWhatOnlyANewerDriverHas) {
 
 TEST_F(DriverApiTest, RefusesADriverOfAnOlderCuda) {
   setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
-  expect_reason("the driver in libcuda.so.1 is older than CUDA 13.0, which is needed; it is of CUDA 12.8");
+  expect_reason("the driver in libcuda.so.1 is older than CUDA 13.0, which is needed; found: CUDA 12.8");
 }
 
 TEST_F(DriverApiTest, TellsWhatCuInitSays) {
   setenv("FAKE_LIBCUDA_INIT", "100", 1);
   expect_reason(
-      "libcuda.so.1 is there, but cuInit returned 100 (cudaErrorNoDevice): no device was found; it is of "
-      "CUDA 13.0");
+      "libcuda.so.1 is there, but cuInit returned 100 (cudaErrorNoDevice): no device was found; a driver of "
+      "CUDA 13.0 or newer is needed; found: CUDA 13.0");
 }
 
 TEST_F(DriverApiTest, NamesAFunctionThatIsMissing) {
   setenv("FAKE_LIBCUDA_LACKS", "cuGraphAddNode", 1);
   expect_reason(
-      "the driver in libcuda.so.1 has no cuGraphAddNode, which is needed, as CUDA 13.0 has it; it is of CUDA "
-      "13.0");
+      "the driver in libcuda.so.1 lacks cuGraphAddNode, which CUDA 13.0 has and this library needs; found: "
+      "CUDA 13.0");
 }
 
 // --- Warnings about GPUs that are passed over -----------------------------------------------------------------------
@@ -117,9 +117,8 @@ class PassedOverGpus : public DriverApiTest {
 };
 
 constexpr const char* too_old =
-    "[The GPUs of this machine are not used: the driver in libcuda.so.1 is older than CUDA 13.0, which is needed; it "
-    "is "
-    "of CUDA 12.8. Install a driver that fits; REPRISE_DEVICE=host silences this warning.]";
+    "[The GPUs of this machine are not used: the driver in libcuda.so.1 is older than CUDA 13.0, which is needed; "
+    "found: CUDA 12.8. Install a driver that fits; REPRISE_DEVICE=host silences this warning.]";
 
 TEST_F(PassedOverGpus, OfADriverThatIsTooOldGiveOneWarning) {
   setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
@@ -129,8 +128,9 @@ TEST_F(PassedOverGpus, OfADriverThatIsTooOldGiveOneWarning) {
 TEST_F(PassedOverGpus, OfADriverWithoutAFunctionGiveOneWarning) {
   setenv("FAKE_LIBCUDA_LACKS", "cuGraphAddNode", 1);
   expect_warnings(
-      "[The GPUs of this machine are not used: the driver in libcuda.so.1 has no cuGraphAddNode, which is needed, as "
-      "CUDA 13.0 has it; it is of CUDA 13.0. Install a driver that fits; REPRISE_DEVICE=host silences this warning.]");
+      "[The GPUs of this machine are not used: the driver in libcuda.so.1 lacks cuGraphAddNode, which CUDA 13.0 "
+      "has and this library needs; found: CUDA 13.0. Install a driver that fits; REPRISE_DEVICE=host silences this "
+      "warning.]");
 }
 
 TEST_F(PassedOverGpus, OfADriverThatCannotBeginGiveOneWarning) {
@@ -138,7 +138,8 @@ TEST_F(PassedOverGpus, OfADriverThatCannotBeginGiveOneWarning) {
   expect_warnings(
       "[The GPUs of this machine are not used: libcuda.so.1 is there, but cuInit returned 803 (cudaErrorUnknown): " +
       std::string(result_description(static_cast<ErrorCode>(803))) +
-      "; it is of CUDA 13.0. Install a driver that fits; REPRISE_DEVICE=host silences this warning.]");
+      "; a driver of CUDA 13.0 or newer is needed; found: CUDA 13.0. Install a driver that fits; REPRISE_DEVICE=host "
+      "silences this warning.]");
 }
 
 TEST_F(PassedOverGpus, AreNotWarnedAboutWhereTheHostDeviceWasChosen) {
@@ -156,6 +157,8 @@ TEST_F(PassedOverGpus, AreNotWarnedAboutWhereThereAreNone) {
   setenv("FAKE_LIBCUDA_VERSION", "13000", 1);
   expect_warnings("");
   setenv("FAKE_LIBCUDA_INIT", "100", 1);  // as with CUDA_VISIBLE_DEVICES=-1
+  expect_warnings("");
+  setenv("FAKE_LIBCUDA_INIT", "34", 1);  // a stub for linking
   expect_warnings("");
   setenv("LD_LIBRARY_PATH", "/nowhere", 1);
   expect_warnings("");

@@ -149,28 +149,28 @@ TEST(Analysis, AStreamEndsOnceAndAfterItNothingUsesIt) {
 
 TEST(Analysis, ABlockCanBeFreedAfterItsStream) {
   Program program = empty_program();
-  Operation allocate = fill(1, 1), free = fill(1, 1), told = fill(0, 1);
+  Operation allocate = fill(1, 1), free = fill(1, 1), recorded = fill(0, 1);
   allocate.kind = Kind::allocate;
   free.kind = Kind::free;
-  told.kind = Kind::record_stream;
+  recorded.kind = Kind::record_stream;
   const Operation end = operation(Kind::end_stream, 1);
   program.operations = {wait_stream(1, 0), allocate, wait_stream(0, 1), end, free};
   EXPECT_TRUE(analyse(program).good());
   program.operations = {wait_stream(1, 0), allocate, wait_stream(0, 1), end, fill(0, 1), free};
   EXPECT_TRUE(analyse(program).race) << "the destroyed stream is not ordered after the use";
-  program.operations = {wait_stream(1, 0), allocate, wait_stream(0, 1), end, fill(0, 1), told, free};
+  program.operations = {wait_stream(1, 0), allocate, wait_stream(0, 1), end, fill(0, 1), recorded, free};
   EXPECT_TRUE(analyse(program).good());
 }
 
 TEST(Analysis, AFreeWaitsForTheUsesThatTheAllocatorWasNotToldOf) {
   Program program = empty_program();
-  Operation allocate = fill(0, 1), free = fill(0, 1), told = fill(1, 1);
+  Operation allocate = fill(0, 1), free = fill(0, 1), recorded = fill(1, 1);
   allocate.kind = Kind::allocate;
   free.kind = Kind::free;
-  told.kind = Kind::record_stream;
+  recorded.kind = Kind::record_stream;
   program.operations = {allocate, wait_stream(1, 0), fill(1, 1), free, wait_stream(0, 1)};
   EXPECT_TRUE(analyse(program).race);
-  program.operations = {allocate, wait_stream(1, 0), fill(1, 1), told, free, wait_stream(0, 1)};
+  program.operations = {allocate, wait_stream(1, 0), fill(1, 1), recorded, free, wait_stream(0, 1)};
   EXPECT_TRUE(analyse(program).good());
 }
 
@@ -297,7 +297,8 @@ TEST(Shrinking, KeepsWhatTheFailureNeeds) {
 TEST(PrintedSource, HasALineForEachOperation) {
   Program program = empty_program();
   Operation map = fill(1, 0), mix = fill(0, 1), copy = fill(0, 1), allocate = fill(0, 1),
-            record = operation(Kind::record, 1), wait = operation(Kind::wait, 0), free = fill(0, 1), told = fill(1, 1);
+            record = operation(Kind::record, 1), wait = operation(Kind::wait, 0), free = fill(0, 1),
+            recorded = fill(1, 1);
   map.kind = Kind::map;
   map.in = {0, 0};
   mix.kind = Kind::mix;
@@ -309,7 +310,7 @@ TEST(PrintedSource, HasALineForEachOperation) {
   allocate.kind = Kind::allocate;
   record.event = wait.event = 0;
   free.kind = Kind::free;
-  told.kind = Kind::record_stream;
+  recorded.kind = Kind::record_stream;
   program.operations = {allocate,
                         wait_stream(1, 0),
                         map,
@@ -317,7 +318,7 @@ TEST(PrintedSource, HasALineForEachOperation) {
                         wait,
                         mix,
                         copy,
-                        told,
+                        recorded,
                         free,
                         operation(Kind::exhaust, 0),
                         operation(Kind::free_beside, 1),

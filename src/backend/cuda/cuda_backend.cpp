@@ -2,6 +2,7 @@
 #include "backend/cuda/cuda_backend.h"
 
 #include <array>
+#include <atomic>
 #include <deque>
 
 #include "backend/cuda/error_log.h"
@@ -185,12 +186,14 @@ namespace reprise::backend {
 namespace {
 
 // True, so that it can initialise a static object.
-bool warn_if_passed_over() {
+// Once. A warning sink may look for devices itself.
+void warn_if_passed_over() {
+  static std::atomic<bool> done{false};
+  if (done.load(std::memory_order_relaxed) || done.exchange(true)) return;
   const cuda::OpenedDriver& driver = cuda::opened_driver();
   if (driver.passes_over && !support::environment("REPRISE_DEVICE").starts_with("host"))
     warn("The GPUs of this machine are not used: " + driver.unavailable +
          ". Install a driver that fits; REPRISE_DEVICE=host silences this warning.");
-  return true;
 }
 
 }  // namespace
@@ -210,7 +213,7 @@ const std::vector<Backend*>& cuda_backends() {
     std::vector<Backend*> all;
   };
   static const support::Immortal<Backends> backends;
-  [[maybe_unused]] static const bool warned = warn_if_passed_over();
+  warn_if_passed_over();
   return backends->all;
 }
 

@@ -42,12 +42,12 @@ bool has_devices(void* library) {
          devices > 0;
 }
 
-/// "; it is of CUDA 12.8" for a driver that says so.
+/// "; found: CUDA 12.8" for a driver that reports its version.
 std::string version_found(void* library) {
   auto* const get = exported<CUresult (*)(int*)>(library, "cuDriverGetVersion");
   int version = 0;
   if (get == nullptr || get(&version) != CUDA_SUCCESS) return {};
-  return "; it is of CUDA " + version_text(version);
+  return "; found: CUDA " + version_text(version);
 }
 
 /// Fills the table; returns the reason if that is not possible.
@@ -70,7 +70,7 @@ std::string find_functions(void* library, DriverApi& api) {
     return failed("cuDriverGetVersion", result);
   if (version < oldest_driver) return too_old;
   const auto lacks = [&](const char* name) {
-    return text::format("the driver in libcuda.so.1 has no {}, which is needed, as CUDA {} has it{}", name,
+    return text::format("the driver in libcuda.so.1 lacks {}, which CUDA {} has and this library needs{}", name,
                         version_text(oldest_driver), version_found(library));
   };
 #define REPRISE_CUDA_FIND(name, since) \
@@ -98,8 +98,10 @@ OpenedDriver open_driver() {
   }
   support::watch_forks();
   if (const CUresult result = driver.api.cuInit(0); result != CUDA_SUCCESS) {
-    driver.unavailable = failed("cuInit", result) + version_found(library);
-    driver.passes_over = result != CUDA_ERROR_NO_DEVICE;
+    driver.unavailable = failed("cuInit", result) + text::format("; a driver of CUDA {} or newer is needed{}",
+                                                                 version_text(oldest_driver), version_found(library));
+    // A stub stands in for the driver where programs are only linked.
+    driver.passes_over = result != CUDA_ERROR_NO_DEVICE && result != CUDA_ERROR_STUB_LIBRARY;
   } else if (const CUresult counted = driver.api.cuDeviceGetCount(&driver.device_count); counted != CUDA_SUCCESS) {
     driver.unavailable = failed("cuDeviceGetCount", counted);
   } else if (driver.device_count == 0) {

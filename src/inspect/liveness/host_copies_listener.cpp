@@ -30,8 +30,7 @@ std::string access_text(const HostAccess& access) {
 [[noreturn]] void refuse(std::span<const HostAccess> gone, const GraphOptions& options) {
   std::string text = text::format(
       "Replays of the captured graph{} would use memory of the host that is gone: {} of its copies' ends {} in a part "
-      "of "
-      "this thread's stack whose functions have returned{}. Keep the memory as long as the graph is replayed: use a "
+      "of this thread's stack whose functions have returned{}. Keep the memory as long as the graph is replayed: use a "
       "variable that outlives the body of the capture, a HostBuffer, or an object that CUDAGraph::retain() keeps. "
       "GraphOptions::inputs.allow_stack allows such copies. The graph is empty and can capture again.\n",
       options.name.empty() ? "" : " `" + options.name + "`", gone.size(), gone.size() == 1 ? "lies" : "lie",

@@ -39,8 +39,7 @@ void add_input(std::string& text, const DeadInput& input) {
 std::string dead_inputs_text(std::span<const DeadInput> dead, std::size_t all, const std::string& name) {
   std::string text = text::format(
       "CUDAGraph::replay: {} of the {} {} of the graph{} {} dead: it reads or writes memory that was freed. Nothing "
-      "was "
-      "launched. Keep the memory as long as the graph is replayed, let the graph keep it "
+      "was launched. Keep the memory as long as the graph is replayed, let the graph keep it "
       "(GraphOptions::inputs.retain), or capture again.\n",
       dead.size(), all, all == 1 ? "input" : "inputs", name.empty() ? "" : " `" + name + "`",
       dead.size() == 1 ? "is" : "are");

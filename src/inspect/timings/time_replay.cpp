@@ -12,6 +12,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/timings/replay_timing.h"
+#include "reprise/event.h"
 #include "text/format.h"
 
 // Times of one replay, node by node.
@@ -115,10 +116,9 @@ class TimedReplay final : public graphs::CaptureListener {
   }
   ~TimedReplay() override {
     // The watch must outlive the launch.
-    if (watch_ != nullptr && stream_) {
-      backend::Backend& runtime = stream_->device().backend();
-      const backend::RelaxedCaptureMode relaxed(runtime);
-      backend::WarnOnError(runtime).stream_synchronize(stream_->native());
+    if (watch_ != nullptr && launched_) {
+      const backend::RelaxedCaptureMode relaxed(end_->device().backend());
+      backend::WarnOnError(end_->device().backend()).event_synchronize(end_->native());
     }
     if (graph_ == nullptr) return;
     std::erase(graph_->in_replays, this);
@@ -132,36 +132,41 @@ class TimedReplay final : public graphs::CaptureListener {
   graphs::GraphAccess::Impl* graph() const noexcept { return graph_; }
 
   ReplayTiming take(const char* call) {
-    if (!stream_) {
+    if (!launched_) {
       throw UsageError(
           text::format("{} expected a replay of the graph since the ReplayTimer was constructed; found "
                        "none. Replay the graph, or call the graphed callable that it belongs to, first.",
                        call));
     }
-    collect(call);
+    collect();
     return timing_of(graph_->backend(), graph_->template_graph, graph_->listeners.annotations(), times_, notes_);
   }
 
-  void before_replay(const StreamRef&) override {
-    if (stream_) return collect("CUDAGraph::replay, of a graph that a ReplayTimer times,");
+  void before_replay(const StreamRef& stream) override {
+    if (launched_) return collect();
+    if (!end_) end_.emplace(stream.device(), EventOptions{.timing = false});
     std::string why;
     watch_ = graph_->backend().monitor().watch_nodes(graph_->template_graph, graph_->exec, &why);
     if (watch_ == nullptr) throw Error(text::format("{}: {}", purpose_, why));
   }
   void replayed(const StreamRef& stream) noexcept override {
-    if (!stream_) stream_ = stream;
+    if (launched_) return;
+    launched_ = backend::WarnOnError(stream.device().backend())
+                    .event_record(end_->native(), stream.native(), backend::EventUseFlags::ordering);
   }
   void replay_failed() noexcept override {
-    if (!stream_) watch_ = nullptr;
+    if (!launched_) watch_ = nullptr;
   }
   void reset() noexcept override { graph_ = nullptr; }
 
  private:
-  /// Waits for the launch. Nothing else is watched from now on.
-  void collect(const char* call) {
+  /// Waits for the launch, which breaks no capture. Nothing else is watched from now on.
+  void collect() {
     if (watch_ == nullptr) return;
-    refuse_captures(call, *stream_);
-    stream_->synchronize();
+    {
+      const backend::RelaxedCaptureMode relaxed(end_->device().backend());
+      Checked(end_->device().backend()).event_synchronize(end_->native());
+    }
     times_ = watch_->take(&notes_);
     watch_ = nullptr;
   }
@@ -169,7 +174,8 @@ class TimedReplay final : public graphs::CaptureListener {
   const char* const purpose_;
   graphs::GraphAccess::Impl* graph_;
   std::shared_ptr<backend::NodeWatch> watch_;  // from before the launch to collect()
-  std::optional<StreamRef> stream_;            // of the launch
+  std::optional<Event> end_;                   // recorded behind the launch
+  bool launched_ = false;
   std::vector<backend::NodeTime> times_;
   std::vector<std::string> notes_;
 };

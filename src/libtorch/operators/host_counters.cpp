@@ -95,8 +95,7 @@ std::string error_text(const CaptureReport::Call& call) {
   call.name = text::format("{}::step", optimizer);
   call.rule =
       "this optimizer counts its steps on the host, and a graph would keep the count of its capture, so that each "
-      "replay "
-      "would take the step of that count, with wrong results";
+      "replay would take the step of that count, with wrong results";
   call.advice =
       "call `step` after the replay, outside of the capture; or take an optimizer that does not count, such as SGD or "
       "RMSprop; or, if the count does not matter, allow it with reprise::libtorch::AllowHostCounters";
