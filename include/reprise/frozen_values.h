@@ -22,7 +22,7 @@ namespace reprise {
 inline void no_next() noexcept {}
 
 /// A value in the parameters of a node that differs between two captures of the same body. A value without references
-/// to other objects.
+/// to other objects. Bytes of `first` and `second` that are recognised as written by no code, such as padding, are 0.
 struct FrozenValue {
   std::string node;           ///< for example "kernel Scale (node 3)"; nodes count from 0
   Annotation annotation;      ///< of the node; empty if it has none

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "graph/stack_patterns.h"
 #include "inspect/frozen/node_values.h"
@@ -24,20 +25,26 @@ std::uint64_t byte_of(std::uint64_t value, unsigned index) {
   return value >> (8 * index) & 0xFFU;
 }
 
-// Each byte that differs is one that the body left as the stack was before.
-bool is_unwritten(std::uint64_t first, std::uint64_t second, std::uint32_t bytes) {
-  for (unsigned i = 0; i < bytes; ++i)
-    if (byte_of(first, i) != byte_of(second, i) && (byte_of(first, i) != graphs::stack_pattern_of_dry_run ||
-                                                    byte_of(second, i) != graphs::stack_pattern_of_capture))
-      return false;
-  return true;
+bool is_address(const ChangedValue& changed) {
+  return !changed.first_memory.empty() || !changed.second_memory.empty();
+}
+
+// Sets the bytes that the body left as the stack was before to 0, in both values.
+void clear_unwritten(ChangedValue& changed) {
+  for (unsigned i = 0; i < changed.value.bytes; ++i) {
+    if (byte_of(changed.first, i) != graphs::stack_pattern_of_dry_run ||
+        byte_of(changed.value.value, i) != graphs::stack_pattern_of_capture)
+      continue;
+    const std::uint64_t others = ~(std::uint64_t{0xFF} << (8 * i));
+    changed.first &= others;
+    changed.value.value &= others;
+  }
 }
 
 /// A word of 8 bytes may be two numbers, of which one differs.
 ChangedValue narrowed(ChangedValue changed) {
   NodeValue& value = changed.value;
-  if (value.bytes != 8 || !value.part || !changed.first_memory.empty() || !changed.second_memory.empty())
-    return changed;
+  if (value.bytes != 8 || !value.part || is_address(changed)) return changed;
   constexpr std::uint64_t low = 0xFFFFFFFFU;
   const std::uint64_t difference = changed.first ^ value.value;
   if ((difference & low) == 0) {
@@ -85,10 +92,11 @@ std::vector<ChangedValue> changed_values(const NodeValues& first, const NodeValu
     // What only one of the two has, such as an operation of a batch, follows from another value that differs.
     if (place(*other) != place(value) || other->value == value.value) continue;
     if (value.bytes == 8 && first.own.corresponds(other->value, second.own, value.value)) continue;
-    if (value.perhaps && is_unwritten(other->value, value.value, value.bytes)) continue;
     const bool may_be_address = value.bytes == 8;
-    changed.push_back(narrowed({value, other->value, may_be_address ? memory_text(first, other->value) : "",
-                                may_be_address ? memory_text(second, value.value) : ""}));
+    ChangedValue change{value, other->value, may_be_address ? memory_text(first, other->value) : "",
+                        may_be_address ? memory_text(second, value.value) : ""};
+    if (value.perhaps && !is_address(change)) clear_unwritten(change);
+    if (change.first != change.value.value) changed.push_back(narrowed(std::move(change)));
   }
   return changed;
 }

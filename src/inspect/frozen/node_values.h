@@ -72,7 +72,7 @@ struct NodeValues {
 /// left out, with one warning for all. \throws BackendError if the runtime fails.
 NodeValues read_node_values(backend::Backend& backend, GraphHandle template_graph);
 
-/// A value of the second capture that the first one has differently.
+/// A value of the second capture that the first one has differently. Bytes that are recognised as unwritten are 0.
 struct ChangedValue {
   NodeValue value;  ///< in the second capture; may be a part of what was read
   std::uint64_t first = 0;

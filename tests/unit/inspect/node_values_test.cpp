@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include <bit>
 #include <cstring>
 #include <map>
 
@@ -44,6 +45,10 @@ struct Words {
 struct TakesWords {
   REPRISE_KERNEL void operator()(Thread, Words, std::uint64_t, char) const {}
 };
+
+std::uint64_t bits(float rate) {
+  return std::bit_cast<std::uint32_t>(rate);
+}
 
 /// Arguments of TakesWords, in the layout of its parameters, and what a launch takes with `extra`.
 struct PackedWords {
@@ -124,6 +129,24 @@ TEST_F(NodeValuesTest, WordsThatShowTheOverwrittenStackWereNotWritten) {
   const std::vector<ChangedValue> changed = changed_values(first, second);
   ASSERT_THAT(changed, SizeIs(1)) << "a number of 8 bytes is taken as it is";
   EXPECT_EQ(changed[0].value.parameter, 1);
+}
+
+TEST_F(NodeValuesTest, UnwrittenBytesOfAWordAreLeftOut) {
+  const std::uint64_t before = 0xA5A5A500, now = 0x5A5A5A00;
+  const NodeValues first =
+      values({{bits(0.5F) << 32 | before | 1, before << 32 | 7, bits(0.5F) << 32 | before | 1}}, 0, 0);
+  const NodeValues second = values({{bits(1.0F) << 32 | now | 1, now << 32 | 8, bits(1.0F) << 32 | now | 2}}, 0, 0);
+  const std::vector<ChangedValue> changed = changed_values(first, second);
+  ASSERT_THAT(changed, SizeIs(3));
+  EXPECT_EQ(changed[0].value.offset, 4U) << "only the upper half differs";
+  EXPECT_EQ(changed[0].value.bytes, 4U);
+  EXPECT_EQ(changed[0].first, bits(0.5F));
+  EXPECT_EQ(changed[1].value.offset, 8U) << "only the lower half differs";
+  EXPECT_EQ(changed[1].value.bytes, 4U);
+  EXPECT_EQ(changed[1].first, 7U);
+  EXPECT_EQ(changed[2].value.bytes, 8U);
+  EXPECT_EQ(changed[2].first, bits(0.5F) << 32 | 1);
+  EXPECT_EQ(changed[2].value.value, bits(1.0F) << 32 | 2);
 }
 
 TEST_F(NodeValuesTest, MemoryOfAllocationNodesMayLieElsewhere) {
