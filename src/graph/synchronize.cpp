@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/synchronize.h"
 
-#include "backend/backend.h"
-#include "backend/check.h"
 #include "backend/framework.h"
 #include "captures/registry.h"
 #include "memory/allocator_impl.h"
@@ -15,9 +13,8 @@ void synchronize_if_no_capture(Device device) {
   memory::ReleaseQueue::drain();  // without the lock, which the destructors of resources know nothing of
   const captures::NoneBegins none_begins;
   if (none_begins.any_underway()) return;
-  backend::Checked(device.backend()).device_synchronize();
   CachingAllocator::Impl& allocator = CachingAllocator::of(device).impl();
-  allocator.forget_gone_streams();
+  allocator.synchronize_device();
   allocator.empty_cache();
   memory::empty_other_caches(device);
   if (const auto* const framework = backend::installed_framework()) framework->empty_pinned_cache(device);

@@ -107,10 +107,7 @@ void CachingAllocator::empty_cache() {
   backend::require_not_forked(backend::Call::memory_free);
   if (impl_->waits_for_gone_streams()) {
     const captures::NoneBegins none_begins;
-    if (!none_begins.any_underway()) {
-      backend::Checked(device_.backend()).device_synchronize();
-      impl_->forget_gone_streams();
-    }
+    if (!none_begins.any_underway()) impl_->synchronize_device();
   }
   impl_->empty_cache();
 }

@@ -42,11 +42,12 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void deallocate(void* pointer);
   void record_stream(void* pointer, const StreamRef& stream);
   void empty_cache();
-  /// To be called before empty_cache(), when all work of the device has completed: blocks that wait for streams which
-  /// other code has destroyed are free.
-  void forget_gone_streams();
-  /// Whether there are such blocks.
-  bool waits_for_gone_streams() const;
+  /// Waits for all work of the device: blocks that are deferred, also for streams which other code has destroyed, are
+  /// no longer in use by its streams, and empty_cache() releases them. For callers with a captures::NoneBegins, while
+  /// no capture is underway. \throws BackendError
+  void synchronize_device();
+  /// True if blocks wait for streams which other code has destroyed.
+  bool waits_for_gone_streams();
   /// The same as empty_cache(), for callers with locks of their own: calls no code of users. True if memory was
   /// released.
   bool empty_cache_for_others();

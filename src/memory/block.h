@@ -66,6 +66,8 @@ struct MemoryBlock {
   std::size_t requested = 0;        ///< while it is in use: the bytes requested
   bool small = false;               ///< which of its pool's sets it goes to
   bool deferred = false;            ///< held back without events, in the list of HeldBackBlocks
+  bool gone_stream = false;         ///< deferred, and the last query found a stream of `recorded` destroyed
+  bool waited = false;              ///< deferred before the last HeldBackBlocks::begin_wait()
   bool unrecorded = false;          ///< held back, and the failure to record an event was reported
   bool hidden = false;              ///< never an input of a graph: hide_from_graphs()
   unsigned pending_events = 0;      ///< number of events of streams that used it, not completed yet

@@ -17,15 +17,17 @@ using backend::warn_on_error;
 using backend::WarnOnError;
 
 // For captures that are not of this library, while none of this library is underway.
-bool may_record_on_all(const MemoryBlock& block) {
-  return std::all_of(block.recorded.begin(), block.recorded.end(), backend::may_record);
-}
-
-bool is_gone(const StreamRef& stream, const Device& device) {
-  if (stream.device() != device) return false;
-  CaptureStatus status = CaptureStatus::none;
-  const ErrorCode result = device.backend().stream_is_capturing(stream.native(), &status);
-  return result == ErrorCode::invalid_handle || result == ErrorCode::context_is_destroyed;
+//
+// The query of a stream that other code has destroyed is undefined in CUDA, but reprise has no notice of that, and a
+// deferred block needs events sooner or later: an error is the only sign. After it, the streams of the block are not
+// queried again: the handle may come back for another stream, whose events say nothing about the old work.
+bool may_record_on_all(MemoryBlock& block) {
+  return !block.gone_stream && std::ranges::all_of(block.recorded, [&](const StreamRef& stream) {
+    CaptureStatus status = CaptureStatus::none;
+    const ErrorCode result = stream.device().backend().stream_is_capturing(stream.native(), &status);
+    block.gone_stream = result == ErrorCode::invalid_handle || result == ErrorCode::context_is_destroyed;
+    return result == ErrorCode::success && status == CaptureStatus::none;
+  });
 }
 
 bool is_done(const MemoryBlock& block) {
@@ -48,6 +50,7 @@ void HeldBackBlocks::hold(MemoryBlock* block) {
 void HeldBackBlocks::defer(MemoryBlock* block) {
   deferred_.push_back(block);
   block->deferred = true;
+  block->waited = false;
 }
 
 void HeldBackBlocks::poll(std::vector<MemoryBlock*>& done) {
@@ -65,15 +68,20 @@ void HeldBackBlocks::stream_ends(MemoryBlock* block, const StreamRef& stream) {
   if (backend::may_record(stream) && !record(block, stream)) block->pending_events += 1;
 }
 
-bool HeldBackBlocks::wait_for_gone_streams(const Device& device) const {
-  return std::ranges::any_of(deferred_, [&](const MemoryBlock* block) {
-    return std::ranges::any_of(block->recorded, [&](const StreamRef& stream) { return is_gone(stream, device); });
-  });
+bool HeldBackBlocks::wait_for_gone_streams() const {
+  return std::ranges::any_of(deferred_, &MemoryBlock::gone_stream);
 }
 
-void HeldBackBlocks::forget_gone_streams(const Device& device) {
-  for (MemoryBlock* const block : deferred_)
-    std::erase_if(block->recorded, [&](const StreamRef& stream) { return is_gone(stream, device); });
+void HeldBackBlocks::begin_wait() noexcept {
+  for (MemoryBlock* const block : deferred_) block->waited = true;
+}
+
+void HeldBackBlocks::end_wait(const Device& device) noexcept {
+  for (MemoryBlock* const block : deferred_) {
+    if (!block->waited) continue;  // its work may have been submitted during the wait
+    std::erase_if(block->recorded, [&](const StreamRef& stream) { return stream.device() == device; });
+    block->gone_stream = block->unrecorded = false;
+  }
 }
 
 std::vector<std::pair<backend::Backend*, EventHandle>> HeldBackBlocks::last_events() const {

@@ -40,12 +40,14 @@ class HeldBackBlocks {
   /// the stream, which is impossible later, and removes it from the list.
   void stream_ends(MemoryBlock* block, const StreamRef& stream);
 
-  /// True if a block waits for a stream of the device that was destroyed without a notice, by other code: no event can
-  /// be recorded on it any more.
-  bool wait_for_gone_streams(const Device& device) const;
+  /// True if a block waits for a stream that was destroyed without a notice, by other code, as far as poll() has
+  /// noticed: no event can be recorded on it any more.
+  bool wait_for_gone_streams() const;
 
-  /// All work of the device has completed: no block waits for such streams any more.
-  void forget_gone_streams(const Device& device);
+  /// Around a wait for all work of a device: blocks that were deferred before begin_wait() are no longer in use by its
+  /// streams after end_wait(), which calls nothing, since such a stream may be destroyed.
+  void begin_wait() noexcept;
+  void end_wait(const Device& device) noexcept;
 
   /// The last event of each stream, and the backend for waiting: when they have completed, poll() returns all blocks
   /// with events. Such an event may be recorded again at any time, but is never destroyed.

@@ -103,14 +103,20 @@ void CachingAllocator::Impl::empty_cache() {
   check(device_.backend(), Call::memory_free, release_cached(nullptr));
 }
 
-bool CachingAllocator::Impl::waits_for_gone_streams() const {
+bool CachingAllocator::Impl::waits_for_gone_streams() {
   const Lock lock(mutex_);
-  return held_back_.wait_for_gone_streams(device_);
+  poll_held_back();
+  return held_back_.wait_for_gone_streams();
 }
 
-void CachingAllocator::Impl::forget_gone_streams() {
+void CachingAllocator::Impl::synchronize_device() {
+  {
+    const Lock lock(mutex_);
+    held_back_.begin_wait();
+  }
+  backend::Checked(device_.backend()).device_synchronize();
   const Lock lock(mutex_);
-  held_back_.forget_gone_streams(device_);
+  held_back_.end_wait(device_);
 }
 
 bool CachingAllocator::Impl::empty_cache_for_others() {

@@ -3,6 +3,7 @@
 #include <future>
 #include <thread>
 
+#include "graph/synchronize.h"
 #include "reprise/capture.h"
 #include "tests/unit/memory/memory_fixture.h"
 
@@ -21,6 +22,15 @@ class RecordStream : public MemoryTest {
     for (void*& one : given) one = allocate(bytes);
     for (void* one : given) free(one);
     return std::find(given.begin(), given.end(), block) != given.end();
+  }
+
+  /// Records a stream that is destroyed by the backend's own call, of which the library has no notice. Returns `block`.
+  void* record_on_destroyed_stream(void* block) {
+    StreamHandle raw = nullptr;
+    backend::Checked(backend_).stream_create(&raw, backend::StreamFlags::non_blocking, 0);
+    allocator_.record_stream(block, StreamRef(device_, raw));
+    backend::Checked(backend_).stream_destroy(raw);
+    return block;
   }
 
   std::size_t asked_ = 0;
@@ -312,12 +322,8 @@ TEST_F(RecordStream, ABlockWhoseEventACaptureGotHoldOfIsKeptAndReportedOnce) {
 }
 
 TEST_F(RecordStream, AStreamThatOtherCodeDestroyedHoldsTheBlockUntilTheCacheIsEmptied) {
-  StreamHandle raw = nullptr;
-  ASSERT_EQ(backend_.stream_create(&raw, backend::StreamFlags::non_blocking, 0), ErrorCode::success);
   void* const block = allocate(bytes);
-  allocator_.record_stream(block, StreamRef(device_, raw));
-  ASSERT_EQ(backend_.stream_destroy(raw), ErrorCode::success);
-  free(block);
+  free(record_on_destroyed_stream(block));
   EXPECT_FALSE(gives_out_again(block)) << "its work may still run";
   {
     const OpenPool pool(allocator_);
@@ -329,13 +335,43 @@ TEST_F(RecordStream, AStreamThatOtherCodeDestroyedHoldsTheBlockUntilTheCacheIsEm
   EXPECT_EQ(all().reserved_bytes, 0u);
 }
 
-TEST_F(RecordStream, AStreamThatOtherCodeDestroyedHoldsTheBlockUntilTheNextScopeOfACapture) {
-  StreamHandle raw = nullptr;
-  ASSERT_EQ(backend_.stream_create(&raw, backend::StreamFlags::non_blocking, 0), ErrorCode::success);
+TEST_F(RecordStream, AStreamThatWasFoundDestroyedIsNeverQueriedAgain) {
   void* const block = allocate(bytes);
-  allocator_.record_stream(block, StreamRef(device_, raw));
-  ASSERT_EQ(backend_.stream_destroy(raw), ErrorCode::success);
-  free(block);
+  free(record_on_destroyed_stream(block));
+  backend_.forget_calls();
+  EXPECT_FALSE(gives_out_again(block));
+  allocator_.empty_cache();
+  EXPECT_EQ(all().reserved_bytes, 0u);
+  EXPECT_EQ(backend_.calls(Call::stream_is_capturing), 0);
+}
+
+TEST_F(RecordStream, AScopeOfACaptureQueriesNoStreamOfABlockThatWasFreedInTheOneBefore) {
+  const OpenPool pool(allocator_);
+  void* const block = allocate(bytes);
+  record_on_destroyed_stream(block);
+  backend_.forget_calls();
+  {
+    const PoolCapture capture(allocator_, pool.id(), stream_);
+    free(block);
+  }
+  graphs::synchronize_if_no_capture(device_);
+  EXPECT_EQ(all().reserved_bytes, 0u);
+  EXPECT_EQ(backend_.calls(Call::stream_is_capturing), 0);
+}
+
+TEST_F(RecordStream, ABlockThatIsFreedDuringTheWaitForTheDeviceIsHeldUntilTheNextOne) {
+  void *const block = allocate(bytes), *const late = allocate(bytes);
+  free(record_on_destroyed_stream(block));
+  backend_.after(Call::device_synchronize, [&] { free(record_on_destroyed_stream(late)); });
+  allocator_.empty_cache();
+  EXPECT_EQ(all().reserved_bytes, bytes) << "work of the stream may have been submitted after the wait began";
+  allocator_.empty_cache();
+  EXPECT_EQ(all().reserved_bytes, 0u);
+}
+
+TEST_F(RecordStream, AStreamThatOtherCodeDestroyedHoldsTheBlockUntilTheNextScopeOfACapture) {
+  void* const block = allocate(bytes);
+  free(record_on_destroyed_stream(block));
   const CUDAGraph graph = capture({.stream = stream_.ref(), .allow_empty = true}, [] {});
   EXPECT_EQ(all().reserved_bytes, 0u);
 }
