@@ -58,6 +58,16 @@ std::string entry_text(const void* const* table, std::size_t index) {
   return text::format("entry {} of the pointers at {}", index, static_cast<const void*>(table));
 }
 
+// Captures of this library were refused before; one that other code began would take the copy.
+void require_not_captured(const StreamRef& stream) {
+  CaptureStatus status = CaptureStatus::none;
+  backend::Checked(stream.device().backend()).stream_is_capturing(stream.native(), &status);
+  if (status == CaptureStatus::none) return;
+  throw UsageError(
+      "CUDAGraph::replay: the stream is being captured, and the tables of CUDAGraph::watch_pointers are read by a copy "
+      "on it that must run now. Replay on a stream that takes no part in a capture. The capture goes on.");
+}
+
 }  // namespace
 
 void WatchedPointers::add(const Graph& graph, const void* const* table, std::size_t count) {
@@ -117,6 +127,7 @@ WatchedPointers::Target WatchedPointers::target_of(const Graph& graph, const Use
 }
 
 void WatchedPointers::read(const Graph& graph, const StreamRef& stream, Table& table) {
+  require_not_captured(stream);
   std::vector<std::uintptr_t> entries(table.count);
   {
     const backend::Checked runtime(graph.device.backend());

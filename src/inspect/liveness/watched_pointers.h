@@ -38,7 +38,8 @@ class WatchedPointers {
   void clear() noexcept { tables_.clear(); }
 
   /// Adds the freed inputs. Reads changed tables by one copy each, in the order of `stream`, and waits for that; not
-  /// tables whose own memory was freed. \throws BackendError
+  /// tables whose own memory was freed. \throws UsageError if that would be a copy on a stream that is being captured
+  /// \throws BackendError
   void check(const Graph& graph, const StreamRef& stream, std::vector<DeadInput>& dead);
   /// True if memory of the driver takes part, which check() queries each time.
   bool queries() const noexcept;

@@ -7,6 +7,7 @@
 #include "tests/support/faulty_backend.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/inspect/liveness_fixture.h"
+#include "tests/unit/memory/memory_fixture.h"
 
 // Pointers in device memory whose targets a graph uses: CUDAGraph::watch_pointers().
 
@@ -15,6 +16,7 @@ namespace {
 
 using backend::Call;
 using backend::test::FaultyBackend;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -233,6 +235,23 @@ TEST_F(WatchedPointers, CapturesOfOtherThreadsGoOnWhileATableIsRead) {
   }
   other.replay();
   current_stream().synchronize();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(WatchedPointers, AReplayInACaptureOfOtherCodeThatWouldReadATableIsRefusedAndTheCaptureGoesOn) {
+  write({x_.data(), nullptr, nullptr});
+  capture_and_watch();
+  const Stream captured;
+  {
+    const memory::test::RawCapture capture(captured);
+    runtime_.forget_calls();
+    EXPECT_THAT(text_of<UsageError>([&] { graph_.replay(captured); }),
+                AllOf(HasSubstr("the stream is being captured"), HasSubstr("The capture goes on.")));
+    EXPECT_EQ(runtime_.calls(Call::copy_async), 0);
+    EXPECT_TRUE(capture.is_whole());
+  }
+  graph_.replay(captured);
+  captured.synchronize();
   EXPECT_EQ(first(x_), 1);
 }
 
