@@ -6,6 +6,8 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cstdint>
+#include <new>
 #include <string>
 #include <thread>
 
@@ -248,6 +250,30 @@ TEST_F(CudaBackendTest, KnowsWhichParametersOfItsKernelsHaveNoPadding) {
   EXPECT_TRUE(whole(0));
   EXPECT_FALSE(whole(1));
   EXPECT_FALSE(whole(2)) << "it has another size there";
+}
+
+TEST_F(CudaBackendTest, RestoresTheContextAndTriesAgainWhenThereIsNoMemoryForTheParametersOfAKernel) {
+  static constexpr KernelParam param = {0, 16, true};
+  KernelRecord kernel;
+  kernel.params = {&param, SIZE_MAX / 4 / sizeof param};  // their copy fails before it reads them
+  kernel.cuda_function = [](const KernelRecord&, FunctionHandle* found) {
+    *found = handle<CUfunction>(0xdef);
+    return 0;
+  };
+  driver_.api().cuFuncGetParamInfo = [](CUfunction, std::size_t, std::size_t* offset, std::size_t* bytes) {
+    *offset = param.offset;
+    *bytes = param.size;
+    return CUDA_SUCCESS;
+  };
+  FakeDriver::contexts() = {other_};
+  FunctionHandle function = nullptr;
+  EXPECT_THROW(static_cast<void>(backend_.kernel_function(kernel, &function)), std::bad_alloc);
+  EXPECT_THAT(FakeDriver::contexts(), ElementsAre(other_));
+  kernel.params = {&param, 1};
+  EXPECT_EQ(backend_.kernel_function(kernel, &function), ErrorCode::success);
+  KernelParam found;
+  EXPECT_EQ(backend_.function_param_info(function, 0, &found), ErrorCode::success);
+  EXPECT_TRUE(found.whole) << "the function is kept without its parameters";
 }
 
 TEST_F(CudaBackendTest, LooksEachTimeForTheFunctionOnADeviceBeyondThoseThatAKernelHasAPlaceFor) {

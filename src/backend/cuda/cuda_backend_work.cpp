@@ -125,19 +125,22 @@ ErrorCode CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandl
   }
   if (kernel.cuda_function == nullptr)
     return fail(ErrorCode::invalid_device_function, "nvcc did not compile the kernel");
-  return enter(Call::kernel_function, [&] {
+  FunctionHandle found = nullptr;
+  const ErrorCode entered = enter(Call::kernel_function, [&] {
     // The first use of a kernel may load it, which must not break a capture.
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
-    FunctionHandle found = nullptr;
     const auto result = static_cast<CUresult>(kernel.cuda_function(kernel, &found));
     (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
-    if (result != CUDA_SUCCESS) return result;
-    kernel.cuda_functions.add(index_, found);
-    functions_of_records().add(found, kernel);
-    *function = found;
     return result;
   });
+  if (entered != ErrorCode::success) return entered;
+  // First what may throw bad_alloc: a function that the record has is never added again. Not within enter(), which
+  // would leave its context current.
+  functions_of_records().add(found, kernel);
+  kernel.cuda_functions.add(index_, found);
+  *function = found;
+  return ErrorCode::success;
 }
 
 ErrorCode CudaBackend::function_name(FunctionHandle function, const char** name) {
