@@ -183,6 +183,21 @@ TEST_F(GraphedCallables, RefuseSamplesThatCannotBeCaptured) {
               HasSubstr("expected 0 or more, found -1"));
 }
 
+TEST_F(GraphedCallables, RefuseOptionsWithoutAName) {
+  const auto twice = [](const Tensor& x) { return x * 2; };
+  const Tensor x = random({2});
+  GraphedCallableOptions outputs, gradients;
+  outputs.outputs = Outputs(9);
+  gradients.gradients = Gradients(9);
+  EXPECT_THAT(
+      refusal([&] { make_graphed_callables(twice, x, outputs); }),
+      HasSubstr("GraphedCallableOptions::outputs expected Outputs::alias or Outputs::copy; found the number 9"));
+  EXPECT_THAT(refusal([&] { make_graphed_callables(twice, x, gradients); }),
+              HasSubstr("GraphedCallableOptions::gradients expected Gradients::fresh, Gradients::alias or "
+                        "Gradients::accumulate_in_graph; found the number 9"));
+  EXPECT_TRUE(same(make_graphed_callables(twice, x)(x), x * 2));
+}
+
 TEST_F(GraphedCallables, NameEachSampleAndParameterOnTheCpuOnce) {
   EXPECT_THAT(refusal([&] {
                 make_graphed_callables(linear(2, 2), torch::ones({2, 2}));
