@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace reprise::inspect {
 namespace {
@@ -77,12 +79,20 @@ bool prepares(std::string_view name) {
   return begins_with_one_of(name, beginnings);
 }
 
+// The end of a library's use frees and synchronizes as well: "cublasDestroy_v2 at file+0x12".
+bool destroys(const std::vector<std::string>& stack) {
+  return std::ranges::any_of(stack, [](std::string_view line) {
+    const std::size_t at = line.rfind(" at ");
+    return at != std::string_view::npos && line.substr(0, at).find("Destroy") != std::string_view::npos;
+  });
+}
+
 }  // namespace
 
 std::string first_use_of(const CaptureReport::Call& call) {
   const std::string_view driver = call.driver_name;
   const bool is_load = loads(call.name) || loads(driver);
-  if (!is_load && !prepares(call.name) && !prepares(driver)) return {};
+  if (!is_load && ((!prepares(call.name) && !prepares(driver)) || destroys(call.stack))) return {};
   // The outermost library is the one that the program uses.
   for (auto line = call.stack.rbegin(); line != call.stack.rend(); ++line)
     if (const char* const library = library_of(*line)) return library;

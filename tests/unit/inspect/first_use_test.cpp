@@ -51,6 +51,17 @@ TEST(FirstUse, IsNotTheWorkOfALibrary) {
   EXPECT_EQ(first_use_of(call_with("cuLaunchKernel", "", {"/usr/lib/libcublas.so.13+0x12"})), "");
 }
 
+TEST(FirstUse, IsNotTheDestructionOfAHandle) {
+  EXPECT_EQ(
+      first_use_of(call_with("cudaFree", "cuMemFree_v2",
+                             {"/opt/cuda/lib/libcublas.so.13+0x12",
+                              "cublasDestroy_v2 at /opt/cuda/lib/libcublas.so.13+0x34", "main at /program+0x56"})),
+      "");
+  EXPECT_EQ(first_use_of(call_with("cudaDeviceSynchronize", "", {"cudnnDestroy at /usr/lib/libcudnn.so.9+0x2"})), "");
+  EXPECT_EQ(first_use_of(call_with("cudaFree", "", {"cublasCreate_v2 at /home/Destroyer/libcublas.so.13+0x1"})),
+            "cuBLAS");
+}
+
 TEST(FirstUse, IsNamedInTheTextOfAReportWithTheAdvice) {
   CaptureReport report;
   report.code = ErrorCode::stream_capture_invalidated;
