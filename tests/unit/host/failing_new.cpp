@@ -40,9 +40,16 @@ void* allocate_or_fail(std::size_t bytes) {
 
 }  // namespace reprise::test
 
-// Of the whole program; the other forms call these.
+// Of the whole program; the other forms call these. AddressSanitizer has its own nothrow form, which does not.
 void* operator new(std::size_t bytes) {
   return reprise::test::allocate_or_fail(bytes);
+}
+void* operator new(std::size_t bytes, const std::nothrow_t& /*nothrow*/) noexcept {
+  try {
+    return reprise::test::allocate_or_fail(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 void operator delete(void* memory) noexcept {
   std::free(memory);  // NOLINT(cppcoreguidelines-no-malloc)
