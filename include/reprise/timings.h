@@ -77,9 +77,9 @@ class ReplayTimer {
   ReplayTimer(const ReplayTimer&) = delete;
   ReplayTimer& operator=(const ReplayTimer&) = delete;
 
-  /// Waits for the end of the timed replay and returns the time of each node. Once. Breaks no capture, and needs the
-  /// stream of the replay no more.
-  /// \throws UsageError if there was no replay, the graph was reset or destroyed, or the times were taken already.
+  /// Waits for the end of the timed replay, whose stream must still exist, and returns the time of each node. Once.
+  /// \throws UsageError if there was no replay, the graph was reset or destroyed, the times were taken already, or a
+  ///         capture of this library is underway, which the wait might break.
   /// \throws BackendError if the wait fails.
   ReplayTiming take();
 

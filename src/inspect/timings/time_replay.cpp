@@ -12,7 +12,6 @@
 #include "graph/cuda_graph_impl.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/timings/replay_timing.h"
-#include "reprise/event.h"
 #include "text/format.h"
 
 // Times of one replay, node by node.
@@ -116,9 +115,10 @@ class TimedReplay final : public graphs::CaptureListener {
   }
   ~TimedReplay() override {
     // The watch must outlive the launch.
-    if (watch_ != nullptr && launched_) {
-      const backend::RelaxedCaptureMode relaxed(end_->device().backend());
-      backend::WarnOnError(end_->device().backend()).event_synchronize(end_->native());
+    if (watch_ != nullptr && stream_) {
+      backend::Backend& runtime = stream_->device().backend();
+      const backend::RelaxedCaptureMode relaxed(runtime);
+      backend::WarnOnError(runtime).stream_synchronize(stream_->native());
     }
     if (graph_ == nullptr) return;
     std::erase(graph_->in_replays, this);
@@ -132,41 +132,36 @@ class TimedReplay final : public graphs::CaptureListener {
   graphs::GraphAccess::Impl* graph() const noexcept { return graph_; }
 
   ReplayTiming take(const char* call) {
-    if (!launched_) {
+    if (!stream_) {
       throw UsageError(
           text::format("{} expected a replay of the graph since the ReplayTimer was constructed; found "
                        "none. Replay the graph, or call the graphed callable that it belongs to, first.",
                        call));
     }
-    collect();
+    collect(call);
     return timing_of(graph_->backend(), graph_->template_graph, graph_->listeners.annotations(), times_, notes_);
   }
 
-  void before_replay(const StreamRef& stream) override {
-    if (launched_) return collect();
-    if (!end_) end_.emplace(stream.device(), EventOptions{.timing = false});
+  void before_replay(const StreamRef&) override {
+    if (stream_) return collect("CUDAGraph::replay (a ReplayTimer times the graph)");
     std::string why;
     watch_ = graph_->backend().monitor().watch_nodes(graph_->template_graph, graph_->exec, &why);
     if (watch_ == nullptr) throw Error(text::format("{}: {}", purpose_, why));
   }
   void replayed(const StreamRef& stream) noexcept override {
-    if (launched_) return;
-    launched_ = backend::WarnOnError(stream.device().backend())
-                    .event_record(end_->native(), stream.native(), backend::EventUseFlags::ordering);
+    if (!stream_) stream_ = stream;
   }
   void replay_failed() noexcept override {
-    if (!launched_) watch_ = nullptr;
+    if (!stream_) watch_ = nullptr;
   }
   void reset() noexcept override { graph_ = nullptr; }
 
  private:
-  /// Waits for the launch, which breaks no capture. Nothing else is watched from now on.
-  void collect() {
+  /// Waits for the launch. Nothing else is watched from now on.
+  void collect(const char* call) {
     if (watch_ == nullptr) return;
-    {
-      const backend::RelaxedCaptureMode relaxed(end_->device().backend());
-      Checked(end_->device().backend()).event_synchronize(end_->native());
-    }
+    refuse_captures(call, *stream_);
+    stream_->synchronize();
     times_ = watch_->take(&notes_);
     watch_ = nullptr;
   }
@@ -174,8 +169,7 @@ class TimedReplay final : public graphs::CaptureListener {
   const char* const purpose_;
   graphs::GraphAccess::Impl* graph_;
   std::shared_ptr<backend::NodeWatch> watch_;  // from before the launch to collect()
-  std::optional<Event> end_;                   // recorded behind the launch
-  bool launched_ = false;
+  std::optional<StreamRef> stream_;            // of the launch
   std::vector<backend::NodeTime> times_;
   std::vector<std::string> notes_;
 };

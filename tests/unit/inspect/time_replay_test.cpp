@@ -484,28 +484,5 @@ TEST_F(AReplayTimer, TimesTheReplayAfterOneThatFailed) {
   EXPECT_EQ(timer.take().nodes.size(), 1U);
 }
 
-TEST_F(AReplayTimer, OutlivesTheStreamOfItsReplay) {
-  CUDAGraph graph = capture([&] { add(x_); });
-  ReplayTimer timer(graph);
-  {
-    const Stream side;
-    graph.replay(side);
-  }
-  EXPECT_EQ(timer.take().nodes.size(), 1U);
-}
-
-TEST_F(AReplayTimer, EndsInACaptureOfItsStreamWithoutBreakingIt) {
-  CUDAGraph graph = capture([&] { add(x_); });
-  std::optional<ReplayTimer> timer(graph);
-  graph.replay(stream_);
-  CUDAGraph other = capture({.stream = stream_}, [&] {
-    timer.reset();
-    add(x_);
-  });
-  other.replay(stream_);
-  stream_.synchronize();
-  EXPECT_EQ(first(x_), 2);
-}
-
 }  // namespace
 }  // namespace reprise::graphs::test
