@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "reprise/reprise.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/text_of.h"
 
 // Operations of a simulated device that touch what they must not, or throw. Each ends a process of its own.
@@ -100,21 +101,12 @@ TEST_F(HostFaults, ReachAnEarlierHandler) {
       ::testing::ExitedWithCode(42), names_kernel_and_address);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define REPRISE_TEST_HAS_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define REPRISE_TEST_HAS_SANITIZER 1
-#endif
-#endif
-
 TEST_F(HostFaults, OfOtherCodeAreNotExplained) {
   // Sanitizers have handlers of their own, which report the fault and exit.
-#ifdef REPRISE_TEST_HAS_SANITIZER
-  const auto ended = [](int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; };
-#else
-  const ::testing::KilledBySignal ended(SIGSEGV);
-#endif
+  const auto ended = [](int status) {
+    if (with_address_sanitizer || with_thread_sanitizer) return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+  };
   EXPECT_EXIT(
       {
         Device::parse("host").synchronize();

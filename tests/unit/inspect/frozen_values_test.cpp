@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/sanitizer.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/inspect/frozen_values_fixture.h"
 #include "tests/unit/random/random_fixture.h"
@@ -211,6 +212,7 @@ TEST_F(FrozenValues, HalfOfAWordIsNamedByItsOwnOffset) {
 }
 
 TEST_F(FrozenValues, BytesThatMayBePaddingAreListedApart) {
+  if (reprise::test::with_address_sanitizer) GTEST_SKIP() << "AddressSanitizer has variables on a stack of its own";
   const FrozenValuesError error = refusal([&] {
     launch(LaunchConfig::cover(1, 1), AddPadded{}, Padded{x_.data(), 0.5F * static_cast<float>(i_), 0});
     add(x_, i_);
