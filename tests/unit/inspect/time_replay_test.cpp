@@ -42,6 +42,7 @@ const Annotation layer = {{"layer", "2"}, {"name", "forward"}};
 
 class TimeReplay : public ::testing::Test {
  protected:
+  void TearDown() override { stream_.synchronize(); }  // replays that were not timed use x_
   void SetUp() override {
     CUDAGraph graph{KeepGraph::yes};
     capture_increment(graph, x_);
