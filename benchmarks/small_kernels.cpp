@@ -27,6 +27,11 @@ void launch_small_kernels(unsigned count, float* values) {
   for (unsigned i = 0; i < count; ++i) reprise::launch(config, Increment{}, values);
 }
 
+void launch_marked_kernels(std::span<const reprise::Parameter<float*>> values) {
+  const auto config = reprise::LaunchConfig::cover(small_kernel_values, small_kernel_values);
+  for (const reprise::Parameter<float*>& each : values) reprise::launch(config, Increment{}, each);
+}
+
 void launch_drawing_kernels(unsigned count, float* values, const reprise::Generator& generator) {
   const auto config = reprise::LaunchConfig::cover(small_kernel_values, small_kernel_values);
   for (unsigned i = 0; i < count; ++i) reprise::launch(config, Randomize{}, generator.philox_state(1), values);

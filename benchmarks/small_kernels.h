@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+
+#include "reprise/parameter.h"
 #include "reprise/random.h"
 
 namespace benchmarks {
@@ -11,6 +14,9 @@ inline constexpr unsigned small_kernel_values = 256;
 /// Launches kernels on the current stream that are as small as can be while they do something: each adds one to
 /// `small_kernel_values` values.
 void launch_small_kernels(unsigned count, float* values);
+
+/// The same, one kernel for each parameter, which says where the values are.
+void launch_marked_kernels(std::span<const reprise::Parameter<float*>> values);
 
 /// The same with kernels that draw one random number for each value, and add it.
 void launch_drawing_kernels(unsigned count, float* values, const reprise::Generator& generator);

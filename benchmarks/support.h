@@ -24,11 +24,15 @@ struct Settings {
 
 void replay(const Settings& settings);
 void capture(const Settings& settings);
+void update(const Settings& settings);
 void batch(const Settings& settings);
 void allocator(const Settings& settings);
 void random_numbers(const Settings& settings);
 void annotations(const Settings& settings);
 void liveness(const Settings& settings);
+void parameters(const Settings& settings);
+void cache(const Settings& settings);
+void eager_parts(const Settings& settings);
 
 /// Seconds that a call takes.
 template <class F>

@@ -168,7 +168,8 @@ function(_reprise_find_working_nvcc result why)
 endfunction()
 
 # Compiles src/kernels/own_kernels.cu by nvcc to machine code for the architectures that are tested, and to PTX for later
-# ones. own_kernels.cpp includes the file as data. nvcc is called by hand: the language CUDA would link its runtime.
+# ones, and condition_kernel.cu to machine code, linked with libcudadevrt. own_kernels.cpp includes the files as data. nvcc
+# is called by hand: the language CUDA would link its runtime.
 function(_reprise_add_own_kernels target)
   if(NOT REPRISE_OWN_KERNELS)
     return()
@@ -193,9 +194,27 @@ function(_reprise_add_own_kernels target)
     DEPFILE "${fatbin}.d"
     COMMENT "Compiling the library's own kernels with nvcc"
     VERBATIM)
-  add_custom_target(${target}_own_kernels DEPENDS "${fatbin}")
+  # PTX cannot be linked at build time, so there is code for each family of architectures that has conditional nodes.
+  set(condition_source "${PROJECT_SOURCE_DIR}/src/kernels/condition_kernel.cu")
+  set(condition_object "${CMAKE_CURRENT_BINARY_DIR}/condition_kernel.o")
+  set(condition_fatbin "${CMAKE_CURRENT_BINARY_DIR}/condition_kernel.fatbin")
+  set(families)
+  foreach(family IN ITEMS 80 90 100 110 120)
+    list(APPEND families -gencode "arch=compute_${family},code=sm_${family}")
+  endforeach()
+  add_custom_command(OUTPUT "${condition_fatbin}"
+    COMMAND ${nvcc} -std=c++20 -O3 -rdc=true -dc ${families}
+      "-I${PROJECT_SOURCE_DIR}/include" "-I${PROJECT_SOURCE_DIR}/src"
+      -MD -MF "${condition_fatbin}.d" -MT "${condition_fatbin}" "${condition_source}" -o "${condition_object}"
+    COMMAND ${nvcc} -dlink --fatbin ${families} "${condition_object}" -lcudadevrt -o "${condition_fatbin}"
+    BYPRODUCTS "${condition_object}"
+    DEPENDS "${condition_source}"
+    DEPFILE "${condition_fatbin}.d"
+    COMMENT "Compiling the kernel that sets conditions with nvcc"
+    VERBATIM)
+  add_custom_target(${target}_own_kernels DEPENDS "${fatbin}" "${condition_fatbin}")
   add_dependencies(${target} ${target}_own_kernels)
   set_source_files_properties("${PROJECT_SOURCE_DIR}/src/backend/cuda/own_kernels.cpp" PROPERTIES
-    COMPILE_DEFINITIONS "REPRISE_OWN_KERNELS=\"${fatbin}\""
-    OBJECT_DEPENDS "${fatbin}")
+    COMPILE_DEFINITIONS "REPRISE_OWN_KERNELS=\"${fatbin}\";REPRISE_CONDITION_KERNEL=\"${condition_fatbin}\""
+    OBJECT_DEPENDS "${fatbin};${condition_fatbin}")
 endfunction()

@@ -24,5 +24,8 @@ function(reprise_add_libtorch missing)
   target_link_libraries(reprise_libtorch PUBLIC reprise::reprise reprise::torch
     PRIVATE "$<BUILD_INTERFACE:reprise_fmt_headers>")
   reprise_set_warnings(reprise_libtorch)
+  # It defines NDEBUG before it includes headers of torch.
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/src/libtorch/operators/operator_inputs.cpp" PROPERTIES
+    SKIP_UNITY_BUILD_INCLUSION ON)
   reprise_group_sources(reprise_libtorch SIZE 12)
 endfunction()

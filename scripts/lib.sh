@@ -3,25 +3,28 @@
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
-# Packages to build the library, its tests and its main job. A name with a slash is package/command: an existing command
+# Packages to build the library, its tests and its examples. A name with a slash is package/command: an existing command
 # from any source is sufficient.
 build_packages=(
   g++/g++ cmake/cmake ninja-build/ninja git/git graphviz/dot
   libfmt-dev libcli11-dev libgtest-dev libgmock-dev librandom123-dev
 )
 # Further packages for the checks of .ci/run. One version of clang-format, since each formats a little differently.
-check_packages=(clang/clang++ clang-format-14/clang-format-14 doxygen/doxygen)
+check_packages=(clang/clang++ clang-format-14/clang-format-14 doxygen/doxygen
+  doxygen-awesome-css)
 
 say() { printf '\n== %s\n' "$*"; }
 
-# Announces a step; step_times prints how long each took.
+# Announces a step; step_times prints how long each took, at the latest when the script ends or fails.
 step_names=() step_starts=()
 step() {
+  trap step_times EXIT
   step_names+=("$*") step_starts+=("$SECONDS")
   say "$*"
 }
 step_times() {
   local i end
+  trap - EXIT
   printf '\ntime of each step:\n'
   for i in "${!step_names[@]}"; do
     end=${step_starts[i + 1]:-$SECONDS}
@@ -89,6 +92,13 @@ install_packages() {
     apt_install "${missing[@]}" || fail "apt-get could not install: ${missing[*]}; its messages are above"
   fi
 }
+
+# Compiles through ccache where that is installed. Grouped sources name the tree: each clone has entries of its own.
+if command -v ccache >/dev/null; then
+  export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER-ccache}
+  export CMAKE_CUDA_COMPILER_LAUNCHER=${CMAKE_CUDA_COMPILER_LAUNCHER-ccache}
+  export CCACHE_BASEDIR=${CCACHE_BASEDIR-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR-1}
+fi
 
 # Configures a preset, with further arguments of cmake. A build directory of another generator or of a moved source tree
 # is configured afresh.

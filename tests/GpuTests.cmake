@@ -3,15 +3,17 @@
 # process, since after an error of the device nothing works in its process any more.
 
 set(limit 150) # seconds for one process
-# Suites that take nearly all memory of the device. Nothing may run beside them.
-set(take_memory "(^|/)(CudaTensorsWithoutMemory|FailedCapture|GraphWorkspaces|OtherCaches|OutOfMemory)(/|$)")
+# Suites that take nearly all memory of the device: also by an allocation that fails in the end, with expandable segments.
+# Nothing may run beside them.
+set(take_memory "(^|/)(CudaTensorFailures|CudaTensorsWithoutMemory|FailedCapture|GraphWorkspaces|OtherCaches|OutOfMemory)(/|$)")
 # Suites that compare how much memory of the device is free. Under memcheck, where a failed test does not count, others
 # may run beside them.
 string(CONCAT compare_memory "(^|/)(BreakingWalk|CachingAllocatorEnd|CachingAllocatorTest|Cublas|FailingRuntime"
   "|FailureWalk|GraphPools|MemoryContract|PrivatePools)(/|$)")
-# What memcheck is not for. The kernels of KernelFailureContract write where they must not: that is what it tests. The
-# examples would be children of their tests, which are not looked at, and with NVTX wait for ever (docs/annotations.md).
-set(not_for_memcheck "KernelFailureContract|^example\\.|^libtorch\\.")
+# What memcheck is not for. The kernels of KernelFailureContract write where they must not: that is what it tests.
+# FurtherCallsOfAnotherDevice measures results of calls and launches next to nothing; memcheck makes it 100 times slower. The
+# examples would be children of their tests, which are not looked at, and with NVTX never end (docs/annotations.md).
+set(not_for_memcheck "KernelFailureContract|FurtherCallsOfAnotherDevice|^example\\.|^libtorch\\.")
 
 # Adds a test that passes if a tool of compute-sanitizer finds nothing. The tests that run under it may fail: the tool
 # makes the host wait for every launch, and then what shows that something does not wait cannot pass.
@@ -60,7 +62,7 @@ endfunction()
 function(add_sanitized_programs build)
   set(train_digits "${build}/bin/train_digits")
   set(differential "${build}/tests/differential/reprise_differential")
-  # The kernels of the library, and those of the main job. Racecheck sees shared memory alone.
+  # The kernels of the library, and those of train_digits. Racecheck sees shared memory alone.
   foreach(tool IN ITEMS racecheck initcheck)
     add_sanitized(${tool} batches "${build}/tests/reprise_unit_tests" "--gtest_filter=Batch*")
     add_sanitized(${tool} train_digits "${train_digits}" --epochs 1)
@@ -69,7 +71,7 @@ function(add_sanitized_programs build)
   # random program 17, where nothing but such a node writes what it complains of, and all results are right).
   add_sanitized(racecheck differential "${differential}" --programs 50)
   add_sanitized(memcheck differential "${differential}" --programs 100)
-  foreach(example IN ITEMS train_digits multi_stream cublas_mlp nccl_allreduce)
+  foreach(example IN ITEMS train_digits multi_stream changing_inputs conjugate_gradient many_shapes eager_parts cublas_mlp nccl_allreduce)
     if(EXISTS "${build}/bin/${example}")
       add_sanitized(memcheck ${example} "${build}/bin/${example}")
     endif()

@@ -3,8 +3,8 @@
 # operation at a time, on the thread that waits for it, would wait for itself. Patterns for --gtest_filter.
 set(reprise_unit_tests_with_gates
   BufferTest.CanBeUsedByAnotherStreamThatIsRecorded
-  CaptureFunction.OrdersLaterWorkAfterAWarmUpThatThrows
   CaptureFunction.ReleasesFinishedGraphsOnRequest
+  ChildGraphs.MayBeChangedAndResetWhileTheParentRuns
   DeviceTest.SynchronizeWaitsForAllStreams
   EndedStreams.MemoryOfADestroyedStreamIsNotGivenOutWhileItsWorkRuns
   EventTest.IsReachedWhenTheWorkBeforeItIsDone
@@ -17,10 +17,11 @@ set(reprise_unit_tests_with_gates
   GraphInFlight.InstantiateAgainLeavesTheRunningReplayAlone
   GraphInFlight.ItsMemoryStaysItsOwnUntilTheReplayIsDone
   GraphInFlight.ItIsWaitedForOnAForeignStreamThatIsGone
-  GraphInFlight.ItsMemoryIsGivenBackAfterTheCaptureThatItsStreamTakesPartIn
+  GraphInFlight.ItsMemoryIsReleasedAfterTheCaptureThatItsStreamTakesPartIn
   GraphInFlight.ItsReplaysOnSeveralStreamsAreAllWaitedFor
   GraphInFlight.ItsStreamMayBeDestroyedBeforeIt
   GraphWorkspaces.StayWhileAReplayRuns
+  Kept/GraphUpdate.ALaunchThatRunsKeepsTheMemoryOfTheFirstCapture/*
   KeptStreams.WithPendingWorkAreNotReused
   LastLaunchTest.IsOverWhenItsWorkIs
   LastLaunchTest.IsWaitedFor
@@ -29,6 +30,7 @@ set(reprise_unit_tests_with_gates
   LastLaunchTest.WhichWasCopiedIsOverBeforeALaterOneOnItsForeignStream
   LaunchHost.TheFunctionOutlivesTheGraphWhileAReplayRuns
   TrackedStreamTest.MarksTheEndOfItsWorkWhenItIsDestroyed
+  RandomGraph.IsRightOnAnotherStreamAfterItsFirstReplayWasRefused
   RecordStream.ABlockWhoseEventACaptureGotHoldOfIsKeptAndReportedOnce
   RecordStream.ABlockThatIsHeldBackCannotBeFreedAgain
   RecordStream.AStreamThatIsDestroyedBeforeTheFreeIsStillWaitedFor
@@ -38,15 +40,22 @@ set(reprise_unit_tests_with_gates
   RecordStream.OfAStreamOfAnotherDeviceWaitsForItToo
   RecordStream.WaitsForAllStreamsThatWereNamed
   ReleaseQueueTest.KeepsWhatWaitsForALaunchUntilThatIsOver
+  Kept/InputsOfChangedNodes.AreRetainedAndThoseBeforeAreFreedAfterTheirReplays/*
   Retained.ObjectsOfACaptureDoNotWaitForReplaysOfTheOneBefore
   Retained.ObjectsOutliveTheGraphWhileAReplayRuns
   Retained.ObjectsThatAreReleasedOutliveTheReplaysThatRun
   RetainedInputs.StayWhileAReplayRunsOfAGraphThatIsGone
+  StreamsOfGraphCaches.AReplayOnAnotherStreamComesAfterTheLastOne
+  StreamsOfGraphCaches.ClearAndForgetDoNotWaitForReplays
+  StreamsOfGraphCaches.TheDestructorDoesNotWaitForReplays
+  StreamsOfGraphCaches.TheStreamOfTheLastReplayMayBeGone
   StreamTest.DestroyingItDoesNotWaitAndItsWorkStillRuns
   StreamTest.DoesNotWaitForTheLegacyStreamUnlessMadeBlocking
   StreamTest.QueryTellsWhetherItsWorkIsDone
   StreamTest.WaitsForAStreamOfAnotherDevice
   StreamTest.WaitsForWhatAnotherStreamHasBeenGiven
+  WarmUps.RunAfterTheWorkOfTheCurrentStream
+  WarmUps.ThatThrowComeBeforeLaterWork
 )
 set(reprise_conformance_tests_with_gates
   */CaptureForkContract.ForkedStreamsRunAtOnceInAReplay/*
@@ -78,6 +87,7 @@ set(reprise_conformance_tests_with_gates
   */StreamContract.TheLegacyStreamDoesNotWaitForNonBlockingStreams/*
   */StreamContract.TheLegacyStreamWaitsForBlockingStreamsAndTheyForIt/*
   */UserObjectContract.LivesAsLongAsALaunchThatHasNotBegun/*
+  */UserObjectContract.LivesAsLongAsALaunchThatRunsWhenItsExecutableIsUpdated/*
   */UserObjectContract.LivesAsLongAsARunningLaunch/*
 )
 set(reprise_libtorch_tests_with_gates

@@ -42,7 +42,7 @@ extern std::atomic<int> annotated_captures;
 
 /// A scope that annotates the nodes created in it, in a capture with GraphOptions::enable_annotations:
 ///
-///     capture(graph, options, [&] {
+///     CUDAGraph graph = capture({.enable_annotations = true}, [&] {
 ///       const annotate forward("forward");
 ///       for (int layer = 0; layer < layers; ++layer) {
 ///         const annotate scope({{"layer", std::to_string(layer)}});

@@ -8,6 +8,7 @@
 
 #include "reprise/capture_options.h"
 #include "reprise/graph.h"
+#include "reprise/graph_update.h"
 #include "reprise/stream.h"
 
 /// \file

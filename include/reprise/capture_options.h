@@ -102,9 +102,9 @@ struct GraphOptions {
   /// tools.
   bool enable_annotations = false;
   /// Frees the template's host memory once the graph is instantiated. Calls that need the template then throw
-  /// UsageError: node_count(), debug_dump(), time_replay(); annotations() have no ids for profilers. The template is
-  /// kept if the graph draws random numbers, whose replays change parameters of its nodes, and after
-  /// CUDAGraph::enable_debug_mode(). Not together with KeepGraph::yes.
+  /// UsageError: node_count(), nodes(), node(), debug_dump(), time_replay(); annotations() have no ids for profilers.
+  /// The template is kept if the graph draws random numbers, whose replays change parameters of its nodes, if a
+  /// Parameter was captured, and after CUDAGraph::enable_debug_mode(). Not together with KeepGraph::yes.
   bool discard_template = false;
   /// Checks before each replay that the memory which the graph uses and does not own was not freed; replay() throws
   /// DeadInputError otherwise.

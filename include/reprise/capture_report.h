@@ -54,7 +54,7 @@ struct CaptureReport {
   /// Pageable memory of the host that a captured copy reads or writes, at each replay anew.
   struct HostAccess {
     const void* address = nullptr;        ///< where the copy begins
-    std::size_t bytes = 0;                ///< of the copy
+    std::size_t bytes = 0;                ///< of the copy; with the gaps, if it has rows with gaps between them
     bool writes = false;                  ///< true if replays write the memory, false if they read it
     std::string node = {};                ///< the copy's end, for example "memcpy source (node 3)"
     std::vector<std::string> stack = {};  ///< of the call of this library that captured it, as Call::stack; else empty

@@ -198,7 +198,7 @@ class OwnedHandle {
 /// An owned handle of cuBLAS.
 ///
 ///     CublasHandle blas;                                  // before the capture
-///     capture(graph, [&] {
+///     CUDAGraph graph = capture([&] {
 ///       check_cublas(cublasSgemm(blas.on(), ...), "cublasSgemm");
 ///     });
 ///
@@ -210,12 +210,17 @@ class OwnedHandle {
 /// for the device when it is destroyed, which breaks every capture underway.
 ///
 /// *Threads and devices.* One handle for each thread and device, as cuBLAS requires; the device must be the thread's
-/// current one of CUDA's runtime (it is, in a program that uses one device).
+/// current one of CUDA's runtime (it is, in a program that uses one device). A handle may be made, used and destroyed
+/// on any thread, by one at a time: nothing of it belongs to a thread.
+///
+/// *Hooks.* All functions may be called within hooks of graphs. A capture is over when its hooks run, so that on() then
+/// sets cuBLAS's own workspace, unless its stream takes part in another capture.
 ///
 /// Movable; a moved-from handle may only be assigned to or destroyed, and throws UsageError where it is used.
 class CublasHandle {
  public:
-  /// A new handle for `device`.
+  /// A new handle for `device`. In a capture, too, where the first handle of a process may break the captures that are
+  /// underway: the report then names it as the first use of cuBLAS.
   /// \throws UsageError unless it is a CUDA device; CublasError, BackendError
   explicit CublasHandle(Device device = current_device(), const CublasOptions& options = {})
       : handle_(device, options, "cublasCreate") {}
@@ -233,7 +238,9 @@ class CublasHandle {
     return get();
   }
 
-  cublasHandle_t get() const { return handle_.get(); }  ///< with the last stream and workspace set
+  /// With the last stream and workspace set.
+  /// \throws UsageError if it was moved from.
+  cublasHandle_t get() const { return handle_.get(); }
   Device device() const noexcept { return handle_.device(); }
   std::size_t workspace_bytes() const noexcept { return handle_.workspace_bytes(); }  ///< of a workspace in a capture
 

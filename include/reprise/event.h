@@ -37,6 +37,13 @@ enum class EventUse {
 /// but device().
 ///
 /// A record is a fixed point in the work of a stream; a wait refers to the last record at the time of the wait.
+///
+/// *Threads.* An Event is made, used and destroyed on any thread, and its const functions by several at once, as CUDA
+/// allows it: the runtime orders records and waits that meet. Moving it, assigning to it and destroying it need it
+/// alone, as with any object.
+///
+/// *Hooks and captures.* All functions may be called within hooks of graphs. Events are made and destroyed during
+/// any capture, in all modes: neither breaks one.
 class Event {
  public:
   explicit Event(Device device = current_device(), EventOptions options = {});  ///< not recorded
@@ -54,10 +61,18 @@ class Event {
   Device device() const noexcept { return ref_.device(); }
 
   /// Records the work submitted to `stream` so far. On a capturing stream the record is a point of the capture, unless
-  /// `use` is external.
+  /// `use` is external. Replaces the record before, in whatever state that is: a point of another capture, too.
+  /// \throws UsageError if the stream is of another device runtime, or `use` has no name. BackendError with 901 if the
+  ///         stream's capture is broken, 401 for an external use outside of captures.
   void record(const StreamRef& stream = current_stream(), EventUse use = EventUse::ordering) const;
 
-  /// Makes later work of `stream` wait for the last record.
+  /// Makes later work of `stream` wait for the last record; without one it waits for nothing. A stream that waits for
+  /// a point of a capture joins that capture.
+  /// \throws UsageError if the stream is of another device runtime, or `use` has no name. BackendError with 901 if the
+  ///         stream's capture is broken; 1 if the record is a point of a capture that broke or has ended; 902 if it is
+  ///         one of another capture than the stream's; 905 if the stream captures, the record was made outside, and
+  ///         `use` is not external; 401 for an external use outside of captures. Codes 1, 902 and 905 break the capture
+  ///         of the stream.
   void wait(const StreamRef& stream = current_stream(), EventUse use = EventUse::ordering) const;
 
   /// Blocks until the last record has completed; returns at once if there is none.

@@ -4,9 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "reprise/annotations.h"
@@ -17,6 +21,8 @@
 #include "reprise/hooks.h"
 #include "reprise/liveness.h"
 #include "reprise/memory.h"
+#include "reprise/nodes.h"
+#include "reprise/parameter.h"
 #include "reprise/random.h"
 #include "reprise/stream.h"
 
@@ -24,6 +30,9 @@
 /// CUDAGraph: capture work once, replay it with one launch.
 
 namespace reprise {
+
+class CaptureBody;
+struct Recapture;
 
 namespace graphs {
 struct GraphAccess;
@@ -43,6 +52,7 @@ void check_pointer_count(std::size_t count, std::size_t size);
 ///     capturing  -> empty       a failure between begin and end, or capture_abandon: all resources are released
 ///     captured   -> ready       instantiate, upload, replay
 ///     ready      -> ready       instantiate (KeepGraph::yes only): a new executable of the (edited) template
+///     captured, ready -> same   update, recapture: the work of another capture
 ///     any        -> empty       reset, and the destructor
 ///
 /// A call in another state throws UsageError, names both states, and changes nothing.
@@ -128,13 +138,51 @@ class CUDAGraph {
   /// Moves the executable graph to the device ahead of the first replay (`cudaGraphUpload`).
   void upload(const StreamRef& stream = current_stream());
 
-  /// Launches the graph on the calling thread's current stream of the graph's device. Returns without waiting.
-  /// \throws UsageError if nothing is captured, the stream is of another device, or it is capturing.
+  /// Launches the graph on the calling thread's current stream of the graph's device. Returns without waiting. If that
+  /// stream takes part in a capture of this library, the graph becomes a child of it, see add_child().
+  /// \throws UsageError if nothing is captured, or the stream is of another device; what add_child() throws. On a
+  ///         stream that takes part in a capture of other code the launch breaks that capture: BackendError with 900,
+  ///         or UsageError if a capture of this library is underway, too.
   /// \throws DeadInputError if memory that the graph uses was freed (GraphOptions::check_input_liveness). What another
   ///         thread frees during the call may or may not be noticed.
   void replay();
   /// Launches the graph on `stream`.
   void replay(const StreamRef& stream);
+
+  /// Updates the executable to the work of another graph of the same shape (`cudaGraphExecUpdate`), which costs a small
+  /// part of what a new executable does: the same nodes in the same order, with the same dependencies; parameters,
+  /// launch shapes and kernels may be others. Later replays do what those of `other` do; launches that are underway do
+  /// not. Raw handles and nodes of this graph stay valid, and have the values of the nodes of `other`.
+  ///
+  /// This graph then shares all that `other` holds: its pool, random numbers, workspaces and retained objects, also
+  /// after the end of `other`; inputs(), annotations(), parameters and capture_report() are those of `other`. What this
+  /// graph held itself is released when its launches until now are over. Two graphs that share a pool must not run at
+  /// once. Name, hooks, options, disabled nodes and attributes of kernels other than cluster and `cooperative` stay
+  /// those of this graph. A graph without an executable takes over the values as well. Replays by other threads wait.
+  /// \throws GraphUpdateError if CUDA cannot do that: names the first node that does not fit, and all differences. Both
+  ///         graphs are as before, then and after any other exception.
+  /// \throws UsageError if one of the graphs has no template, both are the same, are of different devices or belong
+  ///         to a graphed callable, or within a hook of one of them; BackendError if the runtime fails.
+  void update(const CUDAGraph& other);
+
+  /// Captures again, and updates the executable in place if possible; otherwise a new one takes its place. Nothing of
+  /// the graph changes before the capture has succeeded: if `body` throws or the capture fails, the graph is as before,
+  /// and can be replayed. Within `body` this graph is the one that is being captured.
+  ///
+  /// The options are those of the last capture, without `stream`, `warmup` and `check_frozen_values`: the capture is on
+  /// an internal stream. Hooks stay; `captured` is called with the new template, `instantiated` if there is a new
+  /// executable. After an update in place nodes and raw handles of this graph stay valid; otherwise they do not.
+  ///
+  /// Must not run concurrently with replay() of this graph.
+  /// \returns which of both was done, and what differs from the capture before.
+  /// \throws UsageError before a capture, if the graph belongs to a graphed callable, or within a hook of it; what
+  ///         capture() throws.
+  Recapture recapture(CaptureBody body);
+  /// As above, on `stream`, of the device of the graph.
+  Recapture recapture(const StreamRef& stream, CaptureBody body);
+  /// As above, with these options. Options that change the executable itself (`instantiate_flags`, `keep_graph`) need a
+  /// new one. \throws UsageError if GraphOptions::hooks are set: those of the graph stay.
+  Recapture recapture(const GraphOptions& options, CaptureBody body);
 
   /// Releases executable, template and pool. The graph is empty afterwards and can capture again.
   /// \throws UsageError in a capture of this graph: end or abandon it first.
@@ -177,6 +225,67 @@ class CUDAGraph {
   /// \throws UsageError if there is no template.
   std::size_t node_count() const;
 
+  /// The nodes of the template, in order of creation, as views. Also with KeepGraph::no, and within hooks of the graph.
+  /// \throws UsageError if there is no template.
+  std::vector<GraphNode> nodes() const;
+
+  /// The one node with this name: the key `name` of its annotation, or the name of its kernel, which may be written
+  /// without namespaces, template arguments and parameters, as long as one node alone has it.
+  /// \throws UsageError if there is no template; if no node, or more than one, has the name: lists them.
+  GraphNode node(std::string_view name) const;
+
+  /// A parameter for the uses of an address: kernel arguments, also within structs, where they are aligned to 8 bytes,
+  /// and destinations and sources of copies and sets; in child graphs and bodies of control flow, too. In a capture of
+  /// this graph they are looked for at its end, and passing the parameter to launch() marks an argument as well; later
+  /// they are looked for at once. Nodes whose parameters the driver does not describe are left out: inputs() lists
+  /// those. May be called on any thread, several at once, also while others replay or capture into this graph: one call
+  /// waits for the other.
+  /// \param address only where it is used itself, not what lies behind it.
+  /// \throws UsageError unless this graph is capturing, or has a template; for a null pointer; if nothing that was
+  ///         captured uses the address, or a kernel of this library does, such as a batch of copies. In a capture, its
+  ///         end throws these.
+  template <class T>
+  Parameter<T*> parameter(T* address) {
+    const Parameter<T*> made(address);
+    add_address(made.key(), address, 0);
+    return made;
+  }
+  /// As above, for the addresses of `count` values from `address` on: uses of the n-th value become uses of the n-th
+  /// one from the address that is set. One object for a buffer whose parts are used.
+  template <class T>
+  Parameter<T*> parameter(T* address, std::size_t count) {
+    const Parameter<T*> made(address);
+    add_address(made.key(), address, detail::checked_bytes("CUDAGraph::parameter", address, count, sizeof(T)));
+    return made;
+  }
+
+  /// Sets a parameter for later replays, in the executable and the template, which instantiate() keeps; a replay that
+  /// was launched has the value before. A value that does not change costs no call of the driver. Thread-safe like
+  /// replay(). Liveness of inputs(), and retained memory, follow; where these are looked for, all nodes are read again.
+  /// \throws UsageError for a parameter that this graph does not have: it is not used, or belongs to another graph or
+  ///         to one that was reset since; for an address of another device or kind of memory, where a copy or set uses
+  ///         it (GraphNode::set_params()); within a hook of the graph. BackendError if the runtime fails. All values
+  ///         are as before then.
+  template <class T>
+  void set(const Parameter<T>& parameter, const std::type_identity_t<T>& value) {
+    const ParameterValue one(parameter, value);
+    set(std::span<const ParameterValue>(&one, 1));
+  }
+  /// Sets several parameters at once: later replays have all values, or none if this throws.
+  void set(std::span<const ParameterValue> values);
+  /// As above: `graph.set({{factor, 0.25f}, {source, x.data()}})`.
+  void set(std::initializer_list<ParameterValue> values) { set(std::span(values.begin(), values.size())); }
+
+  /// The value that replays use.
+  /// \throws UsageError as set().
+  template <class T>
+  T get(const Parameter<T>& parameter) const {
+    static_assert(std::is_default_constructible_v<T>, "the value is read as bytes");
+    T value{};
+    get_value(&parameter.initial(), &value, sizeof(T));
+    return value;
+  }
+
   /// The nodes created in scopes of the class `annotate`, in order of creation; none unless
   /// GraphOptions::enable_annotations was set. They are those of the capture: after an edit of the template, the next
   /// instantiation drops removed nodes, and new ones have no annotation. Kept when the template is discarded.
@@ -196,9 +305,10 @@ class CUDAGraph {
   /// Takes the memory that pointers in device memory lead to for inputs of the graph: tables of grouped matrix
   /// products, pages of a cache. The table is read by one copy, for which the first replay waits, and again by the
   /// first replay after pointers_changed(); other replays cost nothing more as long as no watched memory is freed. Null
-  /// pointers are allowed. A pointer is dead if its memory is free at the reading, or freed later. Addresses that no
-  /// allocator knows, and those in memory of a framework's allocator, are not checked, see GraphInput::not_checked.
-  /// InputOptions::retain keeps none of it. Calling this again for a table changes its length. reset() forgets all.
+  /// pointers are allowed. A pointer is dead if its memory is free at the reading, or freed later. Memory of a
+  /// framework's allocator counts as that of CachingAllocator; addresses that no allocator knows are not checked, see
+  /// GraphInput::not_checked. InputOptions::retain keeps none of it. Calling this again for a table changes its length.
+  /// reset() forgets all.
   ///
   /// May be called while other threads replay; so may pointers_changed().
   /// \param device_table in device memory of the graph's device, or in pinned memory; not in the graph's own pool. It
@@ -226,6 +336,9 @@ class CUDAGraph {
 
  private:
   friend struct graphs::GraphAccess;
+  void add_address(std::shared_ptr<const void> key, const void* address, std::size_t bytes);
+  void get_value(const void* key, void* value, std::size_t bytes) const;
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

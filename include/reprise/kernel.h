@@ -17,6 +17,7 @@
 #include "reprise/device_code.h"
 #include "reprise/error.h"
 #include "reprise/kernel_functions.h"
+#include "reprise/parameter.h"
 #include "reprise/public_call.h"
 #include "reprise/stream.h"
 
@@ -72,9 +73,10 @@ struct LaunchConfig {
 
 /// One parameter of a kernel in the parameter block of a launch.
 struct KernelParam {
-  std::size_t offset = 0;  ///< in bytes from the start of the block
-  std::size_t size = 0;    ///< in bytes
-  bool whole = false;      ///< true if each byte is known to be a part of the value: there is no padding
+  std::size_t offset = 0;                ///< in bytes from the start of the block
+  std::size_t size = 0;                  ///< in bytes
+  bool whole = false;                    ///< true if each byte is known to be a part of the value: there is no padding
+  const std::type_info* type = nullptr;  ///< of the value; null if it is not known
 };
 
 /// The part of a launch that one call of a kernel's host entry runs: blocks `first_block` to `last_block` (exclusive),
@@ -108,6 +110,9 @@ namespace detail {
 
 std::string kernel_name(const std::type_info& type);
 void launch_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record, void** params);
+/// Likewise; in a capture of this library, the arguments are noted for the graph. They are in order of their numbers.
+void launch_marked_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record,
+                          void** params, std::span<const parameter_detail::MarkedArgument> marked);
 /// The record of the `__global__` function `prototype.symbol`, made from the prototype at the first call. Thread-safe.
 const KernelRecord& global_function_record(const KernelRecord& prototype, const std::type_info& type);
 
@@ -131,10 +136,30 @@ struct KernelKindOf<Block> {
 };
 
 // Converts as a function call does, except from floating point to integer: that is nearly always two swapped arguments.
+// A marked argument must be of the very type: its bytes are replaced.
 template <class Arg, class Param>
 constexpr bool converts() {
-  return std::is_convertible_v<Arg, Param> &&
-         !(std::is_floating_point_v<std::remove_cvref_t<Arg>> && std::is_integral_v<Param>);
+  if constexpr (parameter_detail::is_marked<Arg>)
+    return parameter_detail::fits<typename parameter_detail::Unmarked<std::remove_cvref_t<Arg>>::Value, Param>();
+  else
+    return std::is_convertible_v<Arg, Param> &&
+           !(std::is_floating_point_v<std::remove_cvref_t<Arg>> && std::is_integral_v<Param>);
+}
+
+// The value that an argument stands for.
+template <class Arg>
+constexpr decltype(auto) value_of(Arg&& arg) {
+  if constexpr (parameter_detail::is_marked<Arg>)
+    return arg.initial();
+  else
+    return std::forward<Arg>(arg);
+}
+
+// The one argument as a list, if it is marked.
+template <class Arg>
+void note_if_marked(const Arg& arg, std::size_t index, std::vector<parameter_detail::MarkedArgument>& marked) {
+  if constexpr (parameter_detail::is_marked<Arg>)
+    marked.push_back({index, arg.key(), &arg.initial(), sizeof(arg.initial())});
 }
 
 // Launches a kernel that has the parameters `Values`.
@@ -155,12 +180,20 @@ struct Launcher<std::tuple<Params...>> {
     static_assert(sizeof...(Args) == sizeof...(Params), "the kernel has another number of parameters");
     static_assert(takes<Args&&...>(), "an argument does not convert to the kernel's parameter");
     if constexpr (takes<Args&&...>()) {
-      std::tuple<Params...> values(std::forward<Args>(args)...);
+      std::vector<parameter_detail::MarkedArgument> marked;
+      if constexpr ((parameter_detail::is_marked<Args> || ...)) {
+        std::size_t index = 0;
+        (note_if_marked(args, index++, marked), ...);
+      }
+      std::tuple<Params...> values(value_of(std::forward<Args>(args))...);
       std::apply(
           [&](auto&... value) {
             void* params[] = {const_cast<void*>(static_cast<const void*>(&value))..., nullptr};
             const reprise::detail::PublicCall call("launch");
-            reprise::detail::launch_kernel(stream, config, record, params);
+            if constexpr ((parameter_detail::is_marked<Args> || ...))
+              reprise::detail::launch_marked_kernel(stream, config, record, params, marked);
+            else
+              reprise::detail::launch_kernel(stream, config, record, params);
           },
           values);
     }
@@ -207,10 +240,11 @@ struct ParamLayout<std::tuple<Params...>> {
     const std::size_t sizes[] = {sizeof(Params)..., 0};
     const std::size_t aligns[] = {alignof(Params)..., 1};
     const bool whole[] = {has_no_padding<Params>..., false};
+    const std::type_info* const types[] = {&typeid(Params)..., nullptr};
     std::size_t end = 0;
     for (std::size_t i = 0; i <= count; ++i) {
       const std::size_t begin = (end + aligns[i] - 1) / aligns[i] * aligns[i];
-      made.params[i] = {begin, sizes[i], whole[i]};
+      made.params[i] = {begin, sizes[i], whole[i], types[i]};
       end = begin + sizes[i];
     }
     return made;
@@ -333,7 +367,7 @@ const KernelRecord& kernel_record() {
 /// \param config the shape of the launch.
 /// \param kernel the function object.
 /// \param args one for each parameter of the call operator after the first, convertible to its type (no floating point
-///        to an integer); copied before the call returns.
+///        to an integer), or a Parameter of that type; copied before the call returns.
 /// \throws BackendError with 1 if the device cannot launch this shape; in a capture that invalidates the capture.
 /// \throws UsageError on a CUDA device if nvcc did not compile the kernel.
 template <class K, class... Args>

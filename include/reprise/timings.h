@@ -63,7 +63,8 @@ struct ReplayTiming {
 ///     std::puts(timer.take().str().c_str());
 ///
 /// A replay that fails is not counted. A second replay before take() waits until the timed one has completed. What is
-/// timed on which device: see time_replay(). A replay that cannot be timed throws Error and launches nothing.
+/// timed on which device: see time_replay(). A replay that cannot be timed throws Error and launches nothing. The timed
+/// replay records one event more.
 ///
 /// Threads: construction, take() and destruction as CUDAGraph::replay().
 class ReplayTimer {
@@ -72,15 +73,16 @@ class ReplayTimer {
   /// \throws UsageError if nothing is captured, the template was discarded, another ReplayTimer of the graph lives, or
   ///         in a hook of the same graph.
   explicit ReplayTimer(CUDAGraph& graph);
-  /// Waits for the timed replay, if there was one and take() was not called.
+  /// Waits for the timed replay, if there was one and take() was not called. Its stream may have ended, or take part in
+  /// a capture.
   ~ReplayTimer();
   ReplayTimer(const ReplayTimer&) = delete;
   ReplayTimer& operator=(const ReplayTimer&) = delete;
 
-  /// Waits for the end of the timed replay, whose stream must still exist, and returns the time of each node. Once.
+  /// Waits for the end of the timed replay, whose stream may have ended, and returns the time of each node. Once.
   /// \throws UsageError if there was no replay, the graph was reset or destroyed, the times were taken already, or a
   ///         capture of this library is underway, which the wait might break.
-  /// \throws BackendError if the wait fails.
+  /// \throws BackendError if the wait fails, or if no event could be recorded behind the launch.
   ReplayTiming take();
 
  private:

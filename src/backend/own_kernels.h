@@ -3,8 +3,9 @@
 
 #include "reprise/kernel.h"
 
-// Kernels that belong to the library itself: src/kernels/own_kernels.cu. nvcc compiles it to machine code for some
-// architectures and PTX for later ones, which lies in the library as data: nothing of CUDA is linked.
+// Kernels that belong to the library itself: src/kernels/*.cu. nvcc compiles them to machine code for some
+// architectures and, except for the one that sets conditions, PTX for later ones, which lies in the library as data:
+// nothing of CUDA is linked.
 
 namespace reprise::backend {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "backend/own_kernels.h"
 #include "reprise/kernel.h"
 
 // Kernels of this library. Their accesses() name all memory that a launch uses, so that readers of nodes need not
@@ -11,6 +12,21 @@ namespace reprise::backend {
 
 /// Makes a kernel of this library known. The record must live until the process ends. Returns it. Thread-safe.
 const KernelRecord& add_own_record(const KernelRecord& record);
+
+/// The record of the kernel type `K`, made known at the first call. On CUDA it is the `extern "C"` kernel of
+/// src/kernels with the name `symbol`, which must be the same in every call. Thread-safe.
+template <class K>
+const KernelRecord& make_own_record(const char* symbol) {
+  static const KernelRecord record = [&] {
+    KernelRecord made = kernel_record<K>();
+    made.name = symbol;
+    made.cuda_function = &find_own_kernel;
+    made.symbol = symbol;
+    return made;
+  }();
+  static const KernelRecord& known = add_own_record(record);
+  return known;
+}
 
 /// The record of a kernel of this library; null for any other kernel. Thread-safe.
 const KernelRecord* own_record(const Backend& backend, FunctionHandle function);

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "reprise/capture_options.h"
 #include "reprise/error.h"
+#include "reprise/graph_update.h"
 #include "reprise/handles.h"
 #include "reprise/kernel.h"
+#include "reprise/nodes.h"
 #include "reprise/stream.h"
 
 // The values that cross the backend interface. Each mirrors a struct or an enum of the CUDA driver API.
@@ -42,12 +47,31 @@ struct PointerInfo {
   std::uint64_t id = 0;   ///< of that allocation: none in the process has had it before; 0 when unregistered
 };
 
-/// `CUgraphEdgeData`: zeros for a full dependency.
-struct EdgeData {
-  unsigned char from_port = 0;  ///< 0: when the node is complete; 1: programmatic; 2: launch completion
-  unsigned char to_port = 0;
-  unsigned char type = 0;  ///< 0 default, 1 programmatic
-  friend bool operator==(const EdgeData&, const EdgeData&) = default;
+using reprise::EdgeData;
+
+/// What makes a kernel's programmatic dependent launch an edge: the next kernel may start when all blocks of the one
+/// before have allowed it.
+inline constexpr EdgeData programmatic_edge = {1, 0, 1};
+
+/// True if the edge orders the end of a kernel before the next one only where that waits for it.
+constexpr bool is_programmatic(const EdgeData& edge) noexcept {
+  return edge.type == programmatic_edge.type;
+}
+
+/// The nodes that a new node depends on, with the data of the edges: what the driver takes as two arrays.
+struct Dependencies {
+  Dependencies() = default;
+  /// \param edge_data one for each node; none: all edges are full dependencies.
+  template <class Nodes>
+  requires std::is_convertible_v<Nodes&&, std::span<const GraphNodeHandle>> Dependencies(
+      Nodes&& of, std::span<const EdgeData> edge_data = {})  // NOLINT: as a span
+      : nodes(std::forward<Nodes>(of)), edges(edge_data) {}
+  Dependencies(const GraphNodeHandle* first, std::size_t count) : nodes(first, count) {}
+
+  EdgeData edge(std::size_t index) const noexcept { return edges.empty() ? EdgeData{} : edges[index]; }
+
+  std::span<const GraphNodeHandle> nodes = {};
+  std::span<const EdgeData> edges = {};
 };
 
 /// An edge of a template graph.
@@ -63,22 +87,10 @@ struct CaptureInfo {
   std::uint64_t id = 0;                                ///< unique in the process
   GraphHandle graph = nullptr;                         ///< the graph being made
   std::span<const GraphNodeHandle> dependencies = {};  ///< what the next node will depend on
+  std::span<const EdgeData> edges = {};                ///< of these dependencies; empty: full ones
 };
 
-/// `CUgraphNodeType`; the numbers are CUDA's.
-enum class NodeType {
-  kernel = 0,
-  memcpy = 1,
-  memset = 2,
-  host = 3,
-  child_graph = 4,
-  empty = 5,
-  event_wait = 6,
-  event_record = 7,
-  memory_allocate = 10,
-  memory_free = 11,
-  conditional = 13,
-};
+using reprise::NodeType;
 
 /// `CUDA_KERNEL_NODE_PARAMS`. As an input the arguments are copied; as an output they point into the node, and are
 /// valid until it is changed or destroyed.
@@ -95,19 +107,20 @@ struct KernelNodeParams {
 /// (Backend::function_param_info). nullopt if `extra` is null or in an unknown form.
 std::optional<std::span<const std::byte>> packed_arguments(void* const* extra) noexcept;
 
-/// `CUDA_MEMCPY3D` in one dimension.
-struct MemcpyNodeParams {
-  void* destination = nullptr;
-  const void* source = nullptr;
-  std::size_t bytes = 0;
-};
+using reprise::MemcpyNodeParams;
+using reprise::MemsetNodeParams;
 
-/// `CUDA_MEMSET_NODE_PARAMS` in one dimension.
-struct MemsetNodeParams {
-  void* destination = nullptr;
-  unsigned value = 0;          ///< of which the low `element_bytes` bytes count
-  unsigned element_bytes = 1;  ///< 1, 2 or 4; the destination is aligned to it
-  std::size_t count = 0;       ///< elements
+/// `CUDA_MEMCPY3D` of a copy that MemcpyNodeParams does not describe: of rows with gaps between them, or with an array.
+/// An output only: the library neither makes nor changes such nodes (`not_supported`).
+struct PitchedCopyNodeParams {
+  struct End {
+    std::byte* address = nullptr;  ///< null: an array
+    std::size_t bytes = 0;         ///< from the first byte to the last one, with the gaps; 0 for an array
+  };
+  End source;
+  End destination;
+  std::size_t row_bytes = 0;
+  std::size_t rows = 0;  ///< of all slices
 };
 
 /// `CUDA_HOST_NODE_PARAMS`. The function must not call the device runtime.
@@ -155,14 +168,20 @@ enum class ConditionalType { if_ = 0, while_ = 1, switch_ = 2 };
 struct ConditionalNodeParams {
   ConditionalHandle handle = 0;
   ConditionalType type = ConditionalType::if_;
-  unsigned body_count = 1;
+  unsigned body_count = 1;  ///< if: 1, or 2 with an else (12.8); while: 1; switch: at least 1 (12.8)
   std::vector<GraphHandle> bodies = {};
 };
 
 /// `CUgraphNodeParams`: the type of a node and what it does.
-using NodeParams = std::variant<KernelNodeParams, MemcpyNodeParams, MemsetNodeParams, HostNodeParams,
-                                ChildGraphNodeParams, EmptyNodeParams, EventWaitNodeParams, EventRecordNodeParams,
-                                MemoryAllocateNodeParams, MemoryFreeNodeParams, ConditionalNodeParams>;
+using NodeParams =
+    std::variant<KernelNodeParams, MemcpyNodeParams, MemsetNodeParams, HostNodeParams, ChildGraphNodeParams,
+                 EmptyNodeParams, EventWaitNodeParams, EventRecordNodeParams, MemoryAllocateNodeParams,
+                 MemoryFreeNodeParams, ConditionalNodeParams, PitchedCopyNodeParams>;
+
+/// What a backend says when such a node is to be made or changed.
+inline constexpr const char* pitched_copy_refused =
+    "copies of rows with gaps between them, or of arrays, are read only in this library: make them with the runtime's "
+    "own calls";
 
 /// The type that the params stand for.
 NodeType node_type(const NodeParams& params) noexcept;
@@ -170,18 +189,7 @@ NodeType node_type(const NodeParams& params) noexcept;
 /// CUDA's word for the type, for example "memcpy".
 const char* node_type_name(NodeType type) noexcept;
 
-/// `CUgraphExecUpdateResult`; the numbers are CUDA's.
-enum class UpdateResult {
-  success = 0,
-  error = 1,
-  topology_changed = 2,
-  node_type_changed = 3,
-  function_changed = 4,
-  parameters_changed = 5,
-  not_supported = 6,
-  unsupported_function_change = 7,
-  attributes_changed = 8,
-};
+using reprise::UpdateResult;
 
 /// `CUgraphExecUpdateResultInfo`.
 struct UpdateInfo {

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "reprise/error.h"
 
 namespace reprise::captures {
 
@@ -22,6 +23,47 @@ void Capture::add_id(std::uint64_t id) {
   if (!is_over()) ids_.push_back(id);
 }
 
+void Capture::add_body(std::shared_ptr<const Body> body) {
+  const std::lock_guard lock(mutex_);
+  if (is_over()) return;
+  if (body->repeats) {
+    const Body* outermost = body.get();
+    while (outermost->outer != nullptr) outermost = outermost->outer.get();
+    nodes_with_loops_.push_back(outermost->node);
+  }
+  bodies_.push_back(std::move(body));
+}
+
+void Capture::use_in_body(const StreamRef& stream, const Body& body) {
+  if (stream == body.stream) return;
+  const std::lock_guard lock(mutex_);
+  const auto known = std::ranges::find(used_in_bodies_, stream, &std::pair<StreamRef, StreamRef>::first);
+  if (known == used_in_bodies_.end())
+    used_in_bodies_.emplace_back(stream, body.stream);
+  else if (known->second != body.stream)
+    throw UsageError(
+        "Memory was requested for a stream that was forked off the bodies of two conditional nodes of one capture, "
+        "which "
+        "may run at the same time, or again: what one frees would be given to the other. Use another stream in each "
+        "body, or allocate on the stream that the body is passed.");
+}
+
+bool Capture::has_loops() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return !nodes_with_loops_.empty();
+}
+
+bool Capture::repeats(GraphNodeHandle node) const noexcept {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::find(nodes_with_loops_, node) != nodes_with_loops_.end();
+}
+
+std::shared_ptr<const Body> Capture::body(std::uint64_t id) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(bodies_, id, [](const auto& body) { return body->id; });
+  return found != bodies_.end() ? *found : nullptr;
+}
+
 void Capture::query_id() {
   const std::lock_guard lock(mutex_);
   if (is_over() || !ids_.empty()) return;
@@ -32,12 +74,31 @@ void Capture::query_id() {
 
 bool Capture::has_id(std::uint64_t id) const noexcept {
   const std::lock_guard lock(mutex_);
-  return std::ranges::find(ids_, id) != ids_.end();
+  return std::ranges::find(ids_, id) != ids_.end() ||
+         std::ranges::any_of(bodies_, [&](const auto& body) { return body->id == id; });
 }
 
 bool Capture::has_ids() const noexcept {
   const std::lock_guard lock(mutex_);
   return !ids_.empty();
+}
+
+std::vector<MempoolId> Capture::pools() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<MempoolId> all = {pool_};
+  all.insert(all.end(), pools_of_children_.begin(), pools_of_children_.end());
+  return all;
+}
+
+void Capture::add_pools(const std::vector<MempoolId>& of_child) {
+  const std::lock_guard lock(mutex_);
+  pools_of_children_.insert(pools_of_children_.end(), of_child.begin(), of_child.end());
+}
+
+bool Capture::owns(MempoolId pool) const noexcept {
+  if (pool == pool_) return true;
+  const std::lock_guard lock(mutex_);
+  return std::ranges::find(pools_of_children_, pool) != pools_of_children_.end();
 }
 
 // Under the mutex.
@@ -85,6 +146,10 @@ void Capture::for_each_attached(const Visit& visit) const noexcept {
 }
 
 void Capture::stream_ends(const StreamRef& stream) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(used_in_bodies_, [&](const auto& used) { return used.first == stream; });
+  }
   for_each_attached([&](const Attached& attached) {
     if (attached.stream_ends != nullptr) attached.stream_ends(attached.value.get(), stream);
   });
@@ -100,6 +165,7 @@ void Capture::become_over() noexcept {
   const std::lock_guard lock(mutex_);
   over_.store(true, std::memory_order_relaxed);
   ids_.clear();
+  bodies_.clear();
 }
 
 void Capture::detach_all() noexcept {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "captures/body.h"
 #include "reprise/capture_options.h"
 #include "reprise/device.h"
 #include "reprise/memory.h"
@@ -78,18 +79,34 @@ class Capture {
   /// As the user gave them. For those that take part in the capture, until the end of its Registration.
   const GraphOptions& options() const noexcept { return options_; }
   CaptureMode mode() const noexcept { return mode_; }
-  MempoolId pool() const noexcept { return pool_; }          ///< where its allocations come from
+  MempoolId pool() const noexcept { return pool_; }  ///< where its allocations come from
+  /// The above, then those of child graphs: memory that the graph of this capture owns, alone or with others.
+  std::vector<MempoolId> pools() const;
+  void add_pools(const std::vector<MempoolId>& of_child);
+  bool owns(MempoolId pool) const noexcept;
   std::thread::id owner() const noexcept { return owner_; }  ///< the thread that began it
 
   /// The runtime captures no more.
   bool is_over() const noexcept { return over_.load(std::memory_order_relaxed); }
 
-  /// The runtime's number of this capture, or of one of a conditional body. Unique among the devices of a type. That of
-  /// the capture itself is added by captures::find() when it is first needed.
+  /// The runtime's number of this capture. Unique among the devices of a type. Added by captures::find() when it is
+  /// first needed.
   void add_id(std::uint64_t id);
+  /// From now on, until the capture is over, streams that capture this body take part in this capture.
+  void add_body(std::shared_ptr<const Body> body);
+  /// Memory or a workspace is about to be given to a stream that captures this body. What is freed on a stream is given
+  /// out again on it, as ordered work, and a stream that was forked off two bodies is not ordered between them.
+  /// \throws UsageError if it was given some in a body that may run at the same time, or is another iteration's.
+  void use_in_body(const StreamRef& stream, const Body& body);
+  bool has_loops() const noexcept;  ///< a body repeats; also once the capture is over
+  /// True if a body that repeats is, or lies in, this node of the captured graph; also once the capture is over.
+  bool repeats(GraphNodeHandle node) const noexcept;
+  /// The body whose capture has this id; null if there is none.
+  std::shared_ptr<const Body> body(std::uint64_t id) const noexcept;
   /// Adds that of the capture if none was added, unless it has not begun, is broken or over.
   /// \throws BackendError if the runtime refuses the query.
   void query_id();
+  /// Of the capture, or of one of its bodies.
   bool has_id(std::uint64_t id) const noexcept;
   bool has_ids() const noexcept;
 
@@ -171,6 +188,11 @@ class Capture {
   std::atomic<bool> attached_any_{false};  // ever; set under the mutex. Most captures need no lock at their end
   mutable std::mutex mutex_;               // guards the rest
   std::vector<std::uint64_t> ids_;
+  std::vector<std::shared_ptr<const Body>> bodies_;
+  std::vector<GraphNodeHandle> nodes_with_loops_;  // of the captured graph
+  // Streams that were forked off bodies and given memory there, with the streams of these bodies.
+  std::vector<std::pair<StreamRef, StreamRef>> used_in_bodies_;
+  std::vector<MempoolId> pools_of_children_;
   std::vector<Attached> attached_;  // by the number of the slot
 };
 

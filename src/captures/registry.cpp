@@ -81,7 +81,10 @@ Found find(const StreamRef& stream) {
     });
     found.capture = find(type, id);
   }
-  if (active && found.capture != nullptr) found.part = Part::own;
+  if (active && found.capture != nullptr) {
+    found.part = Part::own;
+    found.body = found.capture->body(id);
+  }
   return found;
 }
 

@@ -54,6 +54,8 @@ struct Found {
   Part part = Part::none;
   /// The capture of `own`. Also the one that is announced for this stream, or began on it and is broken; else null.
   std::shared_ptr<Capture> capture = {};
+  /// The body of a conditional node that the stream captures, with Part::own; null: the graph of the capture.
+  std::shared_ptr<const Body> body = {};
   /// As the runtime gave it; the spans are valid until the next call on the stream.
   backend::CaptureInfo info = {};
 };
@@ -63,11 +65,14 @@ struct Found {
 /// \throws BackendError as that.
 Found find(const StreamRef& stream);
 
-/// The capture of this library whose resources a stream uses: Found::capture. No call of the driver while none is
+/// The capture of this library whose resources a stream is to use: Found::capture. No call of the driver while none is
 /// underway.
-/// \throws BackendError as find().
+/// \throws BackendError as find(); UsageError as Capture::use_in_body().
 inline std::shared_ptr<Capture> find_own(const StreamRef& stream) {
-  return any_underway() ? find(stream).capture : nullptr;
+  if (!any_underway()) return nullptr;
+  const Found found = find(stream);
+  if (found.body != nullptr) found.capture->use_in_body(stream, *found.body);
+  return found.capture;
 }
 
 /// Calls `visit(Capture&)` for all that are registered, the oldest one first, and holds no lock meanwhile.

@@ -22,6 +22,8 @@ using backend::Checked;
 
 namespace {
 
+constinit captures::Slot<ActiveCapture> active_capture_of;
+
 // For runtimes that know no more than the code.
 const char* advice(ErrorCode result, CaptureMode mode) {
   switch (result) {
@@ -81,7 +83,7 @@ void refuse_capturing_stream(const char* call) {
                    call));
 }
 
-void ActiveCapture::begin() {
+void ActiveCapture::begin(const char* call) {
   captures::Capture& underway = capture();
   for (CaptureListener* const listener : listeners_) {
     listener->begin(underway);
@@ -90,22 +92,28 @@ void ActiveCapture::begin() {
   const Checked runtime(underway.device().backend());
   const StreamHandle stream = underway.stream().native();
   if (!runtime.allowing(ErrorCode::illegal_state).stream_begin_capture(stream, underway.mode()))
-    refuse_capturing_stream("CUDAGraph::capture_begin");
+    refuse_capturing_stream(call);
   capturing_ = true;
   // The handle of the per-thread default stream means another stream on each thread: its captures are found by their
   // ids alone.
   if (reinterpret_cast<std::uintptr_t>(stream) == 2) underway.query_id();
+  underway.attach(active_capture_of, std::shared_ptr<ActiveCapture>(std::shared_ptr<void>(), this));
   for (CaptureListener* const listener : listeners_) listener->started(underway);
 }
 
-CapturedGraph ActiveCapture::end(const void* frame) {
+CapturedGraph ActiveCapture::end(const void* frame, NodeChanges* known) {
   const backend::CaptureFindings findings = observe();  // the runtime forgets the capture at its end
   CapturedGraph graph{end_runtime_capture(findings)};
   graph.end_frame = frame;
+  graph.known = known;
   graph.may_copy = findings.may_copy;
   const bool empty = findings.nodes.value_or(0) == 0;
   try {
     if (empty || findings.watched || !findings.is_clean()) keep(describe(findings));
+    if (!bodies_.is_complete())
+      throw UsageError(
+          "A node was added to the capture in part: a call of the library that adds one (add_child, CUDAGraph::replay, "
+          "if_, if_else, switch_, while_) threw, and nodes cannot be removed from a capture. Capture again.");
     if (empty && !capture().options().allow_empty) refuse_empty(graph.template_graph);
     for (CaptureListener* const listener : listeners_) listener->ended(capture(), graph);
     add_to_report(findings, graph);
@@ -145,7 +153,7 @@ void ActiveCapture::add_to_report(const backend::CaptureFindings& findings, Capt
   std::ranges::move(graph.notes, std::back_inserter(report_->notes));
 }
 
-// When it fails, the runtime's capture is over all the same, nearly always; unwind() sees to the rest.
+// When it fails, the runtime's capture is usually over even so; unwind() handles the other cases.
 GraphHandle ActiveCapture::end_runtime_capture(const backend::CaptureFindings& findings) {
   Backend& backend = capture().device().backend();
   GraphHandle template_graph = nullptr;
@@ -192,30 +200,43 @@ void ActiveCapture::unwind() noexcept {
     } catch (...) {
       warn("There was no memory for the report of a capture that was abandoned.");
     }
-    drop_runtime_capture();
+    bodies_.drop_open();
+    drop_capture(capture().stream(), EndedGraph::destroy);
   }
+  capture().detach(active_capture_of);
   capturing_ = false;
   registered_.over();
   while (listeners_begun_ > 0) listeners_[--listeners_begun_]->abandoned(capture());
 }
 
-// A broken capture, one of another thread, or one already ended by a raw driver call is over after the first try,
-// without a graph: then the code does not matter. A capture still underway would make the stream unusable.
-void ActiveCapture::drop_runtime_capture() noexcept {
-  Backend& backend = capture().device().backend();
-  const StreamHandle stream = capture().stream().native();
-  const backend::RelaxedCaptureMode relaxed(backend);
-  ErrorCode ended = ErrorCode::success;
-  for (const bool again : {false, true}) {
-    CaptureStatus status = CaptureStatus::none;
-    const bool known = backend.stream_is_capturing(stream, &status) == ErrorCode::success;
-    if (known ? status == CaptureStatus::none : again) return;
-    if (again) backend::warn_on_error(backend, Call::stream_end_capture, ended);
-    GraphHandle template_graph = nullptr;
-    ended = backend.stream_end_capture(stream, &template_graph);
-    if (template_graph != nullptr) backend::WarnOnError(backend).graph_destroy(template_graph);
-    if (ended == ErrorCode::success) return;
-  }
+std::shared_ptr<ActiveCapture> ActiveCapture::of(captures::Capture& capture) noexcept {
+  return capture.get(active_capture_of);
+}
+
+void ActiveCapture::body_began(const captures::Body& body) {
+  for (CaptureListener* const listener : listeners_) listener->body_began(capture(), body);
+}
+
+void ActiveCapture::body_ends(const captures::Body& body) {
+  for (CaptureListener* const listener : listeners_) listener->body_ends(capture(), body);
+}
+
+void ActiveCapture::body_abandoned(const captures::Body& body) noexcept {
+  for (CaptureListener* const listener : listeners_) listener->body_abandoned(capture(), body);
+}
+
+CaptureError ActiveCapture::body_failure(const char* call, const backend::CaptureFindings& findings, ErrorCode result,
+                                         const std::string& detail) {
+  CaptureReport report = describe(findings);
+  report.code = result;
+  complete(report, detail, true);
+  keep(report);
+  return CaptureError(
+      result,
+      text::format("{}: the capture of its body failed with {} ({}): {}{}{}. The whole capture fails in the end.\n{}",
+                   call, result_name(result), static_cast<int>(result), result_description(result),
+                   detail.empty() ? "" : "; ", detail, report.str()),
+      report);
 }
 
 }  // namespace reprise::graphs

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "captures/registry.h"
+#include "graph/bodies.h"
 #include "graph/capture_listener.h"
+#include "reprise/error.h"
 
 namespace reprise::graphs {
 
@@ -35,25 +37,37 @@ class ActiveCapture {
 
   /// \throws exceptions of listeners; UsageError if the stream is capturing; BackendError if the runtime cannot begin.
   ///         This object is to be destroyed then.
-  void begin();
+  void begin(const char* call);
 
   /// Ends the runtime's capture and lets the listeners see the template, which is the caller's.
   /// \param frame CapturedGraph::end_frame; null if it is not known.
+  /// \param known CapturedGraph::known.
   /// \throws CaptureError if the capture was broken or came out empty; what a listener throws. There is no template
   ///         then, and this object is to be destroyed.
-  CapturedGraph end(const void* frame = nullptr);
+  CapturedGraph end(const void* frame = nullptr, NodeChanges* known = nullptr);
 
   /// Nothing can fail any more: the listeners keep what they acquired.
   void commit() noexcept { listeners_begun_ = 0; }
 
   captures::Capture& capture() const noexcept { return registered_.capture(); }
+  /// The one that a capture belongs to, from begin() to its end; not owned. Null for others.
+  static std::shared_ptr<ActiveCapture> of(captures::Capture& capture) noexcept;
+  Bodies& bodies() noexcept { return bodies_; }
+  /// Notify the listeners, see there. On any thread that takes part in the capture.
+  void body_began(const captures::Body& body);
+  void body_ends(const captures::Body& body);
+  void body_abandoned(const captures::Body& body) noexcept;
+  /// The capture of a body failed: the report is that of the whole capture, too.
+  /// \param call the function of the library that captures it.
+  /// \param findings of the body's stream, before the end.
+  CaptureError body_failure(const char* call, const backend::CaptureFindings& findings, ErrorCode result,
+                            const std::string& detail);
   /// Releases everything, as the destructor does, unless it was committed.
   void unwind() noexcept;
   /// The report of the ended or abandoned capture; nullopt if there is none.
   std::optional<CaptureReport> take_report() noexcept { return std::exchange(report_, std::nullopt); }
 
  private:
-  void drop_runtime_capture() noexcept;
   GraphHandle end_runtime_capture(const backend::CaptureFindings& findings);
   void refuse_empty(GraphHandle template_graph);  // unless it has nodes
   /// What the device knows now, while the runtime still captures.
@@ -69,6 +83,7 @@ class ActiveCapture {
   std::size_t listeners_begun_ = 0;
   bool capturing_ = false;  // the runtime captures for us
   std::optional<CaptureReport> report_;
+  Bodies bodies_;
 };
 
 /// True if the capture failed, was broken, or left work out.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "backend/capture_findings.h"
 #include "captures/capture.h"
+#include "captures/child_node.h"
 #include "memory/lifetime/release_queue.h"
 #include "reprise/capture_report.h"
 #include "reprise/handles.h"
@@ -14,6 +17,8 @@
 namespace reprise::graphs {
 
 class CaptureListener;
+class GraphResources;
+class NodeChanges;
 
 /// What was captured, before it is visible elsewhere.
 struct CapturedGraph {
@@ -29,15 +34,32 @@ struct CapturedGraph {
   std::vector<std::string> notes = {};                        ///< for the report of the capture, each a sentence
   std::vector<CaptureReport::HostAccess> host_accesses = {};  ///< likewise
   bool may_copy = true;                                       ///< CaptureFindings::may_copy
+  /// What was read of the nodes, for listeners that come after those which change the template; null if at most one
+  /// reads them all.
+  NodeChanges* known = nullptr;
   /// The frame of the call that ended the capture: what lies below it on the thread's stack is gone.
   const void* end_frame = nullptr;
+};
+
+/// What a graph takes over from another one when its executable is updated to that: CUDAGraph::update().
+struct Adoption {
+  GraphExecHandle exec = nullptr;                              ///< the updated one
+  std::unordered_map<GraphNodeHandle, GraphNodeHandle> nodes;  ///< of the other template: those of the own one
+  /// Those of the other graph, in its order: both graphs hold them.
+  memory::ReleaseQueue::Resources resources = {};
+
+  /// Replaces a resource that must not be shared by a copy. Nothing if it is none of the resources.
+  void replace(const std::shared_ptr<void>& shared, std::shared_ptr<void> copy) {
+    for (auto& resource : resources)
+      if (resource == shared) resource = std::move(copy);
+  }
 };
 
 /// One concern that takes part in the captures of one graph besides the stream: the memory pool, random numbers,
 /// liveness, annotations and so on. A graph owns its listeners and calls them, in the order of listeners.h:
 ///
 ///     begin -> started [-> describe -> reported] -> ended ->
-///         [instantiated | before_replay -> replayed | replay_failed ...] -> reset
+///         [instantiated | nodes_changed | before_replay -> replayed | replay_failed ...] -> reset
 ///     begin -> ... a failure, up to the end of CUDAGraph::capture_end -> abandoned [-> reset, if it had started]
 ///
 /// A dry run is a first capture of the same body, for options that compare two captures: into a graph of its own, with
@@ -65,8 +87,15 @@ class CaptureListener {
 
   virtual void begin(captures::Capture& /*capture*/) {}    ///< may throw: the capture does not begin
   virtual void started(captures::Capture& /*capture*/) {}  ///< may throw: the capture is abandoned
+  /// The body of a conditional node is captured from now on, until one of the next two; between started() and the end
+  /// of the capture, on any thread that takes part in it. May throw: the capture fails in the end.
+  virtual void body_began(captures::Capture& /*capture*/, const captures::Body& /*body*/) {}
+  /// The runtime's capture of the body is about to end. May throw, likewise.
+  virtual void body_ends(captures::Capture& /*capture*/, const captures::Body& /*body*/) {}
+  /// The body failed, perhaps in one of the two above.
+  virtual void body_abandoned(captures::Capture& /*capture*/, const captures::Body& /*body*/) noexcept {}
   /// A report is made, before ended() or abandoned(): adds what this listener knows of the capture. Not called if there
-  /// is nothing to tell, unless calls are watched.
+  /// is nothing to report, unless calls are watched.
   virtual void describe(const backend::CaptureFindings& /*findings*/, CaptureReport& /*report*/) {}
   /// The report is complete.
   virtual void reported(const CaptureReport& /*report*/) noexcept {}
@@ -78,14 +107,34 @@ class CaptureListener {
   /// For those in CapturedGraph::of_executables. An executable was made from the template; it replaces a previous one.
   virtual void instantiated(GraphHandle /*template_graph*/, GraphExecHandle /*exec*/) noexcept {}
 
+  /// Values of nodes were changed, in the template and in the executable if there is one; not while a replay is
+  /// underway. May throw, with nothing changed here: the values are put back. `known`: what was read of the nodes, with
+  /// the new values. Objects to be held go to `resources`, and those that launches may still use are released by it.
+  /// Returns true to take part in replays from now on.
+  virtual bool nodes_changed(GraphHandle /*template_graph*/, NodeChanges& /*known*/, GraphResources& /*resources*/) {
+    return false;
+  }
+
+  /// The captured graph becomes a child of another capture's. May throw: the capture fails in the end.
+  virtual void added_as_child(const captures::ChildNode& /*child*/) {}
+
   /// The next three are for those in CapturedGraph::in_replays. Right before each launch, the last listener first, on
   /// the thread of the replay, one replay after the other. May throw: nothing is launched, and those that were called
   /// before get replay_failed().
   virtual void before_replay(const StreamRef& /*stream*/) {}
-  /// It was launched; the first listener first.
+  /// Called after the launch; the first listener first.
   virtual void replayed(const StreamRef& /*stream*/) noexcept {}
-  /// It was not, although before_replay() had returned.
+  /// Called when nothing was launched although before_replay() had returned.
   virtual void replay_failed() noexcept {}
+
+  /// The graph is about to do the work of another one, whose listener of this kind is `other`: prepares to take over
+  /// what that keeps for its graph. May throw: nothing has changed. The result is called when the executable was
+  /// updated, not while a replay of one of the graphs is underway, and must not throw; empty: there is nothing to do.
+  virtual std::function<void()> adopt(const CaptureListener& /*other*/, Adoption& /*adoption*/) { return {}; }
+
+  /// Before the first capture of this graph, which then takes the place of another one's: what the user registered with
+  /// `before`, the listener of this kind there, counts here, too.
+  virtual void inherit(const CaptureListener& /*before*/) {}
 
   /// The graph is empty again: forget the capture.
   virtual void reset() noexcept {}

@@ -12,6 +12,7 @@
 #include "graph/synchronize.h"
 #include "graph/warm_up.h"
 #include "reprise/graph.h"
+#include "text/format.h"
 
 namespace reprise {
 
@@ -29,6 +30,9 @@ struct graph::Impl {
   ~Impl() { close(); }
 
   void end(const void* frame);  // as CUDAGraph::Impl::end()
+  /// The user's call, for errors: of capture(), or of the scope. The scope may end with its object.
+  const char* begin_call() const noexcept { return inside.body_call != nullptr ? inside.body_call : "graph"; }
+  const char* end_call() const noexcept { return inside.body_call != nullptr ? inside.body_call : "graph::end"; }
   /// Abandons the capture if it is still underway; the current stream is as before the scope.
   void close() noexcept;
 
@@ -48,13 +52,13 @@ graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
   // Refused before anything is changed, and before the wait for the device.
   const StreamRef* given = options.stream.has_value() ? &stream : nullptr;
   inside.join_framework();
-  const char* const call = inside.has_body ? "capture" : "graph";
+  const char* const call = begin_call();
   inside.require_can_begin(call, options, given);
   if (given != nullptr) graphs::require_no_capture(call, stream);
   graphs::synchronize_if_no_capture(stream.device());
   if (given == nullptr) stream = internal.emplace(stream.device()).ref();
   guard.emplace(stream);
-  inside.owner->capture_begin(options);
+  inside.begin_on_current_stream(call, options);
   open = true;
 }
 
@@ -64,8 +68,8 @@ void graph::Impl::end(const void* frame) {
         "graph::end needs a scope that is open, and this one was ended already: call it once, or leave it "
         "to the destructor.");
   try {
-    inside.refuse_destroyed("graph::end");
-    inside.end(frame);
+    inside.refuse_destroyed(end_call());
+    inside.end(end_call(), frame);
   } catch (...) {
     // Else the call was refused: the capture goes on, and so does the scope.
     if (inside.left_here || inside.state != graphs::GraphState::capturing) close();
@@ -100,7 +104,7 @@ StreamRef graph::stream() const {
 namespace {
 
 void capture_once(GraphAccess::Impl& inside, const GraphOptions& options, const CaptureBody& body) {
-  inside.refuse_destroyed("capture");
+  inside.refuse_destroyed(inside.body_call);
   graph scope(*inside.owner, options);
   body(scope.stream());
   scope.end();
@@ -117,13 +121,14 @@ void capture_once(GraphAccess::Impl& inside, const GraphOptions& options, const 
 /// Allows the options that run the body more than once, which only capture() can do.
 class HasBody {
  public:
-  explicit HasBody(GraphAccess::Impl& impl) : impl_(impl) { impl_.has_body = true; }
-  ~HasBody() { impl_.has_body = false; }
+  HasBody(GraphAccess::Impl& impl, const char* call) : impl_(impl), before_(std::exchange(impl.body_call, call)) {}
+  ~HasBody() { impl_.body_call = before_; }
   HasBody(const HasBody&) = delete;
   HasBody& operator=(const HasBody&) = delete;
 
  private:
   GraphAccess::Impl& impl_;
+  const char* const before_;  // in a body that captures into its own graph, which is refused
 };
 
 /// capture() in two passes.
@@ -136,7 +141,7 @@ struct DryRun {
   using Impl = GraphAccess::Impl;
 
   DryRun(Impl& graph, const GraphOptions& wanted) : real(graph), options(wanted) {
-    inside.has_body = true;
+    inside.body_call = real.body_call;
     inside.graph_id = real.graph_id;
     inside.hooks.leave_out_global();
   }
@@ -147,7 +152,7 @@ struct DryRun {
     options.discard_template = false;
     options.hooks = {};
     try {
-      const Exchanged exchanged(real, inside);
+      const Impl::ExchangedInsides exchanged(real, inside);
       capture_once(inside, options, body);
     } catch (...) {
       real.last_report = std::move(inside.last_report);
@@ -165,18 +170,6 @@ struct DryRun {
     stand_in.reset();
   }
 
-  // A graph that was moved gets its inside back where it is; one that was destroyed has lost it.
-  struct Exchanged {
-    Exchanged(Impl& one, Impl& other) : a(one), b(other) { std::swap(*a.owner, *b.owner); }
-    ~Exchanged() {
-      if (!b.left_here) std::swap(*a.owner, *b.owner);
-    }
-    Exchanged(const Exchanged&) = delete;
-    Exchanged& operator=(const Exchanged&) = delete;
-    Impl& a;
-    Impl& b;
-  };
-
   Impl& real;
   GraphOptions options;
   CUDAGraph stand_in{KeepGraph::yes};  // needs no executable
@@ -185,9 +178,9 @@ struct DryRun {
 };
 
 void capture_twice(GraphAccess::Impl& inside, const GraphOptions& options, const CaptureBody& body) {
-  inside.refuse_destroyed("capture");  // by a warm-up
+  inside.refuse_destroyed(inside.body_call);  // by a warm-up
   DryRun dry_run(inside, options);
-  inside.require_can_begin("capture", options, nullptr);
+  inside.require_can_begin(inside.body_call, options, nullptr);
   overwrite_stack(graphs::stack_pattern_of_dry_run);
   dry_run.run(body);
   if (options.check_frozen_values) options.check_frozen_values();
@@ -242,18 +235,21 @@ void capture(CUDAGraph& cuda_graph, CaptureBody body) {
 
 void capture(CUDAGraph& cuda_graph, const GraphOptions& options, CaptureBody body) {
   constexpr const char* call = "capture";
-  if (!body) throw UsageError("capture needs a body to run, and was passed an empty function.");
-  GraphAccess::Impl& impl = GraphAccess::of(cuda_graph, call);
-  const GraphAccess::Impl::Use use(impl);
-  impl.join_framework();
-  const HasBody has_body(impl);
+  GraphAccess::of(cuda_graph, call).capture_body(call, options, body);
+}
+
+void CUDAGraph::Impl::capture_body(const char* call, const GraphOptions& wanted, const CaptureBody& body) {
+  if (!body) throw UsageError(text::format("{} needs a body to run, and was passed an empty function.", call));
+  const Use use(*this);
+  join_framework();
+  const HasBody has_body(*this, call);
   try {
-    if (options.warmup == 0) {
-      capture_passes(impl, options, body);
+    if (wanted.warmup == 0) {
+      capture_passes(*this, wanted, body);
     } else {
-      impl.require_can_begin(call, options, options.stream ? &*options.stream : nullptr);
-      if (options.stream) graphs::require_no_capture(call, *options.stream);
-      capture_warmed_up(impl, options, body);
+      require_can_begin(call, wanted, wanted.stream ? &*wanted.stream : nullptr);
+      if (wanted.stream) graphs::require_no_capture(call, *wanted.stream);
+      capture_warmed_up(*this, wanted, body);
     }
   } catch (...) {
     if (const auto* const framework = graphs::framework_captures()) framework->add_to_exception();

@@ -85,7 +85,7 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
   require_flags(call, wanted.instantiate_flags);
   require_named_options(wanted);
   const char* const option = wanted.warmup != 0 ? "GraphOptions::warmup" : needs_dry_run(wanted);
-  if (option != nullptr && !has_body)
+  if (option != nullptr && body_call == nullptr)
     throw UsageError(
         text::format("{}: {} needs a body that can run more than once, and only capture() has one: use that, or remove "
                      "the option.",
@@ -127,11 +127,19 @@ void CUDAGraph::Impl::or_make_empty(const Step& step) {
   }
 }
 
-void CUDAGraph::Impl::begin(const StreamRef& stream, const GraphOptions& wanted) {
+void CUDAGraph::Impl::begin_on_current_stream(const char* call, const GraphOptions& wanted) {
+  const Use use(*this);
+  join_framework();
+  const StreamRef stream = current_stream();
+  require_can_begin(call, wanted, &stream);
+  begin(call, stream, wanted);
+}
+
+void CUDAGraph::Impl::begin(const char* call, const StreamRef& stream, const GraphOptions& wanted) {
   backend::require_not_forked(backend::Call::stream_begin_capture);
   last_report.reset();
   memory::ReleaseQueue::drain();
-  refuse_destroyed("CUDAGraph::capture_begin");
+  refuse_destroyed(call);
   if (stream.device().backend().uses() != nullptr) [[unlikely]]
     device_use = std::make_shared<backend::DeviceUse>(stream.device(), backend::DeviceUses::Kind::graph, wanted.name);
   options = wanted;
@@ -140,60 +148,75 @@ void CUDAGraph::Impl::begin(const StreamRef& stream, const GraphOptions& wanted)
   if (wanted.pool) memory::return_held_back_blocks(stream.device());
   or_make_empty([&] {
     capture.emplace(stream, options, pool, listeners.in_order());
-    capture->begin();
+    capture->begin(call);
     keep = keeps(wanted);
     if (any_hook(options.hooks)) option_hooks = hooks.add(std::exchange(options.hooks, {}));
   });
   state = State::capturing;
 }
 
-void CUDAGraph::Impl::end(const void* frame) {
-  refuse_in_own_hook("CUDAGraph::capture_end");
-  require("CUDAGraph::capture_end", {State::capturing});
+void CUDAGraph::Impl::end(const char* call, const void* frame) {
+  refuse_in_own_hook(call);
+  require(call, {State::capturing});
   const captures::Capture& underway = capture->capture();
   if (underway.mode() != CaptureMode::relaxed && underway.owner() != std::this_thread::get_id())
     throw UsageError(
-        "CUDAGraph::capture_end was called on another thread than the one that began the capture. In the "
-        "modes `global` and `thread` a capture ends where it began: call it there, or begin with "
-        "CaptureMode::relaxed. The capture goes on.");
+        text::format("{} was called on another thread than the one that began the capture. In the modes `global` and "
+                     "`thread` a capture ends where it began: call it there, or begin with CaptureMode::relaxed. The "
+                     "capture goes on.",
+                     call));
   if (current_stream() != underway.stream())
-    throw UsageError(
-        "CUDAGraph::capture_end needs the stream that the capture began on as the calling thread's "
-        "current stream, and another one is current: make it current again. The capture goes on.");
+    throw UsageError(text::format(
+        "{} needs the stream that the capture began on as the calling thread's current stream, and another "
+        "one is current: make it current again. The capture goes on.",
+        call));
   {
     const std::lock_guard lock(launch_mutex);  // replays of other threads wait until the capture is complete
-    complete_capture(frame);
+    complete_capture(call, frame);
   }
   if (last_report && graphs::shows_a_fault(*last_report)) warn("A capture left something out. " + last_report->str());
 }
 
-void CUDAGraph::Impl::complete_capture(const void* frame) {
-  bool discard = options.discard_template && !debug;
+void CUDAGraph::Impl::complete_capture(const char* call, const void* frame) {
+  may_discard = options.discard_template && !debug;
   or_make_empty([&] {
     const CallingListeners calling(*this);
-    graphs::CapturedGraph captured = capture->end(frame);
+    graphs::CapturedGraph captured = capture->end(frame, reads_nodes_again() ? &changes : nullptr);
     template_graph = captured.template_graph;
     of_executables = std::move(captured.of_executables);
     in_replays = std::move(captured.in_replays);
-    discard = discard && !captured.needs_template;
+    may_discard = may_discard && !captured.needs_template;
     if (device_use != nullptr) [[unlikely]]
       captured.resources.insert(captured.resources.begin(), device_use);  // the last one to be released
     resources.hold(keep, backend(), template_graph, std::move(captured.resources));
-    state = State::captured;  // for the hooks, which may query it
-    hooks.captured(template_graph);
-    refuse_destroyed("CUDAGraph::capture_end");
-    if (keep == KeepGraph::no) {
+    if (options.inputs.retain) resources.track_launches();  // other memory may be kept after a change of nodes
+    state = State::captured;                                // for the hooks, which may query it
+    if (hooks.captured(template_graph)) changes.forget();   // they may have edited the template
+    refuse_destroyed(call);
+    find_parameters();
+    if (keep == KeepGraph::no && !without_executable) {
       make_executable(capture->capture().stream().native());
       state = State::ready;
-      notify_instantiated("CUDAGraph::capture_end");
+      notify_instantiated(call);
     }
-    replays_notify = !in_replays.empty() || hooks.take_part_in_replays();
+    replays_notify = takes_part_in_replays();
   });
-  if (discard) WarnOnError(backend()).graph_destroy(std::exchange(template_graph, nullptr));
+  may_discard = may_discard && parameters.empty();
+  if (may_discard && !without_executable) discard_template();
+  if (!without_executable && parameters.empty()) changes.forget();  // nothing may ever need it again
   capture->commit();
   last_report = capture->take_report();
   capture.reset();
   options.check_frozen_values = nullptr;  // what it holds is not the graph's
+}
+
+// Several listeners may read all nodes, and recapture() compares them afterwards.
+bool CUDAGraph::Impl::reads_nodes_again() const noexcept {
+  return without_executable || options.check_input_liveness || options.inputs.retain || options.check_frozen_values;
+}
+
+void CUDAGraph::Impl::discard_template() noexcept {
+  WarnOnError(backend()).graph_destroy(std::exchange(template_graph, nullptr));
 }
 
 void CUDAGraph::Impl::report_failure(const Error& error, Device where, const std::string& name) {
@@ -221,6 +244,9 @@ void CUDAGraph::Impl::make_empty() noexcept {
     return;
   const std::shared_ptr<backend::DeviceUse> last_use = std::move(device_use);  // ends when this returns
   const CallingListeners calling(*this);
+  if (node_link != nullptr) std::exchange(node_link, nullptr)->graph = nullptr;
+  changes.reset();
+  parameters.reset();
   if (device.has_value()) {
     const RelaxedCaptureMode relaxed(backend());
     bool destroyed = true;
@@ -306,12 +332,7 @@ void CUDAGraph::Impl::end_if_left() noexcept {
 
 void CUDAGraph::capture_begin(const GraphOptions& options) {
   constexpr const char* call = "CUDAGraph::capture_begin";
-  Impl& impl = Impl::of(*this, call);
-  const Impl::Use use(impl);
-  impl.join_framework();
-  const StreamRef stream = current_stream();
-  impl.require_can_begin(call, options, &stream);
-  impl.begin(stream, options);
+  Impl::of(*this, call).begin_on_current_stream(call, options);
 }
 
 void CUDAGraph::capture_begin(MempoolId pool, CaptureMode capture_error_mode) {
@@ -352,9 +373,10 @@ bool CUDAGraph::release(const std::shared_ptr<void>& object) {
 }
 
 [[gnu::noinline]] void CUDAGraph::capture_end() {
-  Impl& impl = Impl::of(*this, "CUDAGraph::capture_end");
+  constexpr const char* call = "CUDAGraph::capture_end";
+  Impl& impl = Impl::of(*this, call);
   const Impl::Use use(impl);
-  impl.end(__builtin_frame_address(0));
+  impl.end(call, __builtin_frame_address(0));
 }
 
 void CUDAGraph::capture_abandon() noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +22,9 @@
 #include "graph/hooks.h"
 #include "graph/launch_mutex.h"
 #include "graph/listeners.h"
+#include "graph/nodes/node_changes.h"
+#include "graph/parameters/parameters.h"
+#include "graph/update_refusal.h"
 #include "reprise/graph.h"
 
 namespace reprise {
@@ -42,6 +47,8 @@ namespace reprise {
 struct CUDAGraph::Impl {
   using State = graphs::GraphState;
   class LaunchLock;
+  class LockBoth;
+  class ExchangedInsides;
   class CallingListeners;
   class Use;
 
@@ -77,7 +84,9 @@ struct CUDAGraph::Impl {
     return running != std::thread::id() && running == std::this_thread::get_id();
   }
 
-  // --- Capture: cuda_graph.cpp ----------------------------------------------------------------------------------
+  // --- Capture: cuda_graph.cpp, capture_scope.cpp ---------------------------------------------------------------
+  /// Captures what `body` does, as reprise::capture(). `call`, here and below, is the user's, for errors.
+  void capture_body(const char* call, const GraphOptions& wanted, const CaptureBody& body);
   /// Throws UsageError if a capture with these options cannot begin. `stream` is the one to capture, null if it is to
   /// be an internal one; whether it is capturing is not checked here. Changes nothing.
   void require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
@@ -85,11 +94,16 @@ struct CUDAGraph::Impl {
   void join_framework() {
     if (state == State::empty && !in_own_hook()) listeners.join_framework();
   }
-  void begin(const StreamRef& stream, const GraphOptions& wanted);
+  /// Begins a capture on the calling thread's current stream.
+  void begin_on_current_stream(const char* call, const GraphOptions& wanted);
+  void begin(const char* call, const StreamRef& stream, const GraphOptions& wanted);
   /// \param frame that of the public function which ends the capture: locals of the capture's body lie below it. That
   ///        function must not be inlined into its caller.
-  void end(const void* frame);
-  void complete_capture(const void* frame);  // what end() does once nothing refuses it; needs `launch_mutex`
+  void end(const char* call, const void* frame);
+  // What end() does once nothing refuses it; needs `launch_mutex`.
+  void complete_capture(const char* call, const void* frame);
+  /// Whether what is read of the nodes at the end of the capture is kept, to be read once.
+  bool reads_nodes_again() const noexcept;
   /// Whether the template is kept for the user, by the constructor or by the options.
   KeepGraph keeps(const GraphOptions& wanted) const noexcept {
     return made_with == KeepGraph::yes ? made_with : wanted.keep_graph;
@@ -112,14 +126,32 @@ struct CUDAGraph::Impl {
   /// Destroys this object if it was left to calls, and the last of them is over. To be called last of all.
   void end_if_left() noexcept;
 
+  // --- Another capture: cuda_graph_update.cpp -------------------------------------------------------------------
+  /// Where other code can reach the template, and may have edited it: nodes are read anew. At the beginning of a call.
+  void forget_editable() noexcept {
+    if (keep == KeepGraph::yes) changes.forget();
+  }
+  /// Takes over the work of another graph: values of the template's nodes, the executable if there is one, and what
+  /// listeners keep of it. Needs the launch mutexes of both, and templates of one device. Returns why that cannot be;
+  /// nothing has changed then, as after an exception.
+  std::optional<graphs::UpdateRefusal> update_from(Impl& other);
+  /// Exchanges all that was captured, with executables, for what another graph has. Neither is in a capture, and
+  /// `launch_mutex` is held where a replay may run. Id and hooks stay; a ReplayTimer has no graph any more.
+  void exchange_captured(Impl& other) noexcept;
+  bool takes_part_in_replays() const noexcept { return !in_replays.empty() || hooks.take_part_in_replays(); }
+
   // --- The executable: cuda_graph_replay.cpp --------------------------------------------------------------------
   /// Makes an executable of the template, in the place of the one that there may be. Needs `launch_mutex` where a
   /// replay may run. If it fails, nothing has changed.
   void make_executable(StreamHandle upload_stream);
+  /// The same for a graph that was captured, which is `ready` then; an upload that the options request goes to an
+  /// internal stream.
+  void make_ready();
   /// Notifies listeners and hooks of the executable. If a hook throws, the executable stays.
   void notify_instantiated(const char* call);
-  /// Both of the above, for a graph that was captured; an upload that the options request goes to an internal stream.
+  /// Both of the above.
   void instantiate(const char* call);
+  void discard_template() noexcept;
   /// Refuses, or makes the graph ready to be launched on `stream`. Needs `launch_mutex`.
   void prepare_launch(const char* call, const StreamRef& stream);
   /// Null: the calling thread's current stream of the graph's device.
@@ -127,10 +159,29 @@ struct CUDAGraph::Impl {
   void replay_changed(const StreamRef& stream, const std::function<void(GraphExecHandle)>& change);
   /// Launches it. Needs `launch_mutex`, and prepare_launch().
   void launch(const char* call, const StreamRef& stream);
+  /// Adds the graph to the capture of this library that the stream takes part in; false if it is in none.
+  bool become_child(const char* call, const StreamRef& stream);
   void replay_with_listeners(const char* call, const StreamRef& stream);  // and hooks
   void launch_with_listeners(const StreamRef& stream);
   void launch_executable(const StreamRef& stream);
   void upload(const StreamRef& stream);
+
+  // --- The nodes: nodes/ ----------------------------------------------------------------------------------------
+  /// What views of the graph's nodes refer to, until it is empty.
+  const std::shared_ptr<graphs::GraphLink>& link();
+  /// Changes nodes, all or none, and notifies listeners. Needs `launch_mutex`; the changes were checked.
+  void change_nodes(std::span<graphs::NodeChange> changed);
+  /// What launch() was passed in the capture, and addresses that were named, become parameters of the template.
+  void find_parameters();
+  /// The nodes of the template that use an address. \throws UsageError if there are none, or one is the library's own.
+  std::vector<graphs::Parameters::Use> uses_of(const graphs::Parameters::Address& address);
+  /// Describes a node of the template, as in errors: "kernel Scale (node 3) in forward".
+  std::string node_text(GraphNodeHandle node) const;
+  /// Refuses changes of nodes within hooks of the graph, and of a graph that belongs to something else.
+  void require_changeable(const char* call) const {
+    refuse_in_own_hook(call);
+    refuse_reserved(call);
+  }
 
   backend::Backend& backend() const { return device->backend(); }
   /// Throws BackendError, with the name of the graph if it has one.
@@ -140,7 +191,11 @@ struct CUDAGraph::Impl {
   KeepGraph keep = KeepGraph::no;  // of the capture, or of what was captured
   std::atomic<State> state{State::empty};
   bool debug = false;
-  bool has_body = false;  // the capture is that of capture(), which can run the body more than once
+  // The user's call of capture_body(), which can run the body more than once; null in other captures.
+  const char* body_call = nullptr;
+  // The capture is for another graph, which takes the template over: it ends without an executable.
+  bool without_executable = false;
+  bool may_discard = false;  // the options request that the template is discarded, and nothing needs it
   // The runtime, or code with a raw handle, may hold attached resources when template and executable are destroyed.
   std::atomic<bool> in_use_elsewhere{false};
   graphs::LaunchMutex launch_mutex;
@@ -170,6 +225,9 @@ struct CUDAGraph::Impl {
   MempoolId pool;
   std::optional<graphs::ActiveCapture> capture;
   GraphHandle template_graph = nullptr;
+  graphs::Parameters parameters;
+  graphs::NodeChanges changes;                   // of its nodes
+  std::shared_ptr<graphs::GraphLink> node_link;  // null until there are views of nodes
 
   // Keeps the device of a HostSimulator open; null for other devices, and in state empty. The resources share it.
   std::shared_ptr<backend::DeviceUse> device_use;
@@ -191,6 +249,47 @@ class CUDAGraph::Impl::LaunchLock {
 
  private:
   graphs::LaunchMutex* const mutex_;
+};
+
+/// Locks the launch mutexes of two graphs, which may be the same, in an order that all threads share.
+class CUDAGraph::Impl::LockBoth {
+ public:
+  LockBoth(Impl& one, Impl& other)
+      : first_(std::min(&one.launch_mutex, &other.launch_mutex, std::less<>())),
+        second_(std::max(&one.launch_mutex, &other.launch_mutex, std::less<>())) {
+    first_->lock();
+    if (first_ != second_) second_->lock();
+  }
+  ~LockBoth() {
+    if (first_ != second_) second_->unlock();
+    first_->unlock();
+  }
+  LockBoth(const LockBoth&) = delete;
+  LockBoth& operator=(const LockBoth&) = delete;
+
+ private:
+  graphs::LaunchMutex* const first_;
+  graphs::LaunchMutex* const second_;
+};
+
+/// While it lives, each of two graphs has the inside of the other. A graph that was moved gets its inside back where it
+/// is; one that was destroyed has lost it.
+class CUDAGraph::Impl::ExchangedInsides {
+ public:
+  /// \param user the inside of the user's graph.
+  /// \param stand_in what that has meanwhile.
+  ExchangedInsides(Impl& user, Impl& stand_in) : user_(user), stand_in_(stand_in) {
+    std::swap(*user_.owner, *stand_in_.owner);
+  }
+  ~ExchangedInsides() {
+    if (!stand_in_.left_here) std::swap(*user_.owner, *stand_in_.owner);
+  }
+  ExchangedInsides(const ExchangedInsides&) = delete;
+  ExchangedInsides& operator=(const ExchangedInsides&) = delete;
+
+ private:
+  Impl& user_;
+  Impl& stand_in_;
 };
 
 /// While it lives, the calling thread calls listeners of a graph.
@@ -231,6 +330,11 @@ struct graphs::GraphAccess {
   static Impl& of(const CUDAGraph& graph, const char* call) { return Impl::of(graph, call); }
   /// The inside, null in a graph that was moved from.
   static std::unique_ptr<Impl>& impl(CUDAGraph& graph) { return graph.impl_; }
+};
+
+/// What views of a graph's nodes share with it: the way to its inside, which stays where it is when the graph is moved.
+struct graphs::GraphLink {
+  GraphAccess::Impl* graph = nullptr;  ///< null once the graph was reset, destroyed or assigned to
 };
 
 }  // namespace reprise

@@ -4,6 +4,7 @@
 
 #include "backend/check.h"
 #include "captures/registry.h"
+#include "graph/child_graphs.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/internal_streams.h"
 #include "graph/replay_changed.h"
@@ -32,11 +33,11 @@ std::string of_graph(const std::string& name) {
   // 906: this is the legacy default stream, and a blocking stream is capturing. The launch would break that capture.
   runtime.stream_is_capturing(stream.native(), &status);
   if (status == CaptureStatus::none) return;
-  throw UsageError(
-      text::format("{}{}: the stream is being captured, and the launch of a graph cannot be captured. Replay "
-                   "on a stream that takes no part in a capture; adding a graph to another as a child "
-                   "graph is not available in this version. The capture goes on.",
-                   call, of_graph(name)));
+  throw UsageError(text::format(
+      "{}{}: the stream is being captured, and the call cannot be recorded. Use a stream that takes no part "
+      "in a capture; in a capture that this library began, and that is not broken, CUDAGraph::replay() "
+      "and add_child() add the graph as a child. The capture goes on.",
+      call, of_graph(name)));
 }
 
 }  // namespace
@@ -59,6 +60,12 @@ void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
     result = runtime.graph_instantiate(&made, template_graph, options.instantiate_flags, upload_stream);
   }
   require_success(Call::graph_instantiate, result);
+  try {
+    changes.disable_in(runtime, template_graph, made);
+  } catch (...) {
+    WarnOnError(runtime).graph_exec_destroy(made);
+    throw;
+  }
   if (exec != nullptr) WarnOnError(runtime).graph_exec_destroy(exec);
   exec = made;
   // The upload may still be running, and then holds on to the executable.
@@ -72,11 +79,15 @@ void CUDAGraph::Impl::notify_instantiated(const char* call) {
   refuse_destroyed(call);
 }
 
-void CUDAGraph::Impl::instantiate(const char* call) {
+void CUDAGraph::Impl::make_ready() {
   std::optional<graphs::InternalStream> upload_stream;
   if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) upload_stream.emplace(*device);
   make_executable(upload_stream ? upload_stream->ref().native() : nullptr);
   state = State::ready;
+}
+
+void CUDAGraph::Impl::instantiate(const char* call) {
+  make_ready();
   notify_instantiated(call);
 }
 
@@ -114,6 +125,8 @@ void CUDAGraph::Impl::replay(const StreamRef* stream) try {
   const std::lock_guard lock(launch_mutex);
   require_captured(call);
   const StreamRef on = stream != nullptr ? *stream : current_stream(*device);
+  if (captures::any_underway() && become_child(call, on)) [[unlikely]]
+    return;
   prepare_launch(call, on);
   launch(call, on);
 } catch (...) {
@@ -121,9 +134,17 @@ void CUDAGraph::Impl::replay(const StreamRef* stream) try {
   throw;
 }
 
+bool CUDAGraph::Impl::become_child(const char* call, const StreamRef& stream) {
+  const captures::Found found = captures::find(stream);
+  if (found.part != captures::Part::own) return false;
+  graphs::add_child(*this, call, stream, found);
+  return true;
+}
+
 void CUDAGraph::Impl::replay_changed(const StreamRef& stream, const std::function<void(GraphExecHandle)>& change) try {
   constexpr const char* call = "CUDAGraph::replay";
   refuse_in_own_hook(call);
+  backend::require_not_forked(Call::graph_launch);
   const std::lock_guard lock(launch_mutex);
   require_captured(call);
   prepare_launch(call, stream);
@@ -147,7 +168,7 @@ void CUDAGraph::Impl::launch_executable(const StreamRef& stream) {
 
 void CUDAGraph::Impl::replay_with_listeners(const char* call, const StreamRef& stream) {
   const CallingListeners calling(*this);
-  // Hooks, then from the last listener to the first, and back: hooks see to what is checked and spent in between.
+  // Hooks, then from the last listener to the first, and back: hooks run outside the checks and the draws.
   graphs::HookedReplay hooked(hooks, stream);
   try {
     hooked.before();
@@ -178,6 +199,7 @@ void CUDAGraph::Impl::upload(const StreamRef& stream) {
   constexpr const char* call = "CUDAGraph::upload";
   const Use use(*this);
   refuse_in_own_hook(call);
+  backend::require_not_forked(Call::graph_upload);
   const std::lock_guard lock(launch_mutex);
   require_captured(call);
   prepare_launch(call, stream);
@@ -190,8 +212,11 @@ void CUDAGraph::instantiate() {
   const Impl::Use use(impl);
   impl.require_keep_graph(call);
   impl.refuse_in_own_hook(call);
+  backend::require_not_forked(Call::graph_instantiate);
   const std::lock_guard lock(impl.launch_mutex);
   impl.require_captured(call);
+  impl.changes.forget();  // the template may have been edited
+  impl.parameters.forget();
   impl.instantiate(call);
 }
 

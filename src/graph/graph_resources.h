@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -37,6 +38,14 @@ class GraphResources {
   bool holds() const noexcept { return holds_; }
   /// After hold(): one resource more, to be released first.
   void add(std::shared_ptr<void> resource);
+  /// After hold(): all of them, to be held by another graph, too.
+  Resources share() const;
+  /// After hold(): holds `next` instead. What was held is released when the launches until now are over.
+  /// \param update called in between; to update the executable to the template, which then has the user object for
+  ///        `next`.
+  /// \throws BackendError if the runtime fails, and what `update` throws: nothing has changed.
+  void exchange(backend::Backend& backend, GraphHandle template_graph, Resources next,
+                const std::function<void()>& update);
 
   /// Calls `launch`.
   template <class Launch>
@@ -60,9 +69,17 @@ class GraphResources {
  private:
   struct Progress;
   struct UserObject;
+  // With KeepGraph::yes: what the template owns by a user object.
+  struct Attached {
+    UserObjectHandle handle = nullptr;
+    std::shared_ptr<Progress> progress = {};    // null: nothing is attached
+    std::shared_ptr<Resources> resources = {};  // the user object holds them, too
+  };
 
-  void attach(backend::Backend& backend, GraphHandle template_graph, Resources resources);
-  bool release_attached(std::chrono::microseconds limit) noexcept;
+  static Attached attach(backend::Backend& backend, GraphHandle template_graph, Resources resources);
+  void exchange_attached(backend::Backend& backend, GraphHandle template_graph, Resources next,
+                         const std::function<void()>& update);
+  static bool wait_for_release(Attached attached, std::chrono::microseconds limit) noexcept;
   void release_after_launch() noexcept;
 
   KeepGraph keep_ = KeepGraph::no;
@@ -70,8 +87,7 @@ class GraphResources {
   memory::LastLaunch last_launch_;
   bool holds_ = false;
   std::unique_ptr<Resources> resources_;  // with KeepGraph::no; null: there are none
-  std::shared_ptr<Progress> progress_;    // with KeepGraph::yes, while something is held
-  std::shared_ptr<Resources> added_;      // likewise; the user object holds them
+  Attached attached_;                     // with KeepGraph::yes, while something is held
 };
 
 }  // namespace reprise::graphs

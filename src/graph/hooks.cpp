@@ -160,13 +160,14 @@ HookId Hooks::add(GraphHooks hooks) {
 }
 
 // Each step holds the lists that it works on, which the hooks may replace.
-void Hooks::captured(GraphHandle template_graph) {
+bool Hooks::captured(GraphHandle template_graph) {
   captured_ = true;
-  if (none()) return;
+  if (none()) return false;
   const auto own = own_.entries(), global = with_global_ ? global_entries() : nullptr;
   rethrow(run(*graph_, {own.get(), global.get()}, "captured", [&](const HookEntry& entry) {
     if (entry.hooks.captured) entry.hooks.captured(*graph_, template_graph);
   }));
+  return true;
 }
 
 void Hooks::instantiated(GraphExecHandle exec) {

@@ -36,6 +36,7 @@ class HookList {
   bool take_part_in_replays() const noexcept;
   /// Replaced, never changed: a step goes on with those that were registered when it began. Null if there are none.
   const std::shared_ptr<const HookEntries>& entries() const noexcept { return entries_; }
+  void swap(HookList& other) noexcept { entries_.swap(other.entries_); }
 
  private:
   std::shared_ptr<const HookEntries> entries_;
@@ -58,8 +59,12 @@ class Hooks {
   /// The graph is of the library's own: those of all graphs are not called.
   void leave_out_global() noexcept { with_global_ = false; }
 
+  /// Exchanges the hooks of two graphs.
+  void swap(Hooks& other) noexcept { own_.swap(other.own_); }
+
   // The steps beside replays. All that are registered run; the first exception is thrown, if the step may throw.
-  void captured(GraphHandle template_graph);
+  /// Returns false if there are none.
+  bool captured(GraphHandle template_graph);
   void instantiated(GraphExecHandle exec);
   /// Does nothing if captured() was not called since the last time.
   void reset() noexcept;

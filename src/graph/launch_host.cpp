@@ -76,6 +76,10 @@ void launch_host(const StreamRef& stream, std::function<void()> function) {
   const backend::Checked runtime(backend);
   auto owned = std::make_unique<graphs::Function>(std::move(function));
   const captures::Found found = captures::find(stream);
+  if (found.body != nullptr)
+    throw UsageError(
+        "launch_host: expected a stream that does not capture the body of a conditional node, which cannot have a host "
+        "function; found one that does; call it before or after the node. The capture goes on.");
   const auto functions = found.part == captures::Part::own ? graphs::HostFunctions::of(*found.capture) : nullptr;
   if (functions != nullptr) {
     graphs::Function* const kept = owned.get();

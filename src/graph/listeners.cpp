@@ -2,14 +2,18 @@
 #include "graph/listeners.h"
 
 #include <algorithm>
+#include <variant>
 
+#include "backend/check.h"
 #include "graph/framework_captures.h"
+#include "graph/listeners/child_listener.h"
 #include "graph/listeners/pool_listener.h"
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"
 #include "graph/listeners/workspace_listener.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/frozen/frozen_listener.h"
+#include "inspect/liveness/graph_walk.h"
 #include "inspect/liveness/host_copies_listener.h"
 #include "inspect/liveness/liveness_listener.h"
 #include "inspect/report/report_listener.h"
@@ -21,6 +25,7 @@ namespace reprise::graphs {
 struct Listeners::Own {
   inspect::ReportListener report;                        // sees what the others do
   PoolListener pool;                                     // before what allocates
+  ChildListener children;                                // what they hold, besides the pool
   WorkspaceListener workspaces;                          // go back to the pool before it is closed
   RandomListener random;                                 // after the pool: the words of a graph lie in it
   inspect::AnnotationListener annotations;               // of nodes that do not change any more
@@ -31,14 +36,21 @@ struct Listeners::Own {
 };
 
 Listeners::Listeners()
-    : own_(std::make_unique<Own>()), in_order_{&own_->report,   &own_->pool,        &own_->workspaces,
-                                               &own_->random,   &own_->annotations, &own_->frozen,
-                                               &own_->liveness, &own_->host_copies, &own_->retain} {
+    : own_(std::make_unique<Own>()), in_order_{&own_->report,     &own_->pool,     &own_->children,
+                                               &own_->workspaces, &own_->random,   &own_->annotations,
+                                               &own_->frozen,     &own_->liveness, &own_->host_copies,
+                                               &own_->retain} {
   join_framework();
 }
 
 Listeners::~Listeners() = default;
 
+PoolListener& Listeners::pool() const noexcept {
+  return own_->pool;
+}
+ChildListener& Listeners::children() const noexcept {
+  return own_->children;
+}
 RandomListener& Listeners::random() const noexcept {
   return own_->random;
 }
@@ -50,6 +62,35 @@ inspect::LivenessListener& Listeners::liveness() const noexcept {
 }
 RetainListener& Listeners::retain() const noexcept {
   return own_->retain;
+}
+
+const Annotation* Listeners::annotation_of(GraphNodeHandle node) const noexcept {
+  return own_->annotations.annotation_of(node);
+}
+
+std::string Listeners::node_text(backend::Backend& backend, GraphNodeHandle node, GraphNodeHandle top,
+                                 const std::string& number) const {
+  inspect::ScannedNode described{node, top, backend::NodeType::empty, number};
+  backend::Checked(backend).graph_node_type(node, &described.type);
+  backend::NodeParams params = backend::EmptyNodeParams{};
+  if (described.type == backend::NodeType::kernel &&
+      backend::Checked(backend).allowing(ErrorCode::not_supported).graph_node_params(node, &params))
+    described.function = std::get<backend::KernelNodeParams>(params).function;
+  return inspect::node_text(backend, described, own_->annotations.annotation_of(described));
+}
+
+// Those of a framework may be in one of both only: it was installed in between.
+void Listeners::inherit(const Listeners& before) {
+  own_->random.inherit(before.own_->random);
+  if (framework_ == nullptr || before.framework_ == nullptr) return;
+  const std::vector<CaptureListener*> theirs = before.framework_->in_order(), ours = framework_->in_order();
+  for (std::size_t i = 0; i < ours.size(); ++i) ours[i]->inherit(*theirs[i]);
+}
+
+void Listeners::swap(Listeners& other) noexcept {
+  own_.swap(other.own_);
+  framework_.swap(other.framework_);
+  in_order_.swap(other.in_order_);
 }
 
 void Listeners::join_framework() {

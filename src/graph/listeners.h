@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "backend/backend.h"
 #include "graph/capture_listener.h"
+#include "reprise/annotations.h"
 
 namespace reprise::inspect {
 class AnnotationListener;
@@ -14,7 +18,9 @@ class LivenessListener;
 
 namespace reprise::graphs {
 
+class ChildListener;
 class FrameworkListeners;
+class PoolListener;
 class RandomListener;
 class RetainListener;
 
@@ -29,23 +35,36 @@ class Listeners {
   Listeners(const Listeners&) = delete;
   Listeners& operator=(const Listeners&) = delete;
 
+  /// What the user registered with those of another graph counts here, too: CaptureListener::inherit().
+  void inherit(const Listeners& before);
+  /// Exchanges the listeners of two graphs, of which none is in a capture.
+  void swap(Listeners& other) noexcept;
+
   /// Adds those of a framework that was installed since. To be called while the graph is empty.
   void join_framework();
 
   /// All, in the order in which they join a capture. Valid until join_framework().
   std::span<CaptureListener* const> in_order() const noexcept { return in_order_; }
 
+  PoolListener& pool() const noexcept;
+  ChildListener& children() const noexcept;
   RandomListener& random() const noexcept;
   inspect::AnnotationListener& annotations() const noexcept;
   inspect::LivenessListener& liveness() const noexcept;
   RetainListener& retain() const noexcept;
+  /// Null if the node has none. Valid until the next capture, reset or instantiation.
+  const Annotation* annotation_of(GraphNodeHandle node) const noexcept;
+  /// Describes a node: "kernel Scale (node 3) in forward". `top` is the same, or the node of the template that has it
+  /// in a graph of its own.
+  std::string node_text(backend::Backend& backend, GraphNodeHandle node, GraphNodeHandle top,
+                        const std::string& number) const;
   /// Null without a framework that takes part in captures.
   FrameworkListeners* framework() const noexcept { return framework_.get(); }
 
  private:
   struct Own;
 
-  const std::unique_ptr<Own> own_;  // those of this library
+  std::unique_ptr<Own> own_;  // those of this library
   std::unique_ptr<FrameworkListeners> framework_;
   std::vector<CaptureListener*> in_order_;
 };

@@ -5,7 +5,7 @@
 
 #include "reprise/device_code.h"
 
-// The kernel at the root of a graph that draws random numbers: sets seed and offset of the replay.
+// The kernels at the root of a graph that draws random numbers: they set seed and offset of the replay.
 
 namespace reprise::random {
 
@@ -34,6 +34,16 @@ REPRISE_KERNEL inline void advance(GraphRngState* words, const Advance& by) {
   words->seed = by.seed;
   words->offset = load ? by.offset : words->next;
   words->next = words->offset + by.increment;
+}
+
+/// At the root of a child graph, or of a body that is repeated, instead: it draws the parent's numbers from `drawn` on.
+/// What replays of the graph itself continue with is left alone.
+/// \param iteration of the body, from 0; null for a child graph.
+/// \param each numbers drawn by one iteration.
+REPRISE_KERNEL inline void derive(GraphRngState* words, const GraphRngState* parent, std::uint64_t drawn,
+                                  const std::uint32_t* iteration, std::uint64_t each) {
+  words->seed = parent->seed;
+  words->offset = parent->offset + drawn + (iteration != nullptr ? *iteration * each : 0);
 }
 
 }  // namespace REPRISE_KERNEL_ABI

@@ -32,5 +32,10 @@ extern "C" __global__ void reprise_advance_random(GraphRngState* words, Advance 
   advance(words, by);
 }
 
+extern "C" __global__ void reprise_derive_random(GraphRngState* words, const GraphRngState* parent, std::uint64_t drawn,
+                                                 const std::uint32_t* iteration, std::uint64_t each) {
+  derive(words, parent, drawn, iteration, each);
+}
+
 }  // namespace random
 }  // namespace reprise

@@ -55,7 +55,7 @@ void device_ends(const Device& device) noexcept {
 
 }  // namespace
 
-void memory::watch_addresses(const Device& device, std::span<UsedAddress> addresses, MempoolId own) {
+void memory::watch_addresses(const Device& device, std::span<UsedAddress> addresses, std::span<const MempoolId> own) {
   Allocators& all = allocators();
   const std::lock_guard lock(all.mutex);
   for (const auto& entry : all.by_device)

@@ -59,7 +59,7 @@ void* CachingAllocator::Impl::allocate_block(std::size_t bytes, const StreamRef&
   MemoryBlock* const block = take_cached(pool, request, owner);
   void* const address =
       block != nullptr ? give_out(block, request) : allocate_from_driver(lock, pool, request, bytes, owner);
-  if (capture != nullptr && memory::AllocationLog::any()) [[unlikely]]
+  if (capture != nullptr) [[unlikely]]
     memory::AllocationLog::note(*capture, address, bytes);
   return address;
 }

@@ -60,7 +60,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
     const std::byte* address;
     std::size_t bytes;  // as requested
   };
-  /// The block in use that an address lies in; for texts, since it searches all blocks.
+  /// The block in use that an address lies in; for texts and refusals, since it searches all blocks.
   std::optional<UsedBlock> find_block(const void* address) const;
 
   // --- For captures. All are thread-safe. -------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
 
   /// Fills in what addresses mean to this allocator, in one pass; they are in ascending order. Blocks that are given
   /// out are watched from now on, unless they are of the pool `own`.
-  void watch(std::span<memory::UsedAddress> addresses, MempoolId own);
+  void watch(std::span<memory::UsedAddress> addresses, std::span<const MempoolId> own);
 
   /// A block that is given out is the library's own, and no graph's input, until it is freed.
   void hide_from_graphs(void* pointer);

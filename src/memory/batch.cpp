@@ -45,19 +45,6 @@ struct FillBatch {
   }
 };
 
-template <class K>
-const KernelRecord& own_record(const char* symbol) {
-  static const KernelRecord record = [&] {
-    KernelRecord made = kernel_record<K>();
-    made.name = symbol;
-    made.cuda_function = &backend::find_own_kernel;
-    made.symbol = symbol;
-    return made;
-  }();
-  static const KernelRecord& known = backend::add_own_record(record);
-  return known;
-}
-
 void require_kernels(const char* call, const Device& device) {
   if (device.type() == DeviceType::host || backend::has_own_kernels()) return;
   throw UsageError(text::format(
@@ -144,7 +131,7 @@ void launch_table(const StreamRef& stream, BatchTable<Op>& table) {
   if (table.count == 0) return;
   const LaunchConfig config{.grid = table.first_block[table.count], .block = memory::batch_block_threads};
   void* params[] = {&table, nullptr};
-  detail::launch_kernel(stream, config, own_record<typename Kind::Kernel>(Kind::symbol), params);
+  detail::launch_kernel(stream, config, backend::make_own_record<typename Kind::Kernel>(Kind::symbol), params);
   table.count = 0;
 }
 
@@ -197,7 +184,7 @@ void CopyNodes::capture(const StreamRef& stream, std::size_t count) {
     node.table.count = static_cast<unsigned>(std::min(count, batch_ops_per_kernel));
     void* params[] = {&node.table, nullptr};
     const LaunchConfig config = deal_out(node.table);
-    reprise::detail::launch_kernel(stream, config, own_record<CopyBatch>(Copies::symbol), params);
+    reprise::detail::launch_kernel(stream, config, backend::make_own_record<CopyBatch>(Copies::symbol), params);
     node.handle = last_node_of(stream);
   }
 }
@@ -208,7 +195,7 @@ void CopyNodes::update(GraphExecHandle exec, Node& node) {
   void* params[] = {&node.table, nullptr};
   kernel.config = deal_out(node.table);
   kernel.params = params;
-  runtime.kernel_function(own_record<CopyBatch>(Copies::symbol), &kernel.function);
+  runtime.kernel_function(backend::make_own_record<CopyBatch>(Copies::symbol), &kernel.function);
   runtime.graph_exec_node_set_params(exec, node.handle, kernel);
   node.up_to_date = true;
 }

@@ -16,7 +16,8 @@ using backend::RelaxedCaptureMode;
 using backend::warn_on_error;
 using backend::WarnOnError;
 
-// For captures that are not of this library, while none of this library is underway.
+// For captures that are not of this library, while none of this library is underway. backend::may_record() does not
+// pass on the code of an error.
 //
 // The query of a stream that other code has destroyed is undefined in CUDA, but reprise has no notice of that, and a
 // deferred block needs events sooner or later: an error is the only sign. After it, the streams of the block are not
@@ -64,7 +65,7 @@ void HeldBackBlocks::stream_ends(MemoryBlock* block, const StreamRef& stream) {
   if (found == block->recorded.end()) return;
   block->recorded.erase(found);
   // Work of a capturing stream becomes nodes, and there is nothing to wait for. Without an event the completion of the
-  // stream's work is unknown for ever: the block is kept, as if for an event that never completes.
+  // stream's work is never known: the block is kept, as if for an event that never completes.
   if (backend::may_record(stream) && !record(block, stream)) block->pending_events += 1;
 }
 

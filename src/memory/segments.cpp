@@ -14,6 +14,7 @@ namespace reprise {
 
 using backend::Call;
 using backend::check;
+using backend::Checked;
 using backend::RelaxedCaptureMode;
 using backend::WarnOnError;
 using memory::BlockState;
@@ -74,14 +75,14 @@ MemoryBlock* CachingAllocator::Impl::new_segment(Lock& lock, Pool& pool, const R
   lock.unlock();
   // A framework shares memory once it was queried: what is cached here can then be released for its allocations.
   static_cast<void>(backend::keeper_of_current(device_));
-  ErrorCode result;
+  bool allocated = false;
   {
     const RelaxedCaptureMode relaxed(device_.backend());
-    result = device_.backend().memory_allocate(&address, request.segment_bytes);
+    const Checked runtime(device_.backend());
+    allocated = runtime.allowing(ErrorCode::out_of_memory).memory_allocate(&address, request.segment_bytes);
   }
   lock.lock();
-  if (result == ErrorCode::out_of_memory) return nullptr;
-  check(device_.backend(), Call::memory_allocate, result);
+  if (!allocated) return nullptr;
   MemoryBlock* block = nullptr;
   try {
     block = blocks_.make(static_cast<std::byte*>(address), request.segment_bytes);
@@ -114,7 +115,7 @@ void CachingAllocator::Impl::synchronize_device() {
     const Lock lock(mutex_);
     held_back_.begin_wait();
   }
-  backend::Checked(device_.backend()).device_synchronize();
+  Checked(device_.backend()).device_synchronize();
   const Lock lock(mutex_);
   held_back_.end_wait(device_);
 }

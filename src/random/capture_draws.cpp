@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <unordered_set>
@@ -10,8 +11,7 @@
 #include "backend/check.h"
 #include "backend/own_kernels.h"
 #include "backend/own_records.h"
-#include "backend/per_device.h"
-#include "memory/allocator_impl.h"
+#include "memory/own_words.h"
 
 namespace reprise::random {
 
@@ -29,15 +29,25 @@ struct AdvanceWords {
 };
 
 const KernelRecord& advance_record() {
-  static const KernelRecord record = [] {
-    KernelRecord made = kernel_record<AdvanceWords>();
-    made.name = "reprise_advance_random";
-    made.cuda_function = &backend::find_own_kernel;
-    made.symbol = "reprise_advance_random";
-    return made;
-  }();
-  static const KernelRecord& known = backend::add_own_record(record);
-  return known;
+  return backend::make_own_record<AdvanceWords>("reprise_advance_random");
+}
+
+struct DeriveWords {
+  REPRISE_KERNEL void operator()(Thread, std::uint64_t* words, const std::uint64_t* parent, std::uint64_t drawn,
+                                 const std::uint32_t* iteration, std::uint64_t each) const {
+    derive(reinterpret_cast<GraphRngState*>(words), reinterpret_cast<const GraphRngState*>(parent), drawn, iteration,
+           each);
+  }
+  static std::vector<MemoryAccess> accesses(std::uint64_t* words, const std::uint64_t* parent, std::uint64_t,
+                                            const std::uint32_t* iteration, std::uint64_t) {
+    std::vector<MemoryAccess> declared{writes(words, 2), reads(parent, 2)};
+    if (iteration != nullptr) declared.push_back(reads(iteration, 1));
+    return declared;
+  }
+};
+
+const KernelRecord& derive_record() {
+  return backend::make_own_record<DeriveWords>("reprise_derive_random");
 }
 
 // Garbage that lies in new memory is no epoch: they begin far from zero, and none is given twice.
@@ -65,41 +75,57 @@ class HeadParams {
   backend::KernelNodeParams params_;
 };
 
-constinit captures::Slot<CaptureDraws> draws_of_capture;
+// The parameters of a head node that derives its numbers from others; they point into this object.
+class DeriveParams {
+ public:
+  DeriveParams(Backend& backend, std::uint64_t* words, const PhiloxState& parent,
+               const std::uint32_t* iteration = nullptr, std::uint64_t each = 0)
+      : words_(words), parent_(parent.words), drawn_(parent.base_offset), iteration_(iteration), each_(each) {
+    Checked(backend).kernel_function(derive_record(), &params_.function);
+    params_.params = pointers_;
+  }
+  DeriveParams(const DeriveParams&) = delete;
+  DeriveParams& operator=(const DeriveParams&) = delete;
+  const backend::KernelNodeParams& params() const { return params_; }
 
-// The stream on which words are allocated and cleared. Nothing else uses it: otherwise words could reuse memory freed
-// by nodes captured before the first draw, and those nodes would overwrite them in each replay, after the head node.
-//
-// Such streams live as long as their devices, and count as no use of them.
-struct StreamOfWords {
-  StreamHandle handle = nullptr;
+ private:
+  std::uint64_t* words_;
+  const std::uint64_t* parent_;
+  std::uint64_t drawn_;
+  const std::uint32_t* iteration_;
+  std::uint64_t each_;
+  void* pointers_[5] = {&words_, &parent_, &drawn_, &iteration_, &each_};
+  backend::KernelNodeParams params_;
 };
 
-StreamRef stream_of_words(const Device& device) {
-  return backend::PerDevice<StreamOfWords>::use(device, [&](StreamOfWords& stream) {
-    if (stream.handle == nullptr)
-      Checked(device.backend()).stream_create(&stream.handle, backend::StreamFlags::non_blocking, 0);
-    return StreamRef(device, stream.handle);
-  });
+// The head node of these words in a copy of their graph.
+GraphNodeHandle head_in(Backend& backend, GraphHandle copy, const std::uint64_t* words) {
+  const Checked runtime(backend);
+  std::vector<GraphNodeHandle> nodes;
+  runtime.graph_nodes(copy, &nodes);
+  for (GraphNodeHandle const node : nodes) {
+    backend::NodeType type = {};
+    runtime.graph_node_type(node, &type);
+    if (type != backend::NodeType::kernel) continue;
+    backend::NodeParams params;
+    runtime.graph_node_params(node, &params);
+    const auto& kernel = std::get<backend::KernelNodeParams>(params);
+    if (backend::own_record(backend, kernel.function) == &advance_record() &&
+        *static_cast<std::uint64_t* const*>(kernel.params[0]) == words)
+      return node;
+  }
+  throw UsageError(
+      "A graph that draws random numbers cannot become a child: its first node, which sets where the numbers begin, "
+      "was removed from the template (CUDAGraph::raw_cuda_graph). Capture it again.");
 }
 
-Words allocate_words(const StreamRef& stream) {
-  CachingAllocator& allocator = CachingAllocator::of(stream.device());
-  void* const words = allocator.impl().allocate(sizeof(GraphRngState), stream, stream_of_words(stream.device()));
-  return Words(static_cast<std::uint64_t*>(words), WordsDeleter{&allocator});
+constinit captures::Slot<CaptureDraws> draws_of_capture;
+
+// The graph of the capture.
+GraphHandle outermost_graph(GraphHandle graph, const captures::Body* body) {
+  for (; body != nullptr; body = body->outer.get()) graph = body->outer_graph;
+  return graph;
 }
-
-}  // namespace
-
-Words allocate_lent_words(const Device& device) {
-  CachingAllocator& allocator = CachingAllocator::of(device);
-  void* const words = allocator.impl().allocate(sizeof(GraphRngState), stream_of_words(device));
-  Words owned(static_cast<std::uint64_t*>(words), WordsDeleter{&allocator});
-  allocator.impl().hide_from_graphs(words);
-  return owned;
-}
-
-namespace {
 
 void require_kernel(const Device& device) {
   if (device.type() == DeviceType::host || backend::has_own_kernels()) return;
@@ -132,23 +158,75 @@ void CaptureDraws::close() noexcept {
 void CaptureDraws::stream_ends(const StreamRef& stream) noexcept {
   const std::lock_guard lock(mutex_);
   for (const auto& draws : draws_) std::erase(draws->dependent, stream.native());
+  for (const auto& draws : loops_) std::erase(draws->dependent, stream.native());
 }
 
-GraphDraws& CaptureDraws::draws_of(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream,
-                                   GraphHandle graph) {
-  const auto known =
+// `body`: what the stream captures; null: the graph of the capture.
+CaptureDraws::Level CaptureDraws::level_of(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream,
+                                           GraphHandle graph, const captures::Body* body) {
+  if (const captures::Body* const loop = captures::repeating(body)) return loop_level(generator, stream, *loop);
+  auto known =
       std::find_if(draws_.begin(), draws_.end(), [&](const auto& draws) { return draws->generator == generator; });
-  if (known != draws_.end()) return **known;
-  require_kernel(stream.device());
-  held_.reserve(held_.size() + 1);
-  GraphDraws& made = add(generator, allocate_words(stream), 0, graph);
-  held_.push_back(generator);
-  generator->begin_capture();
-  return made;
+  if (known == draws_.end()) {
+    require_kernel(stream.device());
+    held_.reserve(held_.size() + 1);
+    add(generator, memory::allocate_words(sizeof(GraphRngState), stream), 0, outermost_graph(graph, body));
+    held_.push_back(generator);
+    generator->begin_capture();
+    known = std::prev(draws_.end());
+  }
+  GraphDraws& draws = **known;
+  return {nullptr, draws.words, &draws.parameters.increment, draws.head, &draws.dependent};
 }
 
-GraphDraws& CaptureDraws::add(const std::shared_ptr<DrawSource>& generator, Words words, std::uint64_t increment,
-                              GraphHandle graph) {
+CaptureDraws::Level CaptureDraws::loop_level(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream,
+                                             const captures::Body& body) {
+  if (body.max_iterations == 0)
+    throw UsageError(
+        "Generator::philox_state: the body of a while_ without a limit draws random numbers, so that it is not known "
+        "how "
+        "many a replay draws; expected LoopOptions::max_iterations, the most iterations that the loop may have.");
+  auto known = std::find_if(loops_.begin(), loops_.end(),
+                            [&](const auto& draws) { return draws->generator == generator && draws->body == &body; });
+  if (known == loops_.end()) {
+    require_kernel(stream.device());
+    memory::Words words = memory::allocate_words(sizeof(GraphRngState), stream);
+    auto made = std::make_unique<LoopDraws>(LoopDraws{generator, &body, words.get()});
+    Backend& backend = stream.device().backend();
+    const DeriveParams unknown(backend, made->words, {0, 0, made->words});  // until the body ends
+    backend::NodeParams params = unknown.params();
+    loops_.reserve(loops_.size() + 1);
+    words_->push_back(std::move(words));
+    Checked(backend).graph_add_node(&made->head, body.graph, {}, params);
+    loops_.push_back(std::move(made));
+    known = std::prev(loops_.end());
+  }
+  LoopDraws& draws = **known;
+  return {&body, draws.words, &draws.increment, draws.head, &draws.dependent};
+}
+
+// Later work of the stream, which captures `body`, comes after the head node.
+void CaptureDraws::begin_after(const Level& level, const StreamRef& stream, const captures::Body* body) {
+  if (body != level.body) return connect(level, stream.device(), nullptr, nullptr, body);
+  if (std::ranges::find(*level.dependent, stream.native()) != level.dependent->end()) return;
+  level.dependent->reserve(level.dependent->size() + 1);
+  Checked(stream.device().backend())
+      .stream_update_capture_dependencies(stream.native(), {&level.head, 1}, backend::UpdateDependencies::add);
+  level.dependent->push_back(stream.native());
+}
+
+// A node in this graph comes after the head node: the one that it lies in, if its graph is not that of the head node.
+void CaptureDraws::connect(const Level& level, const Device& device, GraphNodeHandle node, GraphHandle graph,
+                           const captures::Body* body) {
+  for (; body != level.body; body = body->outer.get()) {
+    node = body->node;
+    graph = body->outer_graph;
+  }
+  edges_.add(device, graph, level.head, node);
+}
+
+GraphDraws& CaptureDraws::add(const std::shared_ptr<DrawSource>& generator, memory::Words words,
+                              std::uint64_t increment, GraphHandle graph) {
   auto made = std::make_unique<GraphDraws>();
   made->generator = generator;
   made->words = words.get();
@@ -165,7 +243,7 @@ GraphDraws& CaptureDraws::add(const std::shared_ptr<DrawSource>& generator, Word
   return *draws_.back();
 }
 
-void CaptureDraws::add_drawn(const std::shared_ptr<DrawSource>& generator, Words words, std::uint64_t increment,
+void CaptureDraws::add_drawn(const std::shared_ptr<DrawSource>& generator, memory::Words words, std::uint64_t increment,
                              GraphHandle graph) {
   require_kernel(generator->device());
   const Checked runtime(generator->device().backend());
@@ -183,18 +261,58 @@ void CaptureDraws::add_drawn(const std::shared_ptr<DrawSource>& generator, Words
 }
 
 PhiloxState CaptureDraws::draw(const std::shared_ptr<DrawSource>& generator, std::uint64_t increment,
-                               const StreamRef& stream, GraphHandle graph) {
+                               const StreamRef& stream, const captures::Found& found) {
   const std::lock_guard lock(mutex_);
-  GraphDraws& draws = draws_of(generator, stream, graph);
-  if (std::find(draws.dependent.begin(), draws.dependent.end(), stream.native()) == draws.dependent.end()) {
-    const Checked runtime(stream.device().backend());
-    draws.dependent.reserve(draws.dependent.size() + 1);
-    runtime.stream_update_capture_dependencies(stream.native(), {&draws.head, 1}, backend::UpdateDependencies::add);
-    draws.dependent.push_back(stream.native());
+  const Level level = level_of(generator, stream, found.info.graph, found.body.get());
+  begin_after(level, stream, found.body.get());
+  return {0, std::exchange(*level.increment, *level.increment + increment), level.words};
+}
+
+PhiloxState CaptureDraws::draw_for_child(const GraphDraws& of_child, const captures::ChildNode& child) {
+  const std::lock_guard lock(mutex_);
+  const captures::Body* const body = child.body.get();
+  const Level level = level_of(of_child.generator, child.stream, child.graph, body);
+  if (body != level.body || std::ranges::find(child.dependencies, level.head) == child.dependencies.end())
+    connect(level, child.stream.device(), child.node, child.graph, body);
+  const std::uint64_t drawn = *level.increment;
+  *level.increment += of_child.parameters.increment;
+  return {0, drawn, level.words};
+}
+
+void CaptureDraws::end_body(captures::Capture& capture, const captures::Body& body) {
+  const auto draws = body.repeats ? capture.get(draws_of_capture) : nullptr;
+  if (draws == nullptr) return;
+  const std::lock_guard lock(draws->mutex_);
+  for (const auto& loop : draws->loops_)
+    if (loop->body == &body) draws->end_loop(*loop);
+  std::erase_if(draws->loops_, [&](const auto& loop) { return loop->body == &body; });
+}
+
+void CaptureDraws::end_loop(const LoopDraws& draws) {
+  const captures::Body& body = *draws.body;
+  const Level around = level_of(draws.generator, body.stream, body.outer_graph, body.outer.get());
+  connect(around, body.stream.device(), body.node, body.outer_graph, body.outer.get());
+  const PhiloxState parent{0, *around.increment, around.words};
+  *around.increment += draws.increment * body.max_iterations;
+  Backend& backend = body.stream.device().backend();
+  const DeriveParams params(backend, draws.words, parent, body.iteration, draws.increment);
+  Checked(backend).graph_node_set_params(draws.head, params.params());
+}
+
+void CaptureDraws::add_to_parent(const captures::ChildNode& child) const {
+  const auto parent = child.capture.get_or_attach(draws_of_capture);
+  if (parent == nullptr) return;  // it is over: adding the node has failed
+  {
+    const std::lock_guard lock(parent->mutex_);  // the words of the child are cleared before the parent's first launch
+    parent->cleared_.insert(parent->cleared_.end(), cleared_.begin(), cleared_.end());
   }
-  const std::uint64_t offset = draws.parameters.increment;
-  draws.parameters.increment += increment;
-  return {0, offset, draws.words};
+  for (const auto& draws : draws_) {
+    Backend& backend = draws->generator->device().backend();
+    GraphNodeHandle const head = head_in(backend, child.copy, draws->words);
+    const PhiloxState from = parent->draw_for_child(*draws, child);
+    const DeriveParams params(backend, draws->words, from);
+    Checked(backend).graph_node_set_params(head, params.params());
+  }
 }
 
 void CaptureDraws::finish() {
@@ -211,14 +329,34 @@ void CaptureDraws::finish() {
 void CaptureDraws::clear_words() {
   for (const auto& draws : draws_) {
     const Device device = draws->generator->device();
-    const StreamRef on = stream_of_words(device);
+    const StreamRef on = memory::stream_of_words(device);
     Backend& backend = device.backend();
     const backend::RelaxedCaptureMode relaxed(backend);
     Checked(backend).set_async({draws->words, 0, 1, sizeof(GraphRngState)}, on.native());
     EventOptions options;
     options.timing = false;
-    cleared_.emplace_back(device, options).record(on);
+    auto cleared = std::make_shared<Event>(device, options);
+    cleared->record(on);
+    cleared_.push_back(std::move(cleared));
   }
+}
+
+std::shared_ptr<CaptureDraws> CaptureDraws::adopted(const std::unordered_map<GraphNodeHandle, GraphNodeHandle>& nodes,
+                                                    GraphExecHandle exec) const {
+  auto made = std::make_shared<CaptureDraws>();
+  for (const auto& theirs : draws_) {
+    const auto head = nodes.find(theirs->head);
+    if (head == nodes.end()) continue;  // removed from the template by other code
+    auto own = std::make_unique<GraphDraws>(*theirs);
+    own->mirror_valid = false;
+    own->spent.reset();
+    own->head = head->second;
+    own->dependent.clear();
+    made->draws_.push_back(std::move(own));
+  }
+  made->cleared_ = cleared_;
+  made->exec_ = exec;
+  return made;
 }
 
 void CaptureDraws::instantiated(GraphExecHandle exec) noexcept {
@@ -230,7 +368,9 @@ void CaptureDraws::instantiated(GraphExecHandle exec) noexcept {
 void CaptureDraws::prepare(GraphDraws& draws) {
   const GeneratorState from = draws.generator->spend(draws.parameters.increment);
   draws.spent = from;
-  if (draws.mirror_valid && draws.mirror == from) {
+  // Launches of another graph may come in between, and change the words.
+  const bool shared = draws.users.use_count() > 1;
+  if (!shared && draws.mirror_valid && draws.mirror == from) {
     draws.mirror.offset += draws.parameters.increment;
     return;
   }
@@ -242,12 +382,12 @@ void CaptureDraws::prepare(GraphDraws& draws) {
   const HeadParams head(backend, draws);
   Checked(backend).graph_exec_node_set_params(exec_, draws.head, head.params());
   draws.mirror = {from.seed, from.offset + draws.parameters.increment};
-  draws.mirror_valid = true;
+  draws.mirror_valid = !shared;
 }
 
 void CaptureDraws::before_replay(const StreamRef& stream) {
   if (!ordered_)
-    for (const Event& event : cleared_) stream.wait(event.ref());
+    for (const auto& event : cleared_) stream.wait(event->ref());
   for (const auto& draws : draws_) draws->spent.reset();
   try {
     for (const auto& draws : draws_) prepare(*draws);
@@ -273,7 +413,7 @@ PhiloxState draw_in_capture(const std::shared_ptr<DrawSource>& generator, std::u
                             const StreamRef& stream, const captures::Found& found) {
   if (found.part == captures::Part::own)
     if (const auto draws = found.capture->get_or_attach(draws_of_capture))
-      return draws->draw(generator, increment, stream, found.info.graph);
+      return draws->draw(generator, increment, stream, found);
   if (found.part == captures::Part::invalidated)
     throw BackendError(backend::cuda_name(Call::stream_capture_info), ErrorCode::stream_capture_invalidated,
                        "a draw of random numbers on a stream whose capture was broken by an earlier call; "

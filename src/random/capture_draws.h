@@ -5,29 +5,22 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "captures/added_edges.h"
+#include "captures/child_node.h"
 #include "captures/registry.h"
 #include "kernels/advance_kernel.h"
+#include "memory/own_words.h"
 #include "random/draw_source.h"
 #include "reprise/event.h"
 #include "reprise/memory.h"
 
 namespace reprise::random {
-
-/// Gives device words back to where they came from.
-struct WordsDeleter {
-  CachingAllocator* allocator;
-  void operator()(std::uint64_t* words) const noexcept { detail::deallocate_buffer(*allocator, words); }
-};
-using Words = std::unique_ptr<std::uint64_t, WordsDeleter>;
-
-/// Allocates a GraphRngState to lend to an ExternalGenerator: outside of all private pools, and never reported as an
-/// input of a graph.
-Words allocate_lent_words(const Device& device);
 
 /// What one graph draws from one generator.
 ///
@@ -44,8 +37,23 @@ struct GraphDraws {
 
   // What a replay touches ends here.
   std::uint64_t* words = nullptr;  ///< GraphRngState, on the device
+  /// Shared by all graphs that draw with these words: CUDAGraph::update().
+  std::shared_ptr<const bool> users = std::make_shared<const bool>();
   GraphNodeHandle head = nullptr;
   std::vector<StreamHandle> dependent = {};  ///< streams of the capture that come after the head node
+};
+
+/// What the body of a `while` node draws from one generator while it is captured: each iteration draws other numbers,
+/// and the node as many as the most iterations that it may have.
+///
+/// The body has words of its own, and a head node at its root that derives them from the numbers around it.
+struct LoopDraws {
+  std::shared_ptr<DrawSource> generator;
+  const captures::Body* body;   ///< repeats
+  std::uint64_t* words;         ///< GraphRngState, on the device
+  std::uint64_t increment = 0;  ///< numbers drawn by one iteration
+  GraphNodeHandle head = nullptr;
+  std::vector<StreamHandle> dependent = {};  ///< streams of the body that come after the head node
 };
 
 /// The random numbers of one capture, and then of its graph. In a slot of the capture from the first draw, or hold(),
@@ -65,12 +73,19 @@ class CaptureDraws {
   /// again.
   static std::shared_ptr<CaptureDraws> end(captures::Capture& capture) noexcept;
 
-  /// A range of numbers for one launch on a stream of the capture.
+  /// A range of numbers for one launch on a stream of the capture, as captures::find() found it.
+  /// \throws UsageError in the body of a `while` node without a limit.
   PhiloxState draw(const std::shared_ptr<DrawSource>& generator, std::uint64_t increment, const StreamRef& stream,
-                   GraphHandle graph);
+                   const captures::Found& found);
+  /// The capture of a body that repeats is about to end: the graph around it draws for all its iterations.
+  static void end_body(captures::Capture& capture, const captures::Body& body);
   /// Kernels anywhere in the graph of a capture that has ended read `words`, and drew `increment` numbers: a head node
   /// comes before all others.
-  void add_drawn(const std::shared_ptr<DrawSource>& generator, Words words, std::uint64_t increment, GraphHandle graph);
+  void add_drawn(const std::shared_ptr<DrawSource>& generator, memory::Words words, std::uint64_t increment,
+                 GraphHandle graph);
+  /// The graph of these draws, which has ended its capture, becomes a child of another capture's. Each replay of the
+  /// parent draws for it, in its place among the parent's own draws, and the copy reads the parent's words.
+  void add_to_parent(const captures::ChildNode& child) const;
   /// A stream was destroyed: its handle may come back for another one.
   void stream_ends(const StreamRef& stream) noexcept;
 
@@ -80,6 +95,10 @@ class CaptureDraws {
 
   /// The capture has ended: the template's head nodes get the number of draws of the whole graph.
   void finish();
+  /// The same draws for another graph, whose executable was updated to this one, by nodes of its template. Both use the
+  /// same words on the device.
+  std::shared_ptr<CaptureDraws> adopted(const std::unordered_map<GraphNodeHandle, GraphNodeHandle>& nodes,
+                                        GraphExecHandle exec) const;
   /// Notifies of a new executable, without parameters yet.
   void instantiated(GraphExecHandle exec) noexcept;
   /// Spends the numbers of one replay, and updates the executable to draw them. If it fails nothing was spent.
@@ -90,9 +109,24 @@ class CaptureDraws {
   void replay_failed() noexcept;
 
  private:
-  GraphDraws& add(const std::shared_ptr<DrawSource>& generator, Words words, std::uint64_t increment,
+  GraphDraws& add(const std::shared_ptr<DrawSource>& generator, memory::Words words, std::uint64_t increment,
                   GraphHandle graph);
-  GraphDraws& draws_of(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream, GraphHandle graph);
+  // Where the numbers of a graph begin, that of the capture or of a body that repeats: its head node.
+  struct Level {
+    const captures::Body* body = nullptr;  // null: the graph of the capture
+    std::uint64_t* words = nullptr;
+    std::uint64_t* increment = nullptr;
+    GraphNodeHandle head = nullptr;
+    std::vector<StreamHandle>* dependent = nullptr;
+  };
+  Level level_of(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream, GraphHandle graph,
+                 const captures::Body* body);
+  Level loop_level(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream, const captures::Body& body);
+  void begin_after(const Level& level, const StreamRef& stream, const captures::Body* body);
+  void connect(const Level& level, const Device& device, GraphNodeHandle node, GraphHandle graph,
+               const captures::Body* body);
+  PhiloxState draw_for_child(const GraphDraws& of_child, const captures::ChildNode& child);
+  void end_loop(const LoopDraws& draws);
   void close() noexcept;
   void clear_words();
   void prepare(GraphDraws& draws);
@@ -102,9 +136,11 @@ class CaptureDraws {
   bool ordered_ = false;  // a launch of the executable came after `cleared_`, and so do all further ones
   // What a replay touches ends here.
   std::mutex mutex_;                               // guards `draws_` and the rest while the capture is underway
+  std::vector<std::unique_ptr<LoopDraws>> loops_;  // of bodies that are being captured
+  captures::AddedEdges edges_;                     // from head nodes
   std::vector<std::shared_ptr<DrawSource>> held_;  // until close()
-  std::shared_ptr<std::vector<Words>> words_ = std::make_shared<std::vector<Words>>();
-  std::vector<Event> cleared_;  // the words are
+  std::shared_ptr<std::vector<memory::Words>> words_ = std::make_shared<std::vector<memory::Words>>();
+  std::vector<std::shared_ptr<const Event>> cleared_;  // the words are
   GraphExecHandle exec_ = nullptr;
 };
 

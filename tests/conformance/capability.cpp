@@ -14,9 +14,6 @@ struct Lack {
 
 // "Cannot, because": what is to be fixed is not listed here, but fails.
 constexpr Lack lacks[] = {
-    {DeviceType::host, Capability::child_graphs, "the host device has no child graphs yet"},
-    {DeviceType::host, Capability::allocation_nodes, "the host device has no allocation nodes yet"},
-    {DeviceType::host, Capability::conditional_nodes, "the host device has no conditional nodes yet"},
     {DeviceType::host, Capability::green_contexts, "the host device has no green contexts"},
     {DeviceType::cuda, Capability::parallel_host_functions,
      "CUDA promises no parallel host functions, and runs those of different streams one after the other"},
@@ -39,12 +36,6 @@ std::string why_lacking(const Device& device, Capability capability) {
 
 const char* name_of(Capability capability) {
   switch (capability) {
-    case Capability::child_graphs:
-      return "child_graphs";
-    case Capability::allocation_nodes:
-      return "allocation_nodes";
-    case Capability::conditional_nodes:
-      return "conditional_nodes";
     case Capability::green_contexts:
       return "green_contexts";
     case Capability::two_devices:

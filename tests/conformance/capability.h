@@ -13,11 +13,8 @@
 namespace reprise::backend::test {
 
 enum class Capability {
-  child_graphs,
-  allocation_nodes,   ///< memory is allocated and freed by nodes of a graph
-  conditional_nodes,  ///< if, while and switch in a graph
-  green_contexts,     ///< streams that have a part of the device's multiprocessors
-  two_devices,        ///< there is another device of the same kind
+  green_contexts,  ///< streams that have a part of the device's multiprocessors
+  two_devices,     ///< there is another device of the same kind
   /// Host functions of different streams, and host nodes of different branches, run at the same time.
   parallel_host_functions,
   /// The last release of a user object leaves its destruction to a thread of the runtime.

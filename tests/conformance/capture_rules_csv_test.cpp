@@ -247,7 +247,6 @@ void CaptureRules::add_calls_by_class(std::map<std::string, Make>& calls) {
 }
 
 std::string CaptureRules::not_applicable(const Row& row) const {
-  if (row.call == "cudaMallocAsync s") return why_lacking(GetParam(), Capability::allocation_nodes);
   const auto& by_class = calls_by_class();
   if (std::find(by_class.begin(), by_class.end(), row.call) == by_class.end()) return {};
   if (!has(Capability::calls_by_class)) return why_lacking(GetParam(), Capability::calls_by_class);

@@ -312,6 +312,38 @@ TEST_P(GraphUpdateContract, ALaunchThatHasNotBegunYetDoesNotSeeIt) {
   EXPECT_EQ(read(device_, 3), (std::vector<int>{10, 10, 20}));
 }
 
+TEST_P(GraphUpdateContract, TakesItsOwnTemplateAfterChangesOfThat) {
+  GraphHandle graph = original();
+  const std::vector<GraphNodeHandle> nodes = nodes_of(graph);
+  GraphExecHandle exec = instantiate(graph);
+  Arguments<Store> arguments(device_ + 1, 7);
+  EXPECT_OK(backend().graph_node_set_params(nodes[0], NodeParams{MemsetNodeParams{device_ + 2, 20, 4, 2}}));
+  EXPECT_OK(backend().graph_node_set_params(nodes[1],
+                                            NodeParams{KernelNodeParams{function<Store>(), {}, arguments.pointers()}}));
+  StreamHandle stream = new_stream();
+  run(exec, stream);
+  EXPECT_EQ(read(device_, 4), (std::vector<int>{10, 3, 0, 0}));
+  expect_updated(exec, graph);
+  run(exec, stream);
+  EXPECT_EQ(read(device_, 4), (std::vector<int>{10, 7, 20, 20}));
+  EXPECT_OK(set_kernel(exec, nodes[1], Store{}, device_ + 1, 8));
+  run(exec, stream);
+  EXPECT_EQ(read(device_ + 1), 8);
+}
+
+TEST_P(GraphUpdateContract, KeepsDisabledNodesDisabled) {
+  GraphHandle graph = original();
+  const std::vector<GraphNodeHandle> nodes = nodes_of(graph);
+  GraphExecHandle exec = instantiate(graph);
+  EXPECT_OK(backend().graph_node_set_enabled(exec, nodes[1], false));
+  expect_updated(exec, graph);
+  bool enabled = true;
+  EXPECT_OK(backend().graph_node_enabled(exec, nodes[1], &enabled));
+  EXPECT_FALSE(enabled);
+  run(exec, new_stream());
+  EXPECT_EQ(read(device_, 2), (std::vector<int>{10, 0}));
+}
+
 TEST_P(GraphUpdateContract, RefusesAnotherNumberOfNodes) {
   GraphHandle changed = original();
   add(changed, EmptyNodeParams{}, {nodes_of(changed).back()});

@@ -236,30 +236,5 @@ TEST_P(GraphNodeContract, RefusesToChangeANodeIntoAnotherType) {
   EXPECT_EQ(read(device), 1);
 }
 
-// Child graphs, memory and conditional nodes have their calls in the interface, also where a backend cannot run them.
-TEST_P(GraphNodeContract, TakesTheTypesOfNodesThatItHasAndRefusesTheOthers) {
-  GraphHandle child = new_graph();
-  add_kernel(child, {}, Store{}, new_memory<int>(), 1);
-  std::size_t taken = 0;
-  const auto try_to_add = [&](Capability capability, NodeParams params) {
-    GraphNodeHandle node = nullptr;
-    EXPECT_RESULT(has(capability) ? ErrorCode::success : ErrorCode::not_supported,
-                  backend().graph_add_node(&node, graph_, {}, params));
-    EXPECT_EQ(node != nullptr, has(capability));
-    taken += has(capability) ? 1 : 0;
-  };
-  try_to_add(Capability::child_graphs, ChildGraphNodeParams{child});
-  try_to_add(Capability::allocation_nodes, MemoryAllocateNodeParams{64});
-  ConditionalHandle condition = 0;
-  EXPECT_RESULT(has(Capability::conditional_nodes) ? ErrorCode::success : ErrorCode::not_supported,
-                backend().graph_conditional_handle_create(&condition, graph_, 0));
-  // What is no node's to free, and a condition that there is not, are refused by all; where there are no such nodes,
-  // with that reason.
-  if (!has(Capability::allocation_nodes))
-    try_to_add(Capability::allocation_nodes, MemoryFreeNodeParams{new_memory<int>()});
-  if (!has(Capability::conditional_nodes)) try_to_add(Capability::conditional_nodes, ConditionalNodeParams{});
-  EXPECT_EQ(nodes_of(graph_).size(), taken);
-}
-
 }  // namespace
 }  // namespace reprise::backend::test

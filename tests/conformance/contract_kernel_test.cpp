@@ -117,7 +117,11 @@ TEST_P(KernelContract, TellsWhereEachParameterLies) {
     EXPECT_OK(backend().function_param_info(mixed, i, &param));
     EXPECT_EQ(param.offset, expected[i].first) << i;
     EXPECT_EQ(param.size, expected[i].second) << i;
+    ASSERT_NE(param.type, nullptr) << "the kernel has a record";
   }
+  KernelParam number;
+  EXPECT_OK(backend().function_param_info(mixed, 2, &number));
+  EXPECT_EQ(*number.type, typeid(double));
   KernelParam past_the_end;
   EXPECT_RESULT(ErrorCode::invalid_value, backend().function_param_info(mixed, expected.size(), &past_the_end));
 }

@@ -189,6 +189,48 @@ TEST_P(UserObjectContract, LivesAsLongAsALaunchThatHasNotBegun) {
   EXPECT_TRUE(held_.wait_until_gone());
 }
 
+TEST_P(UserObjectContract, LivesOnInAnExecutableThatIsUpdatedToATemplateThatHoldsIt) {
+  add(graph_, EmptyNodeParams{});
+  GraphExecHandle exec = instantiate(graph_);
+  give_to(graph_);
+  UpdateInfo info;
+  EXPECT_OK(backend().graph_exec_update(exec, graph_, &info));
+  destroy(graph_);
+  expect_still_there();
+  destroy(exec);
+  EXPECT_TRUE(held_.wait_until_gone());
+}
+
+TEST_P(UserObjectContract, IsDestroyedByAnUpdateToATemplateThatDoesNotHoldItAnyMore) {
+  add(graph_, EmptyNodeParams{});
+  UserObjectHandle object = new_object();
+  EXPECT_OK(backend().graph_retain_user_object(graph_, object, 1, RetainFlags::move));
+  GraphExecHandle exec = instantiate(graph_);
+  EXPECT_OK(backend().graph_release_user_object(graph_, object, 1));
+  expect_still_there();
+  UpdateInfo info;
+  EXPECT_OK(backend().graph_exec_update(exec, graph_, &info));
+  EXPECT_TRUE(held_.wait_until_gone());
+}
+
+TEST_P(UserObjectContract, LivesAsLongAsALaunchThatRunsWhenItsExecutableIsUpdated) {
+  Gate& gate = new_gate();
+  add_host(graph_, {}, &Gate::pass, &gate);
+  UserObjectHandle object = new_object();
+  EXPECT_OK(backend().graph_retain_user_object(graph_, object, 1, RetainFlags::move));
+  GraphExecHandle exec = instantiate(graph_);
+  StreamHandle stream = new_stream();
+  EXPECT_OK(backend().graph_launch(exec, stream));
+  EXPECT_TRUE(gate.wait_until_reached());
+  EXPECT_OK(backend().graph_release_user_object(graph_, object, 1));
+  UpdateInfo info;
+  EXPECT_OK(backend().graph_exec_update(exec, graph_, &info));
+  expect_still_there();
+  gate.open();
+  EXPECT_TRUE(held_.wait_until_gone());
+  EXPECT_OK(backend().stream_synchronize(stream));
+}
+
 TEST_P(UserObjectContract, LivesAsLongAsAClone) {
   give_to(graph_);
   GraphHandle clone = nullptr;

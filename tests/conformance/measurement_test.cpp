@@ -106,6 +106,17 @@ TEST(Measurement, HasEveryFurtherCallInEachOfItsSituations) {
   expect_rows(further_file, places(parts_beside_it(true), further));
 }
 
+TEST(Measurement, HasEveryCallOnNodesInEachOfItsSituations) {
+  if (measured(nodes_file).empty()) GTEST_SKIP() << nodes_file << " is not recorded yet";
+  expect_rows(nodes_file, places(parts_on_nodes(), {}));
+}
+
+TEST(Recorder, CallsOnNodesHaveNamesOfTheirOwn) {
+  std::set<std::string> names;
+  for (const auto* const calls : {&recorded_calls(), &node_calls()})
+    for (const RecordedCall& call : *calls) EXPECT_TRUE(names.insert(call.name).second) << call.name;
+}
+
 // The driver's call stands for that of the runtime, which makes it, and the other way round.
 TEST(Measurement, HasEveryCallOfTheTableOfCudaCalls) {
   std::set<std::string> of_cuda = calls_in(further_file);

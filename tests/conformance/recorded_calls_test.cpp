@@ -91,10 +91,6 @@ std::string Recorded::not_applicable(const Row& row) const {
   if (kind_of(row.situation.caller) == Callers::another_device) why = why_lacking(GetParam(), Capability::two_devices);
   if (why.empty() && row.situation.stream == StreamKind::green)
     why = why_lacking(GetParam(), Capability::green_contexts);
-  if (why.empty() && row.call == "graph_conditional_handle_create")
-    why = why_lacking(GetParam(), Capability::conditional_nodes);
-  if (why.empty() && row.call == "memory_allocate_async s" && !row.situation.invalidated)
-    why = why_lacking(GetParam(), Capability::allocation_nodes);
   return why;
 }
 
@@ -102,6 +98,7 @@ const RecordedCall& Recorded::call_named(const std::string& name) {
   if (calls_.empty()) {
     for (const RecordedCall& call : recorded_calls()) calls_[call.name] = call;
     for (const RecordedCall& call : further_calls()) calls_[call.name] = call;
+    for (const RecordedCall& call : node_calls()) calls_[call.name] = call;
   }
   const bool by_class = is_of_cuda(name) && why_lacking(GetParam(), Capability::calls_by_class).empty();
   if (by_class) calls_[name] = obeying(name);
@@ -145,6 +142,7 @@ class RecordedCallsOfOtherThreads : public Recorded {};
 class RecordedCallsOfAnotherDevice : public Recorded {};
 class RecordedCallsWithTwoCaptures : public Recorded {};
 class RecordedCallsOfThreadsInAnotherMode : public Recorded {};
+class CallsOnNodes : public Recorded {};
 class FurtherCalls : public Recorded {};
 class FurtherCallsOfOtherThreads : public Recorded {};
 class FurtherCallsOfAnotherDevice : public Recorded {};
@@ -153,6 +151,7 @@ REPRISE_ON_EVERY_DEVICE(RecordedCallsOfOtherThreads);
 REPRISE_ON_EVERY_DEVICE(RecordedCallsOfAnotherDevice);
 REPRISE_ON_EVERY_DEVICE(RecordedCallsWithTwoCaptures);
 REPRISE_ON_EVERY_DEVICE(RecordedCallsOfThreadsInAnotherMode);
+REPRISE_ON_EVERY_DEVICE(CallsOnNodes);
 REPRISE_ON_EVERY_DEVICE(FurtherCalls);
 REPRISE_ON_EVERY_DEVICE(FurtherCallsOfOtherThreads);
 REPRISE_ON_EVERY_DEVICE(FurtherCallsOfAnotherDevice);
@@ -180,6 +179,28 @@ TEST_P(RecordedCallsWithTwoCaptures, OnTwoThreadsGiveWhatTheGpuGave) {
 
 TEST_P(RecordedCallsOfThreadsInAnotherMode, GiveWhatTheGpuGave) {
   compare(calls_file, Callers::exchanged);
+}
+
+TEST_P(CallsOnNodes, GiveWhatTheGpuGave) {
+  if (measured(nodes_file).empty()) GTEST_SKIP() << nodes_file << " is not recorded yet";
+  compare(nodes_file, Callers::same);
+  compare(nodes_file, Callers::other_threads);
+}
+
+// What the recorder needs on a GPU: each call has its state before, and leaves none behind. Calls on graphs that do not
+// capture are queries and changes of the host's: they leave the capture as it was.
+TEST_P(CallsOnNodes, AreMadeInEachSituation) {
+  if (GetParam().type() != DeviceType::host) GTEST_SKIP() << "on a GPU the recorder makes them";
+  for (const Part& part : parts_on_nodes())
+    for (const RecordedCall& call : *part.calls)
+      for (const Row& row : record(GetParam().backend(), nullptr, call, part.situations)) {
+        // That call is of the capturing graph, and only works while it is there.
+        const bool in_capture = row.call == "graph_add_node child to the capture of s";
+        if (row.situation.invalidated && !in_capture) {
+          EXPECT_EQ(row.after, static_cast<int>(CaptureStatus::invalidated)) << row.where();
+        }
+        EXPECT_NE(row.result, static_cast<int>(ErrorCode::unknown)) << row.where();
+      }
 }
 
 TEST_P(FurtherCalls, GiveWhatTheGpuGave) {

@@ -318,6 +318,11 @@ std::vector<Part> parts_beside_it(bool two_devices) {
           {&representative_calls(), situations({Caller::same, Caller::other}, {StreamKind::green})}};
 }
 
+std::vector<Part> parts_on_nodes() {
+  return {{&node_calls(), situations({Caller::same, Caller::other, Caller::other_capturing},
+                                     {StreamKind::non_blocking, StreamKind::blocking})}};
+}
+
 std::vector<Row> record(Backend& backend, Backend* other, const RecordedCall& call,
                         const std::vector<Situation>& situations) {
   std::vector<Row> rows;

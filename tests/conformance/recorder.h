@@ -126,6 +126,9 @@ const std::vector<RecordedCall>& representative_calls();
 /// Those of them that are given a stream or an event, not the legacy default stream: another device is given them, too.
 const std::vector<RecordedCall>& calls_on_handles();
 
+/// Calls on child graphs, allocation nodes, conditional nodes, and graphs that have them.
+const std::vector<RecordedCall>& node_calls();
+
 /// Calls of CUDA that the interface does not have, of the driver (cu...) and of the runtime (cuda...); none where nvcc
 /// does not compile this. The name is CUDA's, then what it works on: `cuMemsetD16Async s`, `cudaEventQuery in`.
 const std::vector<RecordedCall>& further_calls();
@@ -157,6 +160,8 @@ struct Part {
 /// \param two_devices without them, what needs another device is left out.
 std::vector<Part> parts_of_the_interface(bool two_devices);
 std::vector<Part> parts_beside_it(bool two_devices);
+/// What is recorded of node_calls().
+std::vector<Part> parts_on_nodes();
 
 /// Makes a call in one situation.
 /// \param other the second device, for the callers that are on one; else it may be null.

@@ -16,6 +16,7 @@
 //
 //   REPRISE_RECORD_CALLS=tests/conformance/data/capture_calls_h200.csv
 //   REPRISE_RECORD_FURTHER_CALLS=tests/conformance/data/capture_further_calls_h200.csv
+//   REPRISE_RECORD_NODE_CALLS=tests/conformance/data/capture_node_calls_h200.csv
 //   reprise_conformance_tests --gtest_filter=Recorder.*
 
 namespace reprise::backend::test {
@@ -73,6 +74,12 @@ TEST(Recorder, WritesDownWhatFurtherCallsDo) {
   const Device device = usable_devices().front();
   if (device.type() != DeviceType::cuda) GTEST_SKIP() << "further calls are CUDA's own, and the first device is none";
   write_down(path, device, parts_beside_it(another_like(device) != nullptr));
+}
+
+TEST(Recorder, WritesDownWhatCallsOnNodesDo) {
+  const char* const path = std::getenv("REPRISE_RECORD_NODE_CALLS");
+  if (path == nullptr) GTEST_SKIP() << "REPRISE_RECORD_NODE_CALLS names no file to write";
+  write_down(path, usable_devices().front(), parts_on_nodes());
 }
 
 TEST(Recorder, ReadsWhatItWrote) {

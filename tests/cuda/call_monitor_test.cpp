@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/monitor/call_monitor.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <thread>
 
-#include "inspect/report/report_findings.h"
-#include "tests/cuda/fake_queries.h"
+#include "tests/cuda/call_monitor_fixture.h"
 
 // Capture reports on the calls reported to a monitor, with a fake driver.
 
@@ -18,51 +12,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using Kind = DriverCall::Kind;
-
-// A program, and the monitor that watches it.
-class CallMonitorTest : public ::testing::Test {
- protected:
-  CallMonitorTest() {
-    monitor_.on_finished(
-        [this](const CaptureFindings& findings) { finished_.push_back(inspect::report_of(findings)); });
-  }
-
-  void call(const DriverCall& what, ErrorCode result = ErrorCode::success) {
-    monitor_.begins(what);
-    monitor_.ends(what, result);
-  }
-  void begin_capture(StreamHandle on, const void* context = nullptr) {
-    const DriverCall begin{"cuStreamBeginCapture_v2", Kind::capture, on, context, CaptureMode::thread};
-    monitor_.begins(begin);
-    driver_.streams[on] = CaptureStatus::active;
-    monitor_.ends(begin, ErrorCode::success);
-  }
-  void end_capture(StreamHandle on, ErrorCode result = ErrorCode::success) {
-    const DriverCall end{"cuStreamEndCapture", Kind::end_capture, on};
-    monitor_.begins(end);
-    driver_.streams[on] = CaptureStatus::none;
-    monitor_.ends(end, result);
-  }
-  void breaking_call(const DriverCall& what, ErrorCode result, std::initializer_list<StreamHandle> broken) {
-    monitor_.begins(what);
-    for (const StreamHandle one : broken) driver_.streams[one] = CaptureStatus::invalidated;
-    monitor_.ends(what, result);
-  }
-  CaptureReport described(StreamHandle of) {
-    const auto findings = monitor_.describe(of);
-    EXPECT_TRUE(findings.has_value());
-    return inspect::report_of(findings.value_or(CaptureFindings{}));
-  }
-
-  FakeQueries driver_;
-  CallMonitor monitor_{driver_};
-  std::vector<CaptureReport> finished_;
-  const StreamHandle captured_ = stream(0x100);
-  const StreamHandle other_ = stream(0x200);
-  const DriverCall allocation_{"cuMemAlloc_v2"};
-  const DriverCall launch_{"cuLaunchKernel", Kind::work, stream(0x200)};
-};
 
 TEST_F(CallMonitorTest, ReportsACaptureThatWentWell) {
   begin_capture(captured_);
@@ -214,105 +163,6 @@ TEST_F(CallMonitorTest, ACallOfTheRuntimeBreaksACaptureWithoutOneOfTheDriver) {
   monitor_.runtime_ends("cudaMallocManaged", ErrorCode::stream_capture_unsupported);
   ASSERT_TRUE(described(captured_).broken_by);
   EXPECT_EQ(described(captured_).broken_by->name, "cudaMallocManaged");
-}
-
-TEST_F(CallMonitorTest, ReportsWorkThatWasRefusedWhileTheCaptureGoesOn) {
-  begin_capture(captured_);
-  monitor_.runtime_begins("cudaMemcpyBatchAsync");
-  call({"cuMemcpyBatchAsync_v2", Kind::work, captured_}, ErrorCode::stream_capture_unsupported);
-  EXPECT_THAT(described(captured_).refused, IsEmpty()) << "the runtime may yet succeed";
-  monitor_.runtime_ends("cudaMemcpyBatchAsync", ErrorCode::stream_capture_unsupported);
-  end_capture(captured_);
-  const CaptureReport& report = finished_.at(0);
-  EXPECT_EQ(report.code, ErrorCode::success);
-  ASSERT_THAT(report.refused, SizeIs(1));
-  EXPECT_EQ(report.refused[0].name, "cudaMemcpyBatchAsync");
-  EXPECT_EQ(report.refused[0].driver_name, "cuMemcpyBatchAsync_v2");
-  EXPECT_THAT(report.refused[0].rule, HasSubstr("a batch of copies cannot be captured"));
-  EXPECT_EQ(report.refused[0].stream, captured_);
-  EXPECT_EQ(report.refused[0].times, 1U);
-}
-
-TEST_F(CallMonitorTest, CountsCallsThatAreRefusedAgain) {
-  begin_capture(captured_);
-  for (int i = 0; i < 3; ++i) call({"cuMemcpyBatchAsync_v2", Kind::work, captured_}, ErrorCode::not_supported);
-  const CaptureReport report = described(captured_);
-  ASSERT_THAT(report.refused, SizeIs(1));
-  EXPECT_EQ(report.refused[0].times, 3U);
-}
-
-TEST_F(CallMonitorTest, AFailureThatTheRuntimeRecoversFromIsNone) {
-  begin_capture(captured_);
-  monitor_.runtime_begins("cudaMemcpyAsync");
-  call({"cuMemcpyAsync", Kind::work, captured_}, ErrorCode::invalid_value);
-  monitor_.runtime_ends("cudaMemcpyAsync", ErrorCode::success);
-  EXPECT_THAT(described(captured_).refused, IsEmpty());
-}
-
-TEST_F(CallMonitorTest, AnswersAndEarlierErrorsAreNoFailures) {
-  begin_capture(captured_);
-  call({"cuEventQuery"}, ErrorCode::not_ready);
-  call({"cuStreamIsCapturing", Kind::question, nullptr}, ErrorCode::stream_capture_implicit);
-  call({"cuPointerGetAttributes"}, ErrorCode::invalid_value);
-  monitor_.runtime_begins("cudaGetLastError");
-  monitor_.runtime_ends("cudaGetLastError", ErrorCode::stream_capture_unsupported);
-  EXPECT_THAT(described(captured_).refused, IsEmpty());
-}
-
-TEST_F(CallMonitorTest, WhatAnotherThreadIsRefusedIsNotMissingInACapture) {
-  begin_capture(captured_);
-  std::thread([&] { call(launch_, ErrorCode::invalid_value); }).join();
-  EXPECT_THAT(described(captured_).refused, IsEmpty());
-}
-
-TEST_F(CallMonitorTest, ReportsWorkOnTheLegacyStreamOfTheContext) {
-  const int mine = 0;
-  const int another = 0;
-  begin_capture(captured_, &mine);
-  monitor_.runtime_begins("cudaLaunchKernel");
-  call({"cuLaunchKernel", Kind::work, nullptr, &mine});
-  monitor_.runtime_ends("cudaLaunchKernel", ErrorCode::success);
-  call({"cuMemsetD8_v2", Kind::work, nullptr, &another});
-  const CaptureReport report = described(captured_);
-  ASSERT_THAT(report.not_captured, SizeIs(1));
-  const CaptureReport::Call& missing = report.not_captured[0];
-  EXPECT_EQ(missing.name, "cudaLaunchKernel");
-  EXPECT_EQ(missing.driver_name, "cuLaunchKernel");
-  EXPECT_EQ(missing.stream, StreamHandle{nullptr});
-  EXPECT_THAT(missing.rule, HasSubstr("legacy default stream"));
-  EXPECT_FALSE(missing.stack.empty());
-}
-
-TEST_F(CallMonitorTest, ReportsWorkOfAnotherThreadOnTheLegacyStream) {
-  begin_capture(captured_);
-  std::thread([&] { call({"cuMemsetD8_v2", Kind::work, nullptr}); }).join();
-  ASSERT_THAT(described(captured_).not_captured, SizeIs(1));
-  EXPECT_FALSE(described(captured_).not_captured[0].capturing_thread);
-}
-
-TEST_F(CallMonitorTest, ReportsTheCapturingThreadsWorkOnAStreamThatDoesNotTakePart) {
-  begin_capture(captured_);
-  call(launch_);
-  const CaptureReport report = described(captured_);
-  ASSERT_THAT(report.not_captured, SizeIs(1));
-  EXPECT_EQ(report.not_captured[0].stream, other_);
-  EXPECT_THAT(report.not_captured[0].rule, HasSubstr("does not take part in the capture"));
-}
-
-TEST_F(CallMonitorTest, WorkOnAStreamThatJoinedOrOfAnotherThreadIsNotMissing) {
-  begin_capture(captured_);
-  driver_.streams[other_] = CaptureStatus::active;
-  call(launch_);
-  driver_.streams[other_] = CaptureStatus::none;
-  std::thread([&] { call(launch_); }).join();
-  EXPECT_THAT(described(captured_).not_captured, IsEmpty());
-}
-
-TEST_F(CallMonitorTest, WhatIsNoWorkIsNotMissing) {
-  begin_capture(captured_);
-  call({"cuEventRecord", Kind::other, other_});
-  call({"cuStreamSynchronize", Kind::other, other_});
-  EXPECT_THAT(described(captured_).not_captured, IsEmpty());
 }
 
 TEST_F(CallMonitorTest, TheEndThatFailsIsTheCallThatBrokeTheCapture) {

@@ -109,7 +109,7 @@ TEST_F(CaptureWatchTest, ForgetsACaptureThatIsOver) {
   EXPECT_FALSE(report().broken_by.has_value());
 }
 
-TEST_F(CaptureWatchTest, KnowsNothingOfACaptureThatSomebodyEnded) {
+TEST_F(CaptureWatchTest, KnowsNothingOfACaptureThatEnded) {
   driver_.capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
   const CaptureReport found = report();
   EXPECT_FALSE(found.nodes.has_value()) << "its graph may be gone";

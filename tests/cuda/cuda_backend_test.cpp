@@ -10,6 +10,7 @@
 #include <new>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "reprise/capture_options.h"
 #include "reprise/stream.h"
@@ -227,7 +228,8 @@ TEST_F(CudaBackendTest, LooksForTheFunctionOfAKernelOnceADevice) {
 }
 
 TEST_F(CudaBackendTest, KnowsWhichParametersOfItsKernelsHaveNoPadding) {
-  static constexpr KernelParam params[] = {{0, 16, true}, {16, 24, false}, {40, 4, true}};
+  static const KernelParam params[] = {
+      {0, 16, true, &typeid(double)}, {16, 24, false, &typeid(double)}, {40, 4, true, &typeid(float)}};
   KernelRecord kernel;
   kernel.params = params;
   kernel.cuda_function = [](const KernelRecord&, FunctionHandle* found) {
@@ -239,21 +241,22 @@ TEST_F(CudaBackendTest, KnowsWhichParametersOfItsKernelsHaveNoPadding) {
     *bytes = index == 2 ? 8 : params[index].size;
     return CUDA_SUCCESS;
   };
-  const auto whole = [&](std::size_t index) {
+  const auto whole = [&](std::size_t index, bool typed = true) {
     KernelParam param;
     EXPECT_EQ(backend_.function_param_info(handle<CUfunction>(0xabc), index, &param), ErrorCode::success);
+    EXPECT_EQ(param.type != nullptr, typed) << index;
     return param.whole;
   };
-  EXPECT_FALSE(whole(0)) << "the kernel was not used yet: a foreign one";
+  EXPECT_FALSE(whole(0, false)) << "the kernel was not used yet: a foreign one";
   FunctionHandle function = nullptr;
   EXPECT_EQ(backend_.kernel_function(kernel, &function), ErrorCode::success);
   EXPECT_TRUE(whole(0));
   EXPECT_FALSE(whole(1));
-  EXPECT_FALSE(whole(2)) << "it has another size there";
+  EXPECT_FALSE(whole(2, false)) << "it has another size there";
 }
 
 TEST_F(CudaBackendTest, RestoresTheContextAndTriesAgainWhenThereIsNoMemoryForTheParametersOfAKernel) {
-  static constexpr KernelParam param = {0, 16, true};
+  static constexpr KernelParam param = {0, 16, true, &typeid(std::pair<double, double>)};
   KernelRecord kernel;
   kernel.params = {&param, SIZE_MAX / 4 / sizeof param};  // their copy fails before it reads them
   kernel.cuda_function = [](const KernelRecord&, FunctionHandle* found) {
@@ -274,6 +277,7 @@ TEST_F(CudaBackendTest, RestoresTheContextAndTriesAgainWhenThereIsNoMemoryForThe
   KernelParam found;
   EXPECT_EQ(backend_.function_param_info(function, 0, &found), ErrorCode::success);
   EXPECT_TRUE(found.whole) << "the function is kept without its parameters";
+  EXPECT_EQ(found.type, param.type);
 }
 
 TEST_F(CudaBackendTest, LooksEachTimeForTheFunctionOnADeviceBeyondThoseThatAKernelHasAPlaceFor) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backend/cuda/conditional_nodes.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/node_params.h"
 #include "backend/own_records.h"
@@ -115,6 +116,57 @@ TEST_F(CudaNodeTest, ConditionalNodesTellTheirBodies) {
               ElementsAre(handle<CUgraph>(0xb0), handle<CUgraph>(0xb1)));
 }
 
+TEST_F(CudaNodeTest, ConditionalNodesThatWereAddedHereAreReadBack) {
+  driver_.node_type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  NodeParams found = EmptyNodeParams{};
+  ConditionalNodes::instance().destroyed(handle<CUgraph>(1));  // of earlier tests
+  EXPECT_EQ(backend_.graph_node_params(handle<CUgraphNode>(0x20de), &found), ErrorCode::not_supported) << "of others";
+  add(ConditionalNodeParams{5, ConditionalType::if_, 2});
+  ASSERT_EQ(backend_.graph_node_params(node_, &found), ErrorCode::success);
+  EXPECT_EQ(std::get<ConditionalNodeParams>(found).handle, 5U);
+  EXPECT_THAT(std::get<ConditionalNodeParams>(found).bodies, ElementsAre(handle<CUgraph>(0xb0), handle<CUgraph>(0xb1)));
+  EXPECT_EQ(backend_.graph_destroy_node(node_), ErrorCode::success);
+  EXPECT_EQ(backend_.graph_node_params(node_, &found), ErrorCode::not_supported) << "its address may be another's";
+  add(ConditionalNodeParams{6, ConditionalType::if_, 2});
+  EXPECT_EQ(backend_.graph_destroy(handle<CUgraph>(2)), ErrorCode::success);
+  EXPECT_EQ(backend_.graph_node_params(node_, &found), ErrorCode::success);
+  EXPECT_EQ(backend_.graph_destroy(handle<CUgraph>(1)), ErrorCode::success);
+  EXPECT_EQ(backend_.graph_node_params(node_, &found), ErrorCode::not_supported);
+}
+
+TEST_F(CudaNodeTest, ConditionalNodesInTheBodiesOfADestroyedGraphAreForgotten) {
+  driver_.node_type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  ConditionalNodes known;
+  known.added(handle<CUgraphNode>(10), handle<CUgraph>(1), {1, ConditionalType::if_, 1, {handle<CUgraph>(2)}});
+  known.added(handle<CUgraphNode>(20), handle<CUgraph>(2), {2, ConditionalType::if_, 1, {handle<CUgraph>(3)}});
+  known.added(handle<CUgraphNode>(30), handle<CUgraph>(3), {3, ConditionalType::if_, 1, {handle<CUgraph>(4)}});
+  known.added(handle<CUgraphNode>(40), handle<CUgraph>(9), {4, ConditionalType::if_, 1, {}});
+  known.destroyed(handle<CUgraph>(1));
+  NodeParams found = EmptyNodeParams{};
+  for (const unsigned node : {10, 20, 30}) EXPECT_FALSE(known.find(handle<CUgraphNode>(node), &found)) << node;
+  EXPECT_TRUE(known.find(handle<CUgraphNode>(40), &found));
+}
+
+TEST_F(CudaNodeTest, EdgesOfEachKindAreAddedByACallOfTheirOwn) {
+  using Added = FakeDriver::AddedEdge;
+  const auto node = [](unsigned number) { return handle<CUgraphNode>(number); };
+  const Edge edges[] = {
+      {node(1), node(2), programmatic_edge}, {node(2), node(3), {}}, {node(3), node(4), programmatic_edge}};
+  EXPECT_EQ(backend_.graph_add_dependencies(handle<CUgraph>(1), edges), ErrorCode::success);
+  EXPECT_EQ(driver_.edge_calls, 2);
+  EXPECT_THAT(driver_.edges,
+              ::testing::UnorderedElementsAre(Added{node(1), node(2), 1, 1}, Added{node(2), node(3), 0, 0},
+                                              Added{node(3), node(4), 1, 1}));
+}
+
+TEST_F(CudaNodeTest, IfTheSecondKindOfEdgesIsRefusedTheFirstIsRemoved) {
+  const auto node = [](unsigned number) { return handle<CUgraphNode>(number); };
+  const Edge edges[] = {{node(1), node(2), programmatic_edge}, {node(2), node(3), {}}};
+  driver_.failing_edge_call = 2;
+  EXPECT_EQ(backend_.graph_add_dependencies(handle<CUgraph>(1), edges), ErrorCode::invalid_value);
+  EXPECT_TRUE(driver_.edges.empty());
+}
+
 TEST_F(CudaNodeTest, TheFunctionOfALibrarysKernelIsFound) {
   driver_.node_type = CU_GRAPH_NODE_TYPE_KERNEL;
   driver_.node_attributes[CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION] = {};
@@ -214,8 +266,7 @@ TEST_F(CudaCopyTest, OfAnyoneElseTellsWhereItBegins) {
   copy.srcXInBytes = 4;
   copy.dstY = 2;
   copy.dstPitch = 100;
-  MemcpyNodeParams params;
-  ASSERT_EQ(from_driver(copy, &params), CUDA_SUCCESS);
+  const auto params = std::get<MemcpyNodeParams>(from_driver(copy));
   EXPECT_EQ(params.source, to_pointer(0x10004));
   EXPECT_EQ(params.destination, to_pointer(0x20000 + 200));
   EXPECT_EQ(params.bytes, 8U);
@@ -227,23 +278,60 @@ TEST_F(CudaCopyTest, OfRowsWithoutGapsIsOneRow) {
   copy.srcPitch = copy.dstPitch = 8;
   copy.Depth = 2;
   copy.srcHeight = copy.dstHeight = 3;
-  MemcpyNodeParams params;
-  ASSERT_EQ(from_driver(copy, &params), CUDA_SUCCESS);
-  EXPECT_EQ(params.bytes, 48U);
+  EXPECT_EQ(std::get<MemcpyNodeParams>(from_driver(copy)).bytes, 48U);
 }
 
-TEST_F(CudaCopyTest, OfRowsWithGapsOrOfArraysCannotBeToldInOneDimension) {
-  MemcpyNodeParams params;
+TEST_F(CudaCopyTest, OfRowsWithGapsHasTheEndsOfTheCopy) {
   CUDA_MEMCPY3D gaps = device_to_host();
   gaps.Height = 3;
   gaps.srcPitch = 16;
+  gaps.srcY = 1;
   gaps.dstPitch = 8;
-  EXPECT_EQ(from_driver(gaps, &params), CUDA_ERROR_NOT_SUPPORTED);
+  const auto params = std::get<PitchedCopyNodeParams>(from_driver(gaps));
+  EXPECT_EQ(params.source.address, to_pointer(0x10010));
+  EXPECT_EQ(params.source.bytes, 40U) << "two rows with their gaps, and one without";
+  EXPECT_EQ(params.destination.address, to_pointer(0x20000));
+  EXPECT_EQ(params.destination.bytes, 24U);
+  EXPECT_EQ(params.row_bytes, 8U);
+  EXPECT_EQ(params.rows, 3U);
+}
+
+TEST_F(CudaCopyTest, OfSlicesWithGapsHasTheEndsOfTheCopy) {
+  CUDA_MEMCPY3D slices = device_to_host();
+  slices.Depth = 2;
+  slices.srcPitch = slices.dstPitch = 8;
+  slices.srcHeight = 5;
+  slices.dstHeight = 1;
+  const auto params = std::get<PitchedCopyNodeParams>(from_driver(slices));
+  EXPECT_EQ(params.source.bytes, 48U);
+  EXPECT_EQ(params.destination.bytes, 16U);
+  EXPECT_EQ(params.rows, 2U);
+  slices.srcHeight = 1;
+  slices.srcPitch = 100;
+  EXPECT_EQ(std::get<PitchedCopyNodeParams>(from_driver(slices)).source.bytes, 108U) << "slices of one row";
+}
+
+TEST_F(CudaCopyTest, OfAnArrayHasTheOtherEnd) {
   CUDA_MEMCPY3D array = device_to_host();
   array.srcMemoryType = CU_MEMORYTYPE_ARRAY;
   driver_.node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
   driver_.copy = array;
-  EXPECT_EQ(backend_.graph_node_params(handle<CUgraphNode>(1), &params_), ErrorCode::not_supported);
+  ASSERT_EQ(backend_.graph_node_params(handle<CUgraphNode>(1), &params_), ErrorCode::success);
+  const auto& params = std::get<PitchedCopyNodeParams>(params_);
+  EXPECT_EQ(params.source.address, nullptr);
+  EXPECT_EQ(params.source.bytes, 0U);
+  EXPECT_EQ(params.destination.address, to_pointer(0x20000));
+  EXPECT_EQ(params.destination.bytes, 8U);
+}
+
+TEST_F(CudaCopyTest, OfRowsWithGapsIsReadOnly) {
+  params_ = PitchedCopyNodeParams{};
+  GraphNodeHandle node = nullptr;
+  EXPECT_EQ(backend_.graph_add_node(&node, handle<CUgraph>(1), {}, params_), ErrorCode::not_supported);
+  EXPECT_EQ(backend_.graph_node_set_params(handle<CUgraphNode>(1), params_), ErrorCode::not_supported);
+  EXPECT_EQ(backend_.graph_exec_node_set_params(handle<CUgraphExec>(1), handle<CUgraphNode>(1), params_),
+            ErrorCode::not_supported);
+  EXPECT_NE(backend_.last_error_detail().find("read only in this library"), std::string::npos);
 }
 
 TEST_F(CudaCopyTest, SetsOfRowsFollowTheSameRule) {

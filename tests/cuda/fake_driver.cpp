@@ -172,6 +172,23 @@ void FakeDriver::fill_graphs() {
     *node = handle<CUgraphNode>(0x20de);
     return work();
   };
+  api_.cuGraphAddDependencies = [](CUgraph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData* data,
+                                   std::size_t count) {
+    FakeDriver& fake = driver();
+    // As drivers 13.0 to 13.4: all edges of a call get the data of the first.
+    for (std::size_t i = 0; i < count; ++i) fake.edges.push_back({from[i], to[i], data[0].from_port, data[0].type});
+    if (++fake.edge_calls != fake.failing_edge_call) return CUDA_SUCCESS;
+    fake.edges.resize(fake.edges.size() - count);
+    return CUDA_ERROR_INVALID_VALUE;
+  };
+  api_.cuGraphRemoveDependencies = [](CUgraph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData*,
+                                      std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i)
+      std::erase_if(driver().edges,
+                    [&](const FakeDriver::AddedEdge& edge) { return edge.from == from[i] && edge.to == to[i]; });
+    return CUDA_SUCCESS;
+  };
+  api_.cuGraphDestroy = [](CUgraph) { return CUDA_SUCCESS; };
   api_.cuGraphDestroyNode = [](CUgraphNode node) {
     driver().destroyed = node;
     return work();

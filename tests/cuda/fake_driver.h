@@ -9,7 +9,7 @@
 
 namespace reprise::backend::cuda::test {
 
-/// A handle that only has to be told from others.
+/// A handle that only has to differ from others.
 template <class Handle>
 Handle handle(std::uintptr_t number) {
   return reinterpret_cast<Handle>(number);
@@ -19,7 +19,7 @@ inline CUcontext primary_context_of(CUdevice device) {
   return handle<CUcontext>(0x1000U + static_cast<std::uintptr_t>(device));
 }
 
-/// A driver that does nothing but remember what it was asked, for tests of what the backend asks for. One at a time;
+/// A driver that does nothing but remember its calls, for tests of what the backend calls. One at a time;
 /// what is not filled in here is null.
 class FakeDriver {
  public:
@@ -38,7 +38,7 @@ class FakeDriver {
 
   static FakeDriver& instance();
 
-  // What the calls below return, and what was asked of them.
+  // What the calls below return, and what they were called with.
   CUresult result = CUDA_SUCCESS;         ///< of calls that work in a context
   CUresult retain_result = CUDA_SUCCESS;  ///< of cuDevicePrimaryCtxRetain
   int retained = 0;
@@ -50,15 +50,23 @@ class FakeDriver {
   std::vector<CUlaunchAttribute> launch_attributes;
   unsigned long long instantiate_flags = 0;  ///< of the last executable
   void** launched_extra = nullptr;
-  void** node_extra = nullptr;  ///< of the kernel node that is asked for
+  void** node_extra = nullptr;  ///< of the kernel node that is queried
   CUgraphNodeParams added{};
+  struct AddedEdge {
+    CUgraphNode from, to;
+    int from_port, type;
+    friend bool operator==(const AddedEdge&, const AddedEdge&) = default;
+  };
+  std::vector<AddedEdge> edges = {};
+  int edge_calls = 0;
+  int failing_edge_call = 0;  // counted from 1
   CUgraphNode destroyed = nullptr;
   std::map<CUlaunchAttributeID, CUlaunchAttributeValue> node_attributes;
-  CUDA_MEMCPY3D copy{};       ///< of the copy node that is asked for
+  CUDA_MEMCPY3D copy{};       ///< of the copy node that is queried
   unsigned pointer_type = 0;  ///< the memory type of every pointer; 0: unregistered
   CUgraphNodeType node_type = CU_GRAPH_NODE_TYPE_EMPTY;
   CUresult attribute_result = CUDA_SUCCESS;
-  std::string log;  ///< what the driver wrote since it was last asked
+  std::string log;  ///< what the driver wrote since it was last read
   CUstreamCaptureStatus capture_status = CU_STREAM_CAPTURE_STATUS_NONE;  ///< of every stream
   bool breaks_captures = false;                                          ///< a failed call breaks a capture
   std::size_t captured_nodes = 0;

@@ -60,10 +60,8 @@ TEST_F(NodeScan, FindsTheArgumentsOfAKernelThatWasLaunchedWithExtra) {
 }
 
 TEST_F(NodeScan, NamesAKernelWhoseArgumentsTheDriverDoesNotReturn) {
-  set_warning_sink([](std::string_view) {});
   driver_.node_type = CU_GRAPH_NODE_TYPE_KERNEL;
   const GraphScan found = scan();
-  set_warning_sink({});
   ASSERT_THAT(found.omissions, SizeIs(1));
   EXPECT_EQ(inspect::omission_text(backend_, found.nodes[0], found.omissions[0], nullptr),
             "the parameters of the kernel scale (node 0) are not known, the driver has no arguments of it");
@@ -81,19 +79,59 @@ TEST_F(NodeScan, OfCopiesHasTheAddressesOfTheHostAndTheirSize) {
   const GraphScan found = scan(ScannedNodes::copies);
   EXPECT_THAT(values(found), ElementsAre(reinterpret_cast<std::uintptr_t>(&local), 0x10000));
   ASSERT_THAT(found.nodes, SizeIs(1));
-  EXPECT_EQ(found.nodes[0].copied_bytes, 4U);
+  EXPECT_EQ(found.nodes[0].read_bytes, 4U);
+  EXPECT_EQ(found.nodes[0].written_bytes, 4U);
   EXPECT_EQ(found.words[0].place, inspect::copy_source);
   EXPECT_EQ(found.words[1].place, inspect::copy_destination);
 }
 
-TEST_F(NodeScan, OfCopiesReadsNoOtherNodesAndLeavesOutWhatIsNoRow) {
+TEST_F(NodeScan, OfCopiesReadsNoOtherNodes) {
   driver_.node_type = CU_GRAPH_NODE_TYPE_KERNEL;
   EXPECT_THAT(scan(ScannedNodes::copies).nodes, IsEmpty());
+}
+
+TEST_F(NodeScan, OfCopiesHasBothEndsOfRowsWithGaps) {
+  int local[9] = {};
   driver_.node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
-  driver_.copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+  driver_.copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  driver_.copy.srcHost = local;
+  driver_.copy.srcPitch = 12;
+  driver_.copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  driver_.copy.dstDevice = 0x10000;
+  driver_.copy.dstPitch = 64;
+  driver_.copy.WidthInBytes = 4;
+  driver_.copy.Height = 3;
+  for (const ScannedNodes which : {ScannedNodes::all, ScannedNodes::copies}) {
+    const GraphScan found = scan(which);
+    EXPECT_THAT(values(found), ElementsAre(reinterpret_cast<std::uintptr_t>(local), 0x10000));
+    EXPECT_EQ(found.nodes[0].read_bytes, 28U);
+    EXPECT_EQ(found.nodes[0].written_bytes, 132U);
+    EXPECT_THAT(found.omissions, IsEmpty());
+  }
+}
+
+TEST_F(NodeScan, OfCopiesHasTheOtherEndOfAnArray) {
+  int local = 0;
+  driver_.node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
+  driver_.copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  driver_.copy.srcHost = &local;
+  driver_.copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+  driver_.copy.WidthInBytes = 4;
+  const GraphScan copies = scan(ScannedNodes::copies), all = scan();
+  for (const GraphScan* const found : {&copies, &all})
+    EXPECT_THAT(values(*found), ElementsAre(reinterpret_cast<std::uintptr_t>(&local)));
+  EXPECT_THAT(copies.omissions, IsEmpty()) << "arrays lie on the device";
+  ASSERT_THAT(all.omissions, SizeIs(1));
+  EXPECT_EQ(all.omissions[0].why, "its destination is an array");
+}
+
+TEST_F(NodeScan, OfCopiesNamesBodiesThatTheDriverDoesNotProvide) {
+  driver_.node_type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
   const GraphScan found = scan(ScannedNodes::copies);
-  EXPECT_THAT(found.nodes, IsEmpty());
-  EXPECT_THAT(found.omissions, IsEmpty());
+  ASSERT_THAT(found.omissions, SizeIs(1));
+  EXPECT_EQ(inspect::omission_text(backend_, found.nodes[0], found.omissions[0], nullptr),
+            "the parameters of the conditional (node 0) are not known, cuGraphKernelNodeGetParams failed with "
+            "cudaErrorNotSupported (801)");
 }
 
 TEST(EndedStack, IsTheRestOfTheOwnStackBelowAFrame) {

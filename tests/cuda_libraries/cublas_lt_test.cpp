@@ -60,50 +60,57 @@ class Product {
   cublasLtMatmulAlgo_t algorithm_{};
 };
 
+/// Matrices, and the eager product of the first two in the last one.
+struct Matrices {
+  explicit Matrices(Device device) : lt(device), product(lt) {
+    product(a, b, d);
+    current_stream().synchronize();
+  }
+  const CublasLtHandle lt;
+  const Product product;
+  Buffer<float> a{whole_numbers(size, 1)};
+  Buffer<float> b{whole_numbers(size, 2)};
+  Buffer<float> c{size};
+  Buffer<float> d{size};
+};
+
 class CublasLt : public CudaTest {};
 
 TEST_F(CublasLt, ACapturedProductIsTheEagerOneInEachReplay) {
-  const CublasLtHandle lt(device());
-  const Product product(lt);
-  Buffer<float> a(whole_numbers(size, 1)), b(whole_numbers(size, 2)), c(size), d(size);
-  product(a, b, d);
-  current_stream().synchronize();
+  Matrices m(device());
 
   GraphOptions options;
   options.pool = graph_pool_handle();
   CUDAGraph graph;
-  capture(graph, options, [&] { product(a, b, c); });
-  EXPECT_EQ(allocator().statistics(options.pool).allocated_bytes, lt.workspace_bytes());
+  capture(graph, options, [&] { m.product(m.a, m.b, m.c); });
+  EXPECT_EQ(allocator().statistics(options.pool).allocated_bytes, m.lt.workspace_bytes());
   for (unsigned seed = 1; seed < 5; ++seed) {
-    a.write_async(whole_numbers(size, seed));
-    c.fill_bytes_async(0xff);
-    product(a, b, d);
+    m.a.write_async(whole_numbers(size, seed));
+    m.c.fill_bytes_async(0xff);
+    m.product(m.a, m.b, m.d);
     graph.replay();
-    EXPECT_EQ(read(c), read(d));
-    EXPECT_NE(read(c), std::vector<float>(size, 0));
+    EXPECT_EQ(read(m.c), read(m.d));
+    EXPECT_NE(read(m.c), std::vector<float>(size, 0));
   }
 }
 
 TEST_F(CublasLt, TheMatricesOfACapturedProductAreItsInputs) {
-  const CublasLtHandle lt(device());
-  const Product product(lt);
-  Buffer<float> a(whole_numbers(size, 1)), b(whole_numbers(size, 2)), c(size), d(size);
-  product(a, b, d);
-  current_stream().synchronize();
+  Matrices m(device());
   GraphOptions options;
   options.check_input_liveness = true;
   CUDAGraph graph;
-  capture(graph, options, [&] { product(a, b, c); });
+  capture(graph, options, [&] { m.product(m.a, m.b, m.c); });
   std::set<const void*> found;
   for (const GraphInput& input : graph.inputs()) {
     EXPECT_TRUE(input.not_checked.empty()) << input.nodes.front() << ": " << input.not_checked;
     found.insert(input.address);
   }
-  EXPECT_THAT(found, ::testing::IsSupersetOf({static_cast<const void*>(a.data()), static_cast<const void*>(b.data()),
-                                              static_cast<const void*>(c.data())}));
+  EXPECT_THAT(found,
+              ::testing::IsSupersetOf({static_cast<const void*>(m.a.data()), static_cast<const void*>(m.b.data()),
+                                       static_cast<const void*>(m.c.data())}));
   graph.replay();
-  EXPECT_EQ(read(c), read(d));
-  b.reset();
+  EXPECT_EQ(read(m.c), read(m.d));
+  m.b.reset();
   EXPECT_THROW(graph.replay(), DeadInputError);
 }
 

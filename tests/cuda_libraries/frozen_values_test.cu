@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <cstring>
 
 #include "backend/backend.h"
 #include "tests/cuda_libraries/cuda_test.h"
@@ -56,6 +57,15 @@ class FrozenValuesOnCuda : public CudaTest {
   void capture_checked(const Body& body) {
     capture(graph_, {.check_frozen_values = [this] { ++i_; }}, body);
   }
+  /// Of one launch of `add` with `i_`.
+  static void expect_step_is_named(const FrozenValuesError& error) {
+    ASSERT_THAT(error.values(), SizeIs(1));
+    EXPECT_THAT(error.values()[0].node, HasSubstr("add (node 0)"));
+    EXPECT_EQ(error.values()[0].parameter, 1U);
+    EXPECT_EQ(error.values()[0].first, 0U);
+    EXPECT_EQ(error.values()[0].second, 1U);
+    EXPECT_FALSE(error.values()[0].perhaps);
+  }
   Buffer<float> zeros() {
     Buffer<float> x(n);
     x.fill_bytes_async(0);
@@ -69,37 +79,29 @@ class FrozenValuesOnCuda : public CudaTest {
 
 TEST_F(FrozenValuesOnCuda, ANumberOfAPlainLaunchIsNamed) {
   Buffer<float> x = zeros();
-  const FrozenValuesError error = refusal([&] { add<<<1, n, 0, current_stream().native()>>>(x.data(), i_, n); });
-  ASSERT_THAT(error.values(), SizeIs(1));
-  EXPECT_THAT(error.values()[0].node, HasSubstr("add (node 0)"));
-  EXPECT_EQ(error.values()[0].parameter, 1U);
-  EXPECT_EQ(error.values()[0].first, 0U);
-  EXPECT_EQ(error.values()[0].second, 1U);
-  EXPECT_FALSE(error.values()[0].perhaps);
+  expect_step_is_named(refusal([&] { add<<<1, n, 0, current_stream().native()>>>(x.data(), i_, n); }));
 }
 
 TEST_F(FrozenValuesOnCuda, ANumberAmongPackedArgumentsIsNamed) {
   Buffer<float> x = zeros();
-  const FrozenValuesError error = refusal([&] {
+  expect_step_is_named(refusal([&] {
     struct {
       float* x;
       int step;
       unsigned count;
     } block{x.data(), i_, n};
     launch_packed(reinterpret_cast<const void*>(&add), n, &block, sizeof block);
-  });
-  ASSERT_THAT(error.values(), SizeIs(1));
-  EXPECT_THAT(error.values()[0].node, HasSubstr("add (node 0)"));
-  EXPECT_EQ(error.values()[0].parameter, 1U);
-  EXPECT_EQ(error.values()[0].first, 0U);
-  EXPECT_EQ(error.values()[0].second, 1U);
-  EXPECT_FALSE(error.values()[0].perhaps);
+  }));
 }
 
 TEST_F(FrozenValuesOnCuda, MembersOfAStructOfAForeignKernelArePerhaps) {
   Buffer<float> x = zeros();
   const FrozenValuesError error = refusal([&] {
-    add_arguments<<<1, n, 0, current_stream().native()>>>({1, static_cast<float>(i_), x.data()});
+    Arguments arguments;
+    std::memset(&arguments, 0, sizeof arguments);  // the padding, too
+    arguments.rate = static_cast<float>(i_);
+    arguments.x = x.data();
+    add_arguments<<<1, n, 0, current_stream().native()>>>(arguments);
     add<<<1, n, 0, current_stream().native()>>>(x.data(), i_, n);
   });
   ASSERT_THAT(error.values(), SizeIs(2));

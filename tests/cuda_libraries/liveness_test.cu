@@ -203,6 +203,43 @@ TEST_F(LivenessOnCuda, ACopyOfALocalOfTheBodyIsRefused) {
   EXPECT_FALSE(graph_.capture_report()->host_accesses[0].writes);
 }
 
+TEST_F(LivenessOnCuda, ACopyOfRowsOfALocalOfTheBodyIsRefused) {
+  const Buffer<float> x = zeros();
+  const std::string rows = text_of<UsageError>([&] {
+    capture(graph_, [&] {
+      const float local[8] = {};
+      EXPECT_EQ(cudaMemcpy2DAsync(x.data(), 16, local, 16, 8, 2, cudaMemcpyHostToDevice, current_stream().native()),
+                cudaSuccess);
+    });
+  });
+  EXPECT_THAT(rows, HasSubstr("memcpy source (node 0) reads 24 bytes"));
+  cudaArray_t array = nullptr;
+  const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+  ASSERT_EQ(cudaMallocArray(&array, &format, 8, 2), cudaSuccess);
+  const std::string of_array = text_of<UsageError>([&] {
+    capture(graph_, [&] {
+      const float local[8] = {};
+      EXPECT_EQ(
+          cudaMemcpy2DToArrayAsync(array, 0, 0, local, 16, 16, 2, cudaMemcpyHostToDevice, current_stream().native()),
+          cudaSuccess);
+    });
+  });
+  EXPECT_THAT(of_array, HasSubstr("memcpy source (node 0) reads 32 bytes"));
+  EXPECT_EQ(cudaFreeArray(array), cudaSuccess);
+}
+
+TEST_F(LivenessOnCuda, BothEndsOfACopyOfRowsWithGapsAreInputs) {
+  Buffer<float> x = zeros(), y = zeros();
+  capture(graph_, checked(), [&] {
+    EXPECT_EQ(cudaMemcpy2DAsync(y.data(), 32, x.data(), 16, 8, 4, cudaMemcpyDeviceToDevice, current_stream().native()),
+              cudaSuccess);
+  });
+  EXPECT_EQ(inputs(), (std::set<const void*>{x.data(), y.data()}));
+  graph_.replay();
+  x.reset();
+  EXPECT_THAT(refusal().inputs(), SizeIs(1));
+}
+
 __global__ void add_to_each(float* const* table, unsigned count) {
   if (threadIdx.x < count && table[threadIdx.x] != nullptr) *table[threadIdx.x] += 1;
 }

@@ -26,6 +26,11 @@ std::vector<const Operand*> inputs(const Operation& operation) {
     case Kind::scan:
     case Kind::histogram:
     case Kind::copy:
+    case Kind::scratch:
+    case Kind::if_:
+    case Kind::if_else:
+    case Kind::switch_:
+    case Kind::while_:
       return {&operation.in};
     default:
       return {};
@@ -44,7 +49,8 @@ Order::Order(const Program& program)
       stream_past_(program.streams.size()),
       event_past_(program.events.size()) {
   if (!joined_.empty()) joined_[0] = true;
-  for (const BufferSpec& buffer : program.buffers) alive_.push_back(buffer.place != Place::inner);
+  for (const BufferSpec& buffer : program.buffers)
+    alive_.push_back(buffer.place == Place::device || buffer.place == Place::pinned);
   used_ = alive_;
 }
 
@@ -53,6 +59,9 @@ std::vector<Order::Range> Order::ranges(const Operation& operation) const {
   const auto add = [&](const Operand& operand, bool writes) {
     list.push_back({operand.buffer, operand.offset, operand.offset + operation.count, writes});
   };
+  for (const int body : bodies_of(operation))
+    for (const Operation& inner : program_.bodies[at(body)].operations)
+      for (const Range& range : ranges(inner)) list.push_back(range);
   switch (operation.kind) {
     case Kind::record_stream:
     case Kind::record:
@@ -66,7 +75,7 @@ std::vector<Order::Range> Order::ranges(const Operation& operation) const {
       break;
   }
   for (const Operand* operand : inputs(operation)) add(*operand, false);
-  add(operation.out, true);
+  if (bodies_of(operation).empty()) add(operation.out, true);
   return list;
 }
 
@@ -86,10 +95,45 @@ std::string Order::refusal(const Operation& operation) const {
   const int device = program_.streams[at(operation.stream)].device;
   if (operation.kind == Kind::record)
     return program_.events[at(operation.event)].device == device ? "" : "records an event of another device";
+  return refusal_of_operands(operation, device);
+}
+
+// Of a child, or of control flow.
+std::string Order::refusal_of_bodies(const Operation& operation, int device) const {
+  const std::size_t further = operation.further_bodies.size();
+  const bool fits = operation.kind == Kind::switch_ || further == (operation.kind == Kind::if_else ? 1U : 0U);
+  if (operation.body < 0 || !fits) return "has more or fewer bodies than its kind";
+  for (const int body : bodies_of(operation))
+    if (std::string why = refusal_of_body(body, device); !why.empty()) return why;
+  if (operation.kind == Kind::child && has_control_flow(program_, operation.body))
+    return "runs a child graph that has control flow";
+  if (operation.kind == Kind::while_ && operation.limit == 0 && draws_of(program_, operation.body) > 0)
+    return "draws random numbers in a loop without a limit";
+  if (is_control_flow(operation.kind) && !is_alive(operation.in.buffer)) return "uses a buffer that is not there";
+  return "";
+}
+
+std::string Order::refusal_of_body(int number, int device) const {
+  const Body& body = program_.bodies[at(number)];
+  if (body.device != device) return "runs a body of another device";
+  for (const Operation& inner : body.operations) {
+    if (!is_for_bodies(inner.kind)) return "runs a body with an operation that bodies do not have";
+    for (const int deeper : bodies_of(inner))
+      if (deeper >= number) return "runs a body within itself";
+    if (std::string why = refusal_of_operands(inner, device); !why.empty()) return why;
+  }
+  return "";
+}
+
+std::string Order::refusal_of_operands(const Operation& operation, int device) const {
+  if (operation.kind >= Kind::child && operation.kind <= Kind::while_) return refusal_of_bodies(operation, device);
   const BufferSpec& out = program_.buffers[at(operation.out.buffer)];
-  if (operation.kind == Kind::allocate)
-    return out.place == Place::inner && !used_[at(operation.out.buffer)] && out.device == device ? ""
-                                                                                                 : "allocates twice";
+  if (operation.kind == Kind::allocate || operation.kind == Kind::allocate_async) {
+    const Place place = operation.kind == Kind::allocate ? Place::inner : Place::ordered;
+    return out.place == place && !used_[at(operation.out.buffer)] && out.device == device ? "" : "allocates twice";
+  }
+  if (operation.kind == Kind::free_async && (out.place != Place::ordered || out.device != device))
+    return "frees in the order of a stream what was not allocated so";
   if (operation.kind == Kind::free && (out.place != Place::inner || home(operation.out.buffer) != operation.stream))
     return "frees on a stream that is not that of the allocation";
   if (!is_alive(operation.out.buffer)) return "uses a buffer that is not there";
@@ -140,6 +184,7 @@ void Order::add(const Operation& operation) {
       stream_uses_[at(operation.out.buffer)].insert(operation.stream);
       break;
     case Kind::allocate:
+    case Kind::allocate_async:
       alive_[at(operation.out.buffer)] = true;
       used_[at(operation.out.buffer)] = true;
       home_[at(operation.out.buffer)] = operation.stream;
@@ -154,6 +199,10 @@ void Order::add(const Operation& operation) {
     case Kind::free:
       alive_[at(operation.out.buffer)] = false;
       break;
+    case Kind::free_async:
+      alive_[at(operation.out.buffer)] = false;
+      past.set(operations_.size());
+      break;
     default:
       past.set(operations_.size());
   }
@@ -164,8 +213,37 @@ bool Order::is_back(int stream) const {
   return (stream_past_[at(stream)] & ~stream_past_[0]).none();
 }
 
+namespace {
+
+/// Why the graph of the program cannot be changed so; empty if it can.
+std::string refusal_of_changes(const Program& program) {
+  if (program.changes.empty()) return "";
+  if (program.discard_template) return "a graph without a template is changed";
+  const auto [a, b] = program.exchanged;
+  Version version;
+  for (const Change& change : program.changes) {
+    if (version = reached(program, version, change); version != change.to)
+      return "a change is said to lead to a version that it cannot lead to";
+    if (change.how == How::update && !can_be_updated(program))
+      return "a graph with allocation nodes or control flow is updated";
+    const bool needs_pair = change.to.exchanged || change.how == How::set_addresses;
+    if (needs_pair && (a < 0 || b < 0)) return "buffers that are not there change places";
+    if (change.how == How::set_addresses && (names_in_control_flow(program, a) || names_in_control_flow(program, b)))
+      return "buffers change places that bodies of control flow use";
+  }
+  if (a < 0 || b < 0) return "";
+  const BufferSpec& one = program.buffers[at(a)];
+  const BufferSpec& other = program.buffers[at(b)];
+  const bool alike = one.place == Place::device && other.place == Place::device && one.device == other.device &&
+                     one.count == other.count;
+  return alike ? "" : "buffers change places that are not alike";
+}
+
+}  // namespace
+
 Analysis analyse(const Program& program) {
   Analysis analysis;
+  if (analysis.invalid = refusal_of_changes(program); !analysis.invalid.empty()) return analysis;
   Order order(program);
   bool works = false;
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
@@ -178,26 +256,13 @@ Analysis analyse(const Program& program) {
     const std::vector<std::size_t> conflicts = order.conflicts(operation);
     if (!conflicts.empty() && !analysis.race) analysis.race = {conflicts.front(), i};
     order.add(operation);
-    works |= operation.kind <= Kind::allocate;
+    works |= operation.kind <= Kind::allocate_async;
   }
   for (std::size_t stream = 1; stream < program.streams.size(); ++stream)
     if (!order.is_back(static_cast<int>(stream)))
       analysis.invalid = text::format("stream {} is not joined at the end", stream);
   if (!works) analysis.invalid = "there is no work";
   return analysis;
-}
-
-bool uses_two_devices(const Program& program) {
-  const auto on_second = [](const auto& spec) { return spec.device == 1; };
-  return std::ranges::any_of(program.streams, on_second) || std::ranges::any_of(program.events, on_second) ||
-         std::ranges::any_of(program.buffers, on_second);
-}
-
-const char* name(Kind kind) {
-  static constexpr const char* names[] = {"map",  "mix",         "scatter",    "gather",  "scan",          "histogram",
-                                          "fill", "copy",        "allocate",   "free",    "record_stream", "record",
-                                          "wait", "wait_stream", "end_stream", "exhaust", "free_beside"};
-  return names[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace reprise::differential

@@ -51,6 +51,9 @@ class Order {
     bool writes;
   };
   std::vector<Range> ranges(const Operation& operation) const;
+  std::string refusal_of_operands(const Operation& operation, int device) const;
+  std::string refusal_of_bodies(const Operation& operation, int device) const;
+  std::string refusal_of_body(int number, int device) const;
   bool waived(const Operation& free, std::size_t earlier) const;
 
   const Program& program_;

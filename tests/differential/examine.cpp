@@ -26,6 +26,8 @@ void examine_into(Verdict* verdict, const Program& program, const Device& device
     const Eager other = run_eagerly(program, *against);
     verdict->text = difference(other.once, eager.once);
     if (verdict->text.empty()) verdict->text = difference(other.twice, eager.twice);
+    for (std::size_t i = 0; i < eager.changed.size() && verdict->text.empty(); ++i)
+      verdict->text = difference(other.changed[i], eager.changed[i]);
     if (!verdict->text.empty())
       verdict->text = text::format("{} and {} differ: {}", against->str(), device.str(), verdict->text);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 #include <random>
 
 #include "tests/differential/analysis.h"
@@ -14,6 +15,8 @@ class Generator {
 
   Program make() {
     make_objects();
+    has_control_flow_ = limits_.control_flow && one_in(2);
+    if (limits_.bodies && one_in(2)) make_bodies();
     // More inner buffers may come, but the order keeps a place for each from the start.
     Order order(program_);
     order_ = &order;
@@ -22,6 +25,9 @@ class Generator {
     join_all();
     program_.discard_template = one_in(4);
     program_.concurrent = one_in(4) && limits_.concurrent;
+    program_.auto_free = one_in(2);
+    program_.keep_graph = !program_.discard_template && one_in(4);
+    if (limits_.changes && !program_.discard_template && one_in(3)) make_changes();
     return compact(program_);
   }
 
@@ -38,10 +44,121 @@ class Generator {
     for (int device = 0; device < limits_.devices; ++device)
       for (unsigned i = 0, count = 1 + below(4); i < count; ++i)
         program_.buffers.push_back({Place::device, device, 32U << below(5)});
+    if (one_in(2)) program_.buffers.push_back(program_.buffers.front());  // they may change places
     for (unsigned i = 0, count = 1 + below(2); i < count; ++i)
       program_.buffers.push_back({Place::pinned, 0, 32U << below(5)});
     for (unsigned i = 0; i < 8; ++i)
       program_.buffers.push_back({Place::inner, static_cast<int>(i) % limits_.devices, 32U << below(5)});
+    // Memory of one device's pool is not there for another one.
+    if (limits_.devices > 1 || one_in(2)) return;
+    for (unsigned i = 0; i < 4; ++i) program_.buffers.push_back({Place::ordered, 0, 32U << below(5)});
+  }
+
+  /// Operations of the later ones have the earlier ones as bodies.
+  void make_bodies() {
+    for (unsigned i = 0, count = 1 + below(4); i < count; ++i) {
+      Body body;
+      body.device = static_cast<int>(below(static_cast<unsigned>(limits_.devices)));
+      body.by_replay = one_in(2);
+      for (unsigned k = 0, operations = 1 + below(4); k < operations; ++k)
+        body.operations.push_back(operation_of_body(body.device));
+      program_.bodies.push_back(std::move(body));
+    }
+  }
+  Operation operation_of_body(int device) {
+    const auto in_device = [&](const BufferSpec& spec) { return spec.place == Place::device && spec.device == device; };
+    if (!program_.bodies.empty() && one_in(3))
+      if (const std::optional<Operation> with_bodies = operation_with_bodies(0, device, in_device)) return *with_bodies;
+    return work_of_body(device);
+  }
+
+  /// A child, or control flow that a value of a usable buffer decides; none if the bodies do not fit.
+  template <class Usable>
+  std::optional<Operation> operation_with_bodies(int stream, int device, const Usable& usable) {
+    Operation operation;
+    operation.stream = stream;
+    operation.kind = has_control_flow_ && !one_in(3) ? flow_kinds[below(std::size(flow_kinds))] : Kind::child;
+    operation.body = index(program_.bodies.size());
+    const unsigned further = operation.kind == Kind::if_else ? 1 : operation.kind == Kind::switch_ ? below(3) : 0;
+    for (unsigned i = 0; i < further; ++i) operation.further_bodies.push_back(index(program_.bodies.size()));
+    for (const int body : bodies_of(operation))
+      if (program_.bodies[static_cast<std::size_t>(body)].device != device) return {};
+    if (most_work(operation) > 40) return {};
+    if (operation.kind == Kind::child) {
+      if (has_control_flow(program_, operation.body)) return {};
+      return operation;
+    }
+    operation.in.buffer = choose_buffer(usable);
+    operation.in.offset = below(buffer(operation.in.buffer).count);
+    operation.count = 1;
+    operation.value = static_cast<std::uint32_t>(random_());
+    if (operation.kind == Kind::while_) operation.limit = choose_limit(operation.body);
+    return operation;
+  }
+  static constexpr Kind flow_kinds[] = {Kind::if_, Kind::if_else, Kind::switch_, Kind::while_};
+
+  /// One that ends loops, one that does not, or none, which random numbers cannot have.
+  unsigned choose_limit(int body) {
+    constexpr unsigned stops = loop_conditions - 2, stops_nothing = loop_conditions;
+    if (one_in(3) && draws_of(program_, body) == 0) return 0;
+    return one_in(2) ? stops : stops_nothing;
+  }
+  /// How many operations run, if loops run as often as they may.
+  unsigned most_work(const Operation& operation) const {
+    unsigned work = 1;
+    for (const int body : bodies_of(operation))
+      for (const Operation& each : program_.bodies[static_cast<std::size_t>(body)].operations) work += most_work(each);
+    return operation.kind == Kind::while_ ? (loop_conditions - 1) * work : work;
+  }
+
+  /// On memory that is there before the program.
+  Operation work_of_body(int device) {
+    static constexpr Kind kinds[] = {Kind::map,  Kind::mix,     Kind::gather, Kind::scan,   Kind::draw,
+                                     Kind::fill, Kind::scratch, Kind::copy,   Kind::scratch};
+    for (;;) {
+      Operation operation;
+      operation.kind = kinds[below(std::size(kinds))];
+      operation.value = static_cast<std::uint32_t>(random_());
+      const auto choose = [&](const BufferSpec& spec) { return spec.place == Place::device && spec.device == device; };
+      choose_operands(operation, choose);
+      const bool elementwise = operation.kind == Kind::map || operation.kind == Kind::mix;
+      const auto overlaps = [&](const Operand& in) {
+        return in.buffer == operation.out.buffer && !(elementwise && in.offset == operation.out.offset);
+      };
+      if (!overlaps(operation.in) && !overlaps(operation.in2)) return operation;
+      if (one_in(8)) operation.kind = Kind::fill;
+      if (operation.kind == Kind::fill || operation.kind == Kind::draw) return operation;
+    }
+  }
+
+  /// Marks what varies, and lists how the graph becomes other versions.
+  void make_changes() {
+    for (Operation& each : program_.operations) {
+      if (is_kernel(each.kind) && one_in(2)) each.varies = one_in(2) ? Varies::by_node : Varies::by_parameter;
+      each.may_rest = (is_kernel(each.kind) || each.kind == Kind::fill || each.kind == Kind::copy) && one_in(6);
+    }
+    for (int b = 1; b < static_cast<int>(program_.buffers.size()); ++b)
+      if (buffer(b) == buffer(0)) program_.exchanged = {0, b};
+    Version version;
+    for (unsigned i = 0, count = 1 + below(4); i < count; ++i) {
+      const How how = static_cast<How>(below(static_cast<unsigned>(How::recapture_anew) + 1));
+      if (how == How::update && !can_be_updated(program_)) continue;
+      if (how == How::set_addresses && !can_set_addresses()) continue;
+      program_.changes.push_back(change_from(version, how));
+      version = program_.changes.back().to;
+    }
+  }
+  bool can_set_addresses() const {
+    const auto [a, b] = program_.exchanged;
+    return a >= 0 && !names_in_control_flow(program_, a) && !names_in_control_flow(program_, b);
+  }
+  /// A change to another version, or, by another capture, to any.
+  Change change_from(const Version& version, How how) {
+    const bool has_pair = program_.exchanged.first >= 0;
+    Change change{how, {!version.nodes, !version.parameters, !version.resting, !version.exchanged}};
+    if (how >= How::update) change.to = {one_in(2), one_in(2), false, has_pair && one_in(2)};
+    change.to = reached(program_, version, change);
+    return change;
   }
 
   // Stream 0, where captures begin, is on the first device.
@@ -49,10 +166,14 @@ class Generator {
   int device_of(int stream) const { return program_.streams[static_cast<std::size_t>(stream)].device; }
   const BufferSpec& buffer(int index) const { return program_.buffers[static_cast<std::size_t>(index)]; }
 
+  bool is_alive(const BufferSpec& spec) const {
+    return order_->is_alive(static_cast<int>(&spec - program_.buffers.data()));
+  }
+
   void add(const Operation& operation) {
     order_->add(operation);
     program_.operations.push_back(operation);
-    if (operation.kind <= Kind::allocate) ++works_;
+    if (operation.kind <= Kind::allocate_async) ++works_;
   }
 
   int event_for(int stream) {
@@ -101,6 +222,7 @@ class Generator {
     if (kind == 1) return wait(stream);
     if (kind < 7) return allocate(stream);
     if (kind < 14) return free_one();
+    if (kind < 17 && !program_.bodies.empty()) return run_body(stream);
     return work(stream);
   }
 
@@ -138,9 +260,10 @@ class Generator {
 
   void allocate(int stream) {
     Operation operation;
-    operation.kind = Kind::allocate;
     operation.stream = stream;
     operation.out.buffer = index(program_.buffers.size());
+    const bool ordered = buffer(operation.out.buffer).place == Place::ordered;
+    operation.kind = ordered ? Kind::allocate_async : Kind::allocate;
     operation.count = buffer(operation.out.buffer).count;
     operation.value = below(256);
     if (order_->refusal(operation).empty()) add(operation);
@@ -149,8 +272,9 @@ class Generator {
   void free_one() {
     if (!limits_.frees) return;
     Operation operation;
-    operation.kind = Kind::free;
     operation.out.buffer = index(program_.buffers.size());
+    if (buffer(operation.out.buffer).place == Place::ordered) return free_ordered(operation.out.buffer);
+    operation.kind = Kind::free;
     operation.stream = std::max(0, order_->home(operation.out.buffer));
     operation.count = buffer(operation.out.buffer).count;
     if (!order_->refusal(operation).empty()) return;
@@ -170,20 +294,45 @@ class Generator {
     add(operation);
   }
 
-  /// A buffer that a kernel on the device, or a copy, can use. There always is one: each device has some.
-  int choose_buffer(bool kernel, int device) {
-    for (int chosen = index(program_.buffers.size());;
-         chosen = (chosen + 1) % static_cast<int>(program_.buffers.size())) {
-      const BufferSpec& spec = buffer(chosen);
-      if (order_->is_alive(chosen) && (!kernel || (spec.place != Place::pinned && spec.device == device)))
-        return chosen;
-    }
+  /// On any stream, after all that uses it.
+  void free_ordered(int freed) {
+    Operation operation;
+    operation.kind = Kind::free_async;
+    operation.stream = any_joined_stream();
+    operation.out.buffer = freed;
+    operation.count = buffer(freed).count;
+    add_in_order(operation);
   }
 
-  void choose_operands(Operation& operation, bool kernel) {
+  void run_body(int stream) {
+    const int device = device_of(stream);
+    const std::optional<Operation> operation = operation_with_bodies(stream, device, [&](const BufferSpec& spec) {
+      return is_alive(spec) && spec.place != Place::pinned && spec.device == device;
+    });
+    if (operation) add_in_order(*operation);
+  }
+
+  /// After what it conflicts with, if it may come next at all.
+  void add_in_order(const Operation& operation) {
+    if (!order_->refusal(operation).empty()) return;
+    for (auto unordered = order_->conflicts(operation); !unordered.empty(); unordered = order_->conflicts(operation))
+      bring_in_order(operation.stream, unordered.front());
+    add(operation);
+  }
+
+  /// A buffer for which `usable` is true. There always is one: each device has some.
+  template <class Usable>
+  int choose_buffer(const Usable& usable) {
+    int chosen = index(program_.buffers.size());
+    while (!usable(buffer(chosen))) chosen = (chosen + 1) % static_cast<int>(program_.buffers.size());
+    return chosen;
+  }
+
+  template <class Usable>
+  void choose_operands(Operation& operation, const Usable& usable) {
     operation.count = 1024;
     for (Operand* operand : {&operation.out, &operation.in, &operation.in2}) {
-      operand->buffer = choose_buffer(kernel, device_of(operation.stream));
+      operand->buffer = choose_buffer(usable);
       operation.count = std::min(operation.count, buffer(operand->buffer).count);
     }
     operation.count >>= below(3);
@@ -192,15 +341,19 @@ class Generator {
   }
 
   void work(int stream) {
-    static constexpr Kind kinds[] = {Kind::map,  Kind::map,       Kind::mix,  Kind::mix,  Kind::scatter, Kind::gather,
-                                     Kind::scan, Kind::histogram, Kind::fill, Kind::copy, Kind::copy};
+    static constexpr Kind kinds[] = {Kind::map,    Kind::map,  Kind::mix,       Kind::mix,    Kind::scatter,
+                                     Kind::gather, Kind::scan, Kind::histogram, Kind::fill,   Kind::copy,
+                                     Kind::copy,   Kind::draw, Kind::draw,      Kind::scratch};
     // Where order is missing, sometimes other operands are looked for instead.
     for (unsigned tries = below(4);; --tries) {
       Operation operation;
       operation.kind = kinds[below(std::size(kinds))];
       operation.stream = stream;
       operation.value = static_cast<std::uint32_t>(random_());
-      choose_operands(operation, operation.kind != Kind::copy);
+      choose_operands(operation, [&](const BufferSpec& spec) {
+        const bool for_kernels = spec.place != Place::pinned && spec.device == device_of(stream);
+        return is_alive(spec) && (operation.kind == Kind::copy || for_kernels);
+      });
       if (!order_->refusal(operation).empty()) return;
       auto unordered = order_->conflicts(operation);
       if (tries > 0 && !unordered.empty()) continue;
@@ -233,59 +386,13 @@ class Generator {
   Program program_;
   Order* order_ = nullptr;
   unsigned works_ = 0;
-};
-
-/// Numbers for what is used.
-class Renumbering {
- public:
-  explicit Renumbering(std::size_t size) : used_(size) {}
-  void use(int old) {
-    if (old >= 0) used_[static_cast<std::size_t>(old)] = true;
-  }
-  int operator()(int old) const {
-    return old < 0 ? old : static_cast<int>(std::count(used_.begin(), used_.begin() + old, true));
-  }
-  template <class T>
-  void apply(std::vector<T>& objects) const {
-    std::vector<T> kept;
-    for (std::size_t i = 0; i < objects.size(); ++i)
-      if (used_[i]) kept.push_back(objects[i]);
-    objects = std::move(kept);
-  }
-
- private:
-  std::vector<bool> used_;
+  bool has_control_flow_ = false;
 };
 
 }  // namespace
 
 Program generate(std::uint64_t seed, const Limits& limits) {
   return Generator(seed, limits).make();
-}
-
-Program compact(const Program& program) {
-  Program small = program;
-  Renumbering streams(program.streams.size()), events(program.events.size()), buffers(program.buffers.size());
-  streams.use(0);
-  for (Operation& operation : small.operations) {
-    const bool one_input = operation.kind < Kind::fill || operation.kind == Kind::copy;
-    if (!one_input) operation.in = {};
-    if (operation.kind != Kind::mix) operation.in2 = {};
-    streams.use(operation.stream);
-    streams.use(operation.other_stream);
-    events.use(operation.event);
-    for (const Operand& operand : {operation.out, operation.in, operation.in2}) buffers.use(operand.buffer);
-  }
-  for (Operation& operation : small.operations) {
-    operation.stream = streams(operation.stream);
-    operation.other_stream = streams(operation.other_stream);
-    operation.event = events(operation.event);
-    for (Operand* operand : {&operation.out, &operation.in, &operation.in2}) operand->buffer = buffers(operand->buffer);
-  }
-  streams.apply(small.streams);
-  events.apply(small.events);
-  buffers.apply(small.buffers);
-  return small;
 }
 
 }  // namespace reprise::differential

@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "reprise/device.h"
 #include "reprise/host_device.h"
@@ -23,7 +25,7 @@ struct Options {
   std::string against;
   std::string print;
   Limits limits;
-  std::uint64_t memory_mib = 256;
+  std::uint64_t memory_mib = 512;
   std::uint64_t progress = 500;
   bool fail_first = false;
   bool by_steps = false;
@@ -105,6 +107,7 @@ int run(const Options& options) {
   const RaceReports reports;
   unsigned differ = 0, races = 0;
   std::uint64_t all = 0, ran = 0;
+  std::map<std::string, std::uint64_t> having;
   constexpr unsigned most_explained = 3;
   for (; ran < options.programs && differ + races < most_explained; ++ran) {
     const Program program = generate(options.seed + ran, options.limits);
@@ -113,6 +116,7 @@ int run(const Options& options) {
       (void)examine(program, device, {}, program.seed % 2 == 0 ? Kind::free_beside : Kind::end_stream);
     }
     const Verdict verdict = examine_in_order(options, scheduler_seed(options, program), program, device, against);
+    for (const std::string& feature : features(program)) ++having[feature];
     all = all * 31 + verdict.digest;
     if (verdict.failure == Failure::race) ++races;
     if (verdict.failure == Failure::differs || verdict.failure == Failure::exception) ++differ;
@@ -120,6 +124,8 @@ int run(const Options& options) {
     if ((ran + 1) % options.progress == 0) std::printf("%llu programs\n", static_cast<unsigned long long>(ran + 1));
     std::fflush(stdout);
   }
+  for (const std::string& feature : all_features())
+    std::printf("%7llu programs with %s\n", static_cast<unsigned long long>(having[feature]), feature.c_str());
   std::printf("%s",
               text::format("digest {:016x}\n{} programs on {}{}: eager and replayed left the same memory, {} differ, "
                            "{} races\n",

@@ -12,7 +12,9 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "reprise/philox.h"
 #include "reprise/reprise.h"
+#include "tests/differential/version.h"
 
 // What random programs are made of, and the sources that are printed of them. All arithmetic is on unsigned integers,
 // so that every device computes the same bits. Ranges have 2^k values.
@@ -99,11 +101,44 @@ struct Histogram {
   }
 };
 
+/// Random numbers.
+struct Draw {
+  REPRISE_KERNEL void operator()(Thread t, PhiloxState state, Word* out, Word value, Word n) const {
+    const Word i = static_cast<Word>(t.global_x());
+    if (i >= n) return;
+    Philox numbers(state, i);
+    const Word first = numbers();
+    out[i] = first ^ (numbers() * (value | 1U));
+  }
+  static auto accesses(PhiloxState state, Word* out, Word, Word n) {
+    return std::array{state.access(), writes(out, n)};
+  }
+};
+/// How many numbers a thread of Draw draws.
+inline constexpr std::uint64_t drawn = 2;
+
 /// The shape of all launches.
 inline LaunchConfig shape(Word n) {
   LaunchConfig config = LaunchConfig::cover(n, 64);
   config.shared_bytes = 2 * 64 * sizeof(Word);
   return config;
+}
+
+/// out[i] follows from in[i], by way of memory that is allocated and freed again.
+inline void scratch(const StreamRef& stream, Word* out, const Word* in, Word value, Word n) {
+  Buffer<Word> between(n, stream);
+  launch(stream, shape(n), Map{}, between.data(), in, value, n);
+  Buffer<Word> other(n, stream);
+  launch(stream, shape(n), Scatter{}, other.data(), between.data(), 2 * value, n);
+  between.reset();
+  launch(stream, shape(n), Map{}, out, other.data(), value + 1, n);
+}
+
+/// Memory in the order of a stream, with all bytes set.
+inline Word* allocate_filled(const StreamRef& stream, Word value, Word n) {
+  auto* const memory = static_cast<Word*>(allocate_async(n * sizeof(Word), stream));
+  fill_async(memory, static_cast<unsigned char>(value), n * sizeof(Word), stream);
+  return memory;
 }
 
 /// Pinned memory of the host. Movable, like Buffer.

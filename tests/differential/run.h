@@ -17,16 +17,19 @@ using Contents = std::vector<std::vector<std::uint32_t>>;
 /// A fault that tests put into what is captured: operations of this kind get another value.
 using Fault = std::optional<Kind>;
 
-/// What a program left in memory when it ran once, and when it ran twice in a row.
+/// What a program left in memory when it ran once, when it ran twice in a row, and when it ran in the version of each
+/// of its changes.
 struct Eager {
   Contents once, twice;
+  std::vector<Contents> changed;
 };
 
 /// Runs the operations as they come.
 Eager run_eagerly(const Program& program, const Device& first_device);
 
 /// Captures the operations into one graph, replays it once, twice in a row, and, with the initial memory restored,
-/// once more, and says where something else came out than did eagerly; empty if nothing did.
+/// once more, then after each of its changes, and says where something else came out than did eagerly; empty if nothing
+/// did.
 std::string compare_captured(const Program& program, const Device& first_device, const Eager& eager,
                              const Fault& fault);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "tests/differential/run.h"
 
@@ -13,8 +14,9 @@ class Shrinker {
 
   Program shrink() {
     use_one_device();
-    clear(&Program::discard_template);
-    clear(&Program::concurrent);
+    for (bool Program::*option :
+         {&Program::discard_template, &Program::concurrent, &Program::auto_free, &Program::keep_graph})
+      clear(option);
     for (bool smaller = true; smaller;) {
       smaller = remove_buffers();
       smaller |= replace_inner_buffers();
@@ -24,14 +26,19 @@ class Shrinker {
         if (size == 1) break;
       }
       smaller |= remove_pairs();
+      smaller |= remove_changes();
+      smaller |= remove_variations();
+      smaller |= simplify_bodies();
     }
     return compact(smallest_);
   }
 
  private:
-  bool accept(const Program& candidate) {
+  bool accept(Program candidate) {
+    Version version;
+    for (Change& change : candidate.changes) version = change.to = reached(candidate, version, change);
     if (!analyse(candidate).good() || !fails_(candidate)) return false;
-    smallest_ = candidate;
+    smallest_ = std::move(candidate);
     return true;
   }
 
@@ -40,6 +47,7 @@ class Shrinker {
     for (StreamSpec& stream : candidate.streams) stream.device = 0;
     for (EventSpec& event : candidate.events) event.device = 0;
     for (BufferSpec& buffer : candidate.buffers) buffer.device = 0;
+    for (Body& body : candidate.bodies) body.device = 0;
     accept(candidate);
   }
 
@@ -82,6 +90,75 @@ class Shrinker {
     return smaller;
   }
 
+  bool remove_changes() {
+    bool smaller = false;
+    for (std::size_t i = smallest_.changes.size(); i-- > 0;) {
+      Program candidate = smallest_;
+      candidate.changes.erase(candidate.changes.begin() + static_cast<std::ptrdiff_t>(i));
+      smaller |= accept(candidate);
+    }
+    return smaller;
+  }
+
+  bool remove_variations() {
+    bool smaller = false;
+    for (std::size_t i = 0; i < smallest_.operations.size(); ++i) {
+      Program candidate = smallest_;
+      candidate.operations[i].varies = Varies::never;
+      if (smallest_.operations[i].varies != Varies::never) smaller |= accept(candidate);
+      candidate = smallest_;
+      candidate.operations[i].may_rest = false;
+      if (smallest_.operations[i].may_rest) smaller |= accept(candidate);
+    }
+    return smaller;
+  }
+
+  // Without their operations, one by one; then the operations of bodies instead of what has them.
+  bool simplify_bodies() {
+    bool smaller = false;
+    for (std::size_t b = 0; b < smallest_.bodies.size(); ++b)
+      for (std::size_t i = smallest_.bodies[b].operations.size(); i-- > 0;) {
+        Program candidate = smallest_;
+        auto& operations = candidate.bodies[b].operations;
+        operations.erase(operations.begin() + static_cast<std::ptrdiff_t>(i));
+        if (!operations.empty()) smaller |= accept(candidate);
+      }
+    smaller |= open_bodies([](Program & program) -> auto& { return program.operations; });
+    for (std::size_t b = 0; b < smallest_.bodies.size(); ++b)
+      smaller |= open_bodies([b](Program & program) -> auto& { return program.bodies[b].operations; });
+    return smaller;
+  }
+
+  // `list`: the operations of the program, or of a body.
+  template <class List>
+  bool open_bodies(const List& list) {
+    for (std::size_t i = list(smallest_).size(); i-- > 0;) {
+      for (const int body : bodies_of(list(smallest_)[i])) {
+        Program candidate = smallest_;
+        std::vector<Operation> inside = candidate.bodies[static_cast<std::size_t>(body)].operations;
+        auto& operations = list(candidate);
+        for (Operation& each : inside) each.stream = operations[i].stream;
+        const auto place = operations.erase(operations.begin() + static_cast<std::ptrdiff_t>(i));
+        operations.insert(place, inside.begin(), inside.end());
+        if (accept(candidate) || simplify_control_flow(list, i, body)) return true;
+      }
+    }
+    return false;
+  }
+
+  // An if_ with one of its bodies.
+  template <class List>
+  bool simplify_control_flow(const List& list, std::size_t i, int body) {
+    Program candidate = smallest_;
+    Operation& operation = list(candidate)[i];
+    if (!is_control_flow(operation.kind) || operation.kind == Kind::if_) return false;
+    operation.kind = Kind::if_;
+    operation.body = body;
+    operation.further_bodies.clear();
+    operation.limit = 0;
+    return accept(candidate);
+  }
+
   bool remove_buffers() {
     bool smaller = false;
     for (int buffer = 0; buffer < static_cast<int>(smallest_.buffers.size()); ++buffer) {
@@ -98,11 +175,12 @@ class Shrinker {
   bool replace_inner_buffers() {
     bool smaller = false;
     for (std::size_t buffer = 0; buffer < smallest_.buffers.size(); ++buffer) {
-      if (smallest_.buffers[buffer].place != Place::inner) continue;
+      if (smallest_.buffers[buffer].place != Place::inner && smallest_.buffers[buffer].place != Place::ordered)
+        continue;
       Program candidate = smallest_;
       candidate.buffers[buffer].place = Place::device;
       std::erase_if(candidate.operations, [&](const Operation& operation) {
-        return operation.out.buffer == static_cast<int>(buffer) && operation.kind >= Kind::allocate;
+        return operation.out.buffer == static_cast<int>(buffer) && !is_for_bodies(operation.kind);
       });
       smaller |= accept(candidate);
     }

@@ -46,6 +46,27 @@ TEST_F(SmallExamples, MultiStreamGivesTheResultOfTheHostEagerlyAndReplayed) {
                                  HasSubstr("replayed  the same as on the host"), Not(HasSubstr("NOT"))));
 }
 
+TEST_F(SmallExamples, ConjugateGradientHasOneResultInAllWaysAndDrawsItsConvergence) {
+  const Outcome outcome = run(CONJUGATE_GRADIENT, {"--side", "16", "--svg", "convergence.svg"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("bitwise the same in all three ways"), HasSubstr("converged  yes after 2")));
+  const std::string svg = read_file(folder_.path() / "convergence.svg");
+  EXPECT_THAT(svg, AllOf(HasSubstr("<svg"), HasSubstr("<polyline"), HasSubstr("1e-"), HasSubstr("</svg>")));
+  const Outcome stopped = run(CONJUGATE_GRADIENT, {"--side", "16", "--limit", "3"});
+  EXPECT_EQ(stopped.exit_code, 1);
+  EXPECT_THAT(stopped.out, HasSubstr("converged  NO after 3 iterations"));
+  expect_refused(run(CONJUGATE_GRADIENT, {"--side", "16", "--svg", "no/such/folder.svg"}), "cannot write");
+}
+
+TEST_F(SmallExamples, EagerPartsChooseTheSameTokensEagerlyAndReplayed) {
+  const Outcome outcome = run(EAGER_PARTS, {"--tokens", "12", "--layers", "3"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("graph     2 segments of 8 nodes, 1 eager part\n"),
+                                 HasSubstr("captured  the same tokens as eagerly\n"),
+                                 HasSubstr("all_eager the same tokens as eagerly\n"), Not(HasSubstr("NOT"))));
+  expect_refused(run(EAGER_PARTS, {"--tokens", "0"}), "--tokens");
+}
+
 TEST_F(SmallExamples, BrokenCaptureSaysWhatBrokeItAndMendsIt) {
   const Outcome outcome = run(BROKEN_CAPTURE, {});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -56,7 +77,7 @@ TEST_F(SmallExamples, BrokenCaptureSaysWhatBrokeItAndMendsIt) {
 }
 
 TEST_F(SmallExamples, FailWhereTheirOutputIsLost) {
-  for (const char* const program : {MULTI_STREAM, BROKEN_CAPTURE}) {
+  for (const char* const program : {MULTI_STREAM, CHANGING_INPUTS, BROKEN_CAPTURE}) {
     for (const char* const option : {"--device=host", "--help"}) {
       const Outcome outcome = run("/bin/sh", {"-c", "exec \"$0\" \"$1\" > /dev/full", program, option});
       EXPECT_EQ(outcome.exit_code, 1);
@@ -85,6 +106,42 @@ TEST_F(SmallExamples, MultiStreamRefusesBadArguments) {
   expect_refused(run(MULTI_STREAM, {"--values", "many"}), "--values");
   expect_refused(run(MULTI_STREAM, {"--device", "abacus"}), "--device: expected the name of a device");
   expect_refused(run(MULTI_STREAM, {"stray"}), "stray");
+}
+
+TEST_F(SmallExamples, ChangingInputsGivesTheResultOfTheHostCopiedAndPatched) {
+  for (const char* const inputs : {"1", "8"}) {
+    const Outcome outcome = run(CHANGING_INPUTS, {"--inputs", inputs, "--values", "100"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("copied    the same as on the host\n"),
+                                   HasSubstr("patched   the same as on the host\n"), HasSubstr("us with patches"),
+                                   Not(HasSubstr("NOT"))));
+  }
+}
+
+TEST_F(SmallExamples, ChangingInputsRefusesBadArguments) {
+  expect_refused(run(CHANGING_INPUTS, {"--inputs", "0"}), "--inputs: Value 0 not in range 1 to 256");
+  expect_refused(run(CHANGING_INPUTS, {"--device", "abacus"}), "--device: expected the name of a device");
+}
+
+TEST_F(SmallExamples, ManyShapesServesEachLengthWithTheSameResultInEveryWay) {
+  const Outcome outcome = run(MANY_SHAPES, {"--lengths", "12", "--entries", "8", "--rounds", "4", "--layers", "2"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(count(outcome.out, " the same as eager"), 4u);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("12 graphs"), HasSubstr("8 graphs"), HasSubstr("2 graphs"),
+                                 HasSubstr("recaptures: new key"), Not(HasSubstr("NOT"))));
+}
+
+TEST_F(SmallExamples, ManyShapesDrawsTimeAndMemory) {
+  EXPECT_EQ(run(MANY_SHAPES, {"--lengths", "3", "--rounds", "1", "--svg", "shapes.svg"}).exit_code, 0);
+  const std::string svg = read_file(folder_.path() / "shapes.svg");
+  EXPECT_THAT(svg, AllOf(HasSubstr("<svg"), HasSubstr("padded"), HasSubstr("</svg>")));
+  EXPECT_EQ(count(svg, "<rect"), 9u);  // the ground, and two for each of four
+}
+
+TEST_F(SmallExamples, ManyShapesRefusesBadArguments) {
+  expect_refused(run(MANY_SHAPES, {"--lengths", "0"}), "--lengths");
+  expect_refused(run(MANY_SHAPES, {"--device", "abacus"}), "--device: expected the name of a device");
+  EXPECT_EQ(run(MANY_SHAPES, {"--lengths", "2", "--rounds", "1", "--svg", "no/such/folder.svg"}).exit_code, 1);
 }
 
 #ifdef GRAPHED_CALLABLES

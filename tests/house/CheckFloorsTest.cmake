@@ -17,6 +17,8 @@ src/memory/copy.cpp             "captures/registry.h"
 src/random/draws.cpp            "memory/block.h"
 src/graph/listeners.cpp         "inspect/report/listener.h"
 src/inspect/timings/times.cpp   "graph/state.h"
+src/breakable/recording.cpp     "inspect/report/listener.h"
+src/cache/entry.cpp             "breakable/recording.h"
 src/inspect/annotations/nvtx_ranges.cpp  <nvtx3/nvToolsExt.h>
 src/libtorch/graph.cpp          "libtorch/cuda/tensors.h"
 src/libtorch/graph.cpp          <ATen/core/Tensor.h>
@@ -41,6 +43,7 @@ src/random/draws.cpp            "graph/state.h"              goes up, from rando
 src/graph/state.cpp             "inspect/report/listener.h"  goes up, from graph to inspect
 src/graph/listeners.cpp         "libtorch/graph.h"           goes up, from graph to libtorch
 src/inspect/report/text.cpp     <libtorch/graph.h>           goes up, from inspect to libtorch
+src/graph/state.cpp             "breakable/recording.h"      goes up, from graph to breakable
 src/kernels/batch.h             "backend/check.h"            is included by a leaf
 src/memory/copy.cpp             "backend/host/work.h"        is private
 src/backend/check.cpp           "backend/cuda/driver.h"      is private

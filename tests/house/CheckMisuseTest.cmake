@@ -33,11 +33,33 @@ struct Plain {
 [[nodiscard]] Plain make(const char* text = "f(x);", Kind kind = Kind::one);
 }  // namespace reprise
 ]=])
+set(libtorch_header [=[
+#pragma once
+namespace reprise::libtorch {
+namespace detail {
+void hidden();
+}
+template <class M>
+class Holder;
+template <class Result, class... Args>
+class Holder<Result(Args...)> : public Base {
+ public:
+  explicit Holder(int size);
+  Result call(Args... arguments) { return made_(arguments...); }
+
+ private:
+  int made_ = 0;
+};
+template <class M>
+Holder(M, int size) -> Holder<M>;
+}  // namespace reprise::libtorch
+]=])
 set(test [[
 TEST_F(ThingTest,
        IsRefused) {}
 ]])
-set(functions "Plain::twice" "Thing::Thing" "Thing::operator bool" "Thing::run" "Thing::size" "Thing::~Thing" "make")
+set(functions "Plain::twice" "Thing::Thing" "Thing::operator bool" "Thing::run" "Thing::size" "Thing::~Thing" "make"
+  "libtorch::Holder::Holder" "libtorch::Holder::call")
 
 # The table with `cell` in the first cell of the row of `name`; with rows for `rows`.
 function(write_tree cell name)
@@ -52,6 +74,7 @@ function(write_tree cell name)
   string(APPEND table "\n- `any`: allowed.\n- `missing`: to be written.\n")
   file(REMOVE_RECURSE "${FOLDER}")
   file(WRITE "${FOLDER}/include/reprise/thing.h" "${header}")
+  file(WRITE "${FOLDER}/include/reprise/libtorch/holder.h" "${libtorch_header}")
   file(WRITE "${FOLDER}/tests/thing_test.cpp" "${test}")
   file(WRITE "${FOLDER}/tests/unit/misuse/table.md" "${table}")
 endfunction()
@@ -66,12 +89,17 @@ function(expect code text)
 endfunction()
 
 write_tree("`ThingTest.IsRefused`, any" make ${functions})
-expect(0 "misuse: 7 functions, 1 cells with tests, 7 missing")
+expect(0 "misuse: 9 functions, 1 cells with tests, 9 missing")
 
 set(without_run ${functions})
 list(REMOVE_ITEM without_run "Thing::run")
 write_tree(any make ${without_run})
 expect(1 "Thing::run of thing.h has no row")
+
+set(without_call ${functions})
+list(REMOVE_ITEM without_call "libtorch::Holder::call")
+write_tree(any make ${without_call})
+expect(1 "libtorch::Holder::call of libtorch/holder.h has no row")
 
 write_tree(any make ${functions} "Thing::gone")
 expect(1 "a row for Thing::gone, which no public header declares")

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "tests/support/faulty_backend.h"
@@ -42,8 +43,28 @@ class AccountingBackend final : public FaultyBackend {
   ErrorCode graph_clone(GraphHandle* clone, GraphHandle graph) override {
     return made(graphs_, FaultyBackend::graph_clone(clone, graph));
   }
+  ErrorCode stream_begin_capture(StreamHandle stream, CaptureMode mode) override {
+    const ErrorCode result = FaultyBackend::stream_begin_capture(stream, mode);
+    if (result == ErrorCode::success) {
+      const std::lock_guard lock(mutex_);
+      into_graphs_.erase(stream);
+    }
+    return result;
+  }
+  ErrorCode stream_begin_capture_to_graph(StreamHandle stream, GraphHandle graph, const Dependencies& dependencies,
+                                          CaptureMode mode) override {
+    const ErrorCode result = FaultyBackend::stream_begin_capture_to_graph(stream, graph, dependencies, mode);
+    if (result == ErrorCode::success) {
+      const std::lock_guard lock(mutex_);
+      into_graphs_.insert(stream);
+    }
+    return result;
+  }
+  /// The graph is new, unless it was captured into one that was there.
   ErrorCode stream_end_capture(StreamHandle stream, GraphHandle* graph) override {
-    return made(graphs_, FaultyBackend::stream_end_capture(stream, graph));
+    const ErrorCode result = FaultyBackend::stream_end_capture(stream, graph);
+    const std::lock_guard lock(mutex_);
+    return into_graphs_.contains(stream) ? result : made(graphs_, result);
   }
   ErrorCode graph_destroy(GraphHandle graph) override {
     return gone(graphs_, FaultyBackend::graph_destroy(graph), [this, graph] { graph_destroy(graph); });
@@ -101,6 +122,7 @@ class AccountingBackend final : public FaultyBackend {
 
   std::mutex mutex_;
   std::vector<std::function<void()>> refused_;
+  std::set<StreamHandle> into_graphs_;  // streams whose last capture was into a graph that was there
   std::atomic<int> graphs_{0}, execs_{0}, user_objects_{0}, others_{0};
 };
 

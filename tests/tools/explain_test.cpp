@@ -92,6 +92,16 @@ TEST(RepriseExplain, SumsUpWhereNoFileCanBeMade) {
   EXPECT_THAT(outcome.err, EndsWith("reprise explain: 2 captures, 1 failed, 0 left work out\n"));
 }
 
+TEST(RepriseExplain, SaysThatAProgramOfAnotherNamespaceDoesNotFindTheJournal) {
+  const Outcome outcome =
+      run_reprise({"explain", "--", "env", "REPRISE_EXPLAIN_JOURNAL=/proc/0/fd/3", BROKEN_CAPTURE, "--device", "host"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("the summary of `reprise explain` will not count what this process captures"),
+                    HasSubstr("another PID or mount namespace"), HasSubstr("no capture was seen: the program used "),
+                    EndsWith("or warned that it does not find the journal of this command\n")));
+}
+
 TEST(RepriseExplain, WritesToStandardErrorWhatItsFileDoesNotTakeAndFails) {
   const Outcome outcome = run_reprise(explained_broken_capture({"--output", "/dev/full"}));
   EXPECT_EQ(outcome.exit_code, 2);

@@ -56,9 +56,10 @@ std::vector<std::string> summary(const Journal& journal, bool cuda_is_watched) {
   if (journal.watched > 0)
     lines.emplace_back("the program used CUDA, but made no capture");
   else if (journal.unwatched.empty())
-    lines.emplace_back(cuda_is_watched
-                           ? "no capture was seen: the program used neither CUDA nor a host device of reprise for one"
-                           : "no capture was seen: the program used no host device of reprise for one");
+    lines.push_back(
+        text::format("no capture was seen: the program used {} for one, or warned that it does not find the "
+                     "journal of this command",
+                     cuda_is_watched ? "neither CUDA nor a host device of reprise" : "no host device of reprise"));
   return lines;
 }
 

@@ -24,7 +24,8 @@ namespace reprise::libtorch {
 
 /// A scope that annotates with the name of a module, `{{"module", "encoder.0.linear"}}`: the names of the thread's
 /// enclosing scopes of this class, joined with dots. Entered by annotated(). Otherwise as `annotate`: where nothing is
-/// annotated it does nothing, and does not contribute to the names of inner scopes.
+/// annotated it does nothing, and does not contribute to the names of inner scopes. Left on another thread, with the
+/// warning of `annotate`, it changes no names there.
 class [[nodiscard]] annotate_module {
  public:
   /// \param name within the enclosing module, as passed to register_module().
@@ -39,6 +40,7 @@ class [[nodiscard]] annotate_module {
  private:
   std::optional<std::size_t> length_;  // of the thread's path before; none if this does nothing
   std::optional<annotate> scope_;
+  const void* thread_ = nullptr;
 };
 
 /// The result of annotated(). Refers to the module.

@@ -13,8 +13,8 @@
 /// of the host device (host_device.h); CUDA devices have one current stream and one space of pool ids for both
 /// libraries: docs/libtorch-cuda.md.
 ///
-///     reprise::CUDAGraph g;
-///     reprise::capture(g, {}, [&] { y = model->forward(x); });
+///     at::Tensor y;
+///     reprise::CUDAGraph g = reprise::capture([&] { y = model->forward(x); });
 ///     g.replay();
 
 namespace reprise::libtorch {

@@ -6,6 +6,7 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -33,7 +34,7 @@ struct FunctionOf {
   std::vector<std::shared_ptr<torch::nn::Module>> modules;  ///< modules whose parameters get gradients
 };
 
-/// Declares tensors besides the arguments that get gradients.
+/// Declares tensors besides the arguments that get gradients. Undefined ones are left out.
 template <class F>
 FunctionOf<F> with_parameters(F function, std::vector<at::Tensor> parameters) {
   return {std::move(function), std::move(parameters), {}};
@@ -64,6 +65,10 @@ struct GraphedSource {
   std::vector<std::size_t> argument_sizes;  // tensors in each argument
 };
 
+// Of the arguments, or else of the parameters; the CPU only where all are there: others are where they are meant to be.
+// None without tensors.
+std::optional<c10::Device> device_of_source(const GraphedSource& source);
+
 std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSource> sources,
                                                            const GraphedCallableOptions& options);
 bool training_mode_changed(const GraphedFunction& function);
@@ -72,6 +77,8 @@ std::vector<at::Tensor> call_graphed(const std::shared_ptr<GraphedFunction>& fun
 const std::vector<at::Tensor>& static_arguments(const GraphedFunction& function);
 CUDAGraph& forward_graph(GraphedFunction& function);
 CUDAGraph& backward_graph(GraphedFunction& function);
+void check_changed_memory(const GraphedFunction& function, const std::vector<at::Tensor>& arguments);
+std::uint64_t captured_bytes(const GraphedFunction& function);
 [[noreturn]] void refuse_arguments(const GraphedFunction& function, const ArgumentDifferences& differences,
                                    const std::vector<at::Tensor>& tensors);
 
@@ -145,6 +152,10 @@ struct GraphedAccess {
   static Callable make(State state) {
     return Callable(std::make_shared<const State>(std::move(state)));
   }
+  template <class Callable>
+  static const GraphedFunction& function(const Callable& callable) {
+    return *callable.state_->function;
+  }
   // Else it runs the original.
   template <class Callable>
   static bool in_captured_mode(const Callable& callable) {
@@ -176,8 +187,8 @@ class GraphedCallable {
   ///         (numbers and what else is no tensor); all of them are listed; if one is a result that was overwritten
   ///         since (Outputs::alias); if parameters were moved, replaced, added or removed, or need a gradient where
   ///         they did not, or the other way round; if autocast is not as it was; if gradients are wanted and none were
-  ///         at the capture. backward() throws it if another call has overwritten what it needs, if it is called a
-  ///         second time, and with create_graph.
+  ///         at the capture; if another call of it has not returned. backward() throws it if another call has
+  ///         overwritten what it needs, if it is called a second time, and with create_graph.
   Result operator()(Args... arguments) const {
     if (detail::training_mode_changed(*state_->function)) return state_->original(arguments...);
     std::tuple<Args...> all(std::move(arguments)...);

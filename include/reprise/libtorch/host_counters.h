@@ -8,12 +8,12 @@
 
 namespace reprise::libtorch {
 
-/// Allows captures on the calling thread to take the `step` of torch::optim::Adam, AdamW and Adagrad, until the end of
-/// the scope. These count their steps on the host, so that a graph has the count of its capture: each replay corrects
-/// the averages of Adam and AdamW for that step, and decays the learning rate of Adagrad as in that step. Without this
-/// they are refused.
+/// Allows the calling thread to take the `step` of torch::optim::Adam, AdamW and Adagrad in captures, until the end of
+/// the scope; on any thread whose current stream takes part in one. These count their steps on the host, so that a
+/// graph has the count of its capture: each replay corrects the averages of Adam and AdamW for that step, and decays
+/// the learning rate of Adagrad as in that step. Without this they are refused.
 ///
-///     reprise::capture(graph, {}, [&] {
+///     reprise::CUDAGraph graph = reprise::capture([&] {
 ///       loss = train();
 ///       const reprise::libtorch::AllowHostCounters allowed;  // lr_decay of Adagrad is 0: the count does not matter
 ///       optimizer.step();
@@ -21,9 +21,13 @@ namespace reprise::libtorch {
 class AllowHostCounters {
  public:
   AllowHostCounters() noexcept;
-  ~AllowHostCounters();  ///< on the same thread
+  /// On the same thread. On another one it changes nothing, with a warning.
+  ~AllowHostCounters();
   AllowHostCounters(const AllowHostCounters&) = delete;
   AllowHostCounters& operator=(const AllowHostCounters&) = delete;
+
+ private:
+  const void* thread_;
 };
 
 }  // namespace reprise::libtorch

@@ -10,7 +10,7 @@ namespace reprise::libtorch::detail {
 /// \throws UsageError if another framework is installed. Called before main(), where that error ends the process.
 bool install();
 
-// A program that includes a header of the component, and uses nothing else of it, must have it all the same: else a
+// A program that includes a header of the component, and uses nothing else of it, must have it nevertheless: else a
 // capture would leave out the operators without a word. A linker drops those objects of a static library, and with
 // --as-needed those shared libraries, that nothing refers to. This variable refers to the library from each source that
 // includes the header, and cannot be dropped, because its initialiser calls a function.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/node_params.h"
 
 // Stream capture.
 
@@ -30,10 +31,11 @@ ErrorCode CudaBackend::stream_begin_capture(StreamHandle stream, CaptureMode mod
 }
 
 ErrorCode CudaBackend::stream_begin_capture_to_graph(StreamHandle stream, GraphHandle graph,
-                                                     std::span<const GraphNodeHandle> dependencies, CaptureMode mode) {
+                                                     const Dependencies& dependencies, CaptureMode mode) {
   return enter({Call::stream_begin_capture_to_graph, stream}, [&] {
-    const CUresult result = driver_.cuStreamBeginCaptureToGraph(
-        stream, graph, dependencies.data(), nullptr, dependencies.size(), static_cast<CUstreamCaptureMode>(mode));
+    const CUresult result =
+        driver_.cuStreamBeginCaptureToGraph(stream, graph, dependencies.nodes.data(), to_driver(dependencies.edges),
+                                            dependencies.nodes.size(), static_cast<CUstreamCaptureMode>(mode));
     if (result == CUDA_SUCCESS) CaptureWatch::instance().began(driver_, stream);
     return result;
   });
@@ -65,8 +67,7 @@ ErrorCode CudaBackend::stream_capture_info(StreamHandle stream, CaptureInfo* inf
     cuuint64_t id = 0;
     CUgraph graph = nullptr;
     const CUgraphNode* dependencies = nullptr;
-    // Queried although unused: without it, the driver refuses the call when an edge is programmatic.
-    const CUgraphEdgeData* edges = nullptr;
+    const CUgraphEdgeData* edges = nullptr;  // without it, the driver refuses the call when an edge is programmatic
     std::size_t count = 0;
     const CUresult result = driver_.cuStreamGetCaptureInfo(stream, &status, &id, &graph, &dependencies, &edges, &count);
     if (result != CUDA_SUCCESS) return result;
@@ -77,18 +78,19 @@ ErrorCode CudaBackend::stream_capture_info(StreamHandle stream, CaptureInfo* inf
       info->id = id;
       info->graph = graph;
       info->dependencies = {dependencies, count};
+      if (edges != nullptr) info->edges = {reinterpret_cast<const EdgeData*>(edges), count};
     }
     return result;
   });
 }
 
-ErrorCode CudaBackend::stream_update_capture_dependencies(StreamHandle stream,
-                                                          std::span<const GraphNodeHandle> dependencies,
+ErrorCode CudaBackend::stream_update_capture_dependencies(StreamHandle stream, const Dependencies& dependencies,
                                                           UpdateDependencies how) {
   return enter({Call::stream_update_capture_dependencies, stream}, [&] {
     // The driver takes a pointer to nodes that it does not change.
-    return driver_.cuStreamUpdateCaptureDependencies(stream, const_cast<CUgraphNode*>(dependencies.data()), nullptr,
-                                                     dependencies.size(), static_cast<unsigned>(how));
+    return driver_.cuStreamUpdateCaptureDependencies(stream, const_cast<CUgraphNode*>(dependencies.nodes.data()),
+                                                     to_driver(dependencies.edges), dependencies.nodes.size(),
+                                                     static_cast<unsigned>(how));
   });
 }
 

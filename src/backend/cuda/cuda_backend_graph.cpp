@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "backend/cuda/conditional_nodes.h"
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/node_params.h"
 
 // The shape of template graphs, and user objects.
 
@@ -16,15 +20,32 @@ struct EdgeArrays {
     for (std::size_t i = 0; i < edges.size(); ++i) {
       from[i] = edges[i].from;
       to[i] = edges[i].to;
-      data[i].from_port = edges[i].data.from_port;
-      data[i].to_port = edges[i].data.to_port;
-      data[i].type = edges[i].data.type;
+      data[i] = edges[i].data;
     }
   }
+  const CUgraphEdgeData* driver_data() const { return to_driver(data); }
 
   std::vector<CUgraphNode> from, to;
-  std::vector<CUgraphEdgeData> data;
+  std::vector<EdgeData> data;
 };
+
+/// Edges, those of one kind behind each other.
+std::vector<Edge> by_kind(std::span<const Edge> edges) {
+  std::vector<Edge> sorted(edges.begin(), edges.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Edge& a, const Edge& b) { return a.data < b.data; });
+  return sorted;
+}
+
+/// Calls `f` with each run of edges of the same kind: drivers 13.0 to 13.4 give all edges of one call of
+/// cuGraphAddDependencies the data of the first edge.
+template <class F>
+CUresult for_each_kind(std::span<const Edge> sorted, F&& f) {
+  for (std::size_t begin = 0, end = 0; begin < sorted.size(); begin = end) {
+    while (end < sorted.size() && sorted[end].data == sorted[begin].data) ++end;
+    if (const CUresult result = f(sorted.subspan(begin, end - begin)); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
 
 }  // namespace
 
@@ -38,7 +59,11 @@ ErrorCode CudaBackend::graph_create(GraphHandle* graph) {
 }
 
 ErrorCode CudaBackend::graph_destroy(GraphHandle graph) {
-  return enter(Call::graph_destroy, [&] { return driver_.cuGraphDestroy(graph); });
+  return enter(Call::graph_destroy, [&] {
+    const CUresult result = driver_.cuGraphDestroy(graph);
+    if (result == CUDA_SUCCESS) ConditionalNodes::instance().destroyed(graph);
+    return result;
+  });
 }
 
 ErrorCode CudaBackend::graph_clone(GraphHandle* clone, GraphHandle graph) {
@@ -78,29 +103,39 @@ ErrorCode CudaBackend::graph_edges(GraphHandle graph, std::vector<Edge>* edges) 
     if (result != CUDA_SUCCESS) return result;
     EdgeArrays found(count);
     if (count != 0)
-      result = driver_.cuGraphGetEdges(graph, found.from.data(), found.to.data(), found.data.data(), &count);
+      result = driver_.cuGraphGetEdges(graph, found.from.data(), found.to.data(),
+                                       reinterpret_cast<CUgraphEdgeData*>(found.data.data()), &count);
     if (result != CUDA_SUCCESS) return result;
     edges->clear();
-    for (std::size_t i = 0; i < count; ++i) {
-      const CUgraphEdgeData& data = found.data[i];
-      edges->push_back({found.from[i], found.to[i], {data.from_port, data.to_port, data.type}});
-    }
+    for (std::size_t i = 0; i < count; ++i) edges->push_back({found.from[i], found.to[i], found.data[i]});
     return result;
   });
 }
 
 ErrorCode CudaBackend::graph_add_dependencies(GraphHandle graph, std::span<const Edge> edges) {
   return enter(Call::graph_add_dependencies, [&] {
-    const EdgeArrays arrays(edges);
-    return driver_.cuGraphAddDependencies(graph, arrays.from.data(), arrays.to.data(), arrays.data.data(),
-                                          edges.size());
+    const std::vector<Edge> sorted = by_kind(edges);
+    std::size_t added = 0;
+    const CUresult result = for_each_kind(sorted, [&](std::span<const Edge> kind) {
+      const EdgeArrays arrays(kind);
+      const CUresult one = driver_.cuGraphAddDependencies(graph, arrays.from.data(), arrays.to.data(),
+                                                          arrays.driver_data(), kind.size());
+      if (one == CUDA_SUCCESS) added += kind.size();
+      return one;
+    });
+    // All or none, as of one call.
+    if (result != CUDA_SUCCESS && added > 0) {
+      const EdgeArrays arrays(std::span<const Edge>(sorted).first(added));
+      (void)driver_.cuGraphRemoveDependencies(graph, arrays.from.data(), arrays.to.data(), arrays.driver_data(), added);
+    }
+    return result;
   });
 }
 
 ErrorCode CudaBackend::graph_remove_dependencies(GraphHandle graph, std::span<const Edge> edges) {
   return enter(Call::graph_remove_dependencies, [&] {
     const EdgeArrays arrays(edges);
-    return driver_.cuGraphRemoveDependencies(graph, arrays.from.data(), arrays.to.data(), arrays.data.data(),
+    return driver_.cuGraphRemoveDependencies(graph, arrays.from.data(), arrays.to.data(), arrays.driver_data(),
                                              edges.size());
   });
 }

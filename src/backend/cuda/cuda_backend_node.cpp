@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/conditional_nodes.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/node_params.h"
 
@@ -7,15 +8,17 @@
 namespace reprise::backend::cuda {
 namespace {
 
-/// In a stream, programmatic dependent launch is an attribute of the launch; in a graph, of the edge.
-bool is_programmatic(const NodeParams& params) {
-  const auto* const kernel = std::get_if<KernelNodeParams>(&params);
-  return kernel != nullptr && kernel->config.programmatic;
-}
-
+// In a stream, programmatic dependent launch is an attribute of the launch; in a graph, of the edge.
 constexpr const char* programmatic_node_refused =
     "in a graph, programmatic dependent launch is not a property of the kernel node: give the edge that leads to it "
     "type 1 and the port that it comes from";
+
+/// Why a node cannot be made or changed so; null if it can.
+const char* refusal_of(const NodeParams& params) {
+  if (std::holds_alternative<PitchedCopyNodeParams>(params)) return pitched_copy_refused;
+  const auto* const kernel = std::get_if<KernelNodeParams>(&params);
+  return kernel != nullptr && kernel->config.programmatic ? programmatic_node_refused : nullptr;
+}
 
 CUlaunchAttributeValue cluster_value(const Dim3& cluster) {
   CUlaunchAttributeValue value{};
@@ -45,14 +48,14 @@ CUresult CudaBackend::set_kernel_attributes(CUgraphNode node, const LaunchConfig
   return driver_.cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &cooperative);
 }
 
-ErrorCode CudaBackend::graph_add_node(GraphNodeHandle* node, GraphHandle graph,
-                                      std::span<const GraphNodeHandle> dependencies, NodeParams& params) {
-  if (is_programmatic(params)) return fail(ErrorCode::not_supported, programmatic_node_refused);
+ErrorCode CudaBackend::graph_add_node(GraphNodeHandle* node, GraphHandle graph, const Dependencies& dependencies,
+                                      NodeParams& params) {
+  if (const char* const why = refusal_of(params)) return fail(ErrorCode::not_supported, why);
   return enter(Call::graph_add_node, [&] {
     CUgraphNodeParams to_make = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
     CUgraphNode made = nullptr;
-    const CUresult result =
-        driver_.cuGraphAddNode(&made, graph, dependencies.data(), nullptr, dependencies.size(), &to_make);
+    const CUresult result = driver_.cuGraphAddNode(&made, graph, dependencies.nodes.data(),
+                                                   to_driver(dependencies.edges), dependencies.nodes.size(), &to_make);
     if (result != CUDA_SUCCESS) return result;
     const auto* const kernel = std::get_if<KernelNodeParams>(&params);
     if (kernel != nullptr && (kernel->config.cluster != Dim3{} || kernel->config.cooperative)) {
@@ -63,13 +66,19 @@ ErrorCode CudaBackend::graph_add_node(GraphNodeHandle* node, GraphHandle graph,
       }
     }
     read_outputs(to_make, &params);
+    if (const auto* const conditional = std::get_if<ConditionalNodeParams>(&params))
+      ConditionalNodes::instance().added(made, graph, *conditional);
     *node = made;
     return result;
   });
 }
 
 ErrorCode CudaBackend::graph_destroy_node(GraphNodeHandle node) {
-  return enter(Call::graph_destroy_node, [&] { return driver_.cuGraphDestroyNode(node); });
+  return enter(Call::graph_destroy_node, [&] {
+    const CUresult result = driver_.cuGraphDestroyNode(node);
+    if (result == CUDA_SUCCESS) ConditionalNodes::instance().destroyed(node);
+    return result;
+  });
 }
 
 ErrorCode CudaBackend::graph_node_type(GraphNodeHandle node, NodeType* type) {
@@ -124,10 +133,11 @@ CUresult CudaBackend::node_params(CUgraphNode node, CUgraphNodeType type, NodePa
     case CU_GRAPH_NODE_TYPE_KERNEL:
       return get(KernelNodeParams{}, [&](KernelNodeParams& found) { return kernel_params(node, &found); });
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-      return get(MemcpyNodeParams{}, [&](MemcpyNodeParams& found) {
+      return get(NodeParams{}, [&](NodeParams& found) {
         CUDA_MEMCPY3D copy{};
         const CUresult result = driver_.cuGraphMemcpyNodeGetParams(node, &copy);
-        return result == CUDA_SUCCESS ? from_driver(copy, &found) : result;
+        if (result == CUDA_SUCCESS) found = from_driver(copy);
+        return result;
       });
     case CU_GRAPH_NODE_TYPE_MEMSET:
       return get(MemsetNodeParams{}, [&](MemsetNodeParams& found) {
@@ -169,14 +179,15 @@ CUresult CudaBackend::node_params(CUgraphNode node, CUgraphNodeType type, NodePa
         found.address = to_pointer(address);
         return result;
       });
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return ConditionalNodes::instance().find(node, params) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
     default:
-      // Conditional nodes have no getter in CUDA 13.0; the other types have no params in this library.
-      return CUDA_ERROR_NOT_SUPPORTED;
+      return CUDA_ERROR_NOT_SUPPORTED;  // the other types have no params in this library
   }
 }
 
 ErrorCode CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodeParams& params) {
-  if (is_programmatic(params)) return fail(ErrorCode::not_supported, programmatic_node_refused);
+  if (const char* const why = refusal_of(params)) return fail(ErrorCode::not_supported, why);
   return enter(Call::graph_node_set_params, [&] {
     CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
     const CUresult result = driver_.cuGraphNodeSetParams(node, &wanted);
@@ -187,7 +198,7 @@ ErrorCode CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodePar
 
 ErrorCode CudaBackend::graph_exec_node_set_params(GraphExecHandle exec, GraphNodeHandle node,
                                                   const NodeParams& params) {
-  if (is_programmatic(params)) return fail(ErrorCode::not_supported, programmatic_node_refused);
+  if (const char* const why = refusal_of(params)) return fail(ErrorCode::not_supported, why);
   // The driver keeps cluster and cooperation of the instantiated node, whatever the params.
   return enter(Call::graph_exec_node_set_params, [&] {
     CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);

@@ -12,7 +12,7 @@
 namespace reprise::backend::cuda {
 namespace {
 
-/// Which parameters of this library's kernels have no padding, which the driver does not know. Thread-safe.
+/// The parameters of kernels that have a record, with types and padding, which the driver does not know. Thread-safe.
 class FunctionsOfRecords {
  public:
   void add(FunctionHandle function, const KernelRecord& kernel) {
@@ -20,11 +20,13 @@ class FunctionsOfRecords {
     const std::lock_guard lock(mutex_);
     params_.insert_or_assign(function, std::move(params));
   }
-  bool is_whole(FunctionHandle function, std::size_t index, std::size_t bytes) const {
+  /// What the record of the function says of a parameter of this size; nothing if it has none.
+  void complete(FunctionHandle function, std::size_t index, KernelParam* param) const {
     const std::lock_guard lock(mutex_);
     const auto known = params_.find(function);
-    return known != params_.end() && index < known->second.size() && known->second[index].size == bytes &&
-           known->second[index].whole;
+    if (known == params_.end() || index >= known->second.size() || known->second[index].size != param->size) return;
+    param->whole = known->second[index].whole;
+    param->type = known->second[index].type;
   }
 
  private:
@@ -152,7 +154,7 @@ ErrorCode CudaBackend::function_param_info(FunctionHandle function, std::size_t 
     KernelParam found;
     const CUresult result = driver_.cuFuncGetParamInfo(function, index, &found.offset, &found.size);
     if (result != CUDA_SUCCESS) return result;
-    found.whole = functions_of_records().is_whole(function, index, found.size);
+    functions_of_records().complete(function, index, &found);
     *param = found;
     return result;
   });

@@ -24,6 +24,13 @@ static_assert(static_cast<int>(ConditionalType::if_) == CU_GRAPH_COND_TYPE_IF);
 static_assert(static_cast<int>(ConditionalType::while_) == CU_GRAPH_COND_TYPE_WHILE);
 static_assert(static_cast<int>(ConditionalType::switch_) == CU_GRAPH_COND_TYPE_SWITCH);
 
+static_assert(sizeof(EdgeData) == sizeof(CUgraphEdgeData) &&
+              offsetof(EdgeData, from_port) == offsetof(CUgraphEdgeData, from_port) &&
+              offsetof(EdgeData, to_port) == offsetof(CUgraphEdgeData, to_port) &&
+              offsetof(EdgeData, type) == offsetof(CUgraphEdgeData, type));
+static_assert(programmatic_edge.from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC &&
+              programmatic_edge.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
+
 static_assert(CU_LAUNCH_PARAM_END_AS_INT == 0 && CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT == 1 &&
               CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT == 2);  // as packed_arguments() takes them
 
@@ -60,6 +67,7 @@ struct ToDriver {
     copy.Height = 1;
     copy.Depth = 1;
   }
+  void operator()(const PitchedCopyNodeParams&) const {}  // refused before
   void operator()(const MemsetNodeParams& from) const {
     to.memset.dst = to_address(from.destination);
     // The driver writes more than the element when the value has more bits.
@@ -93,12 +101,42 @@ struct ToDriver {
   }
 };
 
-bool is_array(CUmemorytype type) {
-  return type == CU_MEMORYTYPE_ARRAY;
+std::size_t rows_of(const CUDA_MEMCPY3D& copy) {
+  return std::max<std::size_t>(copy.Height, 1);
 }
 
-const std::byte* first_byte(CUmemorytype type, const void* host, CUdeviceptr device) {
-  return static_cast<const std::byte*>(type == CU_MEMORYTYPE_HOST ? host : to_pointer(device));
+std::size_t slices_of(const CUDA_MEMCPY3D& copy) {
+  return std::max<std::size_t>(copy.Depth, 1);
+}
+
+/// One end of a copy: `height` is how many rows lie between the beginnings of two slices, `x`, `y` and `z` where it
+/// begins.
+struct EndLayout {
+  CUmemorytype type;
+  const void* host;
+  CUdeviceptr device;
+  std::size_t pitch, height, x, y, z;
+};
+
+PitchedCopyNodeParams::End end_of(const CUDA_MEMCPY3D& copy, const EndLayout& end) {
+  if (end.type == CU_MEMORYTYPE_ARRAY) return {};
+  const void* const memory = end.type == CU_MEMORYTYPE_HOST ? end.host : to_pointer(end.device);
+  const auto offset_of = [&](std::size_t z, std::size_t y, std::size_t x) {
+    return (z * end.height + y) * end.pitch + x;
+  };
+  auto* const begin = static_cast<std::byte*>(const_cast<void*>(memory)) + offset_of(end.z, end.y, end.x);
+  if (copy.WidthInBytes == 0) return {begin, 0};
+  return {begin, offset_of(slices_of(copy) - 1, rows_of(copy) - 1, 0) + copy.WidthInBytes};
+}
+
+PitchedCopyNodeParams::End source_of(const CUDA_MEMCPY3D& copy) {
+  return end_of(copy, {copy.srcMemoryType, copy.srcHost, copy.srcDevice, copy.srcPitch, copy.srcHeight,
+                       copy.srcXInBytes, copy.srcY, copy.srcZ});
+}
+
+PitchedCopyNodeParams::End destination_of(const CUDA_MEMCPY3D& copy) {
+  return end_of(copy, {copy.dstMemoryType, copy.dstHost, copy.dstDevice, copy.dstPitch, copy.dstHeight,
+                       copy.dstXInBytes, copy.dstY, copy.dstZ});
 }
 
 }  // namespace
@@ -110,6 +148,10 @@ CUgraphNodeParams to_driver(const NodeParams& params, CUcontext context, CUdevic
   return made;
 }
 
+const CUgraphEdgeData* to_driver(std::span<const EdgeData> edges) noexcept {
+  return reinterpret_cast<const CUgraphEdgeData*>(edges.data());
+}
+
 void read_outputs(const CUgraphNodeParams& made, NodeParams* params) {
   if (auto* const allocation = std::get_if<MemoryAllocateNodeParams>(params))
     allocation->address = to_pointer(made.alloc.dptr);
@@ -117,20 +159,13 @@ void read_outputs(const CUgraphNodeParams& made, NodeParams* params) {
     conditional->bodies.assign(made.conditional.phGraph_out, made.conditional.phGraph_out + made.conditional.size);
 }
 
-CUresult from_driver(const CUDA_MEMCPY3D& copy, MemcpyNodeParams* params) {
-  if (is_array(copy.srcMemoryType) || is_array(copy.dstMemoryType)) return CUDA_ERROR_NOT_SUPPORTED;
-  const bool rows_follow =
-      copy.Height <= 1 || (copy.srcPitch == copy.WidthInBytes && copy.dstPitch == copy.WidthInBytes);
-  const bool slices_follow =
-      copy.Depth <= 1 || (rows_follow && copy.srcHeight == copy.Height && copy.dstHeight == copy.Height);
-  if (!rows_follow || !slices_follow) return CUDA_ERROR_NOT_SUPPORTED;
-  const std::size_t source_offset = (copy.srcZ * copy.srcHeight + copy.srcY) * copy.srcPitch + copy.srcXInBytes;
-  const std::size_t destination_offset = (copy.dstZ * copy.dstHeight + copy.dstY) * copy.dstPitch + copy.dstXInBytes;
-  params->source = first_byte(copy.srcMemoryType, copy.srcHost, copy.srcDevice) + source_offset;
-  params->destination =
-      const_cast<std::byte*>(first_byte(copy.dstMemoryType, copy.dstHost, copy.dstDevice)) + destination_offset;
-  params->bytes = copy.WidthInBytes * std::max<std::size_t>(copy.Height, 1) * std::max<std::size_t>(copy.Depth, 1);
-  return CUDA_SUCCESS;
+NodeParams from_driver(const CUDA_MEMCPY3D& copy) {
+  const PitchedCopyNodeParams::End source = source_of(copy), destination = destination_of(copy);
+  const std::size_t rows = rows_of(copy) * slices_of(copy), bytes = copy.WidthInBytes * rows;
+  const bool is_array = source.address == nullptr || destination.address == nullptr;
+  if (is_array || source.bytes != bytes || destination.bytes != bytes)
+    return PitchedCopyNodeParams{source, destination, copy.WidthInBytes, rows};
+  return MemcpyNodeParams{destination.address, source.address, bytes};
 }
 
 CUresult from_driver(const CUDA_MEMSET_NODE_PARAMS& set, MemsetNodeParams* params) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+
 #include "backend/cuda/driver_api.h"
 #include "backend/types.h"
 
@@ -12,12 +14,15 @@ namespace reprise::backend::cuda {
 /// Pointers in `params` are passed on, and must live until the call.
 CUgraphNodeParams to_driver(const NodeParams& params, CUcontext context, CUdevice device);
 
+/// The edge data as the driver takes it; null for none.
+const CUgraphEdgeData* to_driver(std::span<const EdgeData> edges) noexcept;
+
 /// Copies results of the node's creation back: an allocation's address, a conditional node's bodies.
 void read_outputs(const CUgraphNodeParams& made, NodeParams* params);
 
-/// A copy or a set of several rows counts as one of a single row if the rows follow each other without gaps.
-/// `CUDA_ERROR_NOT_SUPPORTED` if they do not, or if an array takes part.
-CUresult from_driver(const CUDA_MEMCPY3D& copy, MemcpyNodeParams* params);
+/// MemcpyNodeParams, also for several rows that follow each other without gaps; else PitchedCopyNodeParams.
+NodeParams from_driver(const CUDA_MEMCPY3D& copy);
+/// A set of several rows counts as one of a single row likewise; else `CUDA_ERROR_NOT_SUPPORTED`.
 CUresult from_driver(const CUDA_MEMSET_NODE_PARAMS& set, MemsetNodeParams* params);
 
 }  // namespace reprise::backend::cuda

@@ -7,15 +7,19 @@
 
 #ifdef REPRISE_OWN_KERNELS
 // The output of nvcc, unchanged.
-__asm__(
-    ".pushsection .rodata\n"
-    ".balign 64\n"
-    ".hidden reprise_own_kernels\n"
-    ".globl reprise_own_kernels\n"
-    "reprise_own_kernels: .incbin \"" REPRISE_OWN_KERNELS
-    "\"\n"
-    ".popsection\n");
+#define REPRISE_DATA(name, file)                   \
+  __asm__(                                         \
+      ".pushsection .rodata\n"                     \
+      ".balign 64\n"                               \
+      ".hidden " name                              \
+      "\n"                                         \
+      ".globl " name "\n" name ": .incbin \"" file \
+      "\"\n"                                       \
+      ".popsection\n")
+REPRISE_DATA("reprise_own_kernels", REPRISE_OWN_KERNELS);
+REPRISE_DATA("reprise_condition_kernel", REPRISE_CONDITION_KERNEL);
 extern "C" const unsigned char reprise_own_kernels[];
+extern "C" const unsigned char reprise_condition_kernel[];
 #endif
 
 namespace reprise::backend {
@@ -26,16 +30,28 @@ namespace {
 
 // A library belongs to no context: its kernels are loaded at their first use in each. Never unloaded; a failure,
 // perhaps for lack of memory, is retried.
-CUresult load(const cuda::DriverApi& driver, CUlibrary* library) {
-  static std::mutex mutex;
-  static CUlibrary loaded = nullptr;
-  const std::lock_guard lock(mutex);
-  CUresult result = CUDA_SUCCESS;
-  if (loaded == nullptr)
-    result = driver.cuLibraryLoadData(&loaded, reprise_own_kernels, nullptr, nullptr, 0, nullptr, nullptr, 0);
-  *library = loaded;
-  return result;
-}
+class OwnLibrary {
+ public:
+  constexpr explicit OwnLibrary(const unsigned char* data) : data_(data) {}
+
+  CUresult find(const cuda::DriverApi& driver, const char* name, CUkernel* kernel) {
+    const std::lock_guard lock(mutex_);
+    if (loaded_ == nullptr) {
+      const CUresult result = driver.cuLibraryLoadData(&loaded_, data_, nullptr, nullptr, 0, nullptr, nullptr, 0);
+      if (result != CUDA_SUCCESS) return result;
+    }
+    return driver.cuLibraryGetKernel(kernel, loaded_, name);
+  }
+
+ private:
+  const unsigned char* const data_;
+  std::mutex mutex_;
+  CUlibrary loaded_ = nullptr;
+};
+
+constinit OwnLibrary own_kernels(reprise_own_kernels);
+// Separate, as devices may have code of the others only.
+constinit OwnLibrary condition_kernel(reprise_condition_kernel);
 
 }  // namespace
 
@@ -45,11 +61,10 @@ bool has_own_kernels() noexcept {
 
 int find_own_kernel(const KernelRecord& kernel, FunctionHandle* function) {
   const cuda::DriverApi& driver = cuda::opened_driver().api;
-  CUlibrary library = nullptr;
+  const auto* const name = static_cast<const char*>(kernel.symbol);
   CUkernel found = nullptr;
-  CUresult result = load(driver, &library);
-  if (result == CUDA_SUCCESS)
-    result = driver.cuLibraryGetKernel(&found, library, static_cast<const char*>(kernel.symbol));
+  CUresult result = own_kernels.find(driver, name, &found);
+  if (result == CUDA_ERROR_NOT_FOUND) result = condition_kernel.find(driver, name, &found);
   return result == CUDA_SUCCESS ? driver.cuKernelGetFunction(function, found) : result;
 }
 

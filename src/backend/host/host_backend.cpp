@@ -10,7 +10,7 @@
 #include "support/thread_object.h"
 #include "text/format.h"
 
-// The device itself and its memory.
+// The device itself.
 
 namespace reprise::backend::host {
 namespace {
@@ -149,123 +149,6 @@ ErrorCode HostBackend::stream_priority_range(int* least, int* greatest) {
     // As on an H200. Priorities are stored and reported; the simulated streams share their workers evenly.
     *least = 0;
     *greatest = -5;
-    return ErrorCode::success;
-  });
-}
-
-ErrorCode HostBackend::memory_allocate(void** pointer, std::size_t bytes) {
-  return enter(Call::memory_allocate, [&](Lock&) -> HostResult {
-    if (HostResult rule = check(Call::memory_allocate); rule.failed()) return rule;
-    const ErrorCode result = device_.memory().allocate(pointer, bytes);
-    if (result == ErrorCode::success) {
-      forget_accesses(*pointer, bytes);
-      return result;
-    }
-    if (result == ErrorCode::invalid_value) return fail(result, "0 bytes cannot be allocated");
-    const std::size_t free = device_.memory().free_bytes();
-    return fail(result, text::format(
-                            "{} bytes were requested, {} of {} are free{}", bytes, free, device_.memory().total_bytes(),
-                            free < bytes ? ""
-                                         : "; the system does not provide them, because of a limit of the process "
-                                           "(ulimit -d, ulimit -v), or they are in smaller pieces"));
-  });
-}
-
-ErrorCode HostBackend::memory_free(void* pointer) {
-  return enter(Call::memory_free, [&](Lock& lock) -> HostResult {
-    HostResult rule = check(Call::memory_free);
-    if (rule.failed() || pointer == nullptr) return rule;
-    HostDevice* owner = nullptr;
-    for (const auto& device : runtime_.devices)
-      if (device->memory().starts_block(pointer)) owner = device.get();
-    if (owner == nullptr) return fail(ErrorCode::invalid_value, "no block of device memory starts at this address");
-    const std::vector<OperationRef> frontier = owner->frontier();
-    if (HostResult waited = wait(lock, frontier); waited.failed()) return waited;
-    return owner->memory().free(pointer);
-  });
-}
-
-ErrorCode HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle handle) {
-  return enter(Call::memory_allocate_async, [&](Lock&) -> HostResult {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (stream->capture != nullptr && stream->capture->state == HostCapture::State::active)
-      return fail(
-          ErrorCode::not_supported,
-          "the host device has no allocation nodes yet; the capture goes on. Allocate before the capture, or from "
-          "the caching allocator");
-    if (HostResult rule = check(Call::memory_allocate_async, stream); rule.failed()) return rule;
-    if (bytes == 0) {
-      *pointer = nullptr;
-      return ErrorCode::success;
-    }
-    const ErrorCode result = stream->device->memory().allocate(pointer, bytes);
-    if (result != ErrorCode::success) return fail(result, text::format("{} bytes were requested", bytes));
-    forget_accesses(*pointer, bytes);
-    return ErrorCode::success;
-  });
-}
-
-ErrorCode HostBackend::memory_free_async(void* pointer, StreamHandle handle) {
-  return enter(Call::memory_free_async, [&](Lock&) -> HostResult {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (HostResult rule = check(Call::memory_free_async, stream); rule.failed()) return rule;
-    if (pointer == nullptr) return ErrorCode::success;
-    if (stream->capture != nullptr)
-      return fail(ErrorCode::invalid_value, "memory that was not allocated in the capture cannot be freed in it");
-    if (!stream->device->memory().starts_block(pointer))
-      return fail(ErrorCode::invalid_value, "no block of this device's memory starts at this address");
-    submit(*stream, NodeType::memory_free, MemoryFreeNodeParams{pointer});
-    return ErrorCode::success;
-  });
-}
-
-ErrorCode HostBackend::memory_pool_trim(std::size_t) {
-  // Stream-ordered memory returns to the device as soon as it is freed: there is nothing to trim.
-  return enter(Call::memory_pool_trim, [&](Lock&) -> HostResult { return check(Call::memory_pool_trim); });
-}
-
-ErrorCode HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
-  return enter(Call::pinned_allocate, [&](Lock&) -> HostResult {
-    if (HostResult rule = check(Call::pinned_allocate); rule.failed()) return rule;
-    if (bytes == 0) {
-      *pointer = nullptr;
-      return ErrorCode::success;
-    }
-    // operator new rounds the size up, past which it would wrap.
-    void* const memory = bytes <= PTRDIFF_MAX
-                             ? ::operator new (bytes, std::align_val_t{DeviceMemory::alignment}, std::nothrow)
-                             : nullptr;
-    if (memory == nullptr) return fail(ErrorCode::out_of_memory, text::format("{} bytes were requested", bytes));
-    try {
-      runtime_.pinned.emplace(reinterpret_cast<std::uintptr_t>(memory), PinnedBlock{bytes, next_id()});
-    } catch (...) {
-      ::operator delete (memory, std::align_val_t{DeviceMemory::alignment});
-      throw;
-    }
-    forget_accesses(memory, bytes);
-    *pointer = memory;
-    return ErrorCode::success;
-  });
-}
-
-ErrorCode HostBackend::pinned_free(void* pointer) {
-  return enter(Call::pinned_free, [&](Lock& lock) -> HostResult {
-    HostResult rule = check(Call::pinned_free);
-    if (rule.failed() || pointer == nullptr) return rule;
-    const std::vector<OperationRef> frontier = device_.frontier();
-    if (runtime_.pinned.erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0)
-      return fail(ErrorCode::invalid_value, "no block of pinned memory starts at this address");
-    HostResult waited = wait(lock, frontier);
-    ::operator delete (pointer, std::align_val_t{DeviceMemory::alignment});
-    return waited;
-  });
-}
-
-ErrorCode HostBackend::pointer_info(const void* pointer, PointerInfo* info) {
-  return enter(Call::pointer_info, [&](Lock&) -> HostResult {
-    *info = host::pointer_info(runtime_, pointer);
     return ErrorCode::success;
   });
 }

@@ -108,8 +108,22 @@ class HostBackend final : public Backend {
     return runtime_.find(stream, device_);
   }
 
+  /// The work of a node in this graph, of any type but child graphs and conditional nodes: allocates the memory of an
+  /// allocation node, and finds that of a free node.
+  HostResult make_node_work(const HostGraph& graph, HostDevice& device, const NodeParams& params, Work* work) const;
+  /// Notes that the node, which frees graph memory, has been added.
+  static void note_free(const HostNode& node);
+  /// Whether graph memory can be freed outside of graphs.
+  static HostResult check_free(const GraphMemory& memory);
+  std::vector<OperationRef> all_work() const;
+  /// Whether a launch can allocate and free its memory; takes the bytes for it.
+  HostResult check_launch_memory(const HostExec& exec) const;
+  /// Notes what a submitted launch allocates and frees; after check_launch_memory().
+  static void note_launch_memory(const Plan& plan) noexcept;
+
   /// Gives work to a stream whose rules were checked: an operation, or a node when the stream captures.
-  void submit(HostStream& stream, NodeType type, Work work);
+  /// \param programmatic in a capture, the edges from kernels are programmatic.
+  void submit(HostStream& stream, NodeType type, Work work, bool programmatic = false);
   /// Sleeps, unlocked, until these are done.
   HostResult wait(Lock& lock, std::span<const OperationRef> operations) const;
   HostResult wait_for_last(Lock& lock, const HostStream& stream) const;
@@ -129,23 +143,40 @@ class HostBackend final : public Backend {
       runtime_.races->forget(pointer, bytes);
   }
   HostResult check_range(const void* pointer, std::size_t bytes, const char* what, MemoryKind* kind) const;
+  /// Refuses work of streams on memory of allocation nodes that is not allocated. Its state is that after all work
+  /// submitted so far: work that comes later, and is ordered before the free, cannot be.
+  HostResult check_allocated(const void* pointer) const;
   HostResult check_memcpy(const MemcpyNodeParams& params, MemoryKind* destination, MemoryKind* source) const;
   HostResult check_memset(const MemsetNodeParams& params) const;
   /// Function and arguments, and then the shape of the launch: only the latter breaks a capture.
   HostResult check_kernel(const KernelNodeParams& params) const;
   HostResult check_launch_config(const KernelNodeParams& params) const;
   static HostResult check_use(EventUseFlags use);
-  /// Checks the params of a node.
+  /// Checks the params of a node; of a conditional one, check_conditional() does.
   HostResult check_node(const NodeParams& params) const;
+  static HostResult check_conditional(const HostGraph& graph, const ConditionalNodeParams& params);
+  /// \param to the type of the node that it leads to; null if that is not known.
+  static HostResult check_edge(const HostNode& from, const NodeType* to, const EdgeData& data);
+  /// Whether a graph can be cloned or be a child, whether it can have a further executable, and whether nodes and edges
+  /// can be removed from it.
+  static HostResult check_copy(const HostGraph& graph);
+  static HostResult check_sole(const HostGraph& graph);
+  static HostResult check_removal(const HostGraph& graph);
+  /// What only an instantiation finds in conditional nodes: unused handles, and nodes that no body can have.
+  HostResult check_bodies(const HostGraph& graph, bool in_body) const;
+  /// True if a capture adds to this graph, or to another one that lies in the same outermost graph.
+  bool is_captured_to(const HostGraph& graph) const;
   /// Work that cannot run: on a capturing stream that breaks the capture. (Bad arguments alone do not.)
   HostResult refuse_work(Call call, HostStream& stream, HostResult result) const;
   HostResult copy_on(Lock& lock, Call call, HostStream& stream, const MemcpyNodeParams& params);
   HostResult set_on(Lock& lock, Call call, HostStream& stream, const MemsetNodeParams& params);
   HostResult join(HostStream& stream, HostEvent& event, bool external);
-  HostResult begin_capture_on(Call call, StreamHandle handle, HostGraph* graph,
-                              std::span<const GraphNodeHandle> dependencies, CaptureMode mode);
-  HostResult find_nodes(std::span<const GraphNodeHandle> handles, const HostGraph* graph,
-                        std::vector<HostNode*>* nodes) const;
+  HostResult begin_capture_on(Call call, StreamHandle handle, HostGraph* graph, const Dependencies& dependencies,
+                              CaptureMode mode);
+  HostResult find_nodes(const Dependencies& handles, const HostGraph* graph, std::vector<Dependency>* nodes) const;
+  /// Adds a child graph or conditional node, with graphs of its own. Checked before.
+  HostNode& add_with_graphs(HostGraph& graph, NodeParams& params, std::span<const Dependency> before);
+  HostResult set_child(HostExec& exec, std::size_t place, const HostGraph& child);
   HostResult launch_on(HostStream& stream, HostExec& exec);
 
   HostRuntime& runtime_;

@@ -15,26 +15,27 @@ bool is_mode(CaptureMode mode) noexcept {
 
 }  // namespace
 
-HostResult HostBackend::find_nodes(std::span<const GraphNodeHandle> handles, const HostGraph* graph,
-                                   std::vector<HostNode*>* nodes) const {
-  for (const GraphNodeHandle handle : handles) {
-    HostNode* const node = runtime_.find(handle);
+HostResult HostBackend::find_nodes(const Dependencies& handles, const HostGraph* graph,
+                                   std::vector<Dependency>* nodes) const {
+  for (std::size_t i = 0; i < handles.nodes.size(); ++i) {
+    HostNode* const node = runtime_.find(handles.nodes[i]);
     if (node == nullptr)
       return fail(ErrorCode::invalid_value, "there is no such node: it was never made, or was destroyed");
     if (graph != nullptr && node->graph != graph) return fail(ErrorCode::invalid_value, "a node is of another graph");
-    nodes->push_back(node);
+    if (HostResult bad = check_edge(*node, nullptr, handles.edge(i)); bad.failed()) return bad;
+    nodes->push_back({node, handles.edge(i)});
   }
   return ErrorCode::success;
 }
 
 HostResult HostBackend::begin_capture_on(Call call, StreamHandle handle, HostGraph* graph,
-                                         std::span<const GraphNodeHandle> dependencies, CaptureMode mode) {
+                                         const Dependencies& dependencies, CaptureMode mode) {
   HostStream* const stream = find(handle);
   if (stream == nullptr) return bad_handle("stream");
   if (!is_mode(mode)) return fail(ErrorCode::invalid_value, "there is no such capture mode");
   HostResult rule = check_capture_rules(runtime_, {call, &device_, stream, nullptr, false, graph});
   if (rule.failed()) return rule;
-  std::vector<HostNode*> nodes;
+  std::vector<Dependency> nodes;
   if (HostResult found = find_nodes(dependencies, graph, &nodes); found.failed()) return found;
   const bool owns_graph = graph == nullptr;
   if (owns_graph) {
@@ -59,7 +60,7 @@ ErrorCode HostBackend::stream_begin_capture(StreamHandle handle, CaptureMode mod
 }
 
 ErrorCode HostBackend::stream_begin_capture_to_graph(StreamHandle handle, GraphHandle graph_handle,
-                                                     std::span<const GraphNodeHandle> dependencies, CaptureMode mode) {
+                                                     const Dependencies& dependencies, CaptureMode mode) {
   return enter(Call::stream_begin_capture_to_graph, [&](Lock&) -> HostResult {
     HostGraph* const graph = runtime_.find(graph_handle);
     if (graph == nullptr) return no_such("graph");
@@ -104,28 +105,31 @@ ErrorCode HostBackend::stream_capture_info(StreamHandle handle, CaptureInfo* inf
       return ErrorCode::success;
     }
     stream->reported_dependencies.clear();
-    for (HostNode* node : stream->capture_dependencies)
-      stream->reported_dependencies.push_back(reinterpret_cast<GraphNodeHandle>(node));
+    stream->reported_edges.clear();
+    for (const Dependency& each : stream->capture_dependencies) {
+      stream->reported_dependencies.push_back(handle_of(*each.node));
+      stream->reported_edges.push_back(each.data);
+    }
     info->status = CaptureStatus::active;
     info->id = stream->capture->id;
     info->graph = reinterpret_cast<GraphHandle>(stream->capture->graph);
     info->dependencies = stream->reported_dependencies;
+    info->edges = stream->reported_edges;
     return ErrorCode::success;
   });
 }
 
-ErrorCode HostBackend::stream_update_capture_dependencies(StreamHandle handle,
-                                                          std::span<const GraphNodeHandle> dependencies,
+ErrorCode HostBackend::stream_update_capture_dependencies(StreamHandle handle, const Dependencies& dependencies,
                                                           UpdateDependencies how) {
   return enter(Call::stream_update_capture_dependencies, [&](Lock&) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     if (HostResult rule = check(Call::stream_update_capture_dependencies, stream); rule.failed()) return rule;
-    std::vector<HostNode*> nodes;
+    std::vector<Dependency> nodes;
     if (HostResult found = find_nodes(dependencies, stream->capture->graph, &nodes); found.failed()) return found;
     support::make_room(stream->capture_dependencies, nodes.size());
     if (how == UpdateDependencies::set) stream->capture_dependencies.clear();
-    for (HostNode* node : nodes)
+    for (const Dependency& node : nodes)
       if (std::find(stream->capture_dependencies.begin(), stream->capture_dependencies.end(), node) ==
           stream->capture_dependencies.end())
         stream->capture_dependencies.push_back(node);

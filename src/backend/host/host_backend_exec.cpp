@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/host/host_backend.h"
+#include "text/format.h"
 
 // Executable graphs.
 
@@ -13,6 +14,15 @@ class RecordPoint final : public Operation {
  public:
   Task* run() override { return nullptr; }  // never run: the graph's node completes it
 };
+
+bool can_be_in_body(NodeType type) {
+  return type == NodeType::kernel || type == NodeType::memcpy || type == NodeType::memset || type == NodeType::empty ||
+         type == NodeType::child_graph || type == NodeType::conditional;
+}
+
+bool is_registered(HostRuntime& runtime, const void* pointer) {
+  return pointer_info(runtime, pointer).kind != MemoryKind::unregistered;
+}
 
 bool can_be_disabled(NodeType type) {
   return type == NodeType::kernel || type == NodeType::memcpy || type == NodeType::memset;
@@ -29,21 +39,44 @@ bool keeps_memory_kinds(HostRuntime& runtime, const Work& before, const Work& af
 
 }  // namespace
 
+HostResult HostBackend::check_bodies(const HostGraph& graph, bool in_body) const {
+  for (const auto& condition : graph.conditions)
+    if (!condition->has_node)
+      return fail(ErrorCode::invalid_value, "a conditional handle of the graph belongs to no conditional node");
+  for (const auto& node : graph.nodes) {
+    if (in_body && !can_be_in_body(node->type))
+      return fail(ErrorCode::invalid_value,
+                  text::format("the body of a conditional node has a {} node, which it cannot have",
+                               node_type_name(node->type)));
+    const auto* const copy = std::get_if<MemcpyNodeParams>(&node->work);
+    if (in_body && copy != nullptr &&
+        (!is_registered(runtime_, copy->source) || !is_registered(runtime_, copy->destination)))
+      return fail(ErrorCode::invalid_value, "the body of a conditional node copies pageable memory; use pinned memory");
+    for (const auto& inner : node->graphs)
+      if (HostResult bad = check_bodies(*inner, in_body || node->type == NodeType::conditional); bad.failed())
+        return bad;
+  }
+  return ErrorCode::success;
+}
+
 ErrorCode HostBackend::graph_instantiate(GraphExecHandle* handle, GraphHandle graph_handle, InstantiateFlags flags,
                                          StreamHandle upload_stream) {
   return enter(Call::graph_instantiate, [&](Lock&) -> HostResult {
     if (HostResult rule = check(Call::graph_instantiate); rule.failed()) return rule;
-    const HostGraph* const graph = runtime_.find(graph_handle);
+    HostGraph* const graph = runtime_.find(graph_handle);
     if (graph == nullptr) return no_such("graph");
     if ((flags & InstantiateFlags::device_launch) != InstantiateFlags::none)
       return fail(ErrorCode::not_supported, "on the host device a graph cannot be launched from the device");
     if ((flags & InstantiateFlags::upload) != InstantiateFlags::none && find(upload_stream) == nullptr)
       return bad_handle("stream");
-    if (!graph->nodes.empty() && topological_order(*graph).empty())
-      return fail(ErrorCode::invalid_value, "the edges of the graph form a cycle");
+    if (HostResult bad = check_bodies(*graph, false); bad.failed()) return bad;
+    if (HostResult bad = check_sole(*graph); bad.failed()) return bad;
     auto exec = std::make_unique<HostExec>(device_, *graph, flags);
+    if (exec->plan->shape().has_cycle()) return fail(ErrorCode::invalid_value, "the edges of the graph form a cycle");
+    if (check_copy(*graph).failed()) exec->sole = std::make_shared<const int>();
     HostExec* const raw = exec.get();
     runtime_.execs.emplace(raw, std::move(exec));
+    graph->exec = raw->sole;
     *handle = reinterpret_cast<GraphExecHandle>(raw);
     return ErrorCode::success;
   });
@@ -77,7 +110,55 @@ ErrorCode HostBackend::graph_launch(GraphExecHandle handle, StreamHandle stream_
   });
 }
 
+namespace {
+
+struct MemoryOfLaunch {
+  std::vector<std::shared_ptr<GraphMemory>> allocated, freed;
+
+  explicit MemoryOfLaunch(const Plan& plan) {
+    for (const std::size_t place : plan.memory_nodes()) {
+      if (const auto* const allocation = std::get_if<GraphAllocation>(&plan.work(place)))
+        allocated.push_back(allocation->memory);
+      else
+        freed.push_back(std::get<GraphFree>(plan.work(place)).memory);
+    }
+  }
+  bool allocates(const std::shared_ptr<GraphMemory>& memory) const {
+    return std::find(allocated.begin(), allocated.end(), memory) != allocated.end();
+  }
+};
+
+}  // namespace
+
+HostResult HostBackend::check_launch_memory(const HostExec& exec) const {
+  if (exec.plan->memory_nodes().empty()) return ErrorCode::success;
+  const MemoryOfLaunch memory(*exec.plan);
+  const bool frees_first = (exec.flags & InstantiateFlags::auto_free_on_launch) != InstantiateFlags::none;
+  for (const auto& each : memory.allocated)
+    if (each->allocated() && !frees_first)
+      return fail(ErrorCode::invalid_value,
+                  "memory that an earlier launch of the graph allocated is not freed; free it, or instantiate with "
+                  "auto_free_on_launch");
+  for (const auto& each : memory.freed)
+    if (!memory.allocates(each) && !each->allocated())
+      return fail(ErrorCode::invalid_value, "the graph frees memory of another graph that is not allocated");
+  for (const auto& each : memory.allocated)
+    if (!each->back())
+      return fail(ErrorCode::out_of_memory,
+                  text::format("an allocation node of the graph needs {} bytes", each->bytes()));
+  return ErrorCode::success;
+}
+
+void HostBackend::note_launch_memory(const Plan& plan) noexcept {
+  for (const std::size_t place : plan.memory_nodes())
+    if (const auto* const allocation = std::get_if<GraphAllocation>(&plan.work(place)))
+      GraphMemory::set_allocated(allocation->memory);
+  for (const std::size_t place : plan.memory_nodes())
+    if (const auto* const free = std::get_if<GraphFree>(&plan.work(place))) free->memory->set_freed();
+}
+
 HostResult HostBackend::launch_on(HostStream& stream, HostExec& exec) {
+  if (HostResult bad = check_launch_memory(exec); bad.failed()) return bad;
   if (runtime_.races != nullptr) [[unlikely]]
     runtime_.races->prepare(exec);  // calls user code (a kernel's accesses()), which may throw: before any change
   Plan& plan = *exec.plan;
@@ -127,6 +208,7 @@ HostResult HostBackend::launch_on(HostStream& stream, HostExec& exec) {
     runtime_.races->launched(stream, *launch.get(), all_points, exec);
   exec.last_launch = launch;
   plan.last_launch = launch;
+  note_launch_memory(plan);
   return ErrorCode::success;
 }
 
@@ -136,28 +218,47 @@ ErrorCode HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle gra
     HostGraph* const graph = runtime_.find(graph_handle);
     if (exec == nullptr) return no_such("executable graph");
     if (graph == nullptr) return no_such("graph");
-    const auto refuse = [&](UpdateResult result, HostNode* node, const char* why) {
-      *info = {result, reinterpret_cast<GraphNodeHandle>(node)};
+    std::vector<HostNode*> nodes;
+    const PlanShape shape(*graph, &nodes);
+    const auto refuse = [&](UpdateResult result, std::size_t place, const char* why) {
+      *info = {result, place == PlanShape::none ? nullptr : handle_of(*nodes[place])};
       return fail(ErrorCode::graph_exec_update_failure, why);
     };
-    HostExec fresh(device_, *graph, exec->flags);
-    if (fresh.types.size() != exec->types.size())
-      return refuse(UpdateResult::topology_changed, nullptr, "the graph has another number of nodes");
-    for (std::size_t i = 0; i < fresh.types.size(); ++i) {
-      HostNode* const node = graph->nodes[i].get();
-      if (fresh.types[i] != exec->types[i])
-        return refuse(UpdateResult::node_type_changed, node, "a node is of another type");
-      if (fresh.dependencies[i] != exec->dependencies[i])
-        return refuse(UpdateResult::topology_changed, node, "a node has other dependencies");
-      if (!keeps_memory_kinds(runtime_, exec->plan->work(i), node->work))
-        return refuse(UpdateResult::parameters_changed, node, "a copy is between other kinds of memory");
-    }
-    for (std::size_t i = 0; i < fresh.types.size(); ++i) fresh.plan->set_enabled(i, exec->plan->enabled(i));
-    exec->plan = std::move(fresh.plan);
+    const PlanShape& before = exec->plan->shape();
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      if (nodes[i]->type == NodeType::memory_allocate || nodes[i]->type == NodeType::memory_free)
+        return refuse(UpdateResult::not_supported, i, "a graph with allocation or free nodes cannot be the update");
+    const ShapeDifference found = difference(before, before.levels_from(0), shape);
+    if (found.result != UpdateResult::success) return refuse(found.result, found.place, found.why);
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      if (!keeps_memory_kinds(runtime_, exec->plan->work(i), nodes[i]->work))
+        return refuse(UpdateResult::parameters_changed, i, "a copy is between other kinds of memory");
+    auto fresh = std::make_shared<Plan>(*graph);
+    for (std::size_t i = 0; i < nodes.size(); ++i) fresh->set_enabled(i, exec->plan->enabled(i));
+    exec->plan = std::move(fresh);
     exec->accesses.reset();
     *info = {};
     return ErrorCode::success;
   });
+}
+
+HostResult HostBackend::set_child(HostExec& exec, std::size_t place, const HostGraph& child) {
+  const PlanShape& shape = exec.plan->shape();
+  const std::vector<std::size_t> levels = shape.levels_from(shape.nodes[place].inner.front());
+  const Plan fresh(child);
+  const ShapeDifference found = difference(shape, levels, fresh.shape());
+  if (found.result != UpdateResult::success) return fail(ErrorCode::invalid_value, found.why);
+  std::vector<std::pair<std::size_t, std::size_t>> places;  // in the executable, in the child
+  for (std::size_t i = 0; i < levels.size(); ++i)
+    for (std::size_t node = 0; node < shape.levels[levels[i]].count; ++node)
+      places.emplace_back(shape.levels[levels[i]].first + node, fresh.shape().levels[i].first + node);
+  for (const auto& [ours, theirs] : places)
+    if (!keeps_memory_kinds(runtime_, exec.plan->work(ours), fresh.work(theirs)))
+      return fail(ErrorCode::invalid_value, "a copy would be between other kinds of memory");
+  Plan& plan = exec.changeable_plan();
+  plan.user_objects().insert(plan.user_objects().end(), fresh.user_objects().begin(), fresh.user_objects().end());
+  for (const auto& [ours, theirs] : places) plan.set_work(ours, fresh.work(theirs));
+  return ErrorCode::success;
 }
 
 ErrorCode HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNodeHandle node_handle,
@@ -171,7 +272,13 @@ ErrorCode HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphN
       return fail(ErrorCode::invalid_value,
                   "the node is not in the template that the executable was made from, or the template was destroyed");
     if (node->type != node_type(params)) return fail(ErrorCode::invalid_value, "the node is of another type");
+    if (node->type == NodeType::conditional)
+      return fail(ErrorCode::not_supported, "a conditional node cannot be changed; the nodes of its bodies can");
+    if (node->type == NodeType::memory_allocate || node->type == NodeType::memory_free)
+      return fail(ErrorCode::not_supported, "an allocation or free node cannot be changed");
     if (HostResult good = check_node(params); good.failed()) return good;
+    if (const auto* const child = std::get_if<ChildGraphNodeParams>(&params))
+      return set_child(*exec, index->second, *runtime_.find(child->graph));
     Work work = make_work(params);
     if (!keeps_memory_kinds(runtime_, exec->plan->work(index->second), work))
       return fail(ErrorCode::invalid_value, "the copy would be between other kinds of memory");

@@ -7,21 +7,9 @@
 #include "support/room.h"
 #include "text/format.h"
 
-// Template graphs and user objects.
+// The shape of template graphs, and user objects. Their nodes: host_backend_node.cpp.
 
 namespace reprise::backend::host {
-namespace {
-
-GraphNodeHandle handle_of(HostNode& node) {
-  return reinterpret_cast<GraphNodeHandle>(&node);
-}
-
-bool all_ordinary(std::span<const Edge> edges) {
-  return std::all_of(edges.begin(), edges.end(), [](const Edge& edge) { return edge.data == EdgeData{}; });
-}
-
-}  // namespace
-
 ErrorCode HostBackend::graph_create(GraphHandle* graph) {
   return enter(Call::graph_create, [&](Lock&) -> HostResult {
     auto made = std::make_unique<HostGraph>();
@@ -36,9 +24,10 @@ ErrorCode HostBackend::graph_destroy(GraphHandle handle) {
   return enter(Call::graph_destroy, [&](Lock&) -> HostResult {
     HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
-    for (const auto& capture : runtime_.captures)
-      if (capture->graph == graph)
-        return fail(ErrorCode::invalid_value, "the graph is being captured to; end the capture first");
+    if (graph->owner != nullptr)
+      return fail(ErrorCode::invalid_value, "the graph belongs to a node, and is destroyed with it");
+    if (is_captured_to(*graph))
+      return fail(ErrorCode::invalid_value, "the graph is being captured to; end the capture first");
     runtime_.destroy(*graph);
     return ErrorCode::success;
   });
@@ -48,6 +37,7 @@ ErrorCode HostBackend::graph_clone(GraphHandle* clone, GraphHandle handle) {
   return enter(Call::graph_clone, [&](Lock&) -> HostResult {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
+    if (HostResult bad = check_copy(*graph); bad.failed()) return bad;
     *clone = runtime_.adopt(graph->clone());
     return ErrorCode::success;
   });
@@ -67,73 +57,6 @@ ErrorCode HostBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNod
   });
 }
 
-HostResult HostBackend::check_node(const NodeParams& params) const {
-  const NodeType type = node_type(params);
-  if (!has_node_type(type))
-    return fail(ErrorCode::not_supported, text::format("the host device has no {} nodes yet", node_type_name(type)));
-  MemoryKind destination, source;
-  switch (type) {
-    case NodeType::kernel: {
-      const auto& kernel = std::get<KernelNodeParams>(params);
-      HostResult bad = check_kernel(kernel);
-      return bad.failed() ? bad : check_launch_config(kernel);
-    }
-    case NodeType::memcpy:
-      if (std::get<MemcpyNodeParams>(params).bytes == 0)
-        return fail(ErrorCode::invalid_value, "a node copies at least 1 byte");
-      return check_memcpy(std::get<MemcpyNodeParams>(params), &destination, &source);
-    case NodeType::memset:
-      if (std::get<MemsetNodeParams>(params).count == 0)
-        return fail(ErrorCode::invalid_value, "a node sets at least one element");
-      return check_memset(std::get<MemsetNodeParams>(params));
-    case NodeType::host:
-      if (std::get<HostNodeParams>(params).function == nullptr)
-        return fail(ErrorCode::invalid_value, "the function is null");
-      return ErrorCode::success;
-    case NodeType::event_record:
-      return runtime_.find(std::get<EventRecordNodeParams>(params).event) != nullptr
-                 ? ErrorCode::success
-                 : fail(ErrorCode::invalid_value, "there is no such event");
-    case NodeType::event_wait:
-      return runtime_.find(std::get<EventWaitNodeParams>(params).event) != nullptr
-                 ? ErrorCode::success
-                 : fail(ErrorCode::invalid_value, "there is no such event");
-    default:
-      return ErrorCode::success;
-  }
-}
-
-ErrorCode HostBackend::graph_add_node(GraphNodeHandle* node, GraphHandle handle,
-                                      std::span<const GraphNodeHandle> dependencies, NodeParams& params) {
-  return enter(Call::graph_add_node, [&](Lock&) -> HostResult {
-    HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return no_such("graph");
-    std::vector<HostNode*> before;
-    if (HostResult found = find_nodes(dependencies, graph, &before); found.failed()) return found;
-    for (auto repeated = before.begin(); repeated != before.end(); ++repeated)
-      if (std::find(before.begin(), repeated, *repeated) != repeated)
-        return fail(ErrorCode::invalid_value, "a node can depend on another one only once");
-    if (HostResult good = check_node(params); good.failed()) return good;
-    *node = handle_of(runtime_.add_node(*graph, device_, node_type(params), make_work(params), before));
-    return ErrorCode::success;
-  });
-}
-
-ErrorCode HostBackend::graph_destroy_node(GraphNodeHandle handle) {
-  return enter(Call::graph_destroy_node, [&](Lock&) -> HostResult {
-    HostNode* const node = runtime_.find(handle);
-    if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
-    for (const auto& capture : runtime_.captures)
-      if (capture->graph == node->graph)
-        return fail(ErrorCode::illegal_state, "the graph is being captured to; end the capture first");
-    while (!node->dependencies.empty()) disconnect(*node->dependencies.front(), *node);
-    while (!node->dependents.empty()) disconnect(*node, *node->dependents.front());
-    runtime_.nodes.erase(node);
-    std::erase_if(node->graph->nodes, [&](const auto& owned) { return owned.get() == node; });
-    return ErrorCode::success;
-  });
-}
-
 ErrorCode HostBackend::graph_nodes(GraphHandle handle, std::vector<GraphNodeHandle>* nodes) {
   return enter(Call::graph_nodes, [&](Lock&) -> HostResult {
     const HostGraph* const graph = runtime_.find(handle);
@@ -150,7 +73,8 @@ ErrorCode HostBackend::graph_edges(GraphHandle handle, std::vector<Edge>* edges)
     if (graph == nullptr) return no_such("graph");
     edges->clear();
     for (const auto& node : graph->nodes)
-      for (HostNode* dependency : node->dependencies) edges->push_back({handle_of(*dependency), handle_of(*node), {}});
+      for (const Dependency& dependency : node->dependencies)
+        edges->push_back({handle_of(*dependency.node), handle_of(*node), dependency.data});
     return ErrorCode::success;
   });
 }
@@ -159,20 +83,20 @@ ErrorCode HostBackend::graph_add_dependencies(GraphHandle handle, std::span<cons
   return enter(Call::graph_add_dependencies, [&](Lock&) -> HostResult {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
-    if (!all_ordinary(edges)) return fail(ErrorCode::not_supported, "the host device has no programmatic edges");
-    std::vector<std::pair<HostNode*, HostNode*>> added;
+    std::vector<std::pair<Dependency, HostNode*>> added;
     added.reserve(edges.size());
     for (const Edge& edge : edges) {
-      std::vector<HostNode*> ends;
+      std::vector<Dependency> ends;
       const GraphNodeHandle handles[] = {edge.from, edge.to};
       HostResult result = find_nodes(handles, graph, &ends);
-      if (!result.failed() && !connect(*ends[0], *ends[1]))
+      if (!result.failed()) result = check_edge(*ends[0].node, &ends[1].node->type, edge.data);
+      if (!result.failed() && !connect({ends[0].node, edge.data}, *ends[1].node))
         result = fail(ErrorCode::invalid_value, "the edge is there already, or leads from a node to itself");
       if (!result.failed()) {
-        added.emplace_back(ends[0], ends[1]);
+        added.emplace_back(Dependency{ends[0].node, edge.data}, ends[1].node);
         continue;
       }
-      for (const auto& [from, to] : added) disconnect(*from, *to);
+      for (const auto& [from, to] : added) disconnect(from, *to);
       return result;
     }
     return ErrorCode::success;
@@ -183,58 +107,23 @@ ErrorCode HostBackend::graph_remove_dependencies(GraphHandle handle, std::span<c
   return enter(Call::graph_remove_dependencies, [&](Lock&) -> HostResult {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
-    std::vector<std::pair<HostNode*, HostNode*>> removed;
+    if (HostResult bad = check_removal(*graph); bad.failed()) return bad;
+    std::vector<std::pair<Dependency, HostNode*>> removed;
     removed.reserve(edges.size());
     for (const Edge& edge : edges) {
-      std::vector<HostNode*> ends;
+      std::vector<Dependency> ends;
       const GraphNodeHandle handles[] = {edge.from, edge.to};
       HostResult result = find_nodes(handles, graph, &ends);
-      if (!result.failed() && !disconnect(*ends[0], *ends[1]))
+      if (!result.failed() && !disconnect({ends[0].node, edge.data}, *ends[1].node))
         result = fail(ErrorCode::invalid_value, "there is no such edge");
       if (!result.failed()) {
-        removed.emplace_back(ends[0], ends[1]);
+        removed.emplace_back(Dependency{ends[0].node, edge.data}, ends[1].node);
         continue;
       }
-      for (const auto& [from, to] : removed) connect(*from, *to);
+      for (const auto& [from, to] : removed) connect(from, *to);
       return result;
     }
     return ErrorCode::success;
-  });
-}
-
-ErrorCode HostBackend::graph_node_type(GraphNodeHandle handle, NodeType* type) {
-  return enter(Call::graph_node_type, [&](Lock&) -> HostResult {
-    const HostNode* const node = runtime_.find(handle);
-    if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
-    *type = node->type;
-    return ErrorCode::success;
-  });
-}
-
-ErrorCode HostBackend::graph_node_params(GraphNodeHandle handle, NodeParams* params) {
-  return enter(Call::graph_node_params, [&](Lock&) -> HostResult {
-    const HostNode* const node = runtime_.find(handle);
-    if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
-    *params = params_of(node->work);
-    return ErrorCode::success;
-  });
-}
-
-ErrorCode HostBackend::graph_node_set_params(GraphNodeHandle handle, const NodeParams& params) {
-  return enter(Call::graph_node_set_params, [&](Lock&) -> HostResult {
-    HostNode* const node = runtime_.find(handle);
-    if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
-    if (node->type != node_type(params)) return fail(ErrorCode::invalid_value, "the node is of another type");
-    if (HostResult good = check_node(params); good.failed()) return good;
-    node->work = make_work(params);
-    return ErrorCode::success;
-  });
-}
-
-ErrorCode HostBackend::graph_conditional_handle_create(ConditionalHandle*, GraphHandle handle, unsigned) {
-  return enter(Call::graph_conditional_handle_create, [&](Lock&) -> HostResult {
-    if (runtime_.find(handle) == nullptr) return no_such("graph");
-    return fail(ErrorCode::not_supported, "the host device has no conditional nodes yet");
   });
 }
 

@@ -113,9 +113,9 @@ HostResult HostBackend::join(HostStream& stream, HostEvent& event, bool external
     return ErrorCode::success;
   }
   if (event.capture != nullptr) {
-    std::vector<HostNode*> dependencies = stream.capture_dependencies;
-    for (HostNode* node : event.captured_dependencies)
-      if (std::find(dependencies.begin(), dependencies.end(), node) == dependencies.end()) dependencies.push_back(node);
+    std::vector<Dependency> dependencies = stream.capture_dependencies;
+    for (const Dependency& each : event.captured_dependencies)
+      if (std::find(dependencies.begin(), dependencies.end(), each) == dependencies.end()) dependencies.push_back(each);
     if (stream.capture == nullptr) join_capture(stream, event.capture);
     stream.capture_dependencies = std::move(dependencies);
     return ErrorCode::success;

@@ -38,9 +38,9 @@ class WorkOperation final : public Operation {
 
 }  // namespace
 
-void HostBackend::submit(HostStream& stream, NodeType type, Work work) {
+void HostBackend::submit(HostStream& stream, NodeType type, Work work, bool programmatic) {
   if (stream.capture != nullptr) {
-    capture_node(runtime_, stream, type, std::move(work));
+    capture_node(runtime_, stream, type, std::move(work), programmatic);
     return;
   }
   std::vector<Access> accesses;
@@ -87,6 +87,17 @@ HostResult HostBackend::check_range(const void* pointer, std::size_t bytes, cons
                                                        "allocation that it lies in, of {} bytes",
                                                        what, bytes, bytes - (info.bytes - offset), info.bytes));
   return ErrorCode::success;
+}
+
+HostResult HostBackend::check_allocated(const void* pointer) const {
+  if (runtime_.graph_memory.empty()) return ErrorCode::success;
+  const auto memory = runtime_.find_graph_memory(host::pointer_info(runtime_, pointer).base);
+  if (memory == nullptr || memory->allocated()) return ErrorCode::success;
+  return fail(
+      ErrorCode::invalid_value,
+      text::format("{} lies in the memory of an allocation node, which is not allocated now: no launch of its graph "
+                   "came before, or it was freed",
+                   pointer));
 }
 
 HostResult HostBackend::check_memcpy(const MemcpyNodeParams& params, MemoryKind* destination,
@@ -167,6 +178,8 @@ HostResult HostBackend::copy_on(Lock& lock, Call call, HostStream& stream, const
     submit(stream, NodeType::memcpy, params);
     return ErrorCode::success;
   }
+  for (const void* const pointer : {static_cast<const void*>(params.destination), params.source})
+    if (HostResult bad = check_allocated(pointer); bad.failed()) return bad;
   if (source == MemoryKind::unregistered && destination != MemoryKind::unregistered) {
     const auto* const first = static_cast<const std::byte*>(params.source);
     submit(stream, NodeType::memcpy, StagedCopy{params.destination, {first, first + params.bytes}});
@@ -196,6 +209,8 @@ HostResult HostBackend::set_on(Lock& lock, Call call, HostStream& stream, const 
   if (HostResult rule = check(call, &stream); rule.failed()) return rule;
   HostResult result = check_memset(params);
   if (result.failed() || params.count == 0) return result;
+  if (stream.capture == nullptr)
+    if (HostResult bad = check_allocated(params.destination); bad.failed()) return bad;
   submit(stream, NodeType::memset, params);
   return call == Call::set ? wait_for_last(lock, stream) : ErrorCode::success;
 }
@@ -260,7 +275,10 @@ ErrorCode HostBackend::launch_kernel(const KernelNodeParams& launch, StreamHandl
     if (stream->device != &device_) return fail(ErrorCode::invalid_handle, "the stream belongs to another device");
     if (HostResult bad = check_launch_config(launch); bad.failed())
       return refuse_work(Call::launch_kernel, *stream, std::move(bad));
-    submit(*stream, NodeType::kernel, KernelWork(launch));
+    // In a graph it is a property of the edges.
+    KernelNodeParams alone = launch;
+    alone.config.programmatic = false;
+    submit(*stream, NodeType::kernel, KernelWork(alone), launch.config.programmatic);
     return ErrorCode::success;
   });
 }

@@ -34,12 +34,14 @@ struct HostStream {
   bool blocking;
   int priority;
   bool legacy = false;
-  std::uint64_t thread = 0;                     ///< of a per-thread default stream: the number of its thread; else 0
-  OperationRef tail;                            ///< its last operation, on which the next one depends
-  std::uint64_t ticks = 0;                      ///< number of operations, for the race check only
-  std::shared_ptr<HostCapture> capture;         ///< null unless it takes part in one
-  std::vector<HostNode*> capture_dependencies;  ///< of the next node
-  std::vector<GraphNodeHandle> reported_dependencies;  ///< returned by stream_capture_info
+  std::uint64_t thread = 0;                      ///< of a per-thread default stream: the number of its thread; else 0
+  OperationRef tail;                             ///< its last operation, on which the next one depends
+  std::uint64_t ticks = 0;                       ///< number of operations, for the race check only
+  std::shared_ptr<HostCapture> capture;          ///< null unless it takes part in one
+  std::vector<Dependency> capture_dependencies;  ///< of the next node
+  // What stream_capture_info() returned.
+  std::vector<GraphNodeHandle> reported_dependencies;
+  std::vector<EdgeData> reported_edges;
 };
 
 /// The handle that the stream has in calls; 0 and 2 for default streams.
@@ -49,10 +51,10 @@ StreamHandle handle_of(const HostStream& stream) noexcept;
 struct HostEvent {
   HostDevice* device;
   bool timing;
-  bool recorded = false;                         ///< an ordinary record was made
-  OperationRef point;                            ///< the last ordinary record; null: completed
-  std::shared_ptr<HostCapture> capture;          ///< of the last record, if that was in a capture
-  std::vector<HostNode*> captured_dependencies;  ///< the point in that capture
+  bool recorded = false;                          ///< an ordinary record was made
+  OperationRef point;                             ///< the last ordinary record; null: completed
+  std::shared_ptr<HostCapture> capture;           ///< of the last record, if that was in a capture
+  std::vector<Dependency> captured_dependencies;  ///< the point in that capture
 };
 
 /// A capture underway.
@@ -66,9 +68,9 @@ struct HostCapture {
   HostStream* origin;                ///< null once destroyed
   std::vector<HostStream*> streams;  ///< origin and joined streams
   HostGraph* graph;
-  bool owns_graph = true;                           ///< false: captured to a graph of the user's
-  std::vector<std::vector<HostNode*>> left_behind;  ///< last dependencies of joined streams that were destroyed
-  std::uint64_t thread_number = 0;                  ///< that of `thread`, for reports
+  bool owns_graph = true;                            ///< false: captured to a graph of the user's
+  std::vector<std::vector<Dependency>> left_behind;  ///< last dependencies of joined streams that were destroyed
+  std::uint64_t thread_number = 0;                   ///< that of `thread`, for reports
   /// Which call broke it; refused calls and work not captured, while HostRuntime::watchers is not 0. The nodes are
   /// those when it broke.
   CaptureFindings findings;

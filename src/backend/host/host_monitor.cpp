@@ -16,7 +16,7 @@ CaptureFindings HostMonitor::describe_capture(StreamHandle handle) const {
   // Nearly every capture is: the copy of nothing would cost as much as the rest.
   if (!stream->capture->findings.is_clean()) findings = stream->capture->findings;
   findings.watched = runtime_.watchers > 0;
-  findings.may_copy = stream->capture->graph->copies;
+  findings.may_copy = stream->capture->graph != nullptr && stream->capture->graph->copies;
   findings.thread = stream->capture->thread_number;
   if (!findings.broken_by) findings.nodes = stream->capture->graph->nodes.size();
   return findings;

@@ -57,7 +57,10 @@ HostRuntime::~HostRuntime() {
   {
     const std::lock_guard lock(mutex);
     execs.clear();
+    for (const auto& [address, known] : graph_memory)
+      if (const std::shared_ptr<GraphMemory> memory = known.lock()) memory->set_freed();
     nodes.clear();
+    inner_graphs.clear();
     graphs.clear();
   }
   wait_until_idle();  // for user objects, which the graphs held
@@ -104,7 +107,7 @@ HostEvent* HostRuntime::find(EventHandle handle) const {
   return find_in(events, handle);
 }
 HostGraph* HostRuntime::find(GraphHandle handle) const {
-  return find_in(graphs, handle);
+  return inner_graphs.contains(handle) ? reinterpret_cast<HostGraph*>(handle) : find_in(graphs, handle);
 }
 HostExec* HostRuntime::find(GraphExecHandle handle) const {
   return find_in(execs, handle);
@@ -115,6 +118,19 @@ UserObject* HostRuntime::find(UserObjectHandle handle) const {
 
 HostNode* HostRuntime::find(GraphNodeHandle handle) const {
   return nodes.contains(handle) ? reinterpret_cast<HostNode*>(handle) : nullptr;
+}
+
+std::shared_ptr<GraphMemory> HostRuntime::find_graph_memory(const void* address) const {
+  const auto found = graph_memory.find(address);
+  return found == graph_memory.end() ? nullptr : found->second.lock();
+}
+
+std::shared_ptr<GraphMemory> HostRuntime::new_graph_memory(HostDevice& device, std::size_t bytes) {
+  std::shared_ptr<GraphMemory> made = GraphMemory::reserve(device.memory(), bytes);
+  if (made == nullptr) return nullptr;
+  std::erase_if(graph_memory, [](const auto& entry) { return entry.second.expired(); });
+  graph_memory.insert_or_assign(made->address(), made);
+  return made;
 }
 
 HostStream* HostRuntime::find(StreamHandle handle, HostDevice& device) {
@@ -177,33 +193,83 @@ void HostRuntime::destroy(HostStream& stream) {
   streams.erase(&stream);
 }
 
+void HostRuntime::enter_nodes(const HostGraph& graph) {
+  for (const auto& node : graph.nodes) {
+    nodes.insert(node.get());
+    for (const auto& inner : node->graphs) enter_inner(*inner);
+  }
+}
+
+void HostRuntime::forget_nodes(const HostGraph& graph) noexcept {
+  for (const auto& node : graph.nodes) {
+    nodes.erase(node.get());
+    for (const auto& inner : node->graphs) forget_inner(*inner);
+  }
+}
+
+void HostRuntime::enter_inner(const HostGraph& graph) {
+  inner_graphs.insert(&graph);
+  enter_nodes(graph);
+}
+
+void HostRuntime::forget_inner(const HostGraph& graph) noexcept {
+  for (const auto& capture : captures)
+    if (capture->graph == &graph) lose_graph(*capture);
+  inner_graphs.erase(&graph);
+  forget_nodes(graph);
+}
+
 GraphHandle HostRuntime::adopt(std::unique_ptr<HostGraph> graph) {
   HostGraph* const raw = graph.get();
   graphs.emplace(raw, std::move(graph));
   try {
-    for (const auto& node : raw->nodes) nodes.insert(node.get());
+    enter_nodes(*raw);
   } catch (...) {
     destroy(*raw);
     throw;
   }
-  return reinterpret_cast<GraphHandle>(raw);
+  return handle_of(*raw);
 }
 
 HostNode& HostRuntime::add_node(HostGraph& graph, HostDevice& device, NodeType type, Work work,
-                                std::span<HostNode* const> dependencies) {
+                                std::span<const Dependency> dependencies) {
   HostNode& node = graph.add(device, type, std::move(work), dependencies);
   try {
     nodes.insert(&node);
   } catch (...) {
-    while (!node.dependencies.empty()) disconnect(*node.dependencies.back(), node);
-    graph.nodes.pop_back();
+    destroy(node);
     throw;
   }
   return node;
 }
 
+void HostRuntime::destroy(HostNode& node) {
+  while (!node.dependencies.empty()) disconnect(node.dependencies.back(), node);
+  while (!node.dependents.empty()) {
+    HostNode& dependent = *node.dependents.back();
+    disconnect(*std::ranges::find(dependent.dependencies, &node, &Dependency::node), dependent);
+  }
+  nodes.erase(&node);
+  for (const auto& inner : node.graphs) forget_inner(*inner);
+  std::erase_if(node.graph->nodes, [&](const auto& owned) { return owned.get() == &node; });
+}
+
+void HostRuntime::adopt(HostNode& node, std::vector<std::unique_ptr<HostGraph>> inner) {
+  try {
+    for (const auto& graph : inner) {
+      graph->owner = &node;
+      enter_inner(*graph);
+    }
+  } catch (...) {
+    for (const auto& graph : inner) forget_inner(*graph);
+    throw;
+  }
+  for (const auto& graph : node.graphs) forget_inner(*graph);
+  node.graphs = std::move(inner);
+}
+
 void HostRuntime::destroy(HostGraph& graph) {
-  for (const auto& node : graph.nodes) nodes.erase(node.get());
+  forget_nodes(graph);
   graphs.erase(&graph);
 }
 

@@ -67,8 +67,10 @@ struct HostRuntime {
   std::unordered_map<const void*, std::unique_ptr<HostEvent>> events;
   std::unordered_map<const void*, std::unique_ptr<HostGraph>> graphs;
   std::unordered_map<const void*, std::unique_ptr<HostExec>> execs;
-  std::unordered_set<const void*> nodes;  ///< of all graphs
+  std::unordered_set<const void*> inner_graphs;  ///< those in nodes, which own them
+  std::unordered_set<const void*> nodes;         ///< of all graphs
   std::unordered_map<const void*, std::unique_ptr<UserObject>> user_objects;
+  std::unordered_map<const void*, std::weak_ptr<GraphMemory>> graph_memory;  ///< of allocation nodes, by address
 
   /// The object of a handle; null if there is none.
   HostEvent* find(EventHandle handle) const;
@@ -79,6 +81,11 @@ struct HostRuntime {
   /// Null and 0x1 are the legacy stream of `device`, 0x2 is the calling thread's own default stream there, which is
   /// made at its first use and destroyed at the end of the thread.
   HostStream* find(StreamHandle handle, HostDevice& device);
+
+  /// That which begins at this address; null if there is none.
+  std::shared_ptr<GraphMemory> find_graph_memory(const void* address) const;
+  /// Reserves the memory of an allocation node; null if there are no addresses left.
+  std::shared_ptr<GraphMemory> new_graph_memory(HostDevice& device, std::size_t bytes);
 
   HostStream& make_stream(HostDevice& device, bool blocking, int priority);
   /// Its work still runs. A capture that began on it can no longer be ended, and is dropped.
@@ -91,7 +98,11 @@ struct HostRuntime {
   void destroy(HostGraph& graph);
   /// Adds a node to a graph that is in the tables.
   HostNode& add_node(HostGraph& graph, HostDevice& device, NodeType type, Work work,
-                     std::span<HostNode* const> dependencies);
+                     std::span<const Dependency> dependencies);
+  /// Destroys a node with its edges, and the graphs in it.
+  void destroy(HostNode& node);
+  /// Makes these graphs belong to the node, instead of those that it has.
+  void adopt(HostNode& node, std::vector<std::unique_ptr<HostGraph>> inner);
 
   /// Waits for all work submitted so far, and for the destructors of user objects that nothing refers to. Without
   /// `mutex`, and not on a thread that executes an operation.
@@ -99,6 +110,10 @@ struct HostRuntime {
 
  private:
   HostStream& thread_stream(HostDevice& device);
+  void enter_nodes(const HostGraph& graph);            // with those of the graphs in them
+  void forget_nodes(const HostGraph& graph) noexcept;  // likewise
+  void enter_inner(const HostGraph& graph);
+  void forget_inner(const HostGraph& graph) noexcept;
 };
 
 /// The options of HostRuntime::instance(): by configure_host_devices(), else by the environment.

@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/objects/device_uses.h"
+#include "backend/stream_wait.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
 #include "text/require_named.h"
@@ -67,6 +68,7 @@ void Event::wait(const StreamRef& stream, EventUse use) const {
   const detail::PublicCall call("Event::wait");
   check_same_runtime(ref_.device(), stream.device());
   Checked(stream.device().backend()).stream_wait_event(stream.native(), ref().native(), use_flags("Event::wait", use));
+  backend::stream_wait_listeners.call(stream);
 }
 
 void Event::synchronize() const {

@@ -13,6 +13,7 @@
 #include "backend/objects/thread_tag.h"
 #include "backend/objects/tracked_stream.h"
 #include "backend/stream_end.h"
+#include "backend/stream_wait.h"
 #include "reprise/event.h"
 #include "reprise/public_call.h"
 #include "support/forked.h"
@@ -111,6 +112,7 @@ void StreamRef::wait(EventRef event) const {
   const detail::PublicCall call("StreamRef::wait");
   check_same_runtime(device_, event.device(), "an event");
   Checked(device_.backend()).stream_wait_event(handle_, event.native(), backend::EventUseFlags::ordering);
+  backend::stream_wait_listeners.call(*this);
 }
 
 void StreamRef::wait(const StreamRef& other) const {

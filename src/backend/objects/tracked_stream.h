@@ -43,7 +43,7 @@ class TrackedStream {
   bool is_default() const noexcept { return stream_.is_default(); }  ///< true for the legacy default stream
 
   /// Returns an event after all work submitted to the stream so far; for a destroyed stream, after all its work. Null
-  /// while none can be recorded: while the stream is being captured; for ever if it was destroyed in a capture. Breaks
+  /// while none can be recorded: while the stream is being captured; always if it was destroyed in a capture. Breaks
   /// no capture, except on the legacy default stream, as may_record() says.
   /// \throws BackendError if the device refuses an event.
   std::shared_ptr<Event> mark();

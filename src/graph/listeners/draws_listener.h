@@ -16,6 +16,15 @@ class DrawsListener : public CaptureListener {
   void instantiated(GraphHandle /*template_graph*/, GraphExecHandle exec) noexcept override {
     draws_->instantiated(exec);
   }
+  std::function<void()> adopt(const CaptureListener& other, Adoption& adoption) override {
+    const auto& theirs = dynamic_cast<const DrawsListener&>(other).draws_;
+    return [this, draws = theirs != nullptr ? theirs->adopted(adoption.nodes, adoption.exec) : nullptr] {
+      draws_ = draws;
+    };
+  }
+  void added_as_child(const captures::ChildNode& child) override {
+    if (draws_ != nullptr) draws_->add_to_parent(child);
+  }
   void before_replay(const StreamRef& stream) override { draws_->before_replay(stream); }
   void replayed(const StreamRef& /*stream*/) noexcept override { draws_->replayed(); }
   void replay_failed() noexcept override { draws_->replay_failed(); }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <utility>
+#include <vector>
 
 #include "graph/capture_listener.h"
 #include "memory/capture_pools.h"
+#include "memory/watches/allocation_log.h"
 
 namespace reprise::graphs {
 
@@ -15,13 +17,31 @@ namespace reprise::graphs {
 /// another capture may be filling it, and then this one does not begin.
 class PoolListener final : public CaptureListener {
  public:
+  using Allocations = std::vector<memory::AllocationLog::Allocation>;
+
+  /// The allocations that the capture made, for comparison with another one.
+  const Allocations& allocations() const noexcept { return allocations_; }
+
   void begin(captures::Capture& capture) override {
     if (capture.options().pool) memory::CapturePools::fill(CachingAllocator::of(capture.device()).impl(), capture);
   }
   void ended(captures::Capture& capture, CapturedGraph& graph) override {
+    allocations_ = memory::AllocationLog::allocations_of(capture);
     if (auto pools = memory::CapturePools::end(capture)) graph.resources.push_back(std::move(pools));
   }
-  void abandoned(captures::Capture& capture) noexcept override { memory::CapturePools::end(capture); }
+  void abandoned(captures::Capture& capture) noexcept override {
+    memory::CapturePools::end(capture);
+    reset();
+  }
+  std::function<void()> adopt(const CaptureListener& other, Adoption& /*adoption*/) override {
+    return [this, theirs = dynamic_cast<const PoolListener&>(other).allocations_]() mutable {
+      allocations_ = std::move(theirs);
+    };
+  }
+  void reset() noexcept override { allocations_ = {}; }
+
+ private:
+  Allocations allocations_;
 };
 
 }  // namespace reprise::graphs

@@ -22,12 +22,18 @@ class RandomListener final : public DrawsListener {
     for (const Generator& generator : capture.options().generators)
       random::CaptureDraws::hold(capture, generator.impl());
   }
+  void body_ends(captures::Capture& capture, const captures::Body& body) override {
+    random::CaptureDraws::end_body(capture, body);
+  }
   void ended(captures::Capture& capture, CapturedGraph& graph) override {
     keep(random::CaptureDraws::end(capture), graph);
   }
   void abandoned(captures::Capture& capture) noexcept override {
     random::CaptureDraws::end(capture);
     reset();
+  }
+  void inherit(const CaptureListener& before) override {
+    registered_ = dynamic_cast<const RandomListener&>(before).registered_;
   }
   void reset() noexcept override { draws_.reset(); }
 

@@ -48,6 +48,21 @@ class RetainListener final : public CaptureListener {
     if (auto functions = HostFunctions::take(capture)) graph.resources.push_back(std::move(functions));
   }
   void abandoned(captures::Capture& /*capture*/) noexcept override { reset(); }
+  // Each graph has a list of its own, to release from.
+  std::function<void()> adopt(const CaptureListener& other, Adoption& adoption) override {
+    const auto copy = dynamic_cast<const RetainListener&>(other).replace_by_copy(adoption.resources);
+    return [this, objects = std::weak_ptr<Objects>(copy)] { objects_ = objects; };
+  }
+  /// Replaces, among the resources of this graph that another one shares, the list by a copy, from which release()
+  /// takes nothing. Returns the copy; null if nothing was retained.
+  std::shared_ptr<GraphResources::Resources> replace_by_copy(GraphResources::Resources& shared) const {
+    const std::shared_ptr<Objects> own = objects_.lock();
+    if (own == nullptr) return nullptr;
+    auto copy = std::make_shared<Objects>();
+    for (const std::shared_ptr<void>& object : *own) copy->push_back(object);
+    std::ranges::replace(shared, std::shared_ptr<void>(own), std::shared_ptr<void>(copy));
+    return copy;
+  }
   // What was retained may still be held for a launch that runs.
   void reset() noexcept override {
     held_.reset();

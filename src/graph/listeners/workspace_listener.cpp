@@ -159,6 +159,7 @@ Workspace library_workspace(std::string_view library, std::size_t bytes, const S
   if (bytes == 0 || !captures::any_underway()) return {};
   const captures::Found found = captures::find(stream);
   if (found.part != captures::Part::own) return {};  // also of a broken capture
+  if (found.body != nullptr) found.capture->use_in_body(stream, *found.body);
 
   const graphs::Request request{library, bytes, stream, *found.capture};
   auto memory = graphs::take(request, nullptr);

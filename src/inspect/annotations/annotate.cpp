@@ -35,7 +35,7 @@ void annotate::enter(const Annotation& annotation) {
   const captures::Found found = captures::find(stream);
   if (found.part != captures::Part::own) return;  // a broken capture gets no nodes
   auto scope = std::make_unique<Scope>();
-  scope->capture = CaptureAnnotations::of(*found.capture);
+  scope->capture = CaptureAnnotations::of(found);
   if (scope->capture == nullptr) return;
   std::string text;
   if (inspect::ranges_are_taken()) text = inspect::annotation_text(annotation);

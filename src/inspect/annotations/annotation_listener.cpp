@@ -11,6 +11,7 @@
 #include "inspect/annotations/annotation_text.h"
 #include "inspect/annotations/capture_annotations.h"
 #include "inspect/annotations/nvtx_ranges.h"
+#include "inspect/liveness/graph_walk.h"
 
 namespace reprise::inspect {
 
@@ -48,6 +49,18 @@ void AnnotationListener::started(captures::Capture& capture) {
   if (capture.options().enable_annotations) underway_ = CaptureAnnotations::open(capture);
 }
 
+void AnnotationListener::body_began(captures::Capture& capture, const captures::Body& body) {
+  if (underway_ != nullptr) underway_->begin_body(capture, body);
+}
+
+void AnnotationListener::body_ends(captures::Capture& /*capture*/, const captures::Body& body) {
+  if (underway_ != nullptr) underway_->end_body(body);
+}
+
+void AnnotationListener::body_abandoned(captures::Capture& /*capture*/, const captures::Body& body) noexcept {
+  if (underway_ != nullptr) underway_->abandon_body(body);
+}
+
 void AnnotationListener::describe(const backend::CaptureFindings& /*findings*/, CaptureReport& report) {
   if (underway_ != nullptr) report.annotation = underway_->broke_in(report);
 }
@@ -61,6 +74,7 @@ void AnnotationListener::ended(captures::Capture& capture, graphs::CapturedGraph
   const std::vector<std::size_t> annotation_of_node = assign_annotations(log, edges);
   for (std::size_t i = 0; i < log.nodes.size(); ++i)
     if (annotation_of_node[i] != 0) which_.emplace(log.nodes[i], annotation_of_node[i]);
+  for (auto& [node, annotation] : underway_->take_body_nodes()) in_bodies_.emplace(node, std::move(annotation));
   if (!which_.empty()) {
     if (ranges_are_taken()) {
       replay_name_ = replay_name(log);
@@ -102,6 +116,27 @@ void AnnotationListener::instantiated(GraphHandle template_graph, GraphExecHandl
   warn("There was no memory to bring the annotations of a graph up to date; they are those of the executable before.");
 }
 
+std::function<void()> AnnotationListener::adopt(const graphs::CaptureListener& other, graphs::Adoption& adoption) {
+  const auto& theirs = dynamic_cast<const AnnotationListener&>(other);
+  std::vector<GraphNodeHandle> order;
+  std::unordered_map<GraphNodeHandle, std::size_t> which;
+  for (const GraphNodeHandle node : theirs.order_) {
+    const auto own = adoption.nodes.find(node);
+    if (own == adoption.nodes.end()) continue;  // removed from the template by other code
+    order.push_back(own->second);
+    if (const auto known = theirs.which_.find(node); known != theirs.which_.end())
+      which.emplace(own->second, known->second);
+  }
+  return [this, order, which, annotations = theirs.annotations_, name = theirs.replay_name_,
+          runtime = theirs.runtime_]() mutable {
+    order_.swap(order);
+    which_.swap(which);
+    annotations_.swap(annotations);
+    replay_name_.swap(name);
+    runtime_ = runtime;
+  };
+}
+
 void AnnotationListener::before_replay(const StreamRef& /*stream*/) {
   push_range(replay_name_);
 }
@@ -121,6 +156,7 @@ void AnnotationListener::reset() noexcept {
   annotations_.clear();
   which_.clear();
   replay_name_.clear();
+  in_bodies_.clear();
 }
 
 std::vector<AnnotatedNode> AnnotationListener::nodes() const {
@@ -133,8 +169,14 @@ std::vector<AnnotatedNode> AnnotationListener::nodes() const {
 }
 
 const Annotation* AnnotationListener::annotation_of(GraphNodeHandle node) const noexcept {
-  const auto found = which_.find(node);
-  return found != which_.end() ? &annotations_[found->second] : nullptr;
+  if (const auto found = which_.find(node); found != which_.end()) return &annotations_[found->second];
+  const auto inner = in_bodies_.find(node);
+  return inner != in_bodies_.end() ? &inner->second : nullptr;
+}
+
+const Annotation* AnnotationListener::annotation_of(const ScannedNode& node) const noexcept {
+  const Annotation* const own = annotation_of(node.handle);
+  return own != nullptr ? own : annotation_of(node.top);
 }
 
 }  // namespace reprise::inspect

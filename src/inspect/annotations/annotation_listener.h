@@ -13,6 +13,7 @@
 namespace reprise::inspect {
 
 class CaptureAnnotations;
+struct ScannedNode;
 
 /// Annotations of the nodes of one graph: recorded in a capture with enable_annotations, kept until the graph is reset.
 ///
@@ -23,26 +24,33 @@ class AnnotationListener final : public graphs::CaptureListener {
   ~AnnotationListener() override;
   void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;
+  void body_began(captures::Capture& capture, const captures::Body& body) override;
+  void body_ends(captures::Capture& capture, const captures::Body& body) override;
+  void body_abandoned(captures::Capture& capture, const captures::Body& body) noexcept override;
   void describe(const backend::CaptureFindings& findings, CaptureReport& report) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
   void abandoned(captures::Capture& capture) noexcept override;
   void instantiated(GraphHandle template_graph, GraphExecHandle exec) noexcept override;
+  std::function<void()> adopt(const graphs::CaptureListener& other, graphs::Adoption& adoption) override;
   void before_replay(const StreamRef& stream) override;
   void replayed(const StreamRef& stream) noexcept override;
   void replay_failed() noexcept override;
   void reset() noexcept override;
 
-  /// The annotated nodes, in order of creation.
+  /// The annotated nodes of the template, in order of creation; not those of graphs in its nodes.
   std::vector<AnnotatedNode> nodes() const;
   /// Null if the node has none, or is not of this graph. Valid until the next capture, reset or instantiation.
   const Annotation* annotation_of(GraphNodeHandle node) const noexcept;
+  /// That of the node, else of the node of the template that it lies in.
+  const Annotation* annotation_of(const ScannedNode& node) const noexcept;
 
  private:
-  backend::Backend* runtime_ = nullptr;                     // of the capture
-  std::shared_ptr<CaptureAnnotations> underway_;            // in a capture with annotations
-  std::vector<GraphNodeHandle> order_;                      // all nodes of the template; empty if none is annotated
-  std::vector<Annotation> annotations_;                     // each once
-  std::unordered_map<GraphNodeHandle, std::size_t> which_;  // of annotations_
+  backend::Backend* runtime_ = nullptr;                        // of the capture
+  std::shared_ptr<CaptureAnnotations> underway_;               // in a capture with annotations
+  std::vector<GraphNodeHandle> order_;                         // all nodes of the template; empty if none is annotated
+  std::vector<Annotation> annotations_;                        // each once
+  std::unordered_map<GraphNodeHandle, std::size_t> which_;     // of annotations_
+  std::unordered_map<GraphNodeHandle, Annotation> in_bodies_;  // of nodes in bodies of conditional nodes
   std::string replay_name_;  // of the range around each replay; empty if no tool takes ranges
 };
 

@@ -10,7 +10,6 @@
 #include "backend/check.h"
 #include "backend/error_context.h"
 #include "backend/rules/call_stack.h"
-#include "captures/registry.h"
 #include "graph/framework_captures.h"
 #include "inspect/annotations/annotation_text.h"
 
@@ -50,6 +49,72 @@ std::shared_ptr<CaptureAnnotations> CaptureAnnotations::of(const captures::Captu
   return capture.get(annotations_of);
 }
 
+CaptureAnnotations::CaptureAnnotations(captures::Capture& capture, const captures::Body& body, Annotation around)
+    : stream_(body.stream), capture_id_(body.id), graph_(body.graph), is_body_(true), open_in_(&capture) {
+  numbers_.emplace(around, 0);
+  log_.annotations = {std::move(around)};
+}
+
+std::shared_ptr<CaptureAnnotations> CaptureAnnotations::of(const captures::Found& found) noexcept {
+  if (found.part != captures::Part::own) return nullptr;
+  auto annotations = of(*found.capture);
+  return annotations != nullptr && found.body != nullptr ? annotations->body_of(found.body->id) : annotations;
+}
+
+std::shared_ptr<CaptureAnnotations> CaptureAnnotations::body_of(std::uint64_t id) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto known = bodies_.find(id);
+  return known != bodies_.end() ? known->second : nullptr;
+}
+
+std::shared_ptr<CaptureAnnotations> CaptureAnnotations::take_body(std::uint64_t id) noexcept {
+  const std::lock_guard lock(mutex_);
+  auto taken = bodies_.extract(id);
+  return taken ? std::move(taken.mapped()) : nullptr;
+}
+
+void CaptureAnnotations::begin_body(captures::Capture& capture, const captures::Body& body) {
+  const auto around = body.outer != nullptr ? body_of(body.outer->id) : nullptr;
+  std::shared_ptr<CaptureAnnotations> made(
+      new CaptureAnnotations(capture, body, around != nullptr ? around->in_force() : in_force()));
+  const std::lock_guard lock(mutex_);
+  if (!finished_) bodies_.emplace(body.id, std::move(made));
+}
+
+void CaptureAnnotations::end_body(const captures::Body& body) {
+  const auto ended = body_of(body.id);
+  if (ended == nullptr) return;
+  ended->finish();
+  const AnnotationLog log = ended->take_log();
+  std::vector<backend::Edge> edges;
+  if (needs_edges(log)) Checked(body.stream.device().backend()).graph_edges(body.graph, &edges);
+  const std::vector<std::size_t> annotation_of_node = assign_annotations(log, edges);
+  const std::lock_guard lock(mutex_);
+  bodies_.erase(body.id);
+  for (std::size_t i = 0; i < log.nodes.size(); ++i)
+    if (const Annotation& annotation = log.annotations[annotation_of_node[i]]; !annotation.empty())
+      body_nodes_.emplace_back(log.nodes[i], annotation);
+}
+
+void CaptureAnnotations::abandon_body(const captures::Body& body) noexcept {
+  const auto ended = take_body(body.id);
+  if (ended == nullptr) return;
+  ended->finish();
+  ended->give_up();
+}
+
+std::vector<std::pair<GraphNodeHandle, Annotation>> CaptureAnnotations::take_body_nodes() {
+  const std::lock_guard lock(mutex_);
+  return std::move(body_nodes_);
+}
+
+// Of the calling thread.
+Annotation CaptureAnnotations::in_force() const {
+  const std::lock_guard lock(mutex_);
+  const auto known = std::ranges::find(threads_, std::this_thread::get_id(), &Thread::id);
+  return log_.annotations[known != threads_.end() ? known->in_force() : 0];
+}
+
 std::string CaptureAnnotations::within() noexcept try {
   if (annotation_detail::annotated_captures.load(std::memory_order_relaxed) == 0) return {};
   std::string text;
@@ -66,6 +131,8 @@ std::string CaptureAnnotations::within_this() const {
   // Not waited for: the caller may hold it, with an error of a query of ours.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return {};
+  for (const auto& [id, body] : bodies_)
+    if (std::string text = body->within_this(); !text.empty()) return text;
   for (const Thread& thread : threads_)
     if (thread.id == std::this_thread::get_id() && thread.in_force() != 0)
       return annotation_text(log_.annotations[thread.in_force()]);
@@ -100,13 +167,34 @@ std::uint64_t CaptureAnnotations::enter(const Annotation& own, const StreamRef& 
 }
 
 void CaptureAnnotations::leave(std::uint64_t scope) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (finished_) return;
-  try {
-    leave_checked(scope);
-  } catch (...) {
-    if (failure_ == nullptr) failure_ = std::current_exception();
+  std::shared_ptr<CaptureAnnotations> next;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!finished_) {
+      try {
+        leave_checked(scope);
+      } catch (...) {
+        if (failure_ == nullptr) failure_ = std::current_exception();
+      }
+      return;
+    }
+    const auto continued = continued_.find(scope);
+    if (continued == continued_.end()) return;
+    next = next_;
+    scope = continued->second;
+    continued_.erase(continued);
   }
+  next->leave(scope);
+}
+
+void CaptureAnnotations::continue_in(const std::shared_ptr<CaptureAnnotations>& next) {
+  const std::lock_guard lock(mutex_);
+  const auto caller = std::ranges::find(threads_, std::this_thread::get_id(), &Thread::id);
+  if (caller == threads_.end()) return;
+  next_ = next;
+  for (const Scope& scope : caller->scopes)
+    if (const std::uint64_t number = next->enter(scope.own, next->stream_, {}); number != 0)
+      continued_.emplace(scope.number, number);
 }
 
 void CaptureAnnotations::leave_checked(std::uint64_t scope) {
@@ -153,9 +241,12 @@ void CaptureAnnotations::stream_ends(const StreamRef& stream) noexcept {
 void CaptureAnnotations::finish() noexcept {
   const std::lock_guard lock(mutex_);
   if (std::exchange(finished_, true)) return;
-  std::exchange(open_in_, nullptr)->detach(annotations_of);
-  annotation_detail::annotated_captures.fetch_sub(1, std::memory_order_relaxed);
-  if (log_.boundaries.empty()) return;
+  captures::Capture* const open_in = std::exchange(open_in_, nullptr);
+  if (!is_body_) {
+    open_in->detach(annotations_of);
+    annotation_detail::annotated_captures.fetch_sub(1, std::memory_order_relaxed);
+  }
+  if (log_.boundaries.empty() && log_.annotations.front().empty()) return;
   try {
     finish_checked();
   } catch (...) {

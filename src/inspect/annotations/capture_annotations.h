@@ -11,10 +11,11 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
-#include "captures/capture.h"
+#include "captures/registry.h"
 #include "inspect/annotations/annotation_log.h"
 #include "reprise/annotations.h"
 #include "reprise/capture_report.h"
@@ -23,7 +24,8 @@
 namespace reprise::inspect {
 
 /// The scopes of one capture: the open ones of each thread, and the nodes of the graph whenever one was entered or
-/// left.
+/// left. The body of a conditional node has an object of its own while it is captured, whose nodes have the annotation
+/// that was in force where the node was added, and those of scopes in the body.
 ///
 ///     open -> finished    finish(), as the capture ends or is abandoned: scopes that are left afterwards do nothing
 ///
@@ -42,6 +44,17 @@ class CaptureAnnotations {
   static std::shared_ptr<CaptureAnnotations> open(captures::Capture& capture);
   /// Null if the capture has no annotations.
   static std::shared_ptr<CaptureAnnotations> of(const captures::Capture& capture) noexcept;
+  /// Those of the body that was found, if any, else of the capture; null if there are none.
+  static std::shared_ptr<CaptureAnnotations> of(const captures::Found& found) noexcept;
+
+  /// A body is captured from now on, by the calling thread.
+  void begin_body(captures::Capture& capture, const captures::Body& body);
+  /// The capture of the body is about to end: its nodes get their annotations.
+  /// \throws the first error that could not be thrown before.
+  void end_body(const captures::Body& body);
+  void abandon_body(const captures::Body& body) noexcept;
+  /// Nodes of bodies that have ended, with their annotations; none is empty.
+  std::vector<std::pair<GraphNodeHandle, Annotation>> take_body_nodes();
   /// The annotation of the calling thread's innermost scope; empty outside of scopes.
   static std::string within() noexcept;
 
@@ -51,6 +64,10 @@ class CaptureAnnotations {
   std::uint64_t enter(const Annotation& own, const StreamRef& stream, std::span<const GraphNodeHandle> tails);
   /// Leaves a scope, on any thread. take_log() throws errors met here.
   void leave(std::uint64_t scope) noexcept;
+  /// After finish(): the calling thread's open scopes go on in the annotations of another capture, which has just begun
+  /// on the stream that is captured; leave() then leaves them there.
+  /// \throws BackendError if a query of the runtime fails.
+  void continue_in(const std::shared_ptr<CaptureAnnotations>& next);
   /// Notifies that a stream is about to be destroyed.
   void stream_ends(const StreamRef& stream) noexcept;
 
@@ -81,6 +98,10 @@ class CaptureAnnotations {
   };
   using Nodes = std::vector<GraphNodeHandle>;
 
+  CaptureAnnotations(captures::Capture& capture, const captures::Body& body, Annotation around);
+  std::shared_ptr<CaptureAnnotations> body_of(std::uint64_t id) const noexcept;
+  std::shared_ptr<CaptureAnnotations> take_body(std::uint64_t id) noexcept;
+  Annotation in_force() const;
   std::string within_this() const;
   std::size_t thread_of_caller();
   std::size_t number_of(const Annotation& annotation);
@@ -97,6 +118,7 @@ class CaptureAnnotations {
   const StreamRef stream_;
   const std::uint64_t capture_id_;
   const GraphHandle graph_;
+  const bool is_body_ = false;
 
   mutable std::mutex mutex_;    // guards the rest
   captures::Capture* open_in_;  // until finish()
@@ -107,8 +129,12 @@ class CaptureAnnotations {
   std::map<Annotation, std::size_t> numbers_;
   std::optional<std::size_t> broke_in_;  // of the thread that first found it broken
   AnnotationLog log_;
-  Nodes found_;                 // of look_at_graph(), kept for its memory
-  std::exception_ptr failure_;  // the first error that could not be thrown
+  Nodes found_;                                                          // of look_at_graph(), kept for its memory
+  std::exception_ptr failure_;                                           // the first error that could not be thrown
+  std::map<std::uint64_t, std::shared_ptr<CaptureAnnotations>> bodies_;  // by the ids of their captures
+  std::vector<std::pair<GraphNodeHandle, Annotation>> body_nodes_;
+  std::shared_ptr<CaptureAnnotations> next_;          // where scopes go on
+  std::map<std::uint64_t, std::uint64_t> continued_;  // their numbers here and there
 };
 
 }  // namespace reprise::inspect

@@ -95,7 +95,9 @@ std::vector<ChangedValue> changed_values(const NodeValues& first, const NodeValu
     const bool may_be_address = value.bytes == 8;
     ChangedValue change{value, other->value, may_be_address ? memory_text(first, other->value) : "",
                         may_be_address ? memory_text(second, value.value) : ""};
-    if (value.perhaps && !is_address(change)) clear_unwritten(change);
+    change.value.perhaps |= other->perhaps;
+    change.value.unwritten |= other->unwritten;
+    if (change.value.unwritten && !is_address(change)) clear_unwritten(change);
     if (change.first != change.value.value) changed.push_back(narrowed(std::move(change)));
   }
   return changed;

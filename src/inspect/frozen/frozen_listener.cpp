@@ -2,48 +2,16 @@
 #include "inspect/frozen/frozen_listener.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "graph/framework_captures.h"
 #include "inspect/frozen/frozen_text.h"
-#include "memory/watches/block_watch.h"
+#include "inspect/liveness/graph_walk.h"
 #include "text/format.h"
 
 namespace reprise::inspect {
-namespace {
-
-// Looks the words of the nodes up in all allocators. Words lent to generators of a framework are hidden there: they lie
-// outside of the pool, in other places for each capture.
-void find_memory(const captures::Capture& capture, memory::AllocationLog& log, NodeValues& values) {
-  std::set<std::uintptr_t> words;
-  for (const NodeValue& value : values.values)
-    if (value.bytes == 8) words.insert(value.value);
-  std::vector<memory::UsedAddress> addresses;
-  for (const std::uintptr_t word : words) addresses.push_back({word});
-  memory::watch_addresses(capture.device(), addresses, capture.pool());
-  std::unordered_set<std::uintptr_t> hidden;
-  for (const memory::UsedAddress& used : addresses) {
-    if (used.hidden) hidden.insert(used.value);
-    if (used.watch == nullptr) continue;
-    const memory::BlockWatch& block = *used.watch;
-    const auto begin = reinterpret_cast<std::uintptr_t>(block.address);
-    values.addresses[used.value] =
-        text::format("offset {} of {} bytes at {:#x}", used.value - begin, block.bytes, begin);
-  }
-  values.own.add(log.allocations(), std::move(hidden));
-}
-
-std::string member_text(const NodeValue& value) {
-  if (value.parameter == NodeValue::all_arguments)
-    return text::format("byte {} of the block of arguments", value.offset);
-  return value.element < 0 ? std::string(value.member) : text::format("operation {}: {}", value.element, value.member);
-}
-
-}  // namespace
 
 void FrozenListener::after_dry_run(graphs::CaptureListener& listener) {
   dry_run_ = std::move(dynamic_cast<FrozenListener&>(listener).values_);
@@ -65,7 +33,7 @@ void FrozenListener::started(captures::Capture& capture) {
 void FrozenListener::ended(captures::Capture& capture, graphs::CapturedGraph& graph) {
   if (log_ == nullptr) return;
   if (operators_ != nullptr) operators_->ended(graph.template_graph);
-  NodeValues values = read(capture, graph.template_graph);
+  NodeValues values = read(capture, graph);
   if (dry_run_ == nullptr)
     values_ = std::make_unique<NodeValues>(std::move(values));
   else
@@ -75,15 +43,22 @@ void FrozenListener::ended(captures::Capture& capture, graphs::CapturedGraph& gr
   operators_.reset();
 }
 
-NodeValues FrozenListener::read(const captures::Capture& capture, GraphHandle template_graph) {
-  NodeValues values = read_node_values(capture.device().backend(), template_graph);
-  find_memory(capture, *log_, values);
+NodeValues FrozenListener::read(const captures::Capture& capture, const graphs::CapturedGraph& graph) {
+  NodeValues values = read_node_values(capture.device().backend(), graph.template_graph, graph.known);
+  find_memory(capture.device(), capture.pool(), log_->allocations(), values);
+  if (operators_ == nullptr) return values;
+  for (NodeValue& value : values.values)
+    if (value.unwritten && value.bytes == 8 && operators_->was_given(values.nodes[value.node].top, value.value))
+      value.unwritten = value.perhaps = false;
   return values;
 }
 
 void FrozenListener::compare(const captures::Capture& capture, const NodeValues& second) {
   backend::Backend& backend = capture.device().backend();
-  if (const std::string text = other_nodes_text(backend, *dry_run_, second); !text.empty()) throw UsageError(text);
+  require_same_nodes(backend, "GraphOptions::check_frozen_values", dry_run_->nodes, second.nodes);
+  const std::vector<Omission> omissions = omissions_of_both(dry_run_->omissions, second.omissions);
+  if (const std::string text = omissions_text(backend, second.nodes, omissions); !text.empty())
+    warn(text::format("GraphOptions::check_frozen_values may have missed values: {}.", text));
   std::vector<FrozenValue> frozen;
   for (const ChangedValue& changed : changed_values(*dry_run_, second))
     frozen.push_back(frozen_value(backend, second.nodes[changed.value.node], changed));
@@ -98,7 +73,7 @@ void FrozenListener::compare(const captures::Capture& capture, const NodeValues&
 FrozenValue FrozenListener::frozen_value(backend::Backend& backend, const ScannedNode& node,
                                          const ChangedValue& changed) const {
   const NodeValue& value = changed.value;
-  const Annotation* const annotation = annotations_.annotation_of(node.top);
+  const Annotation* const annotation = annotations_.annotation_of(node);
   FrozenValue frozen;
   frozen.node = node_text(backend, node, annotation);
   if (annotation != nullptr) frozen.annotation = *annotation;

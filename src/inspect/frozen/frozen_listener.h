@@ -27,7 +27,7 @@ class FrozenListener final : public graphs::CaptureListener {
   void reset() noexcept override;
 
  private:
-  NodeValues read(const captures::Capture& capture, GraphHandle template_graph);
+  NodeValues read(const captures::Capture& capture, const graphs::CapturedGraph& graph);
   void compare(const captures::Capture& capture, const NodeValues& second);
   FrozenValue frozen_value(backend::Backend& backend, const ScannedNode& node, const ChangedValue& changed) const;
 

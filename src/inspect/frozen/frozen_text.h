@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
-#include "backend/backend.h"
-#include "inspect/frozen/node_values.h"
 #include "reprise/frozen_values.h"
 
 namespace reprise::inspect {
@@ -16,7 +16,11 @@ std::string frozen_values_text(std::span<const FrozenValue> values, const std::s
 /// The text of the warning if no value certainly differs.
 std::string perhaps_frozen_text(std::span<const FrozenValue> values, const std::string& name);
 
-/// The text of the UsageError for two captures of other nodes; empty if their nodes are the same.
-std::string other_nodes_text(backend::Backend& backend, const NodeValues& first, const NodeValues& second);
+/// In hexadecimal, as a signed integer, and as a floating-point number where its size is that of one; an address with
+/// its memory, which is empty for other values.
+std::string value_text(std::uint64_t value, std::size_t bytes, const std::string& memory);
+
+/// The name of a value in words, as far as known: "bytes", "operation 3: source".
+std::string member_text(const NodeValue& value);
 
 }  // namespace reprise::inspect

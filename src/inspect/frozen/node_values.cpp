@@ -2,12 +2,16 @@
 #include "inspect/frozen/node_values.h"
 
 #include <cstring>
+#include <set>
 #include <type_traits>
+#include <unordered_set>
+#include <utility>
 #include <variant>
 
 #include "backend/host_work.h"
 #include "kernels/advance_kernel.h"
 #include "kernels/batch_kernels.h"
+#include "memory/watches/block_watch.h"
 #include "text/format.h"
 
 namespace reprise::inspect {
@@ -15,7 +19,7 @@ namespace {
 
 class ValueReader {
  public:
-  explicit ValueReader(backend::Backend& backend) : walk_(backend) {}
+  ValueReader(backend::Backend& backend, graphs::NodeChanges* known) : walk_(backend, ScannedNodes::all, known) {}
 
   NodeValues run(GraphHandle template_graph) {
     walk_.run(template_graph,
@@ -26,9 +30,8 @@ class ValueReader {
                 else
                   std::visit([&](const auto& of_type) { read(of_type); }, params);
               });
-    if (const std::string text = walk_.omissions_text(); !text.empty())
-      warn(text::format("GraphOptions::check_frozen_values may have missed values: {}.", text));
     found_.nodes = walk_.take_nodes();
+    found_.omissions = walk_.take_omissions();
     return std::move(found_);
   }
 
@@ -61,6 +64,8 @@ class ValueReader {
     property("grid.x", config.grid.x), property("grid.y", config.grid.y), property("grid.z", config.grid.z);
     property("block.x", config.block.x), property("block.y", config.block.y), property("block.z", config.block.z);
     property("shared_bytes", config.shared_bytes);
+    property("cluster.x", config.cluster.x), property("cluster.y", config.cluster.y);
+    property("cluster.z", config.cluster.z), property("cooperative", config.cooperative);
     if (arguments.own != nullptr) return read_own(*arguments.own, kernel.params);
     for (std::size_t i = 0; i < arguments.list.size(); ++i)
       read_argument(arguments.one_block ? NodeValue::all_arguments : static_cast<std::int32_t>(i), arguments.list[i]);
@@ -71,18 +76,20 @@ class ValueReader {
     if (kernel.name == "reprise_advance_random") return read_advance(params);
     if (kernel.name == "reprise_copy_batch") return read_table<memory::CopyTable>(params[0]);
     if (kernel.name == "reprise_fill_batch") return read_table<memory::FillTable>(params[0]);
-    for (std::size_t i = 0; i < kernel.params.size(); ++i)
+    // The first parameter is the handle of a condition, another one in each capture.
+    for (std::size_t i = kernel.name == "reprise_set_condition" ? 1 : 0; i < kernel.params.size(); ++i)
       read_argument(static_cast<std::int32_t>(i), {kernel.params[i], static_cast<const std::byte*>(params[i])});
   }
-  // A parameter of 8 bytes or less is taken for a number, which has no padding.
+  // A parameter of 8 bytes or less whose type is not known is taken for a number.
   void read_argument(std::int32_t parameter, const KernelArguments::Argument& argument) {
     const KernelParam& param = argument.param;
     for (std::size_t at = 0; at < param.size;) {
       std::size_t bytes = 8;
       while (at + bytes > param.size) bytes /= 2;
       NodeValue& value = add(parameter, at, bytes, argument.value + at);
-      value.part = param.size > 8 || parameter == NodeValue::all_arguments;
-      value.perhaps = value.part && !param.whole;
+      value.unwritten = !param.whole;
+      value.part = param.size > 8 || parameter == NodeValue::all_arguments || (param.type != nullptr && !param.whole);
+      value.perhaps = value.part && value.unwritten;
       at += bytes;
     }
   }
@@ -121,6 +128,15 @@ class ValueReader {
     property("source", copy.source);
     property("bytes", copy.bytes);
   }
+  // What an array is, and where in it the copy begins, is not known.
+  void read(const backend::PitchedCopyNodeParams& copy) {
+    property("destination", copy.destination.address);
+    property("source", copy.source.address);
+    property("row_bytes", copy.row_bytes);
+    property("rows", copy.rows);
+    property("destination_bytes", copy.destination.bytes);
+    property("source_bytes", copy.source.bytes);
+  }
   void read(const backend::MemsetNodeParams& set) {
     property("destination", set.destination);
     property("value", set.value);
@@ -132,7 +148,12 @@ class ValueReader {
     property("bytes", allocation.bytes);
   }
   void read(const backend::MemoryFreeNodeParams& free) { property("address", free.address); }
-  // Host functions and their data are objects of the host, made for each capture; other nodes have no values.
+  void read(const backend::HostNodeParams& host) {
+    property("function", host.function);  // its data is an object of the host, made for each capture
+  }
+  void read(const backend::EventRecordNodeParams& record) { property("event", record.event); }
+  void read(const backend::EventWaitNodeParams& wait) { property("event", wait.event); }
+  // Other nodes have no values, or such as each capture makes for itself.
   template <class Params>
   void read(const Params& /*params*/) {}
 
@@ -143,8 +164,27 @@ class ValueReader {
 
 }  // namespace
 
-NodeValues read_node_values(backend::Backend& backend, GraphHandle template_graph) {
-  return ValueReader(backend).run(template_graph);
+NodeValues read_node_values(backend::Backend& backend, GraphHandle template_graph, graphs::NodeChanges* known) {
+  return ValueReader(backend, known).run(template_graph);
+}
+
+void find_memory(const Device& device, MempoolId pool, OwnMemory::Allocations allocations, NodeValues& values) {
+  std::set<std::uintptr_t> words;
+  for (const NodeValue& value : values.values)
+    if (value.bytes == 8) words.insert(value.value);
+  std::vector<memory::UsedAddress> addresses;
+  for (const std::uintptr_t word : words) addresses.push_back({word});
+  memory::watch_addresses(device, addresses, {&pool, 1});
+  std::unordered_set<std::uintptr_t> hidden;
+  for (const memory::UsedAddress& used : addresses) {
+    if (used.hidden) hidden.insert(used.value);
+    if (used.watch == nullptr) continue;
+    const memory::BlockWatch& block = *used.watch;
+    const auto begin = reinterpret_cast<std::uintptr_t>(block.address);
+    values.addresses[used.value] =
+        text::format("offset {} of {} bytes at {:#x}", used.value - begin, block.bytes, begin);
+  }
+  values.own.add(std::move(allocations), std::move(hidden));
 }
 
 }  // namespace reprise::inspect

@@ -29,8 +29,9 @@ struct NodeValue {
   std::uint64_t value = 0;
   std::string_view member = {};  ///< of static storage; may be empty
   std::int32_t element = -1;     ///< of an array that `member` lies in; -1: it lies in none
-  bool part = false;             ///< a word of a larger parameter or of a block: perhaps two numbers
-  bool perhaps = false;          ///< may lie in bytes that no code wrote
+  bool part = false;             ///< a word of a larger parameter, of a struct or of a block: perhaps two numbers
+  bool unwritten = false;        ///< some of its bytes may be such that no code wrote
+  bool perhaps = false;          ///< likewise, and no difference is certain
 };
 
 /// The memory of one graph that another capture of the same body gets in other places: which allocation of the capture
@@ -60,17 +61,26 @@ class OwnMemory {
 
 /// All values in the parameters of a template's nodes, in order of creation, and within a node by parameter and offset.
 /// Left out is what differs between captures of the same work: seeds and offsets of random numbers, data of host
-/// functions, events.
+/// functions, events, handles of conditions.
 struct NodeValues {
   std::vector<ScannedNode> nodes;
   std::vector<NodeValue> values;
+  std::vector<Omission> omissions;
   OwnMemory own;
   std::unordered_map<std::uintptr_t, std::string> addresses;  ///< in memory of allocators; where they lie, as text
 };
 
-/// Reads them, including child graphs and bodies of conditional nodes. Parameters that the runtime does not provide are
-/// left out, with one warning for all. \throws BackendError if the runtime fails.
-NodeValues read_node_values(backend::Backend& backend, GraphHandle template_graph);
+/// Reads them, including child graphs and bodies of conditional nodes. Nodes whose parameters the runtime does not
+/// provide are omissions. \throws BackendError if the runtime fails.
+/// \param known as GraphWalk takes it.
+NodeValues read_node_values(backend::Backend& backend, GraphHandle template_graph,
+                            graphs::NodeChanges* known = nullptr);
+
+/// Looks the words of the values up in all allocators, for NodeValues::addresses and NodeValues::own. Words lent to
+/// generators of a framework are hidden there: they lie outside of the pool, in other places for each capture.
+/// \param pool the graph's own one.
+/// \param allocations those of its capture.
+void find_memory(const Device& device, MempoolId pool, OwnMemory::Allocations allocations, NodeValues& values);
 
 /// A value of the second capture that the first one has differently. Bytes that are recognised as unwritten are 0.
 struct ChangedValue {

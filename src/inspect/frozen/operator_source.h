@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "captures/capture.h"
@@ -12,7 +13,7 @@ namespace reprise::inspect {
 
 /// Finds the operators of one capture:
 ///
-///     made -> started -> ended -> [operator_of ...]
+///     made -> started -> ended -> [operator_of, was_given ...]
 ///        \________\________\---> destroyed
 ///
 /// While it lives, the framework notes the allocations of the capture in its AllocationLog.
@@ -28,6 +29,9 @@ class OperatorSource {
   virtual void ended(GraphHandle template_graph) = 0;
   /// The name of the outermost operator that made the node; empty if none did.
   virtual std::string operator_of(GraphNodeHandle node) const = 0;
+  /// True if operators made the node, and one of them was given the memory of the address: then a word of the node with
+  /// this value is no uninitialised one.
+  virtual bool was_given(GraphNodeHandle node, std::uintptr_t address) const = 0;
 };
 
 }  // namespace reprise::inspect

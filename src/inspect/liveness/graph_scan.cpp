@@ -7,7 +7,6 @@
 #include <variant>
 
 #include "inspect/liveness/node_text.h"
-#include "text/format.h"
 
 namespace reprise::inspect {
 
@@ -17,7 +16,7 @@ namespace {
 
 class Scanner {
  public:
-  Scanner(Backend& backend, ScannedNodes which) : walk_(backend, which) {}
+  Scanner(Backend& backend, ScannedNodes which, graphs::NodeChanges* known) : walk_(backend, which, known) {}
 
   GraphScan run(GraphHandle template_graph) {
     walk_.run(template_graph,
@@ -27,8 +26,6 @@ class Scanner {
                 else
                   std::visit([&](const auto& of_type) { read(of_type); }, params);
               });
-    if (const std::string text = walk_.omissions_text(); !text.empty())
-      warn(text::format("Inputs of a graph may be missing among those whose liveness it checks: {}.", text));
     scan_.nodes = walk_.take_nodes();
     scan_.omissions = walk_.take_omissions();
     return std::move(scan_);
@@ -57,6 +54,10 @@ class Scanner {
     word(copy_source, reinterpret_cast<std::uintptr_t>(copy.source));
     word(copy_destination, reinterpret_cast<std::uintptr_t>(copy.destination));
   }
+  void read(const backend::PitchedCopyNodeParams& copy) {
+    word(copy_source, reinterpret_cast<std::uintptr_t>(copy.source.address));
+    word(copy_destination, reinterpret_cast<std::uintptr_t>(copy.destination.address));
+  }
   void read(const backend::MemsetNodeParams& set) { word(0, reinterpret_cast<std::uintptr_t>(set.destination)); }
   void read(const backend::MemoryAllocateNodeParams& allocation) {
     scan_.own.push_back({reinterpret_cast<std::uintptr_t>(allocation.address), allocation.bytes});
@@ -78,8 +79,8 @@ class Scanner {
 
 }  // namespace
 
-GraphScan scan_graph(Backend& backend, GraphHandle template_graph, ScannedNodes which) {
-  return Scanner(backend, which).run(template_graph);
+GraphScan scan_graph(Backend& backend, GraphHandle template_graph, ScannedNodes which, graphs::NodeChanges* known) {
+  return Scanner(backend, which, known).run(template_graph);
 }
 
 std::string use_text(Backend& backend, const ScannedNode& node, std::uint32_t place, const Annotation* annotation) {
@@ -94,16 +95,7 @@ std::string use_text(Backend& backend, const ScannedNode& node, std::uint32_t pl
 }
 
 void GraphScan::confirm(const GraphScan& first) {
-  const auto same_work = [](const ScannedNode& a, const ScannedNode& b) {
-    return a.type == b.type && a.function == b.function;
-  };
-  if (!std::ranges::equal(nodes, first.nodes, same_work))
-    throw UsageError(text::format(
-        "GraphOptions::inputs.confirm needs a body that captures the same nodes each time, and "
-        "the first capture came to {} nodes, the second to {}{}, so that neither can confirm the other's "
-        "inputs. Run the body once before the capture, so that what it does only the first time is done, or "
-        "remove the option.",
-        first.nodes.size(), nodes.size(), nodes.size() == first.nodes.size() ? " of other types or kernels" : ""));
+  omissions = omissions_of_both(first.omissions, omissions);
   auto other = first.words.begin();
   std::erase_if(words, [&](ScannedWord& word) {
     const auto place = [](const ScannedWord& w) { return std::tuple(w.node, w.place); };

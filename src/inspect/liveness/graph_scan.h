@@ -37,15 +37,17 @@ struct GraphScan {
   std::vector<Omission> omissions;
   std::vector<Range> own;  ///< memory of its allocation nodes
 
-  /// Keeps the words that also have a value in another capture of the same work, and stores that value.
-  /// \throws UsageError if the nodes of the two captures differ.
+  /// Keeps the words that also have a value in another capture of the same nodes, and stores that value. Nodes that are
+  /// omissions there are omissions here.
   void confirm(const GraphScan& first);
 };
 
 /// Scans all nodes, including child graphs and bodies of conditional nodes. Of kernels of this library the operands are
-/// taken. Nodes whose parameters the runtime does not provide are omissions, with one warning for all.
+/// taken. Nodes whose parameters the runtime does not provide are omissions.
+/// \param known as GraphWalk takes it.
 /// \throws BackendError if the runtime fails.
-GraphScan scan_graph(backend::Backend& backend, GraphHandle template_graph, ScannedNodes which = ScannedNodes::all);
+GraphScan scan_graph(backend::Backend& backend, GraphHandle template_graph, ScannedNodes which = ScannedNodes::all,
+                     graphs::NodeChanges* known = nullptr);
 
 /// Describes a word: "kernel Scale (node 3)", "memcpy source (node 5)", with the node's annotation, if it has one.
 std::string use_text(backend::Backend& backend, const ScannedNode& node, std::uint32_t place,

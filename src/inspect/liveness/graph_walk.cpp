@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/liveness/graph_walk.h"
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -13,7 +16,6 @@ namespace reprise::inspect {
 
 using backend::Backend;
 using backend::Call;
-using backend::check;
 using backend::Checked;
 
 namespace {
@@ -35,34 +37,47 @@ void GraphWalk::graph(GraphHandle graph, const std::string& prefix) {
   Checked(backend_).graph_nodes(graph, &nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (prefix.empty()) top_ = nodes[i];
-    node(nodes[i], prefix + std::to_string(i));
+    node(graph, nodes[i], prefix + std::to_string(i));
   }
 }
 
 bool GraphWalk::may_copy(GraphNodeHandle handle) const {
   backend::NodeType type = backend::NodeType::empty;
-  Checked(backend_).graph_node_type(handle, &type);
+  if (known_ != nullptr)
+    type = known_->values(backend_, handle).type();
+  else
+    Checked(backend_).graph_node_type(handle, &type);
   return type == backend::NodeType::memcpy || type == backend::NodeType::child_graph ||
          type == backend::NodeType::conditional;
 }
 
-void GraphWalk::node(GraphNodeHandle handle, const std::string& number) {
+// False if the runtime does not describe the node.
+bool GraphWalk::read(GraphNodeHandle handle, const graphs::NodeImage* image, backend::NodeParams* params,
+                     backend::NodeType* type) const {
+  const Checked runtime(backend_);
+  if (image != nullptr) {
+    *params = image->params();
+  } else if (!runtime.allowing(ErrorCode::not_supported).graph_node_params(handle, params)) {
+    runtime.graph_node_type(handle, type);
+    return false;
+  }
+  *type = backend::node_type(*params);
+  return true;
+}
+
+void GraphWalk::node(GraphHandle within, GraphNodeHandle handle, const std::string& number) {
   if (which_ == ScannedNodes::copies && !may_copy(handle)) return;
   backend::NodeParams params = backend::EmptyNodeParams{};
-  const ErrorCode result = backend_.graph_node_params(handle, &params);
-  if (result == ErrorCode::not_supported) {
-    if (which_ == ScannedNodes::copies) return;
-    backend::NodeType type = backend::NodeType::empty;
-    Checked(backend_).graph_node_type(handle, &type);
-    nodes_.push_back({handle, top_, type, number});
-    return leave_out(failure_text(Call::graph_node_params, result));
-  }
-  check(backend_, Call::graph_node_params, result);
-  nodes_.push_back({handle, top_, backend::node_type(params), number});
+  backend::NodeType type = backend::NodeType::empty;
+  const graphs::NodeImage* image = known_ != nullptr ? &known_->values(backend_, handle) : nullptr;
+  // Of a kernel whose arguments are not known, the image lacks what the runtime may have.
+  if (image != nullptr && !image->has_params()) image = nullptr;
+  const bool described = read(handle, image, &params, &type);
+  nodes_.push_back({.handle = handle, .top = top_, .type = type, .number = number, .graph = within});
+  if (!described) return leave_out(failure_text(Call::graph_node_params, ErrorCode::not_supported));
   arguments_ = {};
-  if (const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params)) find_arguments(*kernel);
-  if (const auto* const copy = std::get_if<backend::MemcpyNodeParams>(&params))
-    nodes_.back().copied_bytes = copy->bytes;
+  if (const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params)) find_arguments(*kernel, image);
+  note_copy(params);
   (*visit_)(nodes_.back(), params, arguments_);
   if (const auto* const child = std::get_if<backend::ChildGraphNodeParams>(&params)) graph(child->graph, number + ".");
   if (const auto* const conditional = std::get_if<backend::ConditionalNodeParams>(&params))
@@ -70,22 +85,41 @@ void GraphWalk::node(GraphNodeHandle handle, const std::string& number) {
       graph(conditional->bodies[i], text::format("{}.{}.", number, i));
 }
 
-void GraphWalk::find_arguments(const backend::KernelNodeParams& kernel) {
+void GraphWalk::note_copy(const backend::NodeParams& params) {
+  ScannedNode& node = nodes_.back();
+  if (const auto* const copy = std::get_if<backend::MemcpyNodeParams>(&params))
+    node.read_bytes = node.written_bytes = copy->bytes;
+  const auto* const pitched = std::get_if<backend::PitchedCopyNodeParams>(&params);
+  if (pitched == nullptr) return;
+  node.read_bytes = pitched->source.bytes;
+  node.written_bytes = pitched->destination.bytes;
+  if (which_ == ScannedNodes::copies) return;  // arrays lie on the device
+  if (pitched->source.address == nullptr) leave_out("its source is an array");
+  if (pitched->destination.address == nullptr) leave_out("its destination is an array");
+}
+
+void GraphWalk::find_arguments(const backend::KernelNodeParams& kernel, const graphs::NodeImage* image) {
   nodes_.back().function = kernel.function;
-  if (kernel.params != nullptr) arguments_.own = backend::own_record(backend_, kernel.function);
+  if (kernel.params != nullptr)
+    arguments_.own = image != nullptr ? image->own_kernel() : backend::own_record(backend_, kernel.function);
   if (arguments_.own != nullptr) return;
-  const Layout& layout = layout_of(kernel.function);
+  if (image != nullptr) {
+    for (const KernelParam& param : image->layout())
+      arguments_.list.push_back({param, image->block().data() + param.offset});
+    return;
+  }
+  const graphs::KernelLayouts::Layout& layout = *layouts_.of(backend_, kernel.function);
   if (kernel.params == nullptr && kernel.extra != nullptr) return find_packed(kernel.extra, layout);
-  if (!layout.failure.empty()) return leave_out(layout.failure);
+  if (!layout.unknown.empty()) return leave_out(layout.unknown);
   if (kernel.params == nullptr && !layout.params.empty()) return leave_out("the driver has no arguments of it");
   for (std::size_t i = 0; i < layout.params.size(); ++i)
     arguments_.list.push_back({layout.params[i], static_cast<const std::byte*>(kernel.params[i])});
 }
 
-void GraphWalk::find_packed(void* const* extra, const Layout& layout) {
+void GraphWalk::find_packed(void* const* extra, const graphs::KernelLayouts::Layout& layout) {
   const auto block = backend::packed_arguments(extra);
   if (!block) return leave_out("its `extra` arguments have an unknown form");
-  if (!layout.failure.empty()) {
+  if (!layout.unknown.empty()) {
     arguments_.one_block = true;
     arguments_.list.push_back({{0, block->size()}, block->data()});
     return;
@@ -98,32 +132,9 @@ void GraphWalk::find_packed(void* const* extra, const Layout& layout) {
   }
 }
 
-const GraphWalk::Layout& GraphWalk::layout_of(FunctionHandle function) {
-  const auto known = layouts_.find(function);
-  if (known != layouts_.end()) return known->second;
-  Layout layout;
-  KernelParam param;
-  ErrorCode result;
-  while ((result = backend_.function_param_info(function, layout.params.size(), &param)) == ErrorCode::success)
-    layout.params.push_back(param);
-  if (result != ErrorCode::invalid_value) {  // the code after the last parameter
-    layout.params.clear();
-    layout.failure = failure_text(Call::function_param_info, result);
-  }
-  return layouts_.emplace(function, std::move(layout)).first->second;
-}
-
 // The current node.
 void GraphWalk::leave_out(std::string why) {
   omissions_.push_back({static_cast<std::uint32_t>(nodes_.size() - 1), std::move(why)});
-}
-
-std::string GraphWalk::omissions_text() const {
-  if (omissions_.empty()) return "";
-  const Omission& first = omissions_.front();
-  const std::size_t more = omissions_.size() - 1;
-  return omission_text(backend_, nodes_[first.node], first, nullptr) +
-         (more != 0 ? text::format("; and so for {} more nodes", more) : "");
 }
 
 std::string node_text(Backend& backend, const ScannedNode& node, const Annotation* annotation) {
@@ -135,6 +146,38 @@ std::string node_text(Backend& backend, const ScannedNode& node, const Annotatio
 std::string omission_text(Backend& backend, const ScannedNode& node, const Omission& omission,
                           const Annotation* annotation) {
   return text::format("the parameters of the {} are not known, {}", node_text(backend, node, annotation), omission.why);
+}
+
+std::string omissions_text(Backend& backend, std::span<const ScannedNode> nodes, std::span<const Omission> omissions) {
+  if (omissions.empty()) return "";
+  const Omission& first = omissions.front();
+  const std::size_t more = omissions.size() - 1;
+  return omission_text(backend, nodes[first.node], first, nullptr) +
+         (more != 0 ? text::format("; and so for {} more nodes", more) : "");
+}
+
+std::vector<Omission> omissions_of_both(std::span<const Omission> first, std::span<const Omission> second) {
+  std::vector<Omission> both;
+  std::ranges::set_union(second, first, std::back_inserter(both), std::less<>{}, &Omission::node, &Omission::node);
+  return both;
+}
+
+void require_same_nodes(Backend& backend, const char* option, std::span<const ScannedNode> first,
+                        std::span<const ScannedNode> second) {
+  const auto same_work = [](const ScannedNode& a, const ScannedNode& b) {
+    return a.type == b.type && a.function == b.function && a.number == b.number;
+  };
+  const auto [at, other] = std::ranges::mismatch(first, second, same_work);
+  if (at == first.end() && other == second.end()) return;
+  const auto text_at = [&](std::span<const ScannedNode> nodes, auto node) {
+    return node == nodes.end() ? std::string("nothing") : node_text(backend, *node, nullptr);
+  };
+  throw UsageError(text::format(
+      "{} needs a body that captures the same nodes each time. The first difference: {} in the first capture, {} in "
+      "the second ({} and {} nodes in all). Nothing was captured. If the body does something only the first time, set "
+      "GraphOptions::warmup to 1, which runs it once before; if its work depends on the iteration, capture a graph for "
+      "each case.",
+      option, text_at(first, at), text_at(second, other), first.size(), second.size()));
 }
 
 }  // namespace reprise::inspect

@@ -4,12 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "backend/backend.h"
+#include "graph/nodes/node_changes.h"
 #include "reprise/annotations.h"
 #include "reprise/kernel.h"
 
@@ -22,13 +23,15 @@ struct ScannedNode {
   backend::NodeType type = backend::NodeType::empty;
   std::string number;                 ///< as in node_text()
   FunctionHandle function = nullptr;  ///< of a kernel node
-  std::size_t copied_bytes = 0;       ///< of a copy node
+  std::size_t read_bytes = 0;         ///< of a copy node: of its source, with the gaps between rows
+  std::size_t written_bytes = 0;      ///< likewise of its destination
+  GraphHandle graph = nullptr;        ///< the one that it is a node of
 };
 
 /// Which nodes are visited.
 enum class ScannedNodes {
   all,
-  copies,  ///< memcpy nodes only; what cannot be read of them is no omission
+  copies,  ///< memcpy nodes only; omissions are those that may copy memory of the host
 };
 
 /// A node whose parameters are not known, or not all of them.
@@ -56,8 +59,11 @@ struct KernelArguments {
 /// Walks through all nodes of a template in order of creation, including child graphs and bodies of conditional nodes.
 class GraphWalk {
  public:
-  explicit GraphWalk(backend::Backend& backend, ScannedNodes which = ScannedNodes::all)
-      : backend_(backend), which_(which) {}
+  /// \param known what was read of these nodes already, and keeps what the walk reads; null: all is read anew, and not
+  ///        kept.
+  explicit GraphWalk(backend::Backend& backend, ScannedNodes which = ScannedNodes::all,
+                     graphs::NodeChanges* known = nullptr)
+      : backend_(backend), which_(which), known_(known), layouts_(known != nullptr ? known->layouts() : own_layouts_) {}
   GraphWalk(const GraphWalk&) = delete;
   GraphWalk& operator=(const GraphWalk&) = delete;
 
@@ -75,32 +81,28 @@ class GraphWalk {
   /// The nodes whose parameters are not known, in order.
   const std::vector<Omission>& omissions() const noexcept { return omissions_; }
   std::vector<Omission> take_omissions() { return std::move(omissions_); }
-  /// Describes the first omission, and the number of others; without a full stop, empty if there is none. Before
-  /// take_nodes() and take_omissions().
-  std::string omissions_text() const;
 
  private:
-  struct Layout {
-    std::vector<KernelParam> params = {};
-    std::string failure = {};  // why it is not known
-  };
-
   void graph(GraphHandle graph, const std::string& prefix);
-  void node(GraphNodeHandle handle, const std::string& number);
+  void note_copy(const backend::NodeParams& params);
+  void node(GraphHandle within, GraphNodeHandle handle, const std::string& number);
   bool may_copy(GraphNodeHandle handle) const;
-  void find_arguments(const backend::KernelNodeParams& kernel);
-  void find_packed(void* const* extra, const Layout& layout);
-  const Layout& layout_of(FunctionHandle function);
+  bool read(GraphNodeHandle handle, const graphs::NodeImage* image, backend::NodeParams* params,
+            backend::NodeType* type) const;
+  void find_arguments(const backend::KernelNodeParams& kernel, const graphs::NodeImage* image);
+  void find_packed(void* const* extra, const graphs::KernelLayouts::Layout& layout);
   void leave_out(std::string why);
 
   backend::Backend& backend_;
   const ScannedNodes which_;
+  graphs::NodeChanges* const known_;
   const Visit* visit_ = nullptr;
   std::vector<ScannedNode> nodes_;
   std::vector<Omission> omissions_;
   GraphNodeHandle top_ = nullptr;  // the current node of the template
   KernelArguments arguments_;      // of the current node
-  std::unordered_map<FunctionHandle, Layout> layouts_;
+  graphs::KernelLayouts own_layouts_;
+  graphs::KernelLayouts& layouts_;
 };
 
 /// Describes a node: "kernel Scale (node 3)", "memcpy (node 5)", with its annotation, if it has one.
@@ -109,5 +111,17 @@ std::string node_text(backend::Backend& backend, const ScannedNode& node, const 
 /// Describes an omission in words, without a full stop. `node` is the one that it is of.
 std::string omission_text(backend::Backend& backend, const ScannedNode& node, const Omission& omission,
                           const Annotation* annotation);
+
+/// Describes the first of these omissions, and the number of others; without a full stop, empty if there is none.
+std::string omissions_text(backend::Backend& backend, std::span<const ScannedNode> nodes,
+                           std::span<const Omission> omissions);
+
+/// Omissions of either of two captures of the same nodes, each node once, in order.
+std::vector<Omission> omissions_of_both(std::span<const Omission> first, std::span<const Omission> second);
+
+/// For an option that compares two captures of a body; `first` are the nodes of the dry run.
+/// \throws UsageError if the nodes are others; it names the first that differs.
+void require_same_nodes(backend::Backend& backend, const char* option, std::span<const ScannedNode> first,
+                        std::span<const ScannedNode> second);
 
 }  // namespace reprise::inspect

@@ -51,20 +51,21 @@ void HostCopiesListener::ended(captures::Capture& capture, graphs::CapturedGraph
   if (!graph.may_copy || (options.inputs.allow_stack && !lists)) return;
   backend::Backend& backend = capture.device().backend();
   const AddressRange ended = ended_stack(graph.end_frame);
-  const GraphScan scan = scan_graph(backend, graph.template_graph, ScannedNodes::copies);
+  const GraphScan scan = scan_graph(backend, graph.template_graph, ScannedNodes::copies, graph.known);
   std::vector<HostAccess> gone;
   for (const ScannedWord& word : scan.words) {
     const ScannedNode& node = scan.nodes[word.node];
     const auto* const address = reinterpret_cast<const void*>(word.value);
-    const bool is_gone = ended.overlaps(word.value, node.copied_bytes) || is_poisoned(address, node.copied_bytes);
+    const bool writes = word.place == copy_destination;
+    const std::size_t bytes = writes ? node.written_bytes : node.read_bytes;
+    const bool is_gone = ended.overlaps(address_in_stack(word.value), bytes) || is_poisoned(address, bytes);
     if (!is_gone && !lists) continue;
     if (!is_gone) {
       backend::PointerInfo info;
       backend::Checked(backend).pointer_info(address, &info);
       if (info.kind != backend::MemoryKind::unregistered) continue;
     }
-    HostAccess access{address, node.copied_bytes, word.place == copy_destination,
-                      use_text(backend, node, word.place, annotations_.annotation_of(node.top)),
+    HostAccess access{address, bytes, writes, use_text(backend, node, word.place, annotations_.annotation_of(node)),
                       memory::copy_origin(capture, address)};
     if (is_gone && !options.inputs.allow_stack)
       gone.push_back(std::move(access));
@@ -72,6 +73,11 @@ void HostCopiesListener::ended(captures::Capture& capture, graphs::CapturedGraph
       graph.host_accesses.push_back(std::move(access));
   }
   if (!gone.empty()) refuse(gone, options);
+  for (const Omission& omission : scan.omissions) {
+    const ScannedNode& node = scan.nodes[omission.node];
+    graph.notes.push_back(text::format("Copies from or to memory of the host that is gone may not be found: {}.",
+                                       omission_text(backend, node, omission, annotations_.annotation_of(node))));
+  }
 }
 
 }  // namespace reprise::inspect

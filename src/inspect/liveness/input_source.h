@@ -11,7 +11,7 @@
 
 namespace reprise::inspect {
 
-/// Finds the inputs of one capture in another allocator:
+/// Finds the inputs of one capture in another allocator, and later the memory of changed values of its graph:
 ///
 ///     made -> started -> ended -> [find -> is_used ...]
 ///        \________\________\---> destroyed

@@ -5,11 +5,13 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "backend/check.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/framework_captures.h"
+#include "graph/graph_resources.h"
 #include "inspect/liveness/liveness_text.h"
 #include "inspect/liveness/node_text.h"
 #include "memory/allocator_impl.h"
@@ -27,10 +29,12 @@ bool looks_for_inputs(const GraphOptions& options) noexcept {
   return options.check_input_liveness || options.inputs.retain;
 }
 
-// Each address once, in ascending order.
-std::vector<UsedAddress> addresses_in(const GraphScan& scan) {
+// Each address once, in ascending order, but for words whose memory is known.
+template <class IsKnown>
+std::vector<UsedAddress> addresses_in(const GraphScan& scan, const IsKnown& is_known) {
   std::set<std::uintptr_t> values;
   for (const ScannedWord& word : scan.words) {
+    if (is_known(word)) continue;
     values.insert(word.value);
     values.insert(word.in_dry_run);
   }
@@ -72,101 +76,195 @@ void LivenessListener::started(Capture& capture) {
 }
 
 void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
+  name_ = capture.options().name;
   if (!free_log_) return;
   backend_ = &capture.device().backend();
-  name_ = capture.options().name;
+  options_ = capture.options().inputs;
   if (source_ != nullptr) source_->ended(graph.template_graph);
-  GraphScan scan = scan_graph(*backend_, graph.template_graph);
-  if (capture.options().inputs.confirm && dry_run_ == nullptr) {
+  GraphScan scan = scan_graph(*backend_, graph.template_graph, ScannedNodes::all, graph.known);
+  if (options_.confirm && dry_run_ == nullptr) {
     scan_ = std::make_unique<GraphScan>(std::move(scan));
+    source_.reset();
   } else {
-    if (dry_run_ != nullptr) scan.confirm(*dry_run_);
-    look(capture, scan);
-    list_omissions(scan, graph);
+    std::vector<ScannedWord> unconfirmed;
+    if (dry_run_ != nullptr) {
+      require_same_nodes(*backend_, "GraphOptions::inputs.confirm", dry_run_->nodes, scan.nodes);
+      unconfirmed = scan.words;
+      scan.confirm(*dry_run_);
+    }
+    graph_.emplace(WatchedPointers::Graph{capture.device(), capture.pools(), options_.scope, std::move(source_)});
+    Inputs inputs = look(scan);
+    for (const ScannedWord& word : unconfirmed) inputs.uses.push_back({word, nullptr});
+    std::ranges::stable_sort(inputs.uses, {}, [](const Use& use) { return std::pair(use.word.node, use.word.place); });
+    list_omissions(inputs, scan, 0, &graph.notes);
+    if (options_.retain) {
+      retained_ = std::make_shared<Retained>(Retained{inputs.retained});
+      graph.resources.push_back(retained_);
+    }
+    keep(std::move(inputs));
   }
   dry_run_.reset();
   free_log_.reset();
-  source_.reset();
-  if (retained_ != nullptr && !retained_->empty()) graph.resources.push_back(std::move(retained_));
   if (!blocks_.empty() || !ranges_.empty()) graph.in_replays.push_back(this);
 }
 
+bool LivenessListener::nodes_changed(GraphHandle template_graph, graphs::NodeChanges& known_nodes,
+                                     graphs::GraphResources& resources) {
+  if (!inputs_) return false;
+  const auto known = std::ranges::count(*inputs_, nullptr, &GraphInput::address);
+  const GraphScan scan = scan_graph(*backend_, template_graph, ScannedNodes::all, &known_nodes);
+  Inputs inputs = look(scan);
+  list_omissions(inputs, scan, static_cast<std::size_t>(known), nullptr);
+  if (retained_ != nullptr) {
+    resources.release_after_launches(retained_->blocks);
+    retained_->blocks = inputs.retained;
+  }
+  keep(std::move(inputs));
+  seen_frees_ = 0;  // the next replay checks
+  return !blocks_.empty() || !ranges_.empty();
+}
+
+// The memory that is checked is the same; what is retained can change in each graph.
+std::function<void()> LivenessListener::adopt(const graphs::CaptureListener& other, graphs::Adoption& adoption) {
+  const auto& theirs = dynamic_cast<const LivenessListener&>(other);
+  std::shared_ptr<Retained> retained;
+  if (theirs.retained_ != nullptr) {
+    retained = std::make_shared<Retained>(*theirs.retained_);
+    adoption.replace(theirs.retained_, retained);
+  }
+  return [this, retained, backend = theirs.backend_, options = theirs.options_, graph = theirs.graph_,
+          uses = theirs.uses_, inputs = theirs.inputs_, blocks = theirs.blocks_, ranges = theirs.ranges_,
+          pointers = theirs.pointers_, queries = theirs.queries_]() mutable {
+    retained_ = std::move(retained);
+    backend_ = backend;
+    options_ = options;
+    graph_ = graph;
+    uses_ = std::move(uses);
+    inputs_ = std::move(inputs);
+    blocks_ = std::move(blocks);
+    ranges_ = std::move(ranges);
+    pointers_ = std::move(pointers);
+    queries_ = queries;
+    seen_frees_ = 0;  // the next replay checks
+  };
+}
+
 // Looks the words of the nodes up in all allocators.
-std::vector<UsedAddress> LivenessListener::find_addresses(const Capture& capture, const GraphScan& scan) {
-  std::vector<UsedAddress> addresses = addresses_in(scan);
-  memory::watch_addresses(capture.device(), addresses, capture.pool());
-  if (source_ != nullptr) source_->find(addresses);
-  free_log_->find(addresses);
+std::vector<UsedAddress> LivenessListener::find_addresses(const GraphScan& scan) {
+  const auto is_known = [this](const ScannedWord& word) { return known_use(word) != nullptr; };
+  std::vector<UsedAddress> addresses = addresses_in(scan, is_known);
+  graph_->find(addresses);
+  if (free_log_) free_log_->find(addresses);
   return addresses;
 }
 
-bool LivenessListener::is_used(const ScannedNode& node, const Finding& finding, std::uintptr_t address) {
-  return finding.watch == nullptr || source_ == nullptr || source_->is_used(node.top, *finding.watch, address);
+// Values that were changed after the capture are used: the framework knows the captured ones alone.
+bool LivenessListener::is_used(const GraphScan& scan, const ScannedWord& word, const Finding& finding) const {
+  return finding.watch == nullptr || graph_->source == nullptr || inputs_ ||
+         graph_->source->is_used(scan.nodes[word.node].top, *finding.watch, word.value);
 }
 
-void LivenessListener::look(const Capture& capture, const GraphScan& scan) {
-  const std::vector<UsedAddress> addresses = find_addresses(capture, scan);
+// The same word with the same value, as of the last look.
+const LivenessListener::Use* LivenessListener::known_use(const ScannedWord& word) const noexcept {
+  const auto place = [](const ScannedWord& of) { return std::pair(of.node, of.place); };
+  const auto found = std::ranges::lower_bound(uses_, place(word), {}, [&](const Use& use) { return place(use.word); });
+  const bool same = found != uses_.end() && place(found->word) == place(word) && found->word.value == word.value;
+  return same ? &*found : nullptr;
+}
 
+// The memory of each address that is not known from before.
+std::map<std::uintptr_t, std::shared_ptr<const LivenessListener::Finding>> LivenessListener::find_memory(
+    const GraphScan& scan) {
   // By address and watch, since the same memory may have been freed and be in use again.
-  std::map<std::pair<const void*, const BlockWatch*>, Finding> found;
-  std::map<std::uintptr_t, Finding*> by_address;
-  for (const UsedAddress& used : addresses) {
+  std::map<std::pair<const void*, const BlockWatch*>, std::shared_ptr<const Finding>> found;
+  for (const Use& use : uses_)
+    if (use.memory != nullptr) found.try_emplace({use.memory->input.address, use.memory->watch.get()}, use.memory);
+  std::map<std::uintptr_t, std::shared_ptr<const Finding>> by_address;
+  const auto add = [&](std::uintptr_t address, const Finding& finding) {
+    auto& memory = found[{finding.input.address, finding.watch.get()}];
+    if (memory == nullptr) memory = std::make_shared<const Finding>(finding);
+    by_address[address] = memory;
+  };
+  for (const UsedAddress& used : find_addresses(scan)) {
     if (used.watch != nullptr) {
       const BlockWatch& watch = *used.watch;
-      Finding finding{used.watch, 0, {watch.address, watch.bytes, {}, false, watch.created}};
-      by_address[used.value] = &found.try_emplace({watch.address, &watch}, std::move(finding)).first->second;
-    } else if (capture.options().inputs.scope == Liveness::all && !used.in_allocator) {
+      add(used.value, {used.watch, 0, {watch.address, watch.bytes, {}, false, watch.created}});
+    } else if (options_.scope == Liveness::all && !used.in_allocator) {
       backend::PointerInfo info;
       const auto* const address = reinterpret_cast<const void*>(used.value);
       backend::Checked(*backend_).pointer_info(address, &info);
       if (info.kind == backend::MemoryKind::unregistered) continue;
-      Finding finding{nullptr, info.id, {info.base, info.bytes}};
-      by_address[used.value] = &found.try_emplace({info.base, nullptr}, std::move(finding)).first->second;
+      add(used.value, {nullptr, info.id, {info.base, info.bytes}});
     }
   }
+  return by_address;
+}
+
+LivenessListener::Inputs LivenessListener::look(const GraphScan& scan) {
+  const auto by_address = find_memory(scan);
+  const auto memory_of = [&](const ScannedWord& word) -> std::shared_ptr<const Finding> {
+    if (const Use* const known = known_use(word)) return known->memory;
+    const auto at = by_address.find(word.value);
+    if (at == by_address.end()) return nullptr;
+    // Discarded if it is an address in one of the two captures only; a body may use other memory each time.
+    if (word.in_dry_run != word.value && !by_address.contains(word.in_dry_run)) return nullptr;
+    return is_used(scan, word, *at->second) ? at->second : nullptr;
+  };
+  Inputs inputs;
+  std::map<std::pair<const void*, const BlockWatch*>, std::pair<const Finding*, std::vector<std::string>>> users;
   // A node is named once for each way in which it uses the memory.
   std::set<std::tuple<const Finding*, std::uint32_t, std::uint32_t>> named;
   for (const ScannedWord& word : scan.words) {
-    const auto at = by_address.find(word.value);
-    if (at == by_address.end()) continue;
-    // Discarded if it is an address in one of the two captures only; a body may use other memory each time.
-    if (word.in_dry_run != word.value && !by_address.contains(word.in_dry_run)) continue;
+    std::shared_ptr<const Finding> memory = memory_of(word);
     const ScannedNode& node = scan.nodes[word.node];
-    if (!is_used(node, *at->second, word.value)) continue;
     const std::uint32_t way = node.type == backend::NodeType::kernel ? 0 : word.place;
-    if (named.emplace(at->second, word.node, way).second)
-      at->second->input.nodes.push_back(use_text(*backend_, node, word.place, annotations_.annotation_of(node.top)));
-  }
-  inputs_.emplace();
-  graph_.emplace(WatchedPointers::Graph{capture.device(), capture.pool(), capture.options().inputs.scope});
-  retained_ = std::make_shared<memory::RetainedBlocks>();
-  for (auto& entry : found)
-    if (!entry.second.input.nodes.empty()) add(capture.options(), std::move(entry.second));
-}
-
-void LivenessListener::add(const GraphOptions& options, Finding&& finding) {
-  const std::size_t index = inputs_->size();
-  if (finding.watch == nullptr) {
-    ranges_.push_back({index, finding.id});
-    queries_ = true;
-  } else {
-    finding.input.retained = options.inputs.retain && retained_->add(finding.watch);
-    if (!finding.input.retained || finding.watch->owner->frees_retained()) {
-      queries_ |= finding.watch->owner->needs_query();
-      blocks_.push_back({index, std::move(finding.watch)});
+    if (memory != nullptr && named.emplace(memory.get(), word.node, way).second) {
+      auto& [finding, names] = users[{memory->input.address, memory->watch.get()}];
+      finding = memory.get();
+      names.push_back(use_text(*backend_, node, word.place, annotations_.annotation_of(node)));
     }
+    inputs.uses.push_back({word, std::move(memory)});
   }
-  inputs_->push_back(std::move(finding.input));
+  for (auto& entry : users) add(inputs, *entry.second.first, std::move(entry.second.second));
+  return inputs;
 }
 
-void LivenessListener::list_omissions(const GraphScan& scan, graphs::CapturedGraph& graph) {
+void LivenessListener::add(Inputs& inputs, const Finding& finding, std::vector<std::string>&& users) const {
+  const std::size_t index = inputs.list.size();
+  GraphInput& input = inputs.list.emplace_back(finding.input);
+  input.nodes = std::move(users);
+  if (finding.watch == nullptr) {
+    inputs.ranges.push_back({index, finding.id});
+    inputs.queries = true;
+    return;
+  }
+  input.retained = options_.retain && inputs.retained->add(finding.watch);
+  if (input.retained && !finding.watch->owner->frees_retained()) return;
+  inputs.queries |= finding.watch->owner->needs_query();
+  inputs.blocks.push_back({index, finding.watch});
+}
+
+void LivenessListener::list_omissions(Inputs& inputs, const GraphScan& scan, std::size_t known,
+                                      std::vector<std::string>* notes) const {
+  if (scan.omissions.size() > known)
+    warn(text::format("Inputs of a graph may be missing among those whose liveness it checks: {}.",
+                      omissions_text(*backend_, scan.nodes, scan.omissions)));
   for (const Omission& omission : scan.omissions) {
     const ScannedNode& node = scan.nodes[omission.node];
-    const Annotation* const annotation = annotations_.annotation_of(node.top);
-    inputs_->push_back({nullptr, 0, {node_text(*backend_, node, annotation)}, false, {}, omission.why});
-    graph.notes.push_back(
-        text::format("Inputs of the graph may be missing: {}.", omission_text(*backend_, node, omission, annotation)));
+    const Annotation* const annotation = annotations_.annotation_of(node);
+    inputs.list.push_back({nullptr, 0, {node_text(*backend_, node, annotation)}, false, {}, omission.why});
+    if (notes != nullptr)
+      notes->push_back(text::format("Inputs of the graph may be missing: {}.",
+                                    omission_text(*backend_, node, omission, annotation)));
   }
+}
+
+void LivenessListener::keep(Inputs&& inputs) noexcept {
+  uses_ = std::move(inputs.uses);
+  inputs_ = std::move(inputs.list);
+  blocks_ = std::move(inputs.blocks);
+  ranges_ = std::move(inputs.ranges);
+  queries_ = inputs.queries;
 }
 
 void LivenessListener::check(std::uint64_t frees, const StreamRef& stream) {
@@ -197,9 +295,8 @@ void LivenessListener::check(std::uint64_t frees, const StreamRef& stream) {
   throw DeadInputError(text, std::move(dead));
 }
 
-void LivenessListener::watch_pointers(const Device& device, MempoolId pool, const void* const* table,
-                                      std::size_t count) {
-  pointers_.add({device, pool, graph_->scope}, table, count);
+void LivenessListener::watch_pointers(const void* const* table, std::size_t count) {
+  pointers_.add(*graph_, table, count);
   seen_frees_ = 0;  // the next replay checks
 }
 
@@ -229,6 +326,7 @@ void LivenessListener::reset() noexcept {
   blocks_.clear();
   ranges_.clear();
   graph_.reset();
+  uses_.clear();
   pointers_.clear();
   retained_.reset();
   queries_ = false;
@@ -268,7 +366,7 @@ void CUDAGraph::watch_pointers(const void* const* device_table, std::size_t coun
   inspect::LivenessListener& liveness = impl.listeners.liveness();
   if (!liveness.inputs()) refuse_without_inputs(call);
   impl.in_replays.reserve(impl.in_replays.size() + 1);
-  liveness.watch_pointers(*impl.device, impl.pool, device_table, count);
+  liveness.watch_pointers(device_table, count);
   if (std::ranges::find(impl.in_replays, &liveness) == impl.in_replays.end()) impl.in_replays.push_back(&liveness);
   impl.replays_notify = true;
 }

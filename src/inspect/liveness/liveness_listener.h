@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,8 +20,9 @@ namespace reprise::inspect {
 
 /// Checks before each replay that the memory which the graph uses was not freed, or keeps it alive.
 ///
-/// Inputs are found once, when the capture has ended. Memory of CachingAllocator and of a framework is watched: until a
-/// watched block of any graph is freed, a replay costs a load and a compare. Memory of the driver is queried.
+/// Inputs are found when the capture has ended, and again when values of nodes were changed. Memory of CachingAllocator
+/// and of a framework is watched: until a watched block of any graph is freed, a replay costs a load and a compare.
+/// Memory of the driver is queried.
 class LivenessListener final : public graphs::CaptureListener {
  public:
   explicit LivenessListener(const AnnotationListener& annotations) : annotations_(annotations) {}
@@ -30,6 +32,9 @@ class LivenessListener final : public graphs::CaptureListener {
   void started(captures::Capture& capture) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
   void abandoned(captures::Capture& /*capture*/) noexcept override { reset(); }
+  std::function<void()> adopt(const graphs::CaptureListener& other, graphs::Adoption& adoption) override;
+  bool nodes_changed(GraphHandle template_graph, graphs::NodeChanges& known_nodes,
+                     graphs::GraphResources& resources) override;
   void before_replay(const StreamRef& stream) override {
     const std::uint64_t frees = memory::BlockWatch::frees.load(std::memory_order_acquire);
     if (frees != seen_frees_ || queries_) check(frees, stream);
@@ -42,11 +47,11 @@ class LivenessListener final : public graphs::CaptureListener {
 
   /// As CUDAGraph::watch_pointers(), after a capture that looked for inputs. From then on this listener takes part in
   /// replays. Not during one. \throws UsageError
-  void watch_pointers(const Device& device, MempoolId pool, const void* const* table, std::size_t count);
+  void watch_pointers(const void* const* table, std::size_t count);
   void pointers_changed() noexcept;
 
  private:
-  // Checked memory of an allocator, and of the driver; `input` is an index in inputs_.
+  // Checked memory of an allocator, and of the driver; `input` is an index in Inputs::list.
   struct Block {
     std::size_t input;
     std::shared_ptr<memory::BlockWatch> watch;
@@ -56,30 +61,53 @@ class LivenessListener final : public graphs::CaptureListener {
     std::uint64_t id;  // of the allocation
   };
   struct Finding;
+  /// A word of the nodes, and the memory that it leads to; null: none that counts.
+  struct Use {
+    ScannedWord word;
+    std::shared_ptr<const Finding> memory;
+  };
+  struct Inputs {
+    std::vector<Use> uses;  // by node and place
+    std::vector<GraphInput> list;
+    std::vector<Block> blocks;
+    std::vector<Range> ranges;
+    std::shared_ptr<memory::RetainedBlocks> retained = std::make_shared<memory::RetainedBlocks>();
+    bool queries = false;  // some are queried before each replay
+  };
 
-  std::vector<memory::UsedAddress> find_addresses(const captures::Capture& capture, const GraphScan& scan);
-  void look(const captures::Capture& capture, const GraphScan& scan);
-  bool is_used(const ScannedNode& node, const Finding& finding, std::uintptr_t address);
-  void add(const GraphOptions& options, Finding&& finding);
-  void list_omissions(const GraphScan& scan, graphs::CapturedGraph& graph);
+  std::vector<memory::UsedAddress> find_addresses(const GraphScan& scan);
+  std::map<std::uintptr_t, std::shared_ptr<const Finding>> find_memory(const GraphScan& scan);
+  bool is_used(const GraphScan& scan, const ScannedWord& word, const Finding& finding) const;
+  const Use* known_use(const ScannedWord& word) const noexcept;
+  Inputs look(const GraphScan& scan);
+  void add(Inputs& inputs, const Finding& finding, std::vector<std::string>&& users) const;
+  /// Warns of them if there are more than `known`. `notes`: gets a sentence for each; may be null.
+  void list_omissions(Inputs& inputs, const GraphScan& scan, std::size_t known, std::vector<std::string>* notes) const;
+  void keep(Inputs&& inputs) noexcept;
   void check(std::uint64_t frees, const StreamRef& stream);
 
   const AnnotationListener& annotations_;
   std::optional<memory::FreeLog> free_log_;  // while the capture is underway
-  std::unique_ptr<InputSource> source_;      // likewise; null without a framework that has inputs here
   std::unique_ptr<GraphScan> scan_;          // of a dry run
   std::unique_ptr<GraphScan> dry_run_;       // of the dry run before this capture
 
   backend::Backend* backend_ = nullptr;
   std::string name_;  // of the graph, for errors
+  InputOptions options_;
+  std::shared_ptr<InputSource> source_;          // while the capture is underway; then `graph_` has it
+  std::optional<WatchedPointers::Graph> graph_;  // as long as there are inputs
+  std::vector<Use> uses_;                        // likewise: words that do not change keep their memory, also if freed
   std::optional<std::vector<GraphInput>> inputs_;
   std::vector<Block> blocks_;
   std::vector<Range> ranges_;
-  std::optional<WatchedPointers::Graph> graph_;  // as long as there are inputs
   WatchedPointers pointers_;
-  std::shared_ptr<memory::RetainedBlocks> retained_;  // until the graph holds them
-  bool queries_ = false;                              // some inputs are queried before each replay
-  std::uint64_t seen_frees_ = 0;                      // BlockWatch::frees when all blocks were last found alive
+  // What the graph's resources hold for this listener, which replaces it when inputs change.
+  struct Retained {
+    std::shared_ptr<memory::RetainedBlocks> blocks;
+  };
+  std::shared_ptr<Retained> retained_;
+  bool queries_ = false;          // some inputs are queried before each replay
+  std::uint64_t seen_frees_ = 0;  // BlockWatch::frees when all blocks were last found alive
 };
 
 }  // namespace reprise::inspect

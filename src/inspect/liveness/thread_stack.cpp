@@ -6,6 +6,10 @@
 // Of the sanitizer's runtime; null without it.
 extern "C" [[gnu::weak]] void* __asan_region_is_poisoned(void* begin, std::size_t bytes);  // NOLINT: its name
 
+extern "C" [[gnu::weak]] void* __asan_get_current_fake_stack();  // NOLINT: likewise
+extern "C" [[gnu::weak]] void* __asan_addr_is_in_fake_stack(void* stack, void* address, void** begin,
+                                                            void** end);  // NOLINT: likewise
+
 namespace reprise::inspect {
 namespace {
 
@@ -29,6 +33,16 @@ AddressRange ended_stack(const void* frame) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(frame);
   if (address < stack.begin || address >= stack.end) return {};
   return {stack.begin, address};
+}
+
+std::uintptr_t address_in_stack(std::uintptr_t address) noexcept {
+  if (!has_address_sanitizer()) return address;
+  void* const stack = __asan_get_current_fake_stack();
+  if (stack == nullptr) return address;
+  // The address that the runtime kept is one in the function with which it began the frame, about 60 bytes below.
+  constexpr std::uintptr_t of_runtime = 128;
+  void* const below = __asan_addr_is_in_fake_stack(stack, reinterpret_cast<void*>(address), nullptr, nullptr);
+  return below != nullptr ? reinterpret_cast<std::uintptr_t>(below) + of_runtime : address;
 }
 
 bool has_address_sanitizer() noexcept {

@@ -24,12 +24,6 @@ backend::PointerInfo info_of(const Device& device, const void* address) {
   return info;
 }
 
-UsedAddress look_up(const WatchedPointers::Graph& graph, const void* address) {
-  UsedAddress used{reinterpret_cast<std::uintptr_t>(address)};
-  memory::watch_addresses(graph.device, {&used, 1}, graph.pool);
-  return used;
-}
-
 [[noreturn]] void refuse(const std::string& found) {
   throw UsageError(
       text::format("{}: expected a table of one or more pointers in memory of the graph's device, or in pinned memory, "
@@ -70,6 +64,11 @@ void require_not_captured(const StreamRef& stream) {
 
 }  // namespace
 
+void WatchedPointers::Graph::find(std::span<UsedAddress> addresses) const {
+  memory::watch_addresses(device, addresses, pools);
+  if (source != nullptr) source->find(addresses);
+}
+
 void WatchedPointers::add(const Graph& graph, const void* const* table, std::size_t count) {
   require_shape(table, count);
   const backend::PointerInfo info = info_of(graph.device, table);
@@ -77,7 +76,8 @@ void WatchedPointers::add(const Graph& graph, const void* const* table, std::siz
     refuse(text::format("the address {}, which lies in no memory of the device", static_cast<const void*>(table)));
   if (info.kind == backend::MemoryKind::device && info.device_index != graph.device.index())
     refuse(text::format("memory of device {}, where the graph is of {}", info.device_index, graph.device.str()));
-  const UsedAddress used = look_up(graph, table);
+  UsedAddress used{reinterpret_cast<std::uintptr_t>(table)};
+  graph.find({&used, 1});
   if (used.own) refuse("memory of the graph's own pool, which its replays write");
   if (used.in_allocator && used.watch == nullptr) refuse("memory that was freed");
   Table made{table, count, target_of(graph, used)};
@@ -112,7 +112,8 @@ WatchedPointers::Target WatchedPointers::target_of(const Graph& graph, const Use
   if (used.in_allocator) return target;
   if (graph.scope != Liveness::all) {
     target.input.not_checked =
-        "the address lies in no memory of CachingAllocator; Liveness::all looks for memory of the driver, too";
+        "the address lies in no memory of an allocator that is known; Liveness::all looks for memory of the driver, "
+        "too";
     return target;
   }
   const backend::PointerInfo info = info_of(graph.device, address);
@@ -139,7 +140,7 @@ void WatchedPointers::read(const Graph& graph, const StreamRef& stream, Table& t
   std::vector<UsedAddress> addresses;
   for (const std::uintptr_t value : distinct)
     if (value != 0) addresses.push_back({value});
-  memory::watch_addresses(graph.device, addresses, graph.pool);
+  graph.find(addresses);
   // By address and watch, since the same memory may have been freed and be in use again.
   std::map<std::pair<const void*, const BlockWatch*>, std::size_t> by_block;
   std::map<std::uintptr_t, std::size_t> by_value;
@@ -160,6 +161,7 @@ void WatchedPointers::read(const Graph& graph, const StreamRef& stream, Table& t
 
 bool WatchedPointers::add_if_dead(const Graph& graph, const Target& target, std::vector<DeadInput>& dead) {
   if (target.watch != nullptr) {
+    if (target.needs_query()) target.watch->owner->query(*target.watch);
     if (!target.watch->freed.load(std::memory_order_acquire)) return false;
     dead.push_back({target.input, target.watch->freed_by, target.watch->owner->is_given_out_again(*target.watch)});
     return true;
@@ -184,9 +186,9 @@ void WatchedPointers::check(const Graph& graph, const StreamRef& stream, std::ve
 }
 
 bool WatchedPointers::queries() const noexcept {
-  const auto has_id = [](const Target& target) { return target.id != 0; };
-  return std::ranges::any_of(
-      tables_, [&](const Table& table) { return has_id(table.own) || std::ranges::any_of(table.targets, has_id); });
+  return std::ranges::any_of(tables_, [](const Table& table) {
+    return table.own.needs_query() || std::ranges::any_of(table.targets, &Target::needs_query);
+  });
 }
 
 void WatchedPointers::list(std::vector<GraphInput>& inputs) const {

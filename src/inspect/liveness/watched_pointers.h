@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "inspect/liveness/input_source.h"
 #include "memory/watches/block_watch.h"
 #include "reprise/liveness.h"
 #include "reprise/stream.h"
@@ -23,11 +25,15 @@ namespace reprise::inspect {
 /// and check() reads those that are `changed`. Threads: one at a time; replays hold the graph's launch mutex.
 class WatchedPointers {
  public:
-  /// The graph: its device, its own pool, and which memory counts.
+  /// The graph: its device, the pools that it owns, which memory counts, and memory of a framework.
   struct Graph {
     Device device;
-    MempoolId pool;
+    std::vector<MempoolId> pools;
     Liveness scope;
+    std::shared_ptr<InputSource> source;  // null without a framework that has inputs here
+
+    /// Looks addresses, sorted, up in all allocators.
+    void find(std::span<memory::UsedAddress> addresses) const;
   };
 
   /// Adds a table, or changes the length of a known one. \throws UsageError if it is no such table.
@@ -41,7 +47,7 @@ class WatchedPointers {
   /// tables whose own memory was freed. \throws UsageError if that would be a copy on a stream that is being captured
   /// \throws BackendError
   void check(const Graph& graph, const StreamRef& stream, std::vector<DeadInput>& dead);
-  /// True if memory of the driver takes part, which check() queries each time.
+  /// True if memory takes part whose frees are not notified, such as the driver's: check() queries it each time.
   bool queries() const noexcept;
   /// Adds the tables' entries as far as they were read, each block once.
   void list(std::vector<GraphInput>& inputs) const;
@@ -53,6 +59,8 @@ class WatchedPointers {
     std::shared_ptr<memory::BlockWatch> watch;  // of an allocator's block that was in use
     std::uint64_t id = 0;                       // of an allocation of the driver; 0: none
     bool was_free = false;                      // in an allocator's memory, and not in use when the table was read
+
+    bool needs_query() const noexcept { return id != 0 || (watch != nullptr && watch->owner->needs_query()); }
   };
   struct Table {
     const void* const* address;

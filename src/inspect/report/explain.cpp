@@ -54,11 +54,15 @@ void add_to_journal(const ExplainRequest& request, std::string_view lines) {
   // Not made here: `reprise`, which reads it, may have ended.
   const int failed = request.journal.empty() ? 0 : append(request.journal, 0, lines);
   static std::atomic_flag warned;
-  if (failed != 0 && failed != ENOENT && !warned.test_and_set())
-    warn(
-        text::format("the summary of `reprise explain` will not count what this process captures: its journal, \"{}\", "
-                     "cannot be written ({})",
-                     request.journal, std::strerror(failed)));
+  if (failed == 0 || warned.test_and_set()) return;
+  const std::string why =
+      failed == ENOENT
+          ? "is not there: `reprise` has ended, or this process has another PID or mount namespace, as in a "
+            "container; run `reprise explain` within that"
+          : text::format("cannot be written ({})", std::strerror(failed));
+  warn(text::format(
+      "the summary of `reprise explain` will not count what this process captures: its journal, \"{}\", {}",
+      request.journal, why));
 }
 
 std::string output_of(std::string_view value) {

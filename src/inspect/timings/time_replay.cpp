@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -75,18 +77,23 @@ ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
   return timing;
 }
 
-// The registry has the captures of this library, the runtime all captures that the stream takes part in.
+// The registry has the captures of this library.
+void refuse_captures_underway(const char* call) {
+  if (captures::any_underway())
+    throw UsageError(
+        text::format("{} waits for the replay, which might break the capture that is underway in this process. Call it "
+                     "when no capture is. The capture goes on.",
+                     call));
+}
+
+// The runtime has all captures that the stream takes part in.
 void refuse_captures(const char* call, const StreamRef& stream) {
   if (stream.capture_status() != CaptureStatus::none)
     throw UsageError(
         text::format("{}: the stream is being captured, and a replay there cannot be waited for. Time the replay on a "
                      "stream that takes no part in a capture, when no capture is underway. The capture goes on.",
                      call));
-  if (captures::any_underway())
-    throw UsageError(
-        text::format("{} waits for the replay, which might break the capture that is underway in this process. Call it "
-                     "when no capture is. The capture goes on.",
-                     call));
+  refuse_captures_underway(call);
 }
 
 void refuse_second_timer(const char* call, const graphs::GraphAccess::Impl& graph) {
@@ -103,6 +110,9 @@ namespace inspect {
 /// graph's replays, which is called last before the launch.
 ///
 ///     armed -> launched -> collected     armed again if the launch fails
+///                 \-----> lost           if no event can be recorded behind the launch
+///
+/// The event says when the launch has completed: its stream may have ended by then, or take part in a capture.
 ///
 /// Constructor, destructor and take() need the graph's launch mutex.
 class TimedReplay final : public graphs::CaptureListener {
@@ -115,11 +125,12 @@ class TimedReplay final : public graphs::CaptureListener {
   }
   ~TimedReplay() override {
     // The watch must outlive the launch.
-    if (watch_ != nullptr && stream_) {
-      backend::Backend& runtime = stream_->device().backend();
+    if (state_ == State::launched) {
+      backend::Backend& runtime = event_->device().backend();
       const backend::RelaxedCaptureMode relaxed(runtime);
-      backend::WarnOnError(runtime).stream_synchronize(stream_->native());
+      backend::WarnOnError(runtime).event_synchronize(event_->native());
     }
+    if (state_ == State::lost) warn_if_untaken();
     if (graph_ == nullptr) return;
     std::erase(graph_->in_replays, this);
     graph_->timer = nullptr;
@@ -132,44 +143,74 @@ class TimedReplay final : public graphs::CaptureListener {
   graphs::GraphAccess::Impl* graph() const noexcept { return graph_; }
 
   ReplayTiming take(const char* call) {
-    if (!stream_) {
+    if (state_ == State::armed) {
       throw UsageError(
           text::format("{} expected a replay of the graph since the ReplayTimer was constructed; found "
                        "none. Replay the graph, or call the graphed callable that it belongs to, first.",
                        call));
     }
+    if (state_ == State::lost) {
+      taken_ = true;
+      std::rethrow_exception(failure_);
+    }
     collect(call);
     return timing_of(graph_->backend(), graph_->template_graph, graph_->listeners.annotations(), times_, notes_);
   }
 
-  void before_replay(const StreamRef&) override {
-    if (stream_) return collect("CUDAGraph::replay (a ReplayTimer times the graph)");
+  void before_replay(const StreamRef& stream) override {
+    if (state_ != State::armed) return collect("CUDAGraph::replay (a ReplayTimer times the graph)");
+    event_.emplace(stream.device(), EventOptions{.timing = false});
     std::string why;
     watch_ = graph_->backend().monitor().watch_nodes(graph_->template_graph, graph_->exec, &why);
     if (watch_ == nullptr) throw Error(text::format("{}: {}", purpose_, why));
   }
   void replayed(const StreamRef& stream) noexcept override {
-    if (!stream_) stream_ = stream;
+    if (state_ != State::armed) return;
+    backend::Backend& runtime = stream.device().backend();
+    try {
+      Checked(runtime).event_record(event_->native(), stream.native(), backend::EventUseFlags::ordering);
+      state_ = State::launched;
+    } catch (...) {
+      failure_ = std::current_exception();
+      state_ = State::lost;
+      const backend::RelaxedCaptureMode relaxed(runtime);
+      backend::WarnOnError(runtime).stream_synchronize(stream.native());  // now, while the stream exists
+      watch_ = nullptr;
+    }
   }
   void replay_failed() noexcept override {
-    if (!stream_) watch_ = nullptr;
+    if (state_ == State::armed) watch_ = nullptr;
   }
   void reset() noexcept override { graph_ = nullptr; }
 
  private:
+  enum class State { armed, launched, collected, lost };
+
   /// Waits for the launch. Nothing else is watched from now on.
   void collect(const char* call) {
-    if (watch_ == nullptr) return;
-    refuse_captures(call, *stream_);
-    stream_->synchronize();
+    if (state_ != State::launched) return;
+    refuse_captures_underway(call);
+    event_->synchronize();
     times_ = watch_->take(&notes_);
     watch_ = nullptr;
+    state_ = State::collected;
+  }
+  void warn_if_untaken() const noexcept {
+    if (taken_) return;
+    try {
+      std::rethrow_exception(failure_);
+    } catch (const std::exception& error) {
+      warn(error.what());
+    }
   }
 
   const char* const purpose_;
   graphs::GraphAccess::Impl* graph_;
+  State state_ = State::armed;
   std::shared_ptr<backend::NodeWatch> watch_;  // from before the launch to collect()
-  std::optional<StreamRef> stream_;            // of the launch
+  std::optional<Event> event_;                 // from before the launch; recorded behind it
+  std::exception_ptr failure_;                 // of a lost launch
+  bool taken_ = false;                         // the failure was thrown
   std::vector<backend::NodeTime> times_;
   std::vector<std::string> notes_;
 };
@@ -221,6 +262,7 @@ ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
   const GraphImpl::Use use(impl);
   impl.refuse_in_own_hook(call);
   impl.refuse_reserved(call);
+  backend::require_not_forked(backend::Call::graph_launch);
   const std::lock_guard lock(impl.launch_mutex);
   impl.require_template(call);
   refuse_second_timer(call, impl);

@@ -12,8 +12,9 @@ namespace reprise::libtorch {
 struct BlasWorkspace;
 
 /// The workspaces of cuBLAS and cuBLASLt in one capture. libtorch keeps one for each pair of handle and stream, in two
-/// maps, for ever. During a capture these are put aside: workspaces made in it lie in the capture's pool, are owned by
-/// the graphs of that pool that use them, and are shared with later captures into the pool on the same stream.
+/// maps, and never releases it. During a capture these are put aside: workspaces made in it lie in the capture's pool,
+/// are owned by the graphs of that pool that use them, and are shared with later captures into the pool on the same
+/// stream.
 ///
 /// While any capture is underway, eager work of other threads uses separate workspaces, too, which are released when
 /// the next capture begins.

@@ -42,12 +42,8 @@ std::byte* pointer(std::uintptr_t address) {
 }  // namespace
 
 CudaBlocks& CudaBlocks::get() {
-  static auto* const blocks = [] {  // tensors may be freed until the process ends
-    auto made = std::unique_ptr<CudaBlocks>(new CudaBlocks);
-    made->attach();
-    return made.release();
-  }();
-  return *blocks;
+  static support::Immortal<CudaBlocks> instance;  // tensors may be freed until the process ends
+  return *instance;
 }
 
 void CudaBlocks::attach() {
@@ -123,7 +119,7 @@ std::shared_ptr<BlockWatch> CudaBlocks::watch(const Found& block, const WeakStor
   return watch;
 }
 
-void CudaBlocks::find(std::span<UsedAddress> addresses, MempoolId own,
+void CudaBlocks::find(std::span<UsedAddress> addresses, std::span<const MempoolId> own,
                       const std::function<WeakStorages(const void*, std::size_t)>& storages_in) {
   struct Looking {
     explicit Looking(CudaBlocks& all) : blocks(all) { change(1); }
@@ -155,7 +151,7 @@ void CudaBlocks::find(std::span<UsedAddress> addresses, MempoolId own,
     const Found& block = (--at)->second;
     if (used.value - block.address >= block.bytes) continue;
     used.in_allocator = true;
-    used.own = block.pool == own;
+    used.own = std::ranges::find(own, block.pool) != own.end();
     if (used.own || !block.given_out) continue;
     const WeakStorages storages = storages_in(pointer(block.address), block.bytes);
     const std::lock_guard lock(mutex_);

@@ -16,6 +16,7 @@
 #include "libtorch/operators/storage_watch.h"
 #include "memory/watches/block_watch.h"
 #include "reprise/memory.h"
+#include "support/immortal.h"
 
 namespace reprise::libtorch {
 
@@ -36,15 +37,16 @@ class CudaBlocks final : public StorageOwner {
 
   /// Looks the addresses, sorted, up in this allocator. `storages_in` returns the storages that may be kept for a
   /// block.
-  void find(std::span<memory::UsedAddress> addresses, MempoolId own,
+  void find(std::span<memory::UsedAddress> addresses, std::span<const MempoolId> own,
             const std::function<WeakStorages(const void* begin, std::size_t bytes)>& storages_in);
 
   bool is_given_out_again(const memory::BlockWatch& watch) override;
 
  private:
+  friend class support::Immortal<CudaBlocks>;
   struct Found;
 
-  CudaBlocks() = default;
+  CudaBlocks() { attach(); }
   void attach();
   void on_trace(const c10::CachingDeviceAllocator::TraceEntry& entry);
   void block_made(std::uintptr_t address);

@@ -13,10 +13,15 @@ namespace {
 class CudaInputs final : public TensorInputs {
  public:
   explicit CudaInputs(const captures::Capture& capture)
-      : blocks_(CudaBlocks::get()), pool_(capture.pool()), retain_(capture.options().inputs.retain) {}
+      : capture_(&capture), blocks_(CudaBlocks::get()), retain_(capture.options().inputs.retain) {}
+
+  void ended(GraphHandle template_graph) override {
+    TensorInputs::ended(template_graph);
+    pools_ = capture_->pools();
+  }
 
   void find(std::span<memory::UsedAddress> addresses) override {
-    blocks_.find(addresses, pool_, [&](const void* begin, std::size_t bytes) {
+    blocks_.find(addresses, pools_, [&](const void* begin, std::size_t bytes) {
       return retain_ ? operators().storages_in(begin, bytes) : WeakStorages();
     });
     TensorInputs::find(addresses);
@@ -26,8 +31,9 @@ class CudaInputs final : public TensorInputs {
   }
 
  private:
+  const captures::Capture* const capture_;  // until ended()
   CudaBlocks& blocks_;
-  const MempoolId pool_;
+  std::vector<MempoolId> pools_;
   const bool retain_;
 };
 

@@ -68,7 +68,7 @@ void CudaRandomListener::lend_to_default(const captures::Capture& capture) {
 // True also if it is attached to this capture already.
 bool CudaRandomListener::attach(const std::shared_ptr<CudaGenerator>& generator) {
   if (std::ranges::any_of(lent_, [&](const Lent& one) { return one.generator->has_state_of(*generator); })) return true;
-  random::Words words = random::allocate_lent_words(generator->device());
+  memory::Words words = memory::allocate_hidden_words(sizeof(random::GraphRngState), generator->device());
   lent_.reserve(lent_.size() + 1);
   words_->lend(words.get());
   if (!generator->attach(words.get())) return false;
@@ -83,7 +83,9 @@ void CudaRandomListener::ended(captures::Capture& capture, graphs::CapturedGraph
   for (Lent& lent : lent_) {
     const std::optional<std::uint64_t> drawn = lent.generator->detach();
     if (!drawn) refuse_draws(lent, graph.template_graph);
-    if (drawn.value_or(0) != 0) draws->add_drawn(lent.generator, std::move(lent.words), *drawn, graph.template_graph);
+    if (drawn.value_or(0) == 0) continue;
+    refuse_draws_in_loops(capture, lent, graph.template_graph);
+    draws->add_drawn(lent.generator, std::move(lent.words), *drawn, graph.template_graph);
   }
   lent_.clear();
   words_.reset();
@@ -108,6 +110,20 @@ void CudaRandomListener::refuse_draws(const Lent& lent, GraphHandle template_gra
                    "the numbers drawn for each graph cannot be counted. Make one capture after the other, or "
                    "register a separate generator for each (register_generator_state).",
                    device.str()));
+}
+
+void CudaRandomListener::refuse_draws_in_loops(const captures::Capture& capture, const Lent& lent,
+                                               GraphHandle template_graph) const {
+  if (!capture.has_loops()) return;
+  const inspect::GraphScan scan = inspect::scan_graph(capture.device().backend(), template_graph);
+  const auto words = reinterpret_cast<std::uintptr_t>(lent.words.get());
+  for (const inspect::ScannedWord& word : scan.words)
+    if (word.value == words && capture.repeats(scan.nodes[word.node].top))
+      throw UsageError(text::format(
+          "{} draws random numbers of libtorch's generator of {} in the body of a while_, or around one: "
+          "each iteration would draw the same numbers. Draw before the loop, or from a generator of this "
+          "library (Generator::philox_state).",
+          inspect::node_text(capture.device().backend(), scan.nodes[word.node], nullptr), capture.device().str()));
 }
 
 void CudaRandomListener::abandon() noexcept {

@@ -22,6 +22,9 @@ class CudaRandomListener final : public graphs::DrawsListener {
 
   void begin(captures::Capture& capture) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
+  void inherit(const graphs::CaptureListener& before) override {
+    registered_ = dynamic_cast<const CudaRandomListener&>(before).registered_;
+  }
   void reset() noexcept override {
     abandon();
     draws_.reset();
@@ -30,7 +33,7 @@ class CudaRandomListener final : public graphs::DrawsListener {
  private:
   struct Lent {
     std::shared_ptr<CudaGenerator> generator;
-    random::Words words;
+    memory::Words words;
   };
 
   void lend_to_default(const captures::Capture& capture);
@@ -38,6 +41,8 @@ class CudaRandomListener final : public graphs::DrawsListener {
   bool attach(const std::shared_ptr<CudaGenerator>& generator);
   /// For an unknown number of draws: throws unless the graph draws nothing.
   void refuse_draws(const Lent& lent, GraphHandle template_graph) const;
+  /// Throws if the body of a while_ draws: each iteration would draw the same numbers.
+  void refuse_draws_in_loops(const captures::Capture& capture, const Lent& lent, GraphHandle template_graph) const;
   /// Throws if the graph reads words that another capture lent.
   void refuse_draws_of_others(const Device& device, GraphHandle template_graph) const;
   void abandon() noexcept;

@@ -26,7 +26,7 @@ Names& names() {
   return *instance;
 }
 
-// The handle of a stream, whose id is stored if it differs. An id is one stream for ever; so libtorch, which makes the
+// The handle of a stream, whose id is stored if it differs. An id always means one stream; so libtorch, which makes the
 // device current for this query, is queried once.
 StreamHandle handle_of(const CUDAStream& stream) {
   struct Named {

@@ -2,6 +2,7 @@
 #include "libtorch/cuda/tensor_pool.h"
 
 #include <ATen/core/CachingHostAllocator.h>
+#include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -55,6 +56,13 @@ void release_or_warn(MempoolId id, F&& release) noexcept {
   }
 }
 
+// Seen with libtorch 2.11: a pool that had expandable segments does not become free when its memory does.
+std::string reason_of_expandable_segments() {
+  if (!device_memory::CUDAAllocatorConfig::expandable_segments()) return "";
+  return ", or that expandable segments keep, which libtorch's allocator does not release with PYTORCH_CUDA_ALLOC_CONF="
+         "expandable_segments:True";
+}
+
 // Begins to fill a pool. libtorch fails, without a specific code, if another capture fills it, or if all graphs of the
 // pool are gone and some of its memory, cached or in use, is not.
 template <class Begin, class EmptyCache, class Release>
@@ -81,8 +89,8 @@ void begin_filling(const TensorPool& pool, std::string_view what, const Begin& b
   }
   throw UsageError(
       text::format("expected a pool that a graph holds, or an empty one; found pool {} of {}, in which {} still lie "
-                   "although all its graphs are gone; free them first, or capture into another pool. (libtorch: {})",
-                   memory::pool_id_text(pool.id()), pool.device().str(), what, text));
+                   "although all its graphs are gone{}; free them first, or capture into another pool. (libtorch: {})",
+                   memory::pool_id_text(pool.id()), pool.device().str(), what, reason_of_expandable_segments(), text));
 }
 
 }  // namespace

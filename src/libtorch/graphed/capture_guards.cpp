@@ -101,4 +101,17 @@ void Restored::restore() {
   state_ = at::Tensor();
 }
 
+RestoredVersions::RestoredVersions(const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& each : tensors)
+    if (each.defined() && !each.is_inference())
+      tensors_.emplace_back(each, static_cast<std::uint32_t>(each._version()));
+}
+
+RestoredVersions::~RestoredVersions() {
+  for (const auto& [tensor, version] : tensors_) {
+    c10::VariableVersion counter = tensor.unsafeGetTensorImpl()->version_counter();  // the same counter
+    if (counter.enabled() && counter.current_version() != version) counter.set_version(version);
+  }
+}
+
 }  // namespace reprise::libtorch

@@ -70,6 +70,19 @@ class QuietLeaves {
   std::vector<Leaf> leaves_;
 };
 
+/// The version counters of tensors, set back at the end of the scope: for tensors whose values are then as before. A
+/// history that was recorded before stays valid.
+class RestoredVersions {
+ public:
+  explicit RestoredVersions(const std::vector<at::Tensor>& tensors);
+  ~RestoredVersions();
+  RestoredVersions(const RestoredVersions&) = delete;
+  RestoredVersions& operator=(const RestoredVersions&) = delete;
+
+ private:
+  std::vector<std::pair<at::Tensor, std::uint32_t>> tensors_;
+};
+
 /// The values of tensors, and the state of the default generator of a device.
 class Restored {
  public:

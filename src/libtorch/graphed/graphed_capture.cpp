@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "graph/replay_changed.h"
@@ -30,21 +31,15 @@ std::vector<std::string> names_of(const std::vector<std::size_t>& argument_sizes
   return names;
 }
 
-c10::Device device_of(const GraphedSource& source, const WatchedModules& watched) {
-  std::optional<c10::Device> found;  // the CPU only where all are there: others are where they are meant to be
-  for (const auto& tensors : {source.arguments, watched.parameters()})
-    for (const at::Tensor& each : tensors)
-      if (each.defined() && (!found || found->is_cpu())) found = each.device();
-  if (found) return *found;
-  throw UsageError(
-      text::format("make_graphed_callables: {} has neither an argument nor a parameter that is a tensor; it "
-                   "needs one to determine the device.",
-                   source.name));
-}
-
 GraphedParts parts_of(const GraphedSource& source, std::size_t number, const GraphedCallableOptions& options) {
+  const std::optional<c10::Device> found = device_of_source(source);
+  if (!found)
+    throw UsageError(
+        text::format("make_graphed_callables: {} has neither an argument nor a parameter that is a tensor; it "
+                     "needs one to determine the device.",
+                     source.name));
+  const c10::Device device = *found;
   WatchedModules watched(source.modules, source.parameters);
-  const c10::Device device = device_of(source, watched);
   GraphedParts parts{text::format("callable {} ({})", number, source.name), names_of(source.argument_sizes),
                      std::move(watched), device, options};
   parts.shared_name = std::make_shared<const std::string>(parts.name);
@@ -82,6 +77,18 @@ std::vector<at::Tensor> zeros_for(const std::vector<at::Tensor>& results) {
 }
 
 }  // namespace
+
+std::optional<c10::Device> device_of_source(const GraphedSource& source) {
+  std::optional<c10::Device> found;
+  const auto look_at = [&](const std::vector<at::Tensor>& tensors) {
+    for (const at::Tensor& each : tensors)
+      if (each.defined() && (!found || found->is_cpu())) found = each.device();
+  };
+  look_at(source.arguments);
+  for (const auto& module : source.modules) look_at(module->parameters());
+  look_at(source.parameters);
+  return found;
+}
 
 GraphedCapture::GraphedCapture(GraphedSource source, std::size_t number, const GraphedCallableOptions& options)
     : source_(std::move(source)), parts_(parts_of(source_, number, options)) {

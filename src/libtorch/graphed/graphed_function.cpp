@@ -143,11 +143,35 @@ void GraphedFunction::stage(const std::vector<at::Tensor>& arguments) {
   }
 }
 
+namespace {
+
+/// Refuses the call if another one has not returned: the arguments of both would be staged in one place.
+class InCall {
+ public:
+  InCall(std::atomic_flag& flag, const std::string& name) : flag_(flag) {
+    if (flag_.test_and_set(std::memory_order_acquire))
+      throw UsageError(
+          text::format("A call of graphed {}: another call of it has not returned, on another thread, or around a hook "
+                       "of its graph that makes this one. One thread at a time may use the callables of a pool: order "
+                       "the calls, or make callables of their own, with pools of their own.",
+                       name));
+  }
+  ~InCall() { flag_.clear(std::memory_order_release); }
+  InCall(const InCall&) = delete;
+  InCall& operator=(const InCall&) = delete;
+
+ private:
+  std::atomic_flag& flag_;
+};
+
+}  // namespace
+
 std::vector<at::Tensor> GraphedFunction::call(const std::vector<at::Tensor>& arguments) {
   const bool gradients = wants_gradients(arguments);
   check_surroundings(gradients);
   check_arguments(arguments);
   if (mutates_) check_changed_memory(arguments);
+  const InCall in_call(in_call_, parts_.name);
   const c10::DeviceGuard device(parts_.device);
   const StreamRef stream = current_stream(device_);
   const auto call = std::make_shared<Call>();
@@ -273,6 +297,14 @@ std::vector<at::Tensor> call_graphed(const std::shared_ptr<GraphedFunction>& fun
 
 const std::vector<at::Tensor>& static_arguments(const GraphedFunction& function) {
   return function.parts().inputs;
+}
+
+void check_changed_memory(const GraphedFunction& function, const std::vector<at::Tensor>& arguments) {
+  function.check_changed_memory(arguments);
+}
+
+std::uint64_t captured_bytes(const GraphedFunction& function) {
+  return function.bytes();
 }
 
 CUDAGraph& forward_graph(GraphedFunction& function) {

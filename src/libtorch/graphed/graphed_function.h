@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -61,7 +62,7 @@ struct GraphedParts {
 ///     backward()  stages the gradients of the results, runs the backward, returns gradients; called by autograd,
 ///                 on its thread and on the stream of the call
 ///
-/// Used by one thread at a time, together with all others in the pool.
+/// Used by one thread at a time, together with all others in the pool; a call within another one is refused.
 class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
  public:
   explicit GraphedFunction(GraphedParts parts);
@@ -84,9 +85,16 @@ class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
   /// \throws UsageError if there is none.
   CUDAGraph& backward_graph();
 
+  /// \throws UsageError if an argument that the callable changes in place shares memory with another one.
+  void check_changed_memory(const std::vector<at::Tensor>& arguments) const;
+
+  /// The bytes that the framework's allocator took from its driver in the captures; of all callables that were made
+  /// together, the first one has them.
+  void took_bytes(std::uint64_t bytes) noexcept { bytes_ = bytes; }
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
  private:
   void check_arguments(const std::vector<at::Tensor>& arguments) const;
-  void check_changed_memory(const std::vector<at::Tensor>& arguments) const;
   void check_surroundings(bool wants_gradients) const;
   bool wants_gradients(const std::vector<at::Tensor>& arguments) const;
   void stage(const std::vector<at::Tensor>& arguments);
@@ -99,7 +107,9 @@ class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
   GraphedParts parts_;
   const Device device_;
   bool mutates_ = false;  // any of the inputs
+  std::atomic_flag in_call_;
   std::uint64_t calls_ = 0;
+  std::uint64_t bytes_ = 0;
   std::vector<at::Tensor> copied_;  // arguments that would be overwritten by staging others, until the launch
   std::vector<char> zero_;          // by output gradient: it is all zero
 };

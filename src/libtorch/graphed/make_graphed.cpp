@@ -16,6 +16,7 @@
 #include "libtorch/tensor_device.h"
 #include "reprise/error.h"
 #include "reprise/libtorch/graph.h"
+#include "reprise/libtorch/graphed_cache.h"
 #include "text/format.h"
 #include "text/require_named.h"
 
@@ -144,10 +145,13 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
   static std::recursive_mutex mutex;
   const std::lock_guard lock(mutex);
   for (GraphedCapture& each : captures) each.make_inputs();
+  // Backwards of earlier calls may be pending, for which buffers must not appear to be changed.
+  const RestoredVersions versions(all_of(captures, [](const GraphedParts& parts) { return parts.watched.buffers(); }));
   const SideStream side(device_of_tensors(device));
   const NoAutocastCache no_cache;  // a warm-up would fill it on another stream than the caller's
   const QuietLeaves quiet(all_of(captures, [](const GraphedParts& parts) { return parts.watched.trained(); }));
   warm_up(captures);
+  const std::uint64_t before = framework_bytes(device);
   const auto order = PoolOrder::of(with_pool.pool);
   for (const int step : steps) {
     GraphedCapture& each = captures[static_cast<std::size_t>(std::abs(step)) - 1];
@@ -157,6 +161,8 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
       in_phase(each, "the capture of the backward", [&] { each.capture_backward(); });
   }
   for (GraphedCapture& each : captures) made.push_back(each.finish());
+  const std::uint64_t after = framework_bytes(device);
+  made.front()->took_bytes(after > before ? after - before : 0);
   return made;
 }
 

@@ -3,6 +3,8 @@
 
 #include <iterator>
 
+#include "backend/objects/thread_tag.h"
+
 namespace reprise::libtorch {
 namespace {
 
@@ -22,11 +24,12 @@ annotate_module::annotate_module(std::string_view name) {
     throw;
   }
   length_ = length;
+  thread_ = backend::thread_tag();
 }
 
 annotate_module::~annotate_module() {
   scope_.reset();
-  if (length_) path.resize(*length_);
+  if (length_ && thread_ == backend::thread_tag()) path.resize(*length_);
 }
 
 std::string annotated_detail::name_of_child(const torch::nn::SequentialImpl& sequential, std::size_t number) {

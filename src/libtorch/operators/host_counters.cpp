@@ -17,9 +17,11 @@
 #include <utility>
 #include <vector>
 
+#include "backend/objects/thread_tag.h"
 #include "backend/rules/call_stack.h"
 #include "captures/registry.h"
 #include "libtorch/operators/host_counters.h"
+#include "libtorch/operators/operator_watch.h"
 #include "libtorch/tensor_device.h"
 #include "reprise/error.h"
 #include "support/immortal.h"
@@ -121,9 +123,21 @@ void refuse_counters(const c10::OperatorHandle& op, const torch::jit::Stack& sta
 }
 
 void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (captures_of_thread == 0 && !captures::any_underway()) c10::impl::tls_set_dispatch_key_included(key, false);
   refuse_counters(op, *stack);
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, key), stack);
 }
+
+/// Includes the key on each thread that runs an operator in the capture. Exceptions cannot leave began(): libtorch
+/// catches them.
+class Including final : public OperatorWatch {
+ public:
+  explicit Including(const Device& device) : OperatorWatch(device, /*wants_arguments=*/false) {}
+  void began(const RunningOperator& /*op*/, const at::RecordFunction& /*call*/, const Nodes* /*tails*/) override {
+    if (!c10::impl::tls_is_dispatch_key_included(key)) c10::impl::tls_set_dispatch_key_included(key, true);
+  }
+  void ended(const RunningOperator& /*op*/, const End& /*end*/) override {}
+};
 
 struct Kernels {
   Kernels() {
@@ -138,12 +152,17 @@ struct Kernels {
 
 }  // namespace
 
-AllowHostCounters::AllowHostCounters() noexcept {
+AllowHostCounters::AllowHostCounters() noexcept : thread_(backend::thread_tag()) {
   ++allowed;
 }
 
 AllowHostCounters::~AllowHostCounters() {
-  --allowed;
+  if (thread_ == backend::thread_tag())
+    --allowed;
+  else
+    warn(
+        "An AllowHostCounters ended on another thread than it began on, and changed nothing: captures on its own "
+        "thread may still take the steps of optimizers that count on the host. Keep it as a local variable.");
 }
 
 void register_host_counters() {
@@ -155,6 +174,9 @@ void HostCounterListener::started(captures::Capture& capture) {
   capture_ = &capture;
   thread_ = std::this_thread::get_id();
   if (captures_of_thread++ == 0) c10::impl::tls_set_dispatch_key_included(key, true);
+  auto including = std::make_shared<Including>(capture.device());
+  including->open(capture);
+  watch_ = std::move(including);
 }
 
 void HostCounterListener::describe(const backend::CaptureFindings& /*findings*/, CaptureReport& report) {
@@ -174,6 +196,8 @@ void HostCounterListener::ended(captures::Capture& capture, graphs::CapturedGrap
 
 // On another thread the key stays included: the kernels then find no capture.
 void HostCounterListener::leave() noexcept {
+  if (watch_ != nullptr) watch_->close();
+  watch_.reset();
   capture_ = nullptr;
   if (std::exchange(thread_, std::nullopt) != std::this_thread::get_id()) return;
   if (--captures_of_thread == 0) c10::impl::tls_set_dispatch_key_included(key, false);

@@ -65,6 +65,15 @@ bool OperatorInputs::may_use(GraphNodeHandle node, std::uintptr_t address) const
          std::any_of(first, last, [&](const auto& made) { return lies_in(given_[made.second], address); });
 }
 
+std::string OperatorInputs::operator_of(GraphNodeHandle node) const {
+  const std::lock_guard lock(mutex_);
+  const auto [first, last] = made_.equal_range(node);
+  if (first == last) return {};
+  return intervals_.name(std::min_element(first, last, [](const auto& one, const auto& other) {
+                           return one.second < other.second;
+                         })->second);
+}
+
 WeakStorages OperatorInputs::storages_in(const void* begin, std::size_t bytes) const {
   const std::lock_guard lock(mutex_);
   WeakStorages found;

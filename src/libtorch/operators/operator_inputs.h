@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "libtorch/operators/operator_intervals.h"
@@ -51,6 +52,8 @@ class OperatorInputs final : public OperatorWatch {
   /// \throws BackendError if a query of the runtime fails.
   void look_at(GraphHandle template_graph);
   bool made_by_operator(GraphNodeHandle node) const { return made_.contains(node); }
+  /// The name of the first outermost operator that created the node; empty if none did. After look_at().
+  std::string operator_of(GraphNodeHandle node) const;
   /// False if operators created the node, and none of them was given the memory of the address. After look_at().
   bool may_use(GraphNodeHandle node, std::uintptr_t address) const;
 

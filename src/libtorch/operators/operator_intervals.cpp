@@ -81,16 +81,4 @@ OperatorIntervals::Makers OperatorIntervals::makers(Backend& backend, GraphHandl
   return found;
 }
 
-std::unordered_map<GraphNodeHandle, std::string> OperatorIntervals::names(Backend& backend,
-                                                                          GraphHandle template_graph) const {
-  std::unordered_map<GraphNodeHandle, std::size_t> first;
-  for (const auto& [node, number] : makers(backend, template_graph)) {
-    const auto known = first.try_emplace(node, number).first;
-    known->second = std::min(known->second, number);
-  }
-  std::unordered_map<GraphNodeHandle, std::string> found;
-  for (const auto& [node, number] : first) found.emplace(node, intervals_[number].name);
-  return found;
-}
-
 }  // namespace reprise::libtorch

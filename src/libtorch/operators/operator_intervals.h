@@ -28,14 +28,12 @@ class OperatorIntervals {
   std::optional<std::size_t> number_of(const RunningOperator& op) const;
   /// How many outermost operators there are; their numbers go from 0.
   std::size_t size() const noexcept { return intervals_.size(); }
+  const std::string& name(std::size_t number) const { return intervals_[number].name; }
 
   using Makers = std::unordered_multimap<GraphNodeHandle, std::size_t>;
   /// The numbers of the operators that made each node of the finished graph; nodes that none made are left out.
   /// \throws BackendError if a query of the runtime fails.
   Makers makers(backend::Backend& backend, GraphHandle template_graph) const;
-  /// The same with the name of the first operator of each node.
-  /// \throws BackendError if a query of the runtime fails.
-  std::unordered_map<GraphNodeHandle, std::string> names(backend::Backend& backend, GraphHandle template_graph) const;
 
  private:
   struct Interval {

@@ -6,19 +6,14 @@
 namespace reprise::libtorch {
 
 void OperatorNodes::started(captures::Capture& capture) {
-  auto watch = std::make_shared<Watch>(capture.device());
+  auto watch = std::make_shared<OperatorInputs>(capture.device());
   watch->open(capture);
   watch_ = std::move(watch);
 }
 
 void OperatorNodes::ended(GraphHandle template_graph) {
   close();
-  names_ = watch_->names(template_graph);
-}
-
-std::string OperatorNodes::operator_of(GraphNodeHandle node) const {
-  const auto found = names_.find(node);
-  return found != names_.end() ? found->second : std::string();
+  watch_->look_at(template_graph);
 }
 
 }  // namespace reprise::libtorch

@@ -19,7 +19,7 @@ struct StorageWatch : memory::BlockWatch {
 };
 
 /// Keeps blocks of tensors alive by their storages. A kept storage that gets other memory (`resize_`) frees its block
-/// all the same.
+/// nevertheless.
 ///
 /// No storage is released while the mutex is held: that calls allocators.
 class StorageOwner : public memory::BlockOwner {

@@ -52,6 +52,14 @@ bool LastLaunch::is_over() noexcept {
   }
 }
 
+bool LastLaunch::wait_on(const StreamRef& stream) const {
+  if (lost_) return false;
+  const std::shared_ptr<Event> end = stream_ != nullptr ? mark(*stream_) : event_;
+  if (end == nullptr) return false;
+  end->wait(stream);
+  return true;
+}
+
 bool LastLaunch::query() {
   if (lost_) return false;
   if (stream_ != nullptr) {

@@ -36,6 +36,12 @@ class LastLaunch {
     launched(stream, std::move(next));
   }
 
+  /// Makes later work of the stream wait for the last launch, on the device; of another stream by an event. False if
+  /// that cannot be done now: the stream of the launch is being captured. \throws BackendError
+  bool order_before(const StreamRef& stream) {
+    return (stream_ != nullptr && stream_->is(stream)) || is_none() || wait_on(stream);
+  }
+
   /// True once the last launch has completed, or if there was none. Does not block, and breaks no capture. On a tracked
   /// stream the first query records the event, so later work of the stream must have completed, too. False after an
   /// error of the device, the first of which is reported: query again. No launch() may follow.
@@ -55,6 +61,7 @@ class LastLaunch {
 
  private:
   bool query();
+  bool wait_on(const StreamRef& stream) const;
   LastLaunch prepare(const StreamRef& stream) const;
   void launched(const StreamRef& stream, LastLaunch&& next) noexcept;
 

@@ -7,25 +7,25 @@
 namespace reprise::memory {
 namespace {
 
-constinit captures::Slot<AllocationLog> allocations_of;
+constinit captures::Slot<AllocationLog> log_of;
 
 }  // namespace
 
 std::shared_ptr<AllocationLog> AllocationLog::open(captures::Capture& capture) {
   auto log = std::make_shared<AllocationLog>();
-  capture.attach(allocations_of, log);
+  capture.attach(log_of, log);
   return log;
 }
 
-void AllocationLog::note(const captures::Capture& capture, const void* address, std::size_t bytes) noexcept try {
-  if (const auto log = capture.get(allocations_of)) log->add(address, bytes);
+void AllocationLog::note(captures::Capture& capture, const void* address, std::size_t bytes) noexcept try {
+  if (const auto log = capture.get_or_attach(log_of)) log->add(address, bytes);
 } catch (...) {
-  warn("There was no memory for the log of a capture's allocations; addresses may be named as frozen values.");
+  warn("There was no memory for the log of a capture's allocations; addresses may be named as differences.");
 }
 
 void AllocationLog::note(MempoolId pool, const void* address, std::size_t bytes) noexcept {
-  captures::for_each([&](const captures::Capture& capture) {
-    if (capture.pool() == pool) note(capture, address, bytes);
+  captures::for_each([&](captures::Capture& capture) {
+    if (capture.pool() == pool && capture.get(log_of) != nullptr) note(capture, address, bytes);
   });
 }
 
@@ -37,6 +37,11 @@ void AllocationLog::add(const void* address, std::size_t bytes) {
 std::vector<AllocationLog::Allocation> AllocationLog::allocations() const {
   const std::lock_guard lock(mutex_);
   return allocations_;
+}
+
+std::vector<AllocationLog::Allocation> AllocationLog::allocations_of(const captures::Capture& capture) {
+  const auto log = capture.get(log_of);
+  return log != nullptr ? log->allocations() : std::vector<Allocation>();
 }
 
 }  // namespace reprise::memory

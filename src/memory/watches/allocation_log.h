@@ -16,14 +16,16 @@ namespace reprise::memory {
 /// The allocations that one capture made from its pool, in order, also those that were freed again: two captures of the
 /// same body get other addresses for the same allocations.
 ///
+/// Opened by the first allocation of the library's own allocators.
+///
 /// Thread-safe. Its mutex is locked after an allocator's.
 class AllocationLog {
  public:
   /// Attached to the capture until its registration ends.
   static std::shared_ptr<AllocationLog> open(captures::Capture& capture);
-  /// Adds an allocation to the log of the capture, if it has one.
-  static void note(const captures::Capture& capture, const void* address, std::size_t bytes) noexcept;
-  /// The same for the capture underway that fills this pool of a framework's allocator.
+  /// Adds an allocation to the log of the capture.
+  static void note(captures::Capture& capture, const void* address, std::size_t bytes) noexcept;
+  /// The same for the capture underway that fills this pool of a framework's allocator, if its log was opened.
   static void note(MempoolId pool, const void* address, std::size_t bytes) noexcept;
   /// True if any log is open. One relaxed load.
   static bool any() noexcept { return living_.load(std::memory_order_relaxed) != 0; }
@@ -38,6 +40,8 @@ class AllocationLog {
     std::size_t bytes = 0;
   };
   std::vector<Allocation> allocations() const;
+  /// Those of a capture until now; none if it has no log.
+  static std::vector<Allocation> allocations_of(const captures::Capture& capture);
 
  private:
   void add(const void* address, std::size_t bytes);

@@ -33,7 +33,7 @@ FreeLog::~FreeLog() {
 template <class Visit>
 void FreeLog::for_each_other(MempoolId pool, const Visit& visit) {
   captures::for_each([&](const captures::Capture& capture) {
-    if (capture.pool() == pool) return;
+    if (capture.owns(pool)) return;
     if (const auto entries = capture.get(Entries::slot)) visit(*entries);
   });
 }

@@ -60,20 +60,20 @@ struct BlockWatch {
 struct UsedAddress {
   std::uintptr_t value = 0;
   bool in_allocator = false;               ///< in memory of an allocator, in use or not
-  bool own = false;                        ///< ... and in the graph's own pool, or hidden
+  bool own = false;                        ///< ... and in a pool that the graph owns, or hidden
   bool hidden = false;                     ///< ... and hidden from graphs: the library's own
-  std::shared_ptr<BlockWatch> watch = {};  ///< of its block, if that is in use and not in the own pool
+  std::shared_ptr<BlockWatch> watch = {};  ///< of its block, if that is in use and not in such a pool
 };
 
-/// Looks addresses up in the allocators of all devices of a type. `addresses` must be sorted; blocks of the pool `own`
+/// Looks addresses up in the allocators of all devices of a type. `addresses` must be sorted; blocks of the pools `own`
 /// are not watched.
-void watch_addresses(const Device& device, std::span<UsedAddress> addresses, MempoolId own);
+void watch_addresses(const Device& device, std::span<UsedAddress> addresses, std::span<const MempoolId> own);
 
-/// Records the blocks freed during its lifetime, except those of the capture's own pool: its graph may use them.
+/// Records the blocks freed during its lifetime, except those of the capture's own pools: its graph may use them.
 /// Thread-safe. Its mutex is locked after an allocator's.
 class FreeLog {
  public:
-  /// Of a capture, whose pool is the own one. To be destroyed before the capture's registration.
+  /// Of a capture, whose pools are the own ones. To be destroyed before the capture's registration.
   explicit FreeLog(captures::Capture& capture);
   ~FreeLog();
   FreeLog(const FreeLog&) = delete;

@@ -28,7 +28,7 @@ void detail::note_copy(const void* destination, const void* source, const Stream
   bool any_full = false;
   captures::for_each([&](const captures::Capture& capture) { any_full |= is_full(capture); });
   if (!any_full) return;
-  const std::shared_ptr<captures::Capture> capture = captures::find_own(stream);
+  const std::shared_ptr<captures::Capture> capture = captures::find(stream).capture;
   if (capture == nullptr || !is_full(*capture)) return;
   const auto origins = capture->get_or_attach(copy_origins);
   if (origins == nullptr) return;

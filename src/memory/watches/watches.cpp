@@ -25,7 +25,7 @@ std::shared_ptr<BlockWatch> make_watch(CachingAllocator::Impl* allocator, const 
 
 }  // namespace
 
-void CachingAllocator::Impl::watch(std::span<UsedAddress> addresses, MempoolId own) {
+void CachingAllocator::Impl::watch(std::span<UsedAddress> addresses, std::span<const MempoolId> own) {
   const Lock lock(mutex_);
   std::vector<MemoryBlock*> blocks;
   blocks_.for_each([&](MemoryBlock* block) { blocks.push_back(block); });
@@ -38,7 +38,7 @@ void CachingAllocator::Impl::watch(std::span<UsedAddress> addresses, MempoolId o
     if (used.value < begin_of(&block)) continue;
     used.in_allocator = true;
     used.hidden = block.hidden;
-    used.own = block.hidden || block.pool->id == own;
+    used.own = block.hidden || std::ranges::find(own, block.pool->id) != own.end();
     if (used.own || !block.is_given_out()) continue;
     if (block.watch == nullptr) block.watch = make_watch(this, block);
     used.watch = block.watch;
@@ -91,7 +91,7 @@ void CachingAllocator::Impl::keep_stack(void* pointer) {
 
 // Takes the watch from a block that is about to be freed.
 void CachingAllocator::Impl::record_free(MemoryBlock* block, std::vector<std::string> stack) {
-  const bool journals = memory::FreeLog::any() && memory::FreeLog::any_for(block->pool->id);
+  const bool journals = !block->hidden && memory::FreeLog::any() && memory::FreeLog::any_for(block->pool->id);
   if (block->watch == nullptr && journals) block->watch = make_watch(this, *block);
   if (block->watch == nullptr) return;
   if (journals) memory::FreeLog::note(block->watch, block->pool->id);  // may throw, before anything has changed

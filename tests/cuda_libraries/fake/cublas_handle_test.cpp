@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -130,7 +132,7 @@ TEST_F(CublasHandles, OfCublasLtHaveWorkspacesInsideAndOutsideOfACapture) {
   EXPECT_EQ(allocated(), 2 * mib);
 }
 
-TEST_F(CublasHandles, OfCublasLtRefuseACaptureThatSomebodyElseBegan) {
+TEST_F(CublasHandles, OfCublasLtRefuseAForeignCapture) {
   const CublasLtHandle lt(device_);
   const Stream raw(device_);
   backend::Backend& backend = device_.backend();
@@ -217,6 +219,32 @@ TEST_F(CublasHandles, ThatCannotBeDestroyedWarn) {
   set_warning_sink(before);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_THAT(warnings.front(), HasSubstr("CUBLAS_STATUS_FAKE (14)"));
+}
+
+TEST_F(CublasHandles, MayBeMadeUsedAndDestroyedOnAnyThreadAndWithinHooks) {
+  std::optional<CublasHandle> blas;
+  std::thread([&] { blas.emplace(device_); }).join();
+  EXPECT_EQ(blas->on(stream_)->stream, stream_.native());
+  int hooks = 0;
+  const auto use = [&] {
+    EXPECT_EQ(blas->on(stream_)->workspace, nullptr) << "the capture is over";
+    EXPECT_EQ(blas->get()->stream, stream_.native());
+    CublasHandle made(device_);
+    EXPECT_EQ(made.on(stream_), made.get());
+    ++hooks;
+  };
+  CUDAGraph graph;
+  graph.add_hooks({.captured = [&](GraphHandle) { use(); },
+                   .instantiated = [&](GraphExecHandle) { use(); },
+                   .before_replay = [&](const StreamRef&) { use(); },
+                   .after_replay = [&](const StreamRef&, ErrorCode) { use(); },
+                   .reset = use});
+  capture_with(graph, [&] { EXPECT_NE(blas->on()->workspace, nullptr); });
+  graph.replay();
+  graph.reset();
+  EXPECT_EQ(hooks, 5);
+  std::thread([&] { blas.reset(); }).join();
+  EXPECT_EQ(fake_.handles, 0);
 }
 
 TEST_F(CublasHandles, ThatWereMovedFromAreRefusedWhereTheyAreUsed) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <future>
+#include <memory>
 #include <optional>
 #include <set>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "inspect/annotations/annotation_text.h"
 #include "reprise/libtorch/annotated_modules.h"
 #include "tests/libtorch/both_devices/device_fixture.h"
+#include "tests/support/warnings.h"
 
 // Annotations with the names of modules, and on the backward pass of annotated work.
 
@@ -147,6 +149,25 @@ TEST_F(AnnotationsOfTensors, AModuleThatThrowsLeavesItsName) {
 }
 
 // --- The backward pass -----------------------------------------------------------------------------------------------
+
+TEST_F(AnnotationsOfTensors, AModuleThatAnotherThreadLeavesChangesNoNamesThere) {
+  torch::nn::Linear layer(8, 8);
+  layer->to(device_);
+  const reprise::test::Warnings warnings;
+  capture_work([&] {
+    std::unique_ptr<annotate_module> theirs;
+    std::thread([&, stream = current_stream()] {
+      const StreamGuard guard(stream);
+      const annotate_module outer("outer");
+      theirs = std::make_unique<annotate_module>("inner");
+    }).join();
+    const annotate_module here("here");
+    theirs.reset();
+    static_cast<void>(annotated("layer", layer)(x_));
+  });
+  EXPECT_EQ(texts().back(), "module=here.layer");
+  EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("was left on another thread")));
+}
 
 TEST_F(AnnotationsOfTensors, TheBackwardPassOfAnnotatedWorkIsAnnotatedLikewise) {
   torch::nn::Linear one(8, 8), two(8, 8);

@@ -120,6 +120,38 @@ TEST_F(AutocastCache, IsNotUsedByACaptureWhoseBodyEnablesIt) {
   EXPECT_TRUE(same(forward(), of(1)));
 }
 
+TEST_F(AutocastCache, IsNeitherReadNorFilledByARelaxedCapture) {
+  const Region region;
+  GraphOptions options;
+  options.capture_error_mode = CaptureMode::relaxed;
+  capture(graph_, options, [&] { result_ = forward(); });
+  EXPECT_TRUE(same(forward(), of(1))) << "what the capture cast was never computed";
+  EXPECT_TRUE(is_in_cache());  // the weight is 7 now, its cast of before 1
+  graph_.reset();
+  capture(graph_, options, [&] { result_ = forward(); });
+  graph_.replay();
+  EXPECT_TRUE(same(result_, of(7)));
+  EXPECT_TRUE(same(forward(), of(1))) << "the cache is as before";
+}
+
+TEST_F(AutocastCache, IsEmptyAfterARelaxedCaptureWithAnOutermostRegion) {
+  at::autocast::set_autocast_enabled(device_.type(), true);
+  fill_cache();  // outside of regions, as one of another thread
+  GraphOptions options;
+  options.capture_error_mode = CaptureMode::relaxed;
+  capture(graph_, options, [&] {
+    const Region outermost;
+    result_ = forward();
+  });
+  EXPECT_FALSE(is_in_cache()) << "its end is not held back: the capture may end on another thread";
+  EXPECT_EQ(regions(), 0);
+  at::autocast::clear_cache();
+  EXPECT_TRUE(same(forward(), of(7)));
+  graph_.replay();
+  EXPECT_TRUE(same(result_, of(7)));
+  at::autocast::set_autocast_enabled(device_.type(), false);
+}
+
 TEST_F(AutocastCache, IsNotUsedByOtherThreadsThatTakePartInACapture) {
   const Region region;
   GraphOptions options;

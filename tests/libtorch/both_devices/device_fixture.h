@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "libtorch/tensor_device.h"
 #include "reprise/libtorch/graph.h"
@@ -62,6 +63,13 @@ class OnDevice : public ::testing::Test {
   const Stream stream_;
   const StreamGuard stream_guard_{stream_};
 };
+
+/// The addresses of the inputs of a graph.
+inline std::vector<const void*> input_addresses(const CUDAGraph& graph) {
+  std::vector<const void*> found;
+  for (const GraphInput& each : graph.inputs()) found.push_back(each.address);
+  return found;
+}
 
 /// True if the values are the same, to the last bit.
 inline bool same(const Tensor& a, const Tensor& b) {

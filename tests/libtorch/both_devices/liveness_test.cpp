@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "memory/watches/block_watch.h"
 #include "tests/libtorch/both_devices/device_fixture.h"
@@ -51,11 +53,6 @@ class LivenessOfTensors : public OnDevice {
     for (const DeadInput& each : dead()) found.push_back(each.address);
     return found;
   }
-  std::vector<const void*> input_addresses() const {
-    std::vector<const void*> found;
-    for (const GraphInput& each : graph_.inputs()) found.push_back(each.address);
-    return found;
-  }
 
   CUDAGraph graph_;
   std::string text_;  // of the last refusal
@@ -67,7 +64,7 @@ TEST_F(LivenessOfTensors, ReplaysWhileTheInputsLive) {
   expect_replays();
   expect_replays();
   EXPECT_TRUE(same(y, torch::full({1000}, 3.0F)));
-  EXPECT_THAT(input_addresses(), UnorderedElementsAre(x.data_ptr(), y.data_ptr()));
+  EXPECT_THAT(input_addresses(graph_), UnorderedElementsAre(x.data_ptr(), y.data_ptr()));
 }
 
 TEST_F(LivenessOfTensors, ADeadOneIsNamedWithTheOperatorsThatUseIt) {
@@ -128,7 +125,7 @@ TEST_F(LivenessOfTensors, WhatWasMadeInTheCaptureMayDie) {
   });
   kept.reset();
   expect_replays();
-  EXPECT_THAT(input_addresses(), ElementsAre(x.data_ptr()));
+  EXPECT_THAT(input_addresses(graph_), ElementsAre(x.data_ptr()));
 }
 
 TEST_F(LivenessOfTensors, OfOneGraphMayComeFromAnotherInTheSamePool) {
@@ -260,7 +257,7 @@ TEST_F(LivenessOfTensors, WordsThatNobodyWroteInTheParametersOfAKernelAreNoInput
   torch::Tensor y;
   static_cast<void>(torch::cat(others));
   capture_work([&] { y = torch::cat({a, b}); });
-  EXPECT_THAT(input_addresses(), UnorderedElementsAre(a.data_ptr(), b.data_ptr()));
+  EXPECT_THAT(input_addresses(graph_), UnorderedElementsAre(a.data_ptr(), b.data_ptr()));
   others.clear();
   expect_replays();
 }
@@ -272,7 +269,7 @@ TEST_F(LivenessOfTensors, WhatNoOperatorWasGivenIsAnInputOfOtherNodes) {
     copy_async(y.data_ptr(), x.data_ptr(), x.nbytes());
     z.add_(1);
   });
-  EXPECT_THAT(input_addresses(), UnorderedElementsAre(x.data_ptr(), y.data_ptr(), z.data_ptr()));
+  EXPECT_THAT(input_addresses(graph_), UnorderedElementsAre(x.data_ptr(), y.data_ptr(), z.data_ptr()));
   const void* const memory = x.data_ptr();
   x.reset();
   const std::vector<DeadInput> found = dead();
@@ -292,7 +289,7 @@ TEST_F(LivenessOfTensors, ATrainingStepHasItsDataParametersAndGradientsAsInputs)
   });
   capture_work(step);
   expect_replays();
-  const auto inputs = input_addresses();
+  const auto inputs = input_addresses(graph_);
   const auto is_input = [&](const torch::Tensor& each) {
     return std::find(inputs.begin(), inputs.end(), each.data_ptr()) != inputs.end();
   };
@@ -355,6 +352,68 @@ TEST_F(LivenessOfTensors, WhatNoOperatorWasGivenIsCheckedInsteadOfKept) {
   for (const GraphInput& each : graph_.inputs()) EXPECT_FALSE(each.retained);
   x.reset();
   EXPECT_THAT(dead(), SizeIs(1));
+}
+
+/// A table of pointers for watch_pointers(), in a tensor.
+class TablesOfTensors : public LivenessOfTensors {
+ protected:
+  void make_table(const std::vector<const void*>& pointers) {
+    std::vector<std::int64_t> numbers;
+    for (const void* const pointer : pointers) numbers.push_back(reinterpret_cast<std::intptr_t>(pointer));
+    table_ = here(torch::tensor(numbers, torch::kLong));
+  }
+  void capture_and_watch(Liveness liveness, const std::function<void()>& body) {
+    GraphOptions options = checked();
+    options.inputs.scope = liveness;
+    graph_.reset();
+    capture(graph_, options, body);
+    graph_.watch_pointers(static_cast<const void* const*>(table_.data_ptr()), static_cast<std::size_t>(table_.numel()));
+  }
+  void expect_checked(const void* address, std::size_t least_bytes, std::size_t most_bytes) const {
+    const std::vector<GraphInput> inputs = graph_.inputs();
+    const auto found = std::ranges::find(inputs, address, &GraphInput::address);
+    ASSERT_NE(found, inputs.end());
+    EXPECT_EQ(found->not_checked, "");
+    EXPECT_GE(found->bytes, least_bytes);
+    EXPECT_LE(found->bytes, most_bytes) << "not the segment";
+  }
+
+  torch::Tensor table_;
+};
+
+TEST_F(TablesOfTensors, LeadToTensorsWhoseEndIsFound) {
+  auto x = ones(), y = ones();
+  const void* const memory = x.data_ptr();
+  make_table({nullptr, memory, y.data_ptr()});
+  for (const Liveness liveness : {Liveness::allocator, Liveness::all}) {
+    capture_and_watch(liveness, [&] { y.add_(1); });
+    expect_replays();
+    expect_checked(memory, 4000, 8192);
+  }
+  x.reset();
+  EXPECT_THAT(dead_addresses(), ElementsAre(memory));
+  EXPECT_THAT(text_, HasSubstr("entry 1 of the pointers at"));
+}
+
+TEST_F(TablesOfTensors, AreWatchedThemselves) {
+  auto x = ones();
+  make_table({x.data_ptr()});
+  const void* const memory = table_.data_ptr();
+  capture_and_watch(Liveness::all, [&] { x.add_(1); });
+  expect_replays();
+  expect_checked(memory, 8, 4096);
+  table_.reset();
+  EXPECT_THAT(dead_addresses(), ElementsAre(memory));
+  EXPECT_THAT(text_, HasSubstr("the table of 1 pointers at"));
+}
+
+TEST_F(TablesOfTensors, LeadToPinnedMemoryThatAnOperatorWasGiven) {
+  auto pinned = torch::full({1000}, 5.0F).pin_memory();
+  auto x = ones();
+  make_table({pinned.data_ptr()});
+  capture_and_watch(Liveness::allocator, [&] { x.copy_(pinned, /*non_blocking=*/true); });
+  expect_replays();
+  for (const GraphInput& each : graph_.inputs()) EXPECT_EQ(each.not_checked, "");
 }
 
 TEST_F(LivenessOfTensors, PinnedMemoryThatIsCopiedFromIsAnInputWhichGraphsOfTheHostDeviceKeep) {

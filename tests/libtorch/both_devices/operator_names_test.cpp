@@ -5,6 +5,7 @@
 
 #include "backend/framework.h"
 #include "tests/libtorch/both_devices/device_fixture.h"
+#include "tests/libtorch/support/error_text.h"
 
 // Reports and errors of captures name the operator.
 
@@ -40,14 +41,7 @@ using ::testing::Not;
 class OperatorsInCaptures : public OnDevice {
  protected:
   std::string error_of(const std::function<void()>& body) {
-    try {
-      capture(graph_, body);
-    } catch (const c10::Error& error) {
-      return error.what_without_backtrace();
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-    return {};
+    return error_text([&] { capture(graph_, body); });
   }
 
   // Everything is usable again.

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
 #include <cmath>
+#include <functional>
+#include <future>
+#include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "reprise/libtorch/host_counters.h"
 #include "tests/libtorch/both_devices/device_fixture.h"
+#include "tests/support/warnings.h"
 
 // Optimizers in captures: those that count their steps on the host are refused.
 
@@ -13,6 +20,7 @@ namespace reprise::libtorch::test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// A weight of ones with a gradient of ones, and the work of a step.
@@ -103,6 +111,90 @@ TEST_F(OptimizersInCaptures, AreRefusedAtTheEndWhenTheBodyGoesOn) {
   expect_weight(1);
 }
 
+/// Steps on a thread of their own, whose current stream takes part in the capture of `graph_`.
+class OptimizersOfOtherThreads : public OptimizersInCaptures {
+ protected:
+  /// The error of the step there, and that of the capture.
+  std::pair<std::string, std::string> refusals_of(const std::function<void()>& step, CaptureMode mode) {
+    std::pair<std::string, std::string> errors;
+    GraphOptions options;
+    options.capture_error_mode = mode;
+    try {
+      capture(graph_, options, [&](const StreamRef& captured) {
+        std::thread([&] {
+          const StreamGuard guard(captured);
+          try {
+            step();
+          } catch (const UsageError& error) {
+            errors.first = error.what();
+          }
+        }).join();
+      });
+    } catch (const UsageError& error) {
+      errors.second = error.what();
+    }
+    return errors;
+  }
+};
+
+TEST_F(OptimizersOfOtherThreads, AreRefusedThereAndAtTheEndOfTheCapture) {
+  torch::optim::Adam adam(weights(), torch::optim::AdamOptions(0.1));
+  torch::optim::AdamW adamw(weights(), torch::optim::AdamWOptions(0.1).weight_decay(0));
+  torch::optim::Adagrad adagrad(weights(), torch::optim::AdagradOptions(0.1));
+  const std::vector<std::pair<torch::optim::Optimizer*, std::string>> all = {{&adam, "torch::optim::Adam::step"},
+                                                                             {&adamw, "torch::optim::AdamW::step"},
+                                                                             {&adagrad, "torch::optim::Adagrad::step"}};
+  for (const CaptureMode mode : {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed})
+    for (const auto& [optimizer, name] : all) {
+      const auto [there, here] = refusals_of([&, &one = *optimizer] { one.step(); }, mode);
+      EXPECT_THAT(there, HasSubstr(name + " was called in a capture"));
+      EXPECT_THAT(here, HasSubstr(name + " was called in a capture"));
+      expect_weight(1);
+    }
+  adam.step();
+  expect_weight(0.9F);
+}
+
+TEST_F(OptimizersOfOtherThreads, AreCapturedWhereThatThreadAllowsThem) {
+  torch::optim::Adagrad optimizer(weights(), torch::optim::AdagradOptions(0.1));
+  const auto [there, here] = refusals_of(
+      [&] {
+        const AllowHostCounters allowed;
+        optimizer.step();
+      },
+      CaptureMode::thread);
+  EXPECT_EQ(there, "");
+  EXPECT_EQ(here, "");
+  graph_.replay();
+  expect_weight(0.9F);
+}
+
+TEST_F(OptimizersOfOtherThreads, LeaveTheThreadAsItWasOnceNothingIsCaptured) {
+  constexpr auto key = c10::DispatchKey::DeferredInit;  // which no one else uses
+  Tensor sum, zeros;
+  bool included = false, included_later = true;
+  std::promise<void> ran, captured;
+  std::thread other;
+  capture(graph_, [&](const StreamRef& stream) {
+    other = std::thread([&, stream] {
+      {
+        const StreamGuard guard(stream);
+        sum = weight_.detach() + 1;
+      }
+      included = c10::impl::tls_is_dispatch_key_included(key);
+      ran.set_value();
+      captured.get_future().wait();
+      zeros = torch::zeros_like(weight_.detach());
+      included_later = c10::impl::tls_is_dispatch_key_included(key);
+    });
+    ran.get_future().wait();
+  });
+  captured.set_value();
+  other.join();
+  EXPECT_TRUE(included);
+  EXPECT_FALSE(included_later);
+}
+
 TEST_F(OptimizersInCaptures, ThatDoNotCountAreCaptured) {
   torch::optim::SGD sgd(weights(), torch::optim::SGDOptions(0.1));
   capture(graph_, [&] { sgd.step(); });
@@ -130,6 +222,22 @@ TEST_F(OptimizersInCaptures, AreCapturedWhereTheyAreAllowed) {
   expect_weight(0.9F - 0.1F / std::sqrt(2.0F));
   CUDAGraph other;
   EXPECT_THROW(capture(other, [&] { optimizer.step(); }), UsageError) << "outside of that scope";
+}
+
+TEST_F(OptimizersInCaptures, AreAllowedOrNotAsBeforeWhenAScopeOfAnotherThreadEnds) {
+  torch::optim::Adagrad optimizer(weights(), torch::optim::AdagradOptions(0.1));
+  std::unique_ptr<AllowHostCounters> theirs;
+  std::thread([&] { theirs = std::make_unique<AllowHostCounters>(); }).join();
+  const reprise::test::Warnings warnings;
+  theirs.reset();
+  EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("ended on another thread than it began on")));
+  EXPECT_THAT(refusal_of(optimizer), HasSubstr("AllowHostCounters"));
+  capture(graph_, [&] {
+    const AllowHostCounters allowed;
+    optimizer.step();
+  });
+  graph_.replay();
+  expect_weight(0.9F);
 }
 
 TEST_F(OptimizersInCaptures, OfEagerWorkAreNotRefused) {

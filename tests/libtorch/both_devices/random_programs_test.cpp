@@ -63,7 +63,7 @@ std::string text_of(const TensorProgram& program) {
 }
 
 // Without autograd inside: its operators are those of a custom function.
-struct Scale : torch::autograd::Function<Scale> {
+struct ScaleOperator : torch::autograd::Function<ScaleOperator> {
   static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x, const Tensor& scale) { return x * scale; }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext*, torch::autograd::tensor_list grads) {
     return {grads[0], Tensor()};
@@ -102,7 +102,7 @@ Tensor result_of(const Step& step, const Tensor& a, const Tensor& b) {
     case Kind::row:
       return a.select(0, step.start % a.size(0)).unsqueeze(0);
     case Kind::function:
-      return Scale::apply(a, b.select(0, 0).select(0, 0));
+      return ScaleOperator::apply(a, b.select(0, 0).select(0, 0));
     case Kind::drop:
       break;
   }

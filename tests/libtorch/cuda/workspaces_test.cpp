@@ -49,7 +49,7 @@ TEST_F(CudaTensorWorkspaces, OfEagerWorkAreAsBeforeAfterACapture) {
   EXPECT_TRUE(same(y, eager_product(a)));
 }
 
-TEST_F(CudaTensorWorkspaces, OfACaptureThatFailedAreGivenBack) {
+TEST_F(CudaTensorWorkspaces, OfACaptureThatFailedAreReleased) {
   const Tensor a = random({512, 512});
   eager_product(a);
   const Known before = known();

@@ -263,7 +263,7 @@ TEST_F(GraphedCallables, AreMadeWhileEagerResultsOfOtherStreamsLive) {
   EXPECT_TRUE(torch::allclose(layer->weight.grad().cpu(), (x.sum(0).expand({2, 4}) * 2).cpu()));
 }
 
-TEST_F(GraphedCallables, RefuseParametersThatNobodyNamed) {
+TEST_F(GraphedCallables, RefuseParametersThatWereNotNamed) {
   const Tensor w = needing_gradient({3}), v = needing_gradient({3});
   const auto f = [=](const Tensor& x) { return x * w * v; };
   EXPECT_THAT(refusal([&] { make_graphed_callables(with_parameters(f, {v}), random({3})); }),

@@ -4,6 +4,7 @@
 
 #include "backend/host_work.h"
 #include "tests/libtorch/host/host_device_fixture.h"
+#include "tests/libtorch/support/error_text.h"
 
 // Memory of tensors on the host device: pinned memory and copies, views and their storage, private pools.
 
@@ -16,14 +17,7 @@ using ::testing::Not;
 // What an operation is refused with, or nothing.
 std::string refusal_in_a_capture(const std::function<void()>& body) {
   CUDAGraph graph;
-  try {
-    capture(graph, body);
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
+  return error_text([&] { capture(graph, body); });
 }
 
 PoolStatistics pool_statistics(const CUDAGraph& graph) {
@@ -304,18 +298,10 @@ TEST_F(OnHostDevice, TheInputsOfAGraphAreTheTensorsFromBeforeItAndNotItsRandomNu
 
 TEST_F(OnHostDevice, AnOperatorsMistakeIsToldAtTheCallInItsOwnWords) {
   const auto a = torch::rand({2, 3}, device_);
-  const auto text_of = [](const std::function<void()>& call) -> std::string {
-    try {
-      call();
-    } catch (const c10::Error& error) {
-      return error.what_without_backtrace();
-    }
-    return "";
-  };
-  EXPECT_THAT(text_of([&] { static_cast<void>(torch::mm(a, a)); }), HasSubstr("2x3"));
-  EXPECT_THAT(text_of([&] { static_cast<void>(a + torch::rand({4}, device_)); }), HasSubstr("must match"));
-  EXPECT_THAT(text_of([&] { static_cast<void>(a.view({7})); }), HasSubstr("invalid for input of size 6"));
-  EXPECT_THAT(text_of([&] {
+  EXPECT_THAT(error_text([&] { static_cast<void>(torch::mm(a, a)); }), HasSubstr("2x3"));
+  EXPECT_THAT(error_text([&] { static_cast<void>(a + torch::rand({4}, device_)); }), HasSubstr("must match"));
+  EXPECT_THAT(error_text([&] { static_cast<void>(a.view({7})); }), HasSubstr("invalid for input of size 6"));
+  EXPECT_THAT(error_text([&] {
                 static_cast<void>(torch::conv2d(a.view({1, 2, 3, 1}), a.view({1, 6, 1, 1})));
               }),
               HasSubstr("channels"));

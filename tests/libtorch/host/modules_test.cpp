@@ -120,7 +120,7 @@ TEST_F(OnHostDevice, TheSeedOfLibtorchReachesTheGeneratorHere) {
   EXPECT_EQ(default_generator(Device::parse("host")).current_seed(), 42U);
 }
 
-TEST_F(OnHostDevice, TheStateOfAGeneratorIsTakenAndGivenBack) {
+TEST_F(OnHostDevice, TheStateOfAGeneratorIsSavedAndRestored) {
   at::Generator generator = at::globalContext().defaultGenerator(device_);
   const auto options = torch::TensorOptions().device(device_);
   torch::rand({3}, options);

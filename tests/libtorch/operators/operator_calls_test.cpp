@@ -6,36 +6,28 @@
 #include <string>
 #include <thread>
 
+#include "tests/libtorch/support/error_text.h"
+
 // Calls of operators: what comes at the call, what later, and what an operator may do with its outputs.
 
 namespace reprise::libtorch::test {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 class OperatorCalls : public OnHostDevice {
  protected:
-  template <class F>
-  static std::string refusal(F&& call) {
-    try {
-      call();
-    } catch (const c10::Error& error) {
-      return error.what_without_backtrace();
-    }
-    return "nothing was refused";
-  }
   void expect_usable() { EXPECT_EQ(torch::ones({3}, device_).sum().item<float>(), 3); }
 };
 
 TEST_F(OperatorCalls, ThatDoNotFitAreRefusedAtOnceAndLeaveTheDeviceUsable) {
   const auto a = torch::ones({2, 3}, device_), b = torch::ones({4, 5}, device_);
   auto out = torch::empty({2, 5}, device_);
-  EXPECT_THAT(refusal([&] { torch::mm(a, b); }), HasSubstr("mat1 and mat2"));
-  EXPECT_THAT(refusal([&] { torch::mm_out(out, a, b); }), HasSubstr("mat1 and mat2"));
-  EXPECT_THAT(refusal([&] { a + b; }), HasSubstr("size of tensor a"));
-  EXPECT_THAT(refusal([&] { torch::conv2d(a, b); }), HasSubstr("conv2d"));
-  EXPECT_THAT(refusal([&] { a.masked_fill(a, 1.0); }), HasSubstr("bool"));
+  EXPECT_THAT(error_text([&] { torch::mm(a, b); }), HasSubstr("mat1 and mat2"));
+  EXPECT_THAT(error_text([&] { torch::mm_out(out, a, b); }), HasSubstr("mat1 and mat2"));
+  EXPECT_THAT(error_text([&] { a + b; }), HasSubstr("size of tensor a"));
+  EXPECT_THAT(error_text([&] { torch::conv2d(a, b); }), HasSubstr("conv2d"));
+  EXPECT_THAT(error_text([&] { a.masked_fill(a, 1.0); }), HasSubstr("bool"));
   expect_usable();
 }
 
@@ -55,8 +47,8 @@ TEST_F(OperatorCalls, TakeNumbersOfTheCpuAndNoOtherTensorsOfIt) {
   const auto x = torch::ones({2}, device_);
   EXPECT_EQ((x + torch::tensor(2.0F)).sum().item<float>(), 6);
   EXPECT_EQ(x.index({torch::tensor({0, 0, 1})}).sizes(), (c10::IntArrayRef{3})) << "indices may be there, as on CUDA";
-  EXPECT_THAT(refusal([&] { x + torch::ones({2}); }), HasSubstr("device"));
-  EXPECT_THAT(refusal([&] { torch::cat({x, torch::ones({2})}); }), HasSubstr("expected all tensors on one device"));
+  EXPECT_THAT(error_text([&] { x + torch::ones({2}); }), HasSubstr("device"));
+  EXPECT_THAT(error_text([&] { torch::cat({x, torch::ones({2})}); }), HasSubstr("expected all tensors on one device"));
   expect_usable();
 }
 
@@ -157,7 +149,7 @@ TEST_F(OperatorCalls, AreNamedByTheirNodes) {
 
 TEST_F(OperatorCalls, OfSparseTensorsAreRefusedWithTheReason) {
   const auto x = torch::eye(3).to(device_);
-  EXPECT_THAT(refusal([&] { x.to_sparse(); }), Not(HasSubstr("nothing was refused")));
+  EXPECT_NE(error_text([&] { x.to_sparse(); }), "");
   expect_usable();
 }
 
@@ -213,7 +205,7 @@ TEST_F(OperatorCalls, DrawFromAGeneratorThatBothLibrariesSet) {
 
 TEST_F(OperatorCalls, WorkWhereThereIsNoDriverOfCuda) {
   if (torch::cuda::is_available()) GTEST_SKIP() << "there is a GPU";
-  EXPECT_THAT(refusal([&] { torch::ones({1}, torch::kCUDA); }), Not(HasSubstr("nothing was refused")));
+  EXPECT_NE(error_text([&] { torch::ones({1}, torch::kCUDA); }), "");
   expect_usable();
 }
 

@@ -137,7 +137,7 @@ TEST(WarningSink, IsStandardErrorByDefault) {
   set_warning_sink(original);
 }
 
-TEST(WarningSink, ThatThrowsHarmsNobody) {
+TEST(WarningSink, ThatThrowsHarmsNothing) {
   const WarningSink original = set_warning_sink([](std::string_view) { throw 1; });
   EXPECT_NO_THROW(warn("lost"));
   set_warning_sink(original);

@@ -103,7 +103,7 @@ TEST_F(StreamTest, AStreamThatWaitsForACapturingOneJoinsItsCapture) {
   stream_.wait(other_.ref());
 }
 
-TEST_F(StreamTest, TheLegacyStreamIsInNoCaptureWhoeverCaptures) {
+TEST_F(StreamTest, TheLegacyStreamIsInNoCaptureWhateverIsCaptured) {
   const Stream blocking(device_, StreamOptions{.blocking = true});
   const RawCapture capture(blocking);
   backend_.forget_calls();

@@ -63,7 +63,7 @@ TEST_F(TrackedStreamTest, MarksTheEndOfItsWorkWhenItIsDestroyed) {
   EXPECT_TRUE(mark->query());
 }
 
-TEST_F(TrackedStreamTest, CostsNoCallWhenItEndsAndNobodyWantsToKnow) {
+TEST_F(TrackedStreamTest, CostsNoCallWhenItEndsUnused) {
   backend_.forget_calls();
   stream_.reset();
   EXPECT_EQ(backend_.calls(), 1) << "the stream is destroyed";
@@ -89,7 +89,7 @@ TEST_F(TrackedStreamTest, CannotBeMarkedWhenACaptureBeginsMeanwhile) {
   EXPECT_NE(known->mark(), nullptr);
 }
 
-TEST_F(TrackedStreamTest, ThatEndsInACaptureSaysThatNobodyKnowsWhatIsOver) {
+TEST_F(TrackedStreamTest, ThatEndsInACaptureWarnsThatTheEndOfItsWorkIsUnknown) {
   const Warnings warnings;
   const auto known = TrackedStream::find(*stream_);
   backend_.stream_begin_capture(stream_->native(), CaptureMode::relaxed);

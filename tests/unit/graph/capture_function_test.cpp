@@ -10,16 +10,12 @@
 #include <vector>
 
 #include "reprise/reprise.h"
-#include "tests/support/warnings.h"
 #include "tests/unit/graph/graph_fixture.h"
 
-// capture() that returns the graph, the options that come with it, and the runs of a warm-up.
+// capture() that returns the graph, and the options that come with it.
 
 namespace reprise::graphs::test {
 namespace {
-
-using reprise::test::Warnings;
-using ::testing::ElementsAre;
 
 int calls_of_functions = 0;
 void take_nothing() {
@@ -193,72 +189,6 @@ TEST_F(CaptureFunction, HoldsTheGeneratorsOfTheOptions) {
   generator.set_offset(4);
 }
 
-TEST_F(CaptureFunction, NamesTheGraphInErrors) {
-  CUDAGraph graph = capture({.name = "decoder"}, [&] { add(x_); });
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.capture_begin(); }), "graph `decoder`"));
-}
-
-TEST_F(CaptureFunction, NamesTheGraphInReports) {
-  try {
-    capture({.name = "decoder"}, [&] { static_cast<void>(make_unsafe_call()); });
-    FAIL() << "the capture should have been broken";
-  } catch (const CaptureError& error) {
-    EXPECT_EQ(error.report().graph, "decoder");
-    EXPECT_TRUE(contains(error.what(), "The capture of graph `decoder` on stream"));
-  }
-}
-
-TEST_F(CaptureFunction, NamesTheGraphWhoseInputIsDead) {
-  CUDAGraph graph = capture({.name = "decoder", .check_input_liveness = true}, [&] { add(x_); });
-  x_.reset();
-  EXPECT_TRUE(contains(text_of<DeadInputError>([&] { graph.replay(); }), "of the graph `decoder`"));
-}
-
-TEST_F(CaptureFunction, NamesTheGraphWhoseReplayIsRefused) {
-  CUDAGraph graph = capture({.name = "decoder"}, [&] { add(x_); });
-  CUDAGraph other;
-  static_cast<void>(capture(other, {}, [&] {
-    EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.replay(current_stream()); }),
-                         "CUDAGraph::replay of graph `decoder`: the stream is being captured"));
-    add(x_);
-  }));
-}
-
-TEST_F(CaptureFunction, NamesTheGraphWhoseLaunchFails) {
-  CUDAGraph graph = capture({.name = "decoder"}, [&] { add(x_); });
-  if (current_device().type() != DeviceType::host) GTEST_SKIP() << "failures are injected on host devices";
-  const InjectedFailure failure({.call = "cuGraphLaunch", .code = ErrorCode::launch_failure});
-  EXPECT_TRUE(contains(text_of<BackendError>([&] { graph.replay(); }), "graph `decoder`"));
-}
-
-TEST_F(CaptureFunction, NamesTheGraphThatCannotBeInstantiated) {
-  if (current_device().type() != DeviceType::host) GTEST_SKIP() << "failures are injected on host devices";
-  const InjectedFailure failure({.call = "cuGraphInstantiateWithParams", .code = ErrorCode::invalid_value});
-  EXPECT_TRUE(
-      contains(text_of<BackendError>([&] { capture({.name = "decoder"}, [&] { add(x_); }); }), "graph `decoder`"));
-}
-
-TEST_F(CaptureFunction, NamesTheGraphWhoseHookThrewInAWarning) {
-  const Warnings warnings;
-  capture({.hooks = {.reset = [] { throw std::runtime_error("no"); }}, .name = "decoder"}, [&] { add(x_); });
-  EXPECT_THAT(warnings.texts(), ElementsAre("A hook `reset` of graph `decoder` threw: no"));
-}
-
-TEST_F(CaptureFunction, NamesTheGraphsOfAPoolInItsStatistics) {
-  const MempoolId pool = graph_pool_handle();
-  const CachingAllocator& allocator = CachingAllocator::of(current_device());
-  Buffer<int> made;
-  const auto body = [&] {
-    made = Buffer<int>(1);
-    add(made);
-  };
-  std::optional<CUDAGraph> encoder = capture({.pool = pool, .name = "encoder"}, body);
-  const CUDAGraph unnamed = capture({.pool = pool}, body);
-  EXPECT_THAT(allocator.statistics(pool).graphs, ElementsAre("encoder", ""));
-  encoder.reset();
-  EXPECT_THAT(allocator.statistics(pool).graphs, ElementsAre(""));
-}
-
 TEST_F(CaptureFunction, LetsMemoryOfTheBodyOutliveTheGraph) {
   Buffer<int> made;
   {
@@ -272,153 +202,6 @@ TEST_F(CaptureFunction, LetsMemoryOfTheBodyOutliveTheGraph) {
   }
   EXPECT_EQ(made.read(), std::vector<int>{7});
 }
-
-// --- Warm-up ------------------------------------------------------------------------------------------------------
-
-TEST_F(CaptureFunction, RunsAWarmUpOnTheStreamOfTheCapture) {
-  std::vector<StreamRef> streams;
-  std::vector<bool> capturing;
-  CUDAGraph graph = capture({.warmup = 2}, [&](StreamRef stream) {
-    streams.push_back(stream);
-    capturing.push_back(is_current_stream_capturing());
-    add(x_);
-  });
-  EXPECT_EQ(capturing, (std::vector<bool>{false, false, true}));
-  ASSERT_EQ(streams.size(), 3);
-  EXPECT_EQ(streams[0], streams[2]);
-  EXPECT_EQ(first(x_), 2) << "the runs are real";
-  graph.replay();
-  EXPECT_EQ(first(x_), 3);
-}
-
-TEST_F(CaptureFunction, OrdersAWarmUpAfterTheCurrentStream) {
-  const SideStream side;
-  reprise::test::Gate gate;
-  call_on_host(side.ref(), &reprise::test::Gate::pass, &gate);
-  bool done_early = true;
-  CUDAGraph graph = capture({.warmup = 1}, [&] {
-    add(x_);
-    if (is_current_stream_capturing()) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    done_early = current_stream().query();
-    gate.open();
-  });
-  EXPECT_FALSE(done_early);
-}
-
-TEST_F(CaptureFunction, RestoresRandomNumbersAfterAWarmUp) {
-  manual_seed(17);
-  Generator own;
-  const GeneratorState before = own.get_state();
-  CUDAGraph graph = capture({.generators = {own}, .warmup = 3}, [&] {
-    static_cast<void>(default_generator().philox_state(4));
-    static_cast<void>(own.philox_state(8));
-    add(x_);
-  });
-  EXPECT_EQ(default_generator().offset(), 0);
-  EXPECT_EQ(own.get_state(), before);
-  graph.replay();
-  EXPECT_EQ(own.offset(), before.offset + 8);
-}
-
-TEST_F(CaptureFunction, ReleasesCachedMemoryOfAWarmUp) {
-  settle_memory();
-  const CachingAllocator& allocator = CachingAllocator::of(current_device());
-  const auto reserved = allocator.statistics().reserved_bytes;
-  std::uint64_t at_capture = 0;
-  constexpr std::size_t large = 64 << 20;
-  CUDAGraph graph = capture({.warmup = 2}, [&] {
-    if (is_current_stream_capturing())
-      at_capture = allocator.statistics().reserved_bytes;
-    else
-      Buffer<char>(large).fill_bytes_async(1);
-    add(x_);
-  });
-  EXPECT_LT(at_capture, reserved + large);
-}
-
-TEST_F(CaptureFunction, CapturesNothingWhenAWarmUpThrows) {
-  manual_seed(17);
-  CUDAGraph graph;
-  const StreamRef before = current_stream();
-  EXPECT_THROW(capture(graph, {.warmup = 2},
-                       [&] {
-                         static_cast<void>(default_generator().philox_state(4));
-                         throw std::runtime_error("no");
-                       }),
-               std::runtime_error);
-  EXPECT_EQ(current_stream(), before);
-  EXPECT_EQ(default_generator().offset(), 0);
-  EXPECT_THROW(graph.replay(), UsageError);
-  capture(graph, [&] { add(x_); });
-  graph.replay();
-  EXPECT_EQ(first(x_), 1);
-}
-
-TEST_F(CaptureFunction, OrdersLaterWorkAfterAWarmUpThatThrows) {
-  const SideStream side;
-  reprise::test::Gate gate;
-  EXPECT_THROW(capture({.warmup = 1},
-                       [&](StreamRef stream) {
-                         call_on_host(stream, &reprise::test::Gate::pass, &gate);
-                         throw std::runtime_error("no");
-                       }),
-               std::runtime_error);
-  EXPECT_FALSE(side.ref().query());
-  gate.open();
-  side.ref().synchronize();
-}
-
-TEST_F(CaptureFunction, WarmsUpOnceForTwoPasses) {
-  int runs = 0;
-  CUDAGraph graph = capture({.warmup = 1, .check_input_liveness = true, .inputs = {.confirm = true}}, [&] {
-    ++runs;
-    add(x_);
-  });
-  EXPECT_EQ(runs, 3);
-}
-
-TEST_F(CaptureFunction, RefusesAWarmUpWithoutABody) {
-  CUDAGraph graph;
-  const SideStream side;
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.capture_begin({.warmup = 1}); }), "GraphOptions::warmup"));
-  EXPECT_THROW(reprise::graph(graph, {.warmup = 1}), UsageError);
-}
-
-TEST_F(CaptureFunction, RefusesAWarmUpOfANegativeNumberOfRuns) {
-  int runs = 0;
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { capture({.warmup = -1}, [&] { ++runs; }); }), "found -1"));
-  EXPECT_EQ(runs, 0);
-}
-
-TEST_F(CaptureFunction, RefusesAWarmUpWhileTheCurrentStreamIsCaptured) {
-  const SideStream side;
-  CUDAGraph outer;
-  outer.capture_begin({.capture_error_mode = CaptureMode::relaxed});
-  add(x_);
-  EXPECT_THROW(capture({.capture_error_mode = CaptureMode::relaxed, .warmup = 1}, [&] { add(x_); }), UsageError);
-  outer.capture_end();
-  EXPECT_EQ(outer.node_count(), 1);
-}
-
-TEST_F(CaptureFunction, RefusesAWarmUpOnAStreamThatIsCaptured) {
-  const SideStream side;
-  GraphOptions options{.capture_error_mode = CaptureMode::relaxed};
-  CUDAGraph outer;
-  outer.capture_begin(options);
-  add(x_);
-  {
-    const SideStream other;
-    options.stream = side.ref();
-    options.warmup = 1;
-    const auto refused = [&] { capture(options, [&] { add(x_); }); };
-    EXPECT_TRUE(contains(text_of<UsageError>(refused), "takes part in a capture already"));
-  }
-  outer.capture_end();
-  EXPECT_EQ(outer.node_count(), 1);
-}
-
-// --- Guards and queues --------------------------------------------------------------------------------------------
 
 TEST_F(CaptureFunction, ACallInRelaxedModeDoesNotBreakTheCapture) {
   CUDAGraph graph = capture([&] {

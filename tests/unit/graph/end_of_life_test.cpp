@@ -56,7 +56,8 @@ class GraphEndOfLife : public ::testing::Test {
   }
   void expect_refused(const std::function<void()>& call, const std::string& name) {
     const std::string text = text_of<UsageError>(call);
-    EXPECT_TRUE(contains(text, name + ": the graph was destroyed, or assigned to, before this call had returned"));
+    EXPECT_TRUE(text.starts_with(name + ": the graph was destroyed, or assigned to, before this call had returned"))
+        << text;
   }
 
   const std::shared_ptr<int> held_ = std::make_shared<int>(1);
@@ -71,7 +72,7 @@ TEST_F(GraphEndOfLife, InAHookOfTheCaptureFailsIt) {
     alive_.emplace();
     ended_ = 0;
     alive_->add_hooks(at(step, [&] { alive_.reset(); }));
-    expect_refused([&] { capture_holding(*alive_); }, "CUDAGraph::capture_end");
+    expect_refused([&] { capture_holding(*alive_); }, "capture");
     EXPECT_EQ(ended_, 1);
     expect_gone();
   }
@@ -181,9 +182,41 @@ TEST_F(GraphEndOfLife, InTheBodyOfItsCaptureFailsItAndNothingOfTheBodyRuns) {
     add(x_);
     EXPECT_TRUE(is_current_stream_capturing());
   };
-  expect_refused([&] { capture(*alive_, options, body); }, "graph::end");
+  expect_refused([&] { capture(*alive_, options, body); }, "capture");
   EXPECT_EQ(first(x_), 0);
   expect_gone();
+}
+
+TEST_F(GraphEndOfLife, IsAnErrorOfTheCallThatTheUserMade) {
+  const auto by_scope = [&] {
+    reprise::graph scope(*alive_);
+    add(x_);
+    alive_.reset();
+    scope.end();
+  };
+  expect_refused(by_scope, "graph::end");
+  expect_gone();
+  const auto by_hook = [&](const std::function<void(CUDAGraph&)>& captures, const std::string& name) {
+    alive_.emplace();
+    alive_->add_hooks(at(Step::captured, [&] { alive_.reset(); }));
+    expect_refused([&] { captures(*alive_); }, name);
+    expect_gone();
+  };
+  by_hook(
+      [&](CUDAGraph& graph) {
+        const StreamGuard current(stream_.ref());
+        graph.capture_begin();
+        add(x_);
+        graph.capture_end();
+      },
+      "CUDAGraph::capture_end");
+  by_hook(
+      [&](CUDAGraph& graph) {
+        reprise::graph scope(graph);
+        add(x_);
+        scope.end();
+      },
+      "graph::end");
 }
 
 TEST_F(GraphEndOfLife, InTheBodyOfItsCaptureByAssignmentLeavesTheNewGraph) {
@@ -191,7 +224,7 @@ TEST_F(GraphEndOfLife, InTheBodyOfItsCaptureByAssignmentLeavesTheNewGraph) {
     add(x_);
     *alive_ = CUDAGraph();
   };
-  expect_refused([&] { capture(*alive_, {}, body); }, "graph::end");
+  expect_refused([&] { capture(*alive_, {}, body); }, "capture");
   capture_increment(*alive_, x_);
   alive_->replay();
   EXPECT_EQ(first(x_), 1);
@@ -236,7 +269,7 @@ TEST_F(GraphEndOfLife, InEitherPassOfACaptureWithADryRunFailsIt) {
         else
           alive_.reset();
       };
-      expect_refused([&] { capture(*alive_, options, body); }, "graph::end");
+      expect_refused([&] { capture(*alive_, options, body); }, "capture");
       EXPECT_EQ(passes, pass + 1);
       EXPECT_EQ(alive_.has_value(), assigned);
       alive_.reset();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/listeners.h"
+#include "graph/listeners/child_listener.h"
 #include "graph/listeners/pool_listener.h"
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"
@@ -31,6 +32,7 @@ struct ListenerScenario {
 const ListenerScenario of_listeners[] = {
     {typeid(inspect::ReportListener), "capture_with_a_full_report"},
     {typeid(PoolListener), "capture_with_allocations"},
+    {typeid(ChildListener), "capture_with_a_child"},
     {typeid(WorkspaceListener), "capture_with_workspaces"},
     {typeid(RandomListener), "capture_with_random_numbers"},
     {typeid(inspect::AnnotationListener), "capture_with_annotations"},

@@ -52,6 +52,7 @@ struct Silent {
 };
 constexpr Silent silent[] = {
     {Call::memory_allocate, ErrorCode::out_of_memory, "cached memory is released, and the allocation tried again"},
+    {Call::memory_allocate_async, ErrorCode::out_of_memory, "likewise"},
     {Call::stream_is_capturing, std::nullopt,
      "an internal stream that cannot be queried is not used; a block of a stream that cannot be queried is held back"},
 };

@@ -157,7 +157,7 @@ TEST_F(FailedCapture, BrokenByAnotherThreadIsAbandonedWithoutComplaint) {
   expect_usable();
 }
 
-TEST_F(FailedCapture, EndedByADriverCallIsReportedAndGivenBack) {
+TEST_F(FailedCapture, EndedByADriverCallIsReportedAndReleased) {
   const SideStream stream;
   graph_.capture_begin();
   add(x_);

@@ -33,7 +33,8 @@ struct Add {
 /// y[i] = factor * x[i]
 struct Multiply {
   REPRISE_KERNEL void operator()(Thread t, const int* x, int factor, int* y, std::size_t n) const {
-    if (t.global_x() < n) y[t.global_x()] = factor * x[t.global_x()];
+    // Unsigned: in walks over failures it multiplies memory that nothing set.
+    if (t.global_x() < n) y[t.global_x()] = static_cast<int>(static_cast<unsigned>(factor) * x[t.global_x()]);
   }
   static auto accesses(const int* x, int, int* y, std::size_t n) { return std::array{reads(x, n), writes(y, n)}; }
 };

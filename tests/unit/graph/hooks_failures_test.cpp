@@ -84,7 +84,7 @@ TEST_F(Hooks, ThatFreeAnInputAreNoticed) {
   EXPECT_THROW(graph_.replay(), DeadInputError);
 }
 
-TEST_F(Hooks, ThatThrowAfterAReplayAreHeardAndTheReplayStays) {
+TEST_F(Hooks, ThatThrowAfterAReplayFailTheCallAndTheReplayStays) {
   graph_.add_hooks(logging("a", "after"));
   capture_increment(graph_, x_);
   EXPECT_THROW(graph_.replay(), std::runtime_error);

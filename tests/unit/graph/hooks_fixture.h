@@ -16,7 +16,7 @@ using Log = std::vector<std::string>;
 
 class Hooks : public ::testing::Test {
  protected:
-  // Each hook writes its step and this name into the log, and throws where it is asked to.
+  // Each hook writes its step and this name into the log, and throws in the step `throws_in`.
   GraphHooks logging(std::string name, std::string throws_in = "") {
     const auto step = [this, name = std::move(name), throws_in = std::move(throws_in)](const std::string& what) {
       log_.push_back(name + " " + what);

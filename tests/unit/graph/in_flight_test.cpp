@@ -151,7 +151,7 @@ TEST_F(GraphInFlight, ItsReplaysOnSeveralStreamsAreAllWaitedFor) {
   EXPECT_EQ(gate_.arrivals(), 2);
 }
 
-TEST_F(GraphInFlight, ItsMemoryIsGivenBackAfterTheCaptureThatItsStreamTakesPartIn) {
+TEST_F(GraphInFlight, ItsMemoryIsReleasedAfterTheCaptureThatItsStreamTakesPartIn) {
   CUDAGraph graph;
   capture_gated(graph);
   graph.replay(stream_);
@@ -337,7 +337,7 @@ TEST_F(GraphInFlight, ReplaysOfOneGraphQueueUpWithoutTheHostWaiting) {
 class GraphEndUnderACapture : public GraphInFlight, public ::testing::WithParamInterface<CaptureMode> {};
 
 // Destroying an executable is a potentially unsafe call: made plainly, it would break the captures here.
-TEST_P(GraphEndUnderACapture, ResetAndDestructorBreakNobodysCapture) {
+TEST_P(GraphEndUnderACapture, ResetAndDestructorBreakNoCapture) {
   CUDAGraph one, two;
   std::optional<CUDAGraph> three(std::in_place);
   for (CUDAGraph* graph : {&one, &two, &*three}) {
@@ -359,7 +359,7 @@ TEST_P(GraphEndUnderACapture, ResetAndDestructorBreakNobodysCapture) {
   EXPECT_EQ(first(x_), 1);
 }
 
-TEST_P(GraphEndUnderACapture, CapturingAndInstantiatingElsewhereBreaksNobodysCapture) {
+TEST_P(GraphEndUnderACapture, CapturingAndInstantiatingElsewhereBreaksNoCapture) {
   const SideStream side;
   CUDAGraph underway;
   underway.capture_begin({}, GetParam());

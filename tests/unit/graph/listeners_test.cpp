@@ -85,7 +85,7 @@ TEST_F(Capturing, TellsTheListenersInOrder) {
   const std::vector<CaptureListener*> all = listeners();
   {
     ActiveCapture capture = announce(all);
-    capture.begin();
+    capture.begin("test");
     add(x_);
     const GraphHandle template_graph = capture.end().template_graph;
     capture.commit();
@@ -100,7 +100,7 @@ TEST_F(Capturing, AbandonsTheListenersInReverseOrder) {
   const std::vector<CaptureListener*> all = listeners();
   {
     ActiveCapture capture = announce(all);
-    capture.begin();
+    capture.begin("test");
     log_.clear();
   }
   EXPECT_EQ(log_, (Log{"three abandoned", "two abandoned", "one abandoned"}));
@@ -111,7 +111,7 @@ TEST_F(Capturing, AbandonsTheListenersWhenTheEndIsNotCommitted) {
   const std::vector<CaptureListener*> all = listeners();
   {
     ActiveCapture capture = announce(all);
-    capture.begin();
+    capture.begin("test");
     add(x_);
     const GraphHandle template_graph = capture.end().template_graph;
     EXPECT_EQ(default_device().backend().graph_destroy(template_graph), ErrorCode::success);
@@ -122,14 +122,14 @@ TEST_F(Capturing, AbandonsTheListenersWhenTheEndIsNotCommitted) {
 
 TEST_F(Capturing, AbandonsOnlyThoseThatHadBegunWhenOneCannotBegin) {
   const std::vector<CaptureListener*> all = listeners("begin");
-  EXPECT_EQ(text_of<std::runtime_error>([&] { announce(all).begin(); }), "two begin");
+  EXPECT_EQ(text_of<std::runtime_error>([&] { announce(all).begin("test"); }), "two begin");
   EXPECT_EQ(log_, (Log{"one begin", "two begin", "one abandoned"}));
   expect_nothing_underway();
 }
 
 TEST_F(Capturing, AbandonsAllWhenOneFailsAfterTheStart) {
   const std::vector<CaptureListener*> all = listeners("started");
-  EXPECT_EQ(text_of<std::runtime_error>([&] { announce(all).begin(); }), "two started");
+  EXPECT_EQ(text_of<std::runtime_error>([&] { announce(all).begin("test"); }), "two started");
   EXPECT_EQ(log_, (Log{"one begin", "two begin", "three begin", "one started", "two started", "three abandoned",
                        "two abandoned", "one abandoned"}));
   expect_nothing_underway();
@@ -139,7 +139,7 @@ TEST_F(Capturing, AbandonsAllWhenOneFailsAtTheEnd) {
   const std::vector<CaptureListener*> all = listeners("ended");
   {
     ActiveCapture capture = announce(all);
-    capture.begin();
+    capture.begin("test");
     add(x_);
     log_.clear();
     EXPECT_EQ(text_of<std::runtime_error>([&] { capture.end(); }), "two ended");
@@ -152,7 +152,7 @@ TEST_F(Capturing, AbandonsAllWhenTheCaptureWasBroken) {
   const std::vector<CaptureListener*> all = listeners();
   {
     ActiveCapture capture = announce(all);
-    capture.begin();
+    capture.begin("test");
     log_.clear();
     EXPECT_EQ(make_unsafe_call(), ErrorCode::stream_capture_unsupported);
     EXPECT_THROW(capture.end(), CaptureError);
@@ -165,7 +165,7 @@ TEST_F(Capturing, IsCountedWhileItIsUnderway) {
   EXPECT_FALSE(captures::any_underway());
   ActiveCapture capture = announce({});
   EXPECT_TRUE(captures::any_underway());
-  capture.begin();
+  capture.begin("test");
   add(x_);
   const GraphHandle template_graph = capture.end().template_graph;
   EXPECT_FALSE(captures::any_underway());
@@ -203,7 +203,7 @@ TEST_F(Capturing, OfAPerThreadDefaultStreamIsNotTakenForThatOfAnotherThread) {
   PerThreadStreams::of_this_thread = stream_.ref().native();
   const GraphOptions options{.capture_error_mode = CaptureMode::thread};
   ActiveCapture capture(stream, options, {}, {});
-  capture.begin();
+  capture.begin("test");
   std::thread([&] {
     const Stream other(device);
     PerThreadStreams::of_this_thread = other.native();
@@ -232,7 +232,7 @@ class HeldByATemplate : public ::testing::Test {
   GraphResources held_;
 };
 
-TEST_F(HeldByATemplate, ResourcesAreGivenBackTheLastOneFirst) {
+TEST_F(HeldByATemplate, ResourcesAreReleasedTheLastOneFirst) {
   held_.hold(KeepGraph::yes, runtime_, template_graph_, {resource("one"), resource("two"), resource("three")});
   EXPECT_TRUE(log_.empty());
   EXPECT_EQ(runtime_.graph_destroy(template_graph_), ErrorCode::success);
@@ -254,13 +254,13 @@ TEST_F(HeldByATemplate, ResourcesStayWhileAnExecutableLives) {
   })) << "a later drain of the queue releases them";
 }
 
-TEST_F(HeldByATemplate, GivingBackNothingSucceedsAtOnce) {
+TEST_F(HeldByATemplate, ReleasingNothingSucceedsAtOnce) {
   EXPECT_TRUE(held_.release(std::chrono::seconds(5)));
   EXPECT_EQ(runtime_.graph_destroy(template_graph_), ErrorCode::success);
 }
 
 // Internal streams.
-TEST(InternalStreams, AreTheLowestNumberedThatNobodyHas) {
+TEST(InternalStreams, AreTheLowestNumberedThatAreFree) {
   const Device device = default_device();
   StreamHandle first_one = nullptr, second_one = nullptr;
   {

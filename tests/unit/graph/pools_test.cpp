@@ -51,6 +51,18 @@ TEST_F(GraphPools, CaptureBeginTakesAPool) {
   EXPECT_EQ(graph.pool(), pool);
 }
 
+// `capture_error_mode="thread_local"` of PyTorch.
+TEST_F(GraphPools, CaptureBeginTakesAPoolAndPyTorchsNameOfAMode) {
+  static_assert(CaptureErrorMode::thread_local_ == CaptureMode::thread);
+  const SideStream stream;
+  const MempoolId pool = graph_pool_handle();
+  CUDAGraph graph;
+  graph.capture_begin(pool, CaptureErrorMode::thread_local_);
+  add(x_);
+  graph.capture_end();
+  EXPECT_EQ(graph.pool(), pool);
+}
+
 TEST_F(GraphPools, MemoryAllocatedInACaptureComesFromThePool) {
   CUDAGraph graph;
   std::optional<Buffer<int>> y;

@@ -52,19 +52,19 @@ TEST_F(CUDAGraphReplay, SeesWhatIsInMemoryAtTheTime) {
   }
 }
 
-TEST_F(CUDAGraphReplay, IsRefusedOnAStreamThatIsCapturingAndTheCaptureGoesOn) {
+TEST_F(CUDAGraphReplay, OnAStreamThatIsCapturingBecomesAPartOfTheCaptureAndAnUploadIsRefused) {
   capture_increment(graph_, x_);
   const SideStream stream;
   CUDAGraph other;
   other.capture_begin();
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.replay(); }), "child"));
+  graph_.replay();
   EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.upload(); }), "being captured"));
   EXPECT_EQ(stream.ref().capture_status(), CaptureStatus::active);
   add(x_, 10);
   other.capture_end();
   graph_.replay();
   other.replay();
-  EXPECT_EQ(first(x_), 11);
+  EXPECT_EQ(first(x_), 12);
 }
 
 TEST_F(CUDAGraphReplay, IsAllowedOnAnotherStreamWhileACaptureIsUnderway) {

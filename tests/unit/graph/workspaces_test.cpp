@@ -1,71 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <optional>
 #include <set>
 #include <thread>
 #include <vector>
 
-#include "reprise/reprise.h"
-#include "tests/support/gate.h"
-#include "tests/unit/graph/graph_fixture.h"
+#include "tests/unit/graph/workspaces_fixture.h"
 
 // Memory that libraries use for captured work.
 
 namespace reprise::graphs::test {
 namespace {
 
-using reprise::test::Gate;
-
-constexpr std::size_t bytes = std::size_t{4} << 20;
-constexpr std::size_t values = bytes / sizeof(int);
-
-// What a library does with its workspace: writes there, and reads it again.
-void use(const Workspace& workspace, int value, Buffer<int>& result, const StreamRef& stream = current_stream()) {
-  ASSERT_TRUE(static_cast<bool>(workspace));
-  int* const scratch = static_cast<int*>(workspace.data);
-  const std::size_t n = workspace.bytes / sizeof(int);
-  fill_async(scratch, 0, workspace.bytes, stream);
-  launch(stream, n, Add{}, scratch, value, n);
-  launch(stream, result.size(), Multiply{}, scratch + n - result.size(), 1, result.data(), result.size());
-}
-
-class GraphWorkspaces : public ::testing::Test {
- protected:
-  void SetUp() override {
-    settle_memory();
-    options_.pool = graph_pool_handle();
-  }
-  PoolStatistics pool() const { return allocator_.statistics(options_.pool); }
-  std::uint64_t allocated() const { return pool().allocated_bytes; }
-
-  // A graph whose replay writes `value` to the result by way of a workspace, which it returns.
-  Workspace capture_use(CUDAGraph& graph, int value, const GraphOptions& options) {
-    Workspace workspace;
-    capture(graph, options, [&] {
-      workspace = library_workspace("test", bytes);
-      use(workspace, value, result_);
-    });
-    return workspace;
-  }
-  Workspace capture_use(CUDAGraph& graph, int value) { return capture_use(graph, value, options_); }
-
-  // What a replay leaves, after others had every chance to write to memory that is free.
-  int replayed(CUDAGraph& graph) {
-    std::vector<Buffer<int>> others;
-    for (int i = 0; i < 3; ++i) {
-      others.emplace_back(values);
-      others.back().fill_bytes_async(0xff);
-    }
-    graph.replay();
-    return first(result_);
-  }
-
-  CachingAllocator& allocator_ = CachingAllocator::of(default_device());
-  GraphOptions options_;
-  Buffer<int> result_ = zeros(16);
-};
-
 TEST_F(GraphWorkspaces, AreEmptyOutsideOfCaptures) {
-  const Workspace workspace = library_workspace("test", bytes);
+  const Workspace workspace = library_workspace("test", workspace_bytes);
   EXPECT_FALSE(static_cast<bool>(workspace));
   EXPECT_EQ(workspace.data, nullptr);
   EXPECT_EQ(workspace.bytes, 0u);
@@ -75,7 +21,7 @@ TEST_F(GraphWorkspaces, AreEmptyOnAStreamOutsideOfTheCapture) {
   const Stream outside;
   CUDAGraph graph;
   capture(graph, options_, [&] {
-    EXPECT_FALSE(static_cast<bool>(library_workspace("test", bytes, outside)));
+    EXPECT_FALSE(static_cast<bool>(library_workspace("test", workspace_bytes, outside)));
     add(result_);
   });
 }
@@ -87,7 +33,7 @@ TEST_F(GraphWorkspaces, AreEmptyInACaptureThatSomebodyElseBegan) {
   capture(graph, options_, [&] {
     add(result_);
     ASSERT_EQ(backend.stream_begin_capture(raw.ref().native(), CaptureMode::relaxed), ErrorCode::success);
-    EXPECT_FALSE(static_cast<bool>(library_workspace("test", bytes, raw.ref())));
+    EXPECT_FALSE(static_cast<bool>(library_workspace("test", workspace_bytes, raw.ref())));
     GraphHandle nothing = nullptr;
     ASSERT_EQ(backend.stream_end_capture(raw.ref().native(), &nothing), ErrorCode::success);
     EXPECT_EQ(backend.graph_destroy(nothing), ErrorCode::success);
@@ -99,7 +45,7 @@ TEST_F(GraphWorkspaces, AreEmptyInABrokenCapture) {
   EXPECT_THROW(capture(graph, options_,
                        [&] {
                          make_unsafe_call();
-                         EXPECT_FALSE(static_cast<bool>(library_workspace("test", bytes)));
+                         EXPECT_FALSE(static_cast<bool>(library_workspace("test", workspace_bytes)));
                        }),
                CaptureError);
   EXPECT_EQ(pool().reserved_bytes, 0u);
@@ -117,17 +63,17 @@ TEST_F(GraphWorkspaces, OfNoBytesAreEmpty) {
 TEST_F(GraphWorkspaces, ComeFromThePoolOfTheCapture) {
   CUDAGraph graph;
   const Workspace workspace = capture_use(graph, 5);
-  EXPECT_EQ(workspace.bytes, bytes);
+  EXPECT_EQ(workspace.bytes, workspace_bytes);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(workspace.data) % 512, 0u);
-  EXPECT_EQ(allocated(), bytes);
+  EXPECT_EQ(allocated(), workspace_bytes);
   EXPECT_EQ(replayed(graph), 5);
 }
 
 TEST_F(GraphWorkspaces, AreTheSameForEachRequestOnAStream) {
   CUDAGraph graph;
   capture(graph, options_, [&] {
-    const Workspace one = library_workspace("test", bytes);
-    EXPECT_EQ(library_workspace("test", bytes).data, one.data);
+    const Workspace one = library_workspace("test", workspace_bytes);
+    EXPECT_EQ(library_workspace("test", workspace_bytes).data, one.data);
     const Workspace smaller = library_workspace("test", 1000);
     EXPECT_EQ(smaller.data, one.data);
     EXPECT_EQ(smaller.bytes, 1000u);
@@ -162,8 +108,8 @@ TEST_F(GraphWorkspaces, OfDifferentPoolsAreNotShared) {
 TEST_F(GraphWorkspaces, OfTwoLibrariesAreTwo) {
   CUDAGraph graph;
   capture(graph, options_, [&] {
-    const Workspace one = library_workspace("test", bytes);
-    const Workspace two = library_workspace("another", bytes);
+    const Workspace one = library_workspace("test", workspace_bytes);
+    const Workspace two = library_workspace("another", workspace_bytes);
     EXPECT_NE(one.data, two.data);
     use(one, 1, result_);
     use(two, 2, result_);
@@ -175,7 +121,7 @@ TEST_F(GraphWorkspaces, OfAnotherLibraryAreNotSharedByLaterGraphs) {
   CUDAGraph one, two;
   const Workspace workspace = capture_use(one, 1);
   capture(two, options_, [&] {
-    const Workspace other = library_workspace("another", bytes);
+    const Workspace other = library_workspace("another", workspace_bytes);
     EXPECT_NE(other.data, workspace.data);
     use(other, 2, result_);
   });
@@ -186,7 +132,8 @@ void capture_fork(CUDAGraph& graph, const GraphOptions& options, Buffer<int>& a,
   const Stream side;
   capture(graph, options, [&] {
     side.wait(current_stream());
-    const Workspace here = library_workspace("test", bytes), there = library_workspace("test", bytes, side);
+    const Workspace here = library_workspace("test", workspace_bytes),
+                    there = library_workspace("test", workspace_bytes, side);
     EXPECT_NE(here.data, there.data);
     use(here, 3, a);
     use(there, 4, b, side);
@@ -198,7 +145,7 @@ TEST_F(GraphWorkspaces, OfTwoForkedStreamsAreTwo) {
   Buffer<int> other = zeros(16);
   CUDAGraph graph;
   capture_fork(graph, options_, result_, other);
-  EXPECT_EQ(allocated(), 2 * bytes);
+  EXPECT_EQ(allocated(), 2 * workspace_bytes);
   EXPECT_EQ(replayed(graph), 3);
   EXPECT_EQ(first(other), 4);
 }
@@ -207,7 +154,7 @@ TEST_F(GraphWorkspaces, OfForksAreSharedByTheGraphsOfAPoolEvenIfTheStreamsAreNew
   Buffer<int> other = zeros(16);
   std::vector<CUDAGraph> graphs(67);
   for (CUDAGraph& graph : graphs) capture_fork(graph, options_, result_, other);
-  EXPECT_EQ(allocated(), 2 * bytes);
+  EXPECT_EQ(allocated(), 2 * workspace_bytes);
   EXPECT_EQ(replayed(graphs.back()), 3);
 }
 
@@ -218,7 +165,7 @@ TEST_F(GraphWorkspaces, OfANewStreamAreNotThoseOfADestroyedOneInTheSameCapture) 
     for (int i = 0; i < 4; ++i) {
       const Stream side;
       side.wait(current_stream());
-      const Workspace workspace = library_workspace("test", bytes, side);
+      const Workspace workspace = library_workspace("test", workspace_bytes, side);
       EXPECT_TRUE(seen.insert(workspace.data).second);
       use(workspace, i, result_, side);
       current_stream().wait(side);
@@ -231,10 +178,10 @@ TEST_F(GraphWorkspaces, OfAForkedStreamCanBeAskedForOnAnotherThread) {
   const Stream side;
   capture(graph, options_, [&] {
     side.wait(current_stream());
-    std::thread([&] { use(library_workspace("test", bytes, side), 6, result_, side); }).join();
+    std::thread([&] { use(library_workspace("test", workspace_bytes, side), 6, result_, side); }).join();
     current_stream().wait(side);
   });
-  EXPECT_EQ(allocated(), bytes);
+  EXPECT_EQ(allocated(), workspace_bytes);
   EXPECT_EQ(replayed(graph), 6);
 }
 
@@ -249,7 +196,7 @@ TEST_F(GraphWorkspaces, CanBeAskedForByManyThreadsAtOnce) {
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < count; ++i) {
       threads.emplace_back([&, i] {
-        for (int k = 0; k < 10; ++k) found[i] = library_workspace("test", bytes, streams[i]);
+        for (int k = 0; k < 10; ++k) found[i] = library_workspace("test", workspace_bytes, streams[i]);
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -258,7 +205,7 @@ TEST_F(GraphWorkspaces, CanBeAskedForByManyThreadsAtOnce) {
   std::set<void*> distinct;
   for (const Workspace& workspace : found) distinct.insert(workspace.data);
   EXPECT_EQ(distinct.size(), count);
-  EXPECT_EQ(allocated(), count * bytes);
+  EXPECT_EQ(allocated(), count * workspace_bytes);
 }
 
 TEST_F(GraphWorkspaces, OfCapturesAtTheSameTimeAreTheirOwn) {
@@ -275,7 +222,7 @@ TEST_F(GraphWorkspaces, OfCapturesAtTheSameTimeAreTheirOwn) {
       options.capture_error_mode = CaptureMode::thread;
       capture(graphs[i], options, [&] {
         all_are_capturing.meet();
-        found[i] = library_workspace("test", bytes);
+        found[i] = library_workspace("test", workspace_bytes);
         use(found[i], static_cast<int>(i), results[i]);
       });
     });
@@ -291,129 +238,18 @@ TEST_F(GraphWorkspaces, OfCapturesAtTheSameTimeAreTheirOwn) {
   }
 }
 
-TEST_F(GraphWorkspaces, SurviveTheGraphThatAskedFirst) {
-  std::optional<CUDAGraph> one(std::in_place);
-  CUDAGraph two;
-  capture_use(*one, 1);
-  capture_use(two, 2);
-  one.reset();
-  EXPECT_EQ(allocated(), bytes);
-  EXPECT_EQ(replayed(two), 2);
-}
-
-TEST_F(GraphWorkspaces, SurviveTheThreadThatCaptured) {
-  CUDAGraph graph;
-  std::thread([&] {
-    const Stream stream;
-    options_.stream = stream;
-    capture_use(graph, 8);
-  }).join();
-  EXPECT_EQ(allocated(), bytes);
-  EXPECT_EQ(replayed(graph), 8);
-}
-
-TEST_F(GraphWorkspaces, AreNotGivenToWhatIsCapturedLaterIntoThePool) {
-  CUDAGraph one, two;
-  const Workspace workspace = capture_use(one, 1);
-  std::optional<Buffer<int>> kept;
-  capture(two, options_, [&] {
-    kept.emplace(values);
-    EXPECT_NE(static_cast<void*>(kept->data()), workspace.data);
-    kept->fill_bytes_async(0);
-  });
-  two.replay();
-  EXPECT_EQ(replayed(one), 1);
-  EXPECT_EQ(first(*kept), 0);
-}
-
-TEST_F(GraphWorkspaces, GoBackWithTheLastGraph) {
-  const PoolStatistics before = allocator_.statistics();
-  CUDAGraph one, two;
-  capture_use(one, 1);
-  capture_use(two, 2);
-  one.reset();
-  EXPECT_GT(allocator_.statistics().reserved_bytes, before.reserved_bytes);
-  two.reset();
-  EXPECT_EQ(pool().reserved_bytes, 0u);
-  EXPECT_EQ(allocator_.statistics().reserved_bytes, before.reserved_bytes);
-  EXPECT_EQ(allocator_.statistics().allocated_bytes, before.allocated_bytes);
-}
-
-TEST_F(GraphWorkspaces, GoBackToAPoolThatOtherGraphsHold) {
-  CUDAGraph without, with;
-  capture(without, options_, [&] { add(result_); });
-  capture_use(with, 1);
-  EXPECT_EQ(allocated(), bytes);
-  with.reset();
-  EXPECT_EQ(allocated(), 0u);
-}
-
-TEST_F(GraphWorkspaces, StayWhileAReplayRuns) {
-  Gate gate;
-  const Stream stream;
-  CUDAGraph graph;
-  capture(graph, options_, [&] {
-    call_on_host(current_stream(), &Gate::pass, &gate);
-    use(library_workspace("test", bytes), 9, result_);
-  });
-  graph.replay(stream);
-  EXPECT_TRUE(gate.wait_until_reached());
-  graph.reset();
-  EXPECT_EQ(allocated(), bytes);
-  gate.open();
-  stream.synchronize();
-  EXPECT_EQ(first(result_), 9);
-  EXPECT_TRUE(eventually([&] { return pool().reserved_bytes == 0; }));
-}
-
-TEST_F(GraphWorkspaces, OfACaptureThatFailsGoBack) {
-  struct Stop {};
-  const PoolStatistics before = allocator_.statistics();
-  CUDAGraph graph;
-  EXPECT_THROW(capture(graph, options_,
-                       [&] {
-                         use(library_workspace("test", bytes), 1, result_);
-                         throw Stop();
-                       }),
-               Stop);
-  EXPECT_EQ(allocator_.statistics().reserved_bytes, before.reserved_bytes);
-  EXPECT_THROW(capture(graph, options_,
-                       [&] {
-                         use(library_workspace("test", bytes), 1, result_);
-                         make_unsafe_call();
-                       }),
-               CaptureError);
-  EXPECT_EQ(allocator_.statistics().reserved_bytes, before.reserved_bytes);
-  capture_use(graph, 2);
-  EXPECT_EQ(replayed(graph), 2);
-}
-
-TEST_F(GraphWorkspaces, OfACaptureThatFailsStayWithTheGraphsThatUseThem) {
-  struct Stop {};
-  CUDAGraph graph, failing;
-  capture_use(graph, 1);
-  EXPECT_THROW(capture(failing, options_,
-                       [&] {
-                         use(library_workspace("test", bytes), 2, result_);
-                         throw Stop();
-                       }),
-               Stop);
-  EXPECT_EQ(allocated(), bytes);
-  EXPECT_EQ(replayed(graph), 1);
-}
-
 TEST_F(GraphWorkspaces, OfALargerRequestAreOthers) {
   CUDAGraph graph;
   capture(graph, options_, [&] {
-    const Workspace small = library_workspace("test", bytes);
+    const Workspace small = library_workspace("test", workspace_bytes);
     use(small, 1, result_);
-    const Workspace large = library_workspace("test", 2 * bytes);
-    EXPECT_EQ(large.bytes, 2 * bytes);
+    const Workspace large = library_workspace("test", 2 * workspace_bytes);
+    EXPECT_EQ(large.bytes, 2 * workspace_bytes);
     EXPECT_NE(large.data, small.data);
-    EXPECT_EQ(library_workspace("test", bytes).data, large.data);
+    EXPECT_EQ(library_workspace("test", workspace_bytes).data, large.data);
     use(large, 2, result_);
   });
-  EXPECT_EQ(allocated(), 3 * bytes);
+  EXPECT_EQ(allocated(), 3 * workspace_bytes);
   EXPECT_EQ(replayed(graph), 2);
 }
 
@@ -422,12 +258,12 @@ TEST_F(GraphWorkspaces, OfALargerRequestAreSharedByLaterGraphs) {
   capture_use(one, 1);
   Workspace large;
   capture(two, options_, [&] {
-    large = library_workspace("test", 2 * bytes);
+    large = library_workspace("test", 2 * workspace_bytes);
     use(large, 2, result_);
   });
   EXPECT_EQ(capture_use(three, 3).data, large.data);
   one.reset();
-  EXPECT_EQ(allocated(), 2 * bytes);
+  EXPECT_EQ(allocated(), 2 * workspace_bytes);
   EXPECT_EQ(replayed(three), 3);
 }
 
@@ -435,9 +271,9 @@ TEST_F(GraphWorkspaces, ThatTheDeviceHasNoMemoryForAreRefusedAndTheCaptureGoesOn
   CUDAGraph graph;
   capture(graph, options_, [&] {
     EXPECT_THROW(library_workspace("test", default_device().memory_info().total + 1), OutOfMemoryError);
-    use(library_workspace("test", bytes), 3, result_);
+    use(library_workspace("test", workspace_bytes), 3, result_);
   });
-  EXPECT_EQ(allocated(), bytes);
+  EXPECT_EQ(allocated(), workspace_bytes);
   EXPECT_EQ(replayed(graph), 3);
 }
 
@@ -452,7 +288,7 @@ TEST_F(GraphWorkspaces, LieOnTheDeviceOfTheStream) {
   Workspace workspace;
   capture(graph, options_, [&] {
     there.ref().wait(current_stream());
-    workspace = library_workspace("test", bytes, there);
+    workspace = library_workspace("test", workspace_bytes, there);
     fill_async(workspace.data, 0, workspace.bytes, there);
     current_stream().wait(there);
   });

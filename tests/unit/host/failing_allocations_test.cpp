@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/check.h"
 #include "backend/monitor.h"
 #include "memory/lifetime/release_queue.h"
 #include "reprise/reprise.h"
@@ -172,6 +173,45 @@ TEST(FailingAllocations, OfTheReleaseOfGraphs) {
     }
   }
   EXPECT_EQ(s.books(), before);
+}
+
+// A graph with a child, a conditional node and memory of its own, built by hand and launched.
+void run_graph_with_graphs(Setting& s) {
+  struct Graph {
+    backend::Backend& runtime;
+    GraphHandle handle = nullptr;
+    GraphExecHandle exec = nullptr;
+    explicit Graph(backend::Backend& device) : runtime(device) { backend::Checked(runtime).graph_create(&handle); }
+    ~Graph() {
+      if (exec != nullptr) (void)runtime.graph_exec_destroy(exec);
+      (void)runtime.graph_destroy(handle);
+    }
+    void add(backend::NodeParams params) {
+      GraphNodeHandle node = nullptr;
+      backend::Checked(runtime).graph_add_node(&node, handle, {}, params);
+    }
+  };
+  backend::Backend& runtime = s.device.backend();
+  Graph child(runtime), graph(runtime);
+  child.add(backend::MemsetNodeParams{s.x.data(), 0, 4, 10});
+  graph.add(backend::ChildGraphNodeParams{child.handle});
+  backend::ConditionalHandle condition = 0;
+  backend::Checked(runtime).graph_conditional_handle_create(&condition, graph.handle, 1);
+  backend::NodeParams params = backend::ConditionalNodeParams{condition, backend::ConditionalType::if_, 2};
+  GraphNodeHandle node = nullptr;
+  backend::Checked(runtime).graph_add_node(&node, graph.handle, {}, params);
+  params = backend::MemoryAllocateNodeParams{4096};
+  backend::Checked(runtime).graph_add_node(&node, graph.handle, {}, params);
+  const GraphNodeHandle allocation = node;
+  params = backend::MemoryFreeNodeParams{std::get<backend::MemoryAllocateNodeParams>(params).address};
+  backend::Checked(runtime).graph_add_node(&node, graph.handle, {&allocation, 1}, params);
+  backend::Checked(runtime).graph_instantiate(&graph.exec, graph.handle, InstantiateFlags::none, nullptr);
+  backend::Checked(runtime).graph_launch(graph.exec, s.stream.native());
+  s.stream.synchronize();
+}
+
+TEST(FailingAllocations, OfGraphsWithGraphsAndMemory) {
+  walk(run_graph_with_graphs);
 }
 
 TEST(FailingAllocations, OfTheReleaseQueue) {

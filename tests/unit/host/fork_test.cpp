@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "graph/replay_changed.h"
 #include "reprise/reprise.h"
 #include "tests/support/gate.h"
 #include "tests/support/warnings.h"
@@ -53,11 +54,13 @@ struct Held {
   Buffer<int> x = Buffer<int>(std::vector<int>(100));
   HostBuffer<int> pinned = HostBuffer<int>(10);
   CUDAGraph graph;
+  CUDAGraph kept{KeepGraph::yes};
   Generator generator{Device::parse("host")};
 
   Held() {
     event.record(stream);
     capture(graph, [&] { add(); });
+    capture(kept, [&] { add(); });
     graph.replay();
     stream.synchronize();
   }
@@ -74,6 +77,16 @@ bool is_refused(const std::function<void()>& call) {
     std::fprintf(stderr, "another exception: %s\n", error.what());
   }
   return false;
+}
+
+std::vector<std::function<void()>> launches_of(CUDAGraph& graph, const Stream& stream) {
+  return {
+      [&] { graph.replay(stream); },
+      [&] { graph.upload(stream); },
+      [&] { graph.instantiate(); },
+      [&] { time_replay(graph, stream); },
+      [&] { replay_changed(graph, stream, [](GraphExecHandle) {}); },
+  };
 }
 
 // The number of the first of these calls that is not refused with 3, from 1; 0 if all are.
@@ -101,6 +114,9 @@ std::vector<std::function<void()>> calls_of(Held& h) {
       [&] { h.add(); },
       [&] { launch_host([] {}); },
       [&] { h.graph.replay(); },
+      [&] { h.graph.upload(h.stream); },
+      [&] { h.kept.instantiate(); },
+      [&] { time_replay(h.graph, h.stream); },
       [&] { capture([&] { h.add(); }); },
       [&] {
         CaptureModeGuard{CaptureMode::thread, h.stream.device()};
@@ -184,6 +200,20 @@ TEST(ForkedChild, DoesNotWaitForWhatAnotherThreadHeld) {
               std::_Exit(code);
             }),
             0);
+  gate.open();
+  other.get();
+}
+
+// The thread that launches a graph holds a mutex of that graph.
+TEST(ForkedChild, DoesNotWaitForALaunchOfAnotherThread) {
+  Held held;
+  Gate gate;
+  held.kept.add_hooks({.before_replay = [&](const StreamRef&) { gate.stand(); }});
+  std::future<void> other = std::async(std::launch::async, [&] { held.kept.replay(held.stream); });
+  ASSERT_TRUE(gate.wait_until_reached());
+  const auto calls = launches_of(held.kept, held.stream);
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    EXPECT_EQ(code_of_child([&] { std::_Exit(first_not_refused({calls[i]})); }), 0) << "call " << i;
   gate.open();
   other.get();
 }

@@ -1,29 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-
 #include <atomic>
 #include <memory>
 #include <optional>
 
 #include "backend/host_work.h"
-#include "tests/support/warnings.h"
-#include "tests/unit/graph/graph_fixture.h"
+#include "tests/unit/host/simulator_fixture.h"
 
 // The end of a HostSimulator: what it waits for, what keeps its device open, and what is left of it.
 
 namespace reprise::simulator_test {
 
-using graphs::test::add;
-using graphs::test::call_on_host;
-using graphs::test::first;
-using graphs::test::text_of;
-using graphs::test::zeros;
-using reprise::test::Gate;
-using reprise::test::Warnings;
-using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 namespace {
 
@@ -211,8 +198,7 @@ TEST(EndOfAHostSimulator, LeavesTheDeviceOpenForACaptureThatIsUnderway) {
 TEST(EndOfAHostSimulator, IsQuietWhenAllIsGoneAndOnlyCachesAreLeft) {
   const Warnings warnings;
   {
-    const HostSimulator simulator;
-    const DeviceGuard guard(simulator.device());
+    const CurrentSimulator simulator;
     { const Buffer<int> cached(1 << 20); }
     const Generator defaulted = default_generator(simulator.device());
     CUDAGraph graph;

@@ -1,38 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <memory>
 #include <set>
 #include <sstream>
 
-#include "tests/support/warnings.h"
-#include "tests/unit/graph/graph_fixture.h"
+#include "tests/unit/host/simulator_fixture.h"
 
 // The device of a HostSimulator while the simulator lives. simulator_end_test.cpp has its end.
 
 namespace reprise::simulator_test {
 
-using graphs::test::add;
 using graphs::test::Add;
-using graphs::test::call_on_host;
 using graphs::test::contains;
-using graphs::test::first;
 using graphs::test::read;
-using graphs::test::text_of;
-using graphs::test::zeros;
-using reprise::test::Gate;
-using reprise::test::Warnings;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 
 namespace {
 
 TEST(HostSimulator, RunsWorkOfStreamsAndEventsOnItsOwnDevice) {
-  const HostSimulator simulator;
-  const DeviceGuard guard(simulator.device());
+  const CurrentSimulator simulator;
   const Stream a, b;
   const Event between;
   Buffer<int> x = zeros(1000);
@@ -46,8 +32,7 @@ TEST(HostSimulator, RunsWorkOfStreamsAndEventsOnItsOwnDevice) {
 }
 
 TEST(HostSimulator, CapturesAndReplays) {
-  const HostSimulator simulator;
-  const DeviceGuard guard(simulator.device());
+  const CurrentSimulator simulator;
   Buffer<int> x = zeros();
   CUDAGraph graph;
   capture(graph, [&] { add(x); });
@@ -57,8 +42,7 @@ TEST(HostSimulator, CapturesAndReplays) {
 }
 
 TEST(HostSimulator, DrawsRandomNumbersInGraphsAsEagerWorkDoes) {
-  const HostSimulator simulator;
-  const DeviceGuard guard(simulator.device());
+  const CurrentSimulator simulator;
   const Generator generator = default_generator(simulator.device());
   CUDAGraph graph;
   PhiloxState drawn;
@@ -74,8 +58,7 @@ TEST(HostSimulator, DrawsRandomNumbersInGraphsAsEagerWorkDoes) {
 }
 
 TEST(HostSimulator, SaysWhichCallBrokeACapture) {
-  const HostSimulator simulator;
-  const DeviceGuard guard(simulator.device());
+  const CurrentSimulator simulator;
   CUDAGraph graph;
   EXPECT_THROW(capture(graph, [] { current_stream().synchronize(); }), BackendError);
   ASSERT_TRUE(graph.capture_report().has_value());
@@ -178,8 +161,7 @@ struct Order {
 
 // 0 and 1 on one stream, 2 and 3 on another one; 3 comes after 0, too.
 std::vector<int> order_with(std::uint64_t seed) {
-  const HostSimulator simulator({.scheduler_seed = seed});
-  const DeviceGuard guard(simulator.device());
+  const CurrentSimulator simulator({.scheduler_seed = seed});
   const Stream a, b;
   const Event event;
   Order order;
@@ -213,8 +195,7 @@ void write_on(const StreamRef& stream, Buffer<int>& x) {
 
 TEST(HostSimulator, ReturnsRacesAsValuesThatNameBothOperationsAndTheMemory) {
   const Warnings warnings;
-  const HostSimulator simulator({.check_races = true, .scheduler_seed = 1});
-  const DeviceGuard guard(simulator.device());
+  const CurrentSimulator simulator({.check_races = true, .scheduler_seed = 1});
   const Stream a, b;
   Buffer<int> x(100, a);
   EXPECT_THAT(simulator.races(), IsEmpty());
@@ -242,8 +223,7 @@ TEST(HostSimulator, ReturnsRacesAsValuesThatNameBothOperationsAndTheMemory) {
 }
 
 TEST(HostSimulator, WritesARaceInOneLine) {
-  const HostSimulator simulator({.check_races = true, .scheduler_seed = 1});
-  const DeviceGuard guard(simulator.device());
+  const CurrentSimulator simulator({.check_races = true, .scheduler_seed = 1});
   const Stream a, b;
   Buffer<int> x(100, a);
   x.fill_bytes_async(1, a);
@@ -258,8 +238,7 @@ TEST(HostSimulator, WritesARaceInOneLine) {
 }
 
 TEST(HostSimulator, FindsNoRaceWhereWorkIsOrdered) {
-  const HostSimulator simulator({.check_races = true, .scheduler_seed = 2});
-  const DeviceGuard guard(simulator.device());
+  const CurrentSimulator simulator({.check_races = true, .scheduler_seed = 2});
   const Stream a, b;
   Buffer<int> x(100, a);
   write_on(a, x);
@@ -279,8 +258,7 @@ TEST(HostSimulator, ProtectsItsMemoryIfItIsAskedTo) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(
       {
-        const HostSimulator simulator({.protect = true});
-        const DeviceGuard guard(simulator.device());
+        const CurrentSimulator simulator({.protect = true});
         Buffer<int> x = zeros(100);
         add(x);
         simulator.device().synchronize();
@@ -316,8 +294,7 @@ TEST(HostSimulator, CanBeMadeByManyThreadsAtOnce) {
   for (int i = 0; i < 8; ++i)
     threads.emplace_back([] {
       for (int round = 0; round < 10; ++round) {
-        const HostSimulator simulator;
-        const DeviceGuard guard(simulator.device());
+        const CurrentSimulator simulator;
         Buffer<int> x = zeros();
         CUDAGraph graph;
         capture(graph, {.capture_error_mode = CaptureMode::thread}, [&] { add(x); });

@@ -22,7 +22,7 @@ class TheAnnotationListener : public Annotations {
   /// A capture of two nodes, the second one in a scope.
   void capture_two(const GraphOptions& options) {
     ActiveCapture capture(stream_.ref(), options, {}, all_);
-    capture.begin();
+    capture.begin("test");
     add(x_);
     const annotate scope("phase");
     add(x_);

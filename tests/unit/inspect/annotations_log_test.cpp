@@ -63,7 +63,7 @@ TEST(AnnotationLog, OfOneThreadNeedsNoEdges) {
   EXPECT_EQ(story.told(), "-aaba-");
 }
 
-TEST(AnnotationLog, OfAScopeThatNobodyLeftGoesOnToTheEnd) {
+TEST(AnnotationLog, OfAScopeThatWasNotLeftGoesOnToTheEnd) {
   Story story;
   story.says(0, 'a').made(2).ends();
   EXPECT_EQ(story.told(), "aa");
@@ -116,7 +116,7 @@ TEST(AnnotationLog, WorkThatAThreadWaitedForIsNotItsOwn) {
   EXPECT_EQ(story.told(), "-baba");
 }
 
-TEST(AnnotationLog, WhatLeadsToNobodyIsOfTheThreadWhoseBoundaryComesNext) {
+TEST(AnnotationLog, WhatLeadsToNoThreadIsOfTheThreadWhoseBoundaryComesNext) {
   Story story;
   story.made(1).says(0, 'a', {0}).says(1, 'b', {0}).made(1).says(1, '-', {0}).says(0, '-', {0}).ends();
   EXPECT_EQ(story.told(), "-b");

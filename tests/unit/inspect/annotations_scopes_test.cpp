@@ -161,7 +161,7 @@ TEST_F(Annotations, AreOnWorkOfJoinedStreams) {
   EXPECT_EQ(texts(graph_), (Texts{"", "phase", "phase", "phase", "", ""}));
 }
 
-TEST_F(Annotations, AreOnNodesThatSomebodyAddsToTheGraph) {
+TEST_F(Annotations, AreOnNodesThatAreAddedToTheGraph) {
   capture(graph_, annotated(), [&] {
     add(x_);
     backend::Backend& backend = current_device().backend();

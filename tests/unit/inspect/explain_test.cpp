@@ -91,6 +91,25 @@ TEST_F(ExplainTest, DoesNotMakeTheJournalAnewWhenItsReaderIsGone) {
   EXPECT_NE(reports(), "");
 }
 
+TEST_F(ExplainTest, WarnsOnceThatTheJournalIsNotThere) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto body = [] {
+    const ExplainRequest request{"/dev/null", "/proc/0/fd/3", false};
+    for (int i = 0; i < 2; ++i) explain(request, broken_report());
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(body(), ::testing::ExitedWithCode(0),
+              ::testing::ResultOf(
+                  [](const std::string& text) {
+                    const std::string path =
+                        "\"/proc/0/fd/3\", is not there: `reprise` has ended, or this process has "
+                        "another PID or mount namespace";
+                    const std::size_t at = text.find(path);
+                    return at != std::string::npos && text.find(path, at + 1) == std::string::npos;
+                  },
+                  true));
+}
+
 TEST_F(ExplainTest, WritesToStandardError) {
   request_.output = "stderr";
   ::testing::internal::CaptureStderr();

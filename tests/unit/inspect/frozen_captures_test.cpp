@@ -28,28 +28,11 @@ TEST_F(FrozenCaptures, AnotherGraphCanBeCapturedAfterARefusal) {
   EXPECT_EQ(first(x_), 5);
 }
 
-TEST_F(FrozenCaptures, TheGraphOfTheSecondCaptureStaysAndTheFirstIsReleased) {
-  settle_memory();
-  Buffer<int> result;
+TEST_F(FrozenCaptures, TheFunctionIsNotKept) {
   auto held = std::make_shared<int>(7);
-  capture(graph_, {.check_frozen_values = [&, held] { ++i_; }}, [&] {
-    ++runs_;
-    result = Buffer<int>(100);
-    multiply(x_, 2, result);
-  });
-  EXPECT_EQ(runs_, 2);
+  capture(graph_, {.check_frozen_values = [&, held] { ++i_; }}, [&] { add(x_); });
   EXPECT_EQ(i_, 1);
-  EXPECT_EQ(held.use_count(), 1) << "the function is not kept";
-  const CachingAllocator& allocator = CachingAllocator::of(current_device());
-  EXPECT_TRUE(eventually([&] {
-    CachingAllocator::of(current_device()).empty_cache();
-    return allocator.statistics().reserved_bytes ==
-           allocator.statistics(MempoolId{}).reserved_bytes + allocator.statistics(graph_.pool()).reserved_bytes;
-  })) << "the pool of the first capture is gone";
-  add(x_, 21);
-  current_stream().synchronize();
-  graph_.replay();
-  EXPECT_EQ(first(result), 42);
+  EXPECT_EQ(held.use_count(), 1);
 }
 
 TEST_F(FrozenCaptures, WithoutAFunctionWhatTheBodyChangesIsFoundAndNothingElse) {
@@ -61,34 +44,6 @@ TEST_F(FrozenCaptures, WithoutAFunctionWhatTheBodyChangesIsFoundAndNothingElse) 
   ASSERT_THAT(error.values(), SizeIs(1));
   EXPECT_EQ(error.values()[0].first, 1U);
   EXPECT_EQ(error.values()[0].second, 2U);
-}
-
-TEST_F(FrozenCaptures, OtherNodesAreRefusedByTheFirstThatDiffers) {
-  const auto text = [&](auto&& body) {
-    i_ = 0;
-    return text_of<UsageError>([&] { capture_checked(body); });
-  };
-  const std::string more = text([&] {
-    add(x_);
-    if (i_ == 0) fill_async(x_.data(), 0, 4);
-  });
-  EXPECT_THAT(more,
-              HasSubstr("The first difference: memset (node 1) in the first capture, nothing in the second (2 and "
-                        "1 nodes in all)"));
-  EXPECT_THAT(more, HasSubstr("set GraphOptions::warmup to 1"));
-  const std::string other = text([&] {
-    if (i_ == 0)
-      add(x_);
-    else
-      fill_async(x_.data(), 0, 4);
-  });
-  EXPECT_THAT(other, HasSubstr("kernel reprise::graphs::test::Add (node 0) in the first capture, memset (node 0) in"));
-  EXPECT_THROW(graph_.pool(), UsageError) << "it is empty";
-  capture(graph_, {.warmup = 1, .check_frozen_values = no_next}, [&] {
-    if (runs_++ == 0) fill_async(x_.data(), 0, 4);
-    add(x_);
-  });
-  EXPECT_EQ(runs_, 3);
 }
 
 TEST_F(FrozenCaptures, AnExceptionOfTheFunctionLeavesNothingCaptured) {
@@ -135,28 +90,6 @@ TEST_F(FrozenCaptures, TheFunctionRunsBetweenTheCapturesOnTheStreamFromBefore) {
   EXPECT_EQ(first(x_), 7);
 }
 
-TEST_F(FrozenCaptures, ServeConfirmedInputsWithTheSameTwoCaptures) {
-  capture(graph_, {.check_input_liveness = true, .inputs = {.confirm = true}, .check_frozen_values = [&] { ++i_; }},
-          [&] {
-            ++runs_;
-            add(x_);
-          });
-  EXPECT_EQ(runs_, 2);
-  EXPECT_THAT(graph_.inputs(), SizeIs(1));
-  x_.reset();
-  EXPECT_THROW(graph_.replay(), DeadInputError);
-}
-
-TEST_F(FrozenCaptures, CaptureBeginAndTheScopeRefuseTheOption) {
-  const SideStream stream;
-  GraphOptions options;
-  options.check_frozen_values = no_next;
-  const char* const why =
-      "GraphOptions::check_frozen_values needs a body that can run more than once, and only capture() has one";
-  EXPECT_THAT(text_of<UsageError>([&] { graph_.capture_begin(options); }), HasSubstr(why));
-  EXPECT_THAT(text_of<UsageError>([&] { const graph scope(graph_, options); }), HasSubstr(why));
-}
-
 TEST_F(FrozenCaptures, AreComparedWithADiscardedTemplate) {
   GraphOptions options;
   options.discard_template = true;
@@ -174,6 +107,12 @@ class NamesOperators final : public inspect::OperatorSource {
     first_ = nodes.front();
   }
   std::string operator_of(GraphNodeHandle node) const override { return node == first_ ? "aten::add_" : ""; }
+  bool was_given(GraphNodeHandle node, std::uintptr_t address) const override {
+    return node == first_ && address - given_begin < given_bytes;
+  }
+
+  static inline std::uintptr_t given_begin = 0;
+  static inline std::size_t given_bytes = 0;
 
  private:
   GraphNodeHandle first_ = nullptr;
@@ -209,6 +148,38 @@ TEST_F(FrozenCaptures, TextsNameTheOperatorOfAFramework) {
   const std::string text = text_of<FrozenValuesError>(run);
   EXPECT_THAT(text, HasSubstr("Add (node 0), operator aten::add_, parameter 1, offset 0"));
   EXPECT_THAT(text, HasSubstr("Add (node 1), parameter 1, offset 0"));
+}
+
+/// A structure whose members are not known, and which may have padding.
+struct Slice {
+  int* begin;
+  short count;
+};
+struct AddToSlice {
+  REPRISE_KERNEL void operator()(Thread t, Slice slice) const {
+    if (t.global_x() < static_cast<unsigned>(slice.count)) slice.begin[t.global_x()] += 1;
+  }
+};
+
+TEST_F(FrozenCaptures, AnAddressThatAnOperatorWasGivenIsCertain) {
+  const HasOperators theirs;
+  const reprise::test::ScopedFramework scope(theirs);
+  NamesOperators::given_begin = reinterpret_cast<std::uintptr_t>(x_.data());
+  for (const std::size_t given : {std::size_t{0}, x_.size() * sizeof(int)}) {
+    NamesOperators::given_bytes = given;
+    i_ = 0;
+    CUDAGraph graph;
+    const auto run = [&] {
+      capture(graph, {.check_frozen_values = [&] { ++i_; }}, [&] {
+        launch(1, AddToSlice{}, Slice{x_.data() + i_, 1});
+      });
+    };
+    if (given == 0)
+      EXPECT_NO_THROW(run()) << "a warning: the word may be an uninitialised one";
+    else
+      EXPECT_THAT(text_of<FrozenValuesError>(run), HasSubstr("operator aten::add_, parameter 0, offset 0"));
+  }
+  NamesOperators::given_bytes = 0;
 }
 
 TEST_F(FrozenCaptures, MemoryOfAnotherAllocatorThatFillsThePoolMayLieElsewhereInEachCapture) {

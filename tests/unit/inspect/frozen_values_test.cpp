@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -39,6 +41,15 @@ struct AddPadded {
   REPRISE_KERNEL void operator()(Thread, Padded padded) const { *padded.x += padded.flag; }
 };
 
+/// No more than a number, of which the body need not write all.
+struct Pair {
+  float rate = 0;
+  unsigned char rest[4] = {};
+};
+struct AddPair {
+  REPRISE_KERNEL void operator()(Thread, int* x, Pair pair) const { *x += static_cast<int>(pair.rate); }
+};
+
 TEST_F(FrozenValues, AnIndexThatTheHostCountsIsNamedWithBothValues) {
   const FrozenValuesError error = refusal([&] { add(x_, i_); }, {.name = "train"});
   ASSERT_THAT(error.values(), SizeIs(1));
@@ -76,6 +87,34 @@ TEST_F(FrozenValues, ValuesOfSetsAreCompared) {
   ASSERT_THAT(error.values(), SizeIs(1));
   EXPECT_EQ(error.values()[0].member, "value");
   EXPECT_THAT(error.what(), HasSubstr("  memset (node 0), value (4 bytes): 0x7 (7, 1e-44), then 0x8 (8, 1.1e-44)\n"));
+}
+
+TEST_F(FrozenValues, TheEventsOfExternalWaitsAndRecordsAreCompared) {
+  const std::array<Event, 2> ready, done;
+  const FrozenValuesError error = refusal([&] {
+    ready.at(static_cast<std::size_t>(i_)).wait(current_stream(), EventUse::external);
+    add(x_);
+    done.at(static_cast<std::size_t>(i_)).record(current_stream(), EventUse::external);
+  });
+  ASSERT_THAT(error.values(), SizeIs(2));
+  EXPECT_EQ(error.values()[0].node, "event wait (node 0)");
+  EXPECT_EQ(error.values()[0].member, "event");
+  EXPECT_EQ(error.values()[0].first, reinterpret_cast<std::uintptr_t>(ready[0].native()));
+  EXPECT_EQ(error.values()[0].second, reinterpret_cast<std::uintptr_t>(ready[1].native()));
+  EXPECT_FALSE(error.values()[0].perhaps);
+  EXPECT_EQ(error.values()[1].node, "event record (node 2)");
+  EXPECT_EQ(error.values()[1].second, reinterpret_cast<std::uintptr_t>(done[1].native()));
+}
+
+TEST_F(FrozenValues, AWaitForTheSameExternalEventIsNone) {
+  const Event ready;
+  capture_checked([&] {
+    ready.wait(current_stream(), EventUse::external);
+    add(x_);
+  });
+  ready.record();
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
 }
 
 TEST_F(FrozenValues, TheSizeOfALaunchIsCompared) {
@@ -222,8 +261,22 @@ TEST_F(FrozenValues, BytesThatMayBePaddingAreListedApart) {
   EXPECT_TRUE(error.values()[1].perhaps);
   EXPECT_EQ(error.values()[1].offset, 8U);
   EXPECT_THAT(error.what(), StartsWith("capture: 1 value of the graph differs"));
-  EXPECT_THAT(error.what(), HasSubstr("  Perhaps also; these lie in parameters of more than 8 bytes"));
+  EXPECT_THAT(error.what(), HasSubstr("  Perhaps also; these lie in structs, in parameters of more than 8 bytes"));
   EXPECT_THAT(error.what(), HasSubstr("(4 bytes): 0x0 (0, 0), then 0x3f000000 (1056964608, 0.5)\n"));
+}
+
+TEST_F(FrozenValues, AStructOfTheSizeOfANumberMayHavePaddingToo) {
+  const reprise::test::Warnings warnings;
+  capture_checked([&] {
+    Pair pair{7, {}};
+    pair.rest[1] = static_cast<unsigned char>(i_ + 1);  // as bytes that another call left there
+    launch(LaunchConfig::cover(1, 1), AddPair{}, x_.data(), pair);
+  });
+  ASSERT_THAT(warnings.texts(), SizeIs(1));
+  EXPECT_THAT(warnings.texts()[0], StartsWith("GraphOptions::check_frozen_values: 1 word of the graph differs"));
+  EXPECT_THAT(warnings.texts()[0], HasSubstr("AddPair (node 0), parameter 1, offset 4 (4 bytes): 0x100 "));
+  graph_.replay();
+  EXPECT_EQ(first(x_), 7);
 }
 
 TEST_F(FrozenValues, WhatOnlyMayDifferIsAWarning) {

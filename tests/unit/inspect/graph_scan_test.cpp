@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstdint>
-#include <map>
 #include <utility>
 
 #include "inspect/liveness/graph_scan.h"
 #include "inspect/liveness/node_text.h"
-#include "tests/support/faulty_backend.h"
 #include "tests/support/warnings.h"
-#include "tests/unit/inspect/liveness_fixture.h"
+#include "tests/unit/inspect/made_graphs_fixture.h"
 
 // What is read from the nodes of a template, and what they are called.
 
@@ -16,63 +14,24 @@ namespace reprise::inspect::test {
 namespace {
 
 using backend::Call;
-using backend::NodeParams;
 using graphs::test::Add;
-using graphs::test::contains;
-using reprise::test::text_of;
 using reprise::test::Warnings;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-/// A device whose nodes can be said to be of a type that it does not have.
-class Pretending final : public backend::test::FaultyBackend {
- public:
-  using FaultyBackend::FaultyBackend;
-  ErrorCode graph_node_params(GraphNodeHandle node, NodeParams* params) override {
-    const auto found = pretended.find(node);
-    if (found == pretended.end()) return FaultyBackend::graph_node_params(node, params);
-    *params = found->second;
-    return ErrorCode::success;
-  }
-  std::map<GraphNodeHandle, NodeParams> pretended;
-};
-
-class GraphScanTest : public ::testing::Test {
+class GraphScanTest : public MadeGraphs<> {
  protected:
   GraphScanTest() { outer_ = make(); }
-  ~GraphScanTest() override {
-    for (const GraphHandle graph : graphs_) EXPECT_EQ(device_.graph_destroy(graph), ErrorCode::success);
-  }
 
-  GraphHandle make() {
-    GraphHandle graph = nullptr;
-    EXPECT_EQ(device_.graph_create(&graph), ErrorCode::success);
-    graphs_.push_back(graph);
-    return graph;
-  }
-  GraphNodeHandle add(GraphHandle graph, NodeParams params) {
-    GraphNodeHandle node = nullptr;
-    EXPECT_EQ(device_.graph_add_node(&node, graph, {}, params), ErrorCode::success);
-    return node;
-  }
   GraphNodeHandle add_kernel(GraphHandle graph, int* x) {
     std::size_t count = 1;
     int amount = 1;
     void* arguments[] = {&x, &amount, &count, nullptr};
-    backend::KernelNodeParams kernel;
-    EXPECT_EQ(device_.kernel_function(kernel_record<Add>(), &kernel.function), ErrorCode::success);
-    kernel.params = arguments;
-    return add(graph, kernel);
+    return MadeGraphs::add_kernel(graph, kernel_record<Add>(), arguments);
   }
-  /// A kernel Add whose node has its arguments in one block.
-  void add_packed_kernel(void** extra) {
-    backend::KernelNodeParams kernel;
-    EXPECT_EQ(device_.kernel_function(kernel_record<Add>(), &kernel.function), ErrorCode::success);
-    kernel.extra = extra;
-    device_.pretended.emplace(add(outer_, backend::EmptyNodeParams{}), kernel);
-  }
+  void add_packed_kernel(void** extra) { MadeGraphs::add_packed_kernel(outer_, kernel_record<Add>(), extra); }
   static std::vector<const void*> values(const GraphScan& scan) {
     std::vector<const void*> found;
     for (const ScannedWord& word : scan.words) found.push_back(reinterpret_cast<const void*>(word.value));
@@ -85,8 +44,6 @@ class GraphScanTest : public ::testing::Test {
     return texts;
   }
 
-  Pretending device_{default_device().backend()};
-  std::vector<GraphHandle> graphs_;
   GraphHandle outer_ = nullptr;
   Buffer<int> x_ = graphs::test::zeros(8);
 };
@@ -127,8 +84,7 @@ TEST_F(GraphScanTest, KnowsWhatAllocationNodesGiveToTheGraph) {
   EXPECT_EQ(scan.own[0].bytes, 512U);
 }
 
-TEST_F(GraphScanTest, WarnsOnceOfWhatTheRuntimeDoesNotTellAndGoesOn) {
-  const Warnings warnings;
+TEST_F(GraphScanTest, WhatTheRuntimeDoesNotProvideIsAnOmission) {
   add_kernel(outer_, x_.data());
   add(outer_, backend::EmptyNodeParams{});
   add(outer_, backend::MemsetNodeParams{x_.data(), 0, 1, 4});
@@ -136,11 +92,9 @@ TEST_F(GraphScanTest, WarnsOnceOfWhatTheRuntimeDoesNotTellAndGoesOn) {
   device_.fail(Call::graph_node_params, ErrorCode::not_supported, 1);
   const GraphScan scan = scan_graph(device_, outer_);
   EXPECT_THAT(uses(scan), ElementsAre("memset destination (node 2)"));
-  ASSERT_THAT(warnings.texts(), SizeIs(1));
-  EXPECT_EQ(warnings.texts()[0],
-            "Inputs of a graph may be missing among those whose liveness it checks: the parameters of the kernel "
-            "reprise::graphs::test::Add (node 0) are not known, cuFuncGetParamInfo failed with cudaErrorNotSupported "
-            "(801); and so for 1 more nodes.");
+  EXPECT_EQ(omissions_text(device_, scan.nodes, scan.omissions),
+            "the parameters of the kernel reprise::graphs::test::Add (node 0) are not known, cuFuncGetParamInfo failed "
+            "with cudaErrorNotSupported (801); and so for 1 more nodes");
 }
 
 /// Arguments of Add, in the layout of its parameters, and what a launch takes with `extra`.
@@ -154,14 +108,12 @@ struct PackedAdd {
 };
 
 TEST_F(GraphScanTest, ReadsArgumentsThatLieInOneBlock) {
-  const Warnings warnings;
   PackedAdd arguments{x_.data()};
   add_packed_kernel(arguments.extra);
   const GraphScan scan = scan_graph(device_, outer_);
   EXPECT_THAT(values(scan), ElementsAre(x_.data()));
   EXPECT_THAT(uses(scan), ElementsAre("kernel reprise::graphs::test::Add (node 0)"));
   EXPECT_THAT(scan.omissions, IsEmpty());
-  EXPECT_THAT(warnings.texts(), IsEmpty());
 }
 
 TEST_F(GraphScanTest, ReadsAllOfSuchABlockIfItsLayoutIsNotKnown) {
@@ -174,7 +126,6 @@ TEST_F(GraphScanTest, ReadsAllOfSuchABlockIfItsLayoutIsNotKnown) {
 }
 
 TEST_F(GraphScanTest, ABlockThatCannotBeReadIsAnOmissionWithItsReason) {
-  const Warnings warnings;
   void* unknown[] = {reinterpret_cast<void*>(7), nullptr, nullptr};
   add_packed_kernel(unknown);
   PackedAdd truncated{x_.data()};
@@ -192,8 +143,6 @@ TEST_F(GraphScanTest, ABlockThatCannotBeReadIsAnOmissionWithItsReason) {
           kernel + "0) are not known, its `extra` arguments have an unknown form",
           kernel + "1) are not known, its block of `extra` arguments has 12 bytes, and parameters lie past its end",
           kernel + "2) are not known, the driver has no arguments of it"));
-  ASSERT_THAT(warnings.texts(), SizeIs(1));
-  EXPECT_THAT(warnings.texts()[0], HasSubstr("and so for 2 more nodes"));
 }
 
 /// What `body` captures on this device.
@@ -245,6 +194,18 @@ TEST_F(GraphScanTest, AKernelWithoutANameIsAKernel) {
   device_.fail(Call::function_name, ErrorCode::invalid_handle);
   EXPECT_THAT(uses(scan), ElementsAre("kernel (node 0)"));
   EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("cuFuncGetName")));
+}
+
+TEST_F(GraphScanTest, HasTheOmissionsOfAnotherScanToo) {
+  GraphScan second, first;
+  first.nodes = second.nodes = std::vector<ScannedNode>(4);
+  first.omissions = {{0, "first"}, {2, "first"}};
+  second.omissions = {{2, "second"}, {3, "second"}};
+  second.confirm(first);
+  std::vector<std::pair<std::uint32_t, std::string>> found;
+  for (const Omission& omission : second.omissions) found.emplace_back(omission.node, omission.why);
+  using Each = std::pair<std::uint32_t, std::string>;
+  EXPECT_THAT(found, ElementsAre(Each(0, "first"), Each(2, "second"), Each(3, "second")));
 }
 
 TEST_F(GraphScanTest, KeepsTheWordsThatAnotherScanHasInTheSamePlaceToo) {

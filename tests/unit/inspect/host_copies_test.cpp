@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <thread>
+#include <variant>
 #include <vector>
 
+#include "tests/support/faulty_backend.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/inspect/liveness_fixture.h"
 
@@ -27,6 +30,11 @@ class HostCopies : public ::testing::Test {
     volatile int local = 7;
     local_ = const_cast<const int*>(&local);
     copy_async(x_.data(), local_, sizeof local);
+  }
+  [[gnu::noinline]] void copy_a_local_to(Buffer<int>& to) {
+    volatile int local[2] = {7, 8};
+    local_ = const_cast<const int*>(local);
+    copy_async(to.data(), local_, sizeof local);
   }
   [[gnu::noinline]] void copy_to_a_local() {
     volatile int local = 7;
@@ -82,6 +90,105 @@ TEST_F(HostCopies, ThatOtherCallsOfTheRuntimeCapturedAreRefusedToo) {
         backend::Checked(stream.device().backend()).copy_async(x_.data(), &local, sizeof local, stream.native());
       }),
       HasSubstr("memcpy source (node 0)"));
+}
+
+/// A device whose copies are of two rows, between which a gap of 12 bytes lies on both sides, or to an array.
+class Pitched final : public backend::test::FaultyBackend {
+ public:
+  using FaultyBackend::FaultyBackend;
+  ErrorCode graph_node_params(GraphNodeHandle node, backend::NodeParams* params) override {
+    const ErrorCode result = FaultyBackend::graph_node_params(node, params);
+    const auto* const copy = std::get_if<backend::MemcpyNodeParams>(params);
+    if (result != ErrorCode::success || copy == nullptr) return result;
+    const std::size_t row = copy->bytes / 2;
+    backend::PitchedCopyNodeParams pitched{{}, {}, row, 2};
+    pitched.source = {static_cast<std::byte*>(const_cast<void*>(copy->source)), row + 12 + row};
+    if (!to_array) pitched.destination = {static_cast<std::byte*>(copy->destination), row + 12 + row};
+    *params = pitched;
+    return result;
+  }
+  bool to_array = false;
+};
+
+class PitchedHostCopies : public HostCopies {
+ protected:
+  static Pitched& runtime() {
+    static auto& runtime = *new Pitched(default_device().backend());  // devices live until the process ends
+    return runtime;
+  }
+  ~PitchedHostCopies() override {
+    runtime().to_array = false;
+    runtime().heal();
+  }
+
+  const DeviceGuard guard_{Device(runtime())};
+  const SideStream pitched_stream_;
+  Buffer<int> y_ = zeros(8);
+};
+
+TEST_F(PitchedHostCopies, OfAGoneLocalAreRefused) {
+  const auto body = [&] { copy_a_local_to(y_); };
+  EXPECT_THAT(refused(body), HasSubstr("memcpy source (node 0) reads 20 bytes at "));
+  EXPECT_THAT(refused([&] {
+                int local = 5;
+                copy_async(&local, y_.data(), sizeof local);
+              }),
+              HasSubstr("memcpy destination (node 0) writes 16 bytes at "));
+  runtime().to_array = true;
+  EXPECT_THAT(refused(body), HasSubstr("memcpy source (node 0) reads 20 bytes at "));
+}
+
+TEST_F(PitchedHostCopies, OfOtherMemoryAreListedInFullReports) {
+  static int alive[8] = {};
+  capture(graph_, full(), [&] { copy_async(y_.data(), alive, 8); });
+  const auto report = graph_.capture_report();
+  ASSERT_TRUE(report.has_value());
+  ASSERT_THAT(report->host_accesses, SizeIs(1));
+  EXPECT_EQ(report->host_accesses[0].address, alive);
+  EXPECT_EQ(report->host_accesses[0].bytes, 20U);
+  EXPECT_THAT(report->notes, IsEmpty());
+}
+
+TEST_F(PitchedHostCopies, HaveInputsOnBothEnds) {
+  Buffer<int> x = zeros(8);
+  capture(graph_, with_check(), [&] { copy_async(y_.data(), x.data(), 8); });
+  EXPECT_THAT(addresses(graph_.inputs()), ::testing::UnorderedElementsAre(x.data(), y_.data()));
+  const void* const memory = x.data();
+  x.reset();
+  EXPECT_THAT(addresses(dead_inputs(graph_)), ::testing::ElementsAre(memory));
+}
+
+TEST_F(PitchedHostCopies, OfArraysAreListedAmongTheInputsWithTheReason) {
+  runtime().to_array = true;
+  const Warnings warnings;
+  Buffer<int> x = zeros(8);
+  capture(graph_, with_check(), [&] { copy_async(y_.data(), x.data(), 8); });
+  const std::vector<GraphInput> inputs = graph_.inputs();
+  ASSERT_THAT(inputs, SizeIs(2));
+  EXPECT_EQ(inputs[0].address, x.data());
+  EXPECT_EQ(inputs[1].not_checked, "its destination is an array");
+  EXPECT_THAT(warnings.texts(), Contains(HasSubstr("its destination is an array")));
+}
+
+TEST_F(PitchedHostCopies, CannotBeReadAsOneRowOrChanged) {
+  capture(graph_, [&] { copy_async(y_.data(), y_.data() + 4, 8); });
+  const auto rule = HasSubstr("CUDA changes one-dimensional copies and sets only");
+  EXPECT_THAT(text_of<UsageError>([&] { (void)graph_.nodes()[0].memcpy_params(); }), rule);
+  EXPECT_THAT(text_of<UsageError>([&] {
+                graph_.nodes()[0].set_params(MemcpyNodeParams{y_.data(), x_.data(), 4});
+              }),
+              rule);
+}
+
+TEST_F(PitchedHostCopies, ThatCannotBeReadAreANoteOfTheReport) {
+  runtime().fail(backend::Call::graph_node_params, ErrorCode::not_supported);
+  capture(graph_, [&] { copy_a_local_to(y_); });
+  const auto report = graph_.capture_report();
+  ASSERT_TRUE(report.has_value());
+  EXPECT_THAT(report->notes, ::testing::ElementsAre(
+                                 "Copies from or to memory of the host that is gone may not be found: the parameters "
+                                 "of the memcpy (node 0) are not known, cuGraphKernelNodeGetParams failed with "
+                                 "cudaErrorNotSupported (801)."));
 }
 
 TEST_F(HostCopies, AreRefusedAtEachWayToEndACapture) {
@@ -197,16 +304,8 @@ TEST_F(HostCopies, AreNotListedInStandardReports) {
   EXPECT_FALSE(graph_.capture_report().has_value());
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-#define REPRISE_TEST_HAS_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define REPRISE_TEST_HAS_ASAN 1
-#endif
-#endif
-
 TEST_F(HostCopies, OfHeapMemoryThatIsFreedInTheBodyAreRefusedUnderAddressSanitizer) {
-#ifdef REPRISE_TEST_HAS_ASAN
+#ifdef REPRISE_TESTED_WITH_ASAN
   EXPECT_THAT(refused([&] {
                 const std::vector<int> source(8, 1);
                 copy_async(x_.data(), source.data(), sizeof(int));
@@ -218,7 +317,7 @@ TEST_F(HostCopies, OfHeapMemoryThatIsFreedInTheBodyAreRefusedUnderAddressSanitiz
 }
 
 TEST_F(HostCopies, OfHeapMemoryThatIsFreedLaterAreFoundByAddressSanitizerAtTheReplay) {
-#ifdef REPRISE_TEST_HAS_ASAN
+#ifdef REPRISE_TESTED_WITH_ASAN
   if (default_device().type() != DeviceType::host) GTEST_SKIP() << "a device copies without the sanitizer";
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(

@@ -49,6 +49,7 @@ class OtherAllocator : public memory::BlockOwner {
         const auto begin = reinterpret_cast<std::uintptr_t>(blocks_[i]);
         if (used.value < begin || used.value - begin >= n * sizeof(int)) continue;
         used.in_allocator = true;
+        if (watches_[i] != nullptr && watches_[i]->freed) continue;
         if (watches_[i] == nullptr)
           watches_[i].reset(new BlockWatch{this, reinterpret_cast<std::byte*>(blocks_[i]), n * sizeof(int), {}});
         used.watch = watches_[i];
@@ -61,11 +62,15 @@ class OtherAllocator : public memory::BlockOwner {
   }
   void release(BlockWatch& /*watch*/) noexcept override { --kept; }
   bool frees_retained() const noexcept override { return true; }
+  bool needs_query() const noexcept override { return queried; }
+  void query(BlockWatch& watch) noexcept override { watch.freed = watch.freed || gone; }
   bool is_given_out_again(const BlockWatch& /*watch*/) override { return true; }
 
   int kept = 0;
   int sources = 0;  // that live
   bool unused = false;
+  bool queried = false;  // frees are not notified
+  bool gone = false;     // all blocks, without a notice
   std::vector<std::string> heard;
 
  private:
@@ -109,7 +114,10 @@ class Theirs final : public backend::Framework, public FrameworkCaptures {
 class InputSources : public ::testing::Test {
  protected:
   InputSources() { other = &allocator_; }
-  ~InputSources() override { other = nullptr; }
+  ~InputSources() override {
+    graph_ = CUDAGraph();  // it has a source
+    other = nullptr;
+  }
 
   void add_to(std::size_t number) const { launch(n, Add{}, allocator_.block(number), 1, n); }
 
@@ -134,7 +142,15 @@ TEST_F(InputSources, TellOfInputsInOtherMemory) {
   EXPECT_EQ(found.bytes, n * sizeof(int));
   EXPECT_THAT(found.nodes, ElementsAre("kernel reprise::graphs::test::Add (node 0)"));
   EXPECT_THAT(allocator_.heard, ElementsAre("started", "ended"));
-  EXPECT_EQ(allocator_.sources, 0) << "none outlives the capture";
+  EXPECT_EQ(allocator_.sources, 1) << "values of nodes may be changed";
+  graph_.reset();
+  EXPECT_EQ(allocator_.sources, 0);
+}
+
+TEST_F(InputSources, FindWhatChangedNodesUse) {
+  capture(graph_, with_check(), [&] { add_to(0); });
+  graph_.node("Add").set_arg(0, allocator_.block(1));
+  EXPECT_THAT(addresses(graph_.inputs()), ElementsAre(allocator_.block(1)));
 }
 
 TEST_F(InputSources, AReplayIsRefusedWhenTheySayThatABlockWasFreed) {
@@ -166,6 +182,91 @@ TEST_F(InputSources, MayKeepWhatIsCheckedAllTheSame) {
   EXPECT_THAT(dead_inputs(graph_), SizeIs(1));
   graph_.reset();
   EXPECT_TRUE(eventually([&] { return allocator_.kept == 0; }));
+}
+
+/// A table of watch_pointers() in a framework's memory, or that leads there.
+class InputSourcesOfTables : public InputSources {
+ protected:
+  void capture_and_watch(Liveness liveness, const std::vector<int*>& pointers) {
+    table_.write(pointers);
+    capture(graph_, with_check(liveness), [&] { add(x_); });
+    graph_.watch_pointers(table_, pointers.size());
+  }
+  void* const* in_block(std::size_t number) const { return reinterpret_cast<void**>(allocator_.block(number)); }
+
+  Buffer<int> x_ = zeros(n);
+  Buffer<int*> table_{std::size_t{2}};
+};
+
+TEST_F(InputSourcesOfTables, KnowWhatTheirEntriesLeadTo) {
+  for (const Liveness liveness : {Liveness::allocator, Liveness::all}) {
+    capture_and_watch(liveness, {nullptr, allocator_.block(1) + 3});
+    graph_.replay();
+    const std::vector<GraphInput> inputs = graph_.inputs();
+    const auto found = std::ranges::find(inputs, static_cast<const void*>(allocator_.block(1)), &GraphInput::address);
+    ASSERT_NE(found, inputs.end());
+    EXPECT_EQ(found->bytes, n * sizeof(int)) << "of their block";
+    EXPECT_THAT(found->not_checked, IsEmpty());
+    graph_.reset();
+  }
+}
+
+TEST_F(InputSourcesOfTables, AReplayIsRefusedWhenTheySayThatABlockOfAnEntryWasFreed) {
+  capture_and_watch(Liveness::all, {allocator_.block(0), allocator_.block(1)});
+  graph_.replay();
+  allocator_.free(1);
+  const DeadInputError refused = refusal(graph_);
+  EXPECT_THAT(addresses(refused.inputs()), ElementsAre(allocator_.block(1)));
+  EXPECT_THAT(refused.inputs()[0].nodes, ElementsAre(HasSubstr("entry 1 of the pointers at")));
+  EXPECT_THAT(refused.what(), HasSubstr("another function"));
+}
+
+TEST_F(InputSourcesOfTables, ABlockThatWasFreedBeforeTheTableIsReadIsDead) {
+  capture(graph_, with_check(Liveness::all), [&] { add_to(1); });
+  graph_.reset();  // it has a watch now
+  capture_and_watch(Liveness::all, {allocator_.block(1), nullptr});
+  allocator_.free(1);
+  EXPECT_THAT(refusal(graph_).what(), HasSubstr("freed; used by entry 0 of the pointers at"));
+}
+
+TEST_F(InputSourcesOfTables, BlocksWhoseFreesAreNotNotifiedAreQueriedBeforeEachReplay) {
+  allocator_.queried = true;
+  capture_and_watch(Liveness::allocator, {allocator_.block(0), nullptr});
+  graph_.replay();
+  graph_.replay();
+  allocator_.gone = true;
+  EXPECT_THAT(addresses(dead_inputs(graph_)), ElementsAre(allocator_.block(0)));
+}
+
+TEST_F(InputSourcesOfTables, ATableInTheirMemoryIsWatched) {
+  capture(graph_, with_check(), [&] { add(x_); });
+  fill_async(allocator_.block(0), 0, n * sizeof(int));
+  graph_.watch_pointers(in_block(0), 2);
+  graph_.replay();
+  EXPECT_THAT(addresses(graph_.inputs()), ::testing::Contains(allocator_.block(0)));
+  allocator_.free(0);
+  const DeadInputError refused = refusal(graph_);
+  EXPECT_THAT(addresses(refused.inputs()), ElementsAre(allocator_.block(0)));
+  EXPECT_THAT(refused.inputs()[0].nodes, ElementsAre(HasSubstr("the table of 2 pointers at")));
+}
+
+TEST_F(InputSourcesOfTables, ATableInMemoryThatTheyFreedIsRefused) {
+  capture(graph_, with_check(Liveness::all), [&] { add_to(0); });
+  allocator_.free(0);
+  EXPECT_THAT(text_of<UsageError>([&] { graph_.watch_pointers(in_block(0), 2); }), HasSubstr("memory that was freed"));
+}
+
+TEST_F(InputSourcesOfTables, BelongToTheGraphThatTakesTheCaptureOver) {
+  capture(graph_, with_check(), [&] { add_to(0); });
+  {
+    CUDAGraph other;
+    capture(other, with_check(), [&] { add_to(1); });
+    graph_.update(other);
+  }
+  graph_.node("Add").set_arg(0, allocator_.block(0));
+  EXPECT_THAT(addresses(graph_.inputs()), ElementsAre(allocator_.block(0)));
+  graph_.reset();
+  EXPECT_EQ(allocator_.sources, 0);
 }
 
 TEST_F(InputSources, EndWithACaptureThatFails) {

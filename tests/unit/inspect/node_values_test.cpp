@@ -3,12 +3,9 @@
 
 #include <bit>
 #include <cstring>
-#include <map>
 
 #include "inspect/frozen/node_values.h"
-#include "tests/support/faulty_backend.h"
-#include "tests/support/warnings.h"
-#include "tests/unit/graph/graph_fixture.h"
+#include "tests/unit/inspect/made_graphs_fixture.h"
 
 // The values of nodes that check_frozen_values compares: of kernels of which only the sizes of the parameters are
 // known.
@@ -16,27 +13,22 @@
 namespace reprise::inspect::test {
 namespace {
 
-using backend::NodeParams;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-/// A device whose kernels are foreign: the runtime knows offset and size of each parameter.
-class Foreign final : public backend::test::FaultyBackend {
+/// A device whose kernels are foreign: the runtime knows offset and size of each parameter, and no types.
+class Foreign final : public Pretending {
  public:
-  using FaultyBackend::FaultyBackend;
+  using Pretending::Pretending;
   ErrorCode function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) override {
     const ErrorCode result = FaultyBackend::function_param_info(function, index, param);
-    param->whole = false;
+    if (!knows_types) {
+      param->whole = false;
+      param->type = nullptr;
+    }
     return result;
   }
-  ErrorCode graph_node_params(GraphNodeHandle node, NodeParams* params) override {
-    const auto found = pretended.find(node);
-    if (found == pretended.end()) return FaultyBackend::graph_node_params(node, params);
-    *params = found->second;
-    return ErrorCode::success;
-  }
-  std::map<GraphNodeHandle, NodeParams> pretended;
+  bool knows_types = false;
 };
 
 struct Words {
@@ -59,49 +51,22 @@ struct PackedWords {
   void* extra[5] = {reinterpret_cast<void*>(1), this, reinterpret_cast<void*>(2), &bytes, nullptr};
 };
 
-class NodeValuesTest : public ::testing::Test {
+class NodeValuesTest : public MadeGraphs<Foreign> {
  protected:
-  ~NodeValuesTest() override {
-    for (const GraphHandle graph : graphs_) EXPECT_EQ(device_.graph_destroy(graph), ErrorCode::success);
-  }
-  GraphHandle make() {
-    GraphHandle graph = nullptr;
-    EXPECT_EQ(device_.graph_create(&graph), ErrorCode::success);
-    graphs_.push_back(graph);
-    return graph;
-  }
-  GraphNodeHandle add(GraphHandle graph, NodeParams params) {
-    GraphNodeHandle node = nullptr;
-    EXPECT_EQ(device_.graph_add_node(&node, graph, {}, params), ErrorCode::success);
-    return node;
-  }
-  /// A kernel node that has no arguments apart.
-  void add_packed(GraphHandle graph, void** extra) {
-    backend::KernelNodeParams kernel;
-    EXPECT_EQ(device_.kernel_function(kernel_record<TakesWords>(), &kernel.function), ErrorCode::success);
-    kernel.extra = extra;
-    device_.pretended.emplace(add(graph, backend::EmptyNodeParams{}), kernel);
-  }
   NodeValues values(void** extra) {
     const GraphHandle graph = make();
-    add_packed(graph, extra);
+    add_packed_kernel(graph, kernel_record<TakesWords>(), extra);
     return read(graph);
   }
   /// A graph with one kernel.
   NodeValues values(Words words, std::uint64_t number, char last,
                     const KernelRecord& record = kernel_record<TakesWords>()) {
     void* arguments[] = {&words, &number, &last, nullptr};
-    backend::KernelNodeParams kernel;
-    EXPECT_EQ(device_.kernel_function(record, &kernel.function), ErrorCode::success);
-    kernel.params = arguments;
     const GraphHandle graph = make();
-    add(graph, kernel);
+    add_kernel(graph, record, arguments);
     return read(graph);
   }
   NodeValues read(GraphHandle graph) { return read_node_values(device_, graph); }
-
-  Foreign device_{default_device().backend()};
-  std::vector<GraphHandle> graphs_;
 };
 
 TEST_F(NodeValuesTest, ParametersOfANumbersSizeAreCertainAndLargerOnesPerhaps) {
@@ -124,11 +89,26 @@ TEST_F(NodeValuesTest, WordsThatShowTheOverwrittenStackWereNotWritten) {
   std::uint64_t before = 0, now = 0;
   std::memset(&before, 0xA5, sizeof before);
   std::memset(&now, 0x5A, sizeof now);
-  const NodeValues first = values({{before, before >> 32, 7, before}}, before, 1);
-  const NodeValues second = values({{now, now >> 32, 7, before}}, now, 1);
-  const std::vector<ChangedValue> changed = changed_values(first, second);
-  ASSERT_THAT(changed, SizeIs(1)) << "a number of 8 bytes is taken as it is";
-  EXPECT_EQ(changed[0].value.parameter, 1);
+  const auto changed = [&] {
+    const NodeValues first = values({{before, before >> 32, 7, before}}, before, 1);
+    return changed_values(first, values({{now, now >> 32, 7, before}}, now, 1));
+  };
+  EXPECT_THAT(changed(), IsEmpty());
+  device_.knows_types = true;
+  const std::vector<ChangedValue> of_types = changed();
+  ASSERT_THAT(of_types, SizeIs(3)) << "none of them has padding";
+  EXPECT_EQ(of_types[2].value.parameter, 1);
+  EXPECT_EQ(of_types[2].first, before);
+}
+
+TEST_F(NodeValuesTest, OfASmallParameterTheBytesThatWereWrittenAreCertain) {
+  const NodeValues first = values({}, 0xA5A5A50100000007, 6);
+  const std::vector<ChangedValue> changed = changed_values(first, values({}, 0x5A5A5A0100000008, 6));
+  ASSERT_THAT(changed, SizeIs(1));
+  EXPECT_EQ(changed[0].first, 0x100000007U);
+  EXPECT_EQ(changed[0].value.value, 0x100000008U);
+  EXPECT_FALSE(changed[0].value.perhaps);
+  EXPECT_THAT(changed_values(first, values({}, 0x5A5A5A0100000007, 6)), IsEmpty());
 }
 
 TEST_F(NodeValuesTest, UnwrittenBytesOfAWordAreLeftOut) {
@@ -147,6 +127,26 @@ TEST_F(NodeValuesTest, UnwrittenBytesOfAWordAreLeftOut) {
   EXPECT_EQ(changed[2].value.bytes, 8U);
   EXPECT_EQ(changed[2].first, bits(0.5F) << 32 | 1);
   EXPECT_EQ(changed[2].value.value, bits(1.0F) << 32 | 2);
+}
+
+TEST_F(NodeValuesTest, OfCopiesOfRowsWithGapsEndsAndSizesAreCompared) {
+  const auto graph = [&](std::size_t rows) {
+    const GraphHandle made = make();
+    backend::PitchedCopyNodeParams copy;
+    copy.source = {reinterpret_cast<std::byte*>(0x10000), 16 * rows - 8};
+    copy.row_bytes = 8;
+    copy.rows = rows;
+    device_.pretended.emplace(add(made, backend::EmptyNodeParams{}), copy);
+    return read(made);
+  };
+  EXPECT_THAT(changed_values(graph(3), graph(3)), IsEmpty());
+  const NodeValues first = graph(3);
+  const std::vector<ChangedValue> changed = changed_values(first, graph(4));
+  ASSERT_THAT(changed, SizeIs(2));
+  EXPECT_EQ(changed[0].value.member, "rows");
+  EXPECT_EQ(changed[1].value.member, "source_bytes");
+  ASSERT_THAT(first.omissions, SizeIs(1));
+  EXPECT_EQ(first.omissions[0].why, "its destination is an array");
 }
 
 TEST_F(NodeValuesTest, MemoryOfAllocationNodesMayLieElsewhere) {
@@ -208,7 +208,6 @@ TEST_F(NodeValuesTest, ArgumentsInOneBlockAreComparedAsThoseThatAreNot) {
 }
 
 TEST_F(NodeValuesTest, AllOfABlockIsPerhapsIfItsLayoutIsNotKnown) {
-  const reprise::test::Warnings warnings;
   PackedWords packed{{}, 5, 6};
   packed.bytes = 41;
   const auto read_block = [&] {
@@ -234,7 +233,7 @@ TEST_F(NodeValuesTest, AllOfABlockIsPerhapsIfItsLayoutIsNotKnown) {
   const std::vector<ChangedValue> one = changed_values(small, read_block());
   ASSERT_THAT(one, SizeIs(1));
   EXPECT_TRUE(one[0].value.perhaps) << "it is not known to be one number";
-  EXPECT_THAT(warnings.texts(), IsEmpty());
+  EXPECT_THAT(first.omissions, IsEmpty());
 }
 
 TEST_F(NodeValuesTest, AForeignKernelWithTheNameOfOneOfTheLibraryIsForeign) {
@@ -243,21 +242,19 @@ TEST_F(NodeValuesTest, AForeignKernelWithTheNameOfOneOfTheLibraryIsForeign) {
     made.name = "reprise_copy_batch";
     return made;
   }();
-  EXPECT_THAT(values({{1, 2, 3, 4}}, 5, 6, record).values, SizeIs(7 + 6)) << "the shape of the launch, and each word";
+  EXPECT_THAT(values({{1, 2, 3, 4}}, 5, 6, record).values, SizeIs(11 + 6)) << "the shape of the launch, and each word";
 }
 
-TEST_F(NodeValuesTest, WhatTheRuntimeDoesNotProvideIsAWarning) {
-  const reprise::test::Warnings warnings;
+TEST_F(NodeValuesTest, WhatTheRuntimeDoesNotProvideIsAnOmission) {
   const GraphHandle graph = make();
-  add_packed(graph, nullptr);
+  add_packed_kernel(graph, kernel_record<TakesWords>(), nullptr);
   void* unknown[] = {reinterpret_cast<void*>(7), nullptr, nullptr};
-  add_packed(graph, unknown);
-  EXPECT_THAT(read(graph).values, SizeIs(2 * 7)) << "the shapes of the launches";
-  ASSERT_THAT(warnings.texts(), SizeIs(1));
-  EXPECT_THAT(warnings.texts()[0],
-              HasSubstr("check_frozen_values may have missed values: the parameters of the kernel "
-                        "reprise::inspect::test::(anonymous namespace)::TakesWords (node 0) are not known, the driver "
-                        "has no arguments of it; and so for 1 more nodes."));
+  add_packed_kernel(graph, kernel_record<TakesWords>(), unknown);
+  const NodeValues found = read(graph);
+  EXPECT_THAT(found.values, SizeIs(2 * 11)) << "the shapes of the launches";
+  EXPECT_EQ(omissions_text(device_, found.nodes, found.omissions),
+            "the parameters of the kernel reprise::inspect::test::(anonymous namespace)::TakesWords (node 0) are not "
+            "known, the driver has no arguments of it; and so for 1 more nodes");
 }
 
 }  // namespace

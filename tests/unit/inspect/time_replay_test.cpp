@@ -1,31 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
-#include <optional>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "backend/monitor.h"
-#include "reprise/reprise.h"
 #include "tests/support/faulty_backend.h"
-#include "tests/unit/graph/graph_fixture.h"
+#include "tests/unit/inspect/time_replay_fixture.h"
 
 // A replay that is timed node by node. Times are compared with each other, never with numbers.
 
 namespace reprise::graphs::test {
-
-/// x[i] += something that takes a while.
-struct Spin {
-  REPRISE_KERNEL void operator()(Thread t, int* x, int rounds, std::size_t n) const {
-    if (t.global_x() >= n) return;
-    auto value = static_cast<unsigned>(x[t.global_x()]);
-    for (int i = 0; i < rounds; ++i) value = value * 1664525U + 1013904223U;
-    x[t.global_x()] = static_cast<int>(value);
-  }
-};
 
 namespace {
 
@@ -33,41 +18,8 @@ using backend::Call;
 using backend::Checked;
 using backend::test::FaultyBackend;
 
-void spin(Buffer<int>& x, int rounds, const StreamRef& stream = current_stream()) {
-  launch(stream, x.size(), Spin{}, x.data(), rounds, x.size());
-}
-
 const Annotation forward = {{"name", "forward"}};
 const Annotation layer = {{"layer", "2"}, {"name", "forward"}};
-
-class TimeReplay : public ::testing::Test {
- protected:
-  void TearDown() override { stream_.synchronize(); }  // replays that were not timed use x_
-  void SetUp() override {
-    CUDAGraph graph{KeepGraph::yes};
-    capture_increment(graph, x_);
-    graph.replay(stream_);
-    stream_.synchronize();
-    std::string why;
-    // Under a sanitizer or a profiler, for one.
-    if (runtime_.monitor().watch_nodes(graph.raw_cuda_graph(), graph.raw_cuda_graph_exec(), &why) == nullptr)
-      GTEST_SKIP() << why;
-    x_.fill_bytes_async(0);
-    current_stream().synchronize();
-  }
-
-  std::vector<GraphNodeHandle> template_nodes() {
-    std::vector<GraphNodeHandle> nodes;
-    Checked(runtime_).graph_nodes(keeps_.raw_cuda_graph(), &nodes);
-    return nodes;
-  }
-
-  backend::Backend& runtime_ = default_device().backend();
-  Stream stream_;
-  Buffer<int> x_ = zeros();
-  CUDAGraph graph_;
-  CUDAGraph keeps_{KeepGraph::yes};
-};
 
 TEST_F(TimeReplay, HasEachNodeOfAChainOnceInOrderAndNoTwoAtOnce) {
   capture(keeps_, [&] {
@@ -354,7 +306,7 @@ TEST_F(TimeReplay, SaysWhyNodesCannotBeTimedAndLaunchesNothing) {
   EXPECT_EQ(first(x), 1);
 }
 
-// A device that has been told what the nodes took.
+// A device with made-up times of nodes.
 class Untimed final : public OwnMonitor, public backend::NodeWatch {
  public:
   using OwnMonitor::OwnMonitor;
@@ -367,7 +319,7 @@ class Untimed final : public OwnMonitor, public backend::NodeWatch {
   }
 };
 
-TEST_F(TimeReplay, OfNodesThatCannotBeToldHasTheirTimesAndSaysSo) {
+TEST_F(TimeReplay, OfNodesThatAreNotKnownHasTheirTimesAndSaysSo) {
   static auto& runtime = *new Untimed(runtime_);
   const Device device(runtime);
   const DeviceGuard guard(device);
@@ -398,91 +350,18 @@ TEST_F(TimeReplay, ThatFailsLeavesAGraphThatCanBeReplayedAndTimed) {
     static_cast<void>(generator.philox_state(4));
     add(x);
   });
-  for (const Call call : {Call::stream_capture_info, Call::graph_launch, Call::stream_synchronize, Call::graph_nodes}) {
+  for (const Call call : {Call::stream_capture_info, Call::event_create, Call::graph_launch, Call::event_record,
+                          Call::event_synchronize, Call::graph_nodes}) {
     faulty.fail(call, ErrorCode::unknown);
     EXPECT_THROW((void)time_replay(graph_), BackendError) << backend::cuda_name(call);
     EXPECT_TRUE(faulty.all_happened()) << backend::cuda_name(call);
   }
   stream.synchronize();
-  EXPECT_EQ(first(x), 2) << "those whose launch did not fail";
-  EXPECT_EQ(generator.offset(), 8U);
+  EXPECT_EQ(first(x), 3) << "those whose launch did not fail";
+  EXPECT_EQ(generator.offset(), 12U);
   EXPECT_FALSE(time_replay(graph_).nodes.empty());
   graph_.replay();
-  EXPECT_EQ(first(x), 4);
-}
-
-// --- ReplayTimer ----------------------------------------------------------------------------------------------------
-
-using AReplayTimer = TimeReplay;
-
-TEST_F(AReplayTimer, HasTheTimesOfTheNextReplayAlone) {
-  CUDAGraph graph = capture([&] { spin(x_, 10); });
-  graph.replay(stream_);
-  ReplayTimer timer(graph);
-  graph.replay(stream_);
-  graph.replay(stream_);
-  graph.replay(stream_);
-  EXPECT_EQ(timer.take().nodes.size(), 1U);
-  EXPECT_THROW(timer.take(), UsageError);
-}
-
-TEST_F(AReplayTimer, WithoutAReplayHasNoTimesAndLeavesTheGraphAsItWas) {
-  CUDAGraph graph = capture([&] { add(x_); });
-  {
-    ReplayTimer timer(graph);
-    EXPECT_NE(text_of<UsageError>([&] { timer.take(); }).find("expected a replay of the graph"), std::string::npos);
-  }
-  graph.replay();
-  EXPECT_EQ(first(x_), 1);
-}
-
-TEST_F(AReplayTimer, IsTheOnlyOneOfItsGraph) {
-  CUDAGraph graph = capture([&] { add(x_); });
-  std::optional<ReplayTimer> timer(graph);
-  EXPECT_THROW(ReplayTimer another(graph), UsageError);
-  EXPECT_THROW(time_replay(graph, stream_), UsageError);
-  timer.reset();
-  EXPECT_EQ(time_replay(graph, stream_).nodes.size(), 1U);
-}
-
-TEST_F(AReplayTimer, OfAGraphThatIsResetOrGoneHasNoTimes) {
-  std::optional<CUDAGraph> graph = capture([&] { add(x_); });
-  ReplayTimer timer(*graph);
-  graph->replay(stream_);
-  graph->reset();
-  EXPECT_THROW(timer.take(), UsageError);
-  capture(*graph, {}, [&] { add(x_); });
-  graph->replay(stream_);  // of a capture that is not timed
-  EXPECT_THROW(timer.take(), UsageError);
-  ReplayTimer other(*graph);
-  graph.reset();
-  EXPECT_THROW(other.take(), UsageError);
-}
-
-TEST_F(AReplayTimer, GoesWithAGraphThatIsMoved) {
-  CUDAGraph graph = capture([&] { add(x_); });
-  ReplayTimer timer(graph);
-  CUDAGraph moved = std::move(graph);
-  moved.replay(stream_);
-  EXPECT_EQ(timer.take().nodes.size(), 1U);
-}
-
-TEST_F(AReplayTimer, IsRefusedWithoutACapturedGraph) {
-  CUDAGraph graph;
-  EXPECT_THROW(ReplayTimer timer(graph), UsageError);
-}
-
-TEST_F(AReplayTimer, TimesTheReplayAfterOneThatFailed) {
-  CUDAGraph graph = capture({.hooks = {.before_replay =
-                                           [fail = true](const StreamRef&) mutable {
-                                             if (std::exchange(fail, false)) throw std::runtime_error("not now");
-                                           }}},
-                            [&] { add(x_); });
-  ReplayTimer timer(graph);
-  EXPECT_THROW(graph.replay(stream_), std::runtime_error);
-  EXPECT_THROW(timer.take(), UsageError);
-  graph.replay(stream_);
-  EXPECT_EQ(timer.take().nodes.size(), 1U);
+  EXPECT_EQ(first(x), 5);
 }
 
 }  // namespace

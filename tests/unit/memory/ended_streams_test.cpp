@@ -89,7 +89,7 @@ TEST_F(EndedStreams, TheirMemoryGoesBackToTheDriverWithTheRest) {
   EXPECT_EQ(all().reserved_bytes, 0u);
 }
 
-TEST_F(EndedStreams, AStreamThatEndsBreaksNobodysCapture) {
+TEST_F(EndedStreams, AStreamThatEndsBreaksNoCapture) {
   const RawCapture capture(other_);
   {
     const Stream ends(device_);

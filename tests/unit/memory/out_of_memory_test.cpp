@@ -75,7 +75,7 @@ TEST_F(OutOfMemory, CountsThePrivatePools) {
   }
 }
 
-TEST_F(OutOfMemory, CachedMemoryIsGivenBackFirst) {
+TEST_F(OutOfMemory, CachedMemoryIsReleasedFirst) {
   const std::size_t most = nearly_all();
   free(allocate(most));
   EXPECT_EQ(all().reserved_bytes, most);
@@ -84,7 +84,7 @@ TEST_F(OutOfMemory, CachedMemoryIsGivenBackFirst) {
   free(block);
 }
 
-TEST_F(OutOfMemory, MemoryThatIsInUseIsNotGivenBack) {
+TEST_F(OutOfMemory, MemoryThatIsInUseIsNotReleased) {
   const std::size_t most = nearly_all();
   void* const block = allocate(most);
   EXPECT_THROW(allocate(12 * mib), OutOfMemoryError);
@@ -93,7 +93,7 @@ TEST_F(OutOfMemory, MemoryThatIsInUseIsNotGivenBack) {
   free(allocate(12 * mib));
 }
 
-TEST_F(OutOfMemory, APoolThatAGraphHoldsIsNotGivenBack) {
+TEST_F(OutOfMemory, APoolThatAGraphHoldsIsNotReleased) {
   const std::size_t most = nearly_all();
   OpenPool pool(allocator_);
   {
@@ -105,7 +105,7 @@ TEST_F(OutOfMemory, APoolThatAGraphHoldsIsNotGivenBack) {
   free(allocate(12 * mib));
 }
 
-TEST_F(OutOfMemory, APoolWhoseLastBlockOutlivedItsGraphIsGivenBack) {
+TEST_F(OutOfMemory, APoolWhoseLastBlockOutlivedItsGraphIsReleased) {
   const std::size_t most = nearly_all();
   OpenPool pool(allocator_);
   void* block = nullptr;
@@ -119,7 +119,7 @@ TEST_F(OutOfMemory, APoolWhoseLastBlockOutlivedItsGraphIsGivenBack) {
   free(allocate(12 * mib));
 }
 
-TEST_F(OutOfMemory, WhatDestroyedGraphsLeftInTheReleaseQueueIsGivenBackFirst) {
+TEST_F(OutOfMemory, WhatDestroyedGraphsLeftInTheReleaseQueueIsReleasedFirst) {
   const std::size_t most = nearly_all();
   auto pool = std::make_shared<OpenPool>(allocator_);
   {
@@ -154,7 +154,7 @@ TEST_F(OutOfMemory, InACaptureIsOutOfMemoryAndTheCaptureStaysAsItWas) {
   }
 }
 
-TEST_F(OutOfMemory, IsAskedForOnceMoreAfterTheCacheWasGivenBack) {
+TEST_F(OutOfMemory, IsRequestedOnceMoreAfterTheCacheWasReleased) {
   backend_.fail(Call::memory_allocate, ErrorCode::out_of_memory);
   void* const block = allocate(1000);
   EXPECT_NE(block, nullptr);

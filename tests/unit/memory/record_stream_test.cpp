@@ -206,31 +206,61 @@ TEST_F(RecordStream, InACaptureTheBlockIsHeldUntilNoCaptureIsUnderway) {
   EXPECT_TRUE(capture.is_whole());
 }
 
-TEST_F(RecordStream, ACaptureOfAnotherDeviceThatBeginsMeanwhileGetsNoEvent) {
-  FaultyBackend& second = new_device();
-  const Stream used{Device(second)};
-  void* const block = allocate(bytes);
-  allocator_.record_stream(block, used);
-  std::promise<void> begun, freed;
-  std::thread capturing;
-  bool whole = false;
-  // Between the question whether the stream captures and the record of the event.
-  second.after(Call::stream_is_capturing, [&] {
-    capturing = std::thread([&] {
-      const GraphOptions options{.capture_error_mode = CaptureMode::thread};
-      const captures::Registration registered(used, options, {});
-      const RawCapture capture(used, CaptureMode::thread);
-      begun.set_value();
-      freed.get_future().wait();
-      whole = capture.is_whole();
+/// A block that a stream of another device uses, and captures of that stream by another thread.
+class RecordStreamOfAnotherDevice : public RecordStream {
+ protected:
+  /// Runs `call`, which records an event on the stream. Another thread begins to capture right between the query
+  /// whether the stream captures and the record. True if its capture is whole after the call.
+  template <class F>
+  bool leaves_a_capture_whole(const F& call) {
+    std::promise<void> begun, called;
+    std::thread capturing;
+    bool whole = false;
+    second_.after(Call::stream_is_capturing, [&] {
+      capturing = std::thread([&] {
+        const captures::Registration registered(used_, options_, {});
+        const RawCapture capture(used_, CaptureMode::thread);
+        begun.set_value();
+        called.get_future().wait();
+        whole = capture.is_whole();
+      });
+      begun.get_future().wait_for(std::chrono::milliseconds(50));
     });
-    begun.get_future().wait_for(std::chrono::milliseconds(50));
-  });
-  free(block);
-  freed.set_value();
-  ASSERT_TRUE(capturing.joinable());
-  capturing.join();
-  EXPECT_TRUE(whole);
+    call();
+    called.set_value();
+    if (!capturing.joinable()) return false;  // nothing was queried
+    capturing.join();
+    return whole;
+  }
+  void* used_block() {
+    void* const block = allocate(bytes);
+    allocator_.record_stream(block, used_);
+    return block;
+  }
+
+  const GraphOptions options_{.capture_error_mode = CaptureMode::thread};
+  FaultyBackend& second_ = new_device();
+  const Stream used_{Device(second_)};
+};
+
+TEST_F(RecordStreamOfAnotherDevice, ACaptureThatBeginsWithTheFreeGetsNoEvent) {
+  void* const block = used_block();
+  EXPECT_TRUE(leaves_a_capture_whole([&] { free(block); }));
+}
+
+TEST_F(RecordStreamOfAnotherDevice, ACaptureThatBeginsWithTheDeferredRecordGetsNoEvent) {
+  void* const block = used_block();
+  {
+    const captures::Registration registered(used_, options_, {});
+    const RawCapture capture(used_, CaptureMode::thread);
+    second_.forget_calls();
+    free(block);
+    EXPECT_EQ(second_.calls(Call::event_record), 0);
+  }
+  EXPECT_TRUE(leaves_a_capture_whole([&] { free(allocate(512)); }));
+  free(allocate(512));
+  used_.synchronize();
+  EXPECT_TRUE(gives_out_again(block));
 }
 
 TEST_F(RecordStream, AfterTheCaptureTheBlockIsFreeInItsPool) {

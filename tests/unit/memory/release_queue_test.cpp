@@ -96,7 +96,7 @@ TEST(ReleaseQueueTest, KeepsWhatWaitsForALaunchUntilThatIsOver) {
 }
 
 // A launch on a foreign stream that is being captured: its completion is unknown.
-TEST(ReleaseQueueTest, GivesBackWhatIsBehindManyThatNobodyCanTellOf) {
+TEST(ReleaseQueueTest, ReleasesWhatIsBehindManyWhoseEndIsUnknown) {
   const Stream stream;
   backend::Backend& backend = stream.device().backend();
   std::vector<int> given_back;

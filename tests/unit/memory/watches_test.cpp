@@ -24,7 +24,7 @@ class Watches : public MemoryTest {
   std::vector<UsedAddress> known(std::initializer_list<const std::byte*> addresses, MempoolId pool = own) {
     std::vector<UsedAddress> used;
     for (const std::byte* address : addresses) used.push_back({reinterpret_cast<std::uintptr_t>(address)});
-    inside().watch(used, pool);
+    inside().watch(used, {&pool, 1});
     return used;
   }
   std::shared_ptr<BlockWatch> watch(const std::byte* address) { return known({address}).front().watch; }
@@ -129,7 +129,7 @@ TEST_F(Watches, LetGoOfABlockThatItsOwnerHas) {
   EXPECT_TRUE(watched->freed);
 }
 
-TEST_F(Watches, RememberWhatIsFreedWhileSomebodyWantsToKnow) {
+TEST_F(Watches, RememberWhatIsFreedWhileALogIsOpen) {
   std::byte* const before = allocate(1000);
   std::byte* const a = allocate(1000);
   std::byte* const b = allocate(1000);
@@ -148,6 +148,18 @@ TEST_F(Watches, RememberWhatIsFreedWhileSomebodyWantsToKnow) {
   freed.reset();
   EXPECT_FALSE(FreeLog::any());
   free(b);
+}
+
+TEST_F(Watches, DoNotRememberWhatIsHiddenFromGraphs) {
+  std::byte* const hidden = allocate(1000);
+  inside().hide_from_graphs(hidden);
+  const GraphOptions options = {};
+  const captures::Registration capture(stream_, options, own);
+  const FreeLog freed(capture.capture());
+  free(hidden);
+  std::vector<UsedAddress> used = known({hidden});
+  freed.find(used);
+  EXPECT_EQ(used[0].watch, nullptr) << "the library's own memory is no input, in use or not";
 }
 
 TEST_F(Watches, TakeMemoryThatWasGivenOutAgainForThatOfItsNewOwner) {

@@ -18,7 +18,7 @@ struct MisusedKernel {
   }
 };
 
-// Declares as much as it is told to.
+// Declares as many elements as its argument says.
 struct Declares {
   REPRISE_KERNEL void operator()(Thread, int*, std::size_t) const {}
   static auto accesses(int* x, std::size_t n) { return std::array{writes(x, n)}; }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <optional>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "backend/backend.h"
 #include "reprise/reprise.h"
@@ -98,6 +100,65 @@ TEST_F(MisusedStreams, WhatWasMovedFromIsRefused) {
   });
   stream_ = std::move(stream);
   event_ = std::move(event);
+}
+
+/// Every function of an event, on a stream.
+void use_all_of_an_event(const StreamRef& stream) {
+  const Device device = stream.device();
+  Event event(device), moved(std::move(event));
+  event = std::move(moved);
+  event.record(stream);
+  event.wait(stream);
+  event.synchronize();
+  EXPECT_TRUE(event.query());
+  EXPECT_EQ(event.device(), device);
+  EXPECT_EQ(EventRef(event).native(), event.native());
+  EXPECT_EQ(event.ref().native(), event.native());
+}
+
+TEST_F(MisusedStreams, EventsMayBeUsedOnAnyThreadAndBySeveralAtOnce) {
+  std::optional<Event> theirs;
+  std::thread([&] { theirs.emplace(host_); }).join();
+  theirs->record(stream_);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      const Stream own(host_);
+      for (int times = 0; times < 50; ++times) {
+        theirs->record(own);
+        theirs->wait(own);
+        theirs->synchronize();
+        static_cast<void>(theirs->query());
+        EXPECT_EQ(theirs->ref().native(), theirs->native());
+        EXPECT_EQ(theirs->device(), host_);
+      }
+      use_all_of_an_event(own);
+    });
+  for (std::thread& each : threads) each.join();
+  theirs->synchronize();
+  EXPECT_TRUE(theirs->query());
+  std::thread([&] { theirs.reset(); }).join();
+}
+
+TEST_F(MisusedStreams, EventsMayBeUsedWithinHooksOfGraphs) {
+  int hooks = 0;
+  const auto use = [&] {
+    use_all_of_an_event(stream_);
+    event_.record(stream_);
+    event_.wait(stream_);
+    ++hooks;
+  };
+  CUDAGraph graph;
+  graph.add_hooks({.captured = [&](GraphHandle) { use(); },
+                   .instantiated = [&](GraphExecHandle) { use(); },
+                   .before_replay = [&](const StreamRef&) { use(); },
+                   .after_replay = [&](const StreamRef&, ErrorCode) { use(); },
+                   .reset = use});
+  Buffer<int> x(8, stream_);
+  capture(graph, [&] { x.fill_bytes_async(0); });
+  graph.replay(stream_);
+  graph.reset();
+  EXPECT_EQ(hooks, 5);
 }
 
 TEST_F(MisusedStreams, TimesOfEventsWithoutARecordOrTimingAreRefused) {

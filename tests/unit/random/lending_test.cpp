@@ -52,11 +52,11 @@ class OtherGenerator final : public ExternalGenerator {
 };
 
 // A capture by the device runtime alone, with one such generator: what a listener does, step by step.
-class LendingSourceInAGraph : public ::testing::Test {
+class ExternalGeneratorInAGraph : public ::testing::Test {
  protected:
   using Numbers = std::vector<unsigned>;
 
-  ~LendingSourceInAGraph() override {
+  ~ExternalGeneratorInAGraph() override {
     current_stream().synchronize();
     stream_.ref().synchronize();
     if (exec_ != nullptr) backend_.graph_exec_destroy(exec_);
@@ -78,7 +78,7 @@ class LendingSourceInAGraph : public ::testing::Test {
   }
   // Without dependencies between them.
   void capture_roots() {
-    Words words = allocate_lent_words(current_device());
+    memory::Words words = memory::allocate_hidden_words(sizeof(GraphRngState), current_device());
     ASSERT_TRUE(generator_->attach(words.get()));
     const StreamHandle stream = stream_.ref().native();
     Checked(backend_).stream_begin_capture(stream, CaptureMode::thread);
@@ -121,12 +121,12 @@ class LendingSourceInAGraph : public ::testing::Test {
   CaptureDraws draws_;
 };
 
-TEST_F(LendingSourceInAGraph, DrawsWhatEagerWorkWouldHaveDrawn) {
+TEST_F(ExternalGeneratorInAGraph, DrawsWhatEagerWorkWouldHaveDrawn) {
   capture_roots();
   for (int i = 0; i < 4; ++i) EXPECT_EQ(replayed(), eager()) << i;
 }
 
-TEST_F(LendingSourceInAGraph, GoesOnWhereTheGeneratorWasSet) {
+TEST_F(ExternalGeneratorInAGraph, GoesOnWhereTheGeneratorWasSet) {
   capture_roots();
   for (const std::uint64_t seed : {7U, 8U, 7U}) {
     generator_->set_state({seed, 16});
@@ -136,7 +136,7 @@ TEST_F(LendingSourceInAGraph, GoesOnWhereTheGeneratorWasSet) {
   }
 }
 
-TEST_F(LendingSourceInAGraph, HasOneHeadNodeBeforeAllOthers) {
+TEST_F(ExternalGeneratorInAGraph, HasOneHeadNodeBeforeAllOthers) {
   capture_roots();
   std::vector<GraphNodeHandle> nodes;
   std::vector<backend::Edge> edges;
@@ -150,9 +150,9 @@ TEST_F(LendingSourceInAGraph, HasOneHeadNodeBeforeAllOthers) {
   }
 }
 
-TEST_F(LendingSourceInAGraph, LendsWordsThatAreNoInputOfAnyGraph) {
+TEST_F(ExternalGeneratorInAGraph, LendsWordsThatAreNoInputOfAnyGraph) {
   Buffer<unsigned> sink(8);
-  const Words words = allocate_lent_words(current_device());
+  const memory::Words words = memory::allocate_hidden_words(sizeof(GraphRngState), current_device());
   CUDAGraph graph;
   GraphOptions options;
   options.check_input_liveness = true;

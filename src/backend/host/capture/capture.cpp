@@ -2,6 +2,7 @@
 #include "backend/host/capture/capture.h"
 
 #include <algorithm>
+#include <new>
 
 #include "backend/host/host_runtime.h"
 #include "backend/rules/call_stack.h"
@@ -56,12 +57,12 @@ CaptureList forbidding_captures(const HostRuntime& runtime) {
 }
 
 bool has_fork_that_is_not_joined(const HostCapture& capture) {
-  const auto reached = with_ancestors(capture.origin->capture_dependencies);
-  const auto joined = [&](const std::vector<HostNode*>& last) {
-    return std::all_of(last.begin(), last.end(), [&](const HostNode* node) { return reached.contains(node); });
+  const auto reached = joined_by(capture.origin->capture_dependencies);
+  const auto joined = [&](const std::vector<Dependency>& last) {
+    return std::all_of(last.begin(), last.end(), [&](const Dependency& each) { return reached.contains(each.node); });
   };
   return !std::all_of(capture.streams.begin(), capture.streams.end(), [&](const HostStream* stream) {
-    return joined(stream->capture_dependencies);
+    return stream == capture.origin || joined(stream->capture_dependencies);
   }) || !std::all_of(capture.left_behind.begin(), capture.left_behind.end(), joined);
 }
 
@@ -271,10 +272,13 @@ void join_capture(HostStream& stream, const std::shared_ptr<HostCapture>& captur
   stream.capture_dependencies.clear();
 }
 
-HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, Work work) {
-  HostNode& node =
-      runtime.add_node(*stream.capture->graph, *stream.device, type, std::move(work), stream.capture_dependencies);
-  stream.capture_dependencies.assign(1, &node);
+HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, Work work, bool programmatic) {
+  std::vector<Dependency> dependencies = stream.capture_dependencies;
+  for (Dependency& dependency : dependencies)
+    if (programmatic && dependency.node->type == NodeType::kernel && dependency.data == EdgeData{})
+      dependency.data = programmatic_edge;
+  HostNode& node = runtime.add_node(*stream.capture->graph, *stream.device, type, std::move(work), dependencies);
+  stream.capture_dependencies.assign(1, {&node});
   return node;
 }
 
@@ -314,6 +318,20 @@ void drop_capture(HostRuntime& runtime, HostCapture& capture) {
   HostGraph* graph = capture.owns_graph ? capture.graph : nullptr;
   finish_capture(runtime, capture);
   if (graph != nullptr) runtime.destroy(*graph);
+}
+
+void lose_graph(HostCapture& capture) noexcept {
+  try {
+    CaptureFindings::Call reported = reported_call("cuGraphDestroy", ErrorCode::stream_capture_invalidated, nullptr);
+    reported.detail = "the graph that the capture added to was destroyed with the node that it belonged to";
+    break_one(capture, std::move(reported));
+  } catch (const std::bad_alloc&) {
+    capture.state = HostCapture::State::invalidated;  // without a finding
+  }
+  capture.graph = nullptr;
+  capture.owns_graph = false;
+  capture.left_behind.clear();
+  for (HostStream* stream : capture.streams) stream->capture_dependencies.clear();
 }
 
 }  // namespace reprise::backend::host

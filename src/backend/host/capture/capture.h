@@ -37,7 +37,8 @@ void begin_capture(HostRuntime& runtime, HostStream& stream, HostGraph& graph, b
 void join_capture(HostStream& stream, const std::shared_ptr<HostCapture>& capture);
 
 /// Adds a node for work of a capturing stream.
-HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, Work work);
+/// \param programmatic the edges from kernels are programmatic.
+HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, Work work, bool programmatic = false);
 
 /// Breaks the capture of a stream after a call on it failed for another reason than captures.
 void break_capture(const HostStream& stream, Call call, const HostResult& result);
@@ -50,6 +51,9 @@ void finish_capture(HostRuntime& runtime, HostCapture& capture);
 
 /// ... and destroys its graph, unless that is the user's.
 void drop_capture(HostRuntime& runtime, HostCapture& capture);
+
+/// Invalidates a capture whose graph is about to be destroyed, and makes it forget the graph.
+void lose_graph(HostCapture& capture) noexcept;
 
 /// True if the findings of a capture have a call of the calling thread without its stack.
 bool lacks_stacks(const HostRuntime& runtime);

@@ -11,22 +11,34 @@
 
 namespace reprise::backend::host {
 
+namespace {
+// Two nodes can have an edge of each kind between them.
+constexpr std::size_t kinds_of_edges = 4;
+}  // namespace
+
 std::uint64_t next_id() noexcept {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
 }
 
-HostNode& HostGraph::add(HostDevice& node_device, NodeType type, Work work, std::span<HostNode* const> dependencies) {
+GraphHandle handle_of(const HostGraph& graph) noexcept {
+  return reinterpret_cast<GraphHandle>(const_cast<HostGraph*>(&graph));  // NOLINT: a handle
+}
+GraphNodeHandle handle_of(const HostNode& node) noexcept {
+  return reinterpret_cast<GraphNodeHandle>(const_cast<HostNode*>(&node));  // NOLINT
+}
+
+HostNode& HostGraph::add(HostDevice& node_device, NodeType type, Work work, std::span<const Dependency> dependencies) {
   const std::uint64_t node_id = next_id();
   copies |= type == NodeType::memcpy;
   auto made =
-      std::unique_ptr<HostNode>(new HostNode{this, &node_device, node_id, node_id, type, std::move(work), {}, {}});
+      std::unique_ptr<HostNode>(new HostNode{this, &node_device, node_id, node_id, type, std::move(work), {}, {}, {}});
   HostNode& node = *made;
   // No search for duplicates: a new node has no edges yet, and the caller passes no dependency twice.
   node.dependencies.assign(dependencies.begin(), dependencies.end());
-  for (HostNode* dependency : dependencies) support::make_room(dependency->dependents);
+  for (const Dependency& dependency : dependencies) support::make_room(dependency.node->dependents, kinds_of_edges);
   nodes.push_back(std::move(made));
-  for (HostNode* dependency : dependencies) dependency->dependents.push_back(&node);
+  for (const Dependency& dependency : dependencies) dependency.node->dependents.push_back(&node);
   return node;
 }
 
@@ -39,56 +51,72 @@ std::unique_ptr<HostGraph> HostGraph::clone() const {
   for (const auto& node : nodes) {
     HostNode& twin = copy->add(*node->device, node->type, node->work, {});
     twin.origin_id = node->id;
+    for (const auto& inner : node->graphs) {
+      twin.graphs.push_back(inner->clone());
+      twin.graphs.back()->owner = &twin;
+    }
+    if (node->type == NodeType::child_graph) twin.work = ChildGraphNodeParams{handle_of(*twin.graphs.front())};
     twins.emplace(node.get(), &twin);
   }
   for (const auto& node : nodes)
-    for (const HostNode* dependency : node->dependencies) connect(*twins.at(dependency), *twins.at(node.get()));
+    for (const Dependency& dependency : node->dependencies)
+      connect({twins.at(dependency.node), dependency.data}, *twins.at(node.get()));
   return copy;
 }
 
-bool connect(HostNode& from, HostNode& to) {
-  if (&from == &to || std::find(to.dependencies.begin(), to.dependencies.end(), &from) != to.dependencies.end())
+bool connect(const Dependency& from, HostNode& to) {
+  if (from.node == &to || std::find(to.dependencies.begin(), to.dependencies.end(), from) != to.dependencies.end())
     return false;
   support::make_room(to.dependencies);
-  support::make_room(from.dependents);
-  to.dependencies.push_back(&from);
-  from.dependents.push_back(&to);
+  support::make_room(from.node->dependents);
+  to.dependencies.push_back(from);
+  from.node->dependents.push_back(&to);
   return true;
 }
 
-bool disconnect(HostNode& from, HostNode& to) {
-  const auto edge = std::find(to.dependencies.begin(), to.dependencies.end(), &from);
+bool disconnect(const Dependency& from, HostNode& to) {
+  const auto edge = std::find(to.dependencies.begin(), to.dependencies.end(), from);
   if (edge == to.dependencies.end()) return false;
+  std::vector<HostNode*>& dependents = from.node->dependents;
+  dependents.erase(std::find(dependents.begin(), dependents.end(), &to));
   to.dependencies.erase(edge);
-  from.dependents.erase(std::find(from.dependents.begin(), from.dependents.end(), &to));
   return true;
 }
 
-std::unordered_set<const HostNode*> with_ancestors(std::span<HostNode* const> nodes) {
-  std::vector<const HostNode*> open(nodes.begin(), nodes.end());
-  std::unordered_set<const HostNode*> found(nodes.begin(), nodes.end());
+std::unordered_set<const HostNode*> joined_by(std::span<const Dependency> nodes) {
+  std::vector<const HostNode*> open;
+  std::unordered_set<const HostNode*> joined;
+  const auto reach = [&](const Dependency& dependency) {
+    if (joined.insert(dependency.node).second) open.push_back(dependency.node);
+  };
+  for (const Dependency& node : nodes) reach(node);
   while (!open.empty()) {
     const HostNode* node = open.back();
     open.pop_back();
-    for (const HostNode* dependency : node->dependencies)
-      if (found.insert(dependency).second) open.push_back(dependency);
+    for (const Dependency& dependency : node->dependencies) reach(dependency);
   }
-  return found;
+  return joined;
 }
 
-std::vector<HostNode*> topological_order(const HostGraph& graph) {
-  std::vector<HostNode*> order;
-  order.reserve(graph.nodes.size());
-  std::unordered_map<const HostNode*, std::size_t> missing;
+void for_each_node(const HostGraph& graph, const std::function<void(HostNode&)>& f) {
   for (const auto& node : graph.nodes) {
-    missing.emplace(node.get(), node->dependencies.size());
-    if (node->dependencies.empty()) order.push_back(node.get());
+    f(*node);
+    for (const auto& inner : node->graphs) for_each_node(*inner, f);
   }
-  for (std::size_t i = 0; i < order.size(); ++i)
-    for (HostNode* dependent : order[i]->dependents)
-      if (--missing.at(dependent) == 0) order.push_back(dependent);
-  if (order.size() != graph.nodes.size()) order.clear();
-  return order;
+}
+
+bool holds_any(const HostGraph& graph, std::initializer_list<NodeType> types) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) {
+    return std::find(types.begin(), types.end(), node->type) != types.end() ||
+           std::any_of(node->graphs.begin(), node->graphs.end(),
+                       [&](const auto& inner) { return holds_any(*inner, types); });
+  });
+}
+
+const HostGraph& outermost(const HostGraph& graph) noexcept {
+  const HostGraph* found = &graph;
+  while (found->owner != nullptr) found = found->owner->graph;
+  return *found;
 }
 
 namespace {
@@ -138,18 +166,42 @@ const char* style(NodeType type) {
 
 }  // namespace
 
-std::string to_dot(const HostGraph& graph, DotFlags flags) {
-  std::string out = "digraph cuda_graph {\n  node [fontname=\"Helvetica\", fontsize=11];\n";
-  std::unordered_map<const HostNode*, std::size_t> numbers;
-  for (const auto& node : graph.nodes) {
-    const std::size_t number = numbers.size();
-    numbers.emplace(node.get(), number);
-    out += text::format("  n{} [label=\"{}\", {}];\n", number, label(*node, flags), style(node->type));
+namespace {
+
+/// Writes a graph, and those in its nodes as clusters.
+struct DotText {
+  DotFlags flags;
+  std::string out = {};
+  std::unordered_map<const HostNode*, std::string> names = {};
+
+  void nodes_of(const HostGraph& graph, const std::string& prefix, const std::string& indent) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+      const HostNode& node = *graph.nodes[i];
+      const std::string name = prefix + std::to_string(i);
+      names.emplace(&node, name);
+      out += text::format("{}{} [label=\"{}\", {}];\n", indent, name, label(node, flags), style(node.type));
+      for (std::size_t inner = 0; inner < node.graphs.size(); ++inner) {
+        const std::string cluster = text::format("{}_{}", name, inner);
+        const char* const kind = node.type == NodeType::child_graph ? "child graph" : "body";
+        out += text::format("{}subgraph cluster_{} {{\n{}  label=\"{} {} of node {}\";\n", indent, cluster, indent,
+                            kind, inner, name.substr(1));
+        nodes_of(*node.graphs[inner], cluster + "_", indent + "  ");
+        out += indent + "}\n";
+      }
+    }
+    for (const auto& node : graph.nodes)
+      for (const Dependency& dependency : node->dependencies)
+        out += text::format("{}{} -> {}{};\n", indent, names.at(dependency.node), names.at(node.get()),
+                            is_programmatic(dependency.data) ? " [style=dashed, label=\"programmatic\"]" : "");
   }
-  for (const auto& node : graph.nodes)
-    for (const HostNode* dependency : node->dependencies)
-      out += text::format("  n{} -> n{};\n", numbers.at(dependency), numbers.at(node.get()));
-  return out + "}\n";
+};
+
+}  // namespace
+
+std::string to_dot(const HostGraph& graph, DotFlags flags) {
+  DotText text{flags};
+  text.nodes_of(graph, "n", "  ");
+  return "digraph cuda_graph {\n  node [fontname=\"Helvetica\", fontsize=11];\n" + text.out + "}\n";
 }
 
 }  // namespace reprise::backend::host

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,12 +11,21 @@
 #include <vector>
 
 #include "backend/host/capture/user_object.h"
+#include "backend/host/run/condition.h"
 #include "backend/host/run/work.h"
 
 namespace reprise::backend::host {
 
 class HostDevice;
 struct HostGraph;
+struct HostNode;
+
+/// The beginning of an edge.
+struct Dependency {
+  HostNode* node;
+  EdgeData data = {};
+  friend bool operator==(const Dependency&, const Dependency&) = default;
+};
 
 /// A node of a template graph. Owned by its graph.
 struct HostNode {
@@ -24,8 +35,9 @@ struct HostNode {
   std::uint64_t origin_id;  ///< in a clone: the id of the node it was copied from
   NodeType type;
   Work work;
-  std::vector<HostNode*> dependencies;  ///< without repetition, in order of addition
-  std::vector<HostNode*> dependents;
+  std::vector<Dependency> dependencies;            ///< without repetition, in order of addition
+  std::vector<HostNode*> dependents;               ///< one for each edge
+  std::vector<std::unique_ptr<HostGraph>> graphs;  ///< of a child graph or conditional node: child, or bodies
 };
 
 /// A template graph. Guarded by the runtime's mutex.
@@ -35,20 +47,31 @@ struct HostGraph {
   std::vector<std::unique_ptr<HostNode>> nodes;  ///< in order of creation
   std::vector<UserObjectRef> user_objects;       ///< one for each reference that the graph holds
   bool copies = false;                           ///< it has, or had, a copy node
+  HostNode* owner = nullptr;                     ///< the child graph or conditional node that it is in; null if none
+  std::vector<std::shared_ptr<HostCondition>> conditions;  ///< made for nodes of this graph
+  std::weak_ptr<const void> exec;  ///< HostExec::sole of its executable, if it may have one only
 
-  HostNode& add(HostDevice& node_device, NodeType type, Work work, std::span<HostNode* const> dependencies);
-  /// Copies nodes, edges and references; the copy keeps the ids of the originals.
+  HostNode& add(HostDevice& node_device, NodeType type, Work work, std::span<const Dependency> dependencies);
+  /// Copies nodes with their graphs, edges and references; the copy keeps the ids of the originals. Not for graphs with
+  /// conditional, allocation or free nodes.
   std::unique_ptr<HostGraph> clone() const;
 };
 
+GraphHandle handle_of(const HostGraph& graph) noexcept;
+GraphNodeHandle handle_of(const HostNode& node) noexcept;
+
 /// Adds an edge; false if it exists already or leads from a node to itself.
-bool connect(HostNode& from, HostNode& to);
+bool connect(const Dependency& from, HostNode& to);
 /// Removes an edge; false if there is none.
-bool disconnect(HostNode& from, HostNode& to);
-/// The nodes and all their dependencies.
-std::unordered_set<const HostNode*> with_ancestors(std::span<HostNode* const> nodes);
-/// The nodes in topological order; empty if there is a cycle (or no node).
-std::vector<HostNode*> topological_order(const HostGraph& graph);
+bool disconnect(const Dependency& from, HostNode& to);
+/// The nodes and all their dependencies, by edges of any kind: what is joined, if these are the last ones.
+std::unordered_set<const HostNode*> joined_by(std::span<const Dependency> nodes);
+/// Calls `f` with each node of the graph, and those of the graphs in its nodes.
+void for_each_node(const HostGraph& graph, const std::function<void(HostNode&)>& f);
+/// True if the graph, or one in its nodes, has a node of one of these types.
+bool holds_any(const HostGraph& graph, std::initializer_list<NodeType> types);
+/// The graph that this one lies in, through any number of nodes; itself if it lies in none.
+const HostGraph& outermost(const HostGraph& graph) noexcept;
 /// The graph in the language of Graphviz.
 std::string to_dot(const HostGraph& graph, DotFlags flags);
 

@@ -45,6 +45,13 @@ class DeviceMemory {
   /// Returns `invalid_value` unless a block starts there.
   ErrorCode free(void* pointer);
 
+  /// As allocate(), of a block that takes no memory until back().
+  ErrorCode reserve(void** pointer, std::size_t bytes);
+  /// Gives a reserved block its memory, unless it has it. Returns `out_of_memory` when less is free.
+  ErrorCode back(void* pointer);
+  /// Fills what was used of a block with `poison_byte`.
+  void poison(void* pointer) noexcept;
+
   /// True if a block starts there.
   bool starts_block(const void* pointer) const;
   /// True if the address lies in the device's range, allocated or not.
@@ -69,10 +76,13 @@ class DeviceMemory {
     std::size_t bytes = 0;
     std::size_t requested = 0;  // of a block
     std::uint64_t id = 0;       // of a block
+    bool backed = true;         // a block takes memory
   };
   // By their offset. A range moves from the one to the other with its node, so that freeing needs no memory.
   using Ranges = std::map<std::size_t, Range>;
 
+  ErrorCode take(void** pointer, std::size_t bytes, bool backed);
+  void fill(std::size_t offset, std::size_t bytes) noexcept;
   bool commit(std::size_t end);  // with the mutex held
 
   const std::string device_;

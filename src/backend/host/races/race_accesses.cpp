@@ -48,6 +48,12 @@ struct AccessList {
     const PointerInfo info = pointer_info(runtime, work.address);
     add(info.base, info.bytes, true, "the free of stream-ordered memory");
   }
+  void operator()(const GraphAllocation& work) {
+    add(work.memory->address(), work.memory->bytes(), true, "the allocation of graph memory");
+  }
+  void operator()(const GraphFree& work) {
+    add(work.memory->address(), work.memory->bytes(), true, "the free of graph memory");
+  }
   template <class Other>
   void operator()(const Other&) {}
 };

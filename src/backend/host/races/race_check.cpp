@@ -76,41 +76,55 @@ void RaceCheck::forget(const void* pointer, std::size_t bytes) {
 
 void RaceCheck::prepare(HostExec& exec) {
   if (exec.accesses) return;
-  std::vector<Access> accesses;
-  // In topological order. A node continues the timeline of a dependency that is not continued yet, so a graph has about
-  // as many timelines as the streams that it was captured on.
-  const std::size_t count = exec.types.size();
-  std::vector<Clock> clocks(count);
-  std::vector<Epoch> epochs(count);
-  std::vector<bool> continued(count);
-  Shadow shadow;
-  for (const std::size_t node : exec.topological_order()) {
-    Clock& clock = clocks[node];
-    epochs[node] = {node, 1};
-    for (const std::size_t dependency : exec.dependencies[node]) {
-      clock.merge(clocks[dependency]);
-      if (continued[dependency] || epochs[node].tick > 1) continue;
-      continued[dependency] = true;
-      epochs[node] = {epochs[dependency].timeline, epochs[dependency].tick + 1};
+  PlanWalk walk(exec.plan->size());
+  (void)visit(exec, 0, {}, walk);
+  exec.accesses = std::move(walk.accesses);
+}
+
+// In topological order. A node continues the timeline of a dependency that is not continued yet, so a graph has about
+// as many timelines as the streams that it was captured on. A child and a body run between the beginning and the end of
+// their node. Of several bodies one runs: they count as ordered, as do the iterations of one. A programmatic edge
+// counts as a full one: where the later kernel waits is not known here.
+Clock RaceCheck::visit(const HostExec& exec, std::size_t level, const Clock& before, PlanWalk& walk) {
+  const PlanShape& shape = exec.plan->shape();
+  Clock after = before;
+  for (const std::size_t place : shape.topological_order(level)) {
+    const PlanShape::Node& node = shape.nodes[place];
+    Clock& clock = walk.clocks[place];
+    Epoch& epoch = walk.epochs[place];
+    clock = before;
+    epoch = {place, 1};
+    for (const PlanShape::Edge& edge : node.dependencies) {
+      clock.merge(walk.clocks[edge.from]);
+      if (walk.continued[edge.from] || epoch.tick > 1) continue;
+      walk.continued[edge.from] = true;
+      epoch = {walk.epochs[edge.from].timeline, walk.epochs[edge.from].tick + 1};
     }
-    clock.add(epochs[node]);
-    if (!exec.plan->enabled(node)) continue;
-    for (Access& access : accesses_of(runtime_, exec.plan->work(node), true)) {
-      const std::string place = text::format("node {} of a graph", node);
-      shadow.touch(
-          std::make_shared<Touch>(Touch{access, epochs[node], place, exec.id}),
-          [&](const Epoch& epoch) { return clock.covers(epoch); },
-          [&](const Touch& earlier, const Touch& now) {
-            report(earlier, now,
-                   "record an event on the first node's stream right after it during the capture, and make the second "
-                   "node's stream wait for it (Event::record, StreamRef::wait); nodes are counted from 0 in the order "
-                   "in which they were made");
-          });
-      access.name += " in a launch of a graph";
-      accesses.push_back(std::move(access));
-    }
+    clock.add(epoch);
+    touch_node(exec, place, walk);
+    for (const std::size_t inner : node.inner) clock.merge(visit(exec, inner, clock, walk));
+    after.merge(clock);
   }
-  exec.accesses = std::move(accesses);
+  return after;
+}
+
+void RaceCheck::touch_node(const HostExec& exec, std::size_t place, PlanWalk& walk) {
+  if (!exec.plan->enabled(place)) return;
+  const Clock& clock = walk.clocks[place];
+  const std::string where = text::format("node {} of a graph", exec.plan->shape().nodes[place].number);
+  for (Access& access : accesses_of(runtime_, exec.plan->work(place), true)) {
+    walk.shadow.touch(
+        std::make_shared<Touch>(Touch{access, walk.epochs[place], where, exec.id}),
+        [&](const Epoch& epoch) { return clock.covers(epoch); },
+        [&](const Touch& earlier, const Touch& now) {
+          report(earlier, now,
+                 "record an event on the first node's stream right after it during the capture, and make the second "
+                 "node's stream wait for it (Event::record, StreamRef::wait); nodes are counted from 0 in the order "
+                 "in which they were made");
+        });
+    access.name += " in a launch of a graph";
+    walk.accesses.push_back(std::move(access));
+  }
 }
 
 std::string RaceCheck::describe_memory(std::uintptr_t address) const {

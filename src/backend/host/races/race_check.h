@@ -54,6 +54,19 @@ class RaceCheck {
   void forget(const void* pointer, std::size_t bytes);
 
  private:
+  /// What is known of the nodes of a plan, by place, while they are visited.
+  struct PlanWalk {
+    explicit PlanWalk(std::size_t nodes) : clocks(nodes), epochs(nodes), continued(nodes) {}
+    std::vector<Clock> clocks;
+    std::vector<Epoch> epochs;
+    std::vector<bool> continued;
+    Shadow shadow;
+    std::vector<Access> accesses;
+  };
+  /// Visits a level, which begins after `before`. Returns the clock of its end.
+  Clock visit(const HostExec& exec, std::size_t level, const Clock& before, PlanWalk& walk);
+  void touch_node(const HostExec& exec, std::size_t place, PlanWalk& walk);
+
   bool ordered(const Epoch& epoch, const Clock& clock) const { return host_.covers(epoch) || clock.covers(epoch); }
   void report(const Touch& earlier, const Touch& now, const char* advice);
   std::string describe_memory(std::uintptr_t address) const;

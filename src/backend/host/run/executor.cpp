@@ -181,7 +181,7 @@ void Executor::require_worker() try { start_worker(); } catch (const std::system
                    error.what()));
 }
 
-// There are others, which run the work all the same.
+// A failure is ignored: the other workers run the work.
 void Executor::try_start_worker() noexcept {
   try {
     start_worker();

@@ -21,15 +21,17 @@ class HostNodeWatch final : public NodeWatch {
     const std::lock_guard lock(runtime_.mutex);
     const HostExec* const exec = runtime_.find(exec_);
     if (exec == nullptr) return taken;
-    std::vector<GraphNodeHandle> nodes(exec->types.size());
+    std::vector<GraphNodeHandle> nodes(exec->plan->size());
     if (const HostGraph* const graph = runtime_.find(template_graph_); graph != nullptr)
-      for (const auto& node : graph->nodes)
-        if (const auto place = exec->index_of_node.find(node->id); place != exec->index_of_node.end())
-          nodes[place->second] = reinterpret_cast<GraphNodeHandle>(node.get());
+      for_each_node(*graph, [&](HostNode& node) {
+        if (const auto place = exec->index_of_node.find(node.id); place != exec->index_of_node.end())
+          nodes[place->second] = handle_of(node);
+      });
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (!times_->has_run(i)) continue;
       const auto* const kernel = std::get_if<KernelWork>(&exec->plan->work(i));
-      taken.push_back({nodes[i], kernel != nullptr ? kernel->kernel().name : node_type_name(exec->types[i]),
+      taken.push_back({nodes[i],
+                       kernel != nullptr ? kernel->kernel().name : node_type_name(exec->plan->shape().nodes[i].type),
                        times_->start(i), times_->end(i)});
     }
     return taken;
@@ -57,7 +59,7 @@ std::shared_ptr<NodeWatch> HostMonitor::watch_nodes(GraphHandle template_graph, 
     return nullptr;
   }
   std::shared_ptr<NodeTimes> times = exec->times.lock();
-  if (times == nullptr) exec->times = times = std::make_shared<NodeTimes>(exec->types.size());
+  if (times == nullptr) exec->times = times = std::make_shared<NodeTimes>(exec->plan->size());
   return std::make_shared<HostNodeWatch>(runtime_, template_graph, handle, std::move(times));
 }
 

@@ -8,8 +8,8 @@
 
 namespace reprise::backend::host {
 
-/// Start and end of the nodes of a launch, by their places in the plan. Launches of an executable do not overlap, and
-/// each node runs on one thread, so there is no lock. Read after the launch.
+/// Start and end of the nodes of a launch, by their places in the plan; of a node in a loop, of its last run. Launches
+/// of an executable do not overlap, and each node runs on one thread, so there is no lock. Read after the launch.
 class NodeTimes {
  public:
   explicit NodeTimes(std::size_t nodes) : times_(nodes) {}

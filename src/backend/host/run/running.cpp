@@ -14,6 +14,8 @@ const char* kind_of(const Work& work) noexcept {
   if (std::holds_alternative<MemcpyNodeParams>(work) || std::holds_alternative<StagedCopy>(work)) return "memcpy";
   if (std::holds_alternative<MemsetNodeParams>(work)) return "memset";
   if (std::holds_alternative<HostNodeParams>(work)) return "a host function";
+  if (std::holds_alternative<GraphAllocation>(work)) return "the allocation of graph memory";
+  if (std::holds_alternative<GraphFree>(work)) return "the free of graph memory";
   if (std::holds_alternative<MemoryFreeNodeParams>(work)) return "the free of stream-ordered memory";
   return "an operation";
 }
@@ -41,9 +43,9 @@ const RunningOperation* RunningOperation::current() noexcept {
 void RunningOperation::describe(void (*put)(void* sink, const char* piece), void* sink) const {
   put(sink, kind_);
   put(sink, name_);
-  if (place_.node != OperationPlace::no_node) {
+  if (place_.node != nullptr) {
     put(sink, " (node ");
-    put(sink, Digits(place_.node, 10).c_str());
+    put(sink, place_.node);
     put(sink, " of a graph)");
   }
   const auto handle = reinterpret_cast<std::uintptr_t>(place_.stream);

@@ -11,9 +11,10 @@ namespace reprise::backend::host {
 
 /// Where an operation was submitted. A value that needs no memory.
 struct OperationPlace {
-  static constexpr std::size_t no_node = SIZE_MAX;
   StreamHandle stream = nullptr;  ///< as passed to the call
-  std::size_t node = no_node;     ///< of a graph: the number of the node, from 0 in the order of creation
+  /// Of a graph: the number of the node, from 0 in the order of creation; in a graph of a node with that node's number,
+  /// as "3.1". Null if it is no node. Outlives this object.
+  const char* node = nullptr;
 };
 
 /// Names the operation that the calling thread executes, for the device's error and the fault handler, until the end of

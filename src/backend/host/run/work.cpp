@@ -174,6 +174,8 @@ Work make_work(const NodeParams& params) {
                         [](const EventRecordNodeParams& p) -> Work { return p; },
                         [](const EventWaitNodeParams& p) -> Work { return p; },
                         [](const MemoryFreeNodeParams& p) -> Work { return p; },
+                        [](const ChildGraphNodeParams& p) -> Work { return p; },
+                        [](const ConditionalNodeParams& p) -> Work { return p; },
                         [](const auto&) -> Work { return EmptyNodeParams{}; },
                     },
                     params);
@@ -185,28 +187,13 @@ NodeParams params_of(const Work& work) {
                         [](const StagedCopy& w) -> NodeParams {
                           return MemcpyNodeParams{w.destination, w.bytes.data(), w.bytes.size()};
                         },
+                        [](const GraphAllocation& w) -> NodeParams {
+                          return MemoryAllocateNodeParams{w.memory->bytes(), w.memory->address()};
+                        },
+                        [](const GraphFree& w) -> NodeParams { return MemoryFreeNodeParams{w.memory->address()}; },
                         [](const auto& w) -> NodeParams { return w; },
                     },
                     work);
-}
-
-bool has_node_type(NodeType type) noexcept {
-  switch (type) {
-    case NodeType::kernel:
-    case NodeType::memcpy:
-    case NodeType::memset:
-    case NodeType::host:
-    case NodeType::empty:
-    case NodeType::event_wait:
-    case NodeType::event_record:
-      return true;
-    case NodeType::child_graph:
-    case NodeType::memory_allocate:
-    case NodeType::memory_free:
-    case NodeType::conditional:
-      return false;
-  }
-  return false;
 }
 
 void execute(HostDevice& device, const Work& work, const OperationPlace& place) noexcept {
@@ -225,6 +212,8 @@ void execute(HostDevice& device, const Work& work, const OperationPlace& place) 
                    [](const HostNodeParams& w) { w.function(w.data); },
                    [](const StagedCopy& w) { std::memcpy(w.destination, w.bytes.data(), w.bytes.size()); },
                    [&](const MemoryFreeNodeParams& w) { (void)device.memory().free(w.address); },
+                   [](const GraphAllocation& w) { w.memory->poison(); },
+                   [](const GraphFree& w) { w.memory->poison(); },
                    [](const auto&) {},
                },
                work);

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "backend/host/memory/graph_memory.h"
 #include "backend/types.h"
 
 namespace reprise::backend::host {
@@ -48,19 +49,18 @@ struct StagedCopy {
   std::vector<std::byte> bytes;
 };
 
-/// The work of one operation or one graph node: a value. Empty work does nothing. Event nodes can only be run by a
-/// running graph.
+/// The work of one operation or one graph node: a value. Empty work does nothing. Event nodes, child graphs and
+/// conditional nodes can only be run by a running graph.
 using Work = std::variant<EmptyNodeParams, KernelWork, MemcpyNodeParams, MemsetNodeParams, HostNodeParams, StagedCopy,
-                          MemoryFreeNodeParams, EventRecordNodeParams, EventWaitNodeParams>;
+                          MemoryFreeNodeParams, EventRecordNodeParams, EventWaitNodeParams, ChildGraphNodeParams,
+                          ConditionalNodeParams, GraphAllocation, GraphFree>;
 
-/// The work of node params, with copied arguments. Only for types that the host device supports (see has_node_type).
+/// The work of node params, with copied arguments. The graph of a child graph node stays the caller's. Not of
+/// allocation nodes, and the free of other memory than theirs only.
 Work make_work(const NodeParams& params);
 
 /// The params of the work. Arguments point into the work.
 NodeParams params_of(const Work& work);
-
-/// True if the host device supports nodes of this type.
-bool has_node_type(NodeType type) noexcept;
 
 struct OperationPlace;
 

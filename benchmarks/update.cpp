@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost of updating the executable of a graph to another capture, beside the device runtime's bare update and beside
+// making a new executable; and of capturing again with an update in place. Each kernel of both captures has other
+// parameters.
+
+#include <functional>
+#include <iterator>
+
+#include "backend/backend.h"
+#include "backend/check.h"
+#include "small_kernels.h"
+#include "support.h"
+
+namespace benchmarks {
+namespace {
+
+using reprise::backend::Checked;
+
+/// Two kept captures of small kernels on buffers of their own.
+struct Captures {
+  explicit Captures(unsigned count) : kernels(count) {
+    for (int i = 0; i < 2; ++i) {
+      values[i].fill_bytes_async(0);
+      reprise::capture(graphs[i], [&] { launch_small_kernels(kernels, values[i].data()); });
+    }
+    graphs[0].instantiate();
+  }
+
+  const unsigned kernels;
+  reprise::Buffer<float> values[2] = {reprise::Buffer<float>(small_kernel_values),
+                                      reprise::Buffer<float>(small_kernel_values)};
+  reprise::CUDAGraph graphs[2] = {reprise::CUDAGraph(reprise::KeepGraph::yes),
+                                  reprise::CUDAGraph(reprise::KeepGraph::yes)};
+};
+
+void compare(const Settings& settings, unsigned kernels) {
+  const Checked runtime(settings.device.backend());
+  Captures bare(kernels);
+  const reprise::GraphHandle templates[2] = {bare.graphs[0].raw_cuda_graph(), bare.graphs[1].raw_cuda_graph()};
+  reprise::GraphExecHandle exec = nullptr;
+  runtime.graph_instantiate(&exec, templates[0], reprise::InstantiateFlags::none, nullptr);
+
+  reprise::Buffer<float> values[2] = {reprise::Buffer<float>(small_kernel_values),
+                                      reprise::Buffer<float>(small_kernel_values)};
+  reprise::CUDAGraph graph, others[2], recaptured;
+  const auto capture_into = [&](reprise::CUDAGraph& made, int i) {
+    reprise::capture(made, [&] { launch_small_kernels(kernels, values[i].data()); });
+  };
+  capture_into(graph, 0), capture_into(others[0], 0), capture_into(others[1], 1), capture_into(recaptured, 0);
+
+  int next = 0;  // the other one of two each time
+  const std::function<void()> instantiate = [&] {
+    reprise::GraphExecHandle made = nullptr;
+    runtime.graph_instantiate(&made, templates[0], reprise::InstantiateFlags::none, nullptr);
+    runtime.graph_exec_destroy(made);
+  };
+  const std::function<void()> update_bare = [&] {
+    reprise::backend::UpdateInfo info;
+    runtime.graph_exec_update(exec, templates[next ^= 1], &info);
+  };
+  const std::function<void()> update = [&] { graph.update(others[next ^= 1]); };
+  const std::function<void()> capture_anew = [&] {
+    reprise::CUDAGraph made;
+    capture_into(made, next ^= 1);
+  };
+  const std::function<void()> recapture = [&] {
+    next ^= 1;
+    recaptured.recapture([&] { launch_small_kernels(kernels, values[next].data()); });
+  };
+
+  const std::function<void()>* const calls[] = {&instantiate, &update_bare, &update, &capture_anew, &recapture};
+  Samples samples[std::size(calls)];
+  const unsigned repeats = kernels < 1000 ? 20 : 5;
+  // The first round warms up and is discarded.
+  for (unsigned round = 0; round <= settings.rounds; ++round)
+    for (std::size_t i = 0; i < std::size(calls); ++i) {
+      const double time = seconds([&] {
+        for (unsigned k = 0; k < repeats; ++k) (*calls[i])();
+      });
+      if (round > 0) samples[i].add(1e6 * time / repeats);
+    }
+  runtime.graph_exec_destroy(exec);
+  print("{:>7}  {:>12.1f} {:>12.1f} {:>12.1f}  {:>12.1f} {:>12.1f}\n", kernels, samples[0].median(),
+        samples[1].median(), samples[2].median(), samples[3].median(), samples[4].median());
+}
+
+}  // namespace
+
+void update(const Settings& settings) {
+  const reprise::Stream stream(settings.device);
+  const reprise::StreamGuard guard(stream);
+  print("A new executable, and updates to another capture, us; \"bare\" are calls of the runtime\n");
+  print("{:>7}  {:>12} {:>12} {:>12}  {:>12} {:>12}\n", "", "instantiate", "update", "", "capture and", "");
+  print("{:>7}  {:>12} {:>12} {:>12}  {:>12} {:>12}\n", "kernels", "bare", "bare", "update()", "instantiate",
+        "recapture()");
+  for (const unsigned kernels : {1U, 10U, 100U, 1000U}) compare(settings, kernels);
+}
+
+}  // namespace benchmarks

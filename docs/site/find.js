@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// A search within a page: fills <div class="find-in-page"></div> with a field. Typed words, or a whole error text, leave
+// the sections, rows of tables and paragraphs that fit.
+//
+// An error text fits a heading whose words are in it, in their order: the heading may have `…` for what is filled in.
+// Other texts fit what has all of their words.
+
+const normal = text => text.toLowerCase().replace(/[`"'\s]+/g, ' ').trim()
+
+const hasParts = (text, heading) => {
+  let from = 0
+  return heading.split('…').map(part => part.trim()).filter(part => part).every(part => {
+    const at = text.indexOf(part, from)
+    from = at + part.length
+    return at >= 0
+  })
+}
+
+// The parts of the page that are shown or hidden as one: a heading with what follows it up to the next one, or a row.
+const partsOf = contents => {
+  const parts = []
+  let part = null
+  for (const element of contents.children) {
+    if (element.matches('.find-in-page')) continue
+    if (element.matches('h1, h2, h3')) {
+      part = { heading: normal(element.textContent), level: Number(element.tagName[1]), elements: [] }
+      parts.push(part)
+    }
+    if (part) part.elements.push(element)
+  }
+  return parts
+}
+
+const find = (contents, words) => {
+  const text = normal(words)
+  const single = text.split(' ')
+  const fits = found => single.every(word => found.includes(word))
+  let count = 0
+  let chapter = null
+  contents.querySelectorAll('code.find-hit').forEach(code => code.classList.remove('find-hit'))
+  for (const part of partsOf(contents)) {
+    const all = normal(part.elements.map(element => element.textContent).join(' '))
+    const shown = text === '' || fits(all) || (part.heading.length >= 10 && hasParts(text, part.heading))
+    part.elements.forEach(element => element.classList.toggle('find-hidden', !shown))
+    if (part.level === 1) chapter = part
+    else if (shown && chapter) chapter.elements[0].classList.remove('find-hidden')
+    if (!shown || text === '') {
+      part.elements.forEach(each => each.querySelectorAll('tr').forEach(row => row.classList.remove('find-hidden')))
+      continue
+    }
+    ++count
+    for (const element of part.elements) {
+      const rows = [...element.querySelectorAll('tr')].filter(row => row.querySelector('td'))
+      const fitting = rows.filter(row => fits(normal(row.textContent)))
+      rows.forEach(row => row.classList.toggle('find-hidden', fitting.length > 0 && !fitting.includes(row)))
+      element.querySelectorAll('code').forEach(code => {
+        if (text.length > 2 && normal(code.textContent).includes(text)) code.classList.add('find-hit')
+      })
+    }
+  }
+  return text === '' ? '' : count + (count === 1 ? ' section fits' : ' sections fit')
+}
+
+document.addEventListener('DOMContentLoaded', () => {
+  document.querySelectorAll('.find-in-page').forEach(place => {
+    const field = document.createElement('input')
+    field.type = 'search'
+    field.placeholder = place.dataset.placeholder || 'Words to look for in this page'
+    field.setAttribute('aria-label', field.placeholder)
+    const result = document.createElement('output')
+    place.replaceChildren(field, result)
+    const contents = document.querySelector('div.contents > div.textblock') || document.querySelector('div.contents')
+    field.addEventListener('input', () => { result.textContent = find(contents, field.value) })
+    const words = new URLSearchParams(location.search).get('find')
+    if (words) {
+      field.value = words
+      result.textContent = find(contents, words)
+    }
+  })
+})

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "reprise/cache_key.h"
+#include "reprise/cache_result.h"
+#include "reprise/device_view.h"
+#include "reprise/memory.h"
+
+/// \file
+/// What GraphCache knows of a body, without its types. For internal use.
+
+namespace reprise::cache_detail {
+
+/// An input of a call.
+struct InputMemory {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  bool written = false;  ///< the body may change it
+};
+
+/// What a body returned.
+struct BodyResults {
+  std::shared_ptr<void> owner = {};
+  std::vector<ResultMemory> memory = {};
+};
+
+class Body;
+
+/// Graphs that a body captured itself, see Body::capture_itself(). One thread at a time.
+class OwnGraphs {
+ public:
+  virtual ~OwnGraphs() = default;
+  OwnGraphs(const OwnGraphs&) = delete;
+  OwnGraphs& operator=(const OwnGraphs&) = delete;
+
+  /// Replays on the current stream, for a body of the same type, which gets the results.
+  virtual void replay(const Body& body) = 0;
+  virtual std::uint64_t bytes() const noexcept = 0;  ///< of device memory that is not in the pool of CachingAllocator
+
+ protected:
+  OwnGraphs() = default;
+};
+
+/// A body, with the types of its inputs and results.
+class Body {
+ public:
+  virtual BodyResults run(std::span<const InputMemory> inputs, const Lengths& lengths) const = 0;
+  /// The type of what it returns.
+  virtual const std::type_info& returns() const noexcept = 0;
+  /// For a body that captures graphs into the pool itself, nothing of which takes effect; null: the cache captures
+  /// run(). What it throws is a failure of the capture.
+  virtual std::shared_ptr<OwnGraphs> capture_itself(const MempoolId& /*pool*/) const { return nullptr; }
+
+ protected:
+  Body() = default;
+  Body(const Body&) = default;
+  Body& operator=(const Body&) = default;
+  ~Body() = default;
+};
+
+/// One call of a cache. Holds references.
+struct Call {
+  const CacheKey& key;
+  std::span<const InputMemory> inputs;
+  const Body& body;
+  Lengths lengths;
+};
+
+/// Buffers that a body returns, and what a call returns instead.
+template <class Returned>
+struct ResultsOf {
+  static_assert(!sizeof(Returned),
+                "the body of a GraphCache returns nothing, a Buffer, or a std::vector, std::tuple or std::pair of "
+                "buffers");
+};
+template <>
+struct ResultsOf<void> {
+  static void make(const Outcome&, const Lengths&) noexcept {}
+};
+template <class T>
+struct ResultsOf<Buffer<T>> {
+  static void list(const Buffer<T>& buffer, const Lengths& lengths, std::vector<ResultMemory>& memory) {
+    check_rows("result", memory.size(), buffer.size(), lengths.padded);
+    memory.push_back({buffer.data(), buffer.size_bytes()});
+  }
+  static CacheResult<T> make(const Outcome& outcome, const Lengths& lengths, std::size_t number = 0) {
+    return {outcome, number, lengths};
+  }
+};
+template <class T>
+struct ResultsOf<std::vector<Buffer<T>>> {
+  static void list(const std::vector<Buffer<T>>& buffers, const Lengths& lengths, std::vector<ResultMemory>& memory) {
+    for (const Buffer<T>& each : buffers) ResultsOf<Buffer<T>>::list(each, lengths, memory);
+  }
+  static std::vector<CacheResult<T>> make(const Outcome& outcome, const Lengths& lengths) {
+    std::vector<CacheResult<T>> results;
+    for (std::size_t i = 0; i < outcome.count(); ++i)
+      results.push_back(ResultsOf<Buffer<T>>::make(outcome, lengths, i));
+    return results;
+  }
+};
+template <class... T>
+struct ResultsOf<std::tuple<Buffer<T>...>> {
+  template <class Tuple>
+  static void list(const Tuple& buffers, const Lengths& lengths, std::vector<ResultMemory>& memory) {
+    std::apply([&](const auto&... each) { (ResultsOf<Buffer<T>>::list(each, lengths, memory), ...); }, buffers);
+  }
+  static std::tuple<CacheResult<T>...> make(const Outcome& outcome, const Lengths& lengths) {
+    return make(outcome, lengths, std::index_sequence_for<T...>());
+  }
+
+ private:
+  template <std::size_t... I>
+  static std::tuple<CacheResult<T>...> make(const Outcome& outcome, const Lengths& lengths, std::index_sequence<I...>) {
+    return {ResultsOf<Buffer<T>>::make(outcome, lengths, I)...};
+  }
+};
+template <class A, class B>
+struct ResultsOf<std::pair<Buffer<A>, Buffer<B>>> : ResultsOf<std::tuple<Buffer<A>, Buffer<B>>> {};
+
+template <class F, class... T>
+class BodyOf final : public Body {
+ public:
+  using Returned = std::invoke_result_t<F&, DeviceView<T>...>;
+  using Results = ResultsOf<Returned>;
+
+  explicit BodyOf(F& function) noexcept : function_(function) {}
+  BodyResults run(std::span<const InputMemory> inputs, const Lengths& lengths) const override {
+    return run(inputs, lengths, std::index_sequence_for<T...>());
+  }
+  const std::type_info& returns() const noexcept override { return typeid(Returned); }
+
+ private:
+  template <std::size_t... I>
+  BodyResults run([[maybe_unused]] std::span<const InputMemory> inputs, [[maybe_unused]] const Lengths& lengths,
+                  std::index_sequence<I...>) const {
+    if constexpr (std::is_void_v<Returned>) {
+      std::invoke(function_, DeviceView<T>(static_cast<T*>(inputs[I].data), inputs[I].bytes / sizeof(T))...);
+      return {};
+    } else {
+      auto returned = std::make_shared<Returned>(
+          std::invoke(function_, DeviceView<T>(static_cast<T*>(inputs[I].data), inputs[I].bytes / sizeof(T))...));
+      BodyResults results;
+      Results::list(*returned, lengths, results.memory);
+      results.owner = std::move(returned);
+      return results;
+    }
+  }
+
+  F& function_;
+};
+
+/// The memory of inputs.
+/// \throws UsageError for inputs of a padded call without rows.
+template <class... T>
+std::array<InputMemory, sizeof...(T)> memory_of(const std::tuple<DeviceView<T>...>& inputs, const Lengths& lengths) {
+  std::size_t number = 0;
+  std::apply([&](const auto&... each) { (check_rows("input", number++, each.size(), lengths.length), ...); }, inputs);
+  const auto list = [](const auto&... each) {
+    return std::array<InputMemory, sizeof...(T)>{
+        InputMemory{const_cast<std::remove_const_t<T>*>(each.data()), each.size_bytes(), !std::is_const_v<T>}...};
+  };
+  return std::apply(list, inputs);
+}
+
+}  // namespace reprise::cache_detail

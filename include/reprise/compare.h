@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reprise/capture.h"
+#include "reprise/graph_diff.h"
+#include "reprise/stream.h"
+
+/// \file
+/// The first node at which a captured graph and its program differ, found by executing both.
+
+namespace reprise {
+
+/// How memory is read to find values that are not finite.
+enum class FloatFormat {
+  none,      ///< no memory is checked
+  float16,   ///< IEEE binary16
+  bfloat16,  ///< the upper half of a float32
+  float32,   ///< IEEE binary32
+  float64,   ///< IEEE binary64
+};
+
+/// What compare() does besides comparing.
+struct CompareOptions {
+  /// Finds the first node after which memory that it wrote has a NaN or an infinity in this format. All of that memory
+  /// is read so, whatever is stored there: negative integers are a NaN of float32. Memory that the captures allocated
+  /// begins as zeros then.
+  FloatFormat check_finite = FloatFormat::none;
+  /// Executes each of both graphs in this many other orders that its edges allow, 0 or more, and looks for two nodes
+  /// whose order changes what is in memory although no edge orders them. A graph of n chains of nodes needs n orders to
+  /// have each two nodes without a path between them run in both orders.
+  int orders = 0;
+  std::uint64_t seed = 0;  ///< of these orders
+  /// The stream on which the body is captured again, of the device of the graph; nullopt: an internal one.
+  std::optional<StreamRef> stream = {};
+};
+
+/// The kind of the first difference between a graph and its program.
+enum class FirstDifferenceKind {
+  node,            ///< one of the two has no such node, or one of another type, or the dependencies contradict
+  stale_pointer,   ///< the graph uses memory that was freed; neither node was executed
+  destination,     ///< both write, but not to the same memory; neither node was executed
+  result,          ///< both wrote the same memory, with different bytes
+  not_repeatable,  ///< the node left other bytes when it was executed again, so that nothing can be compared with it
+};
+
+/// The first difference between a graph and a new capture of its body. A value; addresses are not dereferenced.
+struct FirstDifference {
+  FirstDifferenceKind kind = FirstDifferenceKind::result;
+  std::optional<ComparedNode> first = {};   ///< in the graph; nullopt if only the new capture has the node
+  std::optional<ComparedNode> second = {};  ///< in the new capture; nullopt if only the graph has it
+  /// What differs: from the first to the last byte that does; of stale_pointer the address that the graph uses, and of
+  /// destination the first range of which the address differs. Null for `node`.
+  const void* address = nullptr;
+  const void* second_address = nullptr;  ///< where the new capture has it
+  std::size_t bytes = 0;
+  /// The first aligned 4 bytes that differ, in hexadecimal, as an integer and as a float32; of `result` only.
+  std::string first_value = {}, second_value = {};
+  std::vector<GraphDifference> parameters = {};  ///< how the parameters of the two nodes differ, as diff() lists them
+
+  /// The node, what differs and where, and a line for each parameter that differs.
+  std::string str() const;
+};
+
+/// The first value that is no number or infinite.
+struct NonFiniteValue {
+  bool in_new_capture = false;  ///< found in the execution of the new capture; else of the graph
+  ComparedNode node = {};
+  const void* address = nullptr;
+  std::string value = {};  ///< its bits in hexadecimal, and "NaN" or "infinity"
+
+  /// One line.
+  std::string str() const;
+};
+
+/// Two nodes that no edges order, although their order changes what is in memory.
+struct MissingEdge {
+  bool in_new_capture = false;  ///< found in the execution of the new capture; else of the graph
+  ComparedNode one = {}, other = {};
+  const void* address = nullptr;  ///< what differs in the end, from the first to the last byte of one range
+  std::size_t bytes = 0;
+  std::string first_value = {}, second_value = {};  ///< there, with `one` before `other`, and after it
+
+  /// One line.
+  std::string str() const;
+};
+
+/// What compare() found. A value without references to other objects.
+struct Comparison {
+  std::optional<FirstDifference> difference = {};
+  std::optional<NonFiniteValue> not_finite = {};
+  std::vector<MissingEdge> missing_edges = {};  ///< at most one of each graph
+  /// All parameters and dependencies that differ, as diff() lists them. Without a `difference`, none of them changed
+  /// what the nodes wrote this time.
+  std::vector<GraphDifference> parameters = {};
+  std::size_t nodes = 0;                ///< nodes of the graph that were executed and compared
+  std::size_t saved_bytes = 0;          ///< memory that was saved and restored
+  int orders = 0;                       ///< orders that were tried with both graphs together
+  std::vector<std::string> notes = {};  ///< what was not compared and why, each a sentence
+
+  /// True if neither a difference nor a value that is not finite nor a missing edge was found.
+  bool same() const noexcept { return !difference && !not_finite && missing_edges.empty(); }
+  /// Several lines, each ended by a newline.
+  std::string str() const;
+};
+
+/// Finds the first node at which a graph does not do what its body does now: captures `body` again, executes both
+/// graphs node by node with the same memory at their beginning, and compares what each node wrote.
+///
+/// The new capture has the options of the last one, without `stream`, `warmup`, `hooks` and `check_frozen_values` (if
+/// that was set, libtorch's allocations are recorded again, for which the body runs twice), and a pool of its own. It
+/// is destroyed in the end: a Buffer that `body` hands out is then one of the new capture's pool.
+///
+/// Nodes are executed one after another, in an order that the edges of both graphs allow. Child graphs are executed by
+/// their nodes, a conditional node together with what sets its condition; events are neither recorded nor waited for.
+/// Host functions run each time, and what they change in memory of the host stays. Random numbers are those of the last
+/// replay of the graph, in both, and no generator advances. Values are those of the templates; disabled nodes stay
+/// disabled.
+///
+/// What a node writes is known for kernels of this library, among them all operators of libtorch on the host device,
+/// and for copies and sets. After any other kernel or host function, all memory is compared that parameters of the two
+/// graphs lead to, and that their captures allocated. What lies behind pointers in memory is not found. Memory that a
+/// capture allocated corresponds to the allocation with the same number of the other capture; a pointer in memory to
+/// one equals a pointer to the other. Memory that CUDA tensors of libtorch got in a capture is compared only if the
+/// graph was captured with GraphOptions::check_frozen_values.
+///
+/// Memory that nodes may write is copied to the host before, and back at the end, also if an exception is thrown; no
+/// other work may use it meanwhile. Cost: host memory for it, and up to twice as much more while a difference or a
+/// missing edge is located; one executable for each node; for each node of both graphs a launch, a wait, and a copy of
+/// what it wrote to the host, all compared memory for kernels of other code; launches of both up to the first
+/// difference once more; for each order all launches, and a copy of the saved memory in both directions, and about 4
+/// log2(nodes) orders more to find a missing edge.
+///
+/// Waits for the device; no capture of this library begins meanwhile, and replays of the graph by other threads wait.
+/// \param graph must have its template. Nothing about it is changed.
+/// \param body what the graph was captured from, runs as by capture().
+/// \param options what is looked for besides the first difference.
+/// \returns what was found first, of each kind.
+/// \throws UsageError if the graph is empty, in a capture or without a template, within a hook of it, if `body` is
+///         empty, if `orders` is negative, the format has no name or the stream is of another device, while a capture
+///         of this library is underway; if a node cannot be executed alone: one that allocates or frees memory in the
+///         order of a stream, and one whose parameters the driver does not provide in a graph that it does not clone.
+///         What capture() throws. BackendError if the runtime fails.
+Comparison compare(const CUDAGraph& graph, CaptureBody body, const CompareOptions& options = {});
+
+}  // namespace reprise

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "reprise/capture.h"
+#include "reprise/stream.h"
+
+/// \file
+/// Control flow within a graph: the device decides in each replay which captured bodies run, and how often.
+///
+///     Loop loop;
+///     CUDAGraph solve = capture([&] {
+///       launch(n, Start{}, x, go_on);
+///       loop = while_(go_on, [&] { launch(n, Step{}, x, go_on); }, {.max_iterations = 1000});
+///     });
+///     solve.replay();
+///     if (loop.last_run().stopped) ...  // not converged
+///
+/// Each function is called while a stream is captured by this library, and adds a conditional node of CUDA to its
+/// graph: after what the stream was given before, and before what it is given next. Bodies run once, at this call, and
+/// are captured; a stream of their own is the calling thread's current one meanwhile, and is passed to them
+/// (CaptureBody).
+///
+/// *The condition* is a word in device memory, which a kernel of this library reads when the replay reaches the node;
+/// of a loop, at the end of the body, too. Kernels before the node, or in the body, write it. It is an input of the
+/// graph as any other memory (CUDAGraph::inputs()).
+///
+/// *Bodies* hold kernels, copies and sets of device and pinned memory, child graphs, and further control flow, at any
+/// depth; streams may be forked off the body's one, and are joined before it ends. Everything else is refused:
+/// functions of the host, allocate_async() and free_async() (`cudaMallocAsync`), external events, copies of pageable
+/// memory. Work that is meanwhile given to the stream around the body is refused, too: it would not be in the body.
+///
+/// *Memory* that a body allocates from CachingAllocator, and of tensors, belongs to the graph. What a body does not
+/// free stays allocated after it. What was allocated outside of a while_ body and is freed in it is not given out again
+/// in that body, whose next iteration may read it.
+///
+/// *Random numbers.* All bodies of an if_, if_else and switch_ count as drawn, whether they run or not. A body of
+/// while_ draws other numbers in each iteration, and counts as drawn LoopOptions::max_iterations times, which it must
+/// have. Generators of libtorch's CUDA tensors cannot be drawn from in the body of a while_.
+///
+/// *Limits of CUDA.* A graph with control flow has one executable at a time, and cannot become a child graph, be cloned
+/// or be changed by CUDAGraph::update(); CUDAGraph::recapture() instantiates it anew. if_else and switch_ need a driver
+/// of CUDA 12.8 or later.
+///
+/// \throws UsageError (each function) for a null or unaligned condition, an empty or missing body, a stream that takes
+///         part in no capture of this library, and work that a body cannot hold; CaptureError if the capture of a body
+///         was broken or a stream was not joined; BackendError if the runtime fails; what a body throws. Once the node
+///         was added, nodes cannot be removed: the whole capture fails in the end.
+///
+/// Threads: any that captures, as for launches.
+
+namespace reprise {
+
+namespace graphs {
+struct LoopMemory;
+}  // namespace graphs
+
+/// Adds a body that runs if `*condition` is not zero when a replay reaches it.
+/// \param stream takes part in a capture of this library.
+/// \param condition in memory of the stream's device; read in each replay.
+/// \param body is called once, at this call.
+void if_(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body);
+/// As above, for the calling thread's current stream.
+void if_(const std::uint32_t* condition, CaptureBody body);
+
+/// Adds two bodies, of which one runs.
+/// \param stream takes part in a capture of this library.
+/// \param condition in memory of the stream's device; read in each replay.
+/// \param body runs if `*condition` is not zero.
+/// \param otherwise runs if it is zero.
+void if_else(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body, CaptureBody otherwise);
+/// As above, for the calling thread's current stream.
+void if_else(const std::uint32_t* condition, CaptureBody body, CaptureBody otherwise);
+
+/// Adds bodies of which one runs, or none.
+/// \param stream takes part in a capture of this library.
+/// \param index in memory of the stream's device; read in each replay: the number of the body, from 0. If there is no
+///        such body, none runs.
+/// \param bodies at least one; each is called once, at this call.
+void switch_(const StreamRef& stream, const std::uint32_t* index, std::span<const CaptureBody> bodies);
+/// As above, for bodies that are written in braces.
+void switch_(const StreamRef& stream, const std::uint32_t* index, std::initializer_list<CaptureBody> bodies);
+/// As above, for the calling thread's current stream.
+void switch_(const std::uint32_t* index, std::span<const CaptureBody> bodies);
+/// As above, for the calling thread's current stream, and bodies that are written in braces.
+void switch_(const std::uint32_t* index, std::initializer_list<CaptureBody> bodies);
+
+/// Options of while_.
+struct LoopOptions {
+  /// The most iterations of one run; 0: no limit. A loop that never ends cannot be stopped.
+  std::uint32_t max_iterations = 0;
+};
+
+/// What the runs of a while_ did. A handle to memory of the graph, which it keeps; cheap to copy. One that was not made
+/// by while_ is empty.
+class Loop {
+ public:
+  /// What one run did.
+  struct Run {
+    std::uint32_t iterations = 0;  ///< of the body
+    bool stopped = false;          ///< the limit ended it, while the condition was still not zero
+  };
+
+  Loop() = default;
+
+  /// What the last run did: waits for the work of `stream`, which is one that the graph was replayed on, or comes after
+  /// such. Of an inner loop: the last run of the last iteration of the outer one. All zeros before the first run.
+  /// \throws UsageError for an empty handle, and while the stream is captured; BackendError if the runtime fails.
+  Run last_run(const StreamRef& stream) const;
+  Run last_run() const;  ///< as above, for the current stream of the loop's device
+
+  /// The number of iterations until now, on the device: in the body, that of the iteration, from 0.
+  /// \throws UsageError for an empty handle.
+  const std::uint32_t* iterations() const;
+
+ private:
+  friend Loop while_(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body,
+                     const LoopOptions& options);
+  explicit Loop(std::shared_ptr<const graphs::LoopMemory> memory) : memory_(std::move(memory)) {}
+
+  std::shared_ptr<const graphs::LoopMemory> memory_;
+};
+
+/// Adds a body that runs as long as `*condition` is not zero.
+/// \param stream takes part in a capture of this library.
+/// \param condition in memory of the stream's device; read before each iteration.
+/// \param body is called once, at this call.
+/// \param options the limit of iterations.
+/// \return a handle that shows how often the body ran.
+Loop while_(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body, const LoopOptions& options = {});
+/// As above, for the calling thread's current stream.
+Loop while_(const std::uint32_t* condition, CaptureBody body, const LoopOptions& options = {});
+
+}  // namespace reprise

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "reprise/device.h"
+#include "reprise/memory.h"
+#include "reprise/stream.h"
+
+/// \file
+/// What BreakableGraph knows of the function of an eager part, without its types. For internal use.
+
+namespace reprise::eager_detail {
+
+/// A buffer that an eager part returned, or the memory to which it is copied.
+struct Result {
+  void* data = nullptr;
+  std::size_t count = 0;        ///< of values
+  std::size_t value_bytes = 0;  ///< of one
+  const std::type_info* type = nullptr;
+  std::optional<Device> device = {};  ///< nullopt for a buffer without memory
+};
+
+/// Copies what a run returned to where the graph expects it, on a stream.
+/// \throws UsageError unless there are as many buffers of the same sizes, on the same device; BackendError.
+void copy_results(std::span<const Result> fixed, std::span<const Result> returned, const StreamRef& stream);
+
+/// Results of a type: what they are, and memory for as many.
+template <class Returned>
+struct ResultsOf;
+template <class T>
+struct ResultsOf<Buffer<T>> {
+  static void list(const Buffer<T>& buffer, std::vector<Result>& results) {
+    const std::optional<Device> device = buffer.data() != nullptr ? std::optional(buffer.device()) : std::nullopt;
+    results.push_back({buffer.data(), buffer.size(), sizeof(T), &typeid(T), device});
+  }
+  static Buffer<T> make(std::span<const Result> like, const StreamRef& stream, std::size_t number = 0) {
+    return like[number].count == 0 ? Buffer<T>() : Buffer<T>(like[number].count, stream);
+  }
+};
+template <class T>
+struct ResultsOf<std::vector<Buffer<T>>> {
+  static void list(const std::vector<Buffer<T>>& buffers, std::vector<Result>& results) {
+    for (const Buffer<T>& each : buffers) ResultsOf<Buffer<T>>::list(each, results);
+  }
+  static std::vector<Buffer<T>> make(std::span<const Result> like, const StreamRef& stream) {
+    std::vector<Buffer<T>> made;
+    for (std::size_t i = 0; i < like.size(); ++i) made.push_back(ResultsOf<Buffer<T>>::make(like, stream, i));
+    return made;
+  }
+};
+template <class... T>
+struct ResultsOf<std::tuple<Buffer<T>...>> {
+  template <class Tuple>
+  static void list(const Tuple& buffers, std::vector<Result>& results) {
+    std::apply([&](const auto&... each) { (ResultsOf<Buffer<T>>::list(each, results), ...); }, buffers);
+  }
+  static std::tuple<Buffer<T>...> make(std::span<const Result> like, const StreamRef& stream) {
+    return make(like, stream, std::index_sequence_for<T...>());
+  }
+
+ private:
+  template <std::size_t... I>
+  static std::tuple<Buffer<T>...> make(std::span<const Result> like, const StreamRef& stream,
+                                       std::index_sequence<I...>) {
+    return {ResultsOf<Buffer<T>>::make(like, stream, I)...};
+  }
+};
+template <class A, class B>
+struct ResultsOf<std::pair<Buffer<A>, Buffer<B>>> {
+  static void list(const std::pair<Buffer<A>, Buffer<B>>& buffers, std::vector<Result>& results) {
+    ResultsOf<Buffer<A>>::list(buffers.first, results);
+    ResultsOf<Buffer<B>>::list(buffers.second, results);
+  }
+  static std::pair<Buffer<A>, Buffer<B>> make(std::span<const Result> like, const StreamRef& stream) {
+    return {ResultsOf<Buffer<A>>::make(like, stream, 0), ResultsOf<Buffer<B>>::make(like, stream, 1)};
+  }
+};
+
+/// Buffers, or structures of them.
+template <class Returned>
+concept BufferResults = requires {
+  sizeof(ResultsOf<Returned>);
+};
+
+/// Calls a function that takes nothing, a StreamRef or a `cudaStream_t`.
+template <class F>
+decltype(auto) call(F& function, const StreamRef& stream) {
+  static_assert(std::invocable<F&> || std::invocable<F&, StreamRef> || std::invocable<F&, StreamHandle>,
+                "the function of an eager part takes nothing, a StreamRef or a cudaStream_t");
+  if constexpr (std::invocable<F&>)
+    return std::invoke(function);
+  else if constexpr (std::invocable<F&, StreamRef>)
+    return std::invoke(function, stream);
+  else
+    return std::invoke(function, stream.native());
+}
+template <class F>
+using ReturnedBy = decltype(eager_detail::call(std::declval<F&>(), std::declval<const StreamRef&>()));
+
+/// True for an empty std::function or a null function pointer.
+template <class F>
+bool is_empty(const F& function) {
+  if constexpr (std::is_constructible_v<bool, const F&>)
+    return !static_cast<bool>(function);
+  else
+    return false;
+}
+
+/// The function of an eager part, and where its results go.
+///
+///     run -> copy_results | drop_results -> run ...
+class Function {
+ public:
+  virtual ~Function() = default;
+  Function(const Function&) = delete;
+  Function& operator=(const Function&) = delete;
+
+  /// \throws what the function throws.
+  virtual void run(const StreamRef& stream) = 0;
+  /// Copies the results of the run to their fixed memory. \throws as eager_detail::copy_results().
+  virtual void copy_results(const StreamRef& stream) = 0;
+  virtual void drop_results() noexcept = 0;
+  /// Of the fixed memory.
+  virtual std::size_t result_bytes() const noexcept = 0;
+  /// The object, with all that it has by value.
+  virtual std::span<const std::byte> object() const noexcept = 0;
+
+ protected:
+  Function() = default;
+};
+
+/// A function of a type, in memory whose other bytes look like no address.
+template <class F>
+class FunctionObject {
+ public:
+  template <class From>
+  explicit FunctionObject(From&& from) {
+    std::memset(storage_, 0x5a, sizeof(storage_));
+    function_ = ::new (static_cast<void*>(storage_)) F(std::forward<From>(from));
+  }
+  ~FunctionObject() { function_->~F(); }
+  FunctionObject(const FunctionObject&) = delete;
+  FunctionObject& operator=(const FunctionObject&) = delete;
+
+  F& get() noexcept { return *function_; }
+  std::span<const std::byte> bytes() const noexcept { return storage_; }
+
+ private:
+  alignas(F) std::byte storage_[sizeof(F)];
+  F* function_;
+};
+
+template <class F, class Returned = ReturnedBy<F>>
+class FunctionOf final : public Function {
+  static_assert(BufferResults<Returned>,
+                "an eager part returns nothing, a Buffer, or a std::vector, std::tuple or std::pair of buffers, or "
+                "tensors, which need <reprise/libtorch/eager_tensors.h>: a value of the host would be that of the "
+                "capture in every replay");
+
+ public:
+  template <class From>
+  explicit FunctionOf(From&& from) : function_(std::forward<From>(from)) {}
+
+  void run(const StreamRef& stream) override { returned_.emplace(eager_detail::call(function_.get(), stream)); }
+  void copy_results(const StreamRef& stream) override {
+    std::vector<Result> returned;
+    ResultsOf<Returned>::list(*returned_, returned);
+    eager_detail::copy_results(fixed_, returned, stream);
+    returned_.reset();
+  }
+  void drop_results() noexcept override { returned_.reset(); }
+  std::size_t result_bytes() const noexcept override {
+    std::size_t bytes = 0;
+    for (const Result& each : fixed_) bytes += each.count * each.value_bytes;
+    return bytes;
+  }
+  std::span<const std::byte> object() const noexcept override { return function_.bytes(); }
+
+  /// Memory for results like those of the first run, which later ones are copied to.
+  Returned make_fixed(const StreamRef& stream) {
+    std::vector<Result> first;
+    ResultsOf<Returned>::list(*returned_, first);
+    Returned made = ResultsOf<Returned>::make(first, stream);
+    ResultsOf<Returned>::list(made, fixed_);
+    return made;
+  }
+
+ private:
+  FunctionObject<F> function_;
+  std::optional<Returned> returned_;
+  std::vector<Result> fixed_;
+};
+
+template <class F>
+class FunctionOf<F, void> final : public Function {
+ public:
+  template <class From>
+  explicit FunctionOf(From&& from) : function_(std::forward<From>(from)) {}
+
+  void run(const StreamRef& stream) override { eager_detail::call(function_.get(), stream); }
+  void copy_results(const StreamRef& /*stream*/) override {}
+  void drop_results() noexcept override {}
+  std::size_t result_bytes() const noexcept override { return 0; }
+  std::span<const std::byte> object() const noexcept override { return function_.bytes(); }
+
+ private:
+  FunctionObject<F> function_;
+};
+
+/// True if the calling thread captures a body with eager parts; false if it captures nothing.
+/// \throws UsageError if its current stream takes part in a capture without eager parts.
+bool is_breakable();
+/// Ends the segment, runs it and the function, and begins the next segment.
+/// \throws what eager() throws.
+void run_part(std::unique_ptr<Function> function);
+[[noreturn]] void refuse_empty_function();
+
+}  // namespace reprise::eager_detail

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <typeinfo>
+#include <vector>
+
+#include "reprise/cache_key.h"
+#include "reprise/libtorch/tensor_structures.h"
+
+/// \file
+/// The key of a call of a CachedCallable. For internal use.
+
+namespace reprise::libtorch::detail {
+
+/// What decides which work a call does.
+struct CallKey {
+  CacheKey key;
+  std::optional<c10::Device> device = {};  ///< the CPU only where all tensors are there; none without tensors
+};
+
+/// The modules and all parts of them, each once.
+std::vector<std::shared_ptr<torch::nn::Module>> all_modules(
+    const std::vector<std::shared_ptr<torch::nn::Module>>& modules);
+
+/// Visits the arguments of a call, as for_each_tensor() does, and makes its key. They must live until then.
+class CallRecorder {
+ public:
+  void operator()(at::Tensor& tensor) {
+    structure_.push_back(tensor_step);
+    tensors_.push_back(&tensor);
+  }
+  template <class T>
+  void value(const T& value) {
+    structure_.push_back(value_step);
+    values_.push_back(value_text(value));
+  }
+  void size(std::string_view /*kind*/, std::size_t size) { structure_.push_back(static_cast<std::int64_t>(size)); }
+  template <class Key, class Compare>
+  void key(const Key& key, const Compare& /*compare*/) {
+    static_assert(CapturedValue<Key> || std::is_convertible_v<const Key&, std::string_view>,
+                  "the keys of a map must be numbers, enums or texts to be a part of the key of a call");
+    structure_.push_back(key_step);
+    if constexpr (CapturedValue<Key>)
+      values_.push_back(value_text(key));
+    else
+      values_.emplace_back(std::string_view(key));
+  }
+  /// True if a tensor is on a device other than the CPU.
+  bool has_device() const;
+  void end_of_element() { structure_.push_back(end_step); }
+
+  /// \param types of the arguments.
+  /// \param modules whose modes belong to the key.
+  /// \param device where no argument is a tensor of a device.
+  CallKey key(const std::type_info& types, const std::vector<std::shared_ptr<torch::nn::Module>>& modules,
+              std::optional<c10::Device> device) &&;
+
+ private:
+  // Sizes are not negative.
+  static constexpr std::int64_t tensor_step = -1, value_step = -2, key_step = -3, end_step = -4;
+
+  std::vector<std::int64_t> structure_;
+  std::vector<std::string> values_;
+  std::vector<const at::Tensor*> tensors_;
+};
+
+/// Names of the fields of such keys, in order.
+std::vector<std::string> call_key_fields();
+
+}  // namespace reprise::libtorch::detail

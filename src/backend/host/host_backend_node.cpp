@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+
+#include "backend/host/host_backend.h"
+#include "text/format.h"
+
+// The nodes of template graphs.
+
+namespace reprise::backend::host {
+namespace {
+
+// What a graph cannot be cloned with, nor be the child of another.
+constexpr auto sole_types = {NodeType::conditional, NodeType::memory_allocate, NodeType::memory_free};
+
+bool is_memory_node(NodeType type) {
+  return type == NodeType::memory_allocate || type == NodeType::memory_free;
+}
+
+bool lies_in_child(const HostGraph& graph) {
+  for (const HostGraph* inner = &graph; inner->owner != nullptr; inner = inner->owner->graph)
+    if (inner->owner->type == NodeType::child_graph) return true;
+  return false;
+}
+
+HostCondition* condition_of(const HostGraph& graph, ConditionalHandle handle) {
+  for (const auto& condition : graph.conditions)
+    if (condition->handle == handle) return condition.get();
+  return nullptr;
+}
+
+bool is_number_of_bodies(ConditionalType type, unsigned count) {
+  switch (type) {
+    case ConditionalType::if_:
+      return count == 1 || count == 2;
+    case ConditionalType::while_:
+      return count == 1;
+    case ConditionalType::switch_:
+      return count > 0;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool HostBackend::is_captured_to(const HostGraph& graph) const {
+  return std::any_of(runtime_.captures.begin(), runtime_.captures.end(), [&](const auto& capture) {
+    return capture->graph != nullptr && &outermost(*capture->graph) == &outermost(graph);
+  });
+}
+
+HostResult HostBackend::check_copy(const HostGraph& graph) {
+  HostNode* sole = nullptr;
+  for_each_node(graph, [&](HostNode& node) {
+    if (sole == nullptr && std::find(sole_types.begin(), sole_types.end(), node.type) != sole_types.end()) sole = &node;
+  });
+  if (sole == nullptr) return ErrorCode::success;
+  return fail(
+      ErrorCode::not_supported,
+      text::format("a graph with a {} node cannot be cloned, nor be the child of another", node_type_name(sole->type)));
+}
+
+HostResult HostBackend::check_sole(const HostGraph& graph) {
+  if (graph.exec.expired()) return ErrorCode::success;
+  return fail(ErrorCode::not_supported,
+              "a graph with conditional, allocation or free nodes has one executable at a time; destroy the first one");
+}
+
+HostResult HostBackend::check_removal(const HostGraph& graph) {
+  return holds_any(graph, {NodeType::memory_allocate, NodeType::memory_free})
+             ? fail(ErrorCode::not_supported, "nodes and edges of a graph with allocation or free nodes stay in it")
+             : HostResult(ErrorCode::success);
+}
+
+HostResult HostBackend::check_edge(const HostNode& from, const NodeType* to, const EdgeData& data) {
+  const auto refuse = [](const char* why) { return fail(ErrorCode::invalid_value, why); };
+  if (data == EdgeData{}) return ErrorCode::success;
+  if (data.type > 1 || data.from_port > 2 || data.to_port != 0) return refuse("there is no such type or port of edges");
+  if (from.type != NodeType::kernel) return refuse("only kernel nodes have other ports than 0");
+  if (data.from_port == 0) return refuse("a programmatic edge comes from port 1 or 2");
+  if (data.type == 0 && data.from_port == 1) return refuse("an edge from port 1 is programmatic");
+  if (is_programmatic(data) && to != nullptr && *to != NodeType::kernel)
+    return refuse("a programmatic edge leads from a kernel node to a kernel node");
+  return ErrorCode::success;
+}
+
+HostResult HostBackend::check_node(const NodeParams& params) const {
+  if (std::holds_alternative<PitchedCopyNodeParams>(params))
+    return fail(ErrorCode::not_supported, pitched_copy_refused);
+  MemoryKind destination, source;
+  switch (node_type(params)) {
+    case NodeType::kernel: {
+      const auto& kernel = std::get<KernelNodeParams>(params);
+      if (kernel.config.programmatic)
+        return fail(
+            ErrorCode::not_supported,
+            "in a graph, programmatic dependent launch is not a property of the kernel node: give the edge that "
+            "leads to it type 1 and the port that it comes from");
+      HostResult bad = check_kernel(kernel);
+      return bad.failed() ? bad : check_launch_config(kernel);
+    }
+    case NodeType::memcpy:
+      if (std::get<MemcpyNodeParams>(params).bytes == 0)
+        return fail(ErrorCode::invalid_value, "a node copies at least 1 byte");
+      return check_memcpy(std::get<MemcpyNodeParams>(params), &destination, &source);
+    case NodeType::memset:
+      if (std::get<MemsetNodeParams>(params).count == 0)
+        return fail(ErrorCode::invalid_value, "a node sets at least one element");
+      return check_memset(std::get<MemsetNodeParams>(params));
+    case NodeType::host:
+      if (std::get<HostNodeParams>(params).function == nullptr)
+        return fail(ErrorCode::invalid_value, "the function is null");
+      return ErrorCode::success;
+    case NodeType::event_record:
+      return runtime_.find(std::get<EventRecordNodeParams>(params).event) != nullptr
+                 ? ErrorCode::success
+                 : fail(ErrorCode::invalid_value, "there is no such event");
+    case NodeType::event_wait:
+      return runtime_.find(std::get<EventWaitNodeParams>(params).event) != nullptr
+                 ? ErrorCode::success
+                 : fail(ErrorCode::invalid_value, "there is no such event");
+    case NodeType::child_graph: {
+      const HostGraph* const child = runtime_.find(std::get<ChildGraphNodeParams>(params).graph);
+      return child != nullptr ? check_copy(*child) : no_such("graph");
+    }
+    case NodeType::memory_allocate:
+    case NodeType::memory_free:  // check_memory()
+    case NodeType::conditional:  // check_conditional()
+    case NodeType::empty:
+      return ErrorCode::success;
+  }
+  return fail(ErrorCode::invalid_value, "there is no such type of nodes");
+}
+
+HostResult HostBackend::check_conditional(const HostGraph& graph, const ConditionalNodeParams& params) {
+  if (lies_in_child(graph))
+    return fail(ErrorCode::not_supported, "a graph with a conditional node cannot be the child of another");
+  const HostCondition* const condition = condition_of(graph, params.handle);
+  if (condition == nullptr)
+    return fail(ErrorCode::invalid_value,
+                "the conditional handle is not one of this graph: a body has its own handles");
+  if (condition->has_node)
+    return fail(ErrorCode::invalid_value, "the conditional handle belongs to another conditional node");
+  if (!is_number_of_bodies(params.type, params.body_count))
+    return fail(ErrorCode::invalid_value,
+                text::format("a conditional node of this type cannot have {} bodies", params.body_count));
+  return ErrorCode::success;
+}
+
+HostNode& HostBackend::add_with_graphs(HostGraph& graph, NodeParams& params, std::span<const Dependency> before) {
+  std::vector<std::unique_ptr<HostGraph>> inner;
+  auto* const conditional = std::get_if<ConditionalNodeParams>(&params);
+  Work work;
+  if (conditional == nullptr) {
+    inner.push_back(runtime_.find(std::get<ChildGraphNodeParams>(params).graph)->clone());
+    work = ChildGraphNodeParams{handle_of(*inner.front())};
+  } else {
+    ConditionalNodeParams made = *conditional;
+    made.bodies.clear();
+    for (unsigned i = 0; i < made.body_count; ++i) {
+      inner.push_back(std::make_unique<HostGraph>());
+      inner.back()->device = graph.device;
+      inner.back()->id = next_id();
+      made.bodies.push_back(handle_of(*inner.back()));
+    }
+    work = made;
+  }
+  HostNode& node = runtime_.add_node(graph, device_, node_type(params), std::move(work), before);
+  try {
+    std::vector<GraphHandle> bodies;
+    if (conditional != nullptr) bodies = std::get<ConditionalNodeParams>(node.work).bodies;
+    runtime_.adopt(node, std::move(inner));
+    if (conditional == nullptr) return node;
+    conditional->bodies = std::move(bodies);
+    condition_of(graph, conditional->handle)->has_node = true;
+  } catch (...) {
+    runtime_.destroy(node);
+    throw;
+  }
+  return node;
+}
+
+ErrorCode HostBackend::graph_add_node(GraphNodeHandle* node, GraphHandle handle, const Dependencies& dependencies,
+                                      NodeParams& params) {
+  return enter(Call::graph_add_node, [&](Lock&) -> HostResult {
+    HostGraph* const graph = runtime_.find(handle);
+    if (graph == nullptr) return no_such("graph");
+    const NodeType type = node_type(params);
+    std::vector<Dependency> before;
+    if (HostResult found = find_nodes(dependencies, graph, &before); found.failed()) return found;
+    for (auto each = before.begin(); each != before.end(); ++each) {
+      if (std::find(before.begin(), each, *each) != each)
+        return fail(ErrorCode::invalid_value, "a node can depend on another one only once");
+      if (HostResult bad = check_edge(*each->node, &type, each->data); bad.failed()) return bad;
+    }
+    if (HostResult bad = check_node(params); bad.failed()) return bad;
+    if (const auto* const conditional = std::get_if<ConditionalNodeParams>(&params))
+      if (HostResult bad = check_conditional(*graph, *conditional); bad.failed()) return bad;
+    if (type == NodeType::child_graph || type == NodeType::conditional) {
+      *node = handle_of(add_with_graphs(*graph, params, before));
+      return ErrorCode::success;
+    }
+    Work work;
+    if (HostResult bad = make_node_work(*graph, device_, params, &work); bad.failed()) return bad;
+    const HostNode& made = runtime_.add_node(*graph, device_, type, std::move(work), before);
+    if (std::holds_alternative<GraphFree>(made.work)) note_free(made);
+    if (const auto* const allocation = std::get_if<GraphAllocation>(&made.work))
+      std::get<MemoryAllocateNodeParams>(params).address = allocation->memory->address();
+    *node = handle_of(made);
+    return ErrorCode::success;
+  });
+}
+
+ErrorCode HostBackend::graph_destroy_node(GraphNodeHandle handle) {
+  return enter(Call::graph_destroy_node, [&](Lock&) -> HostResult {
+    HostNode* const node = runtime_.find(handle);
+    if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
+    if (is_captured_to(*node->graph))
+      return fail(ErrorCode::illegal_state, "the graph is being captured to; end the capture first");
+    if (HostResult bad = check_removal(*node->graph); bad.failed()) return bad;
+    if (const auto* const conditional = std::get_if<ConditionalNodeParams>(&node->work))
+      condition_of(*node->graph, conditional->handle)->has_node = false;
+    runtime_.destroy(*node);
+    return ErrorCode::success;
+  });
+}
+
+ErrorCode HostBackend::graph_node_type(GraphNodeHandle handle, NodeType* type) {
+  return enter(Call::graph_node_type, [&](Lock&) -> HostResult {
+    const HostNode* const node = runtime_.find(handle);
+    if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
+    *type = node->type;
+    return ErrorCode::success;
+  });
+}
+
+ErrorCode HostBackend::graph_node_params(GraphNodeHandle handle, NodeParams* params) {
+  return enter(Call::graph_node_params, [&](Lock&) -> HostResult {
+    const HostNode* const node = runtime_.find(handle);
+    if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
+    *params = params_of(node->work);
+    return ErrorCode::success;
+  });
+}
+
+ErrorCode HostBackend::graph_node_set_params(GraphNodeHandle handle, const NodeParams& params) {
+  return enter(Call::graph_node_set_params, [&](Lock&) -> HostResult {
+    HostNode* const node = runtime_.find(handle);
+    if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
+    if (node->type != node_type(params)) return fail(ErrorCode::invalid_value, "the node is of another type");
+    if (!node->graphs.empty())
+      return fail(ErrorCode::not_supported,
+                  "the graphs in a node cannot be exchanged; change the nodes of these graphs, or make another node");
+    if (is_memory_node(node->type))
+      return fail(ErrorCode::not_supported, "an allocation or free node cannot be changed");
+    if (HostResult good = check_node(params); good.failed()) return good;
+    node->work = make_work(params);
+    return ErrorCode::success;
+  });
+}
+
+ErrorCode HostBackend::graph_conditional_handle_create(ConditionalHandle* made, GraphHandle handle,
+                                                       unsigned default_value) {
+  return enter(Call::graph_conditional_handle_create, [&](Lock&) -> HostResult {
+    HostGraph* const graph = runtime_.find(handle);
+    if (graph == nullptr) return no_such("graph");
+    graph->conditions.push_back(std::make_shared<HostCondition>(default_value));
+    *made = graph->conditions.back()->handle;
+    return ErrorCode::success;
+  });
+}
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/memory/graph_memory.h"
+
+namespace reprise::backend::host {
+
+std::shared_ptr<GraphMemory> GraphMemory::reserve(DeviceMemory& memory, std::size_t bytes) {
+  void* address = nullptr;
+  if (memory.reserve(&address, bytes) != ErrorCode::success) return nullptr;
+  try {
+    return std::shared_ptr<GraphMemory>(new GraphMemory(memory, address, bytes));
+  } catch (...) {
+    (void)memory.free(address);
+    throw;
+  }
+}
+
+GraphMemory::~GraphMemory() {
+  (void)memory_.free(address_);
+}
+
+bool GraphMemory::back() {
+  return memory_.back(address_) == ErrorCode::success;
+}
+
+}  // namespace reprise::backend::host

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "backend/types.h"
+
+namespace reprise::backend {
+
+/// What `cudaGraphSetConditional` is on CUDA: sets the value of a condition from a kernel that runs on a host device.
+/// \throws UsageError if there is no such handle.
+void set_host_condition(ConditionalHandle handle, unsigned value);
+
+}  // namespace reprise::backend

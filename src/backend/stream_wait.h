@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "reprise/stream.h"
+#include "support/listeners.h"
+
+namespace reprise::backend {
+
+/// A callback for a wait that this library made a stream do: called on the thread of the wait, after it. The stream may
+/// have joined a capture by it.
+using StreamWaitListener = support::Listener<const StreamRef&>;
+
+inline constinit support::Listeners<const StreamRef&> stream_wait_listeners;
+
+}  // namespace reprise::backend

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "breakable/recording.h"
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "backend/check.h"
+#include "captures/registry.h"
+#include "graph/cuda_graph_impl.h"
+#include "inspect/annotations/capture_annotations.h"
+#include "inspect/liveness/thread_stack.h"
+#include "text/format.h"
+
+namespace reprise {
+
+namespace breakables {
+
+using graphs::GraphAccess;
+using inspect::CaptureAnnotations;
+
+namespace {
+
+constinit thread_local Recording* current_recording = nullptr;
+
+}  // namespace
+
+Recording* Recording::current() noexcept {
+  return current_recording;
+}
+
+Recording::Suspended::Suspended() noexcept : before_(std::exchange(current_recording, nullptr)) {}
+Recording::Suspended::~Suspended() {
+  current_recording = before_;
+}
+
+Recording::Recording(CUDAGraph& last, Breaks& breaks, memory::LastLaunch& last_launch, RecordingPlan plan)
+    : last_(last),
+      breaks_(breaks),
+      last_launch_(last_launch),
+      plan_(std::move(plan)),
+      before_(std::exchange(current_recording, this)) {}
+
+Recording::~Recording() {
+  abandon();
+  current_recording = before_;
+}
+
+void Recording::abandon() noexcept {
+  if (std::exchange(capturing_, false)) last_.capture_abandon();
+  if (std::exchange(results_pending_, false)) breaks_.back().function->drop_results();
+}
+
+std::string Recording::segment_name(std::size_t number) const {
+  return text::format("{}segment {}", name_.empty() ? "" : name_ + ", ", number);
+}
+
+void Recording::begin() {
+  begin_segment();
+}
+
+void Recording::begin_segment() {
+  GraphOptions options = plan_.options;
+  if (!breaks_.empty()) options.name = segment_name(breaks_.size() + 1);
+  GraphAccess::Impl& inside = GraphAccess::of(last_, plan_.call);
+  inside.without_executable = !plan_.instantiate;
+  inside.begin_on_current_stream(plan_.call, options);
+  capturing_ = true;
+  forks_ = Forks::watch(inside.capture->capture());
+}
+
+// Returns the number of nodes.
+std::size_t Recording::end_segment(bool is_last) {
+  GraphAccess::Impl& inside = GraphAccess::of(last_, plan_.call);
+  const captures::Found found = captures::find(plan_.captured);
+  std::vector<GraphNodeHandle> nodes;
+  if (found.part == captures::Part::own)  // else it is broken, and says so at its end
+    backend::Checked(plan_.captured.device().backend()).graph_nodes(found.info.graph, &nodes);
+  if (!is_last || nodes_ != 0) inside.options.allow_empty = true;
+  if (!is_last && breaks_.empty()) inside.options.name = segment_name(1);
+  end_capture(found);
+  nodes_ += nodes.size();
+  return nodes.size();
+}
+
+void Recording::end_capture(const captures::Found& found) {
+  GraphAccess::Impl& inside = GraphAccess::of(last_, plan_.call);
+  std::vector<std::string> unjoined;
+  if (found.part == captures::Part::own) unjoined = forks_->unjoined(found, plan_.options.report == ReportDetail::full);
+  try {
+    inside.end(plan_.call, plan_.frame);
+  } catch (const CaptureError& error) {
+    capturing_ = false;
+    if (unjoined.empty() || error.code() != ErrorCode::stream_capture_unjoined) throw;
+    CaptureReport report = error.report();
+    report.notes.insert(report.notes.end(), unjoined.begin(), unjoined.end());
+    inside.last_report = report;
+    throw CaptureError(error.code(),
+                       text::format("{}\nA segment ends at each eager part and at the end of the body, and forks must "
+                                    "be joined there:\n{}",
+                                    error.what(), text::join(unjoined, "\n")),
+                       report);
+  }
+  capturing_ = false;
+  inside.without_executable = false;
+}
+
+void Recording::require_here() const {
+  if (failure_ != nullptr) std::rethrow_exception(failure_);
+  GraphAccess::of(last_, "eager").refuse_in_own_hook("eager");
+  const StreamRef here = current_stream(plan_.captured.device());
+  if (here == plan_.captured && current_device() == plan_.captured.device()) return;
+  throw UsageError(
+      text::format("eager: expected the stream on which {} captures as the current one; found another stream. An eager "
+                   "part ends the capture of a segment, which is possible in its body only, not in bodies of control "
+                   "flow, other captures, or with another stream current: end these scopes before the call.",
+                   plan_.call));
+}
+
+// Local variables of the body, and the stream of the capture, are gone when the function runs in a replay.
+void Recording::require_lasting(const eager_detail::Function& function) const {
+  if (plan_.options.inputs.allow_stack) return;
+  const inspect::AddressRange body =
+      plan_.frame != nullptr ? inspect::ended_stack(plan_.frame) : inspect::AddressRange{};
+  const std::span<const std::byte> object = function.object();
+  for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= object.size(); at += sizeof(std::uintptr_t)) {
+    std::uintptr_t word = 0;
+    std::memcpy(&word, object.data() + at, sizeof(word));
+    if (body.overlaps(inspect::address_in_stack(word), 1))
+      throw UsageError(
+          text::format("eager: expected a function that refers to nothing of its body, which has returned when replays "
+                       "run it; found the address {} of the body's stack in it, at offset {}. Capture by value ([=]), "
+                       "or what outlives the graph. InputOptions::allow_stack allows it.",
+                       reinterpret_cast<const void*>(word), at));
+    if (plan_.captured_is_internal && word == reinterpret_cast<std::uintptr_t>(plan_.captured.native()))
+      throw UsageError(text::format(
+          "eager: expected a function without the stream of the capture, since replays run on another one; "
+          "found it in the function, at offset {}. Take the stream as the parameter of the function, a "
+          "StreamRef or cudaStream_t, or use current_stream() in it.",
+          at));
+  }
+}
+
+// The segment that has just become the last break, behind the results that it reads.
+void Recording::run_segment_before() {
+  if (!has_run_ && plan_.before_first_run) plan_.before_first_run();
+  has_run_ = true;
+  if (std::exchange(results_pending_, false)) {
+    eager_detail::Function& before = *breaks_[breaks_.size() - 2].function;
+    last_launch_.launch(*plan_.run, [&] { before.copy_results(*plan_.run); });
+  }
+  breaks_.back().launch(*plan_.run, last_launch_);
+}
+
+void Recording::run_part(std::unique_ptr<eager_detail::Function> function) {
+  require_here();
+  try {
+    if (!plan_.run) {
+      refused_ = true;
+      throw UsageError(
+          text::format("eager: expected a capture that takes effect; found one of {}, which runs nothing, so that no "
+                       "eager part can run in it: call GraphCache::run.",
+                       plan_.call));
+    }
+    require_lasting(*function);
+    const auto annotations = CaptureAnnotations::of(GraphAccess::of(last_, plan_.call).capture->capture());
+    const std::size_t nodes = end_segment(/*is_last=*/false);
+    Break made{std::move(last_), nodes != 0, std::move(function)};
+    last_ = CUDAGraph();
+    Break& added = breaks_.add(std::move(made));
+    run_segment_before();
+    added.run_function(*plan_.run, last_launch_);
+    results_pending_ = true;
+    begin_segment();
+    if (annotations != nullptr)
+      annotations->continue_in(CaptureAnnotations::of(GraphAccess::of(last_, plan_.call).capture->capture()));
+  } catch (...) {
+    failure_ = std::current_exception();
+    abandon();
+    throw;
+  }
+}
+
+void Recording::end() {
+  if (failure_ != nullptr) std::rethrow_exception(failure_);
+  last_has_nodes_ = end_segment(/*is_last=*/true) != 0;
+  if (std::exchange(results_pending_, false))
+    last_launch_.launch(*plan_.run, [&] { breaks_.back().function->copy_results(*plan_.run); });
+}
+
+}  // namespace breakables
+
+bool eager_detail::is_breakable() {
+  if (breakables::Recording::current() != nullptr) return true;
+  const StreamRef stream = current_stream();
+  if (stream.capture_status() == CaptureStatus::none) return false;
+  throw UsageError(
+      "eager: expected a current stream that is not being captured, or one that breakable() or a GraphCache captures "
+      "on "
+      "this thread; found one in another capture, which cannot be interrupted. Capture the body with breakable(), and "
+      "call eager() on the thread that runs it.");
+}
+
+void eager_detail::run_part(std::unique_ptr<Function> function) {
+  breakables::Recording::current()->run_part(std::move(function));
+}
+
+void eager_detail::refuse_empty_function() {
+  throw UsageError("eager expected a function to run; found an empty one: pass a function.");
+}
+
+}  // namespace reprise

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
+#include "cache/graph_cache_impl.h"
+#include "text/format.h"
+
+// What is released, and when.
+
+namespace reprise {
+
+using caches::Record;
+
+std::uint64_t GraphCache::Impl::pool_bytes() const {
+  return CachingAllocator::of(shared.device).statistics(shared.pool).reserved_bytes;
+}
+
+std::uint64_t GraphCache::Impl::entry_bytes() {
+  std::uint64_t bytes = 0;
+  for (const Record& record : records.captured()) bytes += record.entry->bytes();
+  return bytes;
+}
+
+void GraphCache::Impl::release(Record& record) {
+  if (record.entry == nullptr) return;
+  record.bytes = record.entry->bytes();
+  records.set_entry(record, nullptr);
+}
+
+void GraphCache::Impl::evict(Record& record, RecaptureCause cause_of_release) {
+  const Clock::time_point begin = Clock::now();
+  record.evicted = cause_of_release;
+  record.calls = options.capture_after;  // the next call captures it again
+  release(record);
+  count(counts.evictions, begin);
+}
+
+void GraphCache::Impl::release_old() {
+  const Clock::time_point now = options.clock ? options.clock() : Clock::now();
+  for (Record* oldest = records.oldest(); oldest != nullptr && now - oldest->time > options.max_age;
+       oldest = records.oldest())
+    evict(*oldest, RecaptureCause::evicted_age);
+}
+
+void GraphCache::Impl::make_room() {
+  while (records.entries() >= options.max_entries) evict(*records.oldest(), RecaptureCause::evicted_number);
+}
+
+// Two keys that take each other's place are both captured in each call, which is slower than no graph. So a key only
+// takes the place of an entry that was not used since the last call of the key.
+bool GraphCache::Impl::would_thrash(const Record& record) {
+  const Record* const oldest = records.oldest();
+  if (oldest == nullptr || record.last_use == 0) return false;
+  const bool has_room =
+      records.entries() < options.max_entries && (!record.evicted || bytes() + record.bytes <= max_bytes);
+  return !has_room && oldest->last_use > record.last_use;
+}
+
+void GraphCache::Impl::warn_of_thrashing(const Record& record) {
+  if (std::exchange(warned_of_thrashing, true)) return;
+  warn(
+      text::format("GraphCache: key {} runs eagerly, because its graph would take the place of one that is used more "
+                   "often: the cache holds {} graphs (max_entries = {}) with {} bytes (max_bytes = {}). Raise the "
+                   "bound that is reached, or map more calls to one key (padding). Further keys are not reported; "
+                   "statistics() counts them.",
+                   key_text(record.key), records.entries(), options.max_entries, bytes(), max_bytes));
+}
+
+void GraphCache::Impl::begin_pool() {
+  shared.pool = graph_pool_handle();
+  pool_captures = 0;
+}
+
+// Memory that graphs use while they run stays in the pool until the last one of the pool is gone. Where releasing other
+// entries is not enough, all are released, and a new pool begins.
+void GraphCache::Impl::keep_within_bytes(Record& fresh) {
+  while (bytes() > max_bytes && records.entries() > 1) evict(*records.oldest(), RecaptureCause::evicted_bytes);
+  const std::uint64_t needed = bytes();
+  if (needed <= max_bytes) return;
+  const bool alone = pool_captures == 1;
+  evict(fresh, RecaptureCause::evicted_bytes);
+  begin_pool();
+  if (!alone) return;  // what others left in the pool may be the reason: the next call captures it alone
+  const std::string what = text::format(
+      "GraphCache: key {} runs eagerly: its graph alone needs {} bytes of device memory, more than max_bytes = {}.",
+      key_text(fresh.key), needed, max_bytes);
+  fresh.failure = std::make_shared<const CacheFailure>(CacheFailure{what});
+  fresh.too_large = true;
+  warn(what);
+}
+
+}  // namespace reprise

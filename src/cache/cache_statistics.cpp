@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/cache_statistics.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "cache/graph_cache_impl.h"
+#include "reprise/graph_diff.h"
+#include "text/format.h"
+
+namespace reprise {
+
+namespace {
+
+constexpr std::size_t most_reasons = 256;       // further ones are counted together
+constexpr std::size_t most_compared_keys = 64;  // of those that were used last
+
+std::string field_name(const std::vector<std::string>& names, std::size_t field) {
+  return field < names.size() && !names[field].empty() ? names[field] : text::format("field {}", field);
+}
+
+std::size_t count_differences_of(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  std::size_t differ = std::max(a.size(), b.size()) - std::min(a.size(), b.size());
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) differ += a[i] != b[i] ? 1 : 0;
+  return differ;
+}
+
+const char* text_of(RecaptureCause cause) {
+  switch (cause) {
+    case RecaptureCause::new_key:
+      return "new key";
+    case RecaptureCause::evicted_number:
+      return "evicted, max_entries";
+    case RecaptureCause::evicted_bytes:
+      return "evicted, max_bytes";
+    case RecaptureCause::evicted_age:
+      return "evicted, max_age";
+  }
+  return "?";
+}
+
+const char* text_of(EagerCause cause) {
+  switch (cause) {
+    case EagerCause::counted:
+      return "fewer calls than capture_after";
+    case EagerCause::failed:
+      return "capture failed";
+    case EagerCause::too_large:
+      return "larger than max_bytes";
+    case EagerCause::thrashing:
+      return "would thrash";
+    case EagerCause::unordered:
+      return "last stream is captured";
+  }
+  return "?";
+}
+
+std::string text_of_bytes(std::uint64_t bytes) {
+  const bool many = bytes >= 1 << 20;
+  return text::format("{:.1f} {}", static_cast<double>(bytes) / (many ? 1 << 20 : 1 << 10), many ? "MiB" : "KiB");
+}
+
+}  // namespace
+
+void GraphCache::Impl::add_reason(RecaptureCause why, std::string annotation, std::string field) {
+  auto reason = std::tuple(why, std::move(annotation), std::move(field));
+  if (reasons.size() >= most_reasons && !reasons.contains(reason)) reason = {why, "", "further fields"};
+  ++reasons[std::move(reason)];
+}
+
+void GraphCache::Impl::count_recapture(const Record& record, caches::Entry& entry) {
+  if (counts.captures.number == 0) return;
+  if (record.evicted) return add_reason(*record.evicted, "", "");
+  const std::vector<std::string> fields = record.key.field_texts();
+  Record* nearest = nullptr;
+  std::vector<std::string> of_nearest;
+  std::size_t fewest = SIZE_MAX, compared = 0;
+  for (Record& each : records.captured()) {
+    if (++compared > most_compared_keys) break;
+    std::vector<std::string> others = each.key.field_texts();
+    const std::size_t differ = count_differences_of(fields, others);
+    if (differ >= fewest) continue;
+    fewest = differ;
+    nearest = &each;
+    of_nearest = std::move(others);
+  }
+  if (nearest == nullptr) return add_reason(RecaptureCause::new_key, "", "");
+  if (fields.size() != of_nearest.size()) add_reason(RecaptureCause::new_key, "", "number of fields");
+  for (std::size_t i = 0; i < std::min(fields.size(), of_nearest.size()); ++i)
+    if (fields[i] != of_nearest[i]) add_reason(RecaptureCause::new_key, "", field_name(options.key_fields, i));
+  if (options.explain) count_differences(RecaptureCause::new_key, *nearest->entry, entry);
+}
+
+void GraphCache::Impl::count_differences(RecaptureCause why, caches::Entry& before, caches::Entry& now) try {
+  std::set<std::pair<std::string, std::string>> places;  // each once for a capture
+  for (const GraphDifference& each : diff(before.graph(), now.graph())) {
+    const ComparedNode& node = each.second ? *each.second : *each.first;
+    const auto name = node.annotation.find("name");
+    std::string field = each.field;
+    if (each.kind == DifferenceKind::node_added) field = "node added";
+    if (each.kind == DifferenceKind::node_removed) field = "node removed";
+    if (field.empty()) field = "node";
+    places.emplace(name != node.annotation.end() ? name->second : node.name, std::move(field));
+  }
+  for (const auto& [annotation, field] : places) add_reason(why, annotation, field);
+} catch (const Error& error) {
+  warn(text::format("GraphCacheOptions::explain could not compare two graphs: {}", error.what()));
+}
+
+GraphCacheStatistics GraphCache::Impl::statistics() {
+  GraphCacheStatistics now = counts;
+  now.entries = records.entries();
+  now.keys = records.others();
+  now.pool_bytes = pool_bytes();
+  now.entry_bytes = entry_bytes();
+  now.max_bytes = max_bytes;
+  for (const auto& [reason, number] : reasons)
+    now.recaptures.push_back({std::get<0>(reason), std::get<1>(reason), std::get<2>(reason), number});
+  std::ranges::stable_sort(now.recaptures, std::ranges::greater(), &RecaptureReason::number);
+  return now;
+}
+
+std::string GraphCacheStatistics::str() const {
+  std::string table = text::format("{:<42}{:>9}{:>14}{:>12}\n", "", "number", "total", "each");
+  const auto add = [&](const char* name, const CacheCount& count) {
+    const double total = static_cast<double>(count.time.count()) * 1e-6;
+    const double each = count.number == 0 ? 0 : total * 1e3 / static_cast<double>(count.number);
+    table += text::format("{:<42}{:>9}{:>11.3f} ms{:>9.2f} us\n", name, count.number, total, each);
+  };
+  add("hits", hits);
+  add("captures", captures);
+  add("captures that failed", failed_captures);
+  add("checks", checks);
+  add("evictions", evictions);
+  add("eager runs", eager);
+  for (std::size_t i = 0; i < std::size(eager_by_cause); ++i)
+    if (eager_by_cause[i] != 0)
+      table += text::format("  {:<40}{:>9}\n", text_of(static_cast<EagerCause>(i)), eager_by_cause[i]);
+  table += text::format("{:<42}{:>9}\n", "graphs", entries);
+  table += text::format("{:<42}{:>9}\n", "keys without a graph", keys);
+  table += text::format("memory: {} in the pool, {} of entries, at most {}\n", text_of_bytes(pool_bytes),
+                        text_of_bytes(entry_bytes), text_of_bytes(max_bytes));
+  for (const RecaptureReason& each : recaptures)
+    table += text::format("recaptures: {}, {}{}: {}\n", text_of(each.cause),
+                          each.annotation.empty() ? "" : "in " + each.annotation + ", ",
+                          each.field.empty() ? "the same key" : each.field, each.number);
+  return table;
+}
+
+}  // namespace reprise

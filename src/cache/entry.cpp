@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/entry.h"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "backend/check.h"
+#include "breakable/recording.h"
+#include "cache/input_uses.h"
+#include "graph/cuda_graph_impl.h"
+#include "graph/framework_captures.h"
+#include "reprise/batch.h"
+#include "text/format.h"
+
+namespace reprise::caches {
+
+using cache_detail::ResultMemory;
+
+namespace {
+
+// At least the alignment for which kernels that were chosen in a capture may rely on an address.
+constexpr std::uintptr_t chosen_alignment = 256;
+
+constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + detail::memory_alignment - 1) / detail::memory_alignment * detail::memory_alignment;
+}
+
+bool is_aligned(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % chosen_alignment == 0;
+}
+
+// One block for all results; of 0 bytes if there are none.
+std::shared_ptr<Buffer<std::byte>> memory_for(std::span<const ResultMemory> results, const StreamRef& stream,
+                                              std::vector<ResultMemory>& places) {
+  std::size_t bytes = 0;
+  for (const ResultMemory& each : results) bytes += aligned(each.bytes);
+  auto memory = std::make_shared<Buffer<std::byte>>(bytes, stream);
+  std::size_t at = 0;
+  for (const ResultMemory& each : results) {
+    places.push_back({each.bytes == 0 ? nullptr : memory->data() + at, each.bytes});
+    at += aligned(each.bytes);
+  }
+  return memory;
+}
+
+std::vector<CopyOp> copies(std::span<const ResultMemory> from, std::span<const ResultMemory> to) {
+  std::vector<CopyOp> ops;
+  for (std::size_t i = 0; i < from.size(); ++i)
+    if (from[i].bytes != 0) ops.push_back({to[i].data, from[i].data, from[i].bytes});
+  return ops;
+}
+
+// In the handler of an exception that left a capture.
+[[noreturn]] void throw_capture_failure(bool broken, const CUDAGraph& graph, const breakables::Recording& recording) {
+  const std::optional<CaptureReport>& report = graph.capture_report();
+  const std::exception_ptr after_effects = recording.has_run() ? std::current_exception() : nullptr;
+  const auto failed = [&](const char* what) {
+    return CaptureFailed{{what, report}, after_effects, recording.refused()};
+  };
+  try {
+    throw;
+  } catch (const Error& error) {
+    throw failed(error.what());
+  } catch (const std::exception& error) {
+    if (broken) throw failed(error.what());
+    throw;
+  } catch (...) {
+    if (broken) throw failed("an exception of the body, in a capture that was broken");
+    throw;
+  }
+}
+
+bool is_broken(const StreamRef& stream) noexcept {
+  auto status = CaptureStatus::none;
+  return stream.device().backend().stream_is_capturing(stream.native(), &status) != ErrorCode::success ||
+         status == CaptureStatus::invalidated;
+}
+
+std::shared_ptr<cache_detail::OwnGraphs> capture_itself(const Call& call, const MempoolId& pool) try {
+  return call.body.capture_itself(pool);
+} catch (const CaptureError& error) {
+  throw CaptureFailed{{error.what(), error.report()}};
+} catch (const std::exception& error) {
+  throw CaptureFailed{{error.what()}};
+}
+
+}  // namespace
+
+std::size_t padded_bytes(std::size_t bytes, const cache_detail::Lengths& lengths) {
+  return lengths.padded == 0 ? bytes : bytes / lengths.length * lengths.padded;
+}
+
+void require_apart(const Call& call, const std::vector<bool>& copied) {
+  const auto overlap = [](const InputMemory& a, const InputMemory& b) {
+    const auto begin = [](const InputMemory& each) { return reinterpret_cast<std::uintptr_t>(each.data); };
+    return begin(a) < begin(b) + b.bytes && begin(b) < begin(a) + a.bytes;
+  };
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    for (std::size_t k = 0; k < call.inputs.size(); ++k)
+      if (k != i && call.inputs[i].written && (copied[i] || copied[k]) && overlap(call.inputs[i], call.inputs[k]))
+        throw UsageError(
+            text::format("GraphCache::run: expected inputs that lie apart from input {}, which the body changes; found "
+                         "input {} in the same memory. The graph has memory of its own for one of them: pass a copy of "
+                         "one, or one input for both.",
+                         i, k));
+}
+
+Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate, const StreamRef* run)
+    : shared_(shared), returns_(call.body.returns()), own_(capture_itself(call, shared.pool)) {
+  if (own_ != nullptr) {
+    shared.captured_themselves = true;
+    return;
+  }
+  std::vector<InputMemory> at;
+  for (const InputMemory& each : call.inputs) {
+    Input& input = inputs_.emplace_back(Input{padded_bytes(each.bytes, call.lengths), each.written});
+    at.push_back({memory_of(input), input.bytes, input.written});
+  }
+  lender_ = std::make_shared<Lender>(shared.device);
+  lender_->key = std::move(key);
+  capture(graph_, call, at, instantiate, run);
+  breaks_have_run_ = !breaks_.empty();
+  if (call.body.returns() == typeid(void)) lender_.reset();
+  if (lender_ != nullptr && lender_->owner != nullptr) graph_.retain(lender_->owner);
+  // A graph that watches what it uses would find the memory of an earlier call dead, although a later call has the same
+  // address.
+  const GraphOptions& watches = shared.options.capture;
+  if (shared.options.inputs == CacheInputs::patch && call.lengths.padded == 0 && !watches.check_input_liveness &&
+      !watches.inputs.retain && breaks_.empty())
+    patch_inputs();
+  for (const Input& input : inputs_)
+    if (input.memory != nullptr) retain(input.memory);
+}
+
+// Where a replay ends with an exception, segments before the last one may still run.
+void Entry::retain(const std::shared_ptr<void>& memory) {
+  for (std::size_t i = 0; i < breaks_.size(); ++i) breaks_[i].segment.retain(memory);
+  graph_.retain(memory);
+}
+
+BodyResults Entry::capture(CUDAGraph& graph, const Call& call, std::span<const InputMemory> at, bool instantiate,
+                           const StreamRef* run) {
+  const StreamRef stream = shared_.captured;
+  const StreamGuard current(stream);
+  GraphOptions options = shared_.options.capture;
+  options.pool = shared_.pool;
+  options.name =
+      shared_.options.name + (shared_.options.name.empty() ? "" : " ") + call.key.str(shared_.options.key_fields);
+  breakables::RecordingPlan plan{.call = "GraphCache::run",
+                                 .options = std::move(options),
+                                 .captured = stream,
+                                 .frame = __builtin_frame_address(0),
+                                 .instantiate = instantiate};
+  if (run != nullptr) {
+    plan.run = *run;
+    plan.before_first_run = [&] {
+      set_inputs(call);
+      copy_inputs(*run, call);
+    };
+  }
+  breakables::Recording recording(graph, breaks_, shared_.last_launch, std::move(plan));
+  BodyResults results;
+  try {
+    recording.begin();
+    results = call.body.run(at, call.lengths);
+    capture_results(results);
+    recording.end();
+  } catch (...) {
+    const bool broken = is_broken(stream);
+    recording.abandon();
+    if (run != nullptr && recording.has_run()) copy_back_after_error(*run, call);
+    if (const auto* const framework = graphs::framework_captures()) framework->add_to_exception();
+    throw_capture_failure(broken, graph, recording);
+  }
+  return results;
+}
+
+// Results lie in the pool, where other entries overwrite them. The last node of the graph copies them to memory of the
+// entry; with CacheOutputs::copy each call does, to memory of its own.
+void Entry::capture_results(const BodyResults& results) {
+  if (results.memory.empty()) return;
+  const bool again = lender_->owner != nullptr || !in_pool_.empty();
+  if (shared_.options.outputs == CacheOutputs::copy) {
+    if (!again) in_pool_ = results.memory;
+    return;
+  }
+  if (!again) {
+    auto memory = memory_for(results.memory, shared_.memory, lender_->memory);
+    result_bytes_ = memory->size_bytes();
+    lender_->owner = std::move(memory);
+  }
+  const auto same_bytes = [](const ResultMemory& a, const ResultMemory& b) { return a.bytes == b.bytes; };
+  if (!std::ranges::equal(results.memory, lender_->memory, same_bytes))
+    return;  // check() finds that the copy is missing
+  if (const auto ops = copies(results.memory, lender_->memory); !ops.empty()) copy_batch_async(ops, shared_.captured);
+}
+
+// One byte more than needed: an address behind the input is none of other memory.
+void* Entry::memory_of(Input& input) {
+  if (input.bytes == 0) return nullptr;
+  if (input.memory == nullptr) input.memory = std::make_shared<Buffer<std::byte>>(input.bytes + 1, shared_.memory);
+  return input.memory->data();
+}
+
+// The graph was captured with memory of the entry. Where it can be changed to use that of each call, the former is
+// released.
+void Entry::patch_inputs() {
+  std::vector<MemoryRange> memory;
+  std::vector<Input*> used;
+  for (Input& input : inputs_) {
+    if (input.memory == nullptr) continue;
+    memory.push_back({input.memory->data(), input.bytes});
+    used.push_back(&input);
+  }
+  const std::vector<InputUse> uses = find_uses(graph_, memory);
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (uses[i] == InputUse::unreadable) continue;
+    if (uses[i] == InputUse::readable) used[i]->parameter = graph_.parameter(used[i]->memory->data(), used[i]->bytes);
+    used[i]->memory.reset();
+  }
+}
+
+void Entry::require_fits(const Call& call) const {
+  const auto refuse = [&](const std::string& expected, const std::string& found) {
+    throw UsageError(text::format(
+        "GraphCache::run: expected {}, as key {} was captured with; found {}. Add what that depends on to the key.",
+        expected, lender_ != nullptr ? lender_->key : call.key.str(shared_.options.key_fields), found));
+  };
+  if (call.body.returns() != returns_) refuse("a body with results of the same type", "another one");
+  if (call.inputs.size() != inputs_.size())
+    refuse(text::format("{} inputs", inputs_.size()), text::format("{}", call.inputs.size()));
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const std::size_t bytes = padded_bytes(call.inputs[i].bytes, call.lengths);
+    if (bytes != inputs_[i].bytes || call.inputs[i].written != inputs_[i].written)
+      refuse(text::format("input {} with {} bytes{}", i, inputs_[i].bytes, inputs_[i].written ? ", inout" : ""),
+             text::format("{} bytes{}", bytes, call.inputs[i].written ? ", inout" : ""));
+  }
+}
+
+// Decides how the inputs of a call are used, and changes the graph accordingly.
+void Entry::set_inputs(const Call& call) {
+  values_.clear();
+  std::vector<bool> copied;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const Input& input = inputs_[i];
+    copied.push_back(input.parameter ? !is_aligned(call.inputs[i].data) : input.memory != nullptr);
+  }
+  require_apart(call, copied);
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    Input& input = inputs_[i];
+    void* const data = call.inputs[i].data;
+    input.copied = copied[i];
+    if (!input.parameter) continue;
+    const bool is_new = input.copied && input.memory == nullptr;
+    values_.emplace_back(*input.parameter, static_cast<std::byte*>(input.copied ? memory_of(input) : data));
+    if (is_new) retain(input.memory);
+  }
+  if (!values_.empty()) graph_.set(values_);
+}
+
+void Entry::copy_inputs(const StreamRef& stream, const Call& call) {
+  std::vector<CopyOp> ops;
+  std::vector<FillOp> fills;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const Input& input = inputs_[i];
+    if (!input.copied) continue;
+    const std::size_t bytes = call.inputs[i].bytes;
+    ops.push_back({input.memory->data(), call.inputs[i].data, bytes});
+    if (bytes < input.bytes)
+      fills.push_back(make_fill(reinterpret_cast<unsigned char*>(input.memory->data()) + bytes,
+                                static_cast<unsigned char>(0), input.bytes - bytes));
+  }
+  if (ops.empty()) return;
+  shared_.last_launch.launch(stream, [&] { copy_batch_async(ops, stream); });
+  if (!fills.empty()) shared_.last_launch.launch(stream, [&] { fill_batch_async(fills, stream); });
+}
+
+void Entry::copy_back(const StreamRef& stream, const Call& call) {
+  std::vector<CopyOp> ops;
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (inputs_[i].copied && inputs_[i].written)
+      ops.push_back({call.inputs[i].data, inputs_[i].memory->data(), call.inputs[i].bytes});
+  if (!ops.empty()) shared_.last_launch.launch(stream, [&] { copy_batch_async(ops, stream); });
+}
+
+std::shared_ptr<Lender> Entry::new_results(const StreamRef& stream) const {
+  auto lender = std::make_shared<Lender>(shared_.device);
+  lender->owner = memory_for(in_pool_, stream, lender->memory);
+  return lender;
+}
+
+// What ran before an exception has changed inputs as an eager run would have.
+void Entry::run_breaks(const StreamRef& stream, const Call& call) try {
+  breaks_.run(stream, shared_.last_launch);
+} catch (...) {
+  copy_back_after_error(stream, call);
+  throw;
+}
+
+void Entry::copy_back_after_error(const StreamRef& stream, const Call& call) noexcept try {
+  copy_back(stream, call);
+} catch (const std::exception& error) {
+  warn(text::format("GraphCache: what a body changed in its inputs before an exception was not copied back: {}",
+                    error.what()));
+}
+
+Outcome Entry::launch(const StreamRef& stream, const Call& call) {
+  if (own_ != nullptr) {
+    shared_.last_launch.launch(stream, [&] { own_->replay(call.body); });
+    return {};
+  }
+  const bool copies_results = lender_ != nullptr && shared_.options.outputs == CacheOutputs::copy;
+  const std::shared_ptr<Lender> copied = copies_results ? new_results(stream) : nullptr;
+  if (!std::exchange(breaks_have_run_, false)) {
+    if (!inputs_.empty()) {
+      set_inputs(call);
+      copy_inputs(stream, call);
+    }
+    if (!breaks_.empty()) run_breaks(stream, call);
+  }
+  shared_.last_launch.launch(stream, [&] { graph_.replay(stream); });
+  std::uint64_t number = 0;
+  if (lender_ != nullptr) number = lender_->call.fetch_add(1) + 1;
+  if (!inputs_.empty()) copy_back(stream, call);
+  if (!copies_results) return {lender_, number};
+  if (const auto ops = copies(in_pool_, copied->memory); !ops.empty())
+    shared_.last_launch.launch(stream, [&] { copy_batch_async(ops, stream); });
+  return {copied, 0};
+}
+
+std::vector<GraphDifference> Entry::check(const Call& call) {
+  if (!breaks_.empty()) return {};
+  set_inputs(call);
+  std::vector<InputMemory> at;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const Input& input = inputs_[i];
+    at.push_back({input.copied ? input.memory->data() : call.inputs[i].data, input.bytes, input.written});
+  }
+  CUDAGraph again;
+  capture(again, call, at, /*instantiate=*/false, /*run=*/nullptr);
+  std::vector<GraphDifference> differences = diff(graph_, again);
+  std::erase_if(differences, [](const GraphDifference& each) { return each.perhaps; });
+  return differences;
+}
+
+std::uint64_t Entry::bytes() const noexcept {
+  if (own_ != nullptr) return own_->bytes();
+  std::uint64_t bytes = result_bytes_;
+  for (const Input& input : inputs_)
+    if (input.memory != nullptr) bytes += input.memory->size_bytes();
+  return bytes;
+}
+
+void instantiate_captured(Entry& entry) {
+  graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(entry.graph(), "GraphCache::warm");
+  const std::lock_guard lock(impl.launch_mutex);
+  if (impl.exec == nullptr) impl.instantiate("GraphCache::warm");
+}
+
+}  // namespace reprise::caches

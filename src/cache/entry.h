@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+#include "breakable/breaks.h"
+#include "memory/lifetime/last_launch.h"
+#include "reprise/cache_body.h"
+#include "reprise/graph.h"
+#include "reprise/graph_cache.h"
+#include "reprise/graph_diff.h"
+#include "reprise/stream.h"
+
+namespace reprise::caches {
+
+using cache_detail::BodyResults;
+using cache_detail::Call;
+using cache_detail::InputMemory;
+using cache_detail::Lender;
+using cache_detail::Outcome;
+
+/// What the entries of a cache share.
+struct Shared {
+  Shared(const GraphCacheOptions& wanted, const Device& its_device)
+      : options(wanted), device(its_device), captured(its_device), memory(its_device), pool(graph_pool_handle()) {}
+
+  const GraphCacheOptions& options;
+  const Device device;
+  Stream captured;  ///< of all captures: memory of the pool that one of them frees is reused by the next one
+  Stream memory;    ///< for which memory of entries is allocated; no work runs there
+  MempoolId pool;
+  bool captured_themselves = false;  ///< the bodies did, see Body::capture_itself()
+  /// Of all entries, and of the copies around them: the next launch comes after it.
+  memory::LastLaunch last_launch;
+};
+
+/// A capture failed which an eager run of the body may not: not the body's own exception.
+struct CaptureFailed {
+  CacheFailure failure;
+  /// The error, if eager parts have run before: the body must not run again in the same call.
+  std::exception_ptr after_effects = {};
+  bool needs_effects = false;  ///< nothing may take effect, and the body has eager parts
+};
+
+/// The bytes of an input as the body gets it.
+std::size_t padded_bytes(std::size_t bytes, const cache_detail::Lengths& lengths);
+
+/// \throws UsageError if an input that the body changes lies in the same memory as another one, and one of both is
+/// copied: the body would see two memories.
+void require_apart(const Call& call, const std::vector<bool>& copied);
+
+/// The graph of one key, with the memory that it needs beside the pool.
+///
+///     Entry() captures -> [check()] -> launch() ...
+///
+/// If the body has eager parts, the segments before the last one, and these parts, have run when the constructor
+/// returns; the first launch, with the same call, is that of the last segment. Inputs are copied then, as eager parts
+/// hold their addresses.
+///
+/// Results that live, and launches that run, keep their memory when the entry is destroyed. One thread at a time.
+class Entry {
+ public:
+  /// \param key as text.
+  /// \param instantiate false: the first launch does it, or instantiate_captured().
+  /// \param run where eager parts run; null: nothing may take effect.
+  /// \throws CaptureFailed; what the body throws.
+  Entry(Shared& shared, const Call& call, std::string key, bool instantiate, const StreamRef* run);
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+
+  /// \throws UsageError unless the call has inputs and results as the capture had.
+  void require_fits(const Call& call) const;
+
+  /// Replays with the inputs of a call that fits, after the last launch of the cache on that stream.
+  /// \throws BackendError, OutOfMemoryError: earlier results are valid still if nothing was launched.
+  Outcome launch(const StreamRef& stream, const Call& call);
+
+  /// Captures the body again with the inputs of a call, and compares. Nothing runs on the device. Finds nothing in a
+  /// body with eager parts, which cannot be captured without effect.
+  /// \throws as the constructor.
+  std::vector<GraphDifference> check(const Call& call);
+
+  /// The graph; empty if the body captured itself.
+  CUDAGraph& graph() noexcept { return graph_; }
+  std::uint64_t bytes() const noexcept;  ///< of device memory outside of the pool
+
+ private:
+  using Memory = std::shared_ptr<Buffer<std::byte>>;
+  struct Input {
+    std::size_t bytes = 0;  // padded
+    bool written = false;
+    std::optional<Parameter<std::byte*>> parameter = {};  // set in each call; without it, and without memory: unused
+    Memory memory = {};                                   // to which the input is copied
+    bool copied = false;                                  // in the present call
+  };
+
+  /// `breaks_` gets the segments before the last one.
+  BodyResults capture(CUDAGraph& graph, const Call& call, std::span<const InputMemory> at, bool instantiate,
+                      const StreamRef* run);
+  void capture_results(const BodyResults& results);
+  void patch_inputs();
+  void set_inputs(const Call& call);
+  void copy_inputs(const StreamRef& stream, const Call& call);
+  void copy_back(const StreamRef& stream, const Call& call);
+  void copy_back_after_error(const StreamRef& stream, const Call& call) noexcept;
+  void run_breaks(const StreamRef& stream, const Call& call);
+  void* memory_of(Input& input);
+  std::shared_ptr<Lender> new_results(const StreamRef& stream) const;
+  void retain(const std::shared_ptr<void>& memory);
+
+  Shared& shared_;
+  const std::type_info& returns_;
+  std::shared_ptr<cache_detail::OwnGraphs> own_;  // set: the body captured itself, and all below is unused
+  std::vector<Input> inputs_;
+  std::vector<ParameterValue> values_;
+  std::shared_ptr<Lender> lender_;                   // null: there are no results
+  std::vector<cache_detail::ResultMemory> in_pool_;  // results as the graph leaves them, with CacheOutputs::copy
+  std::uint64_t result_bytes_ = 0;
+  breakables::Breaks breaks_;     // empty: the body has no eager parts
+  bool breaks_have_run_ = false;  // for the next launch
+  CUDAGraph graph_;
+};
+
+/// For an entry that was not instantiated, on any thread. \throws BackendError
+void instantiate_captured(Entry& entry);
+
+/// Runs the body on the current stream, with the inputs of the call, padded if it is a padded one.
+/// \throws what the body throws; BackendError, OutOfMemoryError.
+Outcome run_eagerly(const Call& call, const StreamRef& stream);
+
+}  // namespace reprise::caches

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+#include <utility>
+
+#include "cache/graph_cache_impl.h"
+#include "inspect/diff/graph_differences.h"
+#include "text/format.h"
+
+namespace reprise {
+
+using caches::CaptureFailed;
+using caches::Entry;
+
+std::string GraphCache::Impl::key_text(const CacheKey& key) const {
+  return key.str(options.key_fields) + (options.name.empty() ? "" : " of cache `" + options.name + "`");
+}
+
+void GraphCache::Impl::Lock::refuse(const char* name) {
+  throw UsageError(text::format(
+      "{} was called within a body that the same cache captures, or a hook of one of its graphs, where the "
+      "cache is in use. Call it outside, or use another cache there.",
+      name));
+}
+
+StreamRef GraphCache::Impl::require_outside_of_captures(const char* name) const {
+  const StreamRef stream = current_stream(shared.device);
+  if (stream.capture_status() != CaptureStatus::none) [[unlikely]]
+    throw UsageError(
+        text::format("{} expected a current stream that is not being captured; found one that is. A cache captures and "
+                     "replays itself: call its body directly within a capture, or the cache outside of it.",
+                     name));
+  return stream;
+}
+
+void GraphCache::Impl::note_use(Record& record) {
+  record.last_use = ++calls;
+  if (options.max_age.count() != 0) record.time = options.clock ? options.clock() : Clock::now();
+  records.used(record);
+}
+
+cache_detail::Outcome GraphCache::Impl::run(const Call& call) {
+  constexpr const char* name = "GraphCache::run";
+  const StreamRef stream = require_outside_of_captures(name);
+  const Clock::time_point begin = Clock::now();
+  Lock lock(*this, name);
+  failed.reset();
+  if (options.max_age.count() != 0) release_old();
+  Record* const record = records.find(call.key);
+  if (record != nullptr && record->entry != nullptr) [[likely]] {
+    if (std::optional<Outcome> done = replay(*record, call, stream)) [[likely]] {
+      count(counts.hits, begin);
+      return *std::move(done);
+    }
+  } else if (may_capture(record)) {
+    if (std::optional<Outcome> done = capture_and_replay(call, stream)) return *std::move(done);
+  }
+  return run_eagerly(lock, call, stream);
+}
+
+std::optional<cache_detail::Outcome> GraphCache::Impl::replay(Record& record, const Call& call,
+                                                              const StreamRef& stream) {
+  Entry& entry = *record.entry;
+  entry.require_fits(call);
+  if (options.check_every != 0 && (record.hits + 1) % options.check_every == 0) {
+    check(record, call);
+    if (record.entry == nullptr) return std::nullopt;
+  }
+  if (!shared.last_launch.order_before(stream)) {
+    cause = EagerCause::unordered;
+    return std::nullopt;
+  }
+  Outcome outcome = entry.launch(stream, call);
+  ++record.hits;
+  note_use(record);
+  return outcome;
+}
+
+// The entry is released if its body cannot be captured any more, or if it is not the same.
+void GraphCache::Impl::check(Record& record, const Call& call) {
+  const Clock::time_point begin = Clock::now();
+  ++pool_captures;
+  std::vector<GraphDifference> differences;
+  try {
+    differences = record.entry->check(call);
+  } catch (CaptureFailed& failure) {
+    failed = std::make_shared<const CacheFailure>(std::move(failure.failure));
+    cause = EagerCause::failed;
+    release(record);
+    return;
+  }
+  count(counts.checks, begin);
+  if (differences.empty()) return;
+  const std::string what = text::format(
+      "GraphCache::run: expected that the body of key {} is always captured as the same graph; found another one after "
+      "{} replays, which would have repeated the first:\n{}\nAdd what these values depend on to the key, pass memory "
+      "that moves among the inputs, or keep it in one place. The key runs eagerly until forget().",
+      key_text(record.key), record.hits, inspect::differences_text(differences));
+  record.failure = std::make_shared<const CacheFailure>(CacheFailure{what});
+  release(record);
+  throw UsageError(what);
+}
+
+bool GraphCache::Impl::may_capture(const Record* record) {
+  cause = EagerCause::counted;
+  if (record == nullptr) return options.capture_after == 0;
+  if (record->failure != nullptr) {
+    cause = record->too_large ? EagerCause::too_large : EagerCause::failed;
+    return false;
+  }
+  if (record->calls < options.capture_after) return false;
+  if (!would_thrash(*record)) return true;
+  cause = EagerCause::thrashing;
+  warn_of_thrashing(*record);
+  return false;
+}
+
+std::shared_ptr<Entry> GraphCache::Impl::capture(const Call& call, bool instantiate, const StreamRef* run) try {
+  // A framework refuses a pool in which a result of a released entry still lives.
+  if (shared.captured_themselves && records.entries() == 0 && pool_captures > 0) begin_pool();
+  ++pool_captures;
+  return std::make_shared<Entry>(shared, call, key_text(call.key), instantiate, run);
+} catch (const Error& error) {  // around the capture: no memory for the inputs, for example
+  throw CaptureFailed{{error.what()}};
+}
+
+std::optional<cache_detail::Outcome> GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& stream) {
+  const Clock::time_point begin = Clock::now();
+  if (!shared.last_launch.order_before(stream)) {
+    cause = EagerCause::unordered;
+    return std::nullopt;
+  }
+  std::shared_ptr<Entry> entry;
+  make_room();
+  try {
+    entry = capture(call, /*instantiate=*/true, &stream);
+  } catch (CaptureFailed& failure) {
+    failed = std::make_shared<const CacheFailure>(std::move(failure.failure));
+    cause = EagerCause::failed;
+    count(counts.failed_captures, begin);
+    if (failure.after_effects == nullptr) return std::nullopt;
+    records.find_or_add(call.key).failure = std::exchange(failed, nullptr);
+    std::rethrow_exception(failure.after_effects);
+  }
+  Outcome outcome = entry->launch(stream, call);
+  Record& record = records.find_or_add(call.key);
+  count_recapture(record, *entry);
+  records.set_entry(record, std::move(entry));
+  record.hits = 0;
+  note_use(record);
+  count(counts.captures, begin);
+  keep_within_bytes(record);
+  return outcome;
+}
+
+cache_detail::Outcome GraphCache::Impl::run_eagerly(Lock& lock, const Call& call, const StreamRef& stream) {
+  const EagerCause why = cause;
+  const std::shared_ptr<const CacheFailure> failure = std::exchange(failed, nullptr);
+  lock.unlock();
+  const Clock::time_point begin = Clock::now();
+  Outcome outcome = caches::run_eagerly(call, stream);
+  const Clock::duration time = Clock::now() - begin;
+  lock.lock();
+  ++counts.eager.number;
+  counts.eager.time += time;
+  ++counts.eager_by_cause[static_cast<std::size_t>(why)];
+  Record& record = records.find_or_add(call.key);
+  if (record.entry == nullptr) {
+    if (failure != nullptr) record.failure = failure;
+    if (why == EagerCause::counted) ++record.calls;
+  }
+  note_use(record);
+  return outcome;
+}
+
+bool GraphCache::Impl::capture_ahead(const Call& call) {
+  constexpr const char* name = "GraphCache::capture";
+  require_outside_of_captures(name);
+  const Clock::time_point begin = Clock::now();
+  const Lock lock(*this, name);
+  if (options.max_age.count() != 0) release_old();
+  if (const Record* const known = records.find(call.key)) {
+    if (known->entry != nullptr) {
+      known->entry->require_fits(call);
+      return true;
+    }
+    if (known->failure != nullptr) return false;
+  }
+  if (records.entries() >= options.max_entries) return false;
+  const bool later = warming.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  std::shared_ptr<Entry> entry;
+  try {
+    entry = capture(call, !later, /*run=*/nullptr);
+  } catch (CaptureFailed& failure) {
+    if (failure.needs_effects) return false;
+    count(counts.failed_captures, begin);
+    records.find_or_add(call.key).failure = std::make_shared<const CacheFailure>(std::move(failure.failure));
+    return false;
+  }
+  if (bytes() + entry->bytes() > max_bytes) {
+    entry.reset();
+    if (records.entries() == 0) begin_pool();
+    return false;
+  }
+  Record& record = records.find_or_add(call.key);
+  count_recapture(record, *entry);
+  records.set_entry(record, entry);
+  record.hits = 0;
+  note_use(record);
+  count(counts.captures, begin);
+  if (later) instantiate_later(std::move(entry));
+  return true;
+}
+
+}  // namespace reprise

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+
+#include "cache/entry.h"
+#include "cache/records.h"
+#include "reprise/graph_cache.h"
+
+namespace reprise {
+
+/// The inside of a GraphCache.
+///
+/// `mutex` guards everything; it is held while a body is captured, but not while one runs eagerly. A call goes through
+///
+///     find the record -> replay
+///                     -> make room, capture, replay, keep within the bytes
+///                     -> run eagerly (unlocked), note it
+struct GraphCache::Impl {
+  using Record = caches::Record;
+  using Call = cache_detail::Call;
+  using Outcome = cache_detail::Outcome;
+  class Lock;
+  using Clock = std::chrono::steady_clock;
+
+  Impl(GraphCacheOptions wanted, const Device& device);
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  // --- Calls: graph_cache_calls.cpp -------------------------------------------------------------------------------
+  Outcome run(const Call& call);
+  bool capture_ahead(const Call& call);
+  /// Replays the entry of a record; nullopt if the call must run eagerly, for a reason that is set.
+  std::optional<Outcome> replay(Record& record, const Call& call, const StreamRef& stream);
+  /// Captures and replays; nullopt likewise.
+  std::optional<Outcome> capture_and_replay(const Call& call, const StreamRef& stream);
+  Outcome run_eagerly(Lock& lock, const Call& call, const StreamRef& stream);
+  /// \param run where eager parts of the body run; null: nothing may take effect.
+  std::shared_ptr<caches::Entry> capture(const Call& call, bool instantiate, const StreamRef* run);
+  void check(Record& record, const Call& call);
+  /// True if the key is to be captured by this call; otherwise the reason is set.
+  bool may_capture(const Record* record);
+  /// The current stream, which must not be in a capture. To be called without the mutex.
+  StreamRef require_outside_of_captures(const char* name) const;
+  void note_use(Record& record);
+
+  // --- Bounds: bounds.cpp ------------------------------------------------------------------------------------------
+  std::uint64_t pool_bytes() const;
+  std::uint64_t entry_bytes();
+  std::uint64_t bytes() { return pool_bytes() + entry_bytes(); }
+  void release_old();
+  /// Releases entries until there is room for one more.
+  void make_room();
+  void evict(Record& record, RecaptureCause cause);
+  void release(Record& record);
+  /// After a capture: releases other entries, or else this one.
+  void keep_within_bytes(Record& fresh);
+  /// True if its capture would release an entry that was used since the last call of the key.
+  bool would_thrash(const Record& record);
+  void warn_of_thrashing(const Record& record);
+  void begin_pool();
+
+  // --- Counts: cache_statistics.cpp --------------------------------------------------------------------------------
+  static void count(CacheCount& what, Clock::time_point since) {
+    ++what.number;
+    what.time += Clock::now() - since;
+  }
+  /// Of a capture that is about to join the others.
+  void count_recapture(const Record& record, caches::Entry& entry);
+  void count_differences(RecaptureCause cause, caches::Entry& before, caches::Entry& now);
+  void add_reason(RecaptureCause cause, std::string annotation, std::string field);
+  GraphCacheStatistics statistics();
+
+  std::string key_text(const CacheKey& key) const;
+
+  const GraphCacheOptions options;
+  const std::uint64_t max_bytes;
+  std::mutex mutex;
+  caches::Shared shared;
+  caches::Records records;  // after `shared`, whose streams outlive the entries
+  std::uint64_t calls = 0;
+  std::uint64_t pool_captures = 0;  // in the present pool
+  bool warned_of_thrashing = false;
+  GraphCacheStatistics counts;
+  std::map<std::tuple<RecaptureCause, std::string, std::string>, std::uint64_t> reasons;
+
+  // Of the call underway, set where it turns out that it runs eagerly.
+  EagerCause cause = EagerCause::counted;
+  std::shared_ptr<const CacheFailure> failed;
+
+  std::atomic<std::thread::id> holder{};   // the thread that holds the mutex
+  std::atomic<std::thread::id> warming{};  // the thread that is in warm(), with threads that instantiate
+  std::function<void(std::shared_ptr<caches::Entry>)> instantiate_later;
+};
+
+/// Holds the mutex. Refused on a thread that holds it already: in a body that the cache captures, and in hooks of its
+/// graphs.
+class GraphCache::Impl::Lock {
+ public:
+  /// \param name the public name of the call.
+  /// \throws UsageError
+  Lock(Impl& impl, const char* name) : impl_(impl) {
+    if (impl_.holder.load(std::memory_order_relaxed) == std::this_thread::get_id()) [[unlikely]]
+      refuse(name);
+    lock();
+  }
+  ~Lock() {
+    if (held_) unlock();
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  void lock() {
+    impl_.mutex.lock();
+    impl_.holder.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    held_ = true;
+  }
+  void unlock() {
+    impl_.holder.store(std::thread::id(), std::memory_order_relaxed);
+    impl_.mutex.unlock();
+    held_ = false;
+  }
+
+ private:
+  [[noreturn]] static void refuse(const char* name);
+
+  Impl& impl_;
+  bool held_ = false;
+};
+
+}  // namespace reprise

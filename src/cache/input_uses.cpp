@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/input_uses.h"
+
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <variant>
+
+#include "backend/check.h"
+#include "graph/cuda_graph_impl.h"
+
+namespace reprise::caches {
+
+using graphs::NodeImage;
+using graphs::NodePlace;
+
+namespace {
+
+bool lies_in(const void* address, std::uintptr_t value, std::size_t bytes) {
+  return value - reinterpret_cast<std::uintptr_t>(address) < bytes;
+}
+
+// The addresses of a kernel of this library are its own business.
+void find_in_own_kernel(NodeImage& image, std::span<const MemoryRange> memory, std::vector<InputUse>& uses) {
+  const backend::NodeParams params = image.params();
+  for (const MemoryAccess& access : image.own_kernel()->accesses(std::get<backend::KernelNodeParams>(params).params))
+    for (std::size_t i = 0; i < memory.size(); ++i)
+      if (access.bytes != 0 &&
+          lies_in(memory[i].data, reinterpret_cast<std::uintptr_t>(access.address), memory[i].bytes))
+        uses[i] = InputUse::unreadable;
+}
+
+void find_in_words(NodeImage& image, std::span<const MemoryRange> memory, std::vector<InputUse>& uses) {
+  for (const NodePlace& place : image.words()) {
+    std::uintptr_t value = 0;
+    std::memcpy(&value, image.at(place).data(), sizeof value);
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      if (uses[i] == InputUse::unreadable || !lies_in(memory[i].data, value, memory[i].bytes + 1)) continue;
+      uses[i] = lies_in(memory[i].data, value, memory[i].bytes) ? InputUse::readable : InputUse::unreadable;
+    }
+  }
+}
+
+bool has_readable_uses(const NodeImage& image) {
+  const NodeType type = image.type();
+  return image.has_params() && (type == NodeType::kernel || type == NodeType::memcpy || type == NodeType::memset);
+}
+
+}  // namespace
+
+std::vector<InputUse> find_uses(CUDAGraph& graph, std::span<const MemoryRange> memory) {
+  std::vector<InputUse> uses(memory.size(), InputUse::none);
+  if (memory.empty()) return uses;
+  graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(graph, "GraphCache::run");
+  const std::lock_guard lock(impl.launch_mutex);
+  std::vector<GraphNodeHandle> nodes;
+  backend::Checked(impl.backend()).graph_nodes(impl.template_graph, &nodes);
+  for (const GraphNodeHandle node : nodes) {
+    NodeImage image = impl.changes.values(impl.backend(), node);
+    // Child graphs and bodies of control flow are not searched.
+    if (!has_readable_uses(image)) return std::vector<InputUse>(memory.size(), InputUse::unreadable);
+    if (image.own_kernel() != nullptr)
+      find_in_own_kernel(image, memory, uses);
+    else
+      find_in_words(image, memory, uses);
+  }
+  return uses;
+}
+
+}  // namespace reprise::caches

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "reprise/graph.h"
+
+namespace reprise::caches {
+
+/// How a captured graph uses memory.
+enum class InputUse {
+  none,        ///< not at all
+  readable,    ///< by its address, or one within it, in arguments of kernels, copies and sets: CUDAGraph::parameter()
+  unreadable,  ///< perhaps in a place that cannot be read or changed
+};
+
+struct MemoryRange {
+  const void* data = nullptr;
+  std::size_t bytes = 0;  ///< not 0; the byte that follows belongs to no other memory
+};
+
+/// Looks for the uses of each memory in all nodes. Unreadable for all: a node whose parameters the driver does not
+/// describe, a child graph, a conditional node. For one: a use by a kernel of this library, whose addresses cannot be
+/// changed, and the address behind the last byte, which is no use of CUDAGraph::parameter().
+/// \throws BackendError if the runtime fails.
+std::vector<InputUse> find_uses(CUDAGraph& graph, std::span<const MemoryRange> memory);
+
+}  // namespace reprise::caches

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/records.h"
+
+#include <utility>
+
+namespace reprise::caches {
+
+Record* Records::find(const CacheKey& key) {
+  const auto found = by_key_.find(key);
+  return found == by_key_.end() ? nullptr : &*found->second;
+}
+
+Record& Records::find_or_add(const CacheKey& key) {
+  if (Record* const known = find(key)) return *known;
+  others_.emplace_front(key);
+  try {
+    by_key_.emplace(key, others_.begin());
+  } catch (...) {
+    others_.pop_front();
+    throw;
+  }
+  limit_others();
+  return others_.front();
+}
+
+void Records::limit_others() {
+  while (others_.size() > max_others_) {
+    by_key_.erase(others_.back().key);
+    others_.pop_back();
+  }
+}
+
+bool Records::erase(const CacheKey& key) {
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return false;
+  const auto record = found->second;
+  by_key_.erase(found);
+  std::list<Record>& list = list_of(*record);
+  list.erase(record);
+  return true;
+}
+
+void Records::clear() noexcept {
+  by_key_.clear();
+  captured_.clear();
+  others_.clear();
+}
+
+void Records::used(Record& record) {
+  std::list<Record>& list = list_of(record);
+  if (&list.front() != &record) list.splice(list.begin(), list, by_key_.at(record.key));
+}
+
+void Records::set_entry(Record& record, std::shared_ptr<Entry> entry) {
+  const auto place = by_key_.at(record.key);
+  std::list<Record>& from = list_of(record);
+  std::swap(record.entry, entry);
+  std::list<Record>& to = list_of(record);
+  to.splice(to.begin(), from, place);
+  if (record.entry == nullptr) limit_others();  // the record itself is the last one that would go
+}
+
+}  // namespace reprise::caches

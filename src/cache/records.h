@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "cache/entry.h"
+#include "reprise/cache_key.h"
+#include "reprise/cache_statistics.h"
+#include "reprise/graph_cache.h"
+
+namespace reprise::caches {
+
+/// What a cache knows of a key; GraphCache has the states.
+struct Record {
+  explicit Record(const CacheKey& its_key) : key(its_key) {}
+
+  const CacheKey key;
+  std::shared_ptr<Entry> entry = {};                 // captured; shared with threads that instantiate it
+  std::size_t calls = 0;                             // eager ones, of a key that is counted
+  std::size_t hits = 0;                              // since the capture
+  std::uint64_t last_use = 0;                        // number of the call among those of the cache; 0: none
+  std::chrono::steady_clock::time_point time{};      // of it, with GraphCacheOptions::max_age
+  std::shared_ptr<const CacheFailure> failure = {};  // eager for good
+  bool too_large = false;                            // because of the bytes alone
+  std::optional<RecaptureCause> evicted = {};        // why it has no graph any more
+  std::uint64_t bytes = 0;                           // of the entry that it had
+};
+
+/// The records of all keys: those with a graph, and the others, each in order of their last use. References are valid
+/// until the record is erased. One thread at a time.
+class Records {
+ public:
+  /// \param max_others the number of records without a graph that are kept.
+  explicit Records(std::size_t max_others) : max_others_(max_others) {}
+
+  Record* find(const CacheKey& key);
+  /// The record of the key, a new one if there is none; the one that has been without use for longest is erased.
+  Record& find_or_add(const CacheKey& key);
+  bool erase(const CacheKey& key);
+  void clear() noexcept;
+
+  /// The record is the last one that was used.
+  void used(Record& record);
+  /// The record has a graph now, or none any more.
+  void set_entry(Record& record, std::shared_ptr<Entry> entry);
+
+  /// Of those with a graph, the one that has been without use for longest; null if there is none.
+  Record* oldest() noexcept { return captured_.empty() ? nullptr : &captured_.back(); }
+  /// Those with a graph, the last one that was used first.
+  std::list<Record>& captured() noexcept { return captured_; }
+  std::size_t entries() const noexcept { return captured_.size(); }
+  std::size_t others() const noexcept { return others_.size(); }
+
+ private:
+  struct Hash {
+    std::size_t operator()(const CacheKey& key) const noexcept { return key.hash(); }
+  };
+  std::list<Record>& list_of(const Record& record) noexcept { return record.entry != nullptr ? captured_ : others_; }
+  void limit_others();
+
+  const std::size_t max_others_;
+  std::list<Record> captured_, others_;
+  std::unordered_map<CacheKey, std::list<Record>::iterator, Hash> by_key_;
+};
+
+}  // namespace reprise::caches

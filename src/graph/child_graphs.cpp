@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/child_graphs.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "backend/check.h"
+#include "captures/child_node.h"
+#include "graph/active_capture.h"
+#include "graph/listeners/child_listener.h"
+#include "graph/listeners/retain_listener.h"
+#include "reprise/child_graph.h"
+#include "reprise/public_call.h"
+#include "text/format.h"
+
+namespace reprise {
+namespace graphs {
+
+using backend::Checked;
+using backend::NodeType;
+
+namespace {
+
+constinit captures::Slot<CaptureChildren> children_of_capture;
+
+/// Where CUDA refuses the type within a child graph, the reason; else null.
+const char* refusal_of(NodeType type) {
+  switch (type) {
+    case NodeType::conditional:
+      return "has a body that depends on a condition, and CUDA does not take conditional nodes in child graphs (801)";
+    case NodeType::memory_allocate:
+    case NodeType::memory_free:
+      return "allocates or frees memory in the order of a stream, and CUDA does not take such nodes in child graphs; "
+             "allocate it before the capture, or from the CachingAllocator";
+    default:
+      return nullptr;
+  }
+}
+
+// CUDA names none of them, and some only when the parent is instantiated.
+void require_fit_nodes(const GraphAccess::Impl& child, const Checked& runtime, GraphHandle graph,
+                       const std::string& text, const std::string& prefix) {
+  std::vector<GraphNodeHandle> nodes;
+  runtime.graph_nodes(graph, &nodes);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    NodeType type = {};
+    runtime.graph_node_type(nodes[i], &type);
+    const std::string number = prefix + std::to_string(i);
+    if (const char* const why = refusal_of(type))
+      throw UsageError(text::format("{}: {} (node {}) {}. The capture goes on without the child.", text,
+                                    backend::node_type_name(type), number, why));
+    if (graph == child.template_graph && !child.changes.enabled(nodes[i]))
+      throw UsageError(text::format(
+          "{}: node {} is disabled, which a copy of the graph would not keep: enable it first. The capture "
+          "goes on without the child.",
+          text, number));
+    if (type != NodeType::child_graph) continue;
+    backend::NodeParams params;
+    runtime.graph_node_params(nodes[i], &params);
+    require_fit_nodes(child, runtime, std::get<backend::ChildGraphNodeParams>(params).graph, text, number + ".");
+  }
+}
+
+void require_fit(const GraphAccess::Impl& child, const char* call, const StreamRef& stream) {
+  const std::string text =
+      child.options.name.empty() ? std::string(call) : text::format("{} of graph `{}`", call, child.options.name);
+  if (stream.device() != *child.device)
+    throw UsageError(text::format("{}: the stream is of device {}, but the graph was captured on {}.", text,
+                                  stream.device().str(), child.device->str()));
+  child.require_template(call);
+  require_fit_nodes(child, Checked(child.backend()), child.template_graph, text, "");
+}
+
+// What is added next to the graph that was found comes after `before`, which may lie in another body, or around this
+// one; `dependencies` and `edges` are those of the next node.
+void order_after(captures::PlacedNode before, const captures::Found& found, CaptureChildren& children,
+                 std::vector<GraphNodeHandle>& dependencies, std::vector<backend::EdgeData>& edges) {
+  if (before.node == nullptr) return;
+  captures::PlacedNode next{nullptr, found.info.graph, found.body};
+  captures::raise_to_common_graph(before, next);
+  if (before.node == next.node) return;  // bodies of one node, of which one runs, or the same body
+  if (next.node != nullptr) {
+    children.connect(found.capture->device(), next.graph, before.node, next.node);
+  } else if (std::ranges::find(dependencies, before.node) == dependencies.end()) {
+    dependencies.push_back(before.node);
+    if (!edges.empty()) edges.emplace_back();
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<CaptureChildren> CaptureChildren::of(captures::Capture& capture) {
+  return capture.get_or_attach(children_of_capture);
+}
+
+std::shared_ptr<CaptureChildren> CaptureChildren::end(captures::Capture& capture) noexcept {
+  return capture.detach(children_of_capture);
+}
+
+void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stream, const captures::Found& found) {
+  require_fit(child, call, stream);
+  backend::Backend& backend = child.backend();
+  const Checked runtime(backend);
+  captures::Capture& capture = *found.capture;
+  const auto children = CaptureChildren::of(capture);
+  std::vector<GraphNodeHandle> dependencies(found.info.dependencies.begin(), found.info.dependencies.end());
+  std::vector<backend::EdgeData> edges(found.info.edges.begin(), found.info.edges.end());
+  if (children != nullptr) {
+    // The copies use the same memory: like launches of one executable, they run one after another.
+    order_after(children->last_copy(child.graph_id), found, *children, dependencies, edges);
+    auto resources = child.resources.share();
+    child.listeners.retain().replace_by_copy(resources);
+    children->hold(resources);
+  }
+  capture.add_pools(child.listeners.children().pools());
+  capture.add_pools({child.pool});
+  // The runtime's copy of the template may hold what the graph attached to it.
+  child.in_use_elsewhere = true;
+
+  backend::NodeParams params = backend::ChildGraphNodeParams{child.template_graph};
+  GraphNodeHandle node = nullptr;
+  runtime.graph_add_node(&node, found.info.graph, {dependencies, edges}, params);
+  // The runtime removes no node while the capture is underway (401).
+  const auto active = ActiveCapture::of(capture);
+  if (active != nullptr) active->bodies().begin_addition();
+  runtime.graph_node_params(node, &params);
+  GraphHandle const copy = std::get<backend::ChildGraphNodeParams>(params).graph;
+  const captures::ChildNode as_child{capture, stream, found.info.graph, found.body, dependencies, node, copy};
+  for (CaptureListener* const listener : child.listeners.in_order()) listener->added_as_child(as_child);
+  runtime.stream_update_capture_dependencies(stream.native(), {&node, 1}, backend::UpdateDependencies::set);
+  if (children != nullptr) children->added(child.graph_id, {node, found.info.graph, found.body});
+  if (active != nullptr) active->bodies().end_addition();
+}
+
+}  // namespace graphs
+
+void add_child(const CUDAGraph& child, const StreamRef& stream) {
+  constexpr const char* call = "add_child";
+  const detail::PublicCall public_call(call);
+  auto& impl = graphs::GraphAccess::of(child, call);
+  impl.refuse_in_own_hook(call);
+  impl.refuse_reserved(call);
+  const std::lock_guard lock(impl.launch_mutex);
+  impl.require_captured(call);
+  const captures::Found found = captures::find(stream);
+  if (found.part == captures::Part::invalidated)
+    throw BackendError(backend::cuda_name(backend::Call::stream_capture_info), ErrorCode::stream_capture_invalidated,
+                       "a child graph for a stream whose capture was broken by an earlier call; "
+                       "CUDAGraph::capture_end reports which",
+                       SourceLocation::current());
+  if (found.part != captures::Part::own)
+    throw UsageError(text::format(
+        "{}: the stream takes part in no capture that this library began, and only there a graph can become a "
+        "child. Call it within capture() or the scope graph; CUDAGraph::replay() launches a graph.",
+        call));
+  graphs::add_child(impl, call, stream, found);
+}
+
+void add_child(const CUDAGraph& child) {
+  add_child(child, current_stream(child.device()));
+}
+
+}  // namespace reprise

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/control_flow.h"
+
+#include <array>
+#include <bit>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "backend/check.h"
+#include "backend/condition_record.h"
+#include "backend/monitor.h"
+#include "backend/own_kernels.h"
+#include "captures/registry.h"
+#include "graph/active_capture.h"
+#include "graph/body_nodes.h"
+#include "graph/listeners/child_listener.h"
+#include "kernels/condition_kernel.h"
+#include "memory/own_words.h"
+#include "text/format.h"
+
+namespace reprise {
+
+using backend::Checked;
+using backend::ConditionalType;
+using backend::LoopState;
+
+/// The words of a loop, which its graph holds, too.
+struct graphs::LoopMemory {
+  Device device;
+  memory::Words words;
+
+  LoopState* state() const { return reinterpret_cast<LoopState*>(words.get()); }
+};
+
+namespace {
+
+// Of one call of the functions below.
+struct Request {
+  const char* call;
+  StreamRef stream;
+  const std::uint32_t* condition;
+  ConditionalType type;
+  std::span<const CaptureBody> bodies;
+  LoopState* loop = nullptr;
+  std::uint32_t limit = 0;
+
+  bool repeats() const { return type == ConditionalType::while_; }
+};
+
+void require_usable(const Request& request) {
+  const char* const call = request.call;
+  if (request.bodies.empty()) throw UsageError(text::format("{} needs at least one body, and was passed none.", call));
+  for (std::size_t i = 0; i < request.bodies.size(); ++i)
+    if (!request.bodies[i])
+      throw UsageError(text::format("{} needs bodies to capture, and number {} is an empty function.", call, i));
+  const auto address = std::bit_cast<std::uintptr_t>(request.condition);
+  if (address == 0 || address % alignof(std::uint32_t) != 0)
+    throw UsageError(
+        text::format("{} expected the address of a condition in device memory, a multiple of 4, which the device reads "
+                     "in each replay; found {}.",
+                     call, static_cast<const void*>(request.condition)));
+  if (request.stream.device().type() != DeviceType::host && !backend::has_own_kernels())
+    throw UsageError(
+        text::format("{} needs a kernel of this library on a CUDA device, which reads the condition; this build has "
+                     "none, because nvcc was not found when it was built: build it again with nvcc in PATH.",
+                     call));
+}
+
+captures::Found require_capture(const Request& request) {
+  captures::Found found = captures::find(request.stream);
+  if (found.part == captures::Part::invalidated)
+    throw BackendError(backend::cuda_name(backend::Call::stream_capture_info), ErrorCode::stream_capture_invalidated,
+                       "control flow for a stream whose capture was broken by an earlier call; "
+                       "CUDAGraph::capture_end reports which",
+                       SourceLocation::current());
+  if (found.part != captures::Part::own)
+    throw UsageError(
+        text::format("{}: the stream takes part in no capture that this library began, and only a graph has control "
+                     "flow on the device. Call it within capture() or the scope graph.",
+                     request.call));
+  return found;
+}
+
+// Submits the kernel that sets the condition.
+// \param begins before the node; false: at the end of a body that repeats.
+void launch_setter(const Request& request, backend::ConditionalHandle handle, const StreamRef& stream, bool begins) {
+  backend::Backend& backend = stream.device().backend();
+  const std::uint32_t* condition = request.condition;
+  LoopState* loop = request.loop;
+  std::uint32_t limit = request.limit, first = begins ? 1 : 0;
+  std::array<void*, 5> arguments{&handle, &condition, &loop, &limit, &first};
+  backend::KernelNodeParams params;
+  Checked(backend).kernel_function(backend::condition_record(), &params.function);
+  params.params = arguments.data();
+  Checked(backend).launch_kernel(params, stream.native());
+}
+
+struct ConditionalNode {
+  GraphNodeHandle node = nullptr;
+  GraphHandle graph = nullptr;  // that it is in
+  backend::ConditionalHandle handle = 0;
+  std::vector<GraphHandle> bodies = {};
+};
+
+// The next node of the stream, after the kernel that sets its condition.
+ConditionalNode add_node(const Request& request, GraphHandle graph) {
+  const Checked runtime(request.stream.device().backend());
+  ConditionalNode made;
+  made.graph = graph;
+  runtime.graph_conditional_handle_create(&made.handle, graph, 0);
+  launch_setter(request, made.handle, request.stream, true);
+  backend::CaptureInfo info;
+  runtime.stream_capture_info(request.stream.native(), &info);
+  const std::vector<GraphNodeHandle> dependencies(info.dependencies.begin(), info.dependencies.end());
+  const std::vector<backend::EdgeData> edges(info.edges.begin(), info.edges.end());
+  backend::NodeParams params =
+      backend::ConditionalNodeParams{made.handle, request.type, static_cast<unsigned>(request.bodies.size())};
+  runtime.graph_add_node(&made.node, graph, {dependencies, edges}, params);
+  made.bodies = std::get<backend::ConditionalNodeParams>(params).bodies;
+  runtime.stream_update_capture_dependencies(request.stream.native(), {&made.node, 1},
+                                             backend::UpdateDependencies::set);
+  return made;
+}
+
+// The capture of one body, from its beginning until end(). Destroyed before, it drops the runtime's capture.
+class BodyCapture {
+ public:
+  BodyCapture(const Request& request, const captures::Found& found, const ConditionalNode& made, std::size_t number)
+      : request_(request), capture_(found.capture), stream_(request.stream) {
+    Bodies& bodies = active().bodies();
+    stream_ = bodies.stream_for(request.stream, found.info.id, request.repeats());
+    const Checked runtime(stream_.device().backend());
+    runtime.stream_begin_capture_to_graph(stream_.native(), made.bodies[number], {}, capture_->mode());
+    underway_ = true;
+    try {
+      bodies.opened(stream_);
+      register_body(found, made, number);
+    } catch (...) {
+      drop();
+      throw;
+    }
+  }
+  ~BodyCapture() { drop(); }
+  BodyCapture(const BodyCapture&) = delete;
+  BodyCapture& operator=(const BodyCapture&) = delete;
+
+  const StreamRef& stream() const noexcept { return stream_; }
+  /// False if the body broke its capture, of which end() throws. \throws UsageError if the whole capture has ended.
+  bool is_intact() const {
+    (void)active();
+    return stream_.capture_status() == CaptureStatus::active;
+  }
+
+  void end() {
+    active().body_ends(*body_);
+    backend::Backend& backend = stream_.device().backend();
+    const backend::CaptureFindings findings = backend.monitor().describe_capture(stream_.native());
+    GraphHandle ended = nullptr;
+    underway_ = false;
+    if (!active().bodies().closed(stream_)) refuse_ended();
+    const ErrorCode result = backend.stream_end_capture(stream_.native(), &ended);
+    if (result != ErrorCode::success) {
+      const std::string detail = backend.last_error_detail();
+      graphs::drop_capture(stream_, graphs::EndedGraph::belongs_to_node);  // usually it is over even so
+      throw active().body_failure(request_.call, findings, result, detail);
+    }
+    graphs::require_body_nodes(backend, request_.call, body_->graph, capture_->options().allow_empty);
+  }
+
+ private:
+  using Bodies = graphs::Bodies;
+
+  [[noreturn]] void refuse_ended() const {
+    throw UsageError(
+        text::format("{}: the capture ended while its body was being captured: end it after the call.", request_.call));
+  }
+
+  graphs::ActiveCapture& active() const {
+    const auto found = graphs::ActiveCapture::of(*capture_);
+    if (found == nullptr) refuse_ended();
+    return *found;
+  }
+
+  void register_body(const captures::Found& found, const ConditionalNode& made, std::size_t number) {
+    backend::CaptureInfo info;
+    Checked(stream_.device().backend()).stream_capture_info(stream_.native(), &info);
+    auto body = std::make_shared<captures::Body>(
+        captures::Body{info.id, stream_, made.bodies[number], made.node, made.graph, found.body, request_.repeats(),
+                       request_.loop != nullptr ? &request_.loop->iterations : nullptr, request_.limit});
+    body_ = body;
+    capture_->add_body(std::move(body));
+    active().body_began(*body_);
+  }
+
+  void drop() noexcept {
+    if (!std::exchange(underway_, false)) return;
+    if (const auto active = graphs::ActiveCapture::of(*capture_)) {
+      active->bodies().closed(stream_);
+      if (body_ != nullptr) active->body_abandoned(*body_);
+    }
+    graphs::drop_capture(stream_, graphs::EndedGraph::belongs_to_node);
+  }
+
+  const Request& request_;
+  const std::shared_ptr<captures::Capture> capture_;
+  StreamRef stream_;
+  std::shared_ptr<const captures::Body> body_;
+  bool underway_ = false;
+};
+
+void capture_body(const Request& request, const captures::Found& found, const ConditionalNode& made,
+                  std::size_t number) {
+  BodyCapture capture(request, found, made, number);
+  {
+    const StreamGuard current(capture.stream());
+    request.bodies[number](capture.stream());
+  }
+  if (capture.is_intact() && request.repeats()) launch_setter(request, made.handle, capture.stream(), false);
+  capture.end();
+  graphs::require_nothing_beside(request.call, request.stream, made.node);
+}
+
+void capture_conditional(const Request& request, const std::shared_ptr<void>& held) {
+  const captures::Found found = require_capture(request);
+  const auto active = graphs::ActiveCapture::of(*found.capture);
+  const auto children = held != nullptr ? graphs::CaptureChildren::of(*found.capture) : nullptr;
+  if (active == nullptr || (held != nullptr && children == nullptr))
+    throw UsageError(text::format("{}: the capture is over: call it before its end.", request.call));
+  if (children != nullptr) children->hold({held});
+  active->bodies().begin_addition();
+  const ConditionalNode made = add_node(request, found.info.graph);
+  for (std::size_t i = 0; i < request.bodies.size(); ++i) capture_body(request, found, made, i);
+  active->bodies().end_addition();
+}
+
+void capture_branches(const char* call, const StreamRef& stream, const std::uint32_t* condition, ConditionalType type,
+                      std::span<const CaptureBody> bodies) {
+  const Request request{call, stream, condition, type, bodies};
+  require_usable(request);
+  capture_conditional(request, nullptr);
+}
+
+// Words of a loop are no part of the graph's pool, so that they can be cleared at once.
+std::shared_ptr<graphs::LoopMemory> cleared_memory(const Device& device) {
+  auto made = std::make_shared<graphs::LoopMemory>(
+      graphs::LoopMemory{device, memory::allocate_hidden_words(sizeof(LoopState), device)});
+  const StreamRef stream = memory::stream_of_words(device);
+  const backend::RelaxedCaptureMode relaxed(device.backend());
+  const Checked runtime(device.backend());
+  runtime.set_async({made->words.get(), 0, 1, sizeof(LoopState)}, stream.native());
+  runtime.stream_synchronize(stream.native());
+  return made;
+}
+
+}  // namespace
+
+void if_(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body) {
+  capture_branches("if_", stream, condition, ConditionalType::if_, {&body, 1});
+}
+
+void if_(const std::uint32_t* condition, CaptureBody body) {
+  if_(current_stream(), condition, body);
+}
+
+void if_else(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body, CaptureBody otherwise) {
+  capture_branches("if_else", stream, condition, ConditionalType::if_, std::array{body, otherwise});
+}
+
+void if_else(const std::uint32_t* condition, CaptureBody body, CaptureBody otherwise) {
+  if_else(current_stream(), condition, body, otherwise);
+}
+
+void switch_(const StreamRef& stream, const std::uint32_t* index, std::span<const CaptureBody> bodies) {
+  capture_branches("switch_", stream, index, ConditionalType::switch_, bodies);
+}
+
+void switch_(const StreamRef& stream, const std::uint32_t* index, std::initializer_list<CaptureBody> bodies) {
+  switch_(stream, index, std::span<const CaptureBody>(bodies.begin(), bodies.size()));
+}
+
+void switch_(const std::uint32_t* index, std::span<const CaptureBody> bodies) {
+  switch_(current_stream(), index, bodies);
+}
+
+void switch_(const std::uint32_t* index, std::initializer_list<CaptureBody> bodies) {
+  switch_(current_stream(), index, bodies);
+}
+
+Loop while_(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body, const LoopOptions& options) {
+  Request request{"while_", stream, condition, ConditionalType::while_, {&body, 1}, nullptr, options.max_iterations};
+  require_usable(request);
+  require_capture(request);
+  const auto words = cleared_memory(stream.device());
+  request.loop = words->state();
+  capture_conditional(request, words);
+  return Loop(words);
+}
+
+Loop while_(const std::uint32_t* condition, CaptureBody body, const LoopOptions& options) {
+  return while_(current_stream(), condition, body, options);
+}
+
+namespace {
+
+[[noreturn]] void refuse_empty_loop(const char* call) {
+  throw UsageError(
+      text::format("{} was called on a Loop that was not made by while_: assign what that returns.", call));
+}
+
+}  // namespace
+
+Loop::Run Loop::last_run(const StreamRef& stream) const {
+  constexpr const char* call = "Loop::last_run";
+  if (memory_ == nullptr) refuse_empty_loop(call);
+  if (stream.device() != memory_->device)
+    throw UsageError(text::format("{}: the stream is of device {}, but the loop was captured on {}.", call,
+                                  stream.device().str(), memory_->device.str()));
+  graphs::require_no_capture(call, stream);
+  LoopState found{};
+  copy_async(&found, memory_->state(), sizeof(found), stream);
+  stream.synchronize();
+  return {found.iterations, found.stopped != 0};
+}
+
+Loop::Run Loop::last_run() const {
+  if (memory_ == nullptr) refuse_empty_loop("Loop::last_run");
+  return last_run(current_stream(memory_->device));
+}
+
+const std::uint32_t* Loop::iterations() const {
+  if (memory_ == nullptr) refuse_empty_loop("Loop::iterations");
+  return &memory_->state()->iterations;
+}
+
+}  // namespace reprise

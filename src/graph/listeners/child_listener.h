@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "captures/added_edges.h"
+#include "graph/capture_listener.h"
+
+namespace reprise::graphs {
+
+/// The child graphs of one capture: what they hold, which the parent shares, and their last copies. In a slot of the
+/// capture from the first child on. Thread-safe.
+class CaptureChildren {
+ public:
+  static std::shared_ptr<CaptureChildren> of(captures::Capture& capture);
+  /// Null if there are none.
+  static std::shared_ptr<CaptureChildren> end(captures::Capture& capture) noexcept;
+
+  /// What a child's nodes use.
+  void hold(const std::vector<std::shared_ptr<void>>& resources) {
+    const std::lock_guard lock(mutex_);
+    held_.insert(held_.end(), resources.begin(), resources.end());
+  }
+  /// The node that ran the graph with this number last; one that is null if none did.
+  captures::PlacedNode last_copy(std::uint64_t graph_id) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = copies_.find(graph_id);
+    return known != copies_.end() ? known->second : captures::PlacedNode{};
+  }
+  /// The node is complete: it runs the graph with this number.
+  void added(std::uint64_t graph_id, const captures::PlacedNode& node) {
+    const std::lock_guard lock(mutex_);
+    copies_[graph_id] = node;
+  }
+  /// Orders two nodes of one graph, of which the later one is a conditional node that was there before.
+  void connect(const Device& device, GraphHandle graph, GraphNodeHandle from, GraphNodeHandle to) {
+    const std::lock_guard lock(mutex_);
+    edges_.add(device, graph, from, to);
+  }
+  /// To be called once the capture is over.
+  const std::vector<std::shared_ptr<void>>& held() const noexcept { return held_; }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<void>> held_;
+  std::unordered_map<std::uint64_t, captures::PlacedNode> copies_;
+  captures::AddedEdges edges_;
+};
+
+/// Child graphs: the parent shares what they hold as long as anything of the parent can use it.
+class ChildListener final : public CaptureListener {
+ public:
+  void ended(captures::Capture& capture, CapturedGraph& graph) override {
+    const auto children = CaptureChildren::end(capture);
+    if (children == nullptr) return;
+    pools_ = capture.pools();
+    for (const auto& held : children->held()) graph.resources.push_back(held);
+  }
+  void abandoned(captures::Capture& capture) noexcept override { CaptureChildren::end(capture); }
+  std::function<void()> adopt(const CaptureListener& other, Adoption& /*adoption*/) override {
+    return [this, theirs = dynamic_cast<const ChildListener&>(other).pools_]() mutable { pools_ = std::move(theirs); };
+  }
+  void reset() noexcept override { pools_.clear(); }
+
+  /// If the captured graph has children, its own pool and theirs.
+  const std::vector<MempoolId>& pools() const noexcept { return pools_; }
+
+ private:
+  std::vector<MempoolId> pools_;
+};
+
+}  // namespace reprise::graphs

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "backend/check.h"
+#include "backend/rules/kernel_text.h"
+#include "graph/cuda_graph_impl.h"
+#include "graph/nodes/node_names.h"
+#include "text/format.h"
+
+// Views of the nodes of a graph, and the changes made through them.
+
+namespace reprise {
+
+using backend::Checked;
+using graphs::NodeChange;
+using graphs::NodeImage;
+
+const std::shared_ptr<graphs::GraphLink>& CUDAGraph::Impl::link() {
+  if (node_link == nullptr) node_link = std::make_shared<graphs::GraphLink>(graphs::GraphLink{this});
+  return node_link;
+}
+
+namespace {
+
+/// The numbers of a node in a graph, outermost first: "3", or "3.0" in a child graph, "3.1.0" in the second body of a
+/// conditional node; and the node of the graph itself. Empty if it is not there.
+std::pair<std::string, GraphNodeHandle> find_node(backend::Backend& backend, GraphHandle graph,
+                                                  GraphNodeHandle wanted) {
+  graphs::KernelLayouts layouts;
+  std::vector<GraphNodeHandle> nodes;
+  Checked(backend).graph_nodes(graph, &nodes);
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (nodes[i] == wanted) return {std::to_string(i), nodes[i]};
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    NodeType type = NodeType::empty;
+    Checked(backend).graph_node_type(nodes[i], &type);
+    if (type != NodeType::child_graph && type != NodeType::conditional) continue;
+    const std::vector<GraphHandle> inner = NodeImage(backend, nodes[i], layouts).inner_graphs();
+    for (std::size_t k = 0; k < inner.size(); ++k) {
+      const std::string number = find_node(backend, inner[k], wanted).first;
+      const std::string body = type == NodeType::conditional ? text::format(".{}", k) : "";
+      if (!number.empty()) return {text::format("{}{}.{}", i, body, number), nodes[i]};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string CUDAGraph::Impl::node_text(GraphNodeHandle node) const {
+  const auto [number, top] = find_node(backend(), template_graph, node);
+  return listeners.node_text(backend(), node, top, number.empty() ? "?" : number);
+}
+
+void CUDAGraph::Impl::change_nodes(std::span<NodeChange> changed) {
+  in_replays.reserve(in_replays.size() + listeners.in_order().size());
+  std::vector<graphs::CaptureListener*> joining;
+  joining.reserve(listeners.in_order().size());
+  changes.apply(
+      backend(), exec, changed, [this](GraphNodeHandle node) { return node_text(node); },
+      [&] {
+        for (graphs::CaptureListener* const listener : listeners.in_order())
+          if (listener->nodes_changed(template_graph, changes, resources)) joining.push_back(listener);
+      });
+  for (graphs::CaptureListener* const listener : joining)
+    if (std::ranges::find(in_replays, listener) == in_replays.end()) in_replays.push_back(listener);
+  replays_notify = replays_notify || !in_replays.empty();
+}
+
+namespace graphs {
+
+/// What the members of GraphNode work with: the graph of a view, locked.
+struct NodeViews {
+  using Impl = GraphAccess::Impl;
+
+  NodeViews(const GraphNode& node, const char* call, bool changes)
+      : node_(node), impl_(*inside(node, call, changes)), lock_(impl_) {
+    impl_.require_template(call);
+    if (impl_.keep == KeepGraph::yes) require_in_template(call);
+  }
+  NodeViews(const NodeViews&) = delete;
+  NodeViews& operator=(const NodeViews&) = delete;
+
+  static GraphNodeHandle handle_of(const GraphNode& node) { return node.handle_; }
+
+  Impl& impl() const { return impl_; }
+  GraphNodeHandle handle() const { return node_.handle_; }
+  std::string text() const {
+    return impl_.listeners.node_text(impl_.backend(), node_.handle_, node_.handle_, std::to_string(node_.index_));
+  }
+
+  /// The values as the template has them now.
+  const NodeImage& values() const {
+    impl_.forget_editable();
+    return impl_.changes.values(impl_.backend(), node_.handle_);
+  }
+  /// Of a node of this type.
+  const NodeImage& values(const char* call, NodeType type) const {
+    if (node_.type_ != type)
+      throw UsageError(text::format("{} needs a {} node; found the {}.", call, backend::node_type_name(type), text()));
+    return values();
+  }
+  /// Likewise, of one whose values are known.
+  const NodeImage& known_values(const char* call, NodeType type) const {
+    const NodeImage& found = values(call, type);
+    if (!found.unknown().empty())
+      throw UsageError(text::format("{}: the parameters of the {} are not known: {}.", call, text(), found.unknown()));
+    return found;
+  }
+
+  const KernelParam& parameter(const char* call, const NodeImage& kernel, std::size_t index,
+                               const node_detail::TypedSize& as) const;
+  /// Gives the node other values.
+  void change(const char* call, NodeImage to) const;
+
+  static GraphNode make(Impl& impl, std::size_t index, GraphNodeHandle handle) {
+    NodeType type = NodeType::empty;
+    Checked(impl.backend()).graph_node_type(handle, &type);
+    return GraphNode(impl.link(), index, handle, type);
+  }
+
+ private:
+  static Impl* inside(const GraphNode& node, const char* call, bool changes) {
+    if (node.link_ == nullptr)
+      throw UsageError(text::format("{} was called on a GraphNode that was moved from.", call));
+    Impl* const found = node.link_->graph;
+    if (found == nullptr)
+      throw UsageError(
+          text::format("{} was called on a node whose graph was reset, destroyed or assigned to since: get the nodes "
+                       "anew, from the graph that has them.",
+                       call));
+    if (changes) found->require_changeable(call);
+    return found;
+  }
+  void require_in_template(const char* call) const {
+    std::vector<GraphNodeHandle> nodes;
+    Checked(impl_.backend()).graph_nodes(impl_.template_graph, &nodes);
+    if (std::ranges::find(nodes, node_.handle_) == nodes.end())
+      throw UsageError(
+          text::format("{} was called on node {}, which was removed from the template since: get the nodes anew.", call,
+                       node_.index_));
+  }
+
+  const GraphNode& node_;
+  Impl& impl_;
+  const Impl::LaunchLock lock_;
+};
+
+namespace {
+
+std::string type_text(const std::type_info* type) {
+  return type != nullptr ? detail::kernel_name(*type) : std::string();
+}
+
+}  // namespace
+
+const KernelParam& NodeViews::parameter(const char* call, const NodeImage& kernel, std::size_t index,
+                                        const node_detail::TypedSize& as) const {
+  const auto layout = kernel.layout();
+  if (index >= layout.size())
+    throw UsageError(text::format("{}: the {} has {} arguments, numbered from 0; found the number {}.", call, text(),
+                                  layout.size(), index));
+  const KernelParam& param = layout[index];
+  const bool same_type = param.type == nullptr || std::ranges::any_of(as.types, [&](const std::type_info* type) {
+                           return type != nullptr && *type == *param.type;
+                         });
+  if (param.size == as.bytes && same_type) return param;
+  throw UsageError(
+      text::format("{}: argument {} of the {} is {}{} bytes; found {}, {} bytes. Pass the parameter's own type.", call,
+                   index, text(), param.type != nullptr ? type_text(param.type) + ", " : "", param.size,
+                   type_text(as.types.front()), as.bytes));
+}
+
+void NodeViews::change(const char* call, NodeImage to) const {
+  const NodeImage& from = impl_.changes.values(impl_.backend(), node_.handle_);
+  NodeChanges::check(impl_.backend(), impl_.exec, from, to, [&] { return text::format("{}, {}", call, text()); });
+  if (from.same_values(to)) return;
+  NodeChange changed{node_.handle_, std::move(to)};
+  impl_.change_nodes({&changed, 1});
+  impl_.parameters.node_changed(node_.handle_);
+}
+
+}  // namespace graphs
+
+using graphs::NodeViews;
+
+GraphNodeHandle GraphNode::native() const {
+  return NodeViews(*this, "GraphNode::native", false).handle();
+}
+
+std::string GraphNode::name() const {
+  const NodeViews view(*this, "GraphNode::name", false);
+  if (type_ != NodeType::kernel) return backend::node_type_name(type_);
+  const char* symbol = nullptr;
+  Checked(view.impl().backend()).function_name(view.values().function(), &symbol);
+  return backend::kernel_text(symbol);
+}
+
+std::string GraphNode::str() const {
+  return NodeViews(*this, "GraphNode::str", false).text();
+}
+
+Annotation GraphNode::annotation() const {
+  const NodeViews view(*this, "GraphNode::annotation", false);
+  const Annotation* const found = view.impl().listeners.annotation_of(handle_);
+  return found != nullptr ? *found : Annotation();
+}
+
+std::vector<NodeDependency> GraphNode::dependencies() const {
+  const NodeViews view(*this, "GraphNode::dependencies", false);
+  const Checked runtime(view.impl().backend());
+  std::vector<backend::Edge> edges;
+  std::vector<GraphNodeHandle> nodes;
+  runtime.graph_edges(view.impl().template_graph, &edges);
+  runtime.graph_nodes(view.impl().template_graph, &nodes);
+  std::vector<NodeDependency> found;
+  for (const backend::Edge& edge : edges)
+    if (edge.to == handle_)
+      found.push_back({static_cast<std::size_t>(std::ranges::find(nodes, edge.from) - nodes.begin()), edge.data});
+  std::ranges::sort(found, {}, &NodeDependency::index);
+  return found;
+}
+
+bool GraphNode::enabled() const {
+  return NodeViews(*this, "GraphNode::enabled", false).impl().changes.enabled(handle_);
+}
+
+LaunchConfig GraphNode::launch_config() const {
+  constexpr const char* call = "GraphNode::launch_config";
+  return NodeViews(*this, call, false).values(call, NodeType::kernel).config();
+}
+
+std::size_t GraphNode::arg_count() const {
+  constexpr const char* call = "GraphNode::arg_count";
+  return NodeViews(*this, call, false).known_values(call, NodeType::kernel).layout().size();
+}
+
+std::vector<NodeArgument> GraphNode::args() const {
+  constexpr const char* call = "GraphNode::args";
+  const NodeViews view(*this, call, false);
+  const NodeImage& kernel = view.known_values(call, NodeType::kernel);
+  std::vector<NodeArgument> found;
+  for (const KernelParam& param : kernel.layout()) {
+    const auto bytes = kernel.block().subspan(param.offset, param.size);
+    found.push_back({param.offset, graphs::type_text(param.type), {bytes.begin(), bytes.end()}});
+  }
+  return found;
+}
+
+void GraphNode::read_arg(std::size_t index, void* value, const node_detail::TypedSize& as) const {
+  constexpr const char* call = "GraphNode::arg";
+  const NodeViews view(*this, call, false);
+  const NodeImage& kernel = view.known_values(call, NodeType::kernel);
+  const KernelParam& param = view.parameter(call, kernel, index, as);
+  std::memcpy(value, kernel.block().data() + param.offset, param.size);
+}
+
+MemcpyNodeParams GraphNode::memcpy_params() const {
+  constexpr const char* call = "GraphNode::memcpy_params";
+  return NodeViews(*this, call, false).known_values(call, NodeType::memcpy).copy();
+}
+
+MemsetNodeParams GraphNode::memset_params() const {
+  constexpr const char* call = "GraphNode::memset_params";
+  return NodeViews(*this, call, false).known_values(call, NodeType::memset).set();
+}
+
+void GraphNode::write_arg(std::size_t index, const void* value, const node_detail::TypedSize& as) const {
+  constexpr const char* call = "GraphNode::set_arg";
+  const NodeViews view(*this, call, true);
+  NodeImage to = view.known_values(call, NodeType::kernel);
+  const KernelParam& param = view.parameter(call, to, index, as);
+  std::memcpy(to.block().data() + param.offset, value, param.size);
+  view.change(call, std::move(to));
+}
+
+void GraphNode::set_params(const LaunchConfig& config) const {
+  constexpr const char* call = "GraphNode::set_params";
+  const NodeViews view(*this, call, true);
+  NodeImage to = view.known_values(call, NodeType::kernel);
+  to.config() = config;
+  view.change(call, std::move(to));
+}
+
+void GraphNode::set_params(const MemcpyNodeParams& params) const {
+  constexpr const char* call = "GraphNode::set_params";
+  const NodeViews view(*this, call, true);
+  NodeImage to = view.known_values(call, NodeType::memcpy);
+  to.copy() = params;
+  view.change(call, std::move(to));
+}
+
+void GraphNode::set_params(const MemsetNodeParams& params) const {
+  constexpr const char* call = "GraphNode::set_params";
+  const NodeViews view(*this, call, true);
+  NodeImage to = view.known_values(call, NodeType::memset);
+  to.set() = params;
+  view.change(call, std::move(to));
+}
+
+void GraphNode::set_enabled(bool enabled) const {
+  constexpr const char* call = "GraphNode::set_enabled";
+  const NodeViews view(*this, call, true);
+  if (type_ != NodeType::kernel && type_ != NodeType::memcpy && type_ != NodeType::memset)
+    throw UsageError(text::format(
+        "{} needs a kernel, memcpy or memset node, the types that CUDA can disable; found the {}.", call, view.text()));
+  graphs::NodeChanges::require_not_own(view.values(), [&] { return text::format("{}, {}", call, view.text()); });
+  auto& impl = view.impl();
+  impl.changes.set_enabled(impl.backend(), impl.exec, handle_, index_, enabled,
+                           [&](GraphNodeHandle) { return view.text(); });
+}
+
+namespace {
+
+std::vector<GraphNode> views_of(graphs::GraphAccess::Impl& impl) {
+  std::vector<GraphNodeHandle> handles;
+  Checked(impl.backend()).graph_nodes(impl.template_graph, &handles);
+  std::vector<GraphNode> nodes;
+  nodes.reserve(handles.size());
+  for (std::size_t i = 0; i < handles.size(); ++i) nodes.push_back(NodeViews::make(impl, i, handles[i]));
+  return nodes;
+}
+
+bool has_name(graphs::GraphAccess::Impl& impl, GraphNodeHandle handle, NodeType type, std::string_view name) {
+  if (const Annotation* const annotation = impl.listeners.annotation_of(handle)) {
+    const auto found = annotation->find("name");
+    if (found != annotation->end() && found->second == name) return true;
+  }
+  if (type != NodeType::kernel) return false;
+  const char* symbol = nullptr;
+  Checked(impl.backend()).function_name(impl.changes.values(impl.backend(), handle).function(), &symbol);
+  return graphs::is_name_of_kernel(name, symbol);
+}
+
+}  // namespace
+
+std::vector<GraphNode> CUDAGraph::nodes() const {
+  constexpr const char* call = "CUDAGraph::nodes";
+  Impl& impl = Impl::of(*this, call);
+  const Impl::LaunchLock lock(impl);
+  impl.require_template(call);
+  return views_of(impl);
+}
+
+GraphNode CUDAGraph::node(std::string_view name) const {
+  constexpr const char* call = "CUDAGraph::node";
+  constexpr std::size_t most = 20;  // of the nodes that a text lists
+  Impl& impl = Impl::of(*this, call);
+  const Impl::LaunchLock lock(impl);
+  impl.require_template(call);
+  const std::vector<GraphNode> all = views_of(impl);
+  std::vector<GraphNode> found;
+  for (const GraphNode& node : all)
+    if (has_name(impl, NodeViews::handle_of(node), node.type(), name)) found.push_back(node);
+  if (found.size() == 1) return found.front();
+  std::string list;
+  const std::vector<GraphNode>& listed = found.empty() ? all : found;
+  for (std::size_t i = 0; i < std::min(listed.size(), most); ++i)
+    list += (i == 0 ? "" : "; ") + impl.listeners.node_text(impl.backend(), NodeViews::handle_of(listed[i]),
+                                                            NodeViews::handle_of(listed[i]),
+                                                            std::to_string(listed[i].index()));
+  if (listed.size() > most) list += text::format("; and {} more", listed.size() - most);
+  if (found.empty())
+    throw UsageError(
+        text::format("{} expected the name of a kernel or of an annotation in the graph; found \"{}\", which "
+                     "no node has. The nodes are: {}.",
+                     call, name, list));
+  throw UsageError(
+      text::format("{} expected a name that one node has; found \"{}\", which {} nodes have: {}. Name the "
+                   "kernel in full, capture with annotations, or choose one of nodes().",
+                   call, name, found.size(), list));
+}
+
+}  // namespace reprise

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/nodes/node_changes.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include "backend/check.h"
+#include "text/format.h"
+
+namespace reprise::graphs {
+
+using backend::Backend;
+using backend::Call;
+using backend::Checked;
+using backend::NodeType;
+using backend::WarnOnError;
+
+namespace {
+
+using Begin = NodeChanges::Begin;
+
+[[noreturn]] void refuse(const Begin& begin, const std::string& why) {
+  throw UsageError(text::format("{}: {}. Nothing has changed.", begin(), why));
+}
+
+const char* kind_name(backend::MemoryKind kind) {
+  switch (kind) {
+    case backend::MemoryKind::device:
+      return "memory of device";
+    case backend::MemoryKind::pinned:
+      return "pinned memory of device";
+    default:
+      return "pageable memory of the host";
+  }
+}
+
+std::string place_text(const backend::PointerInfo& info) {
+  return info.kind == backend::MemoryKind::unregistered
+             ? kind_name(info.kind)
+             : text::format("{} {}", kind_name(info.kind), info.device_index);
+}
+
+// CUDA's rule: an executable's copy or set stays in the context that it was made with, which here is a device's.
+void check_memory(Backend& backend, const void* from, const void* to, const char* what, const Begin& begin) {
+  if (from == to) return;
+  backend::PointerInfo before, after;
+  Checked(backend).pointer_info(from, &before);
+  Checked(backend).pointer_info(to, &after);
+  if (before.kind == after.kind && before.device_index == after.device_index) return;
+  refuse(begin, text::format("expected a {} in {}, as the present one at {}; found {}, in {}. In an executable CUDA "
+                             "changes addresses within the same context and kind of memory only",
+                             what, place_text(before), from, to, place_text(after)));
+}
+
+void check_kernel(GraphExecHandle exec, const LaunchConfig& from, const LaunchConfig& to, const Begin& begin) {
+  if (to.programmatic)
+    refuse(begin,
+           "LaunchConfig::programmatic was set; in a graph, programmatic dependent launch belongs to an edge, and not "
+           "to the kernel");
+  if (exec != nullptr && (from.cluster != to.cluster || from.cooperative != to.cooperative))
+    refuse(begin,
+           "expected the cluster and `cooperative` that the launch has, which CUDA does not change in an executable; "
+           "capture again with the others");
+}
+
+void check_copy(Backend& backend, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
+                const Begin& begin) {
+  if (to.copy().bytes == 0) refuse(begin, "a node copies at least 1 byte; disable it instead");
+  for (const void* const address : std::initializer_list<const void*>{to.copy().source, to.copy().destination})
+    if (to.copy().bytes > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(address))
+      refuse(begin,
+             text::format("expected bytes that end before the last address; found {} at {}", to.copy().bytes, address));
+  if (exec == nullptr) return;
+  check_memory(backend, from.copy().source, to.copy().source, "source", begin);
+  check_memory(backend, from.copy().destination, to.copy().destination, "destination", begin);
+}
+
+void check_set(Backend& backend, GraphExecHandle exec, const NodeImage& from, const NodeImage& to, const Begin& begin) {
+  const backend::MemsetNodeParams& set = to.set();
+  if (set.element_bytes != 1 && set.element_bytes != 2 && set.element_bytes != 4)
+    refuse(begin, text::format("expected elements of 1, 2 or 4 bytes; found {}", set.element_bytes));
+  if (set.count == 0) refuse(begin, "a node sets at least one element; disable it instead");
+  if (set.count > (UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(set.destination)) / set.element_bytes)
+    refuse(begin, text::format("expected elements that end before the last address; found {} of {} bytes at {}",
+                               set.count, set.element_bytes, set.destination));
+  if (reinterpret_cast<std::uintptr_t>(set.destination) % set.element_bytes != 0)
+    refuse(begin, text::format("expected a destination that is aligned to its elements of {} bytes; found {}",
+                               set.element_bytes, set.destination));
+  if (exec != nullptr) check_memory(backend, from.set().destination, set.destination, "destination", begin);
+}
+
+// More shared memory than this, in bytes, has to be enabled by an attribute of the kernel.
+constexpr unsigned shared_bytes_without_attribute = 48 * 1024;
+
+ErrorCode enable_shared_memory(Backend& backend, const NodeImage& image) {
+  return image.type() == NodeType::kernel && image.config().shared_bytes > shared_bytes_without_attribute
+             ? backend.function_set_max_shared(image.function(), image.config().shared_bytes)
+             : ErrorCode::success;
+}
+
+/// The values of one node on their way into executable and template.
+class Write {
+ public:
+  Write(Backend& backend, GraphExecHandle exec, GraphNodeHandle node, const NodeImage& image)
+      : backend_(backend), exec_(exec), node_(node), params_(image.params()) {}
+
+  /// Returns the code; `call` is the one that failed. Then neither has changed, unless what it takes to put the
+  /// executable back fails, too, which is a warning.
+  ErrorCode make(Call* call, const NodeImage& before) const {
+    ErrorCode result = ErrorCode::success;
+    if (exec_ != nullptr) {
+      *call = Call::graph_exec_node_set_params;
+      result = backend_.graph_exec_node_set_params(exec_, node_, params_);
+      if (result != ErrorCode::success) return result;
+    }
+    *call = Call::graph_node_set_params;
+    result = backend_.graph_node_set_params(node_, params_);
+    if (result != ErrorCode::success && exec_ != nullptr)
+      WarnOnError(backend_).graph_exec_node_set_params(exec_, node_, before.params());
+    return result;
+  }
+
+  void put_back() const noexcept {
+    if (exec_ != nullptr) WarnOnError(backend_).graph_exec_node_set_params(exec_, node_, params_);
+    WarnOnError(backend_).graph_node_set_params(node_, params_);
+  }
+
+ private:
+  Backend& backend_;
+  const GraphExecHandle exec_;
+  const GraphNodeHandle node_;
+  const backend::NodeParams params_;
+};
+
+}  // namespace
+
+const NodeImage& NodeChanges::values(Backend& backend, GraphNodeHandle node) {
+  const auto known = images_.find(node);
+  if (known != images_.end()) return known->second;
+  return images_.emplace(node, NodeImage(backend, node, layouts_)).first->second;
+}
+
+void NodeChanges::require_not_own(const NodeImage& node, const Begin& begin) {
+  if (node.own_kernel() != nullptr)
+    refuse(
+        begin,
+        "this kernel is the library's own, and its arguments change with what it belongs to: random numbers, a batch "
+        "of copies or fills, or the staged inputs of a graphed callable");
+}
+
+void NodeChanges::check(Backend& backend, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
+                        const Begin& begin) {
+  require_not_own(from, begin);
+  if (!from.unknown().empty()) refuse(begin, from.unknown());
+  if (to.type() == NodeType::kernel) check_kernel(exec, from.config(), to.config(), begin);
+  if (to.type() == NodeType::memcpy) check_copy(backend, exec, from, to, begin);
+  if (to.type() == NodeType::memset) check_set(backend, exec, from, to, begin);
+}
+
+void NodeChanges::apply(Backend& backend, GraphExecHandle exec, std::span<NodeChange> changes, const Describe& describe,
+                        const Changed& changed) {
+  std::vector<NodeImage*> present;
+  present.reserve(changes.size());
+  for (const NodeChange& change : changes) {
+    values(backend, change.node);
+    present.push_back(&images_.find(change.node)->second);
+  }
+  std::size_t done = 0;
+  const auto put_back = [&] {
+    while (done > 0) {
+      --done;
+      Write(backend, exec, changes[done].node, *present[done]).put_back();
+    }
+  };
+  const auto exchange = [&] {
+    for (std::size_t i = 0; i < changes.size(); ++i) std::swap(*present[i], changes[i].to);
+  };
+  for (; done < changes.size(); ++done) {
+    const NodeChange& change = changes[done];
+    Call call = Call::function_set_max_shared;
+    ErrorCode result = enable_shared_memory(backend, change.to);
+    if (result == ErrorCode::success) result = Write(backend, exec, change.node, change.to).make(&call, *present[done]);
+    if (result == ErrorCode::success) continue;
+    try {
+      backend::raise(backend, call, result, SourceLocation::current(), describe(change.node) + "; nothing has changed");
+    } catch (...) {
+      put_back();
+      throw;
+    }
+  }
+  exchange();
+  try {
+    changed();
+  } catch (...) {
+    exchange();
+    put_back();
+    throw;
+  }
+}
+
+void NodeChanges::set_enabled(Backend& backend, GraphExecHandle exec, GraphNodeHandle node, std::size_t index,
+                              bool enabled, const Describe& describe) {
+  if (this->enabled(node) == enabled) return;
+  if (!enabled) disabled_.emplace(node, index);
+  if (exec != nullptr) {
+    const ErrorCode result = backend.graph_node_set_enabled(exec, node, enabled);
+    if (result != ErrorCode::success) {
+      if (!enabled) disabled_.erase(node);
+      backend::raise(backend, Call::graph_node_set_enabled, result, SourceLocation::current(), describe(node));
+    }
+  }
+  if (enabled) disabled_.erase(node);
+}
+
+// Nodes keep their order, and new ones come after them: a node that is further back is a new one at the address of a
+// removed one.
+void NodeChanges::disable_in(Backend& backend, GraphHandle template_graph, GraphExecHandle exec) {
+  if (disabled_.empty()) return;
+  const Checked runtime(backend);
+  std::vector<GraphNodeHandle> nodes;
+  runtime.graph_nodes(template_graph, &nodes);
+  std::unordered_map<GraphNodeHandle, std::size_t> left;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const auto found = disabled_.find(nodes[i]);
+    if (found == disabled_.end() || i > found->second) continue;
+    runtime.graph_node_set_enabled(exec, nodes[i], false);
+    left.emplace(nodes[i], i);
+  }
+  disabled_ = std::move(left);
+}
+
+}  // namespace reprise::graphs

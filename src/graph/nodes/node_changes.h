@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+#include "graph/nodes/node_image.h"
+
+namespace reprise::graphs {
+
+/// Other values for a node of a graph.
+struct NodeChange {
+  GraphNodeHandle node = nullptr;
+  NodeImage to;
+};
+
+/// Changes of a captured graph: the one way in which parameters of its nodes are changed, in the executable and in the
+/// template, which has the same values at any time. What the template cannot hold, that nodes are disabled, is kept
+/// here.
+///
+/// The steps of a change:
+///
+///     values(node) -> a copy is changed -> check() -> apply() of all copies at once
+///
+/// Owned by a graph, and used under its launch mutex.
+class NodeChanges {
+ public:
+  /// Describes a node, for errors: "kernel Scale (node 3) in forward".
+  using Describe = std::function<std::string(GraphNodeHandle node)>;
+  /// Called when all values are in place, also as values(); if it throws, they are put back.
+  using Changed = std::function<void()>;
+
+  NodeChanges() = default;
+  NodeChanges(const NodeChanges&) = delete;
+  NodeChanges& operator=(const NodeChanges&) = delete;
+
+  /// The values that the node has; of a node of a child graph or body, too. Read once: the reference is valid until
+  /// forget(). \throws BackendError if the runtime fails.
+  const NodeImage& values(backend::Backend& backend, GraphNodeHandle node);
+  /// The parameters of the kernels of these nodes.
+  KernelLayouts& layouts() noexcept { return layouts_; }
+  /// Other code may have changed the template, or the executable was updated as a whole.
+  void forget() noexcept {
+    images_.clear();
+    layouts_.clear();
+  }
+  /// Exchanges all that is known of two graphs.
+  void swap(NodeChanges& other) noexcept {
+    images_.swap(other.images_);
+    std::swap(layouts_, other.layouts_);
+    disabled_.swap(other.disabled_);
+  }
+
+  /// Begins the text of an error: the call, and the node.
+  using Begin = std::function<std::string()>;
+
+  /// Throws UsageError for a kernel of this library.
+  static void require_not_own(const NodeImage& node, const Begin& begin);
+  /// Throws UsageError, with the rule, unless CUDA can change the node of an executable in this way.
+  /// \param exec null if there is no executable: the template's limits count alone.
+  static void check(backend::Backend& backend, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
+                    const Begin& begin);
+
+  /// Changes executable (null: none) and template, all nodes or none.
+  /// \throws BackendError that describes the node; what `changed` throws.
+  void apply(backend::Backend& backend, GraphExecHandle exec, std::span<NodeChange> changes, const Describe& describe,
+             const Changed& changed);
+
+  /// Whether a node runs. \throws BackendError that describes the node: nothing has changed.
+  void set_enabled(backend::Backend& backend, GraphExecHandle exec, GraphNodeHandle node, std::size_t index,
+                   bool enabled, const Describe& describe);
+  bool enabled(GraphNodeHandle node) const { return !disabled_.contains(node); }
+  /// Disables the same nodes in a new executable of the template. \throws BackendError
+  void disable_in(backend::Backend& backend, GraphHandle template_graph, GraphExecHandle exec);
+
+  /// The graph is empty.
+  void reset() noexcept {
+    forget();
+    disabled_.clear();
+  }
+
+ private:
+  std::unordered_map<GraphNodeHandle, NodeImage> images_;      // those that were read
+  KernelLayouts layouts_;                                      // of their kernels
+  std::unordered_map<GraphNodeHandle, std::size_t> disabled_;  // with their index at that time
+};
+
+}  // namespace reprise::graphs

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace reprise::graphs {
+
+/// Where a value lies in a node.
+struct NodePlace {
+  enum class Of { arguments, source, destination };
+
+  Of of = Of::arguments;
+  std::size_t offset = 0;  ///< in the parameter block, of arguments
+  std::size_t bytes = 0;
+  friend bool operator==(const NodePlace&, const NodePlace&) = default;
+};
+
+/// The parameters of kernels, each queried once.
+class KernelLayouts {
+ public:
+  struct Layout {
+    std::vector<KernelParam> params = {};
+    std::string unknown = {};  // why they are not known; empty if they are
+  };
+
+  /// \throws BackendError if the runtime fails.
+  const std::shared_ptr<const Layout>& of(backend::Backend& backend, FunctionHandle function);
+  void clear() noexcept { layouts_.clear(); }
+
+ private:
+  std::unordered_map<FunctionHandle, std::shared_ptr<const Layout>> layouts_;
+};
+
+/// The values of one node, copied from a template: they can be changed here, and written to template and executable.
+///
+/// A value: copies are independent of each other, and of the node.
+class NodeImage {
+ public:
+  /// Reads the node by one call of the runtime, unless that does not describe it.
+  /// \throws BackendError if the runtime fails.
+  NodeImage(backend::Backend& backend, GraphNodeHandle node, KernelLayouts& layouts);
+
+  backend::NodeType type() const noexcept { return type_; }
+  /// Why the values are not known and cannot be changed, without a full stop; empty if they are.
+  const std::string& unknown() const noexcept { return unknown_; }
+  /// Of a kernel of this library, whose arguments are its own business.
+  const KernelRecord* own_kernel() const noexcept { return own_; }
+
+  /// Of a kernel node; its config is that of the node also if the arguments are not known.
+  FunctionHandle function() const noexcept { return function_; }
+  LaunchConfig& config() noexcept { return config_; }
+  const LaunchConfig& config() const noexcept { return config_; }
+  /// One for each argument, in order.
+  std::span<const KernelParam> layout() const noexcept {
+    return layout_ != nullptr ? std::span<const KernelParam>(layout_->params) : std::span<const KernelParam>();
+  }
+  /// The parameter block, in which KernelParam::offset counts.
+  std::span<std::byte> block() noexcept { return block_; }
+  std::span<const std::byte> block() const noexcept { return block_; }
+
+  backend::MemcpyNodeParams& copy() noexcept { return copy_; }
+  const backend::MemcpyNodeParams& copy() const noexcept { return copy_; }
+  backend::MemsetNodeParams& set() noexcept { return set_; }
+  const backend::MemsetNodeParams& set() const noexcept { return set_; }
+
+  /// The graphs in a child graph node or a conditional node, as far as the runtime describes it; none of other nodes.
+  std::vector<GraphHandle> inner_graphs() const;
+
+  /// The bytes at a place; empty if the node has no such place.
+  std::span<std::byte> at(const NodePlace& place) noexcept;
+  /// All places that can hold an address: words of arguments, and the addresses of copies and sets.
+  std::vector<NodePlace> words() const;
+
+  /// True if params() has all values: also of a node that has none, or of a type that is never changed here.
+  bool has_params() const noexcept { return unknown_.empty() || others_.has_value(); }
+  /// The values in the form of the backend, if has_params(). They point into this object, and are valid until it is
+  /// changed, moved or destroyed, or this is called again.
+  backend::NodeParams params() const;
+
+  /// True if both are of the same node and have the same values. Padding counts.
+  bool same_values(const NodeImage& other) const noexcept;
+
+ private:
+  void read(backend::Backend& backend, const backend::KernelNodeParams& kernel, KernelLayouts& layouts);
+  void read_packed(void* const* extra);
+
+  backend::NodeType type_ = backend::NodeType::empty;
+  std::string unknown_;
+  const KernelRecord* own_ = nullptr;
+  FunctionHandle function_ = nullptr;
+  LaunchConfig config_;
+  std::shared_ptr<const KernelLayouts::Layout> layout_;  // null unless it is known
+  std::vector<std::byte> block_;
+  bool packed_ = false;  // the launch had its arguments in one block
+  backend::MemcpyNodeParams copy_;
+  backend::MemsetNodeParams set_;
+  std::optional<backend::NodeParams> others_;  // of other types
+
+  // What params() refers to.
+  mutable std::vector<void*> pointers_;
+  mutable std::size_t block_bytes_ = 0;
+};
+
+}  // namespace reprise::graphs

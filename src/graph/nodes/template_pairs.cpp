@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/nodes/template_pairs.h"
+
+#include <algorithm>
+#include <functional>
+#include <tuple>
+#include <utility>
+
+#include "backend/check.h"
+#include "text/format.h"
+
+namespace reprise::graphs {
+
+using backend::Checked;
+using backend::NodeType;
+
+namespace {
+
+// By node and dependency, in the order in which the nodes were created.
+using Edges = std::vector<std::tuple<std::size_t, std::size_t, backend::EdgeData>>;
+
+Edges edges_of(backend::Backend& backend, GraphHandle graph, const std::vector<GraphNodeHandle>& nodes) {
+  std::unordered_map<GraphNodeHandle, std::size_t> index;
+  for (std::size_t i = 0; i < nodes.size(); ++i) index.emplace(nodes[i], i);
+  std::vector<backend::Edge> edges;
+  Checked(backend).graph_edges(graph, &edges);
+  Edges found;
+  for (const backend::Edge& edge : edges) found.emplace_back(index.at(edge.to), index.at(edge.from), edge.data);
+  const auto key = [](const auto& edge) {
+    const backend::EdgeData& data = std::get<2>(edge);
+    return std::tuple(std::get<0>(edge), std::get<1>(edge), data.type, data.from_port, data.to_port);
+  };
+  std::ranges::sort(found, std::less<>{}, key);
+  return found;
+}
+
+}  // namespace
+
+std::optional<UpdateRefusal> TemplatePairs::run(GraphHandle own, GraphHandle other) {
+  const Checked runtime(backend_);
+  std::vector<GraphNodeHandle> ours, theirs;
+  runtime.graph_nodes(own, &ours);
+  runtime.graph_nodes(other, &theirs);
+  if (ours.size() != theirs.size())
+    return UpdateRefusal{UpdateResult::topology_changed, nullptr,
+                         text::format("the graph has {} node{}, and this one {}", theirs.size(),
+                                      theirs.size() == 1 ? "" : "s", ours.size())};
+  own_nodes_.reserve(own_nodes_.size() + ours.size());
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const NodeType our_type = own_.values(backend_, ours[i]).type();
+    const NodeType their_type = other_.values(backend_, theirs[i]).type();
+    if (our_type != their_type)
+      return UpdateRefusal{UpdateResult::node_type_changed, theirs[i],
+                           text::format("the node is a {} node, and the one in its place a {} node",
+                                        backend::node_type_name(their_type), backend::node_type_name(our_type))};
+    own_nodes_.emplace(theirs[i], ours[i]);
+  }
+  const Edges our_edges = edges_of(backend_, own, ours), their_edges = edges_of(backend_, other, theirs);
+  if (our_edges != their_edges) {
+    const auto [mine, yours] = std::ranges::mismatch(our_edges, their_edges);
+    const std::size_t at = std::min(mine != our_edges.end() ? std::get<0>(*mine) : ours.size(),
+                                    yours != their_edges.end() ? std::get<0>(*yours) : ours.size());
+    return UpdateRefusal{UpdateResult::topology_changed, theirs[at], "the node has other dependencies"};
+  }
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    if (auto refusal = pair_values(ours[i], theirs[i])) return refusal;
+  return std::nullopt;
+}
+
+std::optional<UpdateRefusal> TemplatePairs::pair_values(GraphNodeHandle own, GraphNodeHandle other) {
+  const NodeImage& to = other_.values(backend_, other);
+  const NodeImage& from = own_.values(backend_, own);
+  if (to.type() == NodeType::conditional)
+    return UpdateRefusal{UpdateResult::not_supported, other,
+                         "the kernels that set the condition of a conditional node are bound to their own one"};
+  if (to.type() == NodeType::child_graph) return pair_inner_graphs(from, to, other);
+  if (to.type() == NodeType::memory_allocate || to.type() == NodeType::memory_free)
+    return UpdateRefusal{UpdateResult::not_supported, other,
+                         "allocation nodes keep the addresses that they were made with"};
+  if (!to.has_params())
+    return UpdateRefusal{UpdateResult::not_supported, other, "its parameters are not known: " + to.unknown()};
+  if (!from.has_params())
+    return UpdateRefusal{UpdateResult::not_supported, other,
+                         "the parameters of the node in its place are not known: " + from.unknown()};
+  if (!from.same_values(to)) changes_.push_back({own, to});
+  return std::nullopt;
+}
+
+// Child graphs, and the bodies of conditional nodes, belong to their nodes, and are changed there.
+std::optional<UpdateRefusal> TemplatePairs::pair_inner_graphs(const NodeImage& own, const NodeImage& with,
+                                                              GraphNodeHandle other) {
+  if (!own.has_params() || !with.has_params())
+    return UpdateRefusal{UpdateResult::not_supported, other, "the driver does not describe the graphs in it"};
+  const std::vector<GraphHandle> our_graphs = own.inner_graphs(), their_graphs = with.inner_graphs();
+  if (our_graphs.size() != their_graphs.size())
+    return UpdateRefusal{UpdateResult::topology_changed, other, "the node has another number of bodies"};
+  for (std::size_t i = 0; i < our_graphs.size(); ++i)
+    if (auto refusal = run(our_graphs[i], their_graphs[i])) return refusal;
+  return std::nullopt;
+}
+
+GraphNodeHandle TemplatePairs::other_node(GraphNodeHandle own) const noexcept {
+  for (const auto& [theirs, ours] : own_nodes_)
+    if (ours == own) return theirs;
+  return nullptr;
+}
+
+}  // namespace reprise::graphs

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/backend.h"
+#include "graph/nodes/node_changes.h"
+#include "graph/update_refusal.h"
+
+namespace reprise::graphs {
+
+/// The nodes of two templates of the same shape, paired in order of creation, with those of child graphs and bodies;
+/// and the changes that give the nodes of the one the values of the other.
+///
+/// An executable is updated to its own template with these values, and not to the other template: CUDA then pairs each
+/// node with itself, whatever the order in which the other one got its nodes and edges.
+class TemplatePairs {
+ public:
+  /// \param own, other what is known of the nodes of the two.
+  TemplatePairs(backend::Backend& backend, NodeChanges& own, NodeChanges& other)
+      : backend_(backend), own_(own), other_(other) {}
+  TemplatePairs(const TemplatePairs&) = delete;
+  TemplatePairs& operator=(const TemplatePairs&) = delete;
+
+  /// Returns why the two do not have the same shape, or have nodes that cannot be changed; changes nothing.
+  /// \throws BackendError if the runtime fails.
+  std::optional<UpdateRefusal> run(GraphHandle own, GraphHandle other);
+
+  /// After run(): for each node of the other template that of the own one.
+  const std::unordered_map<GraphNodeHandle, GraphNodeHandle>& own_nodes() const noexcept { return own_nodes_; }
+  /// The node of the other template that this one is paired with; null for null.
+  GraphNodeHandle other_node(GraphNodeHandle own) const noexcept;
+  /// Of nodes whose values differ.
+  std::span<NodeChange> changes() noexcept { return changes_; }
+
+ private:
+  using Refusal = std::optional<UpdateRefusal>;
+
+  Refusal pair_values(GraphNodeHandle own, GraphNodeHandle other);
+  Refusal pair_inner_graphs(const NodeImage& own, const NodeImage& with, GraphNodeHandle other);
+
+  backend::Backend& backend_;
+  NodeChanges& own_;
+  NodeChanges& other_;
+  std::unordered_map<GraphNodeHandle, GraphNodeHandle> own_nodes_;
+  std::vector<NodeChange> changes_;
+};
+
+}  // namespace reprise::graphs

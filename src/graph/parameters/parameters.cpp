@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/parameters/parameters.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "backend/check.h"
+#include "graph/cuda_graph_impl.h"
+#include "graph/parameters/marked_arguments.h"
+#include "text/format.h"
+
+namespace reprise {
+namespace graphs {
+
+void Parameters::add(const std::shared_ptr<const void>& key, std::span<const std::byte> value, std::vector<Use> uses) {
+  const auto place = by_key_.find(key.get());
+  if (place == by_key_.end()) {
+    parameters_.push_back({key, {value.begin(), value.end()}, {}});
+    by_key_.emplace(key.get(), parameters_.size() - 1);
+  }
+  Parameter& parameter = parameters_[by_key_.at(key.get())];
+  for (const Use& use : uses) {
+    const auto is_same = [&](const Use& other) { return other.node == use.node && other.place == use.place; };
+    if (std::ranges::any_of(parameter.uses, is_same)) continue;
+    for (const Parameter& other : parameters_)
+      share_places_ |= &other != &parameter && std::ranges::any_of(other.uses, is_same);
+    parameter.uses.push_back(use);
+  }
+}
+
+void Parameters::refuse(const char* call) {
+  throw UsageError(
+      text::format("{} expected a parameter of this graph: one that was passed to launch() in its capture, or that its "
+                   "CUDAGraph::parameter() returned. None of its nodes uses this one; it belongs to another graph, or "
+                   "the graph was reset, updated or recaptured since. Nothing has changed.",
+                   call));
+}
+
+void Parameters::node_changed(GraphNodeHandle node) noexcept {
+  for (Parameter& parameter : parameters_)
+    if (std::ranges::any_of(parameter.uses, [&](const Use& use) { return use.node == node; })) parameter.known = false;
+}
+
+Parameters Parameters::adopted(const std::unordered_map<GraphNodeHandle, GraphNodeHandle>& nodes) const {
+  Parameters made = *this;
+  for (Parameter& parameter : made.parameters_) {
+    std::erase_if(parameter.uses, [&](const Use& use) { return !nodes.contains(use.node); });
+    for (Use& use : parameter.uses) use.node = nodes.at(use.node), use.top = nodes.at(use.top);
+  }
+  return made;
+}
+
+void Parameters::were_set(std::span<const ParameterValue> values, std::span<const GraphNodeHandle> nodes) noexcept {
+  if (share_places_)
+    for (const GraphNodeHandle node : nodes) node_changed(node);
+  for (const ParameterValue& value : values) {
+    Parameter& parameter = parameters_[by_key_.find(value.key())->second];
+    std::memcpy(parameter.value.data(), value.value(), value.bytes());
+    parameter.known = !share_places_;
+  }
+}
+
+}  // namespace graphs
+
+using backend::Checked;
+using graphs::NodeChange;
+using graphs::NodeChanges;
+using graphs::NodeImage;
+using graphs::NodePlace;
+using graphs::Parameters;
+
+namespace {
+
+std::vector<GraphNodeHandle> nodes_of(const graphs::GraphAccess::Impl& impl, GraphHandle graph) {
+  std::vector<GraphNodeHandle> nodes;
+  Checked(impl.backend()).graph_nodes(graph, &nodes);
+  return nodes;
+}
+
+/// A node, and those of its child graph or bodies, at any depth.
+std::vector<GraphNodeHandle> with_inner_nodes(graphs::GraphAccess::Impl& impl, GraphNodeHandle node) {
+  std::vector<GraphNodeHandle> found{node};
+  for (const GraphHandle graph : impl.changes.values(impl.backend(), node).inner_graphs())
+    for (const GraphNodeHandle inner : nodes_of(impl, graph)) {
+      const std::vector<GraphNodeHandle> nodes = with_inner_nodes(impl, inner);
+      found.insert(found.end(), nodes.begin(), nodes.end());
+    }
+  return found;
+}
+
+// For a kernel of this library: true if a launch uses the address.
+bool is_used_by(const Parameters::Address& address, NodeImage own) {
+  const backend::NodeParams params = own.params();
+  const auto& kernel = std::get<backend::KernelNodeParams>(params);
+  return std::ranges::any_of(own.own_kernel()->accesses(kernel.params), [&](const MemoryAccess& access) {
+    return access.bytes != 0 && address.covers(reinterpret_cast<std::uintptr_t>(access.address));
+  });
+}
+
+/// The changes that values of parameters make.
+class Batch {
+ public:
+  explicit Batch(graphs::GraphAccess::Impl& impl) : impl_(impl) {
+    if (impl_.keep == KeepGraph::no) return;
+    impl_.changes.forget();  // other code may have edited the template
+    const std::vector<GraphNodeHandle> nodes = nodes_of(impl_, impl_.template_graph);
+    left_.emplace(nodes.begin(), nodes.end());
+  }
+
+  void set(const Parameters::Parameter& parameter, const ParameterValue& value) {
+    for (const Parameters::Use& use : parameter.uses) {
+      if (!is_left(use)) continue;
+      const std::span<std::byte> at = image_of(use.node).at(use.place);
+      if (at.size() != value.bytes()) continue;  // another node at the address of a removed one
+      std::memcpy(at.data(), value.value(), at.size());
+      if (use.distance == 0) continue;
+      std::uintptr_t address = 0;
+      std::memcpy(&address, at.data(), sizeof address);
+      address += use.distance;
+      std::memcpy(at.data(), &address, sizeof address);
+    }
+  }
+
+  /// Returns the nodes.
+  std::vector<GraphNodeHandle> apply(const char* call) {
+    std::erase_if(changes_, [&](const NodeChange& change) {
+      return impl_.changes.values(impl_.backend(), change.node).same_values(change.to);
+    });
+    std::vector<GraphNodeHandle> nodes;
+    for (const NodeChange& change : changes_) {
+      nodes.push_back(change.node);
+      NodeChanges::check(impl_.backend(), impl_.exec, impl_.changes.values(impl_.backend(), change.node), change.to,
+                         [&] { return text::format("{}, {}", call, impl_.node_text(change.node)); });
+    }
+    if (!changes_.empty()) impl_.change_nodes(changes_);
+    return nodes;
+  }
+
+ private:
+  // False if the node was removed from the template.
+  bool is_left(const Parameters::Use& use) {
+    if (!left_) return true;
+    if (left_->contains(use.node) || !left_->contains(use.top)) return left_->contains(use.top);
+    const std::vector<GraphNodeHandle> inner = with_inner_nodes(impl_, use.top);
+    left_->insert(inner.begin(), inner.end());
+    return left_->contains(use.node);
+  }
+  NodeImage& image_of(GraphNodeHandle node) {
+    const auto known = std::ranges::find(changes_, node, &NodeChange::node);
+    if (known != changes_.end()) return known->to;
+    changes_.push_back({node, impl_.changes.values(impl_.backend(), node)});
+    return changes_.back().to;
+  }
+
+  graphs::GraphAccess::Impl& impl_;
+  std::vector<NodeChange> changes_;
+  std::optional<std::unordered_set<GraphNodeHandle>> left_;  // with KeepGraph::yes: the nodes of the template
+};
+
+}  // namespace
+
+std::vector<Parameters::Use> CUDAGraph::Impl::uses_of(const Parameters::Address& address) {
+  constexpr const char* call = "CUDAGraph::parameter";
+  std::vector<Parameters::Use> found;
+  for (const GraphNodeHandle top : nodes_of(*this, template_graph))
+    for (const GraphNodeHandle node : with_inner_nodes(*this, top)) {
+      NodeImage image = changes.values(backend(), node);
+      if (image.own_kernel() != nullptr) {
+        if (is_used_by(address, image))
+          NodeChanges::require_not_own(image, [&] { return text::format("{}, {}", call, node_text(node)); });
+        continue;
+      }
+      for (const NodePlace& place : image.words()) {
+        std::uintptr_t value = 0;
+        std::memcpy(&value, image.at(place).data(), sizeof value);
+        if (address.covers(value)) found.push_back({node, top, place, value - address.value});
+      }
+    }
+  if (found.empty())
+    throw UsageError(text::format(
+        "{}: expected an address that kernels, copies or sets of the graph use; found {}, which none of its "
+        "nodes has as an argument{}. inputs() lists what the graph uses.",
+        call, reinterpret_cast<const void*>(address.value),
+        address.bytes == 0 ? "" : ", nor one in the memory that follows"));
+  return found;
+}
+
+void CUDAGraph::Impl::find_parameters() {
+  const std::vector<graphs::MarkedArguments::Use> marked = graphs::MarkedArguments::take(capture->capture());
+  const std::vector<Parameters::Address> addresses = parameters.take_addresses();
+  if (marked.empty() && addresses.empty()) return;
+  const std::vector<GraphNodeHandle> nodes = nodes_of(*this, template_graph);
+  std::unordered_map<GraphNodeHandle, GraphNodeHandle> tops;  // of nodes in bodies; filled when one is marked
+  const auto top_of = [&](GraphNodeHandle node) -> GraphNodeHandle {
+    if (std::ranges::find(nodes, node) != nodes.end()) return node;
+    if (tops.empty())
+      for (const GraphNodeHandle top : nodes)
+        for (const GraphNodeHandle inner : with_inner_nodes(*this, top)) tops.emplace(inner, top);
+    const auto known = tops.find(node);
+    return known != tops.end() ? known->second : nullptr;
+  };
+  for (const graphs::MarkedArguments::Use& use : marked) {
+    GraphNodeHandle const top = top_of(use.node);
+    if (top == nullptr) continue;  // removed by other code
+    const NodeImage& image = changes.values(backend(), use.node);
+    if (!image.unknown().empty())
+      throw UsageError(
+          text::format("CUDAGraph::capture_end: launch() was passed a Parameter for the {}, whose "
+                       "parameters cannot be changed: {}.",
+                       node_text(use.node), image.unknown()));
+    const KernelParam& param = image.layout()[use.argument];
+    parameters.add(use.key, use.initial, {{use.node, top, {NodePlace::Of::arguments, param.offset, param.size}}});
+  }
+  for (const Parameters::Address& address : addresses)
+    parameters.add(address.key, std::as_bytes(std::span(&address.value, 1)), uses_of(address));
+}
+
+void CUDAGraph::add_address(std::shared_ptr<const void> key, const void* address, std::size_t bytes) {
+  constexpr const char* call = "CUDAGraph::parameter";
+  Impl& impl = Impl::of(*this, call);
+  impl.require_changeable(call);
+  const std::lock_guard lock(impl.launch_mutex);
+  impl.require(call, {Impl::State::capturing, Impl::State::captured, Impl::State::ready});
+  if (address == nullptr)
+    throw UsageError(text::format("{} expected an address that the graph uses; found a null pointer.", call));
+  Parameters::Address named{std::move(key), reinterpret_cast<std::uintptr_t>(address), bytes};
+  if (impl.state == Impl::State::capturing) return impl.parameters.add_address(std::move(named));
+  impl.require_template(call);
+  impl.forget_editable();
+  impl.parameters.add(named.key, std::as_bytes(std::span(&named.value, 1)), impl.uses_of(named));
+}
+
+void CUDAGraph::set(std::span<const ParameterValue> values) {
+  constexpr const char* call = "CUDAGraph::set";
+  Impl& impl = Impl::of(*this, call);
+  impl.require_changeable(call);
+  const std::lock_guard lock(impl.launch_mutex);
+  impl.require_captured(call);
+  if (impl.parameters.have(call, values)) return;
+  impl.require_template(call);
+  Batch batch(impl);
+  const std::uint64_t number = impl.parameters.next_batch();
+  for (std::size_t i = values.size(); i-- > 0;) {  // of two values of one parameter the last one counts
+    Parameters::Parameter& parameter = impl.parameters.find(call, values[i].key());
+    if (std::exchange(parameter.batch, number) == number || Parameters::has(parameter, values[i])) continue;
+    batch.set(parameter, values[i]);
+  }
+  impl.parameters.were_set(values, batch.apply(call));
+}
+
+void CUDAGraph::get_value(const void* key, void* value, std::size_t bytes) const {
+  constexpr const char* call = "CUDAGraph::get";
+  Impl& impl = Impl::of(*this, call);
+  const Impl::LaunchLock lock(impl);
+  impl.require_captured(call);
+  const Parameters::Parameter& parameter = impl.parameters.find(call, key);
+  std::memcpy(value, parameter.value.data(), bytes);
+  if (parameter.known || impl.template_graph == nullptr || parameter.uses.empty()) return;
+  // Something else changed the node: its first use says what replays have.
+  impl.forget_editable();
+  const Parameters::Use& use = parameter.uses.front();
+  NodeImage image = impl.changes.values(impl.backend(), use.node);
+  const std::span<std::byte> at = image.at(use.place);
+  if (at.size() != bytes) return;
+  std::memcpy(value, at.data(), bytes);
+  if (use.distance == 0) return;
+  std::uintptr_t address = 0;
+  std::memcpy(&address, value, sizeof address);
+  address -= use.distance;
+  std::memcpy(value, &address, sizeof address);
+}
+
+}  // namespace reprise

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/compare.h"
+
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "backend/check.h"
+#include "captures/registry.h"
+#include "graph/cuda_graph_impl.h"
+#include "graph/framework_captures.h"
+#include "inspect/compare/missing_edges.h"
+#include "inspect/compare/step_comparison.h"
+#include "inspect/diff/graph_differences.h"
+#include "memory/lifetime/release_queue.h"
+#include "reprise/frozen_values.h"
+#include "reprise/public_call.h"
+#include "text/format.h"
+
+// compare(): captures the body again, and executes both graphs.
+
+namespace reprise {
+
+using GraphImpl = graphs::GraphAccess::Impl;
+using inspect::MemoryRange;
+using inspect::Side;
+
+namespace {
+
+constexpr const char* call = "compare";
+
+void require_valid(const GraphImpl& graph, const CompareOptions& options, const CaptureBody& body) {
+  if (!body) throw UsageError("compare: expected the body that the graph was captured from; found an empty function.");
+  if (options.orders < 0)
+    throw UsageError(text::format("compare: CompareOptions::orders expects a number of orders, 0 or more; found {}.",
+                                  options.orders));
+  if (options.check_finite < FloatFormat::none || options.check_finite > FloatFormat::float64)
+    throw UsageError(text::format("compare: CompareOptions::check_finite expects a FloatFormat; found {}.",
+                                  static_cast<int>(options.check_finite)));
+  if (options.stream && options.stream->device() != *graph.device)
+    throw UsageError(
+        text::format("compare: CompareOptions::stream expected a stream of {}, where the graph was captured; found one "
+                     "of {}.",
+                     graph.device->str(), options.stream->device().str()));
+}
+
+void refuse_framework_memory(const GraphImpl& graph) {
+  if (graphs::framework_captures() != nullptr && graph.device->type() == DeviceType::cuda)
+    throw UsageError(
+        text::format("compare: graph {} is on a CUDA device in a program with libtorch, whose memory is not compared "
+                     "there yet. diff() compares the parameters; on the host device compare() takes tensors.",
+                     graph.options.name.empty() ? "without a name" : "`" + graph.options.name + "`"));
+}
+
+void refuse_captures_underway() {
+  if (captures::any_underway())
+    throw UsageError(
+        "compare: it executes nodes and waits for the device, which might break the capture that is underway in this "
+        "process. Call it when no capture is. The capture goes on.");
+}
+
+/// Captures the body again, into a graph that is never launched.
+class NewCapture {
+ public:
+  NewCapture(GraphImpl& graph, const CaptureBody& body, const std::optional<StreamRef>& stream) {
+    GraphOptions options = graph.options;
+    options.stream = stream;
+    options.pool = {};
+    options.warmup = 0;
+    options.hooks = {};
+    options.keep_graph = KeepGraph::no;
+    options.discard_template = false;
+    options.inputs.confirm = false;
+    // Not to compare values: it has the framework's allocations recorded.
+    if (options.check_frozen_values) options.check_frozen_values = no_next;
+    inside().without_executable = true;
+    inside().listeners.inherit(graph.listeners);
+    const DeviceGuard device(*graph.device);
+    inside().capture_body(call, options, body);
+  }
+
+  GraphImpl& inside() { return *graphs::GraphAccess::impl(graph_); }
+
+ private:
+  CUDAGraph graph_;
+};
+
+/// One comparison of two graphs that were captured. Needs their launch mutexes.
+class Execution {
+ public:
+  Execution(GraphImpl& graph, GraphImpl& again, const CompareOptions& options)
+      : options_(options),
+        first_(graph),
+        second_(again),
+        parameters_(inspect::graph_differences(first_.graph, second_.graph)),
+        steps_(first_, second_, parameters_),
+        runs_(first_, second_, steps_.memory) {}
+
+  Comparison run() {
+    wait_for_the_device();
+    runs_.save(saved());
+    result_.saved_bytes = runs_.saved_bytes();
+    inspect::FirstDifferenceSearch search(steps_, runs_, options_.check_finite);
+    search.run();
+    result_.difference = std::move(search.difference);
+    result_.not_finite = std::move(search.not_finite);
+    std::set<std::size_t> nodes;
+    for (std::size_t i = 0; i < search.compared; ++i)
+      if (first_.runs(steps_.steps[i].first)) nodes.insert(steps_.steps[i].first);
+    result_.nodes = nodes.size();
+    if (options_.orders > 0 && has_other_nodes())
+      result_.notes.push_back(
+          "No other orders were tried: where the two graphs have other nodes, it is not known what memory they use.");
+    else if (options_.orders > 0)
+      for (const Side side : inspect::both_sides) try_orders(side);
+    runs_.restore();
+    note_what_is_missing();
+    result_.parameters = std::move(parameters_);
+    return std::move(result_);
+  }
+
+ private:
+  /// True if nodes from some place on were not looked at.
+  bool has_other_nodes() const { return steps_.end && steps_.end->kind != FirstDifferenceKind::stale_pointer; }
+
+  /// For work of other streams that writes the memory.
+  void wait_for_the_device() const {
+    const captures::NoneBegins none_begins;
+    if (none_begins.any_underway()) refuse_captures_underway();
+    backend::Checked(runs_.backend()).device_synchronize();
+  }
+
+  inspect::PairedRuns::Options saved() const {
+    inspect::PairedRuns::Options options;
+    options.zeros = options_.check_finite != FloatFormat::none;
+    std::vector<MemoryRange> ranges = steps_.written();
+    if (steps_.any_whole()) ranges.insert(ranges.end(), steps_.memory.all().begin(), steps_.memory.all().end());
+    if (options.zeros)
+      for (const inspect::RangePair& own : steps_.memory.own()) ranges.push_back(own.of(Side::first));
+    options.saved = inspect::merged(std::move(ranges));
+    for (const inspect::ComparedStep& step : steps_.steps) {
+      const std::uintptr_t first = first_.work_of(step.first).random_words;
+      const std::uintptr_t second = second_.work_of(step.second).random_words;
+      constexpr std::size_t bytes = 2 * sizeof(std::uint64_t);  // seed and offset
+      if (first != 0 && second != 0) options.words.push_back({first, second, bytes});
+    }
+    return options;
+  }
+
+  void try_orders(Side side) {
+    const char* const whose = side == Side::first ? "the graph" : "the new capture";
+    if (steps_.stale[static_cast<std::size_t>(side)])
+      return result_.notes.push_back(
+          text::format("No other orders of {} were tried: it uses memory that was freed.", whose));
+    inspect::MissingEdgeSearch search(steps_.of(side), side, runs_);
+    if (auto found = search.run(options_.orders, options_.seed)) result_.missing_edges.push_back(*std::move(found));
+    result_.orders += search.tried;
+    if (!search.repeatable)
+      result_.notes.push_back(text::format(
+          "No other orders of {} were tried: it left other values when the same order was executed again.", whose));
+  }
+
+  void note_what_is_missing() {
+    if (!steps_.any_whole()) return;
+    if (const std::size_t count = steps_.memory.incomparable(); count != 0)
+      result_.notes.push_back(
+          text::format("{} allocations of the captures share memory with others in different ways, and were compared "
+                       "only where it is known what a node writes.",
+                       count));
+    if (steps_.memory.lacks_allocations())
+      result_.notes.push_back(
+          "Memory of a framework that a capture allocated was not compared: capture the graph with "
+          "GraphOptions::check_frozen_values, which records the allocations.");
+  }
+
+  const CompareOptions& options_;
+  const inspect::SteppedGraph first_, second_;
+  std::vector<GraphDifference> parameters_;
+  const inspect::StepComparison steps_;
+  inspect::PairedRuns runs_;
+  Comparison result_;
+};
+
+}  // namespace
+
+Comparison compare(const CUDAGraph& graph, CaptureBody body, const CompareOptions& options) {
+  GraphImpl& impl = graphs::GraphAccess::of(graph, call);
+  const GraphImpl::Use use(impl);
+  impl.refuse_in_own_hook(call);
+  backend::require_not_forked(backend::Call::graph_launch);
+  impl.require_template(call);
+  require_valid(impl, options, body);
+  refuse_framework_memory(impl);
+  refuse_captures_underway();
+  Comparison result;
+  {
+    NewCapture again(impl, body, options.stream);
+    impl.refuse_destroyed(call);
+    const GraphImpl::LockBoth lock(impl, again.inside());
+    impl.require_template(call);
+    impl.forget_editable();
+    refuse_captures_underway();
+    const detail::PublicCall public_call(call);
+    const backend::RelaxedCaptureMode relaxed(impl.backend());
+    result = Execution(impl, again.inside(), options).run();
+  }
+  memory::ReleaseQueue::drain();
+  return result;
+}
+
+}  // namespace reprise

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "graph/internal_streams.h"
+#include "inspect/compare/compared_memory.h"
+#include "inspect/compare/memory_image.h"
+#include "inspect/compare/node_order.h"
+#include "inspect/compare/single_nodes.h"
+#include "inspect/compare/written_memory.h"
+
+namespace reprise::inspect {
+
+/// A graph whose nodes are executed one by one.
+struct SteppedGraph {
+  explicit SteppedGraph(graphs::GraphAccess::Impl& impl) : graph(impl), steps(graph), work(read_work(graph)) {}
+
+  /// The work of a step; that of the end of a child graph is none.
+  const NodeWork& work_of(std::size_t step) const { return work[steps.node[step]]; }
+  bool runs(std::size_t step) const {
+    return work_of(step).runs && graph.values.nodes[steps.node[step]].type != backend::NodeType::child_graph;
+  }
+
+  const ComparedGraph graph;
+  const GraphSteps steps;
+  const std::vector<NodeWork> work;
+};
+
+/// The executions of two graphs, step by step, each from the same memory. Saves that memory, and restores it when it is
+/// destroyed, after all work that was launched.
+///
+///     begin(side) -> launch(side, step) ... -> wait() -> memory is read
+class PairedRuns {
+ public:
+  struct Options {
+    std::vector<MemoryRange> saved;  ///< disjoint
+    std::vector<RangePair> words;    ///< seeds and offsets of random numbers
+    /// Memory of the captures begins as zeros; else that of the second graph as that of the first one.
+    bool zeros = false;
+  };
+
+  /// Makes the executables. Nothing is executed. \throws as SingleNodes::make.
+  PairedRuns(const SteppedGraph& first, const SteppedGraph& second, const ComparedMemory& memory);
+  ~PairedRuns();
+  PairedRuns(const PairedRuns&) = delete;
+  PairedRuns& operator=(const PairedRuns&) = delete;
+
+  /// Saves the memory, which no work may be writing.
+  void save(Options options);
+  /// Restores it, for good.
+  void restore();
+  std::size_t saved_bytes() const noexcept { return saved_.bytes(); }
+  const std::vector<MemoryRange>& saved() const noexcept { return saved_.ranges(); }
+
+  void begin(Side side);
+  void launch(Side side, std::size_t step);
+  void wait() const;
+  /// A number for the bytes of the memory in which corresponding addresses count as the same.
+  std::uint64_t digest(Side side, std::span<const MemoryRange> ranges) const;
+  backend::Backend& backend() const noexcept { return backend_; }
+  StreamHandle stream() const noexcept { return stream_.ref().native(); }
+
+ private:
+  void make(Side side, const SteppedGraph& graph);
+
+  const ComparedMemory& memory_;
+  backend::Backend& backend_;
+  const graphs::InternalStream stream_;
+  SingleNodes nodes_;
+  std::vector<GraphExecHandle> execs_[2];  // of each step; null if it does nothing
+  Options options_;
+  MemoryImage saved_, words_;
+  bool has_saved_ = false;
+};
+
+/// Continues such a number with further bytes, whose addresses are those of a range from a multiple of 8 bytes on.
+std::uint64_t digest(const ComparedMemory& memory, Side side, std::uint64_t before, std::uintptr_t address,
+                     std::span<const std::byte> bytes);
+
+}  // namespace reprise::inspect

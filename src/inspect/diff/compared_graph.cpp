@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect/diff/compared_graph.h"
+
+#include <set>
+#include <utility>
+
+#include "backend/check.h"
+#include "graph/listeners/pool_listener.h"
+#include "inspect/annotations/annotation_listener.h"
+#include "inspect/liveness/graph_walk.h"
+#include "inspect/liveness/node_text.h"
+#include "text/format.h"
+
+namespace reprise::inspect {
+
+ComparedGraph::ComparedGraph(Impl& graph)
+    : values(read_node_values(graph.backend(), graph.template_graph, &graph.changes)), graph_(graph) {
+  if (const std::string text = omissions_text(graph.backend(), values.nodes, values.omissions); !text.empty())
+    warn(text::format("A comparison of graphs may miss differences: {}.", text));
+  find_memory(*graph.device, graph.pool, graph.listeners.pool().allocations(), values);
+}
+
+ComparedNode ComparedGraph::describe(std::size_t index) const {
+  const ScannedNode& node = values.nodes[index];
+  const bool kernel = node.type == backend::NodeType::kernel && node.function != nullptr;
+  ComparedNode described;
+  described.number = node.number;
+  described.index = std::stoul(node.number);  // up to the first dot
+  described.name = kernel ? name_of(node.function) : backend::node_type_name(node.type);
+  const Annotation* const annotation = graph_.listeners.annotations().annotation_of(node);
+  if (annotation != nullptr) described.annotation = *annotation;
+  return described;
+}
+
+std::vector<ComparedGraph::Dependencies> ComparedGraph::dependencies() const {
+  std::unordered_map<GraphNodeHandle, std::size_t> index_of;
+  std::set<GraphHandle> graphs;
+  for (std::size_t i = 0; i < values.nodes.size(); ++i) {
+    index_of.emplace(values.nodes[i].handle, i);
+    graphs.insert(values.nodes[i].graph);
+  }
+  std::vector<Dependencies> found(values.nodes.size());
+  for (const GraphHandle graph : graphs) {
+    std::vector<backend::Edge> edges;
+    backend::Checked(graph_.backend()).graph_edges(graph, &edges);
+    for (const backend::Edge& edge : edges) found[index_of.at(edge.to)].emplace(index_of.at(edge.from), edge.data);
+  }
+  return found;
+}
+
+const std::string& ComparedGraph::name_of(FunctionHandle function) const {
+  const auto known = names_.find(function);
+  if (known != names_.end()) return known->second;
+  return names_.emplace(function, kernel_text(graph_.backend(), function)).first->second;
+}
+
+}  // namespace reprise::inspect

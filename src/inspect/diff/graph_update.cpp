@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/graph_update.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "graph/cuda_graph_impl.h"
+#include "inspect/diff/graph_differences.h"
+#include "memory/lifetime/release_queue.h"
+#include "reprise/capture.h"
+#include "text/format.h"
+
+// CUDAGraph::update() and recapture(), which say what differs.
+
+namespace reprise {
+
+using GraphImpl = graphs::GraphAccess::Impl;
+using graphs::UpdateRefusal;
+
+namespace {
+
+const char* driver_name(UpdateResult result) {
+  switch (result) {
+    case UpdateResult::topology_changed:
+      return "CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED";
+    case UpdateResult::node_type_changed:
+      return "CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED";
+    case UpdateResult::function_changed:
+      return "CU_GRAPH_EXEC_UPDATE_ERROR_FUNCTION_CHANGED";
+    case UpdateResult::parameters_changed:
+      return "CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED";
+    case UpdateResult::not_supported:
+      return "CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED";
+    case UpdateResult::unsupported_function_change:
+      return "CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE";
+    case UpdateResult::attributes_changed:
+      return "CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED";
+    default:
+      return "CU_GRAPH_EXEC_UPDATE_ERROR";
+  }
+}
+
+std::string graph_name(const std::string& name) {
+  return name.empty() ? "" : " of graph `" + name + "`";
+}
+
+// What was refused, with the node: "CU_... (2): the node has other dependencies: memset (node 3) in forward".
+std::string refusal_text(const GraphImpl& other, const UpdateRefusal& refusal) {
+  const std::string node = refusal.node != nullptr ? ": " + other.node_text(refusal.node) : "";
+  return text::format("{} ({}): {}{}", driver_name(refusal.result), static_cast<int>(refusal.result), refusal.why,
+                      node);
+}
+
+// Differences of the refused node come first.
+std::vector<GraphDifference> differences_of(GraphImpl& graph, GraphImpl& other, const UpdateRefusal& refusal) {
+  std::vector<GraphDifference> differences = inspect::graph_differences(graph, other);
+  if (refusal.node == nullptr) return differences;
+  const std::string refused = other.node_text(refusal.node);
+  std::stable_partition(differences.begin(), differences.end(),
+                        [&](const GraphDifference& each) { return each.second && each.second->str() == refused; });
+  return differences;
+}
+
+[[noreturn]] void refuse_update(const char* call, GraphImpl& graph, GraphImpl& other, const UpdateRefusal& refusal) {
+  std::vector<GraphDifference> differences = differences_of(graph, other, refusal);
+  const std::string text = text::format(
+      "{}{}: expected a graph to which CUDA can update the executable; found one that it cannot be updated to, {}. "
+      "Nothing has changed. Instantiate the other graph, or use recapture(), which does that where no update is "
+      "possible.{}\n{}",
+      call, graph_name(graph.options.name), refusal_text(other, refusal),
+      differences.empty() ? "" : " The graphs differ:", inspect::differences_text(differences));
+  throw GraphUpdateError(text, refusal.result, std::move(differences));
+}
+
+}  // namespace
+
+void CUDAGraph::update(const CUDAGraph& other) {
+  constexpr const char* call = "CUDAGraph::update";
+  Impl& impl = Impl::of(*this, call);
+  Impl& from = Impl::of(other, call);
+  const Impl::Use use(impl), use_of_other(from);
+  for (const Impl* const each : {&impl, &from}) {
+    each->refuse_in_own_hook(call);
+    each->refuse_reserved(call);
+  }
+  if (&impl == &from)
+    throw UsageError(
+        text::format("{}{} was called with the graph itself: pass the graph that it is to do the work of, or use "
+                     "recapture().",
+                     call, graph_name(impl.options.name)));
+  {
+    const Impl::LockBoth lock(impl, from);
+    impl.require_template(call);
+    from.require_template(call);
+    impl.forget_editable();
+    from.forget_editable();
+    if (*impl.device != *from.device)
+      throw UsageError(
+          text::format("{}{}: expected a graph of {}, as this one; found one of {}: an executable stays on its device.",
+                       call, graph_name(impl.options.name), impl.device->str(), from.device->str()));
+    if (const auto refusal = impl.update_from(from)) refuse_update(call, impl, from, *refusal);
+  }
+  memory::ReleaseQueue::drain();
+}
+
+namespace {
+
+/// One recapture: the capture is made in a stand-in for the graph, which then is what the graph takes over.
+///
+///     capture() -> take_over()
+class Replacement {
+ public:
+  Replacement(GraphImpl& graph, const GraphOptions& options)
+      : graph_(graph), options_(options), stand_in_(graph.made_with), inside_(*graphs::GraphAccess::impl(stand_in_)) {
+    inside_.graph_id = graph.graph_id;
+    inside_.debug = graph.debug;
+    inside_.without_executable = true;
+    inside_.listeners.inherit(graph.listeners);
+  }
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+  ~Replacement() { inside_.hooks.leave_out_global(); }  // no graph of the user's ends
+
+  void capture(const CaptureBody& body) {
+    try {
+      const WithHooks hooks(graph_, inside_);
+      const GraphImpl::ExchangedInsides exchanged(graph_, inside_);
+      inside_.capture_body(call, options_, body);
+    } catch (...) {
+      graph_.last_report = std::move(inside_.last_report);
+      throw;
+    }
+    graph_.refuse_destroyed(call);
+  }
+
+  Recapture take_over() {
+    Recapture result;
+    const GraphImpl::LockBoth lock(graph_, inside_);
+    graph_.forget_editable();
+    if (graph_.template_graph != nullptr) result.differences = inspect::graph_differences(graph_, inside_);
+    result.reason = update();
+    result.in_place = result.reason.empty();
+    if (result.in_place)
+      graph_.options = std::move(inside_.options);
+    else
+      replace();
+    return result;
+  }
+
+  static constexpr const char* call = "CUDAGraph::recapture";
+
+ private:
+  /// Hooks are called for the user's graph, whatever inside it has.
+  struct WithHooks {
+    WithHooks(GraphImpl& one, GraphImpl& other) : a(one), b(other) { a.hooks.swap(b.hooks); }
+    ~WithHooks() { a.hooks.swap(b.hooks); }
+    WithHooks(const WithHooks&) = delete;
+    WithHooks& operator=(const WithHooks&) = delete;
+    GraphImpl& a;
+    GraphImpl& b;
+  };
+
+  /// Updates in place; returns why not.
+  std::string update() {
+    if (graph_.template_graph == nullptr)
+      return "The template of the capture before was discarded (GraphOptions::discard_template), and an update needs "
+             "it.";
+    if (graph_.exec == nullptr) return "There was no executable to update.";
+    if (graph_.keep != inside_.keep || graph_.options.instantiate_flags != inside_.options.instantiate_flags)
+      return "GraphOptions::keep_graph or instantiate_flags are others than those of the capture before.";
+    const auto refusal = graph_.update_from(inside_);
+    return refusal ? text::format("An update is not possible, {}.", refusal_text(inside_, *refusal)) : "";
+  }
+
+  void replace() {
+    const bool instantiates = graph_.exec != nullptr || inside_.keep == KeepGraph::no;
+    if (instantiates) inside_.make_ready();
+    graph_.exchange_captured(inside_);
+    if (instantiates) graph_.notify_instantiated(call);
+    if (graph_.may_discard) graph_.discard_template();
+  }
+
+  GraphImpl& graph_;
+  GraphOptions options_;
+  CUDAGraph stand_in_;
+  GraphImpl& inside_;
+  const GraphImpl::Use use_of_inside_{inside_};
+};
+
+Recapture capture_again(GraphImpl& graph, const GraphOptions& options, const CaptureBody& body) {
+  constexpr const char* call = Replacement::call;
+  if (options.stream && options.stream->device() != *graph.device)
+    throw UsageError(
+        text::format("{}{}: GraphOptions::stream expected a stream of {}, where the graph was captured; found one of "
+                     "{}: capture another CUDAGraph there.",
+                     call, graph_name(graph.options.name), graph.device->str(), options.stream->device().str()));
+  Recapture result;
+  {
+    const DeviceGuard device(*graph.device);
+    Replacement replacement(graph, options);
+    replacement.capture(body);
+    result = replacement.take_over();
+  }
+  memory::ReleaseQueue::drain();
+  graph.refuse_destroyed(call);
+  return result;
+}
+
+GraphImpl& require_recapturable(const CUDAGraph& graph) {
+  constexpr const char* call = Replacement::call;
+  GraphImpl& impl = graphs::GraphAccess::of(graph, call);
+  impl.refuse_in_own_hook(call);
+  impl.refuse_reserved(call);
+  impl.require(call, {graphs::GraphState::captured, graphs::GraphState::ready});
+  return impl;
+}
+
+/// The options of the last capture, as far as they count for another one.
+GraphOptions options_of_last_capture(const GraphImpl& graph) {
+  GraphOptions options = graph.options;
+  options.stream.reset();
+  options.warmup = 0;
+  return options;
+}
+
+}  // namespace
+
+Recapture CUDAGraph::recapture(CaptureBody body) {
+  Impl& impl = require_recapturable(*this);
+  const Impl::Use use(impl);
+  return capture_again(impl, options_of_last_capture(impl), body);
+}
+
+Recapture CUDAGraph::recapture(const StreamRef& stream, CaptureBody body) {
+  Impl& impl = require_recapturable(*this);
+  const Impl::Use use(impl);
+  GraphOptions options = options_of_last_capture(impl);
+  options.stream = stream;
+  return capture_again(impl, options, body);
+}
+
+Recapture CUDAGraph::recapture(const GraphOptions& options, CaptureBody body) {
+  Impl& impl = require_recapturable(*this);
+  const Impl::Use use(impl);
+  const GraphHooks& hooks = options.hooks;
+  if (hooks.captured || hooks.instantiated || hooks.before_replay || hooks.after_replay || hooks.reset)
+    throw UsageError(
+        text::format("{}{}: GraphOptions::hooks were set; the hooks of the graph stay through a recapture. Add hooks "
+                     "with add_hooks().",
+                     Replacement::call, graph_name(impl.options.name)));
+  return capture_again(impl, options, body);
+}
+
+}  // namespace reprise

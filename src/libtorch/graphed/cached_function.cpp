@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <c10/core/Allocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include <mutex>
+#include <utility>
+
+#include "libtorch/tensor_device.h"
+#include "reprise/error.h"
+#include "reprise/libtorch/graphed_cache.h"
+#include "text/format.h"
+
+namespace reprise::libtorch::detail {
+namespace {
+
+void refuse_option(const char* name) {
+  throw UsageError(text::format(
+      "make_graphed_callables with a cache expected GraphedCallableOptions::{} to be left as it is: the cache decides "
+      "it. Remove the option.",
+      name));
+}
+
+void refuse_bound(const char* name, const char* expected) {
+  throw UsageError(text::format("make_graphed_callables expected GraphedCacheOptions::{} to be {}.", name, expected));
+}
+
+GraphedCacheOptions checked(GraphedCacheOptions options) {
+  if (options.max_entries == 0) refuse_bound("max_entries", "at least 1");
+  if (options.max_keys == 0) refuse_bound("max_keys", "at least 1");
+  if (options.max_age.count() < 0) refuse_bound("max_age", "0 or more");
+  if (options.callable.pool) refuse_option("pool");
+  if (!options.callable.order.empty()) refuse_option("order");
+  return options;
+}
+
+GraphCacheOptions cache_options(const GraphedCacheOptions& options, const std::string& source) {
+  GraphCacheOptions cache;
+  cache.name = options.name.empty() ? source : options.name;
+  cache.max_entries = options.max_entries;
+  cache.max_bytes = options.max_bytes;
+  cache.max_age = options.max_age;
+  cache.max_keys = options.max_keys;
+  cache.capture_after = options.capture_after;
+  cache.key_fields = call_key_fields();
+  return cache;
+}
+
+}  // namespace
+
+std::uint64_t framework_bytes(c10::Device device) {
+  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
+  if (allocator == nullptr) return 0;
+  constexpr auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return static_cast<std::uint64_t>(allocator->getDeviceStats(device.index()).reserved_bytes[all].current);
+}
+
+struct CachedFunction::Impl {
+  Impl(GraphedCacheOptions wanted, GraphedSource its_source)
+      : options(checked(std::move(wanted))),
+        cache_options(detail::cache_options(options, its_source.name)),
+        source(std::move(its_source)) {}
+
+  /// The cache, on the device of the call if there is none yet.
+  GraphCache& cache_of(const CallKey& call) {
+    const std::optional<c10::Device> found = call.device;
+    const std::lock_guard lock(mutex);
+    if (!found)
+      throw UsageError(text::format(
+          "A call of cached {} expected an argument or a parameter that is a tensor, to determine the device; found "
+          "none.",
+          source.name));
+    if (!device) {
+      cache = std::make_unique<GraphCache>(cache_options, device_of_tensors(*found));
+      device = found;
+    }
+    if (*device != *found)
+      throw UsageError(
+          text::format("A call of cached {} expected tensors on {}, as in its first call; found some on {}. Make a "
+                       "callable for each device.",
+                       source.name, device->str(), found->str()));
+    return *cache;
+  }
+  /// The cache; null before the first call.
+  GraphCache* existing() const {
+    const std::lock_guard lock(mutex);
+    return cache.get();
+  }
+
+  const GraphedCacheOptions options;
+  const GraphCacheOptions cache_options;
+  const GraphedSource source;
+  mutable std::mutex mutex;
+  std::optional<c10::Device> device;
+  std::unique_ptr<GraphCache> cache;
+  MempoolId pool;
+  std::weak_ptr<PoolShare> share;  // of that pool
+};
+
+CachedFunction::CachedFunction(GraphedCacheOptions options, const GraphedSource& source)
+    : impl_(std::make_unique<Impl>(std::move(options), source)) {}
+CachedFunction::~CachedFunction() = default;
+
+void CachedFunction::run(const CallKey& call, const cache_detail::Body& body) {
+  cache_detail::CacheAccess::run(impl_->cache_of(call), {call.key, {}, body, {}});
+}
+
+bool CachedFunction::capture(const CallKey& call, const cache_detail::Body& body) {
+  return cache_detail::CacheAccess::capture(impl_->cache_of(call), {call.key, {}, body, {}});
+}
+
+std::optional<CacheFailure> CachedFunction::failure(const CallKey& call) const {
+  const GraphCache* const cache = impl_->existing();
+  return cache == nullptr ? std::nullopt : cache->failure(call.key);
+}
+
+bool CachedFunction::contains(const CallKey& call) const {
+  const GraphCache* const cache = impl_->existing();
+  return cache != nullptr && cache->contains(call.key);
+}
+
+bool CachedFunction::forget(const CallKey& call) {
+  GraphCache* const cache = impl_->existing();
+  return cache != nullptr && cache->forget(call.key);
+}
+
+void CachedFunction::clear() {
+  if (GraphCache* const cache = impl_->existing()) cache->clear();
+}
+
+std::size_t CachedFunction::size() const {
+  const GraphCache* const cache = impl_->existing();
+  return cache == nullptr ? 0 : cache->size();
+}
+
+GraphCacheStatistics CachedFunction::statistics() const {
+  const GraphCache* const cache = impl_->existing();
+  return cache == nullptr ? GraphCacheStatistics() : cache->statistics();
+}
+
+std::optional<c10::Device> CachedFunction::device() const {
+  return device_of_source(impl_->source);
+}
+
+std::shared_ptr<PoolShare> CachedFunction::share_of(const MempoolId& pool) const {
+  const std::lock_guard lock(impl_->mutex);
+  std::shared_ptr<PoolShare> share = impl_->pool == pool ? impl_->share.lock() : nullptr;
+  if (share == nullptr) share = std::make_shared<PoolShare>();
+  impl_->pool = pool;
+  impl_->share = share;
+  return share;
+}
+
+const GraphedCallableOptions& CachedFunction::options() const noexcept {
+  return impl_->options.callable;
+}
+
+}  // namespace reprise::libtorch::detail

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "reprise/memory.h"
+#include "reprise/stream.h"
+
+// Small memory of the library's own that kernels of graphs use: seeds, offsets, states of loops.
+
+namespace reprise::memory {
+
+/// Gives device words back to where they came from.
+struct WordsDeleter {
+  CachingAllocator* allocator;
+  void operator()(std::uint64_t* words) const noexcept { detail::deallocate_buffer(*allocator, words); }
+};
+using Words = std::unique_ptr<std::uint64_t, WordsDeleter>;
+
+/// The stream on which such memory is allocated and cleared, one for each device. Nothing else uses it: otherwise words
+/// could reuse memory freed by nodes captured before, and those nodes would overwrite them in each replay.
+///
+/// It lives as long as its device, and counts as no use of it.
+StreamRef stream_of_words(const Device& device);
+
+/// Allocates words from the pool of the capture that the stream takes part in, if any. Not cleared.
+Words allocate_words(std::size_t bytes, const StreamRef& stream);
+
+/// Allocates words outside of all private pools, which are never reported as an input of a graph. Not cleared.
+Words allocate_hidden_words(std::size_t bytes, const Device& device);
+
+}  // namespace reprise::memory

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "tests/differential/pieces.h"
+
+// Control flow of random programs, and of the sources that are printed of them: nodes in a capture, and eagerly what
+// the host does that reads the same condition.
+
+namespace reprise::differential {
+
+/// *condition follows from *in; less than `conditions`. A value that is larger by one gives the next condition.
+struct Choose {
+  REPRISE_KERNEL void operator()(Thread, Word* condition, const Word* in, Word value, Word conditions) const {
+    *condition = ((*in * 0x9E3779B1U >> 20) + value % conditions) % conditions;
+  }
+  static auto accesses(Word* condition, const Word* in, Word, Word) {
+    return std::array{reads(in, 1), writes(condition, 1)};
+  }
+};
+
+struct CountDown {
+  REPRISE_KERNEL void operator()(Thread, Word* condition) const { --*condition; }
+  static auto accesses(Word* condition) { return std::array{reads(condition, 1), writes(condition, 1)}; }
+};
+
+/// A body of control flow.
+struct FlowBody {
+  std::function<void(const StreamRef&)> run;
+  unsigned draws = 0;  ///< how often it draws random numbers
+};
+
+/// One operation of control flow on a stream, whose condition is chosen from the value at an address.
+class Flow {
+ public:
+  /// Where it is: the word of device memory for its condition, and the generator that its bodies draw from.
+  struct Place {
+    bool capturing;
+    Word* condition;
+    const Generator& generator;
+  };
+
+  Flow(const StreamRef& stream, const Place& place, const Word* in, Word value, Word conditions)
+      : stream_(stream), place_(place) {
+    launch(stream, LaunchConfig{}, Choose{}, place.condition, in, value, conditions);
+  }
+
+  void if_(const FlowBody& body) const {
+    if (place_.capturing) return reprise::if_(stream_, place_.condition, body.run);
+    run_one({body}, read() != 0 ? 0 : 1);
+  }
+
+  void if_else(const FlowBody& body, const FlowBody& otherwise) const {
+    if (place_.capturing) return reprise::if_else(stream_, place_.condition, body.run, otherwise.run);
+    run_one({body, otherwise}, read() != 0 ? 0 : 1);
+  }
+
+  void switch_(const std::vector<FlowBody>& bodies) const {
+    if (!place_.capturing) return run_one(bodies, read());
+    std::vector<CaptureBody> captured;
+    for (const FlowBody& each : bodies) captured.emplace_back(each.run);
+    reprise::switch_(stream_, place_.condition, captured);
+  }
+
+  /// The body as often as the condition says.
+  /// \param limit LoopOptions::max_iterations
+  void while_(const FlowBody& body, Word limit) const {
+    const auto iteration = [&](const StreamRef& stream) {
+      body.run(stream);
+      launch(stream, LaunchConfig{}, CountDown{}, place_.condition);
+    };
+    if (place_.capturing) {
+      (void)reprise::while_(stream_, place_.condition, iteration, {.max_iterations = limit});
+      return;
+    }
+    Word count = 0;
+    for (; (limit == 0 || count < limit) && read() != 0; ++count) iteration(stream_);
+    for (; count < limit; ++count) draw_without(body);
+  }
+
+ private:
+  Word read() const {
+    Word condition = 0;
+    copy_async(&condition, place_.condition, sizeof(condition), stream_);
+    stream_.synchronize();
+    return condition;
+  }
+
+  void run_one(const std::vector<FlowBody>& bodies, std::size_t chosen) const {
+    for (std::size_t i = 0; i < bodies.size(); ++i)
+      if (i == chosen)
+        bodies[i].run(stream_);
+      else
+        draw_without(bodies[i]);
+  }
+
+  /// The numbers of a body that does not run count as drawn.
+  void draw_without(const FlowBody& body) const {
+    for (unsigned i = 0; i < body.draws; ++i) (void)place_.generator.philox_state(drawn, stream_);
+  }
+
+  StreamRef stream_;
+  Place place_;
+};
+
+}  // namespace reprise::differential

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reprise/reprise.h"
+#include "tests/differential/flow.h"
+#include "tests/differential/run.h"
+
+namespace reprise::differential {
+
+/// The second device of a program whose first one this is.
+/// \throws UsageError if there is none.
+Device second_device(const Device& first);
+
+/// What the node of a program's operation is annotated with.
+std::string node_name(std::size_t operation);
+
+/// The value of an operation in a version.
+Word value_of(const Operation& op, const Version& version);
+
+/// The streams, events, buffers and generators of one program, on real devices; and the program's graph.
+///
+///     restore -> submit or replay -> contents -> free_left ...
+///
+/// One thread at a time.
+class Machine {
+ public:
+  Machine(const Program& program, const Device& first);
+
+  StreamRef origin() const { return streams_[0]; }
+
+  /// The initial values of what is there before the program, and of the generators.
+  void restore();
+  /// Does the operations as they come.
+  void submit(const Version& version);
+  /// What is in the buffers; nothing for those that are not there, nor, if asked for, for those of the program itself.
+  Contents contents(bool with_inner = true);
+  /// Frees ordered memory that a run has left.
+  void free_left();
+
+  /// Captures the program into `graph_`, and its bodies into graphs that may be gone afterwards.
+  void capture_graph(const Version& version, const Fault& fault);
+  void replay();
+  /// Makes the graph another version.
+  /// \throws std::logic_error if that was not done in the way that it has to be.
+  void change(const Change& change);
+
+ private:
+  /// What the operations do: eagerly, or in a capture, where parameters are marked and bodies are child graphs.
+  struct Run {
+    Version version;
+    bool capturing = false;
+    Fault fault = {};
+  };
+  /// Which operation it is.
+  struct Where {
+    int number;             ///< among those of the program; -1: of a body
+    std::size_t condition;  ///< number of the word for its condition, if it is control flow
+  };
+
+  Device device(int number) const;
+  StreamRef own_stream(int number) const;
+  void synchronize() const;
+  /// With the buffers that change places.
+  int place_of(int buffer, const Version& version) const;
+  Word* address(const Operand& operand, const Version& version) const;
+  bool ordered(std::size_t buffer) const { return program_.buffers[buffer].place == Place::ordered; }
+
+  GraphOptions options() const;
+  void capture_bodies(const Run& run);
+  void submit(const Run& run);
+  void submit(const Operation& op, const StreamRef& stream, const Run& run, const Where& where);
+  void submit_other(const Operation& op, const StreamRef& stream, const Run& run, const Where& where);
+  void submit_body(int body, const StreamRef& stream, const Run& run);
+  void run_child(int body, const StreamRef& stream, const Run& run);
+  void run_flow(const Operation& op, const StreamRef& stream, const Run& run, const Where& where);
+  template <class K, class... Before>
+  void launch_kernel(const Operation& op, const StreamRef& stream, const Run& run, const Where& where,
+                     Before... before);
+  void replace_stream(int number);
+
+  void set_arguments(const Version& version);
+  void set_parameters(const Version& version);
+  void set_addresses(const Version& version);
+  void set_enabled(const Version& version);
+  void update(const Version& version);
+  void recapture(const Version& version, bool anew);
+
+  const Program& program_;
+  const Device first_;
+  std::vector<Stream> streams_;
+  std::vector<Stream> own_streams_;  // of each device, for what is no operation of the program
+  std::vector<Event> events_;
+  std::vector<Generator> generators_;               // of each device
+  std::vector<Buffer<Word>> conditions_;            // of each device: a word for each operation, also those of bodies
+  std::vector<std::size_t> first_conditions_ = {};  // of each body: the number of its first word
+  std::vector<Buffer<Word>> memory_;
+  std::vector<Pinned> pinned_;
+  std::vector<Word*> addresses_;  // null: freed
+  bool left_ = false;             // a run has ended, after which ordered memory may be allocated
+
+  std::vector<std::optional<Parameter<Word>>> values_;  // by operation, of the last capture
+  std::optional<Parameter<Word*>> addresses_of_[2];     // of the buffers that change places
+  Version captured_;                                    // of the last capture
+  bool other_flags_ = false;                            // those of recapture_anew
+  std::vector<CUDAGraph> bodies_;                       // before graph_: they may end before and after it
+  CUDAGraph graph_;
+};
+
+}  // namespace reprise::differential

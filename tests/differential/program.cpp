@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/differential/program.h"
+
+#include <algorithm>
+#include <iterator>
+
+// Questions about a program and the names of what it has.
+
+namespace reprise::differential {
+namespace {
+
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// True if `of` is, for one of the operations, or of those in their bodies.
+template <class Of>
+bool any_of_all(const Program& program, const std::vector<Operation>& operations, const Of& of) {
+  return std::ranges::any_of(operations, [&](const Operation& op) {
+    return of(op) || std::ranges::any_of(bodies_of(op), [&](int body) {
+             return any_of_all(program, program.bodies[at(body)].operations, of);
+           });
+  });
+}
+
+bool uses(const Operation& op, int buffer) {
+  return op.out.buffer == buffer || op.in.buffer == buffer || op.in2.buffer == buffer;
+}
+
+}  // namespace
+
+std::vector<int> bodies_of(const Operation& operation) {
+  if (operation.body < 0) return {};
+  std::vector<int> bodies = {operation.body};
+  bodies.insert(bodies.end(), operation.further_bodies.begin(), operation.further_bodies.end());
+  return bodies;
+}
+
+unsigned draws_of(const Program& program, const Operation& operation) {
+  unsigned draws = operation.kind == Kind::draw ? 1 : 0;
+  for (const int body : bodies_of(operation)) draws += draws_of(program, body);
+  return operation.kind == Kind::while_ ? draws * operation.limit : draws;
+}
+
+unsigned draws_of(const Program& program, int body) {
+  unsigned draws = 0;
+  for (const Operation& each : program.bodies[at(body)].operations) draws += draws_of(program, each);
+  return draws;
+}
+
+unsigned conditions_of(const Operation& operation) {
+  if (operation.kind == Kind::while_) return loop_conditions;
+  if (operation.kind != Kind::switch_) return 2;
+  return static_cast<unsigned>(operation.further_bodies.size()) + 2;  // the last one: no body
+}
+
+bool names(const Program& program, int buffer) {
+  return any_of_all(program, program.operations, [&](const Operation& op) { return uses(op, buffer); });
+}
+
+bool names_in_control_flow(const Program& program, int buffer) {
+  return std::ranges::any_of(program.operations, [&](const Operation& op) {
+    return is_control_flow(op.kind) && std::ranges::any_of(bodies_of(op), [&](int body) {
+             return any_of_all(program, program.bodies[at(body)].operations,
+                               [&](const Operation& inner) { return uses(inner, buffer); });
+           });
+  });
+}
+
+bool has_control_flow(const Program& program, int body) {
+  return any_of_all(program, program.bodies[at(body)].operations,
+                    [](const Operation& op) { return is_control_flow(op.kind); });
+}
+
+bool can_be_updated(const Program& program) {
+  return !std::ranges::any_of(program.operations, [](const Operation& op) {
+    return op.kind == Kind::allocate_async || is_control_flow(op.kind);
+  });
+}
+
+// Another capture may have any values; nodes of a graph that is updated keep resting, those of a new executable do not.
+Version reached(const Program& program, const Version& from, const Change& change) {
+  Version version = from;
+  switch (change.how) {
+    case How::set_arg:
+      version.nodes = change.to.nodes;
+      return version;
+    case How::set:
+      version.parameters = change.to.parameters;
+      return version;
+    case How::set_addresses:
+      version.exchanged = change.to.exchanged;
+      return version;
+    case How::set_enabled:
+      version.resting = change.to.resting;
+      return version;
+    default:
+      version = change.to;
+      version.resting = from.resting && change.how != How::recapture_anew && can_be_updated(program);
+      return version;
+  }
+}
+
+bool uses_two_devices(const Program& program) {
+  const auto on_second = [](const auto& spec) { return spec.device == 1; };
+  return std::ranges::any_of(program.streams, on_second) || std::ranges::any_of(program.events, on_second) ||
+         std::ranges::any_of(program.buffers, on_second);
+}
+
+const char* name(Kind kind) {
+  static constexpr const char* names[] = {
+      "map",    "mix",         "scatter",        "gather",  "scan",       "histogram",     "draw",
+      "fill",   "copy",        "scratch",        "child",   "if_",        "if_else",       "switch_",
+      "while_", "allocate",    "allocate_async", "free",    "free_async", "record_stream", "record",
+      "wait",   "wait_stream", "end_stream",     "exhaust", "free_beside"};
+  static_assert(std::size(names) == kinds);
+  return names[static_cast<std::size_t>(kind)];
+}
+
+const char* name(How how) {
+  static constexpr const char* names[] = {"set_arg", "set",       "set_addresses", "set_enabled",
+                                          "update",  "recapture", "recapture_anew"};
+  return names[static_cast<std::size_t>(how)];
+}
+
+}  // namespace reprise::differential

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+# Runs scripts/check-error-texts (CHECK) on made-up trees, which it writes to FOLDER: one that is right, and others with
+# one fault each.
+
+set(errors [[
+enum class ErrorCode : int {
+  success = 0,
+  invalid_value = 1,  ///< bad
+};
+]])
+set(names [[
+    case ErrorCode::success:
+      return {"cudaSuccess", "no error"};
+    case ErrorCode::invalid_value:
+      return {"cudaErrorInvalidValue", "an argument is outside of what the call accepts"};
+]])
+set(source [[
+// throw UsageError("a text in a comment is none at all");
+void capture(int count) {
+  if (count < 0)
+    throw UsageError(text::format(
+        "{}: expected a count of `n` or more, "
+        "and \"found\" {}",
+        call, count));
+  const char quote = '"';
+  warn("The end of this graph is not known.");
+  std::string text = text::format("Three of the inputs of this graph are {} dead and gone.", kind);
+  throw DeadInputError(text, 3);
+}
+]])
+set(cmake [[
+message(FATAL_ERROR "expected the folder of ${name} "
+  "in the toolkit")
+]])
+set(script [[
+fail "the script $name cannot be run here"
+]])
+set(page [[
+# Texts
+### `1 cudaErrorInvalidValue`
+### `expected a count of n or more, and "found"`
+### `is not known`
+### `of the inputs of this graph`
+### `in the toolkit`
+### `the script … cannot be run`
+]])
+
+# Writes the tree and runs the check; `code` is what it must return, `expected` what it must print.
+function(expect code expected)
+  file(REMOVE_RECURSE "${FOLDER}")
+  file(WRITE "${FOLDER}/include/reprise/error.h" "${errors}")
+  file(WRITE "${FOLDER}/src/backend/objects/error.cpp" "${names}")
+  file(WRITE "${FOLDER}/src/graph/capture.cpp" "${source}")
+  file(WRITE "${FOLDER}/cmake/Find.cmake" "${cmake}")
+  file(WRITE "${FOLDER}/scripts/lib.sh" "${script}")
+  file(WRITE "${FOLDER}/docs/troubleshooting.md" "${page}")
+  execute_process(COMMAND "${CHECK}" "${FOLDER}" RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  string(FIND "${output}" "${expected}" found)
+  if(NOT result EQUAL code OR found EQUAL -1)
+    message(FATAL_ERROR "expected ${code} and \"${expected}\"; found ${result} and:\n${output}")
+  endif()
+endfunction()
+
+# With one text replaced by another, in the file that the variable `file` has.
+function(expect_with file from to code expected)
+  string(REPLACE "${from}" "${to}" ${file} "${${file}}")
+  expect("${code}" "${expected}")
+endfunction()
+
+expect(0 "error texts: 5 texts, 5 headings, 1 codes")
+expect_with(source "is not known" "has no end" 1
+  "src/graph/capture.cpp:9: no heading of docs/troubleshooting.md is a part of \"The end of this graph has no end.\"")
+expect_with(source "is not known" "has no end" 1 "docs/troubleshooting.md:4: no text of the sources contains \"is not known\"")
+expect_with(source "expected a count" "expected at least a count" 1 "docs/troubleshooting.md:3: no text of the sources")
+expect_with(source "Three of the inputs" "Three inputs" 1 "src/graph/capture.cpp:10: no heading")
+expect_with(cmake "in the toolkit" "in CUDA's folder" 1 "cmake/Find.cmake:1: no heading")
+expect_with(script "cannot be run" "is not allowed" 1 "scripts/lib.sh:1: no heading")
+expect_with(source "DeadInputError(text, 3)" "DeadInputError(made_elsewhere())" 1
+  "src/graph/capture.cpp:11: the text of this throw was not found")
+expect_with(errors "invalid_value = 1," "invalid_value = 7," 1 "docs/troubleshooting.md: no heading \"7 cudaErrorInvalidValue\"")
+expect_with(page "### `is not known`" "### `is not known`\n### `is not known`" 1 "a second heading \"is not known\"")
+expect_with(page "### `is not known`" "### `is not`" 1 "expected a heading of ten characters or more")

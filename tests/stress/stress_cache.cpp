@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/stress/stress_test.h"
+
+// Caches of graphs, used by several threads.
+
+namespace reprise::graphs::test {
+namespace {
+
+constexpr int threads_at_once = 8;
+constexpr int keys = 12;  // more than there are graphs
+constexpr int calls = 150;
+
+GraphCacheOptions stress_options(std::uint64_t seed) {
+  return {.max_entries = 8,
+          .capture_after = seed % 3,
+          .check_every = seed % 2 == 0 ? 5u : 0u,
+          .inputs = seed % 2 == 0 ? CacheInputs::patch : CacheInputs::copy,
+          .outputs = CacheOutputs::copy};
+}
+
+/// Calls with random keys; each result is that of its key and input.
+void call_at_random(GraphCache& cache, unsigned seed) {
+  std::mt19937 random(seed);
+  const Stream stream, other;
+  for (int i = 0; i < calls; ++i) {
+    const StreamGuard guard(random() % 4 == 0 ? other : stream);
+    const int key = static_cast<int>(random() % keys);
+    std::vector<int> values(n);
+    for (int& value : values) value = static_cast<int>(random() % 1000);
+    Buffer<int> x(values);
+    const auto y = cache.run({key}, inputs(x), [&](DeviceView<const int> in) {
+      Buffer<int> scratch(n), made(n);
+      launch(LaunchConfig::cover(n, 64), AddTo{}, in.data(), key, scratch.data(), n);
+      launch(LaunchConfig::cover(n, 64), AddTo{}, static_cast<const int*>(scratch.data()), 1, made.data(), n);
+      return made;
+    });
+    for (int& value : values) value += key + 1;
+    EXPECT_EQ(y.read(), values);
+    if (random() % 50 == 0) cache.forget({key});
+    if (random() % 200 == 0) cache.clear();
+    if (random() % 20 == 0) static_cast<void>(cache.statistics().str());
+  }
+}
+
+template <class CacheOf>
+void run_threads(const CacheOf& cache_of, unsigned seed) {
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < threads_at_once; ++i)
+    threads.emplace_back([&, i] { call_at_random(*cache_of(i), seed * threads_at_once + i); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(StressCaches, EightThreadsWithOneCache) {
+  const WarningSink before = set_warning_sink([](std::string_view) {});
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    GraphCache cache(stress_options(seed));
+    run_threads([&](unsigned) { return &cache; }, seed);
+    const GraphCacheStatistics counts = cache.statistics();
+    EXPECT_EQ(counts.hits.number + counts.captures.number + counts.eager.number, threads_at_once * calls);
+    EXPECT_EQ(counts.failed_captures.number, 0u);
+    EXPECT_LE(counts.entries, 8u);
+  }
+  set_warning_sink(before);
+}
+
+TEST(StressCaches, EightThreadsWithACacheEach) {
+  const WarningSink before = set_warning_sink([](std::string_view) {});
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    std::vector<std::unique_ptr<GraphCache>> caches;
+    for (int i = 0; i < threads_at_once; ++i) caches.push_back(std::make_unique<GraphCache>(stress_options(seed)));
+    run_threads([&](unsigned i) { return caches[i].get(); }, seed);
+    for (const auto& each : caches) EXPECT_EQ(each->statistics().failed_captures.number, 0u);
+  }
+  set_warning_sink(before);
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/sanitizer.h"
+#include "tests/unit/cache/cache_fixture.h"
+
+namespace reprise::caches::test {
+namespace {
+
+using graphs::test::eventually;
+
+constexpr std::size_t values_per_mebibyte = (std::size_t{1} << 20) / sizeof(int);
+
+/// A cache whose keys all have the same body.
+struct Keys {
+  explicit Keys(GraphCacheOptions options) : cache(std::move(options)) {}
+  void call(int key) {
+    const auto y = cache.run({key}, inputs(x), body);
+    EXPECT_EQ(y.read(), multiples(n, 2));
+  }
+  std::vector<int> captured(int count) const {
+    std::vector<int> keys;
+    for (int key = 0; key < count; ++key)
+      if (cache.contains({key})) keys.push_back(key);
+    return keys;
+  }
+
+  GraphCache cache;
+  Multiplying body;
+  const Buffer<int> x = counting(n);
+};
+
+TEST(GraphCacheBounds, TheEntryThatWasNotUsedForLongestIsReleased) {
+  Keys keys({.max_entries = 2, .capture_after = 0});
+  keys.call(0);
+  keys.call(1);
+  keys.call(0);
+  keys.call(2);
+  EXPECT_EQ(keys.captured(3), (std::vector<int>{0, 2}));
+  EXPECT_EQ(keys.cache.size(), 2u);
+  EXPECT_EQ(keys.cache.statistics().evictions.number, 1u);
+  EXPECT_EQ(keys.cache.statistics().keys, 1u);
+}
+
+TEST(GraphCacheBounds, AnEntryWithoutACallForLongerThanTheAgeIsReleased) {
+  auto now = std::chrono::steady_clock::time_point();
+  Keys keys({.max_age = std::chrono::seconds(10), .capture_after = 0, .clock = [&] { return now; }});
+  keys.call(0);
+  now += std::chrono::seconds(8);
+  keys.call(1);
+  now += std::chrono::seconds(2);
+  keys.call(1);
+  EXPECT_EQ(keys.captured(2), (std::vector<int>{0, 1}));
+  now += std::chrono::seconds(1);
+  keys.call(1);
+  EXPECT_EQ(keys.captured(2), (std::vector<int>{1}));
+  keys.call(0);
+  const GraphCacheStatistics counts = keys.cache.statistics();
+  ASSERT_EQ(counts.recaptures.size(), 2u);
+  EXPECT_EQ(counts.recaptures[1].cause, RecaptureCause::evicted_age);
+}
+
+// With max_entries keys more than there are graphs, called in turn, each call would capture.
+TEST(GraphCacheBounds, AKeyThatWouldTakeThePlaceOfOneThatIsUsedMoreOftenRunsEagerlyWithOneWarning) {
+  for (const std::size_t after : {0, 2}) {
+    const Warnings warnings;
+    Keys keys({.name = "small", .max_entries = 3, .capture_after = after});
+    for (int round = 0; round < 20; ++round)
+      for (int key = 0; key < 5; ++key) keys.call(key);
+    const GraphCacheStatistics counts = keys.cache.statistics();
+    EXPECT_EQ(counts.entries, 3u);
+    EXPECT_LE(counts.captures.number, 5u);
+    EXPECT_GE(counts.eager_by_cause[static_cast<std::size_t>(EagerCause::thrashing)], 30u);
+    EXPECT_GE(counts.hits.number, 50u);
+    ASSERT_EQ(warnings.texts().size(), 1u);
+    EXPECT_TRUE(
+        contains(warnings.texts()[0], "of cache `small` runs eagerly, because its graph would take the place of "));
+    EXPECT_TRUE(contains(warnings.texts()[0], "max_entries = 3"));
+  }
+}
+
+TEST(GraphCacheBounds, KeysThatAreUsedNowTakeThePlaceOfThoseThatWere) {
+  const Warnings warnings;
+  Keys keys({.max_entries = 2, .capture_after = 1});
+  for (int round = 0; round < 5; ++round)
+    for (const int key : {0, 1}) keys.call(key);
+  for (int round = 0; round < 5; ++round)
+    for (const int key : {2, 3}) keys.call(key);
+  EXPECT_EQ(keys.captured(4), (std::vector<int>{2, 3}));
+  EXPECT_TRUE(warnings.texts().empty());
+}
+
+/// A body with scratch memory in the pool and a result, in MiB.
+struct Large {
+  Buffer<int> operator()() const {
+    Buffer<int> scratch(scratch_mebibytes * values_per_mebibyte);
+    scratch.fill_bytes_async(1);
+    Buffer<int> result(result_mebibytes * values_per_mebibyte);
+    result.fill_bytes_async(value);
+    return result;
+  }
+
+  std::size_t scratch_mebibytes = 12, result_mebibytes = 12;
+  unsigned char value = 1;
+};
+
+TEST(GraphCacheBounds, EntriesAreReleasedToKeepTheBytesBelowTheBound) {
+  // The pool has the memory of the largest body, 24 MiB; each entry adds 12 for its result.
+  GraphCache cache({.max_bytes = 64u << 20, .capture_after = 0});
+  for (int key = 0; key < 6; ++key) {
+    const auto y = cache.run({key}, Large{12, 12, static_cast<unsigned char>(key)});
+    EXPECT_EQ(y.read().back(), 0x01010101 * key);
+    const GraphCacheStatistics counts = cache.statistics();
+    EXPECT_LE(counts.pool_bytes + counts.entry_bytes, 64u << 20);
+    EXPECT_EQ(counts.pool_bytes, 24u << 20);
+  }
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_EQ(counts.entries, 3u);
+  EXPECT_EQ(counts.entry_bytes, 36u << 20);
+  EXPECT_EQ(counts.evictions.number, 3u);
+  EXPECT_TRUE(cache.contains({5}));
+}
+
+TEST(GraphCacheBounds, AKeyThatAloneHasMoreBytesRunsEagerlyWithAWarning) {
+  const Warnings warnings;
+  GraphCache cache({.max_bytes = 16u << 20, .capture_after = 0, .key_fields = {"n"}});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(cache.run({1}, Large{2, 12}).read().back(), 0x01010101);
+  EXPECT_FALSE(cache.contains({1}));
+  ASSERT_TRUE(cache.failure({1}));
+  EXPECT_TRUE(contains(cache.failure({1})->what, "key (n=1) runs eagerly: its graph alone needs"));
+  EXPECT_EQ(warnings.texts().size(), 1u);
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_EQ(counts.captures.number, 1u);
+  EXPECT_EQ(counts.eager_by_cause[static_cast<std::size_t>(EagerCause::too_large)], 2u);
+  EXPECT_EQ(counts.entry_bytes, 0u);
+}
+
+// The scratch memory of a key that was released stays in the pool until the last graph of the pool is gone.
+TEST(GraphCacheBounds, ANewPoolBeginsWhereMemoryOfReleasedKeysIsInTheWay) {
+  const Warnings warnings;
+  GraphCache cache({.max_bytes = 55u << 20, .capture_after = 0});
+  EXPECT_EQ(cache.run({1}, Large{30, 10}).read().back(), 0x01010101);  // 40 in the pool, 10 beside it
+  const MempoolId before = cache.pool();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(cache.run({2}, Large{10, 20}).read().back(), 0x01010101);  // alone 30 in the pool, 20 beside it
+  }
+  EXPECT_TRUE(cache.contains({2}));
+  EXPECT_FALSE(cache.failure({2}));
+  EXPECT_NE(cache.pool(), before);
+  EXPECT_TRUE(warnings.texts().empty());
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_EQ(counts.pool_bytes, 30u << 20);
+  EXPECT_EQ(counts.entry_bytes, 20u << 20);
+  EXPECT_EQ(counts.captures.number, 3u);
+}
+
+TEST(GraphCacheBounds, MemoryOfAReleasedEntryIsReusedByLaterOnes) {
+  SideStream side;
+  GraphCache cache({.max_entries = 2, .capture_after = 0});
+  const auto call = [&](int key) {
+    cache.run({key}, Large{});
+    side.ref().synchronize();
+    release_finished_graphs();
+  };
+  for (int key = 0; key < 4; ++key) call(key);
+  const std::uint64_t before = CachingAllocator::of(current_device()).statistics().reserved_bytes;
+  for (int key = 4; key < 40; ++key) call(key);
+  EXPECT_EQ(CachingAllocator::of(current_device()).statistics().reserved_bytes, before);
+}
+
+std::size_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * 4096;
+}
+
+TEST(GraphCacheBounds, TenThousandKeysThroughACacheOf64EntriesNeedNoMoreMemoryThanAThousand) {
+  SideStream side;
+  GraphCache cache({.max_entries = 64, .max_keys = 256, .capture_after = 0});
+  Multiplying body;
+  const Buffer<int> x = counting(n);
+  int key = 0;
+  const auto call_until = [&](int last) {
+    for (; key < last; ++key) {
+      const CacheResult<int> y = cache.run({key}, inputs(x), body);
+      if (key % 100 == 0) {
+        EXPECT_EQ(y.read(), multiples(n, 2));
+      }
+    }
+    side.ref().synchronize();
+    release_finished_graphs();
+  };
+  call_until(1000);
+  const auto before = CachingAllocator::of(current_device()).statistics();
+  const std::size_t resident = resident_bytes();
+  call_until(10'000);
+  const auto now = CachingAllocator::of(current_device()).statistics();
+  EXPECT_EQ(now.reserved_bytes, before.reserved_bytes);
+  EXPECT_LE(now.allocations, before.allocations + 4);
+  // The sanitizers keep freed memory and histories of accesses.
+  if (!reprise::test::with_address_sanitizer && !reprise::test::with_thread_sanitizer) {
+    EXPECT_LT(resident_bytes(), resident + (std::size_t{8} << 20));
+  }
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_EQ(counts.entries, 64u);
+  EXPECT_LE(counts.keys, 256u);
+  EXPECT_EQ(counts.captures.number, 10'000u);
+  EXPECT_EQ(counts.evictions.number, 10'000u - 64u);
+}
+
+}  // namespace
+}  // namespace reprise::caches::test

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <typeindex>
+#include <vector>
+
+#include "tests/unit/cache/cache_fixture.h"
+
+namespace reprise::caches::test {
+namespace {
+
+enum class Colour : unsigned char { red = 1, green = 2 };
+
+TEST(CacheKeys, AreTheSameIfTheyHaveTheSameFieldsInTheSameOrder) {
+  EXPECT_EQ(CacheKey(1, 2), CacheKey(1, 2));
+  EXPECT_EQ(CacheKey(1, 2).hash(), CacheKey(1, 2).hash());
+  EXPECT_FALSE(CacheKey(1, 2) == CacheKey(2, 1));
+  EXPECT_FALSE(CacheKey(1, 2) == CacheKey(1));
+  EXPECT_FALSE(CacheKey() == CacheKey(0));
+  EXPECT_EQ(CacheKey(1).add("x").add(2.0f), CacheKey(1, "x", 2.0f));
+  EXPECT_EQ(CacheKey(1, 2).size(), 2u);
+}
+
+TEST(CacheKeys, CompareIntegersByValueAndNothingElseWithThem) {
+  EXPECT_EQ(CacheKey(1), CacheKey(std::size_t{1}));
+  EXPECT_EQ(CacheKey(Colour::green), CacheKey(2));
+  EXPECT_FALSE(CacheKey(Colour::red) == CacheKey(Colour::green));
+  EXPECT_FALSE(CacheKey(-1) == CacheKey(UINT64_MAX));
+  EXPECT_FALSE(CacheKey(1) == CacheKey(true));
+  EXPECT_FALSE(CacheKey(1) == CacheKey(1.0f));
+  EXPECT_FALSE(CacheKey(1.0) == CacheKey(1.0f));
+  EXPECT_FALSE(CacheKey(1) == CacheKey("1"));
+}
+
+TEST(CacheKeys, CompareFloatingPointNumbersByTheirBits) {
+  EXPECT_FALSE(CacheKey(0.0f) == CacheKey(-0.0f));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(CacheKey(nan), CacheKey(nan));
+}
+
+TEST(CacheKeys, TakeTextsRangesAndTypes) {
+  EXPECT_EQ(CacheKey(std::string("relu")), CacheKey("relu"));
+  EXPECT_EQ(CacheKey(std::string_view("a text of more than eight bytes")), CacheKey("a text of more than eight bytes"));
+  EXPECT_FALSE(CacheKey("a text of more than eight bytes") == CacheKey("a text of more than eight bytez"));
+  EXPECT_FALSE(CacheKey("ab", "c") == CacheKey("a", "bc"));
+  EXPECT_EQ(CacheKey(std::vector<int>{2, 3}), CacheKey(std::array<long, 2>{2, 3}));
+  EXPECT_FALSE(CacheKey(std::vector<int>{2, 3}) == CacheKey(2, 3));
+  EXPECT_FALSE(CacheKey(std::vector<int>{2}, std::vector<int>{3}) == CacheKey(std::vector<int>{2, 3}));
+  EXPECT_EQ(CacheKey(std::type_index(typeid(float))), CacheKey(std::type_index(typeid(float))));
+  EXPECT_FALSE(CacheKey(std::type_index(typeid(float))) == CacheKey(std::type_index(typeid(int))));
+  EXPECT_EQ(CacheKey(std::vector<bool>{true, false}), CacheKey(std::array{true, false}));
+}
+
+TEST(CacheKeys, OfManyFieldsDifferInTheLastOne) {
+  CacheKey a, b;
+  for (int i = 0; i < 100; ++i) {
+    a.add(i);
+    b.add(i == 99 ? -1 : i);
+  }
+  EXPECT_FALSE(a == b);
+  EXPECT_NE(a.hash(), b.hash());
+  EXPECT_EQ(a, CacheKey(a));
+}
+
+TEST(CacheKeys, ArePrintedWithTheNamesOfTheirFields) {
+  const CacheKey key(-3, std::vector<int>{2, 3}, "relu", true, 0.5f, std::type_index(typeid(float)), UINT64_MAX, 1.5);
+  EXPECT_EQ(key.str(), "(-3, [2, 3], relu, true, 0.5f, float, 18446744073709551615, 1.5)");
+  const std::vector<std::string> names{"batch", "", "activation"};
+  EXPECT_EQ(CacheKey(1, 2, "gelu", 4).str(names), "(batch=1, 2, activation=gelu, 4)");
+  EXPECT_EQ(CacheKey().str(), "()");
+  EXPECT_EQ(key.field_texts()[1], "[2, 3]");
+}
+
+}  // namespace
+}  // namespace reprise::caches::test

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "tests/unit/cache/cache_fixture.h"
+
+namespace reprise::caches::test {
+namespace {
+
+/// A body with a call that no capture allows, after its work.
+struct Waiting {
+  Buffer<int> operator()(DeviceView<const int> x) {
+    Buffer<int> y = multiplying(x);
+    current_stream().synchronize();
+    return y;
+  }
+  Multiplying multiplying;
+};
+
+TEST(FailuresOfGraphCaches, ACaptureThatFailsMakesItsKeyEagerAndTheCallTakesEffectOnce) {
+  GraphCache cache({.capture_after = 1});
+  Buffer<int> state = zeros();
+  const auto body = [&] {
+    graphs::test::add(state);
+    current_stream().synchronize();
+  };
+  Multiplying other;
+  const Buffer<int> x = counting(n);
+  for (int i = 1; i <= 5; ++i) {
+    cache.run({n}, body);
+    EXPECT_EQ(read(state), std::vector<int>{i});
+    EXPECT_EQ(cache.run({n, "other"}, inputs(x), other).read(), multiples(n, 2));
+  }
+  EXPECT_FALSE(cache.contains({n}));
+  EXPECT_TRUE(cache.contains({n, "other"}));
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_EQ(counts.failed_captures.number, 1u);
+  EXPECT_EQ(counts.eager_by_cause[static_cast<std::size_t>(EagerCause::failed)], 4u);
+  const auto failure = cache.failure({n});
+  ASSERT_TRUE(failure);
+  EXPECT_TRUE(contains(failure->what, "cuStreamSynchronize"));
+  ASSERT_TRUE(failure->report);
+  ASSERT_TRUE(failure->report->broken_by);
+  EXPECT_EQ(failure->report->broken_by->name, "cuStreamSynchronize");
+  EXPECT_FALSE(cache.failure({n, "other"}));
+}
+
+TEST(FailuresOfGraphCaches, AKeyIsCapturedAgainWhenItWasForgotten) {
+  GraphCache cache({.capture_after = 0});
+  bool waits = true;
+  Multiplying multiplying;
+  const Buffer<int> x = counting(n);
+  const auto body = [&](DeviceView<const int> in) {
+    Buffer<int> y = multiplying(in);
+    if (waits) current_stream().synchronize();
+    return y;
+  };
+  EXPECT_EQ(cache.run({n}, inputs(x), body).read(), multiples(n, 2));
+  EXPECT_TRUE(cache.failure({n}));
+  waits = false;
+  cache.run({n}, inputs(x), body);
+  EXPECT_FALSE(cache.contains({n}));
+  EXPECT_TRUE(cache.forget({n}));
+  EXPECT_FALSE(cache.failure({n}));
+  EXPECT_EQ(cache.run({n}, inputs(x), body).read(), multiples(n, 2));
+  EXPECT_TRUE(cache.contains({n}));
+}
+
+TEST(FailuresOfGraphCaches, AnExceptionOfTheBodyIsTheCallersAndChangesNothing) {
+  for (const std::size_t after : {0, 1, 2}) {
+    GraphCache cache({.capture_after = after});
+    Buffer<int> state = zeros();
+    bool throws = true;
+    int runs = 0;
+    const auto body = [&] {
+      ++runs;
+      if (throws) throw std::runtime_error("no weights");
+      graphs::test::add(state);
+    };
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(text_of<std::runtime_error>([&] { cache.run({n}, body); }), "no weights");
+    EXPECT_EQ(runs, 3);
+    EXPECT_FALSE(cache.failure({n}));
+    EXPECT_EQ(cache.statistics().keys, 0u);
+    throws = false;
+    for (std::size_t i = 0; i < after; ++i) cache.run({n}, body);
+    throws = true;
+    EXPECT_THROW(cache.run({n}, body), std::runtime_error);
+    throws = false;
+    EXPECT_FALSE(cache.contains({n}));
+    cache.run({n}, body);
+    EXPECT_TRUE(cache.contains({n}));
+    EXPECT_EQ(read(state), std::vector<int>{static_cast<int>(after) + 1});
+  }
+}
+
+TEST(FailuresOfGraphCaches, AnErrorOfTheLibraryThatTheBodyAlsoHasEagerlyIsTheCallers) {
+  GraphCache cache({.capture_after = 0});
+  int runs = 0;
+  const auto body = [&] {
+    ++runs;
+    throw UsageError("wrong use");
+  };
+  EXPECT_EQ(text_of<UsageError>([&] { cache.run({n}, body); }), "wrong use");
+  EXPECT_EQ(runs, 2);
+  EXPECT_FALSE(cache.failure({n}));
+}
+
+// Programs throw exceptions of their own when a call of CUDA fails.
+TEST(FailuresOfGraphCaches, AnExceptionInACaptureThatIsBrokenIsAFailureOfTheCapture) {
+  GraphCache cache({.capture_after = 0});
+  Buffer<int> state = zeros();
+  const auto body = [&] {
+    graphs::test::add(state);
+    if (current_stream().device().backend().stream_synchronize(current_stream().native()) != ErrorCode::success)
+      throw std::runtime_error("CUDA failed");
+  };
+  cache.run({n}, body);
+  EXPECT_EQ(read(state), std::vector<int>{1});
+  ASSERT_TRUE(cache.failure({n}));
+  EXPECT_EQ(cache.failure({n})->what, "CUDA failed");
+}
+
+TEST(FailuresOfGraphCaches, ABodyWithoutWorkRunsEagerlyUnlessEmptyGraphsAreAllowed) {
+  GraphCache cache({.capture_after = 0}), allowing({.capture_after = 0, .capture = {.allow_empty = true}});
+  cache.run({n}, [] {});
+  EXPECT_TRUE(cache.failure({n}));
+  allowing.run({n}, [] {});
+  EXPECT_TRUE(allowing.contains({n}));
+}
+
+TEST(FailuresOfGraphCaches, AFailedCaptureLeavesNoMemoryInThePool) {
+  graphs::test::settle_memory();
+  GraphCache cache({.capture_after = 0});
+  Waiting body;
+  const Buffer<int> x = counting(n);
+  EXPECT_EQ(cache.run({n}, inputs(x), body).read(), multiples(n, 2));
+  EXPECT_TRUE(cache.failure({n}));
+  EXPECT_EQ(cache.statistics().pool_bytes, 0u);
+  EXPECT_EQ(cache.statistics().entry_bytes, 0u);
+}
+
+TEST(FailuresOfGraphCaches, WithoutMemoryForTheirInputsKeysAreEager) {
+  GraphCache cache({.capture_after = 0, .inputs = CacheInputs::copy});
+  Multiplying body;
+  // Views of more memory than the device has: the body uses the first values.
+  const Buffer<int> x = counting(n);
+  const DeviceView<const int> huge(x.data(), current_device().memory_info().total);
+  const auto first = [&](DeviceView<const int> in) { return body({in.data(), n}); };
+  EXPECT_EQ(cache.run({n}, inputs(huge), first).read(), multiples(n, 2));
+  EXPECT_FALSE(cache.contains({n}));
+  ASSERT_TRUE(cache.failure({n}));
+  EXPECT_TRUE(contains(cache.failure({n})->what, "memory"));
+  EXPECT_EQ(body.runs, 1);
+}
+
+TEST(ChecksOfGraphCaches, NameWhatTheKeyLacks) {
+  GraphCache cache({.name = "steps", .capture_after = 0, .check_every = 3, .key_fields = {"n"}});
+  Multiplying body;
+  const Buffer<int> x = counting(n);
+  for (int i = 0; i < 2; ++i) cache.run({n}, inputs(x), body);
+  body.factor = 7;  // replays go on with 2
+  EXPECT_EQ(cache.run({n}, inputs(x), body).read(), multiples(n, 2));
+  const std::string text = text_of<UsageError>([&] { cache.run({n}, inputs(x), body); });
+  EXPECT_TRUE(contains(text, "the body of key (n=100) of cache `steps` is always captured as the same graph"));
+  EXPECT_TRUE(contains(text, "argument 1"));
+  EXPECT_TRUE(contains(text, "0x2 (2"));
+  EXPECT_TRUE(contains(text, "0x7 (7"));
+  EXPECT_FALSE(cache.contains({n}));
+  ASSERT_TRUE(cache.failure({n}));
+  EXPECT_EQ(cache.failure({n})->what, text);
+  EXPECT_EQ(cache.run({n}, inputs(x), body).read(), multiples(n, 7)) << "eager from now on";
+  EXPECT_EQ(cache.statistics().checks.number, 1u);
+}
+
+TEST(ChecksOfGraphCaches, NameMemoryThatMoved) {
+  GraphCache cache({.capture_after = 0, .check_every = 1});
+  Buffer<int> weights = counting(n);
+  const auto body = [&](DeviceView<int> y) { launch(n, Multiply{}, weights.data(), 1, y.data(), n); };
+  Buffer<int> y = zeros(n);
+  for (int i = 0; i < 3; ++i) cache.run({n}, inputs(inout(y)), body);
+  const Buffer<int> before = std::move(weights);
+  weights = counting(n, 5);
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { cache.run({n}, inputs(inout(y)), body); }), "argument 0"));
+}
+
+TEST(ChecksOfGraphCaches, FindNothingInABodyThatIsTheSame) {
+  for (const CacheInputs how : {CacheInputs::patch, CacheInputs::copy})
+    for (const CacheOutputs outputs : {CacheOutputs::alias, CacheOutputs::copy}) {
+      GraphCache cache({.capture_after = 1, .check_every = 1, .inputs = how, .outputs = outputs});
+      Multiplying body;
+      for (int i = 1; i <= 8; ++i)
+        for (const std::size_t size : {n, 3 * n}) {
+          const Buffer<int> x = counting(size, i);
+          EXPECT_EQ(cache.run({size}, inputs(x), body).read(), multiples(size, 2 * i));
+        }
+      EXPECT_EQ(cache.statistics().checks.number, 12u);
+    }
+}
+
+TEST(ChecksOfGraphCaches, ThatCannotCaptureTheBodyAnyMoreMakeTheKeyEager) {
+  GraphCache cache({.capture_after = 0, .check_every = 2});
+  bool waits = false;
+  Multiplying multiplying;
+  const Buffer<int> x = counting(n);
+  const auto body = [&](DeviceView<const int> in) {
+    Buffer<int> y = multiplying(in);
+    if (waits) current_stream().synchronize();
+    return y;
+  };
+  cache.run({n}, inputs(x), body);
+  cache.run({n}, inputs(x), body);
+  waits = true;
+  EXPECT_EQ(cache.run({n}, inputs(x), body).read(), multiples(n, 2));
+  EXPECT_FALSE(cache.contains({n}));
+  ASSERT_TRUE(cache.failure({n}));
+  EXPECT_TRUE(contains(cache.failure({n})->what, "cuStreamSynchronize"));
+}
+
+TEST(ChecksOfGraphCaches, PassOnAnExceptionOfTheBodyAndChangeNothing) {
+  GraphCache cache({.capture_after = 0, .check_every = 2});
+  Buffer<int> state = zeros();
+  bool throws = false;
+  const auto body = [&] {
+    if (throws) throw std::runtime_error("no weights");
+    graphs::test::add(state);
+  };
+  for (int i = 0; i < 2; ++i) cache.run({n}, body);
+  throws = true;
+  EXPECT_THROW(cache.run({n}, body), std::runtime_error);
+  throws = false;
+  EXPECT_TRUE(cache.contains({n}));
+  cache.run({n}, body);
+  EXPECT_EQ(read(state), std::vector<int>{3});
+  EXPECT_EQ(cache.statistics().hits.number, 2u);
+}
+
+}  // namespace
+}  // namespace reprise::caches::test

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "tests/unit/cache/cache_fixture.h"
+
+namespace reprise::caches::test {
+namespace {
+
+constexpr std::size_t result_bytes = 512;  // rounded
+
+/// y[i] = x[i] up to the address `end`.
+struct CopyUntil {
+  REPRISE_KERNEL void operator()(Thread t, const int* x, const int* end, int* y) const {
+    if (x + t.global_x() < end) y[t.global_x()] = x[t.global_x()];
+  }
+  static auto accesses(const int* x, const int* end, int* y) {
+    const auto count = static_cast<std::size_t>(end - x);
+    return std::array{reads(x, count), writes(y, count)};
+  }
+};
+
+/// Calls a body with inputs in other memory each time, and returns the bytes that its entry has beside the pool.
+template <class Body>
+std::uint64_t bytes_with(GraphCacheOptions options, Body body, const std::vector<std::size_t>& offsets = {0}) {
+  options.capture_after = 0;
+  GraphCache cache(options);
+  for (int i = 1; i <= 6; ++i) {
+    const std::size_t offset = offsets[static_cast<std::size_t>(i) % offsets.size()];
+    const Buffer<int> x = counting(n + offset, i);
+    const DeviceView<const int> view(x.data() + offset, n);
+    std::vector<int> expected;
+    for (std::size_t k = 0; k < n; ++k) expected.push_back(i * static_cast<int>(k + offset + 1));
+    EXPECT_EQ(cache.run({n}, inputs(view), body).read(), expected) << "call " << i;
+  }
+  EXPECT_EQ(cache.statistics().hits.number, 5u);
+  return cache.statistics().entry_bytes;
+}
+
+TEST(InputsOfGraphCaches, AreChangedInTheGraphWhereEveryUseCanBeRead) {
+  EXPECT_EQ(bytes_with({}, Multiplying{1}), result_bytes);
+  const auto copies = [](DeviceView<const int> x) {
+    Buffer<int> y(x.size());
+    copy_async(y.data(), x.data(), x.size_bytes());
+    return y;
+  };
+  EXPECT_EQ(bytes_with({}, copies), result_bytes);
+}
+
+TEST(InputsOfGraphCaches, AreChangedWhereThePartsOfABufferAreUsed) {
+  const auto halves = [](DeviceView<const int> x) {
+    Buffer<int> y(x.size());
+    const std::size_t half = x.size() / 2;
+    launch(half, Multiply{}, x.data(), 1, y.data(), half);
+    launch(half, Multiply{}, x.data() + half, 1, y.data() + half, half);
+    return y;
+  };
+  EXPECT_EQ(bytes_with({}, halves), result_bytes);
+}
+
+TEST(InputsOfGraphCaches, AreCopiedWhereThatIsWanted) {
+  EXPECT_GT(bytes_with({.inputs = CacheInputs::copy}, Multiplying{1}), result_bytes);
+}
+
+TEST(InputsOfGraphCaches, AreCopiedWhereAKernelOfTheLibraryUsesThem) {
+  const auto body = [](DeviceView<const int> x) {
+    Buffer<int> y(x.size());
+    copy_batch_async(std::array{CopyOp{y.data(), x.data(), x.size_bytes()}});
+    return y;
+  };
+  EXPECT_GT(bytes_with({}, body), result_bytes);
+}
+
+TEST(InputsOfGraphCaches, AreCopiedWhereTheAddressBehindThemIsUsed) {
+  const auto body = [](DeviceView<const int> x) {
+    Buffer<int> y(x.size());
+    launch(x.size(), CopyUntil{}, x.data(), x.data() + x.size(), y.data());
+    return y;
+  };
+  EXPECT_GT(bytes_with({}, body), result_bytes);
+}
+
+TEST(InputsOfGraphCaches, AreCopiedWhereAChildGraphMayUseThem) {
+  Buffer<int> state = zeros();
+  CUDAGraph child = capture([&] { graphs::test::add(state); });
+  const auto body = [&](DeviceView<const int> x) {
+    add_child(child);
+    return Multiplying{1}(x);
+  };
+  EXPECT_GT(bytes_with({}, body), result_bytes);
+  EXPECT_EQ(read(state), std::vector<int>{6});
+}
+
+// Kernels that were chosen in the capture may rely on the alignment of whole buffers.
+TEST(InputsOfGraphCaches, AreCopiedInCallsInWhichTheyAreNotAligned) {
+  EXPECT_EQ(bytes_with({}, Multiplying{1}, {64}), result_bytes);  // 256 bytes
+  EXPECT_GT(bytes_with({}, Multiplying{1}, {0, 3, 64}), result_bytes);
+}
+
+TEST(InputsOfGraphCaches, ThatTheBodyChangesAreChangedInTheMemoryOfTheCall) {
+  for (const CacheInputs how : {CacheInputs::patch, CacheInputs::copy}) {
+    GraphCache cache({.capture_after = 1, .inputs = how});
+    Incrementing body;
+    for (int i = 1; i <= 4; ++i) {
+      Buffer<int> whole = zeros(n + 1);
+      const DeviceView<int> part(whole.data() + i % 2, n);
+      for (int k = 0; k < i; ++k) cache.run({n}, inputs(part), body);
+      std::vector<int> expected(n + 1, i);
+      expected[i % 2 == 0 ? n : 0] = 0;
+      EXPECT_EQ(read(whole), expected);
+    }
+    EXPECT_EQ(body.runs, 2);
+  }
+}
+
+TEST(InputsOfGraphCaches, ThatTheBodyChangesLieApartFromOthersIfTheyAreCopied) {
+  GraphCache cache({.capture_after = 0, .inputs = CacheInputs::copy}), patching({.capture_after = 0});
+  Buffer<int> x = counting(n), y = counting(n);
+  const auto body = [](DeviceView<const int> from, DeviceView<int> to) {
+    launch(n, Multiply{}, from.data(), 3, to.data(), n);
+  };
+  cache.run({n}, inputs(x, inout(y)), body);
+  EXPECT_EQ(read(y), multiples(n, 3));
+  const std::string text = text_of<UsageError>([&] { cache.run({n}, inputs(y, inout(y)), body); });
+  EXPECT_TRUE(contains(text, "expected inputs that lie apart from input 1, which the body changes; found input 0"));
+  EXPECT_EQ(read(y), multiples(n, 3));
+  patching.run({n}, inputs(y, inout(y)), body);
+  EXPECT_EQ(read(y), multiples(n, 9));
+}
+
+TEST(InputsOfGraphCaches, MayBeEmptyAndMayBeUnused) {
+  GraphCache cache({.capture_after = 0});
+  for (int i = 1; i <= 3; ++i) {
+    const Buffer<int> x = counting(n, i), unused = counting(n), empty;
+    const auto y = cache.run({n}, inputs(x, unused, empty), [](auto in, auto, DeviceView<const int> none) {
+      EXPECT_EQ(none.data(), nullptr);
+      return Multiplying{2}(in);
+    });
+    EXPECT_EQ(y.read(), multiples(n, 2 * i));
+  }
+  EXPECT_EQ(cache.statistics().entry_bytes, result_bytes);
+}
+
+TEST(PaddedGraphCaches, RoundTheLengthUpAndShowTheValidPart) {
+  for (const CacheOutputs outputs : {CacheOutputs::alias, CacheOutputs::copy}) {
+    GraphCache cache({.capture_after = 1, .outputs = outputs, .padding = [](std::size_t length) {
+                        return (length + 63) / 64 * 64;
+                      }});
+    int runs = 0;
+    constexpr std::size_t columns = 3;
+    for (const std::size_t length : {5, 60, 64, 7, 100, 128, 1, 65}) {
+      const Buffer<int> x = counting(length * columns);
+      const auto y = cache.run_padded({columns}, length, inputs(x), [&](std::size_t padded, DeviceView<const int> in) {
+        ++runs;
+        EXPECT_EQ(padded % 64, 0u);
+        EXPECT_EQ(in.size(), padded * columns);
+        return Multiplying{2}(in);
+      });
+      EXPECT_EQ(y.read(), multiples(length * columns, 2)) << length;
+      EXPECT_EQ(y.size(), length * columns);
+      EXPECT_EQ(y.padded_size(), (length + 63) / 64 * 64 * columns);
+      // What was padded is zero, whatever the call before had there.
+      Buffer<int> whole(y.padded_size());
+      copy_async(whole.data(), y.data(), y.padded_size() * sizeof(int));
+      EXPECT_EQ(read(whole)[y.size() == y.padded_size() ? 0 : y.size()], y.size() == y.padded_size() ? 2 : 0);
+    }
+    EXPECT_EQ(runs, 4);
+    EXPECT_EQ(cache.size(), 2u);
+  }
+}
+
+TEST(PaddedGraphCaches, CopyBackTheValidPartOfWhatIsChanged) {
+  GraphCache cache({.capture_after = 1, .padding = [](std::size_t) { return std::size_t{64}; }});
+  for (const std::size_t length : {5, 60, 7}) {
+    Buffer<int> whole = zeros(64);
+    cache.run_padded({}, length, inputs(DeviceView<int>(whole.data(), length)),
+                     [](std::size_t padded, DeviceView<int> x) { launch(padded, Add{}, x.data(), 1, padded); });
+    std::vector<int> expected(64, 0);
+    for (std::size_t i = 0; i < length; ++i) expected[i] = 1;
+    EXPECT_EQ(read(whole), expected);
+  }
+}
+
+TEST(PaddedGraphCaches, RefuseLengthsAndRowsThatCannotBe) {
+  GraphCache plain, small({.padding = [](std::size_t) { return std::size_t{4}; }});
+  const Buffer<int> x = counting(10);
+  const auto body = [](std::size_t, DeviceView<const int> in) { return Multiplying{}(in); };
+  EXPECT_THROW(plain.run_padded({}, 10, inputs(x), body), UsageError);
+  EXPECT_THROW(small.run_padded({}, 0, inputs(x), body), UsageError);
+  EXPECT_TRUE(
+      contains(text_of<UsageError>([&] { small.run_padded({}, 10, inputs(x), body); }), "at least 10; found 4"));
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { small.run_padded({}, 3, inputs(x), body); }),
+                       "expected input 0 to have 3 rows; found 10 values"));
+  EXPECT_TRUE(contains(text_of<UsageError>([&] {
+                         small.run_padded({}, 2, inputs(x), [](std::size_t, auto) { return Buffer<int>(5); });
+                       }),
+                       "expected result 0 to have 4 rows; found 5 values"));
+}
+
+}  // namespace
+}  // namespace reprise::caches::test

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tests/unit/cache/cache_fixture.h"
+
+namespace reprise::caches::test {
+namespace {
+
+std::uint64_t number_of(const GraphCacheStatistics& counts, RecaptureCause cause, const std::string& annotation,
+                        const std::string& field) {
+  for (const RecaptureReason& each : counts.recaptures)
+    if (each.cause == cause && each.annotation == annotation && each.field == field) return each.number;
+  return 0;
+}
+
+TEST(StatisticsOfGraphCaches, NameTheFieldsOfTheKeyThatCapturesDifferIn) {
+  GraphCache cache({.max_entries = 4, .capture_after = 0, .key_fields = {"batch", "length"}});
+  Multiplying body;
+  const Buffer<int> x = counting(n);
+  const auto call = [&](int batch, int length, const char* kind) { cache.run({batch, length, kind}, inputs(x), body); };
+  call(1, 10, "a");
+  call(1, 20, "a");
+  call(1, 30, "a");
+  call(2, 30, "b");
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "", "length"), 2u);
+  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "", "batch"), 1u);
+  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "", "field 2"), 1u);
+  EXPECT_EQ(counts.recaptures.front().field, "length");
+  call(3, 30, "b");  // releases (1, 10, a)
+  call(4, 30, "b");
+  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::new_key, "", "batch"), 3u);
+  cache.forget({2, 30, "b"});
+  cache.forget({3, 30, "b"});
+  call(1, 10, "a");
+  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::evicted_number, "", ""), 1u);
+}
+
+TEST(StatisticsOfGraphCaches, NameWhatDiffersInTheGraphsByAnnotation) {
+  GraphCache cache({.capture_after = 0,
+                    .key_fields = {"factor"},
+                    .explain = true,
+                    .capture = {.capture_error_mode = CaptureMode::thread, .enable_annotations = true}});
+  const Buffer<int> x = counting(n);
+  for (const int factor : {2, 3, 4})
+    cache.run({factor}, inputs(x), [&](DeviceView<const int> in) {
+      Buffer<int> y(n);
+      {
+        const annotate forward("forward");
+        launch(n, Multiply{}, in.data(), factor, y.data(), n);
+      }
+      if (factor == 4) y.fill_bytes_async(0);
+      return y;
+    });
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "", "factor"), 2u);
+  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "forward", "argument 1"), 2u) << counts.str();
+  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "memset", "node added"), 1u) << counts.str();
+}
+
+TEST(StatisticsOfGraphCaches, CountAtMost256ReasonsByThemselves) {
+  GraphCache cache({.max_entries = 2, .capture_after = 0});
+  Buffer<int> x = zeros();
+  CacheKey key;
+  for (int i = 0; i < 300; ++i) {
+    CacheKey other;
+    for (int k = 0; k < 300; ++k) other.add(k == i ? 1 : 0);
+    cache.run(other, [&] { graphs::test::add(x); });
+  }
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_LE(counts.recaptures.size(), 257u);
+  EXPECT_GT(number_of(counts, RecaptureCause::new_key, "", "further fields"), 0u);
+}
+
+TEST(StatisticsOfGraphCaches, ArePrintedAsATable) {
+  GraphCache cache({.capture_after = 1, .key_fields = {"length"}});
+  Multiplying body;
+  const Buffer<int> x = counting(n);
+  for (int i = 0; i < 4; ++i)
+    for (const int length : {1, 2}) cache.run({length}, inputs(x), body);
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_GT(counts.hits.time.count(), 0);
+  EXPECT_GT(counts.captures.time.count(), 0);
+  EXPECT_GT(counts.eager.time.count(), 0);
+  const std::string table = counts.str();
+  std::printf("%s", table.c_str());
+  EXPECT_TRUE(contains(table, "hits                                              4"));
+  EXPECT_TRUE(contains(table, "captures                                          2"));
+  EXPECT_TRUE(contains(table, "  fewer calls than capture_after                  2"));
+  EXPECT_TRUE(contains(table, "recaptures: new key, length: 1\n"));
+  EXPECT_TRUE(contains(table, "memory: 2.0 MiB in the pool, 1.0 KiB of entries, at most "));
+}
+
+TEST(WarmGraphCaches, CaptureAListAheadAndNothingTakesEffect) {
+  for (const std::size_t threads : {0, 1, 3}) {
+    GraphCache cache;
+    Buffer<int> x = zeros(n);
+    Incrementing body;
+    std::vector<std::size_t> progress;
+    const std::vector<int> keys{3, 1, 4, 5, 9, 2, 6};
+    const std::size_t made = cache.warm(keys, [&](int key) { return cache.capture({key}, inputs(inout(x)), body); },
+                                        {.threads = threads, .progress = [&](std::size_t done, std::size_t all) {
+                                           EXPECT_EQ(all, 7u);
+                                           progress.push_back(done);
+                                         }});
+    EXPECT_EQ(made, 7u);
+    EXPECT_EQ(progress, (std::vector<std::size_t>{1, 2, 3, 4, 5, 6, 7}));
+    EXPECT_EQ(body.runs, 7);
+    EXPECT_EQ(read(x), std::vector<int>(n, 0));
+    for (const int key : keys) cache.run({key}, inputs(inout(x)), body);
+    EXPECT_EQ(read(x), std::vector<int>(n, 7));
+    EXPECT_EQ(body.runs, 7);
+    const GraphCacheStatistics counts = cache.statistics();
+    EXPECT_EQ(counts.captures.number, 7u);
+    EXPECT_EQ(counts.hits.number, 7u);
+  }
+}
+
+TEST(WarmGraphCaches, LeaveWhatHasNoRoomOrCannotBeCaptured) {
+  GraphCache cache({.max_entries = 2});
+  Buffer<int> x = zeros();
+  const std::vector<int> keys{0, 1, 2, 3};
+  const std::size_t made = cache.warm(keys, [&](int key) {
+    return cache.capture({key}, [&] {
+      graphs::test::add(x);
+      if (key == 1) current_stream().synchronize();
+    });
+  });
+  EXPECT_EQ(made, 2u);
+  EXPECT_TRUE(cache.contains({0}));
+  EXPECT_TRUE(cache.failure({1}));
+  EXPECT_TRUE(cache.contains({2}));
+  EXPECT_FALSE(cache.contains({3}));
+  EXPECT_FALSE(cache.failure({3}));
+  EXPECT_TRUE(cache.capture({0}, [] { FAIL() << "it is there"; }));
+  EXPECT_FALSE(cache.capture({1}, [] { FAIL() << "its capture failed"; }));
+}
+
+TEST(WarmGraphCaches, LeaveWhatHasMoreBytesThanTheBound) {
+  GraphCache cache({.max_bytes = 8u << 20});
+  const auto body = [] {
+    Buffer<int> y(std::size_t{4} << 20);
+    y.fill_bytes_async(1);
+    return y;
+  };
+  EXPECT_FALSE(cache.capture({n}, body));
+  EXPECT_FALSE(cache.contains({n}));
+  EXPECT_EQ(cache.statistics().entry_bytes, 0u);
+}
+
+TEST(WarmGraphCaches, CaptureBucketsAhead) {
+  GraphCache cache({.padding = [](std::size_t length) { return (length + 63) / 64 * 64; }});
+  Multiplying multiplying;
+  const auto body = [&](std::size_t, DeviceView<const int> x) { return multiplying(x); };
+  const Buffer<int> x = counting(128);
+  for (const std::size_t bucket : {64, 128})
+    EXPECT_TRUE(cache.capture_padded({}, bucket, inputs(DeviceView<const int>(x.data(), bucket)), body));
+  for (const std::size_t length : {3, 90}) {
+    const auto y = cache.run_padded({}, length, inputs(DeviceView<const int>(x.data(), length)), body);
+    EXPECT_EQ(y.read(), multiples(length, 2));
+  }
+  EXPECT_EQ(multiplying.runs, 2);
+}
+
+TEST(WarmGraphCaches, AreRefusedWhileAnotherThreadIsInThem) {
+  GraphCache cache;
+  Buffer<int> x = zeros();
+  const auto body = [&] { graphs::test::add(x); };
+  const std::vector<int> keys{1};
+  std::string text;
+  const auto warm_too = [&] { cache.warm(keys, [](int) { return true; }, {.threads = 1}); };
+  cache.warm(keys,
+             [&](int key) {
+               text = text_of<UsageError>(warm_too);
+               return cache.capture({key}, body);
+             },
+             {.threads = 1});
+  EXPECT_TRUE(contains(text, "expected that no other thread is in it"));
+  warm_too();
+  cache.run({1}, body);
+  EXPECT_EQ(read(x), std::vector<int>{1});
+}
+
+TEST(WarmGraphCaches, PassOnWhatTheFunctionsThrow) {
+  GraphCache cache;
+  Buffer<int> x = zeros();
+  const auto body = [&] { graphs::test::add(x); };
+  EXPECT_THROW(cache.warm(std::vector<int>{1, 2},
+                          [&](int key) -> bool {
+                            if (key == 2) throw std::runtime_error("no such key");
+                            return cache.capture({key}, body);
+                          },
+                          {.threads = 2}),
+               std::runtime_error);
+  EXPECT_TRUE(cache.contains({1}));
+  EXPECT_THROW(cache.warm(std::vector<int>{1}, [&](int) { return true; },
+                          {.progress = [](std::size_t, std::size_t) { throw std::runtime_error("stop"); }}),
+               std::runtime_error);
+  cache.run({1}, body);
+  EXPECT_EQ(read(x), std::vector<int>{1});
+}
+
+}  // namespace
+}  // namespace reprise::caches::test

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tests/unit/graph/control_flow_fixture.h"
+
+// Control flow that is refused, and what is left after failures.
+
+namespace reprise::graphs::test {
+namespace {
+
+class RefusedControlFlow : public ControlFlow {
+ protected:
+  /// The text of the error of a capture, after which everything can be used again.
+  template <class E>
+  std::string error_of(const std::function<void()>& body) {
+    CUDAGraph graph;
+    const std::string what = text_of<E>([&] { capture(graph, body); });
+    EXPECT_EQ(current_stream().capture_status(), CaptureStatus::none);
+    capture(graph, [&] { if_(flag_.data(), [&] { add(y_); }); });
+    set(1);
+    const int before = first(y_);
+    graph.replay();
+    EXPECT_EQ(first(y_), before + 1);
+    return what;
+  }
+  /// That of a body with this work besides a kernel.
+  std::string error_of_body(const std::function<void(const StreamRef&)>& work) {
+    return error_of<UsageError>([&] {
+      if_(flag_.data(), [&](const StreamRef& inside) {
+        add(x_);
+        work(inside);
+      });
+    });
+  }
+};
+
+TEST_F(RefusedControlFlow, OutsideOfACapture) {
+  const auto refused = [&](const std::function<void()>& call, const std::string& name) {
+    EXPECT_TRUE(contains(text_of<UsageError>(call), name + ": the stream takes part in no capture"));
+  };
+  refused([&] { if_(flag_.data(), [] {}); }, "if_");
+  refused(
+      [&] {
+        if_else(
+            flag_.data(), [] {}, [] {});
+      },
+      "if_else");
+  refused([&] { switch_(flag_.data(), {[] {}}); }, "switch_");
+  refused([&] { (void)while_(flag_.data(), [] {}); }, "while_");
+}
+
+TEST_F(RefusedControlFlow, WithoutAConditionOrABody) {
+  (void)capture([&] {
+    add(x_);
+    EXPECT_TRUE(contains(text_of<UsageError>([&] { if_(nullptr, [] {}); }), "if_ expected the address"));
+    const auto* const unaligned = reinterpret_cast<const Flag*>(reinterpret_cast<const char*>(flag_.data()) + 2);
+    EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)while_(unaligned, [] {}); }), "a multiple of 4"));
+    EXPECT_TRUE(contains(text_of<UsageError>([&] { if_(flag_.data(), nullptr); }), "number 0 is an empty function"));
+    EXPECT_TRUE(contains(text_of<UsageError>([&] {
+                           if_else(
+                               flag_.data(), [] {}, nullptr);
+                         }),
+                         "number 1"));
+    EXPECT_TRUE(contains(text_of<UsageError>([&] { switch_(flag_.data(), {}); }), "at least one body"));
+  });  // which goes on each time
+}
+
+TEST_F(RefusedControlFlow, OnABrokenCapture) {
+  const std::string what = error_of<Error>([&] {
+    EXPECT_THROW(current_stream().synchronize(), BackendError);
+    if_(flag_.data(), [] {});
+  });
+  EXPECT_TRUE(contains(what, "broken by an earlier call"));
+}
+
+TEST_F(RefusedControlFlow, WithFunctionsOfTheHost) {
+  EXPECT_TRUE(contains(error_of_body([](const StreamRef& s) { launch_host(s, [] {}); }), "launch_host"));
+  const std::string what = error_of_body([](const StreamRef& s) {
+    call_on_host(
+        s, [](void*) {}, nullptr);
+  });
+  EXPECT_TRUE(contains(what, "if_: host (node 1 of the body) calls a function of the host"));
+}
+
+TEST_F(RefusedControlFlow, WithMemoryInTheOrderOfAStream) {
+  EXPECT_TRUE(contains(error_of_body([](const StreamRef& s) { (void)allocate_async(64, s); }), "allocate_async"));
+  const std::string what = error_of_body([](const StreamRef& s) {
+    void* memory = nullptr;
+    backend::Checked(s.device().backend()).memory_allocate_async(&memory, 64, s.native());
+  });
+  EXPECT_TRUE(contains(what, "allocates or frees memory in the order of a stream"));
+}
+
+TEST_F(RefusedControlFlow, WithExternalEvents) {
+  const Event event;
+  const std::string what = error_of_body([&](const StreamRef& s) { event.record(s, EventUse::external); });
+  EXPECT_TRUE(contains(what, "external event"));
+}
+
+TEST_F(RefusedControlFlow, WithCopiesOfPageableMemory) {
+  static int value = 3;
+  const std::string what = error_of_body([&](const StreamRef& s) { copy_async(x_.data(), &value, sizeof value, s); });
+  EXPECT_TRUE(contains(what, "pageable memory"));
+}
+
+TEST_F(RefusedControlFlow, InTheNodesOfAChildToo) {
+  const Stream stream;
+  const CUDAGraph child = capture(stream, [&] {
+    call_on_host(
+        stream, [](void*) {}, nullptr);
+  });
+  const std::string what = error_of_body([&](const StreamRef& s) { add_child(child, s); });
+  EXPECT_TRUE(contains(what, "host (node 1.0 of the body)"));
+}
+
+TEST_F(RefusedControlFlow, WithWorkForTheStreamAround) {
+  const std::string what = error_of<UsageError>([&] {
+    const StreamRef around = current_stream();
+    (void)while_(flag_.data(), [&] {
+      count_down();
+      add(x_, 1, around);
+    });
+  });
+  EXPECT_TRUE(contains(what, "given to the stream around it"));
+  EXPECT_TRUE(contains(what, "Add (node 2)"));
+}
+
+TEST_F(RefusedControlFlow, WithABodyThatCapturesNothing) {
+  const Stream other;
+  const std::string what = error_of<UsageError>([&] { if_(flag_.data(), [&] { add(x_, 1, other); }); });
+  EXPECT_TRUE(contains(what, "nothing was captured in its body"));
+  CUDAGraph graph = capture({.allow_empty = true}, [&] {
+    if_else(
+        flag_.data(), [&] { add(y_); }, [] {});
+  });
+  set(0);
+  const int before = first(y_);
+  graph.replay();
+  EXPECT_EQ(first(y_), before);
+}
+
+TEST_F(RefusedControlFlow, WithAnExceptionOfABodyWhichPropagates) {
+  const std::string what = error_of<std::runtime_error>([&] {
+    if_(flag_.data(), [&] {
+      if_else(
+          flag_.data(), [&] { add(x_); }, [&] { throw std::runtime_error("of the body"); });
+    });
+  });
+  EXPECT_EQ(what, "of the body");
+}
+
+TEST_F(RefusedControlFlow, AndTheWholeCaptureFailsIfTheErrorIsSwallowed) {
+  const std::string what = error_of<UsageError>([&] {
+    add(x_);
+    EXPECT_THROW(if_(flag_.data(), [] { throw std::runtime_error(""); }), std::runtime_error);
+  });
+  EXPECT_TRUE(contains(what, "A node was added to the capture in part"));
+}
+
+TEST_F(RefusedControlFlow, WithAStreamThatIsNotJoined) {
+  const Stream side;
+  const std::string what = error_of<CaptureError>([&] {
+    if_(flag_.data(), [&] {
+      add(x_);
+      side.wait(current_stream());
+      add(y_, 1, side);
+    });
+  });
+  EXPECT_TRUE(contains(what, "if_: the capture of its body failed with"));
+  EXPECT_TRUE(contains(what, "904"));
+  EXPECT_EQ(side.capture_status(), CaptureStatus::none);
+}
+
+TEST_F(RefusedControlFlow, WithACallThatBreaksTheCaptureOfTheBody) {
+  const auto body = [&] {
+    add(x_);
+    try {
+      current_stream().synchronize();
+    } catch (const BackendError&) {
+    }
+  };
+  const auto expect_report = [&](const std::string& call, const std::function<void()>& flow) {
+    CUDAGraph graph;
+    try {
+      capture(graph, flow);
+      ADD_FAILURE() << "the capture was broken";
+    } catch (const CaptureError& error) {
+      EXPECT_TRUE(contains(error.what(), call + ": the capture of its body failed with"));
+      EXPECT_TRUE(contains(error.what(), "cuStreamSynchronize"));
+      EXPECT_EQ(error.code(), ErrorCode::stream_capture_invalidated);
+    }
+    ASSERT_TRUE(graph.capture_report().has_value());
+    EXPECT_TRUE(graph.capture_report()->broken_by.has_value());
+  };
+  expect_report("if_", [&] { if_(flag_.data(), body); });
+  expect_report("while_", [&] { while_(flag_.data(), body); });
+}
+
+TEST_F(RefusedControlFlow, ToEndTheCaptureOrResetTheGraphInABody) {
+  const Stream stream;
+  const StreamGuard guard(stream);
+  CUDAGraph graph;
+  graph.capture_begin();
+  if_(flag_.data(), [&] {
+    add(x_);
+    EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.capture_end(); }), "another one is current"));
+    EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.reset(); }), "capturing"));
+  });
+  graph.capture_end();
+  set(1);
+  graph.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
+TEST_F(RefusedControlFlow, ToAbandonTheCaptureOrDestroyTheGraphInABody) {
+  auto graph = std::make_unique<CUDAGraph>();
+  const auto refused = [&](const std::function<void()>& end) {
+    const Stream stream;
+    const StreamGuard guard(stream);
+    graph->capture_begin();
+    const std::string what = text_of<UsageError>([&] {
+      while_(flag_.data(), [&] {
+        add(x_);
+        end();
+      });
+    });
+    EXPECT_TRUE(contains(what, "the capture ended while its body was being captured"));
+    EXPECT_EQ(stream.capture_status(), CaptureStatus::none);
+  };
+  refused([&] { graph->capture_abandon(); });
+  refused([&] { graph.reset(); });
+  (void)counting();
+}
+
+TEST_F(RefusedControlFlow, ForAStreamOfAnotherDevice) {
+  Loop loop;
+  const CUDAGraph graph = counting(&loop);
+  const HostSimulator simulator;
+  const std::string what = text_of<UsageError>([&] { (void)loop.last_run(simulator.device().default_stream()); });
+  EXPECT_TRUE(contains(what, "Loop::last_run: the stream is of device"));
+}
+
+TEST_F(RefusedControlFlow, QueriesOfALoop) {
+  const Loop none;
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)none.last_run(); }), "Loop::last_run"));
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)none.last_run(current_stream()); }), "Loop::last_run"));
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)none.iterations(); }), "Loop::iterations"));
+  Loop loop;
+  CUDAGraph graph = counting(&loop);
+  (void)capture([&] {
+    add(x_);
+    EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)loop.last_run(); }), "takes part in a capture"));
+  });
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test

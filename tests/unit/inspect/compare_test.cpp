@@ -1,0 +1,600 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <random>
+
+#include "tests/unit/inspect/compare_fixture.h"
+
+// compare(): the first node at which a graph and its program differ.
+
+namespace reprise::inspect::test {
+namespace {
+
+using graphs::test::capture_increment;
+using graphs::test::contains;
+using graphs::test::text_of;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class Compare : public CompareTest {};
+
+TEST_F(Compare, FindsNothingBetweenAGraphAndItsBody) {
+  const Generator generator(current_device());
+  const Stream side;
+  Buffer<int> kept;
+  const auto body = [&] {
+    Buffer<int> scratch(100);
+    scratch.fill_bytes_async(0);
+    copy_async(scratch.data(), x_.data(), 16);
+    kept = Buffer<int>(4);
+    multiply(x_, 3, kept);
+    launch_host([] {});
+    generator.philox_state(1);
+    side.wait(current_stream());
+    add(y_, 2, side);
+    current_stream().wait(side);
+    add(x_);
+    fill_async(y_.data(), 1, sizeof(int));
+  };
+  graph_ = capture(body);
+  graph_.replay();
+  const Comparison found = compare_now(body, {.orders = 3});
+  EXPECT_TRUE(found.same()) << found.str();
+  EXPECT_THAT(found.parameters, IsEmpty());
+  EXPECT_THAT(found.notes, IsEmpty());
+  EXPECT_EQ(found.nodes, graph_.node_count() - 1);  // what sets the seed is not executed
+  EXPECT_EQ(found.orders, 6);
+  EXPECT_GT(found.saved_bytes, 0U);
+  EXPECT_THAT(found.str(), StartsWith("No difference was found.\n"));
+}
+
+TEST_F(Compare, NamesTheNodeOfAFrozenValueWithItsParameterAndItsAnnotation) {
+  int amount = 5;
+  const auto body = [&] {
+    add(y_);
+    const annotate scope("forward");
+    add(x_, amount);
+    add(x_, 1);
+  };
+  graph_ = capture({.enable_annotations = true}, body);
+  amount = 6;
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_EQ(found.difference->kind, FirstDifferenceKind::result);
+  EXPECT_EQ(found.difference->first->index, 1U);
+  EXPECT_EQ(found.difference->second->index, 1U);
+  EXPECT_EQ(found.difference->first->annotation, (Annotation{{"name", "forward"}}));
+  EXPECT_EQ(found.difference->address, x_.data());
+  EXPECT_EQ(found.difference->second_address, x_.data());
+  EXPECT_EQ(found.difference->bytes, 13U);  // to the last byte that differs
+  EXPECT_THAT(found.difference->first_value, StartsWith("0x6 (6, "));
+  EXPECT_THAT(found.difference->second_value, StartsWith("0x7 (7, "));
+  ASSERT_THAT(found.difference->parameters, SizeIs(1));
+  EXPECT_EQ(found.difference->parameters[0].field, "argument 1");
+  EXPECT_EQ(found.nodes, 1U);
+  EXPECT_THAT(found.str(), HasSubstr("Add (node 1) in forward: left other values in the 13 bytes from 0x"));
+  EXPECT_THAT(found.str(), StartsWith("First difference: kernel "));
+  EXPECT_THAT(found.str(), HasSubstr("Add (node 1) in forward: argument 1: 0x5 (5, "));
+}
+
+TEST_F(Compare, NamesTheNodeThatWasChangedToAWrongParameter) {
+  const auto body = [&] {
+    multiply(x_, 2, y_);
+    add(y_);
+  };
+  graph_ = capture(body);
+  graph_.node("Multiply").set_arg(1, 3);
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_EQ(found.difference->first->index, 0U);
+  EXPECT_EQ(found.difference->address, y_.data());
+}
+
+TEST_F(Compare, NamesTheNodeThatWasDisabled) {
+  const auto body = [&] {
+    add(y_);
+    add(x_);
+  };
+  graph_ = capture(body);
+  graph_.nodes()[1].set_enabled(false);
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_EQ(found.difference->first->index, 1U);
+}
+
+TEST_F(Compare, NamesTheNodeThatReadsOtherMemory) {
+  Buffer<int> other = zeros(4);
+  const Buffer<int>* input = &x_;
+  const auto body = [&] { multiply(*input, 2, y_); };
+  graph_ = capture(body);
+  input = &other;
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_EQ(found.difference->kind, FirstDifferenceKind::result);
+  EXPECT_EQ(found.difference->address, y_.data());
+  ASSERT_THAT(found.difference->parameters, SizeIs(1));
+  EXPECT_EQ(found.difference->parameters[0].field, "argument 0");
+}
+
+TEST_F(Compare, AParameterThatMakesNoDifferenceIsListedOnly) {
+  Buffer<int> copy(4);
+  copy.write(std::vector<int>{1, 2, 3, 4});
+  const Buffer<int>* input = &x_;
+  const auto body = [&] { multiply(*input, 2, y_); };
+  graph_ = capture(body);
+  input = &copy;
+  const Comparison found = compare_now(body);
+  EXPECT_TRUE(found.same());
+  EXPECT_THAT(found.parameters, SizeIs(1));
+  EXPECT_THAT(found.str(), HasSubstr("without a difference in what was written"));
+}
+
+TEST_F(Compare, NamesTheNodeThatUsesFreedMemoryAndDoesNotExecuteIt) {
+  auto input = std::make_unique<Buffer<int>>(zeros(4));
+  const auto body = [&] {
+    add(y_);
+    multiply(*input, 2, y_);
+  };
+  graph_ = capture(body);
+  const int* const stale = input->data();
+  auto next = std::make_unique<Buffer<int>>(zeros(4));
+  input = std::move(next);
+  const Comparison found = compare_now(body, {.orders = 1});
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_EQ(found.difference->kind, FirstDifferenceKind::stale_pointer);
+  EXPECT_EQ(found.difference->first->index, 1U);
+  EXPECT_EQ(found.difference->address, stale);
+  EXPECT_EQ(found.difference->second_address, input->data());
+  EXPECT_THAT(found.str(), HasSubstr("Multiply (node 1): uses memory that was freed, 0x"));
+  EXPECT_THAT(found.notes, ElementsAre("No other orders of the graph were tried: it uses memory that was freed."));
+}
+
+TEST_F(Compare, NamesTheNodeThatWritesElsewhere) {
+  Buffer<int>* output = &x_;
+  const auto body = [&] {
+    add(x_);
+    copy_async(output->data(), y_.data() + 2, 8);
+  };
+  graph_ = capture(body);
+  output = &y_;
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_EQ(found.difference->kind, FirstDifferenceKind::destination);
+  EXPECT_EQ(found.difference->first->index, 1U);
+  EXPECT_EQ(found.difference->address, x_.data());
+  EXPECT_EQ(found.difference->second_address, y_.data());
+  EXPECT_EQ(found.difference->bytes, 8U);
+  EXPECT_THAT(found.str(), HasSubstr("writes 8 bytes at 0x"));
+}
+
+TEST_F(Compare, NamesTheNodeThatOneOfThemLacks) {
+  bool more = false;
+  const auto body = [&] {
+    add(x_);
+    if (more) y_.fill_bytes_async(0);
+    add(x_);
+  };
+  graph_ = capture(body);
+  more = true;
+  const Comparison lacking = compare_now(body);
+  ASSERT_TRUE(lacking.difference) << lacking.str();
+  EXPECT_EQ(lacking.difference->kind, FirstDifferenceKind::node);
+  EXPECT_FALSE(lacking.difference->first);
+  EXPECT_EQ(lacking.difference->second->index, 1U);
+  EXPECT_THAT(lacking.str(), HasSubstr("memset (node 1): only in the new capture"));
+  graph_ = capture(body);
+  more = false;
+  const Comparison too_many = compare_now(body);
+  ASSERT_TRUE(too_many.difference) << too_many.str();
+  EXPECT_EQ(too_many.difference->first->index, 1U);
+  EXPECT_THAT(too_many.str(), HasSubstr("memset (node 1): only in the graph"));
+}
+
+TEST_F(Compare, ADifferenceBeforeAMissingNodeComesFirst) {
+  int round = 0;
+  const auto body = [&] {
+    add(x_, round);
+    if (round > 0) add(y_), y_.fill_bytes_async(0);
+  };
+  graph_ = capture(body);
+  round = 1;
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_EQ(found.difference->kind, FirstDifferenceKind::result);
+  EXPECT_EQ(found.difference->first->index, 0U);
+}
+
+TEST_F(Compare, NamesAWorkOfAnotherType) {
+  bool set = false;
+  const auto body = [&] {
+    if (set)
+      x_.fill_bytes_async(0);
+    else
+      copy_async(x_.data(), y_.data(), 16);
+  };
+  graph_ = capture(body);
+  set = true;
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_EQ(found.difference->kind, FirstDifferenceKind::node);
+  EXPECT_THAT(found.str(),
+              HasSubstr("memcpy (node 0): does not do the work of the memset (node 0) in the new capture"));
+}
+
+TEST_F(Compare, BeginsWithTheSameMemoryOfTheCaptures) {
+  Buffer<int> state;
+  const auto body = [&] {
+    state = Buffer<int>(4);
+    add(state);  // what the last replay left
+    copy_async(x_.data(), state.data(), 16);
+  };
+  graph_ = capture(body);
+  state.fill_bytes_async(3);
+  graph_.replay();
+  const Comparison found = compare_now(body);
+  EXPECT_TRUE(found.same()) << found.str();
+}
+
+TEST_F(Compare, PointersInMemoryAreTheSameWhereTheyLeadToTheSameAllocation) {
+  std::size_t offset = 0;
+  const auto body = [&] {
+    Buffer<int> target(256);
+    Buffer<int*> table(4);
+    table.fill_bytes_async(0);
+    launch(1, Store{}, table.data() + 1, target.data() + offset);
+  };
+  graph_ = capture(body);
+  const Comparison same = compare_now(body, {.orders = 2});
+  EXPECT_TRUE(same.same()) << same.str();
+  offset = 1;
+  const Comparison other = compare_now(body);
+  ASSERT_TRUE(other.difference) << other.str();
+  EXPECT_EQ(other.difference->first->index, 1U);
+  EXPECT_NE(other.difference->address, other.difference->second_address);
+}
+
+TEST_F(Compare, CopiesToPageableMemoryAreComparedAndRestored) {
+  std::vector<int> host(4, 9);
+  int amount = 1;
+  const auto body = [&] {
+    add(x_, amount);
+    copy_async(host.data(), x_.data(), 16);
+  };
+  graph_ = capture(body);
+  EXPECT_TRUE(compare_now(body).same());
+  EXPECT_THAT(host, ElementsAre(9, 9, 9, 9));
+  graph_.nodes()[1].set_params(MemcpyNodeParams{host.data(), x_.data() + 1, 8});
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference);
+  EXPECT_EQ(found.difference->kind, FirstDifferenceKind::destination);
+  EXPECT_THAT(host, ElementsAre(9, 9, 9, 9));
+}
+
+TEST_F(Compare, NamesANodeThatLeavesOtherValuesEachTime) {
+  HostBuffer<int> count(1);
+  count[0] = 0;
+  const auto body = [&] {
+    add(x_);
+    launch_host([&] { ++count[0]; });
+    copy_async(y_.data(), count.data(), sizeof(int));
+  };
+  graph_ = capture(body);
+  EXPECT_TRUE(compare_now(body).same()) << "what is in pinned memory is restored";
+  int calls = 0;
+  const auto varying = [&] {
+    add(x_);
+    launch_host([&] { count[0] = ++calls; });
+    copy_async(y_.data(), count.data(), sizeof(int));
+  };
+  graph_ = capture(varying);
+  const Comparison found = compare_now(varying, {.orders = 1});
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_EQ(found.difference->kind, FirstDifferenceKind::not_repeatable);
+  EXPECT_EQ(found.difference->first->index, 1U);
+  EXPECT_EQ(found.orders, 0);
+  EXPECT_THAT(found.notes, SizeIs(2));
+  EXPECT_THAT(found.str(), HasSubstr("host (node 1): left other bytes when it was executed again"));
+}
+
+TEST_F(Compare, NamesNodesOfChildGraphs) {
+  CUDAGraph child;
+  int amount = 1;
+  const auto of_child = [&] {
+    x_.fill_bytes_async(0);
+    add(x_, amount);
+  };
+  child = capture(of_child);
+  const auto body = [&] {
+    add(y_);
+    add_child(child);
+    add(x_);
+  };
+  graph_ = capture(body);
+  EXPECT_TRUE(compare_now(body, {.orders = 2}).same());
+  amount = 2;
+  child = capture(of_child);
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_EQ(found.difference->first->number, "1.1");
+  EXPECT_EQ(found.nodes, 2U);
+}
+
+TEST_F(Compare, ExecutesConditionalNodesAsAWhole) {
+  Buffer<std::uint32_t> flag(1), left(1);
+  flag.write(std::vector<std::uint32_t>{1});
+  left.write(std::vector<std::uint32_t>{3});
+  int amount = 1;
+  const auto body = [&] {
+    add(y_);
+    if_else(
+        flag.data(),
+        [&] {
+          add(x_, amount);
+          while_(left.data(),
+                 [&] {
+                   add(x_, 10);
+                   launch(1, Add{}, reinterpret_cast<int*>(left.data()), -1, 1);
+                 },
+                 {.max_iterations = 5});
+        },
+        [&] { add(x_, 100); });
+    add(x_, 1000);
+  };
+  graph_ = capture(body);
+  const Comparison same = compare_now(body, {.orders = 2});
+  EXPECT_TRUE(same.same()) << same.str();
+  amount = 2;
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_EQ(found.difference->first->name, "conditional");
+  EXPECT_EQ(found.difference->address, x_.data());
+  EXPECT_THAT(found.difference->first_value, StartsWith("0x20 (32, ")) << "1 + 1 + 3 * 10";
+  ASSERT_THAT(found.difference->parameters, SizeIs(1));
+  EXPECT_EQ(found.difference->parameters[0].field, "argument 1");
+}
+
+TEST_F(Compare, DrawsTheSameRandomNumbersInBothAndLeavesTheGenerator) {
+  Generator generator(current_device());
+  std::uint64_t numbers = 4;
+  const auto body = [&] {
+    generator.philox_state(numbers);
+    launch(4, SeedAndOffset{}, generator.philox_state(4), x_.data(), std::size_t{4});
+  };
+  graph_ = capture(body);
+  graph_.replay();
+  const GeneratorState before = generator.get_state();
+  const Comparison same = compare_now(body, {.orders = 1});
+  EXPECT_TRUE(same.same()) << same.str();
+  EXPECT_EQ(generator.get_state(), before);
+  numbers = 8;
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_EQ(found.difference->address, x_.data());
+}
+
+TEST_F(Compare, FindsTheFirstValueThatIsNotFinite) {
+  Buffer<float> z(4);
+  z.write(std::vector<float>{1, 2, 3, 4});
+  const auto body = [&] {
+    Buffer<float> scratch(4);
+    copy_async(scratch.data(), z.data(), 16);
+    launch(4, Divide{}, scratch.data(), 2.0F, std::size_t{4});
+    launch(2, Divide{}, scratch.data() + 2, 0.0F, std::size_t{2});
+    launch(4, Divide{}, scratch.data(), 1.0F, std::size_t{4});
+  };
+  graph_ = capture(body);
+  graph_.replay();  // leaves infinities
+  EXPECT_FALSE(compare_now(body).not_finite);
+  const Comparison found = compare_now(body, {.check_finite = FloatFormat::float32});
+  EXPECT_FALSE(found.difference) << found.str();
+  ASSERT_TRUE(found.not_finite);
+  EXPECT_FALSE(found.same());
+  EXPECT_FALSE(found.not_finite->in_new_capture);
+  EXPECT_EQ(found.not_finite->node.index, 2U);
+  EXPECT_EQ(found.not_finite->value, "0x7f800000 (infinity)");
+  EXPECT_THAT(found.str(), StartsWith("First value that is not finite: kernel "));
+  EXPECT_THAT(found.str(), HasSubstr("Divide (node 2): left 0x7f800000 (infinity) at 0x"));
+}
+
+TEST_F(Compare, FindsValuesThatAreNotFiniteInTheNewCaptureAlone) {
+  Buffer<float> z(4);
+  z.write(std::vector<float>{0, 2, 3, 4});
+  float by = 1;
+  const auto body = [&] { launch(4, Divide{}, z.data(), by, std::size_t{4}); };
+  graph_ = capture(body);
+  by = 0;
+  const Comparison found = compare_now(body, {.check_finite = FloatFormat::float32});
+  ASSERT_TRUE(found.not_finite) << found.str();
+  EXPECT_TRUE(found.not_finite->in_new_capture);
+  EXPECT_THAT(found.not_finite->value, HasSubstr("NaN"));
+  EXPECT_THAT(found.not_finite->str(), HasSubstr("(node 0) of the new capture: left 0x"));
+}
+
+TEST_F(Compare, ValuesThatWereNotFiniteBeforeAreFoundOnlyWhereANodeIsKnownToWriteThem) {
+  Buffer<float> bad(4), good(4);
+  bad.write(std::vector<float>(4, std::numeric_limits<float>::quiet_NaN()));
+  good.write(std::vector<float>(4, 1));
+  const CompareOptions options{.check_finite = FloatFormat::float32};
+  const auto beside = [&] {
+    launch(4, Divide{}, good.data(), 2.0F, std::size_t{4});
+    copy_async(good.data(), good.data() + 2, 8);
+    launch(0, Divide{}, bad.data(), 2.0F, std::size_t{0});
+  };
+  graph_ = capture(beside);
+  EXPECT_FALSE(compare_now(beside, options).not_finite);
+  const auto copied = [&] { copy_async(good.data(), bad.data(), 16); };
+  graph_ = capture(copied);
+  EXPECT_TRUE(compare_now(copied, options).not_finite);
+}
+
+TEST_F(Compare, ReadsTheFormatsOfFloatingPointNumbers) {
+  const std::pair<FloatFormat, std::uint64_t> infinities[] = {{FloatFormat::float16, 0xFC00},
+                                                              {FloatFormat::bfloat16, 0xFF80},
+                                                              {FloatFormat::float32, 0xFF800000},
+                                                              {FloatFormat::float64, 0xFFF0000000000000}};
+  Buffer<std::uint64_t> source(1), target(1);
+  for (const auto& [format, bits] : infinities) {
+    const auto body = [&] { copy_async(target.data(), source.data(), 8); };
+    graph_ = capture(body);
+    source.write(std::vector<std::uint64_t>{bits});
+    const Comparison found = compare_now(body, {.check_finite = format});
+    ASSERT_TRUE(found.not_finite) << found.str();
+    EXPECT_THAT(found.not_finite->value, HasSubstr("infinity"));
+    source.write(std::vector<std::uint64_t>{bits + 1});
+    EXPECT_THAT(compare_now(body, {.check_finite = format}).not_finite->value, HasSubstr("NaN"));
+    source.write(std::vector<std::uint64_t>{bits - 1});  // the largest number
+    EXPECT_FALSE(compare_now(body, {.check_finite = format}).not_finite);
+  }
+}
+
+/// A program of random kernels, copies and sets, each of which depends on what the ones before left in its memory.
+class RandomProgram {
+ public:
+  RandomProgram(std::uint64_t seed, std::vector<Buffer<int>>& buffers) : buffers_(buffers) {
+    std::mt19937_64 random(seed);
+    for (std::size_t i = 0, count = 4 + random() % 8; i < count; ++i)
+      steps_.push_back({static_cast<int>(random() % 3), random() % buffers.size(), random() % buffers.size()});
+  }
+  std::size_t size() const { return steps_.size(); }
+
+  /// \param mutant the step that adds another number.
+  /// \param input what step `reader` reads instead of a buffer.
+  void run(std::size_t mutant, std::size_t reader, const Buffer<int>* input) const {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      const Step& step = steps_[i];
+      Buffer<int>& to = buffers_[step.to];
+      if (i == reader)
+        multiply(*input, 3, to);
+      else if (i == mutant || step.kind == 0)
+        add(to, static_cast<int>(i) + (i == mutant ? 100 : 1));
+      else if (step.kind == 1)
+        multiply(buffers_[step.from], 3, to);
+      else
+        copy_async(to.data(), buffers_[(step.to + 1) % buffers_.size()].data(), 8);
+    }
+  }
+
+ private:
+  struct Step {
+    int kind;
+    std::size_t from, to;
+  };
+  std::vector<Buffer<int>>& buffers_;
+  std::vector<Step> steps_;
+};
+
+class CompareRandomPrograms : public CompareTest {
+ protected:
+  CompareRandomPrograms() {
+    for (int i = 0; i < 3; ++i) {
+      buffers_.emplace_back(4);
+      buffers_.back().write(std::vector<int>{7 * i + 1, 7 * i + 2, 7 * i + 4, 7 * i + 5});
+    }
+  }
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+  std::vector<Buffer<int>> buffers_;
+};
+
+TEST_F(CompareRandomPrograms, NameTheMutantWithAWrongParameter) {
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const RandomProgram program(seed, buffers_);
+    const std::size_t mutant = seed % program.size();
+    // The right one adds 100 there, and the wrong one 101.
+    const auto body = [&] { program.run(mutant, none, nullptr); };
+    graph_ = capture(body);
+    EXPECT_TRUE(compare_now(body, {.orders = 2}).same()) << "seed " << seed;
+    graph_.nodes()[mutant].set_arg(1, static_cast<int>(mutant) + 101);
+    const Comparison found = compare_now(body);
+    ASSERT_TRUE(found.difference) << "seed " << seed;
+    EXPECT_EQ(found.difference->kind, FirstDifferenceKind::result);
+    EXPECT_EQ(found.difference->first->index, mutant);
+    EXPECT_EQ(found.nodes, mutant);
+  }
+}
+
+TEST_F(CompareRandomPrograms, NameTheMutantWithAStalePointer) {
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const RandomProgram program(seed, buffers_);
+    const std::size_t mutant = seed % program.size();
+    auto input = std::make_unique<Buffer<int>>(zeros(4));
+    const auto body = [&] { program.run(none, mutant, input.get()); };
+    graph_ = capture(body);
+    auto next = std::make_unique<Buffer<int>>(zeros(4));
+    if (seed % 2 == 0) {
+      input = std::move(next);  // frees the one before
+    } else {
+      next->write(std::vector<int>{1, 1, 1, 1});
+      input.swap(next);  // the graph reads what is out of date
+    }
+    const Comparison found = compare_now(body);
+    ASSERT_TRUE(found.difference) << "seed " << seed;
+    EXPECT_EQ(found.difference->kind, seed % 2 == 0 ? FirstDifferenceKind::stale_pointer : FirstDifferenceKind::result);
+    EXPECT_EQ(found.difference->first->index, mutant);
+  }
+}
+
+TEST_F(Compare, LeavesTheGraphAndItsReplaysAlone) {
+  const auto body = [&] { add(x_); };
+  graph_ = capture({.keep_graph = KeepGraph::yes}, body);
+  EXPECT_TRUE(compare_now(body).same());
+  graph_.replay();
+  EXPECT_THAT(graphs::test::read(x_), ElementsAre(2, 3, 4, 5));
+  EXPECT_TRUE(compare_now(body).same()) << "with an executable, too";
+  graph_.replay();
+  EXPECT_THAT(graphs::test::read(x_), ElementsAre(3, 4, 5, 6));
+}
+
+TEST_F(Compare, CapturesOnTheStreamThatItIsPassed) {
+  const Stream stream;
+  const auto body = [&] { add(x_, 1, stream); };
+  graph_ = capture({.stream = stream.ref()}, body);
+  EXPECT_TRUE(compare_now(body, {.stream = stream.ref()}).same());
+}
+
+TEST_F(Compare, WaitsForWorkThatUsesTheMemory) {
+  const auto body = [&] { multiply(x_, 2, y_); };
+  graph_ = capture(body);
+  const Stream other;
+  add(x_, 10, other);
+  const Comparison found = compare(graph_, body);
+  EXPECT_TRUE(found.same()) << found.str();
+  EXPECT_THAT(graphs::test::read(x_), ElementsAre(11, 12, 13, 14));
+}
+
+TEST_F(Compare, RefusesNodesThatAllocateInTheOrderOfAStream) {
+  const auto body = [&] {
+    add(x_);
+    void* const memory = allocate_async(64, current_stream());
+    fill_async(memory, 0, 64);
+    free_async(memory, current_stream());
+  };
+  graph_ = capture(body);
+  const auto text = text_of<UsageError>([&] { compare_now(body); });
+  EXPECT_TRUE(contains(text, "(node 1) allocates or frees memory in the order of a stream"));
+  EXPECT_TRUE(contains(text, "Nothing was executed."));
+}
+
+TEST_F(Compare, AnExceptionOfTheBodyPropagatesAndChangesNothing) {
+  graph_ = capture([&] { add(x_); });
+  EXPECT_THROW(compare_now([&] {
+                 add(x_);
+                 throw std::runtime_error("the body failed");
+               }),
+               std::runtime_error);
+  EXPECT_TRUE(compare_now([&] { add(x_); }).same());
+}
+
+TEST_F(Compare, TextsWithoutContentAreText) {
+  EXPECT_THAT(Comparison{}.str(), StartsWith("No difference was found.\n"));
+  EXPECT_THAT(NonFiniteValue{}.str(), HasSubstr("left  at 0x0"));
+  EXPECT_THAT(MissingEdge{}.str(), HasSubstr("no edges order them"));
+  for (const auto kind :
+       {FirstDifferenceKind::node, FirstDifferenceKind::stale_pointer, FirstDifferenceKind::destination,
+        FirstDifferenceKind::result, FirstDifferenceKind::not_repeatable})
+    EXPECT_THAT(FirstDifference{.kind = kind}.str(), Not(IsEmpty()));
+}
+
+}  // namespace
+}  // namespace reprise::inspect::test

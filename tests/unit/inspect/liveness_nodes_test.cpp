@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
+#include "tests/support/gate.h"
+#include "tests/unit/inspect/liveness_fixture.h"
+
+// Inputs of graphs whose nodes are changed.
+
+namespace reprise::graphs::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+class InputsOfChangedNodes : public ::testing::TestWithParam<KeepGraph> {
+ protected:
+  void capture_sum(const GraphOptions& options) {
+    capture(graph_, options, [&] { multiply(x_, 10, y_); });
+  }
+
+  const SideStream side_;
+  Buffer<int> x_ = zeros(n), y_ = zeros(n), z_ = zeros(n);
+  CUDAGraph graph_{GetParam()};
+};
+
+INSTANTIATE_TEST_SUITE_P(Kept, InputsOfChangedNodes, ::testing::Values(KeepGraph::no, KeepGraph::yes),
+                         [](const auto& info) {
+                           return info.param == KeepGraph::yes ? std::string("yes") : std::string("no");
+                         });
+
+TEST_P(InputsOfChangedNodes, AreTheNewValues) {
+  capture_sum(with_check());
+  graph_.node("Multiply").set_arg(0, z_.data());
+  EXPECT_THAT(addresses(graph_.inputs()), UnorderedElementsAre(y_.data(), z_.data()));
+  EXPECT_THAT(graph_.inputs().front().nodes, ElementsAre("kernel reprise::graphs::test::Multiply (node 0)"));
+  const void* const address = z_.data();
+  x_.reset();
+  graph_.replay();
+  z_.reset();
+  EXPECT_THAT(addresses(dead_inputs(graph_)), ElementsAre(address));
+}
+
+TEST_P(InputsOfChangedNodes, TheOthersStayAlsoIfTheyWereFreedBefore) {
+  capture_sum(with_check());
+  const void* const address = y_.data();
+  y_.reset();
+  graph_.node("Multiply").set_arg(0, z_.data());
+  EXPECT_THAT(addresses(dead_inputs(graph_)), ElementsAre(address));
+}
+
+TEST_P(InputsOfChangedNodes, AChangeRemovesADeadInput) {
+  capture_sum(with_check());
+  x_.reset();
+  EXPECT_THROW(graph_.replay(), DeadInputError);
+  graph_.node("Multiply").set_arg(0, z_.data());
+  graph_.replay();
+}
+
+TEST_P(InputsOfChangedNodes, AGraphWithoutInputsChecksItsFirstOne) {
+  const int* nothing = nullptr;
+  capture(graph_, with_check(), [&] { launch(0, Multiply{}, nothing, 1, static_cast<int*>(nullptr), std::size_t{0}); });
+  EXPECT_THAT(graph_.inputs(), IsEmpty());
+  graph_.replay();
+  graph_.node("Multiply").set_arg(0, x_.data());
+  graph_.replay();
+  x_.reset();
+  EXPECT_THROW(graph_.replay(), DeadInputError);
+}
+
+TEST_P(InputsOfChangedNodes, CopiesAndSetsAndMemoryOfTheDriver) {
+  HostBuffer<int> first_source(n), second_source(n);
+  capture(graph_, with_check(Liveness::all), [&] {
+    copy_async(x_.data(), first_source.data(), x_.size_bytes());
+    fill_async(y_.data(), 0, y_.size_bytes());
+  });
+  graph_.nodes()[0].set_params(MemcpyNodeParams{z_.data(), second_source.data(), x_.size_bytes()});
+  graph_.nodes()[1].set_params(MemsetNodeParams{x_.data(), 0, 4, n});
+  EXPECT_THAT(addresses(graph_.inputs()), UnorderedElementsAre(z_.data(), second_source.data(), x_.data()));
+  y_.reset();
+  first_source = {};
+  graph_.replay();
+  current_stream().synchronize();
+  const void* const address = second_source.data();
+  second_source = {};
+  EXPECT_THAT(addresses(dead_inputs(graph_)), ElementsAre(address));
+}
+
+TEST_P(InputsOfChangedNodes, WordsThatTheDryRunDidNotConfirmDoNotComeBack) {
+  int runs = 0;
+  GraphOptions options = with_check();
+  options.inputs.confirm = true;
+  capture(graph_, options, [&] {
+    // An address in the first run, and a number in the second; and the other way round.
+    const auto number = reinterpret_cast<std::uintptr_t>(z_.data());
+    launch(0, Multiply{}, x_.data(), 1, y_.data(), ++runs == 1 ? std::size_t{1} << 13 : number);
+  });
+  ASSERT_EQ(runs, 2);
+  EXPECT_THAT(addresses(graph_.inputs()), UnorderedElementsAre(x_.data(), y_.data()));
+  graph_.node("Multiply").set_arg(1, 2);
+  EXPECT_THAT(addresses(graph_.inputs()), UnorderedElementsAre(x_.data(), y_.data()));
+}
+
+TEST_P(InputsOfChangedNodes, OfAFailedChangeAreThoseBefore) {
+  capture_sum(with_check());
+  if (GetParam() == KeepGraph::yes) graph_.instantiate();
+  EXPECT_THROW(graph_.node("Multiply").set_params(LaunchConfig{.block = Dim3(0)}), BackendError);
+  EXPECT_THAT(addresses(graph_.inputs()), UnorderedElementsAre(x_.data(), y_.data()));
+}
+
+TEST_P(InputsOfChangedNodes, AreRetainedAndThoseBeforeAreFreedAfterTheirReplays) {
+  CachingAllocator& allocator = CachingAllocator::of(current_device());
+  const auto allocations = [&] { return allocator.statistics(MempoolId{}).allocations; };
+  reprise::test::Gate gate;
+  capture_sum(with_retain());
+  graph_.upload();
+  const std::uint64_t before = allocations();
+  call_on_host(side_.ref(), &reprise::test::Gate::pass, &gate);
+  graph_.replay();
+  x_.reset();
+  graph_.node("Multiply").set_arg(0, z_.data());
+  z_.reset();
+  for (int i = 0; i < 3; ++i) CUDAGraph().reset();
+  EXPECT_EQ(allocations(), before) << "the replay will read it";
+  gate.open();
+  side_.ref().synchronize();
+  EXPECT_TRUE(eventually([&] { return allocations() == before - 1; })) << allocations();
+  graph_.replay();
+  side_.ref().synchronize();
+  graph_.reset();
+  EXPECT_TRUE(eventually([&] { return allocations() == before - 2; })) << allocations();
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test

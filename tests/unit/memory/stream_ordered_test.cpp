@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/check.h"
+#include "captures/registry.h"
+#include "reprise/reprise.h"
+
+// Memory of allocate_async(), outside of captures and in them.
+
+namespace reprise::stream_ordered_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct SetTo {
+  REPRISE_KERNEL void operator()(Thread, int* x, int value) const { *x = value; }
+};
+struct AddTo {
+  REPRISE_KERNEL void operator()(Thread, int* x, int value) const { *x += value; }
+};
+
+class StreamOrderedMemory : public ::testing::Test {
+ protected:
+  HostSimulator simulator_{{.memory_bytes = std::size_t{256} << 20}};
+  DeviceGuard device_guard_{simulator_.device()};
+  Stream stream_;
+  StreamGuard guard_{stream_};
+
+  int* allocate(std::size_t bytes = 4096) { return static_cast<int*>(allocate_async(bytes)); }
+  int value_at(const int* memory) {
+    int value = 0;
+    copy_async(&value, memory, sizeof value);
+    stream_.synchronize();
+    return value;
+  }
+  std::size_t free_bytes() {
+    stream_.synchronize();
+    return simulator_.device().memory_info().free;
+  }
+  /// The text of the error that `body` must throw.
+  template <class E, class F>
+  static std::string text_of(F&& body) {
+    try {
+      body();
+    } catch (const E& error) {
+      return error.what();
+    }
+    ADD_FAILURE() << "no such error";
+    return {};
+  }
+};
+
+TEST_F(StreamOrderedMemory, IsUsedByTheWorkThatFollowsAndFreedAfterIt) {
+  const std::size_t before = free_bytes();
+  for (int i = 0; i < 10; ++i) {
+    int* const memory = allocate();
+    launch(LaunchConfig{}, SetTo{}, memory, i);
+    EXPECT_EQ(value_at(memory), i);
+    free_async(memory);
+  }
+  EXPECT_EQ(free_bytes(), before);
+}
+
+TEST_F(StreamOrderedMemory, OfNoBytesIsNullWhichIsFreedByDoingNothing) {
+  EXPECT_EQ(allocate_async(0), nullptr);
+  free_async(nullptr);
+  CUDAGraph graph;
+  graph.capture_begin();
+  free_async(allocate_async(0));
+  launch(LaunchConfig{}, SetTo{}, allocate(), 1);
+  graph.capture_end();
+  EXPECT_EQ(graph.node_count(), 2U);
+}
+
+TEST_F(StreamOrderedMemory, ThatTheDeviceDoesNotHaveIsOutOfMemoryWithNumbers) {
+  const std::string text = text_of<OutOfMemoryError>([] { (void)allocate_async(std::size_t{1} << 40); });
+  EXPECT_THAT(text, AllOf(HasSubstr("allocate_async: out of memory"), HasSubstr("1099511627776 bytes were requested")));
+  free_async(allocate());
+}
+
+TEST_F(StreamOrderedMemory, TakesWhatTheCachingAllocatorHasCached) {
+  { const Buffer<char> large(std::size_t{200} << 20); }
+  void* const memory = allocate_async(std::size_t{200} << 20);
+  EXPECT_NE(memory, nullptr);
+  free_async(memory);
+}
+
+TEST_F(StreamOrderedMemory, IsAllocatedAndFreedByNodesInACapture) {
+  Buffer<int> result(1);
+  CUDAGraph graph;
+  capture(graph, [&] {
+    int* const memory = allocate();
+    launch(LaunchConfig{}, SetTo{}, memory, 5);
+    launch(LaunchConfig{}, AddTo{}, memory, 2);
+    copy_async(result.data(), memory, sizeof(int));
+    free_async(memory);
+  });
+  EXPECT_EQ(graph.node_count(), 5U);
+  for (int i = 0; i < 3; ++i) {
+    result.write(std::vector<int>{0});
+    graph.replay();
+    EXPECT_EQ(result.read()[0], 7);
+  }
+}
+
+TEST_F(StreamOrderedMemory, ThatAReplayLeftIsUsedAfterItAndFreedByTheNextReplay) {
+  int* memory = nullptr;
+  CUDAGraph graph;
+  capture(graph, [&] {
+    memory = allocate();
+    launch(LaunchConfig{}, SetTo{}, memory, 5);
+  });
+  for (int i = 0; i < 3; ++i) {
+    graph.replay();
+    launch(LaunchConfig{}, AddTo{}, memory, i);
+    EXPECT_EQ(value_at(memory), 5 + i);
+  }
+  free_async(memory);
+  graph.replay();
+  graph.reset();
+  EXPECT_EQ(value_at(memory), 5) << "it outlives the graph";
+  free_async(memory);
+}
+
+TEST_F(StreamOrderedMemory, WithoutAutoFreeAReplayIsRefusedWhileItIsAllocated) {
+  int* memory = nullptr;
+  GraphOptions options;
+  options.instantiate_flags = InstantiateFlags::none;
+  CUDAGraph graph;
+  capture(graph, options, [&] {
+    memory = allocate();
+    launch(LaunchConfig{}, SetTo{}, memory, 5);
+  });
+  graph.replay();
+  const std::string text = text_of<BackendError>([&] { graph.replay(); });
+  EXPECT_THAT(text, AllOf(HasSubstr("cuGraphLaunch returned 1"), HasSubstr("auto_free_on_launch")));
+  EXPECT_EQ(value_at(memory), 5);
+  free_async(memory);
+  graph.replay();
+  free_async(memory);
+}
+
+TEST_F(StreamOrderedMemory, IsNoInputOfTheGraphThatAllocatesIt) {
+  GraphOptions options;
+  options.check_input_liveness = true;
+  CUDAGraph graph;
+  capture(graph, options, [&] {
+    int* const memory = allocate();
+    launch(LaunchConfig{}, SetTo{}, memory, 5);
+    free_async(memory);
+  });
+  graph.replay();
+  EXPECT_TRUE(graph.inputs().empty());
+}
+
+TEST_F(StreamOrderedMemory, AGraphWithItIsInstantiatedAgainInThePlaceOfTheFirstExecutable) {
+  int* memory = nullptr;
+  CUDAGraph graph(KeepGraph::yes);
+  capture(graph, [&] {
+    memory = allocate();
+    launch(LaunchConfig{}, SetTo{}, memory, 6);
+  });
+  graph.instantiate();
+  graph.replay();
+  graph.instantiate();
+  graph.replay();
+  EXPECT_EQ(value_at(memory), 6);
+  free_async(memory);
+}
+
+TEST_F(StreamOrderedMemory, MemoryOfTheCachingAllocatorIsRefused) {
+  Buffer<int> buffer(10);
+  const std::string text = text_of<UsageError>([&] { free_async(buffer.data()); });
+  EXPECT_THAT(text, AllOf(HasSubstr("expected memory of allocate_async()"), HasSubstr("CachingAllocator::deallocate")));
+  buffer.write(std::vector<int>(10, 3));
+  EXPECT_EQ(buffer.read()[9], 3);
+}
+
+TEST_F(StreamOrderedMemory, FreesThatNoAllocationMatchesAreRefusedAndTheCaptureGoesOn) {
+  int on_the_stack = 0;
+  EXPECT_THAT(text_of<BackendError>([&] { free_async(&on_the_stack); }),
+              HasSubstr("free_async: cuMemFreeAsync returned 1"));
+  int* const outside = allocate();
+  int* inside = nullptr;
+  CUDAGraph graph;
+  capture(graph, [&] {
+    EXPECT_THAT(text_of<BackendError>([&] { free_async(outside); }), HasSubstr("what an allocation node allocated"));
+    inside = allocate();
+    launch(LaunchConfig{}, SetTo{}, inside, 1);
+    free_async(inside);
+    EXPECT_THAT(text_of<BackendError>([&] { free_async(inside); }), HasSubstr("frees this memory already"));
+  });
+  EXPECT_EQ(graph.node_count(), 3U);
+  graph.replay();
+  EXPECT_THAT(text_of<BackendError>([&] { free_async(inside); }), HasSubstr("frees it, too"));
+  free_async(outside);
+}
+
+TEST_F(StreamOrderedMemory, OfAnotherGraphThatWasNotReplayedIsNotFreed) {
+  int* memory = nullptr;
+  CUDAGraph graph;
+  capture(graph, [&] { memory = allocate(); });
+  EXPECT_THAT(text_of<BackendError>([&] { free_async(memory); }), HasSubstr("no launch of its graph"));
+}
+
+TEST_F(StreamOrderedMemory, InTheBodyOfAConditionalNodeItIsRefusedAndTheCaptureGoesOn) {
+  Buffer<std::uint32_t> condition(std::array{1U});
+  Buffer<int> result(1);
+  CUDAGraph graph = capture([&] {
+    if_(condition.data(), [&](const StreamRef& inside) {
+      for (const auto& call : {std::function<void()>([&] { (void)allocate_async(64, inside); }),
+                               std::function<void()>([&] { free_async(&result, inside); })})
+        EXPECT_THAT(text_of<UsageError>(call), HasSubstr("the body of a conditional node"));
+      launch(inside, LaunchConfig{}, SetTo{}, result.data(), 4);
+    });
+  });
+  graph.replay();
+  EXPECT_EQ(result.read()[0], 4);
+}
+
+}  // namespace
+}  // namespace reprise::stream_ordered_test
