@@ -69,6 +69,7 @@ class Capture {
       : stream_(stream),
         options_(options),
         mode_(options.capture_error_mode),
+        reports_in_full_(options.report == ReportDetail::full),
         pool_(pool),
         owner_(std::this_thread::get_id()) {}
   Capture(const Capture&) = delete;
@@ -79,6 +80,9 @@ class Capture {
   /// As the user gave them. For those that take part in the capture, until the end of its Registration.
   const GraphOptions& options() const noexcept { return options_; }
   CaptureMode mode() const noexcept { return mode_; }
+  /// Calls of any thread note where they came from. At any time, as mode(): other threads visit this capture while its
+  /// owner abandons it.
+  bool reports_in_full() const noexcept { return reports_in_full_; }
   MempoolId pool() const noexcept { return pool_; }  ///< where its allocations come from
   /// The above, then those of child graphs: memory that the graph of this capture owns, alone or with others.
   std::vector<MempoolId> pools() const;
@@ -182,6 +186,7 @@ class Capture {
   const StreamRef stream_;
   const GraphOptions& options_;
   const CaptureMode mode_;
+  const bool reports_in_full_;
   const MempoolId pool_;
   const std::thread::id owner_;
   std::atomic<bool> over_{false};          // set under the mutex

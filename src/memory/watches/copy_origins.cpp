@@ -18,18 +18,14 @@ struct CopyOrigins {
 
 constinit captures::Slot<CopyOrigins> copy_origins;
 
-bool is_full(const captures::Capture& capture) {
-  return capture.options().report == ReportDetail::full;
-}
-
 }  // namespace
 
 void detail::note_copy(const void* destination, const void* source, const StreamRef& stream) {
   bool any_full = false;
-  captures::for_each([&](const captures::Capture& capture) { any_full |= is_full(capture); });
+  captures::for_each([&](const captures::Capture& capture) { any_full |= capture.reports_in_full(); });
   if (!any_full) return;
   const std::shared_ptr<captures::Capture> capture = captures::find(stream).capture;
-  if (capture == nullptr || !is_full(*capture)) return;
+  if (capture == nullptr || !capture->reports_in_full()) return;
   const auto origins = capture->get_or_attach(copy_origins);
   if (origins == nullptr) return;
   const std::vector<std::string> stack = allocation_stack();
