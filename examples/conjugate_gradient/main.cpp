@@ -34,9 +34,9 @@ struct Way {
   std::function<void()> solve;
 };
 
-std::vector<Way> ways(Solver& solver, const reprise::StreamRef& stream, const Options& options) {
+std::vector<Way> ways(Solver& solver, reprise::StreamRef stream, const Options& options) {
   std::vector<Way> all;
-  all.push_back({"eager", [&] {
+  all.push_back({"eager", [&solver, stream] {
                    solver.start(stream);
                    while (solver.goes_on(stream)) solver.iterate(stream);
                  }});
@@ -45,7 +45,7 @@ std::vector<Way> ways(Solver& solver, const reprise::StreamRef& stream, const Op
   };
   const auto start = graph_of([&](reprise::StreamRef here) { solver.start(here); });
   const auto iteration = graph_of([&](reprise::StreamRef here) { solver.iterate(here); });
-  all.push_back({"graph of an iteration", [&, start, iteration] {
+  all.push_back({"graph of an iteration", [&solver, stream, start, iteration] {
                    start->replay(stream);
                    while (solver.goes_on(stream)) iteration->replay(stream);
                  }});
@@ -54,7 +54,7 @@ std::vector<Way> ways(Solver& solver, const reprise::StreamRef& stream, const Op
     reprise::while_(here, solver.go_on(), [&](reprise::StreamRef inside) { solver.iterate(inside); },
                     {.max_iterations = options.limit});
   });
-  all.push_back({"one graph", [&, whole] { whole->replay(stream); }});
+  all.push_back({"one graph", [stream, whole] { whole->replay(stream); }});
   return all;
 }
 

@@ -36,7 +36,7 @@ class CudaTensorPools : public OnCudaDevice {
   }
   void expect_result(const Tensor& y, double x) { EXPECT_TRUE(all_are(y, 16 * ((x + 1) * 2 - 1))); }
   static bool has_expandable_segments() {
-    return c10::cuda::CUDACachingAllocator::CUDAAllocatorConfig::expandable_segments();
+    return c10::CachingAllocator::AcceleratorAllocatorConfig::use_expandable_segments();
   }
   /// How much more libtorch's allocator has reserved since `before`.
   std::int64_t grown(std::int64_t before) const { return settled_reserved() - before; }

@@ -25,6 +25,7 @@ class RecordStream : public MemoryTest {
   }
 
   /// Records a stream that is destroyed by the backend's own call, of which the library has no notice. Returns `block`.
+  /// For a host device: CUDA does not define what a query of such a stream does, and the driver crashes.
   void* record_on_destroyed_stream(void* block) {
     StreamHandle raw = nullptr;
     backend::Checked(backend_).stream_create(&raw, backend::StreamFlags::non_blocking, 0);
