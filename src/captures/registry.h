@@ -104,6 +104,12 @@ class Registration {
   const std::shared_ptr<Capture> capture_;
 };
 
+/// A capture that cannot be ended is left over: until the process ends, nothing waits for a device, as while any other
+/// capture is underway.
+inline void stay_underway() noexcept {
+  detail::underway.fetch_add(1, std::memory_order_relaxed);
+}
+
 /// While it lives, no capture of this library begins on another thread. For what takes long, such as waiting for a
 /// device. To be made without any lock.
 class NoneBegins {

@@ -103,6 +103,7 @@ void ActiveCapture::begin(const char* call) {
 
 CapturedGraph ActiveCapture::end(const void* frame, NodeChanges* known) {
   const backend::CaptureFindings findings = observe();  // the runtime forgets the capture at its end
+  if (!bodies_.is_complete()) refuse_incomplete(findings);
   CapturedGraph graph{end_runtime_capture(findings)};
   graph.end_frame = frame;
   graph.known = known;
@@ -110,10 +111,6 @@ CapturedGraph ActiveCapture::end(const void* frame, NodeChanges* known) {
   const bool empty = findings.nodes.value_or(0) == 0;
   try {
     if (empty || findings.watched || !findings.is_clean()) keep(describe(findings));
-    if (!bodies_.is_complete())
-      throw UsageError(
-          "A node was added to the capture in part: a call of the library that adds one (add_child, CUDAGraph::replay, "
-          "if_, if_else, switch_, while_) threw, and nodes cannot be removed from a capture. Capture again.");
     if (empty && !capture().options().allow_empty) refuse_empty(graph.template_graph);
     for (CaptureListener* const listener : listeners_) listener->ended(capture(), graph);
     add_to_report(findings, graph);
@@ -163,13 +160,26 @@ GraphHandle ActiveCapture::end_runtime_capture(const backend::CaptureFindings& f
     registered_.over();
     return template_graph;
   }
-  std::string detail = backend.last_error_detail();
+  throw failure(findings, result, backend.last_error_detail());
+}
+
+// Before the runtime's end: unwind() ends the captures of bodies first.
+void ActiveCapture::refuse_incomplete(const backend::CaptureFindings& findings) {
+  if (capture().stream().capture_status() == CaptureStatus::invalidated)
+    throw failure(findings, ErrorCode::stream_capture_invalidated, "");
+  keep(describe(findings));
+  throw UsageError(
+      "A node was added to the capture in part: a call of the library that adds one (add_child, CUDAGraph::replay, "
+      "if_, if_else, switch_, while_) threw, and nodes cannot be removed from a capture. Capture again.");
+}
+
+CaptureError ActiveCapture::failure(const backend::CaptureFindings& findings, ErrorCode result, std::string detail) {
   CaptureReport report = describe(findings);
   report.code = result;
   complete(report, detail, capture().owner() == std::this_thread::get_id());
   keep(report);
   if (detail.empty()) detail = advice(result, capture().mode());
-  throw CaptureError(
+  return CaptureError(
       result,
       text::format("The capture (mode `{}`) failed with {} ({}): {}{}{}. Everything that it had acquired was released; "
                    "the graph is empty and can capture again.\n{}",
@@ -200,8 +210,7 @@ void ActiveCapture::unwind() noexcept {
     } catch (...) {
       warn("There was no memory for the report of a capture that was abandoned.");
     }
-    bodies_.drop_open();
-    drop_capture(capture().stream(), EndedGraph::destroy);
+    bodies_.drop(capture().stream());
   }
   capture().detach(active_capture_of);
   capturing_ = false;
@@ -225,11 +234,11 @@ void ActiveCapture::body_abandoned(const captures::Body& body) noexcept {
   for (CaptureListener* const listener : listeners_) listener->body_abandoned(capture(), body);
 }
 
-CaptureError ActiveCapture::body_failure(const char* call, const backend::CaptureFindings& findings, ErrorCode result,
-                                         const std::string& detail) {
+CaptureError ActiveCapture::body_failure(const char* call, const backend::CaptureFindings& findings, ErrorCode result) {
+  const std::string detail = advice(result, CaptureMode::thread);
   CaptureReport report = describe(findings);
   report.code = result;
-  complete(report, detail, true);
+  complete(report, "", true);
   keep(report);
   return CaptureError(
       result,

@@ -60,8 +60,7 @@ class ActiveCapture {
   /// The capture of a body failed: the report is that of the whole capture, too.
   /// \param call the function of the library that captures it.
   /// \param findings of the body's stream, before the end.
-  CaptureError body_failure(const char* call, const backend::CaptureFindings& findings, ErrorCode result,
-                            const std::string& detail);
+  CaptureError body_failure(const char* call, const backend::CaptureFindings& findings, ErrorCode result);
   /// Releases everything, as the destructor does, unless it was committed.
   void unwind() noexcept;
   /// The report of the ended or abandoned capture; nullopt if there is none.
@@ -69,6 +68,8 @@ class ActiveCapture {
 
  private:
   GraphHandle end_runtime_capture(const backend::CaptureFindings& findings);
+  [[noreturn]] void refuse_incomplete(const backend::CaptureFindings& findings);
+  CaptureError failure(const backend::CaptureFindings& findings, ErrorCode result, std::string detail);
   void refuse_empty(GraphHandle template_graph);  // unless it has nodes
   /// What the device knows now, while the runtime still captures.
   backend::CaptureFindings observe() const;

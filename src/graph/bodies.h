@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "captures/body.h"
@@ -11,13 +12,12 @@
 
 namespace reprise::graphs {
 
-/// Ends the runtime's capture that began on a stream, if it is still underway, whatever its state: otherwise the stream
-/// could not be used again. A graph that comes out of it is destroyed, unless it is that of a conditional node.
-enum class EndedGraph { destroy, belongs_to_node };
-void drop_capture(const StreamRef& stream, EndedGraph graph) noexcept;
-
 /// What a capture has of nodes that are made in several steps: how many are incomplete, the bodies that are being
 /// captured, and the streams on which bodies are. Thread-safe.
+///
+/// CUDA 13.0 destroys the graph of a body whose capture fails, but the conditional node keeps it: whatever destroys the
+/// node afterwards crashes, and so does the end of a body's capture after its node was destroyed. So the capture of a
+/// body is ended only where that succeeds; one that is broken stays as it is until drop() ends the capture around it.
 class Bodies {
  public:
   /// A node was, or is about to be, added to a graph of the capture, where no node can be removed: unless
@@ -35,14 +35,25 @@ class Bodies {
   /// \throws BackendError if a stream is needed and cannot be made.
   StreamRef stream_for(const StreamRef& outer, std::uint64_t outer_id, bool repeats);
 
-  /// A body is being captured on this stream until closed().
-  void opened(const StreamRef& stream);
-  /// False if drop_open() ended its capture.
-  bool closed(const StreamRef& stream) noexcept;
-  /// Ends the captures of open bodies, the innermost first.
-  void drop_open() noexcept;
+  /// A body is being captured on this stream until end().
+  /// \param outer the body that its node is in; null: none.
+  void opened(const StreamRef& stream, std::shared_ptr<const captures::Body> outer);
+  /// Ends the capture of a body.
+  /// \return stream_capture_unjoined if a stream that was forked off was not joined; it is now.
+  ///         stream_capture_invalidated: the capture is broken, and drop() ends it. nullopt: drop() did already.
+  /// \throws BackendError if a call fails; drop() ends the capture.
+  std::optional<ErrorCode> end(const StreamRef& stream);
+  /// The same where an error is underway.
+  void drop_body(const StreamRef& stream) noexcept;
+  /// Ends the captures of bodies and then the one that began on `origin`, whatever their state: otherwise the streams
+  /// could not be used again. What was captured is destroyed.
+  void drop(const StreamRef& origin) noexcept;
 
  private:
+  struct Open {
+    StreamRef stream;
+    std::shared_ptr<const captures::Body> outer;
+  };
   struct OwnStream {
     StreamHandle outer;
     std::uint64_t outer_id;
@@ -53,7 +64,12 @@ class Bodies {
   mutable std::mutex mutex_;  // guards the rest
   int incomplete_ = 0;
   std::vector<OwnStream> streams_;  // until the end of the capture
-  std::vector<StreamRef> open_;
+  void drop_broken(const StreamRef& origin) noexcept;
+  /// One of the bodies around it is broken, too.
+  bool is_in_broken(const Open& body) const noexcept;
+
+  std::vector<Open> open_;
+  std::vector<Open> broken_;
 };
 
 }  // namespace reprise::graphs

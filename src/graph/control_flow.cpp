@@ -132,10 +132,11 @@ class BodyCapture {
     Bodies& bodies = active().bodies();
     stream_ = bodies.stream_for(request.stream, found.info.id, request.repeats());
     const Checked runtime(stream_.device().backend());
-    runtime.stream_begin_capture_to_graph(stream_.native(), made.bodies[number], {}, capture_->mode());
+    // Relaxed: what is unsafe during captures breaks the one around alone, so that the body's can be ended (Bodies).
+    runtime.stream_begin_capture_to_graph(stream_.native(), made.bodies[number], {}, CaptureMode::relaxed);
     underway_ = true;
     try {
-      bodies.opened(stream_);
+      bodies.opened(stream_, found.body);
       register_body(found, made, number);
     } catch (...) {
       drop();
@@ -157,15 +158,13 @@ class BodyCapture {
     active().body_ends(*body_);
     backend::Backend& backend = stream_.device().backend();
     const backend::CaptureFindings findings = backend.monitor().describe_capture(stream_.native());
-    GraphHandle ended = nullptr;
     underway_ = false;
-    if (!active().bodies().closed(stream_)) refuse_ended();
-    const ErrorCode result = backend.stream_end_capture(stream_.native(), &ended);
-    if (result != ErrorCode::success) {
-      const std::string detail = backend.last_error_detail();
-      graphs::drop_capture(stream_, graphs::EndedGraph::belongs_to_node);  // usually it is over even so
-      throw active().body_failure(request_.call, findings, result, detail);
-    }
+    const std::optional<ErrorCode> result = active().bodies().end(stream_);
+    if (!result) refuse_ended();
+    if (*result != ErrorCode::success) throw active().body_failure(request_.call, findings, *result);
+    if (capture_->stream().capture_status() == CaptureStatus::invalidated)
+      throw active().body_failure(request_.call, backend.monitor().describe_capture(capture_->stream().native()),
+                                  ErrorCode::stream_capture_invalidated);
     graphs::require_body_nodes(backend, request_.call, body_->graph, capture_->options().allow_empty);
   }
 
@@ -197,10 +196,9 @@ class BodyCapture {
   void drop() noexcept {
     if (!std::exchange(underway_, false)) return;
     if (const auto active = graphs::ActiveCapture::of(*capture_)) {
-      active->bodies().closed(stream_);
+      active->bodies().drop_body(stream_);
       if (body_ != nullptr) active->body_abandoned(*body_);
     }
-    graphs::drop_capture(stream_, graphs::EndedGraph::belongs_to_node);
   }
 
   const Request& request_;

@@ -2,6 +2,8 @@
 #include "backend/host/host_runtime.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <utility>
 
@@ -179,6 +181,11 @@ HostStream& HostRuntime::make_stream(HostDevice& device, bool blocking, int prio
   return *raw;
 }
 
+void crash_as_driver(const char* what) noexcept {
+  std::fprintf(stderr, "reprise: %s: CUDA's driver (580, CUDA 13.0) crashes here, and so does the host device.\n", what);
+  std::abort();
+}
+
 void HostRuntime::destroy(HostStream& stream) {
   if (const std::shared_ptr<HostCapture> capture = stream.capture) {
     if (capture->origin == &stream) {
@@ -213,6 +220,7 @@ void HostRuntime::enter_inner(const HostGraph& graph) {
 }
 
 void HostRuntime::forget_inner(const HostGraph& graph) noexcept {
+  if (graph.lost) crash_as_driver("a conditional node is destroyed, and the capture of its body had failed");
   for (const auto& capture : captures)
     if (capture->graph == &graph) lose_graph(*capture);
   inner_graphs.erase(&graph);

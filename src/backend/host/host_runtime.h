@@ -126,4 +126,8 @@ FailurePlan& injected_failures();
 /// The block of an address.
 PointerInfo pointer_info(HostRuntime& runtime, const void* pointer);
 
+/// Ends the process where CUDA's driver was seen to crash: what a program did before can no longer be repaired.
+/// \param what the program does.
+[[noreturn]] void crash_as_driver(const char* what) noexcept;
+
 }  // namespace reprise::backend::host

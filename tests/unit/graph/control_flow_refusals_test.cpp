@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -198,6 +199,59 @@ TEST_F(RefusedControlFlow, WithACallThatBreaksTheCaptureOfTheBody) {
   };
   expect_report("if_", [&] { if_(flag_.data(), body); });
   expect_report("while_", [&] { while_(flag_.data(), body); });
+}
+
+TEST_F(RefusedControlFlow, WithABodyThatIsBrokenWhileAForkOfTheCaptureIsNotJoined) {
+  const Stream side;
+  const std::string what = error_of<CaptureError>([&] {
+    side.wait(current_stream());
+    add(y_, 1, side);
+    if_(flag_.data(), [&] { EXPECT_THROW((void)current_stream().query(), BackendError); });
+  });
+  EXPECT_TRUE(contains(what, "cuStreamQuery")) << what;
+  EXPECT_EQ(side.capture_status(), CaptureStatus::none);
+}
+
+TEST_F(RefusedControlFlow, WithABodyThatIsBrokenInABody) {
+  const Stream side;
+  const auto inner = [&] {
+    side.wait(current_stream());
+    add(y_, 1, side);
+    current_stream().wait(side);
+    EXPECT_THROW(side.synchronize(), BackendError);
+  };
+  const std::string what = error_of<CaptureError>([&] {
+    while_(flag_.data(), [&] {
+      add(x_);
+      if_(flag_.data(), inner);
+    });
+  });
+  EXPECT_TRUE(contains(what, "if_: the capture of its body failed with"));
+  EXPECT_EQ(side.capture_status(), CaptureStatus::none);
+}
+
+// In a process of its own: a stream goes on capturing.
+TEST_F(RefusedControlFlow, WithABodyThatIsBrokenTogetherWithTheCaptureAroundIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto captures_again = [this] {
+    CUDAGraph graph;
+    const std::string what = text_of<CaptureError>([&] {
+      capture(graph, [&] {
+        if_(flag_.data(), [&] {
+          add(x_);
+          EXPECT_THROW(default_device().synchronize(), BackendError);
+        });
+      });
+    });
+    EXPECT_TRUE(contains(what, "cuCtxSynchronize"));
+    capture(graph, [&] { if_(flag_.data(), [&] { add(x_); }); });
+    set(1);
+    graph.replay();
+    EXPECT_EQ(first(x_), 1);
+    std::_Exit(HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(captures_again(), ::testing::ExitedWithCode(0),
+              "A capture was broken, and so was the body of a conditional node");
 }
 
 TEST_F(RefusedControlFlow, ToEndTheCaptureOrResetTheGraphInABody) {

@@ -293,26 +293,61 @@ TEST(GraphsInNodes, AConditionOfNoGraphEndsInAnErrorThatSaysSo) {
   }
 }
 
-TEST(GraphsInNodes, ACaptureIntoABodyIsBrokenWhenTheGraphAroundItGoes) {
+/// A capture with the capture of a body in it.
+struct BodyCapture {
+  BodyCapture() {
+    s.runtime().stream_begin_capture(s.stream.native(), CaptureMode::relaxed);
+    backend::CaptureInfo info;
+    s.runtime().stream_capture_info(s.stream.native(), &info);
+    ConditionalHandle handle = 0;
+    s.runtime().graph_conditional_handle_create(&handle, info.graph, 0);
+    s.add(info.graph, {}, ConditionalNodeParams{handle, ConditionalType::if_, 1});
+    GraphHandle body = std::get<ConditionalNodeParams>(s.added).bodies.front();
+    s.runtime().stream_begin_capture_to_graph(inside.native(), body, {}, CaptureMode::relaxed);
+    launch(inside, LaunchConfig{}, Increment{}, s.x.data());
+  }
+  void breaks(const Stream& stream) { EXPECT_NE(s.backend().stream_synchronize(stream.native()), ErrorCode::success); }
+  ErrorCode end(const Stream& stream) { return s.backend().stream_end_capture(stream.native(), &ended); }
+
   Scene s;
   const Stream inside;
-  s.runtime().stream_begin_capture(s.stream.native(), CaptureMode::relaxed);
-  backend::CaptureInfo info;
-  s.runtime().stream_capture_info(s.stream.native(), &info);
-  ConditionalHandle handle = 0;
-  s.runtime().graph_conditional_handle_create(&handle, info.graph, 0);
-  s.add(info.graph, {}, ConditionalNodeParams{handle, ConditionalType::if_, 1});
-  GraphHandle body = std::get<ConditionalNodeParams>(s.added).bodies.front();
-  s.runtime().stream_begin_capture_to_graph(inside.native(), body, {}, CaptureMode::relaxed);
-  launch(inside, LaunchConfig{}, Increment{}, s.x.data());
   GraphHandle ended = nullptr;
-  EXPECT_NE(s.backend().stream_synchronize(s.stream.native()), ErrorCode::success);  // breaks the outer capture
-  EXPECT_EQ(s.backend().stream_end_capture(s.stream.native(), &ended), ErrorCode::stream_capture_invalidated);
-  EXPECT_EQ(s.backend().stream_end_capture(inside.native(), &ended), ErrorCode::stream_capture_invalidated);
-  EXPECT_EQ(ended, nullptr);
-  launch(inside, LaunchConfig{}, Increment{}, s.x.data());
-  inside.synchronize();
-  EXPECT_EQ(s.x.read()[0], 1) << "the stream is an ordinary one";
+};
+
+// What is seen with CUDA 13.0 (driver 580): docs/capture-rules.md, "After a failure".
+TEST(BrokenBodies, CanBeEndedAfterACaptureThatSucceeds) {
+  BodyCapture capture;
+  capture.breaks(capture.inside);
+  EXPECT_EQ(capture.end(capture.s.stream), ErrorCode::success);
+  EXPECT_EQ(capture.end(capture.inside), ErrorCode::stream_capture_invalidated);
+  launch(capture.inside, LaunchConfig{}, Increment{}, capture.s.x.data());
+  capture.inside.synchronize();
+  EXPECT_EQ(capture.s.x.read()[0], 1) << "the stream is an ordinary one";
+}
+
+TEST(BrokenBodies, EndTheProcessWithTheirNode) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        BodyCapture capture;
+        capture.breaks(capture.inside);
+        (void)capture.end(capture.inside);
+        (void)capture.end(capture.s.stream);
+        (void)capture.s.backend().graph_destroy(capture.ended);
+      },
+      "a conditional node is destroyed, and the capture of its body had failed");
+}
+
+TEST(BrokenBodies, EndTheProcessAfterTheirNode) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        BodyCapture capture;
+        capture.breaks(capture.s.stream);
+        (void)capture.end(capture.s.stream);
+        (void)capture.end(capture.inside);
+      },
+      "the capture of a body ends whose conditional node was destroyed");
 }
 
 class GraphMemoryTest : public ::testing::Test {

@@ -188,8 +188,9 @@ Match matches(const HostRuntime& runtime, const CallSite& site, Situation situat
       // On a capturing stream the call becomes a node.
       return site.stream != nullptr && site.stream->capture != nullptr ? Match{} : when(forbidding_captures(runtime));
     case Situation::graph_is_captured_to:
-      return {std::any_of(runtime.captures.begin(), runtime.captures.end(),
-                          [&](const auto& capture) { return capture->graph == site.graph; }),
+      return {site.graph != nullptr &&  // a capture whose graph is gone has none, either
+                  std::any_of(runtime.captures.begin(), runtime.captures.end(),
+                              [&](const auto& capture) { return capture->graph == site.graph; }),
               {}};
     case Situation::event_captured:
     case Situation::event_invalidated:
@@ -314,7 +315,17 @@ void finish_capture(HostRuntime& runtime, HostCapture& capture) {
   std::erase_if(runtime.captures, [&](const auto& other) { return other.get() == &capture; });
 }
 
+namespace {
+
+bool is_body(const HostGraph& graph) noexcept {
+  return graph.owner != nullptr && graph.owner->type == NodeType::conditional;
+}
+
+}  // namespace
+
 void drop_capture(HostRuntime& runtime, HostCapture& capture) {
+  if (capture.graph == nullptr) crash_as_driver("the capture of a body ends whose conditional node was destroyed");
+  if (!capture.owns_graph && is_body(*capture.graph)) capture.graph->lost = true;
   HostGraph* graph = capture.owns_graph ? capture.graph : nullptr;
   finish_capture(runtime, capture);
   if (graph != nullptr) runtime.destroy(*graph);
