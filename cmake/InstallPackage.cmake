@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cmake --install` installs a package: find_package(reprise) and the target reprise::reprise.
+# `cmake --install` installs a package: find_package(reprise), the target reprise::reprise, and reprise.pc for pkg-config.
+# `cpack -G DEB` makes a Debian package of it. The components are `development`, which has headers and all libraries, and
+# of shared libraries also `runtime`.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -7,10 +9,10 @@ include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/reprise")
 set(package_docs "${CMAKE_INSTALL_DATADIR}/doc/reprise")
 
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 install(TARGETS reprise EXPORT reprise-targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-  RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}"
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT development
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${package_docs}")
@@ -19,7 +21,7 @@ install(EXPORT reprise-targets NAMESPACE reprise:: DESTINATION "${package_dir}")
 if(TARGET reprise_libtorch)
   install(TARGETS reprise_libtorch EXPORT reprise-libtorch-targets
     ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT development
     INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
   install(EXPORT reprise-libtorch-targets NAMESPACE reprise:: DESTINATION "${package_dir}")
   install(FILES "${PROJECT_SOURCE_DIR}/cmake/Torch.cmake" DESTINATION "${package_dir}")
@@ -31,3 +33,26 @@ install(FILES "${PROJECT_BINARY_DIR}/reprise-config.cmake" "${PROJECT_BINARY_DIR
   "${PROJECT_SOURCE_DIR}/cmake/AddKernels.cmake" "${PROJECT_SOURCE_DIR}/cmake/Cublas.cmake"
   "${PROJECT_SOURCE_DIR}/cmake/CudaLibraries.cmake"
   DESTINATION "${package_dir}")
+
+# For what is built without CMake. A static library needs what it was linked with.
+file(RELATIVE_PATH pc_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
+set(pc_libs "")
+if(NOT BUILD_SHARED_LIBS AND CMAKE_DL_LIBS)
+  set(pc_libs " -l${CMAKE_DL_LIBS}")
+endif()
+configure_file("${PROJECT_SOURCE_DIR}/cmake/reprise.pc.in" "${PROJECT_BINARY_DIR}/reprise.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/reprise.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+if(PROJECT_IS_TOP_LEVEL)
+  set(CPACK_PACKAGE_NAME libreprise-dev)
+  set(CPACK_PACKAGE_VENDOR reprise)
+  set(CPACK_PACKAGE_CONTACT "the maintainers of reprise")
+  set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+  set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+  set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+  set(CPACK_DEBIAN_PACKAGE_RECOMMENDS librandom123-dev)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ${BUILD_SHARED_LIBS})
+  set(CPACK_VERBATIM_VARIABLES ON)
+  include(CPack)
+endif()

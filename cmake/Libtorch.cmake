@@ -19,7 +19,11 @@ function(reprise_add_libtorch missing)
   # torch has headers of fmt, of another version: their implementation is compiled here once more.
   add_library(reprise_libtorch ${sources} "${PROJECT_SOURCE_DIR}/src/text/format.cpp")
   add_library(reprise::libtorch ALIAS reprise_libtorch)
-  set_target_properties(reprise_libtorch PROPERTIES EXPORT_NAME libtorch POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(reprise_libtorch PROPERTIES
+    EXPORT_NAME libtorch
+    POSITION_INDEPENDENT_CODE ON
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   target_include_directories(reprise_libtorch PRIVATE "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(reprise_libtorch PUBLIC reprise::reprise reprise::torch
     PRIVATE "$<BUILD_INTERFACE:reprise_fmt_headers>")

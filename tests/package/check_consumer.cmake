@@ -6,6 +6,7 @@
 #   RANDOM123  ON if the program must find the copy of Random123
 #   COMPONENT  the component of the package that the program uses (optional)
 #   TORCH      the folder of the wheel of torch (the component libtorch)
+#   FMT        the sources of fmt that the project gives; without, fmt is installed (add_subdirectory)
 #   SHARED     ON to build the library as a shared one (add_subdirectory)
 #   KERNELS    ON if nvcc must compile the program, for ARCHITECTURES (optional)
 #   PROGRAM, EXPECTED   the source and a file with its output
@@ -32,6 +33,9 @@ if(MODE STREQUAL "find_package")
 else()
   list(APPEND arguments "-DREPRISE_SOURCE_DIR=${SOURCE_DIR}" "-DBUILD_SHARED_LIBS=${SHARED}"
     -DREPRISE_GROUP_SOURCES=ON)
+  if(FMT)
+    list(APPEND arguments -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON "-DFETCHCONTENT_SOURCE_DIR_FMT=${FMT}")
+  endif()
 endif()
 
 execute_process(COMMAND "${CMAKE_COMMAND}" --fresh -G "${GENERATOR}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer"

@@ -13,7 +13,6 @@
 #include "inspect/compare/step_comparison.h"
 #include "inspect/diff/graph_differences.h"
 #include "memory/lifetime/release_queue.h"
-#include "reprise/frozen_values.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
 
@@ -71,8 +70,7 @@ class NewCapture {
     options.keep_graph = KeepGraph::no;
     options.discard_template = false;
     options.inputs.confirm = false;
-    // Not to compare values: it has the framework's allocations recorded.
-    if (options.check_frozen_values) options.check_frozen_values = no_next;
+    options.check_frozen_values = nullptr;
     inside().without_executable = true;
     inside().listeners.inherit(graph.listeners);
     const DeviceGuard device(*graph.device);
@@ -167,10 +165,6 @@ class Execution {
           text::format("{} allocations of the captures share memory with others in different ways, and were compared "
                        "only where it is known what a node writes.",
                        count));
-    if (steps_.memory.lacks_allocations())
-      result_.notes.push_back(
-          "Memory of a framework that a capture allocated was not compared: capture the graph with "
-          "GraphOptions::check_frozen_values, which records the allocations.");
   }
 
   const CompareOptions& options_;

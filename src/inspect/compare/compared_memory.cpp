@@ -110,7 +110,6 @@ ComparedMemory::Found ComparedMemory::look_up(const memory::UsedAddress& watched
     return {State::in_use, {reinterpret_cast<std::uintptr_t>(block.address), block.bytes}};
   }
   if (owned.in_allocator && !owned.own) return {State::freed, {}};
-  lacks_allocations_ |= owned.own;
   backend::PointerInfo info;
   const auto* const pointer = reinterpret_cast<const void*>(watched.value);
   backend::Checked(first_.graph().backend()).pointer_info(pointer, &info);

@@ -56,8 +56,6 @@ class ComparedMemory {
   const std::vector<MemoryRange>& all() const noexcept { return all_; }
   /// Allocations that share memory with others, but not in the same way in both graphs: these are not compared.
   std::size_t incomparable() const noexcept { return incomparable_; }
-  /// Addresses in memory of the graph whose allocations are not known.
-  bool lacks_allocations() const noexcept { return lacks_allocations_; }
 
  private:
   struct Found {
@@ -79,7 +77,6 @@ class ComparedMemory {
   std::vector<std::vector<ScannedWord>> words_[2];
   MemoryRange own_bounds_[2];
   std::size_t incomparable_ = 0;
-  bool lacks_allocations_ = false;
 };
 
 }  // namespace reprise::inspect

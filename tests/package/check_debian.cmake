@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# Makes a Debian package, unpacks it, and compiles a program against it with what pkg-config says.
+#   BINARY_DIR, WORK                where the library was built; where to work
+#   CPACK, DPKG_DEB, PKG_CONFIG     the commands
+#   LIBDIR, VERSION                 of the library
+#   PROGRAM, EXPECTED, CXX_COMPILER, CXX_FLAGS   as check_consumer.cmake
+
+file(REMOVE_RECURSE "${WORK}")
+file(MAKE_DIRECTORY "${WORK}/root")
+execute_process(COMMAND "${CPACK}" -G DEB --config "${BINARY_DIR}/CPackConfig.cmake" -B "${WORK}"
+  OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+file(GLOB package "${WORK}/libreprise-dev_${VERSION}*.deb")
+execute_process(COMMAND "${DPKG_DEB}" -x "${package}" "${WORK}/root" COMMAND_ERROR_IS_FATAL ANY)
+
+set(ENV{PKG_CONFIG_PATH} "${WORK}/root/usr/${LIBDIR}/pkgconfig")
+execute_process(COMMAND "${PKG_CONFIG}" --modversion reprise OUTPUT_VARIABLE version
+  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+if(NOT version STREQUAL VERSION)
+  message(FATAL_ERROR "pkg-config names version ${version}; expected was ${VERSION}")
+endif()
+foreach(which IN ITEMS cflags libs)
+  execute_process(COMMAND "${PKG_CONFIG}" --static --${which} reprise OUTPUT_VARIABLE ${which}
+    OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(${which} UNIX_COMMAND "${${which}}")
+endforeach()
+separate_arguments(flags UNIX_COMMAND "${CXX_FLAGS}")
+execute_process(COMMAND "${CXX_COMPILER}" ${flags} ${cflags} "${PROGRAM}" -o "${WORK}/consumer" ${libs}
+  COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${WORK}/consumer" OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+file(READ "${EXPECTED}" expected)
+if(NOT output STREQUAL expected)
+  message(FATAL_ERROR "The program printed\n${output}but expected was\n${expected}")
+endif()
