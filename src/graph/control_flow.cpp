@@ -166,6 +166,7 @@ class BodyCapture {
       graphs::drop_capture(stream_, graphs::EndedGraph::belongs_to_node);  // usually it is over even so
       throw active().body_failure(request_.call, findings, result, detail);
     }
+    active().add_inner_nodes(findings.nodes.value_or(0));
     graphs::require_body_nodes(backend, request_.call, body_->graph, capture_->options().allow_empty);
   }
 

@@ -153,6 +153,7 @@ class CachedCall final : public cache_detail::Body {
     std::uint64_t bytes() const noexcept override {
       return bytes_ + share_->bytes / static_cast<std::uint64_t>(share_.use_count());
     }
+    std::vector<const CUDAGraph*> graphs() const override { return captured_graphs(GraphedAccess::function(made_)); }
 
    private:
     static Made capture(const CachedCall& call, const MempoolId& pool) {
