@@ -46,6 +46,18 @@ class MemoryOfGraphs : public ::testing::Test {
   Buffer<int> x_ = zeros();
 };
 
+// First in the process of the suite: the call in the capture measures.
+TEST_F(MemoryOfGraphs, IsMeasuredWithinACaptureWithoutBreakingIt) {
+  const CUDAGraph other = graph_of(3);
+  CUDAGraph graph = capture({.capture_error_mode = CaptureMode::global}, [&] {
+    add(x_);
+    EXPECT_EQ(other.memory().nodes, 3U);
+  });
+  EXPECT_EQ(graph.memory().nodes, 1U);
+  graph.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
 TEST_F(MemoryOfGraphs, HasTheBytesOfThePoolExactly) {
   Buffer<char> result;
   const CUDAGraph graph = capture({.name = "encoder"}, [&] {
