@@ -33,7 +33,7 @@ constexpr double limit = 5 * 1024;  // bytes that a graph may need beyond the ra
 /// What is made.
 enum class Side { reprise, raw, reprise_without_template, raw_without_template };
 
-/// Bytes of a graph; what the processes tell.
+/// Bytes of a graph: what the processes print.
 struct Bytes {
   double host = 0, device = 0;
 };
@@ -120,12 +120,12 @@ void memory(const Settings& settings) {
       "Memory of a live graph of small kernels, bytes of host and device; beyond that of the raw one at most {} of "
       "each\n",
       limit);
-  print("{:>7}  {:<10}{:>10} {:>10} {:>10}  {:>10} {:>10} {:>10}  {:^21}\n", "kernels", "template", "host", "raw",
+  print("{:>7}  {:<10}{:>10} {:>10} {:>10}  {:>10} {:>10} {:>10}  {:>21}\n", "kernels", "template", "host", "raw",
         "beyond", "device", "raw", "beyond", "estimated");
   bool exceeded = false;
   for (const unsigned kernels : {1U, 20U, 100U}) {
     // The free memory of a device changes in steps of 2 MiB: with 2000 graphs, of 1 KiB for each.
-    const unsigned graphs = settings.rounds == 1 ? 200 : kernels == 100 ? 2000 : 4000;
+    const unsigned graphs = settings.rounds == 1 ? 1000 : kernels == 100 ? 2000 : 4000;
     for (const bool kept : {true, false}) {
       const Bytes ours = bytes_of(kept ? Side::reprise : Side::reprise_without_template, kernels, graphs);
       const Bytes raw = bytes_of(kept ? Side::raw : Side::raw_without_template, kernels, graphs);

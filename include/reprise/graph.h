@@ -199,9 +199,9 @@ class CUDAGraph {
   /// \throws UsageError before a capture.
   MempoolId pool() const;
 
-  /// The memory that this graph takes now: its pool, and an estimate of its template and its executable. Computed by
-  /// the call, of which the first one for a device measures, as graph_memory(). May be called while other threads
-  /// replay. \throws UsageError before a capture.
+  /// The memory that this graph takes now: its pool, and an estimate of its template and its executable. The first call
+  /// for a device measures, see graph_memory(). May be called while other threads replay.
+  /// \throws UsageError before a capture.
   GraphMemory memory() const;
 
   /// Makes debug_dump() write all details, and keeps the template for it regardless of GraphOptions::discard_template.

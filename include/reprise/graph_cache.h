@@ -216,8 +216,8 @@ class GraphCache {
 
   GraphCacheStatistics statistics() const;
   /// The memory of all graphs of the cache now, with an estimate of what the runtime needs for them, which `max_bytes`
-  /// does not count. Computed by the call, of which the first one for a device measures, as graph_memory().
-  /// GraphCacheStatistics::entry_bytes come in addition.
+  /// does not count. GraphCacheStatistics::entry_bytes come in addition. The first call for a device measures, see
+  /// graph_memory().
   GraphMemory memory() const;
   Device device() const noexcept;
   MempoolId pool() const;  ///< that all entries share now

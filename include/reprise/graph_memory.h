@@ -54,7 +54,7 @@ struct GraphMemory {
 /// used.
 ///
 /// The first call for a device, of this function or of a member memory(), measures what GraphMemoryEstimate says: that
-/// takes up to 0.1 s, and as much memory as a graph of 20000 nodes, which is freed again, but which the driver may keep
+/// takes up to 0.5 s, and as much memory as a graph of 20000 nodes, which is freed again, but which the driver may keep
 /// for later graphs. Allocations of other threads meanwhile change the estimate. Without memory for it, the estimate
 /// is 0, there is a warning, and the next call measures again. Breaks no capture. Thread-safe.
 /// \throws BackendError with 3 in a child process of fork().
