@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "memory.h"
 #include "run.h"
 
 namespace {
@@ -16,11 +17,13 @@ constexpr benchmarks::Benchmark all[] = {
     {"parameters", "parameters that are set before a replay, and inputs patched against copied",
      benchmarks::parameters},
     {"cache", "calls of a cache of graphs against bare launches; captures and evictions", benchmarks::cache},
+    {"memory", "memory of live graphs beside that of raw ones", benchmarks::memory},
     {"eager_parts", "replays with eager parts against a whole graph", benchmarks::eager_parts},
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (const auto status = benchmarks::measure_memory(argc, argv)) return *status;
   return benchmarks::main_of({"reprise_benchmarks", all}, argc, argv);
 }

@@ -32,6 +32,7 @@ void annotations(const Settings& settings);
 void liveness(const Settings& settings);
 void parameters(const Settings& settings);
 void cache(const Settings& settings);
+void memory(const Settings& settings);
 void eager_parts(const Settings& settings);
 
 /// Seconds that a call takes.

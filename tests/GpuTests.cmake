@@ -9,7 +9,7 @@ set(take_memory "(^|/)(CudaTensorFailures|CudaTensorsWithoutMemory|FailedCapture
 # Suites that compare how much memory of the device is free. Under memcheck, where a failed test does not count, others
 # may run beside them.
 string(CONCAT compare_memory "(^|/)(BreakingWalk|CachingAllocatorEnd|CachingAllocatorTest|Cublas|FailingRuntime"
-  "|FailureWalk|GraphPools|MemoryContract|PrivatePools)(/|$)")
+  "|FailureWalk|GraphPools|MemoryContract|MemoryOfGraphs|PrivatePools|StressCacheKeys)(/|$)")
 # What memcheck is not for. The kernels of KernelFailureContract write where they must not: that is what it tests.
 # FurtherCallsOfAnotherDevice measures results of calls and launches next to nothing; memcheck makes it 100 times slower. The
 # examples would be children of their tests, which are not looked at, and with NVTX never end (docs/annotations.md).

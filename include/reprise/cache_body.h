@@ -21,6 +21,10 @@
 /// \file
 /// What GraphCache knows of a body, without its types. For internal use.
 
+namespace reprise {
+class CUDAGraph;
+}
+
 namespace reprise::cache_detail {
 
 /// An input of a call.
@@ -48,6 +52,7 @@ class OwnGraphs {
   /// Replays on the current stream, for a body of the same type, which gets the results.
   virtual void replay(const Body& body) = 0;
   virtual std::uint64_t bytes() const noexcept = 0;  ///< of device memory that is not in the pool of CachingAllocator
+  virtual std::vector<const CUDAGraph*> graphs() const = 0;  ///< valid as long as this object
 
  protected:
   OwnGraphs() = default;

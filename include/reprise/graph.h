@@ -17,6 +17,7 @@
 #include "reprise/capture_options.h"
 #include "reprise/capture_report.h"
 #include "reprise/device.h"
+#include "reprise/graph_memory.h"
 #include "reprise/handles.h"
 #include "reprise/hooks.h"
 #include "reprise/liveness.h"
@@ -197,6 +198,11 @@ class CUDAGraph {
   /// The id of the pool, for sharing it with later captures.
   /// \throws UsageError before a capture.
   MempoolId pool() const;
+
+  /// The memory that this graph takes now: its pool, and an estimate of its template and its executable. The first call
+  /// for a device measures, see graph_memory(). May be called while other threads replay.
+  /// \throws UsageError before a capture.
+  GraphMemory memory() const;
 
   /// Makes debug_dump() write all details, and keeps the template for it regardless of GraphOptions::discard_template.
   void enable_debug_mode();

@@ -21,6 +21,7 @@
 #include "reprise/capture_options.h"
 #include "reprise/device.h"
 #include "reprise/device_view.h"
+#include "reprise/graph_memory.h"
 
 /// \file
 /// GraphCache: many graphs of one piece of a program, one for each key, within bounds.
@@ -214,6 +215,10 @@ class GraphCache {
   std::size_t size() const;  ///< the number of entries
 
   GraphCacheStatistics statistics() const;
+  /// The memory of all graphs of the cache now, with an estimate of what the runtime needs for them, which `max_bytes`
+  /// does not count. GraphCacheStatistics::entry_bytes come in addition. The first call for a device measures, see
+  /// graph_memory().
+  GraphMemory memory() const;
   Device device() const noexcept;
   MempoolId pool() const;  ///< that all entries share now
 

@@ -52,6 +52,13 @@ class Framework {
   virtual void empty_cache(const Device& /*device*/) const noexcept {}
   /// Releases cached pinned memory: before a capture that begins on an idle device, as empty_cache().
   virtual void empty_pinned_cache(const Device& /*device*/) const noexcept {}
+  /// Bytes of a private pool of the framework's.
+  struct PoolBytes {
+    std::uint64_t reserved = 0, allocated = 0;
+  };
+  /// Of the pool with this id on a device now; for the id that names none, of all private pools there. Called without a
+  /// lock, maybe while captures are underway.
+  virtual PoolBytes pool_bytes(const Device& /*device*/, MempoolId /*pool*/) const noexcept { return {}; }
   /// The stacks of allocations are recorded from now on.
   virtual void allocation_stacks_wanted() const {}
 

@@ -9,6 +9,7 @@
 #include "cache/graph_cache_impl.h"
 #include "reprise/graph_diff.h"
 #include "text/format.h"
+#include "text/size.h"
 
 namespace reprise {
 
@@ -55,11 +56,6 @@ const char* text_of(EagerCause cause) {
       return "last stream is captured";
   }
   return "?";
-}
-
-std::string text_of_bytes(std::uint64_t bytes) {
-  const bool many = bytes >= 1 << 20;
-  return text::format("{:.1f} {}", static_cast<double>(bytes) / (many ? 1 << 20 : 1 << 10), many ? "MiB" : "KiB");
 }
 
 }  // namespace
@@ -140,8 +136,8 @@ std::string GraphCacheStatistics::str() const {
       table += text::format("  {:<40}{:>9}\n", text_of(static_cast<EagerCause>(i)), eager_by_cause[i]);
   table += text::format("{:<42}{:>9}\n", "graphs", entries);
   table += text::format("{:<42}{:>9}\n", "keys without a graph", keys);
-  table += text::format("memory: {} in the pool, {} of entries, at most {}\n", text_of_bytes(pool_bytes),
-                        text_of_bytes(entry_bytes), text_of_bytes(max_bytes));
+  table += text::format("memory: {} in the pool, {} of entries, at most {}\n", text::size_text(pool_bytes),
+                        text::size_text(entry_bytes), text::size_text(max_bytes));
   for (const RecaptureReason& each : recaptures)
     table += text::format("recaptures: {}, {}{}: {}\n", text_of(each.cause),
                           each.annotation.empty() ? "" : "in " + each.annotation + ", ",

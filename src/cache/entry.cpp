@@ -11,6 +11,7 @@
 #include "cache/input_uses.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/framework_captures.h"
+#include "graph/runtime_estimate.h"
 #include "reprise/batch.h"
 #include "text/format.h"
 
@@ -343,6 +344,17 @@ std::vector<GraphDifference> Entry::check(const Call& call) {
   std::vector<GraphDifference> differences = diff(graph_, again);
   std::erase_if(differences, [](const GraphDifference& each) { return each.perhaps; });
   return differences;
+}
+
+graphs::GraphCounts Entry::counts() const {
+  if (own_ == nullptr) {
+    graphs::GraphCounts counts = graphs::counts_of(graph_);
+    for (std::size_t i = 0; i < breaks_.size(); ++i) counts += graphs::counts_of(breaks_[i].segment);
+    return counts;
+  }
+  graphs::GraphCounts counts;
+  for (const CUDAGraph* const each : own_->graphs()) counts += graphs::counts_of(*each);
+  return counts;
 }
 
 std::uint64_t Entry::bytes() const noexcept {

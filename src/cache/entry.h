@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "breakable/breaks.h"
+#include "graph/live_graphs.h"
 #include "memory/lifetime/last_launch.h"
 #include "reprise/cache_body.h"
 #include "reprise/graph.h"
@@ -91,6 +92,7 @@ class Entry {
   /// The graph; empty if the body captured itself.
   CUDAGraph& graph() noexcept { return graph_; }
   std::uint64_t bytes() const noexcept;  ///< of device memory outside of the pool
+  graphs::GraphCounts counts() const;    ///< of the graph, or of all graphs of a body with eager parts
 
  private:
   using Memory = std::shared_ptr<Buffer<std::byte>>;

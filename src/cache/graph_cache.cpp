@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cache/graph_cache_impl.h"
+#include "graph/runtime_estimate.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -99,6 +100,17 @@ std::size_t GraphCache::size() const {
 GraphCacheStatistics GraphCache::statistics() const {
   const Impl::Lock lock(*impl_, "GraphCache::statistics");
   return impl_->statistics();
+}
+
+GraphMemory GraphCache::memory() const {
+  graphs::GraphCounts counts;
+  MempoolId shared;
+  {
+    const Impl::Lock lock(*impl_, "GraphCache::memory");
+    for (const caches::Record& record : impl_->records.captured()) counts += record.entry->counts();
+    shared = impl_->shared.pool;
+  }
+  return graphs::memory_of(impl_->shared.device, counts, shared);
 }
 
 Device GraphCache::device() const noexcept {

@@ -105,6 +105,7 @@ CapturedGraph ActiveCapture::end(const void* frame, NodeChanges* known) {
   const backend::CaptureFindings findings = observe();  // the runtime forgets the capture at its end
   if (!bodies_.is_complete()) refuse_incomplete(findings);
   CapturedGraph graph{end_runtime_capture(findings)};
+  graph.nodes = findings.nodes.value_or(0) + inner_nodes_;
   graph.end_frame = frame;
   graph.known = known;
   graph.may_copy = findings.may_copy;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -53,6 +54,8 @@ class ActiveCapture {
   /// The one that a capture belongs to, from begin() to its end; not owned. Null for others.
   static std::shared_ptr<ActiveCapture> of(captures::Capture& capture) noexcept;
   Bodies& bodies() noexcept { return bodies_; }
+  /// The capture has nodes that lie in a node of it: those of a child graph or a body. On any thread that takes part.
+  void add_inner_nodes(std::size_t number) noexcept { inner_nodes_ += number; }
   /// Notify the listeners, see there. On any thread that takes part in the capture.
   void body_began(const captures::Body& body);
   void body_ends(const captures::Body& body);
@@ -85,6 +88,7 @@ class ActiveCapture {
   bool capturing_ = false;  // the runtime captures for us
   std::optional<CaptureReport> report_;
   Bodies bodies_;
+  std::atomic<std::size_t> inner_nodes_{0};
 };
 
 /// True if the capture failed, was broken, or left work out.

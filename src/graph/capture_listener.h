@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <unordered_map>
@@ -23,6 +24,7 @@ class NodeChanges;
 /// What was captured, before it is visible elsewhere.
 struct CapturedGraph {
   GraphHandle template_graph = nullptr;  ///< may be changed, but stays the graph's own
+  std::size_t nodes = 0;                 ///< with those of child graphs and bodies
   /// What must live as long as the template, the executables and their running launches. May be destroyed after the
   /// listeners, on any thread that calls this library, during any capture: destructors exchange the capture mode.
   memory::ReleaseQueue::Resources resources = {};

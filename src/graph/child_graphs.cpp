@@ -132,7 +132,9 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
   for (CaptureListener* const listener : child.listeners.in_order()) listener->added_as_child(as_child);
   runtime.stream_update_capture_dependencies(stream.native(), {&node, 1}, backend::UpdateDependencies::set);
   if (children != nullptr) children->added(child.graph_id, {node, found.info.graph, found.body});
-  if (active != nullptr) active->bodies().end_addition();
+  if (active == nullptr) return;
+  active->bodies().end_addition();
+  active->add_inner_nodes(child.counted.nodes());
 }
 
 }  // namespace graphs

@@ -165,6 +165,7 @@ class BodyCapture {
     if (capture_->stream().capture_status() == CaptureStatus::invalidated)
       throw active().body_failure(request_.call, backend.monitor().describe_capture(capture_->stream().native()),
                                   ErrorCode::stream_capture_invalidated);
+    active().add_inner_nodes(findings.nodes.value_or(0));
     graphs::require_body_nodes(backend, request_.call, body_->graph, capture_->options().allow_empty);
   }
 

@@ -183,6 +183,7 @@ void CUDAGraph::Impl::complete_capture(const char* call, const void* frame) {
     const CallingListeners calling(*this);
     graphs::CapturedGraph captured = capture->end(frame, reads_nodes_again() ? &changes : nullptr);
     template_graph = captured.template_graph;
+    counted.captured(*device, captured.nodes);
     of_executables = std::move(captured.of_executables);
     in_replays = std::move(captured.in_replays);
     may_discard = may_discard && !captured.needs_template;
@@ -216,6 +217,7 @@ bool CUDAGraph::Impl::reads_nodes_again() const noexcept {
 }
 
 void CUDAGraph::Impl::discard_template() noexcept {
+  counted.template_discarded();
   WarnOnError(backend()).graph_destroy(std::exchange(template_graph, nullptr));
 }
 
@@ -249,6 +251,7 @@ void CUDAGraph::Impl::make_empty() noexcept {
   parameters.reset();
   if (device.has_value()) {
     const RelaxedCaptureMode relaxed(backend());
+    counted.reset();
     bool destroyed = true;
     if (exec != nullptr) destroyed &= WarnOnError(backend()).graph_exec_destroy(std::exchange(exec, nullptr));
     if (template_graph != nullptr)

@@ -22,6 +22,7 @@
 #include "graph/hooks.h"
 #include "graph/launch_mutex.h"
 #include "graph/listeners.h"
+#include "graph/live_graphs.h"
 #include "graph/nodes/node_changes.h"
 #include "graph/parameters/parameters.h"
 #include "graph/update_refusal.h"
@@ -225,6 +226,7 @@ struct CUDAGraph::Impl {
   MempoolId pool;
   std::optional<graphs::ActiveCapture> capture;
   GraphHandle template_graph = nullptr;
+  graphs::CountedGraph counted;
   graphs::Parameters parameters;
   graphs::NodeChanges changes;                   // of its nodes
   std::shared_ptr<graphs::GraphLink> node_link;  // null until there are views of nodes

@@ -56,6 +56,7 @@ void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
   if (result == ErrorCode::not_supported && exec != nullptr) {
     // A template with allocation or conditional nodes has one executable at a time.
     WarnOnError(runtime).graph_exec_destroy(std::exchange(exec, nullptr));
+    counted.executable_destroyed();
     state = State::captured;
     result = runtime.graph_instantiate(&made, template_graph, options.instantiate_flags, upload_stream);
   }
@@ -68,6 +69,7 @@ void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
   }
   if (exec != nullptr) WarnOnError(runtime).graph_exec_destroy(exec);
   exec = made;
+  counted.instantiated();
   // The upload may still be running, and then holds on to the executable.
   if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) in_use_elsewhere = true;
 }

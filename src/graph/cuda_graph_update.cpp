@@ -123,6 +123,7 @@ void CUDAGraph::Impl::exchange_captured(Impl& other) noexcept {
   std::swap(options, other.options);
   std::swap(pool, other.pool);
   std::swap(template_graph, other.template_graph);
+  counted.swap(other.counted);
   changes.swap(other.changes);
   std::swap(parameters, other.parameters);
   node_link.swap(other.node_link);

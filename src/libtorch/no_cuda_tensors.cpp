@@ -47,6 +47,10 @@ void empty_cuda_cache() noexcept {}
 
 void empty_cuda_pinned_cache() noexcept {}
 
+backend::Framework::PoolBytes cuda_pool_bytes(const Device& /*device*/, MempoolId /*pool*/) noexcept {
+  return {};
+}
+
 void keep_cuda_stacks() {}
 
 std::unique_ptr<graphs::FrameworkListeners> make_cuda_listeners() {

@@ -46,6 +46,9 @@ class TorchFramework final : public backend::Framework, public graphs::Framework
   void empty_pinned_cache(const Device& device) const noexcept override {
     if (device.type() == DeviceType::cuda) empty_cuda_pinned_cache();
   }
+  PoolBytes pool_bytes(const Device& device, MempoolId pool) const noexcept override {
+    return device.type() == DeviceType::cuda ? cuda_pool_bytes(device, pool) : PoolBytes{};
+  }
   void allocation_stacks_wanted() const override { keep_cuda_stacks(); }
 
   const graphs::FrameworkCaptures* captures() const noexcept override { return this; }

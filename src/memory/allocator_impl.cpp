@@ -153,6 +153,21 @@ PoolStatistics CachingAllocator::Impl::statistics(MempoolId pool) const {
   return statistics;
 }
 
+PoolStatistics CachingAllocator::Impl::private_pools() const {
+  const Lock lock(mutex_);
+  PoolStatistics all;
+  for (const auto& entry : private_pools_) {
+    const PoolStatistics& each = entry.second.statistics;
+    all.reserved_bytes += each.reserved_bytes;
+    all.allocated_bytes += each.allocated_bytes;
+    all.peak_reserved_bytes += each.peak_reserved_bytes;
+    all.peak_allocated_bytes += each.peak_allocated_bytes;
+    all.segments += each.segments;
+    all.allocations += each.allocations;
+  }
+  return all;
+}
+
 void CachingAllocator::Impl::reset_peak() {
   const Lock lock(mutex_);
   memory::restart_peaks(total_);

@@ -53,6 +53,10 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   bool empty_cache_for_others();
   PoolStatistics statistics() const;
   PoolStatistics statistics(MempoolId pool) const;
+  /// All private pools together, the sum of their peaks, and no names.
+  PoolStatistics private_pools() const;
+  /// What all pools hold, for errors: "1.0 MiB, 512 bytes of it in use:", and a line for each pool, with its graphs.
+  std::string holdings() const;
   void reset_peak();
   Device device() const noexcept { return device_; }
 
@@ -148,6 +152,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void wait_for_held_back();
 
   // out_of_memory.cpp
+  std::string holdings_text() const;  // with the mutex held
   [[noreturn]] void throw_out_of_memory(std::size_t bytes, const memory::Request& request, const memory::Pool& pool);
 
   // private_pools.cpp

@@ -1,28 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "memory/allocator_impl.h"
 #include "memory/pool_ids.h"
 #include "text/format.h"
+#include "text/size.h"
 
 namespace reprise {
 namespace {
 
 using memory::Pool;
+using text::size_text;
 
-std::string size_text(std::uint64_t bytes) {
-  if (bytes < memory::kib) return text::format("{} bytes", bytes);
-  const auto value = static_cast<double>(bytes);
-  if (bytes < memory::mib) return text::format("{:.1f} KiB", value / 1024);
-  if (bytes < 1024 * memory::mib) return text::format("{:.1f} MiB", value / (1024.0 * 1024));
-  return text::format("{:.2f} GiB", value / (1024.0 * 1024 * 1024));
-}
+constexpr std::size_t most_names = 16;
 
+// " of `encoder`, `decoder` (3 graphs), 2 without a name"; empty for graphs that all have none.
 std::string names_text(const std::vector<std::string>& graphs) {
+  std::vector<std::pair<std::string_view, std::size_t>> counted;
+  std::size_t unnamed = 0, further = 0;
+  for (const std::string& name : graphs) {
+    const auto known = std::ranges::find(counted, std::string_view(name), [](const auto& each) { return each.first; });
+    if (name.empty())
+      ++unnamed;
+    else if (known != counted.end())
+      ++known->second;
+    else if (counted.size() < most_names)
+      counted.emplace_back(name, 1);
+    else
+      ++further;
+  }
+  if (counted.empty()) return unnamed > 1 ? text::format(" of {} graphs", unnamed) : "";
   std::string text;
-  for (const std::string& name : graphs)
-    if (!name.empty()) text += text::format("{}`{}`", text.empty() ? " of " : ", ", name);
+  for (const auto& [name, number] : counted) {
+    text += text::format("{}`{}`", text.empty() ? " of " : ", ", name);
+    if (number > 1) text += text::format(" ({} graphs)", number);
+  }
+  if (further != 0) text += text::format(", {} with other names", further);
+  if (unnamed != 0) text += text::format(", {} without a name", unnamed);
   return text;
 }
 
@@ -40,6 +59,19 @@ std::string pool_text(const Pool& pool) {
 
 }  // namespace
 
+std::string CachingAllocator::Impl::holdings_text() const {
+  std::string text =
+      text::format("{}, {} of it in use:", size_text(total_.reserved_bytes), size_text(total_.allocated_bytes));
+  text += pool_text(default_pool_);
+  for (const auto& entry : private_pools_) text += pool_text(entry.second);
+  return text;
+}
+
+std::string CachingAllocator::Impl::holdings() const {
+  const Lock lock(mutex_);
+  return holdings_text();
+}
+
 void CachingAllocator::Impl::throw_out_of_memory(std::size_t bytes, const memory::Request& request, const Pool& pool) {
   MemoryInfo info;
   {
@@ -56,11 +88,9 @@ void CachingAllocator::Impl::throw_out_of_memory(std::size_t bytes, const memory
 
   std::string text = text::format(
       "out of memory on {}: {} were requested{}, which needs a new segment of {}; the device has {} free of {}. This "
-      "allocator holds {}, {} of it in use:",
+      "allocator holds {}",
       device_.str(), size_text(bytes), pool.is_private() ? " in a capture" : "", size_text(request.segment_bytes),
-      size_text(info.free), size_text(info.total), size_text(total_.reserved_bytes), size_text(total_.allocated_bytes));
-  text += pool_text(default_pool_);
-  for (const auto& entry : private_pools_) text += pool_text(entry.second);
+      size_text(info.free), size_text(info.total), holdings_text());
   text +=
       "\nFree buffers, or reset graphs, that are no longer needed; use smaller batches; let graphs that are replayed "
       "in the order of their captures share one pool (GraphOptions::pool)";

@@ -6,6 +6,7 @@
 #include "reprise/memory.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
+#include "text/size.h"
 
 // Memory of the driver's stream-ordered pool, and of allocation nodes.
 
@@ -31,7 +32,8 @@ void refuse_in_body(const char* call, const StreamRef& stream) {
   MemoryInfo info;
   const backend::RelaxedCaptureMode relaxed(device.backend());
   backend::WarnOnError(device.backend()).memory_info(&info);
-  const PoolStatistics held = CachingAllocator::of(device).statistics();
+  CachingAllocator& allocator = CachingAllocator::of(device);
+  const PoolStatistics held = allocator.statistics();
   OutOfMemoryError::Statistics statistics;
   statistics.requested = bytes;
   statistics.device_free = info.free;
@@ -40,9 +42,9 @@ void refuse_in_body(const char* call, const StreamRef& stream) {
   statistics.allocated = held.allocated_bytes;
   throw OutOfMemoryError(
       text::format(
-          "allocate_async: out of memory on {}: {} bytes were requested; the device has {} free of {}, and the "
-          "caching allocator holds {}, {} of them in use; free memory, or request less",
-          device.str(), bytes, info.free, info.total, held.reserved_bytes, held.allocated_bytes),
+          "allocate_async: out of memory on {}: {} bytes were requested; the device has {} free of {}. The caching "
+          "allocator holds {}\nFree memory, reset graphs that are no longer needed, or request less.",
+          device.str(), bytes, text::size_text(info.free), text::size_text(info.total), allocator.impl().holdings()),
       statistics);
 }
 

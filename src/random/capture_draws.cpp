@@ -28,10 +28,6 @@ struct AdvanceWords {
   static auto accesses(std::uint64_t* words, Advance) { return std::array{reads(words, 4), writes(words, 4)}; }
 };
 
-const KernelRecord& advance_record() {
-  return backend::make_own_record<AdvanceWords>("reprise_advance_random");
-}
-
 struct DeriveWords {
   REPRISE_KERNEL void operator()(Thread, std::uint64_t* words, const std::uint64_t* parent, std::uint64_t drawn,
                                  const std::uint32_t* iteration, std::uint64_t each) const {
@@ -135,6 +131,10 @@ void require_kernel(const Device& device) {
 }
 
 }  // namespace
+
+const KernelRecord& advance_record() {
+  return backend::make_own_record<AdvanceWords>("reprise_advance_random");
+}
 
 void CaptureDraws::hold(captures::Capture& capture, const std::shared_ptr<DrawSource>& generator) {
   const auto draws = capture.get_or_attach(draws_of_capture);

@@ -22,6 +22,9 @@
 
 namespace reprise::random {
 
+/// The kernel of the head node, for one thread. Its parameters: the words (`std::uint64_t*`), and an Advance.
+const KernelRecord& advance_record();
+
 /// What one graph draws from one generator.
 ///
 /// In the capture: words on the device, a head node at the root of the graph, and every stream that draws depends on

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # What scripts/soak says of programs that behave, fail or grow. They are scripts in the place of the real ones.
 
-# Runs it with random programs that do `body` in a loop.
+# Runs it with random programs that do `body` in a loop. A further argument is what the keys of the cache do.
 function(soak name body)
   set(programs "${FOLDER}/${name}")
   file(REMOVE_RECURSE "${programs}")
   set(loop "#!/usr/bin/env bash\nheld=\nprintf '500 programs\\n'\nwhile true; do\n")
   file(WRITE "${programs}/tests/differential/reprise_differential" "${loop}${body}\nsleep 0.05\ndone\n")
-  file(WRITE "${programs}/tests/reprise_stress_tests" "${loop}sleep 0.05\ndone\n")
+  file(WRITE "${programs}/tests/reprise_stress_tests"
+    "#!/usr/bin/env bash\nif [[ $1 != --gtest_filter=-* ]]; then echo \"cache: $REPRISE_SOAK_KEYS keys\"; ${ARGN}exit; fi\n"
+    "${loop}sleep 0.05\ndone\n")
   file(CHMOD "${programs}/tests/differential/reprise_differential" "${programs}/tests/reprise_stress_tests"
     PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
   execute_process(COMMAND "${CMAKE_COMMAND}" -E env REPRISE_SOAK_SLACK=1 "${SOAK}" --programs "${programs}" 2
@@ -23,7 +25,9 @@ function(expect name code text)
 endfunction()
 
 soak(behaves ":")
-expect(behaves 0 "soak: 20 rounds, 2000 programs, memory from [0-9]+ to [0-9]+ MiB: passed")
+expect(behaves 0 "cache: 100000 keys.*soak: 20 rounds, 2000 programs, memory from [0-9]+ to [0-9]+ MiB: passed")
+soak(keys ":" "exit 1; ")
+expect(keys 1 "FAILED: the keys of a cache failed")
 soak(ends "sleep 1; echo what went wrong; exit 3")
 expect(ends 1 "what went wrong.*FAILED: [a-z_]*programs[a-z_]* ended in round")
 soak(grows "printf -v more '%200000s' x; held+=$more")

@@ -17,6 +17,7 @@
 #include "reprise/cache_body.h"
 #include "reprise/cache_statistics.h"
 #include "reprise/graph_cache.h"
+#include "reprise/graph_memory.h"
 #include "reprise/libtorch/call_key.h"
 #include "reprise/libtorch/graphed_callables.h"
 
@@ -67,6 +68,7 @@ class CachedFunction {
   void clear();
   std::size_t size() const;
   GraphCacheStatistics statistics() const;
+  GraphMemory memory() const;
 
   const GraphedCallableOptions& options() const noexcept;
   /// The device of the callable's parameters; none without any. Goes through all of them.
@@ -153,6 +155,7 @@ class CachedCall final : public cache_detail::Body {
     std::uint64_t bytes() const noexcept override {
       return bytes_ + share_->bytes / static_cast<std::uint64_t>(share_.use_count());
     }
+    std::vector<const CUDAGraph*> graphs() const override { return captured_graphs(GraphedAccess::function(made_)); }
 
    private:
     static Made capture(const CachedCall& call, const MempoolId& pool) {
@@ -264,6 +267,8 @@ class CachedCallable {
 
   std::size_t size() const { return state_->function.size(); }  ///< the number of entries
   GraphCacheStatistics statistics() const { return state_->function.statistics(); }
+  /// As GraphCache::memory(), forward and backward graphs of all entries; nothing before the first call.
+  GraphMemory memory() const { return state_->function.memory(); }
 
  private:
   template <class F>

@@ -79,6 +79,7 @@ CUDAGraph& forward_graph(GraphedFunction& function);
 CUDAGraph& backward_graph(GraphedFunction& function);
 void check_changed_memory(const GraphedFunction& function, const std::vector<at::Tensor>& arguments);
 std::uint64_t captured_bytes(const GraphedFunction& function);
+std::vector<const CUDAGraph*> captured_graphs(const GraphedFunction& function);
 [[noreturn]] void refuse_arguments(const GraphedFunction& function, const ArgumentDifferences& differences,
                                    const std::vector<at::Tensor>& tensors);
 

@@ -63,6 +63,23 @@ void empty_cuda_cache() noexcept {
   }
 }
 
+backend::Framework::PoolBytes cuda_pool_bytes(const Device& device, MempoolId pool) noexcept {
+  backend::Framework::PoolBytes bytes;
+  try {
+    if (!has_cuda_tensors() || !c10::cuda::CUDACachingAllocator::get()->initialized()) return bytes;
+    const auto snapshot = c10::cuda::CUDACachingAllocator::snapshot({pool.first, pool.second}, false);
+    for (const auto& segment : snapshot.segments) {
+      const MempoolId owner{segment.owner_private_pool_id.first, segment.owner_private_pool_id.second};
+      if (segment.device != device.index() || !owner || (pool && owner != pool)) continue;
+      bytes.reserved += segment.total_size;
+      bytes.allocated += segment.allocated_size;
+    }
+  } catch (const std::exception& error) {
+    warn(text::format("the memory of pools of libtorch is not known: {}", error.what()));
+  }
+  return bytes;
+}
+
 void empty_cuda_pinned_cache() noexcept {
   try {
     at::getHostAllocator(at::kCUDA)->empty_cache();

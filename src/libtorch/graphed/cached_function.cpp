@@ -132,6 +132,11 @@ std::size_t CachedFunction::size() const {
   return cache == nullptr ? 0 : cache->size();
 }
 
+GraphMemory CachedFunction::memory() const {
+  const GraphCache* const cache = impl_->existing();
+  return cache == nullptr ? GraphMemory() : cache->memory();
+}
+
 GraphCacheStatistics CachedFunction::statistics() const {
   const GraphCache* const cache = impl_->existing();
   return cache == nullptr ? GraphCacheStatistics() : cache->statistics();

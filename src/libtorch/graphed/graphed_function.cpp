@@ -307,6 +307,13 @@ std::uint64_t captured_bytes(const GraphedFunction& function) {
   return function.bytes();
 }
 
+std::vector<const CUDAGraph*> captured_graphs(const GraphedFunction& function) {
+  const GraphedParts& parts = function.parts();
+  std::vector<const CUDAGraph*> graphs{&parts.forward};
+  if (parts.backward) graphs.push_back(&*parts.backward);
+  return graphs;
+}
+
 CUDAGraph& forward_graph(GraphedFunction& function) {
   return function.forward_graph();
 }

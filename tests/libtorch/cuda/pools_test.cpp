@@ -69,6 +69,21 @@ TEST_F(CudaTensorPools, AreOnePerGraphUnlessTheyAreShared) {
   EXPECT_EQ(grown(before), 2 * one);
 }
 
+TEST_F(CudaTensorPools, AreInTheMemoryOfTheirGraph) {
+  const std::uint64_t before = graph_memory(device()).tensor_reserved_bytes;
+  CUDAGraph a, b;
+  EXPECT_EQ(graph_memory(device()).tensor_reserved_bytes, before);
+  const std::int64_t reserved = settled_reserved();
+  const Tensor of_a = capture_steps(a);
+  const std::int64_t one = grown(reserved);
+  const Tensor of_b = capture_steps(b);
+  const GraphMemory memory = a.memory();
+  EXPECT_EQ(memory.tensor_reserved_bytes, static_cast<std::uint64_t>(one));
+  EXPECT_GE(memory.tensor_allocated_bytes, of_a.storage().nbytes());
+  EXPECT_LE(memory.tensor_allocated_bytes, of_a.storage().nbytes() + 2 * mib);  // of a block that is not split
+  EXPECT_EQ(graph_memory(device()).tensor_reserved_bytes, before + 2 * static_cast<std::uint64_t>(one));
+}
+
 TEST_F(CudaTensorPools, OfAnotherGraphAreSharedByItsId) {
   const std::int64_t before = settled_reserved();
   CUDAGraph a, b;

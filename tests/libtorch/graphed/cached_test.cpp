@@ -76,6 +76,11 @@ TEST_F(CachedCallables, GiveTheResultsAndGradientsOfEagerRunsForEachShape) {
   EXPECT_EQ(counts.captures.number, 3u);
   EXPECT_EQ(counts.hits.number, 6u);
   EXPECT_EQ(cached.size(), 3u);
+  const GraphMemory memory = cached.memory();
+  EXPECT_EQ(memory.graphs, 6u) << "forward and backward";
+  EXPECT_EQ(memory.executables, 6u);
+  EXPECT_GT(memory.nodes, 6u);
+  EXPECT_GT(memory.pool.reserved_bytes + memory.tensor_reserved_bytes, 0u);
 }
 
 TEST_F(CachedCallables, TrainAsEagerWithBatchesOfSeveralLengths) {
@@ -455,6 +460,7 @@ TEST_F(CachedCallables, AnswerBeforeTheFirstCall) {
   const Tensor x = random({3});
   EXPECT_EQ(cached.size(), 0u);
   EXPECT_EQ(cached.statistics().captures.number, 0u);
+  EXPECT_EQ(cached.memory().graphs, 0u);
   EXPECT_FALSE(cached.contains(x));
   EXPECT_FALSE(cached.failure(x));
   EXPECT_FALSE(cached.forget(x));

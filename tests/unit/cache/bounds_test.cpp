@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tests/support/sanitizer.h"
 #include "tests/unit/cache/cache_fixture.h"
 
 namespace reprise::caches::test {
@@ -172,47 +170,6 @@ TEST(GraphCacheBounds, MemoryOfAReleasedEntryIsReusedByLaterOnes) {
   const std::uint64_t before = CachingAllocator::of(current_device()).statistics().reserved_bytes;
   for (int key = 4; key < 40; ++key) call(key);
   EXPECT_EQ(CachingAllocator::of(current_device()).statistics().reserved_bytes, before);
-}
-
-std::size_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::size_t total = 0, resident = 0;
-  file >> total >> resident;
-  return resident * 4096;
-}
-
-TEST(GraphCacheBounds, TenThousandKeysThroughACacheOf64EntriesNeedNoMoreMemoryThanAThousand) {
-  SideStream side;
-  GraphCache cache({.max_entries = 64, .max_keys = 256, .capture_after = 0});
-  Multiplying body;
-  const Buffer<int> x = counting(n);
-  int key = 0;
-  const auto call_until = [&](int last) {
-    for (; key < last; ++key) {
-      const CacheResult<int> y = cache.run({key}, inputs(x), body);
-      if (key % 100 == 0) {
-        EXPECT_EQ(y.read(), multiples(n, 2));
-      }
-    }
-    side.ref().synchronize();
-    release_finished_graphs();
-  };
-  call_until(1000);
-  const auto before = CachingAllocator::of(current_device()).statistics();
-  const std::size_t resident = resident_bytes();
-  call_until(10'000);
-  const auto now = CachingAllocator::of(current_device()).statistics();
-  EXPECT_EQ(now.reserved_bytes, before.reserved_bytes);
-  EXPECT_LE(now.allocations, before.allocations + 4);
-  // The sanitizers keep freed memory and histories of accesses.
-  if (!reprise::test::with_address_sanitizer && !reprise::test::with_thread_sanitizer) {
-    EXPECT_LT(resident_bytes(), resident + (std::size_t{8} << 20));
-  }
-  const GraphCacheStatistics counts = cache.statistics();
-  EXPECT_EQ(counts.entries, 64u);
-  EXPECT_LE(counts.keys, 256u);
-  EXPECT_EQ(counts.captures.number, 10'000u);
-  EXPECT_EQ(counts.evictions.number, 10'000u - 64u);
 }
 
 }  // namespace

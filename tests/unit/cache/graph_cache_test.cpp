@@ -216,6 +216,7 @@ TEST(GraphCaches, AreRefusedInABodyThatTheyCapture) {
       texts.push_back(text_of<UsageError>([&] { cache.forget({"outer"}); }));
       texts.push_back(text_of<UsageError>([&] { cache.clear(); }));
       texts.push_back(text_of<UsageError>([&] { static_cast<void>(cache.statistics()); }));
+      texts.push_back(text_of<UsageError>([&] { static_cast<void>(cache.memory()); }));
       texts.push_back(text_of<UsageError>([&] { static_cast<void>(cache.size()); }));
       texts.push_back(text_of<UsageError>([&] { static_cast<void>(cache.contains({})); }));
       texts.push_back(text_of<UsageError>([&] { static_cast<void>(cache.failure({})); }));
@@ -223,7 +224,7 @@ TEST(GraphCaches, AreRefusedInABodyThatTheyCapture) {
     }
     graphs::test::add(state);
   });
-  EXPECT_EQ(texts.size(), 10u);
+  EXPECT_EQ(texts.size(), 11u);
   for (const std::string& text : texts) EXPECT_TRUE(contains(text, "within a body that the same cache captures"));
   EXPECT_TRUE(cache.contains({"outer"}));
   EXPECT_EQ(read(state), std::vector<int>{1});

@@ -95,6 +95,37 @@ TEST(StatisticsOfGraphCaches, ArePrintedAsATable) {
   EXPECT_TRUE(contains(table, "memory: 2.0 MiB in the pool, 1.0 KiB of entries, at most "));
 }
 
+TEST(MemoryOfGraphCaches, IsThatOfAllTheirGraphs) {
+  GraphCache cache({.max_entries = 2, .capture_after = 0});
+  Multiplying body;
+  const Buffer<int> x = counting(n);
+  EXPECT_EQ(cache.memory().graphs, 0u);
+  for (const int key : {1, 2, 3}) cache.run({key}, inputs(x), body);
+  const GraphMemory memory = cache.memory();
+  EXPECT_EQ(memory.graphs, 2u);
+  EXPECT_EQ(memory.executables, 2u);
+  EXPECT_EQ(memory.nodes, 6u);  // two kernels each, and the copy of the result
+  EXPECT_EQ(memory.pool.reserved_bytes, cache.statistics().pool_bytes);
+  EXPECT_EQ(memory.pool.reserved_bytes, std::size_t{2} << 20);
+  cache.clear();
+  EXPECT_EQ(cache.memory().graphs, 0u);
+  EXPECT_EQ(cache.memory().estimate.executable_host_bytes, 0u);
+  EXPECT_EQ(cache.memory().pool.reserved_bytes, 0u);
+}
+
+TEST(MemoryOfGraphCaches, HasTheSegmentsOfBodiesWithEagerParts) {
+  SideStream side;
+  GraphCache cache({.capture_after = 0});
+  Buffer<int> x = zeros(n);
+  cache.run({1}, [&] {
+    graphs::test::add(x);
+    eager([] {});
+    graphs::test::add(x);
+  });
+  EXPECT_EQ(cache.memory().graphs, 2u);
+  EXPECT_EQ(cache.memory().nodes, 2u);
+}
+
 TEST(WarmGraphCaches, CaptureAListAheadAndNothingTakesEffect) {
   for (const std::size_t threads : {0, 1, 3}) {
     GraphCache cache;

@@ -3,6 +3,8 @@
 
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "tests/support/warnings.h"
 #include "tests/unit/graph/graph_fixture.h"
@@ -84,6 +86,26 @@ TEST_F(NamedGraphs, AreNamedInTheStatisticsOfTheirPool) {
   EXPECT_THAT(allocator.statistics(pool).graphs, ElementsAre("encoder", ""));
   encoder.reset();
   EXPECT_THAT(allocator.statistics(pool).graphs, ElementsAre(""));
+}
+
+TEST_F(NamedGraphs, AreNamedWhenMemoryRunsOut) {
+  const MempoolId pool = graph_pool_handle();
+  Buffer<int> made;
+  const auto body = [&] {
+    made = Buffer<int>(1);
+    add(made);
+  };
+  std::vector<CUDAGraph> graphs;
+  for (const char* const name : {"encoder", "decoder", "", "decoder", ""})
+    graphs.push_back(capture({.pool = pool, .name = name}, body));
+  const CUDAGraph alone = capture({.name = "alone"}, body);
+  const std::size_t bytes = default_device().memory_info().total;
+  for (const std::string& text :
+       {text_of<OutOfMemoryError>([&] { const Buffer<char> large(bytes); }),
+        text_of<OutOfMemoryError>([&] { static_cast<void>(allocate_async(bytes + (std::size_t{1} << 40))); })}) {
+    EXPECT_TRUE(contains(text, "of `encoder`, `decoder` (2 graphs), 2 without a name: 2.0 MiB, "));
+    EXPECT_TRUE(contains(text, "of `alone`: 2.0 MiB, "));
+  }
 }
 
 }  // namespace

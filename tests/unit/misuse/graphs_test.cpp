@@ -72,6 +72,7 @@ const GraphCall graph_calls[] = {
     {"id", [](CUDAGraph& g) { (void)g.id(); }, works, works},
     {"name", [](CUDAGraph& g) { (void)g.name(); }, works, works},
     {"pool", [](CUDAGraph& g) { (void)g.pool(); }, works, refused},
+    {"memory", [](CUDAGraph& g) { (void)g.memory(); }, works, refused},
     {"enable_debug_mode", [](CUDAGraph& g) { g.enable_debug_mode(); }, works, works},
     {"debug_dump", &dump_graph, works, refused},
     {"raw_cuda_graph", [](CUDAGraph& g) { (void)g.raw_cuda_graph(); }, works, refused},

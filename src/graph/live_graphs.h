@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <utility>
+
+#include "reprise/device.h"
+#include "reprise/graph_memory.h"
+
+namespace reprise::graphs {
+
+/// Numbers of graphs and of their nodes.
+struct GraphCounts {
+  std::size_t graphs = 0;
+  std::size_t nodes = 0;
+  std::size_t templates = 0;
+  std::size_t template_nodes = 0;
+  std::size_t executables = 0;
+  std::size_t executable_nodes = 0;
+
+  GraphCounts& operator+=(const GraphCounts& more) noexcept;
+};
+
+/// Of all graphs of a device that are captured now.
+struct LiveGraphs {
+  std::atomic<std::size_t> graphs{0}, nodes{0}, templates{0}, template_nodes{0}, executables{0}, executable_nodes{0};
+};
+
+/// What one graph is counted as among those of its device. Owned by the graph, and used under its launch mutex, or by
+/// the one thread that uses the graph.
+///
+///     not counted -> captured() -> instantiated(), executable_destroyed(), template_discarded() -> reset()
+class CountedGraph {
+ public:
+  CountedGraph() = default;
+  ~CountedGraph() { reset(); }
+  CountedGraph(const CountedGraph&) = delete;
+  CountedGraph& operator=(const CountedGraph&) = delete;
+
+  /// There is a template. \param nodes all of them.
+  void captured(const Device& device, std::size_t nodes);
+  void template_discarded() noexcept;
+  void instantiated() noexcept;  ///< also in the place of another executable
+  void executable_destroyed() noexcept;
+  /// The graph is empty. To be called while the device is open.
+  void reset() noexcept;
+  void swap(CountedGraph& other) noexcept;
+
+  std::size_t nodes() const noexcept { return nodes_; }
+  GraphCounts counts() const noexcept;
+
+ private:
+  LiveGraphs* live_ = nullptr;  // of the device, null: not counted
+  std::size_t nodes_ = 0;
+  bool has_template_ = false;
+  bool has_executable_ = false;
+};
+
+/// All graphs of a device. Thread-safe; while graphs come and go, the numbers may be of different moments.
+GraphCounts live_graphs(const Device& device);
+
+}  // namespace reprise::graphs

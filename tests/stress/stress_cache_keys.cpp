@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+
+#include "tests/stress/stress_test.h"
+#include "tests/support/sanitizer.h"
+
+// Many more keys than a cache has entries. With REPRISE_SOAK_KEYS so many, in a process that is alone on the device.
+
+namespace reprise::graphs::test {
+namespace {
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+
+struct Soak {
+  int keys = 10'000;
+  bool alone = false;
+};
+
+Soak soak_of_environment() {
+  const char* const text = std::getenv("REPRISE_SOAK_KEYS");
+  if (text == nullptr) return {};
+  Soak soak{0, true};
+  const std::string_view digits(text);
+  std::from_chars(digits.data(), digits.data() + digits.size(), soak.keys);
+  return soak;
+}
+
+/// Memory in use, in bytes.
+struct InUse {
+  std::uint64_t resident = 0;  ///< of the process
+  std::uint64_t device = 0;    ///< of the device, also by other processes
+  std::uint64_t reserved = 0;  ///< by the allocator
+  std::uint64_t blocks = 0;    ///< of that, in use
+};
+
+InUse in_use() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t total = 0, resident = 0;
+  file >> total >> resident;
+  const MemoryInfo info = current_device().memory_info();
+  const PoolStatistics pools = CachingAllocator::of(current_device()).statistics();
+  return {resident * 4096, info.total - info.free, pools.reserved_bytes, pools.allocations};
+}
+
+TEST(StressCacheKeys, ThroughACacheOf64EntriesNeedNoMoreMemoryThanTheFirstThousand) {
+  const Soak soak = soak_of_environment();
+  ASSERT_GE(soak.keys, 2000) << "expected REPRISE_SOAK_KEYS to be a number, 2000 or more";
+  const Stream stream;
+  const StreamGuard guard(stream);
+  GraphCache cache({.max_entries = 64, .max_keys = 256, .capture_after = 0});
+  const std::vector<int> values(n, 7);
+  const Buffer<int> x{std::span<const int>(values)};
+  int key = 0;
+  const auto call_until = [&](int last) {
+    for (; key < last; ++key) {
+      const auto y = cache.run({key}, inputs(x), [&](DeviceView<const int> in) {
+        Buffer<int> scratch(n), made(n);
+        launch(LaunchConfig::cover(n, 64), AddTo{}, in.data(), key, scratch.data(), n);
+        launch(LaunchConfig::cover(n, 64), AddTo{}, static_cast<const int*>(scratch.data()), 1, made.data(), n);
+        return made;
+      });
+      if (key % 100 == 0) {
+        EXPECT_EQ(y.read(), std::vector<int>(n, 8 + key));
+      }
+    }
+    stream.synchronize();
+    release_finished_graphs();
+  };
+  call_until(1000);
+  const InUse before = in_use();
+  call_until(soak.keys);
+  const InUse now = in_use();
+  std::printf("cache: %d keys, 64 entries: resident memory from %.1f to %.1f MiB, memory of %s from %.1f to %.1f MiB\n",
+              soak.keys, static_cast<double>(before.resident) / mib, static_cast<double>(now.resident) / mib,
+              current_device().str().c_str(), static_cast<double>(before.device) / mib,
+              static_cast<double>(now.device) / mib);
+  EXPECT_EQ(now.reserved, before.reserved);
+  EXPECT_LE(now.blocks, before.blocks + 4);
+  // The sanitizers keep freed memory and histories of accesses.
+  if (!reprise::test::with_address_sanitizer && !reprise::test::with_thread_sanitizer) {
+    EXPECT_LT(now.resident, before.resident + 8 * mib);
+  }
+  // Other processes use a GPU, too.
+  if (soak.alone || current_device().type() == DeviceType::host) {
+    EXPECT_LE(now.device, before.device + 4 * mib);
+  }
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_EQ(counts.entries, 64U);
+  EXPECT_LE(counts.keys, 256U);
+  EXPECT_EQ(counts.captures.number, static_cast<std::uint64_t>(soak.keys));
+  EXPECT_EQ(counts.evictions.number, static_cast<std::uint64_t>(soak.keys) - 64);
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test
