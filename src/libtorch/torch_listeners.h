@@ -9,6 +9,7 @@
 #include "libtorch/operators/autocast_cache.h"
 #include "libtorch/operators/host_counters.h"
 #include "libtorch/operators/operator_listener.h"
+#include "libtorch/optim/captured_steps.h"
 
 namespace reprise::libtorch {
 
@@ -16,7 +17,7 @@ namespace reprise::libtorch {
 class TorchListeners final : public graphs::FrameworkListeners {
  public:
   std::vector<graphs::CaptureListener*> in_order() override {
-    std::vector<graphs::CaptureListener*> all{&operators, &autocast, &counters};
+    std::vector<graphs::CaptureListener*> all{&operators, &autocast, &counters, &optimizers};
     if (cuda != nullptr)
       for (graphs::CaptureListener* const listener : cuda->in_order()) all.push_back(listener);
     return all;
@@ -25,6 +26,7 @@ class TorchListeners final : public graphs::FrameworkListeners {
   OperatorListener operators;
   AutocastListener autocast;
   HostCounterListener counters;
+  OptimizerListener optimizers;
   const std::unique_ptr<graphs::FrameworkListeners> cuda = make_cuda_listeners();  // null: libtorch has no CUDA
 };
 

@@ -11,7 +11,7 @@ namespace reprise::libtorch {
 /// Allows the calling thread to take the `step` of torch::optim::Adam, AdamW and Adagrad in captures, until the end of
 /// the scope; on any thread whose current stream takes part in one. These count their steps on the host, so that a
 /// graph has the count of its capture: each replay corrects the averages of Adam and AdamW for that step, and decays
-/// the learning rate of Adagrad as in that step. Without this they are refused.
+/// the learning rate of Adagrad as in that step. Without this they are refused. Those of optim.h count on the device.
 ///
 ///     reprise::CUDAGraph graph = reprise::capture([&] {
 ///       loss = train();

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,12 @@ struct Step {
   const char* optimizer;
   std::uintptr_t begin = 0, end = 0;
 };
+
+// What can be captured in the place of an optimizer.
+std::string replacement_of(std::string_view optimizer) {
+  if (optimizer == "torch::optim::Adagrad") return "take an optimizer that does not count, such as SGD or RMSprop";
+  return text::format("take reprise::libtorch{}, which counts on the device", optimizer.substr(5));
+}
 
 // RTLD_DEFAULT does not find a libtorch that was loaded for one module only, as Python does.
 std::vector<Step> find_steps() {
@@ -98,9 +105,10 @@ std::string error_text(const CaptureReport::Call& call) {
   call.rule =
       "this optimizer counts its steps on the host, and a graph would keep the count of its capture, so that each "
       "replay would take the step of that count, with wrong results";
-  call.advice =
-      "call `step` after the replay, outside of the capture; or take an optimizer that does not count, such as SGD or "
-      "RMSprop; or, if the count does not matter, allow it with reprise::libtorch::AllowHostCounters";
+  call.advice = text::format(
+      "{}; or call `step` after the replay, outside of the capture; or, if the count does not matter, allow it with "
+      "reprise::libtorch::AllowHostCounters",
+      replacement_of(optimizer));
   call.thread = backend::thread_number();
   call.capturing_thread = capture.owner() == std::this_thread::get_id();
   call.stack = backend::call_stack();

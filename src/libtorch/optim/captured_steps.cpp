@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/optim/captured_steps.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "captures/child_node.h"
+#include "reprise/error.h"
+#include "text/format.h"
+
+namespace reprise::libtorch {
+namespace optim::detail {
+namespace {
+
+constinit captures::Slot<CapturedSteps> steps_of_capture;
+
+const void* memory_of(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.has_storage() ? tensor.const_data_ptr() : nullptr;
+}
+
+}  // namespace
+
+CapturedStep::CapturedStep(std::shared_ptr<OptimizerCore> of, const OptimizerCore::Groups& now) : core(std::move(of)) {
+  for (const auto& group : now) {
+    Group& added = groups.emplace_back();
+    added.constants = core->method().constants_of(group.options());
+    for (const at::Tensor& each : group.params())
+      added.parameters.push_back({each, memory_of(each), each.requires_grad()});
+  }
+}
+
+void CapturedStep::require_unchanged(const OptimizerCore::Groups& now) const {
+  const Method& method = core->method();
+  bool same_parameters = now.size() == groups.size();
+  for (std::size_t i = 0; same_parameters && i < groups.size(); ++i) {
+    const Group& group = groups[i];
+    same_parameters =
+        std::ranges::equal(now[i].params(), group.parameters, [](const at::Tensor& tensor, const Parameter& parameter) {
+          return tensor.is_same(parameter.tensor) && memory_of(tensor) == parameter.memory &&
+                 tensor.requires_grad() == parameter.trained;
+        });
+    const Constants constants = method.constants_of(now[i].options());
+    for (std::size_t k = 0; k < constants.size(); ++k)
+      if (constants.at(k) != group.constants.at(k))
+        throw UsageError(
+            text::format("{}::step was captured with {} = {} in parameter group {}, and the option is {} now. A graph "
+                         "keeps the options of its capture, except for the learning rate: restore the option, or "
+                         "capture again.",
+                         method.name(), method.constant_names().at(k), group.constants.at(k), i, constants.at(k)));
+  }
+  if (!same_parameters)
+    throw UsageError(
+        text::format("{}::step was captured with other parameters than the optimizer has now: groups or parameters "
+                     "were added or removed, moved to other memory or converted, or their need of gradients has "
+                     "changed. A graph trains the parameters of its capture: capture again.",
+                     method.name()));
+}
+
+std::shared_ptr<CapturedSteps> CapturedSteps::of(captures::Capture& capture) {
+  return capture.get_or_attach(steps_of_capture);
+}
+
+std::shared_ptr<CapturedSteps> CapturedSteps::end(captures::Capture& capture) noexcept {
+  return capture.detach(steps_of_capture);
+}
+
+void CapturedSteps::add(CapturedStep step) {
+  const std::lock_guard lock(mutex_);
+  const auto known = std::ranges::find(steps_, step.core, &CapturedStep::core);
+  if (known == steps_.end())
+    steps_.push_back(std::move(step));
+  else
+    known->groups = std::move(step.groups);
+}
+
+void CapturedSteps::add(const CapturedSteps& others) {
+  for (const CapturedStep& each : others.steps_) add(each);  // of a captured graph: they do not change any more
+}
+
+void CapturedSteps::refuse(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (refused_.empty()) refused_ = text;
+}
+
+void CapturedSteps::require_none_refused() const {
+  const std::lock_guard lock(mutex_);
+  if (std::string text = refused_; !text.empty()) throw UsageError(std::move(text));
+}
+
+bool CapturedSteps::empty() const {
+  const std::lock_guard lock(mutex_);
+  return steps_.empty();
+}
+
+// Replays of different graphs may be underway at once; the steps of a captured graph do not change any more.
+void CapturedSteps::before_replay(const StreamRef& stream) const {
+  for (const CapturedStep& step : steps_)
+    step.core->with_groups([&](const OptimizerCore::Groups& now) { step.require_unchanged(now); });
+  for (const CapturedStep& step : steps_) step.core->update_rates(stream);
+}
+
+}  // namespace optim::detail
+
+using optim::detail::CapturedSteps;
+
+void OptimizerListener::ended(captures::Capture& capture, graphs::CapturedGraph& graph) {
+  const auto steps = CapturedSteps::end(capture);
+  if (steps == nullptr) return;
+  steps->require_none_refused();
+  if (steps->empty()) return;
+  graph.resources.push_back(steps);
+  graph.in_replays.push_back(this);
+  steps_ = steps;
+}
+
+void OptimizerListener::added_as_child(const captures::ChildNode& child) {
+  if (steps_ == nullptr) return;
+  if (const auto steps = CapturedSteps::of(child.capture)) steps->add(*steps_);
+}
+
+}  // namespace reprise::libtorch

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "graph/capture_listener.h"
+#include "libtorch/optim/optimizer_core.h"
+
+namespace reprise::libtorch::optim::detail {
+
+/// An optimizer as it was when its step was captured.
+struct CapturedStep {
+  struct Parameter {
+    at::Tensor tensor;
+    const void* memory;
+    bool trained;  ///< required a gradient
+  };
+  struct Group {
+    Constants constants;
+    std::vector<Parameter> parameters;
+  };
+
+  CapturedStep(std::shared_ptr<OptimizerCore> of, const OptimizerCore::Groups& now);
+
+  /// \throws UsageError if groups, parameters or constants are others now.
+  void require_unchanged(const OptimizerCore::Groups& now) const;
+
+  std::shared_ptr<OptimizerCore> core;
+  std::vector<Group> groups;
+};
+
+/// The steps of one capture; then held by its graph. One for each optimizer. Thread-safe.
+class CapturedSteps {
+ public:
+  static std::shared_ptr<CapturedSteps> of(captures::Capture& capture);
+  static std::shared_ptr<CapturedSteps> end(captures::Capture& capture) noexcept;
+
+  void add(CapturedStep step);
+  /// Those of a child graph.
+  void add(const CapturedSteps& others);
+  /// A step was refused: the capture fails in the end, also if its body goes on.
+  void refuse(const std::string& text);
+  /// \throws UsageError with the text of the first refusal.
+  void require_none_refused() const;
+  bool empty() const;
+
+  /// Compares each optimizer with its captured step, and copies learning rates that have changed.
+  void before_replay(const StreamRef& stream) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<CapturedStep> steps_;
+  std::string refused_;
+};
+
+}  // namespace reprise::libtorch::optim::detail
+
+namespace reprise::libtorch {
+
+/// Steps of optimizers in captures: include/reprise/libtorch/optim.h.
+class OptimizerListener final : public graphs::CaptureListener {
+ public:
+  void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
+  void abandoned(captures::Capture& capture) noexcept override { optim::detail::CapturedSteps::end(capture); }
+  void added_as_child(const captures::ChildNode& child) override;
+  void before_replay(const StreamRef& stream) override { steps_->before_replay(stream); }
+  std::function<void()> adopt(const CaptureListener& other, graphs::Adoption& /*adoption*/) override {
+    return [this, theirs = dynamic_cast<const OptimizerListener&>(other).steps_] { steps_ = theirs; };
+  }
+  void reset() noexcept override { steps_.reset(); }
+
+ private:
+  std::shared_ptr<const optim::detail::CapturedSteps> steps_;  // null if there are none
+};
+
+}  // namespace reprise::libtorch

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/libtorch/optim.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/serialize/archive.h>
+
+#include <utility>
+
+#include "libtorch/optim/optimizer_core.h"
+#include "reprise/error.h"
+#include "text/format.h"
+
+namespace reprise::libtorch::optim {
+namespace {
+
+using Groups = std::vector<torch::optim::OptimizerParamGroup>;
+
+Groups one_group(std::vector<at::Tensor> parameters) {
+  return {torch::optim::OptimizerParamGroup(std::move(parameters))};
+}
+
+// Options that torch::optim refuses are refused by it.
+template <class Options>
+std::unique_ptr<torch::optim::OptimizerOptions> checked(const Options& options, const detail::Method& method) {
+  static_cast<void>(method.twin({}, options));
+  return std::make_unique<Options>(options);
+}
+
+}  // namespace
+
+CapturableOptimizer::CapturableOptimizer(const Groups& groups, std::unique_ptr<torch::optim::OptimizerOptions> defaults,
+                                         std::unique_ptr<const detail::Method> method)
+    : Optimizer(groups, std::move(defaults)),
+      core_(std::make_shared<detail::OptimizerCore>(std::move(method), param_groups_)) {
+  core_->refuse_in_capture("constructor");
+  core_->prepare("constructor");
+}
+
+CapturableOptimizer::~CapturableOptimizer() {
+  core_->close();
+}
+
+at::Tensor CapturableOptimizer::step(LossClosure closure) {
+  at::Tensor loss;
+  if (closure) {
+    const at::AutoGradMode with_gradients(true);
+    loss = closure();
+  }
+  detail::OptimizerCore::step(core_);
+  return loss;
+}
+
+at::Tensor CapturableOptimizer::learning_rate(std::size_t group) {
+  if (group >= param_groups_.size())
+    throw UsageError(text::format("{}::learning_rate: expected a group below {}, found {}.", core_->method().name(),
+                                  param_groups_.size(), group));
+  core_->prepare("learning_rate");
+  return core_->rate(group);
+}
+
+void CapturableOptimizer::set_learning_rate(double rate) {
+  for (auto& group : param_groups_) group.options().set_lr(rate);
+  core_->forget_rates();
+}
+
+void CapturableOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group) {
+  core_->refuse_in_capture("add_param_group");
+  Optimizer::add_param_group(group);
+  core_->prepare("add_param_group");
+}
+
+void CapturableOptimizer::save(torch::serialize::OutputArchive& archive) const {
+  core_->refuse_in_capture("save");
+  const at::NoGradGuard no_grad;
+  core_->twin(*defaults_)->save(archive);
+}
+
+void CapturableOptimizer::load(torch::serialize::InputArchive& archive) {
+  core_->refuse_in_capture("load");
+  const auto twin = core_->method().twin(param_groups_, *defaults_);
+  twin->load(archive);
+  core_->load_from(*twin);
+}
+
+SGD::SGD(const Groups& groups, SGDOptions defaults)
+    : CapturableOptimizer(groups, checked(defaults, *detail::sgd_method()), detail::sgd_method()) {}
+SGD::SGD(std::vector<at::Tensor> parameters, SGDOptions defaults)
+    : SGD(one_group(std::move(parameters)), std::move(defaults)) {}
+
+Adam::Adam(const Groups& groups, AdamOptions defaults)
+    : CapturableOptimizer(groups, checked(defaults, *detail::adam_method()), detail::adam_method()) {}
+Adam::Adam(std::vector<at::Tensor> parameters, AdamOptions defaults)
+    : Adam(one_group(std::move(parameters)), std::move(defaults)) {}
+
+AdamW::AdamW(const Groups& groups, AdamWOptions defaults)
+    : CapturableOptimizer(groups, checked(defaults, *detail::adamw_method()), detail::adamw_method()) {}
+AdamW::AdamW(std::vector<at::Tensor> parameters, AdamWOptions defaults)
+    : AdamW(one_group(std::move(parameters)), std::move(defaults)) {}
+
+}  // namespace reprise::libtorch::optim

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libtorch/optim/optimizer_core.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "libtorch/optim/captured_steps.h"
+#include "libtorch/tensor_device.h"
+#include "reprise/error.h"
+#include "text/format.h"
+
+namespace reprise::libtorch::optim::detail {
+namespace {
+
+// Those of the size and type of the parameter.
+std::array<const at::Tensor*, 4> like_parameter(const ParameterState& state) {
+  return {&state.exp_avg, &state.exp_avg_sq, &state.max_exp_avg_sq, &state.momentum_buffer};
+}
+
+bool fits(const ParameterState& state, const at::Tensor& parameter) {
+  return std::ranges::all_of(like_parameter(state), [&](const at::Tensor* each) {
+    return !each->defined() || (each->sizes().equals(parameter.sizes()) && each->device() == parameter.device() &&
+                                each->scalar_type() == parameter.scalar_type());
+  });
+}
+
+// Kernels of steps read gradients in the order in which parameters lie in memory.
+at::Tensor laid_out_as(const at::Tensor& gradient, const at::Tensor& parameter) {
+  if (gradient.strides().equals(parameter.strides()) && gradient.scalar_type() == parameter.scalar_type())
+    return gradient;
+  return at::empty_like(parameter).copy_(gradient);
+}
+
+void copy_if_defined(const at::Tensor& from, const at::Tensor& to) {
+  if (from.defined() && to.defined()) to.copy_(from);
+}
+
+}  // namespace
+
+c10::Device OptimizerCore::device() const {
+  for (const Group& group : *groups_)
+    if (!group.params().empty()) return group.params().front().device();
+  return c10::kCPU;
+}
+
+captures::Found OptimizerCore::find_capture() const {
+  const c10::Device device = this->device();
+  if (!device.is_cuda() && !device.is_privateuseone()) return {};
+  return captures::find(current_stream(device_of_tensors(device)));
+}
+
+void OptimizerCore::refuse_in_capture(const char* what) const {
+  if (find_capture().part == captures::Part::none) return;
+  throw UsageError(
+      text::format("{}::{} was called in a capture, which can contain its step() only: call it before or after.",
+                   method_->name(), what));
+}
+
+std::string OptimizerCore::parameter_text(std::size_t group, std::size_t number) const {
+  const at::Tensor& parameter = groups_->at(group).params().at(number);
+  return text::format("parameter {} of group {} ({} [{}] on {})", number, group, c10::toString(parameter.scalar_type()),
+                      text::join(parameter.sizes(), ", "), parameter.device().str());
+}
+
+void OptimizerCore::require_trainable(const char* what, std::size_t group, std::size_t number) const {
+  const at::Tensor& parameter = groups_->at(group).params().at(number);
+  if (parameter.layout() == c10::kStrided && c10::isFloatingType(parameter.scalar_type()) &&
+      parameter.is_non_overlapping_and_dense() && parameter.device() == device())
+    return;
+  throw UsageError(
+      text::format("{}::{}: expected dense parameters of a floating-point type, all of them on one device, {}; found "
+                   "{}. Make an optimizer for each device.",
+                   method_->name(), what, device().str(), parameter_text(group, number)));
+}
+
+const ParameterState* OptimizerCore::state_of(const at::Tensor& parameter) const {
+  const auto found = states_.find(parameter.unsafeGetTensorImpl());
+  return found != states_.end() ? &found->second : nullptr;
+}
+
+void OptimizerCore::make_state(const char* what, std::size_t group, std::size_t number, bool capturing) {
+  const at::Tensor& parameter = groups_->at(group).params().at(number);
+  const auto& options = groups_->at(group).options();
+  if (const ParameterState* const state = state_of(parameter)) {
+    if (!fits(*state, parameter))
+      throw UsageError(
+          text::format("{}::{}: {} was moved or converted after the optimizer was made, whose state is still what it "
+                       "was. Convert a module first, and make the optimizer afterwards.",
+                       method_->name(), what, parameter_text(group, number)));
+    if (!method_->lacks_state(options, *state)) return;
+  } else {
+    require_trainable(what, group, number);
+  }
+  if (capturing)
+    throw UsageError(
+        text::format("{}::{} was called in a capture, and {} has no state yet: each replay would begin anew. It was "
+                     "added, or needs a gradient, or an option needs more state, since the last step: take a step "
+                     "before the capture, for example with GraphOptions::warmup.",
+                     method_->name(), what, parameter_text(group, number)));
+  method_->add_state(options, parameter.detach(), own_state(parameter));
+}
+
+ParameterState& OptimizerCore::own_state(const at::Tensor& parameter) {
+  const auto [found, added] = states_.try_emplace(parameter.unsafeGetTensorImpl());
+  if (added) parameters_.push_back(parameter);
+  return found->second;
+}
+
+void OptimizerCore::make_rates() {
+  for (std::size_t i = rates_.size(); i < groups_->size(); ++i) {
+    const double rate = groups_->at(i).options().get_lr();
+    rates_.push_back({at::full({}, rate, at::TensorOptions(device()).dtype(method_->rate_type())), rate});
+  }
+}
+
+void OptimizerCore::prepare(const char* what) {
+  const c10::InferenceMode no_inference(false);
+  const at::NoGradGuard no_grad;
+  const c10::OptionalDeviceGuard guard(device());
+  const bool capturing = find_capture().part != captures::Part::none;
+  if (capturing && rates_.size() < groups_->size()) refuse_in_capture(what);
+  make_rates();
+  for (std::size_t i = 0; i < groups_->size(); ++i)
+    for (std::size_t k = 0; k < groups_->at(i).params().size(); ++k)
+      if (groups_->at(i).params()[k].requires_grad()) make_state(what, i, k, capturing);
+}
+
+void OptimizerCore::update_rates() {
+  const std::lock_guard lock(mutex_);
+  if (groups_ == nullptr) return;
+  for (std::size_t i = 0; i < rates_.size() && i < groups_->size(); ++i) {
+    const double now = groups_->at(i).options().get_lr();
+    if (now == rates_[i].copied) continue;
+    rates_[i].value.fill_(now);
+    rates_[i].copied = now;
+  }
+}
+
+void OptimizerCore::update_rates(const StreamRef& stream) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (groups_ == nullptr) return;
+    const auto is_there = [this](std::size_t i) { return groups_->at(i).options().get_lr() == rates_[i].copied; };
+    std::size_t i = 0;
+    while (i < rates_.size() && i < groups_->size() && is_there(i)) ++i;
+    if (i == rates_.size() || i == groups_->size()) return;
+  }
+  const StreamGuard guard(stream);
+  const at::NoGradGuard no_grad;
+  update_rates();
+}
+
+void OptimizerCore::add_to(std::vector<StepOfGroup>& steps, std::size_t group, std::size_t number, bool capturing) {
+  const at::Tensor& parameter = groups_->at(group).params().at(number);
+  const at::Tensor& gradient = parameter.grad();
+  if (!parameter.requires_grad()) return;
+  if (!gradient.defined()) {
+    if (!capturing) return;
+    throw UsageError(
+        text::format("{}::step was called in a capture, and {} has no gradient: each replay would leave it as it is. "
+                     "Call backward() before it, in the capture; if the parameter is not used there, set "
+                     "requires_grad_(false), or leave it out of the optimizer.",
+                     method_->name(), parameter_text(group, number)));
+  }
+  if (gradient.layout() != c10::kStrided)
+    throw UsageError(text::format("{}::step: expected dense gradients, found a sparse one of {}.", method_->name(),
+                                  parameter_text(group, number)));
+  const auto same_type = [&](const StepOfGroup& each) {
+    return each.parameters.front().scalar_type() == parameter.scalar_type();
+  };
+  const auto& options = groups_->at(group).options();
+  auto found = std::ranges::find_if(
+      steps, [&](const StepOfGroup& each) { return &each.options == &options && same_type(each); });
+  if (found == steps.end()) {
+    steps.push_back({options, rates_.at(group).value});
+    found = std::prev(steps.end());
+  }
+  found->parameters.push_back(parameter);
+  found->gradients.push_back(laid_out_as(gradient, parameter));
+  found->states.push_back(&states_.at(parameter.unsafeGetTensorImpl()));
+}
+
+void OptimizerCore::take_step(bool capturing) {
+  prepare("step");
+  std::vector<StepOfGroup> steps;
+  for (std::size_t i = 0; i < groups_->size(); ++i)
+    for (std::size_t k = 0; k < groups_->at(i).params().size(); ++k) add_to(steps, i, k, capturing);
+  if (!capturing) update_rates();
+  for (const StepOfGroup& each : steps) {
+    method_->step(each);
+    // Kernels that libtorch does not know change values unnoticed by a backward that needs them.
+    for (const at::Tensor& parameter : each.parameters)
+      if (!parameter.is_inference()) parameter.unsafeGetTensorImpl()->bump_version();
+  }
+}
+
+void OptimizerCore::step(const std::shared_ptr<OptimizerCore>& core) {
+  const at::NoGradGuard no_grad;
+  const c10::OptionalDeviceGuard guard(core->device());
+  const captures::Found found = core->find_capture();
+  const std::shared_ptr<CapturedSteps> captured =
+      found.part == captures::Part::own ? CapturedSteps::of(*found.capture) : nullptr;
+  try {
+    core->take_step(found.part != captures::Part::none);
+  } catch (const UsageError& error) {
+    if (captured != nullptr) captured->refuse(error.what());
+    throw;
+  }
+  if (captured != nullptr) captured->add({core, *core->groups_});
+}
+
+std::unique_ptr<torch::optim::Optimizer> OptimizerCore::twin(const torch::optim::OptimizerOptions& defaults) const {
+  auto made = method_->twin(*groups_, defaults);
+  method_->copy_states([this](const at::Tensor& parameter) { return state_of(parameter); }, *made);
+  return made;
+}
+
+void OptimizerCore::load_from(torch::optim::Optimizer& twin) {
+  const c10::InferenceMode no_inference(false);
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < groups_->size(); ++i)
+    for (std::size_t k = 0; k < groups_->at(i).params().size(); ++k) {
+      const at::Tensor& parameter = groups_->at(i).params()[k];
+      const ParameterState loaded = method_->state_in(twin, parameter);
+      for (const at::Tensor* const each : like_parameter(loaded))
+        if (each->defined() && !each->sizes().equals(parameter.sizes()))
+          throw UsageError(text::format("{}::load: the archive has a state of the size [{}] for {}.", method_->name(),
+                                        text::join(each->sizes(), ", "), parameter_text(i, k)));
+    }
+  for (std::size_t i = 0; i < groups_->size(); ++i) {
+    method_->assign(twin.param_groups().at(i).options(), groups_->at(i).options());
+    for (const at::Tensor& parameter : groups_->at(i).params()) {
+      const ParameterState loaded = method_->state_in(twin, parameter);
+      ParameterState& own = own_state(parameter);
+      if (method_->lacks_state(groups_->at(i).options(), own))
+        method_->add_state(groups_->at(i).options(), parameter.detach(), own);
+      method_->clear(own);
+      copy_if_defined(loaded.step, own.step);
+      copy_if_defined(loaded.exp_avg, own.exp_avg);
+      copy_if_defined(loaded.exp_avg_sq, own.exp_avg_sq);
+      copy_if_defined(loaded.max_exp_avg_sq, own.max_exp_avg_sq);
+      copy_if_defined(loaded.momentum_buffer, own.momentum_buffer);
+      copy_if_defined(loaded.is_new, own.is_new);
+    }
+  }
+  forget_rates();
+}
+
+}  // namespace reprise::libtorch::optim::detail

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "captures/registry.h"
+#include "libtorch/optim/method.h"
+#include "reprise/stream.h"
+
+namespace reprise::libtorch::optim::detail {
+
+/// What graphs share with the optimizer whose steps they contain: its state, its learning rates, and the groups with
+/// their options, as long as the optimizer is there.
+///
+/// Threads: as the optimizer; update_rates() and with_groups() also on threads that replay.
+class OptimizerCore {
+ public:
+  using Group = torch::optim::OptimizerParamGroup;
+  using Groups = std::vector<Group>;
+
+  /// \param groups the optimizer's, which calls close() before they end.
+  OptimizerCore(std::unique_ptr<const Method> method, Groups& groups) : method_(std::move(method)), groups_(&groups) {}
+  /// The optimizer ends: nothing is compared with its groups any more.
+  void close() noexcept {
+    const std::lock_guard lock(mutex_);
+    groups_ = nullptr;
+  }
+
+  const Method& method() const { return *method_; }
+
+  /// Makes the state of parameters and the learning rates that are not there yet.
+  /// \param what the call, for errors: "step".
+  /// \throws UsageError in a capture if something has to be made; for parameters that cannot be trained.
+  void prepare(const char* what);
+  /// Takes a step on the current stream, or captures one: CapturableOptimizer::step().
+  static void step(const std::shared_ptr<OptimizerCore>& core);
+  at::Tensor rate(std::size_t group) const { return rates_.at(group).value; }
+  /// The next update_rates() copies all.
+  void forget_rates() noexcept {
+    const std::lock_guard lock(mutex_);
+    for (Rate& each : rates_) each.copied = unknown;
+  }
+
+  std::unique_ptr<torch::optim::Optimizer> twin(const torch::optim::OptimizerOptions& defaults) const;
+  void load_from(torch::optim::Optimizer& twin);
+  void refuse_in_capture(const char* what) const;
+
+  /// Copies learning rates that have changed to the device, on the current stream. Not if the optimizer has ended.
+  void update_rates();
+  /// On this stream.
+  void update_rates(const StreamRef& stream);
+  /// Calls `f` with the groups while they cannot end; not if the optimizer has ended.
+  template <class F>
+  void with_groups(const F& f) const {
+    const std::lock_guard lock(mutex_);
+    if (groups_ != nullptr) f(*groups_);
+  }
+
+ private:
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  struct Rate {
+    at::Tensor value;
+    double copied = unknown;  // what was copied there last
+  };
+
+  c10::Device device() const;
+  captures::Found find_capture() const;
+  void require_trainable(const char* what, std::size_t group, std::size_t number) const;
+  const ParameterState* state_of(const at::Tensor& parameter) const;
+  ParameterState& own_state(const at::Tensor& parameter);
+  void make_state(const char* what, std::size_t group, std::size_t number, bool capturing);
+  void make_rates();
+  void add_to(std::vector<StepOfGroup>& steps, std::size_t group, std::size_t number, bool capturing);
+  void take_step(bool capturing);
+  std::string parameter_text(std::size_t group, std::size_t number) const;
+
+  const std::unique_ptr<const Method> method_;
+  mutable std::mutex mutex_;  // guards `copied` of rates, and the end of groups
+  Groups* groups_;            // null once the optimizer has ended
+  std::vector<Rate> rates_;   // by group
+  std::unordered_map<c10::TensorImpl*, ParameterState> states_;
+  std::vector<at::Tensor> parameters_;  // of states_, whose keys they keep
+};
+
+}  // namespace reprise::libtorch::optim::detail
