@@ -156,10 +156,11 @@ class CUDAGraph {
   /// not. Raw handles and nodes of this graph stay valid, and have the values of the nodes of `other`.
   ///
   /// This graph then shares all that `other` holds: its pool, random numbers, workspaces and retained objects, also
-  /// after the end of `other`; inputs(), annotations(), parameters and capture_report() are those of `other`. What this
-  /// graph held itself is released when its launches until now are over. Two graphs that share a pool must not run at
-  /// once. Name, hooks, options, disabled nodes and attributes of kernels other than cluster and `cooperative` stay
-  /// those of this graph. A graph without an executable takes over the values as well. Replays by other threads wait.
+  /// after the end of `other`, and the template that the values came from; inputs(), annotations(), parameters and
+  /// capture_report() are those of `other`. What this graph held itself is released when its launches until now are
+  /// over. Two graphs that share a pool must not run at once. Name, hooks, options, disabled nodes and attributes of
+  /// kernels other than cluster and `cooperative` stay those of this graph. A graph without an executable takes over
+  /// the values as well. Replays by other threads wait.
   /// \throws GraphUpdateError if CUDA cannot do that: names the first node that does not fit, and all differences. Both
   ///         graphs are as before, then and after any other exception.
   /// \throws UsageError if one of the graphs has no template, both are the same, are of different devices or belong

@@ -218,7 +218,14 @@ bool CUDAGraph::Impl::reads_nodes_again() const noexcept {
 
 void CUDAGraph::Impl::discard_template() noexcept {
   counted.template_discarded();
-  WarnOnError(backend()).graph_destroy(std::exchange(template_graph, nullptr));
+  (void)destroy_template();
+}
+
+bool CUDAGraph::Impl::destroy_template() noexcept {
+  GraphHandle const graph = std::exchange(template_graph, nullptr);
+  if (shared_template == nullptr) return WarnOnError(backend()).graph_destroy(graph);
+  const std::shared_ptr<graphs::SharedTemplate> last = std::move(shared_template);
+  return last.use_count() == 1;
 }
 
 void CUDAGraph::Impl::report_failure(const Error& error, Device where, const std::string& name) {
@@ -254,8 +261,8 @@ void CUDAGraph::Impl::make_empty() noexcept {
     counted.reset();
     bool destroyed = true;
     if (exec != nullptr) destroyed &= WarnOnError(backend()).graph_exec_destroy(std::exchange(exec, nullptr));
-    if (template_graph != nullptr)
-      destroyed &= WarnOnError(backend()).graph_destroy(std::exchange(template_graph, nullptr));
+    if (template_graph != nullptr) destroyed &= destroy_template();
+    values_of = nullptr;  // `resources` has it until the launches are over
     // What the runtime refused to destroy keeps what is attached to it: nothing is waited for.
     const bool uncertain = in_use_elsewhere.exchange(false) || !destroyed;
     if (!resources.release(uncertain ? uncertain_release_limit : certain_release_limit) && !uncertain)

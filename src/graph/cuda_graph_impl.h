@@ -25,6 +25,7 @@
 #include "graph/live_graphs.h"
 #include "graph/nodes/node_changes.h"
 #include "graph/parameters/parameters.h"
+#include "graph/shared_template.h"
 #include "graph/update_refusal.h"
 #include "reprise/graph.h"
 
@@ -153,6 +154,8 @@ struct CUDAGraph::Impl {
   /// Both of the above.
   void instantiate(const char* call);
   void discard_template() noexcept;
+  /// False if it stays, because another graph needs it or the runtime refuses.
+  bool destroy_template() noexcept;
   /// Refuses, or makes the graph ready to be launched on `stream`. Needs `launch_mutex`.
   void prepare_launch(const char* call, const StreamRef& stream);
   /// Null: the calling thread's current stream of the graph's device.
@@ -226,6 +229,8 @@ struct CUDAGraph::Impl {
   MempoolId pool;
   std::optional<graphs::ActiveCapture> capture;
   GraphHandle template_graph = nullptr;
+  std::shared_ptr<graphs::SharedTemplate> shared_template;  // owns it, once another graph may need it, too
+  std::shared_ptr<graphs::SharedTemplate> values_of;  // after update(): where the values came from; null: from here
   graphs::CountedGraph counted;
   graphs::Parameters parameters;
   graphs::NodeChanges changes;                   // of its nodes

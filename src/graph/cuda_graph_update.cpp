@@ -72,6 +72,15 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other) {
   if (auto refusal = pairs.run(template_graph, other.template_graph)) return refusal;
 
   graphs::Adoption adoption{exec, pairs.own_nodes(), other.resources.share()};
+  std::shared_ptr<graphs::SharedTemplate> source = other.values_of;
+  if (source == nullptr) {
+    if (other.shared_template == nullptr)
+      other.shared_template = std::make_shared<graphs::SharedTemplate>(*other.device, other.template_graph);
+    source = other.shared_template;
+  }
+  if (source == shared_template) source = nullptr;  // the values come back
+  auto held_source = std::make_unique<memory::ReleaseQueue::Resources>();
+  if (source != nullptr) *held_source = {device_use, source};  // the first one is released last
   std::vector<std::function<void()>> adopted;
   for (std::size_t i = 0; i < mine.size(); ++i) adopted.push_back(mine[i]->adopt(*theirs[i], adoption));
   std::vector<CaptureListener*> next_in_replays = of_same_kinds(other.in_replays, theirs, mine);
@@ -94,6 +103,8 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other) {
   } catch (const ExecRefused& refused) {
     return UpdateRefusal{refused.info.result, pairs.other_node(refused.info.node), reason_of(refused.info.result)};
   }
+  resources.hold_source(std::move(held_source));
+  values_of = std::move(source);
   for (const auto& commit : adopted)
     if (commit) commit();
   in_replays = std::move(next_in_replays);
@@ -123,6 +134,8 @@ void CUDAGraph::Impl::exchange_captured(Impl& other) noexcept {
   std::swap(options, other.options);
   std::swap(pool, other.pool);
   std::swap(template_graph, other.template_graph);
+  shared_template.swap(other.shared_template);
+  values_of.swap(other.values_of);
   counted.swap(other.counted);
   changes.swap(other.changes);
   std::swap(parameters, other.parameters);

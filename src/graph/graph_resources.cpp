@@ -48,7 +48,14 @@ void GraphResources::release_after_launches(std::shared_ptr<void> object) const 
   memory::ReleaseQueue::push(std::move(resources), last_launch_);
 }
 
+void GraphResources::hold_source(std::unique_ptr<Resources> source) noexcept {
+  tracked_ |= !source->empty();
+  source_.swap(source);
+  if (source != nullptr) memory::ReleaseQueue::push(std::move(source), last_launch_);
+}
+
 bool GraphResources::release(std::chrono::microseconds limit) noexcept {
+  if (source_ != nullptr) memory::ReleaseQueue::push(std::move(source_), last_launch_);
   holds_ = false;
   tracked_ = false;
   if (keep_ == KeepGraph::yes) {

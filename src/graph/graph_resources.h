@@ -47,6 +47,10 @@ class GraphResources {
   void exchange(backend::Backend& backend, GraphHandle template_graph, Resources next,
                 const std::function<void()>& update);
 
+  /// After hold(): what launches from now on need besides, in place of what the last call gave, which is released when
+  /// the launches until now are over. No part of share(): other graphs get it from where it came.
+  void hold_source(std::unique_ptr<Resources> source) noexcept;
+
   /// Calls `launch`.
   template <class Launch>
   void launch(const StreamRef& stream, Launch&& launch) {
@@ -88,6 +92,7 @@ class GraphResources {
   bool holds_ = false;
   std::unique_ptr<Resources> resources_;  // with KeepGraph::no; null: there are none
   Attached attached_;                     // with KeepGraph::yes, while something is held
+  std::unique_ptr<Resources> source_;
 };
 
 }  // namespace reprise::graphs

@@ -274,9 +274,11 @@ TEST_F(CapturedOptimizers, AreThoseOfTheOtherGraphAfterAnUpdate) {
   optim::Adam eager(expected, AdamOptions(0.01).weight_decay(0.1)), own(found, AdamOptions(0.01).weight_decay(0.2));
   capture_step(own);
   static_cast<AdamOptions&>(own.param_groups()[0].options()).weight_decay(0.1);
-  CUDAGraph other;
-  capture(other, [&] { own.step(); });
-  graph_.update(other);
+  {
+    CUDAGraph other;
+    capture(other, [&] { own.step(); });
+    graph_.update(other);
+  }
   own.set_learning_rate(0.02);
   eager.set_learning_rate(0.02);
   train(eager, expected, 0, 2);
