@@ -28,7 +28,8 @@ if(TORCH)
 endif()
 if(MODE STREQUAL "find_package")
   # The package must need nothing but threads: what the library was built with is not found here.
-  list(APPEND arguments "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON)
+  list(APPEND arguments "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON
+    -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)
 else()
   list(APPEND arguments "-DREPRISE_SOURCE_DIR=${SOURCE_DIR}" "-DBUILD_SHARED_LIBS=${SHARED}"
     -DREPRISE_GROUP_SOURCES=ON)
