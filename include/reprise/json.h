@@ -29,6 +29,7 @@ std::string to_json(const ReplayTiming& timing);
 /// the names of EagerCause.
 std::string to_json(const GraphCacheStatistics& statistics);
 
+/// All members of PoolStatistics.
 std::string to_json(const PoolStatistics& statistics);
 
 }  // namespace reprise
