@@ -2,14 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <string_view>
+
+#include "reprise/log.h"
 
 /// \file
-/// Errors: CUDA's result codes, the exceptions of this library, and the sink for warnings.
+/// Errors: CUDA's result codes and the exceptions of this library.
 
 namespace reprise {
 
@@ -151,16 +151,5 @@ class OutOfMemoryError : public Error {
  private:
   Statistics statistics_;
 };
-
-/// Receives the library's warnings: errors met in destructors, which cannot throw, and probable mistakes. Called from
-/// any thread, never concurrently; it must not call this library.
-using WarningSink = std::function<void(std::string_view message)>;
-
-/// Replaces the sink and returns the one before it. An empty function restores the default, which writes a line to
-/// standard error. Thread-safe.
-WarningSink set_warning_sink(WarningSink sink);
-
-/// Sends a message to the sink. Never throws. Thread-safe.
-void warn(std::string_view message) noexcept;
 
 }  // namespace reprise

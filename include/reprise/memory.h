@@ -90,9 +90,9 @@ class CachingAllocator {
   void deallocate(void* pointer);
 
   /// Declares that work of another stream uses the block: it is not reused before that work has completed. In a
-  /// capture, reuse is deferred until no capture is underway. The stream must exist until the block is freed: CUDA does
-  /// not define what a query of a destroyed one does. A host device reports such a query, and the block is held until
-  /// empty_cache(), or the next scope of a capture, has waited for the device. A Stream of this library may end earlier.
+  /// capture, reuse is deferred until no capture is underway. The stream must exist until the block is freed; a Stream
+  /// of this library may end earlier. CUDA does not define what a query of a destroyed stream does; a host device
+  /// reports it, and the block is held until empty_cache(), or the next scope of a capture, has waited for the device.
   /// \throws UsageError if the block is not in use.
   void record_stream(void* pointer, const StreamRef& stream);
 

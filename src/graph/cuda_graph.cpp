@@ -118,11 +118,14 @@ void CUDAGraph::Impl::or_make_empty(const Step& step) {
   } catch (const Error& error) {
     const Device where = *device;
     const std::string name = options.name;
-    make_empty();
+    make_empty(error.what());
     report_failure(error, where, name);
     throw;
+  } catch (const std::exception& error) {
+    make_empty(error.what());
+    throw;
   } catch (...) {
-    make_empty();
+    make_empty("an exception that is no std::exception");
     throw;
   }
 }
@@ -147,8 +150,11 @@ void CUDAGraph::Impl::begin(const char* call, const StreamRef& stream, const Gra
   pool = wanted.pool ? wanted.pool : memory::new_capture_pool_id();
   if (wanted.pool) memory::return_held_back_blocks(stream.device());
   or_make_empty([&] {
+    capture_timer = {};
     capture.emplace(stream, options, pool, listeners.in_order());
     capture->begin(call);
+    if (capture_timer) [[unlikely]]
+      log_capture_began();
     keep = keeps(wanted);
     if (any_hook(options.hooks)) option_hooks = hooks.add(std::exchange(options.hooks, {}));
   });
@@ -184,6 +190,8 @@ void CUDAGraph::Impl::complete_capture(const char* call, const void* frame) {
     graphs::CapturedGraph captured = capture->end(frame, reads_nodes_again() ? &changes : nullptr);
     template_graph = captured.template_graph;
     counted.captured(*device, captured.nodes);
+    if (capture_timer) [[unlikely]]
+      log_capture_ended();
     of_executables = std::move(captured.of_executables);
     in_replays = std::move(captured.in_replays);
     may_discard = may_discard && !captured.needs_template;
@@ -248,7 +256,7 @@ void CUDAGraph::Impl::report_failure(const Error& error, Device where, const std
   last_report = std::move(report);
 }
 
-void CUDAGraph::Impl::make_empty() noexcept {
+void CUDAGraph::Impl::make_empty(const char* error) noexcept {
   if (support::forked()) [[unlikely]]
     return;
   const std::shared_ptr<backend::DeviceUse> last_use = std::move(device_use);  // ends when this returns
@@ -281,6 +289,8 @@ void CUDAGraph::Impl::make_empty() noexcept {
       capture->unwind();
       last_report = capture->take_report();
       capture.reset();
+      if (capture_timer) [[unlikely]]
+        log_capture_left(error);
     }
     for (graphs::CaptureListener* const listener : listeners.in_order()) listener->reset();
     hooks.reset();

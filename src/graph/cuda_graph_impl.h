@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -26,6 +28,7 @@
 #include "graph/nodes/node_changes.h"
 #include "graph/parameters/parameters.h"
 #include "graph/shared_template.h"
+#include "graph/step_timer.h"
 #include "graph/update_refusal.h"
 #include "reprise/graph.h"
 
@@ -118,7 +121,8 @@ struct CUDAGraph::Impl {
   /// An error ended the capture that did not break it: adds it to the report, or makes one.
   void report_failure(const Error& error, Device where, const std::string& name);
   /// Drops whatever there is, in any state.
-  void make_empty() noexcept;
+  /// \param error why a capture that is underway failed, for the log; null if it is abandoned.
+  void make_empty(const char* error = nullptr) noexcept;
 
   // --- The end of its life --------------------------------------------------------------------------------------
   /// The graph that has this inside is destroyed or assigned to. Leaves the inside to the calls that use it, if any.
@@ -146,6 +150,7 @@ struct CUDAGraph::Impl {
   /// Makes an executable of the template, in the place of the one that there may be. Needs `launch_mutex` where a
   /// replay may run. If it fails, nothing has changed.
   void make_executable(StreamHandle upload_stream);
+  void make_executable_unlogged(StreamHandle upload_stream);
   /// The same for a graph that was captured, which is `ready` then; an upload that the options request goes to an
   /// internal stream.
   void make_ready();
@@ -169,6 +174,28 @@ struct CUDAGraph::Impl {
   void launch_with_listeners(const StreamRef& stream);
   void launch_executable(const StreamRef& stream);
   void upload(const StreamRef& stream);
+
+  // --- The log: cuda_graph_log.cpp ------------------------------------------------------------------------------
+  // To be called only where the StepTimer of the step is true.
+  void log_capture_began() const noexcept;
+  void log_capture_ended() const noexcept;                  // while there is a template
+  void log_capture_left(const char* error) const noexcept;  // as make_empty()
+  /// \param what what was done, followed by its time: "instantiated in".
+  void log_step(const graphs::StepTimer& time, std::string_view what) const noexcept;
+  void log_failure(const graphs::StepTimer& time, const char* step, const std::exception& error) const noexcept;
+  void log_line(std::string_view what, std::string_view detail = {}) const noexcept;
+  /// Calls `step`, and logs that it was done or that it failed.
+  template <class Step>
+  void logging(const char* done, const char* name, const Step& step) const {
+    const graphs::StepTimer time;
+    try {
+      step();
+    } catch (const std::exception& error) {
+      if (time) log_failure(time, name, error);
+      throw;
+    }
+    if (time) log_step(time, done);
+  }
 
   // --- The nodes: nodes/ ----------------------------------------------------------------------------------------
   /// What views of the graph's nodes refer to, until it is empty.
@@ -228,6 +255,7 @@ struct CUDAGraph::Impl {
   GraphOptions options;
   MempoolId pool;
   std::optional<graphs::ActiveCapture> capture;
+  graphs::StepTimer capture_timer;
   GraphHandle template_graph = nullptr;
   std::shared_ptr<graphs::SharedTemplate> shared_template;  // owns it, once another graph may need it, too
   std::shared_ptr<graphs::SharedTemplate> values_of;  // after update(): where the values came from; null: from here

@@ -48,6 +48,10 @@ void CUDAGraph::Impl::require_success(Call call, ErrorCode result, SourceLocatio
 }
 
 void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
+  logging("instantiated in", "instantiation", [&] { make_executable_unlogged(upload_stream); });
+}
+
+void CUDAGraph::Impl::make_executable_unlogged(StreamHandle upload_stream) {
   backend::Backend& runtime = backend();
   // Instantiating is a potentially unsafe call in the captures of others.
   const RelaxedCaptureMode relaxed(runtime);

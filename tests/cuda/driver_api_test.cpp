@@ -104,7 +104,7 @@ class PassedOverGpus : public DriverApiTest {
   static void expect_warnings(const std::string& expected) {
     const auto body = [] {
       std::vector<std::string> warnings;
-      set_warning_sink([&](std::string_view text) { warnings.emplace_back(text); });
+      set_log_sink([&](LogLevel, std::string_view text) { warnings.emplace_back(text); });
       std::thread([] { (void)cuda_backends(); }).join();
       (void)cuda_backends();
       (void)default_device();

@@ -39,9 +39,9 @@ class FullCaptureReport : public CudaTest {
     work(stream().native());  // loads the kernel
     stream().synchronize();
     options_.report = ReportDetail::full;
-    set_warning_sink([](std::string_view) {});  // a capture that leaves something out warns
+    set_log_sink([](LogLevel, std::string_view) {});  // a capture that leaves something out warns
   }
-  void TearDown() override { set_warning_sink({}); }
+  void TearDown() override { set_log_sink({}); }
 
   void work(cudaStream_t on) { add_one<<<1, 1, 0, on>>>(x_->data()); }
 

@@ -177,7 +177,7 @@ TEST_F(Cublas, AHandleMadeOnAnotherThreadBreaksNoCapture) {
 TEST_F(Cublas, AHandleThatIsMadeInACaptureIsReportedAsItsFirstUse) {
   std::string why;
   if (device().backend().monitor().watch_calls(&why) == nullptr) GTEST_SKIP() << why;
-  set_warning_sink([](std::string_view) {});
+  set_log_sink([](LogLevel, std::string_view) {});
   Buffer<float> x(size);
   GraphOptions options;
   options.report = ReportDetail::full;
@@ -191,7 +191,7 @@ TEST_F(Cublas, AHandleThatIsMadeInACaptureIsReportedAsItsFirstUse) {
   } catch (const CaptureError&) {
   }
   (void)cudaGetLastError();
-  set_warning_sink({});
+  set_log_sink({});
   if (handle != nullptr) {
     EXPECT_EQ(cublasDestroy(handle), CUBLAS_STATUS_SUCCESS);
   }

@@ -55,7 +55,7 @@ class Cudnn : public CudaTest {};
 TEST_F(Cudnn, AHandleThatIsMadeInACaptureIsReportedAsItsFirstUse) {
   std::string why;
   if (device().backend().monitor().watch_calls(&why) == nullptr) GTEST_SKIP() << why;
-  set_warning_sink([](std::string_view) {});
+  set_log_sink([](LogLevel, std::string_view) {});
   Buffer<float> x(n);
   GraphOptions options;
   options.report = ReportDetail::full;
@@ -69,7 +69,7 @@ TEST_F(Cudnn, AHandleThatIsMadeInACaptureIsReportedAsItsFirstUse) {
   } catch (const CaptureError&) {
   }
   (void)cudaGetLastError();
-  set_warning_sink({});
+  set_log_sink({});
   if (handle != nullptr) {
     EXPECT_EQ(cudnnDestroy(handle), CUDNN_STATUS_SUCCESS);
   }

@@ -122,7 +122,7 @@ TEST_F(TimeReplayOnCuda, HasEachOfManyNodesOnce) {
 }
 
 TEST_F(TimeReplayOnCuda, DoesNotDisturbFullCaptureReports) {
-  set_warning_sink([](std::string_view) {});  // a capture that leaves something out warns
+  set_log_sink([](LogLevel, std::string_view) {});  // a capture that leaves something out warns
   for (int i = 0; i < 3; ++i) {
     CUDAGraph graph;
     capture(graph, {.report = ReportDetail::full}, [&] {
@@ -133,7 +133,7 @@ TEST_F(TimeReplayOnCuda, DoesNotDisturbFullCaptureReports) {
     EXPECT_THAT(graph.capture_report()->not_captured, SizeIs(1));
     EXPECT_THAT(time_replay(graph, stream()).nodes, SizeIs(1));
   }
-  set_warning_sink({});
+  set_log_sink({});
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ Verdict examine(const Program& program, const Device& device, const std::optiona
 }
 
 RaceReports::RaceReports() {
-  set_warning_sink([](std::string_view message) {
+  set_log_sink([](LogLevel, std::string_view message) {
     if (message.substr(0, 5) != "race:") {
       std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());
       return;
@@ -90,7 +90,7 @@ RaceReports::RaceReports() {
 }
 
 RaceReports::~RaceReports() {
-  set_warning_sink({});
+  set_log_sink({});
 }
 
 std::vector<std::string> RaceReports::take() {

@@ -6,7 +6,8 @@
 #   RANDOM123  ON if the program must find the copy of Random123
 #   COMPONENT  the component of the package that the program uses (optional)
 #   TORCH      the folder of the wheel of torch (the component libtorch)
-#   FMT        the sources of fmt that the project gives; without, fmt is installed (add_subdirectory)
+#   GIVEN      a folder with sources of fmt and nlohmann_json that the project gives; without, both are installed
+#              (add_subdirectory)
 #   SHARED     ON to build the library as a shared one (add_subdirectory)
 #   KERNELS    ON if nvcc must compile the program, for ARCHITECTURES (optional)
 #   PROGRAM, EXPECTED   the source and a file with its output
@@ -29,12 +30,15 @@ if(TORCH)
 endif()
 if(MODE STREQUAL "find_package")
   # The package must need nothing but threads: what the library was built with is not found here.
-  list(APPEND arguments "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON)
+  list(APPEND arguments "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON
+    -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)
 else()
   list(APPEND arguments "-DREPRISE_SOURCE_DIR=${SOURCE_DIR}" "-DBUILD_SHARED_LIBS=${SHARED}"
     -DREPRISE_GROUP_SOURCES=ON)
-  if(FMT)
-    list(APPEND arguments -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON "-DFETCHCONTENT_SOURCE_DIR_FMT=${FMT}")
+  if(GIVEN)
+    list(APPEND arguments
+      -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON "-DFETCHCONTENT_SOURCE_DIR_FMT=${GIVEN}/fmt"
+      -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON "-DFETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON=${GIVEN}/nlohmann_json")
   endif()
 endif()
 

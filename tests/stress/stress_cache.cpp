@@ -57,7 +57,7 @@ void run_threads(const CacheOf& cache_of, unsigned seed) {
 }
 
 TEST(StressCaches, EightThreadsWithOneCache) {
-  const WarningSink before = set_warning_sink([](std::string_view) {});
+  const LogSink before = set_log_sink([](LogLevel, std::string_view) {});
   for (unsigned seed = 0; seed < 4; ++seed) {
     GraphCache cache(stress_options(seed));
     run_threads([&](unsigned) { return &cache; }, seed);
@@ -66,18 +66,18 @@ TEST(StressCaches, EightThreadsWithOneCache) {
     EXPECT_EQ(counts.failed_captures.number, 0u);
     EXPECT_LE(counts.entries, 8u);
   }
-  set_warning_sink(before);
+  set_log_sink(before);
 }
 
 TEST(StressCaches, EightThreadsWithACacheEach) {
-  const WarningSink before = set_warning_sink([](std::string_view) {});
+  const LogSink before = set_log_sink([](LogLevel, std::string_view) {});
   for (unsigned seed = 0; seed < 4; ++seed) {
     std::vector<std::unique_ptr<GraphCache>> caches;
     for (int i = 0; i < threads_at_once; ++i) caches.push_back(std::make_unique<GraphCache>(stress_options(seed)));
     run_threads([&](unsigned i) { return caches[i].get(); }, seed);
     for (const auto& each : caches) EXPECT_EQ(each->statistics().failed_captures.number, 0u);
   }
-  set_warning_sink(before);
+  set_log_sink(before);
 }
 
 }  // namespace

@@ -181,7 +181,7 @@ TEST(StressFailures, ManyThreadsLoseNothingWhileCallsFailAtRandom) {
   auto& runtime = *new AccountingBackend(default_device().backend());  // devices live until the process ends
   const Device device(runtime);
   std::atomic<int> warnings{0}, failed{0};
-  const WarningSink previous = set_warning_sink([&](std::string_view) { ++warnings; });
+  const LogSink previous = set_log_sink([&](LogLevel, std::string_view) { ++warnings; });
   std::barrier all_there(thread_count);
   std::barrier all_done(thread_count, [&]() noexcept { runtime.heal(); });
   std::vector<std::thread> threads;
@@ -209,7 +209,7 @@ TEST(StressFailures, ManyThreadsLoseNothingWhileCallsFailAtRandom) {
   EXPECT_EQ(runtime.living().graphs, 0);
   EXPECT_EQ(runtime.living().execs, 0);
   EXPECT_EQ(runtime.living().user_objects, 0);
-  set_warning_sink(previous);
+  set_log_sink(previous);
 }
 
 }  // namespace

@@ -63,12 +63,12 @@ std::vector<std::string> summary(const Journal& journal, bool cuda_is_watched) {
   return lines;
 }
 
-std::vector<std::string> resolve(const std::vector<std::string>& places) {
+std::vector<ResolvedPlace> resolve(const std::vector<std::string>& places) {
   std::map<std::string, std::vector<std::string>> offsets;  // of each file
   for (const std::string& place : places)
     if (const std::size_t plus = place.rfind('+'); plus != std::string::npos)
       offsets[place.substr(0, plus)].push_back(place.substr(plus + 1));
-  std::vector<std::string> lines;
+  std::vector<ResolvedPlace> resolved;
   for (const auto& [file, of_file] : offsets) {
     if (!is_small(file)) continue;
     std::vector<std::string> command = {"addr2line", "--demangle", "--functions", "--pretty-print", "--exe=" + file};
@@ -76,9 +76,9 @@ std::vector<std::string> resolve(const std::vector<std::string>& places) {
     std::istringstream answers(output_of(command));
     std::string answer;
     for (std::size_t i = 0; i < of_file.size() && std::getline(answers, answer); ++i)
-      if (answer.find("??") == std::string::npos) lines.push_back(text::format("{}+{}  {}", file, of_file[i], answer));
+      if (answer.find("??") == std::string::npos) resolved.push_back({file + "+" + of_file[i], answer});
   }
-  return lines;
+  return resolved;
 }
 
 }  // namespace reprise::tools

@@ -23,11 +23,17 @@ struct Journal {
 
 Journal parse_journal(std::string_view text);
 
-/// The summary, as lines without line ends.
+/// The summary, as one or more lines without line ends.
 /// \param cuda_is_watched false if `reprise` was built without CUPTI.
 std::vector<std::string> summary(const Journal& journal, bool cuda_is_watched);
 
-/// Resolves places by `addr2line`: a line each, "PLACE  FUNCTION at FILE:LINE", without those that it cannot resolve.
-std::vector<std::string> resolve(const std::vector<std::string>& places);
+/// A place, and its name as `addr2line` has it: "FUNCTION at FILE:LINE".
+struct ResolvedPlace {
+  std::string place;
+  std::string name;
+};
+
+/// Resolves places by `addr2line`, without those that it cannot resolve.
+std::vector<ResolvedPlace> resolve(const std::vector<std::string>& places);
 
 }  // namespace reprise::tools

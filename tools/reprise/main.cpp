@@ -22,6 +22,7 @@ constexpr const char* explain_text =
 constexpr const char* explain_example = R"(The program and its arguments come after --. Example:
   reprise explain -- python3 train.py --epochs 1
   reprise explain --output captures.txt -- ./solver
+  reprise explain --json --output captures.jsonl -- ./solver
 
 Each call of CUDA is watched through CUPTI meanwhile, so that the program is slower, and profilers of CUDA do not work
 in it.)";
@@ -41,6 +42,7 @@ int run(int argc, char** argv) {
   explain->add_option("--output", options.output, "Writes the reports into a file instead of standard error")
       ->type_name("FILE");
   explain->add_flag("--all", options.all, "Reports the captures that went well, too");
+  explain->add_flag("--json", options.json, "Writes each report, and the summary, as a line of JSON");
   explain->footer(explain_example);
   // Arguments after -- belong to the program.
   char** const end = argv + argc;

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/error.h"
 
-#include <cstdio>
-#include <mutex>
 #include <utility>
 
 #include "reprise/capture_report.h"
 #include "reprise/public_call.h"
-#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -94,17 +91,6 @@ std::string backend_error_text(const std::string& call, ErrorCode code, const st
   return text;
 }
 
-struct SinkHolder {
-  std::mutex mutex;
-  WarningSink sink;
-};
-
-// Never destroyed: destructors of static objects may still warn.
-SinkHolder& sink_holder() {
-  static support::Immortal<SinkHolder> holder;
-  return *holder;
-}
-
 }  // namespace
 
 namespace detail {
@@ -138,26 +124,5 @@ BackendError::BackendError(std::string call, ErrorCode code, const std::string& 
 
 CaptureError::CaptureError(ErrorCode code, const std::string& what, const CaptureReport& report)
     : Error(what), code_(code), report_(std::make_shared<const CaptureReport>(report)) {}
-
-WarningSink set_warning_sink(WarningSink sink) {
-  SinkHolder& holder = sink_holder();
-  const std::lock_guard lock(holder.mutex);
-  return std::exchange(holder.sink, std::move(sink));
-}
-
-void warn(std::string_view message) noexcept {
-  try {
-    SinkHolder& holder = sink_holder();
-    const std::lock_guard lock(holder.mutex);
-    if (holder.sink) {
-      holder.sink(message);
-    } else {
-      // One call, so that lines of several processes do not mix.
-      std::fprintf(stderr, "reprise: warning: %.*s\n", static_cast<int>(message.size()), message.data());
-    }
-  } catch (...) {
-    // A sink that throws loses its message.
-  }
-}
 
 }  // namespace reprise

@@ -100,7 +100,9 @@ void CUDAGraph::update(const CUDAGraph& other) {
       throw UsageError(
           text::format("{}{}: expected a graph of {}, as this one; found one of {}: an executable stays on its device.",
                        call, graph_name(impl.options.name), impl.device->str(), from.device->str()));
-    if (const auto refusal = impl.update_from(from)) refuse_update(call, impl, from, *refusal);
+    impl.logging("updated in place in", "update", [&] {
+      if (const auto refusal = impl.update_from(from)) refuse_update(call, impl, from, *refusal);
+    });
   }
   memory::ReleaseQueue::drain();
 }
@@ -140,8 +142,11 @@ class Replacement {
     const GraphImpl::LockBoth lock(graph_, inside_);
     graph_.forget_editable();
     if (graph_.template_graph != nullptr) result.differences = inspect::graph_differences(graph_, inside_);
+    const graphs::StepTimer timer;
     result.reason = update();
     result.in_place = result.reason.empty();
+    if (timer && result.in_place) graph_.log_step(timer, "updated in place in");
+    if (timer && !result.in_place) graph_.log_line("not updated in place: ", result.reason);
     if (result.in_place)
       graph_.options = std::move(inside_.options);
     else

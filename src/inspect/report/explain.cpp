@@ -9,6 +9,7 @@
 #include <cstring>
 #include <vector>
 
+#include "inspect/json/json_lines.h"
 #include "reprise/error.h"
 #include "support/environment.h"
 #include "text/format.h"
@@ -76,18 +77,6 @@ std::string output_of(std::string_view value) {
   return std::string(value);
 }
 
-const char* name_of(CaptureOutcome outcome) {
-  switch (outcome) {
-    case CaptureOutcome::good:
-      return "good";
-    case CaptureOutcome::incomplete:
-      return "incomplete";
-    case CaptureOutcome::failed:
-      break;
-  }
-  return "failed";
-}
-
 // The lines of a stack that consist of a file and an offset only, for the journal; without the C library, in which
 // every stack ends.
 void add_places(const CaptureReport::Call& call, std::string& lines) {
@@ -102,7 +91,8 @@ std::optional<ExplainRequest> explain_request() {
   const std::string_view output = support::trusted_environment("REPRISE_EXPLAIN");
   if (output.empty() || output == "0") return std::nullopt;
   return ExplainRequest{output_of(output), std::string(support::trusted_environment("REPRISE_EXPLAIN_JOURNAL")),
-                        support::environment_flag("REPRISE_EXPLAIN_ALL")};
+                        support::environment_flag("REPRISE_EXPLAIN_ALL"),
+                        support::environment_flag("REPRISE_EXPLAIN_JSON")};
 }
 
 CaptureOutcome outcome_of(const CaptureReport& report) noexcept {
@@ -110,11 +100,23 @@ CaptureOutcome outcome_of(const CaptureReport& report) noexcept {
   return report.refused.empty() && report.not_captured.empty() ? CaptureOutcome::good : CaptureOutcome::incomplete;
 }
 
+const char* name_of(CaptureOutcome outcome) noexcept {
+  switch (outcome) {
+    case CaptureOutcome::good:
+      return "good";
+    case CaptureOutcome::incomplete:
+      return "incomplete";
+    case CaptureOutcome::failed:
+      break;
+  }
+  return "failed";
+}
+
 void explain(const ExplainRequest& request, const CaptureReport& report) noexcept try {
   const CaptureOutcome outcome = outcome_of(report);
   std::string journal = std::string(name_of(outcome)) + "\n";
   if (outcome != CaptureOutcome::good || request.all) {
-    write_output(request, "reprise explain: " + report.str() + "\n");
+    write_output(request, (request.json ? capture_line(report) : "reprise explain: " + report.str()) + "\n");
     if (report.broken_by) add_places(*report.broken_by, journal);
     for (const auto* const calls : {&report.refused, &report.not_captured})
       for (const CaptureReport::Call& call : *calls) add_places(call, journal);
@@ -129,7 +131,7 @@ void explain_if_requested(const CaptureReport& report) noexcept try {
 }
 
 void write_line(const ExplainRequest& request, std::string_view line) noexcept try {
-  write_output(request, "reprise explain: " + std::string(line) + "\n");
+  write_output(request, (request.json ? message_line(line) : "reprise explain: " + std::string(line)) + "\n");
 } catch (...) {
 }
 

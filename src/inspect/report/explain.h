@@ -17,6 +17,7 @@ struct ExplainRequest {
   std::string output;
   std::string journal;  ///< REPRISE_EXPLAIN_JOURNAL: a file with lines for the summary of `reprise`
   bool all = false;     ///< REPRISE_EXPLAIN_ALL=1: also for captures without failure
+  bool json = false;    ///< REPRISE_EXPLAIN_JSON=1: each report as a line of JSON, not as text
 };
 
 /// nullopt if REPRISE_EXPLAIN is not set, or 0; also in a process with more rights than its user has.
@@ -29,6 +30,8 @@ enum class CaptureOutcome {
   failed,
 };
 CaptureOutcome outcome_of(const CaptureReport& report) noexcept;
+/// "good", "incomplete" or "failed".
+const char* name_of(CaptureOutcome outcome) noexcept;
 
 /// Writes the report of an ended capture, if it failed or left something out or all are requested, and counts it in the
 /// journal. Each report is one `write`, so that those of several threads and processes do not mix. A report that
@@ -39,7 +42,7 @@ void explain(const ExplainRequest& request, const CaptureReport& report) noexcep
 /// CUDA.
 void explain_if_requested(const CaptureReport& report) noexcept;
 
-/// Writes a line of text for the reader of the reports.
+/// Writes a line for the reader of the reports: text, or an object with the member `message`.
 void write_line(const ExplainRequest& request, std::string_view line) noexcept;
 
 /// Writes a line to the journal. `watched`, `unwatched WHY`: whether calls of CUDA are observed; `good`, `incomplete`,

@@ -211,12 +211,12 @@ TEST_F(CublasHandles, ThatCannotBeMadeSayWhyAndLeaveTheThreadAsItWas) {
 
 TEST_F(CublasHandles, ThatCannotBeDestroyedWarn) {
   std::vector<std::string> warnings;
-  const WarningSink before = set_warning_sink([&](std::string_view text) { warnings.emplace_back(text); });
+  const LogSink before = set_log_sink([&](LogLevel, std::string_view text) { warnings.emplace_back(text); });
   {
     const CublasHandle blas;
     fake_.answer = CUBLAS_STATUS_INTERNAL_ERROR;
   }
-  set_warning_sink(before);
+  set_log_sink(before);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_THAT(warnings.front(), HasSubstr("CUBLAS_STATUS_FAKE (14)"));
 }

@@ -116,50 +116,5 @@ TEST(Report, SendsAnErrorToTheSinkInsteadOfThrowing) {
   EXPECT_THAT(warnings.texts()[0], HasSubstr("cuMemFree returned 1"));
 }
 
-TEST(WarningSink, CanBeReplacedAndPutBack) {
-  std::vector<std::string> first, second;
-  const WarningSink original = set_warning_sink([&](std::string_view text) { first.emplace_back(text); });
-  warn("one");
-  WarningSink mine = set_warning_sink([&](std::string_view text) { second.emplace_back(text); });
-  warn("two");
-  set_warning_sink(std::move(mine));
-  warn("three");
-  set_warning_sink(original);
-  EXPECT_EQ(first, (std::vector<std::string>{"one", "three"}));
-  EXPECT_EQ(second, std::vector<std::string>{"two"});
-}
-
-TEST(WarningSink, IsStandardErrorByDefault) {
-  const WarningSink original = set_warning_sink({});
-  ::testing::internal::CaptureStderr();
-  warn("something odd");
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "reprise: warning: something odd\n");
-  set_warning_sink(original);
-}
-
-TEST(WarningSink, ThatThrowsHarmsNothing) {
-  const WarningSink original = set_warning_sink([](std::string_view) { throw 1; });
-  EXPECT_NO_THROW(warn("lost"));
-  set_warning_sink(original);
-}
-
-TEST(WarningSink, IsNeverCalledByTwoThreadsAtOnce) {
-  int inside = 0, calls = 0;  // not atomic: the sink is called under a lock
-  const WarningSink original = set_warning_sink([&](std::string_view) {
-    EXPECT_EQ(++inside, 1);
-    ++calls;
-    --inside;
-  });
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([] {
-      for (int i = 0; i < 250; ++i) warn("x");
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  set_warning_sink(original);
-  EXPECT_EQ(calls, 1000);
-}
-
 }  // namespace
 }  // namespace reprise

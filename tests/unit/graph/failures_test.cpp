@@ -340,14 +340,14 @@ TEST_F(FailingDevice, ALaunchThatFailsIsReportedAndTheGraphStaysReady) {
 TEST_F(FailingDevice, WhatFailsInResetIsReportedAsAWarning) {
   static std::vector<std::string>& warnings = *new std::vector<std::string>;
   warnings.clear();
-  const WarningSink previous = set_warning_sink([](std::string_view text) { warnings.emplace_back(text); });
+  const LogSink previous = set_log_sink([](LogLevel, std::string_view text) { warnings.emplace_back(text); });
   capture_increment(graph_, x_);
   graph_.replay();
   EXPECT_EQ(first(x_), 1);
   const GraphExecHandle left_over = graph_.raw_cuda_graph_exec();
   faulty_.fail(Call::graph_exec_destroy, ErrorCode::launch_failure);
   EXPECT_NO_THROW(graph_.reset());
-  set_warning_sink(previous);
+  set_log_sink(previous);
   EXPECT_EQ(faulty_.graph_exec_destroy(left_over), ErrorCode::success);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_TRUE(contains(warnings[0], backend::cuda_name(Call::graph_exec_destroy)));

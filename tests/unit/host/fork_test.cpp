@@ -154,7 +154,7 @@ TEST(ForkedChild, EndsWithWhatItInheritedWithoutAWordOrAWait) {
   auto busy = std::make_unique<Busy>(gate);
   EXPECT_EQ(code_of_child([&] {
               static int warnings = 0;
-              set_warning_sink([](std::string_view) { ++warnings; });
+              set_log_sink([](LogLevel, std::string_view) { ++warnings; });
               held.reset();
               busy.reset();
               release_finished_graphs();
@@ -187,9 +187,9 @@ TEST(ForkedChild, DoesNotWaitForWhatAnotherThreadHeld) {
   Gate gate;
   Warnings warnings;
   std::future<void> other = std::async(std::launch::async, [&] {
-    const WarningSink before = set_warning_sink([&](std::string_view) { gate.stand(); });
+    const LogSink before = set_log_sink([&](LogLevel, std::string_view) { gate.stand(); });
     warn("holds the mutex of the sink");
-    set_warning_sink(before);
+    set_log_sink(before);
   });
   ASSERT_TRUE(gate.wait_until_reached());
   EXPECT_EQ(code_of_child([&] {

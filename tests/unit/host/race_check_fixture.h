@@ -53,7 +53,7 @@ inline void expect_reports(int expected, void (*body)(), const char* text = "", 
     options.devices = devices;
     options.check_races = check;
     configure_host_devices(options);
-    set_warning_sink([](std::string_view message) {
+    set_log_sink([](LogLevel, std::string_view message) {
       ++reports;
       std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());
     });

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "reprise/json.h"
 #include "tests/support/warnings.h"
 
 namespace reprise::inspect::test {
@@ -75,6 +76,14 @@ TEST_F(ExplainTest, WritesTheReportsOfAllCapturesIfAsked) {
   request_.all = true;
   explain(request_, {});
   EXPECT_THAT(reports(), StartsWith("reprise explain: The capture"));
+}
+
+TEST_F(ExplainTest, WritesLinesOfJsonIfAsked) {
+  request_.json = true;
+  explain(request_, broken_report());
+  write_line(request_, "a \"note\"");
+  EXPECT_EQ(reports(), "{\"capture\":" + to_json(broken_report()) + "}\n{\"message\":\"a \\\"note\\\"\"}\n");
+  EXPECT_EQ(journal(), "failed\nplace /bin/train+0x2a\n");
 }
 
 TEST_F(ExplainTest, AddsToWhatIsThere) {

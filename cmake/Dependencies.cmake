@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# fmt and nlohmann-json, which are compiled into the library: the installed ones, else CMake fetches them while it
+# configures.
+#   FETCHCONTENT_SOURCE_DIR_FMT, FETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON   copies of their sources to be used instead,
+#                                                                        where there is no network
+
+include(FetchContent)
+# Global, because a static library passes its private dependencies on to whatever links it, in any directory.
+find_package(fmt QUIET GLOBAL)
+if(NOT fmt_FOUND)
+  message(STATUS "fetching fmt, which is not installed")
+  set(FMT_INSTALL OFF)
+  FetchContent_Declare(fmt
+    URL https://github.com/fmtlib/fmt/archive/refs/tags/9.1.0.tar.gz
+    URL_HASH SHA256=5dea48d1fcddc3ec571ce2058e13910a0d4a6bab4cc09a809d8b1dd1c88ae6f2)
+  FetchContent_MakeAvailable(fmt)
+endif()
+find_package(nlohmann_json 3.11 QUIET GLOBAL)
+if(NOT nlohmann_json_FOUND)
+  message(STATUS "fetching nlohmann-json, which is not installed")
+  set(JSON_Install OFF)
+  FetchContent_Declare(nlohmann_json
+    URL https://github.com/nlohmann/json/releases/download/v3.11.2/json.tar.xz
+    URL_HASH SHA256=8c4b26bf4b422252e13f332bc5e388ec0ab5c3443d24399acb675e68278d341f)
+  FetchContent_MakeAvailable(nlohmann_json)
+endif()

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reprise/log.h"
+
+#include <atomic>
+#include <cstdio>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "support/environment.h"
+#include "support/immortal.h"
+#include "text/require_named.h"
+
+namespace reprise {
+namespace {
+
+struct SinkHolder {
+  std::mutex mutex;
+  LogSink sink;
+};
+
+// Never destroyed: destructors of static objects may still warn.
+SinkHolder& sink_holder() {
+  static support::Immortal<SinkHolder> holder;
+  return *holder;
+}
+
+constexpr LogLevel not_read{-1};
+constinit std::atomic<LogLevel> current_level{not_read};
+
+std::optional<LogLevel> level_named(std::string_view name) noexcept {
+  if (name == "off") return LogLevel::off;
+  if (name == "warning" || name.empty()) return LogLevel::warning;
+  if (name == "info") return LogLevel::info;
+  return std::nullopt;
+}
+
+// Off the path of those that only compare the level.
+[[gnu::noinline]] LogLevel read_level() noexcept {
+  constexpr const char* variable = "REPRISE_LOG";
+  const std::string_view value = support::environment(variable);
+  const std::optional<LogLevel> named = level_named(value);
+  LogLevel found = not_read;
+  if (!current_level.compare_exchange_strong(found, named.value_or(LogLevel::warning))) return found;
+  if (!named)
+    support::warn_unreadable_environment(variable, "off, warning or info", value, "warnings are logged, as by default");
+  return named.value_or(LogLevel::warning);
+}
+
+const char* name_of(LogLevel level) noexcept {
+  return level == LogLevel::warning ? "warning" : "info";
+}
+
+}  // namespace
+
+LogSink set_log_sink(LogSink sink) {
+  SinkHolder& holder = sink_holder();
+  const std::lock_guard lock(holder.mutex);
+  return std::exchange(holder.sink, std::move(sink));
+}
+
+LogLevel log_level() noexcept {
+  const LogLevel level = current_level.load(std::memory_order_relaxed);
+  return level != not_read ? level : read_level();
+}
+
+LogLevel set_log_level(LogLevel level) {
+  text::require_named("set_log_level()", level, {LogLevel::off, LogLevel::warning, LogLevel::info},
+                      "LogLevel::off, LogLevel::warning or LogLevel::info");
+  log_level();  // that of the environment
+  return current_level.exchange(level, std::memory_order_relaxed);
+}
+
+void log_message(LogLevel level, std::string_view message) noexcept {
+  if (level <= LogLevel::off || level > log_level()) return;
+  try {
+    SinkHolder& holder = sink_holder();
+    const std::lock_guard lock(holder.mutex);
+    if (holder.sink) {
+      holder.sink(level, message);
+    } else {
+      // One call, so that lines of several processes do not mix.
+      std::fprintf(stderr, "reprise: %s: %.*s\n", name_of(level), static_cast<int>(message.size()), message.data());
+    }
+  } catch (...) {
+    // A sink that throws loses its message.
+  }
+}
+
+void warn(std::string_view message) noexcept {
+  log_message(LogLevel::warning, message);
+}
+
+}  // namespace reprise

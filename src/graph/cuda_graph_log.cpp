@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/rules/reported_call.h"
+#include "graph/cuda_graph_impl.h"
+#include "reprise/memory.h"
+#include "text/format.h"
+
+// The lines of a CUDAGraph in the log, LogLevel::info: "graph 3 `step`: WHAT". A line for which there is no memory is
+// left out.
+
+namespace reprise {
+
+namespace {
+
+// Errors add a report in further lines.
+std::string_view first_line(std::string_view text) {
+  return text.substr(0, text.find('\n'));
+}
+
+std::string node_count_text(backend::Backend& backend, GraphHandle template_graph) {
+  std::vector<GraphNodeHandle> nodes;
+  if (backend.graph_nodes(template_graph, &nodes) != ErrorCode::success) return "an unknown number of nodes";
+  return text::format("{} node{}", nodes.size(), nodes.size() == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void CUDAGraph::Impl::log_line(std::string_view what, std::string_view detail) const noexcept try {
+  log_message(LogLevel::info, text::format("graph {}{}: {}{}", graph_id,
+                                           options.name.empty() ? "" : " `" + options.name + "`", what, detail));
+} catch (...) {
+}
+
+void CUDAGraph::Impl::log_capture_began() const noexcept try {
+  const captures::Capture& underway = capture->capture();
+  log_line(text::format("capture began on stream {} of {}, mode {}",
+                        static_cast<const void*>(underway.stream().native()), underway.device().str(),
+                        backend::capture_mode_name(underway.mode())));
+} catch (...) {
+}
+
+void CUDAGraph::Impl::log_capture_ended() const noexcept try {
+  log_line(text::format("capture ended after {:.3f} ms, {}, {} bytes in its pool", capture_timer.ms(),
+                        node_count_text(backend(), template_graph),
+                        CachingAllocator::of(*device).statistics(pool).reserved_bytes));
+} catch (...) {
+}
+
+void CUDAGraph::Impl::log_capture_left(const char* error) const noexcept try {
+  std::string text =
+      text::format("capture {} after {:.3f} ms", error != nullptr ? "failed" : "was abandoned", capture_timer.ms());
+  if (error != nullptr) text += text::format(": {}", first_line(error));
+  if (last_report && last_report->broken_by)
+    text += text::format("; broken by {}, which returned {} ({})", last_report->broken_by->name,
+                         result_name(last_report->broken_by->result), static_cast<int>(last_report->broken_by->result));
+  log_line(text);
+} catch (...) {
+}
+
+void CUDAGraph::Impl::log_step(const graphs::StepTimer& time, std::string_view what) const noexcept try {
+  log_line(text::format("{} {:.3f} ms", what, time.ms()));
+} catch (...) {
+}
+
+void CUDAGraph::Impl::log_failure(const graphs::StepTimer& time, const char* step,
+                                  const std::exception& error) const noexcept try {
+  log_line(text::format("{} failed after {:.3f} ms: {}", step, time.ms(), first_line(error.what())));
+} catch (...) {
+}
+
+}  // namespace reprise
