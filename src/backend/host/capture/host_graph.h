@@ -47,8 +47,8 @@ struct HostGraph {
   std::vector<std::unique_ptr<HostNode>> nodes;  ///< in order of creation
   std::vector<UserObjectRef> user_objects;       ///< one for each reference that the graph holds
   bool copies = false;                           ///< it has, or had, a copy node
-  bool lost = false;  ///< a body whose capture failed: CUDA has destroyed it, but its node keeps it
-  HostNode* owner = nullptr;                     ///< the child graph or conditional node that it is in; null if none
+  bool lost = false;          ///< a body whose capture failed: CUDA has destroyed it, but its node keeps it
+  HostNode* owner = nullptr;  ///< the child graph or conditional node that it is in; null if none
   std::vector<std::shared_ptr<HostCondition>> conditions;  ///< made for nodes of this graph
   std::weak_ptr<const void> exec;  ///< HostExec::sole of its executable, if it may have one only
 
