@@ -182,7 +182,8 @@ HostStream& HostRuntime::make_stream(HostDevice& device, bool blocking, int prio
 }
 
 void crash_as_driver(const char* what) noexcept {
-  std::fprintf(stderr, "reprise: %s: CUDA's driver (580, CUDA 13.0) crashes here, and so does the host device.\n", what);
+  std::fprintf(stderr, "reprise: %s: CUDA's driver (580, CUDA 13.0) crashes here, and so does the host device.\n",
+               what);
   std::abort();
 }
 

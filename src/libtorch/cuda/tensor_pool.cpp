@@ -56,8 +56,8 @@ void release_or_warn(MempoolId id, F&& release) noexcept {
   }
 }
 
-// Seen with libtorch 2.11: a pool that had expandable segments does not become free when its memory does. The setting is
-// read as it is: CUDAAllocatorConfig::expandable_segments() says false in what is compiled outside of libtorch.
+// Seen with libtorch 2.11: a pool that had expandable segments does not become free when its memory does. The setting
+// is read as it is: CUDAAllocatorConfig::expandable_segments() says false in what is compiled outside of libtorch.
 std::string reason_of_expandable_segments() {
   if (!c10::CachingAllocator::AcceleratorAllocatorConfig::use_expandable_segments()) return "";
   return ", or that expandable segments keep, which libtorch's allocator does not release with PYTORCH_CUDA_ALLOC_CONF="
