@@ -98,7 +98,9 @@ class CapturableOptimizer : public torch::optim::Optimizer {
   const std::shared_ptr<detail::OptimizerCore> core_;  // graphs share it
 };
 
-/// Stochastic gradient descent, with momentum and weight decay; the results of torch::optim::SGD, to the last bit.
+/// Stochastic gradient descent, with momentum and weight decay; the results of torch::optim::SGD, to the last bit, but
+/// for parameters of 16 bits on CUDA, which are rounded once more. Dampening that is set after the optimizer was made
+/// applies to the next step, also if that is the first one.
 class SGD : public CapturableOptimizer {
  public:
   /// \throws c10::Error for options that torch::optim::SGD refuses, UsageError as CapturableOptimizer.

@@ -25,7 +25,7 @@ CapturedStep::CapturedStep(std::shared_ptr<OptimizerCore> of, const OptimizerCor
     Group& added = groups.emplace_back();
     added.constants = core->method().constants_of(group.options());
     for (const at::Tensor& each : group.params())
-      added.parameters.push_back({each, memory_of(each), each.requires_grad()});
+      added.parameters.push_back({each, each.detach(), memory_of(each), each.requires_grad()});
   }
 }
 

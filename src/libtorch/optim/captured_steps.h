@@ -17,6 +17,7 @@ namespace reprise::libtorch::optim::detail {
 struct CapturedStep {
   struct Parameter {
     at::Tensor tensor;
+    at::Tensor values;  ///< keeps the memory, also if the tensor gets another one
     const void* memory;
     bool trained;  ///< required a gradient
   };

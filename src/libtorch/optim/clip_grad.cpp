@@ -13,6 +13,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 #include "reprise/error.h"
@@ -21,10 +22,13 @@
 namespace reprise::libtorch {
 namespace {
 
+// A parameter that two modules share is scaled once: the operators on lists do all of theirs at once.
 std::vector<at::Tensor> gradients_of(at::TensorList parameters) {
   std::vector<at::Tensor> gradients;
+  std::unordered_set<const c10::TensorImpl*> known;
   for (const at::Tensor& parameter : parameters)
-    if (parameter.defined() && parameter.grad().defined()) gradients.push_back(parameter.grad());
+    if (parameter.defined() && parameter.grad().defined() && known.insert(parameter.unsafeGetTensorImpl()).second)
+      gradients.push_back(parameter.grad());
   return gradients;
 }
 

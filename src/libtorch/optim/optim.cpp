@@ -66,7 +66,12 @@ void CapturableOptimizer::set_learning_rate(double rate) {
 void CapturableOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group) {
   core_->refuse_in_capture("add_param_group");
   Optimizer::add_param_group(group);
-  core_->prepare("add_param_group");
+  try {
+    core_->prepare("add_param_group");
+  } catch (...) {
+    param_groups_.pop_back();
+    throw;
+  }
 }
 
 void CapturableOptimizer::save(torch::serialize::OutputArchive& archive) const {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <unordered_set>
 
 #include "libtorch/optim/captured_steps.h"
 #include "libtorch/tensor_device.h"
@@ -26,9 +27,15 @@ std::array<const at::Tensor*, 4> like_parameter(const ParameterState& state) {
 
 bool fits(const ParameterState& state, const at::Tensor& parameter) {
   return std::ranges::all_of(like_parameter(state), [&](const at::Tensor* each) {
-    return !each->defined() || (each->sizes().equals(parameter.sizes()) && each->device() == parameter.device() &&
-                                each->scalar_type() == parameter.scalar_type());
+    return !each->defined() ||
+           (each->sizes().equals(parameter.sizes()) && each->device() == parameter.device() &&
+            each->scalar_type() == parameter.scalar_type() && each->strides().equals(parameter.strides()));
   });
+}
+
+// Those that libtorch's kernels of steps take.
+bool is_trainable(c10::ScalarType type) {
+  return type == c10::kFloat || type == c10::kDouble || type == c10::kHalf || type == c10::kBFloat16;
 }
 
 // Kernels of steps read gradients in the order in which parameters lie in memory.
@@ -36,6 +43,11 @@ at::Tensor laid_out_as(const at::Tensor& gradient, const at::Tensor& parameter) 
   if (gradient.strides().equals(parameter.strides()) && gradient.scalar_type() == parameter.scalar_type())
     return gradient;
   return at::empty_like(parameter).copy_(gradient);
+}
+
+// As torch::optim: what has a gradient is trained, also if it does not require one any more.
+bool is_trained(const at::Tensor& parameter) {
+  return parameter.requires_grad() || parameter.grad().defined();
 }
 
 void copy_if_defined(const at::Tensor& from, const at::Tensor& to) {
@@ -71,13 +83,13 @@ std::string OptimizerCore::parameter_text(std::size_t group, std::size_t number)
 
 void OptimizerCore::require_trainable(const char* what, std::size_t group, std::size_t number) const {
   const at::Tensor& parameter = groups_->at(group).params().at(number);
-  if (parameter.layout() == c10::kStrided && c10::isFloatingType(parameter.scalar_type()) &&
+  if (parameter.layout() == c10::kStrided && is_trainable(parameter.scalar_type()) &&
       parameter.is_non_overlapping_and_dense() && parameter.device() == device())
     return;
-  throw UsageError(
-      text::format("{}::{}: expected dense parameters of a floating-point type, all of them on one device, {}; found "
-                   "{}. Make an optimizer for each device.",
-                   method_->name(), what, device().str(), parameter_text(group, number)));
+  throw UsageError(text::format(
+      "{}::{}: expected dense parameters of a floating-point type of 16 to 64 bits, all of them on one device, "
+      "{}; found {}. Make an optimizer for each device.",
+      method_->name(), what, device().str(), parameter_text(group, number)));
 }
 
 const ParameterState* OptimizerCore::state_of(const at::Tensor& parameter) const {
@@ -113,11 +125,32 @@ ParameterState& OptimizerCore::own_state(const at::Tensor& parameter) {
   return found->second;
 }
 
-void OptimizerCore::make_rates() {
-  for (std::size_t i = rates_.size(); i < groups_->size(); ++i) {
+// A kernel would take that of a tensor on another device from the host, once.
+bool OptimizerCore::has_rate(std::size_t group) const {
+  return group < rates_.size() && (groups_->at(group).params().empty() || rates_[group].value.device() == device());
+}
+
+void OptimizerCore::make_rates(const char* what, bool capturing) {
+  for (std::size_t i = 0; i < groups_->size(); ++i) {
+    if (has_rate(i)) continue;
+    if (capturing) refuse_in_capture(what);
     const double rate = groups_->at(i).options().get_lr();
-    rates_.push_back({at::full({}, rate, at::TensorOptions(device()).dtype(method_->rate_type())), rate});
+    Rate made{at::full({}, rate, at::TensorOptions(device()).dtype(method_->rate_type())), rate};
+    const std::lock_guard lock(mutex_);
+    if (i == rates_.size()) rates_.emplace_back();
+    rates_[i] = std::move(made);
   }
+}
+
+void OptimizerCore::require_distinct(const char* what) const {
+  std::unordered_set<const c10::TensorImpl*> known;
+  for (std::size_t i = 0; i < groups_->size(); ++i)
+    for (std::size_t k = 0; k < groups_->at(i).params().size(); ++k)
+      if (!known.insert(groups_->at(i).params()[k].unsafeGetTensorImpl()).second)
+        throw UsageError(
+            text::format("{}::{}: expected each parameter once; {} is in the list before, too, as those are that two "
+                         "modules share. One step would update it twice, at once: leave out the second one.",
+                         method_->name(), what, parameter_text(i, k)));
 }
 
 void OptimizerCore::prepare(const char* what) {
@@ -125,11 +158,11 @@ void OptimizerCore::prepare(const char* what) {
   const at::NoGradGuard no_grad;
   const c10::OptionalDeviceGuard guard(device());
   const bool capturing = find_capture().part != captures::Part::none;
-  if (capturing && rates_.size() < groups_->size()) refuse_in_capture(what);
-  make_rates();
+  require_distinct(what);
+  make_rates(what, capturing);
   for (std::size_t i = 0; i < groups_->size(); ++i)
     for (std::size_t k = 0; k < groups_->at(i).params().size(); ++k)
-      if (groups_->at(i).params()[k].requires_grad()) make_state(what, i, k, capturing);
+      if (is_trained(groups_->at(i).params()[k])) make_state(what, i, k, capturing);
 }
 
 void OptimizerCore::update_rates() {
@@ -160,9 +193,8 @@ void OptimizerCore::update_rates(const StreamRef& stream) {
 void OptimizerCore::add_to(std::vector<StepOfGroup>& steps, std::size_t group, std::size_t number, bool capturing) {
   const at::Tensor& parameter = groups_->at(group).params().at(number);
   const at::Tensor& gradient = parameter.grad();
-  if (!parameter.requires_grad()) return;
   if (!gradient.defined()) {
-    if (!capturing) return;
+    if (!capturing || !parameter.requires_grad()) return;
     throw UsageError(
         text::format("{}::step was called in a capture, and {} has no gradient: each replay would leave it as it is. "
                      "Call backward() before it, in the capture; if the parameter is not used there, set "

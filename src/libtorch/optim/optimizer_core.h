@@ -79,7 +79,9 @@ class OptimizerCore {
   const ParameterState* state_of(const at::Tensor& parameter) const;
   ParameterState& own_state(const at::Tensor& parameter);
   void make_state(const char* what, std::size_t group, std::size_t number, bool capturing);
-  void make_rates();
+  bool has_rate(std::size_t group) const;
+  void make_rates(const char* what, bool capturing);
+  void require_distinct(const char* what) const;
   void add_to(std::vector<StepOfGroup>& steps, std::size_t group, std::size_t number, bool capturing);
   void take_step(bool capturing);
   std::string parameter_text(std::size_t group, std::size_t number) const;

@@ -109,7 +109,8 @@ TEST_F(CapturedOptimizers, RefuseAllButStepsInACapture) {
 
 TEST_F(CapturedOptimizers, RefuseParametersThatTheyCannotTrain) {
   const Tensor good = torch::ones({3}, device_).requires_grad_();
-  const auto refused = HasSubstr("expected dense parameters of a floating-point type, all of them on one device");
+  const auto refused =
+      HasSubstr("expected dense parameters of a floating-point type of 16 to 64 bits, all of them on one device");
   const Tensor on_cpu = torch::ones({3}).requires_grad_();
   EXPECT_THAT(refusal([&] { optim::SGD({good, on_cpu}, SGDOptions(0.1)); }), refused);
   const Tensor with_gaps = torch::empty_strided({3}, {2}, device_).requires_grad_();
@@ -119,6 +120,54 @@ TEST_F(CapturedOptimizers, RefuseParametersThatTheyCannotTrain) {
   EXPECT_THAT(refusal([&] { own.learning_rate(1); }), HasSubstr("expected a group below 1, found 1"));
   good.set_data(torch::ones({4}, device_));
   EXPECT_THAT(refusal([&] { own.step(); }), HasSubstr("was moved or converted after the optimizer was made"));
+}
+
+TEST_F(CapturedOptimizers, RefuseAParameterThatIsListedTwice) {
+  const Parameters parameters = make_parameters();
+  const auto refused = AllOf(HasSubstr("expected each parameter once"), HasSubstr("is in the list before"));
+  EXPECT_THAT(refusal([&] { optim::Adam({parameters[0], parameters[1], parameters[0]}); }), refused);
+  optim::SGD own({parameters[0]}, SGDOptions(0.1).momentum(0.9));
+  capture_step(own);
+  EXPECT_THAT(refusal([&] { own.add_param_group(torch::optim::OptimizerParamGroup(parameters)); }), refused);
+  EXPECT_EQ(own.param_groups().size(), 1U);
+  replay({parameters[0]}, 0, 1);
+  own.step();
+}
+
+TEST_F(CapturedOptimizers, MakeTheLearningRateAnewOnTheDeviceOfTheParameters) {
+  const Tensor moved = torch::zeros({3}).requires_grad_();
+  optim::SGD own({moved}, SGDOptions(0.5));
+  moved.set_data(torch::zeros({3}, device_));
+  moved.mutable_grad() = torch::ones({3}, device_);
+  EXPECT_THAT(refusal([&] { capture_step(own); }), HasSubstr("SGD::step was called in a capture"));
+  own.step();
+  capture_step(own);
+  own.set_learning_rate(0.25);
+  graph_.replay();
+  EXPECT_TRUE(same(moved.detach(), torch::full({3}, -0.75, device_)));
+  EXPECT_EQ(own.learning_rate().device(), moved.device());
+}
+
+TEST_F(CapturedOptimizers, TrainWhatHasAGradientAlsoIfItRequiresNone) {
+  const Tensor frozen = torch::zeros({3}, device_).requires_grad_();
+  frozen.mutable_grad() = torch::ones({3}, device_);
+  frozen.requires_grad_(false);
+  optim::SGD own({frozen}, SGDOptions(0.5).momentum(0.9));
+  own.step();
+  capture_step(own);
+  EXPECT_TRUE(same(frozen, torch::full({3}, -0.5, device_)));
+}
+
+TEST_F(CapturedOptimizers, LeaveTheirGraphTheMemoryOfParametersThatGetAnotherOne) {
+  const Parameters parameters = make_parameters();
+  {
+    optim::Adam own(parameters, AdamOptions(0.01));
+    capture_step(own);
+  }
+  const Tensor before = parameters[0].detach().clone();
+  for (const Tensor& each : parameters) each.set_data(each.detach().clone());
+  graph_.replay();
+  EXPECT_TRUE(same(parameters[0].detach(), before)) << "the graph trains the memory of its capture";
 }
 
 TEST_F(CapturedOptimizers, RefuseSparseGradients) {
@@ -148,6 +197,13 @@ TEST_F(CapturedClipping, GivesWhatTorchGives) {
   clip_grad_value_(found, 0.1);
   torch::nn::utils::clip_grad_value_(expected, 0.1);
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(same(found[i].grad(), expected[i].grad()));
+}
+
+TEST_F(CapturedClipping, ScalesAParameterThatIsListedTwiceOnce) {
+  const Tensor weight = torch::zeros({2}, device_).requires_grad_();
+  weight.mutable_grad() = torch::tensor({6.0F, 8.0F}).to(device_);
+  EXPECT_EQ(clip_grad_norm_({weight, weight}, 5).item<float>(), 10);
+  EXPECT_TRUE(torch::allclose(weight.grad().cpu(), torch::tensor({3.0F, 4.0F})));
 }
 
 TEST_F(CapturedClipping, UsesTheGradientsOfEachReplay) {
