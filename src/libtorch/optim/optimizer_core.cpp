@@ -116,7 +116,8 @@ void OptimizerCore::make_state(const char* what, std::size_t group, std::size_t 
                      "added, or needs a gradient, or an option needs more state, since the last step: take a step "
                      "before the capture, for example with GraphOptions::warmup.",
                      method_->name(), what, parameter_text(group, number)));
-  method_->add_state(options, parameter.detach(), own_state(parameter));
+  ParameterState& own = own_state(parameter);
+  if (method_->lacks_state(options, own)) method_->add_state(options, parameter.detach(), own);
 }
 
 ParameterState& OptimizerCore::own_state(const at::Tensor& parameter) {

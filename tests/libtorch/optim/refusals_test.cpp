@@ -74,9 +74,12 @@ TEST_F(CapturedOptimizers, RefuseReplaysWithOtherParameters) {
 
 TEST_F(CapturedOptimizers, RefuseStepsThatLackAStateInACapture) {
   const Parameters parameters = make_parameters();
+  const Tensor gradient = parameters[0].grad();
+  parameters[0].mutable_grad() = Tensor();
   parameters[0].requires_grad_(false);
   optim::Adam own(parameters, AdamOptions(0.01));
   parameters[0].requires_grad_();
+  parameters[0].mutable_grad() = gradient;
   const auto refused = HasSubstr("parameter 0 of group 0 (Float [133] on " + device_.str() + ") has no state yet");
   EXPECT_THAT(refusal([&] { capture_step(own); }), refused);
   own.step();
