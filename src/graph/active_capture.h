@@ -64,6 +64,8 @@ class ActiveCapture {
   /// \param call the function of the library that captures it.
   /// \param findings of the body's stream, before the end.
   CaptureError body_failure(const char* call, const backend::CaptureFindings& findings, ErrorCode result);
+  /// The capture itself failed, or is broken.
+  CaptureError failure(const backend::CaptureFindings& findings, ErrorCode result, std::string detail = {});
   /// Releases everything, as the destructor does, unless it was committed.
   void unwind() noexcept;
   /// The report of the ended or abandoned capture; nullopt if there is none.
@@ -72,7 +74,6 @@ class ActiveCapture {
  private:
   GraphHandle end_runtime_capture(const backend::CaptureFindings& findings);
   [[noreturn]] void refuse_incomplete(const backend::CaptureFindings& findings);
-  CaptureError failure(const backend::CaptureFindings& findings, ErrorCode result, std::string detail);
   void refuse_empty(GraphHandle template_graph);  // unless it has nodes
   /// What the device knows now, while the runtime still captures.
   backend::CaptureFindings observe() const;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <iterator>
 #include <unordered_set>
 #include <utility>
 
@@ -94,7 +93,8 @@ StreamRef Bodies::stream_for(const StreamRef& outer, std::uint64_t outer_id, boo
   const std::lock_guard lock(mutex_);
   if (!repeats)
     for (const OwnStream& own : streams_)
-      if (own.outer == outer.native() && own.outer_id == outer_id && !own.repeats) return own.stream->ref();
+      if (own.outer == outer.native() && own.outer_id == outer_id && !own.repeats && !is_broken(own.stream->ref()))
+        return own.stream->ref();
   streams_.push_back({outer.native(), outer_id, repeats, std::make_unique<InternalStream>(outer.device())});
   return streams_.back().stream->ref();
 }
@@ -124,8 +124,7 @@ void Bodies::drop_body(const StreamRef& stream) noexcept try {
 
 void Bodies::drop(const StreamRef& origin) noexcept {
   const std::lock_guard lock(mutex_);
-  std::ranges::move(open_, std::back_inserter(broken_));
-  open_.clear();
+  for (; !open_.empty(); open_.pop_back()) broken_.push_back(std::move(open_.back()));
   // Also those that are said to be broken: perhaps only a query failed. The innermost first.
   std::erase_if(broken_, [](const Open& body) {
     try {
@@ -141,9 +140,18 @@ void Bodies::drop(const StreamRef& origin) noexcept {
     drop_broken(origin);
 }
 
+void Bodies::not_begun(const StreamRef& stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(open_, [&](const Open& body) { return body.stream == stream; });
+}
+
+bool Bodies::is_broken(const StreamRef& stream) const noexcept {
+  return std::ranges::find(broken_, stream, &Open::stream) != broken_.end();
+}
+
 bool Bodies::is_in_broken(const Open& body) const noexcept {
   for (const captures::Body* outer = body.outer.get(); outer != nullptr; outer = outer->outer.get())
-    if (std::ranges::find(broken_, outer->stream, &Open::stream) != broken_.end()) return true;
+    if (is_broken(outer->stream)) return true;
   return false;
 }
 
@@ -166,11 +174,11 @@ void Bodies::drop_broken(const StreamRef& origin) noexcept {
   if (!leaves_any) return;
   captures::stay_underway();
   warn(
-      "A capture was broken, and so was the body of a conditional node in it. CUDA's driver cannot end the capture "
-      "of "
+      "A capture was broken, and so was the body of a conditional node in it. CUDA's driver cannot end the capture of "
       "such a body: an internal stream, and streams that were forked off it in the body, go on capturing, and "
-      "cudaDeviceSynchronize fails with 900 on this device. Wait for streams and events instead, and call nothing in "
-      "a body that waits for the device.");
+      "cudaDeviceSynchronize fails with 900 on this device; this library waits for no device any more. Wait for "
+      "streams "
+      "and events instead, and call nothing in a body that waits for the device.");
 }
 
 }  // namespace reprise::graphs

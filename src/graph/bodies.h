@@ -38,6 +38,8 @@ class Bodies {
   /// A body is being captured on this stream until end().
   /// \param outer the body that its node is in; null: none.
   void opened(const StreamRef& stream, std::shared_ptr<const captures::Body> outer);
+  /// After opened(): the runtime has refused it.
+  void not_begun(const StreamRef& stream) noexcept;
   /// Ends the capture of a body.
   /// \return stream_capture_unjoined if a stream that was forked off was not joined; it is now.
   ///         stream_capture_invalidated: the capture is broken, and drop() ends it. nullopt: drop() did already.
@@ -65,6 +67,7 @@ class Bodies {
   int incomplete_ = 0;
   std::vector<OwnStream> streams_;  // until the end of the capture
   void drop_broken(const StreamRef& origin) noexcept;
+  bool is_broken(const StreamRef& stream) const noexcept;
   /// One of the bodies around it is broken, too.
   bool is_in_broken(const Open& body) const noexcept;
 

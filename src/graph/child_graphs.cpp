@@ -112,6 +112,10 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
     // The copies use the same memory: like launches of one executable, they run one after another.
     order_after(children->last_copy(child.graph_id), found, *children, dependencies, edges);
     auto resources = child.resources.share();
+    if (child.values_of != nullptr) {  // share() leaves it out; the copy has its values
+      resources.push_back(child.device_use);
+      resources.push_back(child.values_of);
+    }
     child.listeners.retain().replace_by_copy(resources);
     children->hold(resources);
   }

@@ -132,11 +132,16 @@ class BodyCapture {
     Bodies& bodies = active().bodies();
     stream_ = bodies.stream_for(request.stream, found.info.id, request.repeats());
     const Checked runtime(stream_.device().backend());
-    // Relaxed: what is unsafe during captures breaks the one around alone, so that the body's can be ended (Bodies).
-    runtime.stream_begin_capture_to_graph(stream_.native(), made.bodies[number], {}, CaptureMode::relaxed);
+    bodies.opened(stream_, found.body);  // before it begins: this needs memory
+    try {
+      // Relaxed: what is unsafe during captures breaks the one around alone, so that the body's can be ended (Bodies).
+      runtime.stream_begin_capture_to_graph(stream_.native(), made.bodies[number], {}, CaptureMode::relaxed);
+    } catch (...) {
+      bodies.not_begun(stream_);
+      throw;
+    }
     underway_ = true;
     try {
-      bodies.opened(stream_, found.body);
       register_body(found, made, number);
     } catch (...) {
       drop();
@@ -163,8 +168,8 @@ class BodyCapture {
     if (!result) refuse_ended();
     if (*result != ErrorCode::success) throw active().body_failure(request_.call, findings, *result);
     if (capture_->stream().capture_status() == CaptureStatus::invalidated)
-      throw active().body_failure(request_.call, backend.monitor().describe_capture(capture_->stream().native()),
-                                  ErrorCode::stream_capture_invalidated);
+      throw active().failure(backend.monitor().describe_capture(capture_->stream().native()),
+                             ErrorCode::stream_capture_invalidated);
     active().add_inner_nodes(findings.nodes.value_or(0));
     graphs::require_body_nodes(backend, request_.call, body_->graph, capture_->options().allow_empty);
   }

@@ -48,7 +48,8 @@ class GraphResources {
                 const std::function<void()>& update);
 
   /// After hold(): what launches from now on need besides, in place of what the last call gave, which is released when
-  /// the launches until now are over. No part of share(): other graphs get it from where it came.
+  /// the launches until now are over. No part of share(): other graphs get it from where it came. Launches that
+  /// other code makes by raw handles are not known, also with KeepGraph::yes.
   void hold_source(std::unique_ptr<Resources> source) noexcept;
 
   /// Calls `launch`.

@@ -181,20 +181,19 @@ void measure(const Device& device, Rates& rates) {
 
 GraphMemoryEstimate estimate_of(const Device& device, const GraphCounts& counts) {
   backend::require_not_forked(Call::memory_info);
-  std::string failure;
-  const Rates rates = backend::PerDevice<Rates>::use(device, [&](Rates& known) {
+  Rates rates = backend::PerDevice<Rates>::use(device, [](const Rates& known) { return known; });
+  if (!rates.measured) {
     try {
-      if (!known.measured) measure(device, known);
+      measure(device, rates);
+      backend::PerDevice<Rates>::use(device, [&](Rates& known) { known = rates; });
     } catch (const std::exception& error) {
-      failure = error.what();
+      rates = {};
+      warn(
+          text::format("The memory of {} that graphs need could not be measured: {}. The estimate is 0; the next call "
+                       "measures again.",
+                       device.str(), error.what()));
     }
-    return known;
-  });
-  if (!failure.empty())
-    warn(
-        text::format("The memory of {} that graphs need could not be measured: {}. The estimate is 0; the next call "
-                     "measures again.",
-                     device.str(), failure));
+  }
   GraphMemoryEstimate estimate;
   estimate.template_host_bytes = rates.template_host.of(counts.templates, counts.template_nodes);
   estimate.template_device_bytes = rates.template_device.of(counts.templates, counts.template_nodes);

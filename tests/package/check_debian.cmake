@@ -10,6 +10,10 @@ file(MAKE_DIRECTORY "${WORK}/root")
 execute_process(COMMAND "${CPACK}" -G DEB --config "${BINARY_DIR}/CPackConfig.cmake" -B "${WORK}"
   OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 file(GLOB package "${WORK}/libreprise-dev_${VERSION}*.deb")
+execute_process(COMMAND "${DPKG_DEB}" -f "${package}" Depends OUTPUT_VARIABLE depends COMMAND_ERROR_IS_FATAL ANY)
+if(NOT depends MATCHES "libstdc\\+\\+6")
+  message(FATAL_ERROR "The package depends on \"${depends}\"; expected was the standard library, for its program")
+endif()
 execute_process(COMMAND "${DPKG_DEB}" -x "${package}" "${WORK}/root" COMMAND_ERROR_IS_FATAL ANY)
 
 set(ENV{PKG_CONFIG_PATH} "${WORK}/root/usr/${LIBDIR}/pkgconfig")

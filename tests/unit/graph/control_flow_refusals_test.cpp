@@ -212,6 +212,14 @@ TEST_F(RefusedControlFlow, WithABodyThatIsBrokenWhileAForkOfTheCaptureIsNotJoine
   EXPECT_EQ(side.capture_status(), CaptureStatus::none);
 }
 
+TEST_F(RefusedControlFlow, WithABodyThatIsBrokenBeforeAnotherOne) {
+  const std::string what = error_of<UsageError>([&] {
+    EXPECT_THROW(if_(flag_.data(), [&] { EXPECT_THROW((void)current_stream().query(), BackendError); }), CaptureError);
+    if_(flag_.data(), [&] { add(x_); });
+  });
+  EXPECT_TRUE(contains(what, "A node was added to the capture in part"));
+}
+
 TEST_F(RefusedControlFlow, WithABodyThatIsBrokenInABody) {
   const Stream side;
   const auto inner = [&] {

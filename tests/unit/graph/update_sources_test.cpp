@@ -58,6 +58,24 @@ TEST_P(UpdateSources, StayUntilTheGraphIsReset) {
   EXPECT_TRUE(eventually_is(second, 1));
 }
 
+TEST_P(UpdateSources, StayWithAParentOfTheGraph) {
+  std::atomic<int> first{0}, second{0};
+  CUDAGraph parent(GetParam());
+  {
+    CUDAGraph graph = captured(1, first), other = captured(10, second);
+    graph.update(other);
+    capture(parent, [&] { add_child(graph); });
+  }
+  release_finished_graphs();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(second, 0) << "the copy has the values";
+  parent.replay();
+  current_stream().synchronize();
+  EXPECT_EQ(reprise::graphs::test::first(x_), 21);
+  parent.reset();
+  EXPECT_TRUE(eventually_is(second, 1));
+}
+
 TEST_P(UpdateSources, AreReleasedByTheNextUpdate) {
   std::atomic<int> first{0}, second{0}, third{0};
   CUDAGraph graph = captured(1, first);
