@@ -73,6 +73,7 @@ TEST_P(UpdateSources, StayWithAParentOfTheGraph) {
   current_stream().synchronize();
   EXPECT_EQ(reprise::graphs::test::first(x_), 21);
   parent.reset();
+  EXPECT_TRUE(eventually_is(first, 1));
   EXPECT_TRUE(eventually_is(second, 1));
 }
 
@@ -83,6 +84,9 @@ TEST_P(UpdateSources, AreReleasedByTheNextUpdate) {
   graph.update(captured(3, third));
   EXPECT_TRUE(eventually_is(second, 1));
   EXPECT_EQ(third, 0);
+  graph.reset();
+  EXPECT_TRUE(eventually_is(first, 1));
+  EXPECT_TRUE(eventually_is(third, 1));
 }
 
 TEST_P(UpdateSources, OfGraphsThatUpdateEachOtherAreReleased) {
