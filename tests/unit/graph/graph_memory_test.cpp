@@ -276,6 +276,7 @@ TEST_F(MemoryOfGraphs, MayBeQueriedWhileAnotherThreadMakesTheExecutable) {
   for (int i = 0; i < 10; ++i) EXPECT_EQ(graph.memory().nodes, 1U);
   replays.join();
   EXPECT_EQ(graph.memory().executables, 1U);
+  default_device().synchronize();  // the memory of the replays is given out again for another stream
 }
 
 TEST_F(MemoryOfGraphs, IsNotThatOfAnEmptyGraph) {
