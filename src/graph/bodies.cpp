@@ -177,8 +177,7 @@ void Bodies::drop_broken(const StreamRef& origin) noexcept {
       "A capture was broken, and so was the body of a conditional node in it. CUDA's driver cannot end the capture of "
       "such a body: an internal stream, and streams that were forked off it in the body, go on capturing, and "
       "cudaDeviceSynchronize fails with 900 on this device; this library waits for no device any more. Wait for "
-      "streams "
-      "and events instead, and call nothing in a body that waits for the device.");
+      "streams and events instead, and call nothing in a body that waits for the device.");
 }
 
 }  // namespace reprise::graphs
