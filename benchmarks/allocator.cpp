@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost of allocating and freeing device memory: a cached block of the caching allocator, and the device runtime.
 
+#include <functional>
+#include <iterator>
 #include <latch>
 #include <string>
 #include <thread>
@@ -31,6 +33,15 @@ struct FromRuntime {
   }
 };
 
+struct FromRuntimeAsync {
+  static void allocate_and_free(const StreamRef& stream, std::size_t bytes) {
+    const backend::Checked runtime(stream.device().backend());
+    void* pointer = nullptr;
+    runtime.memory_allocate_async(&pointer, bytes, stream.native());
+    runtime.memory_free_async(pointer, stream.native());
+  }
+};
+
 /// Each thread allocates and frees `pairs` times, for its own stream. Returns seconds a pair, per thread.
 template <class Source>
 double run(reprise::Device device, unsigned threads, std::size_t bytes, unsigned pairs) {
@@ -51,42 +62,41 @@ double run(reprise::Device device, unsigned threads, std::size_t bytes, unsigned
   return *std::max_element(times.begin(), times.end()) / pairs;
 }
 
-/// Pairs that take about a hundredth of a second together.
+/// Pairs that take about five thousandths of a second together.
 template <class Source>
 unsigned pairs_of_a_round(const Settings& settings, std::size_t bytes) {
-  constexpr double wanted = 0.01;
+  constexpr double wanted = 0.005;
   const double one = run<Source>(settings.device, 1, bytes, 10);
   return static_cast<unsigned>(std::clamp(wanted / one, 10.0, 100'000.0));
 }
 
 std::string size_text(std::size_t bytes) {
-  if (bytes >= 1 << 20) return fmt::format("{} MiB", bytes >> 20);
-  if (bytes >= 1 << 10) return fmt::format("{} KiB", bytes >> 10);
-  return fmt::format("{} B", bytes);
+  return bytes >= 1 << 20 ? fmt::format("{} MiB", bytes >> 20) : fmt::format("{} B", bytes);
 }
 
-void compare(const Settings& settings, std::size_t bytes) {
-  const unsigned cache_pairs = pairs_of_a_round<FromCache>(settings, bytes);
-  const unsigned runtime_pairs = pairs_of_a_round<FromRuntime>(settings, bytes);
-  Samples cache[2], runtime[2];
-  for (unsigned round = 0; round < settings.rounds; ++round)
-    for (unsigned threads = 1; threads <= 2; ++threads) {
-      cache[threads - 1].add(run<FromCache>(settings.device, threads, bytes, cache_pairs));
-      runtime[threads - 1].add(run<FromRuntime>(settings.device, threads, bytes, runtime_pairs));
-    }
-  const auto ns = [](const Samples& samples) { return 1e9 * samples.median(); };
-  print("{:>7}  {:>12.0f} {:>12.0f}  {:>12.0f} {:>12.0f}\n", size_text(bytes), ns(cache[0]), ns(runtime[0]),
-        ns(cache[1]), ns(runtime[1]));
+void compare(const Settings& settings, std::size_t bytes, Table& table) {
+  const unsigned pairs[] = {pairs_of_a_round<FromCache>(settings, bytes),
+                            pairs_of_a_round<FromRuntimeAsync>(settings, bytes),
+                            pairs_of_a_round<FromRuntime>(settings, bytes)};
+  for (const unsigned threads : {1U, 2U, 4U, 8U, 16U}) {
+    const std::function<double()> sides[] = {
+        [&] { return run<FromCache>(settings.device, threads, bytes, pairs[0]); },
+        [&] { return run<FromRuntimeAsync>(settings.device, threads, bytes, pairs[1]); },
+        [&] { return run<FromRuntime>(settings.device, threads, bytes, pairs[2] / threads + 1); },
+    };
+    const std::vector<double> ns =
+        medians(settings, std::size(sides), [&](std::size_t side) { return 1e9 * sides[side](); });
+    table.row({size_text(bytes), 1.0 * threads, ns[0], ns[1], ns[2]});
+  }
 }
 
 }  // namespace
 
 void allocator(const Settings& settings) {
-  print("Allocating and freeing device memory, ns a pair\n");
-  print("{:>7}  {:^25}  {:^25}\n", "", "one thread", "each of two threads");
-  print("{:>7}  {:>12} {:>12}  {:>12} {:>12}\n", "size", "cached", "runtime", "cached", "runtime");
-  for (const std::size_t bytes : {std::size_t{512}, std::size_t{4} << 10, std::size_t{1} << 20, std::size_t{16} << 20})
-    compare(settings, bytes);
+  Table table(settings, "allocator",
+              "Allocating and freeing device memory, a pair: the caching allocator, and the runtime's calls",
+              {{"size"}, {"threads", "", 0}, {"cached", "ns", 0}, {"in stream order", "ns", 0}, {"runtime", "ns", 0}});
+  for (const std::size_t bytes : {std::size_t{512}, std::size_t{1} << 20}) compare(settings, bytes, table);
 }
 
 }  // namespace benchmarks

@@ -48,26 +48,22 @@ void measure_captures(const Settings& settings) {
                             {100, true, "100 scopes"},
                             {1000, true, "1000 scopes"}};
   reprise::Buffer<float> values(small_kernel_values);
-  Samples samples[std::size(sides)];
-  for (unsigned round = 0; round <= settings.rounds; ++round)
-    for (std::size_t i = 0; i < std::size(sides); ++i) {
-      const std::size_t side = (round + i) % std::size(sides);
-      const double took = capture_seconds(sides[side].scopes, sides[side].annotated, values.data());
-      if (round > 0) samples[side].add(took);  // the first one warms up
-    }
-  print("A capture of {} small kernels, ms of the host\n", kernels);
-  for (std::size_t i = 0; i < std::size(sides); ++i)
-    print("  {:<38} {:>8.2f}\n", sides[i].what, 1e3 * samples[i].median());
+  const std::vector<double> ms = medians(settings, std::size(sides), [&](std::size_t side) {
+    return 1e3 * capture_seconds(sides[side].scopes, sides[side].annotated, values.data());
+  });
+  Table table(settings, "annotated_captures", fmt::format("A capture of {} small kernels, the host's time", kernels),
+              {{"", "", 0, 36}, {"capture", "ms"}});
+  for (std::size_t i = 0; i < std::size(sides); ++i) table.row({sides[i].what, ms[i]});
 }
 
 void measure_scopes(const Settings& settings) {
   constexpr unsigned scopes = 1'000'000;
-  Samples samples;
-  for (unsigned round = 0; round < settings.rounds; ++round)
-    samples.add(seconds([&] {
-      for (unsigned i = 0; i < scopes; ++i) const reprise::annotate scope({{"name", "scope"}, {"key", "value"}});
-    }));
-  print("A scope outside of captures with annotations: {:.2f} ns\n", 1e9 * samples.median() / scopes);
+  const std::vector<double> ns = medians(settings, 1, [&](std::size_t) {
+    return 1e9 / scopes * seconds([&] {
+             for (unsigned i = 0; i < scopes; ++i) const reprise::annotate scope({{"name", "scope"}, {"key", "value"}});
+           });
+  });
+  Table(settings, "scopes", "A scope outside of captures", {{"scope", "ns"}}).row({ns[0]});
 }
 
 void measure_replays(const Settings& settings) {
@@ -76,24 +72,21 @@ void measure_replays(const Settings& settings) {
   values.fill_bytes_async(0);
   reprise::CUDAGraph plain, annotated;
   reprise::CUDAGraph* const graphs[] = {&plain, &annotated};
-  Samples samples[2];
   for (std::size_t i = 0; i < 2; ++i)
     reprise::capture(*graphs[i], options(i == 1), [&] {
       const reprise::annotate scope("scope");
       launch_small_kernels(1, values.data());
     });
-  for (unsigned round = 0; round <= settings.rounds; ++round)
-    for (std::size_t i = 0; i < 2; ++i) {
-      const std::size_t side = (round + i) % 2;
-      reprise::current_stream().synchronize();
-      const double took = seconds([&] {
-        for (unsigned replay = 0; replay < replays; ++replay) graphs[side]->replay();
-      });
-      if (round > 0) samples[side].add(took);
-    }
+  const std::vector<double> us = medians(settings, 2, [&](std::size_t side) {
+    reprise::current_stream().synchronize();
+    return 1e6 / replays * seconds([&] {
+             for (unsigned replay = 0; replay < replays; ++replay) graphs[side]->replay();
+           });
+  });
   reprise::current_stream().synchronize();
-  print("A replay of one small kernel: {:.3f} us, with an annotation {:.3f} us\n", 1e6 * samples[0].median() / replays,
-        1e6 * samples[1].median() / replays);
+  Table(settings, "annotated_replays", "A replay of one small kernel",
+        {{"not annotated", "us", 3}, {"annotated", "us", 3}})
+      .row({us[0], us[1]});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // The cost of copying many buffers: one copy each, and all of them as a batch, submitted each time and replayed as a
 // graph.
 
+#include <array>
 #include <functional>
 #include <iterator>
 
@@ -10,26 +11,22 @@
 namespace benchmarks {
 namespace {
 
-/// In seconds a step, the median of rounds.
-struct Side {
-  Samples submit;  ///< until the host has submitted the step
-  Samples done;    ///< until the device is done
-};
-
-void measure(Side& side, const reprise::StreamRef& stream, const std::function<void()>& step) {
+/// In us a step: until the host has submitted it, and until the device is done.
+std::array<double, 2> measure(const reprise::StreamRef& stream, const std::function<void()>& step) {
   constexpr unsigned steps = 10;
+  double submit = 0;
   stream.synchronize();
   const double done = seconds([&] {
-    side.submit.add(seconds([&] {
-                      for (unsigned i = 0; i < steps; ++i) step();
-                    }) /
-                    steps);
+    submit = seconds([&] {
+      for (unsigned i = 0; i < steps; ++i) step();
+    });
     stream.synchronize();
   });
-  side.done.add(done / steps);
+  return {1e6 * submit / steps, 1e6 * done / steps};
 }
 
-void compare(const Settings& settings, const reprise::StreamRef& stream, std::size_t buffers, std::size_t bytes) {
+void compare(const Settings& settings, const reprise::StreamRef& stream, std::size_t buffers, std::size_t bytes,
+             Table& table) {
   const reprise::Buffer<std::byte> from(buffers * bytes), to(buffers * bytes);
   std::vector<reprise::CopyOp> batch;
   for (std::size_t i = 0; i < buffers; ++i) batch.push_back({to.data() + i * bytes, from.data() + i * bytes, bytes});
@@ -41,20 +38,12 @@ void compare(const Settings& settings, const reprise::StreamRef& stream, std::si
   reprise::capture(of_copies, separately);
   reprise::capture(of_batch, together);
 
-  Side sides[4];
   const std::function<void()> steps[] = {separately, together, [&] { of_copies.replay(); }, [&] { of_batch.replay(); }};
-  for (unsigned round = 0; round <= settings.rounds; ++round) {
-    // The first round warms up and is discarded.
-    if (round == 1)
-      for (Side& side : sides) side = {};
-    for (unsigned i = 0; i < std::size(steps); ++i) {
-      const unsigned turn = (round + i) % std::size(steps);
-      measure(sides[turn], stream, steps[turn]);
-    }
-  }
-  print("{:>7} {:>9}", buffers, bytes);
-  for (const Side& side : sides) print("  {:>8.2f} {:>8.2f}", 1e6 * side.submit.median(), 1e6 * side.done.median());
-  print("\n");
+  const auto us =
+      medians_of<2>(settings, std::size(steps), [&](std::size_t side) { return measure(stream, steps[side]); });
+  std::vector<Cell> cells{static_cast<double>(buffers), static_cast<double>(bytes)};
+  for (const auto& side : us) cells.insert(cells.end(), side.begin(), side.end());
+  table.row(cells);
 }
 
 }  // namespace
@@ -62,12 +51,20 @@ void compare(const Settings& settings, const reprise::StreamRef& stream, std::si
 void batch(const Settings& settings) {
   const reprise::Stream stream(settings.device);
   const reprise::StreamGuard guard(stream);
-  print("Copying many buffers on the device, us: the host's part, and until the device is done\n");
-  print("{:>7} {:>9}  {:^17}  {:^17}  {:^17}  {:^17}\n", "buffers", "bytes each", "a copy each", "a batch",
-        "graph of copies", "graph of a batch");
+  Table table(settings, "batch", "Copying many buffers on the device: the host's part, and until the device is done",
+              {{"buffers", "", 0},
+               {"bytes each", "", 0},
+               {"a copy each", "us"},
+               {"done", "us"},
+               {"a batch", "us"},
+               {"done", "us"},
+               {"graph of copies", "us"},
+               {"done", "us"},
+               {"graph of a batch", "us"},
+               {"done", "us"}});
   for (const std::size_t bytes : {std::size_t{4} << 10, std::size_t{1} << 20})
     for (const std::size_t buffers : {std::size_t{2}, std::size_t{10}, std::size_t{100}})
-      compare(settings, stream, buffers, bytes);
+      compare(settings, stream, buffers, bytes, table);
 }
 
 }  // namespace benchmarks

@@ -2,6 +2,7 @@
 // The cost of calls of a GraphCache: hits beside a bare launch of the same graph, on one stream and on two in turn,
 // with inputs and results; then misses, which capture, and evictions.
 
+#include <array>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -52,7 +53,7 @@ struct Cached {
   bool turn = false;
 };
 
-void compare_hits(const Settings& settings, const StreamRef& stream, unsigned kernels) {
+void compare_hits(const Settings& settings, const StreamRef& stream, unsigned kernels, Table& table) {
   Cached plain(kernels, {.capture_after = 0}),
       copying(kernels, {.capture_after = 0, .inputs = CacheInputs::copy, .outputs = CacheOutputs::copy});
   reprise::CUDAGraph graph = reprise::capture([&] { launch_small_kernels(kernels, plain.values.data()); });
@@ -82,41 +83,32 @@ void compare_hits(const Settings& settings, const StreamRef& stream, unsigned ke
                                "hit, input copied",
                                "hit, result",
                                "hit, result copied"};
-  Samples sides[std::size(turns)];
-  for (unsigned round = 0; round <= settings.rounds; ++round) {
-    if (round == 1)  // the first round warms up and is discarded
-      for (Samples& side : sides) side = {};
-    for (std::size_t i = 0; i < std::size(turns); ++i) {
-      const std::size_t at = turn_of(round, i, std::size(turns));
-      sides[at].add(submit_seconds(stream, turns[at]));
-      second.synchronize();
-    }
-  }
-  for (std::size_t i = 0; i < std::size(turns); ++i)
-    print("  {:5} kernels  {:<26}{:8.2f} us  {:+8.2f} us\n", kernels, names[i], sides[i].median() * 1e6,
-          (sides[i].median() - sides[0].median()) * 1e6);
+  const std::vector<double> us = medians(settings, std::size(turns), [&](std::size_t side) {
+    const double took = submit_seconds(stream, turns[side]);
+    second.synchronize();
+    return 1e6 * took;
+  });
+  for (std::size_t i = 0; i < std::size(turns); ++i) table.row({1.0 * kernels, names[i], us[i], us[i] - us[0]});
 }
 
-void compare_misses(const Settings& settings, const StreamRef& stream, unsigned kernels) {
+void compare_misses(const Settings& settings, const StreamRef& stream, unsigned kernels, Table& table) {
   constexpr int calls = 8;
-  Samples eager, miss, with_eviction;
-  for (unsigned round = 0; round <= settings.rounds; ++round) {
-    Cached running(kernels, {.capture_after = 1000}), capturing(kernels, {.max_entries = calls, .capture_after = 0});
-    const auto time = [&](Samples& side, Cached& cached, int first) {
-      stream.synchronize();
-      const double total = seconds([&] {
-        for (int key = first; key < first + calls; ++key) cached.call(key);
-      });
-      stream.synchronize();
-      if (round > 0) side.add(total / calls);
-    };
-    time(eager, running, 0);
-    time(miss, capturing, 0);
-    time(with_eviction, capturing, calls);
-  }
-  print("  {:5} kernels  {:<26}{:8.2f} us\n", kernels, "eager", eager.median() * 1e6);
-  print("  {:5} kernels  {:<26}{:8.2f} us\n", kernels, "miss", miss.median() * 1e6);
-  print("  {:5} kernels  {:<26}{:8.2f} us\n", kernels, "miss with an eviction", with_eviction.median() * 1e6);
+  std::optional<Cached> running, capturing;
+  const auto time = [&](Cached& cached, int first) {
+    stream.synchronize();
+    const double total = seconds([&] {
+      for (int key = first; key < first + calls; ++key) cached.call(key);
+    });
+    stream.synchronize();
+    return 1e6 * total / calls;
+  };
+  const auto us = medians_of<3>(settings, 1, [&](std::size_t) -> std::array<double, 3> {
+    running.emplace(kernels, GraphCacheOptions{.capture_after = 1000});
+    capturing.emplace(kernels, GraphCacheOptions{.max_entries = calls, .capture_after = 0});
+    const double eager = time(*running, 0), miss = time(*capturing, 0);
+    return {eager, miss, time(*capturing, calls)};
+  });
+  table.row({1.0 * kernels, us[0][0], us[0][1], us[0][2]});
 }
 
 }  // namespace
@@ -124,10 +116,13 @@ void compare_misses(const Settings& settings, const StreamRef& stream, unsigned 
 void cache(const Settings& settings) {
   const Stream stream(settings.device);
   const StreamGuard guard(stream);
-  print("Calls of a GraphCache: the host's time to submit one, and how much more than a bare launch\n");
-  for (const unsigned kernels : {1U, 50U}) compare_hits(settings, stream, kernels);
-  print("Calls that do not find a graph\n");
-  for (const unsigned kernels : {1U, 50U}) compare_misses(settings, stream, kernels);
+  Table hits(settings, "cache_hits",
+             "Calls of a GraphCache that find a graph: the host's part, and how much more than a bare launch",
+             {{"kernels", "", 0}, {"", "", 0, 26}, {"call", "us"}, {"over bare", "us"}});
+  for (const unsigned kernels : {1U, 50U}) compare_hits(settings, stream, kernels, hits);
+  Table misses(settings, "cache_misses", "Calls of a GraphCache that find none, the host's part",
+               {{"kernels", "", 0}, {"eager", "us"}, {"capture", "us"}, {"capture and eviction", "us"}});
+  for (const unsigned kernels : {1U, 50U}) compare_misses(settings, stream, kernels, misses);
 }
 
 }  // namespace benchmarks

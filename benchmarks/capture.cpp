@@ -3,6 +3,7 @@
 // that do the same.
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
 
@@ -17,25 +18,21 @@ namespace {
 
 using reprise::backend::Checked;
 
-/// Of one side, in seconds.
-struct Cost {
-  Samples make;     ///< begin, kernels, end, instantiation
-  Samples destroy;  ///< of template and executable
-};
+/// Of one side, in us: begin, kernels, end, instantiation; destruction of template and executable.
+using Cost = std::array<double, 2>;
 
 /// Makes and destroys graphs, one after the other.
 template <class Make, class Destroy>
-void measure(Cost& cost, unsigned graphs, Make&& make, Destroy&& destroy) {
+Cost measure(unsigned graphs, Make&& make, Destroy&& destroy) {
   double making = 0, destroying = 0;
   for (unsigned i = 0; i < graphs; ++i) {
     making += seconds(make);
     destroying += seconds(destroy);
   }
-  cost.make.add(making / graphs);
-  cost.destroy.add(destroying / graphs);
+  return {1e6 * making / graphs, 1e6 * destroying / graphs};
 }
 
-void compare(const Settings& settings, const reprise::StreamRef& stream, unsigned kernels) {
+void compare(const Settings& settings, const reprise::StreamRef& stream, unsigned kernels, Table& table) {
   reprise::Buffer<float> values(small_kernel_values);
   const auto launch = [&] { launch_small_kernels(kernels, values.data()); };
 
@@ -61,26 +58,22 @@ void compare(const Settings& settings, const reprise::StreamRef& stream, unsigne
     runtime.graph_destroy(template_graph);
   };
 
-  const unsigned graphs = std::max(1U, 200 / kernels);
-  Cost library, bare;
-  Samples first_replay;
-  const std::function<void()> turns[] = {
-      [&] { measure(library, graphs, capture, reset); },
-      [&] { measure(bare, graphs, capture_bare, destroy_bare); },
-  };
-  // The first round warms up and is discarded.
-  for (unsigned round = 0; round <= settings.rounds; ++round) {
-    if (round == 1) library = bare = {}, first_replay = {};
-    for (unsigned i = 0; i < std::size(turns); ++i) turns[turn_of(round, i, std::size(turns))]();
+  const auto replay_first = [&]() -> Cost {
     capture();
-    first_replay.add(seconds([&] { graph.replay(); }));
+    const double replay = seconds([&] { graph.replay(); });
     stream.synchronize();
     reset();
-  }
-  const auto us = [](const Samples& samples) { return 1e6 * samples.median(); };
-  print("{:>7}  {:>10.2f} {:>10.2f} {:>13.2f} {:>10.3f}  {:>10.2f} {:>10.2f}  {:>12.2f}\n", kernels, us(library.make),
-        us(bare.make), us(library.make) / us(bare.make), us(library.make) / kernels, us(library.destroy),
-        us(bare.destroy), us(first_replay));
+    return {1e6 * replay, 0};
+  };
+
+  const unsigned graphs = std::max(1U, 200 / kernels);
+  const std::function<Cost()> sides[] = {
+      [&] { return measure(graphs, capture, reset); },
+      [&] { return measure(graphs, capture_bare, destroy_bare); },
+      replay_first,
+  };
+  const auto us = medians_of<2>(settings, std::size(sides), [&](std::size_t side) { return sides[side](); });
+  table.row({1.0 * kernels, us[0][0], us[1][0], us[0][0] / us[1][0], us[0][0] / kernels, us[0][1], us[1][1], us[2][0]});
 }
 
 }  // namespace
@@ -88,11 +81,17 @@ void compare(const Settings& settings, const reprise::StreamRef& stream, unsigne
 void capture(const Settings& settings) {
   const reprise::Stream stream(settings.device);
   const reprise::StreamGuard guard(stream);
-  print("Making a graph of small kernels, us of the host; \"bare\" are the runtime's calls alone\n");
-  print("{:>7}  {:^46}  {:^21}\n", "", "capture and instantiation", "destruction");
-  print("{:>7}  {:>10} {:>10} {:>13} {:>10}  {:>10} {:>10}  {:>12}\n", "kernels", "capture", "bare", "capture/bare",
-        "a kernel", "reset", "bare", "first replay");
-  for (const unsigned kernels : {1U, 10U, 100U, 1000U}) compare(settings, stream, kernels);
+  Table table(settings, "capture",
+              "Making and destroying a graph of small kernels, the host's time; \"bare\" are the runtime's calls alone",
+              {{"kernels", "", 0},
+               {"capture and instantiate", "us"},
+               {"bare", "us"},
+               {"ratio"},
+               {"a kernel", "us", 3},
+               {"reset", "us"},
+               {"bare", "us"},
+               {"first replay", "us"}});
+  for (const unsigned kernels : {1U, 10U, 100U, 1000U}) compare(settings, stream, kernels, table);
 }
 
 }  // namespace benchmarks

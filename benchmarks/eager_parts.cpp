@@ -27,7 +27,7 @@ void submit(Buffer<float>& values, unsigned kernels, unsigned breaks, bool retur
   }
 }
 
-void compare(const Settings& settings, const reprise::StreamRef& stream, unsigned kernels) {
+void compare(const Settings& settings, const reprise::StreamRef& stream, unsigned kernels, Table& table) {
   constexpr unsigned breaks[] = {0, 1, 10, 10};
   Buffer<float> values(small_kernel_values);
   values.fill_bytes_async(0);
@@ -35,25 +35,13 @@ void compare(const Settings& settings, const reprise::StreamRef& stream, unsigne
   BreakableGraph graphs[std::size(breaks)];
   for (std::size_t i = 0; i < std::size(breaks); ++i)
     reprise::breakable(graphs[i], {}, [&] { submit(values, kernels, breaks[i], i == 3); });
-  Samples sides[std::size(breaks) + 1];
-  for (unsigned round = 0; round <= settings.rounds; ++round) {
-    if (round == 1)  // the first round warms up and is discarded
-      for (Samples& side : sides) side = {};
-    for (std::size_t i = 0; i < std::size(sides); ++i) {
-      const std::size_t at = turn_of(round, i, std::size(sides));
-      if (at == 0)
-        sides[at].add(submit_seconds(stream, [&] { whole.replay(); }));
-      else
-        sides[at].add(submit_seconds(stream, [&] { graphs[at - 1].replay(); }));
-    }
-  }
-  print("  {:5} kernels  {:<36}{:8.2f} us\n", kernels, "CUDAGraph::replay", sides[0].median() * 1e6);
-  for (std::size_t i = 0; i < std::size(breaks); ++i) {
-    const double more = sides[i + 1].median() - sides[0].median();
-    const std::string what = fmt::format("{} eager parts{}", breaks[i], i == 3 ? " that return a buffer" : "");
-    print("  {:5} kernels  {:<36}{:8.2f} us  {:+8.2f} us a part\n", kernels, what, sides[i + 1].median() * 1e6,
-          more * 1e6 / (breaks[i] == 0 ? 1 : breaks[i]));
-  }
+  const std::vector<double> us = medians(settings, std::size(breaks) + 1, [&](std::size_t side) {
+    return 1e6 * submit_seconds(stream, [&] { side == 0 ? whole.replay() : graphs[side - 1].replay(); });
+  });
+  table.row({1.0 * kernels, "CUDAGraph::replay", us[0], {}});
+  for (std::size_t i = 0; i < std::size(breaks); ++i)
+    table.row({1.0 * kernels, fmt::format("{} eager parts{}", breaks[i], i == 3 ? " that return a buffer" : ""),
+               us[i + 1], (us[i + 1] - us[0]) / (breaks[i] == 0 ? 1 : breaks[i])});
 }
 
 }  // namespace
@@ -61,8 +49,10 @@ void compare(const Settings& settings, const reprise::StreamRef& stream, unsigne
 void eager_parts(const Settings& settings) {
   const reprise::Stream stream(settings.device);
   const reprise::StreamGuard guard(stream);
-  print("Replays with eager parts: the host's time to submit one, and what each part adds to that of a whole graph\n");
-  for (const unsigned kernels : {11U, 110U}) compare(settings, stream, kernels);
+  Table table(settings, "eager_parts",
+              "Replays with eager parts: the host's part, and what each part adds to that of a whole graph",
+              {{"kernels", "", 0}, {"", "", 0, 36}, {"replay", "us"}, {"a part", "us"}});
+  for (const unsigned kernels : {11U, 110U}) compare(settings, stream, kernels, table);
 }
 
 }  // namespace benchmarks

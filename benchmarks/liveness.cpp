@@ -66,21 +66,15 @@ void liveness(const Settings& settings) {
     sides.push_back(bare_launch(settings.device, graph.raw_cuda_graph_exec(), stream.native()));
     sides.emplace_back([&graph] { graph.replay(); });
   }
-  std::vector<Samples> samples(sides.size());
-  for (unsigned round = 0; round <= settings.rounds; ++round)
-    for (std::size_t i = 0; i < sides.size(); ++i) {
-      const std::size_t side = turn_of(round, i, sides.size());
-      const double took = submit_seconds(stream, sides[side]);
-      if (round > 0) samples[side].add(took);  // the first one warms up
-    }
-  print("Replays of {} small kernels on {} inputs, the host's part, us a replay\n", input_count, input_count);
-  print("{:<46} {:>8} {:>8} {:>12}\n", "", "bare", "replay", "over bare");
+  const std::vector<double> us =
+      medians(settings, sides.size(), [&](std::size_t side) { return 1e6 * submit_seconds(stream, sides[side]); });
+  Table table(settings, "liveness",
+              fmt::format("Replays of {} small kernels on {} inputs, the host's part", input_count, input_count),
+              {{"", "", 0, 36}, {"bare", "us"}, {"replay", "us"}, {"over bare", "ns", 0}});
   const char* const names[] = {"not checked", "checked, memory of the allocator",
                                "checked, memory of the driver (all)"};
-  for (std::size_t i = 0; i < graphs.size(); ++i) {
-    const double bare = 1e6 * samples[2 * i].median(), replayed = 1e6 * samples[2 * i + 1].median();
-    print("{:<46} {:>8.2f} {:>8.2f} {:>+9.0f} ns\n", names[i], bare, replayed, 1e3 * (replayed - bare));
-  }
+  for (std::size_t i = 0; i < graphs.size(); ++i)
+    table.row({names[i], us[2 * i], us[2 * i + 1], 1e3 * (us[2 * i + 1] - us[2 * i])});
 }
 
 }  // namespace benchmarks

@@ -116,12 +116,20 @@ std::optional<int> measure_memory(int argc, char** argv) {
 }
 
 void memory(const Settings& settings) {
-  print(
-      "Memory of a live graph of small kernels, bytes of host and device; beyond that of the raw one at most {} of "
-      "each\n",
-      limit);
-  print("{:>7}  {:<10}{:>10} {:>10} {:>10}  {:>10} {:>10} {:>10}  {:>21}\n", "kernels", "template", "host", "raw",
-        "beyond", "device", "raw", "beyond", "estimated");
+  Table table(settings, "memory",
+              fmt::format("Memory of a live graph of small kernels beside that of the raw one; at most {:.0f} bytes "
+                          "more are allowed of each",
+                          limit),
+              {{"kernels", "", 0},
+               {"template", "", 0},
+               {"host", "bytes", 0},
+               {"raw", "bytes", 0},
+               {"more", "bytes", 0},
+               {"device", "bytes", 0},
+               {"raw", "bytes", 0},
+               {"more", "bytes", 0},
+               {"host, estimate", "bytes", 0},
+               {"device, estimate", "bytes", 0}});
   bool exceeded = false;
   for (const unsigned kernels : {1U, 20U, 100U}) {
     // The free memory of a device changes in steps of 2 MiB: with 2000 graphs, of 1 KiB for each.
@@ -135,10 +143,9 @@ void memory(const Settings& settings) {
       const reprise::CUDAGraph graph =
           reprise::capture({.discard_template = !kept}, [&] { launch_small_kernels(kernels, values.data()); });
       const reprise::GraphMemoryEstimate estimate = graph.memory().estimate;
-      print("{:>7}  {:<10}{:>10.0f} {:>10.0f} {:>10.0f}  {:>10.0f} {:>10.0f} {:>10.0f}  {:>10} {:>10}\n", kernels,
-            kept ? "kept" : "discarded", ours.host, raw.host, beyond.host, ours.device, raw.device, beyond.device,
-            estimate.template_host_bytes + estimate.executable_host_bytes,
-            estimate.template_device_bytes + estimate.executable_device_bytes);
+      table.row({1.0 * kernels, kept ? "kept" : "discarded", ours.host, raw.host, beyond.host, ours.device, raw.device,
+                 beyond.device, static_cast<double>(estimate.template_host_bytes + estimate.executable_host_bytes),
+                 static_cast<double>(estimate.template_device_bytes + estimate.executable_device_bytes)});
     }
   }
   if (exceeded) throw std::runtime_error(fmt::format("a graph needs more than {} bytes beyond the raw one", limit));

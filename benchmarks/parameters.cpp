@@ -41,7 +41,7 @@ struct Patched {
   bool is_second = false;
 };
 
-void compare_sets(const Settings& settings, const StreamRef& stream, unsigned count) {
+void compare_sets(const Settings& settings, const StreamRef& stream, unsigned count, Table& table) {
   Patched patched(count);
   const std::function<void()> bare = bare_launch(settings.device, patched.graph.raw_cuda_graph_exec(), stream.native());
   const std::function<void()> turns[] = {
@@ -50,26 +50,15 @@ void compare_sets(const Settings& settings, const StreamRef& stream, unsigned co
       [&] { patched.set_same(), patched.graph.replay(); },
       [&] { patched.set_others(), patched.graph.replay(); },
   };
-  Samples sides[std::size(turns)], same;
-  for (unsigned round = 0; round <= settings.rounds; ++round) {
-    // The first round warms up and is discarded.
-    if (round == 1) {
-      for (Samples& side : sides) side = {};
-      same = {};
-    }
-    for (unsigned i = 0; i < std::size(turns); ++i) {
-      const std::size_t turn = turn_of(round, i, std::size(turns));
-      sides[turn].add(submit_seconds(stream, turns[turn]));
-    }
-    constexpr unsigned calls = 1000;
-    same.add(seconds([&] {
-               for (unsigned i = 0; i < calls; ++i) patched.set_same();
-             }) /
-             calls / count);
-  }
-  print("{:>10}", count);
-  for (const Samples& side : sides) print("  {:>10.2f}", 1e6 * side.median());
-  print("  {:>12.1f}\n", 1e9 * same.median());
+  const std::vector<double> us =
+      medians(settings, std::size(turns), [&](std::size_t side) { return 1e6 * submit_seconds(stream, turns[side]); });
+  constexpr unsigned calls = 1000;
+  const std::vector<double> same = medians(settings, 1, [&](std::size_t) {
+    return 1e9 / calls / count * seconds([&] {
+             for (unsigned i = 0; i < calls; ++i) patched.set_same();
+           });
+  });
+  table.row({1.0 * count, us[0], us[1], us[2], us[3], same[0]});
 }
 
 /// In seconds a step, until the device is done.
@@ -84,7 +73,7 @@ double done_seconds(const StreamRef& stream, const std::function<void()>& step) 
 }
 
 /// Eight inputs, each copied to another array by the graph: set to one of two places, or copied from there.
-void compare_inputs(const Settings& settings, const StreamRef& stream, std::size_t bytes) {
+void compare_inputs(const Settings& settings, const StreamRef& stream, std::size_t bytes, Table& table) {
   constexpr std::size_t count = 8;
   const reprise::Buffer<std::byte> captured(count * bytes), first(count * bytes), second(count * bytes),
       outputs(count * bytes);
@@ -110,16 +99,9 @@ void compare_inputs(const Settings& settings, const StreamRef& stream, std::size
     graph.replay();
   };
   const std::function<void()> turns[] = {patched, copied};
-  Samples sides[std::size(turns)];
-  for (unsigned round = 0; round <= settings.rounds; ++round) {
-    if (round == 1)
-      for (Samples& side : sides) side = {};
-    for (unsigned i = 0; i < std::size(turns); ++i) {
-      const std::size_t turn = turn_of(round, i, std::size(turns));
-      sides[turn].add(done_seconds(stream, turns[turn]));
-    }
-  }
-  print("{:>10}  {:>10.2f}  {:>10.2f}\n", bytes, 1e6 * sides[0].median(), 1e6 * sides[1].median());
+  const std::vector<double> us =
+      medians(settings, std::size(turns), [&](std::size_t side) { return 1e6 * done_seconds(stream, turns[side]); });
+  table.row({static_cast<double>(bytes), us[0], us[1]});
 }
 
 }  // namespace
@@ -127,13 +109,19 @@ void compare_inputs(const Settings& settings, const StreamRef& stream, std::size
 void parameters(const Settings& settings) {
   const reprise::Stream stream(settings.device);
   const reprise::StreamGuard guard(stream);
-  print("A graph of a kernel for each parameter, the host's part of a step, us; a value that does not change, ns\n");
-  print("{:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>12}\n", "parameters", "bare", "replay", "same set", "others set",
-        "same, ns each");
-  for (const unsigned count : {1U, 8U, 64U}) compare_sets(settings, stream, count);
-  print("A graph that reads 8 inputs, us a step until the device is done\n");
-  print("{:>10}  {:>10}  {:>10}\n", "bytes each", "patched", "copied");
-  for (const std::size_t bytes : {std::size_t{4} << 10, std::size_t{1} << 20}) compare_inputs(settings, stream, bytes);
+  Table sets(settings, "parameters",
+             "A graph of a kernel for each parameter: the host's part of a step, and of a value that does not change",
+             {{"parameters", "", 0},
+              {"bare", "us"},
+              {"replay", "us"},
+              {"same set", "us"},
+              {"others set", "us"},
+              {"same, each", "ns", 1}});
+  for (const unsigned count : {1U, 8U, 64U}) compare_sets(settings, stream, count, sets);
+  Table inputs(settings, "inputs", "A graph that reads 8 inputs, a step until the device is done",
+               {{"bytes each", "", 0}, {"patched", "us"}, {"copied", "us"}});
+  for (const std::size_t bytes : {std::size_t{4} << 10, std::size_t{1} << 20})
+    compare_inputs(settings, stream, bytes, inputs);
 }
 
 }  // namespace benchmarks

@@ -14,7 +14,7 @@ namespace {
 
 using reprise::StreamRef;
 
-void compare(const Settings& settings, const StreamRef& stream, unsigned kernels) {
+void compare(const Settings& settings, const StreamRef& stream, unsigned kernels, Table& table) {
   reprise::Buffer<float> values(small_kernel_values);
   values.fill_bytes_async(0);
   reprise::Generator generator(settings.device);
@@ -34,18 +34,9 @@ void compare(const Settings& settings, const StreamRef& stream, unsigned kernels
         drawing.replay();
       },
   };
-  constexpr std::size_t count = std::size(sides);
-  Samples samples[count];
-  for (unsigned round = 0; round <= settings.rounds; ++round)
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t side = turn_of(round, i, count);
-      const double took = submit_seconds(stream, sides[side]);
-      if (round > 0) samples[side].add(took);  // the first one warms up
-    }
-  double us[count];
-  for (std::size_t i = 0; i < count; ++i) us[i] = 1e6 * samples[i].median();
-  print("{:>7}  {:>10.2f} {:>10.2f}  {:>10.2f} {:>10.2f} {:>+6.1f} % {:>10.2f} {:>+7.2f} us\n", kernels, us[0], us[1],
-        us[2], us[3], 100 * (us[3] - us[2]) / us[2], us[4], us[4] - us[2]);
+  const std::vector<double> us =
+      medians(settings, std::size(sides), [&](std::size_t side) { return 1e6 * submit_seconds(stream, sides[side]); });
+  table.row({1.0 * kernels, us[0], us[1], us[2], us[3], 100 * (us[3] - us[2]) / us[2], us[4], us[4] - us[2]});
 }
 
 }  // namespace
@@ -53,11 +44,16 @@ void compare(const Settings& settings, const StreamRef& stream, unsigned kernels
 void random_numbers(const Settings& settings) {
   const reprise::Stream stream(settings.device);
   const reprise::StreamGuard guard(stream);
-  print("Replays of small kernels without and with random numbers, the host's part, us a replay\n");
-  print("{:>7}  {:^21}  {:^52}\n", "", "bare launch", "replay");
-  print("{:>7}  {:>10} {:>10}  {:>10} {:>10} {:>8} {:>10} {:>10}\n", "kernels", "without", "with", "without", "with",
-        "over", "after set", "over");
-  for (const unsigned kernels : {1U, 10U, 100U}) compare(settings, stream, kernels);
+  Table table(settings, "random", "Replays of small kernels without and with random numbers, the host's part",
+              {{"kernels", "", 0},
+               {"bare without", "us"},
+               {"bare with", "us"},
+               {"without", "us"},
+               {"with", "us"},
+               {"more", "%", 1},
+               {"after set_offset", "us"},
+               {"more", "us"}});
+  for (const unsigned kernels : {1U, 10U, 100U}) compare(settings, stream, kernels, table);
 }
 
 }  // namespace benchmarks

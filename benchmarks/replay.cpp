@@ -4,8 +4,10 @@
 // accessible (KeepGraph::yes), and a foreign stream, whose destruction is not notified to the library.
 
 #include <algorithm>
+#include <array>
 #include <functional>
-#include <iterator>
+#include <memory>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/check.h"
@@ -19,11 +21,8 @@ namespace {
 using reprise::StreamRef;
 using reprise::backend::Checked;
 
-/// Both in seconds a step.
-struct Cost {
-  Samples submit;  ///< until the host has submitted the step
-  Samples done;    ///< until the device is done
-};
+/// Of steps, in us each: until the host has submitted them, and until the device is done.
+using Cost = std::array<double, 2>;
 
 /// A foreign stream: its destruction is not notified to the library.
 class ForeignStream {
@@ -43,8 +42,7 @@ class ForeignStream {
 
 /// A burst of steps follow each other without a pause, then the device is waited for: a longer burst would fill the
 /// queue of the stream, and the host would wait in its launches.
-template <class F>
-void measure(Cost& cost, unsigned bursts, unsigned steps, const StreamRef& stream, F&& step) {
+Cost measure(unsigned bursts, unsigned steps, const StreamRef& stream, const std::function<void()>& step) {
   double submit = 0, done = 0;
   for (unsigned burst = 0; burst < bursts; ++burst) {
     stream.synchronize();
@@ -55,49 +53,61 @@ void measure(Cost& cost, unsigned bursts, unsigned steps, const StreamRef& strea
       stream.synchronize();
     });
   }
-  cost.submit.add(submit / bursts / steps);
-  cost.done.add(done / bursts / steps);
+  return {1e6 * submit / bursts / steps, 1e6 * done / bursts / steps};
 }
 
-void compare(const Settings& settings, const StreamRef& stream, unsigned kernels) {
-  reprise::Buffer<float> values(small_kernel_values);
-  values.fill_bytes_async(0);
-  const auto eager = [&] { launch_small_kernels(kernels, values.data()); };
-  reprise::CUDAGraph graph;
-  reprise::capture(graph, eager);
-  const std::function<void()> bare = bare_launch(settings.device, graph.raw_cuda_graph_exec(), stream.native());
-  const std::function<void()> replayed = [&] { graph.replay(); };
-  reprise::CUDAGraph kept_graph(reprise::KeepGraph::yes);
-  reprise::capture(kept_graph, eager);
-  const std::function<void()> replayed_kept = [&] { kept_graph.replay(); };
-  const ForeignStream foreign_stream(settings.device);
-  const StreamRef foreign = foreign_stream.ref();
-  const std::function<void()> replayed_on_foreign = [&] { graph.replay(foreign); };
+constexpr unsigned branches = 4;
 
-  const unsigned steps = kernels < 1000 ? 20 : 5;
-  const unsigned bursts = std::clamp(2000 / kernels, 10U, 50U);
-  Cost by_launches, by_replay, by_runtime, by_kept, by_foreign;
-  const std::function<void()> turns[] = {
-      [&] { measure(by_launches, bursts, std::min(steps, 2000 / kernels), stream, eager); },
-      [&] { measure(by_replay, bursts, steps, stream, replayed); },
-      [&] { measure(by_runtime, bursts, steps, stream, bare); },
-      [&] { measure(by_kept, bursts, steps, stream, replayed_kept); },
-      [&] { measure(by_foreign, bursts, steps, foreign, replayed_on_foreign); },
-  };
-  // The first round warms up and is discarded.
-  for (unsigned round = 0; round <= settings.rounds; ++round) {
-    if (round == 1) by_launches = by_replay = by_runtime = by_kept = by_foreign = {};
-    for (unsigned i = 0; i < std::size(turns); ++i) turns[turn_of(round, i, std::size(turns))]();
+/// A step of small kernels, one after another, or in branches on streams that fork from the current one and join it.
+class Step {
+ public:
+  Step(const Settings& settings, unsigned kernels, bool forked) : kernels_(kernels) {
+    for (unsigned i = 0; i < (forked ? branches : 1); ++i) {
+      values_.emplace_back(small_kernel_values).fill_bytes_async(0);
+      if (i > 0) side_.push_back(std::make_unique<reprise::Stream>(settings.device));
+    }
   }
-  const auto us = [](const Samples& samples) { return 1e6 * samples.median(); };
-  const double over = us(by_replay.submit) - us(by_runtime.submit);
-  const bool within = over <= std::max(0.05 * us(by_runtime.submit), 0.06);
-  print(
-      "{:>7}  {:>10.2f} {:>10.2f} {:>10.2f} {:>+8.0f} ns {:>+6.1f} % {:>6} {:>10.2f} {:>10.2f}  {:>10.2f} {:>10.2f} "
-      "{:>10.2f}\n",
-      kernels, us(by_launches.submit), us(by_replay.submit), us(by_runtime.submit), 1e3 * over,
-      100 * over / us(by_runtime.submit), within ? "yes" : "no", us(by_kept.submit), us(by_foreign.submit),
-      us(by_launches.done), us(by_replay.done), us(by_runtime.done));
+
+  void operator()() {
+    const StreamRef here = reprise::current_stream();
+    const auto count = static_cast<unsigned>(values_.size());
+    for (const auto& each : side_) each->wait(here);
+    for (unsigned i = 0; i < count; ++i) {
+      const reprise::StreamGuard guard(i == 0 ? here : side_[i - 1]->ref());
+      launch_small_kernels(kernels_ * (i + 1) / count - kernels_ * i / count, values_[i].data());
+    }
+    for (const auto& each : side_) here.wait(*each);
+  }
+
+ private:
+  const unsigned kernels_;
+  std::vector<reprise::Buffer<float>> values_;
+  std::vector<std::unique_ptr<reprise::Stream>> side_;
+};
+
+void compare(const Settings& settings, const StreamRef& stream, unsigned kernels, bool forked, Table& table) {
+  Step step(settings, kernels, forked);
+  const std::function<void()> eager = [&] { step(); };
+  reprise::CUDAGraph graph, kept(reprise::KeepGraph::yes);
+  reprise::capture(graph, eager);
+  reprise::capture(kept, eager);
+  const ForeignStream foreign(settings.device);
+  const std::function<void()> bare = bare_launch(settings.device, graph.raw_cuda_graph_exec(), stream.native());
+
+  const unsigned steps = kernels < 1000 ? 20 : kernels == 1000 ? 5 : 2;
+  const unsigned bursts = kernels > 1000 ? 3 : std::clamp(2000 / kernels, 10U, 50U);
+  const std::function<Cost()> sides[] = {
+      [&] { return measure(bursts, std::clamp(2000 / kernels, 1U, steps), stream, eager); },
+      [&] { return measure(bursts, steps, stream, [&] { graph.replay(); }); },
+      [&] { return measure(bursts, steps, stream, bare); },
+      [&] { return measure(bursts, steps, stream, [&] { kept.replay(); }); },
+      [&] { return measure(bursts, steps, foreign.ref(), [&] { graph.replay(foreign.ref()); }); },
+  };
+  const auto us = medians_of<2>(settings, std::size(sides), [&](std::size_t side) { return sides[side](); });
+  const double over = us[1][0] - us[2][0];
+  const bool within = over <= std::max(0.05 * us[2][0], 0.06);
+  table.row({forked ? "4 branches" : "straight", 1.0 * kernels, us[0][0], us[1][0], us[2][0], 1e3 * over,
+             100 * over / us[2][0], within ? "yes" : "no", us[3][0], us[4][0], us[0][1], us[1][1], us[2][1]});
 }
 
 }  // namespace
@@ -105,11 +115,25 @@ void compare(const Settings& settings, const StreamRef& stream, unsigned kernels
 void replay(const Settings& settings) {
   const reprise::Stream stream(settings.device);
   const reprise::StreamGuard guard(stream);
-  print("A step of small kernels, us a step; \"bare\" is the runtime's graph launch of the same executable graph\n");
-  print("{:>7}  {:^83}  {:^32}\n", "", "the host's part", "until the device is done");
-  print("{:>7}  {:>10} {:>10} {:>10} {:>29} {:>10} {:>10}  {:>10} {:>10} {:>10}\n", "kernels", "eager", "replay",
-        "bare", "replay over bare, allowed?", "KeepGraph", "foreign", "eager", "replay", "bare");
-  for (const unsigned kernels : {1U, 10U, 100U, 1000U}) compare(settings, stream, kernels);
+  Table table(
+      settings, "replay",
+      "A step of small kernels: the host's part, then until the device is done. \"bare\" is the runtime's launch "
+      "of the same executable; at most 5 % or 60 ns over it are allowed",
+      {{"shape", "", 0, 10},
+       {"kernels", "", 0},
+       {"eager", "us"},
+       {"replay", "us"},
+       {"bare", "us"},
+       {"over bare", "ns", 0},
+       {"over bare", "%", 1},
+       {"allowed"},
+       {"KeepGraph", "us"},
+       {"foreign stream", "us"},
+       {"eager, done", "us"},
+       {"replay, done", "us"},
+       {"bare, done", "us"}});
+  for (const unsigned kernels : {1U, 10U, 100U, 1000U, 5000U}) compare(settings, stream, kernels, false, table);
+  for (const unsigned kernels : {100U, 1000U, 5000U}) compare(settings, stream, kernels, true, table);
 }
 
 }  // namespace benchmarks

@@ -8,17 +8,21 @@
 #include <string_view>
 #include <vector>
 
+#include "results.h"
+
 namespace benchmarks {
 namespace {
 
 constexpr unsigned default_rounds = 20;
 
 void show_usage(std::FILE* to, const Program& program) {
-  std::string text = fmt::format("usage: {} [--rounds N] [NAME...]\n", program.name);
+  std::string text = fmt::format("usage: {} [--rounds N] [--json FILE] [NAME...]\n", program.name);
   for (const Benchmark& benchmark : program.benchmarks)
     text += fmt::format("  {:<11} {}\n", benchmark.name, benchmark.what);
-  text += fmt::format("Without a name all of them. Each figure is the median of N rounds, {} if not given.\n",
-                      default_rounds);
+  text += fmt::format(
+      "Without a name all of them. Each figure is the median of N rounds, {} if not given.\n--json writes the figures, "
+      "and what they were measured on, to a file, too.\n",
+      default_rounds);
   std::fputs(text.c_str(), to);
 }
 
@@ -42,6 +46,7 @@ int refuse(const Program& program, const std::string& why) {
 
 int run(const Program& program, int argc, char** argv) {
   unsigned rounds = default_rounds;
+  std::string json;
   std::vector<const Benchmark*> chosen;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -52,6 +57,9 @@ int run(const Program& program, int argc, char** argv) {
     if (argument == "--rounds") {
       if (i + 1 == argc || !parse_rounds(argv[++i], rounds))
         return refuse(program, "--rounds: expected a whole number from 1 to 1000000");
+    } else if (argument == "--json") {
+      if (i + 1 == argc) return refuse(program, "--json: expected the path of a file");
+      json = argv[++i];
     } else if (const Benchmark* benchmark = find(program, argument)) {
       chosen.push_back(benchmark);
     } else {
@@ -61,12 +69,14 @@ int run(const Program& program, int argc, char** argv) {
   if (chosen.empty())
     for (const Benchmark& benchmark : program.benchmarks) chosen.push_back(&benchmark);
 
-  const Settings settings{reprise::default_device(), rounds};
+  Results results;
+  const Settings settings{reprise::default_device(), rounds, &results};
   print("{} ({}), medians of {} interleaved rounds\n", settings.device.str(), settings.device.name(), rounds);
   for (const Benchmark* benchmark : chosen) {
     print("\n");
     benchmark->run(settings);
   }
+  if (!json.empty()) results.write(json, program.name, settings);
   return 0;
 }
 

@@ -4,22 +4,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "reprise/reprise.h"
+#include "table.h"
 
 // Shared by the benchmarks. They use no framework, because they measure comparisons in turns: a round measures each
-// side once, so that changes in the machine's speed affect both.
+// side once, so that changes in the machine's speed affect all of them.
 
 namespace benchmarks {
+
+class Results;
 
 /// How to measure.
 struct Settings {
   reprise::Device device;
-  unsigned rounds;  ///< each figure is the median of so many
+  unsigned rounds;   ///< each figure is the median of so many
+  Results* results;  ///< where tables go
 };
 
 void replay(const Settings& settings);
@@ -43,20 +50,44 @@ double seconds(F&& call) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// The figures of one side of a comparison, a value a round.
-class Samples {
- public:
-  void add(double value) { values_.push_back(value); }
-  double median() const {
-    std::vector<double> sorted = values_;
-    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-    std::nth_element(sorted.begin(), middle, sorted.end());
-    return *middle;
-  }
+/// The median of values; the upper one of two in the middle.
+inline double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
- private:
-  std::vector<double> values_;
-};
+/// The order of `count` sides that are measured in rounds. A side is affected by the caches of the previous one: each
+/// round begins with another side, and every other round goes backwards.
+inline std::size_t turn_of(std::size_t round, std::size_t i, std::size_t count) {
+  return (round + (round % 2 == 0 ? i : count - 1 - i)) % count;
+}
+
+/// Measures `sides` sides in turns, each with N figures: `measure(side)` returns them. The first round warms up and is
+/// discarded. Returns the medians of each side.
+template <std::size_t N, class Measure>
+std::vector<std::array<double, N>> medians_of(const Settings& settings, std::size_t sides, Measure&& measure) {
+  std::vector<std::array<std::vector<double>, N>> samples(sides);
+  for (std::size_t round = 0; round <= settings.rounds; ++round)
+    for (std::size_t i = 0; i < sides; ++i) {
+      const std::size_t side = turn_of(round, i, sides);
+      const std::array<double, N> figures = measure(side);
+      for (std::size_t k = 0; k < N && round > 0; ++k) samples[side][k].push_back(figures[k]);
+    }
+  std::vector<std::array<double, N>> made(sides);
+  for (std::size_t side = 0; side < sides; ++side)
+    for (std::size_t k = 0; k < N; ++k) made[side][k] = median(std::move(samples[side][k]));
+  return made;
+}
+
+/// As above, with one figure.
+template <class Measure>
+std::vector<double> medians(const Settings& settings, std::size_t sides, Measure&& measure) {
+  std::vector<double> made;
+  const auto wrapped = [&](std::size_t side) { return std::array<double, 1>{measure(side)}; };
+  for (const auto& each : medians_of<1>(settings, sides, wrapped)) made.push_back(each[0]);
+  return made;
+}
 
 template <class... Args>
 void print(fmt::format_string<Args...> format, Args&&... args) {

@@ -33,7 +33,7 @@ struct Captures {
                                   reprise::CUDAGraph(reprise::KeepGraph::yes)};
 };
 
-void compare(const Settings& settings, unsigned kernels) {
+void compare(const Settings& settings, unsigned kernels, Table& table) {
   const Checked runtime(settings.device.backend());
   Captures bare(kernels);
   const reprise::GraphHandle templates[2] = {bare.graphs[0].raw_cuda_graph(), bare.graphs[1].raw_cuda_graph()};
@@ -69,19 +69,15 @@ void compare(const Settings& settings, unsigned kernels) {
   };
 
   const std::function<void()>* const calls[] = {&instantiate, &update_bare, &update, &capture_anew, &recapture};
-  Samples samples[std::size(calls)];
   const unsigned repeats = kernels < 1000 ? 20 : 5;
-  // The first round warms up and is discarded.
-  for (unsigned round = 0; round <= settings.rounds; ++round)
-    for (std::size_t i = 0; i < std::size(calls); ++i) {
-      const double time = seconds([&] {
-        for (unsigned k = 0; k < repeats; ++k) (*calls[i])();
-      });
-      if (round > 0) samples[i].add(1e6 * time / repeats);
-    }
+  const std::vector<double> us = medians(settings, std::size(calls), [&](std::size_t side) {
+    const double time = seconds([&] {
+      for (unsigned k = 0; k < repeats; ++k) (*calls[side])();
+    });
+    return 1e6 * time / repeats;
+  });
   runtime.graph_exec_destroy(exec);
-  print("{:>7}  {:>12.1f} {:>12.1f} {:>12.1f}  {:>12.1f} {:>12.1f}\n", kernels, samples[0].median(),
-        samples[1].median(), samples[2].median(), samples[3].median(), samples[4].median());
+  table.row({1.0 * kernels, us[0], us[1], us[2], us[3], us[4]});
 }
 
 }  // namespace
@@ -89,11 +85,14 @@ void compare(const Settings& settings, unsigned kernels) {
 void update(const Settings& settings) {
   const reprise::Stream stream(settings.device);
   const reprise::StreamGuard guard(stream);
-  print("A new executable, and updates to another capture, us; \"bare\" are calls of the runtime\n");
-  print("{:>7}  {:>12} {:>12} {:>12}  {:>12} {:>12}\n", "", "instantiate", "update", "", "capture and", "");
-  print("{:>7}  {:>12} {:>12} {:>12}  {:>12} {:>12}\n", "kernels", "bare", "bare", "update()", "instantiate",
-        "recapture()");
-  for (const unsigned kernels : {1U, 10U, 100U, 1000U}) compare(settings, kernels);
+  Table table(settings, "update", "A new executable, and updates to another capture; \"bare\" are calls of the runtime",
+              {{"kernels", "", 0},
+               {"bare instantiate", "us", 1},
+               {"bare update", "us", 1},
+               {"update()", "us", 1},
+               {"capture, instantiate", "us", 1},
+               {"recapture()", "us", 1}});
+  for (const unsigned kernels : {1U, 10U, 100U, 1000U}) compare(settings, kernels, table);
 }
 
 }  // namespace benchmarks

@@ -22,31 +22,62 @@ unsigned steps_on(const reprise::Device& device) {
   return device.type() == reprise::DeviceType::host ? 2 : 50;
 }
 
-struct Shape {
-  unsigned layers;
-  std::int64_t width, batch;
+// Also in graphed_callables.py, under the same names.
+struct Network {
+  std::string name;
+  std::function<torch::nn::Sequential()> make;
+  std::vector<std::int64_t> input;
 };
-constexpr Shape shapes[] = {{4, 256, 32}, {16, 256, 32}, {8, 1024, 64}};
 
-torch::nn::Sequential make_network(const Shape& shape, torch::Device device) {
-  torch::nn::Sequential network;
-  for (unsigned i = 0; i < shape.layers; ++i) {
-    network->push_back(torch::nn::Linear(shape.width, shape.width));
-    network->push_back(torch::nn::ReLU());
-  }
-  network->push_back(torch::nn::Linear(shape.width, shape.width));
-  network->to(device);
-  return network;
+// The layer, with the one argument that a Sequential passes.
+struct BlockImpl : torch::nn::Module {
+  BlockImpl()
+      : layer(register_module(
+            "layer", torch::nn::TransformerEncoderLayer(
+                         torch::nn::TransformerEncoderLayerOptions(256, 4).dim_feedforward(1024).dropout(0)))) {}
+  torch::Tensor forward(const torch::Tensor& x) { return layer->forward(x); }
+  torch::nn::TransformerEncoderLayer layer;
+};
+TORCH_MODULE(Block);
+
+Network perceptron(unsigned layers, std::int64_t width, std::int64_t batch) {
+  const auto make = [=] {
+    torch::nn::Sequential network;
+    for (unsigned i = 0; i < layers; ++i) {
+      network->push_back(torch::nn::Linear(width, width));
+      network->push_back(torch::nn::ReLU());
+    }
+    network->push_back(torch::nn::Linear(width, width));
+    return network;
+  };
+  return {fmt::format("{} x {}, batch {}", layers, width, batch), make, {batch, width}};
+}
+
+Network convolutions() {
+  const auto make = [] {
+    const auto convolution = [](int in, int out) {
+      return torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, 3).stride(2).padding(1));
+    };
+    return torch::nn::Sequential(convolution(3, 32), torch::nn::ReLU(), convolution(32, 64), torch::nn::ReLU(),
+                                 convolution(64, 128), torch::nn::ReLU(), torch::nn::Flatten(),
+                                 torch::nn::Linear(2048, 10));
+  };
+  return {"3 convolutions, batch 32", make, {32, 3, 32, 32}};
+}
+
+Network transformer_block() {
+  return {"transformer block, 64 x 8 x 256", [] { return torch::nn::Sequential(Block()); }, {64, 8, 256}};
 }
 
 // A network, and what is trained on it.
 class Training {
  public:
-  Training(const Shape& shape, torch::Device device)
-      : network(make_network(shape, device)),
-        x(torch::randn({shape.batch, shape.width}, device)),
-        gradient(torch::randn({shape.batch, shape.width}, device)),
-        parameters_(network->parameters()) {}
+  Training(const Network& how, torch::Device device) : network(how.make()) {
+    network->to(device);
+    x = torch::randn(how.input, device);
+    gradient = torch::randn_like(network->forward(x));
+    parameters_ = network->parameters();
+  }
 
   void clear_gradients() {
     for (torch::Tensor& each : parameters_) each.mutable_grad().reset();
@@ -66,9 +97,9 @@ class Training {
 // One variant, and bare launches of its executables.
 class Way {
  public:
-  Way(const Settings& settings, const reprise::StreamRef& stream, const Shape& shape, torch::Device device,
+  Way(const Settings& settings, const reprise::StreamRef& stream, const Network& how, torch::Device device,
       Gradients gradients)
-      : training_(shape, device) {
+      : training_(how, device) {
     reprise::libtorch::GraphedCallableOptions options;
     options.gradients = gradients;
     graphed_.emplace(make(training_, options));
@@ -103,59 +134,46 @@ class Way {
 struct Side {
   std::string name;
   std::function<void()> step;
-  const Samples* bare;  // for comparison; null for bare and eager variants
-  Samples us = {};
 };
 
-void measure(const Settings& settings, const reprise::StreamRef& stream, std::vector<Side>& sides) {
+std::vector<double> measure(const Settings& settings, const reprise::StreamRef& stream,
+                            const std::vector<Side>& sides) {
   const unsigned steps = steps_on(settings.device);
-  for (unsigned round = 0; round <= settings.rounds; ++round)
-    for (Side& side : sides) {
-      side.step();
-      stream.synchronize();
-      const double took = seconds([&] {
-        for (unsigned i = 0; i < steps; ++i) side.step();
-        stream.synchronize();
-      });
-      if (round > 0) side.us.add(1e6 * took / steps);  // the first one warms up
-    }
+  return medians(settings, sides.size(), [&](std::size_t side) {
+    sides[side].step();
+    stream.synchronize();
+    return 1e6 / steps * seconds([&] {
+             for (unsigned i = 0; i < steps; ++i) sides[side].step();
+             stream.synchronize();
+           });
+  });
 }
 
-void compare(const Settings& settings, const reprise::StreamRef& stream, const Shape& shape, torch::Device device) {
-  Way fresh(settings, stream, shape, device, Gradients::fresh);
-  Way adding(settings, stream, shape, device, Gradients::fresh);
-  Way in_graph(settings, stream, shape, device, Gradients::accumulate_in_graph);
-  Way alias(settings, stream, shape, device, Gradients::alias);
-  Training eager(shape, device);
-  std::vector<Side> sides;
-  sides.reserve(9);  // they are pointed to
+void compare(const Settings& settings, const reprise::StreamRef& stream, const Network& how, torch::Device device,
+             Table& table) {
+  Way fresh(settings, stream, how, device, Gradients::fresh);
+  Way adding(settings, stream, how, device, Gradients::fresh);
+  Way in_graph(settings, stream, how, device, Gradients::accumulate_in_graph);
+  Way alias(settings, stream, how, device, Gradients::alias);
+  Training eager(how, device);
+  std::vector<Side> sides;  // each before the bare launches that it is compared with
   const auto add = [&](const char* name, Way& way, std::function<void()> step) {
-    sides.push_back({fmt::format("bare, {}", name), [&way] { way.bare(); }, nullptr});
-    sides.push_back({name, std::move(step), &sides.back().us});
+    step();
+    sides.push_back({name, std::move(step)});
+    sides.push_back({name, [&way] { way.bare(); }});
   };
   add("default", fresh, [&] { fresh.step_from_none(); });
   add("accumulate_in_graph", in_graph, [&] { in_graph.step_from_none(); });
   add("alias", alias, [&] { alias.step_from_none(); });
   add("adding", adding, [&] { adding.step(); });
-  sides.push_back({"eager",
-                   [&] {
+  sides.push_back({"eager", [&] {
                      eager.clear_gradients();
                      eager.step([&](const torch::Tensor& x) { return eager.network->forward(x); });
-                   },
-                   nullptr});
-  fresh.step();
-  in_graph.step();
-  alias.step();
-  adding.step();
-  measure(settings, stream, sides);
-  print("  {} x {}, batch {}\n", shape.layers, shape.width, shape.batch);
-  for (const Side& side : sides) {
-    if (side.bare != nullptr)
-      print("    {:<20} {:>8.1f} {:>8.1f} {:>8.3f}\n", side.name, side.us.median(), side.bare->median(),
-            side.us.median() / side.bare->median());
-    else if (side.name == "eager")
-      print("    {:<20} {:>8.1f}\n", side.name, side.us.median());
-  }
+                   }});
+  const std::vector<double> us = measure(settings, stream, sides);
+  for (std::size_t i = 0; i + 1 < sides.size(); i += 2)
+    table.row({how.name, sides[i].name, us[i], us[i + 1], us[i] / us[i + 1]});
+  table.row({how.name, sides.back().name, us.back(), {}, {}});
 }
 
 }  // namespace
@@ -164,11 +182,12 @@ void graphed(const Settings& settings) {
   const torch::Device device = tensor_device(settings);
   const reprise::Stream stream(settings.device);
   const reprise::StreamGuard guard(stream);
-  print(
-      "Forward and backward(g) of networks of Linear and ReLU, from gradients set to none (\"adding\": into those\n"
-      "that are there), us a step\n");
-  print("    {:<20} {:>8} {:>8} {:>8}\n", "", "graphed", "bare", "ratio");
-  for (const Shape& shape : shapes) compare(settings, stream, shape, device);
+  Table table(settings, "graphed",
+              "Forward and backward(g), from gradients set to none (\"adding\": into those that are there)",
+              {{"network", "", 0, 32}, {"", "", 0, 20}, {"step", "us", 1}, {"bare", "us", 1}, {"ratio", "", 3}});
+  for (const Network& how :
+       {perceptron(4, 256, 32), perceptron(16, 256, 32), perceptron(8, 1024, 64), convolutions(), transformer_block()})
+    compare(settings, stream, how, device, table);
 }
 
 }  // namespace benchmarks

@@ -2,20 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost of replays and of graphed callables beside Python's: runs reprise_libtorch_benchmarks (its path is the
 argument), measures torch.cuda.CUDAGraph and torch.cuda.make_graphed_callables for the same work, and prints both side
-by side, with ratios and the limits that the project sets itself. Exits with 1 if a limit is missed. Needs a CUDA
-device and torch; both must see the same one."""
+by side, with ratios and the limits that the project sets itself; --json writes all figures to a file, as the program does.
+Exits with 1 if a limit is missed. Needs a CUDA device and torch; both must see the same one."""
 
 import argparse
+import json
 import os
-import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import torch
 
-SHAPES = [(4, 256, 32), (16, 256, 32), (8, 1024, 64)]
 STEPS = 50  # before the host waits, as in graphed.cpp
 
 
@@ -65,19 +65,39 @@ def python_replays(rounds):
     return figures
 
 
-def network_of(layers, width):
+def perceptron(layers, width):
     parts = []
     for _ in range(layers):
         parts += [torch.nn.Linear(width, width), torch.nn.ReLU()]
-    return torch.nn.Sequential(*parts, torch.nn.Linear(width, width)).cuda()
+    return torch.nn.Sequential(*parts, torch.nn.Linear(width, width))
+
+
+def convolutions():
+    def convolution(inputs, outputs):
+        return torch.nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
+
+    relu, parts = torch.nn.ReLU, torch.nn.Sequential
+    return parts(convolution(3, 32), relu(), convolution(32, 64), relu(), convolution(64, 128), relu(),
+                 torch.nn.Flatten(), torch.nn.Linear(2048, 10))
+
+
+# As in graphed.cpp, which has the same names.
+NETWORKS = {
+    "4 x 256, batch 32": (lambda: perceptron(4, 256), (32, 256)),
+    "16 x 256, batch 32": (lambda: perceptron(16, 256), (32, 256)),
+    "8 x 1024, batch 64": (lambda: perceptron(8, 1024), (64, 1024)),
+    "3 convolutions, batch 32": (convolutions, (32, 3, 32, 32)),
+    "transformer block, 64 x 8 x 256": (lambda: torch.nn.TransformerEncoderLayer(256, 4, 1024, 0.0), (64, 8, 256)),
+}
 
 
 def python_graphed(rounds):
-    """{(layers, width, batch): {kind: us}}"""
+    """{network: {kind: us}}"""
     figures = {}
-    for layers, width, batch in SHAPES:
-        x = torch.randn(batch, width, device="cuda")
-        gradient = torch.randn(batch, width, device="cuda")
+    for name, (make, shape) in NETWORKS.items():
+        x = torch.randn(shape, device="cuda")
+        network = make().cuda()
+        gradient = torch.randn_like(network(x))
 
         def stepper(network, from_none):
             parameters = list(network.parameters())
@@ -90,9 +110,9 @@ def python_graphed(rounds):
 
             return step
 
-        eager = stepper(network_of(layers, width), True)
-        graphed = torch.cuda.make_graphed_callables(network_of(layers, width), (x,))
-        figures[layers, width, batch] = {
+        eager = stepper(network, True)
+        graphed = torch.cuda.make_graphed_callables(make().cuda(), (x,))
+        figures[name] = {
             "eager": median_us(rounds, eager, STEPS),
             "graphed": median_us(rounds, stepper(graphed, True), STEPS),
             "adding": median_us(rounds, stepper(graphed, False), STEPS),
@@ -101,21 +121,23 @@ def python_graphed(rounds):
 
 
 def ours(program, rounds):
-    """What the program prints, and its figures in the form of the functions above; graphed: {kind: (us, bare)}."""
+    """What the program writes to its JSON file."""
     environment = dict(os.environ, REPRISE_DEVICE=f"cuda:{torch.cuda.current_device()}")
-    command = [program, "--rounds", str(rounds), "replays", "graphed"]
-    text = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
-    replays, graphed, shape = {}, {}, None
-    for line in text.splitlines():
-        words = line.split()
-        if found := re.match(r"  (\d+) x (\d+), batch (\d+)$", line):
-            shape = tuple(int(each) for each in found.groups())
-            graphed[shape] = {}
-        elif len(words) >= 5 and words[0].isdigit() and words[1] in ("none", "drawn"):
-            replays[int(words[0]), words[1]] = tuple(float(words[each]) for each in (2, -1, 3))
-        elif shape and len(words) in (2, 4) and re.match(r"[\d.]+$", words[1]):
-            graphed[shape][words[0]] = (float(words[1]), float(words[2]) if len(words) == 4 else None)
-    return text, replays, graphed
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "figures.json")
+        command = [program, "--rounds", str(rounds), "--json", path, "replays", "graphed", "allocator"]
+        subprocess.run(command, env=environment, check=True)
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+
+
+def rows_of(results, name):
+    return next(table["rows"] for table in results["tables"] if table["name"] == name)
+
+
+def table(name, title, columns, rows):
+    return {"name": name, "title": title, "columns": [{"name": each, "unit": unit, "digits": digits}
+                                                      for each, unit, digits in columns], "rows": rows}
 
 
 class Limits:
@@ -129,51 +151,62 @@ class Limits:
         return f"{'' if holds else 'MISSED '}({limit})"
 
 
-def print_replays(limits, theirs, replays):
+def print_replays(limits, theirs, rows):
     print("\nReplays, the host's part, us")
     print(f"  {'kernels':>7}  {'random':<6} {'bare':>8} {'reprise':>8} {'over bare':>18} {'CUDAGraph':>10} {'Python':>8}")
-    for (kernels, kind), (bare, libtorch, mine) in replays.items():
+    for kernels, kind, bare, mine, _, _, _, libtorch in rows:
         allowed = 0.05 if kind == "none" else 0.10
         over = mine / bare - 1
         holds = over <= allowed or mine - bare <= 0.060
-        print(f"  {kernels:>7}  {kind:<6} {bare:>8.2f} {mine:>8.2f} {100 * over:>+8.1f} % {1e3 * (mine - bare):>+4.0f} ns"
+        print(f"  {kernels:>7.0f}  {kind:<6} {bare:>8.2f} {mine:>8.2f} {100 * over:>+8.1f} % {1e3 * (mine - bare):>+4.0f} ns"
               f" {libtorch:>10.2f} {theirs[kernels, kind]:>8.2f}  {limits.text(holds, f'{allowed:.0%} or 60 ns')}")
 
 
-def print_graphed(limits, theirs, graphed):
+def print_graphed(limits, theirs, rows):
     print("\nForward and backward(g), us a step")
-    print(f"  {'network':<20} {'':<20} {'reprise':>8} {'bare':>8} {'ratio':>7} {'':<16} {'Python':>8} {'ratio':>7}")
-    for shape, figures in graphed.items():
-        name = "{} x {}, batch {}".format(*shape)
-        python = theirs[shape]
-        for kind, (us, bare) in figures.items():
-            beside = python[{"adding": "adding", "eager": "eager"}.get(kind, "graphed")]
-            ratio, limit = "", ""
-            if bare is not None:
-                ratio = f"{us / bare:.3f}"
-                most = {"default": 1.1, "accumulate_in_graph": 1.1, "adding": 1.6}.get(kind)
-                limit = limits.text(us <= most * bare, f"{most}") if most else ""
-            half = ""
-            if kind in ("default", "accumulate_in_graph") and shape[1] == 256:
-                half = limits.text(us <= 0.55 * beside, "0.55")
-            bare_text = "" if bare is None else f"{bare:.1f}"
-            print(f"  {name:<20} {kind:<20} {us:>8.1f} {bare_text:>8} {ratio:>7} {limit:<16} {beside:>8.1f}"
-                  f" {us / beside:>7.2f} {half}")
+    print(f"  {'network':<32} {'':<20} {'reprise':>8} {'bare':>8} {'ratio':>7} {'':<16} {'Python':>8} {'ratio':>7}")
+    for name, kind, us, bare, _ in rows:
+        beside = theirs[name][kind if kind in ("adding", "eager") else "graphed"]
+        ratio, limit = "", ""
+        if bare is not None:
+            ratio = f"{us / bare:.3f}"
+            most = {"default": 1.1, "accumulate_in_graph": 1.1, "adding": 1.6}.get(kind)
+            limit = limits.text(us <= most * bare, f"{most}") if most else ""
+        half = ""
+        if kind in ("default", "accumulate_in_graph") and " x 256, " in name:
+            half = limits.text(us <= 0.55 * beside, "0.55")
+        bare_text = "" if bare is None else f"{bare:.1f}"
+        print(f"  {name:<32} {kind:<20} {us:>8.1f} {bare_text:>8} {ratio:>7} {limit:<16} {beside:>8.1f}"
+              f" {us / beside:>7.2f} {half}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", help="reprise_libtorch_benchmarks")
     parser.add_argument("--rounds", type=int, default=20, help="each figure is the median of so many")
+    parser.add_argument("--json", help="a file for all figures")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("graphed_callables.py: error: torch finds no CUDA device")
-    text, replays, graphed = ours(arguments.program, arguments.rounds)
-    print(text)
+    results = ours(arguments.program, arguments.rounds)
+    replays, graphed = python_replays(arguments.rounds), python_graphed(arguments.rounds)
     limits = Limits()
-    print_replays(limits, python_replays(arguments.rounds), replays)
-    print_graphed(limits, python_graphed(arguments.rounds), graphed)
+    print_replays(limits, replays, rows_of(results, "tensor_replays"))
+    print_graphed(limits, graphed, rows_of(results, "graphed"))
     print(f"\n{limits.missed} limits missed" if limits.missed else "\nall limits are kept")
+    if arguments.json:
+        results["torch"] = torch.__version__
+        results["python"] = sys.version.split()[0]
+        results["tables"] += [
+            table("python_replays", "Replays of torch.cuda.CUDAGraph, the host's part",
+                  [("kernels", "", 0), ("random", "", 0), ("replay", "us", 2)],
+                  [[*key, us] for key, us in replays.items()]),
+            table("python_graphed", "Forward and backward(g) in Python, eager and with torch.cuda.make_graphed_callables",
+                  [("network", "", 0), ("", "", 0), ("step", "us", 1)],
+                  [[name, kind, us] for name, kinds in graphed.items() for kind, us in kinds.items()]),
+        ]
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=1)
     return 1 if limits.missed else 0
 
 

@@ -91,22 +91,16 @@ void operators_of_host_device(const Settings& settings) {
   const reprise::StreamRef here = stream;
   const torch::Tensor x = torch::rand({32, 32}), y = torch::rand({32, 32});
   const torch::Tensor device_x = x.to(reprise::libtorch::host_device()), device_y = y.to(device_x.device());
-  print("us for an operator on tensors of 32 x 32 floats, medians\n");
-  print("  {:<16} {:>8} {:>8} {:>8} {:>10} {:>8}\n", "", "CPU", "here", "more", "captured", "replayed");
+  Table table(
+      settings, "operators", "An operator on tensors of 32 x 32 floats",
+      {{"", "", 0, 16}, {"CPU", "us"}, {"host device", "us"}, {"more", "us"}, {"captured", "us"}, {"replayed", "us"}});
   for (const Operator& op : operators) {
-    Samples on_cpu, on_device, capture, replay;
-    for (unsigned round = 0; round <= settings.rounds; ++round) {
+    const auto us = medians_of<4>(settings, 1, [&](std::size_t) -> std::array<double, 4> {
       const double cpu = eager(op, x, y, nullptr), device = eager(op, device_x, device_y, &here);
       const Captured graph = captured(op, device_x, device_y);
-      if (round == 0) continue;  // warms up
-      on_cpu.add(cpu);
-      on_device.add(device);
-      capture.add(graph.capture);
-      replay.add(graph.replay);
-    }
-    print("  {:<16} {:>8.2f} {:>8.2f} {:>+8.2f} {:>10.2f} {:>8.2f}\n", op.name, 1e6 * on_cpu.median(),
-          1e6 * on_device.median(), 1e6 * (on_device.median() - on_cpu.median()), 1e6 * capture.median(),
-          1e6 * replay.median());
+      return {1e6 * cpu, 1e6 * device, 1e6 * graph.capture, 1e6 * graph.replay};
+    })[0];
+    table.row({op.name, us[0], us[1], us[1] - us[0], us[2], us[3]});
   }
 }
 

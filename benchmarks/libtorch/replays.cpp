@@ -26,21 +26,8 @@ void capture_theirs(at::cuda::CUDAGraph& graph, const std::function<void()>& bod
   graph.capture_end();
 }
 
-struct Compared {
-  Samples bare, ours, their_bare, theirs;
-};
-
-void print_row(unsigned kernels, const char* kind, const Compared& us, bool has_theirs) {
-  const double bare = us.bare.median(), ours = us.ours.median();
-  print("  {:>7}  {:<8} {:>8.2f} {:>8.2f} {:>+8.1f} % {:>+8.0f} ns ", kernels, kind, bare, ours,
-        100 * (ours - bare) / bare, 1e3 * (ours - bare));
-  if (has_theirs)
-    print("{:>8.2f} {:>10.2f}\n", us.their_bare.median(), us.theirs.median());
-  else
-    print("{:>8} {:>10}\n", "-", "-");
-}
-
-void compare(const Settings& settings, const reprise::StreamRef& stream, unsigned kernels, const torch::Tensor& x) {
+void compare(const Settings& settings, const reprise::StreamRef& stream, unsigned kernels, const torch::Tensor& x,
+             Table& table) {
   const std::function<void()> bodies[] = {
       [&] {
         for (unsigned i = 0; i < kernels; ++i) x.add_(1);
@@ -53,30 +40,24 @@ void compare(const Settings& settings, const reprise::StreamRef& stream, unsigne
   reprise::CUDAGraph ours[2];
   std::optional<at::cuda::CUDAGraph> theirs[2];
   std::vector<std::function<void()>> sides;
-  Compared compared[2];
-  std::vector<Samples*> samples;
   for (int i = 0; i < 2; ++i) {
     bodies[i]();  // once eagerly
     reprise::capture(ours[i], bodies[i]);
     sides.push_back(bare_launch(settings.device, ours[i].raw_cuda_graph_exec(), stream.native()));
-    samples.push_back(&compared[i].bare);
     sides.emplace_back([&graph = ours[i]] { graph.replay(); });
-    samples.push_back(&compared[i].ours);
     if (!has_theirs) continue;
     capture_theirs(theirs[i].emplace(), bodies[i]);
     sides.push_back(bare_launch(settings.device, theirs[i]->raw_cuda_graph_exec(), stream.native()));
-    samples.push_back(&compared[i].their_bare);
     sides.emplace_back([&graph = *theirs[i]] { graph.replay(); });
-    samples.push_back(&compared[i].theirs);
   }
-  for (unsigned round = 0; round <= settings.rounds; ++round)
-    for (std::size_t i = 0; i < sides.size(); ++i) {
-      const std::size_t side = turn_of(round, i, sides.size());
-      const double took = submit_seconds(stream, sides[side]);
-      if (round > 0) samples[side]->add(1e6 * took);  // the first one warms up
-    }
-  print_row(kernels, "none", compared[0], has_theirs);
-  print_row(kernels, "drawn", compared[1], has_theirs);
+  const std::vector<double> us =
+      medians(settings, sides.size(), [&](std::size_t side) { return 1e6 * submit_seconds(stream, sides[side]); });
+  const char* const kinds[] = {"none", "drawn"};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double* const at = us.data() + i * sides.size() / 2;
+    table.row({1.0 * kernels, kinds[i], at[0], at[1], 1e3 * (at[1] - at[0]), 100 * (at[1] - at[0]) / at[0],
+               has_theirs ? Cell(at[2]) : Cell(), has_theirs ? Cell(at[3]) : Cell()});
+  }
 }
 
 }  // namespace
@@ -86,10 +67,16 @@ void replays(const Settings& settings) {
   const reprise::Stream stream(settings.device);
   const reprise::StreamGuard guard(stream);
   const torch::Tensor x = torch::zeros({256}, device);
-  print("Replays of small kernels of tensors, the host's part, us a replay\n");
-  print("  {:>7}  {:<8} {:>8} {:>8} {:>10} {:>11} {:>8} {:>10}\n", "kernels", "random", "bare", "replay", "over",
-        "over", "bare", "CUDAGraph");
-  for (const unsigned kernels : {1U, 10U, 100U}) compare(settings, stream, kernels, x);
+  Table table(settings, "tensor_replays", "Replays of small kernels of tensors, the host's part",
+              {{"kernels", "", 0},
+               {"random"},
+               {"bare", "us"},
+               {"replay", "us"},
+               {"over bare", "ns", 0},
+               {"over bare", "%", 1},
+               {"bare, theirs", "us"},
+               {"at::cuda::CUDAGraph", "us"}});
+  for (const unsigned kernels : {1U, 10U, 100U}) compare(settings, stream, kernels, x, table);
 }
 
 }  // namespace benchmarks
