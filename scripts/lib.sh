@@ -11,7 +11,7 @@ build_packages=(
 )
 # Further packages for the checks of .ci/run. One version of clang-format, since each formats a little differently.
 check_packages=(clang/clang++ clang-format-14/clang-format-14 doxygen/doxygen
-  doxygen-awesome-css)
+  doxygen-awesome-css python3-matplotlib)
 
 say() { printf '\n== %s\n' "$*"; }
 
