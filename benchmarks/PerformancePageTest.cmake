@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The page of figures: one run in the folder FIGURES, where host.json stands for the device's, too, becomes a page with
 # every table and plot; a folder without such files is refused with their names.
-execute_process(COMMAND python3 -c "import matplotlib" RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
+execute_process(COMMAND /usr/bin/python3 -c "import matplotlib" RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
 if(missing)
-  message("skipped: python3 has no matplotlib (the Debian package python3-matplotlib)")
+  message("skipped: /usr/bin/python3 has no matplotlib (the Debian package python3-matplotlib)")
   return()
 endif()
 set(folder "${FIGURES}/page")
@@ -25,7 +25,7 @@ foreach(text IN ITEMS "\\| straight \\| 5.000 \\|" "\\| a large network \\| defa
 endforeach()
 file(GLOB plots "${folder}/pictures/performance-*.svg")
 list(LENGTH plots count)
-string(REGEX MATCHALL "\\]\\(pictures/performance-[a-z]+\\.svg\\)" links "${page}")
+string(REGEX MATCHALL "pictures/performance-[a-z]+\\.svg" links "${page}")
 list(LENGTH links linked)
 if(NOT count EQUAL 4 OR NOT linked EQUAL 4)
   message(FATAL_ERROR "expected 4 plots in the page; found ${count} files, ${linked} links")
