@@ -13,7 +13,11 @@ string(CONCAT compare_memory "(^|/)(BreakingWalk|CachingAllocatorEnd|CachingAllo
 # What memcheck is not for. The kernels of KernelFailureContract write where they must not: that is what it tests.
 # FurtherCallsOfAnotherDevice measures results of calls and launches next to nothing; memcheck makes it 100 times slower. The
 # examples would be children of their tests, which are not looked at, and with NVTX never end (docs/annotations.md).
-set(not_for_memcheck "KernelFailureContract|FurtherCallsOfAnotherDevice|^example\\.|^libtorch\\.")
+# FailureWalk makes every call of every scenario fail, which takes minutes. A child graph in the body of a loop:
+# memcheck (CUDA 13.0) finds a read out of bounds at an address that it says is inside an allocation, and the driver's
+# log then has "Unsupported node type: d", a conditional node; without memcheck the results are right.
+string(CONCAT not_for_memcheck "KernelFailureContract|FurtherCallsOfAnotherDevice|FailureWalk|RandomChildrenInLoops"
+  "|^example\\.|^libtorch\\.")
 
 # Adds a test that passes if a tool of compute-sanitizer finds nothing. The tests that run under it may fail: the tool
 # makes the host wait for every launch, and then what shows that something does not wait cannot pass.

@@ -158,7 +158,10 @@ void add_common_calls(Calls& calls, const std::string& of, void (*prepare)(State
 
 void add_child_calls(Calls& calls) {
   add_common_calls(calls, "child", &prepare_child);
-  calls.push_back({"graph_add_node child", [](State& x) { return add_to(x, x.graph, ChildGraphNodeParams{x.graph}); }});
+  // Not to itself: where a graph is added to itself, CUDA's driver (580) crashes.
+  calls.push_back(node_call("graph_add_node child", &prepare_child, [](State& x, NodeThings& made) {
+    return add_to(x, made.twin, ChildGraphNodeParams{x.graph});
+  }));
   calls.push_back(
       {"graph_add_node child to the capture of s", [](State& x) {
          CaptureInfo info;

@@ -7,6 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <set>
+#include <string>
+#include <string_view>
 
 #include "tests/conformance/contract.h"
 #include "tests/conformance/measured.h"
@@ -18,6 +21,9 @@
 //   REPRISE_RECORD_FURTHER_CALLS=tests/conformance/data/capture_further_calls_h200.csv
 //   REPRISE_RECORD_NODE_CALLS=tests/conformance/data/capture_node_calls_h200.csv
 //   reprise_conformance_tests --gtest_filter=Recorder.*
+//
+// A call that crashes the driver ends the process. Its line "# begins: NAME" is then the last one of the file: run the
+// recorder again, which goes on after it.
 
 namespace reprise::backend::test {
 namespace {
@@ -38,26 +44,44 @@ std::string driver_text(const Device& device) {
   return text;
 }
 
-/// Records the parts, each call's rows one after another.
+constexpr const char* begins = "# begins: ";
+
+/// The calls that a file has, with the one that ended the process of the recorder.
+std::set<std::string> begun_in(const char* path) {
+  std::set<std::string> names;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(begins)) names.insert(line.substr(std::string_view(begins).size()));
+  return names;
+}
+
+/// Records the parts, each call's rows one after another; not the calls that the file has already.
 void write_down(const char* path, const Device& device, const std::vector<Part>& parts) {
-  std::ofstream file(path);
+  const std::set<std::string> begun = begun_in(path);
+  std::ofstream file(path, begun.empty() ? std::ios::trunc : std::ios::app);
   ASSERT_TRUE(file) << "cannot write " << path;
   std::size_t count = 0;
   for (const Part& part : parts) count += part.calls->size();
-  file << "# " << device.name() << ", " << driver_text(device) << ", " << parts.front().calls->size()
-       << " calls; the numbers are CUDA's: cudaError_t and cudaStreamCaptureStatus. See tests/conformance/recorder.h.\n"
-       << csv_header() << '\n';
+  if (begun.empty())
+    file << "# " << device.name() << ", " << driver_text(device) << ", " << parts.front().calls->size()
+         << " calls; the numbers are CUDA's: cudaError_t and cudaStreamCaptureStatus. See "
+            "tests/conformance/recorder.h.\n"
+         << csv_header() << '\n';
   std::size_t done = 0;
-  for (const Part& part : parts)
-    for (const RecordedCall& call : *part.calls) {
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    for (const RecordedCall& call : *parts[i].calls) {
+      ++done;
+      const std::string name = call.name + " in part " + std::to_string(i);
+      if (begun.contains(name)) continue;
+      file << begins << name << std::endl;
       try {
-        for (const Row& row : record(device.backend(), another_like(device), call, part.situations))
+        for (const Row& row : record(device.backend(), another_like(device), call, parts[i].situations))
           file << row << '\n';
       } catch (const std::runtime_error& error) {
         ADD_FAILURE() << call.name << ": " << error.what();
       }
       file.flush();
-      if (++done % 20 == 0 || done == count) std::printf("%zu of %zu calls\n", done, count);
+      if (done % 20 == 0 || done == count) std::printf("%zu of %zu calls\n", done, count);
     }
 }
 

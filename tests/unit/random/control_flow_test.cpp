@@ -163,7 +163,10 @@ TEST_F(RandomControlFlow, OnStreamsThatAreForkedOffInABody) {
   EXPECT_EQ(found, eager(start, 4));
 }
 
-TEST_F(RandomControlFlow, ChildrenInALoopDrawOtherNumbersInEachIteration) {
+/// A suite of its own: tests/GpuTests.cmake leaves it out under memcheck.
+class RandomChildrenInLoops : public RandomControlFlow {};
+
+TEST_F(RandomChildrenInLoops, DrawOtherNumbersInEachIteration) {
   const CUDAGraph child = capture([&] { draw(); });
   CUDAGraph graph = capture([&] {
     set(flag_, 3);
