@@ -217,6 +217,60 @@ TEST_P(GraphEnableContract, SkipsDisabledNodesAndKeepsTheirEdges) {
   EXPECT_EQ(read(device_, 2), (std::vector<int>{3, 4}));
 }
 
+// What stands before a disabled node takes longer than what stands after it.
+TEST_P(GraphEnableContract, KeepsTheOrderOfTheNeighboursOfADisabledNode) {
+  int* const other = new_memory<int>(2);
+  Arguments<Store> arguments(other, 1);
+  for (const NodeParams& middle :
+       {NodeParams{KernelNodeParams{function<Store>(), {}, arguments.pointers()}},
+        NodeParams{MemcpyNodeParams{other, other + 1, 4}}, NodeParams{MemsetNodeParams{other, 1, 4, 1}}}) {
+    GraphHandle graph = new_graph();
+    GraphNodeHandle late = add_kernel(graph, {}, StoreLate{}, device_, 10);
+    GraphNodeHandle disabled = add(graph, middle, {late});
+    add_kernel(graph, {disabled}, Add{}, device_, 3);
+    GraphExecHandle exec = instantiate(graph);
+    EXPECT_OK(backend().graph_node_set_enabled(exec, disabled, false));
+    StreamHandle stream = new_stream();
+    for (int i = 0; i < 3; ++i) {
+      run(exec, stream);
+      EXPECT_EQ(read(device_), 13) << "node of kind " << middle.index();
+    }
+    EXPECT_EQ(read(other), 0);
+  }
+}
+
+TEST_P(GraphEnableContract, ASetThatWasChangedWhileDisabledIsTheNewOneWhenEnabled) {
+  GraphNodeHandle node = add(graph_, MemsetNodeParams{device_, 5, 4, 2});
+  GraphExecHandle exec = instantiate(graph_);
+  StreamHandle stream = new_stream();
+  EXPECT_OK(backend().graph_node_set_enabled(exec, node, false));
+  EXPECT_OK(backend().graph_node_set_enabled(exec, node, false));
+  EXPECT_OK(backend().graph_exec_node_set_params(exec, node, NodeParams{MemsetNodeParams{device_ + 2, 6, 4, 1}}));
+  run(exec, stream);
+  EXPECT_EQ(read(device_, 4), (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_OK(backend().graph_node_set_enabled(exec, node, true));
+  run(exec, stream);
+  EXPECT_EQ(read(device_, 4), (std::vector<int>{0, 0, 6, 0}));
+}
+
+TEST_P(GraphEnableContract, ADisabledSetStaysDisabledAfterAnUpdate) {
+  GraphNodeHandle node = add(graph_, MemsetNodeParams{device_, 5, 4, 1});
+  GraphExecHandle exec = instantiate(graph_);
+  StreamHandle stream = new_stream();
+  EXPECT_OK(backend().graph_node_set_enabled(exec, node, false));
+  EXPECT_OK(backend().graph_node_set_params(node, NodeParams{MemsetNodeParams{device_ + 1, 6, 4, 1}}));
+  UpdateInfo info;
+  EXPECT_OK(backend().graph_exec_update(exec, graph_, &info));
+  bool enabled = true;
+  EXPECT_OK(backend().graph_node_enabled(exec, node, &enabled));
+  EXPECT_FALSE(enabled);
+  run(exec, stream);
+  EXPECT_EQ(read(device_, 2), (std::vector<int>{0, 0}));
+  EXPECT_OK(backend().graph_node_set_enabled(exec, node, true));
+  run(exec, stream);
+  EXPECT_EQ(read(device_, 2), (std::vector<int>{0, 6}));
+}
+
 TEST_P(GraphEnableContract, TellsWhetherANodeIsEnabled) {
   GraphNodeHandle node = add_kernel(graph_, {}, Store{}, device_, 1);
   GraphExecHandle exec = instantiate(graph_);

@@ -21,6 +21,15 @@ struct Add {
   static auto accesses(int* out, int) { return std::array{reads(out, 1), writes(out, 1)}; }
 };
 
+/// *out = value, after some 10000 reads of out[1], which must be 0: milliseconds on a GPU.
+struct StoreLate {
+  REPRISE_KERNEL void operator()(Thread, int* out, int value) const {
+    const volatile int* const zero = out + 1;
+    for (int i = 0; i < 10000; ++i) value += *zero;
+    *out = value;
+  }
+};
+
 /// Writes `value` behind the values that are in the log: the order of the log is the order of execution.
 struct Append {
   REPRISE_KERNEL void operator()(Thread, int* log, int* length, int value) const { log[atomic_add(length, 1)] = value; }

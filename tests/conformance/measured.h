@@ -14,9 +14,7 @@ namespace reprise::backend::test {
 constexpr const char* calls_file = "capture_calls_h200.csv";            ///< of the backend interface
 constexpr const char* further_file = "capture_further_calls_h200.csv";  ///< of CUDA beside it, and green contexts
 
-/// Of calls on nodes of graphs within graphs and of memory. Not recorded yet: until the file is there, nothing is
-/// compared with what a GPU does, and docs/capture-rules.md says so.
-constexpr const char* nodes_file = "capture_node_calls_h200.csv";
+constexpr const char* nodes_file = "capture_node_calls_h200.csv";  ///< on nodes of graphs within graphs, and of memory
 
 /// The rows of a file in data/; none if it is not there.
 /// \throws std::runtime_error if a line of it is no row.

@@ -6,7 +6,7 @@
 #include "tests/conformance/recorder_calls.h"
 
 // The calls of the recorder: child graphs, allocation nodes, conditional nodes, and updates and changes of graphs that
-// have them. What CUDA does is not recorded yet; measured.h says where it goes.
+// have them.
 
 namespace reprise::backend::test {
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -83,12 +84,28 @@ class CudaBackend final : public Backend {
   CUresult kernel_params(CUgraphNode node, KernelNodeParams* params) const;
   CUresult node_params(CUgraphNode node, CUgraphNodeType type, NodeParams* params) const;
 
+  // Disabled sets: cuda_backend_disabled.cpp.
+  CUresult set_params(CUgraphExec exec, CUgraphNode node, const NodeParams& params) const;
+  CUresult disable_set(CUgraphExec exec, CUgraphNode node);
+  CUresult enable_set(CUgraphExec exec, CUgraphNode node);
+  CUresult set_unread_memory(CUgraphExec exec, CUgraphNode node, const MemsetNodeParams& params);
+  bool is_disabled_set(CUgraphExec exec, CUgraphNode node);
+  /// Sets the params of a node that may be disabled, and leaves it so.
+  CUresult set_params_of_disabled(CUgraphExec exec, CUgraphNode node, const NodeParams& params);
+  /// After an update, which has given all sets of the executable what those of its own template have.
+  CUresult disable_sets_again(CUgraphExec exec);
+  void forget_disabled_sets(CUgraphExec exec) noexcept;
+
   const DriverApi& driver_;
   const CUdevice device_;
   const int index_;
   std::atomic<CUcontext> primary_ = nullptr;
   std::mutex primary_mutex_;  ///< held while the primary context is retained
   CudaMonitor monitor_{driver_};
+  std::atomic<bool> has_disabled_sets_ = false;                                   ///< spares calls the lock
+  std::mutex disabled_mutex_;                                                     ///< guards those below
+  std::map<CUgraphExec, std::map<CUgraphNode, MemsetNodeParams>> disabled_sets_;  ///< and what they set when enabled
+  CUdeviceptr unread_memory_ = 0;  ///< of one element; made when the first set is disabled, never released
 };
 
 }  // namespace reprise::backend::cuda

@@ -200,10 +200,7 @@ ErrorCode CudaBackend::graph_exec_node_set_params(GraphExecHandle exec, GraphNod
                                                   const NodeParams& params) {
   if (const char* const why = refusal_of(params)) return fail(ErrorCode::not_supported, why);
   // The driver keeps cluster and cooperation of the instantiated node, whatever the params.
-  return enter(Call::graph_exec_node_set_params, [&] {
-    CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
-    return driver_.cuGraphExecNodeSetParams(exec, node, &wanted);
-  });
+  return enter(Call::graph_exec_node_set_params, [&] { return set_params_of_disabled(exec, node, params); });
 }
 
 }  // namespace reprise::backend::cuda

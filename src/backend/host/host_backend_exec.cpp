@@ -225,9 +225,6 @@ ErrorCode HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle gra
       return fail(ErrorCode::graph_exec_update_failure, why);
     };
     const PlanShape& before = exec->plan->shape();
-    for (std::size_t i = 0; i < nodes.size(); ++i)
-      if (nodes[i]->type == NodeType::memory_allocate || nodes[i]->type == NodeType::memory_free)
-        return refuse(UpdateResult::not_supported, i, "a graph with allocation or free nodes cannot be the update");
     const ShapeDifference found = difference(before, before.levels_from(0), shape);
     if (found.result != UpdateResult::success) return refuse(found.result, found.place, found.why);
     for (std::size_t i = 0; i < nodes.size(); ++i)

@@ -194,6 +194,8 @@ ErrorCode HostBackend::graph_add_node(GraphNodeHandle* node, GraphHandle handle,
       if (HostResult bad = check_edge(*each->node, &type, each->data); bad.failed()) return bad;
     }
     if (HostResult bad = check_node(params); bad.failed()) return bad;
+    if (const auto* const child = std::get_if<ChildGraphNodeParams>(&params))
+      if (runtime_.find(child->graph) == graph) crash_as_driver("a graph becomes its own child");
     if (const auto* const conditional = std::get_if<ConditionalNodeParams>(&params))
       if (HostResult bad = check_conditional(*graph, *conditional); bad.failed()) return bad;
     if (type == NodeType::child_graph || type == NodeType::conditional) {

@@ -338,6 +338,21 @@ TEST(BrokenBodies, EndTheProcessWithTheirNode) {
       "a conditional node is destroyed, and the capture of its body had failed");
 }
 
+TEST(GraphsInNodes, AGraphThatBecomesItsOwnChildEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        HostSimulator simulator;
+        backend::Backend& backend = simulator.device().backend();
+        GraphHandle graph = nullptr;
+        (void)backend.graph_create(&graph);
+        backend::NodeParams params = backend::ChildGraphNodeParams{graph};
+        GraphNodeHandle node = nullptr;
+        (void)backend.graph_add_node(&node, graph, {}, params);
+      },
+      "a graph becomes its own child");
+}
+
 TEST(BrokenBodies, EndTheProcessAfterTheirNode) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
