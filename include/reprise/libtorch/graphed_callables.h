@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/core/grad_mode.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/pimpl.h>
@@ -51,6 +52,9 @@ FunctionOf<F> with_module(F function, const Module& module) {
     return {std::move(function), {}, {module}};
 }
 
+template <class Result, class... Args>
+class GraphedCallable;
+
 namespace detail {
 
 class GraphedFunction;
@@ -61,8 +65,12 @@ struct GraphedSource {
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)> run;
   std::vector<std::shared_ptr<torch::nn::Module>> modules;
   std::vector<at::Tensor> parameters;
-  std::vector<at::Tensor> arguments;        // samples, flat
-  std::vector<std::size_t> argument_sizes;  // tensors in each argument
+  std::vector<at::Tensor> arguments;             // samples, flat
+  std::vector<std::size_t> argument_sizes;       // tensors in each argument
+  std::string maker = "make_graphed_callables";  // for errors
+  std::string full_name;                         // for errors; empty: "callable 0 (name)"
+  std::vector<at::Tensor> state;                 // restored after the warm-up, besides arguments and buffers
+  bool runs_hooks = false;                       // those of parameters, in warm-up and capture
 };
 
 // Of the arguments, or else of the parameters; the CPU only where all are there: others are where they are meant to be.
@@ -147,7 +155,7 @@ struct GraphedState {
   std::shared_ptr<GraphedFunction> function;
 };
 
-// Access to the inside of a GraphedCallable.
+// Access to the inside of a GraphedCallable or GraphedStep.
 struct GraphedAccess {
   template <class Callable, class State>
   static Callable make(State state) {
@@ -156,6 +164,11 @@ struct GraphedAccess {
   template <class Callable>
   static const GraphedFunction& function(const Callable& callable) {
     return *callable.state_->function;
+  }
+  template <class Result, class... Args>
+  static Result call_without_history(const GraphedCallable<Result, Args...>& callable, Args... args) {
+    const at::NoGradGuard no_grad;
+    return callable(std::move(args)...);
   }
   // Else it runs the original.
   template <class Callable>
