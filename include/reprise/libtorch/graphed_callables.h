@@ -91,7 +91,7 @@ std::vector<const CUDAGraph*> captured_graphs(const GraphedFunction& function);
 [[noreturn]] void refuse_arguments(const GraphedFunction& function, const ArgumentDifferences& differences,
                                    const std::vector<at::Tensor>& tensors);
 
-std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules);
+std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules, const std::string& maker);
 
 [[noreturn]] void refuse_number(std::size_t callables, std::size_t samples);
 
@@ -127,7 +127,7 @@ void describe_source(const C& callable, GraphedSource& source) {
   } else if constexpr (IsModulePointer<C>::value) {
     source.modules = {callable};
   }
-  source.name = name_of_source(source.modules);
+  source.name = name_of_source(source.modules, source.maker);
 }
 
 // The result of a callable that returns nothing.

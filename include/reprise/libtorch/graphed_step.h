@@ -91,6 +91,7 @@ struct StepForward {
 template <class Model, class Loss>
 void describe_step(const Model& model, const Loss& loss, GraphedSource& source) {
   GraphedSource of_loss;
+  of_loss.maker = source.maker = "graphed_step";
   describe_source(loss, of_loss);
   describe_source(model, source);
   source.modules.insert(source.modules.end(), of_loss.modules.begin(), of_loss.modules.end());
@@ -113,8 +114,9 @@ struct StepState {
 /// optimizer's step.
 ///
 /// *State.* Parameters, the optimizer's state, its learning rates, buffers and the scaler are those of their objects:
-/// eager code may read, save, load or change them between calls. Gradients are memory of the graphs: `.grad` is neither
-/// read nor written.
+/// eager code may read, save or change them in place between calls, and load optimizer and scaler. (torch::load() gives
+/// the parameters of a model other memory: load it before the step is made.) Gradients are memory of the graphs:
+/// `.grad` is neither read nor written.
 ///
 /// *Threads.* One call at a time, on ordered streams; also of steps that share model or optimizer.
 template <class... Args>
@@ -179,6 +181,7 @@ GraphedStep<Args...> make_graphed_step(Model model, Loss loss, torch::optim::Opt
   std::vector<GraphedSource> sources;
   for (std::size_t i = 0; i < graphs_of(*state.plan); ++i) {
     GraphedSource& source = sources.emplace_back(makers.emplace_back(body(i), samples).take_source());
+    source.maker = described.maker;
     source.name = described.name;
     source.modules = described.modules;
     source.parameters = described.parameters;

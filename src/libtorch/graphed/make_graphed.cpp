@@ -125,10 +125,10 @@ void refuse_in_capture(c10::Device device, const std::string& maker) {
   throw UsageError(text::format("{} in a capture: it captures graphs of its own. Make them before.", maker));
 }
 
-std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules) {
+std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules, const std::string& maker) {
   for (const auto& each : modules)
     if (each == nullptr)
-      throw UsageError("make_graphed_callables expected a module, found an empty pointer: make the module first.");
+      throw UsageError(text::format("{} expected a module, found an empty pointer: make the module first.", maker));
   return modules.empty() ? "a function" : modules.front()->name();
 }
 

@@ -157,7 +157,6 @@ at::Tensor StepPlan::run(std::size_t graph, const std::function<at::Tensor()>& f
 
 std::vector<std::shared_ptr<GraphedFunction>> StepPlan::make(std::vector<GraphedSource> sources) {
   for (GraphedSource& each : sources) {
-    each.maker = "graphed_step";
     each.full_name = text::format("step ({})", each.name);
     each.runs_hooks = true;
   }
