@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/record_function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <atomic>
 #include <limits>
@@ -308,6 +310,51 @@ TEST_F(GraphedSteps, CaptureHooksOfParameters) {
       optimizer, torch::ones({3}, device_));
   step(torch::full({3}, 0.25F, device_));
   EXPECT_TRUE(same(weight.detach(), torch::full({3}, 0.5F)));
+}
+
+/// Multiplies the gradient of a leaf by two, on a stream besides the backward, once that has accumulated it.
+struct OnAnotherStream : torch::autograd::FunctionPostHook {
+  OnAnotherStream(Tensor the_leaf, const Stream& the_side, const Device& on)
+      : leaf(std::move(the_leaf)), side(the_side.ref()), device(on) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list& /*inputs*/) override {
+    side.wait(current_stream(device));
+    const StreamGuard guard(side);
+    leaf.mutable_grad().mul_(2);
+    return outputs;
+  }
+  Tensor leaf;
+  StreamRef side;
+  Device device;
+};
+
+TEST_F(GraphedSteps, JoinWorkThatHooksOfTheBackwardStartedOnAnotherStream) {
+  const Tensor weight = torch::ones({3}, device_).requires_grad_();
+  const Stream side(here_);
+  const auto accumulator = torch::autograd::impl::grad_accumulator(weight);
+  accumulator->add_post_hook(std::make_unique<OnAnotherStream>(weight, side, here_));
+  optim::SGD optimizer({weight}, optim::SGDOptions(1));
+  const GraphedStep step = graphed_step(with_parameters([&](const Tensor& x) { return x * weight; }, {weight}),
+                                        [](const Tensor& y) { return y.sum(); }, optimizer, torch::ones({3}, device_),
+                                        {.after_backward = [&] { current_stream(here_).wait(side); }});
+  for (int i = 0; i < 3; ++i) step(torch::full({3}, 0.125F, device_));
+  EXPECT_TRUE(same(weight.detach(), torch::full({3}, 0.25F)));
+  stream_.synchronize();
+}
+
+TEST_F(GraphedSteps, HaveTheChecksAndAnnotationsOfGraphs) {
+  auto model = make_model();
+  optim::AdamW optimizer(model->parameters(), adamw());
+  const Pair pair = make_pairs(1)[0];
+  const auto loss = [](const Tensor& output, const Tensor& target) {
+    const annotate scope("loss");
+    return torch::mse_loss(output, target);
+  };
+  GraphedStep step = graphed_step(model, loss, optimizer, std::tuple(pair.x, pair.y),
+                                  {.check_input_liveness = true, .enable_annotations = true});
+  step(pair.x, pair.y);
+  EXPECT_FALSE(step.graph().annotations().empty());
+  EXPECT_FALSE(step.graph().inputs().empty());
 }
 
 TEST_F(GraphedSteps, TakeInputsInTuples) {
