@@ -25,7 +25,7 @@ struct ScalerAccess;
 
 /// Options of GradScaler: those of Python's `torch.amp.GradScaler`.
 struct GradScalerOptions {
-  double init_scale = 65536;
+  double init_scale = 65536;    ///< above 0
   double growth_factor = 2;     ///< of the scale, after `growth_interval` steps in a row without an overflow; above 1
   double backoff_factor = 0.5;  ///< of the scale, after a step with an overflow; above 0, below 1
   int growth_interval = 2000;   ///< steps; 1 or more

@@ -25,13 +25,13 @@ namespace reprise::libtorch {
 
 /// Clips gradients by their norm, as clip_grad_norm_().
 struct ClipNorm {
-  double max_norm;
-  double norm_type = 2;
+  double max_norm;       ///< zero or more
+  double norm_type = 2;  ///< above zero; infinity for the maximum
 };
 
 /// Clips each value of gradients, as clip_grad_value_().
 struct ClipValue {
-  double limit;
+  double limit;  ///< zero or more
 };
 
 /// Options of graphed_step().
@@ -212,7 +212,7 @@ GraphedStep<Args...> make_graphed_step(Model model, Loss loss, torch::optim::Opt
 /// with the same results, to the last bit. The step runs `warmup` times on an internal stream and is captured there;
 /// parameters, gradients, the optimizer's state, buffers, the scaler and the default generator are as before
 /// afterwards. Meanwhile this takes the memory of a second copy of these. Hooks of parameters run in the warm-up and
-/// the capture: work that they start is in the graph.
+/// the capture: work that they start is in the graph. No other thread may use model, optimizer or scaler meanwhile.
 ///
 /// \param model a module with `forward` (holder, shared_ptr or AnyModule), or a function, with_module() or
 ///        with_parameters(), which is called with the first sample. For several inputs: a function of a tuple.

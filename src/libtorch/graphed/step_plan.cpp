@@ -181,6 +181,7 @@ std::vector<std::shared_ptr<GraphedFunction>> StepPlan::make(std::vector<Graphed
   core_->update_rates();
   sources.front().state = state();
   const GradientsAside aside(leaves_);
+  const ScalerCore::ProtocolAside protocol(options_.scaler != nullptr ? ScalerAccess::core(*options_.scaler) : nullptr);
   auto made = make_graphed(std::move(sources), callable_options(options_));
   const auto gradients = std::make_shared<std::vector<at::Tensor>>(aside.present());
   for (const auto& each : made) each->forward_graph().retain(gradients);

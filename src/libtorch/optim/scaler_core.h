@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "captures/registry.h"
@@ -19,6 +20,8 @@ namespace reprise::libtorch::detail {
 /// optimizer is between unscale_() and update(), for eager work and for each capture.
 class ScalerCore : public std::enable_shared_from_this<ScalerCore> {
  public:
+  class ProtocolAside;
+
   ScalerCore(c10::Device device, const GradScalerOptions& options);
 
   at::Tensor scale(const at::Tensor& outputs);
@@ -32,7 +35,6 @@ class ScalerCore : public std::enable_shared_from_this<ScalerCore> {
 
   /// The values on the device.
   std::vector<at::Tensor> tensors() const { return {scale_, growth_tracker_, skipped_}; }
-  const GradScalerOptions& options() const { return options_; }
 
  private:
   using OptimizerCore = optim::detail::OptimizerCore;
@@ -57,6 +59,24 @@ class ScalerCore : public std::enable_shared_from_this<ScalerCore> {
   at::Tensor scale_;           // float32
   at::Tensor growth_tracker_;  // int32: iterations without an overflow since the last growth
   at::Tensor skipped_;         // int64
+  std::vector<Round> rounds_;
+};
+
+/// Puts the protocol aside as long as it lives: what is called meanwhile has one of its own, which ends with it.
+class ScalerCore::ProtocolAside {
+ public:
+  /// \param core may be null.
+  explicit ProtocolAside(std::shared_ptr<ScalerCore> core) : core_(std::move(core)) {
+    if (core_ != nullptr) rounds_.swap(core_->rounds_);
+  }
+  ~ProtocolAside() {
+    if (core_ != nullptr) rounds_.swap(core_->rounds_);
+  }
+  ProtocolAside(const ProtocolAside&) = delete;
+  ProtocolAside& operator=(const ProtocolAside&) = delete;
+
+ private:
+  const std::shared_ptr<ScalerCore> core_;
   std::vector<Round> rounds_;
 };
 

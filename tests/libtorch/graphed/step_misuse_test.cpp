@@ -156,6 +156,26 @@ TEST_F(GraphedStepMisuse, ExceptionsOfTheWarmUpAndOfTheCapturePropagateAndChange
   EXPECT_FALSE(same(layer_->weight.detach(), before));
 }
 
+TEST_F(GraphedStepMisuse, AFailureBetweenUnscalingAndTheStepLeavesTheScalerAsItWas) {
+  GradScaler scaler(device_);
+  const auto iterate = [&] {
+    scaler.scale(layer_->forward(sample_).mean()).backward();
+    scaler.unscale_(optimizer_);
+  };
+  iterate();
+  for (const int warmup : {0, 1})
+    EXPECT_THAT(refusal_of(&mean, {.scaler = &scaler, .clip = ClipNorm{-1}, .warmup = warmup}), HasSubstr("max_norm"));
+  EXPECT_THAT(refusal([&] { scaler.unscale_(optimizer_); }), HasSubstr("unscale_() was called already"));
+  const auto step = make({.scaler = &scaler});
+  scaler.step(optimizer_);
+  scaler.update();
+  iterate();
+  scaler.step(optimizer_);
+  scaler.update();
+  step(sample_);
+  EXPECT_EQ(scaler.skipped_steps(), 0);
+}
+
 TEST_F(GraphedStepMisuse, BatchesOfAnotherShapeAreRefusedAndDoNotCount) {
   const auto step = make({.accumulate = 2});
   step(sample_);
