@@ -55,6 +55,7 @@ class GradScaler {
  public:
   /// Allocates the scale on the current stream.
   /// \param device of the losses and gradients: a CUDA device, the host device or the CPU.
+  /// \param options see there.
   /// \throws UsageError for an option out of its range, or in a capture.
   explicit GradScaler(c10::Device device, const GradScalerOptions& options = {});
   ~GradScaler();
