@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/grad_mode.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/pimpl.h>
@@ -51,9 +50,6 @@ FunctionOf<F> with_module(F function, const Module& module) {
   else
     return {std::move(function), {}, {module}};
 }
-
-template <class Result, class... Args>
-class GraphedCallable;
 
 namespace detail {
 
@@ -164,11 +160,6 @@ struct GraphedAccess {
   template <class Callable>
   static const GraphedFunction& function(const Callable& callable) {
     return *callable.state_->function;
-  }
-  template <class Result, class... Args>
-  static Result call_without_history(const GraphedCallable<Result, Args...>& callable, Args... args) {
-    const at::NoGradGuard no_grad;
-    return callable(std::move(args)...);
   }
   // Else it runs the original.
   template <class Callable>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/optim/optimizer.h>
 
 #include <cstddef>
@@ -138,7 +139,8 @@ class GraphedStep {
   at::Tensor operator()(Args... args) const {
     const auto& graph = state_->graphs[detail::next_graph(*state_->plan)];
     if (!detail::GraphedAccess::in_captured_mode(graph)) detail::refuse_mode(detail::GraphedAccess::function(graph));
-    at::Tensor loss = detail::GraphedAccess::call_without_history(graph, std::move(args)...);
+    const at::NoGradGuard no_grad;
+    at::Tensor loss = graph(std::move(args)...);
     detail::step_called(*state_->plan);
     return loss;
   }

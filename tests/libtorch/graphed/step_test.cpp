@@ -294,10 +294,9 @@ TEST_F(GraphedSteps, CaptureWhatIsToHappenAfterTheLastBackward) {
   EXPECT_EQ(calls, 3) << "two runs of the warm-up, and the capture";
   step(torch::full({3}, 0.5F, device_));
   step(torch::full({3}, 0.25F, device_));
-  EXPECT_EQ(calls, 3);
   EXPECT_TRUE(same(weight.detach(), torch::full({3}, 1 - 4 * (0.25F + 0.125F))));
-  step(torch::full({3}, 2.0F, device_));
-  step(torch::full({3}, 2.0F, device_));
+  for (int i = 0; i < 2; ++i) step(torch::full({3}, 2.0F, device_));
+  EXPECT_EQ(calls, 3);
   EXPECT_TRUE(same(weight.detach(), torch::full({3}, -0.5F - 3))) << "clipped afterwards";
 }
 
