@@ -61,8 +61,12 @@ struct GraphedSource {
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)> run;
   std::vector<std::shared_ptr<torch::nn::Module>> modules;
   std::vector<at::Tensor> parameters;
-  std::vector<at::Tensor> arguments;        // samples, flat
-  std::vector<std::size_t> argument_sizes;  // tensors in each argument
+  std::vector<at::Tensor> arguments;             // samples, flat
+  std::vector<std::size_t> argument_sizes;       // tensors in each argument
+  std::string maker = "make_graphed_callables";  // for errors
+  std::string full_name;                         // for errors; empty: "callable 0 (name)"
+  std::vector<at::Tensor> state;                 // restored after the warm-up, besides arguments and buffers
+  bool runs_hooks = false;                       // those of parameters, in warm-up and capture
 };
 
 // Of the arguments, or else of the parameters; the CPU only where all are there: others are where they are meant to be.
@@ -83,7 +87,7 @@ std::vector<const CUDAGraph*> captured_graphs(const GraphedFunction& function);
 [[noreturn]] void refuse_arguments(const GraphedFunction& function, const ArgumentDifferences& differences,
                                    const std::vector<at::Tensor>& tensors);
 
-std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules);
+std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules, const std::string& maker);
 
 [[noreturn]] void refuse_number(std::size_t callables, std::size_t samples);
 
@@ -119,7 +123,7 @@ void describe_source(const C& callable, GraphedSource& source) {
   } else if constexpr (IsModulePointer<C>::value) {
     source.modules = {callable};
   }
-  source.name = name_of_source(source.modules);
+  source.name = name_of_source(source.modules, source.maker);
 }
 
 // The result of a callable that returns nothing.
@@ -147,7 +151,7 @@ struct GraphedState {
   std::shared_ptr<GraphedFunction> function;
 };
 
-// Access to the inside of a GraphedCallable.
+// Access to the inside of a GraphedCallable or GraphedStep.
 struct GraphedAccess {
   template <class Callable, class State>
   static Callable make(State state) {

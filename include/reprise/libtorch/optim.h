@@ -25,6 +25,7 @@ using torch::optim::SGDOptions;
 namespace detail {
 class OptimizerCore;
 class Method;
+struct OptimizerAccess;
 }  // namespace detail
 
 /// An optimizer whose whole state is on the device, the count of steps and the learning rate, too: each replay of a
@@ -95,6 +96,7 @@ class CapturableOptimizer : public torch::optim::Optimizer {
                       std::unique_ptr<const detail::Method> method);
 
  private:
+  friend struct detail::OptimizerAccess;
   const std::shared_ptr<detail::OptimizerCore> core_;  // graphs share it
 };
 

@@ -43,23 +43,38 @@ NoAutocast::~NoAutocast() {
   at::autocast::set_autocast_enabled(type_, before_);
 }
 
+WithAutocast::WithAutocast(c10::DeviceType device, c10::ScalarType type)
+    : device_(device),
+      enabled_before_(at::autocast::is_autocast_enabled(device)),
+      type_before_(at::autocast::get_autocast_dtype(device)) {
+  at::autocast::set_autocast_enabled(device_, true);
+  at::autocast::set_autocast_dtype(device_, type);
+}
+
+WithAutocast::~WithAutocast() {
+  at::autocast::set_autocast_dtype(device_, type_before_);
+  at::autocast::set_autocast_enabled(device_, enabled_before_);
+}
+
 namespace impl = torch::autograd::impl;
 
-QuietLeaves::QuietLeaves(const std::vector<at::Tensor>& leaves) {
+QuietLeaves::QuietLeaves(const std::vector<at::Tensor>& leaves, bool hooks_run) : hooks_run_(hooks_run) {
   leaves_.reserve(leaves.size());
   for (const at::Tensor& each : leaves) {
     if (std::any_of(leaves_.begin(), leaves_.end(), [&](const Leaf& known) { return known.tensor.is_same(each); }))
       continue;  // callables share it
     Leaf& leaf = leaves_.emplace_back(Leaf{each, impl::try_get_grad_accumulator(each), {}});
-    impl::set_grad_accumulator(each, {});
-    std::swap(leaf.hooks, impl::hooks(each));
+    const bool has_hooks = leaf.accumulator != nullptr &&
+                           (!leaf.accumulator->pre_hooks().empty() || !leaf.accumulator->post_hooks().empty());
+    if (!(hooks_run && has_hooks)) impl::set_grad_accumulator(each, {});
+    if (!hooks_run) std::swap(leaf.hooks, impl::hooks(each));
   }
 }
 
 QuietLeaves::~QuietLeaves() {
   for (Leaf& each : leaves_) {
     impl::set_grad_accumulator(each.tensor, each.accumulator);
-    std::swap(each.hooks, impl::hooks(each.tensor));
+    if (!hooks_run_) std::swap(each.hooks, impl::hooks(each.tensor));
   }
 }
 

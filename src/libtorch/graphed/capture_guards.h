@@ -51,12 +51,27 @@ class NoAutocast {
   bool before_;
 };
 
+/// Enables autocast to a type, on a type of device.
+class WithAutocast {
+ public:
+  WithAutocast(c10::DeviceType device, c10::ScalarType type);
+  ~WithAutocast();
+  WithAutocast(const WithAutocast&) = delete;
+  WithAutocast& operator=(const WithAutocast&) = delete;
+
+ private:
+  c10::DeviceType device_;
+  bool enabled_before_;
+  c10::ScalarType type_before_;
+};
+
 /// Removes the hooks of parameters and the nodes that accumulate their gradients. A captured hook would run again at
 /// each backward, on its own results. A node keeps the stream that it was made on: one from eager work would join that
 /// stream to the capture, and one from the capture would join the capture's stream to later work.
 class QuietLeaves {
  public:
-  explicit QuietLeaves(const std::vector<at::Tensor>& leaves);
+  /// \param hooks_run leaves hooks where they are, and the nodes that have any: what they start is captured.
+  QuietLeaves(const std::vector<at::Tensor>& leaves, bool hooks_run);
   ~QuietLeaves();
   QuietLeaves(const QuietLeaves&) = delete;
   QuietLeaves& operator=(const QuietLeaves&) = delete;
@@ -67,6 +82,7 @@ class QuietLeaves {
     std::shared_ptr<torch::autograd::Node> accumulator;
     std::vector<std::unique_ptr<torch::autograd::FunctionPreHook>> hooks;
   };
+  const bool hooks_run_;
   std::vector<Leaf> leaves_;
 };
 

@@ -35,13 +35,20 @@ GraphedParts parts_of(const GraphedSource& source, std::size_t number, const Gra
   const std::optional<c10::Device> found = device_of_source(source);
   if (!found)
     throw UsageError(
-        text::format("make_graphed_callables: {} has neither an argument nor a parameter that is a tensor; it "
-                     "needs one to determine the device.",
-                     source.name));
+        text::format("{}: {} has neither an argument nor a parameter that is a tensor; it needs one to determine the "
+                     "device.",
+                     source.maker, source.name));
   const c10::Device device = *found;
   WatchedModules watched(source.modules, source.parameters);
-  GraphedParts parts{text::format("callable {} ({})", number, source.name), names_of(source.argument_sizes),
-                     std::move(watched), device, options};
+  GraphedParts parts{
+      source.maker,
+      source.full_name.empty() ? text::format("callable {} ({})", number, source.name) : source.full_name,
+      names_of(source.argument_sizes),
+      std::move(watched),
+      device,
+      options};
+  parts.state = source.state;
+  parts.runs_hooks = source.runs_hooks;
   parts.shared_name = std::make_shared<const std::string>(parts.name);
   parts.grad_mode = autograd_records();
   parts.autocast = at::autocast::is_autocast_enabled(device.type());
@@ -123,9 +130,8 @@ void GraphedCapture::check_samples() const {
     wrong.push_back(text::format("buffer {} needs a gradient, and only parameters get any", name));
   if (!wrong.empty())
     throw UsageError(
-        text::format("make_graphed_callables: {} cannot be graphed: {}. All tensors must be dense, on one "
-                     "device that is not the CPU.",
-                     parts_.name, text::join(wrong, "; ")));
+        text::format("{}: {} cannot be graphed: {}. All tensors must be dense, on one device that is not the CPU.",
+                     parts_.maker, parts_.name, text::join(wrong, "; ")));
 }
 
 // Separate memory, so that calls do not overwrite the samples. Normal tensors also in inference mode: their versions

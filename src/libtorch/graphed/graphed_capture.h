@@ -13,6 +13,10 @@
 
 namespace reprise::libtorch::detail {
 
+/// \param maker what the user called, for the error.
+/// \throws UsageError if the current stream of the device captures.
+void refuse_in_capture(c10::Device device, const std::string& maker);
+
 /// Makes a GraphedFunction of one callable, step by step:
 ///
 ///     GraphedCapture()    checks

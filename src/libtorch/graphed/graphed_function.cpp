@@ -80,7 +80,8 @@ std::vector<std::string> GraphedFunction::differences(const std::vector<at::Tens
 void GraphedFunction::refuse_arguments(const std::vector<std::string>& differences) const {
   throw UsageError(
       text::format("A call of graphed {}: its arguments are not as the samples were:\n  {}\n"
-                   "Call it with such arguments, or make it again with these as the samples.",
+                   "Call it with such arguments, or make it again with these as the samples; for several shapes, make "
+                   "one for each, or let a cache do that (GraphedCacheOptions, GraphCache).",
                    parts_.name, text::join(differences, "\n  ")));
 }
 

@@ -28,7 +28,7 @@ namespace {
 // Adds the callable and the phase to an exception, whose type is kept where possible.
 template <class F>
 void in_phase(const GraphedCapture& capture, const char* phase, F&& step) {
-  const std::string where = text::format("make_graphed_callables, {} of {}", phase, capture.parts().name);
+  const std::string where = text::format("{}, {} of {}", capture.parts().maker, phase, capture.parts().name);
   try {
     step();
   } catch (c10::Error& error) {
@@ -53,6 +53,12 @@ std::vector<at::Tensor> all_of(const std::deque<GraphedCapture>& captures,
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;
+}
+
+std::vector<at::Tensor> state_of(const GraphedParts& parts) {
+  auto tensors = parts.watched.buffers();
+  tensors.insert(tensors.end(), parts.state.begin(), parts.state.end());
+  return tensors;
 }
 
 void check_options(const GraphedCallableOptions& options) {
@@ -103,7 +109,7 @@ std::vector<int> steps_of(const GraphedCallableOptions& options, std::size_t cal
 void warm_up(std::deque<GraphedCapture>& captures) {
   // Callables may share a buffer: what is restored first must be what was there first.
   Restored restored(captures.front().parts().device, all_of(captures, [](const GraphedParts& parts) {
-                      auto tensors = parts.watched.buffers();
+                      auto tensors = state_of(parts);
                       for (const at::Tensor& each : parts.inputs)
                         if (each.defined()) tensors.push_back(each);
                       return tensors;
@@ -114,10 +120,15 @@ void warm_up(std::deque<GraphedCapture>& captures) {
 
 }  // namespace
 
-std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules) {
+void refuse_in_capture(c10::Device device, const std::string& maker) {
+  if (current_stream(device_of_tensors(device)).capture_status() == CaptureStatus::none) return;
+  throw UsageError(text::format("{} in a capture: it captures graphs of its own. Make them before.", maker));
+}
+
+std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules, const std::string& maker) {
   for (const auto& each : modules)
     if (each == nullptr)
-      throw UsageError("make_graphed_callables expected a module, found an empty pointer: make the module first.");
+      throw UsageError(text::format("{} expected a module, found an empty pointer: make the module first.", maker));
   return modules.empty() ? "a function" : modules.front()->name();
 }
 
@@ -139,17 +150,17 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
                        "{}. Make them one by one.",
                        captures.front().parts().name, device.str(), each.parts().name, each.parts().device.str()));
   const c10::DeviceGuard guard(device);
-  if (current_stream(device_of_tensors(device)).capture_status() != CaptureStatus::none)
-    throw UsageError("make_graphed_callables in a capture: it captures graphs of its own. Make them before.");
+  refuse_in_capture(device, captures.front().parts().maker);
   // The state put aside meanwhile belongs to modules, of which another thread may be making callables.
   static std::recursive_mutex mutex;
   const std::lock_guard lock(mutex);
   for (GraphedCapture& each : captures) each.make_inputs();
   // Backwards of earlier calls may be pending, for which buffers must not appear to be changed.
-  const RestoredVersions versions(all_of(captures, [](const GraphedParts& parts) { return parts.watched.buffers(); }));
+  const RestoredVersions versions(all_of(captures, &state_of));
   const SideStream side(device_of_tensors(device));
   const NoAutocastCache no_cache;  // a warm-up would fill it on another stream than the caller's
-  const QuietLeaves quiet(all_of(captures, [](const GraphedParts& parts) { return parts.watched.trained(); }));
+  const QuietLeaves quiet(all_of(captures, [](const GraphedParts& parts) { return parts.watched.trained(); }),
+                          captures.front().parts().runs_hooks);
   warm_up(captures);
   const std::uint64_t before = framework_bytes(device);
   const auto order = PoolOrder::of(with_pool.pool);

@@ -10,6 +10,7 @@
 #include <torch/optim/adamw.h>
 
 #include <cstdint>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
@@ -71,16 +72,20 @@ class AdamMethod final : public Method {
     const Tensors steps = of_states(group, &ParameterState::step);
     const Tensors maxima = adam.amsgrad() ? of_states(group, &ParameterState::max_exp_avg_sq) : Tensors{};
     const auto [first, second] = adam.betas();
+    std::optional<at::Tensor> found_inf;
+    if (group.found_inf.defined()) found_inf = group.found_inf;
     at::_foreach_add_(steps, 1);
     const auto fused = [&, first = first, second = second](const auto& operation) {
       operation(group.parameters, group.gradients, of_states(group, &ParameterState::exp_avg),
                 of_states(group, &ParameterState::exp_avg_sq), maxima, steps, group.rate, first, second,
-                adam.weight_decay(), adam.eps(), adam.amsgrad(), /*maximize=*/false);
+                adam.weight_decay(), adam.eps(), adam.amsgrad(), /*maximize=*/false, /*grad_scale=*/std::nullopt,
+                found_inf);
     };
     if constexpr (decays_apart)
       fused([](const auto&... arguments) { at::_fused_adamw_(arguments...); });
     else
       fused([](const auto&... arguments) { at::_fused_adam_(arguments...); });
+    if (found_inf) at::_foreach_add_(steps, *found_inf, -1);  // a step that was skipped does not count
   }
 
   std::unique_ptr<torch::optim::Optimizer> twin(const Groups& groups, const Options& defaults) const override {

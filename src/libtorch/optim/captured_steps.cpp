@@ -74,7 +74,14 @@ void CapturedSteps::add(CapturedStep step) {
 }
 
 void CapturedSteps::add(const CapturedSteps& others) {
-  for (const CapturedStep& each : others.steps_) add(each);  // of a captured graph: they do not change any more
+  // Of a captured graph: they do not change any more.
+  for (const CapturedStep& each : others.steps_) add(each);
+  for (const auto& each : others.kept_) keep(each);
+}
+
+void CapturedSteps::keep(std::shared_ptr<const void> object) {
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::find(kept_, object) == kept_.end()) kept_.push_back(std::move(object));
 }
 
 void CapturedSteps::refuse(const std::string& text) {
@@ -89,7 +96,7 @@ void CapturedSteps::require_none_refused() const {
 
 bool CapturedSteps::empty() const {
   const std::lock_guard lock(mutex_);
-  return steps_.empty();
+  return steps_.empty() && kept_.empty();
 }
 
 // Replays of different graphs may be underway at once; the steps of a captured graph do not change any more.

@@ -48,6 +48,9 @@ class CapturedSteps {
   void refuse(const std::string& text);
   /// \throws UsageError with the text of the first refusal.
   void require_none_refused() const;
+  /// Keeps what the graph uses besides, such as the scale of a GradScaler.
+  void keep(std::shared_ptr<const void> object);
+  /// True if the graph has nothing of it.
   bool empty() const;
 
   /// Compares each optimizer with its captured step, and copies learning rates that have changed.
@@ -56,6 +59,7 @@ class CapturedSteps {
  private:
   mutable std::mutex mutex_;
   std::vector<CapturedStep> steps_;
+  std::vector<std::shared_ptr<const void>> kept_;
   std::string refused_;
 };
 

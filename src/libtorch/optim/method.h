@@ -26,6 +26,8 @@ struct ParameterState {
 struct StepOfGroup {
   const torch::optim::OptimizerOptions& options;
   at::Tensor rate;  ///< of the group
+  /// Float32 without dimensions: 1 if the step changes nothing, 0 if it is an ordinary one. Undefined: always ordinary.
+  at::Tensor found_inf;
   std::vector<at::Tensor> parameters = {}, gradients = {};
   std::vector<ParameterState*> states = {};
 };

@@ -2,8 +2,10 @@
 #include "reprise/libtorch/optim.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/Type.h>
 #include <torch/serialize/archive.h>
 
+#include <typeinfo>
 #include <utility>
 
 #include "libtorch/optim/optimizer_core.h"
@@ -27,6 +29,18 @@ std::unique_ptr<torch::optim::OptimizerOptions> checked(const Options& options, 
 }
 
 }  // namespace
+
+struct detail::OptimizerAccess {
+  static const std::shared_ptr<OptimizerCore>& core(const CapturableOptimizer& optimizer) { return optimizer.core_; }
+};
+
+std::shared_ptr<detail::OptimizerCore> detail::core_of(const torch::optim::Optimizer& optimizer, const char* what) {
+  if (const auto* const own = dynamic_cast<const CapturableOptimizer*>(&optimizer)) return OptimizerAccess::core(*own);
+  throw UsageError(text::format(
+      "{}: expected an optimizer whose state is on the device, found {}, which has its own on the host. Use "
+      "SGD, Adam or AdamW of reprise::libtorch::optim, with the same options.",
+      what, c10::demangle(typeid(optimizer).name())));
+}
 
 CapturableOptimizer::CapturableOptimizer(const Groups& groups, std::unique_ptr<torch::optim::OptimizerOptions> defaults,
                                          std::unique_ptr<const detail::Method> method)

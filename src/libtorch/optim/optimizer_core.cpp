@@ -212,7 +212,7 @@ void OptimizerCore::add_to(std::vector<StepOfGroup>& steps, std::size_t group, s
   auto found = std::ranges::find_if(
       steps, [&](const StepOfGroup& each) { return &each.options == &options && same_type(each); });
   if (found == steps.end()) {
-    steps.push_back({options, rates_.at(group).value});
+    steps.push_back({options, rates_.at(group).value, found_inf_});
     found = std::prev(steps.end());
   }
   found->parameters.push_back(parameter);
@@ -247,6 +247,22 @@ void OptimizerCore::step(const std::shared_ptr<OptimizerCore>& core) {
     throw;
   }
   if (captured != nullptr) captured->add({core, *core->groups_});
+}
+
+std::vector<at::Tensor> OptimizerCore::parameters() const {
+  std::vector<at::Tensor> all;
+  for (const Group& group : *groups_) all.insert(all.end(), group.params().begin(), group.params().end());
+  return all;
+}
+
+std::vector<at::Tensor> OptimizerCore::state() const {
+  std::vector<at::Tensor> all;
+  for (const Rate& each : rates_) all.push_back(each.value);
+  for (const auto& [parameter, state] : states_)
+    for (const at::Tensor& each :
+         {state.step, state.exp_avg, state.exp_avg_sq, state.max_exp_avg_sq, state.momentum_buffer, state.is_new})
+      if (each.defined()) all.push_back(each);
+  return all;
 }
 
 std::unique_ptr<torch::optim::Optimizer> OptimizerCore::twin(const torch::optim::OptimizerOptions& defaults) const {

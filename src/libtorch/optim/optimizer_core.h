@@ -51,6 +51,11 @@ class OptimizerCore {
     for (Rate& each : rates_) each.copied = unknown;
   }
 
+  /// Of all groups. Not once the optimizer has ended.
+  std::vector<at::Tensor> parameters() const;
+  /// All that steps change besides parameters, and the learning rates.
+  std::vector<at::Tensor> state() const;
+
   std::unique_ptr<torch::optim::Optimizer> twin(const torch::optim::OptimizerOptions& defaults) const;
   void load_from(torch::optim::Optimizer& twin);
   void refuse_in_capture(const char* what) const;
@@ -67,6 +72,7 @@ class OptimizerCore {
   }
 
  private:
+  friend class SkippedIf;
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   struct Rate {
     at::Tensor value;
@@ -92,6 +98,24 @@ class OptimizerCore {
   std::vector<Rate> rates_;   // by group
   std::unordered_map<c10::TensorImpl*, ParameterState> states_;
   std::vector<at::Tensor> parameters_;  // of states_, whose keys they keep
+  at::Tensor found_inf_;                // SkippedIf
 };
+
+/// While it lives, steps change nothing if a number on the device is 1: StepOfGroup::found_inf.
+class SkippedIf {
+ public:
+  SkippedIf(OptimizerCore& core, at::Tensor found_inf) : core_(core) { core_.found_inf_ = std::move(found_inf); }
+  ~SkippedIf() { core_.found_inf_ = at::Tensor(); }
+  SkippedIf(const SkippedIf&) = delete;
+  SkippedIf& operator=(const SkippedIf&) = delete;
+
+ private:
+  OptimizerCore& core_;
+};
+
+/// The core of an optimizer whose steps can be captured.
+/// \param what the call, for errors: "GradScaler::step".
+/// \throws UsageError for another optimizer, with what to use instead.
+std::shared_ptr<OptimizerCore> core_of(const torch::optim::Optimizer& optimizer, const char* what);
 
 }  // namespace reprise::libtorch::optim::detail

@@ -3,7 +3,10 @@
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/where.h>
 #include <torch/optim/sgd.h>
+
+#include <cstddef>
 
 #include "libtorch/optim/method.h"
 #include "libtorch/optim/subtract_scaled.h"
@@ -47,18 +50,19 @@ class SgdMethod final : public Method {
     if (state.is_new.defined()) state.is_new.fill_(true);
   }
 
+  // What is skipped is taken back: products and sums with zeros would not leave values as they are, next to gradients
+  // that are infinite.
   void step(const StepOfGroup& group) const override {
-    const auto& sgd = sgd_options(group.options);
-    std::vector<at::Tensor> updates = group.gradients;
-    if (sgd.weight_decay() != 0) updates = at::_foreach_add(updates, group.parameters, sgd.weight_decay());
-    if (sgd.momentum() != 0) {
-      std::vector<at::Tensor> buffers;
-      for (const ParameterState* const state : group.states) buffers.push_back(state->momentum_buffer);
-      at::_foreach_mul_(buffers, sgd.momentum());
-      add_updates(group, buffers, updates);
-      updates = sgd.nesterov() ? at::_foreach_add(updates, buffers, sgd.momentum()) : buffers;
-    }
-    subtract_scaled_(group.parameters, updates, group.rate);
+    if (!group.found_inf.defined()) return update(group);
+    std::vector<at::Tensor> changed, before;
+    for (const at::Tensor& each : group.parameters) changed.push_back(each.detach());
+    for (const ParameterState* const state : group.states)
+      for (const at::Tensor* const each : {&state->momentum_buffer, &state->is_new})
+        if (each->defined()) changed.push_back(*each);
+    for (const at::Tensor& each : changed) before.push_back(each.clone());
+    update(group);
+    const at::Tensor skipped = group.found_inf.gt(0);
+    for (std::size_t i = 0; i < changed.size(); ++i) at::where_out(changed[i], skipped, before[i], changed[i]);
   }
 
   std::unique_ptr<torch::optim::Optimizer> twin(const Groups& groups, const Options& defaults) const override {
@@ -89,6 +93,20 @@ class SgdMethod final : public Method {
   }
 
  private:
+  static void update(const StepOfGroup& group) {
+    const auto& sgd = sgd_options(group.options);
+    std::vector<at::Tensor> updates = group.gradients;
+    if (sgd.weight_decay() != 0) updates = at::_foreach_add(updates, group.parameters, sgd.weight_decay());
+    if (sgd.momentum() != 0) {
+      std::vector<at::Tensor> buffers;
+      for (const ParameterState* const state : group.states) buffers.push_back(state->momentum_buffer);
+      at::_foreach_mul_(buffers, sgd.momentum());
+      add_updates(group, buffers, updates);
+      updates = sgd.nesterov() ? at::_foreach_add(updates, buffers, sgd.momentum()) : buffers;
+    }
+    subtract_scaled_(group.parameters, updates, group.rate);
+  }
+
   // The first update is not dampened, also if a replay takes that step.
   static void add_updates(const StepOfGroup& group, const std::vector<at::Tensor>& buffers,
                           const std::vector<at::Tensor>& updates) {

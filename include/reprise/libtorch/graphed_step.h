@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/optim/optimizer.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "reprise/libtorch/grad_scaler.h"
+#include "reprise/libtorch/graphed_callables.h"
+#include "reprise/libtorch/install.h"
+
+/// \file
+/// graphed_step: forward, loss, backward, gradient clipping and the optimizer's step as one graph: docs/training.md.
+
+namespace reprise::libtorch {
+
+/// Clips gradients by their norm, as clip_grad_norm_().
+struct ClipNorm {
+  double max_norm;       ///< zero or more
+  double norm_type = 2;  ///< above zero; infinity for the maximum
+};
+
+/// Clips each value of gradients, as clip_grad_value_().
+struct ClipValue {
+  double limit;  ///< zero or more
+};
+
+/// Options of graphed_step().
+struct GraphedStepOptions {
+  /// Scales the loss, and skips steps whose gradients are not finite. Must live until graphed_step() returns.
+  GradScaler* scaler = nullptr;
+  std::variant<std::monostate, ClipNorm, ClipValue> clip = {};  ///< the gradients of all parameters of the optimizer
+  /// Calls for one step of the optimizer, each with a micro-batch. The gradients are those of the mean of their losses.
+  int accumulate = 1;
+  int warmup = 3;  ///< runs before the capture, as a whole; what they change is restored
+  /// Runs model and loss under autocast to this type; the backward and the optimizer run without.
+  std::optional<c10::ScalarType> autocast = {};
+  /// Called in each capture, and in each run of the warm-up, that ends in a step of the optimizer: after the backward
+  /// of the last micro-batch, before gradients are unscaled and clipped. For work on gradients, such as an all-reduce.
+  std::function<void()> after_backward = {};
+  /// As in GraphedCallableOptions.
+  MempoolId pool = {};
+  CaptureMode capture_error_mode = CaptureMode::global;  ///< which calls are allowed during the captures
+  bool check_input_liveness = false;                     ///< as in GraphOptions
+  bool enable_annotations = false;                       ///< as in GraphOptions
+};
+
+namespace detail {
+
+// What the captures of a step contain, and which of them is next.
+class StepPlan;
+
+std::shared_ptr<StepPlan> make_step_plan(torch::optim::Optimizer& optimizer, const GraphedStepOptions& options);
+// Of the first micro-batch, of those between, of the last one: as many as there are.
+std::size_t graphs_of(const StepPlan& plan);
+// Runs one micro-batch, in a warm-up or a capture.
+at::Tensor run_step(StepPlan& plan, std::size_t graph, const std::function<at::Tensor()>& forward);
+std::vector<std::shared_ptr<GraphedFunction>> make_step(const std::shared_ptr<StepPlan>& plan,
+                                                        std::vector<GraphedSource> sources);
+// The graph of the next call.
+std::size_t next_graph(const StepPlan& plan);
+// A call has launched it.
+void step_called(StepPlan& plan) noexcept;
+int accumulated_calls(const StepPlan& plan) noexcept;
+void discard_calls(StepPlan& plan) noexcept;
+[[noreturn]] void refuse_mode(const GraphedFunction& function);
+
+template <class Model, class Loss>
+struct StepForward {
+  Model model;
+  Loss loss;
+
+  template <class First, class... Rest>
+  at::Tensor operator()(First& first, Rest&... rest) {
+    auto output = call_source(model, first);
+    static_assert(std::is_convertible_v<decltype(call_source(loss, output, rest...)), at::Tensor>,
+                  "the loss must be a tensor");
+    return call_source(loss, output, rest...);
+  }
+};
+
+template <class Model, class Loss>
+void describe_step(const Model& model, const Loss& loss, GraphedSource& source) {
+  GraphedSource of_loss;
+  of_loss.maker = source.maker = "graphed_step";
+  describe_source(loss, of_loss);
+  describe_source(model, source);
+  source.modules.insert(source.modules.end(), of_loss.modules.begin(), of_loss.modules.end());
+  source.parameters.insert(source.parameters.end(), of_loss.parameters.begin(), of_loss.parameters.end());
+}
+
+template <class... Args>
+struct StepState {
+  std::shared_ptr<StepPlan> plan;
+  std::vector<GraphedCallable<at::Tensor, Args...>> graphs;
+};
+
+}  // namespace detail
+
+/// The result of graphed_step(): called with a batch like the samples, it trains the model once. A handle: copies are
+/// the same step.
+///
+/// A call is one launch of a graph, on the calling thread's current stream, and does not wait for the device. With
+/// GraphedStepOptions::accumulate above 1, each call takes a micro-batch, and each `accumulate`th one ends in the
+/// optimizer's step.
+///
+/// *State.* Parameters, the optimizer's state, its learning rates, buffers and the scaler are those of their objects:
+/// eager code may read, save or change them in place between calls, and load optimizer and scaler. (torch::load() gives
+/// the parameters of a model other memory: load it before the step is made.) Gradients are memory of the graphs:
+/// `.grad` is neither read nor written.
+///
+/// *Threads.* One call at a time, on ordered streams; also of steps that share model or optimizer.
+template <class... Args>
+class GraphedStep {
+ public:
+  /// The same step. A move copies, too: a moved-from step can be called as before.
+  GraphedStep(const GraphedStep&) = default;
+  GraphedStep& operator=(const GraphedStep&) = default;
+
+  /// Trains with one batch or micro-batch, which is copied into the memory that the graph reads.
+  /// \returns the loss, neither scaled nor divided by `accumulate`. It is memory of the graph: the
+  ///          next call overwrites it, and using it in autograd or a graphed callable is an error from then on. Copy it
+  ///          (`clone()`) to keep it; `item()` waits for it.
+  /// \throws UsageError as GraphedCallable::operator(): if the batch does not fit the samples, or the model is not as
+  /// it
+  ///         was; if a module is in another mode (`train()`, `eval()`) than at the capture; as a replay with a captured
+  ///         optimizer step (CapturableOptimizer), if its options or parameters have changed. Nothing was trained then,
+  ///         and the call does not count.
+  at::Tensor operator()(Args... args) const {
+    const auto& graph = state_->graphs[detail::next_graph(*state_->plan)];
+    if (!detail::GraphedAccess::in_captured_mode(graph)) detail::refuse_mode(detail::GraphedAccess::function(graph));
+    const at::NoGradGuard no_grad;
+    at::Tensor loss = graph(std::move(args)...);
+    detail::step_called(*state_->plan);
+    return loss;
+  }
+
+  /// The number of micro-batches since the last step of the optimizer: 0 to `accumulate` - 1. Save a run where it is 0.
+  int accumulated() const noexcept { return detail::accumulated_calls(*state_->plan); }
+
+  /// Makes the next call the first micro-batch of a step: gradients of the ones before are discarded.
+  void discard() const noexcept { detail::discard_calls(*state_->plan); }
+
+  /// The graph that ends in the optimizer's step, to look at, as GraphedCallable::forward_graph().
+  CUDAGraph& graph() const { return state_->graphs.back().forward_graph(); }
+
+ private:
+  friend struct detail::GraphedAccess;
+  using State = detail::StepState<Args...>;
+
+  explicit GraphedStep(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<const State> state_;
+};
+
+namespace detail {
+
+template <class Model, class Loss, class... Args>
+GraphedStep<Args...> make_graphed_step(Model model, Loss loss, torch::optim::Optimizer& optimizer,
+                                       const std::tuple<Args...>& samples, const GraphedStepOptions& options) {
+  static_assert(sizeof...(Args) > 0, "the first sample is the input of the model");
+  StepState<Args...> state{make_step_plan(optimizer, options), {}};
+  GraphedSource described;
+  describe_step(model, loss, described);
+  const auto forward = std::make_shared<StepForward<Model, Loss>>(std::move(model), std::move(loss));
+  const auto body = [&](std::size_t graph) {
+    return [plan = state.plan, forward, graph](Args&... args) -> at::Tensor {
+      return run_step(*plan, graph, [&] { return (*forward)(args...); });
+    };
+  };
+  using Maker = GraphedCallableMaker<decltype(body(0)), std::tuple<Args...>>;
+  std::vector<Maker> makers;
+  std::vector<GraphedSource> sources;
+  for (std::size_t i = 0; i < graphs_of(*state.plan); ++i) {
+    GraphedSource& source = sources.emplace_back(makers.emplace_back(body(i), samples).take_source());
+    source.maker = described.maker;
+    source.name = described.name;
+    source.modules = described.modules;
+    source.parameters = described.parameters;
+  }
+  auto made = make_step(state.plan, std::move(sources));
+  for (std::size_t i = 0; i < made.size(); ++i) state.graphs.push_back(makers[i].finish(std::move(made[i])));
+  return GraphedAccess::make<GraphedStep<Args...>>(std::move(state));
+}
+
+}  // namespace detail
+
+/// Captures whole training steps:
+///
+///     reprise::libtorch::GraphedStep step = reprise::libtorch::graphed_step(
+///         model, torch::nn::MSELoss(), optimizer, std::tuple(x, y), {.clip = reprise::libtorch::ClipNorm{1.0}});
+///     for (const Batch& batch : batches) loss = step(batch.x, batch.y);
+///
+/// One call is what this is, without its launches:
+///
+///     loss = loss_function(model(x), y);
+///     scaler.scale(loss / accumulate).backward();
+///     scaler.unscale_(optimizer);                              // with every `accumulate`th call, from here
+///     clip_grad_norm_(parameters of the optimizer, max_norm);
+///     scaler.step(optimizer);
+///     scaler.update();
+///     optimizer.zero_grad();
+///
+/// with the same results, to the last bit. The step runs `warmup` times on an internal stream and is captured there;
+/// parameters, gradients, the optimizer's state, buffers, the scaler and the default generator are as before
+/// afterwards. Meanwhile this takes the memory of a second copy of these. Hooks of parameters run in the warm-up and
+/// the capture: work that they start is in the graph. No other thread may use model, optimizer or scaler meanwhile.
+///
+/// \param model a module with `forward` (holder, shared_ptr or AnyModule), or a function, with_module() or
+///        with_parameters(), which is called with the first sample. For several inputs: a function of a tuple.
+/// \param loss likewise, called with the model's output and the other samples. Returns one number.
+/// \param optimizer SGD, Adam or AdamW of reprise::libtorch::optim. A parameter of it that requires a gradient must get
+///        one; frozen parameters (`requires_grad_(false)`) are left alone.
+/// \param samples a batch as a tuple, or a single tensor: with the sizes, types and device that later batches have.
+/// \param options see there.
+/// \throws UsageError for what cannot be captured, and says why: an optimizer that counts on the host, a loss that is
+///         not one number or does not depend on a parameter, parameters without gradient, tensors of several devices.
+///         CaptureError with a report, if model or loss wait for the device (`item()`), and exceptions of theirs
+///         propagate, with the phase (warm-up, capture) in their text. Nothing is changed then.
+template <class Model, class Loss, class Samples>
+auto graphed_step(Model model, Loss loss, torch::optim::Optimizer& optimizer, Samples samples,
+                  const GraphedStepOptions& options = {}) {
+  return detail::make_graphed_step(std::move(model), std::move(loss), optimizer,
+                                   detail::as_arguments(std::move(samples)), options);
+}
+
+}  // namespace reprise::libtorch

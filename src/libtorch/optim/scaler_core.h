@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "captures/registry.h"
+#include "libtorch/optim/optimizer_core.h"
+#include "reprise/libtorch/grad_scaler.h"
+
+namespace reprise::libtorch::detail {
+
+/// What graphs share with a GradScaler: its values on the device. And its protocol, which is the host's: where each
+/// optimizer is between unscale_() and update(), for eager work and for each capture.
+class ScalerCore : public std::enable_shared_from_this<ScalerCore> {
+ public:
+  class ProtocolAside;
+
+  ScalerCore(c10::Device device, const GradScalerOptions& options);
+
+  at::Tensor scale(const at::Tensor& outputs);
+  void unscale(torch::optim::Optimizer& optimizer);
+  void step(torch::optim::Optimizer& optimizer);
+  void update(std::optional<double> new_scale);
+  double get_scale() const;
+  std::int64_t skipped_steps() const;
+  void save(torch::serialize::OutputArchive& archive) const;
+  void load(torch::serialize::InputArchive& archive);
+
+  /// The values on the device.
+  std::vector<at::Tensor> tensors() const { return {scale_, growth_tracker_, skipped_}; }
+
+ private:
+  using OptimizerCore = optim::detail::OptimizerCore;
+
+  /// An optimizer between unscale_() and update().
+  struct Round {
+    std::weak_ptr<OptimizerCore> optimizer;
+    std::uint64_t capture = 0;  // its id; 0: eager work
+    at::Tensor found_inf;       // float32, 1 if a gradient is infinite or not a number
+    bool stepped = false;
+  };
+
+  captures::Found find_capture() const;
+  void refuse_in_capture(const char* what) const;
+  std::uint64_t enter();
+  Round* round_of(const std::shared_ptr<OptimizerCore>& optimizer, std::uint64_t capture);
+  std::vector<at::Tensor> gradients_of(const OptimizerCore& optimizer, const char* what) const;
+  void add_round(const std::shared_ptr<OptimizerCore>& optimizer, std::uint64_t capture, const char* what);
+
+  const c10::Device device_;
+  const GradScalerOptions options_;
+  at::Tensor scale_;           // float32
+  at::Tensor growth_tracker_;  // int32: iterations without an overflow since the last growth
+  at::Tensor skipped_;         // int64
+  std::vector<Round> rounds_;
+};
+
+/// Puts the protocol aside as long as it lives: what is called meanwhile has one of its own, which ends with it.
+class ScalerCore::ProtocolAside {
+ public:
+  /// \param core may be null.
+  explicit ProtocolAside(std::shared_ptr<ScalerCore> core) : core_(std::move(core)) {
+    if (core_ != nullptr) rounds_.swap(core_->rounds_);
+  }
+  ~ProtocolAside() {
+    if (core_ != nullptr) rounds_.swap(core_->rounds_);
+  }
+  ProtocolAside(const ProtocolAside&) = delete;
+  ProtocolAside& operator=(const ProtocolAside&) = delete;
+
+ private:
+  const std::shared_ptr<ScalerCore> core_;
+  std::vector<Round> rounds_;
+};
+
+struct ScalerAccess {
+  static const std::shared_ptr<ScalerCore>& core(const GradScaler& scaler) { return scaler.core_; }
+};
+
+}  // namespace reprise::libtorch::detail
