@@ -4,7 +4,7 @@
 
 // A libcuda.so.1 with two devices that can be opened, and that can be asked about captures; no more. The environment
 // makes it old or broken:
-//   FAKE_LIBCUDA_VERSION    the version of CUDA that it says it is of, for example 12080
+//   FAKE_LIBCUDA_VERSION    the version of CUDA that it says it is of, for example 12080; it hides newer functions
 //   FAKE_LIBCUDA_INIT       what cuInit returns
 //   FAKE_LIBCUDA_DEVICES    how many devices it has
 //   FAKE_LIBCUDA_LACKS      a function that it does not have
@@ -12,6 +12,10 @@
 /// What every stream's capture is: CUstreamCaptureStatus. A test sets it.
 extern "C" int fake_capture_status;
 int fake_capture_status = 0;
+
+/// The newest version that a function was looked up for.
+extern "C" int fake_newest_asked;
+int fake_newest_asked = 0;
 
 namespace {
 
@@ -82,6 +86,7 @@ extern "C" int cuDriverGetVersion(int* version) {
 }
 
 extern "C" int cuGetProcAddress_v2(const char* name, void** function, int version, unsigned long long flags, int*) {
+  if (version > fake_newest_asked) fake_newest_asked = version;
   if (version < 2000 || version > number_from("FAKE_LIBCUDA_VERSION", 13000) || flags != 0) return 1;
   const char* const lacks = std::getenv("FAKE_LIBCUDA_LACKS");
   if (lacks != nullptr && std::strcmp(lacks, name) == 0) return 500;
