@@ -17,6 +17,10 @@ int fake_capture_status = 0;
 extern "C" int fake_newest_asked;
 int fake_newest_asked = 0;
 
+/// The code that was loaded last.
+extern "C" const void* fake_loaded_code;
+const void* fake_loaded_code = nullptr;
+
 namespace {
 
 int number_from(const char* name, int otherwise) {
@@ -63,6 +67,22 @@ int capture_info(void*, int* status, unsigned long long* id, void** graph, const
   return 0;
 }
 
+int load_library(void** library, const void* code, void*, void*, unsigned, void*, void*, unsigned) {
+  fake_loaded_code = code;
+  *library = &fake_loaded_code;
+  return 0;
+}
+
+int find_in_library(void** found, void* library, const char*) {
+  *found = library;
+  return 0;
+}
+
+int function_of_kernel(void** function, void* kernel) {
+  *function = kernel;
+  return 0;
+}
+
 int current_device(int* device) {
   *device = 0;
   return 0;
@@ -98,6 +118,9 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** function, int versio
   if (std::strcmp(name, "cuStreamIsCapturing") == 0) *function = reinterpret_cast<void*>(&is_capturing);
   if (std::strcmp(name, "cuStreamGetCaptureInfo") == 0) *function = reinterpret_cast<void*>(&capture_info);
   if (std::strcmp(name, "cuGraphGetNodes") == 0) *function = reinterpret_cast<void*>(&graph_nodes);
+  if (std::strcmp(name, "cuLibraryLoadData") == 0) *function = reinterpret_cast<void*>(&load_library);
+  if (std::strcmp(name, "cuLibraryGetKernel") == 0) *function = reinterpret_cast<void*>(&find_in_library);
+  if (std::strcmp(name, "cuKernelGetFunction") == 0) *function = reinterpret_cast<void*>(&function_of_kernel);
   if (std::strcmp(name, "cuCtxGetDevice") == 0) *function = reinterpret_cast<void*>(&current_device);
   return 0;
 }
