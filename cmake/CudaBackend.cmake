@@ -271,11 +271,14 @@ function(_reprise_add_kernels_by_nvcc target nvcc)
   set(condition_object "${CMAKE_CURRENT_BINARY_DIR}/condition_kernel.o")
   set(condition_fatbin "${CMAKE_CURRENT_BINARY_DIR}/condition_kernel.fatbin")
   set(families)
+  set(condition_architectures)
   foreach(family IN ITEMS 80 90 100 101 110 120) # 110 was called 101 before CUDA 13
     if(family IN_LIST architectures)
       list(APPEND families -gencode "arch=compute_${family},code=sm_${family}")
+      list(APPEND condition_architectures "sm_${family}")
     endif()
   endforeach()
+  set(reprise_condition_architectures "${condition_architectures}" CACHE INTERNAL "What nvcc compiled condition_kernel.cu for")
   add_custom_command(OUTPUT "${condition_fatbin}"
     COMMAND ${nvcc} -std=c++20 -O3 -rdc=true -dc ${families}
       "-I${PROJECT_SOURCE_DIR}/include" "-I${PROJECT_SOURCE_DIR}/src"

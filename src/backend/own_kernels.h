@@ -19,6 +19,12 @@ const std::string& own_kernels_unavailable();
 /// The same for the kernel that sets conditions, which only nvcc can compile: it is linked with libcudadevrt.
 const std::string& condition_kernel_unavailable();
 
+/// True if a driver of the version `driver` loads what nvcc of the version `nvcc` compiled: machine code of any minor
+/// version of its own major version, or of an older one.
+constexpr bool takes_code_of(int nvcc, int driver) noexcept {
+  return driver / 1000 >= nvcc / 1000;
+}
+
 /// For KernelRecord::cuda_function of a kernel of the library: finds the `extern "C"` kernel whose name is
 /// `kernel.symbol`, as text, on the current device. Returns CUDA's code.
 int find_own_kernel(const KernelRecord& kernel, FunctionHandle* function);

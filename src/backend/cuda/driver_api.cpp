@@ -133,6 +133,7 @@ OpenedDriver open_driver() {
     driver.passes_over = result != CUDA_ERROR_NO_DEVICE && result != CUDA_ERROR_STUB_LIBRARY;
   } else if (const CUresult counted = driver.api.cuDeviceGetCount(&driver.device_count); counted != CUDA_SUCCESS) {
     driver.unavailable = failed("cuDeviceGetCount", counted);
+    driver.passes_over = true;
   } else if (driver.device_count == 0) {
     driver.unavailable = "libcuda.so.1 is there, but it knows no device";
   }

@@ -20,6 +20,7 @@ static_assert(CUDA_VERSION >= 12040 && CUDA_VERSION < 14000,
   X(cuDeviceGetCount, 2000)                   \
   X(cuDeviceGet, 2000)                        \
   X(cuDeviceGetName, 2000)                    \
+  X(cuDeviceGetAttribute, 2000)               \
   X(cuDevicePrimaryCtxRetain, 7000)           \
   X(cuDeviceGetDefaultMemPool, 11020)         \
   X(cuCtxGetCurrent, 4000)                    \

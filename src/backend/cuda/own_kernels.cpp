@@ -51,12 +51,6 @@ constexpr bool has_nvrtc = false;
 constexpr const unsigned char* from_nvrtc = nullptr;
 #endif
 
-/// True if the driver loads what nvcc compiled: machine code of any minor version of its major version, or an older
-/// one.
-bool takes_nvcc(int driver) {
-  return driver / 1000 >= nvcc_version / 1000;
-}
-
 // A library belongs to no context: its kernels are loaded at their first use in each. Never unloaded; a failure,
 // perhaps for lack of memory, is retried.
 class OwnLibrary {
@@ -85,7 +79,7 @@ std::string why_unavailable(const char* other) {
   if (!has_nvcc)
     return "this build has none, because nvcc was not found when it was built: build it again with nvcc in PATH";
   const int version = cuda::opened_driver().api.version;
-  if (version == 0 || takes_nvcc(version)) return {};
+  if (version == 0 || takes_code_of(nvcc_version, version)) return {};
   return text::format(
       "this build has one for drivers of CUDA {} and newer, and found CUDA {}: install a newer driver, or build it "
       "again "
@@ -109,7 +103,7 @@ const std::string& condition_kernel_unavailable() {
 int find_own_kernel(const KernelRecord& kernel, FunctionHandle* function) {
   const cuda::DriverApi& driver = cuda::opened_driver().api;
   const auto* const name = static_cast<const char*>(kernel.symbol);
-  const bool by_nvcc = has_nvcc && (takes_nvcc(driver.version) || !has_nvrtc);
+  const bool by_nvcc = has_nvcc && (takes_code_of(nvcc_version, driver.version) || !has_nvrtc);
   CUkernel found = nullptr;
   CUresult result = own_kernels.find(driver, by_nvcc ? from_nvcc : from_nvrtc, name, &found);
   if (result == CUDA_ERROR_NOT_FOUND) result = condition_kernel.find(driver, condition_from_nvcc, name, &found);

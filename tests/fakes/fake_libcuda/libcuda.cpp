@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -8,6 +9,8 @@
 //   FAKE_LIBCUDA_INIT       what cuInit returns
 //   FAKE_LIBCUDA_DEVICES    how many devices it has
 //   FAKE_LIBCUDA_LACKS      a function that it does not have
+//   FAKE_LIBCUDA_CONTEXT    what cuDevicePrimaryCtxRetain returns for the first device; _1: for the others
+//   FAKE_LIBCUDA_CAPABILITY the compute capability of the devices, as 90
 
 /// What every stream's capture is: CUstreamCaptureStatus. A test sets it.
 extern "C" int fake_capture_status;
@@ -67,6 +70,37 @@ int capture_info(void*, int* status, unsigned long long* id, void** graph, const
   return 0;
 }
 
+int device_name(char* name, int size, int device) {
+  std::snprintf(name, static_cast<std::size_t>(size), "Device %d of a test", device);
+  return 0;
+}
+
+int device_attribute(int* value, int attribute, int) {
+  const int capability = number_from("FAKE_LIBCUDA_CAPABILITY", 90);
+  *value = attribute == 75 ? capability / 10 : capability % 10;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+  return 0;
+}
+
+int retain_context(void** context, int device) {
+  *context = &fake_loaded_code;
+  return number_from(device == 0 ? "FAKE_LIBCUDA_CONTEXT" : "FAKE_LIBCUDA_CONTEXT_1", 0);
+}
+
+int push_context(void*) {
+  return 0;
+}
+
+int pop_context(void** context) {
+  *context = nullptr;
+  return 0;
+}
+
+int memory_info(std::size_t* free, std::size_t* total) {
+  *free = 1 << 20;
+  *total = 1 << 30;
+  return 0;
+}
+
 int load_library(void** library, const void* code, void*, void*, unsigned, void*, void*, unsigned) {
   fake_loaded_code = code;
   *library = &fake_loaded_code;
@@ -118,6 +152,12 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** function, int versio
   if (std::strcmp(name, "cuStreamIsCapturing") == 0) *function = reinterpret_cast<void*>(&is_capturing);
   if (std::strcmp(name, "cuStreamGetCaptureInfo") == 0) *function = reinterpret_cast<void*>(&capture_info);
   if (std::strcmp(name, "cuGraphGetNodes") == 0) *function = reinterpret_cast<void*>(&graph_nodes);
+  if (std::strcmp(name, "cuDeviceGetName") == 0) *function = reinterpret_cast<void*>(&device_name);
+  if (std::strcmp(name, "cuDeviceGetAttribute") == 0) *function = reinterpret_cast<void*>(&device_attribute);
+  if (std::strcmp(name, "cuDevicePrimaryCtxRetain") == 0) *function = reinterpret_cast<void*>(&retain_context);
+  if (std::strcmp(name, "cuCtxPushCurrent") == 0) *function = reinterpret_cast<void*>(&push_context);
+  if (std::strcmp(name, "cuCtxPopCurrent") == 0) *function = reinterpret_cast<void*>(&pop_context);
+  if (std::strcmp(name, "cuMemGetInfo") == 0) *function = reinterpret_cast<void*>(&memory_info);
   if (std::strcmp(name, "cuLibraryLoadData") == 0) *function = reinterpret_cast<void*>(&load_library);
   if (std::strcmp(name, "cuLibraryGetKernel") == 0) *function = reinterpret_cast<void*>(&find_in_library);
   if (std::strcmp(name, "cuKernelGetFunction") == 0) *function = reinterpret_cast<void*>(&function_of_kernel);
