@@ -12,8 +12,8 @@
 
 namespace reprise::backend {
 
-/// Why the kernels of the library cannot run on the CUDA devices of this process, and what to do, as a clause for errors;
-/// empty if they can.
+/// Why the kernels of the library cannot run on the CUDA devices of this process, and what to do, as a clause for
+/// errors; empty if they can.
 const std::string& own_kernels_unavailable();
 
 /// The same for the kernel that sets conditions, which only nvcc can compile: it is linked with libcudadevrt.
