@@ -187,6 +187,15 @@ TEST_F(PassedOverGpus, OfADriverThatCannotBeginGiveOneWarning) {
       "silences this warning.]");
 }
 
+TEST_F(PassedOverGpus, OfADriverThatCannotCountThemGiveOneWarning) {
+  setenv("FAKE_LIBCUDA_DEVICES", "-999", 1);
+  expect_warnings(
+      "[The GPUs of this machine are not used: libcuda.so.1 is there, but cuDeviceGetCount returned 999 "
+      "(cudaErrorUnknown): " +
+      std::string(result_description(ErrorCode::unknown)) +
+      ". Install a driver that fits; REPRISE_DEVICE=host silences this warning.]");
+}
+
 TEST_F(PassedOverGpus, AreNotWarnedAboutWhereTheHostDeviceWasChosen) {
   setenv("FAKE_LIBCUDA_VERSION", "12030", 1);
   for (const char* name : {"host", "host:0"}) {

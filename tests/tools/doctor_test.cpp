@@ -124,7 +124,8 @@ TEST(RepriseDoctor, ExitsWith1WhereThereIsNoDriverOrNoDevice) {
 TEST(RepriseDoctor, ExitsWith2WhereAGpuCannotBeUsed) {
   for (const Lines& broken :
        {Lines{"FAKE_LIBCUDA_VERSION=12030"}, Lines{"FAKE_LIBCUDA_INIT=803"}, Lines{"FAKE_LIBCUDA_LACKS=cuGraphAddNode"},
-        Lines{"REPRISE_DRIVER_VERSION=new"}, Lines{"FAKE_LIBCUDA_CONTEXT=2", "FAKE_LIBCUDA_CONTEXT_1=2"}}) {
+        Lines{"REPRISE_DRIVER_VERSION=new"}, Lines{"FAKE_LIBCUDA_DEVICES=-999"},
+        Lines{"FAKE_LIBCUDA_CONTEXT=2", "FAKE_LIBCUDA_CONTEXT_1=2"}}) {
     const Outcome outcome = with_driver({}, broken);
     EXPECT_EQ(outcome.exit_code, 2) << broken[0];
     EXPECT_THAT(outcome.out, HasSubstr("result     there is a GPU or a driver that cannot be used\n"));

@@ -14,6 +14,7 @@ struct CudaInstallation {
     std::string failure;  ///< why it cannot be used, without a full stop; empty if it can
   };
 
+  bool built = true;        ///< the build of reprise has CUDA devices
   std::string unavailable;  ///< why there are no devices, without a full stop; empty if there are
   bool broken = false;      ///< there are devices, and the driver cannot be used
   int version = 0;          ///< the version of CUDA of the driver in use, as 13000; 0 if there is none

@@ -124,15 +124,8 @@ Result judge(const CudaInstallation& cuda) {
   return usable ? Result::usable_gpu : Result::broken;
 }
 
-Findings examine() {
-  Findings found;
-  found.cuda = find_cuda();
-  found.kernels = own_kernels();
-  found.condition = nvcc_version > 0 ? "machine code for " REPRISE_CONDITION_ARCHITECTURES : "";
-  found.torch = find_torch();
-  found.result = judge(found.cuda);
-  if (!found.cuda.unavailable.empty())
-    found.missing.push_back({"CUDA devices", found.cuda.unavailable, "GPUs: programs run on host devices"});
+/// What is missing on CUDA devices.
+void look_for_missing_of_cuda(Findings& found) {
   for (const CudaInstallation::Device& device : found.cuda.devices)
     if (!device.failure.empty()) found.missing.push_back({device.name, device.failure, "this device"});
   if (found.cuda.unavailable.empty()) look_for_missing_functions(found);
@@ -143,6 +136,18 @@ Findings examine() {
   if (!has_nvtx)
     found.missing.push_back(
         {"NVTX", "its header was not found when reprise was built", "ranges of annotations in tools"});
+}
+
+Findings examine() {
+  Findings found;
+  found.cuda = find_cuda();
+  found.kernels = own_kernels();
+  found.condition = nvcc_version > 0 ? "machine code for " REPRISE_CONDITION_ARCHITECTURES : "";
+  found.torch = find_torch();
+  found.result = judge(found.cuda);
+  if (!found.cuda.unavailable.empty())
+    found.missing.push_back({"CUDA devices", found.cuda.unavailable, "GPUs: programs run on host devices"});
+  if (found.cuda.built) look_for_missing_of_cuda(found);
   if (found.torch.empty())
     found.missing.push_back({"torch",
                              *torch_folder == '\0' ? "reprise was built without the component libtorch"

@@ -7,8 +7,8 @@ namespace reprise::tools {
 
 CudaInstallation find_cuda() {
   CudaInstallation found;
+  found.built = false;
   found.unavailable = "this build of reprise is without CUDA (REPRISE_CUDA is OFF, or CUDA's headers were not found)";
-  found.cupti_unavailable = found.unavailable;
   return found;
 }
 

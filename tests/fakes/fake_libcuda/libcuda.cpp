@@ -7,7 +7,7 @@
 // makes it old or broken:
 //   FAKE_LIBCUDA_VERSION    the version of CUDA that it says it is of, for example 12080; it hides newer functions
 //   FAKE_LIBCUDA_INIT       what cuInit returns
-//   FAKE_LIBCUDA_DEVICES    how many devices it has
+//   FAKE_LIBCUDA_DEVICES    how many devices it has; -999: cuDeviceGetCount returns 999
 //   FAKE_LIBCUDA_LACKS      a function that it does not have
 //   FAKE_LIBCUDA_CONTEXT    what cuDevicePrimaryCtxRetain returns for the first device; _1: for the others
 //   FAKE_LIBCUDA_CAPABILITY the compute capability of the devices, as 90
@@ -42,7 +42,7 @@ int init(unsigned) {
 
 int device_count(int* count) {
   *count = number_from("FAKE_LIBCUDA_DEVICES", 2);
-  return 0;
+  return *count < 0 ? -*count : 0;
 }
 
 int device_get(int* device, int ordinal) {
