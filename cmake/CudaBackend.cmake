@@ -3,6 +3,8 @@
 #
 #   REPRISE_CUDA                AUTO (build it if the headers are found), ON (fail if they are not), OFF
 #   REPRISE_OWN_KERNELS         AUTO (compile the library's own kernels if nvcc is found), ON (fail if it is not), OFF
+#   REPRISE_NVRTC               libnvrtc.so.12 of CUDA 12.4, with which own kernels are compiled for drivers of CUDA 12, too;
+#                               looked for where scripts/setup-nvrtc puts it
 #   REPRISE_CUDA_INCLUDE_DIR    where cuda.h lies; looked for beside CUDAToolkit_ROOT, CUDA_HOME, CUDA_PATH and nvcc, and
 #                               in /usr/local/cuda
 #   reprise_has_cuda            set here: whether it is built
@@ -38,8 +40,8 @@ function(_reprise_find_cuda_headers result why)
   endif()
   file(STRINGS "${REPRISE_CUDA_INCLUDE_DIR}/cuda.h" version REGEX "^#define CUDA_VERSION [0-9]+" LIMIT_COUNT 1)
   string(REGEX MATCH "[0-9]+" version "${version}")
-  if(NOT version OR version LESS 13000 OR NOT version LESS 14000)
-    set(${why} "${REPRISE_CUDA_INCLUDE_DIR}/cuda.h is of version '${version}'; CUDA 13 is needed (13000)" PARENT_SCOPE)
+  if(NOT version OR version LESS 12040 OR NOT version LESS 14000)
+    set(${why} "${REPRISE_CUDA_INCLUDE_DIR}/cuda.h is of version '${version}'; CUDA 12.4 to 13 is needed (12040 to 13990)" PARENT_SCOPE)
     return()
   endif()
   set(${result} TRUE PARENT_SCOPE)
@@ -167,22 +169,92 @@ function(_reprise_find_working_nvcc result why)
   set(${result} "${command}" PARENT_SCOPE)
 endfunction()
 
-# Compiles src/kernels/own_kernels.cu by nvcc to machine code for the architectures that are tested, and to PTX for later
-# ones, and condition_kernel.cu to machine code, linked with libcudadevrt. own_kernels.cpp includes the files as data. nvcc
-# is called by hand: the language CUDA would link its runtime.
+# Sets `result` to the version of CUDA that an nvcc is of, as 1000 * major + 10 * minor, and `architectures` to those that
+# it can compile for, as 80;90.
+function(_reprise_describe_nvcc nvcc result architectures)
+  execute_process(COMMAND ${nvcc} --version OUTPUT_VARIABLE text ERROR_QUIET)
+  string(REGEX MATCH "release ([0-9]+)\\.([0-9]+)" found "${text}")
+  if(NOT found)
+    message(FATAL_ERROR "nvcc --version printed no version of CUDA, but: ${text}")
+  endif()
+  math(EXPR version "1000 * ${CMAKE_MATCH_1} + 10 * ${CMAKE_MATCH_2}")
+  set(${result} ${version} PARENT_SCOPE)
+  execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE text ERROR_QUIET)
+  string(REGEX MATCHALL "compute_[0-9]+" found "${text}")
+  list(TRANSFORM found REPLACE "compute_" "")
+  set(${architectures} "${found}" PARENT_SCOPE)
+endfunction()
+
+# The library's own kernels. own_kernels.cpp includes the files as data.
 function(_reprise_add_own_kernels target)
+  set(reprise_has_own_ptx FALSE CACHE INTERNAL "Do own kernels run on every driver?")
+  set(reprise_nvcc_version 0 CACHE INTERNAL "The version of the nvcc that compiled own kernels; 0 if there is none")
   if(NOT REPRISE_OWN_KERNELS)
     return()
   endif()
+  _reprise_add_own_ptx(${target})
   _reprise_find_working_nvcc(nvcc why)
-  if(NOT nvcc)
-    if(REPRISE_OWN_KERNELS STREQUAL "AUTO")
-      message(STATUS "CUDA devices: batches of copies and fills will be refused there, because ${why}")
-      return()
-    endif()
+  if(nvcc)
+    _reprise_add_kernels_by_nvcc(${target} "${nvcc}")
+  elseif(NOT REPRISE_OWN_KERNELS STREQUAL "AUTO")
     message(FATAL_ERROR "REPRISE_OWN_KERNELS is ${REPRISE_OWN_KERNELS}, but ${why}; CUDAToolkit_ROOT can name the folder "
       "of the toolkit, CMAKE_CUDA_HOST_COMPILER a compiler that nvcc takes")
+  elseif(reprise_has_own_ptx)
+    message(STATUS "CUDA devices: control flow will be refused there, because ${why}")
+  else()
+    message(STATUS "CUDA devices: batches of copies and fills will be refused there, because ${why}")
   endif()
+endfunction()
+
+# Compiles src/kernels/own_kernels.cu by NVRTC of CUDA 12.4, where it is found, to PTX that all supported drivers load. Sets
+# reprise_has_own_ptx.
+function(_reprise_add_own_ptx target)
+  set(home "$ENV{REPRISE_NVRTC_DIR}")
+  if(NOT home)
+    set(home "$ENV{XDG_CACHE_HOME}")
+    if(NOT home)
+      set(home "$ENV{HOME}/.cache")
+    endif()
+    set(home "${home}/reprise/nvrtc-12.4")
+  endif()
+  file(GLOB candidates "${home}/lib/python3*/site-packages/nvidia/cuda_nvrtc/lib")
+  find_file(REPRISE_NVRTC libnvrtc.so.12 HINTS ${candidates} NO_DEFAULT_PATH DOC "NVRTC of CUDA 12.4")
+  mark_as_advanced(REPRISE_NVRTC)
+  if(NOT REPRISE_NVRTC)
+    message(STATUS "CUDA devices: own kernels are not compiled for drivers of older major versions than nvcc's, because NVRTC "
+      "12.4 is not in ${home}; scripts/setup-nvrtc puts it there")
+    return()
+  endif()
+  set(reprise_has_own_ptx TRUE CACHE INTERNAL "Do own kernels run on every driver?")
+  add_executable(reprise_compile_ptx "${PROJECT_SOURCE_DIR}/tools/compile_ptx/compile_ptx.cpp")
+  target_compile_features(reprise_compile_ptx PRIVATE cxx_std_20)
+  target_link_libraries(reprise_compile_ptx PRIVATE ${CMAKE_DL_LIBS})
+  reprise_set_warnings(reprise_compile_ptx)
+  set(source "${PROJECT_SOURCE_DIR}/src/kernels/own_kernels.cu")
+  set(ptx "${CMAKE_CURRENT_BINARY_DIR}/own_kernels.ptx")
+  # NVRTC writes no list of the headers that it read.
+  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/kernels/*.h" "${PROJECT_SOURCE_DIR}/src/kernels/nvrtc/*")
+  add_custom_command(OUTPUT "${ptx}"
+    COMMAND reprise_compile_ptx "${REPRISE_NVRTC}" "${source}" "${ptx}"
+      -std=c++20 --gpu-architecture=compute_80 -default-device "-I${PROJECT_SOURCE_DIR}/src/kernels/nvrtc"
+      "-I${PROJECT_SOURCE_DIR}/include" "-I${PROJECT_SOURCE_DIR}/src"
+    DEPENDS "${source}" ${headers} "${PROJECT_SOURCE_DIR}/include/reprise/batch_ops.h"
+      "${PROJECT_SOURCE_DIR}/include/reprise/device_code.h"
+    COMMENT "Compiling the library's own kernels with NVRTC"
+    VERBATIM)
+  add_custom_target(${target}_own_ptx DEPENDS "${ptx}")
+  add_dependencies(${target} ${target}_own_ptx)
+  set_property(SOURCE "${PROJECT_SOURCE_DIR}/src/backend/cuda/own_kernels.cpp" APPEND PROPERTY
+    COMPILE_DEFINITIONS "REPRISE_OWN_PTX=\"${ptx}\"")
+  set_property(SOURCE "${PROJECT_SOURCE_DIR}/src/backend/cuda/own_kernels.cpp" APPEND PROPERTY OBJECT_DEPENDS "${ptx}")
+endfunction()
+
+# Compiles src/kernels/own_kernels.cu by nvcc to machine code for the architectures that are tested, and to PTX for later
+# ones, and condition_kernel.cu to machine code, linked with libcudadevrt. nvcc is called by hand: the language CUDA would
+# link its runtime.
+function(_reprise_add_kernels_by_nvcc target nvcc)
+  _reprise_describe_nvcc("${nvcc}" version architectures)
+  set(reprise_nvcc_version ${version} CACHE INTERNAL "The version of the nvcc that compiled own kernels; 0 if there is none")
   set(source "${PROJECT_SOURCE_DIR}/src/kernels/own_kernels.cu")
   set(fatbin "${CMAKE_CURRENT_BINARY_DIR}/own_kernels.fatbin")
   add_custom_command(OUTPUT "${fatbin}"
@@ -199,9 +271,14 @@ function(_reprise_add_own_kernels target)
   set(condition_object "${CMAKE_CURRENT_BINARY_DIR}/condition_kernel.o")
   set(condition_fatbin "${CMAKE_CURRENT_BINARY_DIR}/condition_kernel.fatbin")
   set(families)
-  foreach(family IN ITEMS 80 90 100 110 120)
-    list(APPEND families -gencode "arch=compute_${family},code=sm_${family}")
+  set(condition_architectures)
+  foreach(family IN ITEMS 80 90 100 101 110 120) # 110 was called 101 before CUDA 13
+    if(family IN_LIST architectures)
+      list(APPEND families -gencode "arch=compute_${family},code=sm_${family}")
+      list(APPEND condition_architectures "sm_${family}")
+    endif()
   endforeach()
+  set(reprise_condition_architectures "${condition_architectures}" CACHE INTERNAL "What nvcc compiled condition_kernel.cu for")
   add_custom_command(OUTPUT "${condition_fatbin}"
     COMMAND ${nvcc} -std=c++20 -O3 -rdc=true -dc ${families}
       "-I${PROJECT_SOURCE_DIR}/include" "-I${PROJECT_SOURCE_DIR}/src"
@@ -214,7 +291,9 @@ function(_reprise_add_own_kernels target)
     VERBATIM)
   add_custom_target(${target}_own_kernels DEPENDS "${fatbin}" "${condition_fatbin}")
   add_dependencies(${target} ${target}_own_kernels)
-  set_source_files_properties("${PROJECT_SOURCE_DIR}/src/backend/cuda/own_kernels.cpp" PROPERTIES
-    COMPILE_DEFINITIONS "REPRISE_OWN_KERNELS=\"${fatbin}\";REPRISE_CONDITION_KERNEL=\"${condition_fatbin}\""
-    OBJECT_DEPENDS "${fatbin};${condition_fatbin}")
+  set_property(SOURCE "${PROJECT_SOURCE_DIR}/src/backend/cuda/own_kernels.cpp" APPEND PROPERTY COMPILE_DEFINITIONS
+    "REPRISE_OWN_KERNELS=\"${fatbin}\"" "REPRISE_CONDITION_KERNEL=\"${condition_fatbin}\""
+    "REPRISE_OWN_KERNELS_VERSION=${version}")
+  set_property(SOURCE "${PROJECT_SOURCE_DIR}/src/backend/cuda/own_kernels.cpp" APPEND PROPERTY
+    OBJECT_DEPENDS "${fatbin}" "${condition_fatbin}")
 endfunction()

@@ -61,11 +61,10 @@ void require_usable(const Request& request) {
         text::format("{} expected the address of a condition in device memory, a multiple of 4, which the device reads "
                      "in each replay; found {}.",
                      call, static_cast<const void*>(request.condition)));
-  if (request.stream.device().type() != DeviceType::host && !backend::has_own_kernels())
-    throw UsageError(
-        text::format("{} needs a kernel of this library on a CUDA device, which reads the condition; this build has "
-                     "none, because nvcc was not found when it was built: build it again with nvcc in PATH.",
-                     call));
+  if (request.stream.device().type() != DeviceType::host)
+    if (const std::string& why = backend::condition_kernel_unavailable(); !why.empty())
+      throw UsageError(text::format(
+          "{} needs a kernel of this library on a CUDA device, which reads the condition; {}.", call, why));
 }
 
 captures::Found require_capture(const Request& request) {

@@ -46,11 +46,12 @@ struct FillBatch {
 };
 
 void require_kernels(const char* call, const Device& device) {
-  if (device.type() == DeviceType::host || backend::has_own_kernels()) return;
-  throw UsageError(text::format(
-      "{} needs a kernel of this library for {}; this build has none, because nvcc was not found when it was "
-      "built: build it again with nvcc in PATH, or submit each operation with copy_async() or fill_async()",
-      call, device.str()));
+  if (device.type() == DeviceType::host) return;
+  if (const std::string& why = backend::own_kernels_unavailable(); !why.empty())
+    throw UsageError(
+        text::format("{} needs a kernel of this library for {}; {}, or submit each operation with copy_async() or "
+                     "fill_async()",
+                     call, device.str(), why));
 }
 
 constexpr std::uint64_t most_blocks = std::numeric_limits<std::int32_t>::max();  // of a grid

@@ -12,6 +12,7 @@
 #include "backend/own_kernels.h"
 #include "backend/own_records.h"
 #include "memory/own_words.h"
+#include "text/format.h"
 
 namespace reprise::random {
 
@@ -124,10 +125,10 @@ GraphHandle outermost_graph(GraphHandle graph, const captures::Body* body) {
 }
 
 void require_kernel(const Device& device) {
-  if (device.type() == DeviceType::host || backend::has_own_kernels()) return;
-  throw UsageError(
-      "Random numbers in a capture on a CUDA device need a kernel of this library; this build has none, because nvcc "
-      "was not found when it was built: build it again with nvcc in PATH.");
+  if (device.type() == DeviceType::host) return;
+  if (const std::string& why = backend::own_kernels_unavailable(); !why.empty())
+    throw UsageError(
+        text::format("Random numbers in a capture on a CUDA device need a kernel of this library; {}.", why));
 }
 
 }  // namespace

@@ -101,6 +101,20 @@ TEST_F(CaptureWatchTest, SaysNothingWhereNothingIsKnown) {
   EXPECT_TRUE(report().notes.empty());
 }
 
+TEST_F(CaptureWatchTest, KnowsItsOwnCallsWhereTheDriverHasNoLog) {
+  driver_.api().cuLogsCurrent = nullptr;
+  driver_.api().cuLogsDumpToMemory = nullptr;
+  fail_a_call(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true);
+  EXPECT_TRUE(report().broken_by.has_value());
+}
+
+TEST_F(CaptureWatchTest, KnowsNoCallOfOthersWhereTheDriverHasNoLog) {
+  driver_.api().cuLogsCurrent = nullptr;
+  driver_.api().cuLogsDumpToMemory = nullptr;
+  driver_.capture_status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+  EXPECT_FALSE(report().broken_by.has_value());
+}
+
 TEST_F(CaptureWatchTest, ForgetsACaptureThatIsOver) {
   fail_a_call(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true);
   GraphHandle graph = nullptr;

@@ -156,6 +156,14 @@ TEST_F(CudaBackendTest, TellsWhatTheDriversLogSays) {
   EXPECT_EQ(backend_.last_error_detail(), "");
 }
 
+TEST_F(CudaBackendTest, AddsNothingToAFailureWhereTheDriverHasNoLog) {
+  driver_.api().cuLogsCurrent = nullptr;
+  driver_.api().cuLogsDumpToMemory = nullptr;
+  driver_.result = CUDA_ERROR_INVALID_VALUE;
+  EXPECT_EQ(backend_.device_synchronize(), ErrorCode::invalid_value);
+  EXPECT_EQ(backend_.last_error_detail(), "");
+}
+
 TEST_F(CudaBackendTest, MakesExecutablesByDefaultAsPyTorchDoes) {
   GraphExecHandle exec = nullptr;
   EXPECT_EQ(backend_.graph_instantiate(&exec, nullptr, GraphOptions().instantiate_flags, nullptr), ErrorCode::success);

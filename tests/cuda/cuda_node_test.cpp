@@ -116,6 +116,25 @@ TEST_F(CudaNodeTest, ConditionalNodesTellTheirBodies) {
               ElementsAre(handle<CUgraph>(0xb0), handle<CUgraph>(0xb1)));
 }
 
+TEST_F(CudaNodeTest, AnOlderDriverHasConditionalNodesOfOneBody) {
+  driver_.api().version = 12070;
+  const std::string why =
+      "conditional nodes of type switch, and of type if with two bodies, need a driver of CUDA 12.8 or newer; found: "
+      "CUDA "
+      "12.7. Use one if for each case, or install a newer driver";
+  for (const ConditionalNodeParams& params :
+       {ConditionalNodeParams{5, ConditionalType::switch_, 1}, ConditionalNodeParams{5, ConditionalType::if_, 2}}) {
+    params_ = params;
+    EXPECT_EQ(backend_.graph_add_node(&node_, handle<CUgraph>(1), {}, params_), ErrorCode::not_supported);
+    EXPECT_EQ(backend_.last_error_detail(), why);
+  }
+  EXPECT_EQ(node_, nullptr);
+  add(ConditionalNodeParams{5, ConditionalType::if_, 1});
+  add(ConditionalNodeParams{5, ConditionalType::while_, 1});
+  driver_.api().version = first_driver_with_switch;
+  add(ConditionalNodeParams{5, ConditionalType::switch_, 2});
+}
+
 TEST_F(CudaNodeTest, ConditionalNodesThatWereAddedHereAreReadBack) {
   driver_.node_type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
   NodeParams found = EmptyNodeParams{};

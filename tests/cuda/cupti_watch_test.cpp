@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/cupti/cupti_watch.h"
+#include "backend/cuda/cupti/cupti_api.h"
 
 #include <cupti.h>
 #include <dlfcn.h>
@@ -111,6 +112,7 @@ TEST_F(CuptiWatchTest, SaysThatAnotherToolHoldsTheSubscriber) {
       "explain`): calls of CUDA are not watched.");
 }
 
+#if CUPTI_API_VERSION >= 130000  // CUPTI 12 does not know it
 TEST_F(CuptiWatchTest, NamesTheToolThatHoldsTheSubscriber) {
   setenv("FAKE_LIBCUPTI_SUBSCRIBE", "39", 1);
   setenv("FAKE_LIBCUPTI_HOLDER", "Nsight Systems", 1);
@@ -118,6 +120,7 @@ TEST_F(CuptiWatchTest, NamesTheToolThatHoldsTheSubscriber) {
       "Another tool (Nsight Systems) holds CUPTI's subscriber, of which there is one in a process (a profiler, a "
       "debugger, `reprise explain`): calls of CUDA are not watched.");
 }
+#endif
 
 TEST_F(CuptiWatchTest, TellsWhatCuptiSays) {
   setenv("FAKE_LIBCUPTI_SUBSCRIBE", "15", 1);
@@ -139,7 +142,8 @@ TEST_F(CuptiWatchTest, UnsubscribesIfCallsCannotBeEnabled) {
 
 TEST_F(CuptiWatchTest, NamesAFunctionThatIsMissing) {
   setenv("LD_LIBRARY_PATH", FAKE_LIBCUPTI_DIRECTORY "/lacking", 1);
-  expect_reason("Calls of CUDA cannot be watched: libcupti.so.13 has no cuptiEnableDomain.");
+  expect_reason("Calls of CUDA cannot be watched: " FAKE_LIBCUPTI_DIRECTORY
+                "/lacking/libcupti.so.13 has no cuptiEnableDomain.");
 }
 
 TEST_F(CuptiWatchTest, TakesTheLibraryThatTheProcessHasAlready) {
@@ -153,6 +157,35 @@ TEST_F(CuptiWatchTest, TakesTheLibraryThatTheProcessHasAlready) {
     std::_Exit(0);
   };
   EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
+}
+
+/// The file of CUPTI that a process with a driver of this version opens; both versions of CUPTI are there.
+std::string file_with_driver(const char* version) {
+  setenv("FAKE_LIBCUDA_VERSION", version, 1);
+  REQUIRE(dlopen("libcuda.so.1", RTLD_NOW) != nullptr);
+  return opened_cupti().file;
+}
+
+TEST_F(CuptiWatchTest, OpensTheVersionThatTheDriverIsMadeFor) {
+  setenv("LD_LIBRARY_PATH", FAKE_LIBCUPTI_DIRECTORY ":" FAKE_LIBCUPTI_DIRECTORY "/twelve:" FAKE_LIBCUDA_DIRECTORY, 1);
+  const auto body = [](const char* driver, const char* expected) {
+    REQUIRE(file_with_driver(driver) == expected);
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(body("13000", FAKE_LIBCUPTI_DIRECTORY "/libcupti.so.13"), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(body("12080", FAKE_LIBCUPTI_DIRECTORY "/twelve/libcupti.so.12"), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(CuptiWatchTest, OpensTheOlderVersionIfThereIsNoOther) {
+  setenv("LD_LIBRARY_PATH", FAKE_LIBCUPTI_DIRECTORY "/twelve:" FAKE_LIBCUDA_DIRECTORY, 1);
+  setenv("CUDA_HOME", "/nowhere", 1);
+  const auto body = [] {
+    const std::string file = file_with_driver("13000");
+    REQUIRE(file == FAKE_LIBCUPTI_DIRECTORY "/twelve/libcupti.so.12" || file.starts_with("/usr/local/cuda"));
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
+  unsetenv("CUDA_HOME");
 }
 
 TEST_F(CuptiWatchTest, FindsTheLibraryInTheToolkitIfTheLoaderHasNone) {

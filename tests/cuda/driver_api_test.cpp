@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/driver_api.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +31,8 @@ class DriverApiTest : public ::testing::Test {
   }
   void TearDown() override {
     setenv("LD_LIBRARY_PATH", path_before_.c_str(), 1);
-    for (const char* name : {"FAKE_LIBCUDA_VERSION", "FAKE_LIBCUDA_INIT", "FAKE_LIBCUDA_DEVICES", "FAKE_LIBCUDA_LACKS"})
+    for (const char* name : {"FAKE_LIBCUDA_VERSION", "FAKE_LIBCUDA_INIT", "FAKE_LIBCUDA_DEVICES", "FAKE_LIBCUDA_LACKS",
+                             "REPRISE_DRIVER_VERSION"})
       unsetenv(name);
   }
 
@@ -56,34 +58,77 @@ TEST_F(DriverApiTest, FindsEveryFunctionAndTheDevices) {
   EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
 }
 
-TEST_F(DriverApiTest, FindsWhatOnlyANewerDriverHas) {
-  for (const char* version : {"13000", "13010"}) {
-    setenv("FAKE_LIBCUDA_VERSION", version, 1);
-    const auto body = [&] {
-      const OpenedDriver& driver = opened_driver();
-      const bool has_them = driver.api.cuGraphNodeGetToolsId != nullptr && driver.api.cuGraphExecGetId != nullptr;
-      std::_Exit(driver.unavailable.empty() && has_them == (version == std::string("13010")) ? 0 : 1);
-    };
-    EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "") << version;
+/// What a driver of each version has and the ones before it lack.
+void expect_functions_of(int version) {
+  const OpenedDriver& driver = opened_driver();
+  const DriverApi& api = driver.api;
+  const bool all = driver.unavailable.empty() && api.version == version && api.cuEventElapsedTime != nullptr &&
+                   (api.cuStreamGetDevice != nullptr) == (version >= 12080) &&
+                   (api.cuLogsCurrent != nullptr) == (version >= 12090) &&
+                   (api.cuLogsDumpToMemory != nullptr) == (version >= 12090) &&
+                   (api.cuGraphNodeGetToolsId != nullptr) == (version >= 13010) &&
+                   (api.cuGraphExecGetId != nullptr) == (version >= 13010);
+  std::_Exit(all ? 0 : 1);
+}
+
+TEST_F(DriverApiTest, FindsWhatADriverOfEachVersionHas) {
+  for (const int version : {12040, 12060, 12080, 12090, 13000, 13010}) {
+    setenv("FAKE_LIBCUDA_VERSION", std::to_string(version).c_str(), 1);
+    EXPECT_EXIT(expect_functions_of(version), ::testing::ExitedWithCode(0), "") << version;
+  }
+}
+
+TEST_F(DriverApiTest, TreatsADriverLikeAnOlderOneIfTheEnvironmentSaysSo) {
+  setenv("FAKE_LIBCUDA_VERSION", "13010", 1);
+  setenv("REPRISE_DRIVER_VERSION", "12.4", 1);
+  EXPECT_EXIT(expect_functions_of(12040), ::testing::ExitedWithCode(0), "");
+  const auto body = [] {
+    const bool found = opened_driver().found_version == 13010;
+    void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    const int newest = *static_cast<int*>(dlsym(library, "fake_newest_asked"));
+    std::_Exit(found && newest == 12040 ? 0 : 1);
+  };
+  EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(DriverApiTest, NeverTreatsADriverLikeANewerOne) {
+  setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
+  setenv("REPRISE_DRIVER_VERSION", "13.1", 1);
+  EXPECT_EXIT(expect_functions_of(12080), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(DriverApiTest, RefusesAVersionThatIsNone) {
+  for (const char* text : {"12", "12.x", "x.4", "12.", ".4", "12.4.1", "-12.4", "1000.4"}) {
+    setenv("REPRISE_DRIVER_VERSION", text, 1);
+    expect_reason(
+        ("the environment variable REPRISE_DRIVER_VERSION should be a version of CUDA, as 12.4, but it is \"" +
+         std::string(text) + "\"")
+            .c_str());
   }
 }
 
 TEST_F(DriverApiTest, RefusesADriverOfAnOlderCuda) {
-  setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
-  expect_reason("the driver in libcuda.so.1 is older than CUDA 13.0, which is needed; found: CUDA 12.8");
+  setenv("FAKE_LIBCUDA_VERSION", "12030", 1);
+  expect_reason("the driver in libcuda.so.1 is older than CUDA 12.4, which is needed; found: CUDA 12.3");
+  setenv("FAKE_LIBCUDA_VERSION", "13000", 1);
+  setenv("REPRISE_DRIVER_VERSION", "12.3", 1);
+  expect_reason(
+      "the driver in libcuda.so.1 is older than CUDA 12.4, which is needed; found: CUDA 12.3, as "
+      "REPRISE_DRIVER_VERSION "
+      "has it instead of 13.0");
 }
 
 TEST_F(DriverApiTest, TellsWhatCuInitSays) {
   setenv("FAKE_LIBCUDA_INIT", "100", 1);
   expect_reason(
       "libcuda.so.1 is there, but cuInit returned 100 (cudaErrorNoDevice): no device was found; a driver of "
-      "CUDA 13.0 or newer is needed; found: CUDA 13.0");
+      "CUDA 12.4 or newer is needed; found: CUDA 13.0");
 }
 
 TEST_F(DriverApiTest, NamesAFunctionThatIsMissing) {
   setenv("FAKE_LIBCUDA_LACKS", "cuGraphAddNode", 1);
   expect_reason(
-      "the driver in libcuda.so.1 lacks cuGraphAddNode, which CUDA 13.0 has and this library needs; found: "
+      "the driver in libcuda.so.1 lacks cuGraphAddNode, which CUDA 12.4 has and this library needs; found: "
       "CUDA 13.0");
 }
 
@@ -117,18 +162,18 @@ class PassedOverGpus : public DriverApiTest {
 };
 
 constexpr const char* too_old =
-    "[The GPUs of this machine are not used: the driver in libcuda.so.1 is older than CUDA 13.0, which is needed; "
-    "found: CUDA 12.8. Install a driver that fits; REPRISE_DEVICE=host silences this warning.]";
+    "[The GPUs of this machine are not used: the driver in libcuda.so.1 is older than CUDA 12.4, which is needed; "
+    "found: CUDA 12.3. Install a driver that fits; REPRISE_DEVICE=host silences this warning.]";
 
 TEST_F(PassedOverGpus, OfADriverThatIsTooOldGiveOneWarning) {
-  setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
+  setenv("FAKE_LIBCUDA_VERSION", "12030", 1);
   expect_warnings(too_old);
 }
 
 TEST_F(PassedOverGpus, OfADriverWithoutAFunctionGiveOneWarning) {
   setenv("FAKE_LIBCUDA_LACKS", "cuGraphAddNode", 1);
   expect_warnings(
-      "[The GPUs of this machine are not used: the driver in libcuda.so.1 lacks cuGraphAddNode, which CUDA 13.0 "
+      "[The GPUs of this machine are not used: the driver in libcuda.so.1 lacks cuGraphAddNode, which CUDA 12.4 "
       "has and this library needs; found: CUDA 13.0. Install a driver that fits; REPRISE_DEVICE=host silences this "
       "warning.]");
 }
@@ -138,12 +183,21 @@ TEST_F(PassedOverGpus, OfADriverThatCannotBeginGiveOneWarning) {
   expect_warnings(
       "[The GPUs of this machine are not used: libcuda.so.1 is there, but cuInit returned 803 (cudaErrorUnknown): " +
       std::string(result_description(static_cast<ErrorCode>(803))) +
-      "; a driver of CUDA 13.0 or newer is needed; found: CUDA 13.0. Install a driver that fits; REPRISE_DEVICE=host "
+      "; a driver of CUDA 12.4 or newer is needed; found: CUDA 13.0. Install a driver that fits; REPRISE_DEVICE=host "
       "silences this warning.]");
 }
 
+TEST_F(PassedOverGpus, OfADriverThatCannotCountThemGiveOneWarning) {
+  setenv("FAKE_LIBCUDA_DEVICES", "-999", 1);
+  expect_warnings(
+      "[The GPUs of this machine are not used: libcuda.so.1 is there, but cuDeviceGetCount returned 999 "
+      "(cudaErrorUnknown): " +
+      std::string(result_description(ErrorCode::unknown)) +
+      ". Install a driver that fits; REPRISE_DEVICE=host silences this warning.]");
+}
+
 TEST_F(PassedOverGpus, AreNotWarnedAboutWhereTheHostDeviceWasChosen) {
-  setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
+  setenv("FAKE_LIBCUDA_VERSION", "12030", 1);
   for (const char* name : {"host", "host:0"}) {
     setenv("REPRISE_DEVICE", name, 1);
     expect_warnings("");
@@ -151,7 +205,7 @@ TEST_F(PassedOverGpus, AreNotWarnedAboutWhereTheHostDeviceWasChosen) {
 }
 
 TEST_F(PassedOverGpus, AreNotWarnedAboutWhereThereAreNone) {
-  setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
+  setenv("FAKE_LIBCUDA_VERSION", "12030", 1);
   setenv("FAKE_LIBCUDA_DEVICES", "0", 1);
   expect_warnings("");
   setenv("FAKE_LIBCUDA_VERSION", "13000", 1);

@@ -31,9 +31,11 @@ TEST(DriverCalls, KnowTheStreamThatWorkIsGiven) {
   EXPECT_STREQ(call.name, "cuSomething");
   EXPECT_EQ(call.context, reinterpret_cast<CUcontext>(0x99));
 
+#if CUDA_VERSION >= 13000
   cuMemcpyBatchAsync_v2_params batch{};
   batch.hStream = some_stream;
   EXPECT_EQ(call_of(CUPTI_DRIVER_TRACE_CBID_cuMemcpyBatchAsync_v2, batch).stream, some_stream);
+#endif
 }
 
 TEST(DriverCalls, KnowTheStreamInTheConfigurationOfALaunch) {

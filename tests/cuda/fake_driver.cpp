@@ -42,6 +42,7 @@ CUstreamCaptureMode& FakeDriver::capture_mode() {
 FakeDriver::FakeDriver() {
   current_driver = this;
   contexts().clear();
+  api_.version = 13000;
   fill_contexts();
   fill_work();
   fill_captures();
@@ -84,8 +85,8 @@ void FakeDriver::fill_contexts() {
     std::swap(*mode, capture_mode());
     return CUDA_SUCCESS;
   };
-  api_.cuLogsCurrent = [](CUlogIterator*, unsigned) { return CUDA_SUCCESS; };
-  api_.cuLogsDumpToMemory = [](CUlogIterator*, char* buffer, std::size_t* size, unsigned) {
+  api_.cuLogsCurrent = [](LogIterator*, unsigned) { return CUDA_SUCCESS; };
+  api_.cuLogsDumpToMemory = [](LogIterator*, char* buffer, std::size_t* size, unsigned) {
     *size = std::min(*size, driver().log.size());
     std::memcpy(buffer, driver().log.data(), *size);
     driver().log.clear();

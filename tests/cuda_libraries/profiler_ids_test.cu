@@ -41,7 +41,7 @@ class KernelTrace {
     CUpti_Activity* record = nullptr;
     while (api.next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
       if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
-      const auto& kernel = *reinterpret_cast<const CUpti_ActivityKernel10*>(record);
+      const auto& kernel = *reinterpret_cast<const CUpti_ActivityKernel9*>(record);
       const std::lock_guard lock(mutex);
       ids[kernel.name] = kernel.graphNodeId;
     }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "doctor_command.h"
 #include "explain_command.h"
 #include "reprise/version.h"
 
@@ -27,6 +28,14 @@ constexpr const char* explain_example = R"(The program and its arguments come af
 Each call of CUDA is watched through CUPTI meanwhile, so that the program is slower, and profilers of CUDA do not work
 in it.)";
 
+constexpr const char* doctor_text =
+    "Prints what reprise finds on this machine: driver, devices, CUPTI, NVTX, torch, and for which architectures its "
+    "own "
+    "kernels were compiled; and for each thing that is missing, why, and what it disables.";
+constexpr const char* doctor_example =
+    "Exit code: 0 if there is a usable GPU, 1 if there are host devices alone, 2 if a GPU or its driver is broken or\n"
+    "does not fit.";
+
 int usage_error(const std::string& text) {
   std::fprintf(stderr, "reprise: error: %s (--help says more)\n", text.c_str());
   return 2;
@@ -36,7 +45,9 @@ int run(int argc, char** argv) {
   CLI::App app("Tools for CUDA graphs.", "reprise");
   app.set_version_flag("--version", "reprise " REPRISE_VERSION);
   app.require_subcommand(1);
-  app.footer("Example:\n  reprise explain -- python3 train.py --epochs 1\n\n`reprise explain --help` says more.");
+  app.footer(
+      "Examples:\n  reprise explain -- python3 train.py --epochs 1\n  reprise doctor\n\n`reprise explain --help` says "
+      "more.");
   reprise::tools::ExplainOptions options;
   CLI::App* const explain = app.add_subcommand("explain", explain_text);
   explain->add_option("--output", options.output, "Writes the reports into a file instead of standard error")
@@ -44,6 +55,10 @@ int run(int argc, char** argv) {
   explain->add_flag("--all", options.all, "Reports the captures that went well, too");
   explain->add_flag("--json", options.json, "Writes each report, and the summary, as a line of JSON");
   explain->footer(explain_example);
+  bool doctor_json = false;
+  CLI::App* const doctor = app.add_subcommand("doctor", doctor_text);
+  doctor->add_flag("--json", doctor_json, "Prints it as one object in JSON");
+  doctor->footer(doctor_example);
   // Arguments after -- belong to the program.
   char** const end = argv + argc;
   char** const separator = std::find_if(argv, end, [](const char* one) { return std::string(one) == "--"; });
@@ -57,6 +72,10 @@ int run(int argc, char** argv) {
     return 0;
   } catch (const CLI::ParseError& error) {
     return usage_error(error.what());
+  }
+  if (doctor->parsed()) {
+    if (separator != end) return usage_error("doctor runs no program: remove -- and what follows");
+    return reprise::tools::doctor(doctor_json);
   }
   if (separator == end || separator + 1 == end)
     return usage_error("expected -- and a program: reprise explain -- PROGRAM ARGUMENTS...");

@@ -54,8 +54,8 @@ class CaptureWatch {
     CUstream stream;
     CUgraph graph;  // being captured to
     std::uint64_t thread;
-    std::string thread_in_log;                  // as in the driver's log
-    std::optional<CUlogIterator> log_position;  // the end of the log at the beginning
+    std::string thread_in_log;                // as in the driver's log
+    std::optional<LogIterator> log_position;  // the end of the log at the beginning
     std::optional<CaptureFindings::Call> broken_by;
     std::optional<std::size_t> nodes;  // then
   };

@@ -30,8 +30,10 @@ const char* text(CUgraphInstantiateResult result) {
       return "the graph is to be launched from the device, and a node does what is not possible there";
     case CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED:
       return "the graph's nodes belong to several contexts, which is not possible with launches from the device";
+#if CUDA_VERSION >= 12080
     case CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED:
       return "a conditional handle of the graph belongs to no conditional node";
+#endif
     default:
       return "";
   }

@@ -2,6 +2,7 @@
 #include "backend/cuda/conditional_nodes.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/node_params.h"
+#include "text/format.h"
 
 // The nodes of template graphs.
 
@@ -18,6 +19,19 @@ const char* refusal_of(const NodeParams& params) {
   if (std::holds_alternative<PitchedCopyNodeParams>(params)) return pitched_copy_refused;
   const auto* const kernel = std::get_if<KernelNodeParams>(&params);
   return kernel != nullptr && kernel->config.programmatic ? programmatic_node_refused : nullptr;
+}
+
+/// Why a driver of this version has no such node; empty if it has.
+std::string lack_of(int version, const NodeParams& params) {
+  const auto* const conditional = std::get_if<ConditionalNodeParams>(&params);
+  const bool is_newer =
+      conditional != nullptr && (conditional->type == ConditionalType::switch_ ||
+                                 (conditional->type == ConditionalType::if_ && conditional->body_count > 1));
+  if (!is_newer || version >= first_driver_with_switch) return {};
+  return text::format(
+      "conditional nodes of type switch, and of type if with two bodies, need a driver of CUDA {} or newer; "
+      "found: CUDA {}. Use one if for each case, or install a newer driver",
+      version_text(first_driver_with_switch), version_text(version));
 }
 
 CUlaunchAttributeValue cluster_value(const Dim3& cluster) {
@@ -51,6 +65,8 @@ CUresult CudaBackend::set_kernel_attributes(CUgraphNode node, const LaunchConfig
 ErrorCode CudaBackend::graph_add_node(GraphNodeHandle* node, GraphHandle graph, const Dependencies& dependencies,
                                       NodeParams& params) {
   if (const char* const why = refusal_of(params)) return fail(ErrorCode::not_supported, why);
+  if (std::string why = lack_of(driver_.version, params); !why.empty())
+    return fail(ErrorCode::not_supported, std::move(why));
   return enter(Call::graph_add_node, [&] {
     CUgraphNodeParams to_make = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
     CUgraphNode made = nullptr;

@@ -7,18 +7,20 @@
 #include <string>
 #include <type_traits>
 
-static_assert(CUDA_VERSION >= 13000 && CUDA_VERSION < 14000,
-              "the CUDA backend is written for the headers of CUDA 13: names stand for other functions and structs in "
-              "other major versions");
+static_assert(CUDA_VERSION >= 12040 && CUDA_VERSION < 14000,
+              "the CUDA backend is written for the headers of CUDA 12.4 to 13");
 
-// Every entry point of the driver in use, with the version of CUDA that introduced its present form, as 1000 * major +
-// 10 * minor: exactly that one is looked up, even if there are newer ones.
+// Every entry point of the driver in use, with the version of CUDA that introduced the form in use, as 1000 * major +
+// 10 * minor: exactly that one is looked up, even if there are newer ones. None is newer than 12.4, so that every
+// driver from then on has all. The types have the versions in their names, and are the same in the headers of CUDA 12
+// and 13.
 #define REPRISE_CUDA_DRIVER_CALLS(X)          \
   X(cuDriverGetVersion, 2020)                 \
   X(cuInit, 2000)                             \
   X(cuDeviceGetCount, 2000)                   \
   X(cuDeviceGet, 2000)                        \
   X(cuDeviceGetName, 2000)                    \
+  X(cuDeviceGetAttribute, 2000)               \
   X(cuDevicePrimaryCtxRetain, 7000)           \
   X(cuDeviceGetDefaultMemPool, 11020)         \
   X(cuCtxGetCurrent, 4000)                    \
@@ -27,8 +29,6 @@ static_assert(CUDA_VERSION >= 13000 && CUDA_VERSION < 14000,
   X(cuCtxPopCurrent, 4000)                    \
   X(cuCtxSynchronize, 2000)                   \
   X(cuCtxGetStreamPriorityRange, 5050)        \
-  X(cuLogsCurrent, 12090)                     \
-  X(cuLogsDumpToMemory, 12090)                \
   X(cuMemGetInfo, 3020)                       \
   X(cuMemAlloc, 3020)                         \
   X(cuMemFree, 3020)                          \
@@ -60,7 +60,6 @@ static_assert(CUDA_VERSION >= 13000 && CUDA_VERSION < 14000,
   X(cuEventRecordWithFlags, 11010)            \
   X(cuEventQuery, 2000)                       \
   X(cuEventSynchronize, 2000)                 \
-  X(cuEventElapsedTime, 12080)                \
   X(cuStreamBeginCapture, 10010)              \
   X(cuStreamBeginCaptureToGraph, 12030)       \
   X(cuStreamEndCapture, 10000)                \
@@ -115,13 +114,29 @@ static_assert(CUDA_VERSION >= 13000 && CUDA_VERSION < 14000,
   X(cuGraphRetainUserObject, 11030)           \
   X(cuGraphReleaseUserObject, 11030)
 
-// Entry points that a driver may lack, some also the headers of CUDA 13.0: their type comes third.
-#define REPRISE_CUDA_OPTIONAL_DRIVER_CALLS(X)                                 \
-  X(cuStreamGetDevice, 12080, CUresult(CUstream, CUdevice*))                  \
-  X(cuGraphNodeGetToolsId, 13010, CUresult(CUgraphNode, unsigned long long*)) \
+// Entry points that a driver may lack, and the headers too: their type comes third.
+#define REPRISE_CUDA_OPTIONAL_DRIVER_CALLS(X)                                         \
+  X(cuEventElapsedTime, 12080, CUresult(float*, CUevent, CUevent))                    \
+  X(cuStreamGetDevice, 12080, CUresult(CUstream, CUdevice*))                          \
+  X(cuLogsCurrent, 12090, CUresult(LogIterator*, unsigned))                           \
+  X(cuLogsDumpToMemory, 12090, CUresult(LogIterator*, char*, std::size_t*, unsigned)) \
+  X(cuGraphNodeGetToolsId, 13010, CUresult(CUgraphNode, unsigned long long*))         \
   X(cuGraphExecGetId, 13010, CUresult(CUgraphExec, unsigned*))
 
 namespace reprise::backend::cuda {
+
+/// The oldest driver that can be used, and the oldest that has conditional nodes of type `switch`, and of type `if`
+/// with two bodies.
+inline constexpr int oldest_driver = 12040, first_driver_with_switch = 12080;
+
+/// "12.4" for 12040.
+std::string version_text(int version);
+
+/// A position in the driver's log: CUlogIterator, which headers before CUDA 12.9 lack.
+using LogIterator = unsigned;
+#if CUDA_VERSION >= 12090
+static_assert(std::is_same_v<LogIterator, CUlogIterator>);
+#endif
 
 /// CUDA's driver, opened at run time, so that CUDA is not linked and programs run without it.
 ///
@@ -134,21 +149,26 @@ struct DriverApi {
   REPRISE_CUDA_DRIVER_CALLS(REPRISE_CUDA_MEMBER)
 #undef REPRISE_CUDA_MEMBER
 
-  // Null if the driver lacks them.
+  // Null if the driver lacks them, except for cuEventElapsedTime, whose older form is found then.
 #define REPRISE_CUDA_OPTIONAL_MEMBER(name, version, type) std::add_pointer_t<type> name = nullptr;
   REPRISE_CUDA_OPTIONAL_DRIVER_CALLS(REPRISE_CUDA_OPTIONAL_MEMBER)
 #undef REPRISE_CUDA_OPTIONAL_MEMBER
+
+  /// The version of CUDA that the driver is of, or that REPRISE_DRIVER_VERSION pretends; none newer is in use.
+  int version = 0;
 };
 
 /// The result of opening the driver.
 struct OpenedDriver {
   DriverApi api;
+  int found_version = 0;  ///< the version of CUDA that the driver itself reports; 0 if it is not known
   int device_count = 0;
   std::string unavailable;   ///< why there are no devices, without a full stop; empty if there are
   bool passes_over = false;  ///< the driver has devices, and cannot be used
 };
 
-/// Opens and initialises the driver at the first call.
+/// Opens and initialises the driver at the first call. `REPRISE_DRIVER_VERSION=12.4` makes a newer driver look like one
+/// of that version: no newer function is looked up. It never makes a driver look newer.
 const OpenedDriver& opened_driver();
 
 }  // namespace reprise::backend::cuda

@@ -15,13 +15,14 @@ constexpr std::size_t log_capacity = 25600;
 
 }  // namespace
 
-std::optional<CUlogIterator> log_position(const DriverApi& driver) {
-  CUlogIterator position{};
-  if (driver.cuLogsCurrent(&position, 0) != CUDA_SUCCESS) return std::nullopt;
+std::optional<LogIterator> log_position(const DriverApi& driver) {
+  LogIterator position{};
+  if (driver.cuLogsCurrent == nullptr || driver.cuLogsCurrent(&position, 0) != CUDA_SUCCESS) return std::nullopt;
   return position;
 }
 
-std::string log_since(const DriverApi& driver, std::optional<CUlogIterator> position) {
+std::string log_since(const DriverApi& driver, std::optional<LogIterator> position) {
+  if (driver.cuLogsDumpToMemory == nullptr) return {};
   std::vector<char> buffer(log_capacity + 1);
   std::size_t size = log_capacity;
   if (driver.cuLogsDumpToMemory(position ? &*position : nullptr, buffer.data(), &size, 0) != CUDA_SUCCESS) return {};
@@ -34,7 +35,7 @@ std::string log_name_of_this_thread() {
 
 std::string latest_error(const DriverApi& driver) {
   // The end of what this thread has read. Lines of other threads are skipped.
-  thread_local std::optional<CUlogIterator> position;
+  thread_local std::optional<LogIterator> position;
   const std::string log = log_since(driver, position);
   position = log_position(driver);
   return last_message(log, log_name_of_this_thread());

@@ -10,11 +10,12 @@
 
 namespace reprise::backend::cuda {
 
-/// The present end of the log; nullopt if the driver fails to provide it.
-std::optional<CUlogIterator> log_position(const DriverApi& driver);
+/// The present end of the log; nullopt if the driver has none or fails to provide it.
+std::optional<LogIterator> log_position(const DriverApi& driver);
 
-/// The lines written since; all of them if `position` is empty. Empty if the driver fails to provide them.
-std::string log_since(const DriverApi& driver, std::optional<CUlogIterator> position);
+/// The lines written since; all of them if `position` is empty. Empty if the driver has no log or fails to provide
+/// them.
+std::string log_since(const DriverApi& driver, std::optional<LogIterator> position);
 
 /// The name of the calling thread in the log.
 std::string log_name_of_this_thread();

@@ -23,8 +23,14 @@ const std::string& cuda_unavailable_reason() {
   return *reason;
 }
 
-bool has_own_kernels() noexcept {
-  return false;
+const std::string& own_kernels_unavailable() {
+  static const support::Immortal<std::string> why(
+      "this build has none, because it is without CUDA: build it again with nvcc in PATH");
+  return *why;
+}
+
+const std::string& condition_kernel_unavailable() {
+  return own_kernels_unavailable();
 }
 
 int find_own_kernel(const KernelRecord&, FunctionHandle*) {

@@ -22,12 +22,17 @@ static_assert(static_cast<int>(NodeType::memory_free) == CU_GRAPH_NODE_TYPE_MEM_
 static_assert(static_cast<int>(NodeType::conditional) == CU_GRAPH_NODE_TYPE_CONDITIONAL);
 static_assert(static_cast<int>(ConditionalType::if_) == CU_GRAPH_COND_TYPE_IF);
 static_assert(static_cast<int>(ConditionalType::while_) == CU_GRAPH_COND_TYPE_WHILE);
+#if CUDA_VERSION >= 12080
 static_assert(static_cast<int>(ConditionalType::switch_) == CU_GRAPH_COND_TYPE_SWITCH);
+#endif
 
 static_assert(sizeof(EdgeData) == sizeof(CUgraphEdgeData) &&
               offsetof(EdgeData, from_port) == offsetof(CUgraphEdgeData, from_port) &&
               offsetof(EdgeData, to_port) == offsetof(CUgraphEdgeData, to_port) &&
               offsetof(EdgeData, type) == offsetof(CUgraphEdgeData, type));
+#if CUDA_VERSION >= 12090
+static_assert(CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE == 0);
+#endif
 static_assert(programmatic_edge.from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC &&
               programmatic_edge.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
 
@@ -77,11 +82,11 @@ struct ToDriver {
     to.memset.height = 1;
     to.memset.ctx = context;
   }
-  void operator()(const HostNodeParams& from) const { to.host = {from.function, from.data}; }
-  void operator()(const ChildGraphNodeParams& from) const {
-    to.graph.graph = from.graph;
-    to.graph.ownership = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE;
+  void operator()(const HostNodeParams& from) const {
+    to.host.fn = from.function;
+    to.host.userData = from.data;
   }
+  void operator()(const ChildGraphNodeParams& from) const { to.graph.graph = from.graph; }  // cloned: the default, 0
   void operator()(const EmptyNodeParams&) const {}
   void operator()(const EventWaitNodeParams& from) const { to.eventWait.event = from.event; }
   void operator()(const EventRecordNodeParams& from) const { to.eventRecord.event = from.event; }

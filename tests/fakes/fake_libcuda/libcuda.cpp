@@ -1,17 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 // A libcuda.so.1 with two devices that can be opened, and that can be asked about captures; no more. The environment
 // makes it old or broken:
-//   FAKE_LIBCUDA_VERSION    the version of CUDA that it says it is of, for example 12080
+//   FAKE_LIBCUDA_VERSION    the version of CUDA that it says it is of, for example 12080; it hides newer functions
 //   FAKE_LIBCUDA_INIT       what cuInit returns
-//   FAKE_LIBCUDA_DEVICES    how many devices it has
+//   FAKE_LIBCUDA_DEVICES    how many devices it has; -999: cuDeviceGetCount returns 999
 //   FAKE_LIBCUDA_LACKS      a function that it does not have
+//   FAKE_LIBCUDA_CONTEXT    what cuDevicePrimaryCtxRetain returns for the first device; _1: for the others
+//   FAKE_LIBCUDA_CAPABILITY the compute capability of the devices, as 90
 
 /// What every stream's capture is: CUstreamCaptureStatus. A test sets it.
 extern "C" int fake_capture_status;
 int fake_capture_status = 0;
+
+/// The newest version that a function was looked up for.
+extern "C" int fake_newest_asked;
+int fake_newest_asked = 0;
+
+/// The code that was loaded last.
+extern "C" const void* fake_loaded_code;
+const void* fake_loaded_code = nullptr;
 
 namespace {
 
@@ -31,7 +42,7 @@ int init(unsigned) {
 
 int device_count(int* count) {
   *count = number_from("FAKE_LIBCUDA_DEVICES", 2);
-  return 0;
+  return *count < 0 ? -*count : 0;
 }
 
 int device_get(int* device, int ordinal) {
@@ -59,6 +70,53 @@ int capture_info(void*, int* status, unsigned long long* id, void** graph, const
   return 0;
 }
 
+int device_name(char* name, int size, int device) {
+  std::snprintf(name, static_cast<std::size_t>(size), "Device %d of a test", device);
+  return 0;
+}
+
+int device_attribute(int* value, int attribute, int) {
+  const int capability = number_from("FAKE_LIBCUDA_CAPABILITY", 90);
+  *value = attribute == 75 ? capability / 10 : capability % 10;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+  return 0;
+}
+
+int retain_context(void** context, int device) {
+  *context = &fake_loaded_code;
+  return number_from(device == 0 ? "FAKE_LIBCUDA_CONTEXT" : "FAKE_LIBCUDA_CONTEXT_1", 0);
+}
+
+int push_context(void*) {
+  return 0;
+}
+
+int pop_context(void** context) {
+  *context = nullptr;
+  return 0;
+}
+
+int memory_info(std::size_t* free, std::size_t* total) {
+  *free = 1 << 20;
+  *total = 1 << 30;
+  return 0;
+}
+
+int load_library(void** library, const void* code, void*, void*, unsigned, void*, void*, unsigned) {
+  fake_loaded_code = code;
+  *library = &fake_loaded_code;
+  return 0;
+}
+
+int find_in_library(void** found, void* library, const char*) {
+  *found = library;
+  return 0;
+}
+
+int function_of_kernel(void** function, void* kernel) {
+  *function = kernel;
+  return 0;
+}
+
 int current_device(int* device) {
   *device = 0;
   return 0;
@@ -82,6 +140,7 @@ extern "C" int cuDriverGetVersion(int* version) {
 }
 
 extern "C" int cuGetProcAddress_v2(const char* name, void** function, int version, unsigned long long flags, int*) {
+  if (version > fake_newest_asked) fake_newest_asked = version;
   if (version < 2000 || version > number_from("FAKE_LIBCUDA_VERSION", 13000) || flags != 0) return 1;
   const char* const lacks = std::getenv("FAKE_LIBCUDA_LACKS");
   if (lacks != nullptr && std::strcmp(lacks, name) == 0) return 500;
@@ -93,6 +152,15 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** function, int versio
   if (std::strcmp(name, "cuStreamIsCapturing") == 0) *function = reinterpret_cast<void*>(&is_capturing);
   if (std::strcmp(name, "cuStreamGetCaptureInfo") == 0) *function = reinterpret_cast<void*>(&capture_info);
   if (std::strcmp(name, "cuGraphGetNodes") == 0) *function = reinterpret_cast<void*>(&graph_nodes);
+  if (std::strcmp(name, "cuDeviceGetName") == 0) *function = reinterpret_cast<void*>(&device_name);
+  if (std::strcmp(name, "cuDeviceGetAttribute") == 0) *function = reinterpret_cast<void*>(&device_attribute);
+  if (std::strcmp(name, "cuDevicePrimaryCtxRetain") == 0) *function = reinterpret_cast<void*>(&retain_context);
+  if (std::strcmp(name, "cuCtxPushCurrent") == 0) *function = reinterpret_cast<void*>(&push_context);
+  if (std::strcmp(name, "cuCtxPopCurrent") == 0) *function = reinterpret_cast<void*>(&pop_context);
+  if (std::strcmp(name, "cuMemGetInfo") == 0) *function = reinterpret_cast<void*>(&memory_info);
+  if (std::strcmp(name, "cuLibraryLoadData") == 0) *function = reinterpret_cast<void*>(&load_library);
+  if (std::strcmp(name, "cuLibraryGetKernel") == 0) *function = reinterpret_cast<void*>(&find_in_library);
+  if (std::strcmp(name, "cuKernelGetFunction") == 0) *function = reinterpret_cast<void*>(&function_of_kernel);
   if (std::strcmp(name, "cuCtxGetDevice") == 0) *function = reinterpret_cast<void*>(&current_device);
   return 0;
 }

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-// Activity records of a libcupti.so.13: those that a test makes up, of the kinds that are enabled. The number of a node
+// Activity records of the same library: those that a test makes up, of the kinds that are enabled. The number of a node
 // or of an executable is its handle. The environment breaks it:
 //   FAKE_LIBCUPTI_ACTIVITY     what cuptiActivityEnable returns for memset
 //   FAKE_LIBCUPTI_DROPPED      how many records were dropped
@@ -27,9 +27,9 @@ unsigned number_from(const char* name) {
 std::size_t size_of(CUpti_ActivityKind kind) {
   switch (kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-      return sizeof(CUpti_ActivityKernel10);
+      return sizeof(CUpti_ActivityKernel9);
     case CUPTI_ACTIVITY_KIND_MEMCPY:
-      return sizeof(CUpti_ActivityMemcpy6);
+      return sizeof(CUpti_ActivityMemcpy5);
     case CUPTI_ACTIVITY_KIND_MEMSET:
       return sizeof(CUpti_ActivityMemset4);
     default:

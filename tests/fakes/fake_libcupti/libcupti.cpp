@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cupti_callbacks.h>
+#include <cupti_version.h>
 
 #include <cstdio>
 #include <cstdlib>
 
-// A libcupti.so.13 with one subscriber, which tells of the calls that a test makes up. The environment breaks it:
+// A libcupti.so.13, or 12, with one subscriber, which tells of the calls that a test makes up. The environment breaks
+// it:
 //   FAKE_LIBCUPTI_SUBSCRIBE    what cuptiSubscribe returns
 //   FAKE_LIBCUPTI_ENABLE       what cuptiEnableDomain returns
 //   FAKE_LIBCUPTI_HOLDER       the tool that cuptiSubscribe_v2 names
@@ -35,11 +37,13 @@ CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc fu
   return CUPTI_SUCCESS;
 }
 
+#if CUPTI_API_VERSION >= 130000
 CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle*, CUpti_CallbackFunc, void*, CUpti_SubscriberParams* params) {
   const char* const holder = std::getenv("FAKE_LIBCUPTI_HOLDER");
   if (holder != nullptr) std::snprintf(params->oldSubscriberName, params->oldSubscriberSize, "%s", holder);
   return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 }
+#endif
 
 CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle handle) {
   if (handle != reinterpret_cast<CUpti_SubscriberHandle>(&subscriber)) return CUPTI_ERROR_INVALID_PARAMETER;

@@ -16,21 +16,46 @@
 namespace reprise::backend::cuda {
 namespace {
 
-constexpr const char* file_name = "libcupti.so.13";
+// The version of CUDA that the driver is of, which each process that uses CUPTI has loaded; 0 if that is not known.
+int version_of_driver() {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return 0;
+  auto* const get = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDriverGetVersion"));
+  int version = 0;
+  const bool known = get != nullptr && get(&version) == 0;
+  dlclose(library);
+  return known ? version : 0;
+}
 
-// A CUPTI of this major version that is loaded in the process, under any name.
+// The names of CUPTI that fit, the best first.
+std::vector<const char*> file_names() {
+  const int driver = version_of_driver();
+  if (driver != 0 && driver < 13000) return {"libcupti.so.12"};
+  return {"libcupti.so.13", "libcupti.so.12"};
+}
+
+// The file of a CUPTI that fits and is loaded in the process.
 std::string loaded_file() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     const std::size_t path = line.find('/');
     if (path == std::string::npos) continue;
     const std::string_view name = std::string_view(line).substr(line.rfind('/') + 1);
-    if (name == file_name || name.starts_with(std::string(file_name) + ".")) return line.substr(path);
+    for (const std::string_view file_name : file_names())
+      if (name == file_name || name.starts_with(std::string(file_name) + ".")) return line.substr(path);
   }
   return {};
 }
 
-std::vector<std::string> files_of_toolkits() {
+// A handle of that; null if there is none. The loader knows it by its own name or by that of its file.
+void* loaded_library() {
+  for (const char* const file_name : file_names())
+    if (void* const library = dlopen(file_name, RTLD_NOW | RTLD_NOLOAD)) return library;
+  const std::string file = loaded_file();
+  return file.empty() ? nullptr : dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD);
+}
+
+std::vector<std::string> files_of_toolkits(const char* file_name) {
   std::vector<std::string> folders;
   for (const char* const variable : {"CUDA_HOME", "CUDA_PATH"})
     if (const std::string_view folder = support::trusted_environment(variable); !folder.empty())
@@ -44,13 +69,14 @@ std::vector<std::string> files_of_toolkits() {
 }
 
 void* open_library(std::string* why) {
-  if (const std::string file = loaded_file(); !file.empty())
-    if (void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD)) return library;
-  if (void* const library = dlopen(file_name, RTLD_NOW)) return library;
-  const char* const reason = dlerror();
-  *why = reason != nullptr ? reason : file_name;
-  for (const std::string& file : files_of_toolkits())
-    if (void* const library = dlopen(file.c_str(), RTLD_NOW)) return library;
+  if (void* const library = loaded_library()) return library;
+  for (const char* const file_name : file_names()) {
+    if (void* const library = dlopen(file_name, RTLD_NOW)) return library;
+    const char* const reason = dlerror();
+    if (why->empty()) *why = reason != nullptr ? reason : file_name;
+    for (const std::string& file : files_of_toolkits(file_name))
+      if (void* const library = dlopen(file.c_str(), RTLD_NOW)) return library;
+  }
   return nullptr;
 }
 
@@ -60,7 +86,9 @@ const char* find_functions(void* library, CuptiApi& api) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
     return function != nullptr;
   };
+#if CUPTI_API_VERSION >= 130000
   find("cuptiSubscribe_v2", api.subscribe_v2);
+#endif
   if (!find("cuptiSubscribe", api.subscribe)) return "cuptiSubscribe";
   if (!find("cuptiUnsubscribe", api.unsubscribe)) return "cuptiUnsubscribe";
   if (!find("cuptiEnableDomain", api.enable_domain)) return "cuptiEnableDomain";
@@ -97,24 +125,27 @@ OpenedCupti open_cupti() {
         why);
     return cupti;
   }
-  if (const char* const missing = find_functions(library, cupti.api)) {
-    cupti.unavailable = text::format("{} has no {}", file_name, missing);
+  const char* const missing = find_functions(library, cupti.api);
+  Dl_info info{};
+  if (cupti.api.subscribe != nullptr && dladdr(reinterpret_cast<void*>(cupti.api.subscribe), &info) != 0 &&
+      info.dli_fname != nullptr)
+    cupti.file = info.dli_fname;
+  if (missing != nullptr) {
+    cupti.unavailable = text::format("{} has no {}", cupti.file.empty() ? "CUPTI" : cupti.file, missing);
     return cupti;
   }
   cupti.api.lacks_activities = find_activities(library, cupti.api);
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(cupti.api.subscribe), &info) != 0 && info.dli_fname != nullptr)
-    cupti.file = info.dli_fname;
   return cupti;
 }
 
 }  // namespace
 
 OpenedCupti loaded_cupti() {
-  void* const library = dlopen(file_name, RTLD_NOW | RTLD_NOLOAD);
-  if (library == nullptr && loaded_file().empty())
-    return {{}, {}, text::format("CUPTI ({}) is not loaded in the process: load the profiler first", file_name)};
-  if (library != nullptr) dlclose(library);
+  void* const library = loaded_library();
+  if (library == nullptr)
+    return {
+        {}, {}, text::format("CUPTI ({}) is not loaded in the process: load the profiler first", file_names().front())};
+  dlclose(library);
   return opened_cupti();
 }
 

@@ -3,6 +3,7 @@
 
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
+#include <cupti_version.h>
 
 #include <string>
 
@@ -14,7 +15,9 @@ struct CuptiApi {
   decltype(&cuptiUnsubscribe) unsubscribe = nullptr;
   decltype(&cuptiEnableDomain) enable_domain = nullptr;
   decltype(&cuptiGetResultString) result_string = nullptr;
+#if CUPTI_API_VERSION >= 130000
   decltype(&cuptiSubscribe_v2) subscribe_v2 = nullptr;  ///< names the previous subscriber; may be missing
+#endif
 
   // For activity records. All are set, or `lacks_activities` names a missing one.
   decltype(&cuptiActivityRegisterCallbacks) register_buffers = nullptr;
@@ -35,8 +38,10 @@ struct OpenedCupti {
   std::string unavailable;  ///< why there is none, without a full stop; empty if there is
 };
 
-/// Opens CUPTI: one already loaded in the process, else one found by the loader, else that of CUDA's toolkit
-/// (`CUDA_HOME`, `CUDA_PATH`, /usr/local/cuda). A success is kept for the process; a failure is retried.
+/// Opens CUPTI 13 or 12, whichever of them the headers were of: what is used of both is the same. One already loaded in
+/// the process, else one found by the loader, else that of CUDA's toolkit (`CUDA_HOME`, `CUDA_PATH`, /usr/local/cuda).
+/// CUPTI 13 needs a driver of CUDA 13, so that with an older one only CUPTI 12 is opened. A success is kept for the
+/// process; a failure is retried.
 OpenedCupti opened_cupti();
 
 /// As opened_cupti(), if CUPTI is loaded in the process already.

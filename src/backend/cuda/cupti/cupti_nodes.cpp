@@ -64,16 +64,17 @@ void keep(const CUpti_Activity& activity, const char* name) {
   watched->second.push_back({of_node.graphNodeId, of_node.correlationId, {nullptr, name, of_node.start, of_node.end}});
 }
 
+// The types of CUPTI 12.4: their members that are read here lie in the same places up to 13.5.
 void keep(const CUpti_Activity& activity) {
   switch (activity.kind) {
     case CUPTI_ACTIVITY_KIND_KERNEL:
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
-      const auto& kernel = reinterpret_cast<const CUpti_ActivityKernel10&>(activity);
-      if (kernel.graphNodeId != 0) keep<CUpti_ActivityKernel10>(activity, kernel_text(kernel.name).c_str());
+      const auto& kernel = reinterpret_cast<const CUpti_ActivityKernel9&>(activity);
+      if (kernel.graphNodeId != 0) keep<CUpti_ActivityKernel9>(activity, kernel_text(kernel.name).c_str());
       return;
     }
     case CUPTI_ACTIVITY_KIND_MEMCPY:
-      return keep<CUpti_ActivityMemcpy6>(activity, "memcpy");
+      return keep<CUpti_ActivityMemcpy5>(activity, "memcpy");
     case CUPTI_ACTIVITY_KIND_MEMCPY2:
       return keep<CUpti_ActivityMemcpyPtoP4>(activity, "memcpy");
     case CUPTI_ACTIVITY_KIND_MEMSET:

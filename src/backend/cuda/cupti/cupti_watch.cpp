@@ -126,7 +126,8 @@ std::string text_of(const CuptiApi& api, CUptiResult result) {
 }
 
 // The holder of the subscriber, as far as CUPTI names it.
-std::string other_tool(const CuptiApi& api) {
+std::string other_tool([[maybe_unused]] const CuptiApi& api) {
+#if CUPTI_API_VERSION >= 130000
   if (api.subscribe_v2 == nullptr) return {};
   std::array<char, 2 * CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN> name{};
   CUpti_SubscriberParams params{};
@@ -136,6 +137,9 @@ std::string other_tool(const CuptiApi& api) {
   CUpti_SubscriberHandle subscriber = nullptr;
   if (api.subscribe_v2(&subscriber, &on_call, nullptr, &params) == CUPTI_SUCCESS) (void)api.unsubscribe(subscriber);
   return name.data();
+#else
+  return {};
+#endif
 }
 
 std::string held_by_another(const CuptiApi& api, const CuptiPurpose& purpose) {

@@ -11,55 +11,67 @@ namespace reprise::backend::cuda {
 namespace {
 
 // Work on a stream parameter. Each has a variant in which a null stream is the calling thread's (_ptsz).
-#define REPRISE_STREAM_WORK(X)                  \
-  X(cuMemcpyAsync, hStream)                     \
-  X(cuMemcpyPeerAsync, hStream)                 \
-  X(cuMemcpyHtoDAsync_v2, hStream)              \
-  X(cuMemcpyDtoHAsync_v2, hStream)              \
-  X(cuMemcpyDtoDAsync_v2, hStream)              \
-  X(cuMemcpyHtoAAsync_v2, hStream)              \
-  X(cuMemcpyAtoHAsync_v2, hStream)              \
-  X(cuMemcpy2DAsync_v2, hStream)                \
-  X(cuMemcpy3DAsync_v2, hStream)                \
-  X(cuMemcpy3DPeerAsync, hStream)               \
-  X(cuMemcpyBatchAsync, hStream)                \
-  X(cuMemcpyBatchAsync_v2, hStream)             \
-  X(cuMemcpy3DBatchAsync, hStream)              \
-  X(cuMemcpy3DBatchAsync_v2, hStream)           \
-  X(cuMemsetD8Async, hStream)                   \
-  X(cuMemsetD16Async, hStream)                  \
-  X(cuMemsetD32Async, hStream)                  \
-  X(cuMemsetD2D8Async, hStream)                 \
-  X(cuMemsetD2D16Async, hStream)                \
-  X(cuMemsetD2D32Async, hStream)                \
-  X(cuMemBatchDecompressAsync, stream)          \
-  X(cuMemMapArrayAsync, hStream)                \
-  X(cuMemAllocAsync, hStream)                   \
-  X(cuMemAllocFromPoolAsync, hStream)           \
-  X(cuMemFreeAsync, hStream)                    \
-  X(cuMemPrefetchAsync, hStream)                \
-  X(cuMemPrefetchAsync_v2, hStream)             \
-  X(cuMemPrefetchBatchAsync, hStream)           \
-  X(cuMemDiscardBatchAsync, hStream)            \
-  X(cuMemDiscardAndPrefetchBatchAsync, hStream) \
-  X(cuStreamAddCallback, hStream)               \
-  X(cuStreamAttachMemAsync, hStream)            \
-  X(cuSignalExternalSemaphoresAsync, stream)    \
-  X(cuWaitExternalSemaphoresAsync, stream)      \
-  X(cuStreamWaitValue32, stream)                \
-  X(cuStreamWaitValue32_v2, stream)             \
-  X(cuStreamWaitValue64, stream)                \
-  X(cuStreamWaitValue64_v2, stream)             \
-  X(cuStreamWriteValue32, stream)               \
-  X(cuStreamWriteValue32_v2, stream)            \
-  X(cuStreamWriteValue64, stream)               \
-  X(cuStreamWriteValue64_v2, stream)            \
-  X(cuStreamBatchMemOp, stream)                 \
-  X(cuStreamBatchMemOp_v2, stream)              \
-  X(cuLaunchKernel, hStream)                    \
-  X(cuLaunchCooperativeKernel, hStream)         \
-  X(cuLaunchHostFunc, hStream)                  \
+#define REPRISE_STREAM_WORK(X)               \
+  X(cuMemcpyAsync, hStream)                  \
+  X(cuMemcpyPeerAsync, hStream)              \
+  X(cuMemcpyHtoDAsync_v2, hStream)           \
+  X(cuMemcpyDtoHAsync_v2, hStream)           \
+  X(cuMemcpyDtoDAsync_v2, hStream)           \
+  X(cuMemcpyHtoAAsync_v2, hStream)           \
+  X(cuMemcpyAtoHAsync_v2, hStream)           \
+  X(cuMemcpy2DAsync_v2, hStream)             \
+  X(cuMemcpy3DAsync_v2, hStream)             \
+  X(cuMemcpy3DPeerAsync, hStream)            \
+  X(cuMemsetD8Async, hStream)                \
+  X(cuMemsetD16Async, hStream)               \
+  X(cuMemsetD32Async, hStream)               \
+  X(cuMemsetD2D8Async, hStream)              \
+  X(cuMemsetD2D16Async, hStream)             \
+  X(cuMemsetD2D32Async, hStream)             \
+  X(cuMemMapArrayAsync, hStream)             \
+  X(cuMemAllocAsync, hStream)                \
+  X(cuMemAllocFromPoolAsync, hStream)        \
+  X(cuMemFreeAsync, hStream)                 \
+  X(cuMemPrefetchAsync, hStream)             \
+  X(cuMemPrefetchAsync_v2, hStream)          \
+  X(cuStreamAddCallback, hStream)            \
+  X(cuStreamAttachMemAsync, hStream)         \
+  X(cuSignalExternalSemaphoresAsync, stream) \
+  X(cuWaitExternalSemaphoresAsync, stream)   \
+  X(cuStreamWaitValue32, stream)             \
+  X(cuStreamWaitValue32_v2, stream)          \
+  X(cuStreamWaitValue64, stream)             \
+  X(cuStreamWaitValue64_v2, stream)          \
+  X(cuStreamWriteValue32, stream)            \
+  X(cuStreamWriteValue32_v2, stream)         \
+  X(cuStreamWriteValue64, stream)            \
+  X(cuStreamWriteValue64_v2, stream)         \
+  X(cuStreamBatchMemOp, stream)              \
+  X(cuStreamBatchMemOp_v2, stream)           \
+  X(cuLaunchKernel, hStream)                 \
+  X(cuLaunchCooperativeKernel, hStream)      \
+  X(cuLaunchHostFunc, hStream)               \
   X(cuGraphLaunch, hStream)
+
+// The same of newer headers.
+#if CUDA_VERSION >= 12080
+#define REPRISE_STREAM_WORK_OF_12_8(X) \
+  X(cuMemcpyBatchAsync, hStream)       \
+  X(cuMemcpy3DBatchAsync, hStream)     \
+  X(cuMemBatchDecompressAsync, stream)
+#else
+#define REPRISE_STREAM_WORK_OF_12_8(X)
+#endif
+#if CUDA_VERSION >= 13000
+#define REPRISE_STREAM_WORK_OF_13_0(X) \
+  X(cuMemcpyBatchAsync_v2, hStream)    \
+  X(cuMemcpy3DBatchAsync_v2, hStream)  \
+  X(cuMemPrefetchBatchAsync, hStream)  \
+  X(cuMemDiscardBatchAsync, hStream)   \
+  X(cuMemDiscardAndPrefetchBatchAsync, hStream)
+#else
+#define REPRISE_STREAM_WORK_OF_13_0(X)
+#endif
 
 // Work on the default stream: the legacy one, or the calling thread's (_ptds).
 #define REPRISE_DEFAULT_STREAM_WORK(X) \
@@ -90,8 +102,6 @@ namespace {
   X(cuStreamGetFlags)                     \
   X(cuStreamGetId)                        \
   X(cuStreamGetCtx)                       \
-  X(cuStreamGetCtx_v2)                    \
-  X(cuStreamGetDevice)                    \
   X(cuStreamGetAttribute)                 \
   X(cuStreamSetAttribute)                 \
   X(cuStreamUpdateCaptureDependencies)    \
@@ -102,6 +112,14 @@ namespace {
   X(cuEventRecord)                        \
   X(cuEventRecordWithFlags)               \
   X(cuGraphUpload)
+
+#if CUDA_VERSION >= 12080
+#define REPRISE_STREAM_USE_OF_12_8(X) \
+  X(cuStreamGetCtx_v2)                \
+  X(cuStreamGetDevice)
+#else
+#define REPRISE_STREAM_USE_OF_12_8(X)
+#endif
 
 #define REPRISE_CAPTURE_QUESTIONS(X) \
   X(cuStreamIsCapturing)             \
@@ -138,8 +156,11 @@ using Table = std::array<Entry, CUPTI_DRIVER_TRACE_CBID_SIZE>;
 constexpr Table make_table() {
   Table table{};
   REPRISE_STREAM_WORK(REPRISE_WORK)
+  REPRISE_STREAM_WORK_OF_12_8(REPRISE_WORK)
+  REPRISE_STREAM_WORK_OF_13_0(REPRISE_WORK)
   REPRISE_DEFAULT_STREAM_WORK(REPRISE_DEFAULT)
   REPRISE_STREAM_USE(REPRISE_USE)
+  REPRISE_STREAM_USE_OF_12_8(REPRISE_USE)
   REPRISE_CAPTURE_QUESTIONS(REPRISE_QUESTION)
   REPRISE_BOTH(Kind::capture, cuStreamBeginCapture, hStream)
   REPRISE_BOTH(Kind::capture, cuStreamBeginCapture_v2, hStream)
@@ -194,7 +215,7 @@ DriverCall driver_call(CUpti_CallbackId id, const CUpti_CallbackData& data) noex
   DriverCall call;
   call.name = data.functionName != nullptr ? data.functionName : "a call of the driver";
   call.context = data.context;
-  if (id >= table.size()) return call;  // of a later driver
+  if (id >= table.size()) return call;  // of a later version of CUPTI
   const Entry& entry = table[id];
   call.kind = entry.kind;
   if (entry.place != Place::nowhere) {

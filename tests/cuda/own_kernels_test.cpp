@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/own_kernels.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "backend/cuda/driver_api.h"
+
+// Which code of the library's own kernels a driver is given, with a libcuda.so.1 of the tests' own of any version. Each
+// test has a process of its own.
+
+namespace reprise::backend::cuda::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+class OwnKernels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+    const char* const before = std::getenv("LD_LIBRARY_PATH");
+    if (before != nullptr) path_before_ = before;
+    setenv("LD_LIBRARY_PATH", FAKE_LIBCUDA_DIRECTORY, 1);
+  }
+  void TearDown() override {
+    setenv("LD_LIBRARY_PATH", path_before_.c_str(), 1);
+    unsetenv("FAKE_LIBCUDA_VERSION");
+  }
+
+  /// Prints the reasons in a process of its own, in lines, and the beginning of what the driver is given.
+  [[noreturn]] static void print() {
+    std::fprintf(stderr, "kernels: %s|\n", own_kernels_unavailable().c_str());
+    std::fprintf(stderr, "condition: %s|\n", condition_kernel_unavailable().c_str());
+    KernelRecord kernel{};
+    kernel.symbol = "reprise_copy_batch";
+    FunctionHandle function = nullptr;
+    if (own_kernels_unavailable().empty() && find_own_kernel(kernel, &function) == CUDA_SUCCESS) {
+      void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+      const auto* const code = *static_cast<const char**>(dlsym(library, "fake_loaded_code"));
+      // A fat binary begins with a magic number, PTX with a comment.
+      std::fprintf(stderr, "loads %s\n", std::memcmp(code, "\x50\xed\x55\xba", 4) == 0 ? "machine code" : "PTX");
+      if (*code == '/') std::fprintf(stderr, "%s", code);
+    }
+    std::_Exit(0);
+  }
+
+ private:
+  std::string path_before_;
+};
+
+#if defined(TEST_OWN_KERNELS_BY_NVCC) && TEST_OWN_KERNELS_BY_NVCC >= 13000
+
+TEST_F(OwnKernels, AreMachineCodeForADriverOfTheCompilersVersion) {
+  setenv("FAKE_LIBCUDA_VERSION", "13000", 1);
+  EXPECT_EXIT(print(), ::testing::ExitedWithCode(0), "kernels: .\ncondition: .\nloads machine code");
+}
+
+TEST_F(OwnKernels, OfConditionsAreRefusedForADriverOfAnOlderMajorVersion) {
+  setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
+  EXPECT_EXIT(
+      print(), ::testing::ExitedWithCode(0),
+      HasSubstr("condition: this build has one for drivers of CUDA 13 and newer, and found CUDA 12.8: install a "
+                "newer driver, or build it again with nvcc of CUDA 12|"));
+}
+
+#ifndef TEST_OWN_PTX
+TEST_F(OwnKernels, ByNvccAloneAreRefusedForADriverOfAnOlderMajorVersion) {
+  setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
+  EXPECT_EXIT(
+      print(), ::testing::ExitedWithCode(0),
+      HasSubstr("kernels: this build has one for drivers of CUDA 13 and newer, and found CUDA 12.8: install a newer "
+                "driver, or build it again with nvcc of CUDA 12 or with NVRTC (scripts/setup-nvrtc)|"));
+}
+#endif
+
+#endif
+
+#ifdef TEST_OWN_PTX
+TEST_F(OwnKernels, ArePtxOfTheOldestSupportedVersionForADriverOfAnOlderMajorVersion) {
+  setenv("FAKE_LIBCUDA_VERSION", "12040", 1);
+  EXPECT_EXIT(print(), ::testing::ExitedWithCode(0),
+              ::testing::AllOf(HasSubstr("kernels: |"), HasSubstr("loads PTX"), HasSubstr(".version 8.4"),
+                               HasSubstr(".target sm_80"), HasSubstr(".visible .entry reprise_copy_batch("),
+                               HasSubstr(".visible .entry reprise_fill_batch("),
+                               HasSubstr(".visible .entry reprise_advance_random("),
+                               HasSubstr(".visible .entry reprise_derive_random(")));
+}
+#endif
+
+#ifndef TEST_OWN_KERNELS_BY_NVCC
+TEST_F(OwnKernels, OfConditionsNeedNvcc) {
+  EXPECT_EXIT(print(), ::testing::ExitedWithCode(0),
+              HasSubstr("condition: this build has none, because nvcc was not found when it was built: build it again "
+                        "with nvcc in PATH|"));
+}
+#endif
+
+}  // namespace
+}  // namespace reprise::backend::cuda::test

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/examples/run_program.h"
+
+// The command `reprise doctor`, run as a user runs it: on a machine without a driver, and with one of the tests' own.
+
+namespace reprise::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Lines = std::vector<std::string>;
+
+Outcome run_doctor(const Lines& options, const Lines& environment) {
+  const TemporaryFolder folder;
+  Lines arguments = {"doctor"};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  return run_program(REPRISE_COMMAND, arguments, folder.path(), environment);
+}
+
+nlohmann::json json_of(const Outcome& outcome) {
+  nlohmann::json found = nlohmann::json::parse(outcome.out, nullptr, false);
+  EXPECT_TRUE(found.is_object()) << outcome.out << outcome.err;
+  return found;
+}
+
+/// What is missing, and disables what.
+std::string disabled(const nlohmann::json& found) {
+  std::string all;
+  for (const nlohmann::json& one : found["missing"])
+    all += one["what"].get<std::string>() + " / " + one["why"].get<std::string>() + " / " +
+           one["disables"].get<std::string>() + "\n";
+  return all;
+}
+
+TEST(RepriseDoctor, SaysHowItIsUsed) {
+  EXPECT_THAT(run_doctor({"--help"}, {}).out,
+              AllOf(HasSubstr("--json"), HasSubstr("Exit code: 0 if there is a usable GPU")));
+  const Outcome outcome = run_doctor({"--", "true"}, {});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.err, "reprise: error: doctor runs no program: remove -- and what follows (--help says more)\n");
+}
+
+#ifdef FAKE_LIBCUDA_DIRECTORY
+
+/// With a driver of the tests' own, of these properties.
+Outcome with_driver(const Lines& options, Lines properties) {
+  properties.push_back("LD_LIBRARY_PATH=" FAKE_LIBCUDA_DIRECTORY ":" FAKE_LIBCUPTI_DIRECTORY);
+  return run_doctor(options, properties);
+}
+
+TEST(RepriseDoctor, ExitsWith0WhereThereIsAUsableGpu) {
+  const Outcome outcome = with_driver({}, {"FAKE_LIBCUDA_VERSION=13010"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("driver     CUDA 13.1\n"),
+                                 HasSubstr("device     cuda:0 Device 0 of a test, compute capability 9.0\n"),
+                                 HasSubstr("device     cuda:1 Device 1 of a test"),
+                                 HasSubstr("CUPTI      " FAKE_LIBCUPTI_DIRECTORY "/libcupti.so.13\n"),
+                                 HasSubstr("result     a GPU can be used\n"), Not(HasSubstr("the driver is older"))));
+}
+
+TEST(RepriseDoctor, PrintsTheSameInJson) {
+  const Outcome outcome = with_driver({"--json"}, {"FAKE_LIBCUDA_VERSION=13000"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  const nlohmann::json found = json_of(outcome);
+  EXPECT_EQ(found["driver"]["version"], "13.0");
+  EXPECT_EQ(found["devices"].size(), 2U);
+  EXPECT_EQ(found["devices"][0]["name"], "Device 0 of a test");
+  EXPECT_EQ(found["devices"][0]["compute_capability"], "9.0");
+  EXPECT_EQ(found["devices"][0]["usable"], true);
+  EXPECT_EQ(found["cupti"], FAKE_LIBCUPTI_DIRECTORY "/libcupti.so.13");
+  EXPECT_EQ(found["exit_code"], 0);
+  EXPECT_THAT(disabled(found), HasSubstr("ids of nodes for profilers / the driver is older than CUDA 13.1 / "));
+}
+
+TEST(RepriseDoctor, NamesWhatAnOlderDriverLacks) {
+  const Lines lacks_of_12_4 = {"conditional nodes with several bodies / the driver is older than CUDA 12.8 / if_else",
+                               "the driver's error log / the driver is older than CUDA 12.9 / "};
+  for (const char* version : {"FAKE_LIBCUDA_VERSION=12040", "REPRISE_DRIVER_VERSION=12.4"}) {
+    const Outcome outcome = with_driver({"--json"}, {version});
+    EXPECT_EQ(outcome.exit_code, 0);
+    const nlohmann::json found = json_of(outcome);
+    EXPECT_EQ(found["driver"]["version"], "12.4");
+    for (const std::string& lack : lacks_of_12_4) EXPECT_THAT(disabled(found), HasSubstr(lack));
+  }
+  EXPECT_THAT(disabled(json_of(with_driver({"--json"}, {"FAKE_LIBCUDA_VERSION=12080"}))),
+              AllOf(Not(HasSubstr("conditional nodes")), HasSubstr("error log")));
+}
+
+TEST(RepriseDoctor, NamesAPretendedVersionAndTheRealOne) {
+  EXPECT_THAT(with_driver({}, {"REPRISE_DRIVER_VERSION=12.4"}).out,
+              HasSubstr("driver     CUDA 13.0, treated like 12.4 (REPRISE_DRIVER_VERSION)\n"));
+}
+
+TEST(RepriseDoctor, NamesDevicesThatOwnKernelsHaveNoCodeFor) {
+  EXPECT_THAT(
+      with_driver({}, {"FAKE_LIBCUDA_CAPABILITY=75"}).out,
+      HasSubstr("missing    own kernels for Device 0 of a test: its compute capability is 7.5, and they need 8.0\n"));
+}
+
+TEST(RepriseDoctor, ExitsWith0WhereOneOfTwoDevicesWorks) {
+  const Outcome outcome = with_driver({}, {"FAKE_LIBCUDA_CONTEXT_1=2"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("missing    Device 1 of a test: cuDevicePrimaryCtxRetain returned 2"));
+}
+
+TEST(RepriseDoctor, ExitsWith1WhereThereIsNoDriverOrNoDevice) {
+  for (const char* none : {"LD_LIBRARY_PATH=/nowhere", "FAKE_LIBCUDA_DEVICES=0", "FAKE_LIBCUDA_INIT=100"}) {
+    const Outcome outcome = std::string(none).starts_with("LD_") ? run_doctor({}, {none}) : with_driver({}, {none});
+    if (outcome.exit_code == 0) GTEST_SKIP() << "this machine has a GPU";
+    EXPECT_EQ(outcome.exit_code, 1) << none;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("missing    CUDA devices: "), HasSubstr("disables: GPUs"),
+                                   HasSubstr("result     host devices alone\n")));
+  }
+}
+
+TEST(RepriseDoctor, ExitsWith2WhereAGpuCannotBeUsed) {
+  for (const Lines& broken :
+       {Lines{"FAKE_LIBCUDA_VERSION=12030"}, Lines{"FAKE_LIBCUDA_INIT=803"}, Lines{"FAKE_LIBCUDA_LACKS=cuGraphAddNode"},
+        Lines{"REPRISE_DRIVER_VERSION=new"}, Lines{"FAKE_LIBCUDA_DEVICES=-999"},
+        Lines{"FAKE_LIBCUDA_CONTEXT=2", "FAKE_LIBCUDA_CONTEXT_1=2"}}) {
+    const Outcome outcome = with_driver({}, broken);
+    EXPECT_EQ(outcome.exit_code, 2) << broken[0];
+    EXPECT_THAT(outcome.out, HasSubstr("result     there is a GPU or a driver that cannot be used\n"));
+    EXPECT_EQ(json_of(with_driver({"--json"}, broken))["exit_code"], 2);
+  }
+}
+
+#endif
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace reprise::tools {
+
+/// Prints what there is on this machine, what is missing and what that disables.
+/// \param json as one object in JSON instead of text.
+/// \return 0 if there is a usable GPU, 1 if there are host devices alone, 2 if a GPU or its driver is broken or does
+/// not
+///         fit.
+int doctor(bool json);
+
+}  // namespace reprise::tools
