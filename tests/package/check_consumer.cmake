@@ -11,8 +11,13 @@
 #   SHARED     ON to build the library as a shared one (add_subdirectory)
 #   KERNELS    ON if nvcc must compile the program, for ARCHITECTURES (optional)
 #   PROGRAM, EXPECTED   the source and a file with its output
+#   PROJECT    the project, by default consumer/, whose program has the name of the folder
 #   SOURCE_DIR, GENERATOR, BUILD_TYPE, CXX_COMPILER, CXX_COMPILER_LAUNCHER, CXX_FLAGS
 
+if(NOT PROJECT)
+  set(PROJECT "${CMAKE_CURRENT_LIST_DIR}/consumer")
+endif()
+get_filename_component(name "${PROJECT}" NAME)
 set(arguments
   "-DCMAKE_BUILD_TYPE=${BUILD_TYPE}"
   "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}"
@@ -42,10 +47,10 @@ else()
   endif()
 endif()
 
-execute_process(COMMAND "${CMAKE_COMMAND}" --fresh -G "${GENERATOR}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer"
+execute_process(COMMAND "${CMAKE_COMMAND}" --fresh -G "${GENERATOR}" -S "${PROJECT}"
   -B "${WORK}/build" ${arguments} COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${WORK}/build" --parallel 2 COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND "${WORK}/build/consumer" OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${WORK}/build/${name}" OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
 file(READ "${EXPECTED}" expected)
 if(NOT output STREQUAL expected)
   message(FATAL_ERROR "The program printed\n${output}but expected was\n${expected}")
