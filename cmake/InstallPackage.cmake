@@ -63,6 +63,11 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
   set(CPACK_DEBIAN_PACKAGE_RECOMMENDS librandom123-dev)
   set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libgcc-s1, libstdc++6") # of `reprise`; torch is no package
+  if(BUILD_SHARED_LIBS)
+    # The loader finds the library after that.
+    file(WRITE "${PROJECT_BINARY_DIR}/debian/triggers" "activate-noawait ldconfig\n")
+    set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA "${PROJECT_BINARY_DIR}/debian/triggers")
+  endif()
   set(CPACK_VERBATIM_VARIABLES ON)
   include(CPack)
 endif()

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "reprise/export.h"
 #include "reprise/version.h"
 
 /// \file
@@ -55,17 +56,17 @@ typedef enum reprise_status {
 } reprise_status;
 
 /// The name of a status, for example `REPRISE_ERROR_USAGE`; `unknown` for a number without one. Static.
-const char* reprise_status_name(reprise_status status);
+REPRISE_EXPORT const char* reprise_status_name(reprise_status status);
 
 /// The text of the last error of the calling thread; empty before the first one. Success does not change it. Valid
 /// until the next function fails on this thread, or the thread ends.
-const char* reprise_last_error(void);
+REPRISE_EXPORT const char* reprise_last_error(void);
 
 /// CUDA's code of the last error of the calling thread (`cudaError_t`), 0 if it has none.
-int reprise_last_error_code(void);
+REPRISE_EXPORT int reprise_last_error_code(void);
 
 /// The version of the library that is linked, as REPRISE_VERSION is that of the header. Static.
-const char* reprise_version(void);
+REPRISE_EXPORT const char* reprise_version(void);
 
 // --- Devices ---------------------------------------------------------------------------------------------------------
 
@@ -73,19 +74,21 @@ const char* reprise_version(void);
 typedef struct reprise_device reprise_device;
 
 /// Finds the device that a text names: `host`, `host:1`, `cuda`, `cuda:0`.
-reprise_status reprise_device_parse(const char* text, const reprise_device** device);
+REPRISE_EXPORT reprise_status reprise_device_parse(const char* text, const reprise_device** device);
 
 /// Finds the device of `REPRISE_DEVICE`, else the first CUDA device, else the first host device.
-reprise_status reprise_device_default(const reprise_device** device);
+REPRISE_EXPORT reprise_status reprise_device_default(const reprise_device** device);
 
 /// The text that reprise_device_parse() takes.
-reprise_status reprise_device_text(const reprise_device* device, char* buffer, size_t size, size_t* length);
+REPRISE_EXPORT reprise_status reprise_device_text(const reprise_device* device, char* buffer, size_t size,
+                                                  size_t* length);
 
 /// Blocks until all work of the device has completed. Breaks a capture that is underway on it: code 900.
-reprise_status reprise_device_synchronize(const reprise_device* device);
+REPRISE_EXPORT reprise_status reprise_device_synchronize(const reprise_device* device);
 
 /// Free and total memory of the device in bytes. Allowed in a capture.
-reprise_status reprise_device_memory(const reprise_device* device, size_t* free_bytes, size_t* total_bytes);
+REPRISE_EXPORT reprise_status reprise_device_memory(const reprise_device* device, size_t* free_bytes,
+                                                    size_t* total_bytes);
 
 // --- Streams ---------------------------------------------------------------------------------------------------------
 
@@ -100,55 +103,57 @@ typedef struct reprise_stream_options {
 } reprise_stream_options;
 
 /// Makes a stream. `options` may be null: the defaults.
-reprise_status reprise_stream_create(const reprise_device* device, const reprise_stream_options* options,
-                                     reprise_stream** stream);
+REPRISE_EXPORT reprise_status reprise_stream_create(const reprise_device* device, const reprise_stream_options* options,
+                                                    reprise_stream** stream);
 
 /// Makes a view of a stream that other code owns and that must exist as long as the view is used: a `cudaStream_t` of
 /// this device; null is the legacy default stream of the device.
-reprise_status reprise_stream_wrap(const reprise_device* device, void* native, reprise_stream** stream);
+REPRISE_EXPORT reprise_status reprise_stream_wrap(const reprise_device* device, void* native, reprise_stream** stream);
 
 /// Ends a stream or a view. Does not wait: submitted work still runs. Null is ignored.
-void reprise_stream_destroy(reprise_stream* stream);
+REPRISE_EXPORT void reprise_stream_destroy(reprise_stream* stream);
 
 /// The `cudaStream_t`, for launches of own kernels; null is the legacy default stream. `stream` must not be null.
-void* reprise_stream_native(const reprise_stream* stream);
+REPRISE_EXPORT void* reprise_stream_native(const reprise_stream* stream);
 
 /// Finds the device of the stream.
-reprise_status reprise_stream_device(const reprise_stream* stream, const reprise_device** device);
+REPRISE_EXPORT reprise_status reprise_stream_device(const reprise_stream* stream, const reprise_device** device);
 
 /// Blocks until the work of the stream has completed. Breaks a capture of it: code 900.
-reprise_status reprise_stream_synchronize(const reprise_stream* stream);
+REPRISE_EXPORT reprise_status reprise_stream_synchronize(const reprise_stream* stream);
 
 /// Whether the work of the stream has completed. Does not block. Breaks a capture of it: code 900.
-reprise_status reprise_stream_query(const reprise_stream* stream, int* completed);
+REPRISE_EXPORT reprise_status reprise_stream_query(const reprise_stream* stream, int* completed);
 
 /// Makes later work of the stream wait for what was submitted to `other`. In a capture: fork and join.
-reprise_status reprise_stream_wait(const reprise_stream* stream, const reprise_stream* other);
+REPRISE_EXPORT reprise_status reprise_stream_wait(const reprise_stream* stream, const reprise_stream* other);
 
 /// Whether the stream is being captured, also if that capture is broken. Never breaks a capture.
-reprise_status reprise_stream_is_capturing(const reprise_stream* stream, int* capturing);
+REPRISE_EXPORT reprise_status reprise_stream_is_capturing(const reprise_stream* stream, int* capturing);
 
 // --- Memory and work -------------------------------------------------------------------------------------------------
 
 /// Allocates memory of the stream's device for work on the stream, aligned to 512 bytes; null for 0 bytes. In a capture
 /// that the stream takes part in the memory belongs to the pool of the graph.
-reprise_status reprise_allocate(size_t bytes, const reprise_stream* stream, void** memory);
+REPRISE_EXPORT reprise_status reprise_allocate(size_t bytes, const reprise_stream* stream, void** memory);
 
 /// Frees memory of reprise_allocate(). Never waits. Null is ignored.
-reprise_status reprise_free(const reprise_device* device, void* memory);
+REPRISE_EXPORT reprise_status reprise_free(const reprise_device* device, void* memory);
 
 /// Declares that work of a stream other than that of its allocation uses the memory: it is not reused before that.
-reprise_status reprise_record_stream(void* memory, const reprise_stream* stream);
+REPRISE_EXPORT reprise_status reprise_record_stream(void* memory, const reprise_stream* stream);
 
 /// Releases cached memory that is free, except for what graphs need.
-reprise_status reprise_empty_cache(const reprise_device* device);
+REPRISE_EXPORT reprise_status reprise_empty_cache(const reprise_device* device);
 
 /// Copies bytes in the order of a stream, between any memory of its device and of the host. In a capture this is a
 /// node: each replay reads and writes the same addresses again.
-reprise_status reprise_copy(void* destination, const void* source, size_t bytes, const reprise_stream* stream);
+REPRISE_EXPORT reprise_status reprise_copy(void* destination, const void* source, size_t bytes,
+                                           const reprise_stream* stream);
 
 /// Sets each of `bytes` bytes, in the order of a stream. In a capture this is a node.
-reprise_status reprise_fill(void* memory, unsigned char value, size_t bytes, const reprise_stream* stream);
+REPRISE_EXPORT reprise_status reprise_fill(void* memory, unsigned char value, size_t bytes,
+                                           const reprise_stream* stream);
 
 /// A function of the host that work calls.
 typedef void (*reprise_host_function)(void* user);
@@ -163,8 +168,8 @@ typedef void (*reprise_host_function)(void* user);
 /// \param destroy null, or called once with `user` when the function is not called any more: after its call; in a
 ///        capture, after the end of the graph and of its replays; at once, if this fails. On any thread, with
 ///        the same limits.
-reprise_status reprise_launch_host(const reprise_stream* stream, reprise_host_function function, void* user,
-                                   reprise_host_function destroy);
+REPRISE_EXPORT reprise_status reprise_launch_host(const reprise_stream* stream, reprise_host_function function,
+                                                  void* user, reprise_host_function destroy);
 
 // --- Graphs ----------------------------------------------------------------------------------------------------------
 
@@ -204,11 +209,11 @@ typedef struct reprise_capture_options {
 typedef reprise_status (*reprise_capture_body)(void* user, const reprise_stream* stream);
 
 /// Makes an empty graph.
-reprise_status reprise_graph_create(reprise_graph** graph);
+REPRISE_EXPORT reprise_status reprise_graph_create(reprise_graph** graph);
 
 /// Ends a graph, and abandons a capture of it that is underway. Allowed while replays run: what they need is released
 /// after them. Null is ignored. Not from the body of its own capture.
-void reprise_graph_destroy(reprise_graph* graph);
+REPRISE_EXPORT void reprise_graph_destroy(reprise_graph* graph);
 
 /// Captures what `body` submits into an empty graph. Before that it waits for the device, unless another capture is
 /// underway.
@@ -218,42 +223,43 @@ void reprise_graph_destroy(reprise_graph* graph);
 /// \param body called on the calling thread, once, after reprise_capture_options::warmup runs before the capture.
 /// \param user passed to `body`.
 /// \returns what `body` returned if that is no success, with the text that it left for that value.
-reprise_status reprise_graph_capture(reprise_graph* graph, const reprise_stream* stream,
-                                     const reprise_capture_options* options, reprise_capture_body body, void* user);
+REPRISE_EXPORT reprise_status reprise_graph_capture(reprise_graph* graph, const reprise_stream* stream,
+                                                    const reprise_capture_options* options, reprise_capture_body body,
+                                                    void* user);
 
 /// Begins to capture the stream, which must be neither the legacy default stream nor capturing. It must exist until the
 /// capture is over. `options` may be null: the defaults.
-reprise_status reprise_graph_capture_begin(reprise_graph* graph, const reprise_stream* stream,
-                                           const reprise_capture_options* options);
+REPRISE_EXPORT reprise_status reprise_graph_capture_begin(reprise_graph* graph, const reprise_stream* stream,
+                                                          const reprise_capture_options* options);
 
 /// Ends the capture. After REPRISE_ERROR_CAPTURE, REPRISE_ERROR_EMPTY_CAPTURE and REPRISE_ERROR_BACKEND the graph is
 /// empty and can capture again; after REPRISE_ERROR_USAGE for another thread the capture goes on.
-reprise_status reprise_graph_capture_end(reprise_graph* graph);
+REPRISE_EXPORT reprise_status reprise_graph_capture_end(reprise_graph* graph);
 
 /// Ends a capture and discards its nodes; does nothing if none is underway. Any thread.
-reprise_status reprise_graph_capture_abandon(reprise_graph* graph);
+REPRISE_EXPORT reprise_status reprise_graph_capture_abandon(reprise_graph* graph);
 
 /// Makes the executable anew; with reprise_capture_options::keep_template only.
-reprise_status reprise_graph_instantiate(reprise_graph* graph);
+REPRISE_EXPORT reprise_status reprise_graph_instantiate(reprise_graph* graph);
 
 /// Moves the executable to the device ahead of the first replay.
-reprise_status reprise_graph_upload(reprise_graph* graph, const reprise_stream* stream);
+REPRISE_EXPORT reprise_status reprise_graph_upload(reprise_graph* graph, const reprise_stream* stream);
 
 /// Launches the graph on a stream. Does not wait. Several threads may replay one graph at once.
-reprise_status reprise_graph_replay(reprise_graph* graph, const reprise_stream* stream);
+REPRISE_EXPORT reprise_status reprise_graph_replay(reprise_graph* graph, const reprise_stream* stream);
 
 /// Updates the graph to the work of another one with the same nodes and dependencies, which stays as it is.
-reprise_status reprise_graph_update(reprise_graph* graph, const reprise_graph* other);
+REPRISE_EXPORT reprise_status reprise_graph_update(reprise_graph* graph, const reprise_graph* other);
 
 /// Empties the graph. Allowed while replays run; refused while it captures.
-reprise_status reprise_graph_reset(reprise_graph* graph);
+REPRISE_EXPORT reprise_status reprise_graph_reset(reprise_graph* graph);
 
 /// The number of nodes.
-reprise_status reprise_graph_node_count(const reprise_graph* graph, size_t* count);
+REPRISE_EXPORT reprise_status reprise_graph_node_count(const reprise_graph* graph, size_t* count);
 
 /// A node in words, such as "kernel Scale (node 3)". `index` counts from 0.
-reprise_status reprise_graph_node_text(const reprise_graph* graph, size_t index, char* buffer, size_t size,
-                                       size_t* length);
+REPRISE_EXPORT reprise_status reprise_graph_node_text(const reprise_graph* graph, size_t index, char* buffer,
+                                                      size_t size, size_t* length);
 
 /// Changes an argument of a kernel for later replays.
 /// \param graph the graph.
@@ -261,27 +267,29 @@ reprise_status reprise_graph_node_text(const reprise_graph* graph, size_t index,
 /// \param index of the argument, from 0.
 /// \param value copied.
 /// \param bytes the size of the value, which must be that of the parameter.
-reprise_status reprise_graph_set_arg(reprise_graph* graph, const char* node, size_t index, const void* value,
-                                     size_t bytes);
+REPRISE_EXPORT reprise_status reprise_graph_set_arg(reprise_graph* graph, const char* node, size_t index,
+                                                    const void* value, size_t bytes);
 
 /// Writes the graph as a DOT file, for Graphviz.
-reprise_status reprise_graph_dump_dot(const reprise_graph* graph, const char* path);
+REPRISE_EXPORT reprise_status reprise_graph_dump_dot(const reprise_graph* graph, const char* path);
 
 /// The report of the last capture if it failed or left something out, in lines; else an empty text. Kept until the next
 /// capture of this graph.
-reprise_status reprise_graph_report_text(const reprise_graph* graph, char* buffer, size_t size, size_t* length);
+REPRISE_EXPORT reprise_status reprise_graph_report_text(const reprise_graph* graph, char* buffer, size_t size,
+                                                        size_t* length);
 
 /// The same as JSON: one object, or an empty text if there is no report.
-reprise_status reprise_graph_report_json(const reprise_graph* graph, char* buffer, size_t size, size_t* length);
+REPRISE_EXPORT reprise_status reprise_graph_report_json(const reprise_graph* graph, char* buffer, size_t size,
+                                                        size_t* length);
 
 // --- Pools, and the memory of graphs ---------------------------------------------------------------------------------
 
 /// Names a new pool. Captures that share it reuse the memory that earlier ones freed, so that their graphs must be
 /// replayed in the order of the captures, one after another.
-reprise_status reprise_pool_create(reprise_pool* pool);
+REPRISE_EXPORT reprise_status reprise_pool_create(reprise_pool* pool);
 
 /// The pool of a graph that is captured or capturing, for sharing it with later captures.
-reprise_status reprise_graph_pool(const reprise_graph* graph, reprise_pool* pool);
+REPRISE_EXPORT reprise_status reprise_graph_pool(const reprise_graph* graph, reprise_pool* pool);
 
 /// Counts of a pool, or of all memory of the allocator of a device.
 typedef struct reprise_memory_counts {
@@ -295,11 +303,11 @@ typedef struct reprise_memory_counts {
 } reprise_memory_counts;
 
 /// Counts of all pools of a device together. `struct_size` must be set.
-reprise_status reprise_device_memory_counts(const reprise_device* device, reprise_memory_counts* counts);
+REPRISE_EXPORT reprise_status reprise_device_memory_counts(const reprise_device* device, reprise_memory_counts* counts);
 
 /// Counts of one pool; all zero if it has no memory on the device. Zeros name the common pool.
-reprise_status reprise_pool_memory_counts(const reprise_device* device, reprise_pool pool,
-                                          reprise_memory_counts* counts);
+REPRISE_EXPORT reprise_status reprise_pool_memory_counts(const reprise_device* device, reprise_pool pool,
+                                                         reprise_memory_counts* counts);
 
 /// The memory that a graph takes.
 typedef struct reprise_graph_memory {
@@ -313,7 +321,7 @@ typedef struct reprise_graph_memory {
 
 /// The memory of a captured graph. The first call for a device measures, which takes up to half a second.
 /// `struct_size` must be set.
-reprise_status reprise_graph_memory_of(const reprise_graph* graph, reprise_graph_memory* memory);
+REPRISE_EXPORT reprise_status reprise_graph_memory_of(const reprise_graph* graph, reprise_graph_memory* memory);
 
 #ifdef __cplusplus
 }

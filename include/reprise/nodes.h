@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "reprise/annotations.h"
+#include "reprise/export.h"
 #include "reprise/handles.h"
 #include "reprise/kernel.h"
 
@@ -129,7 +130,7 @@ requires(!std::is_function_v<T>) struct Types<T*> {
 /// that other code removed from the template.
 ///
 /// Threads: any, as for the graph: reset() must not run concurrently.
-class GraphNode {
+class REPRISE_EXPORT GraphNode {
  public:
   /// The number of the node among all nodes of the template, in order of creation, when this view was made.
   std::size_t index() const noexcept { return index_; }
