@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <string>
 #include <typeinfo>
 #include <vector>
 
@@ -84,6 +85,18 @@ void exceptions() {
   std::printf("the argument is %d\n", x.read(stream).front());
 }
 
+// The inner functions of the library have no names, and are left out.
+void stack() {
+  reprise::CUDAGraph graph;
+  try {
+    reprise::capture(graph, [&](reprise::StreamRef here) { here.synchronize(); });
+  } catch (const reprise::BackendError&) {
+  }
+  const auto& call = graph.capture_report().value().broken_by.value();
+  const std::string first = call.stack.empty() ? "" : call.stack.front();
+  std::printf("the stack begins in %s\n", first.substr(0, first.find("()")).c_str());
+}
+
 void annotations() {
   reprise::Buffer<int> x(8);
   const reprise::CUDAGraph graph = reprise::capture({.enable_annotations = true}, [&] {
@@ -98,5 +111,6 @@ void annotations() {
 int main() {
   exceptions();
   annotations();
+  stack();
   return failures == 0 ? 0 : 1;
 }
