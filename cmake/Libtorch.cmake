@@ -27,6 +27,7 @@ function(reprise_add_libtorch missing)
   target_include_directories(reprise_libtorch PRIVATE "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(reprise_libtorch PUBLIC reprise::reprise reprise::torch
     PRIVATE "$<BUILD_INTERFACE:reprise_fmt_headers>")
+  reprise_hide_symbols(reprise_libtorch)
   reprise_set_warnings(reprise_libtorch)
   # It defines NDEBUG before it includes headers of torch.
   set_source_files_properties("${PROJECT_SOURCE_DIR}/src/libtorch/operators/operator_inputs.cpp" PROPERTIES

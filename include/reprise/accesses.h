@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "reprise/export.h"
+
 /// \file
 /// Declarations of the memory that a kernel accesses; used in kernel.h.
 
@@ -23,7 +25,8 @@ static_assert(sizeof(MemoryAccess) == 2 * sizeof(void*) + sizeof(std::size_t),
 
 namespace detail {
 
-[[noreturn]] void size_out_of_range(const char* call, const void* address, std::size_t count, std::size_t value_bytes);
+[[noreturn]] REPRISE_EXPORT void size_out_of_range(const char* call, const void* address, std::size_t count,
+                                                   std::size_t value_bytes);
 
 /// Returns the size of `count` values in bytes.
 /// \throws UsageError if that is not a number, or the values would end past the last address.

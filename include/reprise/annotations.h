@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "reprise/export.h"
 #include "reprise/handles.h"
 
 /// \file
@@ -37,7 +38,7 @@ struct AnnotatedNode {
 /// For internal use.
 namespace annotation_detail {
 /// The number of captures with annotations underway in the process.
-extern std::atomic<int> annotated_captures;
+REPRISE_EXPORT extern std::atomic<int> annotated_captures;
 }  // namespace annotation_detail
 
 /// A scope that annotates the nodes created in it, in a capture with GraphOptions::enable_annotations:
@@ -64,7 +65,7 @@ extern std::atomic<int> annotated_captures;
 /// one left on another thread, with a warning.
 ///
 /// Threads: any number of scopes on any threads. A scope is used by one thread at a time.
-class [[nodiscard]] annotate {
+class [[nodiscard]] REPRISE_EXPORT annotate {
  public:
   using Entry = std::pair<std::string_view, std::string_view>;
 

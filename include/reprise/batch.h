@@ -10,6 +10,7 @@
 
 #include "reprise/accesses.h"
 #include "reprise/batch_ops.h"
+#include "reprise/export.h"
 #include "reprise/stream.h"
 
 /// \file
@@ -37,10 +38,10 @@ FillOp make_fill(T* destination, T value, std::size_t count) {
 /// \throws UsageError, before anything is copied, if an address is null, an operation ends past the last address or has
 ///         too many bytes, or, on the host device, if an operation is not within one block of memory that kernels can
 ///         access.
-void copy_batch_async(std::span<const CopyOp> batch, const StreamRef& stream = current_stream());
+REPRISE_EXPORT void copy_batch_async(std::span<const CopyOp> batch, const StreamRef& stream = current_stream());
 
 /// Runs all fills in unspecified order, after prior work on `stream`. In a capture this is a kernel node.
 /// \throws UsageError as copy_batch_async(), or if an operation is not as FillOp requires.
-void fill_batch_async(std::span<const FillOp> batch, const StreamRef& stream = current_stream());
+REPRISE_EXPORT void fill_batch_async(std::span<const FillOp> batch, const StreamRef& stream = current_stream());
 
 }  // namespace reprise

@@ -13,6 +13,7 @@
 #include "reprise/capture_options.h"
 #include "reprise/capture_report.h"
 #include "reprise/eager_function.h"
+#include "reprise/export.h"
 #include "reprise/graph.h"
 #include "reprise/stream.h"
 
@@ -55,7 +56,7 @@ struct BreakableStatistics {
 ///
 /// The destructor waits for nothing: replays may run. Movable; a moved-from object may only be assigned to or
 /// destroyed.
-class BreakableGraph {
+class REPRISE_EXPORT BreakableGraph {
  public:
   BreakableGraph();
   ~BreakableGraph();
@@ -119,18 +120,18 @@ class BreakableGraph {
 /// \throws UsageError if the graph is not empty, `body` is empty, the stream takes part in a capture, or an option
 ///         needs a body that runs more than once (`check_frozen_values`, `inputs.confirm`). What capture() and the body
 ///         throw: the graph is empty then, and what has run has taken effect.
-void breakable(BreakableGraph& graph, const GraphOptions& options, CaptureBody body);
+REPRISE_EXPORT void breakable(BreakableGraph& graph, const GraphOptions& options, CaptureBody body);
 /// As above, and returns the graph.
-BreakableGraph breakable(const GraphOptions& options, CaptureBody body);
+REPRISE_EXPORT BreakableGraph breakable(const GraphOptions& options, CaptureBody body);
 /// As above, with the default options.
-BreakableGraph breakable(CaptureBody body);
+REPRISE_EXPORT BreakableGraph breakable(CaptureBody body);
 
 /// Runs a body with eager parts without any capture, on the current stream: to distinguish faults of the graph from
 /// those of the program.
 /// \throws UsageError if `body` is empty, or the stream takes part in a capture. What the body throws.
-void all_eager(CaptureBody body);
+REPRISE_EXPORT void all_eager(CaptureBody body);
 /// As above, on `stream`, which is the current one meanwhile.
-void all_eager(const StreamRef& stream, CaptureBody body);
+REPRISE_EXPORT void all_eager(const StreamRef& stream, CaptureBody body);
 
 /// An eager part of the body of breakable(), or of a GraphCache: `function` runs now, on real values, and in each
 /// replay at this place. Outside of captures it is simply called.

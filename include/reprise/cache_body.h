@@ -16,6 +16,7 @@
 #include "reprise/cache_key.h"
 #include "reprise/cache_result.h"
 #include "reprise/device_view.h"
+#include "reprise/export.h"
 #include "reprise/memory.h"
 
 /// \file
@@ -43,7 +44,7 @@ struct BodyResults {
 class Body;
 
 /// Graphs that a body captured itself, see Body::capture_itself(). One thread at a time.
-class OwnGraphs {
+class REPRISE_EXPORT OwnGraphs {
  public:
   virtual ~OwnGraphs() = default;
   OwnGraphs(const OwnGraphs&) = delete;
@@ -59,7 +60,7 @@ class OwnGraphs {
 };
 
 /// A body, with the types of its inputs and results.
-class Body {
+class REPRISE_EXPORT Body {
  public:
   virtual BodyResults run(std::span<const InputMemory> inputs, const Lengths& lengths) const = 0;
   /// The type of what it returns.

@@ -14,6 +14,8 @@
 #include <typeindex>
 #include <vector>
 
+#include "reprise/export.h"
+
 /// \file
 /// The key of a GraphCache: an exact tuple of values.
 
@@ -43,7 +45,7 @@ concept KeyValue = KeyText<T> || KeyScalar<T> || KeyRange<T> || std::same_as<T, 
 /// call to call is an input.
 ///
 /// A value. Up to seven scalar fields need no allocation.
-class CacheKey {
+class REPRISE_EXPORT CacheKey {
  public:
   CacheKey() = default;  ///< no fields
   template <cache_detail::KeyValue First, cache_detail::KeyValue... More>

@@ -12,6 +12,7 @@
 
 #include "reprise/device.h"
 #include "reprise/device_view.h"
+#include "reprise/export.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 
@@ -53,11 +54,12 @@ struct Lengths {
 };
 
 /// \throws UsageError if the result was overwritten.
-void check_result(const Lender* lender, std::uint64_t call);
+REPRISE_EXPORT void check_result(const Lender* lender, std::uint64_t call);
 /// \throws UsageError unless the values are rows for each of `length`, if that is not 0.
-void check_rows(const char* what, std::size_t number, std::size_t values, std::size_t length);
+REPRISE_EXPORT void check_rows(const char* what, std::size_t number, std::size_t values, std::size_t length);
 /// Copies to the host after prior work on `stream`, and waits.
-void read_result(const Lender* lender, const void* data, void* values, std::size_t bytes, const StreamRef* stream);
+REPRISE_EXPORT void read_result(const Lender* lender, const void* data, void* values, std::size_t bytes,
+                                const StreamRef* stream);
 
 }  // namespace cache_detail
 

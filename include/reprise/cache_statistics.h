@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "reprise/export.h"
+
 /// \file
 /// What a GraphCache counted.
 
@@ -50,7 +52,7 @@ struct RecaptureReason {
 };
 
 /// What a GraphCache did since it was made, and what it holds now. A value.
-struct GraphCacheStatistics {
+struct REPRISE_EXPORT GraphCacheStatistics {
   CacheCount hits = {};             ///< replays, with the copies of inputs and results; without checks and captures
   CacheCount captures = {};         ///< with their first replays
   CacheCount failed_captures = {};  ///< without the eager runs after them

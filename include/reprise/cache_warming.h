@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 
+#include "reprise/export.h"
+
 /// \file
 /// Captures ahead of the first calls: GraphCache::warm().
 
@@ -23,7 +25,7 @@ struct WarmOptions {
 namespace cache_detail {
 
 /// One GraphCache::warm(). While it lives, captures of the cache by this thread leave the instantiation to others.
-class Warming {
+class REPRISE_EXPORT Warming {
  public:
   Warming(GraphCache& cache, std::size_t all, const WarmOptions& options);
   ~Warming();

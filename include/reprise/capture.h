@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "reprise/capture_options.h"
+#include "reprise/export.h"
 #include "reprise/graph.h"
 #include "reprise/graph_update.h"
 #include "reprise/stream.h"
@@ -26,7 +27,7 @@ namespace reprise {
 /// Leaving the scope normally ends the capture, and may throw what CUDAGraph::capture_end throws. Leaving it by an
 /// exception abandons the capture: the graph is empty, and the exception propagates. Either way the thread's previous
 /// current stream is restored. Must be entered and left on one thread.
-class graph {
+class REPRISE_EXPORT graph {
  public:
   explicit graph(CUDAGraph& cuda_graph, const GraphOptions& options = {});
   /// Ends the capture, or abandons it when an exception is in flight.
@@ -110,17 +111,17 @@ class CaptureBody {
 /// `body` runs once, before that GraphOptions::warmup times, and once more with InputOptions::confirm or
 /// GraphOptions::check_frozen_values. An exception of `body` abandons the capture and propagates. \throws what
 /// CUDAGraph::capture_begin and capture_end throw; UsageError if `body` is empty.
-CUDAGraph capture(const GraphOptions& options, CaptureBody body);
+REPRISE_EXPORT CUDAGraph capture(const GraphOptions& options, CaptureBody body);
 /// As above, on an internal stream of the current device.
-CUDAGraph capture(CaptureBody body);
+REPRISE_EXPORT CUDAGraph capture(CaptureBody body);
 /// As above, on `stream`.
-CUDAGraph capture(const StreamRef& stream, CaptureBody body);
+REPRISE_EXPORT CUDAGraph capture(const StreamRef& stream, CaptureBody body);
 /// As above, on an internal stream of `device`.
-CUDAGraph capture(Device device, CaptureBody body);
+REPRISE_EXPORT CUDAGraph capture(Device device, CaptureBody body);
 
 /// As above, into an empty graph: for one that is captured again, or that `body` uses.
-void capture(CUDAGraph& cuda_graph, const GraphOptions& options, CaptureBody body);
+REPRISE_EXPORT void capture(CUDAGraph& cuda_graph, const GraphOptions& options, CaptureBody body);
 /// As above, with the default options.
-void capture(CUDAGraph& cuda_graph, CaptureBody body);
+REPRISE_EXPORT void capture(CUDAGraph& cuda_graph, CaptureBody body);
 
 }  // namespace reprise

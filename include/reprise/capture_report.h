@@ -9,6 +9,7 @@
 
 #include "reprise/annotations.h"
 #include "reprise/error.h"
+#include "reprise/export.h"
 #include "reprise/handles.h"
 
 /// \file
@@ -31,7 +32,7 @@ enum class ReportDetail {
 ///
 /// CaptureError::report() returns that of a capture which failed at its end, CUDAGraph::capture_report() that of a
 /// graph's last capture.
-struct CaptureReport {
+struct REPRISE_EXPORT CaptureReport {
   /// A call that was made during the capture.
   struct Call {
     std::string name;                         ///< for example `cudaMalloc` or `cuMemAlloc`

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "reprise/export.h"
 #include "reprise/graph.h"
 #include "reprise/stream.h"
 
@@ -31,8 +32,8 @@ namespace reprise {
 ///         stream; for a disabled node; if the stream takes part in no capture of this library, or is of another
 ///         device; within a hook of `child`. The capture goes on without the node. BackendError if the runtime fails: a
 ///         capture that goes on nevertheless may fail in the end, because no node can be removed from it.
-void add_child(const CUDAGraph& child, const StreamRef& stream);
+REPRISE_EXPORT void add_child(const CUDAGraph& child, const StreamRef& stream);
 /// Of the calling thread's current stream of the child's device.
-void add_child(const CUDAGraph& child);
+REPRISE_EXPORT void add_child(const CUDAGraph& child);
 
 }  // namespace reprise

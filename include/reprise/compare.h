@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reprise/capture.h"
+#include "reprise/export.h"
 #include "reprise/graph_diff.h"
 #include "reprise/stream.h"
 
@@ -50,7 +51,7 @@ enum class FirstDifferenceKind {
 };
 
 /// The first difference between a graph and a new capture of its body. A value; addresses are not dereferenced.
-struct FirstDifference {
+struct REPRISE_EXPORT FirstDifference {
   FirstDifferenceKind kind = FirstDifferenceKind::result;
   std::optional<ComparedNode> first = {};   ///< in the graph; nullopt if only the new capture has the node
   std::optional<ComparedNode> second = {};  ///< in the new capture; nullopt if only the graph has it
@@ -68,7 +69,7 @@ struct FirstDifference {
 };
 
 /// The first value that is no number or infinite.
-struct NonFiniteValue {
+struct REPRISE_EXPORT NonFiniteValue {
   bool in_new_capture = false;  ///< found in the execution of the new capture; else of the graph
   ComparedNode node = {};
   const void* address = nullptr;
@@ -79,7 +80,7 @@ struct NonFiniteValue {
 };
 
 /// Two nodes that no edges order, although their order changes what is in memory.
-struct MissingEdge {
+struct REPRISE_EXPORT MissingEdge {
   bool in_new_capture = false;  ///< found in the execution of the new capture; else of the graph
   ComparedNode one = {}, other = {};
   const void* address = nullptr;  ///< what differs in the end, from the first to the last byte of one range
@@ -91,7 +92,7 @@ struct MissingEdge {
 };
 
 /// What compare() found. A value without references to other objects.
-struct Comparison {
+struct REPRISE_EXPORT Comparison {
   std::optional<FirstDifference> difference = {};
   std::optional<NonFiniteValue> not_finite = {};
   std::vector<MissingEdge> missing_edges = {};  ///< at most one of each graph
@@ -146,6 +147,6 @@ struct Comparison {
 ///         of this library is underway; if a node cannot be executed alone: one that allocates or frees memory in the
 ///         order of a stream, and one whose parameters the driver does not provide in a graph that it does not clone.
 ///         What capture() throws. BackendError if the runtime fails.
-Comparison compare(const CUDAGraph& graph, CaptureBody body, const CompareOptions& options = {});
+REPRISE_EXPORT Comparison compare(const CUDAGraph& graph, CaptureBody body, const CompareOptions& options = {});
 
 }  // namespace reprise

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "reprise/capture.h"
+#include "reprise/export.h"
 #include "reprise/stream.h"
 
 /// \file
@@ -64,31 +65,33 @@ struct LoopMemory;
 /// \param stream takes part in a capture of this library.
 /// \param condition in memory of the stream's device; read in each replay.
 /// \param body is called once, at this call.
-void if_(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body);
+REPRISE_EXPORT void if_(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body);
 /// As above, for the calling thread's current stream.
-void if_(const std::uint32_t* condition, CaptureBody body);
+REPRISE_EXPORT void if_(const std::uint32_t* condition, CaptureBody body);
 
 /// Adds two bodies, of which one runs.
 /// \param stream takes part in a capture of this library.
 /// \param condition in memory of the stream's device; read in each replay.
 /// \param body runs if `*condition` is not zero.
 /// \param otherwise runs if it is zero.
-void if_else(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body, CaptureBody otherwise);
+REPRISE_EXPORT void if_else(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body,
+                            CaptureBody otherwise);
 /// As above, for the calling thread's current stream.
-void if_else(const std::uint32_t* condition, CaptureBody body, CaptureBody otherwise);
+REPRISE_EXPORT void if_else(const std::uint32_t* condition, CaptureBody body, CaptureBody otherwise);
 
 /// Adds bodies of which one runs, or none.
 /// \param stream takes part in a capture of this library.
 /// \param index in memory of the stream's device; read in each replay: the number of the body, from 0. If there is no
 ///        such body, none runs.
 /// \param bodies at least one; each is called once, at this call.
-void switch_(const StreamRef& stream, const std::uint32_t* index, std::span<const CaptureBody> bodies);
+REPRISE_EXPORT void switch_(const StreamRef& stream, const std::uint32_t* index, std::span<const CaptureBody> bodies);
 /// As above, for bodies that are written in braces.
-void switch_(const StreamRef& stream, const std::uint32_t* index, std::initializer_list<CaptureBody> bodies);
+REPRISE_EXPORT void switch_(const StreamRef& stream, const std::uint32_t* index,
+                            std::initializer_list<CaptureBody> bodies);
 /// As above, for the calling thread's current stream.
-void switch_(const std::uint32_t* index, std::span<const CaptureBody> bodies);
+REPRISE_EXPORT void switch_(const std::uint32_t* index, std::span<const CaptureBody> bodies);
 /// As above, for the calling thread's current stream, and bodies that are written in braces.
-void switch_(const std::uint32_t* index, std::initializer_list<CaptureBody> bodies);
+REPRISE_EXPORT void switch_(const std::uint32_t* index, std::initializer_list<CaptureBody> bodies);
 
 /// Options of while_.
 struct LoopOptions {
@@ -98,7 +101,7 @@ struct LoopOptions {
 
 /// What the runs of a while_ did. A handle to memory of the graph, which it keeps; cheap to copy. One that was not made
 /// by while_ is empty.
-class Loop {
+class REPRISE_EXPORT Loop {
  public:
   /// What one run did.
   struct Run {
@@ -132,8 +135,9 @@ class Loop {
 /// \param body is called once, at this call.
 /// \param options the limit of iterations.
 /// \return a handle that shows how often the body ran.
-Loop while_(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body, const LoopOptions& options = {});
+REPRISE_EXPORT Loop while_(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body,
+                           const LoopOptions& options = {});
 /// As above, for the calling thread's current stream.
-Loop while_(const std::uint32_t* condition, CaptureBody body, const LoopOptions& options = {});
+REPRISE_EXPORT Loop while_(const std::uint32_t* condition, CaptureBody body, const LoopOptions& options = {});
 
 }  // namespace reprise

@@ -12,6 +12,7 @@
 
 #include "reprise/device.h"
 #include "reprise/error.h"
+#include "reprise/export.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 #include "reprise/workspace.h"
@@ -25,7 +26,7 @@
 namespace reprise {
 
 /// A call of cuBLAS or cuBLASLt failed.
-class CublasError : public Error {
+class REPRISE_EXPORT CublasError : public Error {
  public:
   /// \param status what the call returned.
   /// \param what the whole text.

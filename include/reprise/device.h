@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "reprise/export.h"
+
 /// \file
 /// Devices: the list of them, and the current one.
 
@@ -31,7 +33,7 @@ struct MemoryInfo {
 /// A device of this process: a small value that can be copied and compared. Devices are opened at first use and live
 /// until the process ends; that of a HostSimulator ends earlier, and its Device values must not be used any more. Every
 /// function may be called from any thread.
-class Device {
+class REPRISE_EXPORT Device {
  public:
   /// The device that a text names: `host` (the same as `host:0`), `host:1`, `cuda`, `cuda:0`.
   /// \throws UsageError if the text is not of this form, or names no device of the process or that of a HostSimulator.
@@ -66,19 +68,19 @@ class Device {
 };
 
 /// All devices of this process but those of HostSimulators, CUDA devices first.
-std::vector<Device> devices();
+REPRISE_EXPORT std::vector<Device> devices();
 
 /// The device of the environment variable `REPRISE_DEVICE`, else the first CUDA device, else the first host device.
 /// Determined once.
 /// \throws UsageError if `REPRISE_DEVICE` names no device.
-Device default_device();
+REPRISE_EXPORT Device default_device();
 
 /// The calling thread's current device: the one of the innermost DeviceGuard or StreamGuard, else default_device().
-Device current_device();
+REPRISE_EXPORT Device current_device();
 
 /// Makes a device the calling thread's current one until the end of the scope. Must begin and end on one thread: ended
 /// on another one, it changes nothing, with a warning.
-class DeviceGuard {
+class REPRISE_EXPORT DeviceGuard {
  public:
   /// \throws UsageError if the device is that of a HostSimulator that has ended.
   explicit DeviceGuard(Device device);

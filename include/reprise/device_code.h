@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "reprise/export.h"
+
 /// \file
 /// What the body of a kernel uses: threads, blocks, shared memory, atomics. Kernels themselves: kernel.h.
 
@@ -34,7 +36,7 @@ struct Dim3 {
 
 namespace detail {
 
-[[noreturn]] void shared_memory_exceeded(std::size_t wanted, std::size_t available);
+[[noreturn]] REPRISE_EXPORT void shared_memory_exceeded(std::size_t wanted, std::size_t available);
 
 }  // namespace detail
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "reprise/device.h"
+#include "reprise/export.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 
@@ -35,7 +36,8 @@ struct Result {
 
 /// Copies what a run returned to where the graph expects it, on a stream.
 /// \throws UsageError unless there are as many buffers of the same sizes, on the same device; BackendError.
-void copy_results(std::span<const Result> fixed, std::span<const Result> returned, const StreamRef& stream);
+REPRISE_EXPORT void copy_results(std::span<const Result> fixed, std::span<const Result> returned,
+                                 const StreamRef& stream);
 
 /// Results of a type: what they are, and memory for as many.
 template <class Returned>
@@ -122,7 +124,7 @@ bool is_empty(const F& function) {
 /// The function of an eager part, and where its results go.
 ///
 ///     run -> copy_results | drop_results -> run ...
-class Function {
+class REPRISE_EXPORT Function {
  public:
   virtual ~Function() = default;
   Function(const Function&) = delete;
@@ -222,10 +224,10 @@ class FunctionOf<F, void> final : public Function {
 
 /// True if the calling thread captures a body with eager parts; false if it captures nothing.
 /// \throws UsageError if its current stream takes part in a capture without eager parts.
-bool is_breakable();
+REPRISE_EXPORT bool is_breakable();
 /// Ends the segment, runs it and the function, and begins the next segment.
 /// \throws what eager() throws.
-void run_part(std::unique_ptr<Function> function);
-[[noreturn]] void refuse_empty_function();
+REPRISE_EXPORT void run_part(std::unique_ptr<Function> function);
+[[noreturn]] REPRISE_EXPORT void refuse_empty_function();
 
 }  // namespace reprise::eager_detail

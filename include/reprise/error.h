@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "reprise/export.h"
 #include "reprise/log.h"
 
 /// \file
@@ -49,10 +50,10 @@ enum class ErrorCode : int {
 };
 
 /// CUDA's name of a code, for example `cudaErrorStreamCaptureUnsupported`; `cudaErrorUnknown` for a code without one.
-const char* result_name(ErrorCode result) noexcept;
+REPRISE_EXPORT const char* result_name(ErrorCode result) noexcept;
 
 /// What a code means, in one sentence without a full stop.
-const char* result_description(ErrorCode result) noexcept;
+REPRISE_EXPORT const char* result_description(ErrorCode result) noexcept;
 
 /// A place in a source file, filled in by the compiler where it is a default argument.
 struct SourceLocation {
@@ -69,20 +70,20 @@ struct SourceLocation {
 };
 
 /// The root of all exceptions of this library.
-class Error : public std::runtime_error {
+class REPRISE_EXPORT Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 /// Wrong use of the library. The text says what was expected, what was found and what to do. The refused call changed
 /// nothing: the object is as usable as before.
-class UsageError : public Error {
+class REPRISE_EXPORT UsageError : public Error {
  public:
   using Error::Error;
 };
 
 /// A call of the device runtime failed.
-class BackendError : public Error {
+class REPRISE_EXPORT BackendError : public Error {
  public:
   /// The text begins with the function of the library that the calling thread is in, for example `Buffer::write`.
   /// \param call CUDA's name of the call.
@@ -103,7 +104,7 @@ class BackendError : public Error {
 
 /// A capture failed: it was invalidated, ended in a wrong way, or came out empty. Everything that it had acquired was
 /// released; the stream and the graph object can capture again. The text ends with that of the report.
-class CaptureError : public Error {
+class REPRISE_EXPORT CaptureError : public Error {
  public:
   /// \param code the code with which the capture failed; `ErrorCode::success` for an empty capture.
   /// \param what the whole text.
@@ -120,7 +121,7 @@ class CaptureError : public Error {
 };
 
 /// Nothing was captured, although GraphOptions::allow_empty was not set. Its code is `ErrorCode::success`.
-class EmptyCaptureError : public CaptureError {
+class REPRISE_EXPORT EmptyCaptureError : public CaptureError {
  public:
   /// \param what the whole text.
   /// \param report the report of the capture.
@@ -130,7 +131,7 @@ class EmptyCaptureError : public CaptureError {
 
 /// The device has not enough memory. Thrown by the caching allocator after it released all cached memory and tried
 /// again. Also thrown in a capture, which stays intact.
-class OutOfMemoryError : public Error {
+class REPRISE_EXPORT OutOfMemoryError : public Error {
  public:
   /// The state of the memory when the request was refused, in bytes.
   struct Statistics {

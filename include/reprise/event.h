@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "reprise/export.h"
 #include "reprise/stream.h"
 
 /// \file
@@ -44,7 +45,7 @@ enum class EventUse {
 ///
 /// *Hooks and captures.* All functions may be called within hooks of graphs. Events are made and destroyed during
 /// any capture, in all modes: neither breaks one.
-class Event {
+class REPRISE_EXPORT Event {
  public:
   explicit Event(Device device = current_device(), EventOptions options = {});  ///< not recorded
   ~Event();
@@ -87,6 +88,6 @@ class Event {
 
 /// The time between two records in milliseconds.
 /// \throws BackendError with 600 (not ready) if one has not completed, 400 if one was never recorded or has no timing.
-float elapsed_ms(const Event& start, const Event& end);
+REPRISE_EXPORT float elapsed_ms(const Event& start, const Event& end);
 
 }  // namespace reprise

@@ -11,6 +11,7 @@
 
 #include "reprise/annotations.h"
 #include "reprise/error.h"
+#include "reprise/export.h"
 
 /// \file
 /// Frozen values: numbers and addresses that the host computes for each iteration, and that a graph repeats.
@@ -23,7 +24,7 @@ inline void no_next() noexcept {}
 
 /// A value in the parameters of a node that differs between two captures of the same body. A value without references
 /// to other objects. Bytes of `first` and `second` that are recognised as written by no code, such as padding, are 0.
-struct FrozenValue {
+struct REPRISE_EXPORT FrozenValue {
   std::string node;           ///< for example "kernel Scale (node 3)"; nodes count from 0
   Annotation annotation;      ///< of the node; empty if it has none
   std::string operator_name;  ///< the operator of libtorch that made the node; empty if none did or it is unknown
@@ -47,7 +48,7 @@ struct FrozenValue {
 
 /// A capture was refused because values differ from one iteration to the next (GraphOptions::check_frozen_values).
 /// Nothing is captured; the graph can capture again.
-class FrozenValuesError : public Error {
+class REPRISE_EXPORT FrozenValuesError : public Error {
  public:
   /// \param what the whole text.
   /// \param values the values that differ.

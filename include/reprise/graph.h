@@ -17,6 +17,7 @@
 #include "reprise/capture_options.h"
 #include "reprise/capture_report.h"
 #include "reprise/device.h"
+#include "reprise/export.h"
 #include "reprise/graph_memory.h"
 #include "reprise/handles.h"
 #include "reprise/hooks.h"
@@ -40,7 +41,7 @@ struct GraphAccess;
 }
 
 namespace detail {
-void check_pointer_count(std::size_t count, std::size_t size);
+REPRISE_EXPORT void check_pointer_count(std::size_t count, std::size_t size);
 }
 
 /// A CUDA graph: PyTorch's `torch.cuda.CUDAGraph`.
@@ -75,7 +76,7 @@ void check_pointer_count(std::size_t count, std::size_t size);
 /// Stream, the legacy default stream or a libtorch pool stream) records one extra event.
 ///
 /// Movable; a moved-from CUDAGraph may only be assigned to or destroyed.
-class CUDAGraph {
+class REPRISE_EXPORT CUDAGraph {
  public:
   explicit CUDAGraph(KeepGraph keep_graph = KeepGraph::no);
   ~CUDAGraph();  ///< as reset(); abandons a capture that is underway
@@ -353,6 +354,6 @@ class CUDAGraph {
 /// Releases what graphs that were reset or destroyed held, if their last launch has completed: memory of their pools
 /// and retained objects. Each capture, reset and allocation without memory does the same. Does not wait; does nothing
 /// that breaks a capture. Thread-safe.
-void release_finished_graphs() noexcept;
+REPRISE_EXPORT void release_finished_graphs() noexcept;
 
 }  // namespace reprise

@@ -21,6 +21,7 @@
 #include "reprise/capture_options.h"
 #include "reprise/device.h"
 #include "reprise/device_view.h"
+#include "reprise/export.h"
 #include "reprise/graph_memory.h"
 
 /// \file
@@ -132,7 +133,7 @@ struct CacheFailure {
 /// after another; eager runs at once. Threads whose work shall overlap on the device need a cache each.
 ///
 /// The destructor waits for nothing: replays may run. Results that still live keep their memory.
-class GraphCache {
+class REPRISE_EXPORT GraphCache {
  public:
   /// \throws UsageError for bounds of zero, or options of captures that belong to the cache.
   explicit GraphCache(GraphCacheOptions options = {}, Device device = current_device());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reprise/annotations.h"
+#include "reprise/export.h"
 
 /// \file
 /// What differs between two captured graphs.
@@ -27,7 +28,7 @@ enum class DifferenceKind {
 };
 
 /// A node of a graph, as differences name it. A value without references to other objects.
-struct ComparedNode {
+struct REPRISE_EXPORT ComparedNode {
   std::size_t index = 0;       ///< GraphNode::index(); of a node in a child graph or body, that of the enclosing node
   std::string number;          ///< the same as text; nodes of a graph in node 3 are "3.0", "3.1", ...
   std::string name;            ///< for example "kernel Scale" or "memcpy"
@@ -38,7 +39,7 @@ struct ComparedNode {
 };
 
 /// One difference between two graphs. A value without references to other objects.
-struct GraphDifference {
+struct REPRISE_EXPORT GraphDifference {
   DifferenceKind kind = DifferenceKind::parameter;
   std::optional<ComparedNode> first = {};   ///< nullopt for node_added
   std::optional<ComparedNode> second = {};  ///< nullopt for node_removed
@@ -72,6 +73,6 @@ struct GraphDifference {
 /// Values are those of the templates: changed nodes have their changed values. Takes some microseconds per node.
 /// \throws UsageError if a graph has no template, the graphs are of different devices, or this is called within a hook
 ///         of one of them; BackendError if the runtime fails.
-std::vector<GraphDifference> diff(const CUDAGraph& first, const CUDAGraph& second);
+REPRISE_EXPORT std::vector<GraphDifference> diff(const CUDAGraph& first, const CUDAGraph& second);
 
 }  // namespace reprise

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "reprise/device.h"
+#include "reprise/export.h"
 #include "reprise/memory.h"
 
 /// \file
@@ -29,7 +30,7 @@ struct GraphMemoryEstimate {
 
 /// Memory of one graph (CUDAGraph::memory()), of the graphs of a cache (GraphCache::memory()), or of all graphs of a
 /// device (graph_memory()). A value.
-struct GraphMemory {
+struct REPRISE_EXPORT GraphMemory {
   std::size_t graphs = 0;       ///< captured graphs
   std::size_t executables = 0;  ///< of these, those that are instantiated
   /// Of the graphs, as captured: with those of child graphs and of the bodies of control flow, as often as they were
@@ -58,6 +59,6 @@ struct GraphMemory {
 /// for later graphs. Allocations of other threads meanwhile change the estimate. Without memory for it, the estimate
 /// is 0, there is a warning, and the next call measures again. Breaks no capture. Thread-safe.
 /// \throws BackendError with 3 in a child process of fork().
-GraphMemory graph_memory(Device device = current_device());
+REPRISE_EXPORT GraphMemory graph_memory(Device device = current_device());
 
 }  // namespace reprise

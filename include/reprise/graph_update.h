@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reprise/error.h"
+#include "reprise/export.h"
 #include "reprise/graph_diff.h"
 
 /// \file
@@ -28,7 +29,7 @@ enum class UpdateResult {
 };
 
 /// An executable cannot be updated to another graph. Both graphs are as before.
-class GraphUpdateError : public Error {
+class REPRISE_EXPORT GraphUpdateError : public Error {
  public:
   /// \param what the whole text.
   /// \param result the reason.

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "reprise/error.h"
+#include "reprise/export.h"
 #include "reprise/handles.h"
 #include "reprise/stream.h"
 
@@ -71,12 +72,12 @@ struct GlobalGraphHooks {
 /// Registers hooks for all graphs, those that exist and later ones, until they are removed; within a hook, from the
 /// next step on. While none are registered for replays, a replay pays one relaxed load. Thread-safe. \returns an id for
 /// remove_global_hooks().
-HookId add_global_hooks(GlobalGraphHooks hooks);
+REPRISE_EXPORT HookId add_global_hooks(GlobalGraphHooks hooks);
 
 /// Removes hooks for all graphs. Waits until none of them is running on another thread, and destroys the functions
 /// before it returns; within a hook of any graph it does not wait, and they are destroyed when the replays and other
 /// steps underway are over. Thread-safe; do not hold a lock that one of the hooks takes.
 /// \throws UsageError if no hooks with this id are registered.
-void remove_global_hooks(HookId id);
+REPRISE_EXPORT void remove_global_hooks(HookId id);
 
 }  // namespace reprise

@@ -8,6 +8,7 @@
 
 #include "reprise/device.h"
 #include "reprise/error.h"
+#include "reprise/export.h"
 
 /// \file
 /// The simulated devices: their options, and injected failures: a chosen call fails, to test a program's error
@@ -36,7 +37,7 @@ struct HostDeviceOptions {
 
 /// Overrides the environment variables. Must be called before any device is used.
 /// \throws UsageError if a device is in use already, or a value is out of range.
-void configure_host_devices(const HostDeviceOptions& options);
+REPRISE_EXPORT void configure_host_devices(const HostDeviceOptions& options);
 
 /// Which call of the simulated devices fails.
 struct HostFailure {
@@ -62,7 +63,7 @@ struct HostFailure {
 /// name of it or the number, and `unknown` by default.
 ///
 /// Any number can be injected at once. Thread-safe.
-class InjectedFailure {
+class REPRISE_EXPORT InjectedFailure {
  public:
   /// \throws UsageError if there is no such call, the code is success, `nth` is 0, or the device is no host device.
   explicit InjectedFailure(const HostFailure& failure);

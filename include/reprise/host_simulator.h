@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reprise/device.h"
+#include "reprise/export.h"
 #include "reprise/host_device.h"
 
 /// \file
@@ -16,7 +17,7 @@ namespace reprise {
 
 /// Two operations that touch the same memory, of which at least one writes, and that nothing orders. See
 /// docs/host-device.md, "Looking for races".
-struct HostRace {
+struct REPRISE_EXPORT HostRace {
   /// One of the two.
   struct Operation {
     std::string name;               ///< for example `kernel Scale`, `memcpy`
@@ -58,7 +59,7 @@ struct HostRace {
 ///
 /// At most 16 at once in a process; those that are kept open count. Thread-safe, except that the end of the object must
 /// be the last use of the object. It must not end in a host function or a kernel.
-class HostSimulator {
+class REPRISE_EXPORT HostSimulator {
  public:
   /// The environment variables of host devices do not matter, except `REPRISE_HOST_FAIL`.
   /// \throws UsageError if there are 16 simulators, `devices` is not 1, or another option is out of range.

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "reprise/export.h"
+
 /// \file
 /// Reports, timings and statistics as JSON, for programs.
 ///
@@ -20,16 +22,16 @@ struct ReplayTiming;
 
 /// As CaptureReport::str(). The first member, `outcome`, is `failed`, `incomplete` (there is a graph, in which work is
 /// missing), or `good`. The legacy default stream is "0x0".
-std::string to_json(const CaptureReport& report);
+REPRISE_EXPORT std::string to_json(const CaptureReport& report);
 
 /// As ReplayTiming::str(): nodes are without their handles.
-std::string to_json(const ReplayTiming& timing);
+REPRISE_EXPORT std::string to_json(const ReplayTiming& timing);
 
 /// As GraphCacheStatistics::str(). Times are in nanoseconds, `time_ns`; `eager_by_cause` is an object, its members are
 /// the names of EagerCause.
-std::string to_json(const GraphCacheStatistics& statistics);
+REPRISE_EXPORT std::string to_json(const GraphCacheStatistics& statistics);
 
 /// All members of PoolStatistics.
-std::string to_json(const PoolStatistics& statistics);
+REPRISE_EXPORT std::string to_json(const PoolStatistics& statistics);
 
 }  // namespace reprise

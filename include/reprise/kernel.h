@@ -16,6 +16,7 @@
 #include "reprise/accesses.h"
 #include "reprise/device_code.h"
 #include "reprise/error.h"
+#include "reprise/export.h"
 #include "reprise/kernel_functions.h"
 #include "reprise/parameter.h"
 #include "reprise/public_call.h"
@@ -108,13 +109,15 @@ struct KernelRecord {
 
 namespace detail {
 
-std::string kernel_name(const std::type_info& type);
-void launch_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record, void** params);
+REPRISE_EXPORT std::string kernel_name(const std::type_info& type);
+REPRISE_EXPORT void launch_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record,
+                                  void** params);
 /// Likewise; in a capture of this library, the arguments are noted for the graph. They are in order of their numbers.
-void launch_marked_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record,
-                          void** params, std::span<const parameter_detail::MarkedArgument> marked);
+REPRISE_EXPORT void launch_marked_kernel(const StreamRef& stream, const LaunchConfig& config,
+                                         const KernelRecord& record, void** params,
+                                         std::span<const parameter_detail::MarkedArgument> marked);
 /// The record of the `__global__` function `prototype.symbol`, made from the prototype at the first call. Thread-safe.
-const KernelRecord& global_function_record(const KernelRecord& prototype, const std::type_info& type);
+REPRISE_EXPORT const KernelRecord& global_function_record(const KernelRecord& prototype, const std::type_info& type);
 
 }  // namespace detail
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "reprise/export.h"
 #include "reprise/stream.h"
 
 /// \file
@@ -17,9 +18,9 @@ namespace reprise {
 /// The function runs on a thread of the device runtime, which it must not call: no work, no waits, no allocations of
 /// device memory. Runs of one graph come one after another. An exception becomes a warning.
 /// \throws UsageError if the function is empty; BackendError if the runtime refuses the launch.
-void launch_host(const StreamRef& stream, std::function<void()> function);
+REPRISE_EXPORT void launch_host(const StreamRef& stream, std::function<void()> function);
 
 /// As above, on the current stream.
-void launch_host(std::function<void()> function);
+REPRISE_EXPORT void launch_host(std::function<void()> function);
 
 }  // namespace reprise

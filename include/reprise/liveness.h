@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reprise/error.h"
+#include "reprise/export.h"
 
 /// \file
 /// Input liveness: memory that a graph uses and does not own, and whether it was freed.
@@ -48,7 +49,7 @@ struct DeadInput : GraphInput {
 
 /// A replay was refused, because memory that the graph uses was freed. Nothing was launched, and the graph is
 /// unchanged: each further replay is refused likewise.
-class DeadInputError : public Error {
+class REPRISE_EXPORT DeadInputError : public Error {
  public:
   /// \param what the whole text.
   /// \param inputs the freed inputs.
@@ -65,6 +66,6 @@ class DeadInputError : public Error {
 /// Switches the recording of stacks on or off, for DeadInputError: CachingAllocator then records the stack of each
 /// allocation, and of each free of memory that a graph uses. Off by default, unless `REPRISE_MEMORY_STACKS=1` is set: a
 /// stack takes tens of microseconds. For all devices. Thread-safe.
-void record_allocation_stacks(bool on);
+REPRISE_EXPORT void record_allocation_stacks(bool on);
 
 }  // namespace reprise

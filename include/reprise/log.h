@@ -4,6 +4,8 @@
 #include <functional>
 #include <string_view>
 
+#include "reprise/export.h"
+
 /// \file
 /// The log: the warnings of the library and, on request, the steps of its graphs.
 
@@ -23,20 +25,20 @@ using LogSink = std::function<void(LogLevel level, std::string_view message)>;
 
 /// Replaces the sink and returns the one before it. An empty function restores the default, which writes a line to
 /// standard error: `reprise: warning: MESSAGE`, `reprise: info: MESSAGE`. Thread-safe.
-LogSink set_log_sink(LogSink sink);
+REPRISE_EXPORT LogSink set_log_sink(LogSink sink);
 
 /// The level up to which messages are logged: that of set_log_level(), else that of the environment variable
 /// `REPRISE_LOG` (`off`, `warning` or `info`) when this is first needed, else LogLevel::warning. Thread-safe.
-LogLevel log_level() noexcept;
+REPRISE_EXPORT LogLevel log_level() noexcept;
 
 /// Sets the level, and returns the one before. Thread-safe.
 /// \throws UsageError for a value without a name.
-LogLevel set_log_level(LogLevel level);
+REPRISE_EXPORT LogLevel set_log_level(LogLevel level);
 
 /// Sends a message to the sink, if messages of its level are logged. Never throws. Thread-safe.
-void log_message(LogLevel level, std::string_view message) noexcept;
+REPRISE_EXPORT void log_message(LogLevel level, std::string_view message) noexcept;
 
 /// Sends a message of LogLevel::warning. Never throws. Thread-safe.
-void warn(std::string_view message) noexcept;
+REPRISE_EXPORT void warn(std::string_view message) noexcept;
 
 }  // namespace reprise

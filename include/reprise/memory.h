@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/export.h"
 #include "reprise/public_call.h"
 #include "reprise/stream.h"
 
@@ -36,7 +37,7 @@ struct MempoolId {
 
 /// Returns a new id for a pool shared by several captures: pass it to each of them. The pool itself is made on each
 /// device at first use.
-MempoolId graph_pool_handle();
+REPRISE_EXPORT MempoolId graph_pool_handle();
 
 /// Counts of one pool, or of all pools of an allocator together.
 struct PoolStatistics {
@@ -76,7 +77,7 @@ struct PoolStatistics {
 ///
 /// Thread-safe. One per device, alive as long as the device. Its own driver calls are made in relaxed capture mode and
 /// never break a capture.
-class CachingAllocator {
+class REPRISE_EXPORT CachingAllocator {
  public:
   /// The allocator of a device.
   static CachingAllocator& of(Device device);
@@ -130,10 +131,12 @@ class CachingAllocator {
 /// Copies bytes in the order of a stream; the direction follows from the addresses (`cudaMemcpyAsync`). In a capture
 /// this is a node: each replay reads and writes these addresses again, host memory included. Otherwise pageable host
 /// memory may be reused when the call returns, and pinned memory once the copy has completed.
-void copy_async(void* destination, const void* source, std::size_t bytes, const StreamRef& stream = current_stream());
+REPRISE_EXPORT void copy_async(void* destination, const void* source, std::size_t bytes,
+                               const StreamRef& stream = current_stream());
 
 /// Sets each of `bytes` bytes in the order of a stream (`cudaMemsetAsync`).
-void fill_async(void* destination, unsigned char value, std::size_t bytes, const StreamRef& stream = current_stream());
+REPRISE_EXPORT void fill_async(void* destination, unsigned char value, std::size_t bytes,
+                               const StreamRef& stream = current_stream());
 
 /// Allocates device memory in the order of a stream (`cudaMallocAsync`): for work that follows on it. The memory comes
 /// from the driver's stream-ordered pool, not from the caching allocator.
@@ -150,7 +153,7 @@ void fill_async(void* destination, unsigned char value, std::size_t bytes, const
 /// \throws OutOfMemoryError if the device has no more, also after the caching allocator has released what is cached. In
 ///         a capture only if there are no addresses left: a replay without memory is a BackendError with 2.
 /// \throws UsageError in the capture of a conditional node's body, which can have no such nodes; the capture goes on.
-void* allocate_async(std::size_t bytes, const StreamRef& stream = current_stream());
+REPRISE_EXPORT void* allocate_async(std::size_t bytes, const StreamRef& stream = current_stream());
 
 /// Frees memory of allocate_async() in the order of a stream (`cudaFreeAsync`): work that was submitted to it before
 /// may still use it. In a capture this is a node, for memory that an allocation node of this or another graph
@@ -159,18 +162,18 @@ void* allocate_async(std::size_t bytes, const StreamRef& stream = current_stream
 /// freed already; in a capture
 ///         also if no allocation node allocates it; after a capture also if its graph frees it, or no replay has
 ///         allocated it. A capture goes on.
-void free_async(void* pointer, const StreamRef& stream = current_stream());
+REPRISE_EXPORT void free_async(void* pointer, const StreamRef& stream = current_stream());
 
 namespace detail {
 
-[[noreturn]] void buffer_too_large(std::size_t count, std::size_t value_bytes);
-void check_buffer_sizes(std::size_t buffer, std::size_t host);
-[[noreturn]] void buffer_without_device();
+[[noreturn]] REPRISE_EXPORT void buffer_too_large(std::size_t count, std::size_t value_bytes);
+REPRISE_EXPORT void check_buffer_sizes(std::size_t buffer, std::size_t host);
+[[noreturn]] REPRISE_EXPORT void buffer_without_device();
 /// The alignment of memory of CachingAllocator and of HostBuffer, in bytes.
 inline constexpr std::size_t memory_alignment = 512;
-void deallocate_buffer(CachingAllocator& allocator, void* pointer) noexcept;
-void* allocate_pinned(Device device, std::size_t bytes);
-void free_pinned(Device device, void* pointer, std::size_t bytes) noexcept;
+REPRISE_EXPORT void deallocate_buffer(CachingAllocator& allocator, void* pointer) noexcept;
+REPRISE_EXPORT void* allocate_pinned(Device device, std::size_t bytes);
+REPRISE_EXPORT void free_pinned(Device device, void* pointer, std::size_t bytes) noexcept;
 
 }  // namespace detail
 

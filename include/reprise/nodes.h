@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "reprise/annotations.h"
+#include "reprise/export.h"
 #include "reprise/handles.h"
 #include "reprise/kernel.h"
 
@@ -89,7 +90,7 @@ struct NodeViews;
 namespace node_detail {
 
 /// A value that is passed to, or read from, a parameter of a kernel: its size, and the types that the parameter may
-/// have, the value's own first. For internal use.
+/// have, the value's own first; none: any type. For internal use.
 struct TypedSize {
   std::size_t bytes = 0;
   std::array<const std::type_info*, 3> types = {};  ///< null: fewer
@@ -129,7 +130,7 @@ requires(!std::is_function_v<T>) struct Types<T*> {
 /// that other code removed from the template.
 ///
 /// Threads: any, as for the graph: reset() must not run concurrently.
-class GraphNode {
+class REPRISE_EXPORT GraphNode {
  public:
   /// The number of the node among all nodes of the template, in order of creation, when this view was made.
   std::size_t index() const noexcept { return index_; }
@@ -183,6 +184,9 @@ class GraphNode {
     static_assert(std::is_trivially_copyable_v<T> && !std::is_array_v<T>, "arguments are copied as bytes");
     write_arg(index, &value, node_detail::Types<T>::to_parameter());
   }
+  /// As above, with the bytes of the value, for bindings of other languages, which have no types of C++.
+  /// \throws UsageError as above; the size alone is checked.
+  void set_arg_bytes(std::size_t index, std::span<const std::byte> value) const;
   /// Changes the shape of a kernel's launch.
   /// \throws UsageError unless this is a kernel node that can be changed; for another cluster or `cooperative` while
   ///         there is an executable, and for `programmatic`; BackendError with 1 if the device cannot launch this

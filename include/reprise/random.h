@@ -8,6 +8,7 @@
 #include "reprise/accesses.h"
 #include "reprise/device.h"
 #include "reprise/device_code.h"
+#include "reprise/export.h"
 #include "reprise/stream.h"
 
 /// \file
@@ -58,7 +59,7 @@ struct GeneratorState {
 /// and threads draw in the order of the calls of replay().
 ///
 /// Thread-safe. The state lives as long as a handle, or a graph that drew from it.
-class Generator {
+class REPRISE_EXPORT Generator {
  public:
   /// The seed if none is passed, as in PyTorch.
   static constexpr std::uint64_t default_seed = 67280421310721;
@@ -113,10 +114,10 @@ class Generator {
 };
 
 /// The default generator of a device, made at the first use with Generator::default_seed.
-Generator default_generator(Device device = current_device());
+REPRISE_EXPORT Generator default_generator(Device device = current_device());
 
 /// Sets the seed of the default generators of all devices (PyTorch's `torch.cuda.manual_seed_all`).
 /// \throws UsageError as Generator::set_current_seed().
-void manual_seed(std::uint64_t seed);
+REPRISE_EXPORT void manual_seed(std::uint64_t seed);
 
 }  // namespace reprise

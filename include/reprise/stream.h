@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "reprise/device.h"
+#include "reprise/export.h"
 #include "reprise/handles.h"
 
 /// \file
@@ -42,7 +43,7 @@ concept StreamView = requires(const S& stream) {
 &&std::is_convertible_v<StreamHandle, S>;
 
 /// A non-owning view of a stream, which it must not outlive. A small value. Thread-safe.
-class StreamRef {
+class REPRISE_EXPORT StreamRef {
  public:
   /// A view of any stream of a device: of this library, of CUDA's runtime, of another framework. Null is the legacy
   /// default stream; so is `cudaStreamLegacy` (0x1), which becomes null here.
@@ -109,7 +110,7 @@ struct StreamOptions {
 
 namespace detail {
 
-[[noreturn]] void refuse_moved_from(const char* what);
+[[noreturn]] REPRISE_EXPORT void refuse_moved_from(const char* what);
 
 }  // namespace detail
 
@@ -117,7 +118,7 @@ namespace detail {
 /// else but device(). Destroying it does not wait: submitted work still runs. With the component libtorch, whose
 /// allocators and autograd use streams for as long as the process lives, the handle stays valid, and a later Stream
 /// with the same options reuses it.
-class Stream {
+class REPRISE_EXPORT Stream {
  public:
   explicit Stream(Device device = current_device(), StreamOptions options = {});
   ~Stream();
@@ -145,14 +146,14 @@ class Stream {
 };
 
 /// The calling thread's current stream of its current device.
-StreamRef current_stream();
+REPRISE_EXPORT StreamRef current_stream();
 
 /// The calling thread's current stream of a device; the legacy default stream until it was set.
-StreamRef current_stream(Device device);
+REPRISE_EXPORT StreamRef current_stream(Device device);
 
 /// Makes a stream, and its device, current in the calling thread until the end of the scope. Must begin and end on one
 /// thread: ended on another one, it changes nothing, with a warning.
-class StreamGuard {
+class REPRISE_EXPORT StreamGuard {
  public:
   explicit StreamGuard(StreamRef stream);
   StreamGuard(Stream&&) = delete;  ///< the stream would be destroyed before the guard
@@ -169,7 +170,7 @@ class StreamGuard {
 /// (`cudaThreadExchangeStreamCaptureMode`): in `relaxed`, calls such as `cudaMalloc` and `cudaEventQuery` are executed
 /// while this thread captures, instead of breaking the capture. What a capture forbids in each mode stays forbidden.
 /// Must begin and end on one thread: ended on another one, it changes nothing, with a warning.
-class CaptureModeGuard {
+class REPRISE_EXPORT CaptureModeGuard {
  public:
   explicit CaptureModeGuard(CaptureMode mode = CaptureMode::relaxed, Device device = current_device());
   ~CaptureModeGuard();  ///< restores the previous mode
@@ -183,6 +184,6 @@ class CaptureModeGuard {
 };
 
 /// True if the calling thread's current stream is being captured (PyTorch's `torch.cuda.is_current_stream_capturing`).
-bool is_current_stream_capturing();
+REPRISE_EXPORT bool is_current_stream_capturing();
 
 }  // namespace reprise

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reprise/annotations.h"
+#include "reprise/export.h"
 #include "reprise/graph.h"
 #include "reprise/handles.h"
 #include "reprise/stream.h"
@@ -45,7 +46,7 @@ struct AnnotationTiming {
 };
 
 /// The times of a replay. A value, except for the handles of the template's nodes.
-struct ReplayTiming {
+struct REPRISE_EXPORT ReplayTiming {
   std::vector<NodeTiming> nodes = {};              ///< in order of their start
   double total_us = 0;                             ///< from the first start to the last end
   std::vector<AnnotationTiming> annotations = {};  ///< in order of their first start
@@ -67,7 +68,7 @@ struct ReplayTiming {
 /// replay records one event more.
 ///
 /// Threads: construction, take() and destruction as CUDAGraph::replay().
-class ReplayTimer {
+class REPRISE_EXPORT ReplayTimer {
  public:
   /// \param graph one timer at a time. If it is reset or destroyed first, take() is refused.
   /// \throws UsageError if nothing is captured, the template was discarded, another ReplayTimer of the graph lives, or
@@ -105,6 +106,6 @@ class ReplayTimer {
 ///         launched.
 /// \throws Error if nodes cannot be timed: CUPTI is missing, or in use by another tool. Nothing was launched.
 /// \throws BackendError if the launch or the wait fails.
-ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream = current_stream());
+REPRISE_EXPORT ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream = current_stream());
 
 }  // namespace reprise

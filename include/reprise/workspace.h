@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "reprise/export.h"
 #include "reprise/stream.h"
 
 /// \file
@@ -42,6 +43,7 @@ struct Workspace {
 /// \param bytes the size; for 0 the workspace is empty.
 /// \param stream the stream of the library's work.
 /// \throws OutOfMemoryError
-Workspace library_workspace(std::string_view library, std::size_t bytes, const StreamRef& stream = current_stream());
+REPRISE_EXPORT Workspace library_workspace(std::string_view library, std::size_t bytes,
+                                           const StreamRef& stream = current_stream());
 
 }  // namespace reprise

@@ -45,6 +45,7 @@ class Backend {
 
 #define REPRISE_CALL(name, cuda, parameters, arguments) virtual ErrorCode name parameters = 0;
 #include "backend/calls.def"
+#include "reprise/export.h"
 
   /// What keeps the device of a HostSimulator open; null for all other devices, which are open until the process ends.
   DeviceUses* uses() const noexcept {
@@ -65,11 +66,11 @@ inline bool same_runtime(const Device& one, const Device& other) noexcept {
 }
 
 /// The simulated devices of this process, opened at the first call.
-const std::vector<Backend*>& host_backends();
+REPRISE_EXPORT_INTERNAL const std::vector<Backend*>& host_backends();
 
 /// The CUDA devices of this process, opened at the first call; none where CUDA's driver is missing, too old or without
 /// a device.
-const std::vector<Backend*>& cuda_backends();
+REPRISE_EXPORT_INTERNAL const std::vector<Backend*>& cuda_backends();
 
 /// The open host device, or the one of a HostSimulator, that this is a stream of; null if there is none. Not for the
 /// handles of default streams (0, 1, 2).
@@ -81,6 +82,6 @@ Backend* host_backend_of(StreamHandle stream);
 Backend* cuda_backend_of(StreamHandle stream);
 
 /// Why there are no CUDA devices, without a full stop; empty if there are.
-const std::string& cuda_unavailable_reason();
+REPRISE_EXPORT_INTERNAL const std::string& cuda_unavailable_reason();
 
 }  // namespace reprise::backend

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "reprise/error.h"
+#include "reprise/export.h"
 #include "support/forked.h"
 
 // The one way from a backend's result code to an exception, and its twin for destructors.
@@ -13,8 +14,8 @@ namespace reprise::backend {
 
 /// Throws BackendError with the call's name, the code, CUDA's name for it and what the backend knows beyond it.
 /// \param more what the caller knows beyond that, as "graph `step`"; may be empty.
-[[noreturn]] void raise(const Backend& backend, Call call, ErrorCode result, SourceLocation where,
-                        std::string_view more = {});
+[[noreturn]] REPRISE_EXPORT_INTERNAL void raise(const Backend& backend, Call call, ErrorCode result,
+                                                SourceLocation where, std::string_view more = {});
 
 /// Passes success; anything else becomes a BackendError. For a result that was looked at first; see Checked below.
 inline void check(const Backend& backend, Call call, ErrorCode result,
@@ -36,7 +37,8 @@ inline constexpr const char* forked_detail =
     "with CUDA, fork before the first use of a device, or start another program (exec) in the child";
 
 /// Passes an error to the warning sink.
-void warn_of(const Backend& backend, Call call, ErrorCode result, SourceLocation where) noexcept;
+REPRISE_EXPORT_INTERNAL void warn_of(const Backend& backend, Call call, ErrorCode result,
+                                     SourceLocation where) noexcept;
 
 /// Anything but success goes to the warning sink. Returns whether it was success. For a result that was looked at
 /// first; see WarnOnError below.

@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "reprise/device.h"
+#include "reprise/export.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 
@@ -76,7 +77,7 @@ class Framework {
 /// Installs the framework of this process. What guards of this library made current on the calling thread becomes
 /// current there at once, on other threads when they next query it. Installing the same one again does nothing.
 /// \throws UsageError if there is another one.
-void install_framework(const Framework& framework);
+REPRISE_EXPORT_INTERNAL void install_framework(const Framework& framework);
 
 namespace framework_detail {
 inline std::atomic<const Framework*> installed{nullptr};
@@ -101,8 +102,8 @@ inline const Framework* keeper_of_current(const Device& device) noexcept {
 // --- What guards of this library do, for a framework that has guards of its own -----------------------------------
 
 /// Makes a device the calling thread's current one.
-void set_current_device(Device device) noexcept;
+REPRISE_EXPORT_INTERNAL void set_current_device(Device device) noexcept;
 /// Makes a stream the calling thread's current one of its device; returns the one before. The current device stays.
-StreamRef exchange_current_stream(const StreamRef& stream);
+REPRISE_EXPORT_INTERNAL StreamRef exchange_current_stream(const StreamRef& stream);
 
 }  // namespace reprise::backend

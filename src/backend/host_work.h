@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "reprise/export.h"
 #include "reprise/kernel.h"
 #include "reprise/stream.h"
 
@@ -22,8 +23,8 @@ namespace reprise::backend {
 ///
 /// \param name what nodes and reports call it.
 /// \throws BackendError as a launch; UsageError for a stream of a device that is no host device.
-void enqueue(const StreamRef& stream, const std::string& name, std::function<void()> function,
-             std::span<const MemoryAccess> operands);
+REPRISE_EXPORT_INTERNAL void enqueue(const StreamRef& stream, const std::string& name, std::function<void()> function,
+                                     std::span<const MemoryAccess> operands);
 
 /// True if the kernel is such a function: its first parameter is the address of the function object, each further one a
 /// MemoryAccess.
@@ -31,6 +32,6 @@ bool is_enqueued(const KernelRecord& kernel) noexcept;
 
 /// The graph that the stream is capturing keeps `object` as long as its nodes may run; without a capture nothing
 /// happens. It is destroyed on any thread, and must not call the device runtime then. \throws BackendError
-void keep_in_captured_graph(const StreamRef& stream, std::shared_ptr<void> object);
+REPRISE_EXPORT_INTERNAL void keep_in_captured_graph(const StreamRef& stream, std::shared_ptr<void> object);
 
 }  // namespace reprise::backend

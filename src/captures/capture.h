@@ -13,6 +13,7 @@
 #include "captures/body.h"
 #include "reprise/capture_options.h"
 #include "reprise/device.h"
+#include "reprise/export.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 
@@ -22,7 +23,7 @@ namespace detail {
 
 /// The place of a concern among the slots of every capture; allotted at first use. Constant-initialized, so that it
 /// works during the construction of static objects.
-class SlotNumber {
+class REPRISE_EXPORT_INTERNAL SlotNumber {
  public:
   constexpr SlotNumber() = default;
   std::size_t get() const noexcept;
@@ -61,7 +62,7 @@ class Slot {
 ///
 /// Thread-safe. Its mutex is held for no call of anything else, except for the query of its id: the stream is there
 /// until the capture is over.
-class Capture {
+class REPRISE_EXPORT_INTERNAL Capture {
  public:
   /// \param options stay the caller's.
   /// \param pool the one that the options name, else a new one.

@@ -8,6 +8,7 @@
 
 #include "backend/types.h"
 #include "captures/capture.h"
+#include "reprise/export.h"
 
 // The captures of this library that are underway in the process, and the one answer to "which capture does this stream
 // take part in".
@@ -28,10 +29,10 @@ namespace reprise::captures {
 
 namespace detail {
 /// How many captures of this library are underway, on any thread and device. Written by Registration.
-inline std::atomic<int> underway{0};
+REPRISE_EXPORT_INTERNAL inline std::atomic<int> underway{0};
 /// The oldest capture that is younger than the one with that number, which becomes its own; null after the youngest.
 /// The first number is 0.
-std::shared_ptr<Capture> next_after(std::uint64_t& number) noexcept;
+REPRISE_EXPORT_INTERNAL std::shared_ptr<Capture> next_after(std::uint64_t& number) noexcept;
 }  // namespace detail
 
 /// Whether any capture of this library is underway, on any thread and device. One relaxed load, so that it costs
@@ -63,7 +64,7 @@ struct Found {
 /// Queries which capture a stream takes part in, by backend::capture_info(), and by one more query for each capture
 /// whose id is first needed.
 /// \throws BackendError as that.
-Found find(const StreamRef& stream);
+REPRISE_EXPORT_INTERNAL Found find(const StreamRef& stream);
 
 /// The capture of this library whose resources a stream is to use: Found::capture. No call of the driver while none is
 /// underway.

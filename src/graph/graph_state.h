@@ -4,6 +4,8 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "reprise/export.h"
+
 namespace reprise::graphs {
 
 /// The states of a CUDAGraph; reprise/graph.h has the transitions.
@@ -16,7 +18,7 @@ enum class GraphState {
 
 /// \throws UsageError for `call`, the public name of one that needs a graph in one of the `expected` states; `name` is
 /// that of the graph, which may be empty.
-[[noreturn]] void refuse(GraphState found, const char* call, std::initializer_list<GraphState> expected,
-                         std::string_view name);
+[[noreturn]] REPRISE_EXPORT_INTERNAL void refuse(GraphState found, const char* call,
+                                                 std::initializer_list<GraphState> expected, std::string_view name);
 
 }  // namespace reprise::graphs

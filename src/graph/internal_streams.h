@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "reprise/export.h"
 #include "reprise/stream.h"
 
 namespace reprise::graphs {
@@ -10,7 +11,7 @@ namespace reprise::graphs {
 /// that earlier captures left in a shared pool; several threads get one each.
 ///
 /// The streams are non-blocking, made on demand, and live as long as the device. Thread-safe.
-class InternalStream {
+class REPRISE_EXPORT_INTERNAL InternalStream {
  public:
   /// \throws BackendError if a stream is needed and cannot be made.
   explicit InternalStream(Device device);

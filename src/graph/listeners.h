@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "graph/capture_listener.h"
 #include "reprise/annotations.h"
+#include "reprise/export.h"
 
 namespace reprise::inspect {
 class AnnotationListener;
@@ -27,7 +28,7 @@ class RetainListener;
 /// The listeners of one graph: the one place that names the concerns which take part in captures.
 ///
 /// Owned and used by one graph, as its other parts.
-class Listeners {
+class REPRISE_EXPORT_INTERNAL Listeners {
  public:
   /// Those of this library, and of the framework if there is one.
   Listeners();

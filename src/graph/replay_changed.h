@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "reprise/export.h"
 #include "reprise/graph.h"
 #include "reprise/handles.h"
 
@@ -14,9 +15,10 @@ namespace reprise {
 ///
 /// The caller tracks the state of the executable: the graph is made with KeepGraph::no, so that there is no second
 /// executable without the changes.
-void replay_changed(CUDAGraph& graph, const StreamRef& stream, const std::function<void(GraphExecHandle)>& change);
+REPRISE_EXPORT_INTERNAL void replay_changed(CUDAGraph& graph, const StreamRef& stream,
+                                            const std::function<void(GraphExecHandle)>& change);
 
 /// Reserves a graph for such an owner, for good: replay() and reset() throw UsageError from now on, and name it.
-void reserve(CUDAGraph& graph, std::string owner);
+REPRISE_EXPORT_INTERNAL void reserve(CUDAGraph& graph, std::string owner);
 
 }  // namespace reprise

@@ -7,6 +7,7 @@
 
 #include "kernels/batch_kernels.h"
 #include "reprise/batch.h"
+#include "reprise/export.h"
 #include "reprise/handles.h"
 #include "reprise/stream.h"
 
@@ -20,7 +21,7 @@ namespace reprise::memory {
 ///     update()   updates the executable before its launch: replay_changed()
 ///
 /// Threads: one at a time.
-class CopyNodes {
+class REPRISE_EXPORT_INTERNAL CopyNodes {
  public:
   CopyNodes() = default;
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "reprise/export.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 
@@ -29,6 +30,6 @@ StreamRef stream_of_words(const Device& device);
 Words allocate_words(std::size_t bytes, const StreamRef& stream);
 
 /// Allocates words outside of all private pools, which are never reported as an input of a graph. Not cleared.
-Words allocate_hidden_words(std::size_t bytes, const Device& device);
+REPRISE_EXPORT_INTERNAL Words allocate_hidden_words(std::size_t bytes, const Device& device);
 
 }  // namespace reprise::memory

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "reprise/export.h"
 #include "reprise/memory.h"
 
 namespace reprise::memory {
@@ -13,6 +14,6 @@ namespace reprise::memory {
 MempoolId new_capture_pool_id();
 
 /// The id in words, for texts: "(3, 0)".
-std::string pool_id_text(MempoolId id);
+REPRISE_EXPORT_INTERNAL std::string pool_id_text(MempoolId id);
 
 }  // namespace reprise::memory

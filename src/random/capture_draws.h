@@ -18,6 +18,7 @@
 #include "memory/own_words.h"
 #include "random/draw_source.h"
 #include "reprise/event.h"
+#include "reprise/export.h"
 #include "reprise/memory.h"
 
 namespace reprise::random {
@@ -63,7 +64,7 @@ struct LoopDraws {
 /// to end().
 ///
 /// Threads: draws come from any thread while the capture is underway; the rest from one at a time.
-class CaptureDraws {
+class REPRISE_EXPORT_INTERNAL CaptureDraws {
  public:
   CaptureDraws() = default;
   ~CaptureDraws() { close(); }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "captures/capture.h"
+#include "reprise/export.h"
 
 namespace reprise::random {
 
@@ -15,7 +16,7 @@ namespace reprise::random {
 /// time; work of another one that draws from it reads words that are not its own.
 ///
 /// Attached to the capture by open(), until its registration ends. Thread-safe.
-class LentWords {
+class REPRISE_EXPORT_INTERNAL LentWords {
  public:
   using Addresses = std::set<std::uintptr_t>;
 

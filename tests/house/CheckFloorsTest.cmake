@@ -19,6 +19,7 @@ src/graph/listeners.cpp         "inspect/report/listener.h"
 src/inspect/timings/times.cpp   "graph/state.h"
 src/breakable/recording.cpp     "inspect/report/listener.h"
 src/cache/entry.cpp             "breakable/recording.h"
+src/c_api/graphs.cpp            "reprise/graph.h"
 src/inspect/annotations/nvtx_ranges.cpp  <nvtx3/nvToolsExt.h>
 src/libtorch/graph.cpp          "libtorch/cuda/tensors.h"
 src/libtorch/graph.cpp          <ATen/core/Tensor.h>
@@ -30,6 +31,8 @@ src/kernels/batch.h             "text/format.h"
 src/kernels/batch.h             "reprise/kernel.h"
 include/reprise/graph.h         "reprise/stream.h"
 include/reprise/graph.h         <vector>
+include/reprise/c_api.h         <stddef.h>
+include/reprise/c_api.h         <stdint.h>
 include/reprise/cublas.h        <cublas_v2.h>
 include/reprise/philox.h        <Random123/philox.h>
 include/reprise/libtorch/graph.h  <ATen/core/Tensor.h>
@@ -45,6 +48,8 @@ src/graph/state.cpp             "inspect/report/listener.h"  goes up, from graph
 src/graph/listeners.cpp         "libtorch/graph.h"           goes up, from graph to libtorch
 src/inspect/report/text.cpp     <libtorch/graph.h>           goes up, from inspect to libtorch
 src/graph/state.cpp             "breakable/recording.h"      goes up, from graph to breakable
+src/cache/entry.cpp             "c_api/objects.h"            goes up, from cache to c_api
+src/c_api/graphs.cpp            <ATen/core/Tensor.h>         belongs to libtorch
 src/kernels/batch.h             "backend/check.h"            is included by a leaf
 src/memory/copy.cpp             "backend/host/work.h"        is private
 src/backend/check.cpp           "backend/cuda/driver.h"      is private
@@ -62,6 +67,7 @@ src/graph/state.cpp             "reprise/cublas.h"           belongs to CUDA
 src/libtorch/graph.cpp          <c10/cuda/CUDAStream.h>      belongs to CUDA
 src/random/draws.cpp            "reprise/philox.h"           belongs to Random123
 include/reprise/graph.h         "graph/state.h"              is included by a public header
+include/reprise/graph.h         <stddef.h>                   is included by a public header
 include/reprise/graph.h         <unistd.h>                   is included by a public header
 include/reprise/graph.h         <fmt/format.h>               belongs to fmt
 include/reprise/graph.h         <torch/torch.h>              belongs to libtorch

@@ -6,13 +6,15 @@
 #   RANDOM123  ON if the program must find the copy of Random123
 #   COMPONENT  the component of the package that the program uses (optional)
 #   TORCH      the folder of the wheel of torch (the component libtorch)
-#   GIVEN      a folder with sources of fmt and nlohmann_json that the project gives; without, both are installed
-#              (add_subdirectory)
-#   SHARED     ON to build the library as a shared one (add_subdirectory)
 #   KERNELS    ON if nvcc must compile the program, for ARCHITECTURES (optional)
 #   PROGRAM, EXPECTED   the source and a file with its output
+#   PROJECT    the project, by default consumer/, whose program has the name of the folder
 #   SOURCE_DIR, GENERATOR, BUILD_TYPE, CXX_COMPILER, CXX_COMPILER_LAUNCHER, CXX_FLAGS
 
+if(NOT PROJECT)
+  set(PROJECT "${CMAKE_CURRENT_LIST_DIR}/consumer")
+endif()
+get_filename_component(name "${PROJECT}" NAME)
 set(arguments
   "-DCMAKE_BUILD_TYPE=${BUILD_TYPE}"
   "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}"
@@ -33,19 +35,13 @@ if(MODE STREQUAL "find_package")
   list(APPEND arguments "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON
     -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)
 else()
-  list(APPEND arguments "-DREPRISE_SOURCE_DIR=${SOURCE_DIR}" "-DBUILD_SHARED_LIBS=${SHARED}"
-    -DREPRISE_GROUP_SOURCES=ON)
-  if(GIVEN)
-    list(APPEND arguments
-      -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON "-DFETCHCONTENT_SOURCE_DIR_FMT=${GIVEN}/fmt"
-      -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON "-DFETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON=${GIVEN}/nlohmann_json")
-  endif()
+  list(APPEND arguments "-DREPRISE_SOURCE_DIR=${SOURCE_DIR}" -DREPRISE_GROUP_SOURCES=ON)
 endif()
 
-execute_process(COMMAND "${CMAKE_COMMAND}" --fresh -G "${GENERATOR}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer"
+execute_process(COMMAND "${CMAKE_COMMAND}" --fresh -G "${GENERATOR}" -S "${PROJECT}"
   -B "${WORK}/build" ${arguments} COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${WORK}/build" --parallel 2 COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND "${WORK}/build/consumer" OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${WORK}/build/${name}" OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
 file(READ "${EXPECTED}" expected)
 if(NOT output STREQUAL expected)
   message(FATAL_ERROR "The program printed\n${output}but expected was\n${expected}")

@@ -3,6 +3,7 @@
 #   BINARY_DIR, WORK                where the library was built; where to work
 #   CPACK, DPKG_DEB, PKG_CONFIG     the commands
 #   LIBDIR, VERSION                 of the library
+#   SHARED                          ON if it is a shared one
 #   PROGRAM, EXPECTED, CXX_COMPILER, CXX_FLAGS   as check_consumer.cmake
 
 file(REMOVE_RECURSE "${WORK}")
@@ -16,6 +17,23 @@ if(NOT depends MATCHES "libstdc\\+\\+6")
 endif()
 execute_process(COMMAND "${DPKG_DEB}" -x "${package}" "${WORK}/root" COMMAND_ERROR_IS_FATAL ANY)
 
+set(static --static)
+if(SHARED)
+  set(static "")
+  set(lib "${WORK}/root/usr/${LIBDIR}")
+  set(ENV{LD_LIBRARY_PATH} "${lib}")
+  string(REGEX MATCH "^[0-9]+\\.[0-9]+" soversion "${VERSION}")
+  foreach(name IN ITEMS libreprise.so libreprise.so.${soversion} libreprise.so.${VERSION})
+    if(NOT EXISTS "${lib}/${name}")
+      message(FATAL_ERROR "The package has no ${name}")
+    endif()
+  endforeach()
+  execute_process(COMMAND "${DPKG_DEB}" --info "${package}" triggers OUTPUT_VARIABLE triggers COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT triggers MATCHES "ldconfig")
+    message(FATAL_ERROR "The package has the triggers \"${triggers}\"; expected was ldconfig, for its library")
+  endif()
+endif()
+
 set(ENV{PKG_CONFIG_PATH} "${WORK}/root/usr/${LIBDIR}/pkgconfig")
 execute_process(COMMAND "${PKG_CONFIG}" --modversion reprise OUTPUT_VARIABLE version
   OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
@@ -23,7 +41,7 @@ if(NOT version STREQUAL VERSION)
   message(FATAL_ERROR "pkg-config names version ${version}; expected was ${VERSION}")
 endif()
 foreach(which IN ITEMS cflags libs)
-  execute_process(COMMAND "${PKG_CONFIG}" --static --${which} reprise OUTPUT_VARIABLE ${which}
+  execute_process(COMMAND "${PKG_CONFIG}" ${static} --${which} reprise OUTPUT_VARIABLE ${which}
     OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   separate_arguments(${which} UNIX_COMMAND "${${which}}")
 endforeach()

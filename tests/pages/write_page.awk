@@ -149,7 +149,9 @@ state == "cpp" || state == "output" || state == "other" {
   next
 }
 
-/^[ \t]+```cpp|^```(c\+\+|cxx|cuda|cu|c)$/ { die(FNR, "expected ```cpp at the beginning of the line; found " $0) }
+# The program in C of docs/c-api.md is an example, and compared with it (tests/c_api).
+/^```c$/ && name != "c_api" { die(FNR, "expected ```cpp at the beginning of the line; found " $0) }
+/^[ \t]+```cpp|^```(c\+\+|cxx|cuda|cu)$/ { die(FNR, "expected ```cpp at the beginning of the line; found " $0) }
 
 /^```cpp$/ {
   state = "cpp"

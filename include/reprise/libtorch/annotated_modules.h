@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "reprise/annotations.h"
+#include "reprise/export.h"
 #include "reprise/libtorch/install.h"
 
 /// \file
@@ -26,7 +27,7 @@ namespace reprise::libtorch {
 /// enclosing scopes of this class, joined with dots. Entered by annotated(). Otherwise as `annotate`: where nothing is
 /// annotated it does nothing, and does not contribute to the names of inner scopes. Left on another thread, with the
 /// warning of `annotate`, it changes no names there.
-class [[nodiscard]] annotate_module {
+class [[nodiscard]] REPRISE_EXPORT annotate_module {
  public:
   /// \param name within the enclosing module, as passed to register_module().
   explicit annotate_module(std::string_view name);
@@ -66,9 +67,9 @@ class Annotated {
 namespace annotated_detail {
 
 /// The name of a module in a Sequential.
-std::string name_of_child(const torch::nn::SequentialImpl& sequential, std::size_t number);
+REPRISE_EXPORT std::string name_of_child(const torch::nn::SequentialImpl& sequential, std::size_t number);
 /// Runs the modules of a Sequential after the first one on its result, each in a scope of its name.
-torch::nn::AnyValue forward_rest(torch::nn::SequentialImpl& sequential, torch::nn::AnyValue value);
+REPRISE_EXPORT torch::nn::AnyValue forward_rest(torch::nn::SequentialImpl& sequential, torch::nn::AnyValue value);
 
 }  // namespace annotated_detail
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "reprise/cache_key.h"
+#include "reprise/export.h"
 #include "reprise/libtorch/tensor_structures.h"
 
 /// \file
@@ -29,11 +30,11 @@ struct CallKey {
 };
 
 /// The modules and all parts of them, each once.
-std::vector<std::shared_ptr<torch::nn::Module>> all_modules(
+REPRISE_EXPORT std::vector<std::shared_ptr<torch::nn::Module>> all_modules(
     const std::vector<std::shared_ptr<torch::nn::Module>>& modules);
 
 /// Visits the arguments of a call, as for_each_tensor() does, and makes its key. They must live until then.
-class CallRecorder {
+class REPRISE_EXPORT CallRecorder {
  public:
   void operator()(at::Tensor& tensor) {
     structure_.push_back(tensor_step);
@@ -75,6 +76,6 @@ class CallRecorder {
 };
 
 /// Names of the fields of such keys, in order.
-std::vector<std::string> call_key_fields();
+REPRISE_EXPORT std::vector<std::string> call_key_fields();
 
 }  // namespace reprise::libtorch::detail

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "reprise/export.h"
 #include "reprise/libtorch/install.h"
 
 /// \file
@@ -18,10 +19,10 @@ namespace reprise::libtorch {
 /// \returns the norm before, without dimensions, on the device of the gradients; in a capture it is memory of the
 ///          graph. Zero if there are no gradients. It may be infinite or not a number, as the gradients then are.
 /// \throws UsageError for a norm that is negative or not a number, or a type that is not above zero.
-at::Tensor clip_grad_norm_(at::TensorList parameters, double max_norm, double norm_type = 2);
+REPRISE_EXPORT at::Tensor clip_grad_norm_(at::TensorList parameters, double max_norm, double norm_type = 2);
 
 /// Limits each value of the gradients of parameters, in place, to between `-clip_value` and `clip_value`.
 /// \throws UsageError for a value that is negative or not a number.
-void clip_grad_value_(at::TensorList parameters, double clip_value);
+REPRISE_EXPORT void clip_grad_value_(at::TensorList parameters, double clip_value);
 
 }  // namespace reprise::libtorch

@@ -11,6 +11,7 @@
 
 #include "reprise/breakable.h"
 #include "reprise/eager_function.h"
+#include "reprise/export.h"
 #include "reprise/libtorch/tensor_structures.h"
 
 /// \file
@@ -22,7 +23,7 @@
 namespace reprise::libtorch::detail {
 
 /// The static tensors of an eager part.
-class FixedTensors {
+class REPRISE_EXPORT FixedTensors {
  public:
   /// Allocates tensors like those of the first run, for the current stream.
   /// \throws UsageError if one is not on the device of that.

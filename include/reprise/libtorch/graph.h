@@ -5,6 +5,7 @@
 #include <c10/core/Stream.h>
 
 #include "reprise/capture.h"
+#include "reprise/export.h"
 #include "reprise/libtorch/install.h"
 
 /// \file
@@ -24,13 +25,13 @@ namespace reprise::libtorch {
 /// others, of CUDA devices and host devices. docs/random-numbers.md says what a generator cannot do while a capture is
 /// underway.
 /// \throws UsageError unless the graph is empty, or for a generator of another kind of device.
-void register_generator_state(CUDAGraph& cuda_graph, const at::Generator& generator);
+REPRISE_EXPORT void register_generator_state(CUDAGraph& cuda_graph, const at::Generator& generator);
 
 /// A stream of libtorch's, of a CUDA device or the host device, as this library sees it.
 /// \throws UsageError for a stream of another device.
-StreamRef stream_ref(const c10::Stream& stream);
+REPRISE_EXPORT StreamRef stream_ref(const c10::Stream& stream);
 
 /// A stream as libtorch sees it. One that came from libtorch is the same c10::Stream as it was.
-c10::Stream c10_stream(const StreamRef& stream);
+REPRISE_EXPORT c10::Stream c10_stream(const StreamRef& stream);
 
 }  // namespace reprise::libtorch

@@ -16,6 +16,7 @@
 
 #include "reprise/cache_body.h"
 #include "reprise/cache_statistics.h"
+#include "reprise/export.h"
 #include "reprise/graph_cache.h"
 #include "reprise/graph_memory.h"
 #include "reprise/libtorch/call_key.h"
@@ -52,7 +53,7 @@ struct PoolShare {
 /// What a CachedCallable does whatever the types of its arguments: a GraphCache, made at the first call.
 ///
 /// Thread-safe.
-class CachedFunction {
+class REPRISE_EXPORT CachedFunction {
  public:
   /// \throws UsageError for options that belong to the cache.
   CachedFunction(GraphedCacheOptions options, const GraphedSource& source);
@@ -83,7 +84,7 @@ class CachedFunction {
 
 /// The bytes that the allocator of a device has taken from its driver, where CachingAllocator does not count them; else
 /// 0.
-std::uint64_t framework_bytes(c10::Device device);
+REPRISE_EXPORT std::uint64_t framework_bytes(c10::Device device);
 
 /// A callable that several hold.
 template <class C>

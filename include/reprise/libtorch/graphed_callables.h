@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/export.h"
 #include "reprise/graph.h"
 #include "reprise/libtorch/graphed_callable_options.h"
 #include "reprise/libtorch/install.h"
@@ -71,25 +72,27 @@ struct GraphedSource {
 
 // Of the arguments, or else of the parameters; the CPU only where all are there: others are where they are meant to be.
 // None without tensors.
-std::optional<c10::Device> device_of_source(const GraphedSource& source);
+REPRISE_EXPORT std::optional<c10::Device> device_of_source(const GraphedSource& source);
 
-std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSource> sources,
-                                                           const GraphedCallableOptions& options);
-bool training_mode_changed(const GraphedFunction& function);
-std::vector<at::Tensor> call_graphed(const std::shared_ptr<GraphedFunction>& function,
-                                     const std::vector<at::Tensor>& arguments);
-const std::vector<at::Tensor>& static_arguments(const GraphedFunction& function);
-CUDAGraph& forward_graph(GraphedFunction& function);
-CUDAGraph& backward_graph(GraphedFunction& function);
-void check_changed_memory(const GraphedFunction& function, const std::vector<at::Tensor>& arguments);
-std::uint64_t captured_bytes(const GraphedFunction& function);
-std::vector<const CUDAGraph*> captured_graphs(const GraphedFunction& function);
-[[noreturn]] void refuse_arguments(const GraphedFunction& function, const ArgumentDifferences& differences,
-                                   const std::vector<at::Tensor>& tensors);
+REPRISE_EXPORT std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSource> sources,
+                                                                          const GraphedCallableOptions& options);
+REPRISE_EXPORT bool training_mode_changed(const GraphedFunction& function);
+REPRISE_EXPORT std::vector<at::Tensor> call_graphed(const std::shared_ptr<GraphedFunction>& function,
+                                                    const std::vector<at::Tensor>& arguments);
+REPRISE_EXPORT const std::vector<at::Tensor>& static_arguments(const GraphedFunction& function);
+REPRISE_EXPORT CUDAGraph& forward_graph(GraphedFunction& function);
+REPRISE_EXPORT CUDAGraph& backward_graph(GraphedFunction& function);
+REPRISE_EXPORT void check_changed_memory(const GraphedFunction& function, const std::vector<at::Tensor>& arguments);
+REPRISE_EXPORT std::uint64_t captured_bytes(const GraphedFunction& function);
+REPRISE_EXPORT std::vector<const CUDAGraph*> captured_graphs(const GraphedFunction& function);
+[[noreturn]] REPRISE_EXPORT void refuse_arguments(const GraphedFunction& function,
+                                                  const ArgumentDifferences& differences,
+                                                  const std::vector<at::Tensor>& tensors);
 
-std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules, const std::string& maker);
+REPRISE_EXPORT std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules,
+                                          const std::string& maker);
 
-[[noreturn]] void refuse_number(std::size_t callables, std::size_t samples);
+[[noreturn]] REPRISE_EXPORT void refuse_number(std::size_t callables, std::size_t samples);
 
 template <class C>
 struct IsFunctionOf : std::false_type {};

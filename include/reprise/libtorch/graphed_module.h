@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/export.h"
 #include "reprise/libtorch/graphed_callables.h"
 #include "reprise/libtorch/install.h"
 
@@ -25,7 +26,7 @@ namespace detail {
 
 /// A module with the parameters, buffers and children of another one, under the same names, which does all that is
 /// virtual by that one, the original, and keeps their memory.
-class ModuleStandIn : public torch::nn::Module {
+class REPRISE_EXPORT ModuleStandIn : public torch::nn::Module {
  public:
   /// \throws UsageError for a null pointer.
   explicit ModuleStandIn(std::shared_ptr<torch::nn::Module> original);

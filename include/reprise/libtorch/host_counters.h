@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "reprise/export.h"
 #include "reprise/libtorch/install.h"
 
 /// \file
@@ -18,7 +19,7 @@ namespace reprise::libtorch {
 ///       const reprise::libtorch::AllowHostCounters allowed;  // lr_decay of Adagrad is 0: the count does not matter
 ///       optimizer.step();
 ///     });
-class AllowHostCounters {
+class REPRISE_EXPORT AllowHostCounters {
  public:
   AllowHostCounters() noexcept;
   /// On the same thread. On another one it changes nothing, with a warning.

@@ -4,6 +4,7 @@
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 
+#include "reprise/export.h"
 #include "reprise/libtorch/install.h"
 #include "reprise/random.h"
 
@@ -28,11 +29,11 @@ namespace reprise::libtorch {
 ///
 /// \param index among the host devices.
 /// \throws UsageError if there is no such host device, or another PrivateUse1 backend is registered already.
-c10::Device host_device(int index = 0);
+REPRISE_EXPORT c10::Device host_device(int index = 0);
 
 /// The generator of this library behind a generator of libtorch on a host device: they share their
 /// state. For CUDAGraph::register_generator_state(), which the default generator does not need.
 /// \throws UsageError for a generator of another device, or none.
-Generator generator_of(const at::Generator& generator);
+REPRISE_EXPORT Generator generator_of(const at::Generator& generator);
 
 }  // namespace reprise::libtorch

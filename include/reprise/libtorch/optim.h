@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "reprise/export.h"
 #include "reprise/libtorch/install.h"
 
 /// \file
@@ -49,7 +50,7 @@ struct OptimizerAccess;
 ///
 /// *Threads.* As torch::optim::Optimizer: one call at a time. While another thread replays a graph with its step,
 /// options and groups must not be changed.
-class CapturableOptimizer : public torch::optim::Optimizer {
+class REPRISE_EXPORT CapturableOptimizer : public torch::optim::Optimizer {
  public:
   ~CapturableOptimizer() override;
   CapturableOptimizer(const CapturableOptimizer&) = delete;
@@ -103,7 +104,7 @@ class CapturableOptimizer : public torch::optim::Optimizer {
 /// Stochastic gradient descent, with momentum and weight decay; the results of torch::optim::SGD, to the last bit, but
 /// for parameters of 16 bits on CUDA, which are rounded once more. Dampening that is set after the optimizer was made
 /// applies to the next step, also if that is the first one.
-class SGD : public CapturableOptimizer {
+class REPRISE_EXPORT SGD : public CapturableOptimizer {
  public:
   /// \throws c10::Error for options that torch::optim::SGD refuses, UsageError as CapturableOptimizer.
   SGD(const std::vector<torch::optim::OptimizerParamGroup>& groups, SGDOptions defaults);
@@ -113,7 +114,7 @@ class SGD : public CapturableOptimizer {
 /// Adam, by libtorch's fused operator: on a CUDA device the results of Python's
 /// `torch.optim.Adam(..., lr=torch.tensor(lr, device="cuda"), fused=True, capturable=True)`, to the last bit, and those
 /// of torch::optim::Adam but for rounding.
-class Adam : public CapturableOptimizer {
+class REPRISE_EXPORT Adam : public CapturableOptimizer {
  public:
   /// \throws c10::Error for options that torch::optim::Adam refuses, UsageError as CapturableOptimizer.
   explicit Adam(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdamOptions defaults = {});
@@ -121,7 +122,7 @@ class Adam : public CapturableOptimizer {
 };
 
 /// Adam with decoupled weight decay, likewise.
-class AdamW : public CapturableOptimizer {
+class REPRISE_EXPORT AdamW : public CapturableOptimizer {
  public:
   /// \throws c10::Error for options that torch::optim::AdamW refuses, UsageError as CapturableOptimizer.
   explicit AdamW(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdamWOptions defaults = {});

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/export.h"
 #include "reprise/libtorch/install.h"
 
 /// \file
@@ -86,13 +87,13 @@ bool same_value(const T& a, const T& b) {
   else
     return a == b;
 }
-bool same_value(const c10::Scalar& a, const c10::Scalar& b);
+REPRISE_EXPORT bool same_value(const c10::Scalar& a, const c10::Scalar& b);
 
-std::string text_of(const c10::Scalar& value);
-std::string text_of(float value);
-std::string text_of(const std::string& value);
-std::string text_of(c10::Device value);
-std::string text_of(c10::ScalarType value);
+REPRISE_EXPORT std::string text_of(const c10::Scalar& value);
+REPRISE_EXPORT std::string text_of(float value);
+REPRISE_EXPORT std::string text_of(const std::string& value);
+REPRISE_EXPORT std::string text_of(c10::Device value);
+REPRISE_EXPORT std::string text_of(c10::ScalarType value);
 
 // Values that differ have different texts.
 template <CapturedValue T>
@@ -258,7 +259,7 @@ class StructureText {
 };
 
 // How arguments differ from the samples, besides the kinds of their tensors. For errors.
-class ArgumentDifferences {
+class REPRISE_EXPORT ArgumentDifferences {
  public:
   template <class T>
   void compare(std::size_t argument, T& sample, T& found) {

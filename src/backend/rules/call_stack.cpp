@@ -26,6 +26,7 @@ struct Frame {
   std::string function;  // empty if unknown
   std::string place;     // file and offset
   bool of_cupti = false;
+  bool of_shared_library = false;  // this one, which hides the names of its inner functions
   bool of_driver = false;
 };
 
@@ -48,6 +49,7 @@ Frame frame_of(void* address) {
   const std::string_view name = file.substr(file.rfind('/') + 1);
   frame.of_cupti = name.starts_with("libcupti.so");
   frame.of_driver = name.starts_with("libcuda.so");
+  frame.of_shared_library = name.starts_with("libreprise.so");
   if (info.dli_sname != nullptr) frame.function = text::demangle(info.dli_sname);
   return frame;
 }
@@ -84,7 +86,7 @@ bool is_ours(const std::string& function) {
 std::size_t above_ours(const std::vector<Frame>& frames, std::size_t first) {
   std::size_t above = first;
   for (std::size_t i = first; i < frames.size(); ++i) {
-    const bool ours = is_ours(frames[i].function);
+    const bool ours = is_ours(frames[i].function) || (frames[i].of_shared_library && frames[i].function.empty());
     if (ours) above = i + 1;
     if (!ours && !frames[i].function.empty()) break;
   }

@@ -164,14 +164,16 @@ const KernelParam& NodeViews::parameter(const char* call, const NodeImage& kerne
     throw UsageError(text::format("{}: the {} has {} arguments, numbered from 0; found the number {}.", call, text(),
                                   layout.size(), index));
   const KernelParam& param = layout[index];
-  const bool same_type = param.type == nullptr || std::ranges::any_of(as.types, [&](const std::type_info* type) {
-                           return type != nullptr && *type == *param.type;
-                         });
+  const std::type_info* const type = as.types.front();
+  const bool same_type =
+      param.type == nullptr || type == nullptr || std::ranges::any_of(as.types, [&](const std::type_info* allowed) {
+        return allowed != nullptr && *allowed == *param.type;
+      });
   if (param.size == as.bytes && same_type) return param;
   throw UsageError(
-      text::format("{}: argument {} of the {} is {}{} bytes; found {}, {} bytes. Pass the parameter's own type.", call,
+      text::format("{}: argument {} of the {} is {}{} bytes; found {}{} bytes. Pass the parameter's own type.", call,
                    index, text(), param.type != nullptr ? type_text(param.type) + ", " : "", param.size,
-                   type_text(as.types.front()), as.bytes));
+                   type != nullptr ? type_text(type) + ", " : "", as.bytes));
 }
 
 void NodeViews::change(const char* call, NodeImage to) const {
@@ -275,6 +277,10 @@ void GraphNode::write_arg(std::size_t index, const void* value, const node_detai
   const KernelParam& param = view.parameter(call, to, index, as);
   std::memcpy(to.block().data() + param.offset, value, param.size);
   view.change(call, std::move(to));
+}
+
+void GraphNode::set_arg_bytes(std::size_t index, std::span<const std::byte> value) const {
+  write_arg(index, value.data(), {value.size(), {}});
 }
 
 void GraphNode::set_params(const LaunchConfig& config) const {

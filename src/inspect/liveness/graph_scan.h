@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "inspect/liveness/graph_walk.h"
 #include "reprise/annotations.h"
+#include "reprise/export.h"
 
 namespace reprise::inspect {
 
@@ -46,8 +47,9 @@ struct GraphScan {
 /// taken. Nodes whose parameters the runtime does not provide are omissions.
 /// \param known as GraphWalk takes it.
 /// \throws BackendError if the runtime fails.
-GraphScan scan_graph(backend::Backend& backend, GraphHandle template_graph, ScannedNodes which = ScannedNodes::all,
-                     graphs::NodeChanges* known = nullptr);
+REPRISE_EXPORT_INTERNAL GraphScan scan_graph(backend::Backend& backend, GraphHandle template_graph,
+                                             ScannedNodes which = ScannedNodes::all,
+                                             graphs::NodeChanges* known = nullptr);
 
 /// Describes a word: "kernel Scale (node 3)", "memcpy source (node 5)", with the node's annotation, if it has one.
 std::string use_text(backend::Backend& backend, const ScannedNode& node, std::uint32_t place,

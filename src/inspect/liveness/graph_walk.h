@@ -12,6 +12,7 @@
 #include "backend/backend.h"
 #include "graph/nodes/node_changes.h"
 #include "reprise/annotations.h"
+#include "reprise/export.h"
 #include "reprise/kernel.h"
 
 namespace reprise::inspect {
@@ -106,7 +107,8 @@ class GraphWalk {
 };
 
 /// Describes a node: "kernel Scale (node 3)", "memcpy (node 5)", with its annotation, if it has one.
-std::string node_text(backend::Backend& backend, const ScannedNode& node, const Annotation* annotation);
+REPRISE_EXPORT_INTERNAL std::string node_text(backend::Backend& backend, const ScannedNode& node,
+                                              const Annotation* annotation);
 
 /// Describes an omission in words, without a full stop. `node` is the one that it is of.
 std::string omission_text(backend::Backend& backend, const ScannedNode& node, const Omission& omission,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "captures/capture.h"
+#include "reprise/export.h"
 #include "reprise/memory.h"
 
 namespace reprise::memory {
@@ -19,7 +20,7 @@ namespace reprise::memory {
 /// Opened by the first allocation of the library's own allocators.
 ///
 /// Thread-safe. Its mutex is locked after an allocator's.
-class AllocationLog {
+class REPRISE_EXPORT_INTERNAL AllocationLog {
  public:
   /// Attached to the capture until its registration ends.
   static std::shared_ptr<AllocationLog> open(captures::Capture& capture);

@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "reprise/export.h"
+
 namespace reprise::memory {
 
 namespace stacks_detail {
-extern std::atomic<bool> recorded;
+REPRISE_EXPORT_INTERNAL extern std::atomic<bool> recorded;
 }
 
 /// True if the stacks of allocations and frees are recorded. One relaxed load.
@@ -18,6 +20,6 @@ inline bool allocation_stacks_are_recorded() noexcept {
 
 /// The stack of the calling thread, from the caller of the allocator or of a copy outwards. Empty if there is no
 /// memory.
-std::vector<std::string> allocation_stack() noexcept;
+REPRISE_EXPORT_INTERNAL std::vector<std::string> allocation_stack() noexcept;
 
 }  // namespace reprise::memory

@@ -11,6 +11,7 @@
 
 #include "captures/capture.h"
 #include "reprise/device.h"
+#include "reprise/export.h"
 #include "reprise/memory.h"
 
 // Notifies graphs when a block of the allocator that they use is freed, and keeps blocks alive for them.
@@ -43,7 +44,7 @@ class BlockOwner {
 ///
 /// Shared by the block, while in use, and the graphs. `retained` is guarded by the owner's mutex. Other mutable members
 /// are written before `freed` is set, and read after.
-struct BlockWatch {
+struct REPRISE_EXPORT_INTERNAL BlockWatch {
   BlockOwner* const owner;
   std::byte* const address;
   const std::size_t bytes;
@@ -71,7 +72,7 @@ void watch_addresses(const Device& device, std::span<UsedAddress> addresses, std
 
 /// Records the blocks freed during its lifetime, except those of the capture's own pools: its graph may use them.
 /// Thread-safe. Its mutex is locked after an allocator's.
-class FreeLog {
+class REPRISE_EXPORT_INTERNAL FreeLog {
  public:
   /// Of a capture, whose pools are the own ones. To be destroyed before the capture's registration.
   explicit FreeLog(captures::Capture& capture);

@@ -225,6 +225,23 @@ TEST_P(NodesOfGraphs, AnArgumentOfAnotherSizeTypeOrNumberIsRefusedAndNothingChan
   EXPECT_EQ(read(y_), std::vector<int>(8, 6));
 }
 
+TEST_P(NodesOfGraphs, ArgumentsAreSetAsBytesWhoseSizeAloneIsChecked) {
+  capture_all();
+  const GraphNode node = graph_.node("Add");
+  const auto was = node.arg<int>(1);
+  const double wrong = 5;
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { node.set_arg_bytes(1, std::as_bytes(std::span(&wrong, 1))); }),
+                       "is int, 4 bytes; found 8 bytes"));
+  EXPECT_THROW(node.set_arg_bytes(1, {}), UsageError);
+  EXPECT_EQ(node.arg<int>(1), was);
+  const float other_type = 1;
+  node.set_arg_bytes(1, std::as_bytes(std::span(&other_type, 1)));
+  EXPECT_EQ(node.arg<int>(1), 0x3F800000);
+  const int value = was + 4;
+  node.set_arg_bytes(1, std::as_bytes(std::span(&value, 1)));
+  EXPECT_EQ(node.arg<int>(1), value);
+}
+
 TEST_P(NodesOfGraphs, CallsForOtherTypesAreRefused) {
   capture_all();
   const std::vector<GraphNode> nodes = graph_.nodes();

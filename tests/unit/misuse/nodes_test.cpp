@@ -36,6 +36,12 @@ const NodeCall node_calls[] = {
     {"memcpy_params", [](const auto&, const auto& copy, const auto&) { (void)copy.memcpy_params(); }, false},
     {"memset_params", [](const auto&, const auto&, const auto& set) { (void)set.memset_params(); }, false},
     {"set_arg", [](const auto& kernel, const auto&, const auto&) { kernel.set_arg(1, 1); }, true},
+    {"set_arg_bytes",
+     [](const auto& kernel, const auto&, const auto&) {
+       const int one = 1;
+       kernel.set_arg_bytes(1, std::as_bytes(std::span(&one, 1)));
+     },
+     true},
     {"set_params of a kernel",
      [](const auto& kernel, const auto&, const auto&) { kernel.set_params(LaunchConfig::cover(1)); }, true},
     {"set_params of a copy", [](const auto&, const auto& copy, const auto&) { copy.set_params(copy.memcpy_params()); },
@@ -142,6 +148,7 @@ TEST_F(NodeMisuse, NumbersAndAddressesThatCannotBeAreRefused) {
   for (const std::size_t number : {std::size_t{3}, SIZE_MAX}) {
     EXPECT_THROW((void)nodes_[0].arg<int>(number), UsageError);
     EXPECT_THROW(nodes_[0].set_arg(number, 1), UsageError);
+    EXPECT_THROW(nodes_[0].set_arg_bytes(number, std::as_bytes(std::span(&number, 1)).first(4)), UsageError);
   }
   EXPECT_THROW(nodes_[0].set_params(LaunchConfig{.grid = Dim3(0)}), BackendError);
   EXPECT_THROW(nodes_[0].set_params(LaunchConfig{.block = Dim3(UINT_MAX)}), BackendError);

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# Builds the library alone, as a shared one, in WORK/build, and installs it to WORK/prefix.
+#   GIVEN   a folder with sources of fmt and nlohmann_json, as if they were not installed
+#   SOURCE_DIR, GENERATOR, CXX_COMPILER, CXX_COMPILER_LAUNCHER, CXX_FLAGS
+
+set(arguments "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}" -DCMAKE_BUILD_TYPE=
+  -DBUILD_SHARED_LIBS=ON -DREPRISE_GROUP_SOURCES=ON -DREPRISE_LIBTORCH=OFF
+  -DREPRISE_BUILD_TESTS=OFF -DREPRISE_BUILD_EXAMPLES=OFF -DREPRISE_BUILD_BENCHMARKS=OFF -DREPRISE_BUILD_TOOLS=OFF
+  -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON "-DFETCHCONTENT_SOURCE_DIR_FMT=${GIVEN}/fmt"
+  -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON "-DFETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON=${GIVEN}/nlohmann_json")
+if(CXX_COMPILER_LAUNCHER)
+  list(APPEND arguments "-DCMAKE_CXX_COMPILER_LAUNCHER=${CXX_COMPILER_LAUNCHER}")
+endif()
+file(REMOVE_RECURSE "${WORK}/prefix")
+execute_process(COMMAND "${CMAKE_COMMAND}" --fresh -G "${GENERATOR}" -S "${SOURCE_DIR}" -B "${WORK}/build" ${arguments}
+  COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${CMAKE_COMMAND}" --build "${WORK}/build" --parallel 2 COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${CMAKE_COMMAND}" --install "${WORK}/build" --prefix "${WORK}/prefix"
+  COMMAND_ERROR_IS_FATAL ANY)
