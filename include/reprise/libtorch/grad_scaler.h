@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "reprise/export.h"
 #include "reprise/libtorch/install.h"
 
 /// \file
@@ -51,7 +52,7 @@ struct GradScalerOptions {
 /// *Graphs* that use a scaler keep its memory, also after it has ended. Its options are in the graph for good.
 ///
 /// *Threads.* One call at a time.
-class GradScaler {
+class REPRISE_EXPORT GradScaler {
  public:
   /// Allocates the scale on the current stream.
   /// \param device of the losses and gradients: a CUDA device, the host device or the CPU.

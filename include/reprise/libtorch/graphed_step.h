@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "reprise/export.h"
 #include "reprise/libtorch/grad_scaler.h"
 #include "reprise/libtorch/graphed_callables.h"
 #include "reprise/libtorch/install.h"
@@ -60,20 +61,21 @@ namespace detail {
 // What the captures of a step contain, and which of them is next.
 class StepPlan;
 
-std::shared_ptr<StepPlan> make_step_plan(torch::optim::Optimizer& optimizer, const GraphedStepOptions& options);
+REPRISE_EXPORT std::shared_ptr<StepPlan> make_step_plan(torch::optim::Optimizer& optimizer,
+                                                        const GraphedStepOptions& options);
 // Of the first micro-batch, of those between, of the last one: as many as there are.
-std::size_t graphs_of(const StepPlan& plan);
+REPRISE_EXPORT std::size_t graphs_of(const StepPlan& plan);
 // Runs one micro-batch, in a warm-up or a capture.
-at::Tensor run_step(StepPlan& plan, std::size_t graph, const std::function<at::Tensor()>& forward);
-std::vector<std::shared_ptr<GraphedFunction>> make_step(const std::shared_ptr<StepPlan>& plan,
-                                                        std::vector<GraphedSource> sources);
+REPRISE_EXPORT at::Tensor run_step(StepPlan& plan, std::size_t graph, const std::function<at::Tensor()>& forward);
+REPRISE_EXPORT std::vector<std::shared_ptr<GraphedFunction>> make_step(const std::shared_ptr<StepPlan>& plan,
+                                                                       std::vector<GraphedSource> sources);
 // The graph of the next call.
-std::size_t next_graph(const StepPlan& plan);
+REPRISE_EXPORT std::size_t next_graph(const StepPlan& plan);
 // A call has launched it.
-void step_called(StepPlan& plan) noexcept;
-int accumulated_calls(const StepPlan& plan) noexcept;
-void discard_calls(StepPlan& plan) noexcept;
-[[noreturn]] void refuse_mode(const GraphedFunction& function);
+REPRISE_EXPORT void step_called(StepPlan& plan) noexcept;
+REPRISE_EXPORT int accumulated_calls(const StepPlan& plan) noexcept;
+REPRISE_EXPORT void discard_calls(StepPlan& plan) noexcept;
+[[noreturn]] REPRISE_EXPORT void refuse_mode(const GraphedFunction& function);
 
 template <class Model, class Loss>
 struct StepForward {
