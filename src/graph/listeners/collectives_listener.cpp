@@ -23,8 +23,9 @@ std::shared_ptr<CapturedCollectives> CapturedCollectives::end(captures::Capture&
   return capture.detach(collectives_of_capture);
 }
 
-void CapturedCollectives::add(std::shared_ptr<Communicator> communicator) {
+void CapturedCollectives::add(std::shared_ptr<Communicator> communicator, std::shared_ptr<void> uses) {
   const std::lock_guard lock(mutex_);
+  if (std::ranges::find(used_, uses) == used_.end()) used_.push_back(std::move(uses));
   if (std::ranges::find(all_, communicator) == all_.end()) all_.push_back(std::move(communicator));
 }
 
@@ -40,7 +41,7 @@ void CollectivesListener::added_as_child(const captures::ChildNode& child) {
   if (collectives_ == nullptr) return;
   const auto of_parent = CapturedCollectives::of(child.capture);
   if (of_parent == nullptr) return;
-  for (const std::shared_ptr<Communicator>& each : collectives_->all()) of_parent->add(each);
+  for (const std::shared_ptr<Communicator>& each : collectives_->all()) of_parent->add(each, std::const_pointer_cast<CapturedCollectives>(collectives_));
 }
 
 void CollectivesListener::before_replay(const StreamRef& /*stream*/) {

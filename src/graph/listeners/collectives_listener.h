@@ -37,13 +37,15 @@ class CapturedCollectives {
   static std::shared_ptr<CapturedCollectives> of(captures::Capture& capture);
   static std::shared_ptr<CapturedCollectives> end(captures::Capture& capture) noexcept;
 
-  void add(std::shared_ptr<Communicator> communicator);
+  /// \param uses what its collectives read and write; held as long.
+  void add(std::shared_ptr<Communicator> communicator, std::shared_ptr<void> uses);
   /// To be called once the capture is over.
   const Communicators& all() const noexcept { return all_; }
 
  private:
   std::mutex mutex_;
   Communicators all_;
+  std::vector<std::shared_ptr<void>> used_;
 };
 
 /// Collectives in the graph: it holds their communicators, can abort them, and is not replayed afterwards.
