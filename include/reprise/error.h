@@ -152,8 +152,8 @@ class OutOfMemoryError : public Error {
   Statistics statistics_;
 };
 
-/// Work did not complete in the time that CUDAGraph::synchronize() was passed. It may still be running, unless the graph
-/// held communicators, which were aborted.
+/// Work did not complete in the time that CUDAGraph::synchronize() was passed. It may still be running, unless the
+/// graph held communicators, which were aborted.
 class TimeoutError : public Error {
  public:
   /// \param what the whole text.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -175,9 +174,6 @@ struct CUDAGraph::Impl {
   void launch_with_listeners(const StreamRef& stream);
   void launch_executable(const StreamRef& stream);
   void upload(const StreamRef& stream);
-  /// cuda_graph_synchronize.cpp
-  void synchronize(const StreamRef* stream, std::chrono::nanoseconds timeout);
-  void abort_collectives(std::string& text) const;
 
   // --- The log: cuda_graph_log.cpp ------------------------------------------------------------------------------
   // To be called only where the StepTimer of the step is true.

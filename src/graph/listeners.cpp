@@ -30,8 +30,8 @@ struct Listeners::Own {
   ChildListener children;                                // what they hold, besides the pool
   CollectivesListener collectives;                       // what they wait for in other processes
   WorkspaceListener workspaces;                          // go back to the pool before it is closed
-  RandomListener random;                                 // after the pool: the words of a graph lie in it
   inspect::ProgressListener progress;                    // scopes of the annotations add its nodes
+  RandomListener random;                                 // after the pool: the words of a graph lie in it
   inspect::AnnotationListener annotations{progress};     // of nodes that do not change any more
   inspect::FrozenListener frozen{annotations};           // likewise; errors name the annotations
   inspect::LivenessListener liveness{annotations};       // likewise; other nodes than in the dry run are refused before
@@ -40,9 +40,9 @@ struct Listeners::Own {
 };
 
 Listeners::Listeners()
-    : own_(std::make_unique<Own>()), in_order_{&own_->report,      &own_->pool,       &own_->children,
-                                               &own_->collectives, &own_->workspaces, &own_->random,
-                                               &own_->progress,    &own_->annotations, &own_->frozen,
+    : own_(std::make_unique<Own>()), in_order_{&own_->report,      &own_->pool,        &own_->children,
+                                               &own_->collectives, &own_->workspaces,  &own_->progress,
+                                               &own_->random,      &own_->annotations, &own_->frozen,
                                                &own_->liveness,    &own_->host_copies, &own_->retain} {
   join_framework();
 }
@@ -92,6 +92,7 @@ std::string Listeners::node_text(backend::Backend& backend, GraphNodeHandle node
 // Those of a framework may be in one of both only: it was installed in between.
 void Listeners::inherit(const Listeners& before) {
   own_->random.inherit(before.own_->random);
+  own_->progress.inherit(before.own_->progress);
   if (framework_ == nullptr || before.framework_ == nullptr) return;
   const std::vector<CaptureListener*> theirs = before.framework_->in_order(), ours = framework_->in_order();
   for (std::size_t i = 0; i < ours.size(); ++i) ours[i]->inherit(*theirs[i]);

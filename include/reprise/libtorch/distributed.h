@@ -3,9 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
+#include <torch/nn/module.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
-#include <torch/nn/module.h>
 
 #include <chrono>
 #include <cstddef>
@@ -27,9 +27,9 @@ class GradientBuckets;
 
 /// What a launcher says about this process, in environment variables.
 struct ProcessEnvironment {
-  int rank = 0;                ///< of this process, from 0
-  int world_size = 1;          ///< how many processes there are
-  int local_rank = 0;          ///< among those of this machine: the number of the device to use
+  int rank = 0;                     ///< of this process, from 0
+  int world_size = 1;               ///< how many processes there are
+  int local_rank = 0;               ///< among those of this machine: the number of the device to use
   std::string master_address = {};  ///< of the machine of rank 0
   std::uint16_t master_port = 0;
   /// Non-empty if the launcher runs the store at that address, and this is the prefix for keys in it; empty if rank 0
@@ -49,12 +49,11 @@ ProcessEnvironment process_environment();
 struct ProcessGroupOptions {
   /// How long to wait for other processes: to meet, and for collectives outside of graphs (c10d's watchdog). In graphs,
   /// CUDAGraph::synchronize(timeout) waits for a time.
-  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  std::chrono::milliseconds timeout{600000};
 };
 
-/// Connects to the store in which the processes find each other; rank 0 runs it, unless the launcher does. Waits for all
-/// processes.
-/// \throws c10::Error if they do not meet within the time.
+/// Connects to the store in which the processes find each other; rank 0 runs it, unless the launcher does. Waits for
+/// all processes. \throws c10::Error if they do not meet within the time.
 c10::intrusive_ptr<c10d::Store> rendezvous(const ProcessEnvironment& environment,
                                            const ProcessGroupOptions& options = {});
 
@@ -80,8 +79,8 @@ struct DataParallelOptions {
   bool allow_unused = false;
 };
 
-/// Averages the gradients of a model over all processes while backward() computes those that follow, outside of captures
-/// and in them: PyTorch's `DistributedDataParallel` without a forward pass of its own.
+/// Averages the gradients of a model over all processes while backward() computes those that follow, outside of
+/// captures and in them: PyTorch's `DistributedDataParallel` without a forward pass of its own.
 ///
 ///     DataParallel parallel(*model, group);
 ///     CUDAGraph step = capture({.warmup = 1}, [&] {
@@ -91,13 +90,13 @@ struct DataParallelOptions {
 ///       optimizer.step();
 ///     });
 ///
-/// *Buckets.* The gradients of each type of values lie together in buckets, in the reverse order of the parameters. When
-/// the last gradient of a bucket is there, a second stream, which waits for the streams of the gradients, reduces it by
-/// one all-reduce. Buckets are reduced in their order, so that it is the same on all ranks.
+/// *Buckets.* The gradients of each type of values lie together in buckets, in the reverse order of the parameters.
+/// When the last gradient of a bucket is there, a second stream, which waits for the streams of the gradients, reduces
+/// it by one all-reduce. Buckets are reduced in their order, so that it is the same on all ranks.
 ///
-/// *Gradients* are views of the buckets from then on (PyTorch's `gradient_as_bucket_view`). `zero_grad()` may drop them,
-/// and they are copied in again; with `zero_grad(false)` they stay, and backward() writes there at once. Read and clip
-/// them after finish().
+/// *Gradients* are views of the buckets from then on (PyTorch's `gradient_as_bucket_view`). `zero_grad()` may drop
+/// them, and they are copied in again; with `zero_grad(false)` they stay, and backward() writes there at once. Read and
+/// clip them after finish().
 ///
 /// *Graphs* that captured a backward() keep the process group and the buckets. They may be destroyed before this object
 /// and the group, or after them. A graph is replayed by all ranks, as often by each.

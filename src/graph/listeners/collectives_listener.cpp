@@ -38,20 +38,24 @@ void CollectivesListener::ended(captures::Capture& capture, CapturedGraph& graph
 }
 
 void CollectivesListener::added_as_child(const captures::ChildNode& child) {
-  if (collectives_ == nullptr) return;
-  const auto of_parent = CapturedCollectives::of(child.capture);
+  const auto own = collectives();
+  const auto of_parent = own != nullptr ? CapturedCollectives::of(child.capture) : nullptr;
   if (of_parent == nullptr) return;
-  for (const std::shared_ptr<Communicator>& each : collectives_->all()) of_parent->add(each, std::const_pointer_cast<CapturedCollectives>(collectives_));
+  for (const std::shared_ptr<Communicator>& each : own->all()) of_parent->add(each, own);
 }
 
 void CollectivesListener::before_replay(const StreamRef& /*stream*/) {
-  for (const std::shared_ptr<Communicator>& each : collectives_->all())
+  const auto own = collectives();
+  if (own == nullptr) return;
+  for (const std::shared_ptr<Communicator>& each : own->all())
     if (each->aborted())
-      throw UsageError(text::format(
-          "CUDAGraph::replay: the graph contains collectives of a communicator that was aborted ({}), because a wait for "
-          "it took too long or the process group was aborted. Its processes do not act together any more: end them all, "
-          "start them again from a checkpoint, and capture again.",
-          each->describe()));
+      throw UsageError(
+          text::format("CUDAGraph::replay: the graph contains collectives of a communicator that was aborted ({}), "
+                       "because a wait for "
+                       "it took too long or the process group was aborted. Its processes do not act together any more: "
+                       "end them all, "
+                       "start them again from a checkpoint, and capture again.",
+                       each->describe()));
 }
 
 }  // namespace reprise::graphs

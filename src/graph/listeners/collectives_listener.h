@@ -37,7 +37,7 @@ class CapturedCollectives {
   static std::shared_ptr<CapturedCollectives> of(captures::Capture& capture);
   static std::shared_ptr<CapturedCollectives> end(captures::Capture& capture) noexcept;
 
-  /// \param uses what its collectives read and write; held as long.
+  /// \param uses what its collectives read and write; held as long. No memory of the graph's own pool.
   void add(std::shared_ptr<Communicator> communicator, std::shared_ptr<void> uses);
   /// To be called once the capture is over.
   const Communicators& all() const noexcept { return all_; }
@@ -52,7 +52,10 @@ class CapturedCollectives {
 class CollectivesListener final : public CaptureListener {
  public:
   void ended(captures::Capture& capture, CapturedGraph& graph) override;
-  void abandoned(captures::Capture& capture) noexcept override { CapturedCollectives::end(capture); }
+  void abandoned(captures::Capture& capture) noexcept override {
+    CapturedCollectives::end(capture);
+    reset();
+  }
   void added_as_child(const captures::ChildNode& child) override;
   /// \throws UsageError if a communicator was aborted.
   void before_replay(const StreamRef& stream) override;
@@ -62,10 +65,10 @@ class CollectivesListener final : public CaptureListener {
   void reset() noexcept override { collectives_.reset(); }
 
   /// Null if the graph has none.
-  std::shared_ptr<const CapturedCollectives> collectives() const noexcept { return collectives_; }
+  std::shared_ptr<CapturedCollectives> collectives() const noexcept { return collectives_.lock(); }
 
  private:
-  std::shared_ptr<const CapturedCollectives> collectives_;
+  std::weak_ptr<CapturedCollectives> collectives_;  // the resources of the graph hold it
 };
 
 }  // namespace reprise::graphs

@@ -46,7 +46,7 @@ class AnnotationListener final : public graphs::CaptureListener {
   const Annotation* annotation_of(const ScannedNode& node) const noexcept;
 
  private:
-  const ProgressListener& progress_;  // of the same graph
+  const ProgressListener& progress_;                           // of the same graph
   backend::Backend* runtime_ = nullptr;                        // of the capture
   std::shared_ptr<CaptureAnnotations> underway_;               // in a capture with annotations
   std::vector<GraphNodeHandle> order_;                         // all nodes of the template; empty if none is annotated

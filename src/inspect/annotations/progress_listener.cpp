@@ -40,9 +40,10 @@ std::optional<Annotation> CUDAGraph::last_mark() const {
   impl.require(call, {Impl::State::captured, Impl::State::ready});
   const auto marks = impl.listeners.progress().marks();
   if (marks == nullptr)
-    throw UsageError(text::format("{}{}: the graph was captured without GraphOptions::progress_marks, and does not say "
-                                  "how far a replay has come: capture it with the option.",
-                                  call, impl.options.name.empty() ? "" : " of graph `" + impl.options.name + "`"));
+    throw UsageError(
+        text::format("{}{}: the graph was captured without GraphOptions::progress_marks, and does not say "
+                     "how far a replay has come: capture it with the option.",
+                     call, impl.options.name.empty() ? "" : " of graph `" + impl.options.name + "`"));
   return marks->last();
 }
 

@@ -73,7 +73,8 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_group(c10::Device /*device*/, const 
                                                   const ProcessGroupOptions& /*options*/) {
   throw UsageError(
       "init_process_group: this library was built without NCCL, whose header nccl.h was not found next to libtorch. "
-      "Build it with the pip package nvidia-nccl of that libtorch (scripts/setup-libtorch gets it), or pass DataParallel "
+      "Build it with the pip package nvidia-nccl of that libtorch (scripts/setup-libtorch gets it), or pass "
+      "DataParallel "
       "a process group of your own.");
 }
 

@@ -30,16 +30,17 @@ Model parts_of(std::vector<at::Tensor> parameters) {
 
 c10::Device device_of(const Model& model) {
   if (model.parameters.empty())
-    throw UsageError("DataParallel expected at least one parameter, found none: pass the model when it has its layers.");
+    throw UsageError(
+        "DataParallel expected at least one parameter, found none: pass the model when it has its layers.");
   const NamedTensor& first = model.parameters.front();
   for (const NamedTensor& each : model.parameters) {
     if (!each.tensor.defined())
       throw UsageError(text::format("DataParallel expected tensors, and {} is undefined.", each.name));
     if (each.tensor.device() != first.tensor.device())
-      throw UsageError(
-          text::format("DataParallel expected all parameters on one device, found {} on {} and {} on {}: move the model to "
-                       "the device of this process first.",
-                       first.name, first.tensor.device().str(), each.name, each.tensor.device().str()));
+      throw UsageError(text::format(
+          "DataParallel expected all parameters on one device, found {} on {} and {} on {}: move the model to "
+          "the device of this process first.",
+          first.name, first.tensor.device().str(), each.name, each.tensor.device().str()));
   }
   return first.tensor.device();
 }
@@ -47,9 +48,11 @@ c10::Device device_of(const Model& model) {
 std::shared_ptr<detail::GradientBuckets> make_buckets(const Model& model,
                                                       const c10::intrusive_ptr<c10d::Backend>& group,
                                                       const DataParallelOptions& options) {
-  if (group == nullptr) throw UsageError("DataParallel expected a process group, found null: see init_process_group().");
+  if (group == nullptr)
+    throw UsageError("DataParallel expected a process group, found null: see init_process_group().");
   if (options.bucket_bytes == 0)
-    throw UsageError("DataParallel expected buckets of at least one byte, found DataParallelOptions::bucket_bytes = 0.");
+    throw UsageError(
+        "DataParallel expected buckets of at least one byte, found DataParallelOptions::bucket_bytes = 0.");
   if (group->getSize() == 1) return nullptr;
   const c10::Device device = device_of(model);
   const StreamRef here = current_stream(device_of_tensors(device));

@@ -54,7 +54,7 @@ GradientBuckets::GradientBuckets(std::vector<NamedTensor> trained, c10::Device d
                                  c10::intrusive_ptr<c10d::Backend> group, const DataParallelOptions& options)
     : device_(device),
       here_(device_of_tensors(device)),
-      communicator_(GroupCommunicator::of(group)),
+      communicator_(GroupCommunicator::of(group, here_)),
       average_(options.average),
       allow_unused_(options.allow_unused),
       side_(here_) {
@@ -100,10 +100,10 @@ void GradientBuckets::add_bucket(const std::vector<std::size_t>& gradients) {
 void GradientBuckets::add_hooks() {
   for (const Gradient& each : gradients_)
     if (torch::autograd::impl::post_acc_grad_hooks(each.parameter.tensor) != nullptr)
-      throw UsageError(
-          text::format("DataParallel: the parameter {} has a hook after its gradient already, of another DataParallel or "
-                       "of other code, and libtorch has one for each tensor. Destroy or remove that first.",
-                       each.parameter.name));
+      throw UsageError(text::format(
+          "DataParallel: the parameter {} has a hook after its gradient already, of another DataParallel or "
+          "of other code, and libtorch has one for each tensor. Destroy or remove that first.",
+          each.parameter.name));
   for (std::size_t i = 0; i < gradients_.size(); ++i)
     torch::autograd::impl::set_post_acc_grad_hooks(gradients_[i].parameter.tensor,
                                                    std::make_unique<GradientHook>(weak_from_this(), i));
@@ -146,10 +146,10 @@ void GradientBuckets::arrived(std::size_t parameter) {
   if (found.layout() != c10::kStrided || found.device() != device_ ||
       found.scalar_type() != gradient.view.scalar_type()) {
     drop_round();
-    throw UsageError(
-        text::format("DataParallel: expected a dense gradient of {} on {} for the parameter {}, as the parameter was when "
-                     "DataParallel was made. A sparse gradient cannot be reduced; a model is moved or converted before.",
-                     c10::toString(gradient.view.scalar_type()), device_.str(), gradient.parameter.name));
+    throw UsageError(text::format(
+        "DataParallel: expected a dense gradient of {} on {} for the parameter {}, as the parameter was when "
+        "DataParallel was made. A sparse gradient cannot be reduced; a model is moved or converted before.",
+        c10::toString(gradient.view.scalar_type()), device_.str(), gradient.parameter.name));
   }
   if (gradient.arrived) {
     drop_round();
@@ -225,11 +225,11 @@ void GradientBuckets::finish() {
     const auto others = std::ranges::count(gradients_, false, &Gradient::arrived) - 1;
     const std::string name = unused->parameter.name;
     drop_round();
-    throw UsageError(
-        text::format("DataParallel::finish: the parameter {}{} got no gradient since the last finish(): backward() did "
-                     "not reach it, or was not called. Leave it out of the model, set requires_grad to false before "
-                     "DataParallel is made, or set DataParallelOptions::allow_unused. Other ranks may wait for this one.",
-                     name, others == 0 ? "" : text::format(" and {} more", others)));
+    throw UsageError(text::format(
+        "DataParallel::finish: the parameter {}{} got no gradient since the last finish(): backward() did "
+        "not reach it, or was not called. Leave it out of the model, set requires_grad to false before "
+        "DataParallel is made, or set DataParallelOptions::allow_unused. Other ranks may wait for this one.",
+        name, others == 0 ? "" : text::format(" and {} more", others)));
   }
   for (Bucket& each : buckets_) each.missing = 0;
   reduce_in_order(here);

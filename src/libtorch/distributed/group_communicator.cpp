@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "reprise/log.h"
+#include "reprise/stream.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
@@ -19,13 +20,14 @@ struct KnownGroups {
 
 }  // namespace
 
-std::shared_ptr<GroupCommunicator> GroupCommunicator::of(const c10::intrusive_ptr<c10d::Backend>& group) {
+std::shared_ptr<GroupCommunicator> GroupCommunicator::of(const c10::intrusive_ptr<c10d::Backend>& group,
+                                                         Device device) {
   static support::Immortal<KnownGroups> known;
   const std::lock_guard lock(known->mutex);
   std::erase_if(known->all, [](const auto& each) { return each.second.expired(); });
   std::weak_ptr<GroupCommunicator>& place = known->all[group.get()];
   std::shared_ptr<GroupCommunicator> found = place.lock();
-  if (found == nullptr) place = found = std::make_shared<GroupCommunicator>(group);
+  if (found == nullptr) place = found = std::make_shared<GroupCommunicator>(group, device);
   return found;
 }
 
@@ -33,9 +35,22 @@ std::string GroupCommunicator::describe() const {
   return text::format("rank {} of {}", group_->getRank(), group_->getSize());
 }
 
+GroupCommunicator::~GroupCommunicator() {
+  if (aborting_.joinable()) aborting_.join();
+}
+
 void GroupCommunicator::abort() noexcept {
   if (aborted_.exchange(true)) return;
   try {
+    aborting_ = std::thread([this] { abort_group(); });
+  } catch (const std::exception&) {
+    warn("A communicator could not be aborted, because no thread could be started for that. End the process.");
+  }
+}
+
+void GroupCommunicator::abort_group() const noexcept {
+  try {
+    const CaptureModeGuard relaxed(CaptureMode::relaxed, device_);  // frees memory, maybe beside captures
     group_->abort();
   } catch (const std::exception& error) {
     try {

@@ -37,9 +37,10 @@ c10::intrusive_ptr<c10d::Store> rendezvous(const ProcessEnvironment& environment
 c10::intrusive_ptr<c10d::Backend> init_process_group(c10::Device device, const ProcessEnvironment& environment,
                                                      const ProcessGroupOptions& options) {
   if (environment.world_size < 1 || environment.rank < 0 || environment.rank >= environment.world_size)
-    throw UsageError(text::format("init_process_group expected a rank from 0 to below the number of processes, found {} "
-                                  "of {}: pass what process_environment() returns.",
-                                  environment.rank, environment.world_size));
+    throw UsageError(
+        text::format("init_process_group expected a rank from 0 to below the number of processes, found {} "
+                     "of {}: pass what process_environment() returns.",
+                     environment.rank, environment.world_size));
   if (environment.world_size == 1) return c10::make_intrusive<SingleProcess>();
   if (!device.is_cuda())
     throw UsageError(

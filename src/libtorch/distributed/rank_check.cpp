@@ -58,10 +58,10 @@ void require_same(const std::vector<std::string>& first, const std::vector<std::
   const auto line = [&](const std::vector<std::string>& of) {
     return at < of.size() ? "`" + of[at] + "`" : std::string("no further parameter or buffer");
   };
-  throw UsageError(
-      text::format("DataParallel expected the same parameters, buffers and options on all ranks. Rank 0 has {}, rank {} "
-                   "has {}. Make the model from the same code and settings on each.",
-                   line(first), rank, line(other)));
+  throw UsageError(text::format(
+      "DataParallel expected the same parameters, buffers and options on all ranks. Rank 0 has {}, rank {} "
+      "has {}. Make the model from the same code and settings on each.",
+      line(first), rank, line(other)));
 }
 
 }  // namespace

@@ -111,7 +111,8 @@ TEST_F(DataParallelTraining, RefusesOtherShapesAndNamesBothRanksOnEach) {
   const std::string text = refusal_of([&] {
     const DataParallel parallel({torch::ones({2}, device_), torch::ones({size}, device_)}, make_group());
   });
-  EXPECT_THAT(text, AllOf(HasSubstr("Rank 0 has `parameter 1: Float [3]"), HasSubstr("rank 1 has `parameter 1: Float [4]")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("Rank 0 has `parameter 1: Float [3]"), HasSubstr("rank 1 has `parameter 1: Float [4]")));
 }
 
 TEST_F(DataParallelTraining, RefusesAParameterWithoutGradientByName) {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <gmock/gmock.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/torch.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <chrono>
 #include <optional>

@@ -32,9 +32,7 @@ class GraphsWithCollectives : public TwoProcesses {
       }
     });
   }
-  void expect_average(float factor) {
-    EXPECT_TRUE(torch::equal(x_.grad().cpu(), torch::full({3}, 1.5F * factor)));
-  }
+  void expect_average(float factor) { EXPECT_TRUE(torch::equal(x_.grad().cpu(), torch::full({3}, 1.5F * factor))); }
 
   Tensor x_, factor_;
 };
@@ -116,10 +114,14 @@ TEST_F(GraphsWithCollectives, ThatAnotherRankDoesNotReplayAreAbortedAndNamed) {
       EXPECT_THAT(refusal_of([&] { each->replay(); }), HasSubstr("a communicator that was aborted (rank 0 of 2)"));
   }
   meet("aborted");
+  graph.reset();
+  another.reset();
+  if (rank() == 1) group->abort();  // does not wait for the other one in its end
 }
 
 TEST_F(GraphsWithCollectives, NameTheLastScopeThatTheyReached) {
-  DataParallel parallel({x_}, make_group());
+  const auto group = make_group();
+  DataParallel parallel({x_}, group);
   const Tensor y = torch::zeros({}, device_);
   GraphOptions options;
   options.progress_marks = true;
@@ -146,6 +148,8 @@ TEST_F(GraphsWithCollectives, NameTheLastScopeThatTheyReached) {
     stream_->synchronize();
   }
   meet("aborted");
+  graph.reset();
+  if (rank() == 1) group->abort();
 }
 
 }  // namespace

@@ -17,8 +17,11 @@
 namespace reprise {
 namespace {
 
+using SynchronizedGraph = graphs::GraphAccess::Impl;
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
+
+constexpr const char* synchronize_call = "CUDAGraph::synchronize";
 
 std::string in_units(nanoseconds timeout) {
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(timeout);
@@ -41,11 +44,9 @@ bool completes(const StreamRef& stream, nanoseconds timeout) {
   return true;
 }
 
-}  // namespace
-
 // Aborts what the graph waits for in other processes, and says so in `text`.
-void CUDAGraph::Impl::abort_collectives(std::string& text) const {
-  const auto collectives = listeners.collectives().collectives();
+void abort_collectives(const SynchronizedGraph& graph, std::string& text) {
+  const auto collectives = graph.listeners.collectives().collectives();
   if (collectives == nullptr) return;
   std::string ranks;
   for (const auto& each : collectives->all()) {
@@ -59,42 +60,47 @@ void CUDAGraph::Impl::abort_collectives(std::string& text) const {
       ranks);
 }
 
-void CUDAGraph::Impl::synchronize(const StreamRef* stream, std::chrono::nanoseconds timeout) {
-  constexpr const char* call = "CUDAGraph::synchronize";
-  const Use use(*this);
-  refuse_in_own_hook(call);
-  require_captured(call);
-  const std::string of_graph = options.name.empty() ? "" : " of graph `" + options.name + "`";
+void synchronize_within(SynchronizedGraph& graph, const StreamRef* stream, nanoseconds timeout) {
+  const SynchronizedGraph::Use use(graph);
+  graph.refuse_in_own_hook(synchronize_call);
+  graph.require_captured(synchronize_call);
+  const std::string& name = graph.options.name;
+  const Device device = *graph.device;
+  const std::string of_graph = name.empty() ? "" : " of graph `" + name + "`";
   if (timeout < timeout.zero())
-    throw UsageError(text::format("{}{}: expected a timeout of 0 or more, found {}.", call, of_graph, in_units(timeout)));
-  const StreamRef on = stream != nullptr ? *stream : current_stream(*device);
-  if (on.device() != *device)
-    throw UsageError(text::format("{}{}: the stream is of device {}, but the graph was captured on {}.", call, of_graph,
-                                  on.device().str(), device->str()));
+    throw UsageError(text::format("{}{}: expected a timeout of 0 or more, found {}.", synchronize_call, of_graph,
+                                  in_units(timeout)));
+  const StreamRef on = stream != nullptr ? *stream : current_stream(device);
+  if (on.device() != device)
+    throw UsageError(text::format("{}{}: the stream is of device {}, but the graph was captured on {}.",
+                                  synchronize_call, of_graph, on.device().str(), device.str()));
   if (on.capture_status() != CaptureStatus::none)
-    throw UsageError(text::format("{}{}: the stream is being captured, and waiting for it would break the capture. Use a "
-                                  "stream that the graph was replayed on. The capture goes on.",
-                                  call, of_graph));
+    throw UsageError(
+        text::format("{}{}: the stream is being captured, and waiting for it would break the capture. Use a "
+                     "stream that the graph was replayed on. The capture goes on.",
+                     synchronize_call, of_graph));
   if (completes(on, timeout)) return;
 
-  std::string text = text::format("{}{}: the work of the stream did not complete within {} on {}.", call, of_graph,
-                                  in_units(timeout), device->str());
+  std::string text = text::format("{}{}: the work of the stream did not complete within {} on {}.", synchronize_call,
+                                  of_graph, in_units(timeout), device.str());
   std::string mark;
-  if (const auto marks = listeners.progress().marks()) {
+  if (const auto marks = graph.listeners.progress().marks()) {
     mark = inspect::annotation_text(marks->last().value_or(Annotation{}));
     text += mark.empty() ? " The graph has reached the end of no scope."
                          : text::format(" The last scope whose end the graph has reached is {}.", mark);
   }
-  abort_collectives(text);
-  throw TimeoutError(text, device->str(), options.name, mark);
+  abort_collectives(graph, text);
+  throw TimeoutError(text, device.str(), name, mark);
 }
 
+}  // namespace
+
 void CUDAGraph::synchronize(std::chrono::nanoseconds timeout) {
-  Impl::of(*this, "CUDAGraph::synchronize").synchronize(nullptr, timeout);
+  synchronize_within(Impl::of(*this, synchronize_call), nullptr, timeout);
 }
 
 void CUDAGraph::synchronize(const StreamRef& stream, std::chrono::nanoseconds timeout) {
-  Impl::of(*this, "CUDAGraph::synchronize").synchronize(&stream, timeout);
+  synchronize_within(Impl::of(*this, synchronize_call), &stream, timeout);
 }
 
 }  // namespace reprise
