@@ -55,7 +55,8 @@ function(reprise_add_torch missing)
   if(EXISTS "${REPRISE_TORCH}/lib/libtorch_cuda.so")
     list(APPEND libraries "${REPRISE_TORCH}/lib/libtorch_cuda.so" "${REPRISE_TORCH}/lib/libc10_cuda.so")
     # Of CUDA's headers the wheel lacks a folder, which is a package of its own; toolkits have it, too.
-    file(GLOB cuda_headers "${REPRISE_TORCH}/../nvidia/cu*/include")
+    # NCCL's are next to them, in a package that wheels of torch with CUDA require.
+    file(GLOB cuda_headers "${REPRISE_TORCH}/../nvidia/cu*/include" "${REPRISE_TORCH}/../nvidia/nccl/include")
     find_path(REPRISE_CUDA_CRT crt/host_defines.h
       HINTS ${cuda_headers} "${CUDAToolkit_ROOT}" ENV CUDAToolkit_ROOT ENV CUDA_HOME ENV CUDA_PATH
       PATHS /usr/local/cuda

@@ -7,21 +7,26 @@ set(reprise_unit_tests_with_gates
   ChildGraphs.MayBeChangedAndResetWhileTheParentRuns
   DeviceTest.SynchronizeWaitsForAllStreams
   EndedStreams.MemoryOfADestroyedStreamIsNotGivenOutWhileItsWorkRuns
+  EventTest.AStreamWaitsForTheRecordAsItIsAtTheTimeOfTheWait
   EventTest.IsReachedWhenTheWorkBeforeItIsDone
   EventTest.IsRecordedOnTheCurrentStreamByDefault
-  EventTest.AStreamWaitsForTheRecordAsItIsAtTheTimeOfTheWait
   EventTest.MayBeDestroyedWhileAStreamWaitsForIt
+  GraphCommunicators.AreAbortedAfterTheTimeAndGraphsThatHoldThemRefuseReplays
+  GraphCommunicators.OfAChildAreAbortedByItsParent
+  GraphCommunicators.OfAnotherCaptureTakeThePlaceOfTheirs
   GraphInFlight.AGraphThatWasResetCapturesAnewWhileItsOldReplayRuns
   GraphInFlight.AnAllocationThatFindsNoMemoryWaitsForItsReplay
   GraphInFlight.DestroyingAGraphDoesNotWaitForItsReplay
   GraphInFlight.InstantiateAgainLeavesTheRunningReplayAlone
-  GraphInFlight.ItsMemoryStaysItsOwnUntilTheReplayIsDone
   GraphInFlight.ItIsWaitedForOnAForeignStreamThatIsGone
   GraphInFlight.ItsMemoryIsReleasedAfterTheCaptureThatItsStreamTakesPartIn
+  GraphInFlight.ItsMemoryStaysItsOwnUntilTheReplayIsDone
   GraphInFlight.ItsReplaysOnSeveralStreamsAreAllWaitedFor
   GraphInFlight.ItsStreamMayBeDestroyedBeforeIt
+  GraphSynchronize.ThrowsAfterTheTimeWithDeviceAndGraph
   GraphWorkspaces.StayWhileAReplayRuns
   Kept/GraphUpdate.ALaunchThatRunsKeepsTheMemoryOfTheFirstCapture/*
+  Kept/InputsOfChangedNodes.AreRetainedAndThoseBeforeAreFreedAfterTheirReplays/*
   KeptStreams.WithPendingWorkAreNotReused
   LastLaunchTest.IsOverWhenItsWorkIs
   LastLaunchTest.IsWaitedFor
@@ -29,10 +34,11 @@ set(reprise_unit_tests_with_gates
   LastLaunchTest.ThatFailedIsNone
   LastLaunchTest.WhichWasCopiedIsOverBeforeALaterOneOnItsForeignStream
   LaunchHost.TheFunctionOutlivesTheGraphWhileAReplayRuns
-  TrackedStreamTest.MarksTheEndOfItsWorkWhenItIsDestroyed
+  ProgressMarksOfGraphs.AreClearedByTheNextReplay
+  ProgressMarksOfGraphs.NameTheLastScopeWhoseEndWasReached
   RandomGraph.IsRightOnAnotherStreamAfterItsFirstReplayWasRefused
-  RecordStream.ABlockWhoseEventACaptureGotHoldOfIsKeptAndReportedOnce
   RecordStream.ABlockThatIsHeldBackCannotBeFreedAgain
+  RecordStream.ABlockWhoseEventACaptureGotHoldOfIsKeptAndReportedOnce
   RecordStream.AStreamThatIsDestroyedBeforeTheFreeIsStillWaitedFor
   RecordStream.EmptyCacheKeepsWhatIsHeldBack
   RecordStream.GivesTheBlockOutAgainAfterwards
@@ -40,20 +46,20 @@ set(reprise_unit_tests_with_gates
   RecordStream.OfAStreamOfAnotherDeviceWaitsForItToo
   RecordStream.WaitsForAllStreamsThatWereNamed
   ReleaseQueueTest.KeepsWhatWaitsForALaunchUntilThatIsOver
-  Kept/InputsOfChangedNodes.AreRetainedAndThoseBeforeAreFreedAfterTheirReplays/*
   Retained.ObjectsOfACaptureDoNotWaitForReplaysOfTheOneBefore
   Retained.ObjectsOutliveTheGraphWhileAReplayRuns
   Retained.ObjectsThatAreReleasedOutliveTheReplaysThatRun
   RetainedInputs.StayWhileAReplayRunsOfAGraphThatIsGone
-  StreamsOfGraphCaches.AReplayOnAnotherStreamComesAfterTheLastOne
-  StreamsOfGraphCaches.ClearAndForgetDoNotWaitForReplays
-  StreamsOfGraphCaches.TheDestructorDoesNotWaitForReplays
-  StreamsOfGraphCaches.TheStreamOfTheLastReplayMayBeGone
   StreamTest.DestroyingItDoesNotWaitAndItsWorkStillRuns
   StreamTest.DoesNotWaitForTheLegacyStreamUnlessMadeBlocking
   StreamTest.QueryTellsWhetherItsWorkIsDone
   StreamTest.WaitsForAStreamOfAnotherDevice
   StreamTest.WaitsForWhatAnotherStreamHasBeenGiven
+  StreamsOfGraphCaches.AReplayOnAnotherStreamComesAfterTheLastOne
+  StreamsOfGraphCaches.ClearAndForgetDoNotWaitForReplays
+  StreamsOfGraphCaches.TheDestructorDoesNotWaitForReplays
+  StreamsOfGraphCaches.TheStreamOfTheLastReplayMayBeGone
+  TrackedStreamTest.MarksTheEndOfItsWorkWhenItIsDestroyed
   WarmUps.RunAfterTheWorkOfTheCurrentStream
   WarmUps.ThatThrowComeBeforeLaterWork
 )
@@ -96,4 +102,8 @@ set(reprise_libtorch_tests_with_gates
 )
 set(reprise_graphed_tests_with_gates
   GraphedCallables.MayBeDestroyedWhileTheyRunOnAnotherStream
+)
+set(reprise_distributed_tests_with_gates
+  GraphsWithCollectives.NameTheLastScopeThatTheyReached
+  GraphsWithCollectives.ThatAnotherRankDoesNotReplayAreAbortedAndNamed
 )

@@ -101,6 +101,11 @@ struct GraphOptions {
   /// Scopes of the class `annotate` name the nodes created in them, for CUDAGraph::annotations(), reports, errors and
   /// tools.
   bool enable_annotations = false;
+  /// The end of each scope of the class `annotate` sets 4 bytes of pinned memory, so that the host can query how far a
+  /// replay has come: CUDAGraph::last_mark(), which errors of CUDAGraph::synchronize() name, too. Implies
+  /// `enable_annotations`. Costs a memset node for each scope, on the stream on which it began, up to 4096 of them, and
+  /// one at the beginning, which clears them.
+  bool progress_marks = false;
   /// Frees the template's host memory once the graph is instantiated. Calls that need the template then throw
   /// UsageError: node_count(), nodes(), node(), debug_dump(), time_replay(); annotations() have no ids for profilers.
   /// The template is kept if the graph draws random numbers, whose replays change parameters of its nodes, if a

@@ -153,4 +153,24 @@ class REPRISE_EXPORT OutOfMemoryError : public Error {
   Statistics statistics_;
 };
 
+/// Work did not complete in the time that CUDAGraph::synchronize() was passed. It may still be running, unless the
+/// graph held communicators, which were aborted.
+class REPRISE_EXPORT TimeoutError : public Error {
+ public:
+  /// \param what the whole text.
+  /// \param device the device of the work, for example `cuda:0`.
+  /// \param graph the name of the graph; may be empty.
+  /// \param last_mark see last_mark().
+  TimeoutError(const std::string& what, std::string device, std::string graph, std::string last_mark);
+
+  const std::string& device() const noexcept { return *device_; }  ///< for example `cuda:0`
+  const std::string& graph() const noexcept { return *graph_; }    ///< its GraphOptions::name; empty if it has none
+  /// The last scope that the graph had reached, as texts name it, for example `forward, layer=3`; empty if it had
+  /// reached none, or was captured without GraphOptions::progress_marks.
+  const std::string& last_mark() const noexcept { return *last_mark_; }
+
+ private:
+  std::shared_ptr<const std::string> device_, graph_, last_mark_;  // so that copying an exception cannot throw
+};
+
 }  // namespace reprise

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -150,6 +151,25 @@ class REPRISE_EXPORT CUDAGraph {
   void replay();
   /// Launches the graph on `stream`.
   void replay(const StreamRef& stream);
+
+  /// Waits until the work of the calling thread's current stream of the graph's device has completed, its last replay
+  /// there included, but no longer than `timeout`. The communicators whose collectives the graph holds (DataParallel of
+  /// the component libtorch) are aborted after that: the replay ends, what it computed is undefined, and graphs that
+  /// hold one of them refuse to be replayed.
+  /// \param timeout 0: only queries.
+  /// \throws TimeoutError with the device, the ranks of the communicators, the name of the graph and last_mark().
+  /// \throws UsageError if nothing is captured, the stream is of another device or is being captured, the timeout is
+  ///         negative, or within a hook of the graph; BackendError if the device has failed.
+  void synchronize(std::chrono::nanoseconds timeout);
+  /// Waits for the work of `stream`.
+  void synchronize(const StreamRef& stream, std::chrono::nanoseconds timeout);
+
+  /// Of the scopes that the last replay has left, the last one in the order of the capture, with what it inherits from
+  /// those around it; nullopt if it has left none, or there was no replay. Does not wait: a replay that is running
+  /// goes on, one that was launched and has not begun shows what the replay before it left. May be called on any
+  /// thread. In a graph that runs on several streams the others may not have come as far.
+  /// \throws UsageError if nothing is captured, or it was without GraphOptions::progress_marks.
+  std::optional<Annotation> last_mark() const;
 
   /// Updates the executable to the work of another graph of the same shape (`cudaGraphExecUpdate`), which costs a small
   /// part of what a new executable does: the same nodes in the same order, with the same dependencies; parameters,

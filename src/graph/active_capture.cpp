@@ -109,7 +109,7 @@ CapturedGraph ActiveCapture::end(const void* frame, NodeChanges* known) {
   graph.end_frame = frame;
   graph.known = known;
   graph.may_copy = findings.may_copy;
-  const bool empty = findings.nodes.value_or(0) == 0;
+  const bool empty = findings.nodes.value_or(0) <= own_nodes();
   try {
     if (empty || findings.watched || !findings.is_clean()) keep(describe(findings));
     if (empty && !capture().options().allow_empty) refuse_empty(graph.template_graph);
@@ -121,6 +121,12 @@ CapturedGraph ActiveCapture::end(const void* frame, NodeChanges* known) {
     throw;
   }
   return graph;
+}
+
+std::size_t ActiveCapture::own_nodes() const noexcept {
+  std::size_t nodes = 0;
+  for (const CaptureListener* const listener : listeners_) nodes += listener->own_nodes();
+  return nodes;
 }
 
 backend::CaptureFindings ActiveCapture::observe() const {
@@ -193,7 +199,7 @@ void ActiveCapture::refuse_empty(GraphHandle template_graph) {
   const Checked runtime(capture().device().backend());
   std::vector<GraphNodeHandle> nodes;
   runtime.graph_nodes(template_graph, &nodes);
-  if (!nodes.empty()) return;
+  if (nodes.size() > own_nodes()) return;
   CaptureReport report = report_.value_or(CaptureReport{});
   throw EmptyCaptureError(
       "Nothing was captured: no work was submitted to the captured stream. Probably it went to another "

@@ -77,6 +77,7 @@ class ActiveCapture {
   void refuse_empty(GraphHandle template_graph);  // unless it has nodes
   /// What the device knows now, while the runtime still captures.
   backend::CaptureFindings observe() const;
+  std::size_t own_nodes() const noexcept;  // of listeners, which make no capture of nothing a graph
   CaptureReport describe(const backend::CaptureFindings& findings) const;
   /// Keeps the report unless it is empty.
   void keep(const CaptureReport& report);

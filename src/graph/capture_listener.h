@@ -117,6 +117,9 @@ class CaptureListener {
     return false;
   }
 
+  /// How many nodes this listener has added of its own, besides those of the user's work. Right before ended().
+  virtual std::size_t own_nodes() const noexcept { return 0; }
+
   /// The captured graph becomes a child of another capture's. May throw: the capture fails in the end.
   virtual void added_as_child(const captures::ChildNode& /*child*/) {}
 

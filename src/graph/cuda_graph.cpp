@@ -146,6 +146,7 @@ void CUDAGraph::Impl::begin(const char* call, const StreamRef& stream, const Gra
   if (stream.device().backend().uses() != nullptr) [[unlikely]]
     device_use = std::make_shared<backend::DeviceUse>(stream.device(), backend::DeviceUses::Kind::graph, wanted.name);
   options = wanted;
+  options.enable_annotations |= options.progress_marks;
   device = stream.device();
   pool = wanted.pool ? wanted.pool : memory::new_capture_pool_id();
   if (wanted.pool) memory::return_held_back_blocks(stream.device());

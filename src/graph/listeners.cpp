@@ -7,11 +7,13 @@
 #include "backend/check.h"
 #include "graph/framework_captures.h"
 #include "graph/listeners/child_listener.h"
+#include "graph/listeners/collectives_listener.h"
 #include "graph/listeners/pool_listener.h"
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"
 #include "graph/listeners/workspace_listener.h"
 #include "inspect/annotations/annotation_listener.h"
+#include "inspect/annotations/progress_listener.h"
 #include "inspect/frozen/frozen_listener.h"
 #include "inspect/liveness/graph_walk.h"
 #include "inspect/liveness/host_copies_listener.h"
@@ -26,9 +28,11 @@ struct Listeners::Own {
   inspect::ReportListener report;                        // sees what the others do
   PoolListener pool;                                     // before what allocates
   ChildListener children;                                // what they hold, besides the pool
+  CollectivesListener collectives;                       // what they wait for in other processes
   WorkspaceListener workspaces;                          // go back to the pool before it is closed
+  inspect::ProgressListener progress;                    // scopes of the annotations add its nodes
   RandomListener random;                                 // after the pool: the words of a graph lie in it
-  inspect::AnnotationListener annotations;               // of nodes that do not change any more
+  inspect::AnnotationListener annotations{progress};     // of nodes that do not change any more
   inspect::FrozenListener frozen{annotations};           // likewise; errors name the annotations
   inspect::LivenessListener liveness{annotations};       // likewise; other nodes than in the dry run are refused before
   inspect::HostCopiesListener host_copies{annotations};  // likewise
@@ -36,10 +40,10 @@ struct Listeners::Own {
 };
 
 Listeners::Listeners()
-    : own_(std::make_unique<Own>()), in_order_{&own_->report,     &own_->pool,     &own_->children,
-                                               &own_->workspaces, &own_->random,   &own_->annotations,
-                                               &own_->frozen,     &own_->liveness, &own_->host_copies,
-                                               &own_->retain} {
+    : own_(std::make_unique<Own>()), in_order_{&own_->report,      &own_->pool,        &own_->children,
+                                               &own_->collectives, &own_->workspaces,  &own_->progress,
+                                               &own_->random,      &own_->annotations, &own_->frozen,
+                                               &own_->liveness,    &own_->host_copies, &own_->retain} {
   join_framework();
 }
 
@@ -51,8 +55,14 @@ PoolListener& Listeners::pool() const noexcept {
 ChildListener& Listeners::children() const noexcept {
   return own_->children;
 }
+CollectivesListener& Listeners::collectives() const noexcept {
+  return own_->collectives;
+}
 RandomListener& Listeners::random() const noexcept {
   return own_->random;
+}
+inspect::ProgressListener& Listeners::progress() const noexcept {
+  return own_->progress;
 }
 inspect::AnnotationListener& Listeners::annotations() const noexcept {
   return own_->annotations;
@@ -82,6 +92,7 @@ std::string Listeners::node_text(backend::Backend& backend, GraphNodeHandle node
 // Those of a framework may be in one of both only: it was installed in between.
 void Listeners::inherit(const Listeners& before) {
   own_->random.inherit(before.own_->random);
+  own_->progress.inherit(before.own_->progress);
   if (framework_ == nullptr || before.framework_ == nullptr) return;
   const std::vector<CaptureListener*> theirs = before.framework_->in_order(), ours = framework_->in_order();
   for (std::size_t i = 0; i < ours.size(); ++i) ours[i]->inherit(*theirs[i]);

@@ -15,11 +15,13 @@
 namespace reprise::inspect {
 class AnnotationListener;
 class LivenessListener;
+class ProgressListener;
 }  // namespace reprise::inspect
 
 namespace reprise::graphs {
 
 class ChildListener;
+class CollectivesListener;
 class FrameworkListeners;
 class PoolListener;
 class RandomListener;
@@ -49,7 +51,9 @@ class REPRISE_EXPORT_INTERNAL Listeners {
 
   PoolListener& pool() const noexcept;
   ChildListener& children() const noexcept;
+  CollectivesListener& collectives() const noexcept;
   RandomListener& random() const noexcept;
+  inspect::ProgressListener& progress() const noexcept;
   inspect::AnnotationListener& annotations() const noexcept;
   inspect::LivenessListener& liveness() const noexcept;
   RetainListener& retain() const noexcept;

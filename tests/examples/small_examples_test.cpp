@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstddef>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -159,6 +162,42 @@ TEST_F(SmallExamples, GraphedCallablesRefuseBadArguments) {
   expect_refused(run(GRAPHED_CALLABLES, {"--device", "abacus"}), "expected host, cuda or cuda:N, found abacus");
   expect_refused(run(GRAPHED_CALLABLES, {"--steps", "0"}), "--steps");
   expect_refused(run(GRAPHED_CALLABLES, {"--gradients", "alias"}), "--gradients");
+}
+#endif
+
+#ifdef DATA_PARALLEL
+// What follows the losses: the parameters, which must be the same on all ranks.
+std::string parameters_of(const Outcome& outcome) {
+  const std::size_t at = outcome.out.find("parameters add up to ");
+  return at != std::string::npos ? outcome.out.substr(at) : "none; " + outcome.err;
+}
+
+TEST_F(SmallExamples, DataParallelTrainsToTheSameParametersInTwoProcesses) {
+  // Of no other test: launchers choose one that is free.
+  const std::string port = "MASTER_PORT=" + std::to_string(20000 + getpid() % 9000);
+  const auto rank = [&](const char* number) {
+    return run(DATA_PARALLEL_ON_HOSTS, {"--device", "host", "--steps", "20"},
+               {std::string("RANK=") + number, std::string("LOCAL_RANK=") + number, "WORLD_SIZE=2",
+                "MASTER_ADDR=127.0.0.1", port});
+  };
+  auto other = std::async(std::launch::async, rank, "1");
+  const Outcome first = rank("0"), second = other.get();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(first.out, HasSubstr("rank 0 of 2 on reprise:0: loss "));
+  EXPECT_THAT(second.out, HasSubstr("rank 1 of 2 on reprise:0: loss "));
+  EXPECT_THAT(parameters_of(first), HasSubstr("add up to"));
+  EXPECT_EQ(parameters_of(first), parameters_of(second));
+}
+
+TEST_F(SmallExamples, DataParallelTrainsAloneOrSaysWhatItLooksFor) {
+  const std::vector<std::string> alone = {"RANK=0", "WORLD_SIZE=1"};
+  const Outcome outcome = run(DATA_PARALLEL, {"--device", "host", "--steps", "20"}, alone);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("rank 0 of 1 on reprise:0: loss "));
+  const Outcome without = run(DATA_PARALLEL, {"--device", "host"});
+  EXPECT_EQ(without.exit_code, 1);
+  EXPECT_THAT(without.err, HasSubstr("RANK is not set"));
 }
 #endif
 

@@ -125,4 +125,10 @@ BackendError::BackendError(std::string call, ErrorCode code, const std::string& 
 CaptureError::CaptureError(ErrorCode code, const std::string& what, const CaptureReport& report)
     : Error(what), code_(code), report_(std::make_shared<const CaptureReport>(report)) {}
 
+TimeoutError::TimeoutError(const std::string& what, std::string device, std::string graph, std::string last_mark)
+    : Error(what),
+      device_(std::make_shared<const std::string>(std::move(device))),
+      graph_(std::make_shared<const std::string>(std::move(graph))),
+      last_mark_(std::make_shared<const std::string>(std::move(last_mark))) {}
+
 }  // namespace reprise

@@ -11,6 +11,7 @@
 #include "inspect/annotations/annotation_text.h"
 #include "inspect/annotations/capture_annotations.h"
 #include "inspect/annotations/nvtx_ranges.h"
+#include "inspect/annotations/progress_listener.h"
 #include "inspect/liveness/graph_walk.h"
 
 namespace reprise::inspect {
@@ -36,7 +37,6 @@ std::string replay_name(const AnnotationLog& log) {
 
 }  // namespace
 
-AnnotationListener::AnnotationListener() = default;
 AnnotationListener::~AnnotationListener() {
   reset();
 }
@@ -46,7 +46,7 @@ void AnnotationListener::begin(captures::Capture& capture) {
 }
 
 void AnnotationListener::started(captures::Capture& capture) {
-  if (capture.options().enable_annotations) underway_ = CaptureAnnotations::open(capture);
+  if (capture.options().enable_annotations) underway_ = CaptureAnnotations::open(capture, progress_.marks());
 }
 
 void AnnotationListener::body_began(captures::Capture& capture, const captures::Body& body) {

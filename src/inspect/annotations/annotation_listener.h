@@ -13,6 +13,7 @@
 namespace reprise::inspect {
 
 class CaptureAnnotations;
+class ProgressListener;
 struct ScannedNode;
 
 /// Annotations of the nodes of one graph: recorded in a capture with enable_annotations, kept until the graph is reset.
@@ -20,7 +21,7 @@ struct ScannedNode;
 /// Its calls of the runtime are queries, which are safe in every capture.
 class AnnotationListener final : public graphs::CaptureListener {
  public:
-  AnnotationListener();
+  explicit AnnotationListener(const ProgressListener& progress) : progress_(progress) {}
   ~AnnotationListener() override;
   void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;
@@ -45,6 +46,7 @@ class AnnotationListener final : public graphs::CaptureListener {
   const Annotation* annotation_of(const ScannedNode& node) const noexcept;
 
  private:
+  const ProgressListener& progress_;                           // of the same graph
   backend::Backend* runtime_ = nullptr;                        // of the capture
   std::shared_ptr<CaptureAnnotations> underway_;               // in a capture with annotations
   std::vector<GraphNodeHandle> order_;                         // all nodes of the template; empty if none is annotated

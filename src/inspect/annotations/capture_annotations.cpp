@@ -12,6 +12,7 @@
 #include "backend/rules/call_stack.h"
 #include "graph/framework_captures.h"
 #include "inspect/annotations/annotation_text.h"
+#include "inspect/annotations/progress_marks.h"
 
 namespace reprise {
 std::atomic<int> annotation_detail::annotated_captures{0};
@@ -33,13 +34,20 @@ void CaptureAnnotations::notify_framework(const Thread& thread) const noexcept {
   framework->annotation_changed(*open_in_, log_.annotations[thread.in_force()]);
 }
 
-CaptureAnnotations::CaptureAnnotations(captures::Capture& capture, const backend::CaptureInfo& info)
-    : stream_(capture.stream()), capture_id_(info.id), graph_(info.graph), open_in_(&capture) {
+CaptureAnnotations::CaptureAnnotations(captures::Capture& capture, const backend::CaptureInfo& info,
+                                       std::shared_ptr<ProgressMarks> marks)
+    : stream_(capture.stream()),
+      capture_id_(info.id),
+      graph_(info.graph),
+      marks_(std::move(marks)),
+      open_in_(&capture) {
   numbers_.emplace(Annotation{}, 0);
 }
 
-std::shared_ptr<CaptureAnnotations> CaptureAnnotations::open(captures::Capture& capture) {
-  auto annotations = std::make_shared<CaptureAnnotations>(capture, captures::find(capture.stream()).info);
+std::shared_ptr<CaptureAnnotations> CaptureAnnotations::open(captures::Capture& capture,
+                                                             std::shared_ptr<ProgressMarks> marks) {
+  auto annotations =
+      std::make_shared<CaptureAnnotations>(capture, captures::find(capture.stream()).info, std::move(marks));
   capture.attach(annotations_of, annotations);
   annotation_detail::annotated_captures.fetch_add(1, std::memory_order_relaxed);
   return annotations;
@@ -49,8 +57,14 @@ std::shared_ptr<CaptureAnnotations> CaptureAnnotations::of(const captures::Captu
   return capture.get(annotations_of);
 }
 
-CaptureAnnotations::CaptureAnnotations(captures::Capture& capture, const captures::Body& body, Annotation around)
-    : stream_(body.stream), capture_id_(body.id), graph_(body.graph), is_body_(true), open_in_(&capture) {
+CaptureAnnotations::CaptureAnnotations(captures::Capture& capture, const captures::Body& body, Annotation around,
+                                       std::shared_ptr<ProgressMarks> marks)
+    : stream_(body.stream),
+      capture_id_(body.id),
+      graph_(body.graph),
+      is_body_(true),
+      marks_(std::move(marks)),
+      open_in_(&capture) {
   numbers_.emplace(around, 0);
   log_.annotations = {std::move(around)};
 }
@@ -76,7 +90,7 @@ std::shared_ptr<CaptureAnnotations> CaptureAnnotations::take_body(std::uint64_t 
 void CaptureAnnotations::begin_body(captures::Capture& capture, const captures::Body& body) {
   const auto around = body.outer != nullptr ? body_of(body.outer->id) : nullptr;
   std::shared_ptr<CaptureAnnotations> made(
-      new CaptureAnnotations(capture, body, around != nullptr ? around->in_force() : in_force()));
+      new CaptureAnnotations(capture, body, around != nullptr ? around->in_force() : in_force(), marks_));
   const std::lock_guard lock(mutex_);
   if (!finished_) bodies_.emplace(body.id, std::move(made));
 }
@@ -205,6 +219,7 @@ void CaptureAnnotations::leave_checked(std::uint64_t scope) {
     Nodes tails;
     CaptureStatus status = CaptureStatus::none;
     try {
+      mark(*found);
       status = ask_streams(thread, std::nullopt, &tails);
       if (status == CaptureStatus::active) look_at_graph();
     } catch (...) {
@@ -219,6 +234,14 @@ void CaptureAnnotations::leave_checked(std::uint64_t scope) {
         {static_cast<std::size_t>(&thread - threads_.data()), log_.nodes.size(), thread.in_force(), std::move(tails)});
     return;
   }
+}
+
+// Its node is the last one of the scope.
+void CaptureAnnotations::mark(const Scope& scope) {
+  if (marks_ == nullptr || !scope.stream) return;
+  const captures::Found now = captures::find(*scope.stream);
+  if (now.part == captures::Part::own && now.info.id == capture_id_)
+    marks_->add(*scope.stream, log_.annotations[scope.merged], is_body_);
 }
 
 // Usually the last one. Inner scopes that are still open get their remaining annotation.

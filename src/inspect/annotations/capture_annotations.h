@@ -23,6 +23,8 @@
 
 namespace reprise::inspect {
 
+class ProgressMarks;
+
 /// The scopes of one capture: the open ones of each thread, and the nodes of the graph whenever one was entered or
 /// left. The body of a conditional node has an object of its own while it is captured, whose nodes have the annotation
 /// that was in force where the node was added, and those of scopes in the body.
@@ -36,12 +38,14 @@ namespace reprise::inspect {
 /// streams only.
 class CaptureAnnotations {
  public:
-  CaptureAnnotations(captures::Capture& capture, const backend::CaptureInfo& info);
+  CaptureAnnotations(captures::Capture& capture, const backend::CaptureInfo& info,
+                     std::shared_ptr<ProgressMarks> marks);
   CaptureAnnotations(const CaptureAnnotations&) = delete;
   CaptureAnnotations& operator=(const CaptureAnnotations&) = delete;
 
   /// Attaches new ones to a capture that has begun, where of() finds them.
-  static std::shared_ptr<CaptureAnnotations> open(captures::Capture& capture);
+  /// \param marks that scopes add to where they end; may be null.
+  static std::shared_ptr<CaptureAnnotations> open(captures::Capture& capture, std::shared_ptr<ProgressMarks> marks);
   /// Null if the capture has no annotations.
   static std::shared_ptr<CaptureAnnotations> of(const captures::Capture& capture) noexcept;
   /// Those of the body that was found, if any, else of the capture; null if there are none.
@@ -98,7 +102,8 @@ class CaptureAnnotations {
   };
   using Nodes = std::vector<GraphNodeHandle>;
 
-  CaptureAnnotations(captures::Capture& capture, const captures::Body& body, Annotation around);
+  CaptureAnnotations(captures::Capture& capture, const captures::Body& body, Annotation around,
+                     std::shared_ptr<ProgressMarks> marks);
   std::shared_ptr<CaptureAnnotations> body_of(std::uint64_t id) const noexcept;
   std::shared_ptr<CaptureAnnotations> take_body(std::uint64_t id) noexcept;
   Annotation in_force() const;
@@ -112,6 +117,7 @@ class CaptureAnnotations {
   void look_at_graph();
   void remove(Thread& thread, std::size_t which);
   void leave_checked(std::uint64_t scope);
+  void mark(const Scope& scope);
   void notify_framework(const Thread& thread) const noexcept;
   void finish_checked();
 
@@ -119,6 +125,7 @@ class CaptureAnnotations {
   const std::uint64_t capture_id_;
   const GraphHandle graph_;
   const bool is_body_ = false;
+  const std::shared_ptr<ProgressMarks> marks_;  // null: scopes leave none
 
   mutable std::mutex mutex_;    // guards the rest
   captures::Capture* open_in_;  // until finish()

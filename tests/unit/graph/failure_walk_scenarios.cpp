@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "captures/registry.h"
+#include "graph/listeners/collectives_listener.h"
 #include "tests/unit/graph/failure_walk.h"
 
 namespace reprise::graphs::test {
@@ -117,7 +119,7 @@ void capture_with_hooks(Stage& s) {
   hooks.reset = [] { const Buffer<int> scratch(10); };
   s.graph.add_hooks(std::move(hooks));
   capture(s.graph, [&] {
-    s.graph.retain(std::make_shared<Buffer<int>>(segment_size));
+    s.graph.retain(std::make_shared<int>(1));
     s.increment();
   });
 }
@@ -139,6 +141,31 @@ void capture_with_annotations(Stage& s) {
     }).get();
     here.wait(s.side);
     const annotate inner({{"name", "inner"}, {"key", "value"}});
+    s.increment();
+  });
+}
+
+void capture_with_progress_marks(Stage& s) {
+  capture(s.graph, {.progress_marks = true}, [&] {
+    const annotate outer("outer");
+    add(s.y);
+    const annotate inner("inner");
+    s.increment();
+  });
+}
+
+// Nothing of a graph is left behind by it.
+struct WalkCommunicator final : Communicator {
+  std::string describe() const override { return "rank 0 of 1"; }
+  void abort() noexcept override {}
+  bool aborted() const noexcept override { return false; }
+};
+
+void capture_with_collectives(Stage& s) {
+  capture(s.graph, [&] {
+    const captures::Found found = captures::find(current_stream());
+    CapturedCollectives::of(*found.capture)
+        ->add(std::make_shared<WalkCommunicator>(), std::make_shared<Buffer<int>>(segment_size));
     s.increment();
   });
 }
@@ -613,6 +640,12 @@ constexpr Scenario all[] = {
     {"capture_with_hooks", made, nullptr, capture_with_hooks, Left::empty, Left::ready},
     {"capture_with_annotations", made, nullptr, capture_with_annotations, Left::empty, Left::ready},
     {"capture_with_annotations_that_is_kept", kept, nullptr, capture_with_annotations, Left::empty, Left::captured},
+    {"capture_with_progress_marks", made, nullptr, capture_with_progress_marks, Left::empty, Left::ready},
+    {"replay_of_progress_marks", made, capture_with_progress_marks, replay, Left::ready, Left::ready},
+    {"reset_of_progress_marks", made, capture_with_progress_marks, reset, Left::empty, Left::empty},
+    {"capture_with_collectives", made, nullptr, capture_with_collectives, Left::empty, Left::ready},
+    {"capture_with_collectives_that_is_kept", kept, nullptr, capture_with_collectives, Left::empty, Left::captured},
+    {"replay_with_collectives", made, capture_with_collectives, replay, Left::ready, Left::ready},
     {"capture_with_a_full_report", made, nullptr, capture_with_full_report, Left::empty, Left::ready},
     {"capture_with_copies_of_the_host", made, nullptr, capture_with_copies_of_the_host, Left::empty, Left::ready},
     {"replay_with_watched_pointers", made, capture_and_watch_pointers, replay, Left::ready, Left::ready},

@@ -5,6 +5,7 @@
 
 #include "graph/active_capture.h"
 #include "inspect/annotations/nvtx_ranges.h"
+#include "inspect/annotations/progress_listener.h"
 #include "tests/unit/inspect/annotations_fixture.h"
 
 // The listener on its own, as others of the library use it.
@@ -33,7 +34,8 @@ class TheAnnotationListener : public Annotations {
     ASSERT_EQ(runtime_.graph_nodes(template_, &nodes_), ErrorCode::success);
   }
 
-  inspect::AnnotationListener listener_;
+  const inspect::ProgressListener progress_;
+  inspect::AnnotationListener listener_{progress_};
   const std::vector<CaptureListener*> all_{&listener_};
   SideStream stream_;
   backend::Backend& runtime_ = default_device().backend();

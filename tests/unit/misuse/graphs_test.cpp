@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
+#include <chrono>
 
 #include <climits>
 #include <cstdint>
@@ -60,6 +61,8 @@ const GraphCall graph_calls[] = {
     {"upload", [](CUDAGraph& g) { g.upload(); }, refused, refused},
     {"replay", [](CUDAGraph& g) { g.replay(); }, refused, refused},
     {"replay on a stream", [](CUDAGraph& g) { g.replay(current_stream()); }, refused, refused},
+    {"synchronize", [](CUDAGraph& g) { g.synchronize(std::chrono::seconds(1)); }, refused, refused},
+    {"last_mark", [](CUDAGraph& g) { (void)g.last_mark(); }, refused, refused},
     {"time_replay", [](CUDAGraph& g) { (void)time_replay(g); }, refused, refused},
     {"ReplayTimer", [](CUDAGraph& g) { const ReplayTimer timer(g); }, refused, refused},
     {"watch_pointers", &watch_nulls, refused, refused},
@@ -187,6 +190,8 @@ TEST_F(GraphMisuse, StreamsAndGeneratorsOfAnotherDeviceAreRefused) {
   const Stream there(other);
   capture_kept();
   EXPECT_TRUE(contains(text_of<UsageError>([&] { kept_.replay(there); }), "the graph was captured on"));
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { kept_.synchronize(there, std::chrono::seconds(1)); }),
+                       "the graph was captured on"));
   EXPECT_TRUE(contains(text_of<UsageError>([&] { kept_.upload(there); }), "the graph was captured on"));
   EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)time_replay(kept_, there); }), "the graph was captured on"));
   CUDAGraph graph;

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inspect/annotations/progress_marks.h"
+#include "tests/unit/inspect/annotations_fixture.h"
+
+// GraphOptions::progress_marks: how far a replay has come.
+
+namespace reprise::graphs::test {
+namespace {
+
+GraphOptions marked() {
+  GraphOptions options;
+  options.progress_marks = true;
+  options.capture_error_mode = CaptureMode::relaxed;
+  return options;
+}
+
+class ProgressMarksOfGraphs : public Annotations {
+ protected:
+  std::string last() const { return inspect::annotation_text(graph_.last_mark().value_or(Annotation{})); }
+
+  const SideStream side_;
+};
+
+TEST_F(ProgressMarksOfGraphs, NameTheLastScopeWhoseEndWasReached) {
+  reprise::test::Gate gate;
+  capture(graph_, marked(), [&] {
+    {
+      const annotate scope("forward");
+      add(x_);
+    }
+    {
+      const annotate scope("backward");
+      launch_host([&] { gate.stand(); });
+      add(x_);
+    }
+  });
+  EXPECT_EQ(graph_.last_mark(), std::nullopt);  // there was no replay
+  graph_.replay();
+  ASSERT_TRUE(gate.wait_until_reached());
+  EXPECT_EQ(last(), "forward");
+  try {
+    graph_.synchronize(std::chrono::milliseconds(5));
+    ADD_FAILURE() << "the replay is held";
+  } catch (const TimeoutError& error) {
+    EXPECT_EQ(error.last_mark(), "forward");
+    EXPECT_TRUE(contains(error.what(), "The last scope whose end the graph has reached is forward."));
+  }
+  gate.open();
+  graph_.synchronize(std::chrono::seconds(30));
+  EXPECT_EQ(last(), "backward");
+}
+
+TEST_F(ProgressMarksOfGraphs, AreClearedByTheNextReplay) {
+  reprise::test::Gate gate;
+  bool hold = false;
+  capture(graph_, marked(), [&] {
+    launch_host([&] {
+      if (hold) gate.stand();
+    });
+    const annotate scope("step");
+    add(x_);
+  });
+  graph_.replay();
+  side_.ref().synchronize();
+  EXPECT_EQ(last(), "step");
+  hold = true;
+  graph_.replay();
+  ASSERT_TRUE(gate.wait_until_reached());
+  EXPECT_EQ(graph_.last_mark(), std::nullopt);
+  EXPECT_TRUE(contains(text_of<TimeoutError>([&] { graph_.synchronize(std::chrono::milliseconds(1)); }),
+                       "The graph has reached the end of no scope."));
+  gate.open();
+  side_.ref().synchronize();
+}
+
+TEST_F(ProgressMarksOfGraphs, HaveTheKeysOfOuterScopes) {
+  capture(graph_, marked(), [&] {
+    const annotate outer("model");
+    add(x_);
+    const annotate inner({{"layer", "3"}});
+    add(x_);
+  });
+  graph_.replay();
+  side_.ref().synchronize();
+  EXPECT_EQ(graph_.last_mark(), (Annotation{{"name", "model"}}));
+  EXPECT_EQ(texts(graph_), (Texts{"", "model", "model, layer=3", "model, layer=3", "model"}));
+}
+
+TEST_F(ProgressMarksOfGraphs, AreSetInBodiesOfControlFlow) {
+  Buffer<std::uint32_t> condition(1);
+  condition.write(std::vector<std::uint32_t>{1});
+  capture(graph_, marked(), [&] {
+    if_(condition.data(), [&] {
+      const annotate scope("body");
+      add(x_);
+    });
+  });
+  graph_.replay();
+  side_.ref().synchronize();
+  EXPECT_EQ(last(), "body");
+}
+
+TEST_F(ProgressMarksOfGraphs, AreOfNoMoreScopesThanTheLimit) {
+  using inspect::ProgressMarks;
+  ProgressMarks marks(std::make_shared<ProgressMarks::Words>(ProgressMarks::limit, default_device()));
+  capture(graph_, [&] {
+    marks.clear_on(current_stream());
+    for (std::size_t i = 0; i <= ProgressMarks::limit; ++i)
+      marks.add(current_stream(), {{"name", std::to_string(i)}}, false);
+  });
+  EXPECT_EQ(graph_.node_count(), ProgressMarks::limit + 1);
+  EXPECT_EQ(marks.nodes(), ProgressMarks::limit + 1);
+  graph_.replay();
+  side_.ref().synchronize();
+  EXPECT_EQ(marks.last(), (Annotation{{"name", std::to_string(ProgressMarks::limit - 1)}}));
+}
+
+TEST_F(ProgressMarksOfGraphs, AreNoWorkOfACapture) {
+  EXPECT_THROW(capture(graph_, marked(), [&] { const annotate scope("nothing"); }), EmptyCaptureError);
+}
+
+TEST_F(ProgressMarksOfGraphs, DoNotDifferBetweenCapturesThatAreCompared) {
+  GraphOptions options = marked();
+  options.check_frozen_values = no_next;
+  const auto step = [&] {
+    const annotate scope("step");
+    add(x_);
+  };
+  capture(graph_, options, step);
+  const Recapture again = graph_.recapture(step);
+  EXPECT_TRUE(again.in_place);
+  EXPECT_TRUE(again.differences.empty());
+  graph_.replay();
+  side_.ref().synchronize();
+  EXPECT_EQ(last(), "step");
+}
+
+TEST_F(ProgressMarksOfGraphs, AreThoseOfTheCaptureThatTheGraphWasUpdatedTo) {
+  const auto capture_scope = [&](CUDAGraph& graph, const char* name) {
+    capture(graph, marked(), [&] {
+      const annotate scope(name);
+      add(x_);
+    });
+  };
+  capture_scope(graph_, "before");
+  {
+    CUDAGraph next;
+    capture_scope(next, "after");
+    graph_.update(next);
+  }
+  graph_.replay();
+  side_.ref().synchronize();
+  EXPECT_EQ(last(), "after");
+}
+
+TEST_F(ProgressMarksOfGraphs, AreRefusedWithoutTheOption) {
+  capture(graph_, annotated(), [&] { add(x_); });
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)graph_.last_mark(); }), "without GraphOptions::progress_marks"));
+  graph_.reset();
+  EXPECT_THROW((void)graph_.last_mark(), UsageError);
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test
