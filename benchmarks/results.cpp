@@ -17,6 +17,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+#ifdef __clang__
+constexpr const char* compiler = __VERSION__;
+#else
+constexpr const char* compiler = "GCC " __VERSION__;
+#endif
+
 Json json_of(const Cell& cell) {
   if (const auto* const number = std::get_if<double>(&cell)) return *number;
   if (const auto* const text = std::get_if<std::string>(&cell)) return *text;
@@ -83,7 +89,7 @@ void Results::add_row(std::size_t table, const std::vector<Cell>& cells) {
 }
 
 void Results::write(const std::string& path, const std::string& program, const Settings& settings) const {
-  const Json all = {{"program", program},        {"reprise", REPRISE_VERSION},      {"compiler", __VERSION__},
+  const Json all = {{"program", program},        {"reprise", REPRISE_VERSION},      {"compiler", compiler},
                     {"rounds", settings.rounds}, {"machine", machine_of(settings)}, {"tables", tables_->list}};
   std::ofstream file(path);
   file << all.dump(1) << '\n';

@@ -166,8 +166,8 @@ typedef void (*reprise_host_function)(void* user);
 /// \param function is called with `user`.
 /// \param user must be valid until `destroy` is called.
 /// \param destroy null, or called once with `user` when the function is not called any more: after its call; in a
-///        capture, after the end of the graph and of its replays; at once, if this fails. On any thread, with
-///        the same limits.
+///        capture, after the end of the graph and of its replays. If this fails: before it returns, or at the
+///        end of the capture. On any thread, with the same limits.
 REPRISE_EXPORT reprise_status reprise_launch_host(const reprise_stream* stream, reprise_host_function function,
                                                   void* user, reprise_host_function destroy);
 
@@ -194,13 +194,14 @@ typedef struct reprise_capture_options {
   size_t struct_size;  ///< `sizeof(reprise_capture_options)`
   reprise_pool pool;   ///< the pool for memory of the capture; zeros: one of its own
   int mode;            ///< a reprise_capture_mode
-  int warmup;          ///< with reprise_graph_capture() only: the body runs so often before the capture
+  int warmup;          ///< with reprise_graph_capture() only: how many times the body runs before the capture
   const char* name;    ///< names the graph in errors and reports; null: no name
   int full_report;     ///< not 0: all calls of the process are recorded, with their stacks
   int keep_template;   ///< not 0: reprise_graph_instantiate() or the first replay instantiates
   int allow_empty;     ///< not 0: a capture without work is no error
   int check_inputs;    ///< not 0: a replay is refused if memory that the graph uses was freed
   int retain_inputs;   ///< not 0: memory of reprise_allocate() that the graph uses lives as long as the graph
+  int reserved;        ///< 0
 } reprise_capture_options;
 
 /// The work of a capture: submits it to `stream`, which is valid during the call.

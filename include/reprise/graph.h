@@ -156,7 +156,8 @@ class REPRISE_EXPORT CUDAGraph {
   /// there included, but no longer than `timeout`. The communicators whose collectives the graph holds (DataParallel of
   /// the component libtorch) are aborted after that: the replay ends, what it computed is undefined, and graphs that
   /// hold one of them refuse to be replayed.
-  /// \param timeout 0: only queries.
+  /// All work of the stream counts, also what was submitted after the replay: call it before that.
+  /// \param timeout 0: only queries, and aborts nothing.
   /// \throws TimeoutError with the device, the ranks of the communicators, the name of the graph and last_mark().
   /// \throws UsageError if nothing is captured, the stream is of another device or is being captured, the timeout is
   ///         negative, or within a hook of the graph; BackendError if the device has failed.

@@ -201,7 +201,8 @@ class REPRISE_EXPORT GraphNode {
   ///         aligned to them; for memory of another device or kind; BackendError if the runtime fails.
   void set_params(const MemsetNodeParams& params) const;
   /// Whether replays run the node; its dependencies stay. Kept by instantiate().
-  /// \throws UsageError unless this is a kernel, memcpy or memset node; BackendError if the runtime fails.
+  /// \throws UsageError unless this is a kernel, memcpy or memset node; BackendError if the runtime fails, on CUDA also
+  ///         for a set of several rows, or of memory that is not of the device.
   void set_enabled(bool enabled) const;
 
  private:

@@ -39,6 +39,11 @@ namespace {
 
 GraphOptions options_of(const reprise_capture_options* given) {
   const reprise_capture_options wanted = read_options(given);
+  if (wanted.reserved != 0)
+    throw reprise::UsageError(
+        reprise::text::format("reprise_capture_options::reserved expected 0; found {}: set all members, or begin "
+                              "with zeros.",
+                              wanted.reserved));
   GraphOptions options;
   options.pool = {wanted.pool.first, wanted.pool.second};
   options.capture_error_mode = static_cast<reprise::CaptureMode>(wanted.mode);

@@ -46,7 +46,7 @@ foreach(which IN ITEMS cflags libs)
   separate_arguments(${which} UNIX_COMMAND "${${which}}")
 endforeach()
 separate_arguments(flags UNIX_COMMAND "${CXX_FLAGS}")
-execute_process(COMMAND "${CXX_COMPILER}" ${flags} ${cflags} "${PROGRAM}" -o "${WORK}/consumer" ${libs}
+execute_process(COMMAND "${CXX_COMPILER}" ${flags} -std=c++20 ${cflags} "${PROGRAM}" -o "${WORK}/consumer" ${libs}
   COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${WORK}/consumer" OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
 file(READ "${EXPECTED}" expected)

@@ -77,13 +77,15 @@ constinit OwnLibrary condition_kernel;
 /// \param other what else can be done about a driver that is too old for nvcc's code.
 std::string why_unavailable(const char* other) {
   if (!has_nvcc)
-    return "this build has none, because nvcc was not found when it was built: build it again with nvcc in PATH";
+    return text::format(
+        "this build has none: CMake found no nvcc that works, or REPRISE_OWN_KERNELS was OFF, and its output says "
+        "which. Build it again with nvcc{}",
+        other);
   const int version = cuda::opened_driver().api.version;
   if (version == 0 || takes_code_of(nvcc_version, version)) return {};
   return text::format(
       "this build has one for drivers of CUDA {} and newer, and found CUDA {}: install a newer driver, or build it "
-      "again "
-      "with nvcc of CUDA {}{}",
+      "again with nvcc of CUDA {}{}",
       nvcc_version / 1000, cuda::version_text(version), version / 1000, other);
 }
 

@@ -51,10 +51,8 @@ void CollectivesListener::before_replay(const StreamRef& /*stream*/) {
     if (each->aborted())
       throw UsageError(
           text::format("CUDAGraph::replay: the graph contains collectives of a communicator that was aborted ({}), "
-                       "because a wait for "
-                       "it took too long or the process group was aborted. Its processes do not act together any more: "
-                       "end them all, "
-                       "start them again from a checkpoint, and capture again.",
+                       "because CUDAGraph::synchronize() waited longer than its timeout. Its processes do not act "
+                       "together any more: end them all, start them again from a checkpoint, and capture again.",
                        each->describe()));
 }
 

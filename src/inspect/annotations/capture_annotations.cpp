@@ -236,9 +236,10 @@ void CaptureAnnotations::leave_checked(std::uint64_t scope) {
   }
 }
 
-// Its node is the last one of the scope.
+// Its node is the last one of the scope. On a stream that was forked off it could come after the join, and leave work
+// that nothing joins.
 void CaptureAnnotations::mark(const Scope& scope) {
-  if (marks_ == nullptr || !scope.stream) return;
+  if (marks_ == nullptr || !scope.stream || *scope.stream != stream_) return;
   const captures::Found now = captures::find(*scope.stream);
   if (now.part == captures::Part::own && now.info.id == capture_id_)
     marks_->add(*scope.stream, log_.annotations[scope.merged], is_body_);

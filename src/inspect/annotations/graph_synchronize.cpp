@@ -54,7 +54,8 @@ void abort_collectives(const SynchronizedGraph& graph, std::string& text) {
     each->abort();
   }
   text += text::format(
-      " This process is {}. The communicators of the graph were aborted: what the replay computed is undefined, and "
+      " This process is {}. The communicators of the graph are being aborted: what the replay computed is undefined, "
+      "and "
       "graphs that hold them are not replayed any more. Look for the process that did not reach the same collective, "
       "end all, and start them again.",
       ranks);
@@ -89,7 +90,7 @@ void synchronize_within(SynchronizedGraph& graph, const StreamRef* stream, nanos
     text += mark.empty() ? " The graph has reached the end of no scope."
                          : text::format(" The last scope whose end the graph has reached is {}.", mark);
   }
-  abort_collectives(graph, text);
+  if (timeout > timeout.zero()) abort_collectives(graph, text);
   throw TimeoutError(text, device.str(), name, mark);
 }
 

@@ -3,8 +3,10 @@
 
 #define USE_C10D_NCCL  // as libtorch was built
 #include <c10/cuda/CUDAGuard.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include <atomic>
 #include <exception>
 #include <utility>
 
@@ -18,7 +20,8 @@
 namespace reprise::libtorch {
 namespace {
 
-/// Ends as it should: c10d's own destructor warns, and leaves the communicators to the end of the process.
+/// Shuts NCCL down in the destructor: c10d's own destructor warns, and leaves the communicators to the end of the
+/// process.
 class NcclGroup final : public c10d::ProcessGroupNCCL {
  public:
   NcclGroup(c10::Device device, c10::intrusive_ptr<c10d::Store> store, int rank, int size,
@@ -54,8 +57,12 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_group(c10::Device device, const Proc
   const c10::cuda::CUDAGuard torch_guard(device);
   auto of_group = c10d::ProcessGroupNCCL::Options::create();
   of_group->timeout = options.timeout;
-  return c10::make_intrusive<NcclGroup>(device, rendezvous(environment, options), environment.rank,
-                                        environment.world_size, std::move(of_group));
+  // The store of a launcher outlives a group, whose keys another one would read. Each rank makes them in one order.
+  static std::atomic<int> count = 0;
+  auto store =
+      c10::make_intrusive<c10d::PrefixStore>(text::format("group{}", count++), rendezvous(environment, options));
+  return c10::make_intrusive<NcclGroup>(device, std::move(store), environment.rank, environment.world_size,
+                                        std::move(of_group));
 }
 
 }  // namespace reprise::libtorch

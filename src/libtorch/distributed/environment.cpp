@@ -38,8 +38,8 @@ std::string value_text(const char* name) {
 [[noreturn]] void refuse_environment(const std::string& what) {
   std::string looked_for;
   for (const Launcher& each : launchers)
-    looked_for += text::format("\n  {}: {}, {}, {}", each.name, value_text(each.rank), value_text(each.world_size),
-                               value_text(each.local_rank));
+    looked_for += text::format("\n  {}: {}, {}, {}, {}", each.name, value_text(each.rank), value_text(each.world_size),
+                               value_text(each.local_rank), value_text(each.local_size));
   looked_for += text::format("\n  where rank 0 is: {}, {}", value_text("MASTER_ADDR"), value_text("MASTER_PORT"));
   throw UsageError(
       text::format("process_environment(): {}. Start the program with `torchrun --no-python` or `mpirun`, or set the "
@@ -90,7 +90,8 @@ ProcessEnvironment process_environment() {
     if (found.world_size < 1 || found.rank >= found.world_size)
       refuse_environment(
           text::format("expected a rank below the number of processes, found {} of {}", found.rank, found.world_size));
-    found.local_rank = found.world_size == 1 ? 0 : needed(each.local_rank);
+    const bool alone = found.world_size == 1 && support::environment(each.local_rank).empty();
+    found.local_rank = alone ? 0 : needed(each.local_rank);
     find_master(found, each);
     return found;
   }

@@ -178,6 +178,8 @@ void GradientBuckets::gather(Bucket& bucket, const StreamRef& here) {
   const at::NoGradGuard no_grad;
   for (const StreamRef& each : bucket.streams)
     if (each != here) here.wait(each);
+  // A gradient of another stream is released for that one, which does not know of the copy.
+  const bool has_others = std::ranges::any_of(bucket.streams, [&](const StreamRef& each) { return each != here; });
   std::vector<at::Tensor> found, views;
   for (const std::size_t each : bucket.gradients) {
     const Gradient& gradient = gradients_[each];
@@ -187,7 +189,7 @@ void GradientBuckets::gather(Bucket& bucket, const StreamRef& here) {
     } else if (!is_at(now, gradient.view)) {
       found.push_back(now);
       views.push_back(gradient.view);
-      if (bucket.streams.size() > 1) now.record_stream(c10_stream(here));
+      if (has_others) now.record_stream(c10_stream(here));
     }
   }
   if (!found.empty()) at::_foreach_copy_(views, found);

@@ -51,6 +51,7 @@ ScalerCore::ScalerCore(c10::Device device, const GradScalerOptions& options)
   const c10::OptionalDeviceGuard guard(device_);
   const auto on_device = at::TensorOptions(device_);
   scale_ = at::full({}, options_.init_scale, on_device.dtype(c10::kFloat));
+  device_ = scale_.device();  // with the index of the current device, if it had none
   growth_tracker_ = at::zeros({}, on_device.dtype(c10::kInt));
   skipped_ = at::zeros({}, on_device.dtype(c10::kLong));
 }
@@ -72,11 +73,17 @@ void ScalerCore::refuse_in_capture(const char* what) const {
 // done is forgotten. Returns the id of the capture; 0: none.
 std::uint64_t ScalerCore::enter() {
   const captures::Found found = find_capture();
-  if (found.part == captures::Part::own) optim::detail::CapturedSteps::of(*found.capture)->keep(shared_from_this());
+  std::uint64_t capture = found.info.id;
+  if (found.part == captures::Part::own) {
+    optim::detail::CapturedSteps::of(*found.capture)->keep(shared_from_this());
+    // A body of control flow has an id of its own, and is a part of the same capture.
+    for (const Round& each : rounds_)
+      if (found.capture->has_id(each.capture)) capture = each.capture;
+  }
   std::erase_if(rounds_, [&](const Round& each) {
-    return each.optimizer.expired() || (each.capture != 0 && each.capture != found.info.id);
+    return each.optimizer.expired() || (each.capture != 0 && capture != 0 && each.capture != capture);
   });
-  return found.info.id;
+  return capture;
 }
 
 ScalerCore::Round* ScalerCore::round_of(const std::shared_ptr<OptimizerCore>& optimizer, std::uint64_t capture) {
@@ -87,7 +94,7 @@ ScalerCore::Round* ScalerCore::round_of(const std::shared_ptr<OptimizerCore>& op
 
 at::Tensor ScalerCore::scale(const at::Tensor& outputs) {
   if (!options_.enabled) return outputs;
-  if (!outputs.defined() || outputs.device().type() != device_.type())
+  if (!outputs.defined() || outputs.device() != device_)
     throw UsageError(text::format("GradScaler::scale: expected a loss on {}, found {}.", scale_.device().str(),
                                   outputs.defined() ? "one on " + outputs.device().str() : "an undefined tensor"));
   enter();

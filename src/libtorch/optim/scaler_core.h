@@ -54,7 +54,7 @@ class ScalerCore : public std::enable_shared_from_this<ScalerCore> {
   std::vector<at::Tensor> gradients_of(const OptimizerCore& optimizer, const char* what) const;
   void add_round(const std::shared_ptr<OptimizerCore>& optimizer, std::uint64_t capture, const char* what);
 
-  const c10::Device device_;
+  c10::Device device_;
   const GradScalerOptions options_;
   at::Tensor scale_;           // float32
   at::Tensor growth_tracker_;  // int32: iterations without an overflow since the last growth

@@ -108,7 +108,7 @@ TEST_F(GraphsWithCollectives, ThatAnotherRankDoesNotReplayAreAbortedAndNamed) {
     EXPECT_EQ(error->device(), here_->str());
     EXPECT_EQ(error->last_mark(), "forward, pass=backward");  // what autograd did in the scope
     EXPECT_THAT(error->what(), AllOf(HasSubstr("graph `step`"), HasSubstr("200 ms"), HasSubstr("rank 0 of 2"),
-                                     HasSubstr("were aborted")));
+                                     HasSubstr("are being aborted")));
     stream_->synchronize();  // what was aborted ends
     for (CUDAGraph* const each : {&graph, &another})
       EXPECT_THAT(refusal_of([&] { each->replay(); }), HasSubstr("a communicator that was aborted (rank 0 of 2)"));

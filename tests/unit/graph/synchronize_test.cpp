@@ -124,7 +124,7 @@ class GraphCommunicators : public GraphSynchronize {
   void abort_by_timeout(CUDAGraph& graph) {
     graph.replay();
     EXPECT_TRUE(contains(text_of<TimeoutError>([&] { graph.synchronize(milliseconds(1)); }),
-                         "This process is rank 3 of 4. The communicators of the graph were aborted"));
+                         "This process is rank 3 of 4. The communicators of the graph are being aborted"));
     gate_.open();
     side_.ref().synchronize();
   }
