@@ -76,6 +76,13 @@ void structs_of_other_versions_are_read_as_far_as_they_go(void) {
   later.added = 1;
   EXPECT(reprise_stream_create(o.device, &later.known, &stream) == REPRISE_ERROR_USAGE);
   EXPECT(strstr(reprise_last_error(), "members of a newer version") != NULL);
+  {
+    reprise_capture_options unset = {0};
+    unset.struct_size = sizeof unset;
+    unset.reserved = 1;
+    EXPECT(reprise_graph_capture_begin(o.graph, o.stream, &unset) == REPRISE_ERROR_USAGE);
+    EXPECT(strstr(reprise_last_error(), "reserved expected 0") != NULL);
+  }
   later.known.struct_size = 0;
   EXPECT(reprise_stream_create(o.device, &later.known, &stream) == REPRISE_ERROR_USAGE);
   EXPECT(strstr(reprise_last_error(), "struct_size") != NULL);

@@ -111,7 +111,8 @@ void look_for_missing_functions(Findings& found) {
       found.missing.push_back({what, text::format("the driver is older than CUDA {}", version_of(since)), disables});
   };
   lacks(12080, "conditional nodes with several bodies", "if_else and switch_ in graphs; if_ and while_ work");
-  lacks(12080, "the device of a stream", "several devices: a foreign stream counts as one of the current device, unless StreamRef names it");
+  lacks(12080, "the device of a stream",
+        "several devices: a foreign stream counts as one of the current device, unless StreamRef names it");
   lacks(12090, "the driver's error log",
         "the name of a call of other code that broke a capture, unless reports are full");
   lacks(13010, "ids of nodes for profilers", "profiler_id of CUDAGraph::annotations(), unless CUPTI is loaded");

@@ -145,6 +145,17 @@ TEST_F(GraphCommunicators, AreAbortedAfterTheTimeAndGraphsThatHoldThemRefuseRepl
                          "collectives of a communicator that was aborted (rank 3 of 4)"));
 }
 
+TEST_F(GraphCommunicators, AreNotAbortedByAQuery) {
+  capture_collective(graph_);
+  graph_.replay();
+  EXPECT_THROW(graph_.synchronize(std::chrono::nanoseconds(0)), TimeoutError);
+  EXPECT_EQ(communicator_->aborts, 0);
+  gate_.open();
+  side_.ref().synchronize();
+  graph_.replay();
+  side_.ref().synchronize();
+}
+
 TEST_F(GraphCommunicators, AreHeldAsLongAsTheGraph) {
   capture_collective(graph_);
   communicator_.reset();

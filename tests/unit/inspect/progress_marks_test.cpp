@@ -57,6 +57,25 @@ TEST_F(ProgressMarksOfGraphs, NameTheLastScopeWhoseEndWasReached) {
   EXPECT_EQ(last(), "backward");
 }
 
+TEST_F(ProgressMarksOfGraphs, AreNotSetOnStreamsThatAreJoinedWithinTheScope) {
+  const Stream fork;
+  capture(graph_, marked(), [&](const StreamRef& here) {
+    {
+      const annotate scope("whole");
+      add(x_);
+    }
+    fork.wait(here);
+    const annotate scope("branch");
+    const StreamGuard guard(fork);
+    const annotate inner("in the fork");
+    add(x_);
+    here.wait(fork);
+  });
+  graph_.replay();
+  graph_.synchronize(std::chrono::seconds(30));
+  EXPECT_EQ(last(), "branch");
+}
+
 TEST_F(ProgressMarksOfGraphs, AreClearedByTheNextReplay) {
   reprise::test::Gate gate;
   bool hold = false;
