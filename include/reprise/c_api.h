@@ -92,7 +92,7 @@ REPRISE_EXPORT reprise_status reprise_device_memory(const reprise_device* device
 
 // --- Streams ---------------------------------------------------------------------------------------------------------
 
-/// A stream: an own one, or a view of one that other code owns.
+/// A stream: one of its own, or a view of one that other code owns.
 typedef struct reprise_stream reprise_stream;
 
 /// Properties of a new stream.
@@ -110,7 +110,7 @@ REPRISE_EXPORT reprise_status reprise_stream_create(const reprise_device* device
 /// this device; null is the legacy default stream of the device.
 REPRISE_EXPORT reprise_status reprise_stream_wrap(const reprise_device* device, void* native, reprise_stream** stream);
 
-/// Ends a stream or a view. Does not wait: submitted work still runs. Null is ignored.
+/// Destroys a stream or a view. Does not wait: submitted work still runs. Null is ignored.
 REPRISE_EXPORT void reprise_stream_destroy(reprise_stream* stream);
 
 /// The `cudaStream_t`, for launches of own kernels; null is the legacy default stream. `stream` must not be null.
@@ -176,7 +176,7 @@ REPRISE_EXPORT reprise_status reprise_launch_host(const reprise_stream* stream, 
 /// A graph: empty, capturing, or captured. One thread at a time, except for reprise_graph_replay().
 typedef struct reprise_graph reprise_graph;
 
-/// The name of a memory pool that captures can share; zeros name none. A value, which needs no end.
+/// The name of a memory pool that captures can share; zeros name none. A value: nothing to destroy.
 typedef struct reprise_pool {
   uint64_t first;
   uint64_t second;
@@ -212,8 +212,8 @@ typedef reprise_status (*reprise_capture_body)(void* user, const reprise_stream*
 /// Makes an empty graph.
 REPRISE_EXPORT reprise_status reprise_graph_create(reprise_graph** graph);
 
-/// Ends a graph, and abandons a capture of it that is underway. Allowed while replays run: what they need is released
-/// after them. Null is ignored. Not from the body of its own capture.
+/// Destroys a graph, and abandons a capture of it that is underway. Allowed while replays run: what they need is
+/// released after them. Null is ignored. Not from the body of its own capture.
 REPRISE_EXPORT void reprise_graph_destroy(reprise_graph* graph);
 
 /// Captures what `body` submits into an empty graph. Before that it waits for the device, unless another capture is

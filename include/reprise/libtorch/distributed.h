@@ -59,8 +59,8 @@ REPRISE_EXPORT c10::intrusive_ptr<c10d::Store> rendezvous(const ProcessEnvironme
                                                           const ProcessGroupOptions& options = {});
 
 /// Makes the process group of all processes, c10d's `ProcessGroupNCCL`, and waits for them. To be called by all.
-/// With one process it is a group that has nothing to do, and refuses collectives. Its end waits for collectives that
-/// are underway, and is allowed in captures; graphs that hold the group end it later.
+/// With one process it is a group that has nothing to do, and refuses collectives. The destructor waits for
+/// pending collectives. It may run in a capture. A graph that holds the group defers it.
 /// \param device of this process, `torch::Device(torch::kCUDA, environment.local_rank)`.
 /// \throws UsageError for a device of no CUDA type, where there is more than one process: NCCL has CUDA devices only;
 ///         if this library was built without CUDA tensors; for a rank that is none of the world. c10::Error as

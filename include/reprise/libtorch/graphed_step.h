@@ -43,7 +43,9 @@ struct GraphedStepOptions {
   std::variant<std::monostate, ClipNorm, ClipValue> clip = {};  ///< the gradients of all parameters of the optimizer
   /// Calls for one step of the optimizer, each with a micro-batch. The gradients are those of the mean of their losses.
   int accumulate = 1;
-  int warmup = 3;  ///< runs before the capture, as a whole; what they change is restored
+  /// Runs before the captures; what they change is restored. With `accumulate`, each graph has its own, one after the
+  /// other, so that gradients in them are sums of several runs.
+  int warmup = 3;
   /// Runs model and loss under autocast to this type; the backward and the optimizer run without.
   std::optional<c10::ScalarType> autocast = {};
   /// Called in each capture, and in each run of the warm-up, that ends in a step of the optimizer: after the backward
@@ -133,9 +135,8 @@ class GraphedStep {
   /// \returns the loss, neither scaled nor divided by `accumulate`. It is memory of the graph: the
   ///          next call overwrites it, and using it in autograd or a graphed callable is an error from then on. Copy it
   ///          (`clone()`) to keep it; `item()` waits for it.
-  /// \throws UsageError as GraphedCallable::operator(): if the batch does not fit the samples, or the model is not as
-  /// it
-  ///         was; if a module is in another mode (`train()`, `eval()`) than at the capture; as a replay with a captured
+  /// \throws UsageError as GraphedCallable::operator(), if the batch does not fit the samples or the model has changed;
+  ///         if a module is in another mode (`train()`, `eval()`) than at the capture; as a replay with a captured
   ///         optimizer step (CapturableOptimizer), if its options or parameters have changed. Nothing was trained then,
   ///         and the call does not count.
   at::Tensor operator()(Args... args) const {

@@ -58,8 +58,8 @@ std::shared_ptr<detail::GradientBuckets> make_buckets(const Model& model,
   const StreamRef here = current_stream(device_of_tensors(device));
   if (here.capture_status() != CaptureStatus::none)
     throw UsageError(
-        "DataParallel was made in a capture, and waits for other processes, which no graph can: make it before. The "
-        "capture goes on.");
+        "DataParallel was made in a capture, which cannot contain its wait for the other processes: make it before the "
+        "capture, which goes on.");
 
   std::vector<NamedTensor> all = model.parameters, trained;
   all.insert(all.end(), model.buffers.begin(), model.buffers.end());

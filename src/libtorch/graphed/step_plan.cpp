@@ -102,8 +102,7 @@ void StepPlan::check_loss(const at::Tensor& loss) const {
   if (!loss.defined() || loss.numel() != 1 || !loss.is_floating_point() || !loss.requires_grad())
     throw UsageError(text::format(
         "expected a loss of one number that depends on a parameter which requires a gradient, found {}. Return the "
-        "mean "
-        "or the sum, computed by operators that have a gradient.",
+        "mean or the sum, computed by operators that have a gradient.",
         !loss.defined() ? std::string("an undefined tensor")
                         : text::format("{} [{}]{}", c10::toString(loss.scalar_type()), text::join(loss.sizes(), ", "),
                                        loss.requires_grad() ? "" : ", which requires none")));
@@ -172,8 +171,7 @@ std::vector<std::shared_ptr<GraphedFunction>> StepPlan::make(std::vector<Graphed
   if (device.is_cpu())
     throw UsageError(
         "graphed_step: expected parameters on a device whose work can be captured, found some on the CPU. Move the "
-        "model "
-        "to a CUDA device or the host device before the optimizer is made.");
+        "model to a CUDA device or the host device before the optimizer is made.");
   const c10::DeviceGuard guard(device);
   refuse_in_capture(device, "graphed_step");
   // What the next eager step would make and copy, so that the state before the warm-up is complete.
