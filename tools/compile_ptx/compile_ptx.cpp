@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -32,6 +33,8 @@ class Nvrtc {
     if (find<int(void**, const char*, const char*, int, const char* const*, const char* const*)>("nvrtcCreateProgram")(
             &program, source.c_str(), name.c_str(), 0, nullptr, nullptr) != 0)
       throw std::runtime_error("nvrtcCreateProgram failed");
+    const auto destroy = [this](void* made) { (void)find<int(void**)>("nvrtcDestroyProgram")(&made); };
+    const std::unique_ptr<void, decltype(destroy)> owner(program, destroy);
     const int result = find<int(void*, int, const char* const*)>("nvrtcCompileProgram")(
         program, static_cast<int>(options.size()), options.data());
     if (result != 0) throw std::runtime_error(text_of(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog"));
