@@ -62,6 +62,8 @@ REPRISE_EXPORT c10::intrusive_ptr<c10d::Store> rendezvous(const ProcessEnvironme
 /// With one process it is a group that has nothing to do, and refuses collectives. The destructor waits for
 /// pending collectives. It may run in a capture. A graph that holds the group defers it.
 /// \param device of this process, `torch::Device(torch::kCUDA, environment.local_rank)`.
+/// \param environment rank and number of the processes, and where they meet.
+/// \param options the same on all ranks.
 /// \throws UsageError for a device of no CUDA type, where there is more than one process: NCCL has CUDA devices only;
 ///         if this library was built without CUDA tensors; for a rank that is none of the world. c10::Error as
 ///         rendezvous().
@@ -114,6 +116,7 @@ class REPRISE_EXPORT DataParallel {
   /// \param model its parameters that require gradients now take part; it is not kept, its parameters are.
   /// \param group a group for their device, whose collectives are work of the current stream (`asyncOp = false`), as
   ///        those of c10d's ProcessGroupNCCL.
+  /// \param options the same on all ranks.
   /// \throws UsageError, on all ranks, if they have other parameters, buffers, shapes, types or options: names two of
   ///         the ranks, and the first that differs.
   /// \throws UsageError in a capture; for a null group; for parameters of several devices, or on one that cannot be
