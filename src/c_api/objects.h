@@ -21,7 +21,7 @@ struct reprise_stream {
 };
 
 struct reprise_graph {
-  reprise::CUDAGraph graph;
+  reprise::CUDAGraph graph{};
   std::optional<reprise::StreamRef> begun_on;  ///< by reprise_graph_capture_begin(), until that capture is over
 };
 
