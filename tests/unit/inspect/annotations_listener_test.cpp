@@ -34,7 +34,7 @@ class TheAnnotationListener : public Annotations {
     ASSERT_EQ(runtime_.graph_nodes(template_, &nodes_), ErrorCode::success);
   }
 
-  const inspect::ProgressListener progress_;
+  const inspect::ProgressListener progress_{};
   inspect::AnnotationListener listener_{progress_};
   const std::vector<CaptureListener*> all_{&listener_};
   SideStream stream_;
