@@ -41,7 +41,7 @@ struct ProcessEnvironment {
 /// Reads the variables that launchers set: `RANK`, `WORLD_SIZE` and `LOCAL_RANK` (torchrun, also by hand),
 /// `OMPI_COMM_WORLD_RANK` and so on (`mpirun` of Open MPI), `PMI_RANK` and so on (of MPICH and Intel MPI); the first of
 /// the three whose rank is set. `MASTER_ADDR` and `MASTER_PORT` are where rank 0 is reached; without them it is
-/// 127.0.0.1:29500 if all processes are on one machine.
+/// 127.0.0.1:29500, if as many processes are on this machine as there are (`LOCAL_WORLD_SIZE` and so on).
 /// \throws UsageError that lists all these variables with their values, if none of the ranks is set, one that is needed
 ///         is not, or a value is no number or out of range.
 REPRISE_EXPORT ProcessEnvironment process_environment();
@@ -64,7 +64,7 @@ REPRISE_EXPORT c10::intrusive_ptr<c10d::Store> rendezvous(const ProcessEnvironme
 /// \param device of this process, `torch::Device(torch::kCUDA, environment.local_rank)`.
 /// \param environment rank and number of the processes, and where they meet.
 /// \param options the same on all ranks.
-/// \throws UsageError for a device of no CUDA type, where there is more than one process: NCCL has CUDA devices only;
+/// \throws UsageError for a device that is not CUDA, with more than one process, as NCCL needs one;
 ///         if this library was built without CUDA tensors; for a rank that is none of the world. c10::Error as
 ///         rendezvous().
 REPRISE_EXPORT c10::intrusive_ptr<c10d::Backend> init_process_group(c10::Device device,

@@ -16,7 +16,8 @@
 namespace reprise::inspect {
 
 /// How far replays of a graph have come: a word of pinned memory for each scope, which a memset node sets where the
-/// scope ends, and which another one clears at the beginning. A word each, so that streams do not write to the same.
+/// scope ends, and which another one clears at the beginning. A word each, as bodies may run in any order or not at
+/// all.
 ///
 /// The words are shared by captures that are compared with each other, in which addresses must not differ.
 ///
