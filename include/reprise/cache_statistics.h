@@ -53,7 +53,7 @@ struct RecaptureReason {
 
 /// What a GraphCache did since it was made, and what it holds now. A value.
 struct REPRISE_EXPORT GraphCacheStatistics {
-  CacheCount hits = {};             ///< replays, with the copies of inputs and results; without checks and captures
+  CacheCount hits = {};             ///< replays with their copies, without checks; the time is that of a sample, scaled
   CacheCount captures = {};         ///< with their first replays
   CacheCount failed_captures = {};  ///< without the eager runs after them
   CacheCount checks = {};           ///< captures of check_every

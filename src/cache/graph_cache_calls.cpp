@@ -41,14 +41,15 @@ void GraphCache::Impl::note_use(Record& record) {
 cache_detail::Outcome GraphCache::Impl::run(const Call& call) {
   constexpr const char* name = "GraphCache::run";
   const StreamRef stream = require_outside_of_captures(name);
-  const Clock::time_point begin = Clock::now();
   Lock lock(*this, name);
+  caches::SampledTime::Step hit(hit_time);
   failed.reset();
   if (options.max_age.count() != 0) release_old();
   Record* const record = records.find(call.key);
   if (record != nullptr && record->entry != nullptr) [[likely]] {
     if (std::optional<Outcome> done = replay(*record, call, stream)) [[likely]] {
-      count(counts.hits, begin);
+      ++counts.hits.number;
+      hit.done();
       return *std::move(done);
     }
   } else if (may_capture(record)) {

@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,6 +14,8 @@
 
 #include "cache/entry.h"
 #include "cache/records.h"
+#include "cache/sampled_time.h"
+#include "graph/launch_mutex.h"
 #include "reprise/graph_cache.h"
 
 namespace reprise {
@@ -85,13 +86,14 @@ struct GraphCache::Impl {
 
   const GraphCacheOptions options;
   const std::uint64_t max_bytes;
-  std::mutex mutex;
+  graphs::LaunchMutex mutex;
   caches::Shared shared;
   caches::Records records;  // after `shared`, whose streams outlive the entries
   std::uint64_t calls = 0;
   std::uint64_t pool_captures = 0;  // in the present pool
   bool warned_of_thrashing = false;
-  GraphCacheStatistics counts;
+  GraphCacheStatistics counts;  // the time of hits: hit_time
+  caches::SampledTime hit_time;
   std::map<std::tuple<RecaptureCause, std::string, std::string>, std::uint64_t> reasons;
 
   // Of the call underway, set where it turns out that it runs eagerly.

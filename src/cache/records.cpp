@@ -6,6 +6,7 @@
 namespace reprise::caches {
 
 Record* Records::find(const CacheKey& key) {
+  if (!captured_.empty() && captured_.front().key == key) return &captured_.front();  // as in the last call
   const auto found = by_key_.find(key);
   return found == by_key_.end() ? nullptr : &*found->second;
 }

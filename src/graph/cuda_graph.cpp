@@ -65,7 +65,7 @@ bool any_hook(const GraphHooks& hooks) {
 
 }  // namespace
 
-CUDAGraph::Impl& CUDAGraph::Impl::of(const CUDAGraph& graph, const char* call) {
+[[gnu::hot]] CUDAGraph::Impl& CUDAGraph::Impl::of(const CUDAGraph& graph, const char* call) {
   if (graph.impl_ == nullptr)
     throw UsageError(
         text::format("{} was called on a CUDAGraph that was moved from: use the graph that it was moved "

@@ -112,7 +112,9 @@ void CUDAGraph::Impl::refuse_reserved(const char* call) const {
         of_graph(options.name), *reserved_for));
 }
 
-void CUDAGraph::Impl::prepare_launch(const char* call, const StreamRef& stream) {
+// What a replay executes is [[gnu::hot]], here and where it calls other files: the linker puts such functions side by
+// side, and after a launch their pages must be found anew.
+[[gnu::hot]] void CUDAGraph::Impl::prepare_launch(const char* call, const StreamRef& stream) {
   if (stream.device() != *device) [[unlikely]]
     throw UsageError(text::format("{}{}: the stream is of device {}, but the graph was captured on {}.", call,
                                   of_graph(options.name), stream.device().str(), device->str()));
@@ -123,7 +125,7 @@ void CUDAGraph::Impl::prepare_launch(const char* call, const StreamRef& stream) 
   if (!in_use_elsewhere.load(std::memory_order_relaxed)) in_use_elsewhere.store(true, std::memory_order_relaxed);
 }
 
-void CUDAGraph::Impl::replay(const StreamRef* stream) try {
+[[gnu::hot]] void CUDAGraph::Impl::replay(const StreamRef* stream) try {
   constexpr const char* call = "CUDAGraph::replay";
   refuse_in_own_hook(call);
   refuse_reserved(call);
@@ -161,14 +163,14 @@ void CUDAGraph::Impl::replay_changed(const StreamRef& stream, const std::functio
   throw;
 }
 
-void CUDAGraph::Impl::launch(const char* call, const StreamRef& stream) {
+[[gnu::hot]] void CUDAGraph::Impl::launch(const char* call, const StreamRef& stream) {
   if (!replays_notify && !graphs::global_hooks_in_replays.load(std::memory_order_relaxed)) [[likely]]
     launch_executable(stream);
   else
     replay_with_listeners(call, stream);
 }
 
-void CUDAGraph::Impl::launch_executable(const StreamRef& stream) {
+[[gnu::hot]] void CUDAGraph::Impl::launch_executable(const StreamRef& stream) {
   resources.launch(stream, [&] { require_success(Call::graph_launch, backend().graph_launch(exec, stream.native())); });
 }
 
@@ -230,11 +232,11 @@ void CUDAGraph::upload(const StreamRef& stream) {
   Impl::of(*this, "CUDAGraph::upload").upload(stream);
 }
 
-void CUDAGraph::replay() {
+[[gnu::hot]] void CUDAGraph::replay() {
   Impl::of(*this, "CUDAGraph::replay").replay(nullptr);
 }
 
-void CUDAGraph::replay(const StreamRef& stream) {
+[[gnu::hot]] void CUDAGraph::replay(const StreamRef& stream) {
   Impl::of(*this, "CUDAGraph::replay").replay(&stream);
 }
 

@@ -64,6 +64,14 @@ class CudaBackend final : public Backend {
     if (pushed) (void)driver_.cuCtxPopCurrent(&current);
     return finish(site, result);
   }
+  /// The same for calls on a stream whose context the driver uses, whatever is current. The handles 0, 1 and 2 are
+  /// streams of the current context.
+  template <class Body>
+  ErrorCode enter_stream(CallSite site, Body&& body) {
+    if (reinterpret_cast<std::uintptr_t>(site.stream) > 2) [[likely]]
+      return finish(site, std::forward<Body>(body)());
+    return enter(site, std::forward<Body>(body));
+  }
   /// Makes the primary context current for a thread whose current context is `current`.
   CUresult make_current(CUcontext current, bool* pushed);
   CUresult primary_context(CUcontext* context);

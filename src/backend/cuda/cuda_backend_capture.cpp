@@ -53,7 +53,7 @@ ErrorCode CudaBackend::stream_end_capture(StreamHandle stream, GraphHandle* grap
 }
 
 ErrorCode CudaBackend::stream_is_capturing(StreamHandle stream, CaptureStatus* status) {
-  return enter({Call::stream_is_capturing, stream}, [&] {
+  return enter_stream({Call::stream_is_capturing, stream}, [&] {
     CUstreamCaptureStatus found = CU_STREAM_CAPTURE_STATUS_NONE;
     const CUresult result = driver_.cuStreamIsCapturing(stream, &found);
     if (result == CUDA_SUCCESS) *status = static_cast<CaptureStatus>(found);

@@ -66,12 +66,8 @@ ErrorCode CudaBackend::graph_upload(GraphExecHandle exec, StreamHandle stream) {
   return enter({Call::graph_upload, stream}, [&] { return driver_.cuGraphUpload(exec, stream); });
 }
 
-ErrorCode CudaBackend::graph_launch(GraphExecHandle exec, StreamHandle stream) {
-  // The driver uses the context of the stream, whatever is current. The handles 0, 1 and 2 are streams of the current
-  // context.
-  if (reinterpret_cast<std::uintptr_t>(stream) > 2) [[likely]]
-    return finish({Call::graph_launch, stream}, driver_.cuGraphLaunch(exec, stream));
-  return enter({Call::graph_launch, stream}, [&] { return driver_.cuGraphLaunch(exec, stream); });
+[[gnu::hot]] ErrorCode CudaBackend::graph_launch(GraphExecHandle exec, StreamHandle stream) {
+  return enter_stream({Call::graph_launch, stream}, [&] { return driver_.cuGraphLaunch(exec, stream); });
 }
 
 ErrorCode CudaBackend::graph_exec_update(GraphExecHandle exec, GraphHandle graph, UpdateInfo* info) {

@@ -192,11 +192,11 @@ CaptureModeGuard::~CaptureModeGuard() {
         "own thread. End each guard on the thread that made it.");
 }
 
-StreamRef current_stream() {
+[[gnu::hot]] StreamRef current_stream() {
   return current_stream(current_device());
 }
 
-StreamRef current_stream(Device device) {
+[[gnu::hot]] StreamRef current_stream(Device device) {
   const backend::Framework* const framework = backend::keeper_of_current(device);
   if (framework == nullptr) [[likely]]
     return StreamRef(device, current_handle(device));

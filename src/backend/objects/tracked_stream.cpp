@@ -80,6 +80,7 @@ void TrackedStream::end(bool wanted) noexcept {
     {
       const std::lock_guard lock(mutex_);
       ended_ = true;
+      order_.reset();
       if (!wanted) return;
       try {
         end_ = record();
@@ -102,9 +103,31 @@ std::shared_ptr<Event> TrackedStream::mark() {
   return ended_ ? end_ : record();
 }
 
+// The wait is outside the lock: another call may record the event in between, for more work of the stream.
+bool TrackedStream::order_before(const StreamRef& other) {
+  std::shared_ptr<Event> event;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) {
+      event = end_;
+    } else if (may_record(stream_)) {
+      if (order_ == nullptr) order_ = new_event();
+      event = record_on(order_);
+    }
+  }
+  if (event != nullptr) event->wait(other);
+  return event != nullptr;
+}
+
+std::shared_ptr<Event> TrackedStream::new_event() const {
+  return std::make_shared<Event>(stream_.device(), EventOptions{.timing = false});
+}
+
 std::shared_ptr<Event> TrackedStream::record() const {
-  if (!may_record(stream_)) return nullptr;
-  auto event = std::make_shared<Event>(stream_.device(), EventOptions{.timing = false});
+  return may_record(stream_) ? record_on(new_event()) : nullptr;
+}
+
+std::shared_ptr<Event> TrackedStream::record_on(std::shared_ptr<Event> event) const {
   event->record(stream_);
   // A capture may have begun between the query and the record, which is then a part of that capture.
   return may_record(stream_) ? event : nullptr;

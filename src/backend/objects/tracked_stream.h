@@ -48,15 +48,23 @@ class TrackedStream {
   /// \throws BackendError if the device refuses an event.
   std::shared_ptr<Event> mark();
 
+  /// Makes later work of `other` wait, on the device, for what mark() would mark: by one event that is used again.
+  /// False where mark() returns null. Not for the legacy default stream. \throws BackendError
+  bool order_before(const StreamRef& other);
+
  private:
   /// Null if no event can be recorded now.
   std::shared_ptr<Event> record() const;
+  std::shared_ptr<Event> new_event() const;
+  /// Returns the event if it could be recorded, else null.
+  std::shared_ptr<Event> record_on(std::shared_ptr<Event> event) const;
   void end(bool wanted) noexcept;
 
   const StreamRef stream_;
-  std::mutex mutex_;  // guards the handle: while it is held, the stream is not destroyed
-  std::atomic<bool> ended_{false};
-  std::shared_ptr<Event> end_;  // after ended_; null if not needed, or if it could not be recorded
+  std::atomic<bool> ended_{false};  // beside the handle, since each replay reads both
+  std::mutex mutex_;                // guards the handle: while it is held, the stream is not destroyed
+  std::shared_ptr<Event> order_;    // of order_before(); null before the first call, and after ended_
+  std::shared_ptr<Event> end_;      // after ended_; null if not needed, or if it could not be recorded
 };
 
 /// True if an event recorded on this stream now would complete; false if it would become a part of a capture, or break

@@ -54,6 +54,7 @@ bool LastLaunch::is_over() noexcept {
 
 bool LastLaunch::wait_on(const StreamRef& stream) const {
   if (lost_) return false;
+  if (stream_ != nullptr && !stream_->is_default()) return stream_->order_before(stream);
   const std::shared_ptr<Event> end = stream_ != nullptr ? mark(*stream_) : event_;
   if (end == nullptr) return false;
   end->wait(stream);
