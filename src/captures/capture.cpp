@@ -104,7 +104,7 @@ bool Capture::owns(MempoolId pool) const noexcept {
 // Under the mutex.
 Capture::Attached& Capture::place(std::size_t number) {
   if (attached_.size() <= number) attached_.resize(number + 1);
-  attached_any_.store(true, std::memory_order_relaxed);
+  attached_to_.fetch_or(bit(number), std::memory_order_relaxed);
   return attached_[number];
 }
 
@@ -133,7 +133,7 @@ std::shared_ptr<void> Capture::take(std::size_t number) noexcept {
 // Without the mutex during a visit.
 template <class Visit>
 void Capture::for_each_attached(const Visit& visit) const noexcept {
-  if (!attached_any_.load(std::memory_order_relaxed)) return;
+  if (attached_to_.load(std::memory_order_relaxed) == 0) return;
   for (std::size_t number = 0;; ++number) {
     Attached attached;
     {
@@ -169,7 +169,7 @@ void Capture::become_over() noexcept {
 }
 
 void Capture::detach_all() noexcept {
-  if (!attached_any_.load(std::memory_order_relaxed)) return;
+  if (attached_to_.load(std::memory_order_relaxed) == 0) return;
   std::vector<Attached> left;  // destroyed without the mutex
   const std::lock_guard lock(mutex_);
   left.swap(attached_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -128,7 +129,7 @@ class REPRISE_EXPORT_INTERNAL Capture {
   /// Null if nothing is attached.
   template <class T>
   std::shared_ptr<T> get(const Slot<T>& slot) const noexcept {
-    if (!attached_any_.load(std::memory_order_relaxed)) return nullptr;
+    if (!may_have(slot.number_.get())) return nullptr;
     return std::static_pointer_cast<T>(value_at(slot.number_.get()));
   }
   /// What is attached. If nothing is, a T of these arguments is; null if the capture is over, so that detach() after
@@ -143,7 +144,7 @@ class REPRISE_EXPORT_INTERNAL Capture {
   /// Returns what was attached, or null.
   template <class T>
   std::shared_ptr<T> detach(const Slot<T>& slot) noexcept {
-    if (!attached_any_.load(std::memory_order_relaxed)) return nullptr;
+    if (!may_have(slot.number_.get())) return nullptr;
     return std::static_pointer_cast<T>(take(slot.number_.get()));
   }
 
@@ -176,6 +177,12 @@ class REPRISE_EXPORT_INTERNAL Capture {
 
   template <class Visit>
   void for_each_attached(const Visit& visit) const noexcept;
+  static constexpr std::uint64_t bit(std::size_t number) noexcept {
+    return std::uint64_t{1} << std::min<std::size_t>(number, 63);
+  }
+  bool may_have(std::size_t number) const noexcept {
+    return (attached_to_.load(std::memory_order_relaxed) & bit(number)) != 0;
+  }
   Attached& place(std::size_t number);
   void put(std::size_t number, Attached attached);
   std::shared_ptr<void> put_first(std::size_t number, Attached attached);
@@ -190,9 +197,11 @@ class REPRISE_EXPORT_INTERNAL Capture {
   const bool reports_in_full_;
   const MempoolId pool_;
   const std::thread::id owner_;
-  std::atomic<bool> over_{false};          // set under the mutex
-  std::atomic<bool> attached_any_{false};  // ever; set under the mutex. Most captures need no lock at their end
-  mutable std::mutex mutex_;               // guards the rest
+  std::atomic<bool> over_{false};  // set under the mutex
+  // A bit for each slot that was ever attached to, set under the mutex: the end of a capture asks for each slot, and
+  // most are empty. Slots from 63 on share a bit.
+  std::atomic<std::uint64_t> attached_to_{0};
+  mutable std::mutex mutex_;  // guards the rest
   std::vector<std::uint64_t> ids_;
   std::vector<std::shared_ptr<const Body>> bodies_;
   std::vector<GraphNodeHandle> nodes_with_loops_;  // of the captured graph
