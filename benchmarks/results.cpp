@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "backend/reported_version.h"
 #include "reprise/version.h"
 #include "support.h"
 
@@ -45,14 +46,6 @@ std::string first_line(const char* path) {
   return line;
 }
 
-// The newest version of CUDA that the driver serves, as 13000 for 13.0; 0 without a driver.
-int cuda_of_driver() {
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
-  const auto get = reinterpret_cast<int (*)(int*)>(driver != nullptr ? dlsym(driver, "cuDriverGetVersion") : nullptr);
-  int version = 0;
-  return get != nullptr && get(&version) == 0 ? version : 0;
-}
-
 Json machine_of(const Settings& settings) {
   utsname system{};
   uname(&system);
@@ -62,7 +55,7 @@ Json machine_of(const Settings& settings) {
           {"threads", std::thread::hardware_concurrency()},
           {"system", std::string(system.sysname) + " " + system.release},
           {"driver", first_line("/proc/driver/nvidia/version")},
-          {"cuda_of_driver", cuda_of_driver()}};
+          {"cuda_of_driver", reprise::backend::reported_version(dlopen("libcuda.so.1", RTLD_NOW))}};
 }
 
 }  // namespace

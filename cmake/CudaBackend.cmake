@@ -11,6 +11,8 @@
 #   reprise_has_cupti           set here: whether calls of CUDA can be watched, for which CUPTI's headers are needed
 #   reprise_has_nvtx            set here: whether tools get ranges, for which NVTX's header is needed
 
+include(CacheFolder)
+
 set(REPRISE_CUDA AUTO CACHE STRING "Build the support of CUDA devices: AUTO (if CUDA's headers are found), ON, OFF")
 set_property(CACHE REPRISE_CUDA PROPERTY STRINGS AUTO ON OFF)
 
@@ -209,14 +211,7 @@ endfunction()
 # Compiles src/kernels/own_kernels.cu by NVRTC of CUDA 12.4, where it is found, to PTX that all supported drivers load. Sets
 # reprise_has_own_ptx.
 function(_reprise_add_own_ptx target)
-  set(home "$ENV{REPRISE_NVRTC_DIR}")
-  if(NOT home)
-    set(home "$ENV{XDG_CACHE_HOME}")
-    if(NOT home)
-      set(home "$ENV{HOME}/.cache")
-    endif()
-    set(home "${home}/reprise/nvrtc-12.4")
-  endif()
+  reprise_cache_folder(home nvrtc-12.4 REPRISE_NVRTC_DIR)
   file(GLOB candidates "${home}/lib/python3*/site-packages/nvidia/cuda_nvrtc/lib")
   find_file(REPRISE_NVRTC libnvrtc.so.12 HINTS ${candidates} NO_DEFAULT_PATH DOC "NVRTC of CUDA 12.4")
   mark_as_advanced(REPRISE_NVRTC)

@@ -3,7 +3,7 @@
 # once for each. Most of the time that libtorch, GoogleMock and the standard library take is saved by it.
 #
 #   REPRISE_GROUP_SOURCES         ON: in groups; OFF, the default: one by one, for work on single files
-#   reprise_group_sources(<target> [SIZE <n>])
+#   reprise_group_sources(<target> [SIZE <n>] [WHOLE])   SIZE: files in a group, 8 if not given; WHOLE: one for all folders
 #
 # Files of one group share anonymous namespaces: a name may stand in one of them only. A file that cannot be grouped has
 # the property SKIP_UNITY_BUILD_INCLUSION. Call it in the directory of the target, when the target has all its sources.
@@ -12,8 +12,12 @@ option(REPRISE_GROUP_SOURCES "Compile sources in groups: a build of everything i
 mark_as_advanced(REPRISE_GROUP_SOURCES)
 
 function(reprise_group_sources target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SIZE" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "WHOLE" "SIZE" "")
   if(NOT REPRISE_GROUP_SOURCES)
+    return()
+  endif()
+  if(arg_WHOLE)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE 0)
     return()
   endif()
   if(NOT arg_SIZE)

@@ -24,7 +24,8 @@ if(TARGET reprise_libtorch)
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT development
     INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
   install(EXPORT reprise-libtorch-targets NAMESPACE reprise:: DESTINATION "${package_dir}")
-  install(FILES "${PROJECT_SOURCE_DIR}/cmake/Torch.cmake" DESTINATION "${package_dir}")
+  install(FILES "${PROJECT_SOURCE_DIR}/cmake/CacheFolder.cmake" "${PROJECT_SOURCE_DIR}/cmake/Torch.cmake"
+    DESTINATION "${package_dir}")
 endif()
 # A project without C++ links the library with these besides. A shared library brings them along.
 set(reprise_cxx_libraries "")

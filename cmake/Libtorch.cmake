@@ -32,5 +32,5 @@ function(reprise_add_libtorch missing)
   # It defines NDEBUG before it includes headers of torch.
   set_source_files_properties("${PROJECT_SOURCE_DIR}/src/libtorch/operators/operator_inputs.cpp" PROPERTIES
     SKIP_UNITY_BUILD_INCLUSION ON)
-  reprise_group_sources(reprise_libtorch SIZE 12)
+  reprise_group_sources(reprise_libtorch SIZE 16)
 endfunction()

@@ -9,6 +9,8 @@
 #   reprise_add_torch(<missing> [GLOBAL])    makes the target reprise::torch if it is found; <missing> is empty then, else
 #                                            it says what was not. Another version of torch is an error.
 
+include("${CMAKE_CURRENT_LIST_DIR}/CacheFolder.cmake")
+
 set(REPRISE_TORCH_VERSION 2.11.0)
 
 function(reprise_add_torch missing)
@@ -16,14 +18,7 @@ function(reprise_add_torch missing)
   if(TARGET reprise::torch)
     return()
   endif()
-  set(home "$ENV{REPRISE_TORCH_DIR}")
-  if(NOT home)
-    set(home "$ENV{XDG_CACHE_HOME}")
-    if(NOT home)
-      set(home "$ENV{HOME}/.cache")
-    endif()
-    set(home "${home}/reprise/torch-${REPRISE_TORCH_VERSION}")
-  endif()
+  reprise_cache_folder(home torch-${REPRISE_TORCH_VERSION} REPRISE_TORCH_DIR)
   file(GLOB candidates "${home}/lib/python3*/site-packages/torch")
   find_path(REPRISE_TORCH include/torch/library.h HINTS ${candidates} NO_DEFAULT_PATH
     DOC "The folder `torch` of the wheel of torch ${REPRISE_TORCH_VERSION}")

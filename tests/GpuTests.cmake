@@ -19,8 +19,17 @@ string(CONCAT compare_memory "(^|/)(BreakingWalk|CachingAllocatorEnd|CachingAllo
 string(CONCAT not_for_memcheck "KernelFailureContract|FurtherCallsOfAnotherDevice|FailureWalk|RandomChildrenInLoops"
   "|^example\\.|^libtorch\\.")
 
+# Single tests that memcheck (CUDA 13.0, H200) cannot run: their launch fails with cudaErrorIllegalAddress, for which the
+# device is unusable for the rest of the suite, and the driver's log has "Unsupported node type: d", a conditional node in
+# a body of another one.
+set(not_for_memcheck_alone
+  Compare.ExecutesConditionalNodesAsAWhole
+  ControlFlow.BodiesNest
+  ControlFlowMemory.MemoryFromAroundALoopThatIsFreedInItIsNotGivenOutInIt)
+
 # Adds a test that passes if a tool of compute-sanitizer finds nothing. The tests that run under it may fail: the tool
-# makes the host wait for every launch, and then what shows that something does not wait cannot pass.
+# makes the host wait for every launch, and then what shows that something does not wait cannot pass. But they must have
+# a device: if it becomes unusable, the tool has nothing to find in the tests that follow.
 #   --report-api-errors no                    many tests see to it that CUDA refuses a call; that is no error of theirs
 #   --target-processes application-only       tests of what ends a process run it as a child
 function(add_sanitized tool name) # command...
@@ -28,6 +37,7 @@ function(add_sanitized tool name) # command...
     --target-processes application-only ${ARGN})
   set_tests_properties("${tool}.${name}" PROPERTIES LABELS sanitize TIMEOUT ${limit}
     PASS_REGULAR_EXPRESSION "(ERROR|RACECHECK) SUMMARY: 0 (errors|hazards)"
+    FAIL_REGULAR_EXPRESSION "the device is unusable now"
     SKIP_REGULAR_EXPRESSION "Target application terminated before first instrumented API call")
 endfunction()
 
@@ -54,7 +64,10 @@ function(add_suites program prefix label)
       set_tests_properties("${name}" PROPERTIES RUN_SERIAL TRUE)
     endif()
     if(NOT name MATCHES "${not_for_memcheck}")
-      add_sanitized(memcheck "${name}" ${command})
+      set(left_out ${not_for_memcheck_alone})
+      list(FILTER left_out INCLUDE REGEX "^${suite}\\.")
+      list(JOIN left_out ":" left_out)
+      add_sanitized(memcheck "${name}" "${program}" "--gtest_filter=${suite}.*-${left_out}")
       if(suite MATCHES "${take_memory}")
         set_tests_properties("memcheck.${name}" PROPERTIES RUN_SERIAL TRUE)
       endif()

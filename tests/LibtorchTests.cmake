@@ -7,7 +7,7 @@ option(REPRISE_LIBTORCH_TESTS "Build the tests of the component libtorch with ev
 function(reprise_set_libtorch_program program)
   target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(${program} PRIVATE reprise::libtorch GTest::gmock GTest::gtest_main)
-  reprise_set_test_program(${program})
+  reprise_set_test_program(${program} SIZE 16) # it takes 15 s to read headers of torch
   if(NOT REPRISE_LIBTORCH_TESTS)
     set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   endif()
@@ -26,9 +26,6 @@ function(reprise_find_libtorch_sources result)
       list(APPEND sources ${in_folder})
     endif()
   endforeach()
-  # Parts of the sweep have names in common.
-  file(GLOB alone "${CMAKE_CURRENT_SOURCE_DIR}/libtorch/operators/operator_sweep_*.cpp")
-  set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 

@@ -10,6 +10,7 @@
 #include "backend/check.h"
 #include "captures/child_node.h"
 #include "graph/active_capture.h"
+#include "graph/graph_names.h"
 #include "graph/listeners/child_listener.h"
 #include "graph/listeners/retain_listener.h"
 #include "reprise/child_graph.h"
@@ -65,8 +66,7 @@ void require_fit_nodes(const GraphAccess::Impl& child, const Checked& runtime, G
 }
 
 void require_fit(const GraphAccess::Impl& child, const char* call, const StreamRef& stream) {
-  const std::string text =
-      child.options.name.empty() ? std::string(call) : text::format("{} of graph `{}`", call, child.options.name);
+  const std::string text = call + of_graph(child.options.name);
   if (stream.device() != *child.device)
     throw UsageError(text::format("{}: the stream is of device {}, but the graph was captured on {}.", text,
                                   stream.device().str(), child.device->str()));

@@ -6,6 +6,7 @@
 #include "captures/registry.h"
 #include "graph/child_graphs.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/graph_names.h"
 #include "graph/internal_streams.h"
 #include "graph/replay_changed.h"
 #include "text/format.h"
@@ -21,11 +22,6 @@ using backend::WarnOnError;
 
 namespace {
 
-// Follows the name of a call in errors.
-std::string of_graph(const std::string& name) {
-  return name.empty() ? std::string() : text::format(" of graph `{}`", name);
-}
-
 // Off the fast path. A launch on a stream that is capturing would break that capture.
 [[gnu::noinline]] void refuse_capturing(const char* call, const StreamRef& stream, const std::string& name) {
   CaptureStatus status = CaptureStatus::none;
@@ -37,14 +33,14 @@ std::string of_graph(const std::string& name) {
       "{}{}: the stream is being captured, and the call cannot be recorded. Use a stream that takes no part "
       "in a capture; in a capture that this library began, and that is not broken, CUDAGraph::replay() "
       "and add_child() add the graph as a child. The capture goes on.",
-      call, of_graph(name)));
+      call, graphs::of_graph(name)));
 }
 
 }  // namespace
 
 void CUDAGraph::Impl::require_success(Call call, ErrorCode result, SourceLocation where) const {
   if (result != ErrorCode::success) [[unlikely]]
-    backend::raise(backend(), call, result, where, options.name.empty() ? "" : "graph `" + options.name + "`");
+    backend::raise(backend(), call, result, where, graphs::graph_text(options.name));
 }
 
 void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
@@ -102,14 +98,14 @@ void CUDAGraph::Impl::refuse_in_own_hook(const char* call) const {
     throw UsageError(
         text::format("{}{} was called within a hook of the same graph, which may only query it, add or remove hooks, "
                      "and retain or release objects: do it when the call that ran the hook has returned.",
-                     call, of_graph(options.name)));
+                     call, graphs::of_graph(options.name)));
 }
 
 void CUDAGraph::Impl::refuse_reserved(const char* call) const {
   if (reserved_for != nullptr) [[unlikely]]
     throw UsageError(text::format(
         "{}{}: the graph belongs to {}, whose calls launch it, and whose end releases it. Call that instead.", call,
-        of_graph(options.name), *reserved_for));
+        graphs::of_graph(options.name), *reserved_for));
 }
 
 // What a replay executes is [[gnu::hot]], here and where it calls other files: the linker puts such functions side by
@@ -117,7 +113,7 @@ void CUDAGraph::Impl::refuse_reserved(const char* call) const {
 [[gnu::hot]] void CUDAGraph::Impl::prepare_launch(const char* call, const StreamRef& stream) {
   if (stream.device() != *device) [[unlikely]]
     throw UsageError(text::format("{}{}: the stream is of device {}, but the graph was captured on {}.", call,
-                                  of_graph(options.name), stream.device().str(), device->str()));
+                                  graphs::of_graph(options.name), stream.device().str(), device->str()));
   if (captures::any_underway()) [[unlikely]]
     refuse_capturing(call, stream, options.name);
   if (exec == nullptr) [[unlikely]]

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "graph/graph_names.h"
 #include "reprise/error.h"
 #include "text/format.h"
 
@@ -47,9 +48,8 @@ void refuse(GraphState found, const char* call, std::initializer_list<GraphState
   std::string names;
   for (const GraphState state : expected)
     names += text::format("{}`{}`", names.empty() ? "" : " or ", state_name(state));
-  const std::string found_graph = name.empty() ? "this one" : text::format("graph `{}`", name);
-  throw UsageError(text::format("{} needs a graph in state {}, but {} is in state `{}`: {}.", call, names, found_graph,
-                                state_name(found), advice(found, expected)));
+  throw UsageError(text::format("{} needs a graph in state {}, but {} is in state `{}`: {}.", call, names,
+                                graph_text(name, "this one"), state_name(found), advice(found, expected)));
 }
 
 }  // namespace reprise::graphs

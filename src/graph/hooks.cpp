@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "graph/cuda_graph_impl.h"
+#include "graph/graph_names.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
@@ -20,9 +21,7 @@ void warn_of(const std::exception_ptr& error, const char* step, const CUDAGraph&
   if (error) std::rethrow_exception(error);
 } catch (const std::exception& thrown) {
   try {
-    const std::string name = graph.name();
-    warn(text::format("A hook `{}` of {} threw: {}", step, name.empty() ? "a graph" : "graph `" + name + "`",
-                      thrown.what()));
+    warn(text::format("A hook `{}` of {} threw: {}", step, graph_text(graph.name(), "a graph"), thrown.what()));
   } catch (...) {
     warn("A hook of a graph threw, and there was no memory for its message.");
   }

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "backend/reported_version.h"
 #include "tests/conformance/contract.h"
 #include "tests/conformance/measured.h"
 
@@ -35,11 +36,7 @@ std::string driver_text(const Device& device) {
   std::ifstream module("/sys/module/nvidia/version");
   std::string version;
   text += std::getline(module, version) ? version : "of an unknown version";
-  using GetVersion = int (*)(int*);
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
-  const auto get = driver != nullptr ? reinterpret_cast<GetVersion>(dlsym(driver, "cuDriverGetVersion")) : nullptr;
-  int number = 0;
-  if (get != nullptr && get(&number) == 0)
+  if (const int number = reported_version(dlopen("libcuda.so.1", RTLD_NOW)); number != 0)
     text += ", CUDA " + std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
   return text;
 }

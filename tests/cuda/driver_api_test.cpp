@@ -13,29 +13,15 @@
 #include "backend/backend.h"
 #include "reprise/device.h"
 #include "reprise/error.h"
+#include "tests/cuda/fake_libcuda.h"
 
-// How the driver is opened, with a libcuda.so.1 of the tests' own in front of any other. The driver is opened once in
-// a process, so each test has a process of its own.
+// How the driver is opened.
 
 namespace reprise::backend::cuda::test {
 namespace {
 
-class DriverApiTest : public ::testing::Test {
+class DriverApiTest : public WithFakeLibcuda {
  protected:
-  void SetUp() override {
-    ::testing::FLAGS_gtest_death_test_style = "threadsafe";
-    // Read when the process of its own starts.
-    const char* const before = std::getenv("LD_LIBRARY_PATH");
-    if (before != nullptr) path_before_ = before;
-    setenv("LD_LIBRARY_PATH", FAKE_LIBCUDA_DIRECTORY, 1);
-  }
-  void TearDown() override {
-    setenv("LD_LIBRARY_PATH", path_before_.c_str(), 1);
-    for (const char* name : {"FAKE_LIBCUDA_VERSION", "FAKE_LIBCUDA_INIT", "FAKE_LIBCUDA_DEVICES", "FAKE_LIBCUDA_LACKS",
-                             "REPRISE_DRIVER_VERSION"})
-      unsetenv(name);
-  }
-
   /// Opens the driver in a process of its own, and expects this reason for no device.
   static void expect_reason(const char* expected) {
     const auto body = [&] {
@@ -45,9 +31,6 @@ class DriverApiTest : public ::testing::Test {
     };
     EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
   }
-
- private:
-  std::string path_before_;
 };
 
 TEST_F(DriverApiTest, FindsEveryFunctionAndTheDevices) {

@@ -10,28 +10,17 @@
 #include <string>
 
 #include "backend/cuda/driver_api.h"
+#include "tests/cuda/fake_libcuda.h"
 
-// Which code of the library's own kernels a driver is given, with a libcuda.so.1 of the tests' own of any version. Each
-// test has a process of its own.
+// Which code of the library's own kernels a driver of each version is given.
 
 namespace reprise::backend::cuda::test {
 namespace {
 
 using ::testing::HasSubstr;
 
-class OwnKernels : public ::testing::Test {
+class OwnKernels : public WithFakeLibcuda {
  protected:
-  void SetUp() override {
-    ::testing::FLAGS_gtest_death_test_style = "threadsafe";
-    const char* const before = std::getenv("LD_LIBRARY_PATH");
-    if (before != nullptr) path_before_ = before;
-    setenv("LD_LIBRARY_PATH", FAKE_LIBCUDA_DIRECTORY, 1);
-  }
-  void TearDown() override {
-    setenv("LD_LIBRARY_PATH", path_before_.c_str(), 1);
-    unsetenv("FAKE_LIBCUDA_VERSION");
-  }
-
   /// Prints the reasons in a process of its own, in lines, and the beginning of what the driver is given.
   [[noreturn]] static void print() {
     std::fprintf(stderr, "kernels: %s|\n", own_kernels_unavailable().c_str());
@@ -48,9 +37,6 @@ class OwnKernels : public ::testing::Test {
     }
     std::_Exit(0);
   }
-
- private:
-  std::string path_before_;
 };
 
 #if defined(TEST_OWN_KERNELS_BY_NVCC) && TEST_OWN_KERNELS_BY_NVCC >= 13000

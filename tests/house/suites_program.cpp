@@ -34,6 +34,9 @@ TEST(Skips, SkipsAnother) {
   GTEST_SKIP();
 }
 TEST(OutOfMemory, PassesOne) {}
+TEST(ControlFlow, BodiesNest) {}
+TEST(ControlFlow, PassesOne) {}
+TEST(Breaks, PassesOne) {}
 TEST_P(GraphPools, PassesOne) {}
 INSTANTIATE_TEST_SUITE_P(With, GraphPools, ::testing::Values(1, 2));
 

@@ -3,6 +3,7 @@
 #   MODE       find_package or add_subdirectory
 #   WORK       where to build; what was configured there before is forgotten
 #   PREFIX     where the package is installed (find_package)
+#   GIVEN      a folder with sources of fmt and nlohmann_json, as if they were not installed (add_subdirectory)
 #   RANDOM123  ON if the program must find the copy of Random123
 #   COMPONENT  the component of the package that the program uses (optional)
 #   TORCH      the folder of the wheel of torch (the component libtorch)
@@ -35,7 +36,10 @@ if(MODE STREQUAL "find_package")
   list(APPEND arguments "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON
     -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)
 else()
-  list(APPEND arguments "-DREPRISE_SOURCE_DIR=${SOURCE_DIR}" -DREPRISE_GROUP_SOURCES=ON)
+  list(APPEND arguments "-DREPRISE_SOURCE_DIR=${SOURCE_DIR}" -DREPRISE_GROUP_SOURCES=ON
+    -DBUILD_SHARED_LIBS=ON -DREPRISE_INSTALL=ON
+    -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON "-DFETCHCONTENT_SOURCE_DIR_FMT=${GIVEN}/fmt"
+    -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON "-DFETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON=${GIVEN}/nlohmann_json")
 endif()
 
 execute_process(COMMAND "${CMAKE_COMMAND}" --fresh -G "${GENERATOR}" -S "${PROJECT}"

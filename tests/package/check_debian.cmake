@@ -3,12 +3,23 @@
 #   BINARY_DIR, WORK                where the library was built; where to work
 #   CPACK, DPKG_DEB, PKG_CONFIG     the commands
 #   LIBDIR, VERSION                 of the library
-#   SHARED                          ON if it is a shared one
+#   SHARED                          ON if it is a shared one, built as a part of another project: the project itself, which
+#                                   says what the package is, is configured here (SOURCE_DIR, GENERATOR)
 #   PROGRAM, EXPECTED, CXX_COMPILER, CXX_FLAGS   as check_consumer.cmake
 
 file(REMOVE_RECURSE "${WORK}")
 file(MAKE_DIRECTORY "${WORK}/root")
-execute_process(COMMAND "${CPACK}" -G DEB --config "${BINARY_DIR}/CPackConfig.cmake" -B "${WORK}"
+set(config "${BINARY_DIR}/CPackConfig.cmake")
+set(installed "")
+if(SHARED)
+  execute_process(COMMAND "${CMAKE_COMMAND}" -G "${GENERATOR}" -S "${SOURCE_DIR}" -B "${WORK}/configured"
+    "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}" -DBUILD_SHARED_LIBS=ON -DREPRISE_CUDA=OFF
+    -DREPRISE_LIBTORCH=OFF -DREPRISE_BUILD_TESTS=OFF -DREPRISE_BUILD_EXAMPLES=OFF -DREPRISE_BUILD_BENCHMARKS=OFF
+    -DREPRISE_BUILD_TOOLS=OFF COMMAND_ERROR_IS_FATAL ANY)
+  set(config "${WORK}/configured/CPackConfig.cmake")
+  set(installed -D "CPACK_INSTALL_CMAKE_PROJECTS=${BINARY_DIR}\\;reprise\\;ALL\\;/")
+endif()
+execute_process(COMMAND "${CPACK}" -G DEB --config "${config}" -B "${WORK}" ${installed}
   OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 file(GLOB package "${WORK}/libreprise-dev_${VERSION}*.deb")
 execute_process(COMMAND "${DPKG_DEB}" -f "${package}" Depends OUTPUT_VARIABLE depends COMMAND_ERROR_IS_FATAL ANY)

@@ -19,9 +19,11 @@ CUresult CudaBackend::set_unread_memory(CUgraphExec exec, CUgraphNode node, cons
     // In mode relaxed, as an allocation breaks captures in mode global otherwise.
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
-    const CUresult result = driver_.cuMemAlloc(&unread_memory_, sizeof(params.value));
+    CUdeviceptr memory = 0;
+    const CUresult result = driver_.cuMemAlloc(&memory, sizeof(params.value));
     (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
     if (result != CUDA_SUCCESS) return result;
+    unread_memory_ = memory;
   }
   return set_params(exec, node, MemsetNodeParams{to_pointer(unread_memory_), params.value, params.element_bytes, 1});
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "backend/reported_version.h"
 #include "reprise/error.h"
 #include "support/environment.h"
 #include "support/forked.h"
@@ -39,13 +40,6 @@ bool has_devices(void* library) {
   int devices = 0;
   return init != nullptr && count != nullptr && init(0) == CUDA_SUCCESS && count(&devices) == CUDA_SUCCESS &&
          devices > 0;
-}
-
-/// The version of CUDA that a driver of any version reports; 0 if it reports none.
-int reported_version(void* library) {
-  auto* const get = exported<CUresult (*)(int*)>(library, "cuDriverGetVersion");
-  int version = 0;
-  return get != nullptr && get(&version) == CUDA_SUCCESS ? version : 0;
 }
 
 /// The version "12.4" as 12040; nullopt if `text` is no version.

@@ -125,7 +125,7 @@ ErrorCode HostBackend::memory_free(void* pointer) {
 }
 
 ErrorCode HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle handle) {
-  return enter(Call::memory_allocate_async, [&](Lock&) -> HostResult {
+  return enter(Call::memory_allocate_async, [&](Lock& lock) -> HostResult {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     if (HostResult rule = check(Call::memory_allocate_async, stream); rule.failed()) return rule;
@@ -143,7 +143,19 @@ ErrorCode HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, 
       *pointer = address;
       return ErrorCode::success;
     }
-    const ErrorCode result = stream->device->memory().allocate(pointer, bytes);
+    HostDevice& device = *stream->device;  // the stream may be destroyed while this waits
+    ErrorCode result = device.memory().allocate(pointer, bytes);
+    // As CUDA, which reuses what is freed in the order of streams.
+    while (result == ErrorCode::out_of_memory && bytes <= device.memory().total_bytes()) {
+      const OperationRef free = device.pending_free();
+      result = device.memory().allocate(pointer, bytes);
+      if (result != ErrorCode::out_of_memory || !free) break;
+      lock.unlock();
+      const bool freed = runtime_.executor.try_wait(free);
+      lock.lock();
+      if (device_.has_sticky_error()) return refuse_caller();
+      if (!freed) break;
+    }
     if (result != ErrorCode::success) return fail(result, text::format("{} bytes were requested", bytes));
     forget_accesses(*pointer, bytes);
     return ErrorCode::success;
@@ -172,7 +184,9 @@ ErrorCode HostBackend::memory_free_async(void* pointer, StreamHandle handle) {
     }
     if (!stream->device->memory().starts_block(pointer))
       return fail(ErrorCode::invalid_value, "no block of this device's memory starts at this address");
+    stream->device->make_room_for_free();
     submit(*stream, NodeType::memory_free, MemoryFreeNodeParams{pointer});
+    stream->device->note_free(stream->tail);
     return ErrorCode::success;
   });
 }

@@ -72,6 +72,20 @@ void HostDevice::adopt(OperationRef tail) noexcept {
   if (!negligible(tail)) orphans_.push_back(std::move(tail));
 }
 
+void HostDevice::make_room_for_free() {
+  if (frees_.size() == frees_.capacity()) pending_free();
+  support::make_room(frees_);
+}
+
+void HostDevice::note_free(OperationRef free) noexcept {
+  frees_.push_back(std::move(free));
+}
+
+OperationRef HostDevice::pending_free() noexcept {
+  std::erase_if(frees_, [](const OperationRef& free) { return free.done(); });
+  return frees_.empty() ? OperationRef() : frees_.front();
+}
+
 void HostDevice::set_sticky_error(std::string_view what) noexcept {
   const std::lock_guard lock(error_mutex_);
   if (broken_.load(std::memory_order_relaxed)) return;

@@ -106,6 +106,11 @@ class HostDevice {
   std::vector<OperationRef> frontier() const;
   /// Keeps the work of a destroyed stream as work of the device. Needs no memory.
   void adopt(OperationRef tail) noexcept;
+  /// Notes that an operation, just submitted, frees memory of the device. Room for it was made before.
+  void note_free(OperationRef free) noexcept;
+  void make_room_for_free();
+  /// The first free that was submitted and is not complete; null if there is none.
+  OperationRef pending_free() noexcept;
   /// Before a stream is added to streams().
   void make_room_for_stream();
 
@@ -127,6 +132,7 @@ class HostDevice {
   std::vector<HostStream*> streams_;
   std::unordered_map<std::uint64_t, HostStream*> thread_streams_;
   std::vector<OperationRef> orphans_;
+  std::vector<OperationRef> frees_;  // in the order of submission; those that are complete are removed at times
   std::unordered_map<const void*, unsigned> max_shared_;
   std::atomic<bool> broken_{false};
   mutable std::mutex error_mutex_;

@@ -7,6 +7,7 @@
 
 #include "backend/check.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/graph_names.h"
 #include "graph/listeners/collectives_listener.h"
 #include "inspect/annotations/annotation_text.h"
 #include "inspect/annotations/progress_listener.h"
@@ -67,7 +68,7 @@ void synchronize_within(SynchronizedGraph& graph, const StreamRef* stream, nanos
   graph.require_captured(synchronize_call);
   const std::string& name = graph.options.name;
   const Device device = *graph.device;
-  const std::string of_graph = name.empty() ? "" : " of graph `" + name + "`";
+  const std::string of_graph = graphs::of_graph(name);
   if (timeout < timeout.zero())
     throw UsageError(text::format("{}{}: expected a timeout of 0 or more, found {}.", synchronize_call, of_graph,
                                   in_units(timeout)));

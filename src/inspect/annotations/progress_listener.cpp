@@ -2,6 +2,7 @@
 #include "inspect/annotations/progress_listener.h"
 
 #include "graph/cuda_graph_impl.h"
+#include "graph/graph_names.h"
 #include "reprise/error.h"
 #include "text/format.h"
 
@@ -43,7 +44,7 @@ std::optional<Annotation> CUDAGraph::last_mark() const {
     throw UsageError(
         text::format("{}{}: the graph was captured without GraphOptions::progress_marks, and does not say "
                      "how far a replay has come: capture it with the option.",
-                     call, impl.options.name.empty() ? "" : " of graph `" + impl.options.name + "`"));
+                     call, graphs::of_graph(impl.options.name)));
   return marks->last();
 }
 

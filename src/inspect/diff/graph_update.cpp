@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "graph/cuda_graph_impl.h"
+#include "graph/graph_names.h"
 #include "inspect/diff/graph_differences.h"
 #include "memory/lifetime/release_queue.h"
 #include "reprise/capture.h"
@@ -42,10 +43,6 @@ const char* driver_name(UpdateResult result) {
   }
 }
 
-std::string graph_name(const std::string& name) {
-  return name.empty() ? "" : " of graph `" + name + "`";
-}
-
 // What was refused, with the node: "CU_... (2): the node has other dependencies: memset (node 3) in forward".
 std::string refusal_text(const GraphImpl& other, const UpdateRefusal& refusal) {
   const std::string node = refusal.node != nullptr ? ": " + other.node_text(refusal.node) : "";
@@ -69,7 +66,7 @@ std::vector<GraphDifference> differences_of(GraphImpl& graph, GraphImpl& other, 
       "{}{}: expected a graph to which CUDA can update the executable; found one that it cannot be updated to, {}. "
       "Nothing has changed. Instantiate the other graph, or use recapture(), which does that where no update is "
       "possible.{}\n{}",
-      call, graph_name(graph.options.name), refusal_text(other, refusal),
+      call, graphs::of_graph(graph.options.name), refusal_text(other, refusal),
       differences.empty() ? "" : " The graphs differ:", inspect::differences_text(differences));
   throw GraphUpdateError(text, refusal.result, std::move(differences));
 }
@@ -89,7 +86,7 @@ void CUDAGraph::update(const CUDAGraph& other) {
     throw UsageError(
         text::format("{}{} was called with the graph itself: pass the graph that it is to do the work of, or use "
                      "recapture().",
-                     call, graph_name(impl.options.name)));
+                     call, graphs::of_graph(impl.options.name)));
   {
     const Impl::LockBoth lock(impl, from);
     impl.require_template(call);
@@ -99,7 +96,7 @@ void CUDAGraph::update(const CUDAGraph& other) {
     if (*impl.device != *from.device)
       throw UsageError(
           text::format("{}{}: expected a graph of {}, as this one; found one of {}: an executable stays on its device.",
-                       call, graph_name(impl.options.name), impl.device->str(), from.device->str()));
+                       call, graphs::of_graph(impl.options.name), impl.device->str(), from.device->str()));
     impl.logging("updated in place in", "update", [&] {
       if (const auto refusal = impl.update_from(from)) refuse_update(call, impl, from, *refusal);
     });
@@ -200,7 +197,7 @@ Recapture capture_again(GraphImpl& graph, const GraphOptions& options, const Cap
     throw UsageError(
         text::format("{}{}: GraphOptions::stream expected a stream of {}, where the graph was captured; found one of "
                      "{}: capture another CUDAGraph there.",
-                     call, graph_name(graph.options.name), graph.device->str(), options.stream->device().str()));
+                     call, graphs::of_graph(graph.options.name), graph.device->str(), options.stream->device().str()));
   Recapture result;
   {
     const DeviceGuard device(*graph.device);
@@ -254,7 +251,7 @@ Recapture CUDAGraph::recapture(const GraphOptions& options, CaptureBody body) {
     throw UsageError(
         text::format("{}{}: GraphOptions::hooks were set; the hooks of the graph stay through a recapture. Add hooks "
                      "with add_hooks().",
-                     Replacement::call, graph_name(impl.options.name)));
+                     Replacement::call, graphs::of_graph(impl.options.name)));
   return capture_again(impl, options, body);
 }
 

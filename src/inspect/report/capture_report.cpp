@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/capture_report.h"
 
+#include "graph/graph_names.h"
 #include "inspect/annotations/annotation_text.h"
 #include "text/format.h"
 
@@ -20,7 +21,7 @@ std::string count_text(std::size_t count, const char* what) {
 
 std::string headline(const CaptureReport& report) {
   std::string text = "The capture of ";
-  if (!report.graph.empty()) text += text::format("graph `{}` on ", report.graph);
+  if (!report.graph.empty()) text += graphs::graph_text(report.graph) + " on ";
   text += stream_text(report.stream);
   if (!report.device.empty()) text += " of " + report.device;
   if (!report.mode.empty()) text += text::format(" (mode {})", report.mode);

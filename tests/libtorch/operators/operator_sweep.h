@@ -72,41 +72,58 @@ struct SweptGroup {
 /// All that is swept.
 const std::vector<SweptGroup>& swept_groups();
 
+// Each source of operators has a namespace, since their inputs have names in common.
+namespace pointwise {
 SweptOperators pointwise_functions();
 SweptOperators special_functions();
 SweptOperators arithmetic();
 SweptOperators comparisons();
 SweptOperators activations();
-SweptOperators losses();
+}  // namespace pointwise
+namespace reductions {
 SweptOperators reductions();
 SweptOperators orders_and_scans();
+SweptOperators losses();
+}  // namespace reductions
+namespace matrices {
 SweptOperators matrix_products();
 SweptOperators linear_algebra();
+SweptOperators fourier_and_complex();
+}  // namespace matrices
+namespace networks {
 SweptOperators convolutions();
 SweptOperators pooling();
 SweptOperators normalisations();
 SweptOperators interpolations();
 SweptOperators embedding_and_attention();
+}  // namespace networks
+namespace indexing {
 SweptOperators indexing();
 SweptOperators views();
 SweptOperators joins_and_copies();
+}  // namespace indexing
+namespace forms {
 SweptOperators creation();
 SweptOperators in_place_forms();
 SweptOperators out_forms();
 SweptOperators list_operators();
-SweptOperators fourier_and_complex();
 SweptOperators types();
-SweptOperators random_operators();
-
-/// Operators that are asked for what the host can know only after waiting.
-SweptOperators value_dependent_operators();
+}  // namespace forms
 
 /// An operator that does not work on the host device, and what it says.
 struct RefusedOperator {
   SweptOperator op;
   std::string error;
 };
+
+namespace values {
+SweptOperators random_operators();
+
+/// Operators that are asked for what the host can know only after waiting.
+SweptOperators value_dependent_operators();
+
 std::vector<RefusedOperator> refused_operators();
+}  // namespace values
 
 /// The inputs of an operator, from a seed.
 Tensors make_inputs(const SweptOperator& op, std::uint64_t seed);

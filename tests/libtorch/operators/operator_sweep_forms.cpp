@@ -3,7 +3,7 @@
 
 // New tensors, in-place and out= forms, lists of tensors, types.
 
-namespace reprise::libtorch::test {
+namespace reprise::libtorch::test::forms {
 namespace {
 
 const std::vector<Input> any{normal({4, 6})}, two{normal({4, 6}), normal({4, 6})},
@@ -335,4 +335,4 @@ SweptOperators types() {
   };
 }
 
-}  // namespace reprise::libtorch::test
+}  // namespace reprise::libtorch::test::forms

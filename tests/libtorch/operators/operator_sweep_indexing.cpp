@@ -3,7 +3,7 @@
 
 // Operators that move values, or only look at them in another way.
 
-namespace reprise::libtorch::test {
+namespace reprise::libtorch::test::indexing {
 namespace {
 
 using torch::indexing::Ellipsis;
@@ -224,4 +224,4 @@ SweptOperators joins_and_copies() {
   };
 }
 
-}  // namespace reprise::libtorch::test
+}  // namespace reprise::libtorch::test::indexing

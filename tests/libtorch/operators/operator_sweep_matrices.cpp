@@ -3,7 +3,7 @@
 
 // Matrix products, linear algebra, Fourier transforms and complex numbers.
 
-namespace reprise::libtorch::test {
+namespace reprise::libtorch::test::matrices {
 namespace {
 
 const std::vector<Input> product{normal({3, 4}), normal({4, 5})}, batched{normal({2, 3, 4}), normal({2, 4, 5})},
@@ -137,4 +137,4 @@ SweptOperators fourier_and_complex() {
   };
 }
 
-}  // namespace reprise::libtorch::test
+}  // namespace reprise::libtorch::test::matrices

@@ -3,7 +3,7 @@
 
 // What layers of networks are made of.
 
-namespace reprise::libtorch::test {
+namespace reprise::libtorch::test::networks {
 namespace {
 
 namespace F = torch::nn::functional;
@@ -209,4 +209,4 @@ SweptOperators embedding_and_attention() {
   };
 }
 
-}  // namespace reprise::libtorch::test
+}  // namespace reprise::libtorch::test::networks

@@ -3,7 +3,7 @@
 
 // Operators that take each value by itself.
 
-namespace reprise::libtorch::test {
+namespace reprise::libtorch::test::pointwise {
 namespace {
 
 const std::vector<Input> any{normal({3, 5})}, above_zero{positive({3, 5})}, within_one{uniform({3, 5}, -0.9, 0.9)},
@@ -200,4 +200,4 @@ SweptOperators activations() {
   };
 }
 
-}  // namespace reprise::libtorch::test
+}  // namespace reprise::libtorch::test::pointwise

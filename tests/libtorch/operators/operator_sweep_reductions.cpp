@@ -3,7 +3,7 @@
 
 // Operators that make one value of many, orders and losses.
 
-namespace reprise::libtorch::test {
+namespace reprise::libtorch::test::reductions {
 namespace {
 
 const std::vector<Input> any{normal({4, 6})}, deep{normal({2, 3, 4})}, two{normal({4, 6}), normal({4, 6})},
@@ -135,4 +135,4 @@ SweptOperators losses() {
   };
 }
 
-}  // namespace reprise::libtorch::test
+}  // namespace reprise::libtorch::test::reductions

@@ -215,7 +215,7 @@ void expect_refused(const SweptOperator& op, const Tensors& inputs) {
 }
 
 TEST_F(OperatorsOnHostDevice, WaitEagerlyWhereTheirResultsDependOnValuesAndAreRefusedInACapture) {
-  for (const SweptOperator& op : value_dependent_operators()) {
+  for (const SweptOperator& op : values::value_dependent_operators()) {
     SCOPED_TRACE(op.name);
     try {
       const Tensors values = make_inputs(op, 1);
@@ -231,7 +231,7 @@ TEST_F(OperatorsOnHostDevice, WaitEagerlyWhereTheirResultsDependOnValuesAndAreRe
 }
 
 TEST_F(OperatorsOnHostDevice, ThatDoNotWorkSaySo) {
-  for (const auto& [op, text] : refused_operators()) {
+  for (const auto& [op, text] : values::refused_operators()) {
     SCOPED_TRACE(op.name);
     Tensors inputs;
     for (const auto& value : make_inputs(op, 1)) inputs.push_back(here(value));
@@ -259,7 +259,7 @@ TEST_F(OperatorsOnHostDevice, AreMoreThanAHundredAndFifty) {
     std::printf("%s\n", line.c_str());
   }
   std::printf("swept %zu operators, %zu with backward, and %zu whose results depend on values; %zu do not work\n",
-              names.size(), backward, value_dependent_operators().size(), refused_operators().size());
+              names.size(), backward, values::value_dependent_operators().size(), values::refused_operators().size());
   EXPECT_GE(names.size(), 150U);
 }
 

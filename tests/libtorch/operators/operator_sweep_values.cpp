@@ -3,7 +3,7 @@
 
 // Random operators, those whose results depend on values, and those that do not work.
 
-namespace reprise::libtorch::test {
+namespace reprise::libtorch::test::values {
 namespace {
 
 const std::vector<Input> any{normal({6, 8})}, chances{uniform({6, 8}, 0.2, 0.8)}, above_zero{positive({6, 8})};
@@ -150,4 +150,4 @@ std::vector<RefusedOperator> refused_operators() {
   };
 }
 
-}  // namespace reprise::libtorch::test
+}  // namespace reprise::libtorch::test::values

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
 #include <array>
 #include <cstdlib>
 #include <functional>
@@ -6,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "tests/support/warnings.h"
 #include "tests/unit/graph/control_flow_fixture.h"
 
 // Control flow that is refused, and what is left after failures.
@@ -202,6 +205,7 @@ TEST_F(RefusedControlFlow, WithACallThatBreaksTheCaptureOfTheBody) {
 }
 
 TEST_F(RefusedControlFlow, WithABodyThatIsBrokenWhileAForkOfTheCaptureIsNotJoined) {
+  const reprise::test::Warnings warnings;
   const Stream side;
   const std::string what = error_of<CaptureError>([&] {
     side.wait(current_stream());
@@ -210,6 +214,7 @@ TEST_F(RefusedControlFlow, WithABodyThatIsBrokenWhileAForkOfTheCaptureIsNotJoine
   });
   EXPECT_TRUE(contains(what, "cuStreamQuery")) << what;
   EXPECT_EQ(side.capture_status(), CaptureStatus::none);
+  EXPECT_THAT(warnings.texts(), ::testing::IsEmpty()) << "the fork is joined before the capture ends";
 }
 
 TEST_F(RefusedControlFlow, WithABodyThatIsBrokenBeforeAnotherOne) {

@@ -12,18 +12,16 @@
 
 #include "captures/registry.h"
 #include "graph/listeners/collectives_listener.h"
-#include "tests/unit/graph/failure_walk.h"
+#include "tests/unit/graph/failure_walk_scenarios.h"
 
-namespace reprise::graphs::test {
+namespace reprise::graphs::test::walk {
 namespace {
-
-constexpr std::size_t segment_size = std::size_t{1} << 20;  // values: a segment of its own
-constexpr auto kept = KeepGraph::yes;
-constexpr auto made = KeepGraph::no;
 
 void capture_increment_of(Stage& s, const GraphOptions& options = {}) {
   capture(s.graph, options, [&] { s.increment(); });
 }
+
+}  // namespace
 
 void capture_plainly(Stage& s) {
   capture_increment_of(s);
@@ -37,6 +35,26 @@ void capture_with_allocations(Stage& s) {
     s.increment();
   });
 }
+
+void replay(Stage& s) {
+  s.graph.replay();
+}
+
+void reset(Stage& s) {
+  s.graph.reset();
+}
+
+void instantiate(Stage& s) {
+  s.graph.instantiate();
+}
+
+void prepare_replayed(Stage& s) {
+  capture_with_allocations(s);
+  s.graph.replay();
+  s.stream.synchronize();
+}
+
+namespace {
 
 void capture_with_fork(Stage& s) {
   capture(s.graph, [&] {
@@ -170,62 +188,6 @@ void capture_with_collectives(Stage& s) {
   });
 }
 
-// Never freed, and not of the walk's devices.
-void* pinned_memory() {
-  static void* const memory = [] {
-    void* pinned = nullptr;
-    backend::Checked(default_device().backend()).pinned_allocate(&pinned, sizeof(void*));
-    return new (pinned) void*(nullptr);
-  }();
-  return memory;
-}
-
-void capture_inputs(Stage& s, const GraphOptions& options) {
-  capture(s.graph, options, [&] {
-    Buffer<int> scratch(segment_size);
-    scratch.fill_bytes_async(0);
-    copy_async(s.y.data(), pinned_memory(), sizeof(int));
-    s.increment();
-  });
-}
-
-void prepare_pinned(Stage& /*s*/) {
-  pinned_memory();
-}
-
-void capture_with_liveness(Stage& s) {
-  capture_inputs(s, {.check_input_liveness = true});
-}
-
-void capture_with_liveness_of_all(Stage& s) {
-  capture_inputs(s, {.check_input_liveness = true, .inputs = {.scope = Liveness::all}});
-}
-
-void capture_with_confirmed_inputs(Stage& s) {
-  capture_inputs(s, {.check_input_liveness = true, .inputs = {.confirm = true}});
-}
-
-void capture_with_checked_values(Stage& s) {
-  capture(s.graph, {.check_frozen_values = no_next}, [&] {
-    Buffer<int> scratch(segment_size);
-    scratch.fill_bytes_async(0);
-    s.increment();
-  });
-}
-
-void capture_that_retains(Stage& s) {
-  capture_inputs(s, {.inputs = {.retain = true}});
-}
-
-// What the graph keeps is freed with it.
-void prepare_retained(Stage& s) {
-  Buffer<int> input(segment_size);
-  capture(s.graph, {.inputs = {.retain = true}}, [&] {
-    input.fill_bytes_async(0);
-    s.increment();
-  });
-}
-
 void capture_with_full_report(Stage& s) {
   GraphOptions options;
   options.report = ReportDetail::full;
@@ -240,11 +202,6 @@ void capture_with_copies_of_the_host(Stage& s) {
     copy_async(s.y.data(), &pageable, sizeof pageable);
     s.increment();
   });
-}
-
-void capture_and_watch_pointers(Stage& s) {
-  capture_increment_of(s, {.check_input_liveness = true});
-  s.graph.watch_pointers(static_cast<void* const*>(pinned_memory()), 1);
 }
 
 void capture_into_pool_of_helper(Stage& s) {
@@ -368,10 +325,6 @@ void free_memory_of_two_streams(Stage& s) {
   const Buffer<int> next(10);
 }
 
-void instantiate(Stage& s) {
-  s.graph.instantiate();
-}
-
 void prepare_ready(Stage& s) {
   capture_plainly(s);
   s.graph.instantiate();
@@ -384,10 +337,6 @@ void prepare_ready_with_annotations(Stage& s) {
 
 void upload(Stage& s) {
   s.graph.upload();
-}
-
-void replay(Stage& s) {
-  s.graph.replay();
 }
 
 void time_one_replay(Stage& s) {
@@ -435,200 +384,11 @@ void debug_dump(Stage& s) {
   s.graph.debug_dump(file.path);
 }
 
-void prepare_replayed(Stage& s) {
-  capture_with_allocations(s);
-  s.graph.replay();
-  s.stream.synchronize();
-}
-
-void reset(Stage& s) {
-  s.graph.reset();
-}
-
-// Both graphs have memory, random numbers, annotations, inputs that are kept, and retained objects.
-void capture_for_update(Stage& s, CUDAGraph& graph, unsigned char value) {
-  const GraphOptions options{.enable_annotations = true, .inputs = {.retain = true}};
-  const auto generator = std::make_shared<Generator>(s.device);
-  capture(graph, options, [&] {
-    const annotate scope("update");
-    graph.retain(generator);
-    generator->philox_state(1);
-    Buffer<int> scratch(segment_size);
-    scratch.fill_bytes_async(value);
-    s.increment();
-  });
-}
-
-void prepare_update(Stage& s) {
-  capture_for_update(s, s.graph, 1);
-  capture_for_update(s, s.helper, 2);
-}
-
-void prepare_update_of_a_kept_graph(Stage& s) {
-  prepare_update(s);
-  s.graph.instantiate();
-}
-
-void update(Stage& s) {
-  s.graph.update(s.helper);
-}
-
-// The nodes of the helper are others.
-void prepare_refused_update(Stage& s) {
-  capture_plainly(s);
-  capture(s.helper, [&] { s.y.fill_bytes_async(0); });
-}
-
-void refused_update(Stage& s) {
-  try {
-    s.graph.update(s.helper);
-  } catch (const GraphUpdateError&) {
-  }
-}
-
-void recapture_in_place(Stage& s) {
-  s.graph.recapture([&] {
-    Buffer<int> scratch(segment_size);
-    scratch.fill_bytes_async(1);
-    s.increment();
-  });
-}
-
-void recapture_anew(Stage& s) {
-  s.graph.recapture([&] {
-    s.y.fill_bytes_async(0);
-    const Buffer<int> scratch(segment_size);
-    s.increment();
-    s.y.fill_bytes_async(0);
-  });
-}
-
-void prepare_comparison(Stage& s) {
-  capture(s.graph, [&] {
-    Buffer<int> scratch(16);
-    scratch.fill_bytes_async(1);
-    s.side.wait(current_stream());
-    fill_async(s.y.data(), 0, sizeof(int), s.side);
-    s.increment();
-    current_stream().wait(s.side);
-  });
-}
-
-// A set has another value.
-void compare_again(Stage& s) {
-  (void)compare(s.graph,
-                [&] {
-                  Buffer<int> scratch(16);
-                  scratch.fill_bytes_async(1);
-                  s.side.wait(current_stream());
-                  fill_async(s.y.data(), 1, sizeof(int), s.side);
-                  s.increment();
-                  current_stream().wait(s.side);
-                },
-                {.check_finite = FloatFormat::float32, .orders = 1});
-}
-
-// The two differ at a loop, which does not run.
-void loop_and_increment(Stage& s, int amount) {
-  const auto* const condition = reinterpret_cast<const std::uint32_t*>(s.y.data());
-  while_(condition, [&] { add(s.y, amount); }, {.max_iterations = 2});
-  s.increment();
-}
-
-void prepare_comparison_of_control_flow(Stage& s) {
-  capture(s.graph, [&] { loop_and_increment(s, 1); });
-}
-
-void compare_control_flow(Stage& s) {
-  (void)compare(s.graph, [&] { loop_and_increment(s, 2); });
-}
-
 void destroy(Stage& s) {
   s.graph = CUDAGraph();
 }
 
-// Nodes that can be changed: the last one is the increment.
-void capture_changeable(Stage& s, const GraphOptions& options) {
-  pinned_memory();
-  capture(s.graph, options, [&] {
-    copy_async(s.y.data(), pinned_memory(), sizeof(int));
-    fill_async(s.y.data(), 0, sizeof(int));
-    multiply(s.y, 2, s.y);
-    s.increment();
-  });
-}
-
-void prepare_changeable(Stage& s) {
-  capture_changeable(s, {});
-}
-
-void prepare_changeable_ready(Stage& s) {
-  capture_changeable(s, {});
-  s.graph.instantiate();
-}
-
-void prepare_changeable_with_liveness(Stage& s) {
-  capture_changeable(s, {.check_input_liveness = true, .inputs = {.scope = Liveness::all}});
-}
-
-void prepare_changeable_that_retains(Stage& s) {
-  capture_changeable(s, {.inputs = {.retain = true}});
-}
-
-void read_nodes(Stage& s) {
-  for (const GraphNode& node : s.graph.nodes()) {
-    (void)node.str();
-    (void)node.name();
-    (void)node.dependencies();
-  }
-  (void)s.graph.node("Multiply").args();
-}
-
-void change_nodes(Stage& s) {
-  const std::vector<GraphNode> nodes = s.graph.nodes();
-  nodes[0].set_params(MemcpyNodeParams{s.x.data(), pinned_memory(), 1});
-  nodes[0].set_params(MemcpyNodeParams{s.y.data(), pinned_memory(), 1});
-  nodes[1].set_params(MemsetNodeParams{s.y.data(), 1, 2, 1});
-  nodes[2].set_arg(1, 5);
-  nodes[2].set_params(LaunchConfig{.block = Dim3(32)});
-  nodes[2].set_enabled(false);
-}
-
-void prepare_disabled(Stage& s) {
-  prepare_changeable_ready(s);
-  s.graph.nodes()[2].set_enabled(false);
-}
-
-const Parameter<int>& walked_factor() {
-  static const Parameter<int> factor(2);
-  return factor;
-}
-
-void capture_with_parameters(Stage& s) {
-  capture(s.graph, [&] {
-    for (int i = 0; i < 3; ++i) launch(1, Multiply{}, s.y.data(), walked_factor(), s.y.data(), s.y.size());
-    s.increment();
-  });
-}
-
-void set_parameters(Stage& s) {
-  const Parameter<int*> y = s.graph.parameter(s.y.data());
-  const Buffer<int> other(1);
-  s.graph.set({{walked_factor(), 3}, {y, other.data()}});
-  s.graph.set({{walked_factor(), 4}, {y, s.y.data()}});
-}
-
-constexpr Scenario all[] = {
-    {"nodes", made, prepare_changeable, read_nodes, Left::ready, Left::ready},
-    {"change_of_nodes", made, prepare_changeable, change_nodes, Left::ready, Left::ready},
-    {"change_of_nodes_of_a_template", kept, prepare_changeable, change_nodes, Left::captured, Left::captured},
-    {"change_of_nodes_of_a_kept_graph", kept, prepare_changeable_ready, change_nodes, Left::ready, Left::ready},
-    {"change_of_nodes_with_liveness", made, prepare_changeable_with_liveness, change_nodes, Left::ready, Left::ready},
-    {"change_of_nodes_that_retains", made, prepare_changeable_that_retains, change_nodes, Left::ready, Left::ready},
-    {"instantiate_with_disabled_nodes", kept, prepare_disabled, instantiate, Left::ready, Left::ready},
-    {"capture_with_parameters", made, nullptr, capture_with_parameters, Left::empty, Left::ready},
-    {"parameters", made, capture_with_parameters, set_parameters, Left::ready, Left::ready},
-    {"parameters_of_a_kept_graph", kept, capture_with_parameters, set_parameters, Left::captured, Left::captured},
+constexpr Scenario of_captures[] = {
     {"capture", made, nullptr, capture_plainly, Left::empty, Left::ready},
     {"capture_with_allocations", made, nullptr, capture_with_allocations, Left::empty, Left::ready},
     {"capture_with_a_fork", made, nullptr, capture_with_fork, Left::empty, Left::ready},
@@ -648,7 +408,6 @@ constexpr Scenario all[] = {
     {"replay_with_collectives", made, capture_with_collectives, replay, Left::ready, Left::ready},
     {"capture_with_a_full_report", made, nullptr, capture_with_full_report, Left::empty, Left::ready},
     {"capture_with_copies_of_the_host", made, nullptr, capture_with_copies_of_the_host, Left::empty, Left::ready},
-    {"replay_with_watched_pointers", made, capture_and_watch_pointers, replay, Left::ready, Left::ready},
     {"capture_into_a_shared_pool", made, prepare_helper, capture_into_pool_of_helper, Left::empty, Left::ready},
     {"capture_with_a_child", made, prepare_child, capture_with_a_child, Left::empty, Left::ready},
     {"capture_with_control_flow", made, prepare_child, capture_with_control_flow, Left::empty, Left::ready},
@@ -679,37 +438,27 @@ constexpr Scenario all[] = {
     {"reset_of_annotations", made, capture_with_annotations, reset, Left::empty, Left::empty},
     {"replay_beside_a_capture_with_a_full_report", made, capture_plainly, replay_beside_a_reported_capture, Left::ready,
      Left::ready},
-    {"capture_with_liveness", made, prepare_pinned, capture_with_liveness, Left::empty, Left::ready},
-    {"capture_with_liveness_of_all", made, prepare_pinned, capture_with_liveness_of_all, Left::empty, Left::ready},
-    {"capture_with_confirmed_inputs", made, prepare_pinned, capture_with_confirmed_inputs, Left::empty, Left::ready},
-    {"capture_with_checked_values", made, nullptr, capture_with_checked_values, Left::empty, Left::ready},
-    {"capture_that_retains", made, prepare_pinned, capture_that_retains, Left::empty, Left::ready},
-    {"replay_with_liveness", made, capture_with_liveness, replay, Left::ready, Left::ready},
-    {"replay_with_liveness_of_all", made, capture_with_liveness_of_all, replay, Left::ready, Left::ready},
-    {"reset_of_retained_inputs", made, prepare_retained, reset, Left::empty, Left::empty},
     {"debug_dump", made, capture_plainly, debug_dump, Left::ready, Left::ready},
     {"reset", made, capture_with_allocations, reset, Left::empty, Left::empty},
     {"reset_of_a_replayed_graph", made, prepare_replayed, reset, Left::empty, Left::empty},
     {"reset_of_a_graph_with_workspaces", made, capture_with_workspaces, reset, Left::empty, Left::empty},
     {"reset_of_memory_of_two_streams", made, capture_with_fork, reset, Left::empty, Left::empty},
     {"free_of_memory_of_two_streams", made, nullptr, free_memory_of_two_streams, Left::empty, Left::empty},
-    {"update", made, prepare_update, update, Left::ready, Left::ready},
-    {"update_of_a_kept_graph", kept, prepare_update_of_a_kept_graph, update, Left::ready, Left::ready},
-    {"update_without_an_executable", kept, prepare_update, update, Left::captured, Left::captured},
-    {"update_that_is_refused", made, prepare_refused_update, refused_update, Left::ready, Left::ready},
-    {"recapture_in_place", made, capture_with_allocations, recapture_in_place, Left::ready, Left::ready},
-    {"recapture_in_place_of_a_kept_graph", kept, prepare_replayed, recapture_in_place, Left::ready, Left::ready},
-    {"recapture_with_a_new_executable", made, capture_with_allocations, recapture_anew, Left::ready, Left::ready},
-    {"recapture_with_a_new_executable_of_a_kept_graph", kept, prepare_replayed, recapture_anew, Left::ready,
-     Left::ready},
-    {"compare", made, prepare_comparison, compare_again, Left::ready, Left::ready},
-    {"compare_control_flow", made, prepare_comparison_of_control_flow, compare_control_flow, Left::ready, Left::ready},
     {"destructor", made, capture_with_allocations, destroy, Left::empty, Left::empty},
 };
 
 }  // namespace
+}  // namespace reprise::graphs::test::walk
+
+namespace reprise::graphs::test {
 
 std::span<const Scenario> scenarios() {
+  static const std::vector<Scenario> all = [] {
+    std::vector<Scenario> together(std::begin(walk::of_captures), std::end(walk::of_captures));
+    for (const std::span<const Scenario> more : {walk::scenarios_of_inputs(), walk::scenarios_of_changes()})
+      together.insert(together.end(), more.begin(), more.end());
+    return together;
+  }();
   return all;
 }
 

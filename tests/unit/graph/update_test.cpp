@@ -9,55 +9,17 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/faulty_backend.h"
 #include "tests/support/gate.h"
-#include "tests/unit/graph/graph_fixture.h"
+#include "tests/unit/graph/update_fixture.h"
 
 // CUDAGraph::update(): the executable of one graph does the work of another one.
 
 namespace reprise::graphs::test {
 namespace {
 
-using backend::test::FaultyBackend;
 using reprise::test::Gate;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-class GraphUpdate : public ::testing::TestWithParam<KeepGraph> {
- protected:
-  void SetUp() override { settle_memory(); }
-
-  /// Copies, sets and kernels, by way of memory of the pool.
-  void work(Buffer<int>& to, int amount) {
-    Buffer<int> scratch(to.size());
-    scratch.fill_bytes_async(0);
-    add(scratch, amount);
-    copy_async(to.data(), scratch.data(), to.size_bytes());
-  }
-  CUDAGraph captured(Buffer<int>& to, int amount, const GraphOptions& options = {}) {
-    CUDAGraph graph(GetParam());
-    capture(graph, options, [&] { work(to, amount); });
-    return graph;
-  }
-  /// Captured, and replayed once, so that there is an executable.
-  CUDAGraph replayed(Buffer<int>& to, int amount, const GraphOptions& options = {}) {
-    CUDAGraph graph = captured(to, amount, options);
-    graph.replay();
-    device_.synchronize();
-    return graph;
-  }
-  std::uint64_t reserved(MempoolId pool) const {
-    return CachingAllocator::of(default_device()).statistics(pool).reserved_bytes;
-  }
-  bool eventually_released(MempoolId pool) const {
-    return eventually([&] { return reserved(pool) == 0; });
-  }
-
-  const Device device_ = default_device();
-  const SideStream side_;
-  Buffer<int> x_ = zeros(4), y_ = zeros(4);
-};
 
 INSTANTIATE_TEST_SUITE_P(Kept, GraphUpdate, ::testing::Values(KeepGraph::no, KeepGraph::yes), [](const auto& kept) {
   return kept.param == KeepGraph::yes ? std::string("yes") : std::string("no");
@@ -359,136 +321,6 @@ TEST_P(GraphUpdate, WorksAgainAndBack) {
     EXPECT_EQ(first(x_), 10 + i);
     other = replayed(y_, 2);
   }
-}
-
-TEST_P(GraphUpdate, NamesTheNodeTheFieldAndTheReasonWhenItIsNotPossible) {
-  const auto body = [&](const void* source) {
-    const annotate scope("load");
-    add(x_);
-    copy_async(x_.data(), source, 4);
-  };
-  int on_the_host = 7;
-  const GraphOptions options{.enable_annotations = true};
-  CUDAGraph graph(GetParam()), other(GetParam());
-  capture(graph, options, [&] { body(y_.data()); });
-  graph.replay();
-  capture(other, options, [&] { body(&on_the_host); });
-  if (device_.type() == DeviceType::cuda) GTEST_SKIP() << "drivers differ in what they report: contract tests";
-  try {
-    graph.update(other);
-    FAIL() << "a copy from another kind of memory";
-  } catch (const GraphUpdateError& error) {
-    EXPECT_EQ(error.result(), UpdateResult::parameters_changed);
-    ASSERT_THAT(error.differences(), SizeIs(1));
-    EXPECT_EQ(error.differences()[0].field, "source");
-    EXPECT_THAT(error.what(), HasSubstr("CUDAGraph::update: expected a graph to which CUDA can update"));
-    EXPECT_THAT(error.what(), HasSubstr("CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED (5)"));
-    EXPECT_THAT(error.what(), HasSubstr(": memcpy (node 1) in load. Nothing has changed."));
-    EXPECT_THAT(error.what(), HasSubstr("  memcpy (node 1) in load: source: 0x"));
-  }
-  EXPECT_EQ(graph.nodes()[1].memcpy_params().source, y_.data());
-  y_.fill_bytes_async(1);
-  graph.replay();
-  EXPECT_EQ(first(x_), 0x01010101);
-}
-
-/// Two graphs of other shapes, and what the update is refused with.
-struct Misfit {
-  const char* name;
-  void (*body)(Buffer<int>& x, Buffer<int>& y, Stream& fork);
-  UpdateResult result;
-  const char* part;
-};
-
-TEST_P(GraphUpdate, RefusesGraphsOfOtherShapesAndLeavesBothAsTheyWere) {
-  Stream fork;
-  const Misfit misfits[] = {
-      {"more nodes", [](Buffer<int>& x, Buffer<int>& y, Stream&) { add(x), add(x), add(y), add(y); },
-       UpdateResult::topology_changed, "the graph has 4 nodes, and this one 3"},
-      {"fewer nodes", [](Buffer<int>& x, Buffer<int>&, Stream&) { add(x); }, UpdateResult::topology_changed,
-       "the graph has 1 node, and this one 3"},
-      {"another type", [](Buffer<int>& x, Buffer<int>& y, Stream&) { add(x), y.fill_bytes_async(0), add(y); },
-       UpdateResult::node_type_changed,
-       "the node is a memset node, and the one in its place a kernel node: memset (node 1)"},
-      {"other dependencies",
-       [](Buffer<int>& x, Buffer<int>& y, Stream& side) {
-         side.wait(current_stream());
-         add(x), add(x);
-         add(y, 1, side);
-         current_stream().wait(side);
-       },
-       UpdateResult::topology_changed, "the node has other dependencies: kernel"},
-  };
-  CUDAGraph graph(GetParam());
-  capture(graph, [&] { add(x_), add(x_), add(y_); });
-  graph.replay();
-  const MempoolId pool = graph.pool();
-  for (const Misfit& misfit : misfits) {
-    SCOPED_TRACE(misfit.name);
-    CUDAGraph other(GetParam());
-    capture(other, [&] { misfit.body(x_, y_, fork); });
-    try {
-      graph.update(other);
-      ADD_FAILURE() << "not refused";
-    } catch (const GraphUpdateError& error) {
-      EXPECT_EQ(error.result(), misfit.result);
-      EXPECT_THAT(error.what(), HasSubstr(misfit.part));
-      EXPECT_THAT(error.what(), HasSubstr("The graphs differ:\n  "));
-      EXPECT_FALSE(error.differences().empty());
-    }
-    EXPECT_EQ(graph.pool(), pool);
-    EXPECT_EQ(graph.nodes()[0].arg<int*>(0), x_.data());
-    const int before = first(x_);
-    graph.replay();
-    EXPECT_EQ(first(x_), before + 2);
-    EXPECT_NO_THROW(other.replay());
-    device_.synchronize();
-  }
-}
-
-TEST_P(GraphUpdate, RefusesItselfOtherDevicesAndGraphsWithoutATemplate) {
-  static auto& backend = *new FaultyBackend(default_device().backend());
-  const Device other_device(backend);
-  CUDAGraph graph = replayed(x_, 1);
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.update(graph); }), "with the graph itself"));
-  CUDAGraph empty;
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.update(empty); }), "`empty`"));
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { empty.update(graph); }), "`empty`"));
-  CUDAGraph discarded;
-  capture(discarded, {.discard_template = true}, [&] { work(y_, 2); });
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.update(discarded); }), "discard_template"));
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { discarded.update(graph); }), "discard_template"));
-  CUDAGraph capturing;
-  capturing.capture_begin();
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.update(capturing); }), "`capturing`"));
-  capturing.capture_abandon();
-  {
-    const DeviceGuard there(other_device);
-    Buffer<int> far = zeros(4);
-    const CUDAGraph of_other = captured(far, 2);
-    EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.update(of_other); }), "an executable stays on its device"));
-  }
-  CUDAGraph moved_from;
-  const CUDAGraph taken = std::move(moved_from);
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.update(moved_from); }), "moved from"));  // NOLINT: that is it
-  graph.replay();
-  EXPECT_EQ(first(x_), 1);
-}
-
-TEST_P(GraphUpdate, IsRefusedWithinHooksOfBothGraphs) {
-  CUDAGraph graph = replayed(x_, 1);
-  CUDAGraph other = captured(y_, 2);
-  int refused = 0;
-  GraphHooks hooks;
-  hooks.before_replay = [&](const StreamRef&) {
-    refused += contains(text_of<UsageError>([&] { graph.update(other); }), "within a hook of the same graph");
-  };
-  const HookId id = graph.add_hooks(hooks);
-  graph.replay();
-  graph.remove_hooks(id);
-  other.add_hooks(hooks);
-  other.replay();
-  EXPECT_EQ(refused, 2);
 }
 
 TEST_P(GraphUpdate, WorksWhileOtherThreadsReplayBothGraphs) {

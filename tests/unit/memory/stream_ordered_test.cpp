@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "backend/check.h"
 #include "captures/registry.h"
 #include "reprise/reprise.h"
+#include "tests/support/gate.h"
 
 // Memory of allocate_async(), outside of captures and in them.
 
@@ -78,6 +81,100 @@ TEST_F(StreamOrderedMemory, ThatTheDeviceDoesNotHaveIsOutOfMemoryWithNumbers) {
   const std::string text = text_of<OutOfMemoryError>([] { (void)allocate_async(std::size_t{1} << 40); });
   EXPECT_THAT(text, AllOf(HasSubstr("allocate_async: out of memory"), HasSubstr("1099511627776 bytes were requested")));
   free_async(allocate());
+}
+
+constexpr std::size_t most = std::size_t{200} << 20;  // of the 256 MiB that the devices of these tests have
+
+TEST_F(StreamOrderedMemory, IsWaitedForWhereItsFreeIsPending) {
+  test::Gate gate;
+  void* const first = allocate_async(most);
+  launch_host([&] { gate.stand(); });
+  free_async(first);
+  std::jthread opener([&] {
+    gate.wait_until_reached();
+    gate.open();
+  });
+  const Stream other;
+  void* const second = allocate_async(most, other);
+  EXPECT_TRUE(gate.is_open());
+  free_async(second, other);
+  for (int i = 0; i < 100; ++i) free_async(allocate_async(most));
+  opener.join();
+  stream_.synchronize();
+}
+
+/// Work runs while the host waits, and only then. The runtime's call itself: the library queries the device when it
+/// fails.
+class PendingFrees : public ::testing::Test {
+ protected:
+  HostSimulator simulator_{{.memory_bytes = std::size_t{256} << 20, .scheduler_seed = 1}};
+  DeviceGuard device_guard_{simulator_.device()};
+  Stream stream_, other_;
+
+  ErrorCode allocate(void** memory, std::size_t bytes, const Stream& stream) {
+    return simulator_.device().backend().memory_allocate_async(memory, bytes, stream.native());
+  }
+};
+
+TEST_F(PendingFrees, AreWaitedForUntilThereIsEnough) {
+  constexpr std::size_t quarter = std::size_t{64} << 20;
+  void* blocks[4];
+  for (void*& block : blocks) block = allocate_async(quarter, stream_);
+  int freed = 0;
+  for (void* const block : blocks) {
+    free_async(block, stream_);
+    launch_host(stream_, [&] { ++freed; });
+  }
+  void *block = nullptr, *none = nullptr;
+  EXPECT_EQ(allocate(&block, 2 * quarter, other_), ErrorCode::success);
+  EXPECT_EQ(freed, 1);  // what follows the free of the second block has not run
+  EXPECT_EQ(allocate(&none, most, other_), ErrorCode::out_of_memory);
+  EXPECT_EQ(freed, 3);  // all frees have run
+  free_async(block, other_);
+  stream_.synchronize();
+}
+
+TEST_F(PendingFrees, AreNotWaitedForByWhatTheDeviceCanNeverHave) {
+  bool ran = false;
+  void* const block = allocate_async(most, stream_);
+  launch_host(stream_, [&] { ran = true; });
+  free_async(block, stream_);
+  void* none = nullptr;
+  EXPECT_EQ(allocate(&none, std::size_t{1} << 40, stream_), ErrorCode::out_of_memory);
+  EXPECT_FALSE(ran);
+  stream_.synchronize();
+}
+
+TEST_F(PendingFrees, AreNotWaitedForByNodesOfACapture) {
+  bool ran = false;
+  void* const block = allocate_async(most, stream_);
+  launch_host(stream_, [&] { ran = true; });
+  free_async(block, stream_);
+  const backend::Checked runtime(simulator_.device().backend());
+  GraphHandle graph = nullptr;
+  void* captured = nullptr;
+  runtime.stream_begin_capture(other_.native(), CaptureMode::relaxed);
+  runtime.memory_allocate_async(&captured, most, other_.native());
+  runtime.memory_free_async(captured, other_.native());
+  runtime.stream_end_capture(other_.native(), &graph);
+  EXPECT_FALSE(ran);
+  runtime.graph_destroy(graph);
+  stream_.synchronize();
+  EXPECT_TRUE(ran);
+}
+
+TEST_F(PendingFrees, AreNotWaitedForWhereAnotherThreadRunsAnOperation) {
+  test::Gate gate;
+  void* const block = allocate_async(most, stream_);
+  launch_host(stream_, [&] { gate.stand(); });
+  free_async(block, stream_);
+  std::jthread waiter([&] { stream_.synchronize(); });
+  EXPECT_TRUE(gate.wait_until_reached());
+  void* none = nullptr;
+  EXPECT_EQ(allocate(&none, most, other_), ErrorCode::out_of_memory);
+  gate.open();
+  waiter.join();
+  free_async(allocate_async(most, other_), other_);
 }
 
 TEST_F(StreamOrderedMemory, TakesWhatTheCachingAllocatorHasCached) {

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "backend/reported_version.h"
 #include "support/environment.h"
 #include "support/immortal.h"
 #include "text/format.h"
@@ -20,11 +21,9 @@ namespace {
 int version_of_driver() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return 0;
-  auto* const get = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDriverGetVersion"));
-  int version = 0;
-  const bool known = get != nullptr && get(&version) == 0;
+  const int version = reported_version(library);
   dlclose(library);
-  return known ? version : 0;
+  return version;
 }
 
 // The names of CUPTI that fit, the best first.

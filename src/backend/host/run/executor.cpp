@@ -144,6 +144,13 @@ void Executor::wait(const OperationRef& operation) {
   }
 }
 
+bool Executor::try_wait(const OperationRef& operation) {
+  if (runs_by_steps()) [[unlikely]]
+    return try_wait_by_steps(operation);
+  wait(operation);
+  return true;
+}
+
 void Executor::polled() {
   if (runs_by_steps()) [[unlikely]]
     return poll_by_steps();

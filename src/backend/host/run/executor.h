@@ -170,6 +170,11 @@ class Executor {
   /// Blocks until the operation is complete. By steps: ends the process if nothing can complete it.
   void wait(const OperationRef& operation);
 
+  /// Waits as wait() does, but gives up where that could wait for the calling thread itself: by steps, when nothing is
+  /// ready, or another thread makes a step, whose host function may wait for this one.
+  /// \return true if the operation is complete.
+  bool try_wait(const OperationRef& operation);
+
   /// Notifies an unsuccessful poll. May add a worker when all of them are blocked; by steps: makes one, unless another
   /// thread is making one or no task is ready. The caller must hold no lock of the runtime.
   void polled();
@@ -184,6 +189,7 @@ class Executor {
   // By steps: executor_steps.cpp.
   void wait_by_steps(const OperationRef& operation);
   void poll_by_steps();
+  bool try_wait_by_steps(const OperationRef& operation);
   void step(std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;

@@ -30,6 +30,12 @@ void Executor::wait_by_steps(const OperationRef& operation) {
   }
 }
 
+bool Executor::try_wait_by_steps(const OperationRef& operation) {
+  std::unique_lock lock(mutex_);
+  while (!operation.done() && !stepping_ && !ready_.empty()) step(lock);
+  return operation.done();
+}
+
 void Executor::poll_by_steps() {
   std::unique_lock lock(mutex_);
   // A poll never blocks, as on a GPU: the step of another thread may be a host function that waits for this one.
