@@ -192,9 +192,9 @@ void draw(const std::string& svg, const Plan& plan, const Trained& eager, const 
     return fmt::format("{}: {:.0f} characters a second", name, trained.characters_per_second);
   };
   write_picture(svg, "Loss of a language model in training",
-                {{named("loss, eager", eager), "#a86048", eager.losses},
-                 {named("loss, graphed", graphed), "#4878a8", graphed.losses},
-                 {fmt::format("learning rate, as a part of {}", plan.rate), "#999", rates}});
+                {{named("loss, eager", eager), "#d8a890", 4, eager.losses},
+                 {named("loss, graphed", graphed), "#1f4f8f", 1.2, graphed.losses},
+                 {fmt::format("learning rate, as a part of {}", plan.rate), "#999", 1.2, rates}});
   say("picture    {}\n", svg);
 }
 

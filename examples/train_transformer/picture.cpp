@@ -17,16 +17,16 @@ constexpr double width = 640, height = 400, left = 60, right = 20, top = 40, bot
 
 // From steps and values to pixels.
 struct Axes {
-  double last_step, highest;
+  double steps, highest;
 
-  double x(double step) const { return left + (width - left - right) * step / last_step; }
+  double x(double step) const { return left + (width - left - right) * step / steps; }
   double y(double value) const { return height - bottom - (height - top - bottom) * value / highest; }
 };
 
 Axes axes_of(const std::vector<Curve>& curves) {
   Axes axes{1, 0.5};
   for (const Curve& curve : curves) {
-    axes.last_step = std::max(axes.last_step, static_cast<double>(curve.values.size()) - 1);
+    axes.steps = std::max(axes.steps, static_cast<double>(curve.values.size()));
     for (const float value : curve.values)
       if (std::isfinite(value)) axes.highest = std::max(axes.highest, std::ceil(2 * static_cast<double>(value)) / 2);
   }
@@ -39,11 +39,14 @@ std::string text_at(double x, double y, const char* anchor, const std::string& t
 
 std::string grid(const Axes& axes, const std::string& title) {
   std::string svg;
-  for (int part = 0; part <= 4; ++part) {
-    const double value = axes.highest * part / 4, step = std::round(axes.last_step * part / 4);
+  const double between = 0.5 * std::ceil(axes.highest / 4);  // lines
+  for (double value = 0; value <= axes.highest; value += between) {
     svg += fmt::format("<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#ccc\"/>\n", left,
                        width - right, axes.y(value), axes.y(value));
-    svg += text_at(left - 8, axes.y(value) + 4, "end", fmt::format("{:.2f}", value));
+    svg += text_at(left - 8, axes.y(value) + 4, "end", fmt::format("{:.1f}", value));
+  }
+  for (int part = 0; part <= 4; ++part) {
+    const double step = std::round(axes.steps * part / 4);
     svg += text_at(axes.x(step), height - bottom + 20, "middle", fmt::format("{:.0f}", step));
   }
   svg += text_at((left + width - right) / 2, height - 10, "middle", "step");
@@ -55,8 +58,8 @@ std::string lines(const Axes& axes, const Curve& curve) {
   std::string svg, points;
   const auto end_line = [&] {
     if (!points.empty())
-      svg += fmt::format("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" points=\"{}\"/>\n", curve.colour,
-                         points);
+      svg += fmt::format("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" points=\"{}\"/>\n", curve.colour,
+                         curve.stroke, points);
     points.clear();
   };
   for (std::size_t i = 0; i < curve.values.size(); ++i) {

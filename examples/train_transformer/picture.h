@@ -13,6 +13,7 @@ void require_writable(const std::filesystem::path& svg);
 /// A line of the picture.
 struct Curve {
   std::string name, colour;
+  double stroke;              ///< its width in pixels
   std::vector<float> values;  ///< one for each step
 };
 
