@@ -61,7 +61,7 @@ Json machine_of(const Settings& settings) {
 }  // namespace
 
 struct Results::Tables {
-  Json list = Json::array();
+  Json list = Json::array(), failures = Json::array();
 };
 
 Results::Results() : tables_(std::make_unique<Tables>()) {}
@@ -81,9 +81,19 @@ void Results::add_row(std::size_t table, const std::vector<Cell>& cells) {
   tables_->list[table]["rows"].push_back(std::move(row));
 }
 
+void Results::add_failure(const std::string& part, const std::string& error) {
+  print("FAILED: {}: {}\n", part, error);
+  tables_->failures.push_back({{"part", part}, {"error", error}});
+}
+
+bool Results::has_failures() const {
+  return !tables_->failures.empty();
+}
+
 void Results::write(const std::string& path, const std::string& program, const Settings& settings) const {
-  const Json all = {{"program", program},        {"reprise", REPRISE_VERSION},      {"compiler", compiler},
-                    {"rounds", settings.rounds}, {"machine", machine_of(settings)}, {"tables", tables_->list}};
+  const Json all = {{"program", program},         {"reprise", REPRISE_VERSION},      {"compiler", compiler},
+                    {"rounds", settings.rounds},  {"machine", machine_of(settings)}, {"tables", tables_->list},
+                    {"failed", tables_->failures}};
   std::ofstream file(path);
   file << all.dump(1) << '\n';
   file.close();

@@ -22,7 +22,12 @@ class Results {
   std::size_t add_table(const std::string& name, const std::string& title, const std::vector<Column>& columns);
   void add_row(std::size_t table, const std::vector<Cell>& cells);
 
-  /// Writes machine, versions, method and all tables. \throws std::runtime_error if the file cannot be written.
+  /// Notes, and prints, that a part of the run failed: the others go on, and the program fails in the end.
+  void add_failure(const std::string& part, const std::string& error);
+  bool has_failures() const;
+
+  /// Writes machine, versions, method, all tables and what failed. \throws std::runtime_error if the file cannot be
+  /// written.
   void write(const std::string& path, const std::string& program, const Settings& settings) const;
 
  private:

@@ -74,10 +74,14 @@ int run(const Program& program, int argc, char** argv) {
   print("{} ({}), medians of {} interleaved rounds\n", settings.device.str(), settings.device.name(), rounds);
   for (const Benchmark* benchmark : chosen) {
     print("\n");
-    benchmark->run(settings);
+    try {
+      benchmark->run(settings);
+    } catch (const std::exception& error) {
+      results.add_failure(benchmark->name, error.what());
+    }
   }
   if (!json.empty()) results.write(json, program.name, settings);
-  return 0;
+  return results.has_failures() ? 1 : 0;
 }
 
 }  // namespace

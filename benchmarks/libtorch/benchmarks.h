@@ -10,6 +10,7 @@ namespace benchmarks {
 void operators_of_host_device(const Settings& settings);
 void replays(const Settings& settings);
 void graphed(const Settings& settings);
+void steps(const Settings& settings);
 void tensor_allocator(const Settings& settings);
 
 /// The device of libtorch that the benchmarks run on; enables captures of its tensors.

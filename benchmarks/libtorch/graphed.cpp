@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libtorch/benchmarks.h"
+#include "libtorch/networks.h"
 #include "reprise/libtorch/graphed_callables.h"
 #include "submit.h"
 
@@ -16,58 +17,6 @@ namespace {
 
 using reprise::libtorch::Gradients;
 using reprise::libtorch::GraphedCallable;
-
-// Before the host waits. On a host device this includes running the work.
-unsigned steps_on(const reprise::Device& device) {
-  return device.type() == reprise::DeviceType::host ? 2 : 50;
-}
-
-// Also in graphed_callables.py, under the same names.
-struct Network {
-  std::string name;
-  std::function<torch::nn::Sequential()> make;
-  std::vector<std::int64_t> input;
-};
-
-// The layer, with the one argument that a Sequential passes.
-struct BlockImpl : torch::nn::Module {
-  BlockImpl()
-      : layer(register_module(
-            "layer", torch::nn::TransformerEncoderLayer(
-                         torch::nn::TransformerEncoderLayerOptions(256, 4).dim_feedforward(1024).dropout(0)))) {}
-  torch::Tensor forward(const torch::Tensor& x) { return layer->forward(x); }
-  torch::nn::TransformerEncoderLayer layer;
-};
-TORCH_MODULE(Block);
-
-Network perceptron(unsigned layers, std::int64_t width, std::int64_t batch) {
-  const auto make = [=] {
-    torch::nn::Sequential network;
-    for (unsigned i = 0; i < layers; ++i) {
-      network->push_back(torch::nn::Linear(width, width));
-      network->push_back(torch::nn::ReLU());
-    }
-    network->push_back(torch::nn::Linear(width, width));
-    return network;
-  };
-  return {fmt::format("{} x {}, batch {}", layers, width, batch), make, {batch, width}};
-}
-
-Network convolutions() {
-  const auto make = [] {
-    const auto convolution = [](int in, int out) {
-      return torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, 3).stride(2).padding(1));
-    };
-    return torch::nn::Sequential(convolution(3, 32), torch::nn::ReLU(), convolution(32, 64), torch::nn::ReLU(),
-                                 convolution(64, 128), torch::nn::ReLU(), torch::nn::Flatten(),
-                                 torch::nn::Linear(2048, 10));
-  };
-  return {"3 convolutions, batch 32", make, {32, 3, 32, 32}};
-}
-
-Network transformer_block() {
-  return {"transformer block, 64 x 8 x 256", [] { return torch::nn::Sequential(Block()); }, {64, 8, 256}};
-}
 
 // A network, and what is trained on it.
 class Training {
@@ -131,24 +80,6 @@ class Way {
   std::function<void()> forward_, backward_;
 };
 
-struct Side {
-  std::string name;
-  std::function<void()> step;
-};
-
-std::vector<double> measure(const Settings& settings, const reprise::StreamRef& stream,
-                            const std::vector<Side>& sides) {
-  const unsigned steps = steps_on(settings.device);
-  return medians(settings, sides.size(), [&](std::size_t side) {
-    sides[side].step();
-    stream.synchronize();
-    return 1e6 / steps * seconds([&] {
-             for (unsigned i = 0; i < steps; ++i) sides[side].step();
-             stream.synchronize();
-           });
-  });
-}
-
 void compare(const Settings& settings, const reprise::StreamRef& stream, const Network& how, torch::Device device,
              Table& table) {
   Way fresh(settings, stream, how, device, Gradients::fresh);
@@ -170,7 +101,7 @@ void compare(const Settings& settings, const reprise::StreamRef& stream, const N
                      eager.clear_gradients();
                      eager.step([&](const torch::Tensor& x) { return eager.network->forward(x); });
                    }});
-  const std::vector<double> us = measure(settings, stream, sides);
+  const std::vector<double> us = step_times(settings, stream, sides);
   for (std::size_t i = 0; i + 1 < sides.size(); i += 2)
     table.row({how.name, sides[i].name, us[i], us[i + 1], us[i] / us[i + 1]});
   table.row({how.name, sides.back().name, us.back(), {}, {}});

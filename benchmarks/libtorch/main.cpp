@@ -20,6 +20,7 @@ constexpr benchmarks::Benchmark all[] = {
     {"operators", "operators on tensors of the host device beside the CPU's", benchmarks::operators_of_host_device},
     {"replays", "replays beside bare launches and at::cuda::CUDAGraph", benchmarks::replays},
     {"graphed", "graphed callables beside bare launches of their graphs", benchmarks::graphed},
+    {"steps", "whole training steps: eager, graphed callables, one graph, bare launches of it", benchmarks::steps},
     {"allocator", "the caching allocator beside libtorch's, with several threads", benchmarks::tensor_allocator},
 };
 

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // A network that can be captured in part: the body becomes two graphs, forward and backward, while the loss, which
-// depends on values, stays eager. Trains once eagerly and once graphed, and compares.
+// depends on values, stays eager: "Partial-network capture" of PyTorch's notes on CUDA graphs. Trains once eagerly and
+// once graphed, and compares.
 
 #include <torch/torch.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "reprise/libtorch/graph.h"
 #include "reprise/libtorch/graphed_callables.h"
-#include "reprise/libtorch/host_device.h"
 #include "support/program.h"
+#include "support/tensors.h"
 
 namespace graphed_callables {
 namespace {
@@ -20,17 +22,11 @@ using torch::Tensor;
 namespace lib = reprise::libtorch;
 
 struct Options {
-  std::string device = "host";
+  std::optional<std::string> device;
   int steps = 60;
   int micro_batches = 2;
   std::string gradients = "fresh";
 };
-
-torch::Device device_of(const std::string& name) {
-  if (name == "host") return lib::host_device();
-  if (!torch::cuda::is_available()) throw example::InputError("--device: libtorch finds no CUDA device here");
-  return torch::Device(name);
-}
 
 lib::Gradients gradients_of(const std::string& name) {
   return name == "fresh" ? lib::Gradients::fresh : lib::Gradients::accumulate_in_graph;
@@ -86,7 +82,8 @@ Trained train(const Options& options, const torch::Device& device, Network& netw
 }
 
 bool run(const Options& options) {
-  const torch::Device device = device_of(options.device);
+  const torch::Device device = example::tensor_device(options.device);
+  const c10::DeviceGuard on_device(device);
   const auto network = [&] {
     torch::manual_seed(1);
     Network made;
@@ -128,15 +125,7 @@ int main(int argc, char** argv) {
   graphed_callables::Options options;
   CLI::App app("Trains a network whose body is captured as two graphs, forward and backward, and whose loss is eager.",
                "graphed_callables");
-  app.add_option("--device", options.device, "Where the tensors lie: host, cuda, cuda:1, ...")
-      ->capture_default_str()
-      ->type_name("DEVICE")
-      ->check(CLI::Validator(
-          [](const std::string& name) {
-            const bool known = name == "host" || name == "cuda" || name.rfind("cuda:", 0) == 0;
-            return known ? std::string() : "expected host, cuda or cuda:N, found " + name;
-          },
-          ""));
+  example::add_device_option(app, options.device);
   app.add_option("--steps", options.steps, "Steps of training")
       ->capture_default_str()
       ->type_name("N")

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <future>
 #include <string>
 #include <vector>
@@ -150,7 +151,7 @@ TEST_F(SmallExamples, ManyShapesRefusesBadArguments) {
 #ifdef GRAPHED_CALLABLES
 TEST_F(SmallExamples, GraphedCallablesTrainToTheSameLossEagerlyAndGraphed) {
   for (const char* const gradients : {"fresh", "accumulate_in_graph"}) {
-    const Outcome outcome = run(GRAPHED_CALLABLES, {"--steps", "8", "--gradients", gradients});
+    const Outcome outcome = run(GRAPHED_CALLABLES, {"--device", "host", "--steps", "8", "--gradients", gradients});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("device     reprise:0\n"),
                                    HasSubstr("graphed    the same loss, to the last bit, in every step\n"),
@@ -159,9 +160,73 @@ TEST_F(SmallExamples, GraphedCallablesTrainToTheSameLossEagerlyAndGraphed) {
 }
 
 TEST_F(SmallExamples, GraphedCallablesRefuseBadArguments) {
-  expect_refused(run(GRAPHED_CALLABLES, {"--device", "abacus"}), "expected host, cuda or cuda:N, found abacus");
+  expect_refused(run(GRAPHED_CALLABLES, {"--device", "abacus"}), "--device: expected the name of a device");
   expect_refused(run(GRAPHED_CALLABLES, {"--steps", "0"}), "--steps");
   expect_refused(run(GRAPHED_CALLABLES, {"--gradients", "alias"}), "--gradients");
+}
+#endif
+
+#ifdef WHOLE_NETWORK
+TEST_F(SmallExamples, WholeNetworkTrainsToTheSameParametersEagerlyAndReplayed) {
+  for (const char* const precision : {"float32", "float16"}) {
+    const Outcome outcome = run(WHOLE_NETWORK, {"--device", "host", "--precision", precision});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr(std::string("AdamW in ") + precision + ": a graph of "),
+                                   HasSubstr("graphed    the same losses and parameters, to the last bit, as eager\n"),
+                                   Not(HasSubstr("NOT"))));
+  }
+}
+
+TEST_F(SmallExamples, WholeNetworkSkipsTheSameStepsEagerlyAndReplayed) {
+  const Outcome outcome = run(WHOLE_NETWORK, {"--device", "host", "--precision", "float16"});
+  const std::size_t at = outcome.out.find("scale ");
+  ASSERT_NE(at, std::string::npos) << outcome.out << outcome.err;
+  double scale = 0;
+  int replayed = 0, eager = -1;
+  ASSERT_EQ(std::sscanf(outcome.out.c_str() + at, "scale %lf in the end; %d steps were skipped, eagerly %d", &scale,
+                        &replayed, &eager),
+            3)
+      << outcome.out;
+  EXPECT_GT(replayed, 0);  // the scale grows until gradients overflow
+  EXPECT_EQ(replayed, eager);
+}
+
+TEST_F(SmallExamples, WholeNetworkRefusesBadArguments) {
+  expect_refused(run(WHOLE_NETWORK, {"--device", "abacus"}), "--device: expected the name of a device");
+  expect_refused(run(WHOLE_NETWORK, {"--precision", "int8"}), "--precision");
+  expect_refused(run(WHOLE_NETWORK, {"--steps", "0"}), "--steps");
+}
+#endif
+
+#ifdef TRAIN_TRANSFORMER
+TEST_F(SmallExamples, TrainTransformerHasTheSameLossEagerlyAndGraphedAndDrawsIt) {
+  const Outcome outcome = run(TRAIN_TRANSFORMER, {"--device", "host", "--steps", "60", "--svg", "loss.svg"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("step       one graph of "),
+                                 HasSubstr("graphed    the same loss as eager, to the last bit, in every step\n"),
+                                 HasSubstr(" characters (tokens) a second eager, "), HasSubstr("writes     the "),
+                                 HasSubstr(" are of the grammar\n"), Not(HasSubstr("NOT"))));
+  const std::string svg = read_file(folder_.path() / "loss.svg");
+  EXPECT_THAT(svg,
+              AllOf(HasSubstr("<svg"), HasSubstr("loss, graphed"), HasSubstr("learning rate"), HasSubstr("</svg>")));
+  EXPECT_EQ(count(svg, "<polyline"), 3u);
+}
+
+TEST_F(SmallExamples, TrainTransformerTrainsASmallerModelWithoutDropoutForOneStep) {
+  const Outcome outcome =
+      run(TRAIN_TRANSFORMER, {"--device", "host", "--steps", "1", "--blocks", "1", "--width", "8", "--heads", "1",
+                              "--context", "4", "--rows", "1", "--dropout", "0", "--sample", "0"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("1 blocks of width 8"), HasSubstr("to the last bit"), Not(HasSubstr("writes"))));
+}
+
+TEST_F(SmallExamples, TrainTransformerRefusesBadArguments) {
+  expect_refused(run(TRAIN_TRANSFORMER, {"--device", "abacus"}), "--device: expected the name of a device");
+  expect_refused(run(TRAIN_TRANSFORMER, {"--device", "host", "--heads", "3"}),
+                 "--width: 32 is no multiple of the 3 heads");
+  expect_refused(run(TRAIN_TRANSFORMER, {"--steps", "0"}), "--steps");
+  expect_refused(run(TRAIN_TRANSFORMER, {"--svg", "no/such/folder.svg"}), "cannot write");
 }
 #endif
 

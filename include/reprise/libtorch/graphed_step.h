@@ -175,7 +175,8 @@ GraphedStep<Args...> make_graphed_step(Model model, Loss loss, torch::optim::Opt
   StepState<Args...> state{make_step_plan(optimizer, options), {}};
   GraphedSource described;
   describe_step(model, loss, described);
-  const auto forward = std::make_shared<StepForward<Model, Loss>>(std::move(model), std::move(loss));
+  using Forward = StepForward<Model, Loss>;
+  const auto forward = std::make_shared<Forward>(Forward{std::move(model), std::move(loss)});
   const auto body = [&](std::size_t graph) {
     return [plan = state.plan, forward, graph](Args&... args) -> at::Tensor {
       return run_step(*plan, graph, [&] { return (*forward)(args...); });

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# A benchmark of PROGRAM that fails is named in the output and in the file JSON; those after it are measured.
+set(ENV{REPRISE_DEVICE} host)
+set(ENV{REPRISE_HOST_FAIL} cuGraphInstantiateWithParams:1)
+execute_process(COMMAND "${PROGRAM}" --rounds 1 --json "${JSON}" capture batch
+  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(NOT result EQUAL 1 OR NOT output MATCHES "FAILED: capture: [^\n]*cuGraphInstantiateWithParams")
+  message(FATAL_ERROR "expected exit code 1 and the benchmark that failed; found ${result}: ${output}")
+endif()
+file(READ "${JSON}" json)
+string(JSON part GET "${json}" failed 0 part)
+string(JSON failures LENGTH "${json}" failed)
+if(NOT part STREQUAL "capture" OR NOT failures EQUAL 1)
+  message(FATAL_ERROR "expected one failure, of capture; found ${json}")
+endif()
+string(JSON tables LENGTH "${json}" tables)
+math(EXPR last "${tables} - 1")
+string(JSON name GET "${json}" tables ${last} name)
+string(JSON rows LENGTH "${json}" tables ${last} rows)
+if(NOT name STREQUAL "batch" OR rows EQUAL 0)
+  message(FATAL_ERROR "expected the rows of batch; found ${json}")
+endif()
