@@ -49,6 +49,10 @@ void empty_cuda_cache() noexcept {}
 
 void empty_cuda_pinned_cache() noexcept {}
 
+std::uint64_t cuda_reserved_bytes(c10::DeviceIndex /*device*/) {
+  return 0;
+}
+
 backend::Framework::PoolBytes cuda_pool_bytes(const Device& /*device*/, MempoolId /*pool*/) noexcept {
   return {};
 }

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/cuda/blas_workspaces.h"
 
-#include <ATen/cuda/CUDAContextLight.h>
-#include <c10/cuda/CUDACachingAllocator.h>
-
 #include <array>
 #include <exception>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <tuple>
 #include <utility>
 
 #include "captures/registry.h"
+#include "libtorch/cuda/versions/version.h"
 #include "reprise/error.h"
 #include "support/immortal.h"
 #include "text/format.h"
@@ -21,7 +18,7 @@
 namespace reprise::libtorch {
 
 using Key = std::tuple<void*, void*>;  // handle and stream
-using Map = at::cuda::WorkspaceMapWithMutex;
+using version::Workspace;
 
 /// A workspace that lies in a pool.
 struct BlasWorkspace {
@@ -29,16 +26,12 @@ struct BlasWorkspace {
   MempoolId pool;
   std::size_t map;  // its number
   Key key;
-  at::DataPtr memory;
+  Workspace of_torch;  // as it was in the map
 };
 
 namespace {
 
-constexpr std::size_t maps = 2;
-
-Map& map_of(std::size_t number) {
-  return number == 0 ? at::cuda::cublas_handle_stream_to_workspace() : at::cuda::cublaslt_handle_stream_to_workspace();
-}
+using version::workspace_maps;
 
 // The pool of each capture with workspaces.
 constinit captures::Slot<TensorPool> pool_of;
@@ -54,9 +47,9 @@ bool any_other_underway(const captures::Capture& mine) {
 // it is held, no capture begins or ends to have workspaces.
 struct Table {
   std::mutex mutex;
-  std::array<std::map<Key, at::DataPtr>, maps> aside;  // contents of the maps before the captures underway
+  std::array<version::Workspaces, workspace_maps> aside;  // contents of the maps before the captures underway
   // Made by eager work meanwhile. Kept for a while: a thread may have looked one up and not launched yet.
-  std::vector<at::DataPtr> given_up;
+  std::vector<Workspace> given_up;
   std::vector<std::weak_ptr<BlasWorkspace>> of_graphs;
 };
 
@@ -69,9 +62,10 @@ void end_loan(void* loan) {
   delete static_cast<std::shared_ptr<BlasWorkspace>*>(loan);
 }
 
-at::DataPtr lend(const std::shared_ptr<BlasWorkspace>& workspace) {
-  return {workspace->memory.get(), new std::shared_ptr<BlasWorkspace>(workspace), &end_loan,
-          workspace->memory.device()};
+Workspace lend(const std::shared_ptr<BlasWorkspace>& workspace) {
+  const at::DataPtr& memory = version::memory_of(workspace->of_torch);
+  return version::workspace_in(
+      {memory.get(), new std::shared_ptr<BlasWorkspace>(workspace), &end_loan, memory.device()}, workspace->of_torch);
 }
 
 // Null if it is not in a pool of this library.
@@ -82,7 +76,7 @@ std::shared_ptr<BlasWorkspace> lent(const at::DataPtr& memory) {
 
 // All workspaces, or those of one stream.
 void put_aside(Table& all, std::size_t number, std::optional<StreamHandle> stream) {
-  auto& map = map_of(number).map;
+  auto& map = version::workspaces(number);
   for (auto each = map.begin(); each != map.end();) {
     if (stream && std::get<1>(each->first) != *stream) {
       ++each;
@@ -95,10 +89,10 @@ void put_aside(Table& all, std::size_t number, std::optional<StreamHandle> strea
 }
 
 void restore(Table& all, std::size_t number) {
-  auto& map = map_of(number).map;
+  auto& map = version::workspaces(number);
   for (auto& [key, memory] : all.aside[number]) {
-    at::DataPtr& place = map[key];
-    if (place.get() != nullptr) all.given_up.push_back(std::move(place));
+    Workspace& place = map[key];
+    if (version::memory_of(place).get() != nullptr) all.given_up.push_back(std::move(place));
     place = std::move(memory);
   }
   all.aside[number].clear();
@@ -119,8 +113,8 @@ class PoolAddresses {
 
  private:
   void query() {
-    const c10::MempoolId_t id{pool_.id().first, pool_.id().second};
-    const auto answer = c10::cuda::CUDACachingAllocator::snapshot(id, /*include_traces=*/false);
+    const version::PoolId id{pool_.id().first, pool_.id().second};
+    const auto answer = version::snapshot(id);
     for (const auto& segment : answer.segments)
       if (segment.device == pool_.device().index() && segment.owner_private_pool_id == id)
         segments_.emplace_back(segment.address, segment.total_size);
@@ -134,11 +128,11 @@ class PoolAddresses {
 // Removes the capture's workspaces from a map: those lent to it, and those made in its pool.
 void take_from(Table& all, std::size_t number, const TensorPool& pool, PoolAddresses& addresses,
                BlasWorkspaces::Held& held) {
-  auto& map = map_of(number).map;
+  auto& map = version::workspaces(number);
   for (auto each = map.begin(); each != map.end();) {
-    std::shared_ptr<BlasWorkspace> workspace = lent(each->second);
+    std::shared_ptr<BlasWorkspace> workspace = lent(version::memory_of(each->second));
     if (workspace != nullptr ? workspace->pool != pool.id() || workspace->device != pool.device()
-                             : !addresses.contain(each->second.get())) {
+                             : !addresses.contain(version::memory_of(each->second).get())) {
       ++each;
       continue;
     }
@@ -156,21 +150,21 @@ void take_from(Table& all, std::size_t number, const TensorPool& pool, PoolAddre
 
 BlasWorkspaces::BlasWorkspaces(captures::Capture& capture, std::shared_ptr<TensorPool> pool)
     : capture_(&capture), pool_(std::move(pool)) {
-  std::vector<at::DataPtr> given_up;  // freed when nothing is locked any more
+  std::vector<Workspace> given_up;  // freed when nothing is locked any more
   Table& all = table();
   const std::lock_guard lock(all.mutex);
   given_up.swap(all.given_up);
   std::erase_if(all.of_graphs, [](const auto& workspace) { return workspace.expired(); });
   std::optional<StreamHandle> stream;
   if (any_other_underway(capture)) stream = capture.stream().native();
-  for (std::size_t number = 0; number < maps; ++number) {
-    const std::unique_lock lock_map(map_of(number).mutex);
+  for (std::size_t number = 0; number < workspace_maps; ++number) {
+    const auto lock_map = version::lock_workspaces(number);
     put_aside(all, number, stream);
     for (const auto& each : all.of_graphs) {
       const std::shared_ptr<BlasWorkspace> workspace = each.lock();
       if (workspace != nullptr && workspace->map == number && workspace->pool == pool_->id() &&
           workspace->device == pool_->device())
-        map_of(number).map.insert_or_assign(workspace->key, lend(workspace));
+        version::workspaces(number).insert_or_assign(workspace->key, lend(workspace));
     }
   }
   capture.attach(pool_of, pool_);
@@ -194,8 +188,8 @@ BlasWorkspaces::Held BlasWorkspaces::take() {
   captures::Capture& capture = *std::exchange(capture_, nullptr);
   capture.detach(pool_of);
   const bool last = !any_other_underway(capture);
-  for (std::size_t number = 0; number < maps; ++number) {
-    const std::unique_lock lock_map(map_of(number).mutex);
+  for (std::size_t number = 0; number < workspace_maps; ++number) {
+    const auto lock_map = version::lock_workspaces(number);
     try {
       take_from(all, number, *pool_, addresses, held);
     } catch (...) {

@@ -16,10 +16,10 @@
 namespace reprise::libtorch {
 
 namespace c10_allocator = c10::cuda::CUDACachingAllocator;
-using c10::CachingDeviceAllocator::TraceEntry;
 using memory::BlockWatch;
 using memory::FreeLog;
 using memory::UsedAddress;
+using version::TraceEntry;
 
 /// A block of a snapshot.
 struct CudaBlocks::Found {
@@ -31,7 +31,7 @@ struct CudaBlocks::Found {
 
 namespace {
 
-MempoolId pool_id(const c10::MempoolId_t& id) {
+MempoolId pool_id(const version::PoolId& id) {
   return {id.first, id.second};
 }
 
@@ -138,7 +138,7 @@ void CudaBlocks::find(std::span<UsedAddress> addresses, std::span<const MempoolI
     std::erase_if(watched_, [](const auto& each) { return each.second.expired(); });
   }
   std::map<std::uintptr_t, Found> found;
-  for (const auto& segment : c10_allocator::snapshot({0, 0}, /*include_traces=*/false).segments) {
+  for (const auto& segment : version::snapshot({0, 0}).segments) {
     std::uintptr_t address = segment.address;
     for (const auto& block : segment.blocks) {
       found[address] = {address, block.size, block.allocated, pool_id(segment.owner_private_pool_id)};
@@ -163,7 +163,7 @@ void CudaBlocks::find(std::span<UsedAddress> addresses, std::span<const MempoolI
 
 bool CudaBlocks::is_given_out_again(const BlockWatch& watch) {
   const auto begin = reinterpret_cast<std::uintptr_t>(watch.address);
-  for (const auto& segment : c10_allocator::snapshot({0, 0}, /*include_traces=*/false).segments) {
+  for (const auto& segment : version::snapshot({0, 0}).segments) {
     std::uintptr_t address = segment.address;
     for (const auto& block : segment.blocks) {
       if (block.allocated && address < begin + watch.bytes && begin < address + block.size) return true;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/core/CachingDeviceAllocator.h>
-
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -13,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "libtorch/cuda/versions/version.h"
 #include "libtorch/operators/storage_watch.h"
 #include "memory/watches/block_watch.h"
 #include "reprise/memory.h"
@@ -48,9 +47,9 @@ class CudaBlocks final : public StorageOwner {
 
   CudaBlocks() { attach(); }
   void attach();
-  void on_trace(const c10::CachingDeviceAllocator::TraceEntry& entry);
+  void on_trace(const version::TraceEntry& entry);
   void block_made(std::uintptr_t address);
-  void block_freed(const c10::CachingDeviceAllocator::TraceEntry& entry);
+  void block_freed(const version::TraceEntry& entry);
   std::vector<std::string> stack_of(std::uintptr_t address) const;
   std::shared_ptr<memory::BlockWatch> watch(const Found& block, const WeakStorages& storages);
 

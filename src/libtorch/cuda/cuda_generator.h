@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/core/Generator.h>
-#include <ATen/core/TensorBase.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
@@ -17,12 +16,17 @@ struct CUDAGeneratorState;
 
 namespace reprise::libtorch {
 
+namespace version {
+class GeneratorDraws;
+}
+
 /// A CUDA generator of libtorch's, with the state that it has when this is made, as graphs of this library draw from
 /// it.
 ///
 /// In a capture libtorch's kernels read seed and offset through two tensors in the generator's state, and the state
-/// adds up their draws. attach() replaces these by tensors over a graph's own words; detach() restores them, so that
-/// graphs of at::cuda::CUDAGraph work as before. Replays advance the state itself.
+/// adds up their draws: for one capture at a time, or by the capture's id (version::draws_by_capture_id). attach()
+/// replaces these by tensors over a graph's own words; detach() restores them, so that graphs of at::cuda::CUDAGraph
+/// work as before. Replays advance the state itself.
 ///
 /// Thread-safe, as far as libtorch is: the state is used under the mutex of the generator.
 class CudaGenerator final : public random::ExternalGenerator {
@@ -39,6 +43,8 @@ class CudaGenerator final : public random::ExternalGenerator {
   void undo_spend(const GeneratorState& before, std::uint64_t increment) noexcept override;
 
   bool attach(std::uint64_t* words) override;
+  /// The capture for which words are attached has begun, or that of a body in it.
+  void takes_part(std::uint64_t capture_id);
   std::optional<std::uint64_t> detach() override;
   void abandon() noexcept override;
 
@@ -48,20 +54,10 @@ class CudaGenerator final : public random::ExternalGenerator {
   std::uintptr_t words_in_use() const;
 
  private:
-  class Registration;
-  struct Before {
-    at::TensorBase seed, offset;
-    std::uint64_t offset_in_graph;
-  };
-
-  void restore() noexcept;  // under the mutex
-
   const c10::intrusive_ptr<c10::GeneratorImpl> generator_;
   const Device device_;
-  std::unique_ptr<Registration> registration_;  // until the capture is over
+  std::unique_ptr<version::GeneratorDraws> draws_;  // until the capture is over
   c10::intrusive_ptr<at::CUDAGeneratorState> state_;
-  std::uint64_t* words_ = nullptr;  // lent
-  std::optional<Before> before_;    // likewise
 };
 
 }  // namespace reprise::libtorch

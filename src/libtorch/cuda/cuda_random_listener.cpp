@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "captures/registry.h"
 #include "graph/cuda_graph_impl.h"
 #include "inspect/liveness/graph_scan.h"
 #include "libtorch/cuda/cuda_listeners.h"
 #include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/cuda/versions/version.h"
 #include "libtorch/torch_listeners.h"
 #include "reprise/libtorch/install.h"
 #include "text/format.h"
@@ -74,6 +76,16 @@ bool CudaRandomListener::attach(const std::shared_ptr<CudaGenerator>& generator)
   if (!generator->attach(words.get())) return false;
   lent_.push_back({generator, std::move(words)});
   return true;
+}
+
+void CudaRandomListener::started(captures::Capture& capture) {
+  if (!version::draws_by_capture_id || lent_.empty()) return;
+  const std::uint64_t id = captures::find(capture.stream()).info.id;
+  for (const Lent& lent : lent_) lent.generator->takes_part(id);
+}
+
+void CudaRandomListener::body_began(captures::Capture& /*capture*/, const captures::Body& body) {
+  for (const Lent& lent : lent_) lent.generator->takes_part(body.id);
 }
 
 void CudaRandomListener::ended(captures::Capture& capture, graphs::CapturedGraph& graph) {

@@ -21,6 +21,8 @@ class CudaRandomListener final : public graphs::DrawsListener {
   void register_generator(const at::Generator& generator);
 
   void begin(captures::Capture& capture) override;
+  void started(captures::Capture& capture) override;
+  void body_began(captures::Capture& capture, const captures::Body& body) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
   void inherit(const graphs::CaptureListener& before) override {
     registered_ = dynamic_cast<const CudaRandomListener&>(before).registered_;

@@ -2,7 +2,6 @@
 #include "libtorch/cuda/cuda_tensors.h"
 
 #include <ATen/Context.h>
-#include <ATen/cuda/MemPool.h>
 #include <c10/cuda/CUDAFunctions.h>
 
 #include "backend/backend.h"
@@ -10,6 +9,7 @@
 #include "libtorch/cuda/cuda_blocks.h"
 #include "libtorch/cuda/cuda_listeners.h"
 #include "libtorch/cuda/shared_memory.h"
+#include "libtorch/cuda/versions/version.h"
 #include "memory/watches/allocation_stacks.h"
 #include "reprise/error.h"
 #include "text/format.h"
@@ -50,7 +50,7 @@ void keep_cuda_stacks() {
 }
 
 std::optional<MempoolId> new_cuda_pool_id(bool by_user) {
-  const auto [first, second] = at::cuda::MemPool::graph_pool_handle(by_user);
+  const auto [first, second] = version::new_pool_id(by_user);
   return MempoolId{first, second};
 }
 

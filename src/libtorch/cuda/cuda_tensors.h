@@ -56,6 +56,8 @@ std::optional<MempoolId> new_cuda_pool_id(bool by_user);
 void empty_cuda_cache() noexcept;
 /// Releases libtorch's cached pinned memory.
 void empty_cuda_pinned_cache() noexcept;
+/// The bytes that libtorch's allocator has taken from the driver on a device.
+std::uint64_t cuda_reserved_bytes(c10::DeviceIndex device);
 /// Framework::pool_bytes() of a CUDA device; with a warning, none, if libtorch's allocator does not say.
 backend::Framework::PoolBytes cuda_pool_bytes(const Device& device, MempoolId pool) noexcept;
 /// Keeps the stacks of allocations of CUDA tensors from now on. Initialises CUDA.

@@ -12,6 +12,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/cuda/versions/version.h"
 #include "memory/allocator_impl.h"
 #include "reprise/error.h"
 #include "text/format.h"
@@ -63,11 +64,17 @@ void empty_cuda_cache() noexcept {
   }
 }
 
+std::uint64_t cuda_reserved_bytes(c10::DeviceIndex device) {
+  constexpr auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device);
+  return static_cast<std::uint64_t>(stats.reserved_bytes[all].current);
+}
+
 backend::Framework::PoolBytes cuda_pool_bytes(const Device& device, MempoolId pool) noexcept {
   backend::Framework::PoolBytes bytes;
   try {
     if (!has_cuda_tensors() || !c10::cuda::CUDACachingAllocator::get()->initialized()) return bytes;
-    const auto snapshot = c10::cuda::CUDACachingAllocator::snapshot({pool.first, pool.second}, false);
+    const auto snapshot = version::snapshot({pool.first, pool.second});
     for (const auto& segment : snapshot.segments) {
       const MempoolId owner{segment.owner_private_pool_id.first, segment.owner_private_pool_id.second};
       if (segment.device != device.index() || !owner || (pool && owner != pool)) continue;

@@ -2,7 +2,6 @@
 #include "libtorch/cuda/tensor_pool.h"
 
 #include <ATen/core/CachingHostAllocator.h>
-#include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -12,6 +11,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "captures/registry.h"
+#include "libtorch/cuda/versions/version.h"
 #include "memory/pool_ids.h"
 #include "reprise/error.h"
 #include "text/format.h"
@@ -25,12 +25,8 @@ c10::DeviceIndex index_of(const Device& device) {
   return static_cast<c10::DeviceIndex>(device.index());
 }
 
-c10::MempoolId_t c10_id(MempoolId id) {
+version::PoolId c10_id(MempoolId id) {
   return {id.first, id.second};
-}
-
-at::HostAllocator& pinned_memory() {
-  return *at::getHostAllocator(at::kCUDA);
 }
 
 // Called for each allocation while a capture is underway, with the allocator's mutex. By stream: before the capture has
@@ -59,7 +55,7 @@ void release_or_warn(MempoolId id, F&& release) noexcept {
 // Seen with libtorch 2.11: a pool that had expandable segments does not become free when its memory does. The setting
 // is read as it is: CUDAAllocatorConfig::expandable_segments() says false in what is compiled outside of libtorch.
 std::string reason_of_expandable_segments() {
-  if (!c10::CachingAllocator::AcceleratorAllocatorConfig::use_expandable_segments()) return "";
+  if (!version::expandable_segments()) return "";
   return ", or that expandable segments keep, which libtorch's allocator does not release with PYTORCH_CUDA_ALLOC_CONF="
          "expandable_segments:True";
 }
@@ -97,7 +93,7 @@ void begin_filling(const TensorPool& pool, std::string_view what, const Begin& b
 }  // namespace
 
 TensorPool::~TensorPool() {
-  if (holds_pinned_memory_) release_or_warn(id_, [&] { pinned_memory().release_pool(c10_id(id_)); });
+  if (holds_pinned_memory_) release_or_warn(id_, [&] { version::release_pinned_pool(c10_id(id_)); });
   if (holds_device_memory_) release_or_warn(id_, [&] { device_memory::releasePool(index_of(device_), c10_id(id_)); });
 }
 
@@ -118,7 +114,7 @@ TensorRoute::~TensorRoute() {
 
 void TensorRoute::begin_device_memory(StreamHandle begun_on) {
   const c10::DeviceIndex index = index_of(pool_->device());
-  const c10::MempoolId_t id = c10_id(pool_->id());
+  const version::PoolId id = c10_id(pool_->id());
   const TakesPart takes_part{pool_->device(), pool_->id(), begun_on};
   begin_filling(
       *pool_, "tensors",
@@ -128,10 +124,11 @@ void TensorRoute::begin_device_memory(StreamHandle begun_on) {
       },
       [] { device_memory::emptyCache(); }, [&] { device_memory::releasePool(index, id); });
   device_memory_ = pool_->holds_device_memory_ = true;
+  version::capture_begins(index);
 }
 
 void TensorRoute::begin_pinned_memory(StreamHandle begun_on) {
-  const c10::MempoolId_t id = c10_id(pool_->id());
+  const version::PoolId id = c10_id(pool_->id());
   const TakesPart takes_part{pool_->device(), pool_->id(), begun_on};
   const auto filter = [takes_part](c10::Stream stream) {
     const auto& all = backend::cuda_backends();
@@ -139,17 +136,20 @@ void TensorRoute::begin_pinned_memory(StreamHandle begun_on) {
     return index < all.size() && takes_part(Device(*all[index]), c10::cuda::CUDAStream(stream).stream());
   };
   begin_filling(
-      *pool_, "pinned tensors", [&] { pinned_memory().begin_allocate_to_pool(id, filter); },
-      [] { pinned_memory().empty_cache(); }, [&] { pinned_memory().release_pool(id); });
+      *pool_, "pinned tensors", [&] { version::begin_pinned_pool(id, filter); },
+      [] { at::getHostAllocator(at::kCUDA)->empty_cache(); }, [&] { version::release_pinned_pool(id); });
   pinned_memory_ = pool_->holds_pinned_memory_ = true;
 }
 
 void TensorRoute::end() noexcept {
-  const c10::MempoolId_t id = c10_id(pool_->id());
-  if (std::exchange(pinned_memory_, false))
-    release_or_warn(pool_->id(), [&] { pinned_memory().end_allocate_to_pool(id); });
-  if (std::exchange(device_memory_, false))
-    release_or_warn(pool_->id(), [&] { device_memory::endAllocateToPool(index_of(pool_->device()), id); });
+  const version::PoolId id = c10_id(pool_->id());
+  if (std::exchange(pinned_memory_, false)) release_or_warn(pool_->id(), [&] { version::end_pinned_pool(id); });
+  if (!std::exchange(device_memory_, false)) return;
+  const c10::DeviceIndex index = index_of(pool_->device());
+  release_or_warn(pool_->id(), [&] {
+    device_memory::endAllocateToPool(index, id);
+    version::capture_ended(index);
+  });
 }
 
 }  // namespace reprise::libtorch

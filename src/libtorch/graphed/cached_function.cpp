@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <c10/core/Allocator.h>
-#include <c10/core/CachingDeviceAllocator.h>
-
 #include <mutex>
 #include <utility>
 
+#include "libtorch/cuda/cuda_tensors.h"
 #include "libtorch/tensor_device.h"
 #include "reprise/error.h"
 #include "reprise/libtorch/graphed_cache.h"
@@ -48,10 +46,7 @@ GraphCacheOptions cache_options(const GraphedCacheOptions& options, const std::s
 }  // namespace
 
 std::uint64_t framework_bytes(c10::Device device) {
-  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
-  if (allocator == nullptr) return 0;
-  constexpr auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  return static_cast<std::uint64_t>(allocator->getDeviceStats(device.index()).reserved_bytes[all].current);
+  return device.is_cuda() ? cuda_reserved_bytes(device.index()) : 0;
 }
 
 struct CachedFunction::Impl {

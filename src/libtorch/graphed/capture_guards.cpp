@@ -66,14 +66,14 @@ QuietLeaves::QuietLeaves(const std::vector<at::Tensor>& leaves, bool hooks_run) 
     Leaf& leaf = leaves_.emplace_back(Leaf{each, impl::try_get_grad_accumulator(each), {}});
     const bool has_hooks = leaf.accumulator != nullptr &&
                            (!leaf.accumulator->pre_hooks().empty() || !leaf.accumulator->post_hooks().empty());
-    if (!(hooks_run && has_hooks)) impl::set_grad_accumulator(each, {});
+    if (!(hooks_run && has_hooks)) version::set_grad_accumulator(each, {});
     if (!hooks_run) std::swap(leaf.hooks, impl::hooks(each));
   }
 }
 
 QuietLeaves::~QuietLeaves() {
   for (Leaf& each : leaves_) {
-    impl::set_grad_accumulator(each.tensor, each.accumulator);
+    version::set_grad_accumulator(each.tensor, each.accumulator);
     if (!hooks_run_) std::swap(each.hooks, impl::hooks(each.tensor));
   }
 }

@@ -4,7 +4,6 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 
 #include <memory>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "graph/internal_streams.h"
+#include "libtorch/versions/version.h"
 #include "reprise/stream.h"
 
 // State that is put aside while callables are warmed up and captured, and restored at the end of the scope.
@@ -79,7 +79,7 @@ class QuietLeaves {
  private:
   struct Leaf {
     at::Tensor tensor;
-    std::shared_ptr<torch::autograd::Node> accumulator;
+    version::NodePointer accumulator;
     std::vector<std::unique_ptr<torch::autograd::FunctionPreHook>> hooks;
   };
   const bool hooks_run_;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "libtorch/graphed/graphed_function.h"
+#include "libtorch/versions/version.h"
 #include "text/format.h"
 
 namespace reprise::libtorch::detail {
@@ -58,8 +59,7 @@ void attach_backward(const std::shared_ptr<GraphedFunction>& function, const std
                    : torch::autograd::collect_next_edges(arguments);
   // A node without any is where a backward ends; autograd has the caller's stream wait for those.
   if (std::none_of(edges.begin(), edges.end(), [](const auto& edge) { return edge.is_valid(); })) edges.clear();
-  const std::shared_ptr<torch::autograd::Node> node(new GraphedBackward(function, call, versions, std::move(edges)),
-                                                    torch::autograd::deleteNode);
+  const version::NodePointer node = version::make_node<GraphedBackward>(function, call, versions, std::move(edges));
   for (const std::size_t each : function->parts().differentiable) torch::autograd::set_history(results[each], node);
 }
 

@@ -2,7 +2,6 @@
 #include "libtorch/host/host_streams.h"
 
 #include <c10/core/Allocator.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <map>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/framework.h"
+#include "libtorch/versions/version.h"
 #include "reprise/error.h"
 #include "reprise/event.h"
 #include "reprise/memory.h"
@@ -64,7 +64,7 @@ StreamRef pooled_stream(const Device& device, int priority) {
   return pool.streams[pool.given_out++ % streams_of_a_pool]->ref();
 }
 
-class Guard final : public c10::impl::DeviceGuardImplInterface {
+class Guard final : public version::DeviceGuard {
  public:
   c10::DeviceType type() const override { return type_here; }
   c10::Device exchangeDevice(c10::Device device) const override {

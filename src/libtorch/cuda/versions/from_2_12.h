@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/TensorBase.h>
+#include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/cuda/MemPool.h>
+#include <c10/core/AllocatorConfig.h>
+#include <c10/core/Stream.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/util/intrusive_ptr.h>
+#include <torch/version.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+// libtorch 2.12 and later.
+
+namespace reprise::libtorch::version {
+
+// --- Allocator ----------------------------------------------------------------------------------------------------
+
+using PoolId = c10::MempoolId_t;
+using c10::CachingDeviceAllocator::TraceEntry;
+
+inline PoolId new_pool_id(bool by_user) {
+  return at::cuda::MemPool::graph_pool_handle(by_user);
+}
+
+/// Of one pool; {0, 0}: of all.
+inline c10::cuda::CUDACachingAllocator::SnapshotInfo snapshot(PoolId pool) {
+  return c10::cuda::CUDACachingAllocator::snapshot(pool, /*include_traces=*/false);
+}
+
+inline bool expandable_segments() {
+  return c10::CachingAllocator::AcceleratorAllocatorConfig::use_expandable_segments();
+}
+
+/// From 2.13 on the allocator is notified of captures, besides the pools that are filled: until the last one has ended,
+/// it records no events for memory that is freed.
+inline void capture_begins([[maybe_unused]] c10::DeviceIndex device) {
+#if TORCH_VERSION_MINOR >= 13
+  c10::cuda::CUDACachingAllocator::markCaptureBegin(device);
+#endif
+}
+inline void capture_ended([[maybe_unused]] c10::DeviceIndex device) {
+#if TORCH_VERSION_MINOR >= 13
+  c10::cuda::CUDACachingAllocator::markCaptureEnd(device);
+#endif
+}
+
+inline void begin_pinned_pool(PoolId pool, std::function<bool(c10::Stream)> filter) {
+  at::getHostAllocator(at::kCUDA)->begin_allocate_to_pool(pool, std::move(filter));
+}
+inline void end_pinned_pool(PoolId pool) {
+  at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool);
+}
+inline void release_pinned_pool(PoolId pool) {
+  at::getHostAllocator(at::kCUDA)->release_pool(pool);
+}
+
+// --- Workspaces of cuBLAS -----------------------------------------------------------------------------------------
+
+/// cuBLAS and cuBLASLt have a map each.
+constexpr std::size_t workspace_maps = 2;
+inline at::cuda::WorkspaceMapWithMutex& workspace_map(std::size_t number) {
+  return number == 0 ? at::cuda::cublas_handle_stream_to_workspace() : at::cuda::cublaslt_handle_stream_to_workspace();
+}
+using Workspaces = decltype(at::cuda::WorkspaceMapWithMutex::map);
+using Workspace = Workspaces::mapped_type;  // from 2.13 on a pair: the memory and its size
+inline Workspaces& workspaces(std::size_t number) {
+  return workspace_map(number).map;
+}
+inline auto lock_workspaces(std::size_t number) {
+  return std::unique_lock(workspace_map(number).mutex);
+}
+
+#if TORCH_VERSION_MINOR >= 13
+inline at::DataPtr& memory_of(Workspace& workspace) {
+  return workspace.first;
+}
+/// A workspace as `like`, in this memory.
+inline Workspace workspace_in(at::DataPtr memory, const Workspace& like) {
+  return {std::move(memory), like.second};
+}
+#else
+inline at::DataPtr& memory_of(Workspace& workspace) {
+  return workspace;
+}
+inline Workspace workspace_in(at::DataPtr memory, const Workspace& /*like*/) {
+  return memory;
+}
+#endif
+
+// --- Generators ---------------------------------------------------------------------------------------------------
+
+using GeneratorStatePointer = c10::intrusive_ptr<at::CUDAGeneratorState>;
+
+// A private member, which nothing public returns: an explicit instantiation may name it.
+GeneratorStatePointer& state_of(at::CUDAGeneratorImpl& generator);
+template <auto State>
+struct PrivateState {
+  friend GeneratorStatePointer& state_of(at::CUDAGeneratorImpl& generator) { return generator.*State; }
+};
+template struct PrivateState<&at::CUDAGeneratorImpl::state_>;
+
+/// The generator counts draws of a capture by its id: takes_part() is to be called.
+constexpr bool draws_by_capture_id = true;
+
+/// What a CUDA generator draws in one capture. To be used under the generator's mutex, but for constructor and
+/// destructor. Captures that are underway at once have a state each.
+class GeneratorDraws final {
+ public:
+  using State = at::CUDAGeneratorState;
+
+  explicit GeneratorDraws(const c10::intrusive_ptr<c10::GeneratorImpl>& generator)
+      : state_(state_of(*at::check_generator<at::CUDAGeneratorImpl>(at::Generator(generator)))) {}
+  ~GeneratorDraws() { detach(); }
+  GeneratorDraws(const GeneratorDraws&) = delete;
+  GeneratorDraws& operator=(const GeneratorDraws&) = delete;
+
+  const GeneratorStatePointer& state() const { return state_; }
+
+  /// Draws read seed and offset from these tensors, from takes_part() on.
+  bool attach(at::TensorBase seed, at::TensorBase offset) {
+    words_ = seed.const_data_ptr();
+    in_capture_ = c10::make_intrusive<at::CUDAGeneratorCaptureState>();
+    in_capture_->rng_state_seed_extragraph_ = std::move(seed);
+    in_capture_->rng_state_offset_extragraph_ = std::move(offset);
+    return true;
+  }
+
+  /// The capture has begun, or that of a body in it: these share what was drawn.
+  void takes_part(std::uint64_t capture_id) {
+    if (!in_capture_) return;
+    ids_.push_back(capture_id);
+    const std::lock_guard lock(state_->capture_states_mutex_);
+    state_->capture_states_[capture_id] = in_capture_;
+  }
+
+  /// By how much the draws advanced the offset; nullopt if the state was used otherwise meanwhile.
+  std::optional<std::uint64_t> drawn() const {
+    if (!in_capture_ || !in_capture_->rng_state_seed_extragraph_.defined() ||
+        in_capture_->rng_state_seed_extragraph_.const_data_ptr() != words_)
+      return std::nullopt;
+    return in_capture_->offset_intragraph_;
+  }
+
+  /// Undoes attach().
+  void detach() noexcept {
+    const std::lock_guard lock(state_->capture_states_mutex_);
+    for (const std::uint64_t each : ids_) {
+      const auto found = state_->capture_states_.find(each);
+      if (found != state_->capture_states_.end() && found->second == in_capture_) state_->capture_states_.erase(found);
+    }
+    ids_.clear();
+    in_capture_.reset();
+  }
+
+  /// Draws of other captures read other words.
+  std::uintptr_t words_in_use() const { return 0; }
+
+ private:
+  const GeneratorStatePointer state_;
+  const void* words_ = nullptr;
+  c10::intrusive_ptr<at::CUDAGeneratorCaptureState> in_capture_;
+  std::vector<std::uint64_t> ids_;  // of the capture and its bodies
+};
+
+}  // namespace reprise::libtorch::version
