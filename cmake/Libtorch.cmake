@@ -9,6 +9,7 @@ function(reprise_add_libtorch missing)
   if(not_found)
     return()
   endif()
+  set(REPRISE_FOUND_TORCH_VERSION "${REPRISE_FOUND_TORCH_VERSION}" PARENT_SCOPE)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/libtorch/*.cpp")
   # Sources for CUDA tensors, or their replacement.
   if(REPRISE_CUDA_CRT)

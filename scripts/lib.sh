@@ -119,7 +119,8 @@ build() {
   cmake --build --preset "$preset" --parallel "$(job_count)" ${1:+--target "$@"} || fail "the preset $preset does not build"
 }
 
-# The one version of torch that reprise::libtorch is built against and tested with.
+# The version of torch that reprise::libtorch is built against and tested with; scripts/check-libtorch-versions sets
+# another one.
 torch_version=2.11.0
 
 torch_folder() { printf '%s\n' "${REPRISE_TORCH_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/reprise/torch-$torch_version}"; }

@@ -4,10 +4,14 @@
 # With -DREPRISE_LIBTORCH_TESTS=OFF the programs are there, but are no part of `all`.
 option(REPRISE_LIBTORCH_TESTS "Build the tests of the component libtorch with everything else" ON)
 
+# All programs of tests.
+add_custom_target(reprise_libtorch_test_programs)
+
 function(reprise_set_libtorch_program program)
   target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(${program} PRIVATE reprise::libtorch GTest::gmock GTest::gtest_main)
   reprise_set_test_program(${program} SIZE 16) # it takes 15 s to read headers of torch
+  add_dependencies(reprise_libtorch_test_programs ${program})
   if(NOT REPRISE_LIBTORCH_TESTS)
     set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   endif()
