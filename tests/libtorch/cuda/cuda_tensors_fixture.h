@@ -11,6 +11,7 @@
 #include <chrono>
 #include <string>
 
+#include "libtorch/cuda/versions/version.h"
 #include "reprise/libtorch/graph.h"
 #include "reprise/reprise.h"
 #include "tests/support/text_of.h"
@@ -66,7 +67,7 @@ class OnCudaDevice : public ::testing::Test {
   /// The pool of libtorch's allocator that a tensor lies in; {0, 0} for the ordinary one.
   static MempoolId pool_of(const Tensor& tensor) {
     const auto address = reinterpret_cast<std::uintptr_t>(tensor.data_ptr());
-    for (const auto& segment : c10_memory::snapshot({0, 0}, false).segments)
+    for (const auto& segment : version::snapshot({0, 0}).segments)
       if (address >= segment.address && address - segment.address < segment.total_size)
         return {segment.owner_private_pool_id.first, segment.owner_private_pool_id.second};
     ADD_FAILURE() << "the tensor lies in none of libtorch's memory";
@@ -76,10 +77,10 @@ class OnCudaDevice : public ::testing::Test {
   const torch::Device device_{torch::kCUDA, 0};
 };
 
-inline MempoolId ours(c10::MempoolId_t id) {
+inline MempoolId ours(version::PoolId id) {
   return {id.first, id.second};
 }
-inline c10::MempoolId_t theirs(MempoolId id) {
+inline version::PoolId theirs(MempoolId id) {
   return {id.first, id.second};
 }
 

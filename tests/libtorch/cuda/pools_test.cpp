@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/core/CachingHostAllocator.h>
-#include <c10/cuda/CUDAAllocatorConfig.h>
 
 #include <optional>
 #include <set>
@@ -25,7 +24,7 @@ class CudaTensorPools : public OnCudaDevice {
     return y;
   }
   /// The same by libtorch's own graph.
-  Tensor capture_steps(at::cuda::CUDAGraph& graph, c10::MempoolId_t pool) {
+  Tensor capture_steps(at::cuda::CUDAGraph& graph, version::PoolId pool) {
     Tensor y;
     torch::cuda::synchronize();
     const StreamGuard guard(side_->ref());
@@ -35,9 +34,7 @@ class CudaTensorPools : public OnCudaDevice {
     return y;
   }
   void expect_result(const Tensor& y, double x) { EXPECT_TRUE(all_are(y, 16 * ((x + 1) * 2 - 1))); }
-  static bool has_expandable_segments() {
-    return c10::CachingAllocator::AcceleratorAllocatorConfig::use_expandable_segments();
-  }
+  static bool has_expandable_segments() { return version::expandable_segments(); }
   /// How much more libtorch's allocator has reserved since `before`.
   std::int64_t grown(std::int64_t before) const { return settled_reserved() - before; }
 
@@ -162,7 +159,7 @@ TEST_F(CudaTensorPools, AreSharedWithLibtorchsGraphsThatComeLater) {
 }
 
 TEST_F(CudaTensorPools, HaveIdsOfOneSpace) {
-  std::set<c10::MempoolId_t> ids;
+  std::set<version::PoolId> ids;
   for (int i = 0; i < 10; ++i) {
     EXPECT_TRUE(ids.insert(theirs(graph_pool_handle())).second);
     EXPECT_TRUE(ids.insert(at::cuda::graph_pool_handle()).second);

@@ -5,7 +5,6 @@
 #include <barrier>
 #include <memory>
 #include <set>
-#include <shared_mutex>
 #include <thread>
 
 #include "tests/libtorch/cuda/cuda_tensors_fixture.h"
@@ -20,10 +19,9 @@ class CudaTensorWorkspaces : public OnCudaDevice {
   using Known = std::set<std::pair<std::tuple<void*, void*>, void*>>;
   static Known known() {
     Known all;
-    for (auto* const each :
-         {&at::cuda::cublas_handle_stream_to_workspace(), &at::cuda::cublaslt_handle_stream_to_workspace()}) {
-      const std::shared_lock lock(each->mutex);
-      for (const auto& [key, memory] : each->map) all.emplace(key, memory.get());
+    for (std::size_t map = 0; map < version::workspace_maps; ++map) {
+      const auto lock = version::lock_workspaces(map);
+      for (auto& [key, workspace] : version::workspaces(map)) all.emplace(key, version::memory_of(workspace).get());
     }
     return all;
   }
