@@ -18,7 +18,10 @@ std::string vformat(fmt::string_view format, fmt::format_args arguments);
 /// fmt::format(): the format string is checked at compile time.
 template <class... Arguments>
 std::string format(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  return text::vformat(format, fmt::make_format_args(arguments...));
+  if constexpr (requires { format.get(); })  // from fmt 10 on; the conversion is deprecated since 12.2
+    return text::vformat(format.get(), fmt::make_format_args(arguments...));
+  else
+    return text::vformat(format, fmt::make_format_args(arguments...));
 }
 
 /// The elements of a range, each formatted with "{}", with `separator` between them.
