@@ -198,7 +198,7 @@ class REPRISE_EXPORT_INTERNAL Capture {
   const MempoolId pool_;
   const std::thread::id owner_;
   std::atomic<bool> over_{false};  // set under the mutex
-  // A bit for each slot that was ever attached to, set under the mutex: the end of a capture asks for each slot, and
+  // A bit for each slot that was ever attached to, set under the mutex: the end of a capture looks at each slot, and
   // most are empty. Slots from 63 on share a bit.
   std::atomic<std::uint64_t> attached_to_{0};
   mutable std::mutex mutex_;  // guards the rest
