@@ -158,6 +158,7 @@ BodyResults Entry::capture(CUDAGraph& graph, const Call& call, std::span<const I
     plan.run = *run;
     plan.before_first_run = [&] {
       set_inputs(call);
+      record_use(*run);
       copy_inputs(*run, call);
     };
   }
@@ -191,6 +192,7 @@ void Entry::capture_results(const BodyResults& results) {
     auto memory = memory_for(results.memory, shared_.memory, lender_->memory);
     result_bytes_ = memory->size_bytes();
     lender_->owner = std::move(memory);
+    recorded_.reset();
   }
   const auto same_bytes = [](const ResultMemory& a, const ResultMemory& b) { return a.bytes == b.bytes; };
   if (!std::ranges::equal(results.memory, lender_->memory, same_bytes))
@@ -201,8 +203,22 @@ void Entry::capture_results(const BodyResults& results) {
 // One byte more than needed: an address behind the input is none of other memory.
 void* Entry::memory_of(Input& input) {
   if (input.bytes == 0) return nullptr;
-  if (input.memory == nullptr) input.memory = std::make_shared<Buffer<std::byte>>(input.bytes + 1, shared_.memory);
+  if (input.memory == nullptr) {
+    input.memory = std::make_shared<Buffer<std::byte>>(input.bytes + 1, shared_.memory);
+    recorded_.reset();
+  }
   return input.memory->data();
+}
+
+// Work of the stream uses memory of the entry: copies around the replay, and what the caller submits there to read
+// results. Whoever drops the memory last does so behind that work in the stream's order, but not behind its end.
+void Entry::record_use(const StreamRef& stream) {
+  if (recorded_ != nullptr && recorded_->is(stream)) [[likely]]
+    return;
+  if (result_bytes_ != 0) static_cast<Buffer<std::byte>*>(lender_->owner.get())->record_stream(stream);
+  for (const Input& input : inputs_)
+    if (input.memory != nullptr) input.memory->record_stream(stream);
+  recorded_ = backend::TrackedStream::find(stream);
 }
 
 // The graph was captured with memory of the entry. Where it can be changed to use that of each call, the former is
@@ -314,11 +330,11 @@ Outcome Entry::launch(const StreamRef& stream, const Call& call) {
   }
   const bool copies_results = lender_ != nullptr && shared_.options.outputs == CacheOutputs::copy;
   const std::shared_ptr<Lender> copied = copies_results ? new_results(stream) : nullptr;
-  if (!std::exchange(breaks_have_run_, false)) {
-    if (!inputs_.empty()) {
-      set_inputs(call);
-      copy_inputs(stream, call);
-    }
+  const bool has_begun = std::exchange(breaks_have_run_, false);
+  if (!has_begun && !inputs_.empty()) set_inputs(call);
+  record_use(stream);
+  if (!has_begun) {
+    if (!inputs_.empty()) copy_inputs(stream, call);
     if (!breaks_.empty()) run_breaks(stream, call);
   }
   shared_.last_launch.launch(stream, [&] { graph_.replay(stream); });

@@ -11,6 +11,7 @@
 #include <typeinfo>
 #include <vector>
 
+#include "backend/objects/tracked_stream.h"
 #include "breakable/breaks.h"
 #include "graph/live_graphs.h"
 #include "memory/lifetime/last_launch.h"
@@ -36,7 +37,7 @@ struct Shared {
   const GraphCacheOptions& options;
   const Device device;
   Stream captured;  ///< of all captures: memory of the pool that one of them frees is reused by the next one
-  Stream memory;    ///< for which memory of entries is allocated; no work runs there
+  Stream memory;    ///< for which memory of entries is allocated; no work runs there, see Entry::record_use()
   MempoolId pool;
   bool captured_themselves = false;  ///< the bodies did, see Body::capture_itself()
   /// Of all entries, and of the copies around them: the next launch comes after it.
@@ -115,6 +116,7 @@ class Entry {
   void copy_back_after_error(const StreamRef& stream, const Call& call) noexcept;
   void run_breaks(const StreamRef& stream, const Call& call);
   void* memory_of(Input& input);
+  void record_use(const StreamRef& stream);
   std::shared_ptr<Lender> new_results(const StreamRef& stream) const;
   void retain(const std::shared_ptr<void>& memory);
 
@@ -126,6 +128,7 @@ class Entry {
   std::shared_ptr<Lender> lender_;                   // null: there are no results
   std::vector<cache_detail::ResultMemory> in_pool_;  // results as the graph leaves them, with CacheOutputs::copy
   std::uint64_t result_bytes_ = 0;
+  std::shared_ptr<backend::TrackedStream> recorded_;  // the last stream for which all memory is; null: none, or foreign
   breakables::Breaks breaks_;     // empty: the body has no eager parts
   bool breaks_have_run_ = false;  // for the next launch
   CUDAGraph graph_;

@@ -69,6 +69,41 @@ TEST(StressCaches, EightThreadsWithOneCache) {
   set_log_sink(before);
 }
 
+/// Calls with keys of this thread alone, and drops each result as soon as work that reads it is submitted.
+void drop_results_at_once(GraphCache& cache, int thread) {
+  const Stream stream;
+  const StreamGuard guard(stream);
+  std::vector<int> values(n);
+  for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<int>(i);
+  const Buffer<int> x(values);
+  std::vector<Buffer<int>> found;
+  for (int i = 0; i < calls; ++i) {
+    const auto y = cache.run({thread, i}, inputs(x), [&](DeviceView<const int> in) {
+      Buffer<int> made(n);
+      launch(LaunchConfig::cover(n, 64), AddTo{}, in.data(), thread * calls + i, made.data(), n);
+      return made;
+    });
+    found.emplace_back(n);
+    launch_host(stream, [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });  // others overtake
+    launch(LaunchConfig::cover(n, 64), AddTo{}, y.data(), 0, found.back().data(), n);
+  }
+  for (int i = 0; i < calls; ++i) {
+    std::vector<int> expected = values;
+    for (int& value : expected) value += thread * calls + i;
+    EXPECT_EQ(found[static_cast<std::size_t>(i)].read(), expected) << i;
+  }
+}
+
+TEST(StressCaches, EightThreadsThatDropResultsWhichWorkStillReads) {
+  const LogSink before = set_log_sink([](LogLevel, std::string_view) {});
+  GraphCache cache({.max_entries = 2, .capture_after = 0});
+  std::vector<std::thread> threads;
+  for (int i = 0; i < threads_at_once; ++i) threads.emplace_back([&, i] { drop_results_at_once(cache, i); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(cache.statistics().evictions.number, 100u);
+  set_log_sink(before);
+}
+
 TEST(StressCaches, EightThreadsWithACacheEach) {
   const LogSink before = set_log_sink([](LogLevel, std::string_view) {});
   for (unsigned seed = 0; seed < 4; ++seed) {
