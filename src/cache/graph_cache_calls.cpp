@@ -131,7 +131,6 @@ std::optional<cache_detail::Outcome> GraphCache::Impl::capture_and_replay(const 
     return std::nullopt;
   }
   std::shared_ptr<Entry> entry;
-  make_room();
   try {
     entry = capture(call, /*instantiate=*/true, &stream);
   } catch (CaptureFailed& failure) {
@@ -143,12 +142,13 @@ std::optional<cache_detail::Outcome> GraphCache::Impl::capture_and_replay(const 
     std::rethrow_exception(failure.after_effects);
   }
   Outcome outcome = entry->launch(stream, call);
+  count_recapture(records.find_or_add(call.key), *entry);
+  count(counts.captures, begin);
+  make_room();  // now that nothing fails any more
   Record& record = records.find_or_add(call.key);
-  count_recapture(record, *entry);
   records.set_entry(record, std::move(entry));
   record.hits = 0;
   note_use(record);
-  count(counts.captures, begin);
   keep_within_bytes(record);
   return outcome;
 }

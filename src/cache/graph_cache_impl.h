@@ -25,7 +25,7 @@ namespace reprise {
 /// `mutex` guards everything; it is held while a body is captured, but not while one runs eagerly. A call goes through
 ///
 ///     find the record -> replay
-///                     -> make room, capture, replay, keep within the bytes
+///                     -> capture, replay, make room, keep within the bytes
 ///                     -> run eagerly (unlocked), note it
 struct GraphCache::Impl {
   using Record = caches::Record;
