@@ -77,7 +77,7 @@ std::size_t Recording::end_segment(bool is_last) {
   std::vector<GraphNodeHandle> nodes;
   if (found.part == captures::Part::own)  // else it is broken, and says so at its end
     backend::Checked(plan_.captured.device().backend()).graph_nodes(found.info.graph, &nodes);
-  if (!is_last || nodes_ != 0) inside.options.allow_empty = true;
+  if (!is_last || !breaks_.empty()) inside.options.allow_empty = true;
   if (!is_last && breaks_.empty()) inside.options.name = segment_name(1);
   end_capture(found);
   nodes_ += nodes.size();

@@ -115,13 +115,18 @@ TEST(BreakableGraphs, MayBeginAndEndWithEagerPartsAndHaveSeveralInARow) {
   EXPECT_EQ(counts.replays, 1u);
 }
 
-TEST(BreakableGraphs, WithoutAnyNodeAreRefusedUnlessThatIsAllowed) {
+TEST(BreakableGraphs, MayHaveNoOtherWorkThanEagerParts) {
   int parts = 0;
-  const auto body = [&] { eager([&] { ++parts; }); };
-  EXPECT_THROW(breakable(body), EmptyCaptureError);
-  BreakableGraph graph = breakable({.allow_empty = true}, body);
+  BreakableGraph graph = breakable([&] { eager([&] { ++parts; }); });
   graph.replay();
-  EXPECT_EQ(parts, 3);
+  EXPECT_EQ(parts, 2);
+  EXPECT_EQ(graph.statistics().nodes, 0u);
+}
+
+TEST(BreakableGraphs, WithoutNodesAndEagerPartsAreRefusedUnlessThatIsAllowed) {
+  EXPECT_THROW(breakable([] {}), EmptyCaptureError);
+  BreakableGraph graph = breakable({.allow_empty = true}, [] {});
+  graph.replay();
 }
 
 TEST(BreakableGraphs, RunOnTheCurrentStream) {

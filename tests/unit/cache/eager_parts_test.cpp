@@ -84,6 +84,16 @@ TEST_F(CachesWithEagerParts, WorkWithAllWaysOfInputsAndOutputs) {
     }
 }
 
+TEST_F(CachesWithEagerParts, MayHaveNoOtherWork) {
+  GraphCache cache({.capture_after = 1});
+  int parts = 0;
+  for (int i = 1; i <= 4; ++i) {
+    cache.run({0}, [&parts] { eager([&parts] { ++parts; }); });
+    EXPECT_EQ(parts, i);
+  }
+  EXPECT_EQ(cache.statistics().hits.number, 2u);
+}
+
 TEST_F(CachesWithEagerParts, ChangeInputsInPlaceOnce) {
   GraphCache cache({.capture_after = 0});
   for (int i = 1; i <= 3; ++i) {
