@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <utility>
 
 #include "cache/graph_cache_impl.h"
@@ -46,23 +47,34 @@ void GraphCache::Impl::make_room() {
 }
 
 // Two keys that take each other's place are both captured in each call, which is slower than no graph. So a key only
-// takes the place of an entry that was not used since the last call of the key.
+// takes the place of entries that were not used since the last call of the key.
 bool GraphCache::Impl::would_thrash(const Record& record) {
-  const Record* const oldest = records.oldest();
-  if (oldest == nullptr || record.last_use == 0) return false;
-  const bool has_room =
-      records.entries() < options.max_entries && (!record.evicted || bytes() + record.bytes <= max_bytes);
-  return !has_room && oldest->last_use > record.last_use;
+  const Record* last_released = nullptr;
+  if (records.entries() >= options.max_entries) last_released = records.oldest();
+  if (record.evicted) {
+    std::uint64_t needed = bytes() + record.bytes;
+    for (auto each = records.captured().rbegin(); each != records.captured().rend() && needed > max_bytes; ++each) {
+      needed -= std::min(needed, each->entry->bytes());
+      last_released = &*each;
+    }
+  }
+  return last_released != nullptr && record.last_use != 0 && last_released->last_use > record.last_use;
 }
 
-void GraphCache::Impl::warn_of_thrashing(const Record& record) {
+// Among more keys than are remembered, one that is not known may be one that has been called before: its graph would
+// be gone again before the next call of it. Its next call is judged by this one.
+bool GraphCache::Impl::may_be_forgotten() const {
+  return records.has_forgotten() && (evicts_for_bytes || records.entries() >= options.max_entries);
+}
+
+void GraphCache::Impl::warn_of_thrashing(const CacheKey& key) {
   if (std::exchange(warned_of_thrashing, true)) return;
-  warn(
-      text::format("GraphCache: key {} runs eagerly, because its graph would take the place of one that is used more "
-                   "often: the cache holds {} graphs (max_entries = {}) with {} bytes (max_bytes = {}). Raise the "
-                   "bound that is reached, or map more calls to one key (padding). Further keys are not reported; "
-                   "statistics() counts them.",
-                   key_text(record.key), records.entries(), options.max_entries, bytes(), max_bytes));
+  warn(text::format(
+      "GraphCache: key {} runs eagerly, because its graph would take the place of one that is used more "
+      "often: the cache holds {} graphs (max_entries = {}) with {} bytes (max_bytes = {}), and remembers "
+      "{} keys without one (max_keys = {}). Raise the bound that is reached, or map more calls to one key "
+      "(padding). Further keys are not reported; statistics() counts them.",
+      key_text(key), records.entries(), options.max_entries, bytes(), max_bytes, records.others(), options.max_keys));
 }
 
 void GraphCache::Impl::begin_pool() {
@@ -73,11 +85,13 @@ void GraphCache::Impl::begin_pool() {
 // Memory that graphs use while they run stays in the pool until the last one of the pool is gone. Where releasing other
 // entries is not enough, all are released, and a new pool begins.
 void GraphCache::Impl::keep_within_bytes(Record& fresh) {
+  if (bytes() > max_bytes) evicts_for_bytes = true;
   while (bytes() > max_bytes && records.entries() > 1) evict(*records.oldest(), RecaptureCause::evicted_bytes);
   const std::uint64_t needed = bytes();
   if (needed <= max_bytes) return;
   const bool alone = pool_captures == 1;
   evict(fresh, RecaptureCause::evicted_bytes);
+  fresh.bytes = needed;  // with what the pool had to grow by, at most
   begin_pool();
   if (!alone) return;  // what others left in the pool may be the reason: the next call captures it alone
   const std::string what = text::format(

@@ -129,8 +129,8 @@ class Entry {
   std::vector<cache_detail::ResultMemory> in_pool_;  // results as the graph leaves them, with CacheOutputs::copy
   std::uint64_t result_bytes_ = 0;
   std::shared_ptr<backend::TrackedStream> recorded_;  // the last stream for which all memory is; null: none, or foreign
-  breakables::Breaks breaks_;     // empty: the body has no eager parts
-  bool breaks_have_run_ = false;  // for the next launch
+  breakables::Breaks breaks_;                         // empty: the body has no eager parts
+  bool breaks_have_run_ = false;                      // for the next launch
   CUDAGraph graph_;
 };
 

@@ -52,7 +52,7 @@ cache_detail::Outcome GraphCache::Impl::run(const Call& call) {
       hit.done();
       return *std::move(done);
     }
-  } else if (may_capture(record)) {
+  } else if (may_capture(call.key, record)) {
     if (std::optional<Outcome> done = capture_and_replay(call, stream)) return *std::move(done);
   }
   return run_eagerly(lock, call, stream);
@@ -101,9 +101,14 @@ void GraphCache::Impl::check(Record& record, const Call& call) {
   throw UsageError(what);
 }
 
-bool GraphCache::Impl::may_capture(const Record* record) {
+bool GraphCache::Impl::may_capture(const CacheKey& key, const Record* record) {
   cause = EagerCause::counted;
-  if (record == nullptr) return options.capture_after == 0;
+  if (record == nullptr) {
+    if (options.capture_after != 0 || !may_be_forgotten()) return options.capture_after == 0;
+    cause = EagerCause::thrashing;
+    warn_of_thrashing(key);
+    return false;
+  }
   if (record->failure != nullptr) {
     cause = record->too_large ? EagerCause::too_large : EagerCause::failed;
     return false;
@@ -111,7 +116,7 @@ bool GraphCache::Impl::may_capture(const Record* record) {
   if (record->calls < options.capture_after) return false;
   if (!would_thrash(*record)) return true;
   cause = EagerCause::thrashing;
-  warn_of_thrashing(*record);
+  warn_of_thrashing(key);
   return false;
 }
 

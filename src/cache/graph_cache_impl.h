@@ -50,7 +50,7 @@ struct GraphCache::Impl {
   std::shared_ptr<caches::Entry> capture(const Call& call, bool instantiate, const StreamRef* run);
   void check(Record& record, const Call& call);
   /// True if the key is to be captured by this call; otherwise the reason is set.
-  bool may_capture(const Record* record);
+  bool may_capture(const CacheKey& key, const Record* record);
   /// The current stream, which must not be in a capture. To be called without the mutex.
   StreamRef require_outside_of_captures(const char* name) const;
   void note_use(Record& record);
@@ -68,7 +68,9 @@ struct GraphCache::Impl {
   void keep_within_bytes(Record& fresh);
   /// True if its capture would release an entry that was used since the last call of the key.
   bool would_thrash(const Record& record);
-  void warn_of_thrashing(const Record& record);
+  /// True if a key without a record may have had one, and its capture would release an entry.
+  bool may_be_forgotten() const;
+  void warn_of_thrashing(const CacheKey& key);
   void begin_pool();
 
   // --- Counts: cache_statistics.cpp --------------------------------------------------------------------------------
@@ -92,7 +94,8 @@ struct GraphCache::Impl {
   std::uint64_t calls = 0;
   std::uint64_t pool_captures = 0;  // in the present pool
   bool warned_of_thrashing = false;
-  GraphCacheStatistics counts;  // the time of hits: hit_time
+  bool evicts_for_bytes = false;  // entries were released because of the bytes
+  GraphCacheStatistics counts;    // the time of hits: hit_time
   caches::SampledTime hit_time;
   std::map<std::tuple<RecaptureCause, std::string, std::string>, std::uint64_t> reasons;
 

@@ -28,6 +28,7 @@ void Records::limit_others() {
   while (others_.size() > max_others_) {
     by_key_.erase(others_.back().key);
     others_.pop_back();
+    has_forgotten_ = true;
   }
 }
 
@@ -45,6 +46,7 @@ void Records::clear() noexcept {
   by_key_.clear();
   captured_.clear();
   others_.clear();
+  has_forgotten_ = false;
 }
 
 void Records::used(Record& record) {

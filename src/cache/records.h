@@ -29,7 +29,7 @@ struct Record {
   std::shared_ptr<const CacheFailure> failure = {};  // eager for good
   bool too_large = false;                            // because of the bytes alone
   std::optional<RecaptureCause> evicted = {};        // why it has no graph any more
-  std::uint64_t bytes = 0;                           // of the entry that it had
+  std::uint64_t bytes = 0;                           // that the entry it had adds, as far as that is known
 };
 
 /// The records of all keys: those with a graph, and the others, each in order of their last use. References are valid
@@ -56,6 +56,7 @@ class Records {
   std::list<Record>& captured() noexcept { return captured_; }
   std::size_t entries() const noexcept { return captured_.size(); }
   std::size_t others() const noexcept { return others_.size(); }
+  bool has_forgotten() const noexcept { return has_forgotten_; }  ///< a record, for lack of room, since clear()
 
  private:
   struct Hash {
@@ -65,6 +66,7 @@ class Records {
   void limit_others();
 
   const std::size_t max_others_;
+  bool has_forgotten_ = false;
   std::list<Record> captured_, others_;
   std::unordered_map<CacheKey, std::list<Record>::iterator, Hash> by_key_;
 };

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdio>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -156,6 +157,73 @@ TEST(GraphCacheBounds, ANewPoolBeginsWhereMemoryOfReleasedKeysIsInTheWay) {
   EXPECT_EQ(counts.pool_bytes, 30u << 20);
   EXPECT_EQ(counts.entry_bytes, 20u << 20);
   EXPECT_EQ(counts.captures.number, 3u);
+}
+
+// What a cache of `max_bytes` counted after 20 rounds in which each body was called once.
+GraphCacheStatistics call_in_turn(std::uint64_t max_bytes, std::size_t after, const std::vector<Large>& bodies) {
+  GraphCache cache({.max_bytes = max_bytes, .capture_after = after});
+  for (int round = 0; round < 20; ++round)
+    for (std::size_t key = 0; key < bodies.size(); ++key)
+      EXPECT_EQ(cache.run({key}, bodies[key]).read().back(), 0x01010101 * bodies[key].value);
+  return cache.statistics();
+}
+
+TEST(GraphCacheBounds, AKeyThatLeavesNoRoomForOthersRunsEagerlyWithOneWarning) {
+  for (const std::size_t after : {0, 2}) {
+    const Warnings warnings;
+    const GraphCacheStatistics counts =
+        call_in_turn(24u << 20, after, {Large{1, 1, 1}, Large{1, 1, 2}, Large{1, 1, 3}, Large{30, 1, 4}});
+    EXPECT_EQ(counts.entries, 3u);
+    EXPECT_LE(counts.captures.number, 7u) << counts.str();
+    EXPECT_GE(counts.eager_by_cause[static_cast<std::size_t>(EagerCause::thrashing)], 16u) << counts.str();
+    EXPECT_EQ(warnings.texts().size(), 1u);
+  }
+}
+
+TEST(GraphCacheBounds, OfTwoKeysThatOnlyFitAloneOneRunsEagerlyWithOneWarning) {
+  for (const std::size_t after : {0, 2}) {
+    const Warnings warnings;
+    const GraphCacheStatistics counts = call_in_turn(45u << 20, after, {Large{23, 1, 1}, Large{14, 14, 2}});
+    EXPECT_EQ(counts.entries, 1u);
+    EXPECT_LE(counts.captures.number, 4u) << counts.str();
+    EXPECT_GE(counts.hits.number, 15u) << counts.str();
+    EXPECT_EQ(warnings.texts().size(), 1u);
+  }
+}
+
+TEST(GraphCacheBounds, AmongMoreKeysThanAreRememberedUnknownOnesRunEagerlyWithOneWarning) {
+  const Warnings warnings;
+  Keys keys({.max_entries = 2, .max_keys = 3, .capture_after = 0});
+  for (int round = 0; round < 10; ++round)
+    for (int key = 0; key < 8; ++key) keys.call(key);
+  const GraphCacheStatistics counts = keys.cache.statistics();
+  EXPECT_LE(counts.captures.number, 8u) << counts.str();
+  EXPECT_GE(counts.eager_by_cause[static_cast<std::size_t>(EagerCause::thrashing)], 50u) << counts.str();
+  ASSERT_EQ(warnings.texts().size(), 1u);
+  EXPECT_TRUE(contains(warnings.texts()[0], "max_keys = 3"));
+  for (int i = 0; i < 3; ++i) keys.call(100);  // alone in use now
+  EXPECT_TRUE(keys.cache.contains({100}));
+}
+
+TEST(GraphCacheBounds, ACaptureThatFailsReleasesNoOtherEntry) {
+  GraphCache cache({.max_entries = 1, .capture_after = 0});
+  Buffer<int> x = zeros();
+  const auto call = [&](int key, auto&& then) {
+    cache.run({key}, [&] {
+      graphs::test::add(x);
+      then();
+    });
+  };
+  call(0, [] {});
+  call(1, [] { current_stream().synchronize(); });
+  EXPECT_TRUE(cache.failure({1}));
+  EXPECT_TRUE(cache.contains({0}));
+  EXPECT_THROW(call(2, [] { throw std::runtime_error("of the body"); }), std::runtime_error);
+  EXPECT_TRUE(cache.contains({0}));
+  EXPECT_EQ(cache.statistics().evictions.number, 0u);
+  call(3, [] {});
+  EXPECT_FALSE(cache.contains({0}));
+  EXPECT_EQ(cache.size(), 1u);
 }
 
 TEST(GraphCacheBounds, MemoryOfAReleasedEntryIsReusedByLaterOnes) {
