@@ -88,6 +88,7 @@ class CacheServer final : public Server {
   CacheServer(const SequenceModel& model, std::size_t entries, bool padded) : model_(model), padded_(padded) {
     cache_.emplace(reprise::GraphCacheOptions{.name = "model",
                                               .max_entries = entries,
+                                              .capture_after = 0,  // eager runs before have warmed up
                                               .padding = [](std::size_t length) { return (length + 7) / 8 * 8; },
                                               .key_fields = {"length"}});
   }
@@ -132,18 +133,20 @@ Measured measure(const char* name, Server& server, const Options& options, const
   Measured measured;
   const std::uint64_t before = needed();
   std::vector<double> times;
+  double first_round = 0;  // with the captures: until all lengths have been served once
   for (std::size_t round = 0; round < options.rounds; ++round)
     for (const std::size_t length : order_of(options, round)) {
       std::vector<float> result;
       const double time = example::microseconds(1, [&] { result = server.serve(tokens[length - 1], length); });
       measured.right &= result == expected[length - 1];
+      if (round == 0) first_round += time;
       if (round + 1 == options.rounds) times.push_back(time);
     }
   std::sort(times.begin(), times.end());
   measured.bar = {name, times[times.size() / 2], needed() - before};
-  say("{:<9} {}, {:8.1f} us a call, {:3} graphs, {:9.1f} KiB of device memory\n", name,
-      measured.right ? "the same as eager" : "NOT the same as eager", measured.bar.microseconds, server.graphs(),
-      static_cast<double>(measured.bar.bytes) / 1024);
+  say("{:<9} {}, {:9.1f} ms for the first round, {:8.1f} us a call, {:3} graphs, {:9.1f} KiB\n", name,
+      measured.right ? "the same as eager" : "NOT the same as eager", first_round / 1000, measured.bar.microseconds,
+      server.graphs(), static_cast<double>(measured.bar.bytes) / 1024);
   return measured;
 }
 
@@ -170,6 +173,7 @@ bool run(const Options& options) {
   all.push_back(measure("graphs", graphs, options, tokens, expected));
   all.push_back(measure("cache", cache, options, tokens, expected));
   all.push_back(measure("padded", padded, options, tokens, expected));
+  say("KiB of device memory, without what the driver keeps for graphs (reprise::graph_memory() estimates that)\n");
   say("\nThe cache, padded:\n{}", padded.statistics());
   if (options.svg) {
     std::vector<Bar> bars;
