@@ -68,6 +68,8 @@ class REPRISE_EXPORT Body {
   /// For a body that captures graphs into the pool itself, nothing of which takes effect; null: the cache captures
   /// run(). What it throws is a failure of the capture.
   virtual std::shared_ptr<OwnGraphs> capture_itself(const MempoolId& /*pool*/) const { return nullptr; }
+  /// The same for calls of one key: the type of its function, with those of inputs and results.
+  virtual const std::type_info& type() const noexcept { return typeid(*this); }
 
  protected:
   Body() = default;
@@ -147,6 +149,7 @@ class BodyOf final : public Body {
     return run(inputs, lengths, std::index_sequence_for<T...>());
   }
   const std::type_info& returns() const noexcept override { return typeid(Returned); }
+  const std::type_info& type() const noexcept override { return typeid(BodyOf<std::remove_const_t<F>, T...>); }
 
  private:
   template <std::size_t... I>
@@ -166,6 +169,18 @@ class BodyOf final : public Body {
   }
 
   F& function_;
+};
+
+/// The body of a padded call, which takes the padded length first.
+template <class F>
+struct PaddedBody {
+  F& body;
+  std::size_t padded;
+
+  template <class... Views>
+  auto operator()(Views... views) const {
+    return body(padded, views...);
+  }
 };
 
 /// The memory of inputs.

@@ -66,9 +66,9 @@ REPRISE_EXPORT void read_result(const Lender* lender, const void* data, void* va
 /// A Buffer that the body of a GraphCache returned, as a result of one call. It lies in memory of the entry, which the
 /// next call of the same key overwrites; with CacheOutputs::copy, and after an eager run, in memory of its own.
 ///
-/// Valid also after the entry, and after the cache. Copies refer to the same memory. It may be dropped while work on the
-/// stream of its call still reads it; what reads it on other streams must have completed by then. Thread-safe, if the
-/// next call of the key does not run at the same time.
+/// Valid also after the entry, and after the cache. Copies refer to the same memory. It may be dropped while work on
+/// the stream of its call still reads it; what reads it on other streams must have completed by then. Thread-safe, if
+/// the next call of the key does not run at the same time.
 template <class T>
 class CacheResult {
  public:

@@ -64,7 +64,9 @@ struct GraphCacheOptions {
   /// The number of keys without a graph that are remembered: those that were not called often enough, whose capture
   /// failed, or whose graph was released.
   std::size_t max_keys = 4096;
-  std::size_t capture_after = 2;  ///< the first calls of a key run eagerly
+  /// The first calls of a key run eagerly. 0: not even the first one, unless a bound is reached and keys were forgotten
+  /// (`max_keys`), of which it may be one.
+  std::size_t capture_after = 2;
   /// Each n-th replay of a key captures the body again, and refuses the call if that differs from the entry. 0: none.
   std::size_t check_every = 0;
   CacheInputs inputs = CacheInputs::patch;
@@ -124,15 +126,19 @@ struct CacheFailure {
 /// *Eager parts.* The body may call eager(), see breakable.h: the capture then takes effect piece by piece, inputs are
 /// copied in any case, check_every finds nothing, and capture() and warm() leave the key as it is, without a graph. An
 /// error after the first eager part is the caller's, as the body must not run twice; the key runs eagerly from then on
-/// if the error may be one of the capture. Eager parts must not call the cache.
+/// if the error may be one of the capture. Eager parts must not call the cache, and must not refer to local variables
+/// of the caller of run() either, which are others at the next call: those are not found.
 ///
 /// *Streams.* The body runs, and replays are launched, on the calling thread's current stream of the device of the
 /// cache. A replay on another stream than the last one waits for that one, on the device.
 ///
 /// *Threads.* Every function is thread-safe, except the destructor. Captures and replays of one cache are made one
-/// after another; eager runs at once. Threads whose work shall overlap on the device need a cache each.
+/// after another; eager runs at once. Threads whose work shall overlap on the device need a cache each. A body that is
+/// captured must not wait for a thread that calls the cache.
 ///
-/// The destructor waits for nothing: replays may run. Results that still live keep their memory.
+/// The destructor does not wait for replays. Where none runs, the pool goes back to the driver, which may wait for all
+/// work of the device; so it does where clear() or forget() release the last graph. Results that still live keep their
+/// memory.
 class REPRISE_EXPORT GraphCache {
  public:
   /// \throws UsageError for bounds of zero, or options of captures that belong to the cache.
@@ -146,7 +152,7 @@ class REPRISE_EXPORT GraphCache {
   /// DeviceView.
   /// \returns a CacheResult for each Buffer that the body returns.
   /// \throws UsageError if the current stream is being captured; within a body of the same cache that is captured; for
-  ///         inputs of other sizes, or results of another type, than the key was captured with; if check_every finds a
+  ///         inputs of other sizes, or another body, than the key was captured with; if check_every finds a
   ///         difference. What the body throws. BackendError, OutOfMemoryError.
   template <class... T, class F>
   auto run(const CacheKey& key, const std::tuple<DeviceView<T>...>& inputs, F&& body) {
@@ -167,9 +173,8 @@ class REPRISE_EXPORT GraphCache {
   template <class... T, class F>
   auto run_padded(const CacheKey& key, std::size_t length, const std::tuple<DeviceView<T>...>& inputs, F&& body) {
     const cache_detail::Lengths lengths{length, padded_length(length)};
-    return run_lengths<T...>(
-        CacheKey(key).add(lengths.padded), inputs,
-        [&](DeviceView<T>... views) { return body(lengths.padded, views...); }, lengths);
+    return run_lengths<T...>(CacheKey(key).add(lengths.padded), inputs,
+                             cache_detail::PaddedBody<std::remove_reference_t<F>>{body, lengths.padded}, lengths);
   }
 
   /// Captures a key ahead, whatever `capture_after` is. Nothing takes effect: of the inputs the sizes count.
@@ -188,9 +193,8 @@ class REPRISE_EXPORT GraphCache {
   template <class... T, class F>
   bool capture_padded(const CacheKey& key, std::size_t length, const std::tuple<DeviceView<T>...>& inputs, F&& body) {
     const cache_detail::Lengths lengths{length, padded_length(length)};
-    return capture_lengths<T...>(
-        CacheKey(key).add(lengths.padded), inputs,
-        [&](DeviceView<T>... views) { return body(lengths.padded, views...); }, lengths);
+    return capture_lengths<T...>(CacheKey(key).add(lengths.padded), inputs,
+                                 cache_detail::PaddedBody<std::remove_reference_t<F>>{body, lengths.padded}, lengths);
   }
 
   /// Captures a list ahead: calls `each` with every element, which calls capture() for it and returns what that does.

@@ -91,15 +91,18 @@ void GraphCache::Impl::count_recapture(const Record& record, caches::Entry& entr
 
 void GraphCache::Impl::count_differences(RecaptureCause why, caches::Entry& before, caches::Entry& now) try {
   std::set<std::pair<std::string, std::string>> places;  // each once for a capture
-  for (const GraphDifference& each : diff(before.graph(), now.graph())) {
-    const ComparedNode& node = each.second ? *each.second : *each.first;
-    const auto name = node.annotation.find("name");
-    std::string field = each.field;
-    if (each.kind == DifferenceKind::node_added) field = "node added";
-    if (each.kind == DifferenceKind::node_removed) field = "node removed";
-    if (field.empty()) field = "node";
-    places.emplace(name != node.annotation.end() ? name->second : node.name, std::move(field));
-  }
+  const std::vector<CUDAGraph*> graphs_before = before.graphs(), graphs_now = now.graphs();
+  if (graphs_before.size() != graphs_now.size()) places.emplace("eager parts", "number");
+  for (std::size_t i = 0; i < std::min(graphs_before.size(), graphs_now.size()); ++i)
+    for (const GraphDifference& each : diff(*graphs_before[i], *graphs_now[i])) {
+      const ComparedNode& node = each.second ? *each.second : *each.first;
+      const auto name = node.annotation.find("name");
+      std::string field = each.field;
+      if (each.kind == DifferenceKind::node_added) field = "node added";
+      if (each.kind == DifferenceKind::node_removed) field = "node removed";
+      if (field.empty()) field = "node";
+      places.emplace(name != node.annotation.end() ? name->second : node.name, std::move(field));
+    }
   for (const auto& [annotation, field] : places) add_reason(why, annotation, field);
 } catch (const Error& error) {
   warn(text::format("GraphCacheOptions::explain could not compare two graphs: {}", error.what()));
@@ -140,9 +143,9 @@ std::string GraphCacheStatistics::str() const {
   table += text::format("memory: {} in the pool, {} of entries, at most {}\n", text::size_text(pool_bytes),
                         text::size_text(entry_bytes), text::size_text(max_bytes));
   for (const RecaptureReason& each : recaptures)
-    table += text::format("recaptures: {}, {}{}: {}\n", text_of(each.cause),
-                          each.annotation.empty() ? "" : "in " + each.annotation + ", ",
-                          each.field.empty() ? "the same key" : each.field, each.number);
+    table += text::format("recaptures: {}{}{}: {}\n", text_of(each.cause),
+                          each.annotation.empty() ? "" : ", in " + each.annotation,
+                          each.field.empty() ? "" : ", " + each.field, each.number);
   return table;
 }
 

@@ -109,7 +109,7 @@ void require_apart(const Call& call, const std::vector<bool>& copied) {
 }
 
 Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate, const StreamRef* run)
-    : shared_(shared), returns_(call.body.returns()), own_(capture_itself(call, shared.pool)) {
+    : shared_(shared), returns_(call.body.returns()), type_(call.body.type()), own_(capture_itself(call, shared.pool)) {
   if (own_ != nullptr) {
     shared.captured_themselves = true;
     return;
@@ -211,7 +211,7 @@ void* Entry::memory_of(Input& input) {
 }
 
 // Work of the stream uses memory of the entry: copies around the replay, and what the caller submits there to read
-// results. Whoever drops the memory last does so behind that work in the stream's order, but not behind its end.
+// results. The memory may be dropped while that work runs.
 void Entry::record_use(const StreamRef& stream) {
   if (recorded_ != nullptr && recorded_->is(stream)) [[likely]]
     return;
@@ -245,7 +245,8 @@ void Entry::require_fits(const Call& call) const {
         "GraphCache::run: expected {}, as key {} was captured with; found {}. Add what that depends on to the key.",
         expected, lender_ != nullptr ? lender_->key : call.key.str(shared_.options.key_fields), found));
   };
-  if (call.body.returns() != returns_) refuse("a body with results of the same type", "another one");
+  if (call.body.type() != type_)
+    refuse(call.body.returns() != returns_ ? "a body with results of the same type" : "the same body", "another one");
   if (call.inputs.size() != inputs_.size())
     refuse(text::format("{} inputs", inputs_.size()), text::format("{}", call.inputs.size()));
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -360,6 +361,13 @@ std::vector<GraphDifference> Entry::check(const Call& call) {
   std::vector<GraphDifference> differences = diff(graph_, again);
   std::erase_if(differences, [](const GraphDifference& each) { return each.perhaps; });
   return differences;
+}
+
+std::vector<CUDAGraph*> Entry::graphs() {
+  std::vector<CUDAGraph*> all;
+  for (std::size_t i = 0; i < breaks_.size(); ++i) all.push_back(&breaks_[i].segment);
+  all.push_back(&graph_);
+  return all;
 }
 
 graphs::GraphCounts Entry::counts() const {

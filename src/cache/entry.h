@@ -92,6 +92,8 @@ class Entry {
 
   /// The graph; empty if the body captured itself.
   CUDAGraph& graph() noexcept { return graph_; }
+  /// The graphs of all segments, in order; one for a body without eager parts.
+  std::vector<CUDAGraph*> graphs();
   std::uint64_t bytes() const noexcept;  ///< of device memory outside of the pool
   graphs::GraphCounts counts() const;    ///< of the graph, or of all graphs of a body with eager parts
 
@@ -122,6 +124,7 @@ class Entry {
 
   Shared& shared_;
   const std::type_info& returns_;
+  const std::type_info& type_;                    // of the body
   std::shared_ptr<cache_detail::OwnGraphs> own_;  // set: the body captured itself, and all below is unused
   std::vector<Input> inputs_;
   std::vector<ParameterValue> values_;

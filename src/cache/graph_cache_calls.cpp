@@ -47,7 +47,7 @@ cache_detail::Outcome GraphCache::Impl::run(const Call& call) {
   if (options.max_age.count() != 0) release_old();
   Record* const record = records.find(call.key);
   if (record != nullptr && record->entry != nullptr) [[likely]] {
-    if (std::optional<Outcome> done = replay(*record, call, stream)) [[likely]] {
+    if (std::optional<Outcome> done = replay(*record, call, stream, hit)) [[likely]] {
       ++counts.hits.number;
       hit.done();
       return *std::move(done);
@@ -58,13 +58,14 @@ cache_detail::Outcome GraphCache::Impl::run(const Call& call) {
   return run_eagerly(lock, call, stream);
 }
 
-std::optional<cache_detail::Outcome> GraphCache::Impl::replay(Record& record, const Call& call,
-                                                              const StreamRef& stream) {
+std::optional<cache_detail::Outcome> GraphCache::Impl::replay(Record& record, const Call& call, const StreamRef& stream,
+                                                              caches::SampledTime::Step& hit) {
   Entry& entry = *record.entry;
   entry.require_fits(call);
   if (options.check_every != 0 && (record.hits + 1) % options.check_every == 0) {
     check(record, call);
     if (record.entry == nullptr) return std::nullopt;
+    hit.begin_again();
   }
   if (!shared.last_launch.order_before(stream)) {
     cause = EagerCause::unordered;
@@ -92,10 +93,10 @@ void GraphCache::Impl::check(Record& record, const Call& call) {
   count(counts.checks, begin);
   if (differences.empty()) return;
   const std::string what = text::format(
-      "GraphCache::run: expected that the body of key {} is always captured as the same graph; found another one after "
-      "{} replays, which would have repeated the first:\n{}\nAdd what these values depend on to the key, pass memory "
+      "GraphCache::run: expected that the body of key {} is always captured as the same graph; found another one "
+      "in replay {}, which would repeat the first:\n{}\nAdd what these values depend on to the key, pass memory "
       "that moves among the inputs, or keep it in one place. The key runs eagerly until forget().",
-      key_text(record.key), record.hits, inspect::differences_text(differences));
+      key_text(record.key), record.hits + 1, inspect::differences_text(differences));
   record.failure = std::make_shared<const CacheFailure>(CacheFailure{what});
   release(record);
   throw UsageError(what);

@@ -42,7 +42,8 @@ struct GraphCache::Impl {
   Outcome run(const Call& call);
   bool capture_ahead(const Call& call);
   /// Replays the entry of a record; nullopt if the call must run eagerly, for a reason that is set.
-  std::optional<Outcome> replay(Record& record, const Call& call, const StreamRef& stream);
+  std::optional<Outcome> replay(Record& record, const Call& call, const StreamRef& stream,
+                                caches::SampledTime::Step& hit);
   /// Captures and replays; nullopt likewise.
   std::optional<Outcome> capture_and_replay(const Call& call, const StreamRef& stream);
   Outcome run_eagerly(Lock& lock, const Call& call, const StreamRef& stream);

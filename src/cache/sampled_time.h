@@ -15,7 +15,9 @@ class SampledTime {
   /// One step, from the constructor on; not counted unless done() is called.
   class Step {
    public:
-    explicit Step(SampledTime& time) : time_(time) {
+    explicit Step(SampledTime& time) : time_(time) { begin_again(); }
+    /// Leaves out what was done so far.
+    void begin_again() {
       if (time_.left_ == 0) [[unlikely]]
         begin_ = Clock::now();
     }

@@ -347,5 +347,23 @@ TEST(GraphCaches, RefuseOptionsThatCannotBe) {
   EXPECT_TRUE(contains(refused({.name = "x"}), "GraphOptions::name"));
 }
 
+TEST(GraphCaches, RefuseAnotherBodyForAKeyThatIsCaptured) {
+  GraphCache cache({.capture_after = 0, .padding = [](std::size_t length) { return (length + 63) / 64 * 64; }});
+  const Buffer<int> x = counting(64);
+  const auto doubled = [](DeviceView<const int> in) {
+    Buffer<int> y(in.size());
+    launch(in.size(), Multiply{}, in.data(), 2, y.data(), in.size());
+    return y;
+  };
+  auto same = doubled;
+  const auto other = [&](DeviceView<const int> in) { return doubled(in); };
+  const auto padded = [&](std::size_t, DeviceView<const int> in) { return doubled(in); };
+  EXPECT_EQ(cache.run({64}, inputs(x), doubled).read(), multiples(64, 2));
+  EXPECT_EQ(cache.run({64}, inputs(x), same).read(), multiples(64, 2)) << "that is not const";
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { cache.run({64}, inputs(x), other); }), "expected the same body"));
+  EXPECT_THROW(cache.run_padded({}, 64, inputs(x), padded), UsageError);
+  EXPECT_EQ(cache.run({64}, inputs(x), doubled).read(), multiples(64, 2));
+}
+
 }  // namespace
 }  // namespace reprise::caches::test

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/cache/cache_fixture.h"
@@ -60,6 +62,49 @@ TEST(StatisticsOfGraphCaches, NameWhatDiffersInTheGraphsByAnnotation) {
   EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "", "factor"), 2u);
   EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "forward", "argument 1"), 2u) << counts.str();
   EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "memset", "node added"), 1u) << counts.str();
+}
+
+TEST(StatisticsOfGraphCaches, CompareAllSegmentsOfBodiesWithEagerParts) {
+  GraphCache cache({.capture_after = 0, .explain = true});
+  Buffer<int> x = zeros(n);
+  for (const int amount : {1, 2, 3})
+    cache.run({amount}, [&] {
+      graphs::test::add(x, amount);
+      eager([] {});
+      graphs::test::add(x);
+      if (amount == 3) eager([] {});
+    });
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_EQ(counts.recaptures.size(), 3u) << counts.str();
+  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "eager parts", "number"), 1u) << counts.str();
+  std::uint64_t arguments = 0;
+  for (const RecaptureReason& each : counts.recaptures)
+    if (each.field == "argument 1") arguments += each.number;
+  EXPECT_EQ(arguments, 2u) << counts.str();
+}
+
+TEST(StatisticsOfGraphCaches, HaveTheTimeOfHitsWithoutChecks) {
+  GraphCache cache({.capture_after = 0, .check_every = 1});
+  Buffer<int> x = zeros();
+  const auto body = [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    graphs::test::add(x);
+  };
+  for (int i = 0; i < 5; ++i) cache.run({1}, body);
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_EQ(counts.checks.number, 4u);
+  EXPECT_GE(counts.checks.time, 4 * std::chrono::milliseconds(50));
+  EXPECT_LT(counts.hits.time, counts.checks.time / 2);
+}
+
+TEST(StatisticsOfGraphCaches, NameNoFieldOfAKeyThatIsComparedWithNone) {
+  GraphCache cache({.capture_after = 0});
+  Buffer<int> x = zeros();
+  const auto call = [&](int key) { cache.run({key}, [&] { graphs::test::add(x); }); };
+  call(1);
+  cache.forget({1});
+  call(2);
+  EXPECT_TRUE(contains(cache.statistics().str(), "recaptures: new key: 1\n"));
 }
 
 TEST(StatisticsOfGraphCaches, CountAtMost256ReasonsByThemselves) {
@@ -155,20 +200,25 @@ TEST(WarmGraphCaches, LeaveWhatHasNoRoomOrCannotBeCaptured) {
   GraphCache cache({.max_entries = 2});
   Buffer<int> x = zeros();
   const std::vector<int> keys{0, 1, 2, 3};
-  const std::size_t made = cache.warm(keys, [&](int key) {
+  int runs = 0;
+  const auto capture = [&](int key) {
     return cache.capture({key}, [&] {
+      ++runs;
       graphs::test::add(x);
       if (key == 1) current_stream().synchronize();
     });
-  });
+  };
+  const std::size_t made = cache.warm(keys, capture);
   EXPECT_EQ(made, 2u);
   EXPECT_TRUE(cache.contains({0}));
   EXPECT_TRUE(cache.failure({1}));
   EXPECT_TRUE(cache.contains({2}));
   EXPECT_FALSE(cache.contains({3}));
   EXPECT_FALSE(cache.failure({3}));
-  EXPECT_TRUE(cache.capture({0}, [] { FAIL() << "it is there"; }));
-  EXPECT_FALSE(cache.capture({1}, [] { FAIL() << "its capture failed"; }));
+  const int before = runs;
+  EXPECT_TRUE(capture(0)) << "it is there";
+  EXPECT_FALSE(capture(1)) << "its capture failed";
+  EXPECT_EQ(runs, before);
 }
 
 TEST(WarmGraphCaches, LeaveWhatHasMoreBytesThanTheBound) {
