@@ -11,6 +11,7 @@ namespace {
 NodeTiming node(std::size_t index, double start_us, double duration_us, const Annotation& annotation = {}) {
   NodeTiming made;
   made.index = index;
+  made.number = std::to_string(index);
   made.name = "kernel_" + std::to_string(index);
   made.annotation = annotation;
   made.start_us = start_us;
