@@ -144,7 +144,8 @@ class REPRISE_EXPORT GraphNode {
   /// The nodes in this one, in order of creation, as views: of a child graph node one list; of a conditional node one
   /// for each body, in the order of the call (`if_else`: the second is the else). No list for nodes of other types.
   ///
-  ///     for (const GraphNode& node : graph.node("solve").inner().front()) std::puts(node.str().c_str());
+  ///     const auto inner = graph.node("solve").inner();
+  ///     for (const GraphNode& node : inner.front()) std::puts(node.str().c_str());
   ///
   /// \throws UsageError if the driver does not describe the node: a conditional node that other code made.
   std::vector<std::vector<GraphNode>> inner() const;
