@@ -26,9 +26,12 @@ using Annotation = std::map<std::string, std::string>;
 
 /// A node of a captured graph with its annotation.
 struct AnnotatedNode {
-  GraphNodeHandle node = nullptr;  ///< of the template graph
-  std::size_t index = 0;           ///< among all nodes of the template, in order of creation
-  Annotation annotation = {};      ///< never empty
+  GraphNodeHandle node = nullptr;  ///< of the template, or of a child graph or body in it
+  /// Among all nodes of the template, in order of creation; of a node in a child graph or body, that of the enclosing
+  /// node.
+  std::size_t index = 0;
+  std::string number = {};     ///< GraphNode::number(): "3"; in the child graph of node 3 "3.0", "3.1", ...
+  Annotation annotation = {};  ///< never empty
   /// The number by which profilers name the node in replays of the present executable: `graphNodeId` of CUPTI's
   /// records, `graph node id` in PyTorch's traces. nullopt if it is not known.
   std::optional<std::uint64_t> profiler_id = {};

@@ -254,12 +254,14 @@ class REPRISE_EXPORT CUDAGraph {
   /// \throws UsageError if there is no template.
   std::size_t node_count() const;
 
-  /// The nodes of the template, in order of creation, as views. Also with KeepGraph::no, and within hooks of the graph.
+  /// The nodes of the template, in order of creation, as views; GraphNode::inner() returns those of child graphs and
+  /// bodies. Also with KeepGraph::no, and within hooks of the graph.
   /// \throws UsageError if there is no template.
   std::vector<GraphNode> nodes() const;
 
   /// The one node with this name: the key `name` of its annotation, or the name of its kernel, which may be written
-  /// without namespaces, template arguments and parameters, as long as one node alone has it.
+  /// without namespaces, template arguments and parameters, as long as one node alone has it. Nodes of child graphs and
+  /// bodies count, unless they lie in a node that has the name. Of these the number finds one, too: "1.0.2".
   /// \throws UsageError if there is no template; if no node, or more than one, has the name: lists them.
   GraphNode node(std::string_view name) const;
 
@@ -315,8 +317,9 @@ class REPRISE_EXPORT CUDAGraph {
     return value;
   }
 
-  /// The nodes created in scopes of the class `annotate`, in order of creation; none unless
-  /// GraphOptions::enable_annotations was set. They are those of the capture: after an edit of the template, the next
+  /// The nodes created in scopes of the class `annotate`, in order of creation, each followed by those of its child
+  /// graph or bodies; none unless GraphOptions::enable_annotations was set. Nodes of a child have the annotations of
+  /// the capture of the child, too. They are those of the capture: after an edit of the template, the next
   /// instantiation drops removed nodes, and new ones have no annotation. Kept when the template is discarded.
   ///
   /// The ids for profilers are those of the present executable, and need the template. They come from the driver (CUDA

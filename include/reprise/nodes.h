@@ -84,6 +84,7 @@ struct NodeArgument {
 
 namespace graphs {
 struct GraphLink;
+struct InnerPlace;
 struct NodeViews;
 }  // namespace graphs
 
@@ -123,29 +124,43 @@ requires(!std::is_function_v<T>) struct Types<T*> {
 /// CUDA changes the values of an executable within limits, which are checked beforehand: copies and sets are
 /// one-dimensional, stay on their devices, and between the same kinds of memory; a kernel keeps its cluster and
 /// whether it is cooperative. Refused are nodes of other types, nodes of this library (random numbers, batches,
-/// staged inputs), graphs of graphed callables, and changes within a hook of the graph.
+/// staged inputs), graphs of graphed callables, and changes within a hook of the graph. Nodes of child graphs and
+/// bodies (inner()) change likewise, in this graph alone: a child is a copy.
 ///
 /// *Validity.* A view is valid until the graph is reset, destroyed or assigned to; moving the graph keeps it valid.
-/// Except for index() and type(), every call of a view that is not valid throws UsageError; so do calls for a node
-/// that other code removed from the template.
+/// Except for index(), number() and type(), every call of a view that is not valid throws UsageError; so do calls for a
+/// node that other code removed from the template.
 ///
 /// Threads: any, as for the graph: reset() must not run concurrently.
 class REPRISE_EXPORT GraphNode {
  public:
-  /// The number of the node among all nodes of the template, in order of creation, when this view was made.
+  /// The number of the node among all nodes of its graph, in order of creation, when this view was made. Its graph is
+  /// the template, or the child graph or body that has it.
   std::size_t index() const noexcept { return index_; }
+  /// The same as text, beginning with the number of the node that it lies in: "3"; "3.0" in the child graph of node 3,
+  /// "3.1.0" in the second body of the conditional node 3.
+  std::string number() const;
   NodeType type() const noexcept { return type_; }
-  /// `cudaGraphNode_t`, a node of the template.
+  /// The nodes in this one, in order of creation, as views: of a child graph node one list; of a conditional node one
+  /// for each body, in the order of the call (`if_else`: the second is the else). No list for nodes of other types.
+  ///
+  ///     const auto inner = graph.node("solve").inner();
+  ///     for (const GraphNode& node : inner.front()) std::puts(node.str().c_str());
+  ///
+  /// \throws UsageError if the driver does not describe the node: a conditional node that other code made.
+  std::vector<std::vector<GraphNode>> inner() const;
+  /// `cudaGraphNode_t`, a node of the template, or of a graph in it.
   GraphNodeHandle native() const;
 
   /// Of a kernel: its name as written in C++, with namespaces and template arguments; else CUDA's word for the type,
   /// such as "memcpy".
   std::string name() const;
-  /// Kind, number and annotation, as in errors: "kernel Scale (node 3) in forward".
+  /// Kind, number() and annotation, as in errors: "kernel Scale (node 3) in forward".
   std::string str() const;
-  /// The keys and values of its scopes; empty without GraphOptions::enable_annotations.
+  /// The keys and values of its scopes, with those of the nodes that it lies in; empty without
+  /// GraphOptions::enable_annotations.
   Annotation annotation() const;
-  /// The nodes that come before it, in order of their indices.
+  /// The nodes of the same graph that come before it, in order of their indices.
   std::vector<NodeDependency> dependencies() const;
   /// False after set_enabled(false).
   bool enabled() const;
@@ -201,14 +216,16 @@ class REPRISE_EXPORT GraphNode {
   ///         aligned to them; for memory of another device or kind; BackendError if the runtime fails.
   void set_params(const MemsetNodeParams& params) const;
   /// Whether replays run the node; its dependencies stay. Kept by instantiate().
-  /// \throws UsageError unless this is a kernel, memcpy or memset node; BackendError if the runtime fails, on CUDA also
+  /// \throws UsageError unless this is a kernel, memcpy or memset node, and one of the template itself; BackendError if
+  /// the runtime fails, on CUDA also
   ///         for a set of several rows, or of memory that is not of the device.
   void set_enabled(bool enabled) const;
 
  private:
   friend struct graphs::NodeViews;
-  GraphNode(std::shared_ptr<const graphs::GraphLink> link, std::size_t index, GraphNodeHandle handle, NodeType type)
-      : link_(std::move(link)), index_(index), handle_(handle), type_(type) {}
+  GraphNode(std::shared_ptr<const graphs::GraphLink> link, std::size_t index, GraphNodeHandle handle, NodeType type,
+            std::shared_ptr<const graphs::InnerPlace> inner)
+      : link_(std::move(link)), index_(index), handle_(handle), type_(type), inner_(std::move(inner)) {}
 
   void read_arg(std::size_t index, void* value, const node_detail::TypedSize& as) const;
   void write_arg(std::size_t index, const void* value, const node_detail::TypedSize& as) const;
@@ -217,6 +234,7 @@ class REPRISE_EXPORT GraphNode {
   std::size_t index_;
   GraphNodeHandle handle_;
   NodeType type_;
+  std::shared_ptr<const graphs::InnerPlace> inner_;  // null: a node of the template itself
 };
 
 }  // namespace reprise

@@ -24,11 +24,13 @@ class TimedReplay;
 
 /// The time of one node in a replay, in microseconds of the device's clock.
 struct NodeTiming {
-  /// The node of the template graph. Null if unknown: the node was removed from the template after the executable was
-  /// made, or, on a CUDA device, it lies in a child graph or was created after one.
+  /// The node of the template, or of a child graph or body in it. Null if unknown: the node was removed from the
+  /// template after the executable was made, or, on a CUDA device, it lies in a child graph or was created after one.
   GraphNodeHandle node = nullptr;
-  /// The node's place among all nodes of the template, in order of creation; nullopt if unknown.
+  /// The node's place among all nodes of the template, in order of creation; of a node in a child graph or body, that
+  /// of the enclosing node; nullopt if unknown.
   std::optional<std::size_t> index = {};
+  std::string number = {};  ///< GraphNode::number(): "3"; in the child graph of node 3 "3.0", ...; empty if unknown
   /// A kernel's name, without its parameters; for any other work CUDA's word for its node, for example `memcpy`.
   std::string name = {};
   Annotation annotation = {};  ///< of the scopes in which the node was captured; may be empty

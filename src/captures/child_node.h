@@ -17,7 +17,8 @@ struct ChildNode {
   std::shared_ptr<const Body> body;               ///< that the stream captures; null: the graph of the capture
   std::span<const GraphNodeHandle> dependencies;  ///< of the node
   GraphNodeHandle node;
-  GraphHandle copy;  ///< the node's own graph; may be changed
+  GraphHandle copy;      ///< the node's own graph; may be changed
+  GraphHandle original;  ///< the template that it is a copy of
 };
 
 }  // namespace reprise::captures

@@ -132,7 +132,8 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
   if (active != nullptr) active->bodies().begin_addition();
   runtime.graph_node_params(node, &params);
   GraphHandle const copy = std::get<backend::ChildGraphNodeParams>(params).graph;
-  const captures::ChildNode as_child{capture, stream, found.info.graph, found.body, dependencies, node, copy};
+  const captures::ChildNode as_child{capture, stream, found.info.graph,    found.body, dependencies,
+                                     node,    copy,   child.template_graph};
   for (CaptureListener* const listener : child.listeners.in_order()) listener->added_as_child(as_child);
   runtime.stream_update_capture_dependencies(stream.native(), {&node, 1}, backend::UpdateDependencies::set);
   if (children != nullptr) children->added(child.graph_id, {node, found.info.graph, found.body});

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backend/check.h"
 #include "backend/rules/kernel_text.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/nodes/inner_nodes.h"
 #include "graph/nodes/node_names.h"
 #include "text/format.h"
 
@@ -23,36 +27,11 @@ const std::shared_ptr<graphs::GraphLink>& CUDAGraph::Impl::link() {
   return node_link;
 }
 
-namespace {
-
-/// The numbers of a node in a graph, outermost first: "3", or "3.0" in a child graph, "3.1.0" in the second body of a
-/// conditional node; and the node of the graph itself. Empty if it is not there.
-std::pair<std::string, GraphNodeHandle> find_node(backend::Backend& backend, GraphHandle graph,
-                                                  GraphNodeHandle wanted) {
-  graphs::KernelLayouts layouts;
-  std::vector<GraphNodeHandle> nodes;
-  Checked(backend).graph_nodes(graph, &nodes);
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    if (nodes[i] == wanted) return {std::to_string(i), nodes[i]};
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    NodeType type = NodeType::empty;
-    Checked(backend).graph_node_type(nodes[i], &type);
-    if (type != NodeType::child_graph && type != NodeType::conditional) continue;
-    const std::vector<GraphHandle> inner = NodeImage(backend, nodes[i], layouts).inner_graphs();
-    for (std::size_t k = 0; k < inner.size(); ++k) {
-      const std::string number = find_node(backend, inner[k], wanted).first;
-      const std::string body = type == NodeType::conditional ? text::format(".{}", k) : "";
-      if (!number.empty()) return {text::format("{}{}.{}", i, body, number), nodes[i]};
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
 std::string CUDAGraph::Impl::node_text(GraphNodeHandle node) const {
-  const auto [number, top] = find_node(backend(), template_graph, node);
-  return listeners.node_text(backend(), node, top, number.empty() ? "?" : number);
+  const std::vector<graphs::NumberedNode> all = graphs::numbered_nodes(backend(), template_graph);
+  const auto found = std::ranges::find(all, node, &graphs::NumberedNode::handle);
+  return found != all.end() ? listeners.node_text(backend(), node, found->top, found->number)
+                            : listeners.node_text(backend(), node, nullptr, "?");
 }
 
 void CUDAGraph::Impl::change_nodes(std::span<NodeChange> changed) {
@@ -72,6 +51,13 @@ void CUDAGraph::Impl::change_nodes(std::span<NodeChange> changed) {
 
 namespace graphs {
 
+/// Where the node of a view lies that is in a child graph or body.
+struct InnerPlace {
+  std::string number;
+  GraphNodeHandle top = nullptr;  // the node of the template that it lies in
+  GraphHandle graph = nullptr;    // that it is a node of
+};
+
 /// What the members of GraphNode work with: the graph of a view, locked.
 struct NodeViews {
   using Impl = GraphAccess::Impl;
@@ -84,13 +70,13 @@ struct NodeViews {
   NodeViews(const NodeViews&) = delete;
   NodeViews& operator=(const NodeViews&) = delete;
 
-  static GraphNodeHandle handle_of(const GraphNode& node) { return node.handle_; }
-
   Impl& impl() const { return impl_; }
   GraphNodeHandle handle() const { return node_.handle_; }
-  std::string text() const {
-    return impl_.listeners.node_text(impl_.backend(), node_.handle_, node_.handle_, std::to_string(node_.index_));
-  }
+  /// The node of the template that it is, or lies in.
+  GraphNodeHandle top() const { return node_.inner_ != nullptr ? node_.inner_->top : node_.handle_; }
+  /// That the node is one of.
+  GraphHandle graph() const { return node_.inner_ != nullptr ? node_.inner_->graph : impl_.template_graph; }
+  std::string text() const { return impl_.listeners.node_text(impl_.backend(), node_.handle_, top(), node_.number()); }
 
   /// The values as the template has them now.
   const NodeImage& values() const {
@@ -116,10 +102,27 @@ struct NodeViews {
   /// Gives the node other values.
   void change(const char* call, NodeImage to) const;
 
-  static GraphNode make(Impl& impl, std::size_t index, GraphNodeHandle handle) {
+  static GraphNode make(Impl& impl, std::size_t index, GraphNodeHandle handle,
+                        std::shared_ptr<const InnerPlace> inner = nullptr) {
     NodeType type = NodeType::empty;
     Checked(impl.backend()).graph_node_type(handle, &type);
-    return GraphNode(impl.link(), index, handle, type);
+    return GraphNode(impl.link(), index, handle, type, std::move(inner));
+  }
+  static GraphNode make(Impl& impl, const NumberedNode& node) {
+    return make(impl, node.index, node.handle,
+                node.parent != nullptr
+                    ? std::make_shared<const InnerPlace>(InnerPlace{node.number, node.top, node.graph})
+                    : nullptr);
+  }
+  /// The nodes of a graph in this node, whose numbers begin with `prefix`.
+  std::vector<GraphNode> nodes_in(GraphHandle graph, const std::string& prefix) const {
+    std::vector<GraphNodeHandle> handles;
+    Checked(impl_.backend()).graph_nodes(graph, &handles);
+    std::vector<GraphNode> nodes;
+    for (std::size_t i = 0; i < handles.size(); ++i)
+      nodes.push_back(make(impl_, i, handles[i],
+                           std::make_shared<const InnerPlace>(InnerPlace{prefix + std::to_string(i), top(), graph})));
+    return nodes;
   }
 
  private:
@@ -136,12 +139,19 @@ struct NodeViews {
     return found;
   }
   void require_in_template(const char* call) const {
-    std::vector<GraphNodeHandle> nodes;
-    Checked(impl_.backend()).graph_nodes(impl_.template_graph, &nodes);
-    if (std::ranges::find(nodes, node_.handle_) == nodes.end())
+    if (!is_in_template())
       throw UsageError(
           text::format("{} was called on node {}, which was removed from the template since: get the nodes anew.", call,
-                       node_.index_));
+                       node_.number()));
+  }
+  bool is_in_template() const {
+    if (node_.inner_ != nullptr)
+      return std::ranges::any_of(numbered_nodes(impl_.backend(), impl_.template_graph), [&](const NumberedNode& node) {
+        return node.handle == node_.handle_ && node.graph == node_.inner_->graph && node.top == node_.inner_->top;
+      });
+    std::vector<GraphNodeHandle> nodes;
+    Checked(impl_.backend()).graph_nodes(impl_.template_graph, &nodes);
+    return std::ranges::find(nodes, node_.handle_) != nodes.end();
   }
 
   const GraphNode& node_;
@@ -193,6 +203,24 @@ GraphNodeHandle GraphNode::native() const {
   return NodeViews(*this, "GraphNode::native", false).handle();
 }
 
+std::string GraphNode::number() const {
+  return inner_ != nullptr ? inner_->number : std::to_string(index_);
+}
+
+std::vector<std::vector<GraphNode>> GraphNode::inner() const {
+  constexpr const char* call = "GraphNode::inner";
+  const NodeViews view(*this, call, false);
+  if (type_ != NodeType::child_graph && type_ != NodeType::conditional) return {};
+  const NodeImage& values = view.values();
+  if (!values.has_params())
+    throw UsageError(text::format("{}: the graphs in the {} are not known: {}.", call, view.text(), values.unknown()));
+  const std::vector<GraphHandle> graphs = values.inner_graphs();
+  std::vector<std::vector<GraphNode>> found;
+  for (std::size_t i = 0; i < graphs.size(); ++i)
+    found.push_back(view.nodes_in(graphs[i], graphs::number_within(number(), type_, i)));
+  return found;
+}
+
 std::string GraphNode::name() const {
   const NodeViews view(*this, "GraphNode::name", false);
   if (type_ != NodeType::kernel) return backend::node_type_name(type_);
@@ -207,7 +235,9 @@ std::string GraphNode::str() const {
 
 Annotation GraphNode::annotation() const {
   const NodeViews view(*this, "GraphNode::annotation", false);
-  const Annotation* const found = view.impl().listeners.annotation_of(handle_);
+  const auto& listeners = view.impl().listeners;
+  const Annotation* found = listeners.annotation_of(handle_);
+  if (found == nullptr) found = listeners.annotation_of(view.top());
   return found != nullptr ? *found : Annotation();
 }
 
@@ -216,8 +246,8 @@ std::vector<NodeDependency> GraphNode::dependencies() const {
   const Checked runtime(view.impl().backend());
   std::vector<backend::Edge> edges;
   std::vector<GraphNodeHandle> nodes;
-  runtime.graph_edges(view.impl().template_graph, &edges);
-  runtime.graph_nodes(view.impl().template_graph, &nodes);
+  runtime.graph_edges(view.graph(), &edges);
+  runtime.graph_nodes(view.graph(), &nodes);
   std::vector<NodeDependency> found;
   for (const backend::Edge& edge : edges)
     if (edge.to == handle_)
@@ -313,6 +343,11 @@ void GraphNode::set_enabled(bool enabled) const {
   if (type_ != NodeType::kernel && type_ != NodeType::memcpy && type_ != NodeType::memset)
     throw UsageError(text::format(
         "{} needs a kernel, memcpy or memset node, the types that CUDA can disable; found the {}.", call, view.text()));
+  if (inner_ != nullptr)
+    throw UsageError(text::format(
+        "{} needs a node of the graph itself; found the {}, which lies in a child graph or a body, where nodes are not "
+        "disabled. Capture the work in the body of if_, whose condition decides at each replay.",
+        call, view.text()));
   graphs::NodeChanges::require_not_own(view.values(), [&] { return text::format("{}, {}", call, view.text()); });
   auto& impl = view.impl();
   impl.changes.set_enabled(impl.backend(), impl.exec, handle_, index_, enabled,
@@ -321,24 +356,39 @@ void GraphNode::set_enabled(bool enabled) const {
 
 namespace {
 
-std::vector<GraphNode> views_of(graphs::GraphAccess::Impl& impl) {
-  std::vector<GraphNodeHandle> handles;
-  Checked(impl.backend()).graph_nodes(impl.template_graph, &handles);
-  std::vector<GraphNode> nodes;
-  nodes.reserve(handles.size());
-  for (std::size_t i = 0; i < handles.size(); ++i) nodes.push_back(NodeViews::make(impl, i, handles[i]));
-  return nodes;
-}
+using graphs::NumberedNode;
 
-bool has_name(graphs::GraphAccess::Impl& impl, GraphNodeHandle handle, NodeType type, std::string_view name) {
-  if (const Annotation* const annotation = impl.listeners.annotation_of(handle)) {
+bool has_name(graphs::GraphAccess::Impl& impl, const NumberedNode& node, std::string_view name) {
+  if (const Annotation* const annotation = impl.listeners.annotation_of(node.handle)) {
     const auto found = annotation->find("name");
     if (found != annotation->end() && found->second == name) return true;
   }
-  if (type != NodeType::kernel) return false;
+  if (node.type != NodeType::kernel) return false;
   const char* symbol = nullptr;
-  Checked(impl.backend()).function_name(impl.changes.values(impl.backend(), handle).function(), &symbol);
+  Checked(impl.backend()).function_name(impl.changes.values(impl.backend(), node.handle).function(), &symbol);
   return graphs::is_name_of_kernel(name, symbol);
+}
+
+// Of a node with the name, those in it have its annotation as well, and do not count.
+std::vector<NumberedNode> nodes_with_name(graphs::GraphAccess::Impl& impl, const std::vector<NumberedNode>& all,
+                                          std::string_view name) {
+  std::vector<NumberedNode> found;
+  for (const NumberedNode& node : all) {
+    const bool lies_in_last = !found.empty() && node.number.starts_with(found.back().number + ".");
+    if (!lies_in_last && has_name(impl, node, name)) found.push_back(node);
+  }
+  if (!found.empty() || name.find('.') == std::string_view::npos) return found;
+  std::ranges::copy_if(all, std::back_inserter(found), [&](const NumberedNode& node) { return node.number == name; });
+  return found;
+}
+
+std::string list_of(const graphs::GraphAccess::Impl& impl, const std::vector<NumberedNode>& nodes) {
+  constexpr std::size_t most = 20;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(nodes.size(), most); ++i)
+    list +=
+        (i == 0 ? "" : "; ") + impl.listeners.node_text(impl.backend(), nodes[i].handle, nodes[i].top, nodes[i].number);
+  return nodes.size() > most ? list + text::format("; and {} more", nodes.size() - most) : list;
 }
 
 }  // namespace
@@ -348,36 +398,31 @@ std::vector<GraphNode> CUDAGraph::nodes() const {
   Impl& impl = Impl::of(*this, call);
   const Impl::LaunchLock lock(impl);
   impl.require_template(call);
-  return views_of(impl);
+  std::vector<GraphNodeHandle> handles;
+  Checked(impl.backend()).graph_nodes(impl.template_graph, &handles);
+  std::vector<GraphNode> nodes;
+  nodes.reserve(handles.size());
+  for (std::size_t i = 0; i < handles.size(); ++i) nodes.push_back(NodeViews::make(impl, i, handles[i]));
+  return nodes;
 }
 
 GraphNode CUDAGraph::node(std::string_view name) const {
   constexpr const char* call = "CUDAGraph::node";
-  constexpr std::size_t most = 20;  // of the nodes that a text lists
   Impl& impl = Impl::of(*this, call);
   const Impl::LaunchLock lock(impl);
   impl.require_template(call);
-  const std::vector<GraphNode> all = views_of(impl);
-  std::vector<GraphNode> found;
-  for (const GraphNode& node : all)
-    if (has_name(impl, NodeViews::handle_of(node), node.type(), name)) found.push_back(node);
-  if (found.size() == 1) return found.front();
-  std::string list;
-  const std::vector<GraphNode>& listed = found.empty() ? all : found;
-  for (std::size_t i = 0; i < std::min(listed.size(), most); ++i)
-    list += (i == 0 ? "" : "; ") + impl.listeners.node_text(impl.backend(), NodeViews::handle_of(listed[i]),
-                                                            NodeViews::handle_of(listed[i]),
-                                                            std::to_string(listed[i].index()));
-  if (listed.size() > most) list += text::format("; and {} more", listed.size() - most);
+  const std::vector<NumberedNode> all = graphs::numbered_nodes(impl.backend(), impl.template_graph);
+  const std::vector<NumberedNode> found = nodes_with_name(impl, all, name);
+  if (found.size() == 1) return NodeViews::make(impl, found.front());
   if (found.empty())
     throw UsageError(
         text::format("{} expected the name of a kernel or of an annotation in the graph; found \"{}\", which "
                      "no node has. The nodes are: {}.",
-                     call, name, list));
+                     call, name, list_of(impl, all)));
   throw UsageError(
       text::format("{} expected a name that one node has; found \"{}\", which {} nodes have: {}. Name the "
                    "kernel in full, capture with annotations, or choose one of nodes().",
-                   call, name, found.size(), list));
+                   call, name, found.size(), list_of(impl, found)));
 }
 
 }  // namespace reprise

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/annotations/annotation_listener.h"
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "backend/check.h"
 #include "backend/monitor.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/nodes/inner_nodes.h"
 #include "inspect/annotations/annotation_text.h"
 #include "inspect/annotations/capture_annotations.h"
 #include "inspect/annotations/nvtx_ranges.h"
@@ -74,17 +77,72 @@ void AnnotationListener::ended(captures::Capture& capture, graphs::CapturedGraph
   const std::vector<std::size_t> annotation_of_node = assign_annotations(log, edges);
   for (std::size_t i = 0; i < log.nodes.size(); ++i)
     if (annotation_of_node[i] != 0) which_.emplace(log.nodes[i], annotation_of_node[i]);
-  for (auto& [node, annotation] : underway_->take_body_nodes()) in_bodies_.emplace(node, std::move(annotation));
+  if (!which_.empty() && ranges_are_taken()) {
+    replay_name_ = replay_name(log);
+    graph.in_replays.push_back(this);
+  }
+  annotations_ = std::move(log.annotations);
+  note_inner_nodes(graph.template_graph);
   if (!which_.empty()) {
-    if (ranges_are_taken()) {
-      replay_name_ = replay_name(log);
-      graph.in_replays.push_back(this);
-    }
     graph.of_executables.push_back(this);
     order_ = std::move(log.listed);
-    annotations_ = std::move(log.annotations);
+    if (order_.empty()) Checked(*runtime_).graph_nodes(graph.template_graph, &order_);
   }
   underway_.reset();
+}
+
+// Nodes of bodies have whole annotations; those of a child have its own within that of the node that runs it.
+void AnnotationListener::note_inner_nodes(GraphHandle template_graph) {
+  const std::vector<std::pair<GraphNodeHandle, Annotation>> of_bodies = underway_->take_body_nodes(),
+                                                            of_children = underway_->take_child_nodes();
+  if (of_bodies.empty() && !underway_->has_children()) return;
+  const std::unordered_map<GraphNodeHandle, Annotation> whole(of_bodies.begin(), of_bodies.end()),
+      own(of_children.begin(), of_children.end());
+  std::map<Annotation, std::size_t> numbers;
+  for (std::size_t i = 0; i < annotations_.size(); ++i) numbers.emplace(annotations_[i], i);
+  std::string top_number;
+  for (const graphs::NumberedNode& node : graphs::numbered_nodes(*runtime_, template_graph)) {
+    if (node.parent == nullptr) {
+      top_number = node.number;
+      continue;
+    }
+    const auto around = which_.find(node.parent);
+    std::size_t which = around != which_.end() ? around->second : 0;
+    if (const auto known = whole.find(node.handle); known != whole.end()) {
+      which = number_of(known->second, numbers);
+    } else if (const auto added = own.find(node.handle); added != own.end()) {
+      Annotation merged = annotations_[which];
+      for (const auto& [key, value] : added->second) merged.insert_or_assign(key, value);
+      which = number_of(std::move(merged), numbers);
+    }
+    if (which == 0) continue;
+    which_.emplace(node.handle, which);
+    inner_.push_back({node.handle, node.top, node.number.substr(top_number.size())});
+  }
+}
+
+std::size_t AnnotationListener::number_of(Annotation annotation, std::map<Annotation, std::size_t>& numbers) {
+  const auto [known, is_new] = numbers.try_emplace(annotation, annotations_.size());
+  if (is_new) annotations_.push_back(std::move(annotation));
+  return known->second;
+}
+
+void AnnotationListener::added_as_child(const captures::ChildNode& child) {
+  const auto parent = CaptureAnnotations::of(child.capture);
+  if (parent == nullptr) return;
+  std::vector<std::pair<GraphNodeHandle, Annotation>> nodes;
+  if (!which_.empty()) {
+    const std::vector<graphs::NumberedNode> original = graphs::numbered_nodes(*runtime_, child.original),
+                                            copy = graphs::numbered_nodes(*runtime_, child.copy);
+    const auto same = [](const graphs::NumberedNode& a, const graphs::NumberedNode& b) {
+      return a.type == b.type && a.number == b.number;
+    };
+    if (std::ranges::equal(original, copy, same))
+      for (std::size_t i = 0; i < copy.size(); ++i)
+        if (const Annotation* const annotation = annotation_of(original[i].handle))
+          nodes.emplace_back(copy[i].handle, *annotation);
+  }
+  parent->add_child(std::move(nodes));
 }
 
 void AnnotationListener::abandoned(captures::Capture& /*capture*/) noexcept {
@@ -102,14 +160,18 @@ void AnnotationListener::instantiated(GraphHandle template_graph, GraphExecHandl
   if (!backend::WarnOnError(*runtime_).graph_nodes(template_graph, &now)) return;
   if (now == order_) return;
   std::unordered_map<GraphNodeHandle, std::size_t> places, left;
+  std::unordered_set<GraphNodeHandle> survivors;
   for (std::size_t i = 0; i < order_.size(); ++i) places.emplace(order_[i], i);
   std::size_t next = 0;  // no survivor is before it
   for (const GraphNodeHandle node : now) {
     const auto place = places.find(node);
     if (place == places.end() || place->second < next) continue;
     next = place->second + 1;
+    survivors.insert(node);
     if (const auto known = which_.find(node); known != which_.end()) left.insert(*known);
   }
+  std::erase_if(inner_, [&](const InnerNode& inner) { return !survivors.contains(inner.top); });
+  for (const InnerNode& inner : inner_) left.insert(*which_.find(inner.node));
   which_ = std::move(left);
   order_ = std::move(now);
 } catch (...) {
@@ -120,17 +182,20 @@ std::function<void()> AnnotationListener::adopt(const graphs::CaptureListener& o
   const auto& theirs = dynamic_cast<const AnnotationListener&>(other);
   std::vector<GraphNodeHandle> order;
   std::unordered_map<GraphNodeHandle, std::size_t> which;
-  for (const GraphNodeHandle node : theirs.order_) {
-    const auto own = adoption.nodes.find(node);
-    if (own == adoption.nodes.end()) continue;  // removed from the template by other code
-    order.push_back(own->second);
-    if (const auto known = theirs.which_.find(node); known != theirs.which_.end())
-      which.emplace(own->second, known->second);
-  }
-  return [this, order, which, annotations = theirs.annotations_, name = theirs.replay_name_,
+  std::vector<InnerNode> inner;
+  for (const GraphNodeHandle node : theirs.order_)
+    if (const auto own = adoption.nodes.find(node); own != adoption.nodes.end())  // else removed by other code
+      order.push_back(own->second);
+  for (const auto& [node, annotation] : theirs.which_)
+    if (const auto own = adoption.nodes.find(node); own != adoption.nodes.end()) which.emplace(own->second, annotation);
+  for (const InnerNode& each : theirs.inner_)
+    if (adoption.nodes.contains(each.node) && adoption.nodes.contains(each.top))
+      inner.push_back({adoption.nodes.at(each.node), adoption.nodes.at(each.top), each.number_in_top});
+  return [this, order, which, inner, annotations = theirs.annotations_, name = theirs.replay_name_,
           runtime = theirs.runtime_]() mutable {
     order_.swap(order);
     which_.swap(which);
+    inner_.swap(inner);
     annotations_.swap(annotations);
     replay_name_.swap(name);
     runtime_ = runtime;
@@ -156,22 +221,29 @@ void AnnotationListener::reset() noexcept {
   annotations_.clear();
   which_.clear();
   replay_name_.clear();
-  in_bodies_.clear();
+  inner_.clear();
 }
 
 std::vector<AnnotatedNode> AnnotationListener::nodes() const {
   std::vector<AnnotatedNode> found;
   found.reserve(which_.size());
-  for (std::size_t i = 0; i < order_.size(); ++i)
+  auto inner = inner_.begin();
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    const std::string number = std::to_string(i);
     if (const Annotation* const annotation = annotation_of(order_[i]))
-      found.push_back({.node = order_[i], .index = i, .annotation = *annotation});
+      found.push_back({.node = order_[i], .index = i, .number = number, .annotation = *annotation});
+    for (; inner != inner_.end() && inner->top == order_[i]; ++inner)
+      found.push_back({.node = inner->node,
+                       .index = i,
+                       .number = number + inner->number_in_top,
+                       .annotation = *annotation_of(inner->node)});
+  }
   return found;
 }
 
 const Annotation* AnnotationListener::annotation_of(GraphNodeHandle node) const noexcept {
-  if (const auto found = which_.find(node); found != which_.end()) return &annotations_[found->second];
-  const auto inner = in_bodies_.find(node);
-  return inner != in_bodies_.end() ? &inner->second : nullptr;
+  const auto found = which_.find(node);
+  return found != which_.end() ? &annotations_[found->second] : nullptr;
 }
 
 const Annotation* AnnotationListener::annotation_of(const ScannedNode& node) const noexcept {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -31,6 +32,7 @@ class AnnotationListener final : public graphs::CaptureListener {
   void describe(const backend::CaptureFindings& findings, CaptureReport& report) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
   void abandoned(captures::Capture& capture) noexcept override;
+  void added_as_child(const captures::ChildNode& child) override;
   void instantiated(GraphHandle template_graph, GraphExecHandle exec) noexcept override;
   std::function<void()> adopt(const graphs::CaptureListener& other, graphs::Adoption& adoption) override;
   void before_replay(const StreamRef& stream) override;
@@ -38,7 +40,7 @@ class AnnotationListener final : public graphs::CaptureListener {
   void replay_failed() noexcept override;
   void reset() noexcept override;
 
-  /// The annotated nodes of the template, in order of creation; not those of graphs in its nodes.
+  /// The annotated nodes of the template in order of creation, each followed by those in it.
   std::vector<AnnotatedNode> nodes() const;
   /// Null if the node has none, or is not of this graph. Valid until the next capture, reset or instantiation.
   const Annotation* annotation_of(GraphNodeHandle node) const noexcept;
@@ -46,13 +48,23 @@ class AnnotationListener final : public graphs::CaptureListener {
   const Annotation* annotation_of(const ScannedNode& node) const noexcept;
 
  private:
-  const ProgressListener& progress_;                           // of the same graph
-  backend::Backend* runtime_ = nullptr;                        // of the capture
-  std::shared_ptr<CaptureAnnotations> underway_;               // in a capture with annotations
-  std::vector<GraphNodeHandle> order_;                         // all nodes of the template; empty if none is annotated
-  std::vector<Annotation> annotations_;                        // each once
-  std::unordered_map<GraphNodeHandle, std::size_t> which_;     // of annotations_
-  std::unordered_map<GraphNodeHandle, Annotation> in_bodies_;  // of nodes in bodies of conditional nodes
+  /// An annotated node in a child graph or body.
+  struct InnerNode {
+    GraphNodeHandle node = nullptr;
+    GraphNodeHandle top = nullptr;  // the node of the template that it lies in
+    std::string number_in_top;      // ".0", ".1.0"
+  };
+
+  void note_inner_nodes(GraphHandle template_graph);
+  std::size_t number_of(Annotation annotation, std::map<Annotation, std::size_t>& numbers);
+
+  const ProgressListener& progress_;                        // of the same graph
+  backend::Backend* runtime_ = nullptr;                     // of the capture
+  std::shared_ptr<CaptureAnnotations> underway_;            // in a capture with annotations
+  std::vector<GraphNodeHandle> order_;                      // all nodes of the template; empty if none is annotated
+  std::vector<Annotation> annotations_;                     // each once
+  std::unordered_map<GraphNodeHandle, std::size_t> which_;  // of annotations_
+  std::vector<InnerNode> inner_;                            // in the order of the template
   std::string replay_name_;  // of the range around each replay; empty if no tool takes ranges
 };
 

@@ -122,6 +122,22 @@ std::vector<std::pair<GraphNodeHandle, Annotation>> CaptureAnnotations::take_bod
   return std::move(body_nodes_);
 }
 
+void CaptureAnnotations::add_child(std::vector<std::pair<GraphNodeHandle, Annotation>> nodes) {
+  const std::lock_guard lock(mutex_);
+  has_children_ = true;
+  std::ranges::move(nodes, std::back_inserter(child_nodes_));
+}
+
+bool CaptureAnnotations::has_children() const {
+  const std::lock_guard lock(mutex_);
+  return has_children_;
+}
+
+std::vector<std::pair<GraphNodeHandle, Annotation>> CaptureAnnotations::take_child_nodes() {
+  const std::lock_guard lock(mutex_);
+  return std::move(child_nodes_);
+}
+
 // Of the calling thread.
 Annotation CaptureAnnotations::in_force() const {
   const std::lock_guard lock(mutex_);

@@ -59,6 +59,11 @@ class CaptureAnnotations {
   void abandon_body(const captures::Body& body) noexcept;
   /// Nodes of bodies that have ended, with their annotations; none is empty.
   std::vector<std::pair<GraphNodeHandle, Annotation>> take_body_nodes();
+  /// A child graph was added, whose nodes have these annotations of their own, from its capture.
+  void add_child(std::vector<std::pair<GraphNodeHandle, Annotation>> nodes);
+  bool has_children() const;
+  /// Nodes of child graphs with the annotations of their own.
+  std::vector<std::pair<GraphNodeHandle, Annotation>> take_child_nodes();
   /// The annotation of the calling thread's innermost scope; empty outside of scopes.
   static std::string within() noexcept;
 
@@ -139,7 +144,8 @@ class CaptureAnnotations {
   Nodes found_;                                                          // of look_at_graph(), kept for its memory
   std::exception_ptr failure_;                                           // the first error that could not be thrown
   std::map<std::uint64_t, std::shared_ptr<CaptureAnnotations>> bodies_;  // by the ids of their captures
-  std::vector<std::pair<GraphNodeHandle, Annotation>> body_nodes_;
+  std::vector<std::pair<GraphNodeHandle, Annotation>> body_nodes_, child_nodes_;
+  bool has_children_ = false;
   std::shared_ptr<CaptureAnnotations> next_;          // where scopes go on
   std::map<std::uint64_t, std::uint64_t> continued_;  // their numbers here and there
 };

@@ -39,7 +39,7 @@ void sum_up(ReplayTiming& timing) {
 namespace {
 
 std::string node_number(const NodeTiming& node) {
-  return node.index ? std::to_string(*node.index) : "-";
+  return node.number.empty() ? "-" : node.number;
 }
 
 }  // namespace

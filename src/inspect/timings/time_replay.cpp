@@ -12,6 +12,7 @@
 #include "backend/monitor.h"
 #include "captures/registry.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/nodes/inner_nodes.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/timings/replay_timing.h"
 #include "text/format.h"
@@ -25,15 +26,9 @@ using backend::Checked;
 namespace {
 
 // A sentence on the number of nodes without a time, by kind; empty if there are none.
-void note_nodes_without_time(backend::Backend& runtime, const std::vector<GraphNodeHandle>& without,
-                             const ReplayTiming& timing, std::vector<std::string>& notes) {
-  if (without.empty()) return;
-  std::map<backend::NodeType, std::size_t> counts;
-  for (const GraphNodeHandle node : without) {
-    backend::NodeType type{};
-    Checked(runtime).graph_node_type(node, &type);
-    ++counts[type];
-  }
+void note_nodes_without_time(const std::map<backend::NodeType, std::size_t>& counts, const ReplayTiming& timing,
+                             std::vector<std::string>& notes) {
+  if (counts.empty()) return;
   std::string kinds;
   for (const auto& [type, count] : counts)
     kinds += text::format("{}{} {}", kinds.empty() ? "" : ", ", count, backend::node_type_name(type));
@@ -48,10 +43,9 @@ void note_nodes_without_time(backend::Backend& runtime, const std::vector<GraphN
 ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
                        const inspect::AnnotationListener& annotations, std::vector<backend::NodeTime> times,
                        std::vector<std::string> notes) {
-  std::vector<GraphNodeHandle> nodes;
-  Checked(runtime).graph_nodes(template_graph, &nodes);
+  const std::vector<graphs::NumberedNode> nodes = graphs::numbered_nodes(runtime, template_graph);
   std::unordered_map<GraphNodeHandle, std::size_t> places;
-  for (const GraphNodeHandle node : nodes) places.emplace(node, places.size());
+  for (const graphs::NumberedNode& node : nodes) places.emplace(node.handle, places.size());
   std::uint64_t origin = times.empty() ? 0 : times.front().start_ns;
   for (const backend::NodeTime& time : times) origin = std::min(origin, time.start_ns);
   ReplayTiming timing;
@@ -60,20 +54,24 @@ ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
     NodeTiming& node = timing.nodes.emplace_back();
     node.node = time.node;
     if (const auto place = places.find(time.node); place != places.end()) {
-      node.index = place->second;
+      const graphs::NumberedNode& known = nodes[place->second];
+      node.index = known.top_index;
+      node.number = known.number;
       timed[place->second] = true;
+      const Annotation* annotation = annotations.annotation_of(known.handle);
+      if (annotation == nullptr) annotation = annotations.annotation_of(known.top);
+      if (annotation != nullptr) node.annotation = *annotation;
     }
     node.name = std::move(time.name);
-    if (const Annotation* const annotation = annotations.annotation_of(time.node)) node.annotation = *annotation;
     node.start_us = static_cast<double>(time.start_ns - origin) / 1000;
     node.duration_us = static_cast<double>(time.end_ns - time.start_ns) / 1000;
   }
   inspect::sum_up(timing);
   timing.notes = std::move(notes);
-  std::vector<GraphNodeHandle> without;
+  std::map<backend::NodeType, std::size_t> without;
   for (std::size_t i = 0; i < nodes.size(); ++i)
-    if (!timed[i]) without.push_back(nodes[i]);
-  note_nodes_without_time(runtime, without, timing, timing.notes);
+    if (!timed[i]) ++without[nodes[i].type];
+  note_nodes_without_time(without, timing, timing.notes);
   return timing;
 }
 

@@ -221,10 +221,13 @@ void prepare_helper(Stage& s) {
   });
 }
 
-// With memory of its own, and random numbers.
+// With memory of its own, random numbers, and annotations.
 void prepare_child(Stage& s) {
   const Generator generator(s.device);
-  capture(s.helper, [&] {
+  GraphOptions options;
+  options.enable_annotations = true;
+  capture(s.helper, options, [&] {
+    const annotate scope("child");
     Buffer<int> scratch(segment_size);
     scratch.fill_bytes_async(0);
     generator.philox_state(1);

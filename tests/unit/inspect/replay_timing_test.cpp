@@ -11,6 +11,7 @@ namespace {
 NodeTiming node(std::size_t index, double start_us, double duration_us, const Annotation& annotation = {}) {
   NodeTiming made;
   made.index = index;
+  made.number = std::to_string(index);
   made.name = "kernel_" + std::to_string(index);
   made.annotation = annotation;
   made.start_us = start_us;
@@ -71,6 +72,7 @@ TEST(ReplayTimingSums, AnnotationsComeInTheOrderOfTheirFirstStartAndAreToldApart
 TEST(ReplayTimingText, ShowsNodesThenAnnotationsThenNotes) {
   ReplayTiming timing = summed_up({node(0, 100, 2.5, forward), node(1, 102.5, 10.25, layer)});
   timing.nodes[1].index.reset();
+  timing.nodes[1].number.clear();
   timing.notes = {"One is missing."};
   EXPECT_EQ(timing.str(),
             "2 nodes in 12.750 us, from the first start to the last end\n"

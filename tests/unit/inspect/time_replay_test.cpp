@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <map>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "inspect/annotations/annotation_text.h"
 #include "tests/support/faulty_backend.h"
 #include "tests/unit/inspect/time_replay_fixture.h"
 
@@ -97,6 +99,35 @@ TEST_F(TimeReplay, GivesNodesTheirAnnotationsAndSumsThemUp) {
   EXPECT_EQ(timing.annotations[1].annotation, layer);
   EXPECT_DOUBLE_EQ(timing.annotations[1].duration_us, timing.nodes[3].duration_us);
   EXPECT_TRUE(contains(timing.str(), "[forward, layer=2]")) << timing.str();
+}
+
+TEST_F(TimeReplay, KnowsNodesOfChildrenAndBodiesWhereTheDeviceTimesThemByTheirNodes) {
+  if (default_device().type() != DeviceType::host) GTEST_SKIP() << "CUPTI does not name these nodes";
+  Buffer<std::uint32_t> flag(std::array<std::uint32_t, 1>{1});
+  Buffer<int> y = zeros();
+  const CUDAGraph child = capture({.enable_annotations = true}, [&] {
+    const annotate scope("step");
+    spin(x_, 10);
+  });
+  capture(graph_, {.enable_annotations = true}, [&] {
+    const annotate scope({{"layer", "2"}});
+    add_child(child);
+    if_else(
+        flag.data(),
+        [&] {
+          const annotate body("body");
+          multiply(x_, 2, y);
+        },
+        [&] { add(y); });
+  });
+  const ReplayTiming timing = time_replay(graph_, stream_);
+  std::map<std::string, std::string> found;
+  for (const NodeTiming& node : timing.nodes) found[node.number] = inspect::annotation_text(node.annotation);
+  EXPECT_EQ(found["0.0"], "step, layer=2") << timing.str();
+  const std::string condition = graph_.nodes().back().number();
+  EXPECT_EQ(found[condition + ".0.0"], "body, layer=2") << timing.str();
+  EXPECT_FALSE(found.contains(condition + ".1.0")) << "the other body did not run: " << timing.str();
+  EXPECT_TRUE(contains(timing.str(), "0.0  reprise::graphs::test::Spin  [step, layer=2]")) << timing.str();
 }
 
 TEST_F(TimeReplay, IsOneReplayOnTheGivenStreamThatIsOverWhenItReturns) {

@@ -112,7 +112,12 @@ TEST(CaptureReportsInJson, HaveTheCallThatBrokeARealCapture) {
 
 TEST(TimingsInJson, HaveTheNodesAndTheSums) {
   ReplayTiming timing;
-  timing.nodes = {{.index = 3, .name = strange, .annotation = {{"layer", "0"}}, .start_us = 0.5, .duration_us = 1.25},
+  timing.nodes = {{.index = 3,
+                   .number = "3.1",
+                   .name = strange,
+                   .annotation = {{"layer", "0"}},
+                   .start_us = 0.5,
+                   .duration_us = 1.25},
                   {.name = "memset"}};
   timing.total_us = 1.75;
   timing.annotations = {
@@ -120,11 +125,13 @@ TEST(TimingsInJson, HaveTheNodesAndTheSums) {
   timing.notes = {"A note."};
   EXPECT_EQ(json::parse(to_json(timing)), json({{"nodes",
                                                  {{{"index", 3},
+                                                   {"number", "3.1"},
                                                    {"name", strange_in_json},
                                                    {"annotation", {{"layer", "0"}}},
                                                    {"start_us", 0.5},
                                                    {"duration_us", 1.25}},
                                                   {{"index", nullptr},
+                                                   {"number", ""},
                                                    {"name", "memset"},
                                                    {"annotation", json::object()},
                                                    {"start_us", 0.0},

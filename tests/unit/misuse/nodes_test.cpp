@@ -21,9 +21,10 @@ struct NodeCall {
   bool changes;
 };
 
-/// All but index() and type(). None changes a value.
+/// All but index(), number() and type(). None changes a value.
 const NodeCall node_calls[] = {
     {"native", [](const auto& kernel, const auto&, const auto&) { (void)kernel.native(); }, false},
+    {"inner", [](const auto& kernel, const auto&, const auto&) { (void)kernel.inner(); }, false},
     {"name", [](const auto& kernel, const auto&, const auto&) { (void)kernel.name(); }, false},
     {"str", [](const auto& kernel, const auto&, const auto&) { (void)kernel.str(); }, false},
     {"annotation", [](const auto& kernel, const auto&, const auto&) { (void)kernel.annotation(); }, false},
