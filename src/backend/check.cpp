@@ -25,6 +25,10 @@ void raise(const Backend& backend, Call call, ErrorCode result, SourceLocation w
   throw BackendError(cuda_name(call), result, with_context(std::move(detail)), where);
 }
 
+void raise_refused(Call call, ErrorCode result, std::string detail, SourceLocation where) {
+  throw BackendError(cuda_name(call), result, with_context(std::move(detail)), where);
+}
+
 void raise_forked(Call call, SourceLocation where) {
   throw BackendError(cuda_name(call), ErrorCode::not_initialized, forked_detail, where);
 }
