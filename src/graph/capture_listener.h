@@ -101,6 +101,9 @@ class CaptureListener {
   virtual void describe(const backend::CaptureFindings& /*findings*/, CaptureReport& /*report*/) {}
   /// The report is complete.
   virtual void reported(const CaptureReport& /*report*/) noexcept {}
+  /// This library refuses the graph of a capture that the runtime ended well; `why`: the text of the error. Before
+  /// abandoned().
+  virtual void refused(const CaptureReport& /*report*/, const char* /*why*/) noexcept {}
   /// May throw: the capture fails.
   virtual void ended(captures::Capture& /*capture*/, CapturedGraph& /*graph*/) {}
   /// The capture failed: release everything acquired for it.
