@@ -157,7 +157,7 @@ class REPRISE_EXPORT GraphNode {
   /// \throws UsageError unless this is a memset node of one dimension; for 0 elements, or an address that is not
   ///         aligned to them; for memory of another device or kind; BackendError if the runtime fails.
   void set_params(const MemsetNodeParams& params) const;
-  /// Whether replays run the node; its dependencies stay. Kept by instantiate().
+  /// Sets whether replays run the node; its dependencies stay. Kept by instantiate().
   /// \throws UsageError unless this is a kernel, memcpy or memset node; BackendError if the runtime fails, on CUDA also
   ///         for a set of several rows, or of memory that is not of the device.
   void set_enabled(bool enabled) const;

@@ -10,7 +10,7 @@
 namespace reprise::backend {
 namespace {
 
-// Of the thread that an error is raised on.
+// Adds the context of the calling thread, which raises the error.
 std::string with_context(std::string detail) {
   const std::string words = error_context();
   if (words.empty()) return detail;

@@ -47,7 +47,7 @@ struct CapturedGraph {
 struct Adoption {
   GraphExecHandle exec = nullptr;                              ///< the updated one
   std::unordered_map<GraphNodeHandle, GraphNodeHandle> nodes;  ///< of the other template: those of the own one
-  /// Those of the other graph, in its order: both graphs hold them.
+  /// Resources of the other graph, in its order: both graphs hold them.
   memory::ReleaseQueue::Resources resources = {};
 
   /// Replaces a resource that must not be shared by a copy. Nothing if it is none of the resources.

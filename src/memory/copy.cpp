@@ -71,8 +71,8 @@ namespace detail {
 
 void buffer_too_large(std::size_t count, std::size_t value_bytes) {
   throw UsageError(text::format(
-      "expected a buffer of fewer than 2^64 bytes; found {} values of {} bytes each; was the count negative "
-      "before it became a std::size_t?",
+      "expected a buffer of fewer than 2^64 bytes; found {} values of {} bytes each; a negative count becomes "
+      "such a number as a std::size_t",
       count, value_bytes));
 }
 
