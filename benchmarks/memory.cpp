@@ -86,7 +86,7 @@ void measure_side(Side side, unsigned kernels, unsigned graphs) {
   std::_Exit(0);  // the end of so many graphs takes longer than all of it
 }
 
-// Of the same program, by its path: a child of fork() could not use CUDA.
+// Runs the same program again, by its path: a child of fork() could not use CUDA.
 Bytes bytes_of(Side side, unsigned kernels, unsigned graphs) {
   const std::string command =
       fmt::format("exec /proc/{}/exe {} {} {} {}", ::getpid(), measures, static_cast<int>(side), kernels, graphs);

@@ -33,7 +33,7 @@ namespace reprise {
 ///         device; within a hook of `child`. The capture goes on without the node. BackendError if the runtime fails: a
 ///         capture that goes on nevertheless may fail in the end, because no node can be removed from it.
 REPRISE_EXPORT void add_child(const CUDAGraph& child, const StreamRef& stream);
-/// Of the calling thread's current stream of the child's device.
+/// As above, on the calling thread's current stream of the child's device.
 REPRISE_EXPORT void add_child(const CUDAGraph& child);
 
 }  // namespace reprise

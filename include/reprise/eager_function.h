@@ -135,7 +135,7 @@ class REPRISE_EXPORT Function {
   /// Copies the results of the run to their fixed memory. \throws as eager_detail::copy_results().
   virtual void copy_results(const StreamRef& stream) = 0;
   virtual void drop_results() noexcept = 0;
-  /// Of the fixed memory.
+  /// Size of the fixed memory.
   virtual std::size_t result_bytes() const noexcept = 0;
   /// The object, with all that it has by value.
   virtual std::span<const std::byte> object() const noexcept = 0;

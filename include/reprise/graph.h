@@ -165,7 +165,7 @@ class REPRISE_EXPORT CUDAGraph {
   /// Waits for the work of `stream`.
   void synchronize(const StreamRef& stream, std::chrono::nanoseconds timeout);
 
-  /// Of the scopes that the last replay has left, the last one in the order of the capture, with what it inherits from
+  /// The scope that the last replay has left, the last one in the order of the capture, with what it inherits from
   /// those around it; nullopt if it has left none, or there was no replay. Does not wait: a replay that is running
   /// goes on, one that was launched and has not begun shows what the replay before it left. May be called on any
   /// thread. In a graph that runs on several streams the others may not have come as far.

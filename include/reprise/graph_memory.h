@@ -33,7 +33,7 @@ struct GraphMemoryEstimate {
 struct REPRISE_EXPORT GraphMemory {
   std::size_t graphs = 0;       ///< captured graphs
   std::size_t executables = 0;  ///< of these, those that are instantiated
-  /// Of the graphs, as captured: with those of child graphs and of the bodies of control flow, as often as they were
+  /// Number of nodes of the graphs, as captured: with child graphs and bodies of control flow, as often as they were
   /// captured. Later edits of a template do not count.
   std::size_t nodes = 0;
 

@@ -9,24 +9,12 @@
 #include "reprise/error.h"
 #include "reprise/export.h"
 #include "reprise/graph_diff.h"
+#include "reprise/graph_types.h"
 
 /// \file
 /// Results and errors of CUDAGraph::update() and CUDAGraph::recapture().
 
 namespace reprise {
-
-/// Why CUDA cannot update an executable to another graph: `CUgraphExecUpdateResult`; the numbers are CUDA's.
-enum class UpdateResult {
-  success = 0,
-  error = 1,
-  topology_changed = 2,             ///< other nodes, or other dependencies
-  node_type_changed = 3,            ///< a node is of another type
-  function_changed = 4,             ///< a kernel is another one (drivers before 11.2)
-  parameters_changed = 5,           ///< a parameter differs that an update cannot change
-  not_supported = 6,                ///< a node is of a kind that cannot be updated
-  unsupported_function_change = 7,  ///< a kernel is another one, for which CUDA would need another executable
-  attributes_changed = 8,           ///< an attribute of a kernel differs, such as its cluster
-};
 
 /// An executable cannot be updated to another graph. Both graphs are as before.
 class REPRISE_EXPORT GraphUpdateError : public Error {

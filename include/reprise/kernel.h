@@ -18,6 +18,7 @@
 #include "reprise/error.h"
 #include "reprise/export.h"
 #include "reprise/kernel_functions.h"
+#include "reprise/kernel_members.h"
 #include "reprise/parameter.h"
 #include "reprise/public_call.h"
 #include "reprise/stream.h"
@@ -78,6 +79,9 @@ struct KernelParam {
   std::size_t size = 0;                  ///< in bytes
   bool whole = false;                    ///< true if each byte is known to be a part of the value: there is no padding
   const std::type_info* type = nullptr;  ///< of the value; null if it is not known
+  /// Returns the members of a struct that may have padding, by offset; null if `whole`, or if they cannot be had. An
+  /// empty list: none is known.
+  std::vector<KernelMember> (*members)() = nullptr;
 };
 
 /// The part of a launch that one call of a kernel's host entry runs: blocks `first_block` to `last_block` (exclusive),
@@ -225,10 +229,6 @@ concept Kernel = requires {
 }
 &&std::is_empty_v<K>&& std::is_default_constructible_v<K>;
 
-template <class T>
-inline constexpr bool has_no_padding =
-    std::has_unique_object_representations_v<T> || std::is_same_v<T, float> || std::is_same_v<T, double>;
-
 // The layout of a parameter block is CUDA's: each parameter at the next multiple of its alignment.
 template <class Values>
 struct ParamLayout;
@@ -244,10 +244,11 @@ struct ParamLayout<std::tuple<Params...>> {
     const std::size_t aligns[] = {alignof(Params)..., 1};
     const bool whole[] = {has_no_padding<Params>..., false};
     const std::type_info* const types[] = {&typeid(Params)..., nullptr};
+    std::vector<KernelMember> (*const members[])() = {find_members<Params>()..., nullptr};
     std::size_t end = 0;
     for (std::size_t i = 0; i <= count; ++i) {
       const std::size_t begin = (end + aligns[i] - 1) / aligns[i] * aligns[i];
-      made.params[i] = {begin, sizes[i], whole[i], types[i]};
+      made.params[i] = {begin, sizes[i], whole[i], types[i], members[i]};
       end = begin + sizes[i];
     }
     return made;

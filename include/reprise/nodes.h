@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,6 +14,7 @@
 
 #include "reprise/annotations.h"
 #include "reprise/export.h"
+#include "reprise/graph_types.h"
 #include "reprise/handles.h"
 #include "reprise/kernel.h"
 
@@ -24,49 +24,6 @@
 namespace reprise {
 
 class CUDAGraph;
-
-/// `CUgraphNodeType`; the numbers are CUDA's.
-enum class NodeType {
-  kernel = 0,
-  memcpy = 1,
-  memset = 2,
-  host = 3,
-  child_graph = 4,
-  empty = 5,
-  event_wait = 6,
-  event_record = 7,
-  memory_allocate = 10,
-  memory_free = 11,
-  conditional = 13,
-};
-
-/// `CUgraphEdgeData`, with its layout: zeros for a full dependency.
-struct EdgeData {
-  unsigned char from_port = 0;  ///< 0: when the node is complete; 1: programmatic; 2: launch completion
-  unsigned char to_port = 0;    ///< of the node that depends
-  unsigned char type = 0;       ///< 0 default, 1 programmatic
-  unsigned char reserved[5] = {};
-  friend auto operator<=>(const EdgeData&, const EdgeData&) = default;
-  // Explicit, because nvcc 13.0 declares, but does not define, the one implied by the order.
-  friend bool operator==(const EdgeData&, const EdgeData&) = default;
-};
-
-/// `CUDA_MEMCPY3D` in one dimension.
-struct MemcpyNodeParams {
-  void* destination = nullptr;
-  const void* source = nullptr;
-  std::size_t bytes = 0;
-  friend bool operator==(const MemcpyNodeParams&, const MemcpyNodeParams&) = default;
-};
-
-/// `CUDA_MEMSET_NODE_PARAMS` in one dimension.
-struct MemsetNodeParams {
-  void* destination = nullptr;
-  unsigned value = 0;          ///< of which the low `element_bytes` bytes count
-  unsigned element_bytes = 1;  ///< 1, 2 or 4; the destination is aligned to it
-  std::size_t count = 0;       ///< elements
-  friend bool operator==(const MemsetNodeParams&, const MemsetNodeParams&) = default;
-};
 
 /// A node that another one depends on.
 struct NodeDependency {
@@ -215,9 +172,9 @@ class REPRISE_EXPORT GraphNode {
   /// \throws UsageError unless this is a memset node of one dimension; for 0 elements, or an address that is not
   ///         aligned to them; for memory of another device or kind; BackendError if the runtime fails.
   void set_params(const MemsetNodeParams& params) const;
-  /// Whether replays run the node; its dependencies stay. Kept by instantiate().
+  /// Sets whether replays run the node; its dependencies stay. Kept by instantiate().
   /// \throws UsageError unless this is a kernel, memcpy or memset node, and one of the template itself; BackendError if
-  /// the runtime fails, on CUDA also
+  ///         the runtime fails, on CUDA also
   ///         for a set of several rows, or of memory that is not of the device.
   void set_enabled(bool enabled) const;
 

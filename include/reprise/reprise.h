@@ -40,6 +40,7 @@
 #include "reprise/graph_cache.h"
 #include "reprise/graph_diff.h"
 #include "reprise/graph_memory.h"
+#include "reprise/graph_types.h"
 #include "reprise/graph_update.h"
 #include "reprise/handles.h"
 #include "reprise/hooks.h"

@@ -27,7 +27,7 @@ enum class CaptureMode : int {
 /// PyTorch's name of CaptureMode, for ported code.
 using CaptureErrorMode = CaptureMode;
 
-/// Whether a stream is being captured; CUDA's `cudaStreamCaptureStatus`.
+/// Status of a stream in a capture; CUDA's `cudaStreamCaptureStatus`.
 enum class CaptureStatus : int {
   none = 0,         ///< work on the stream executes
   active = 1,       ///< work on the stream becomes nodes
@@ -87,7 +87,7 @@ class REPRISE_EXPORT StreamRef {
   /// Makes later work of this stream wait for the work submitted to `other` so far.
   void wait(const StreamRef& other) const;
 
-  /// Whether the stream is being captured. Never breaks a capture.
+  /// Returns whether the stream is being captured. Never breaks a capture.
   CaptureStatus capture_status() const;
 
   /// The id of the capture that the stream takes part in, 0 if none. Never breaks a capture.

@@ -10,7 +10,7 @@
 namespace reprise::backend {
 namespace {
 
-// Of the thread that an error is raised on.
+// Adds the context of the calling thread, which raises the error.
 std::string with_context(std::string detail) {
   const std::string words = error_context();
   if (words.empty()) return detail;
@@ -22,6 +22,10 @@ std::string with_context(std::string detail) {
 void raise(const Backend& backend, Call call, ErrorCode result, SourceLocation where, std::string_view more) {
   std::string detail = backend.last_error_detail();
   if (!more.empty()) detail.append(detail.empty() ? "" : "; ").append(more);
+  throw BackendError(cuda_name(call), result, with_context(std::move(detail)), where);
+}
+
+void raise_refused(Call call, ErrorCode result, std::string detail, SourceLocation where) {
   throw BackendError(cuda_name(call), result, with_context(std::move(detail)), where);
 }
 

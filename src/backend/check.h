@@ -24,6 +24,9 @@ inline void check(const Backend& backend, Call call, ErrorCode result,
     raise(backend, call, result, where);
 }
 
+/// Throws BackendError for a call of the device that this library refuses before it is made.
+[[noreturn]] void raise_refused(Call call, ErrorCode result, std::string detail, SourceLocation where);
+
 /// Throws what calls of the device throw in a child process of fork(): BackendError with 3. For calls of the library
 /// that would lock a mutex before they call the device.
 [[noreturn]] void raise_forked(Call call, SourceLocation where);

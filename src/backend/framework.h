@@ -57,7 +57,7 @@ class Framework {
   struct PoolBytes {
     std::uint64_t reserved = 0, allocated = 0;
   };
-  /// Of the pool with this id on a device now; for the id that names none, of all private pools there. Called without a
+  /// Bytes of the pool with this id on a device now; for the id that names none, of all private pools. Called without a
   /// lock, maybe while captures are underway.
   virtual PoolBytes pool_bytes(const Device& /*device*/, MempoolId /*pool*/) const noexcept { return {}; }
   /// The stacks of allocations are recorded from now on.

@@ -25,7 +25,7 @@ struct NodeTime {
 class NodeWatch {
  public:
   virtual ~NodeWatch() = default;
-  /// Those of the last launch since the watch began, which must be done; in any order. Nodes that the device cannot
+  /// Times of the last launch since the watch began, which must be done; in any order. Nodes that the device cannot
   /// time, or that were switched off, are not there. `notes` gets a sentence for all else that is missing.
   virtual std::vector<NodeTime> take(std::vector<std::string>* notes) = 0;
 };

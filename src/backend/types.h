@@ -13,10 +13,9 @@
 
 #include "reprise/capture_options.h"
 #include "reprise/error.h"
-#include "reprise/graph_update.h"
+#include "reprise/graph_types.h"
 #include "reprise/handles.h"
 #include "reprise/kernel.h"
-#include "reprise/nodes.h"
 #include "reprise/stream.h"
 
 // The values that cross the backend interface. Each mirrors a struct or an enum of the CUDA driver API.

@@ -34,7 +34,7 @@ void Break::run_function(const StreamRef& stream, memory::LastLaunch& last) {
   if (failure != nullptr) std::rethrow_exception(failure);
 }
 
-// Those that ran last may refer to what earlier ones own.
+// Destroys the last one first: it may refer to what earlier ones own.
 void Breaks::clear() noexcept {
   while (!breaks_.empty()) breaks_.pop_back();
 }

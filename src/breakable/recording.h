@@ -24,7 +24,7 @@ struct RecordingPlan {
   StreamRef captured;
   /// Where segments are replayed at once; nullopt: eager parts are refused, as nothing may take effect.
   std::optional<StreamRef> run = {};
-  /// Of the call that runs the body, whose locals lie below it; null if it is not known.
+  /// The frame of the call that runs the body, whose locals lie below it; null if it is not known.
   const void* frame = nullptr;
   bool instantiate = true;
   /// The stream of the capture is no stream of the user's: an eager part must not use it.
@@ -50,7 +50,7 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  /// That of the calling thread; null if it captures nothing, or without eager parts, or is in one.
+  /// The recording of the calling thread; null if it captures nothing, or without eager parts, or is in one.
   static Recording* current() noexcept;
   /// While it lives, the thread is in no recording.
   class Suspended;

@@ -100,7 +100,7 @@ struct GraphCache::Impl {
   caches::SampledTime hit_time;
   std::map<std::tuple<RecaptureCause, std::string, std::string>, std::uint64_t> reasons;
 
-  // Of the call underway, set where it turns out that it runs eagerly.
+  // Set for the call underway where it turns out that it runs eagerly.
   EagerCause cause = EagerCause::counted;
   std::shared_ptr<const CacheFailure> failed;
 

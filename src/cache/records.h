@@ -52,7 +52,7 @@ class Records {
 
   /// Of those with a graph, the one that has been without use for longest; null if there is none.
   Record* oldest() noexcept { return captured_.empty() ? nullptr : &captured_.back(); }
-  /// Those with a graph, the last one that was used first.
+  /// Records with a graph, the last one that was used first.
   std::list<Record>& captured() noexcept { return captured_; }
   std::size_t entries() const noexcept { return captured_.size(); }
   std::size_t others() const noexcept { return others_.size(); }

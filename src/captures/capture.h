@@ -112,7 +112,7 @@ class REPRISE_EXPORT_INTERNAL Capture {
   /// Adds that of the capture if none was added, unless it has not begun, is broken or over.
   /// \throws BackendError if the runtime refuses the query.
   void query_id();
-  /// Of the capture, or of one of its bodies.
+  /// True if the id is that of the capture, or of one of its bodies.
   bool has_id(std::uint64_t id) const noexcept;
   bool has_ids() const noexcept;
 

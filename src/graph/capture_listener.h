@@ -47,7 +47,7 @@ struct CapturedGraph {
 struct Adoption {
   GraphExecHandle exec = nullptr;                              ///< the updated one
   std::unordered_map<GraphNodeHandle, GraphNodeHandle> nodes;  ///< of the other template: those of the own one
-  /// Those of the other graph, in its order: both graphs hold them.
+  /// Resources of the other graph, in its order: both graphs hold them.
   memory::ReleaseQueue::Resources resources = {};
 
   /// Replaces a resource that must not be shared by a copy. Nothing if it is none of the resources.
@@ -101,6 +101,9 @@ class CaptureListener {
   virtual void describe(const backend::CaptureFindings& /*findings*/, CaptureReport& /*report*/) {}
   /// The report is complete.
   virtual void reported(const CaptureReport& /*report*/) noexcept {}
+  /// This library refuses the graph of a capture that the runtime ended well; `why`: the text of the error. Before
+  /// abandoned().
+  virtual void refused(const CaptureReport& /*report*/, const char* /*why*/) noexcept {}
   /// May throw: the capture fails.
   virtual void ended(captures::Capture& /*capture*/, CapturedGraph& /*graph*/) {}
   /// The capture failed: release everything acquired for it.

@@ -251,7 +251,7 @@ struct CUDAGraph::Impl {
   const KeepGraph made_with;           // the constructor's argument
   std::optional<HookId> option_hooks;  // of GraphOptions::hooks
 
-  // Of the capture, or of what was captured.
+  // Options and pool of the capture, or of what was captured.
   GraphOptions options;
   MempoolId pool;
   std::optional<graphs::ActiveCapture> capture;

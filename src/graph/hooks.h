@@ -86,7 +86,7 @@ class Hooks {
 ///
 ///     before -> launched | failed
 ///
-/// Those whose before_replay returned get after_replay.
+/// Runs the hooks of a replay: after_replay of all whose before_replay returned.
 class HookedReplay {
  public:
   HookedReplay(const Hooks& hooks, const StreamRef& stream);

@@ -13,7 +13,7 @@ namespace reprise::graphs {
 /// The functions that launch_host() made nodes of, for the graph of one capture. Thread-safe.
 class HostFunctions {
  public:
-  /// Those of a capture, made at first use; null if it is over.
+  /// Returns the host functions of a capture, made at first use; null if it is over.
   static std::shared_ptr<HostFunctions> of(captures::Capture& capture);
   /// Takes them out of an ended capture; null if there are none.
   static std::shared_ptr<HostFunctions> take(captures::Capture& capture) noexcept;

@@ -32,7 +32,7 @@ class RetainListener;
 /// Owned and used by one graph, as its other parts.
 class REPRISE_EXPORT_INTERNAL Listeners {
  public:
-  /// Those of this library, and of the framework if there is one.
+  /// Makes the listeners of this library, and of the framework if there is one.
   Listeners();
   ~Listeners();
   Listeners(const Listeners&) = delete;

@@ -63,7 +63,7 @@ class TorchFramework final : public backend::Framework, public graphs::Framework
     if (capture.device().type() == DeviceType::cuda) note_cuda_allocations(capture);
     return std::make_shared<OperatorNodes>();
   }
-  // That of a host device is the default generator of this library.
+  // The generator of a host device is the default generator of this library.
   std::shared_ptr<void> save_generators(const Device& device) const override {
     if (!keeps_current(device.type())) return nullptr;
     const c10::Device theirs(c10::kCUDA, static_cast<c10::DeviceIndex>(device.index()));

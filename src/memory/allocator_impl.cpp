@@ -138,6 +138,13 @@ std::optional<CachingAllocator::Impl::UsedBlock> CachingAllocator::Impl::find_bl
   return found;
 }
 
+std::optional<CachingAllocator::Impl::UsedBlock> CachingAllocator::Impl::block_at(const void* address) const {
+  const Lock lock(mutex_);
+  const MemoryBlock* const block = blocks_.find(address);
+  if (block == nullptr || block->state != BlockState::in_use) return std::nullopt;
+  return UsedBlock{block->address, block->requested};
+}
+
 PoolStatistics CachingAllocator::Impl::statistics() const {
   const Lock lock(mutex_);
   return total_;

@@ -66,6 +66,8 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   };
   /// The block in use that an address lies in; for texts and refusals, since it searches all blocks.
   std::optional<UsedBlock> find_block(const void* address) const;
+  /// The block in use that begins at an address, in constant time.
+  std::optional<UsedBlock> block_at(const void* address) const;
 
   // --- For captures. All are thread-safe. -------------------------------------------------------------------------
 

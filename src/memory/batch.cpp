@@ -11,6 +11,7 @@
 #include "backend/own_records.h"
 #include "captures/registry.h"
 #include "kernels/batch_kernels.h"
+#include "memory/block_bounds.h"
 #include "memory/copy_nodes.h"
 #include "reprise/kernel.h"
 #include "reprise/public_call.h"
@@ -65,7 +66,8 @@ struct OperationRange {
   std::size_t bytes;
 };
 
-// The block is not queried on CUDA: that would cost more than the launch; a wrong range is a fault of the device there.
+// The runtime is not queried on CUDA: that would cost more than the launch; beyond the allocator's blocks, a wrong
+// range is a fault of the device there.
 void require_usable(const Device& device, const OperationRange& range) {
   const auto refuse = [&](const char* found) {
     throw UsageError(text::format(
@@ -81,6 +83,13 @@ void require_usable(const Device& device, const OperationRange& range) {
   const std::size_t most = std::min(SIZE_MAX - reinterpret_cast<std::uintptr_t>(range.address),
                                     std::size_t{most_blocks} * memory::batch_chunk_bytes);
   if (range.bytes > most) refuse_size(most, ", which a grid can have and which end at the last address");
+  backend::require_not_forked(backend::Call::launch_kernel);  // before a mutex is locked
+  if (const auto block = memory::exceeded_block(device, range.address, range.bytes)) {
+    const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(range.address) - block->address);
+    refuse_size(block->bytes - std::min(offset, block->bytes),
+                text::format(" up to the end of the block of {} bytes at {}", block->bytes,
+                             static_cast<const void*>(block->address)));
+  }
   if (device.type() != DeviceType::host) return;
   backend::PointerInfo info;
   backend::Checked(device.backend()).pointer_info(range.address, &info);

@@ -4,6 +4,7 @@
 #include "backend/check.h"
 #include "backend/objects/device_uses.h"
 #include "memory/allocator_impl.h"
+#include "memory/block_bounds.h"
 #include "memory/watches/copy_origins.h"
 #include "reprise/memory.h"
 #include "reprise/public_call.h"
@@ -18,6 +19,16 @@ std::string block_text(const Device& device, const char* what, const void* addre
   if (!block) return {};
   return text::format("the {} {} is byte {} of a block of {} bytes of the caching allocator", what, address,
                       static_cast<std::size_t>(static_cast<const std::byte*>(address) - block->address), block->bytes);
+}
+
+// The runtime would write or read the next block of the segment.
+void require_within_block(const Device& device, backend::Call call, const char* what, const void* address,
+                          std::size_t bytes, SourceLocation where = SourceLocation::current()) {
+  backend::require_not_forked(call, where);
+  if (memory::exceeded_block(device, address, bytes)) [[unlikely]]
+    backend::raise_refused(call, ErrorCode::invalid_value,
+                           text::format("{}, and {} bytes go past its end", block_text(device, what, address), bytes),
+                           where);
 }
 
 void require_copied(const StreamRef& stream, backend::Call call, ErrorCode result, const void* destination,
@@ -39,7 +50,10 @@ void require_copied(const StreamRef& stream, backend::Call call, ErrorCode resul
 void copy_async(void* destination, const void* source, std::size_t bytes, const StreamRef& stream) {
   const detail::PublicCall call("copy_async");
   if (bytes == 0) return;  // an empty Buffer has a null address
-  const ErrorCode result = stream.device().backend().copy_async(destination, source, bytes, stream.native());
+  const Device device = stream.device();
+  require_within_block(device, backend::Call::copy_async, "destination", destination, bytes);
+  require_within_block(device, backend::Call::copy_async, "source", source, bytes);
+  const ErrorCode result = device.backend().copy_async(destination, source, bytes, stream.native());
   require_copied(stream, backend::Call::copy_async, result, destination, source);
   memory::note_copy(destination, source, stream);
 }
@@ -48,6 +62,7 @@ void fill_async(void* destination, unsigned char value, std::size_t bytes, const
   const detail::PublicCall call("fill_async");
   if (bytes == 0) return;
   const backend::MemsetNodeParams params{destination, value, 1, bytes};
+  require_within_block(stream.device(), backend::Call::set_async, "destination", destination, bytes);
   const ErrorCode result = stream.device().backend().set_async(params, stream.native());
   require_copied(stream, backend::Call::set_async, result, destination, nullptr);
 }
@@ -56,8 +71,8 @@ namespace detail {
 
 void buffer_too_large(std::size_t count, std::size_t value_bytes) {
   throw UsageError(text::format(
-      "expected a buffer of fewer than 2^64 bytes; found {} values of {} bytes each; was the count negative "
-      "before it became a std::size_t?",
+      "expected a buffer of fewer than 2^64 bytes; found {} values of {} bytes each; a negative count becomes "
+      "such a number as a std::size_t",
       count, value_bytes));
 }
 

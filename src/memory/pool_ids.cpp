@@ -12,7 +12,7 @@ namespace {
 
 std::atomic<std::uint64_t> last_number{0};  // that this library gave out by itself
 
-// Those of a framework begin after the numbers that this library gave out before it was installed.
+// Ids of a framework begin after the numbers that this library used before it was installed.
 std::optional<MempoolId> id_of_framework(bool by_user) {
   const backend::Framework* const framework = backend::installed_framework();
   if (framework == nullptr) return std::nullopt;

@@ -40,6 +40,17 @@ struct AddSteps {
   REPRISE_KERNEL void operator()(Thread, Steps steps) const { *steps.x += static_cast<float>(steps.first); }
 };
 
+/// Likewise, with padding and with floating-point members.
+struct Rates {
+  float first = 0;
+  float second = 0;
+  float* x = nullptr;
+  float third = 0;
+};
+struct AddRates {
+  REPRISE_KERNEL void operator()(Thread, Rates rates) const { *rates.x += rates.first + rates.second + rates.third; }
+};
+
 class FrozenValuesOnCuda : public CudaTest {
  protected:
   template <class Body>
@@ -118,6 +129,14 @@ TEST_F(FrozenValuesOnCuda, MembersOfAStructOfOurKernelAreCertain) {
   ASSERT_THAT(error.values(), SizeIs(1));
   EXPECT_EQ(error.values()[0].offset, 8U);
   EXPECT_FALSE(error.values()[0].perhaps);
+
+  const FrozenValuesError rates = refusal([&] {
+    launch(LaunchConfig::cover(1, 1), AddRates{}, Rates{1, 0.5F * static_cast<float>(i_), x.data(), 2});
+  });
+  ASSERT_THAT(rates.values(), SizeIs(1)) << "padding does not count";
+  EXPECT_EQ(rates.values()[0].offset, 4U);
+  EXPECT_EQ(rates.values()[0].bytes, 4U);
+  EXPECT_FALSE(rates.values()[0].perhaps);
 }
 
 TEST_F(FrozenValuesOnCuda, MemoryOfTheBodyAndRandomNumbersMayDiffer) {

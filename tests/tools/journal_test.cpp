@@ -30,6 +30,13 @@ TEST(Journal, IsSummedUpInALine) {
   EXPECT_THAT(summary(parse_journal("good\n"), true), ElementsAre("1 capture, 0 failed, 0 left work out"));
 }
 
+TEST(Journal, CountsARefusedCaptureAsFailed) {
+  EXPECT_THAT(summary(parse_journal("good\nrefused\ngood\nincomplete\nrefused incomplete\n"), true),
+              ElementsAre("3 captures, 2 failed, 0 left work out"));
+  EXPECT_THAT(summary(parse_journal("unwatched It is held.\nrefused\n"), true),
+              ElementsAre("captures of CUDA were not seen: It is held.", "1 capture, 1 failed, 0 left work out"));
+}
+
 TEST(Journal, SaysWhyThereIsNothingToSumUp) {
   EXPECT_THAT(summary({}, true),
               ElementsAre("no capture was seen: the program used neither CUDA nor a host device of reprise for one, or "

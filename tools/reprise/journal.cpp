@@ -37,11 +37,16 @@ Journal parse_journal(std::string_view text) {
     if (word == "good") ++journal.good;
     if (word == "incomplete") ++journal.incomplete;
     if (word == "failed") ++journal.failed;
+    if (word == "refused") ++(rest == "incomplete" ? journal.refused_incomplete : journal.refused);
     if (word == "unwritten") ++journal.unwritten;
     if (word == "watched") ++journal.watched;
     if (word == "unwatched") add_once(journal.unwatched, rest);
     if (word == "place") add_once(journal.places, rest);
   }
+  // Such a capture was counted before, unless it was not seen.
+  journal.failed += journal.refused + journal.refused_incomplete;
+  journal.good -= std::min(journal.good, journal.refused);
+  journal.incomplete -= std::min(journal.incomplete, journal.refused_incomplete);
   return journal;
 }
 

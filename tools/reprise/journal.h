@@ -12,7 +12,9 @@ namespace reprise::tools {
 struct Journal {
   std::size_t good = 0;
   std::size_t incomplete = 0;
-  std::size_t failed = 0;
+  std::size_t failed = 0;              ///< with those that the library refused after their end
+  std::size_t refused = 0;             ///< number of such that were good before
+  std::size_t refused_incomplete = 0;  ///< number of such that were incomplete before
   std::size_t unwritten = 0;           ///< number of reports that their file did not take
   std::size_t watched = 0;             ///< number of processes with watched calls of CUDA
   std::vector<std::string> unwatched;  ///< why calls of others were not watched, each reason once

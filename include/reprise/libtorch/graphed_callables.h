@@ -70,7 +70,7 @@ struct GraphedSource {
   bool runs_hooks = false;                       // those of parameters, in warm-up and capture
 };
 
-// Of the arguments, or else of the parameters; the CPU only where all are there: others are where they are meant to be.
+// The device of the arguments, or else of the parameters; the CPU only if all are there.
 // None without tensors.
 REPRISE_EXPORT std::optional<c10::Device> device_of_source(const GraphedSource& source);
 

@@ -65,7 +65,7 @@ class StepPlan;
 
 REPRISE_EXPORT std::shared_ptr<StepPlan> make_step_plan(torch::optim::Optimizer& optimizer,
                                                         const GraphedStepOptions& options);
-// Of the first micro-batch, of those between, of the last one: as many as there are.
+// Number of graphs: for the first micro-batch, for those between, and for the last one.
 REPRISE_EXPORT std::size_t graphs_of(const StepPlan& plan);
 // Runs one micro-batch, in a warm-up or a capture.
 REPRISE_EXPORT at::Tensor run_step(StepPlan& plan, std::size_t graph, const std::function<at::Tensor()>& forward);

@@ -5,7 +5,7 @@
 #include "reprise/libtorch/install.h"
 
 /// \file
-/// Optimizers that count their steps on the host.
+/// Optimizers of libtorch whose `step` cannot be captured correctly.
 
 namespace reprise::libtorch {
 
@@ -13,6 +13,10 @@ namespace reprise::libtorch {
 /// the scope; on any thread whose current stream takes part in one. These count their steps on the host, so that a
 /// graph has the count of its capture: each replay corrects the averages of Adam and AdamW for that step, and decays
 /// the learning rate of Adagrad as in that step. Without this they are refused. Those of optim.h count on the device.
+///
+/// Likewise the first `step` of torch::optim::SGD with momentum, and of RMSprop, which makes the optimizer's state: a
+/// graph would make it anew at each replay. Without this it is refused; a `step` before the capture, as
+/// GraphOptions::warmup does it, makes the state outside of the graph.
 ///
 ///     reprise::CUDAGraph graph = reprise::capture([&] {
 ///       loss = train();

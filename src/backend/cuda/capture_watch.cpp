@@ -118,10 +118,7 @@ bool CaptureWatch::blame(const DriverApi& driver, const CallSite& site, ErrorCod
 
 std::string CaptureWatch::first_error(const DriverApi& driver, CUstream stream) const {
   const CaptureFindings known = describe(driver, stream);
-  if (!known.broken_by) return {};
-  const CaptureFindings::Call& call = *known.broken_by;
-  return text::format("the call that broke the capture: {} returned {} ({}): {}", call.name,
-                      static_cast<int>(call.result), result_name(call.result), rule_text(call));
+  return known.broken_by ? broken_by_text(*known.broken_by) : std::string();
 }
 
 CaptureFindings CaptureWatch::describe(const DriverApi& driver, CUstream stream) const {

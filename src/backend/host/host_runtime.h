@@ -48,7 +48,7 @@ struct HostRuntime {
   HostRuntime(const HostRuntime&) = delete;
   HostRuntime& operator=(const HostRuntime&) = delete;
 
-  /// That of the host devices of the process, made at their first use.
+  /// The runtime of the host devices of the process, made at their first use.
   static HostRuntime& instance();
   /// Calls `f` for every runtime; none is destroyed meanwhile. `f` may lock `mutex`.
   static void for_each(const std::function<void(HostRuntime&)>& f);
@@ -82,7 +82,7 @@ struct HostRuntime {
   /// made at its first use and destroyed at the end of the thread.
   HostStream* find(StreamHandle handle, HostDevice& device);
 
-  /// That which begins at this address; null if there is none.
+  /// The memory that begins at this address; null if there is none.
   std::shared_ptr<GraphMemory> find_graph_memory(const void* address) const;
   /// Reserves the memory of an allocation node; null if there are no addresses left.
   std::shared_ptr<GraphMemory> new_graph_memory(HostDevice& device, std::size_t bytes);

@@ -184,7 +184,7 @@ void backend::set_current_device(Device device) noexcept {
   if (const Framework* const framework = keeper_of_current(device)) framework->set_current_device(device.index());
 }
 
-// That of the innermost guard of this thread.
+// Hands over the device of the innermost guard of this thread.
 void backend::framework_detail::hand_over_current_device(const Framework& framework) noexcept {
   if (guarded_backend != nullptr && keeps_current(framework, *guarded_backend))
     framework.set_current_device(guarded_backend->index());

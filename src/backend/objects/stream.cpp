@@ -222,7 +222,7 @@ StreamRef backend::exchange_current_stream(const StreamRef& stream) {
   return previous;
 }
 
-// Those that guards of this library made current on this thread before the framework was installed.
+// Hands over streams that guards made current on this thread before the framework was installed.
 [[gnu::cold]] void backend::framework_detail::hand_over_current_streams(const Framework& framework) {
   std::erase_if(current_streams(), [&](const CurrentStream& entry) {
     if (!backend::keeps_current(framework, *entry.backend)) return false;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/rules/call_stack.h"
+#include "text/format.h"
 
 namespace reprise::backend {
 
@@ -15,6 +16,11 @@ CaptureFindings::Call reported_call(std::string name, ErrorCode result, const Ca
   call.thread = thread_number();
   call.rule = rule;
   return call;
+}
+
+std::string broken_by_text(const CaptureFindings::Call& call) {
+  return text::format("the call that broke the capture: {} returned {} ({}): {}", call.name,
+                      static_cast<int>(call.result), result_name(call.result), rule_text(call));
 }
 
 std::string rule_text(const CaptureFindings::Call& call) {

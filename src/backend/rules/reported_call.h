@@ -36,4 +36,7 @@ void add_call(std::vector<CaptureFindings::Call>& calls, CaptureFindings::Call c
 /// What a failed call met, in words without a full stop: the rule, else its detail, else what the code means.
 std::string rule_text(const CaptureFindings::Call& call);
 
+/// A clause for errors of later calls: the call that broke the capture, its code and rule.
+std::string broken_by_text(const CaptureFindings::Call& call);
+
 }  // namespace reprise::backend

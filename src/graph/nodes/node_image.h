@@ -51,7 +51,7 @@ class NodeImage {
   backend::NodeType type() const noexcept { return type_; }
   /// Why the values are not known and cannot be changed, without a full stop; empty if they are.
   const std::string& unknown() const noexcept { return unknown_; }
-  /// Of a kernel of this library, whose arguments are its own business.
+  /// Record of a kernel of this library, whose arguments cannot be changed; else null.
   const KernelRecord* own_kernel() const noexcept { return own_; }
 
   /// Of a kernel node; its config is that of the node also if the arguments are not known.

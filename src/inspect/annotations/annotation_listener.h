@@ -44,7 +44,7 @@ class AnnotationListener final : public graphs::CaptureListener {
   std::vector<AnnotatedNode> nodes() const;
   /// Null if the node has none, or is not of this graph. Valid until the next capture, reset or instantiation.
   const Annotation* annotation_of(GraphNodeHandle node) const noexcept;
-  /// That of the node, else of the node of the template that it lies in.
+  /// Annotation of the node, else of the node of the template that it lies in.
   const Annotation* annotation_of(const ScannedNode& node) const noexcept;
 
  private:

@@ -138,7 +138,7 @@ std::vector<std::pair<GraphNodeHandle, Annotation>> CaptureAnnotations::take_chi
   return std::move(child_nodes_);
 }
 
-// Of the calling thread.
+// Annotation in force on the calling thread.
 Annotation CaptureAnnotations::in_force() const {
   const std::lock_guard lock(mutex_);
   const auto known = std::ranges::find(threads_, std::this_thread::get_id(), &Thread::id);
@@ -307,7 +307,7 @@ void CaptureAnnotations::finish_checked() {
 Annotation CaptureAnnotations::broke_in(const CaptureReport& report) const {
   const std::lock_guard lock(mutex_);
   if (!broken_ && !report.broken_by) return {};
-  // Of the thread that broke it, if known and ever in a scope.
+  // Prefers the thread that broke it, if known and ever in a scope.
   const std::uint64_t number = report.broken_by ? report.broken_by->thread : 0;
   const auto by = std::ranges::find(threads_, number, &Thread::number);
   if (number != 0 && by != threads_.end()) return log_.annotations[by->broke_in.value_or(by->in_force())];

@@ -48,7 +48,7 @@ class CaptureAnnotations {
   static std::shared_ptr<CaptureAnnotations> open(captures::Capture& capture, std::shared_ptr<ProgressMarks> marks);
   /// Null if the capture has no annotations.
   static std::shared_ptr<CaptureAnnotations> of(const captures::Capture& capture) noexcept;
-  /// Those of the body that was found, if any, else of the capture; null if there are none.
+  /// Annotations of the body that was found, if any, else of the capture; null if there are none.
   static std::shared_ptr<CaptureAnnotations> of(const captures::Found& found) noexcept;
 
   /// A body is captured from now on, by the calling thread.

@@ -27,7 +27,7 @@ class ProgressListener final : public graphs::CaptureListener {
     words_.reset();
   }
 
-  /// Those of the capture that is underway, or of its graph; null without the option. Safe to be used by other threads
+  /// Marks of the capture that is underway, or of its graph; null without the option. Safe to be used by other threads
   /// than that of the graph.
   std::shared_ptr<ProgressMarks> marks() const noexcept { return marks_; }
 

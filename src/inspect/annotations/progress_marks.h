@@ -38,7 +38,7 @@ class ProgressMarks {
   /// \throws BackendError
   void add(const StreamRef& stream, const Annotation& annotation, bool in_body);
 
-  /// Of the scopes whose words are set, the one that was captured last; nullopt if there is none.
+  /// The scope that was captured last among all whose words are set; nullopt if there is none.
   std::optional<Annotation> last() const;
   /// How many nodes were captured, without those in bodies of control flow.
   std::size_t nodes() const;

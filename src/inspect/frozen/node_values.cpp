@@ -83,13 +83,30 @@ class ValueReader {
   // A parameter of 8 bytes or less whose type is not known is taken for a number.
   void read_argument(std::int32_t parameter, const KernelArguments::Argument& argument) {
     const KernelParam& param = argument.param;
-    for (std::size_t at = 0; at < param.size;) {
+    if (param.members != nullptr)
+      if (const std::vector<KernelMember> members = param.members(); !members.empty())
+        return read_members(parameter, argument.value, members);
+    const bool part =
+        param.size > 8 || parameter == NodeValue::all_arguments || (param.type != nullptr && !param.whole);
+    read_words(parameter, argument.value, {0, param.size, param.whole}, part);
+  }
+  // By member, since the bytes between them are no values. Members that the body left unwritten may differ, too.
+  void read_members(std::int32_t parameter, const std::byte* start, const std::vector<KernelMember>& members) {
+    for (const KernelMember& member : members) {
+      const std::size_t first = found_.values.size();
+      read_words(parameter, start, member, member.size > 8 || !member.whole);
+      for (std::size_t i = first; i < found_.values.size(); ++i) found_.values[i].unwritten = true;
+    }
+  }
+  // `part`: the words may be several numbers each.
+  void read_words(std::int32_t parameter, const std::byte* start, const KernelMember& range, bool part) {
+    for (std::size_t at = 0; at < range.size;) {
       std::size_t bytes = 8;
-      while (at + bytes > param.size) bytes /= 2;
-      NodeValue& value = add(parameter, at, bytes, argument.value + at);
-      value.unwritten = !param.whole;
-      value.part = param.size > 8 || parameter == NodeValue::all_arguments || (param.type != nullptr && !param.whole);
-      value.perhaps = value.part && value.unwritten;
+      while (at + bytes > range.size) bytes /= 2;
+      NodeValue& value = add(parameter, range.offset + at, bytes, start + range.offset + at);
+      value.unwritten = !range.whole;
+      value.part = part;
+      value.perhaps = part && !range.whole;
       at += bytes;
     }
   }

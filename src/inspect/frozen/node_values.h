@@ -40,7 +40,7 @@ class OwnMemory {
  public:
   using Allocations = std::vector<memory::AllocationLog::Allocation>;
 
-  /// Of the capture; `hidden` are the addresses in memory that is the library's own.
+  /// Adds allocations of the capture; `hidden` are the addresses in memory that is the library's own.
   void add(Allocations allocations, std::unordered_set<std::uintptr_t> hidden) {
     logged_ = std::move(allocations);
     hidden_ = std::move(hidden);

@@ -41,7 +41,7 @@ class LivenessListener final : public graphs::CaptureListener {
   }
   void reset() noexcept override;
 
-  /// Of the last capture, by address, and what watched pointers lead to; then nodes whose parameters are not known.
+  /// Inputs of the last capture, by address, and what watched pointers lead to; then nodes of unknown parameters.
   /// nullopt if inputs were not looked for.
   std::optional<std::vector<GraphInput>> inputs() const;
 

@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-// Of the sanitizer's runtime; null without it.
+// Function of the sanitizer's runtime; null without it.
 extern "C" [[gnu::weak]] void* __asan_region_is_poisoned(void* begin, std::size_t bytes);  // NOLINT: its name
 
 extern "C" [[gnu::weak]] void* __asan_get_current_fake_stack();  // NOLINT: likewise

@@ -125,6 +125,14 @@ void explain(const ExplainRequest& request, const CaptureReport& report) noexcep
 } catch (...) {  // no memory: the report is lost
 }
 
+void explain_refused(const ExplainRequest& request, const CaptureReport& report, std::string_view why) noexcept try {
+  CaptureReport refused = report;
+  refused.notes.push_back(text::format("This library refused the graph: {}", why));
+  write_output(request, (request.json ? capture_line(refused) : "reprise explain: " + refused.str()) + "\n");
+  note_in_journal(request, outcome_of(report) == CaptureOutcome::incomplete ? "refused incomplete" : "refused");
+} catch (...) {  // no memory: the report is lost
+}
+
 void explain_if_requested(const CaptureReport& report) noexcept try {
   if (const auto request = explain_request()) explain(*request, report);
 } catch (...) {

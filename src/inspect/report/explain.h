@@ -38,7 +38,11 @@ const char* name_of(CaptureOutcome outcome) noexcept;
 /// cannot be written to its file goes to standard error, the first with a warning. Thread-safe.
 void explain(const ExplainRequest& request, const CaptureReport& report) noexcept;
 
-/// The same, if requested by the environment. For captures on host devices: `reprise explain` itself observes those of
+/// Writes the report of a capture that explain(), or the observer of CUDA's calls, has seen end well or incomplete, and
+/// whose graph this library refused; `why`: the text of the error. Counts it as a failed one instead.
+void explain_refused(const ExplainRequest& request, const CaptureReport& report, std::string_view why) noexcept;
+
+/// explain(), if requested by the environment. For captures on host devices: `reprise explain` itself observes those of
 /// CUDA.
 void explain_if_requested(const CaptureReport& report) noexcept;
 
@@ -46,7 +50,8 @@ void explain_if_requested(const CaptureReport& report) noexcept;
 void write_line(const ExplainRequest& request, std::string_view line) noexcept;
 
 /// Writes a line to the journal. `watched`, `unwatched WHY`: whether calls of CUDA are observed; `good`, `incomplete`,
-/// `failed`: a capture ended; `unwritten`: a report went to standard error instead of its file; `place FILE+OFFSET`: a
+/// `failed`: a capture ended; `refused`, `refused incomplete`: one that was counted as good (incomplete) failed after
+/// its end; `unwritten`: a report went to standard error instead of its file; `place FILE+OFFSET`: a
 /// line of a stack without a name.
 void note_in_journal(const ExplainRequest& request, std::string_view line) noexcept;
 

@@ -49,6 +49,11 @@ void ReportListener::reported(const CaptureReport& report) noexcept {
   explain_if_requested(report);
 }
 
+// On any device: who observes the calls of CUDA has counted the capture as a good one.
+void ReportListener::refused(const CaptureReport& report, const char* why) noexcept {
+  if (const auto request = explain_request()) explain_refused(*request, report, why);
+}
+
 void ReportListener::process_ends() {
   captures::for_each([](const captures::Capture& capture) {
     const std::shared_ptr<Pending> pending = capture.get(Pending::slot);

@@ -16,6 +16,7 @@ class ReportListener final : public graphs::CaptureListener {
   void started(captures::Capture& capture) override;
   void describe(const backend::CaptureFindings& findings, CaptureReport& report) override;
   void reported(const CaptureReport& report) noexcept override;
+  void refused(const CaptureReport& report, const char* why) noexcept override;
   void ended(captures::Capture& /*capture*/, graphs::CapturedGraph& /*graph*/) override { watch_.reset(); }
   void abandoned(captures::Capture& /*capture*/) noexcept override {
     pending_.reset();

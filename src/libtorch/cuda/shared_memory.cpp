@@ -20,7 +20,7 @@
 namespace reprise::libtorch {
 namespace {
 
-// Those of all CUDA devices, by number. They are found without a mutex, as libtorch calls under one of its own; null
+// Allocators of all CUDA devices, by number; found without a mutex, as libtorch calls under one of its own; null
 // before this library uses a CUDA device.
 std::atomic<const std::vector<CachingAllocator*>*> allocators{nullptr};
 

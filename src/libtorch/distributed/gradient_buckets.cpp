@@ -148,7 +148,8 @@ void GradientBuckets::arrived(std::size_t parameter) {
     drop_round();
     throw UsageError(text::format(
         "DataParallel: expected a dense gradient of {} on {} for the parameter {}, as the parameter was when "
-        "DataParallel was made. A sparse gradient cannot be reduced; a model is moved or converted before.",
+        "DataParallel was made. A sparse gradient cannot be reduced; move or convert a model before it is passed to "
+        "DataParallel.",
         c10::toString(gradient.view.scalar_type()), device_.str(), gradient.parameter.name));
   }
   if (gradient.arrived) {

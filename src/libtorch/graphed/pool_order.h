@@ -56,7 +56,7 @@ struct Call {
 /// Used by one thread at a time, but for of().
 class PoolOrder {
  public:
-  /// That of a pool. Thread-safe.
+  /// The order of a pool. Thread-safe.
   static std::shared_ptr<PoolOrder> of(MempoolId pool);
 
   /// Adds the captured forward of a callable. Returns its number. Removed, when further ones are added, once this

@@ -35,7 +35,7 @@ class GradientsAside {
   GradientsAside(const GradientsAside&) = delete;
   GradientsAside& operator=(const GradientsAside&) = delete;
 
-  /// Those that the leaves have instead.
+  /// Gradients that the leaves have instead.
   std::vector<at::Tensor> present() const {
     std::vector<at::Tensor> all;
     for (const auto& [leaf, gradient] : leaves_)

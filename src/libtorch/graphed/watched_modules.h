@@ -31,7 +31,7 @@ class WatchedModules {
   /// when any was changed in place by anything but a graph, or given other memory.
   std::uint64_t versions() const;
 
-  /// Those that need gradients, each once, with their names in the same places.
+  /// Parameters that need gradients, each once, with their names in the same places.
   const std::vector<at::Tensor>& trained() const { return trained_; }
   const std::vector<std::string>& trained_names() const { return trained_names_; }
   /// All buffers.

@@ -20,7 +20,7 @@ constexpr const char* no_memory =
 
 constinit captures::Slot<ForwardScopes> scopes_of;
 
-// Those of graphs and of captures underway.
+// Scopes of graphs and of captures underway.
 struct All {
   std::mutex mutex;  // guards the list, and what is in the objects; comes after that of a capture's annotations
   std::vector<std::weak_ptr<ForwardScopes>> scopes;

@@ -40,12 +40,17 @@ thread_local int allowed = 0;             // AllowHostCounters that live
 // The `step` of an optimizer in libtorch's code.
 struct Step {
   const char* optimizer;
+  std::string_view makes_state;  // the operator; empty: it counts on the host, and is refused with a state as well
   std::uintptr_t begin = 0, end = 0;
+
+  bool counts() const { return makes_state.empty(); }
 };
 
-// What can be captured in the place of an optimizer.
+// What can be captured in the place of an optimizer that counts.
 std::string replacement_of(std::string_view optimizer) {
-  if (optimizer == "torch::optim::Adagrad") return "take an optimizer that does not count, such as SGD or RMSprop";
+  if (optimizer == "torch::optim::Adagrad")
+    return "take reprise::libtorch::optim::Adam, AdamW or SGD, which count on the device and make their states when "
+           "they are constructed";
   return text::format("take reprise::libtorch{}, which counts on the device", optimizer.substr(5));
 }
 
@@ -56,33 +61,48 @@ std::vector<Step> find_steps() {
   void* libtorch = nullptr;
   if (dladdr(reinterpret_cast<void*>(&at::globalContext), &of_libtorch) != 0)
     libtorch = dlopen(of_libtorch.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  constexpr std::array<std::pair<const char*, const char*>, 3> symbols{{
-      {"torch::optim::Adam", "_ZN5torch5optim4Adam4stepESt8functionIFN2at6TensorEvEE"},
-      {"torch::optim::AdamW", "_ZN5torch5optim5AdamW4stepESt8functionIFN2at6TensorEvEE"},
-      {"torch::optim::Adagrad", "_ZN5torch5optim7Adagrad4stepESt8functionIFN2at6TensorEvEE"},
+  struct Known {
+    const char *optimizer, *makes_state, *symbol;
+  };
+  constexpr std::array<Known, 5> all{{
+      {"torch::optim::Adam", "", "_ZN5torch5optim4Adam4stepESt8functionIFN2at6TensorEvEE"},
+      {"torch::optim::AdamW", "", "_ZN5torch5optim5AdamW4stepESt8functionIFN2at6TensorEvEE"},
+      {"torch::optim::Adagrad", "", "_ZN5torch5optim7Adagrad4stepESt8functionIFN2at6TensorEvEE"},
+      {"torch::optim::SGD", "aten::clone", "_ZN5torch5optim3SGD4stepESt8functionIFN2at6TensorEvEE"},
+      {"torch::optim::RMSprop", "aten::zeros_like", "_ZN5torch5optim7RMSprop4stepESt8functionIFN2at6TensorEvEE"},
   }};
-  for (const auto& [optimizer, symbol] : symbols) {
+  for (const auto& [optimizer, makes_state, symbol] : all) {
     void* const address = dlsym(libtorch != nullptr ? libtorch : RTLD_DEFAULT, symbol);
     Dl_info info{};
     void* entry = nullptr;
     if (address == nullptr || dladdr1(address, &info, &entry, RTLD_DL_SYMENT) == 0 || entry == nullptr) continue;
     const auto begin = reinterpret_cast<std::uintptr_t>(address);
-    found.push_back({optimizer, begin, begin + static_cast<const ElfW(Sym)*>(entry)->st_size});
+    found.push_back({optimizer, makes_state, begin, begin + static_cast<const ElfW(Sym)*>(entry)->st_size});
   }
   if (libtorch != nullptr) dlclose(libtorch);
   return found;
 }
 
-// The optimizer whose `step` calls this; null if none does.
-const char* calling_optimizer() {
+// True if both are code of the same library.
+bool lie_together(std::uintptr_t one, std::uintptr_t other) {
+  Dl_info of_one{}, of_other{};
+  return dladdr(reinterpret_cast<void*>(one), &of_one) != 0 && dladdr(reinterpret_cast<void*>(other), &of_other) != 0 &&
+         of_one.dli_fbase == of_other.dli_fbase;
+}
+
+// The `step` of an optimizer that calls this; null if none does. A closure, which the program gives to `step`, is not
+// a part of it.
+const Step* calling_step() {
   static const std::vector<Step> steps = find_steps();
   std::array<void*, 48> frames;  // an operator is called within a few
   const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
+  std::uintptr_t called = 0;
   for (int i = 0; i < count; ++i) {
     // A return address follows the call.
     const auto inside = reinterpret_cast<std::uintptr_t>(frames.at(static_cast<std::size_t>(i))) - 1;
     for (const Step& each : steps)
-      if (inside >= each.begin && inside < each.end) return each.optimizer;
+      if (inside >= each.begin && inside < each.end) return lie_together(called, inside) ? &each : nullptr;
+    called = inside;
   }
   return nullptr;
 }
@@ -99,16 +119,26 @@ std::string error_text(const CaptureReport::Call& call) {
   return text::format("{} was called in a capture: {}. Instead, {}.", call.name, call.rule, call.advice);
 }
 
-[[noreturn]] void refuse(captures::Capture& capture, const char* optimizer) {
+[[noreturn]] void refuse(captures::Capture& capture, const Step& step) {
   CaptureReport::Call call;
-  call.name = text::format("{}::step", optimizer);
-  call.rule =
-      "this optimizer counts its steps on the host, and a graph would keep the count of its capture, so that each "
-      "replay would take the step of that count, with wrong results";
-  call.advice = text::format(
-      "{}; or call `step` after the replay, outside of the capture; or, if the count does not matter, allow it with "
-      "reprise::libtorch::AllowHostCounters",
-      replacement_of(optimizer));
+  call.name = text::format("{}::step", step.optimizer);
+  if (step.counts()) {
+    call.rule =
+        "this optimizer counts its steps on the host, and a graph would keep the count of its capture, so that each "
+        "replay would take the step of that count, with wrong results";
+    call.advice = text::format(
+        "{}; or call `step` after the replay, outside of the capture; or, if the count does not matter, allow it with "
+        "reprise::libtorch::AllowHostCounters",
+        replacement_of(step.optimizer));
+  } else {
+    call.rule =
+        "its state does not exist yet, and the graph would make it, so that it begins anew at each replay, with wrong "
+        "results";
+    call.advice =
+        "call `step` once before the capture, as GraphOptions::warmup = 1 does; or take an optimizer of "
+        "reprise::libtorch::optim, whose state is made when it is constructed; or, if the state shall begin anew, "
+        "allow it with reprise::libtorch::AllowHostCounters";
+  }
   call.thread = backend::thread_number();
   call.capturing_thread = capture.owner() == std::this_thread::get_id();
   call.stack = backend::call_stack();
@@ -124,10 +154,10 @@ void refuse_counters(const c10::OperatorHandle& op, const torch::jit::Stack& sta
   if (allowed > 0 || !captures::any_underway()) return;
   const at::Tensor& first = torch::jit::peek(stack, 0, op.schema().arguments().size()).toTensor();
   if (!first.defined() || !(first.is_cuda() || first.is_privateuseone())) return;  // eager work, also in a capture
-  const char* const optimizer = calling_optimizer();
-  if (optimizer == nullptr) return;
+  const Step* const step = calling_step();
+  if (step == nullptr || (!step->counts() && op.schema().name() != step->makes_state)) return;
   const captures::Found found = captures::find(current_stream(device_of_tensors(first.device())));
-  if (found.part == captures::Part::own) refuse(*found.capture, optimizer);
+  if (found.part == captures::Part::own) refuse(*found.capture, *step);
 }
 
 void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -150,8 +180,8 @@ class Including final : public OperatorWatch {
 struct Kernels {
   Kernels() {
     others.fallback(torch::CppFunction::makeFallthrough());
-    // The first operator on a parameter without a state; those of each step of the three that few others use.
-    for (const char* const name : {"zeros_like", "addcmul_", "addcdiv_"})
+    // The first operator on a parameter without a state; those of each step that few others use.
+    for (const char* const name : {"zeros_like", "clone", "addcmul_", "addcdiv_"})
       aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&kernel>());
   }
   torch::Library others{torch::Library::IMPL, "_", key, __FILE__, __LINE__};
@@ -170,7 +200,7 @@ AllowHostCounters::~AllowHostCounters() {
   else
     warn(
         "An AllowHostCounters ended on another thread than it began on, and changed nothing: captures on its own "
-        "thread may still take the steps of optimizers that count on the host. Keep it as a local variable.");
+        "thread may still take the steps of optimizers that it allows. Keep it as a local variable.");
 }
 
 void register_host_counters() {

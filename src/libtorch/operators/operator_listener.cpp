@@ -34,7 +34,7 @@ class OperatorNames final : public OperatorWatch {
     if (broke && std::ranges::none_of(broken_, of_thread)) broken_.push_back({thread, std::move(names)});
   }
 
-  // Of the thread that broke it, if known: others find it broken, too.
+  // Operators of the thread that broke it, if known: others find it broken, too.
   std::vector<std::string> broke_in(const CaptureReport& report) const {
     const std::uint64_t thread = report.broken_by ? report.broken_by->thread : 0;
     const std::lock_guard lock(mutex_);

@@ -92,7 +92,7 @@ Callbacks& callbacks() {
   return *instance;
 }
 
-// Those of the capture that the calling thread's current stream takes part in.
+// Finds the watches of the capture that the calling thread's current stream takes part in.
 void find_watches(Underway& call, OperatorWatch::Nodes& tails) {
   call.watches = &call.own_watches;
   std::optional<captures::Found> found;  // of the stream

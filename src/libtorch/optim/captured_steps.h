@@ -42,7 +42,7 @@ class CapturedSteps {
   static std::shared_ptr<CapturedSteps> end(captures::Capture& capture) noexcept;
 
   void add(CapturedStep step);
-  /// Those of a child graph.
+  /// Adds the steps of a child graph.
   void add(const CapturedSteps& others);
   /// A step was refused: the capture fails in the end, also if its body goes on.
   void refuse(const std::string& text);

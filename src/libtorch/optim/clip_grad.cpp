@@ -32,7 +32,7 @@ std::vector<at::Tensor> gradients_of(at::TensorList parameters) {
   return gradients;
 }
 
-// Of the first parameter; those of the CPU if there is none.
+// Options of the first parameter; of the CPU if there is none.
 at::TensorOptions options_of(at::TensorList parameters) {
   for (const at::Tensor& parameter : parameters)
     if (parameter.defined()) return parameter.options();

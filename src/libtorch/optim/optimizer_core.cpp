@@ -20,7 +20,7 @@
 namespace reprise::libtorch::optim::detail {
 namespace {
 
-// Those of the size and type of the parameter.
+// Tensors of the size and type of the parameter.
 std::array<const at::Tensor*, 4> like_parameter(const ParameterState& state) {
   return {&state.exp_avg, &state.exp_avg_sq, &state.max_exp_avg_sq, &state.momentum_buffer};
 }
@@ -33,7 +33,7 @@ bool fits(const ParameterState& state, const at::Tensor& parameter) {
   });
 }
 
-// Those that libtorch's kernels of steps take.
+// True for types that libtorch's kernels of steps take.
 bool is_trainable(c10::ScalarType type) {
   return type == c10::kFloat || type == c10::kDouble || type == c10::kHalf || type == c10::kBFloat16;
 }

@@ -50,8 +50,8 @@ class SgdMethod final : public Method {
     if (state.is_new.defined()) state.is_new.fill_(true);
   }
 
-  // What is skipped is taken back: products and sums with zeros would not leave values as they are, next to gradients
-  // that are infinite.
+  // Restores what a skipped step changed: products and sums with zeros would not leave values as they are, next to
+  // gradients that are infinite.
   void step(const StepOfGroup& group) const override {
     if (!group.found_inf.defined()) return update(group);
     std::vector<at::Tensor> changed, before;

@@ -41,7 +41,7 @@ class REPRISE_EXPORT_INTERNAL AllocationLog {
     std::size_t bytes = 0;
   };
   std::vector<Allocation> allocations() const;
-  /// Those of a capture until now; none if it has no log.
+  /// Allocations of a capture until now; none if it has no log.
   static std::vector<Allocation> allocations_of(const captures::Capture& capture);
 
  private:

@@ -14,7 +14,7 @@
 #include "tests/libtorch/both_devices/device_fixture.h"
 #include "tests/support/warnings.h"
 
-// Optimizers in captures: those that count their steps on the host are refused.
+// Optimizers in captures: refused are those that count their steps on the host, and those without a state.
 
 namespace reprise::libtorch::test {
 namespace {
@@ -78,7 +78,7 @@ TEST_F(OptimizersInCaptures, AdamWIsRefused) {
 
 TEST_F(OptimizersInCaptures, AdagradIsRefused) {
   torch::optim::Adagrad optimizer(weights(), torch::optim::AdagradOptions(0.1));
-  expect_refused(optimizer, "torch::optim::Adagrad", "such as SGD or RMSprop");
+  expect_refused(optimizer, "torch::optim::Adagrad", "take reprise::libtorch::optim::Adam, AdamW or SGD");
 }
 
 TEST_F(OptimizersInCaptures, AreRefusedAlsoWhenTheyHaveAState) {
@@ -210,6 +210,54 @@ TEST_F(OptimizersInCaptures, ThatDoNotCountAreCaptured) {
   capture(other, [&] { rmsprop.step(); });
   other.replay();
   expect_weight(0.6F);
+}
+
+/// Optimizers that do not count, and have a state.
+class OptimizersWithState : public OptimizersInCaptures {
+ protected:
+  template <class Optimizer, class Options>
+  void expect_refused_without_state(const std::string& name, const Options& options) {
+    Optimizer optimizer(weights(), options), reference(weights(), options);
+    EXPECT_THAT(refusal_of(optimizer),
+                AllOf(HasSubstr(name + "::step was called in a capture: its state does not exist yet"),
+                      HasSubstr("GraphOptions::warmup = 1"), HasSubstr("reprise::libtorch::optim"),
+                      HasSubstr("AllowHostCounters")));
+    expect_weight(1);
+    for (int i = 0; i < 3; ++i) reference.step();
+    const Tensor expected = weight_.detach().clone();
+    weight_.detach().fill_(1);
+    capture(graph_, {.warmup = 1}, [&] { optimizer.step(); });
+    graph_.replay();
+    graph_.replay();
+    EXPECT_TRUE(torch::allclose(weight_.detach(), expected)) << weight_ << expected;
+    CUDAGraph other;
+    Optimizer allowed_one(weights(), options);
+    capture(other, [&] {
+      const AllowHostCounters allowed;
+      allowed_one.step();
+    });
+  }
+};
+
+TEST_F(OptimizersWithState, SGDWithMomentumIsRefusedWithoutOne) {
+  expect_refused_without_state<torch::optim::SGD>("torch::optim::SGD", torch::optim::SGDOptions(0.1).momentum(0.9));
+}
+
+TEST_F(OptimizersWithState, RMSpropIsRefusedWithoutOne) {
+  expect_refused_without_state<torch::optim::RMSprop>("torch::optim::RMSprop", torch::optim::RMSpropOptions(0.1));
+}
+
+TEST_F(OptimizersWithState, AClosureOfAStepMayMakeTensors) {
+  torch::optim::SGD optimizer(weights(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  optimizer.step();
+  expect_weight(0.9F);
+  const auto closure = [&] {
+    weight_.mutable_grad().copy_(torch::ones_like(weight_.detach()).clone());
+    return weight_.detach().sum();
+  };
+  capture(graph_, [&] { optimizer.step(closure); });
+  graph_.replay();
+  expect_weight(0.71F);
 }
 
 TEST_F(OptimizersInCaptures, AreCapturedWhereTheyAreAllowed) {

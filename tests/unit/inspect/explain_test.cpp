@@ -10,7 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "reprise/json.h"
+#include "reprise/reprise.h"
 #include "tests/support/warnings.h"
 
 namespace reprise::inspect::test {
@@ -64,6 +64,17 @@ TEST_F(ExplainTest, WritesTheReportOfACaptureThatLeftSomethingOut) {
   explain(request_, report);
   EXPECT_THAT(reports(), HasSubstr("cudaMemset"));
   EXPECT_EQ(journal(), "incomplete\n");
+}
+
+TEST_F(ExplainTest, WritesTheReportOfACaptureWhoseGraphTheLibraryRefused) {
+  CaptureReport report;
+  report.nodes = 3;
+  explain(request_, report);
+  EXPECT_EQ(reports(), "");
+  explain_refused(request_, report, "its inputs are gone");
+  EXPECT_THAT(reports(), AllOf(StartsWith("reprise explain: The capture of "),
+                               HasSubstr("  note     This library refused the graph: its inputs are gone\n")));
+  EXPECT_EQ(journal(), "good\nrefused\n");
 }
 
 TEST_F(ExplainTest, CountsACaptureThatWentWell) {
@@ -189,6 +200,29 @@ TEST_F(ExplainTest, DoesWhatTheEnvironmentAsks) {
   EXPECT_EQ(failed_alone, "reprise explain: " + broken_report().str() + "\n");
   EXPECT_GT(reports().size(), failed_alone.size());
   EXPECT_EQ(journal(), "failed\nplace /bin/train+0x2a\ngood\ngood\n");
+}
+
+TEST_F(ExplainTest, CountsCapturesThatTheLibraryRefuses) {
+  setenv("REPRISE_EXPLAIN", request_.output.c_str(), 1);
+  setenv("REPRISE_EXPLAIN_JOURNAL", request_.journal.c_str(), 1);
+  Buffer<float> x(4);
+  CUDAGraph graph;
+  EXPECT_THROW(capture(graph,
+                       [&] {
+                         const float local = 1;
+                         copy_async(x.data(), &local, sizeof local);
+                       }),
+               Error);
+  EXPECT_THAT(journal(), EndsWith("refused\n"));
+  EXPECT_THAT(reports(), HasSubstr("This library refused the graph: Replays of the captured graph "));
+  int step = 0;
+  EXPECT_THROW(capture(graph, {.check_frozen_values = [&] { ++step; }},
+                       [&] { fill_async(x.data(), static_cast<unsigned char>(step), 1); }),
+               FrozenValuesError);
+  EXPECT_THAT(reports(), HasSubstr("1 value of the graph differs"));
+  EXPECT_THROW(capture(graph, [] {}), EmptyCaptureError);
+  for (const char* name : {"REPRISE_EXPLAIN", "REPRISE_EXPLAIN_JOURNAL"}) unsetenv(name);
+  EXPECT_THAT(reports(), HasSubstr("Nothing was captured: "));
 }
 
 }  // namespace

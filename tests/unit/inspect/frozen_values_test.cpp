@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -31,9 +32,12 @@ struct AddSteps {
   REPRISE_KERNEL void operator()(Thread, Steps steps) const { *steps.x += steps.first + steps.second; }
 };
 
-/// The compiler leaves bytes out of it.
-struct Padded {
+/// With padding at its end, and members that cannot be bound, since a class that it derives from has some.
+struct Address {
   int* x = nullptr;
+};
+struct Padded : Address {
+  Padded(int* address, float r, char f) : Address{address}, rate(r), flag(f) {}
   float rate = 0;
   char flag = 0;
 };
@@ -41,9 +45,11 @@ struct AddPadded {
   REPRISE_KERNEL void operator()(Thread, Padded padded) const { *padded.x += padded.flag; }
 };
 
-/// No more than a number, of which the body need not write all.
-struct Pair {
+/// No more than a number, likewise.
+struct Rate {
   float rate = 0;
+};
+struct Pair : Rate {
   unsigned char rest[4] = {};
 };
 struct AddPair {
@@ -250,6 +256,90 @@ TEST_F(FrozenValues, HalfOfAWordIsNamedByItsOwnOffset) {
   EXPECT_FALSE(error.values()[0].perhaps) << "the parameter has no padding";
 }
 
+struct Three {
+  float a, b, c;
+};
+struct One {
+  float a;
+};
+struct Scaled {
+  int* x;
+  float by;
+};
+struct Mixed {
+  char flag;  // three bytes of padding follow
+  Three three;
+  double table[2];
+  std::array<Scaled, 2> scaled;  // four bytes of padding in each
+};
+struct TwoUnits {
+  unsigned low : 3;
+  float by;
+};
+struct AddTwoUnits {
+  REPRISE_KERNEL void operator()(Thread, TwoUnits) const {}
+};
+
+/// A kernel of the library's own kind with one argument.
+template <class Argument>
+struct Takes {
+  REPRISE_KERNEL void operator()(Thread, Argument) const {}
+};
+
+class FrozenMembers : public FrozenValues {
+ protected:
+  /// Expects that the one value which differs is certain, and lies there.
+  template <class Argument, class Body>
+  void expect_certain(std::size_t offset, std::size_t bytes, const Body& argument) {
+    const FrozenValuesError error =
+        refusal([&] { launch(LaunchConfig::cover(1, 1), Takes<Argument>{}, argument(static_cast<float>(i_))); });
+    ASSERT_THAT(error.values(), SizeIs(1));
+    EXPECT_FALSE(error.values()[0].perhaps);
+    EXPECT_EQ(error.values()[0].parameter, 0U);
+    EXPECT_EQ(error.values()[0].offset, offset);
+    EXPECT_EQ(error.values()[0].bytes, bytes);
+  }
+};
+
+TEST_F(FrozenMembers, NumbersInAStructOfAKernelOfTheLibraryAreCertain) {
+  expect_certain<Three>(4, 4, [](float i) { return Three{1, i, 3}; });
+  expect_certain<One>(0, 4, [](float i) { return One{i}; });
+  expect_certain<std::array<float, 2>>(4, 4, [](float i) { return std::array<float, 2>{1, i}; });
+  expect_certain<Scaled>(8, 4, [this](float i) { return Scaled{x_.data(), i}; });
+}
+
+TEST_F(FrozenMembers, StructsAndArraysInStructsAreComparedNumberByNumber) {
+  const Mixed mixed{1, {1, 2, 3}, {4, 5}, {{{x_.data(), 6}, {x_.data(), 7}}}};
+  const auto with = [&](const auto& change) {
+    return [&mixed, change](float i) {
+      Mixed changed = mixed;
+      change(changed, i);
+      return changed;
+    };
+  };
+  expect_certain<Mixed>(0, 1, with([](Mixed& m, float i) { m.flag = static_cast<char>(i); }));
+  expect_certain<Mixed>(12, 4, with([](Mixed& m, float i) { m.three.c = i; }));
+  expect_certain<Mixed>(24, 8, with([](Mixed& m, float i) { m.table[1] = i; }));
+  expect_certain<Mixed>(56, 4, with([](Mixed& m, float i) { m.scaled[1].by = i; }));
+}
+
+TEST_F(FrozenMembers, PaddingIsNotCompared) {
+  const reprise::test::Warnings warnings;
+  capture_checked([&] {
+    alignas(Mixed) std::array<unsigned char, sizeof(Mixed)> bytes{};
+    for (const std::size_t padding : {1U, 2U, 3U, 44U, 47U, 60U, 63U}) bytes.at(padding) = 0x10 + i_;
+    launch(LaunchConfig::cover(1, 1), Takes<Mixed>{}, std::bit_cast<Mixed>(bytes));
+  });
+  EXPECT_THAT(warnings.texts(), IsEmpty());
+}
+
+TEST_F(FrozenMembers, OfAStructWithBitFieldsAreNotKnown) {
+  const reprise::test::Warnings warnings;
+  capture_checked([&] { launch(LaunchConfig::cover(1, 1), AddTwoUnits{}, TwoUnits{1, static_cast<float>(i_)}); });
+  ASSERT_THAT(warnings.texts(), SizeIs(1));
+  EXPECT_THAT(warnings.texts()[0], HasSubstr("AddTwoUnits (node 0), parameter 0, offset "));
+}
+
 TEST_F(FrozenValues, BytesThatMayBePaddingAreListedApart) {
   if (reprise::test::with_address_sanitizer) GTEST_SKIP() << "AddressSanitizer has variables on a stack of its own";
   const FrozenValuesError error = refusal([&] {
@@ -268,7 +358,8 @@ TEST_F(FrozenValues, BytesThatMayBePaddingAreListedApart) {
 TEST_F(FrozenValues, AStructOfTheSizeOfANumberMayHavePaddingToo) {
   const reprise::test::Warnings warnings;
   capture_checked([&] {
-    Pair pair{7, {}};
+    Pair pair;
+    pair.rate = 7;
     pair.rest[1] = static_cast<unsigned char>(i_ + 1);  // as bytes that another call left there
     launch(LaunchConfig::cover(1, 1), AddPair{}, x_.data(), pair);
   });

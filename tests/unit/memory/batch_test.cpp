@@ -229,6 +229,54 @@ TEST_F(Batch, PinnedMemoryIsTaken) {
   EXPECT_EQ(backend.pinned_free(pinned), ErrorCode::success);
 }
 
+TEST_F(Batch, WhatGoesPastItsBlockIsRefusedAndNothingIsDone) {
+  constexpr std::size_t size = 1024;
+  Buffer<unsigned char> source = zeros(size), neighbour = zeros(size), destination = zeros(size);
+  source.fill_bytes_async(7);
+  const CopyOp past{destination.data(), source.data(), size << 10};
+  EXPECT_TRUE(contains(text_of<UsageError>([&] {
+                         copy_batch_async({&past, 1});
+                       }),
+                       "up to the end of the block of 1024 bytes at"));
+  const CopyOp fits{destination.data(), source.data(), size};
+  copy_batch_async({&fits, 1});
+  const FillOp fill{destination.data(), 1, 1, size + 1};
+  EXPECT_TRUE(contains(text_of<UsageError>([&] {
+                         fill_batch_async({&fill, 1});
+                       }),
+                       "the destination of operation 0 has 1025 bytes"));
+  EXPECT_EQ(read(destination), Bytes(size, 7));
+  EXPECT_EQ(read(neighbour), Bytes(size, 0));
+}
+
+TEST_F(Batch, InACaptureAlsoWhatBeginsWithinABlockIsRefused) {
+  Buffer<unsigned char> source = zeros(1024), destination = zeros(1024);
+  CUDAGraph graph;
+  capture(graph, [&] {
+    const CopyOp past{destination.data() + 1000, source.data(), 25};
+    EXPECT_TRUE(contains(text_of<UsageError>([&] {
+                           copy_batch_async({&past, 1});
+                         }),
+                         "expected at most 24 bytes up to the end of the block of 1024 bytes"));
+    EXPECT_THROW(copy_async(destination.data() + 1000, source.data(), 25), BackendError);
+    EXPECT_THROW(copy_async(destination.data(), source.data() + 1000, 25), BackendError);
+    EXPECT_THROW(fill_async(destination.data() + 1000, 1, 25), BackendError);
+    const CopyOp fits{destination.data() + 1000, source.data(), 24};
+    copy_batch_async({&fits, 1});
+  });
+  graph.replay();
+  EXPECT_EQ(read(destination), Bytes(1024, 0));
+}
+
+TEST_F(Batch, PlainCopiesAndFillsPastTheirBlockAreRefused) {
+  Buffer<unsigned char> source = zeros(1024), neighbour = zeros(1024), destination = zeros(1024);
+  EXPECT_TRUE(contains(text_of<BackendError>([&] { copy_async(destination.data(), source.data(), 2000); }),
+                       "is byte 0 of a block of 1024 bytes of the caching allocator, and 2000 bytes go past its end"));
+  EXPECT_THROW(fill_async(destination.data(), 1, 2000), BackendError);
+  EXPECT_EQ(read(destination), Bytes(1024, 0));
+  EXPECT_EQ(read(neighbour), Bytes(1024, 0));
+}
+
 TEST_F(Batch, APatternThatDoesNotFitIsRefused) {
   Buffer<unsigned char> buffer = zeros(64);
   for (const FillOp& op : {FillOp{buffer.data(), 0, 3, 6}, FillOp{buffer.data(), 0, 0, 8},

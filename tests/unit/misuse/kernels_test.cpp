@@ -78,7 +78,7 @@ TEST_F(MisusedKernels, DeclarationsOfMoreMemoryThanThereIsAreRefused) {
       {[&] { writes(x_.data(), SIZE_MAX); }, "writes expected at most "},
       {[&] { writes(x_.data(), SIZE_MAX); },
        "values of 4 bytes each, which end at the last address; found 18446744073709"},
-      {[&] { writes(x_.data(), SIZE_MAX / 4); }, "was the count negative"},
+      {[&] { writes(x_.data(), SIZE_MAX / 4); }, "a negative count becomes such a number"},
       {[&] { reads(x_.data(), SIZE_MAX / 2); }, "reads expected at most "},
   });
   EXPECT_EQ(reads(x_.data(), 0).bytes, 0U);

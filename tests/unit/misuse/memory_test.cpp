@@ -74,7 +74,8 @@ TEST_F(MisusedMemory, ErrorsOfCopiesNameTheCallOfTheUserAndTheUsersBlock) {
   expect_refused<BackendError>({
       {[&] { too_much(bytes.size()); }, "copy_async: cuMemcpyAsync returned 1"},
       {[&] { too_much(bytes.size()); }, "is byte 0 of a block of 40 bytes of the caching allocator"},
-      {[&] { too_much(bytes.size()); }, "past the end of the driver's allocation that it lies in, of 2097152 bytes"},
+      {[&] { too_much(41); },
+       "is byte 0 of a block of 40 bytes of the caching allocator, and 41 bytes go past its end"},
       {[&] { fill_async(x_.data() + 1, 0, bytes.size()); }, "is byte 4 of a block of 40 bytes"},
       {[&] { fill_async(x_.data(), 0, huge); }, "fill_async: cuMemsetD8Async returned 1"},
       {[&] { copy_async(nowhere, bytes.data(), 1); }, "the destination is null"},

@@ -238,7 +238,7 @@ void CallMonitor::executed(const DriverCall& call) {
   Numbers missed;
   {
     const std::scoped_lock lock(mutex_);
-    // Of the legacy stream: had a blocking stream of the context captured, the call would have failed.
+    // On the legacy stream: had a blocking stream of the context captured, the call would have failed.
     for (const Capture& capture : captures_) {
       const bool concerned = stream == nullptr ? capture.context == call.context : capture.findings.thread == thread;
       if (concerned && !capture.findings.broken_by && !is_of(capture.findings, stream))

@@ -72,9 +72,7 @@ CaptureList if_state(const std::shared_ptr<HostCapture>& capture, HostCapture::S
 
 std::string first_error(const HostCapture& capture) {
   const auto& call = capture.findings.broken_by;
-  if (!call) return "it is not known which call broke the capture";
-  return text::format("the call that broke the capture: {} returned {} ({}): {}", call->name,
-                      static_cast<int>(call->result), result_name(call->result), rule_text(*call));
+  return call ? broken_by_text(*call) : "it is not known which call broke the capture";
 }
 
 void break_one(HostCapture& capture, CaptureFindings::Call call) {

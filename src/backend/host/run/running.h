@@ -27,7 +27,7 @@ class RunningOperation {
   RunningOperation(const RunningOperation&) = delete;
   RunningOperation& operator=(const RunningOperation&) = delete;
 
-  /// That of the calling thread; null if it executes none. For signal handlers, too.
+  /// The operation of the calling thread; null if it executes none. For signal handlers, too.
   static const RunningOperation* current() noexcept;
 
   /// Passes the pieces of the text to `put`, for example "kernel Scale (node 3 of a graph) on stream 0x55d0 of host:0".

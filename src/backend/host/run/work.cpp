@@ -50,7 +50,7 @@ class AccessToAllMemory {
   bool refused_ = false;
 };
 
-// Of the exception that is being handled; as on CUDA, the device is unusable afterwards.
+// Fails with the exception that is being handled; as on CUDA, the device is unusable afterwards.
 void fail(HostDevice& device, const RunningOperation& operation) noexcept try {
   try {
     throw;
