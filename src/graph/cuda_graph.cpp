@@ -328,7 +328,7 @@ void CUDAGraph::Impl::end_of_life(CUDAGraph& graph) noexcept {
     return;
   }
   Impl& impl = *graph.impl_;
-  if (impl.uses != 0 || impl.in_own_hook()) {
+  if (impl.uses != 0 || impl.hook_runs()) {
     impl.left_here.emplace(std::move(graph));
     return;
   }
@@ -346,7 +346,7 @@ void CUDAGraph::Impl::refuse_destroyed(const char* call) const {
 }
 
 void CUDAGraph::Impl::end_if_left() noexcept {
-  if (!left_here || uses != 0 || in_own_hook()) return;
+  if (!left_here || uses != 0 || hook_runs()) return;
   const CUDAGraph last(std::move(*left_here));
   left_here.reset();
 }
@@ -403,7 +403,7 @@ bool CUDAGraph::release(const std::shared_ptr<void>& object) {
 void CUDAGraph::capture_abandon() noexcept {
   if (impl_ == nullptr || !impl_->capture.has_value() || impl_->state == Impl::State::empty) return;
   Impl& impl = *impl_;
-  if (impl.in_own_hook())
+  if (impl.hook_runs())
     return warn(
         "CUDAGraph::capture_abandon was called within a hook of the same graph, and did nothing: throw an exception.");
   const Impl::Use use(impl);
@@ -417,7 +417,7 @@ void release_finished_graphs() noexcept {
 void CUDAGraph::reset() {
   Impl& impl = Impl::of(*this, "CUDAGraph::reset");
   const Impl::Use use(impl);
-  impl.refuse_in_own_hook("CUDAGraph::reset");
+  impl.refuse_while_hook_runs("CUDAGraph::reset");
   impl.refuse_reserved("CUDAGraph::reset");
   impl.require("CUDAGraph::reset", {Impl::State::empty, Impl::State::captured, Impl::State::ready});
   impl.make_empty();

@@ -82,12 +82,17 @@ struct CUDAGraph::Impl {
 
   /// Refused where a hook of this graph is running, on the thread that runs it.
   void refuse_in_own_hook(const char* call) const;
+  /// Refused where a hook of this graph is running, on any thread: for calls that would take away what that uses.
+  void refuse_while_hook_runs(const char* call) const;
   /// Refused where the graph belongs to something that launches it by replay_changed().
   void refuse_reserved(const char* call) const;
   bool in_own_hook() const noexcept {
     const std::thread::id running = hook_thread.load(std::memory_order_relaxed);
     return running != std::thread::id() && running == std::this_thread::get_id();
   }
+  /// A hook of this graph runs, on any thread: what it waits for there may use the graph, too. False while other calls
+  /// run that call no listeners.
+  bool hook_runs() const noexcept { return hook_thread.load(std::memory_order_relaxed) != std::thread::id(); }
 
   // --- Capture: cuda_graph.cpp, capture_scope.cpp ---------------------------------------------------------------
   /// Captures what `body` does, as reprise::capture(). `call`, here and below, is the user's, for errors.

@@ -93,12 +93,25 @@ void CUDAGraph::Impl::instantiate(const char* call) {
   notify_instantiated(call);
 }
 
+namespace {
+
+[[noreturn]] void refuse_in_hook(const char* call, const std::string& name) {
+  throw UsageError(
+      text::format("{}{} was called within a hook of the same graph, which may only query it, add or remove hooks, "
+                   "and retain or release objects: do it when the call that ran the hook has returned.",
+                   call, graphs::of_graph(name)));
+}
+
+}  // namespace
+
 void CUDAGraph::Impl::refuse_in_own_hook(const char* call) const {
   if (in_own_hook()) [[unlikely]]
-    throw UsageError(
-        text::format("{}{} was called within a hook of the same graph, which may only query it, add or remove hooks, "
-                     "and retain or release objects: do it when the call that ran the hook has returned.",
-                     call, graphs::of_graph(options.name)));
+    refuse_in_hook(call, options.name);
+}
+
+void CUDAGraph::Impl::refuse_while_hook_runs(const char* call) const {
+  if (hook_runs()) [[unlikely]]
+    refuse_in_hook(call, options.name);
 }
 
 void CUDAGraph::Impl::refuse_reserved(const char* call) const {
