@@ -12,6 +12,7 @@
 #include "memory/capture_pools.h"
 #include "memory/lifetime/release_queue.h"
 #include "memory/pool_ids.h"
+#include "reprise/public_call.h"
 #include "support/forked.h"
 #include "text/format.h"
 #include "text/require_named.h"
@@ -75,6 +76,11 @@ bool any_hook(const GraphHooks& hooks) {
 }
 
 void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const {
+  logging_refusal(wanted.name, [&] { require_can_begin_unlogged(call, wanted, stream); });
+}
+
+void CUDAGraph::Impl::require_can_begin_unlogged(const char* call, const GraphOptions& wanted,
+                                                 const StreamRef* stream) const {
   refuse_in_own_hook(call);
   require(call, {State::empty});
   if (wanted.discard_template && keeps(wanted) == KeepGraph::yes)
@@ -93,10 +99,10 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
   if (stream == nullptr) return;
   if (stream->is_default())
     throw UsageError(
-        text::format("{}: the stream to capture is the legacy default stream of {}, which cannot be "
+        text::format("{}{}: the stream to capture is the legacy default stream of {}, which cannot be "
                      "captured. Make another stream current with StreamGuard, or use capture() or the "
                      "scope graph, which have one.",
-                     call, stream->device().str()));
+                     call, wanted.name.empty() ? "" : " of graph `" + wanted.name + "`", stream->device().str()));
   if (wanted.stream.has_value() && *wanted.stream != *stream)
     throw UsageError(
         text::format("{}: GraphOptions::stream is not the calling thread's current stream. Make it current "
@@ -131,6 +137,7 @@ void CUDAGraph::Impl::or_make_empty(const Step& step) {
 }
 
 void CUDAGraph::Impl::begin_on_current_stream(const char* call, const GraphOptions& wanted) {
+  const detail::PublicCall public_call(call);
   const Use use(*this);
   join_framework();
   const StreamRef stream = current_stream();
@@ -163,6 +170,7 @@ void CUDAGraph::Impl::begin(const char* call, const StreamRef& stream, const Gra
 }
 
 void CUDAGraph::Impl::end(const char* call, const void* frame) {
+  const detail::PublicCall public_call(call);
   refuse_in_own_hook(call);
   require(call, {State::capturing});
   const captures::Capture& underway = capture->capture();

@@ -100,6 +100,7 @@ struct CUDAGraph::Impl {
   /// Throws UsageError if a capture with these options cannot begin. `stream` is the one to capture, null if it is to
   /// be an internal one; whether it is capturing is not checked here. Changes nothing.
   void require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
+  void require_can_begin_unlogged(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
   /// A framework that was installed since this graph was made takes part from now on. Only while it is empty.
   void join_framework() {
     if (state == State::empty && !in_own_hook()) listeners.join_framework();
@@ -176,8 +177,9 @@ struct CUDAGraph::Impl {
   /// Adds the graph to the capture of this library that the stream takes part in; false if it is in none.
   bool become_child(const char* call, const StreamRef& stream);
   void replay_with_listeners(const char* call, const StreamRef& stream);  // and hooks
-  void launch_with_listeners(const StreamRef& stream);
-  void launch_executable(const StreamRef& stream);
+  void launch_with_listeners(const char* call, const StreamRef& stream);
+  void launch_executable(const char* call, const StreamRef& stream);
+  void raise_launch(const char* call, ErrorCode result) const;
   void upload(const StreamRef& stream);
 
   // --- The log: cuda_graph_log.cpp ------------------------------------------------------------------------------
@@ -189,6 +191,18 @@ struct CUDAGraph::Impl {
   void log_step(const graphs::StepTimer& time, std::string_view what) const noexcept;
   void log_failure(const graphs::StepTimer& time, const char* step, const std::exception& error) const noexcept;
   void log_line(std::string_view what, std::string_view detail = {}) const noexcept;
+  /// Of a capture that did not begin. \param name the one that its graph was to have.
+  void log_refusal(const std::string& name, const std::exception& error) const noexcept;
+  /// Calls `step`, which refuses captures, and logs that it did.
+  template <class Step>
+  void logging_refusal(const std::string& name, const Step& step) const {
+    try {
+      step();
+    } catch (const std::exception& error) {
+      if (const graphs::StepTimer logged; logged) log_refusal(name, error);
+      throw;
+    }
+  }
   /// Calls `step`, and logs that it was done or that it failed.
   template <class Step>
   void logging(const char* done, const char* name, const Step& step) const {

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "backend/user_code.h"
 #include "reprise/capture_report.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
@@ -108,6 +109,16 @@ const char* PublicCall::current() noexcept {
 }
 
 }  // namespace detail
+
+namespace backend {
+
+UserCode::UserCode() noexcept : around_(std::exchange(public_call, nullptr)) {}
+
+UserCode::~UserCode() {
+  public_call = around_;
+}
+
+}  // namespace backend
 
 const char* result_name(ErrorCode result) noexcept {
   const char* name = text_of(result).name;

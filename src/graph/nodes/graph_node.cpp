@@ -8,6 +8,7 @@
 #include "backend/rules/kernel_text.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/nodes/node_names.h"
+#include "reprise/public_call.h"
 #include "text/format.h"
 
 // Views of the nodes of a graph, and the changes made through them.
@@ -77,7 +78,7 @@ struct NodeViews {
   using Impl = GraphAccess::Impl;
 
   NodeViews(const GraphNode& node, const char* call, bool changes)
-      : node_(node), impl_(*inside(node, call, changes)), lock_(impl_) {
+      : public_call_(call), node_(node), impl_(*inside(node, call, changes)), lock_(impl_) {
     impl_.require_template(call);
     if (impl_.keep == KeepGraph::yes) require_in_template(call);
   }
@@ -144,6 +145,7 @@ struct NodeViews {
                        node_.index_));
   }
 
+  const detail::PublicCall public_call_;
   const GraphNode& node_;
   Impl& impl_;
   const Impl::LaunchLock lock_;
@@ -345,6 +347,7 @@ bool has_name(graphs::GraphAccess::Impl& impl, GraphNodeHandle handle, NodeType 
 
 std::vector<GraphNode> CUDAGraph::nodes() const {
   constexpr const char* call = "CUDAGraph::nodes";
+  const detail::PublicCall public_call(call);
   Impl& impl = Impl::of(*this, call);
   const Impl::LaunchLock lock(impl);
   impl.require_template(call);
@@ -353,6 +356,7 @@ std::vector<GraphNode> CUDAGraph::nodes() const {
 
 GraphNode CUDAGraph::node(std::string_view name) const {
   constexpr const char* call = "CUDAGraph::node";
+  const detail::PublicCall public_call(call);
   constexpr std::size_t most = 20;  // of the nodes that a text lists
   Impl& impl = Impl::of(*this, call);
   const Impl::LaunchLock lock(impl);
