@@ -208,7 +208,10 @@ void capture_passes(GraphAccess::Impl& inside, const GraphOptions& options, cons
 }
 
 void capture_warmed_up(GraphAccess::Impl& inside, GraphOptions options, const CaptureBody& body) {
-  const graphs::WarmUp warm_up(options, body);
+  GraphOptions of_warm_up = options;
+  const auto& registered = inside.listeners.random().registered();
+  of_warm_up.generators.insert(of_warm_up.generators.end(), registered.begin(), registered.end());
+  const graphs::WarmUp warm_up(of_warm_up, body);
   options.stream = warm_up.stream();
   capture_passes(inside, options, body);
 }
