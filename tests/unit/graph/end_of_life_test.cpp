@@ -119,9 +119,8 @@ TEST_F(GraphEndOfLife, OnAThreadThatAHookWaitsForIsNoticed) {
 TEST_F(GraphEndOfLife, AResetOnAThreadThatAHookWaitsForIsRefused) {
   capture_holding(*alive_);
   std::string refused;
-  alive_->add_hooks(at(Step::before_replay, [&] {
-    std::thread([&] { refused = text_of<UsageError>([&] { alive_->reset(); }); }).join();
-  }));
+  alive_->add_hooks(at(Step::before_replay,
+                       [&] { std::thread([&] { refused = text_of<UsageError>([&] { alive_->reset(); }); }).join(); }));
   alive_->replay();
   EXPECT_EQ(first(x_), 1);
   EXPECT_TRUE(refused.starts_with("CUDAGraph::reset was called within a hook of the same graph")) << refused;
