@@ -57,5 +57,9 @@ int main(void) {
   reprise_graph_destroy(graph);
   check(reprise_free(device, memory));
   reprise_stream_destroy(stream);
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    fprintf(stderr, "c_program: failed: standard output cannot be written\n");
+    return 1;
+  }
   return 0;
 }

@@ -340,7 +340,8 @@ class REPRISE_EXPORT CUDAGraph {
   /// pointers are allowed. A pointer is dead if its memory is free at the reading, or freed later. Memory of a
   /// framework's allocator counts as that of CachingAllocator; addresses that no allocator knows are not checked, see
   /// GraphInput::not_checked. InputOptions::retain keeps none of it. Calling this again for a table changes its length.
-  /// reset() forgets all.
+  /// update() and recapture() keep the tables, and a graph that is captured with this one as a child has them, too; all
+  /// are read again. reset() forgets all.
   ///
   /// May be called while other threads replay; so may pointers_changed().
   /// \param device_table in device memory of the graph's device, or in pinned memory; not in the graph's own pool. It

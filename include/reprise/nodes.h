@@ -174,8 +174,7 @@ class REPRISE_EXPORT GraphNode {
   void set_params(const MemsetNodeParams& params) const;
   /// Sets whether replays run the node; its dependencies stay. Kept by instantiate().
   /// \throws UsageError unless this is a kernel, memcpy or memset node, and one of the template itself; BackendError if
-  ///         the runtime fails, on CUDA also
-  ///         for a set of several rows, or of memory that is not of the device.
+  ///         the runtime fails, on CUDA also for a set of several rows, or of memory that is not of the device.
   void set_enabled(bool enabled) const;
 
  private:

@@ -5,13 +5,16 @@
 #include <exception>
 #include <utility>
 
+#include "backend/user_code.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/framework_captures.h"
 #include "graph/internal_streams.h"
+#include "graph/listeners/random_listener.h"
 #include "graph/stack_patterns.h"
 #include "graph/synchronize.h"
 #include "graph/warm_up.h"
 #include "reprise/graph.h"
+#include "reprise/public_call.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -53,8 +56,9 @@ graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
   const StreamRef* given = options.stream.has_value() ? &stream : nullptr;
   inside.join_framework();
   const char* const call = begin_call();
+  const detail::PublicCall public_call(call);
   inside.require_can_begin(call, options, given);
-  if (given != nullptr) graphs::require_no_capture(call, stream);
+  if (given != nullptr) inside.logging_refusal(options.name, [&] { graphs::require_no_capture(call, stream); });
   graphs::synchronize_if_no_capture(stream.device());
   if (given == nullptr) stream = internal.emplace(stream.device()).ref();
   guard.emplace(stream);
@@ -67,6 +71,7 @@ void graph::Impl::end(const void* frame) {
     throw UsageError(
         "graph::end needs a scope that is open, and this one was ended already: call it once, or leave it "
         "to the destructor.");
+  const detail::PublicCall public_call(end_call());
   try {
     inside.refuse_destroyed(end_call());
     inside.end(end_call(), frame);
@@ -106,7 +111,10 @@ namespace {
 void capture_once(GraphAccess::Impl& inside, const GraphOptions& options, const CaptureBody& body) {
   inside.refuse_destroyed(inside.body_call);
   graph scope(*inside.owner, options);
-  body(scope.stream());
+  {
+    const backend::UserCode user_code;
+    body(scope.stream());
+  }
   scope.end();
 }
 
@@ -183,7 +191,10 @@ void capture_twice(GraphAccess::Impl& inside, const GraphOptions& options, const
   inside.require_can_begin(inside.body_call, options, nullptr);
   overwrite_stack(graphs::stack_pattern_of_dry_run);
   dry_run.run(body);
-  if (options.check_frozen_values) options.check_frozen_values();
+  if (options.check_frozen_values) {
+    const backend::UserCode user_code;
+    options.check_frozen_values();
+  }
   dry_run.notify_and_release();
   overwrite_stack(graphs::stack_pattern_of_capture);
   capture_once(inside, options, body);
@@ -197,7 +208,10 @@ void capture_passes(GraphAccess::Impl& inside, const GraphOptions& options, cons
 }
 
 void capture_warmed_up(GraphAccess::Impl& inside, GraphOptions options, const CaptureBody& body) {
-  const graphs::WarmUp warm_up(options, body);
+  GraphOptions of_warm_up = options;
+  const auto& registered = inside.listeners.random().registered();
+  of_warm_up.generators.insert(of_warm_up.generators.end(), registered.begin(), registered.end());
+  const graphs::WarmUp warm_up(of_warm_up, body);
   options.stream = warm_up.stream();
   capture_passes(inside, options, body);
 }
@@ -240,6 +254,7 @@ void capture(CUDAGraph& cuda_graph, const GraphOptions& options, CaptureBody bod
 
 void CUDAGraph::Impl::capture_body(const char* call, const GraphOptions& wanted, const CaptureBody& body) {
   if (!body) throw UsageError(text::format("{} needs a body to run, and was passed an empty function.", call));
+  const detail::PublicCall public_call(call);
   const Use use(*this);
   join_framework();
   const HasBody has_body(*this, call);
@@ -248,7 +263,7 @@ void CUDAGraph::Impl::capture_body(const char* call, const GraphOptions& wanted,
       capture_passes(*this, wanted, body);
     } else {
       require_can_begin(call, wanted, wanted.stream ? &*wanted.stream : nullptr);
-      if (wanted.stream) graphs::require_no_capture(call, *wanted.stream);
+      if (wanted.stream) logging_refusal(wanted.name, [&] { graphs::require_no_capture(call, *wanted.stream); });
       capture_warmed_up(*this, wanted, body);
     }
   } catch (...) {

@@ -12,12 +12,14 @@
 #include "backend/condition_record.h"
 #include "backend/monitor.h"
 #include "backend/own_kernels.h"
+#include "backend/user_code.h"
 #include "captures/registry.h"
 #include "graph/active_capture.h"
 #include "graph/body_nodes.h"
 #include "graph/listeners/child_listener.h"
 #include "kernels/condition_kernel.h"
 #include "memory/own_words.h"
+#include "reprise/public_call.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -218,6 +220,7 @@ void capture_body(const Request& request, const captures::Found& found, const Co
   BodyCapture capture(request, found, made, number);
   {
     const StreamGuard current(capture.stream());
+    const backend::UserCode user_code;
     request.bodies[number](capture.stream());
   }
   if (capture.is_intact() && request.repeats()) launch_setter(request, made.handle, capture.stream(), false);
@@ -240,6 +243,7 @@ void capture_conditional(const Request& request, const std::shared_ptr<void>& he
 
 void capture_branches(const char* call, const StreamRef& stream, const std::uint32_t* condition, ConditionalType type,
                       std::span<const CaptureBody> bodies) {
+  const detail::PublicCall public_call(call);
   const Request request{call, stream, condition, type, bodies};
   require_usable(request);
   capture_conditional(request, nullptr);
@@ -292,6 +296,7 @@ void switch_(const std::uint32_t* index, std::initializer_list<CaptureBody> bodi
 }
 
 Loop while_(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body, const LoopOptions& options) {
+  const detail::PublicCall public_call("while_");
   Request request{"while_", stream, condition, ConditionalType::while_, {&body, 1}, nullptr, options.max_iterations};
   require_usable(request);
   require_capture(request);
@@ -316,6 +321,7 @@ namespace {
 
 Loop::Run Loop::last_run(const StreamRef& stream) const {
   constexpr const char* call = "Loop::last_run";
+  const detail::PublicCall public_call(call);
   if (memory_ == nullptr) refuse_empty_loop(call);
   if (stream.device() != memory_->device)
     throw UsageError(text::format("{}: the stream is of device {}, but the loop was captured on {}.", call,

@@ -12,6 +12,7 @@
 #include "memory/capture_pools.h"
 #include "memory/lifetime/release_queue.h"
 #include "memory/pool_ids.h"
+#include "reprise/public_call.h"
 #include "support/forked.h"
 #include "text/format.h"
 #include "text/require_named.h"
@@ -75,6 +76,11 @@ bool any_hook(const GraphHooks& hooks) {
 }
 
 void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const {
+  logging_refusal(wanted.name, [&] { require_can_begin_unlogged(call, wanted, stream); });
+}
+
+void CUDAGraph::Impl::require_can_begin_unlogged(const char* call, const GraphOptions& wanted,
+                                                 const StreamRef* stream) const {
   refuse_in_own_hook(call);
   require(call, {State::empty});
   if (wanted.discard_template && keeps(wanted) == KeepGraph::yes)
@@ -93,10 +99,10 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
   if (stream == nullptr) return;
   if (stream->is_default())
     throw UsageError(
-        text::format("{}: the stream to capture is the legacy default stream of {}, which cannot be "
+        text::format("{}{}: the stream to capture is the legacy default stream of {}, which cannot be "
                      "captured. Make another stream current with StreamGuard, or use capture() or the "
                      "scope graph, which have one.",
-                     call, stream->device().str()));
+                     call, wanted.name.empty() ? "" : " of graph `" + wanted.name + "`", stream->device().str()));
   if (wanted.stream.has_value() && *wanted.stream != *stream)
     throw UsageError(
         text::format("{}: GraphOptions::stream is not the calling thread's current stream. Make it current "
@@ -131,6 +137,7 @@ void CUDAGraph::Impl::or_make_empty(const Step& step) {
 }
 
 void CUDAGraph::Impl::begin_on_current_stream(const char* call, const GraphOptions& wanted) {
+  const detail::PublicCall public_call(call);
   const Use use(*this);
   join_framework();
   const StreamRef stream = current_stream();
@@ -163,6 +170,7 @@ void CUDAGraph::Impl::begin(const char* call, const StreamRef& stream, const Gra
 }
 
 void CUDAGraph::Impl::end(const char* call, const void* frame) {
+  const detail::PublicCall public_call(call);
   refuse_in_own_hook(call);
   require(call, {State::capturing});
   const captures::Capture& underway = capture->capture();
@@ -328,7 +336,7 @@ void CUDAGraph::Impl::end_of_life(CUDAGraph& graph) noexcept {
     return;
   }
   Impl& impl = *graph.impl_;
-  if (impl.uses != 0 || impl.in_own_hook()) {
+  if (impl.uses != 0 || impl.hook_runs()) {
     impl.left_here.emplace(std::move(graph));
     return;
   }
@@ -346,7 +354,7 @@ void CUDAGraph::Impl::refuse_destroyed(const char* call) const {
 }
 
 void CUDAGraph::Impl::end_if_left() noexcept {
-  if (!left_here || uses != 0 || in_own_hook()) return;
+  if (!left_here || uses != 0 || hook_runs()) return;
   const CUDAGraph last(std::move(*left_here));
   left_here.reset();
 }
@@ -403,7 +411,7 @@ bool CUDAGraph::release(const std::shared_ptr<void>& object) {
 void CUDAGraph::capture_abandon() noexcept {
   if (impl_ == nullptr || !impl_->capture.has_value() || impl_->state == Impl::State::empty) return;
   Impl& impl = *impl_;
-  if (impl.in_own_hook())
+  if (impl.hook_runs())
     return warn(
         "CUDAGraph::capture_abandon was called within a hook of the same graph, and did nothing: throw an exception.");
   const Impl::Use use(impl);
@@ -417,7 +425,7 @@ void release_finished_graphs() noexcept {
 void CUDAGraph::reset() {
   Impl& impl = Impl::of(*this, "CUDAGraph::reset");
   const Impl::Use use(impl);
-  impl.refuse_in_own_hook("CUDAGraph::reset");
+  impl.refuse_while_hook_runs("CUDAGraph::reset");
   impl.refuse_reserved("CUDAGraph::reset");
   impl.require("CUDAGraph::reset", {Impl::State::empty, Impl::State::captured, Impl::State::ready});
   impl.make_empty();

@@ -82,12 +82,17 @@ struct CUDAGraph::Impl {
 
   /// Refused where a hook of this graph is running, on the thread that runs it.
   void refuse_in_own_hook(const char* call) const;
+  /// Refused where a hook of this graph is running, on any thread: for calls that would take away what that uses.
+  void refuse_while_hook_runs(const char* call) const;
   /// Refused where the graph belongs to something that launches it by replay_changed().
   void refuse_reserved(const char* call) const;
   bool in_own_hook() const noexcept {
     const std::thread::id running = hook_thread.load(std::memory_order_relaxed);
     return running != std::thread::id() && running == std::this_thread::get_id();
   }
+  /// A hook of this graph runs, on any thread: what it waits for there may use the graph, too. False while other calls
+  /// run that call no listeners.
+  bool hook_runs() const noexcept { return hook_thread.load(std::memory_order_relaxed) != std::thread::id(); }
 
   // --- Capture: cuda_graph.cpp, capture_scope.cpp ---------------------------------------------------------------
   /// Captures what `body` does, as reprise::capture(). `call`, here and below, is the user's, for errors.
@@ -95,6 +100,7 @@ struct CUDAGraph::Impl {
   /// Throws UsageError if a capture with these options cannot begin. `stream` is the one to capture, null if it is to
   /// be an internal one; whether it is capturing is not checked here. Changes nothing.
   void require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
+  void require_can_begin_unlogged(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
   /// A framework that was installed since this graph was made takes part from now on. Only while it is empty.
   void join_framework() {
     if (state == State::empty && !in_own_hook()) listeners.join_framework();
@@ -171,8 +177,9 @@ struct CUDAGraph::Impl {
   /// Adds the graph to the capture of this library that the stream takes part in; false if it is in none.
   bool become_child(const char* call, const StreamRef& stream);
   void replay_with_listeners(const char* call, const StreamRef& stream);  // and hooks
-  void launch_with_listeners(const StreamRef& stream);
-  void launch_executable(const StreamRef& stream);
+  void launch_with_listeners(const char* call, const StreamRef& stream);
+  void launch_executable(const char* call, const StreamRef& stream);
+  void raise_launch(const char* call, ErrorCode result) const;
   void upload(const StreamRef& stream);
 
   // --- The log: cuda_graph_log.cpp ------------------------------------------------------------------------------
@@ -184,6 +191,18 @@ struct CUDAGraph::Impl {
   void log_step(const graphs::StepTimer& time, std::string_view what) const noexcept;
   void log_failure(const graphs::StepTimer& time, const char* step, const std::exception& error) const noexcept;
   void log_line(std::string_view what, std::string_view detail = {}) const noexcept;
+  /// Of a capture that did not begin. \param name the one that its graph was to have.
+  void log_refusal(const std::string& name, const std::exception& error) const noexcept;
+  /// Calls `step`, which refuses captures, and logs that it did.
+  template <class Step>
+  void logging_refusal(const std::string& name, const Step& step) const {
+    try {
+      step();
+    } catch (const std::exception& error) {
+      if (const graphs::StepTimer logged; logged) log_refusal(name, error);
+      throw;
+    }
+  }
   /// Calls `step`, and logs that it was done or that it failed.
   template <class Step>
   void logging(const char* done, const char* name, const Step& step) const {

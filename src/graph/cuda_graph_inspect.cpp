@@ -6,6 +6,7 @@
 
 #include "backend/check.h"
 #include "graph/cuda_graph_impl.h"
+#include "reprise/public_call.h"
 #include "text/format.h"
 
 // Queries of a CUDAGraph: pool, device, raw handles, nodes, DOT; annotations() and inputs() are in src/inspect/.
@@ -17,19 +18,19 @@ using backend::Checked;
 void CUDAGraph::Impl::require_keep_graph(const char* call) const {
   if (keep == KeepGraph::no && made_with == KeepGraph::no)
     throw UsageError(
-        text::format("{} needs a graph with KeepGraph::yes, and this one has KeepGraph::no: capture_end() instantiates "
+        text::format("{} needs a graph with KeepGraph::yes, and {} has KeepGraph::no: capture_end() instantiates "
                      "it, and its template cannot be reached. Make it with CUDAGraph(KeepGraph::yes), or capture it "
                      "with GraphOptions::keep_graph.",
-                     call));
+                     call, options.name.empty() ? "this one" : "graph `" + options.name + "`"));
 }
 
 void CUDAGraph::Impl::require_template(const char* call) const {
   require(call, {State::captured, State::ready});
   if (template_graph == nullptr)
     throw UsageError(
-        text::format("{} needs the template graph, which GraphOptions::discard_template had "
+        text::format("{}{} needs the template graph, which GraphOptions::discard_template had "
                      "destroyed: capture without that option, or call enable_debug_mode() before the capture.",
-                     call));
+                     call, options.name.empty() ? "" : " of graph `" + options.name + "`"));
 }
 
 std::uint64_t CUDAGraph::Impl::next_id() noexcept {
@@ -86,6 +87,7 @@ GraphExecHandle CUDAGraph::raw_cuda_graph_exec() const {
 
 std::size_t CUDAGraph::node_count() const {
   constexpr const char* call = "CUDAGraph::node_count";
+  const detail::PublicCall public_call(call);
   const Impl& impl = Impl::of(*this, call);
   impl.require_template(call);
   std::vector<GraphNodeHandle> nodes;
@@ -99,6 +101,7 @@ void CUDAGraph::enable_debug_mode() {
 
 void CUDAGraph::debug_dump(const std::filesystem::path& path) const {
   constexpr const char* call = "CUDAGraph::debug_dump";
+  const detail::PublicCall public_call(call);
   const Impl& impl = Impl::of(*this, call);
   impl.require_template(call);
   // The runtime has no code of its own for a file that cannot be written.

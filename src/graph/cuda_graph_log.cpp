@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,14 @@ std::string_view first_line(std::string_view text) {
   return text.substr(0, text.find('\n'));
 }
 
+// As it follows the number of the graph. A line stays one line, whatever the name has in it.
+std::string in_quotes(std::string name) {
+  if (name.empty()) return name;
+  std::ranges::replace_if(
+      name, [](unsigned char each) { return each < 0x20 || each == 0x7F; }, ' ');
+  return " `" + name + "`";
+}
+
 std::string node_count_text(backend::Backend& backend, GraphHandle template_graph) {
   std::vector<GraphNodeHandle> nodes;
   if (backend.graph_nodes(template_graph, &nodes) != ErrorCode::success) return "an unknown number of nodes";
@@ -29,8 +38,13 @@ std::string node_count_text(backend::Backend& backend, GraphHandle template_grap
 }  // namespace
 
 void CUDAGraph::Impl::log_line(std::string_view what, std::string_view detail) const noexcept try {
-  log_message(LogLevel::info, text::format("graph {}{}: {}{}", graph_id,
-                                           options.name.empty() ? "" : " `" + options.name + "`", what, detail));
+  log_message(LogLevel::info, text::format("graph {}{}: {}{}", graph_id, in_quotes(options.name), what, detail));
+} catch (...) {
+}
+
+void CUDAGraph::Impl::log_refusal(const std::string& name, const std::exception& error) const noexcept try {
+  log_message(LogLevel::info,
+              text::format("graph {}{}: capture refused: {}", graph_id, in_quotes(name), first_line(error.what())));
 } catch (...) {
 }
 

@@ -9,6 +9,7 @@
 #include "graph/graph_names.h"
 #include "graph/internal_streams.h"
 #include "graph/replay_changed.h"
+#include "reprise/public_call.h"
 #include "text/format.h"
 
 // Making the executable of a CUDAGraph, and launching it.
@@ -24,6 +25,7 @@ namespace {
 
 // Off the fast path. A launch on a stream that is capturing would break that capture.
 [[gnu::noinline]] void refuse_capturing(const char* call, const StreamRef& stream, const std::string& name) {
+  const detail::PublicCall public_call(call);
   CaptureStatus status = CaptureStatus::none;
   const Checked runtime(stream.device().backend());
   // 906: this is the legacy default stream, and a blocking stream is capturing. The launch would break that capture.
@@ -93,12 +95,25 @@ void CUDAGraph::Impl::instantiate(const char* call) {
   notify_instantiated(call);
 }
 
+namespace {
+
+[[noreturn]] void refuse_in_hook(const char* call, const std::string& name) {
+  throw UsageError(
+      text::format("{}{} was called within a hook of the same graph, which may only query it, add or remove hooks, "
+                   "and retain or release objects: do it when the call that ran the hook has returned.",
+                   call, graphs::of_graph(name)));
+}
+
+}  // namespace
+
 void CUDAGraph::Impl::refuse_in_own_hook(const char* call) const {
   if (in_own_hook()) [[unlikely]]
-    throw UsageError(
-        text::format("{}{} was called within a hook of the same graph, which may only query it, add or remove hooks, "
-                     "and retain or release objects: do it when the call that ran the hook has returned.",
-                     call, graphs::of_graph(options.name)));
+    refuse_in_hook(call, options.name);
+}
+
+void CUDAGraph::Impl::refuse_while_hook_runs(const char* call) const {
+  if (hook_runs()) [[unlikely]]
+    refuse_in_hook(call, options.name);
 }
 
 void CUDAGraph::Impl::refuse_reserved(const char* call) const {
@@ -116,8 +131,10 @@ void CUDAGraph::Impl::refuse_reserved(const char* call) const {
                                   graphs::of_graph(options.name), stream.device().str(), device->str()));
   if (captures::any_underway()) [[unlikely]]
     refuse_capturing(call, stream, options.name);
-  if (exec == nullptr) [[unlikely]]
+  if (exec == nullptr) [[unlikely]] {
+    const detail::PublicCall public_call(call);
     instantiate(call);
+  }
   if (!in_use_elsewhere.load(std::memory_order_relaxed)) in_use_elsewhere.store(true, std::memory_order_relaxed);
 }
 
@@ -141,6 +158,7 @@ void CUDAGraph::Impl::refuse_reserved(const char* call) const {
 bool CUDAGraph::Impl::become_child(const char* call, const StreamRef& stream) {
   const captures::Found found = captures::find(stream);
   if (found.part != captures::Part::own) return false;
+  const detail::PublicCall public_call(call);
   graphs::add_child(*this, call, stream, found);
   return true;
 }
@@ -161,23 +179,34 @@ void CUDAGraph::Impl::replay_changed(const StreamRef& stream, const std::functio
 
 [[gnu::hot]] void CUDAGraph::Impl::launch(const char* call, const StreamRef& stream) {
   if (!replays_notify && !graphs::global_hooks_in_replays.load(std::memory_order_relaxed)) [[likely]]
-    launch_executable(stream);
+    launch_executable(call, stream);
   else
     replay_with_listeners(call, stream);
 }
 
-[[gnu::hot]] void CUDAGraph::Impl::launch_executable(const StreamRef& stream) {
-  resources.launch(stream, [&] { require_success(Call::graph_launch, backend().graph_launch(exec, stream.native())); });
+[[gnu::hot]] void CUDAGraph::Impl::launch_executable(const char* call, const StreamRef& stream) {
+  resources.launch(stream, [&] {
+    const ErrorCode result = backend().graph_launch(exec, stream.native());
+    if (result != ErrorCode::success) [[unlikely]]
+      raise_launch(call, result);
+  });
+}
+
+// The call is named here, not around the launch: a replay that succeeds does nothing for it.
+[[gnu::cold]] void CUDAGraph::Impl::raise_launch(const char* call, ErrorCode result) const {
+  const detail::PublicCall public_call(call);
+  require_success(Call::graph_launch, result);
 }
 
 void CUDAGraph::Impl::replay_with_listeners(const char* call, const StreamRef& stream) {
+  const detail::PublicCall public_call(call);
   const CallingListeners calling(*this);
   // Hooks, then from the last listener to the first, and back: hooks run outside the checks and the draws.
   graphs::HookedReplay hooked(hooks, stream);
   try {
     hooked.before();
     refuse_destroyed(call);
-    launch_with_listeners(stream);
+    launch_with_listeners(call, stream);
   } catch (...) {
     hooked.failed();
     throw;
@@ -186,12 +215,12 @@ void CUDAGraph::Impl::replay_with_listeners(const char* call, const StreamRef& s
   refuse_destroyed(call);
 }
 
-void CUDAGraph::Impl::launch_with_listeners(const StreamRef& stream) {
+void CUDAGraph::Impl::launch_with_listeners(const char* call, const StreamRef& stream) {
   const std::size_t count = in_replays.size();
   std::size_t waiting = count;  // of those from here on, before_replay() has returned
   try {
     for (; waiting > 0; --waiting) in_replays[waiting - 1]->before_replay(stream);
-    launch_executable(stream);
+    launch_executable(call, stream);
   } catch (...) {
     for (; waiting < count; ++waiting) in_replays[waiting]->replay_failed();
     throw;
@@ -201,6 +230,7 @@ void CUDAGraph::Impl::launch_with_listeners(const StreamRef& stream) {
 
 void CUDAGraph::Impl::upload(const StreamRef& stream) {
   constexpr const char* call = "CUDAGraph::upload";
+  const detail::PublicCall public_call(call);
   const Use use(*this);
   refuse_in_own_hook(call);
   backend::require_not_forked(Call::graph_upload);
@@ -212,6 +242,7 @@ void CUDAGraph::Impl::upload(const StreamRef& stream) {
 
 void CUDAGraph::instantiate() {
   constexpr const char* call = "CUDAGraph::instantiate";
+  const detail::PublicCall public_call(call);
   Impl& impl = Impl::of(*this, call);
   const Impl::Use use(impl);
   impl.require_keep_graph(call);

@@ -85,6 +85,7 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other) {
   for (std::size_t i = 0; i < mine.size(); ++i) adopted.push_back(mine[i]->adopt(*theirs[i], adoption));
   std::vector<CaptureListener*> next_in_replays = of_same_kinds(other.in_replays, theirs, mine);
   if (timer != nullptr) next_in_replays.insert(next_in_replays.begin(), timer);
+  next_in_replays.reserve(next_in_replays.size() + 1);
   std::vector<CaptureListener*> next_of_executables = of_same_kinds(other.of_executables, theirs, mine);
   std::optional<CaptureReport> report = other.last_report;
   graphs::Parameters their_parameters = other.parameters.adopted(pairs.own_nodes());
@@ -107,6 +108,9 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other) {
   values_of = std::move(source);
   for (const auto& commit : adopted)
     if (commit) commit();
+  CaptureListener* const watching = listeners.watching_pointers();
+  if (watching != nullptr && std::ranges::find(next_in_replays, watching) == next_in_replays.end())
+    next_in_replays.push_back(watching);  // only this graph has tables
   in_replays = std::move(next_in_replays);
   of_executables = std::move(next_of_executables);
   replays_notify = takes_part_in_replays();

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "backend/user_code.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/graph_names.h"
 #include "support/immortal.h"
@@ -57,6 +58,7 @@ class Running {
 template <class Call>
 std::exception_ptr run(const CUDAGraph& graph, std::initializer_list<const HookEntries*> lists, const char* step,
                        Call&& call) noexcept {
+  const backend::UserCode user_code;
   std::exception_ptr first;
   for (const HookEntries* const list : lists) {
     if (list == nullptr) continue;

@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "backend/check.h"
+#include "backend/user_code.h"
 #include "captures/registry.h"
 #include "graph/host_functions.h"
 #include "memory/lifetime/release_queue.h"
 #include "reprise/error.h"
+#include "reprise/public_call.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -20,7 +22,10 @@ constinit captures::Slot<HostFunctions> functions_of_capture;
 
 using Function = std::function<void()>;
 
-void call(const Function& function) noexcept try { function(); } catch (const std::exception& error) {
+void call(const Function& function) noexcept try {
+  const backend::UserCode user_code;
+  function();
+} catch (const std::exception& error) {
   try {
     warn(text::format("A function of launch_host() threw: {}", error.what()));
   } catch (...) {
@@ -72,6 +77,7 @@ std::shared_ptr<HostFunctions> HostFunctions::take(captures::Capture& capture) n
 
 void launch_host(const StreamRef& stream, std::function<void()> function) {
   if (!function) throw UsageError("launch_host expected a function to call, and was passed an empty one.");
+  const detail::PublicCall public_call("launch_host");
   backend::Backend& backend = stream.device().backend();
   const backend::Checked runtime(backend);
   auto owned = std::make_unique<graphs::Function>(std::move(function));

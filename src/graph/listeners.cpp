@@ -74,6 +74,10 @@ RetainListener& Listeners::retain() const noexcept {
   return own_->retain;
 }
 
+CaptureListener* Listeners::watching_pointers() const noexcept {
+  return own_->liveness.watches_pointers() ? &own_->liveness : nullptr;
+}
+
 const Annotation* Listeners::annotation_of(GraphNodeHandle node) const noexcept {
   return own_->annotations.annotation_of(node);
 }
@@ -93,6 +97,7 @@ std::string Listeners::node_text(backend::Backend& backend, GraphNodeHandle node
 void Listeners::inherit(const Listeners& before) {
   own_->random.inherit(before.own_->random);
   own_->progress.inherit(before.own_->progress);
+  own_->liveness.inherit(before.own_->liveness);
   if (framework_ == nullptr || before.framework_ == nullptr) return;
   const std::vector<CaptureListener*> theirs = before.framework_->in_order(), ours = framework_->in_order();
   for (std::size_t i = 0; i < ours.size(); ++i) ours[i]->inherit(*theirs[i]);

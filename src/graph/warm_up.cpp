@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/user_code.h"
 #include "graph/framework_captures.h"
 #include "reprise/error.h"
 #include "reprise/random.h"
@@ -60,6 +61,7 @@ WarmUp::WarmUp(const GraphOptions& options, const CaptureBody& body)
       current_(stream_) {
   stream_.wait(before_);
   const SavedGenerators generators(stream_.device(), options.generators);
+  const backend::UserCode user_code;
   for (int i = 0; i < options.warmup; ++i) body(stream_);
 }
 

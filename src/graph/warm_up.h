@@ -16,7 +16,8 @@ namespace reprise::graphs {
 /// Used on one thread.
 class WarmUp {
  public:
-  /// Runs the body, after the work of the current stream. Generators are as before at the end, also if it throws.
+  /// Runs the body, after the work of the current stream. Generators are as before at the end, also if it throws: the
+  /// default one, those of `options`, to which the caller adds what is registered with the graph, and the framework's.
   /// \throws UsageError if the number of runs is negative, or the current stream is being captured; what the body
   /// throws.
   WarmUp(const GraphOptions& options, const CaptureBody& body);

@@ -81,12 +81,33 @@ TEST_F(SmallExamples, BrokenCaptureSaysWhatBrokeItAndMendsIt) {
 }
 
 TEST_F(SmallExamples, FailWhereTheirOutputIsLost) {
-  for (const char* const program : {MULTI_STREAM, CHANGING_INPUTS, BROKEN_CAPTURE}) {
-    for (const char* const option : {"--device=host", "--help"}) {
-      const Outcome outcome = run("/bin/sh", {"-c", "exec \"$0\" \"$1\" > /dev/full", program, option});
-      EXPECT_EQ(outcome.exit_code, 1);
-      EXPECT_THAT(outcome.err, testing::EndsWith(": failed: standard output cannot be written\n"));
-    }
+  const std::vector<std::vector<std::string>> commands = {
+      {TRAIN_DIGITS, "--help"},       {MULTI_STREAM, "--device=host"},
+      {MULTI_STREAM, "--help"},       {CHANGING_INPUTS, "--device=host"},
+      {CHANGING_INPUTS, "--help"},    {BROKEN_CAPTURE, "--device=host"},
+      {BROKEN_CAPTURE, "--help"},     {CONJUGATE_GRADIENT, "--device=host", "--side", "16"},
+      {CONJUGATE_GRADIENT, "--help"}, {MANY_SHAPES, "--device=host", "--lengths", "2", "--rounds", "1"},
+      {MANY_SHAPES, "--help"},        {EAGER_PARTS, "--device=host"},
+      {EAGER_PARTS, "--help"},        {C_PROGRAM},
+#ifdef GRAPHED_CALLABLES
+      {GRAPHED_CALLABLES, "--help"},
+#endif
+#ifdef DATA_PARALLEL
+      {DATA_PARALLEL, "--help"},
+#endif
+#ifdef CUBLAS_MLP
+      {CUBLAS_MLP, "--help"},
+#endif
+#ifdef NCCL_ALLREDUCE
+      {NCCL_ALLREDUCE, "--help"},
+#endif
+  };
+  for (const std::vector<std::string>& command : commands) {
+    std::vector<std::string> arguments = {"-c", "exec \"$0\" \"$@\" > /dev/full"};
+    arguments.insert(arguments.end(), command.begin(), command.end());
+    const Outcome outcome = run("/bin/sh", arguments);
+    EXPECT_EQ(outcome.exit_code, 1) << command.front();
+    EXPECT_THAT(outcome.err, testing::EndsWith(": failed: standard output cannot be written\n")) << command.front();
   }
 }
 

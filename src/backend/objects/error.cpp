@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "backend/user_code.h"
 #include "reprise/capture_report.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
@@ -17,6 +18,20 @@ struct Text {
 
 // Null for a code without an enumerator.
 constexpr Text text_of(ErrorCode result) noexcept {
+  // Codes of drivers that are refused, which nothing compares with.
+  switch (static_cast<int>(result)) {
+    case 803:
+      return {
+          "cudaErrorSystemDriverMismatch",
+          "the versions of the display driver and of libcuda do not fit together; install both from one release, and "
+          "restart"};
+    case 804:
+      return {"cudaErrorCompatNotSupportedOnDevice",
+              "the libcuda found is for forward compatibility, which this GPU does not support; remove the folder "
+              "`compat` of CUDA from the library path"};
+    default:
+      break;
+  }
   switch (result) {
     case ErrorCode::success:
       return {"cudaSuccess", "no error"};
@@ -108,6 +123,16 @@ const char* PublicCall::current() noexcept {
 }
 
 }  // namespace detail
+
+namespace backend {
+
+UserCode::UserCode() noexcept : around_(std::exchange(public_call, nullptr)) {}
+
+UserCode::~UserCode() {
+  public_call = around_;
+}
+
+}  // namespace backend
 
 const char* result_name(ErrorCode result) noexcept {
   const char* name = text_of(result).name;

@@ -29,6 +29,16 @@ constexpr unsigned shared_bytes_without_asking = 48 * 1024;
           : "launch it on a CUDA device"));
 }
 
+// CUDA refuses the whole launch, too, but breaks a capture by it.
+void require_threads_fit(const LaunchConfig& config) {
+  constexpr unsigned most = 0x7FFFFFFF;
+  if (config.grid.x <= most) return;
+  throw UsageError(
+      text::format("launch expected a grid of at most {} blocks in x; found {}{}; was the number of threads negative "
+                   "before it became a std::size_t? Nothing was launched.",
+                   most, config.grid.x == 0xFFFFFFFFU ? "more, " : "", config.grid.x));
+}
+
 }  // namespace
 
 std::string kernel_name(const std::type_info& type) {
@@ -76,6 +86,7 @@ void shared_memory_exceeded(std::size_t wanted, std::size_t available) {
 }
 
 void launch_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record, void** params) {
+  require_threads_fit(config);
   const backend::Checked runtime(stream.device().backend());
   backend::KernelNodeParams launch{nullptr, config, params};
   if (!runtime.allowing(ErrorCode::invalid_device_function).kernel_function(record, &launch.function))

@@ -17,6 +17,8 @@ class RandomListener final : public DrawsListener {
     if (std::ranges::count(registered_, generator) == 0) registered_.push_back(generator);
   }
 
+  const std::vector<Generator>& registered() const noexcept { return registered_; }
+
   void started(captures::Capture& capture) override {
     for (const Generator& generator : registered_) random::CaptureDraws::hold(capture, generator.impl());
     for (const Generator& generator : capture.options().generators)

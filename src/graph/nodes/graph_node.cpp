@@ -12,6 +12,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "graph/nodes/inner_nodes.h"
 #include "graph/nodes/node_names.h"
+#include "reprise/public_call.h"
 #include "text/format.h"
 
 // Views of the nodes of a graph, and the changes made through them.
@@ -63,7 +64,7 @@ struct NodeViews {
   using Impl = GraphAccess::Impl;
 
   NodeViews(const GraphNode& node, const char* call, bool changes)
-      : node_(node), impl_(*inside(node, call, changes)), lock_(impl_) {
+      : public_call_(call), node_(node), impl_(*inside(node, call, changes)), lock_(impl_) {
     impl_.require_template(call);
     if (impl_.keep == KeepGraph::yes) require_in_template(call);
   }
@@ -154,6 +155,7 @@ struct NodeViews {
     return std::ranges::find(nodes, node_.handle_) != nodes.end();
   }
 
+  const detail::PublicCall public_call_;
   const GraphNode& node_;
   Impl& impl_;
   const Impl::LaunchLock lock_;
@@ -395,6 +397,7 @@ std::string list_of(const graphs::GraphAccess::Impl& impl, const std::vector<Num
 
 std::vector<GraphNode> CUDAGraph::nodes() const {
   constexpr const char* call = "CUDAGraph::nodes";
+  const detail::PublicCall public_call(call);
   Impl& impl = Impl::of(*this, call);
   const Impl::LaunchLock lock(impl);
   impl.require_template(call);
@@ -408,6 +411,7 @@ std::vector<GraphNode> CUDAGraph::nodes() const {
 
 GraphNode CUDAGraph::node(std::string_view name) const {
   constexpr const char* call = "CUDAGraph::node";
+  const detail::PublicCall public_call(call);
   Impl& impl = Impl::of(*this, call);
   const Impl::LaunchLock lock(impl);
   impl.require_template(call);

@@ -11,6 +11,7 @@
 #include "graph/listeners/collectives_listener.h"
 #include "inspect/annotations/annotation_text.h"
 #include "inspect/annotations/progress_listener.h"
+#include "reprise/public_call.h"
 #include "text/format.h"
 
 // CUDAGraph::synchronize(): waiting for a time, and what is done after it.
@@ -63,6 +64,7 @@ void abort_collectives(const SynchronizedGraph& graph, std::string& text) {
 }
 
 void synchronize_within(SynchronizedGraph& graph, const StreamRef* stream, nanoseconds timeout) {
+  const detail::PublicCall public_call(synchronize_call);
   const SynchronizedGraph::Use use(graph);
   graph.refuse_in_own_hook(synchronize_call);
   graph.require_captured(synchronize_call);

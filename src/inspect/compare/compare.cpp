@@ -178,6 +178,7 @@ class Execution {
 }  // namespace
 
 Comparison compare(const CUDAGraph& graph, CaptureBody body, const CompareOptions& options) {
+  const detail::PublicCall public_call(call);
   GraphImpl& impl = graphs::GraphAccess::of(graph, call);
   const GraphImpl::Use use(impl);
   impl.refuse_in_own_hook(call);
@@ -194,7 +195,6 @@ Comparison compare(const CUDAGraph& graph, CaptureBody body, const CompareOption
     impl.require_template(call);
     impl.forget_editable();
     refuse_captures_underway();
-    const detail::PublicCall public_call(call);
     const backend::RelaxedCaptureMode relaxed(impl.backend());
     result = Execution(impl, again.inside(), options).run();
   }

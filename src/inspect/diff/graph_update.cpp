@@ -11,6 +11,7 @@
 #include "inspect/diff/graph_differences.h"
 #include "memory/lifetime/release_queue.h"
 #include "reprise/capture.h"
+#include "reprise/public_call.h"
 #include "text/format.h"
 
 // CUDAGraph::update() and recapture(), which say what differs.
@@ -75,6 +76,7 @@ std::vector<GraphDifference> differences_of(GraphImpl& graph, GraphImpl& other, 
 
 void CUDAGraph::update(const CUDAGraph& other) {
   constexpr const char* call = "CUDAGraph::update";
+  const detail::PublicCall public_call(call);
   Impl& impl = Impl::of(*this, call);
   Impl& from = Impl::of(other, call);
   const Impl::Use use(impl), use_of_other(from);
@@ -230,12 +232,14 @@ GraphOptions options_of_last_capture(const GraphImpl& graph) {
 }  // namespace
 
 Recapture CUDAGraph::recapture(CaptureBody body) {
+  const detail::PublicCall public_call(Replacement::call);
   Impl& impl = require_recapturable(*this);
   const Impl::Use use(impl);
   return capture_again(impl, options_of_last_capture(impl), body);
 }
 
 Recapture CUDAGraph::recapture(const StreamRef& stream, CaptureBody body) {
+  const detail::PublicCall public_call(Replacement::call);
   Impl& impl = require_recapturable(*this);
   const Impl::Use use(impl);
   GraphOptions options = options_of_last_capture(impl);
@@ -244,6 +248,7 @@ Recapture CUDAGraph::recapture(const StreamRef& stream, CaptureBody body) {
 }
 
 Recapture CUDAGraph::recapture(const GraphOptions& options, CaptureBody body) {
+  const detail::PublicCall public_call(Replacement::call);
   Impl& impl = require_recapturable(*this);
   const Impl::Use use(impl);
   const GraphHooks& hooks = options.hooks;

@@ -4,17 +4,21 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <mutex>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "backend/check.h"
+#include "captures/capture.h"
+#include "captures/child_node.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/framework_captures.h"
 #include "graph/graph_resources.h"
 #include "inspect/liveness/liveness_text.h"
 #include "inspect/liveness/node_text.h"
 #include "memory/allocator_impl.h"
+#include "reprise/public_call.h"
 #include "text/format.h"
 
 namespace reprise::inspect {
@@ -47,6 +51,35 @@ std::vector<UsedAddress> addresses_in(const GraphScan& scan, const IsKnown& is_k
 
 }  // namespace
 
+// Of the children of a capture.
+struct LivenessListener::WatchedOfChildren {
+  std::mutex mutex;
+  WatchedPointers pointers;
+};
+
+namespace {
+
+constinit captures::Slot<LivenessListener::WatchedOfChildren> watched_of_children;
+
+}  // namespace
+
+void LivenessListener::added_as_child(const captures::ChildNode& child) {
+  if (pointers_.empty()) return;
+  const auto watched = child.capture.get_or_attach(watched_of_children);
+  if (watched == nullptr) return;
+  const std::lock_guard lock(watched->mutex);
+  watched->pointers.take(pointers_);
+}
+
+void LivenessListener::abandoned(Capture& capture) noexcept {
+  capture.detach(watched_of_children);
+  reset();
+}
+
+void LivenessListener::inherit(const graphs::CaptureListener& before) {
+  pointers_.take(dynamic_cast<const LivenessListener&>(before).pointers_);
+}
+
 /// An input: memory of an allocator if there is a watch, else of the driver.
 struct LivenessListener::Finding {
   std::shared_ptr<BlockWatch> watch;
@@ -77,7 +110,9 @@ void LivenessListener::started(Capture& capture) {
 
 void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
   name_ = capture.options().name;
-  if (!free_log_) return;
+  const auto watched = capture.detach(watched_of_children);
+  if (!free_log_) return pointers_.clear();
+  if (watched != nullptr) pointers_.take(watched->pointers);
   backend_ = &capture.device().backend();
   options_ = capture.options().inputs;
   if (source_ != nullptr) source_->ended(graph.template_graph);
@@ -105,7 +140,7 @@ void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
   }
   dry_run_.reset();
   free_log_.reset();
-  if (!blocks_.empty() || !ranges_.empty()) graph.in_replays.push_back(this);
+  if (!blocks_.empty() || !ranges_.empty() || !pointers_.empty()) graph.in_replays.push_back(this);
 }
 
 bool LivenessListener::nodes_changed(GraphHandle template_graph, graphs::NodeChanges& known_nodes,
@@ -127,6 +162,11 @@ bool LivenessListener::nodes_changed(GraphHandle template_graph, graphs::NodeCha
 // The memory that is checked is the same; what is retained can change in each graph.
 std::function<void()> LivenessListener::adopt(const graphs::CaptureListener& other, graphs::Adoption& adoption) {
   const auto& theirs = dynamic_cast<const LivenessListener&>(other);
+  WatchedPointers both;
+  if (theirs.inputs_) {
+    both.take(pointers_);
+    both.take(theirs.pointers_);
+  }
   std::shared_ptr<Retained> retained;
   if (theirs.retained_ != nullptr) {
     retained = std::make_shared<Retained>(*theirs.retained_);
@@ -134,7 +174,7 @@ std::function<void()> LivenessListener::adopt(const graphs::CaptureListener& oth
   }
   return [this, retained, backend = theirs.backend_, options = theirs.options_, graph = theirs.graph_,
           uses = theirs.uses_, inputs = theirs.inputs_, blocks = theirs.blocks_, ranges = theirs.ranges_,
-          pointers = theirs.pointers_, queries = theirs.queries_]() mutable {
+          pointers = std::move(both), queries = theirs.queries_]() mutable {
     retained_ = std::move(retained);
     backend_ = backend;
     options_ = options;
@@ -359,6 +399,7 @@ std::vector<GraphInput> CUDAGraph::inputs() const {
 
 void CUDAGraph::watch_pointers(const void* const* device_table, std::size_t count) {
   constexpr const char* call = "CUDAGraph::watch_pointers";
+  const detail::PublicCall public_call(call);
   Impl& impl = Impl::of(*this, call);
   impl.refuse_in_own_hook(call);
   const Impl::LaunchLock lock(impl);

@@ -31,7 +31,11 @@ class LivenessListener final : public graphs::CaptureListener {
   void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
-  void abandoned(captures::Capture& /*capture*/) noexcept override { reset(); }
+  void abandoned(captures::Capture& capture) noexcept override;
+  /// What is watched for the child is watched for its parent.
+  void added_as_child(const captures::ChildNode& child) override;
+  /// What is watched for the graph stays watched through its recaptures.
+  void inherit(const graphs::CaptureListener& before) override;
   std::function<void()> adopt(const graphs::CaptureListener& other, graphs::Adoption& adoption) override;
   bool nodes_changed(GraphHandle template_graph, graphs::NodeChanges& known_nodes,
                      graphs::GraphResources& resources) override;
@@ -49,6 +53,9 @@ class LivenessListener final : public graphs::CaptureListener {
   /// replays. Not during one. \throws UsageError
   void watch_pointers(const void* const* table, std::size_t count);
   void pointers_changed() noexcept;
+  bool watches_pointers() const noexcept { return !pointers_.empty(); }
+
+  struct WatchedOfChildren;
 
  private:
   // Checked memory of an allocator, and of the driver; `input` is an index in Inputs::list.

@@ -34,7 +34,7 @@ backend::PointerInfo info_of(const Device& device, const void* address) {
 void require_shape(const void* const* table, std::size_t count) {
   if (table == nullptr) refuse("a null pointer");
   if (count == 0) refuse("a count of 0");
-  if (count > SIZE_MAX / sizeof(void*)) refuse(text::format("a count of {}; was it negative before?", count));
+  if (count > SIZE_MAX / sizeof(void*)) refuse(text::format("a count of {}, perhaps a negative number", count));
   if (reinterpret_cast<std::uintptr_t>(table) % alignof(void*) != 0)
     refuse(text::format("the address {}, which is no multiple of {}", static_cast<const void*>(table), alignof(void*)));
 }
@@ -98,6 +98,13 @@ void WatchedPointers::add(const Graph& graph, const void* const* table, std::siz
 
 void WatchedPointers::changed() noexcept {
   for (Table& table : tables_) table.is_read = false;
+}
+
+void WatchedPointers::take(const WatchedPointers& other) {
+  for (const Table& table : other.tables_)
+    if (std::ranges::find(tables_, table.address, &Table::address) == tables_.end())
+      tables_.push_back({table.address, table.count, table.own});
+  changed();
 }
 
 // The memory that an address lies in, without users.

@@ -40,6 +40,8 @@ class WatchedPointers {
   void add(const Graph& graph, const void* const* table, std::size_t count);
   /// The entries of all tables may have changed.
   void changed() noexcept;
+  /// Watches the tables of other graphs, too. All are read again.
+  void take(const WatchedPointers& other);
   bool empty() const noexcept { return tables_.empty(); }
   void clear() noexcept { tables_.clear(); }
 

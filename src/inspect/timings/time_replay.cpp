@@ -15,6 +15,7 @@
 #include "graph/nodes/inner_nodes.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/timings/replay_timing.h"
+#include "reprise/public_call.h"
 #include "text/format.h"
 
 // Times of one replay, node by node.
@@ -236,6 +237,7 @@ ReplayTimer::~ReplayTimer() {
 
 ReplayTiming ReplayTimer::take() {
   constexpr const char* call = "ReplayTimer::take";
+  const detail::PublicCall public_call(call);
   if (timed_ == nullptr)
     throw UsageError(
         text::format("{} returns the times of one replay, once; found a second call. Construct another "
@@ -256,6 +258,7 @@ ReplayTiming ReplayTimer::take() {
 
 ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
   constexpr const char* call = "time_replay";
+  const detail::PublicCall public_call(call);
   GraphImpl& impl = graphs::GraphAccess::of(graph, call);
   const GraphImpl::Use use(impl);
   impl.refuse_in_own_hook(call);

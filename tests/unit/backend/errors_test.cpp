@@ -28,6 +28,13 @@ TEST(ResultName, OfACodeWithoutANameIsUnknown) {
   EXPECT_STRNE(result_description(static_cast<ErrorCode>(12345)), "");
 }
 
+TEST(ResultName, AndDescriptionAreKnownForDriversThatAreRefused) {
+  EXPECT_STREQ(result_name(static_cast<ErrorCode>(803)), "cudaErrorSystemDriverMismatch");
+  EXPECT_STREQ(result_name(static_cast<ErrorCode>(804)), "cudaErrorCompatNotSupportedOnDevice");
+  for (const int code : {803, 804})
+    EXPECT_EQ(std::string(result_description(static_cast<ErrorCode>(code))).find("no words"), std::string::npos);
+}
+
 TEST(ResultDescription, IsASentenceWithoutAFullStop) {
   for (int code = 0; code < 1000; ++code) {
     const std::string text = result_description(static_cast<ErrorCode>(code));

@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "reprise/capture.h"
+#include "reprise/graph.h"
 #include "reprise/kernel.h"
 #include "tests/unit/memory/memory_fixture.h"
 
@@ -68,6 +70,22 @@ TEST_F(LaunchTest, RunsAThreadKernelOnceForEachThread) {
   y.read_async(values);
   stream_.synchronize();
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], 2.0f * static_cast<float>(i));
+}
+
+TEST_F(LaunchTest, MoreThreadsThanAGridHasAreRefusedAndBreakNoCapture) {
+  Buffer<float> x(4), y(4);
+  const CUDAGraph graph = capture([&] {
+    for (const std::size_t threads : {static_cast<std::size_t>(-1), std::size_t{1} << 40}) {
+      try {
+        launch(threads, ScaleForLaunchTest{}, 2, x.data(), y.data(), x.size());
+        ADD_FAILURE() << "not refused";
+      } catch (const UsageError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("launch expected a grid of at most 2147483647 blocks in x; found "));
+      }
+    }
+    launch(x.size(), ScaleForLaunchTest{}, 2, x.data(), y.data(), x.size());
+  });
+  EXPECT_EQ(graph.node_count(), 1U);
 }
 
 TEST_F(LaunchTest, RunsABlockKernelOnceForEachBlockWithSharedMemoryAndBarriers) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -94,6 +95,35 @@ TEST_F(GraphEndOfLife, InAHookAfterAReplayLeavesTheReplayAlone) {
   EXPECT_EQ(first(x_), 1);
   EXPECT_EQ(ended_, 1);
   expect_gone();
+}
+
+TEST_F(GraphEndOfLife, OnAThreadThatAHookWaitsForIsNoticed) {
+  const auto on_another_thread = [](const std::function<void()>& call) { std::thread(call).join(); };
+  for (const Step step : {Step::captured, Step::instantiated}) {
+    alive_.emplace();
+    alive_->add_hooks(at(step, [&] { on_another_thread([&] { alive_.reset(); }); }));
+    expect_refused([&] { capture_holding(*alive_); }, "capture");
+    expect_gone();
+  }
+  for (const Step step : {Step::before_replay, Step::after_replay}) {
+    x_ = zeros();
+    alive_.emplace();
+    capture_holding(*alive_);
+    alive_->add_hooks(at(step, [&] { on_another_thread([&] { alive_.reset(); }); }));
+    expect_refused([&] { alive_->replay(); }, "CUDAGraph::replay");
+    EXPECT_EQ(first(x_), step == Step::before_replay ? 0 : 1);
+    expect_gone();
+  }
+}
+
+TEST_F(GraphEndOfLife, AResetOnAThreadThatAHookWaitsForIsRefused) {
+  capture_holding(*alive_);
+  std::string refused;
+  alive_->add_hooks(at(Step::before_replay,
+                       [&] { std::thread([&] { refused = text_of<UsageError>([&] { alive_->reset(); }); }).join(); }));
+  alive_->replay();
+  EXPECT_EQ(first(x_), 1);
+  EXPECT_TRUE(refused.starts_with("CUDAGraph::reset was called within a hook of the same graph")) << refused;
 }
 
 TEST_F(GraphEndOfLife, InAHookIsWaitedForByItsOtherHooks) {

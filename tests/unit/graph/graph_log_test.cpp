@@ -55,6 +55,23 @@ TEST_F(GraphLog, HasALineForTheBeginAndTheEndOfACaptureAndForItsExecutable) {
                           MatchesRegex(line("instantiated in" + ms))));
 }
 
+TEST_F(GraphLog, ANameWithLinesStaysOnOneLine) {
+  const LogLines lines(LogLevel::info);
+  const CUDAGraph graph = capture({.name = "a\nb"}, [&] { add(x_); });
+  EXPECT_THAT(lines.all(), ::testing::Each(AllOf(HasSubstr(" `a b`: "), ::testing::Not(HasSubstr("\n")))));
+  EXPECT_THAT(lines.all(), SizeIs(3));
+}
+
+TEST_F(GraphLog, HasALineForACaptureThatIsRefusedBeforeItBegins) {
+  const LogLines lines(LogLevel::info);
+  GraphOptions options;
+  options.name = "step";
+  options.stream = StreamRef(current_device(), nullptr);
+  EXPECT_THROW(capture(graph_, options, [&] { add(x_); }), UsageError);
+  EXPECT_THAT(lines.all(),
+              ElementsAre(StartsWith(line("capture refused: capture of graph `step`: the stream to capture is"))));
+}
+
 TEST_F(GraphLog, HasNothingOfReplays) {
   capture_step();
   const LogLines lines(LogLevel::info);

@@ -27,6 +27,12 @@ TEST_F(NamedGraphs, AreNamedInErrors) {
   EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.capture_begin(); }), "graph `decoder`"));
 }
 
+TEST_F(NamedGraphs, AreNamedWhereTheirTemplateCannotBeReached) {
+  const CUDAGraph graph = capture({.name = "decoder"}, [&] { add(x_); });
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { static_cast<void>(graph.raw_cuda_graph()); }),
+                       "needs a graph with KeepGraph::yes, and graph `decoder` has KeepGraph::no"));
+}
+
 TEST_F(NamedGraphs, AreNamedInReports) {
   try {
     capture({.name = "decoder"}, [&] { static_cast<void>(make_unsafe_call()); });

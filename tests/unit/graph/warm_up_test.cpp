@@ -61,6 +61,20 @@ TEST_F(WarmUps, RestoreRandomNumbers) {
   EXPECT_EQ(own.offset(), before.offset + 8);
 }
 
+TEST_F(WarmUps, RestoreGeneratorsThatAreRegisteredWithTheGraph) {
+  Generator own;
+  const GeneratorState before = own.get_state();
+  CUDAGraph graph;
+  graph.register_generator_state(own);
+  capture(graph, {.warmup = 3}, [&] {
+    static_cast<void>(own.philox_state(8));
+    add(x_);
+  });
+  EXPECT_EQ(own.get_state(), before);
+  graph.replay();
+  EXPECT_EQ(own.offset(), before.offset + 8);
+}
+
 TEST_F(WarmUps, ReleaseTheirCachedMemory) {
   settle_memory();
   const CachingAllocator& allocator = CachingAllocator::of(current_device());
