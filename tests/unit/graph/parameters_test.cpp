@@ -498,6 +498,20 @@ TEST_F(ParametersOfAFaultyDevice, ValuesThatDoNotChangeMakeNoCall) {
   EXPECT_THROW(graph_.set(amount_, 3), BackendError);
 }
 
+// On CUDA a change of the template is made in several calls, of which a later one can fail.
+TEST_F(ParametersOfAFaultyDevice, AChangeThatTheTemplateRefusesIsPutBackThereToo) {
+  capture(graph_, [&] { launch(x_.size(), Add{}, x_.data(), amount_, x_.size()); });
+  faulty().forget_calls();
+  faulty().fail(backend::Call::graph_node_set_params, ErrorCode::invalid_value);
+  EXPECT_THROW(graph_.set(amount_, 3), BackendError);
+  EXPECT_EQ(faulty().calls(backend::Call::graph_node_set_params), 2);
+  EXPECT_EQ(faulty().calls(backend::Call::graph_exec_node_set_params), 2);
+  EXPECT_EQ(graph_.node("Add").arg<int>(1), 1);
+  graph_.set(amount_, 4);
+  graph_.replay();
+  EXPECT_EQ(first(x_), 4);
+}
+
 // The entries themselves, without a graph.
 class EntriesOfParameters : public ::testing::Test {
  protected:
