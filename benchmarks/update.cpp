@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost of updating the executable of a graph to another capture, beside the device runtime's bare update and beside
 // making a new executable; and of capturing again with an update in place. Each kernel of both captures has other
-// parameters.
+// parameters; in a further update, one alone.
 
 #include <functional>
 #include <iterator>
@@ -42,11 +42,16 @@ void compare(const Settings& settings, unsigned kernels, Table& table) {
 
   reprise::Buffer<float> values[2] = {reprise::Buffer<float>(small_kernel_values),
                                       reprise::Buffer<float>(small_kernel_values)};
-  reprise::CUDAGraph graph, others[2], recaptured;
+  reprise::CUDAGraph graph, others[2], recaptured, changed_in_one, one_differs;
   const auto capture_into = [&](reprise::CUDAGraph& made, int i) {
     reprise::capture(made, [&] { launch_small_kernels(kernels, values[i].data()); });
   };
   capture_into(graph, 0), capture_into(others[0], 0), capture_into(others[1], 1), capture_into(recaptured, 0);
+  capture_into(changed_in_one, 0);
+  reprise::capture(one_differs, [&] {
+    launch_small_kernels(kernels - 1, values[0].data());
+    launch_small_kernels(1, values[1].data());
+  });
 
   int next = 0;  // the other one of two each time
   const std::function<void()> instantiate = [&] {
@@ -59,6 +64,11 @@ void compare(const Settings& settings, unsigned kernels, Table& table) {
     runtime.graph_exec_update(exec, templates[next ^= 1], &info);
   };
   const std::function<void()> update = [&] { graph.update(others[next ^= 1]); };
+  bool differs = false;
+  const std::function<void()> update_one = [&] {
+    differs = !differs;
+    changed_in_one.update(differs ? one_differs : others[0]);
+  };
   const std::function<void()> capture_anew = [&] {
     reprise::CUDAGraph made;
     capture_into(made, next ^= 1);
@@ -68,7 +78,8 @@ void compare(const Settings& settings, unsigned kernels, Table& table) {
     recaptured.recapture([&] { launch_small_kernels(kernels, values[next].data()); });
   };
 
-  const std::function<void()>* const calls[] = {&instantiate, &update_bare, &update, &capture_anew, &recapture};
+  const std::function<void()>* const calls[] = {&instantiate,  &update_bare, &update,
+                                                &capture_anew, &recapture,   &update_one};
   const unsigned repeats = kernels < 1000 ? 20 : 5;
   const std::vector<double> us = medians(settings, std::size(calls), [&](std::size_t side) {
     const double time = seconds([&] {
@@ -77,7 +88,7 @@ void compare(const Settings& settings, unsigned kernels, Table& table) {
     return 1e6 * time / repeats;
   });
   runtime.graph_exec_destroy(exec);
-  table.row({1.0 * kernels, us[0], us[1], us[2], us[3], us[4]});
+  table.row({1.0 * kernels, us[0], us[1], us[2], us[3], us[4], us[5]});
 }
 
 }  // namespace
@@ -91,7 +102,8 @@ void update(const Settings& settings) {
                {"bare update", "us", 1},
                {"update()", "us", 1},
                {"capture, instantiate", "us", 1},
-               {"recapture()", "us", 1}});
+               {"recapture()", "us", 1},
+               {"update(), one node differs", "us", 1}});
   for (const unsigned kernels : {1U, 10U, 100U, 1000U}) compare(settings, kernels, table);
 }
 

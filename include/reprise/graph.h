@@ -172,10 +172,10 @@ class REPRISE_EXPORT CUDAGraph {
   /// \throws UsageError if nothing is captured, or it was without GraphOptions::progress_marks.
   std::optional<Annotation> last_mark() const;
 
-  /// Updates the executable to the work of another graph of the same shape (`cudaGraphExecUpdate`), which costs a small
-  /// part of what a new executable does: the same nodes in the same order, with the same dependencies; parameters,
-  /// launch shapes and kernels may be others. Later replays do what those of `other` do; launches that are underway do
-  /// not. Raw handles and nodes of this graph stay valid, and have the values of the nodes of `other`.
+  /// Updates the executable to the work of another graph of the same shape (`cudaGraphExecUpdate`), which costs less
+  /// than a new executable where few nodes differ: the same nodes in the same order, with the same dependencies;
+  /// parameters, launch shapes and kernels may be others. Later replays do what those of `other` do; launches that are
+  /// underway do not. Raw handles and nodes of this graph stay valid, and have the values of the nodes of `other`.
   ///
   /// This graph then shares all that `other` holds: its pool, random numbers, workspaces and retained objects, also
   /// after the end of `other`, and the template that the values came from; inputs(), annotations(), parameters and

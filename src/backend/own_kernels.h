@@ -19,6 +19,9 @@ const std::string& own_kernels_unavailable();
 /// The same for the kernel that sets conditions, which only nvcc can compile: it is linked with libcudadevrt.
 const std::string& condition_kernel_unavailable();
 
+/// The same for conditional nodes of type `switch`, and of type `if` with two bodies, which older drivers lack.
+const std::string& branches_unavailable();
+
 /// True if a driver of the version `driver` loads what nvcc of the version `nvcc` compiled: machine code of any minor
 /// version of its own major version, or of an older one.
 constexpr bool takes_code_of(int nvcc, int driver) noexcept {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <unordered_set>
 #include <utility>
 
@@ -99,6 +100,14 @@ StreamRef Bodies::stream_for(const StreamRef& outer, std::uint64_t outer_id, boo
   return streams_.back().stream->ref();
 }
 
+bool Bodies::has_body_on(const StreamRef& outer, std::uint64_t outer_id) const noexcept {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(streams_, [&](const OwnStream& own) {
+    return own.outer == outer.native() && own.outer_id == outer_id &&
+           std::ranges::find(open_, own.stream->ref(), &Open::stream) != open_.end();
+  });
+}
+
 void Bodies::opened(const StreamRef& stream, std::shared_ptr<const captures::Body> outer) {
   const std::lock_guard lock(mutex_);
   broken_.reserve(broken_.size() + open_.size() + 1);  // so that end() needs no memory
@@ -142,7 +151,8 @@ void Bodies::drop(const StreamRef& origin) noexcept {
 
 void Bodies::not_begun(const StreamRef& stream) noexcept {
   const std::lock_guard lock(mutex_);
-  std::erase_if(open_, [&](const Open& body) { return body.stream == stream; });
+  const auto last = std::ranges::find(open_.rbegin(), open_.rend(), stream, &Open::stream);
+  if (last != open_.rend()) open_.erase(std::next(last).base());
 }
 
 bool Bodies::is_broken(const StreamRef& stream) const noexcept {

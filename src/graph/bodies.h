@@ -34,11 +34,13 @@ class Bodies {
   /// may use it again. All other bodies of one stream share one, since their nodes run one after another.
   /// \throws BackendError if a stream is needed and cannot be made.
   StreamRef stream_for(const StreamRef& outer, std::uint64_t outer_id, bool repeats);
+  /// True if the body of a node on this stream is being captured. Parameters as in stream_for().
+  bool has_body_on(const StreamRef& outer, std::uint64_t outer_id) const noexcept;
 
   /// A body is being captured on this stream until end().
   /// \param outer the body that its node is in; null: none.
   void opened(const StreamRef& stream, std::shared_ptr<const captures::Body> outer);
-  /// After opened(): the runtime has refused it.
+  /// Right after opened(): the runtime has refused it.
   void not_begun(const StreamRef& stream) noexcept;
   /// Ends the capture of a body.
   /// \return stream_capture_unjoined if a stream that was forked off was not joined; it is now.

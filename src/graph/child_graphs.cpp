@@ -31,7 +31,8 @@ constinit captures::Slot<CaptureChildren> children_of_capture;
 const char* refusal_of(NodeType type) {
   switch (type) {
     case NodeType::conditional:
-      return "has a body that depends on a condition, and CUDA does not take conditional nodes in child graphs (801)";
+      return "has a body that depends on a condition, and CUDA does not take conditional nodes in child graphs (801); "
+             "call the control flow in the capture of the parent, or replay the graph by itself";
     case NodeType::memory_allocate:
     case NodeType::memory_free:
       return "allocates or frees memory in the order of a stream, and CUDA does not take such nodes in child graphs; "
@@ -43,7 +44,7 @@ const char* refusal_of(NodeType type) {
 
 // CUDA names none of them, and some only when the parent is instantiated.
 void require_fit_nodes(const GraphAccess::Impl& child, const Checked& runtime, GraphHandle graph,
-                       const std::string& text, const std::string& prefix) {
+                       const std::string& text, const std::string& prefix, GraphNodeHandle top) {
   std::vector<GraphNodeHandle> nodes;
   runtime.graph_nodes(graph, &nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -51,8 +52,9 @@ void require_fit_nodes(const GraphAccess::Impl& child, const Checked& runtime, G
     runtime.graph_node_type(nodes[i], &type);
     const std::string number = prefix + std::to_string(i);
     if (const char* const why = refusal_of(type))
-      throw UsageError(text::format("{}: {} (node {}) {}. The capture goes on without the child.", text,
-                                    backend::node_type_name(type), number, why));
+      throw UsageError(text::format(
+          "{}: {} {}. The capture goes on without the child.", text,
+          child.listeners.node_text(child.backend(), nodes[i], top != nullptr ? top : nodes[i], number), why));
     if (graph == child.template_graph && !child.changes.enabled(nodes[i]))
       throw UsageError(text::format(
           "{}: node {} is disabled, which a copy of the graph would not keep: enable it first. The capture "
@@ -61,7 +63,8 @@ void require_fit_nodes(const GraphAccess::Impl& child, const Checked& runtime, G
     if (type != NodeType::child_graph) continue;
     backend::NodeParams params;
     runtime.graph_node_params(nodes[i], &params);
-    require_fit_nodes(child, runtime, std::get<backend::ChildGraphNodeParams>(params).graph, text, number + ".");
+    require_fit_nodes(child, runtime, std::get<backend::ChildGraphNodeParams>(params).graph, text, number + ".",
+                      top != nullptr ? top : nodes[i]);
   }
 }
 
@@ -71,7 +74,7 @@ void require_fit(const GraphAccess::Impl& child, const char* call, const StreamR
     throw UsageError(text::format("{}: the stream is of device {}, but the graph was captured on {}.", text,
                                   stream.device().str(), child.device->str()));
   child.require_template(call);
-  require_fit_nodes(child, Checked(child.backend()), child.template_graph, text, "");
+  require_fit_nodes(child, Checked(child.backend()), child.template_graph, text, "", nullptr);
 }
 
 // What is added next to the graph that was found comes after `before`, which may lie in another body, or around this

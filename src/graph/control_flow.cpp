@@ -63,10 +63,30 @@ void require_usable(const Request& request) {
         text::format("{} expected the address of a condition in device memory, a multiple of 4, which the device reads "
                      "in each replay; found {}.",
                      call, static_cast<const void*>(request.condition)));
-  if (request.stream.device().type() != DeviceType::host)
-    if (const std::string& why = backend::condition_kernel_unavailable(); !why.empty())
-      throw UsageError(text::format(
-          "{} needs a kernel of this library on a CUDA device, which reads the condition; {}.", call, why));
+  if (request.stream.device().type() == DeviceType::host) return;
+  if (request.type == ConditionalType::switch_ || request.bodies.size() > 1)
+    if (const std::string& why = backend::branches_unavailable(); !why.empty())
+      throw UsageError(text::format("{}: {}. Nothing was captured.", call, why));
+  if (const std::string& why = backend::condition_kernel_unavailable(); !why.empty())
+    throw UsageError(
+        text::format("{} needs a kernel of this library on a CUDA device, which reads the condition; {}.", call, why));
+}
+
+// Of pinned memory, every device reads every address.
+void require_readable_condition(const Request& request) {
+  const Device& device = request.stream.device();
+  backend::PointerInfo info;
+  Checked(device.backend()).allowing(ErrorCode::invalid_value).pointer_info(request.condition, &info);
+  if (info.kind == backend::MemoryKind::pinned ||
+      (info.kind == backend::MemoryKind::device && info.device_index == device.index()))
+    return;
+  throw UsageError(text::format(
+      "{} expected a condition that kernels of device {} can read; found {}, {}. Take memory of that device, or pinned "
+      "memory (HostBuffer). Nothing was captured, and the capture goes on.",
+      request.call, device.str(), static_cast<const void*>(request.condition),
+      info.kind == backend::MemoryKind::device
+          ? text::format("in memory of the device with the number {}", info.device_index)
+          : std::string("in pageable memory of the host, or of another runtime")));
 }
 
 captures::Found require_capture(const Request& request) {
@@ -81,6 +101,14 @@ captures::Found require_capture(const Request& request) {
         text::format("{}: the stream takes part in no capture that this library began, and only a graph has control "
                      "flow on the device. Call it within capture() or the scope graph.",
                      request.call));
+  const auto active = graphs::ActiveCapture::of(*found.capture);
+  require_readable_condition(request);
+  if (active != nullptr && active->bodies().has_body_on(request.stream, found.info.id))
+    throw UsageError(text::format(
+        "{} was called for the stream around the body that is being captured, where it would be no part of "
+        "that body. Pass the stream that the body is passed, or call it without a stream. The capture "
+        "goes on.",
+        request.call));
   return found;
 }
 

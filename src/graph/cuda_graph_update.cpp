@@ -68,7 +68,7 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other) {
   if (mine.size() != theirs.size())
     return UpdateRefusal{UpdateResult::error, nullptr,
                          "a framework that takes part in captures was installed between the two captures"};
-  graphs::TemplatePairs pairs(backend(), changes, other.changes);
+  graphs::TemplatePairs pairs(backend(), changes, other.changes, exec != nullptr);
   if (auto refusal = pairs.run(template_graph, other.template_graph)) return refusal;
 
   graphs::Adoption adoption{exec, pairs.own_nodes(), other.resources.share()};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <unordered_set>
@@ -294,6 +295,15 @@ void CaptureDraws::end_loop(const LoopDraws& draws) {
   const Level around = level_of(draws.generator, body.stream, body.outer_graph, body.outer.get());
   connect(around, body.stream.device(), body.node, body.outer_graph, body.outer.get());
   const PhiloxState parent{0, *around.increment, around.words};
+  // Half of what an offset can count: later draws add to it.
+  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max() / 2;
+  if (draws.increment != 0 &&
+      (*around.increment > most || body.max_iterations > (most - *around.increment) / draws.increment))
+    throw UsageError(text::format(
+        "while_: its body draws {} random numbers in each of at most {} iterations, more in all than the offset of a "
+        "generator can count; set LoopOptions::max_iterations to what the loop needs. The whole capture fails in the "
+        "end.",
+        draws.increment, body.max_iterations));
   *around.increment += draws.increment * body.max_iterations;
   Backend& backend = body.stream.device().backend();
   const DeriveParams params(backend, draws.words, parent, body.iteration, draws.increment);

@@ -440,6 +440,27 @@ TEST_P(GraphUpdateContract, RefusesACopyFromAnotherKindOfMemoryAndNamesIt) {
   EXPECT_EQ(read(device_ + 1), 0);
 }
 
+// As the documentation of cuGraphExecUpdate has it.
+TEST_P(GraphUpdateContract, RefusesAnotherClusterOrCooperativeAndNamesTheKernel) {
+  for (const bool cooperative : {false, true}) {
+    LaunchConfig config;
+    config.grid = Dim3(2);
+    GraphHandle graph = new_graph(), changed = new_graph();
+    Arguments<Store> arguments(device_, 1);
+    add(graph, KernelNodeParams{function<Store>(), config, arguments.pointers()});
+    GraphExecHandle exec = instantiate(graph);
+    config.cooperative = cooperative;
+    if (!cooperative) config.cluster = Dim3(2);
+    GraphNodeHandle node = add(changed, KernelNodeParams{function<Store>(), config, arguments.pointers()});
+    UpdateInfo info;
+    EXPECT_RESULT(ErrorCode::graph_exec_update_failure, backend().graph_exec_update(exec, changed, &info));
+    EXPECT_EQ(info.result, UpdateResult::attributes_changed);
+    EXPECT_EQ(info.node, node);
+    run(exec, new_stream());
+    EXPECT_EQ(read(device_), 1);
+  }
+}
+
 TEST_P(GraphUpdateContract, TakesACopyOfAnotherSize) {
   add(graph_, MemcpyNodeParams{device_ + 2, device_, 4});
   GraphExecHandle exec = instantiate(graph_);

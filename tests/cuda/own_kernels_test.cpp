@@ -5,12 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
 #include "backend/cuda/driver_api.h"
+#include "reprise/reprise.h"
 #include "tests/cuda/fake_libcuda.h"
+#include "tests/support/faulty_backend.h"
 
 // Which code of the library's own kernels a driver of each version is given.
 
@@ -38,6 +41,44 @@ class OwnKernels : public WithFakeLibcuda {
     std::_Exit(0);
   }
 };
+
+/// value[0] = 1
+struct SetOne {
+  REPRISE_KERNEL void operator()(Thread, std::uint32_t* value) const { *value = 1; }
+};
+
+// The host device does the work of the one that this driver has.
+[[noreturn]] void capture_branches() {
+  auto& device_of_driver = *new backend::test::FaultyBackend(*host_backends().front(), DeviceType::cuda);
+  const DeviceGuard guard{Device(device_of_driver)};
+  Buffer<std::uint32_t> flag(1);
+  const auto print_refusal = [&](const char* name, const auto& call) {
+    try {
+      call();
+    } catch (const UsageError& error) {
+      std::fprintf(stderr, "%s|%s|\n", name, error.what());
+    }
+  };
+  const CUDAGraph graph = capture([&] {
+    print_refusal("if_else", [&] {
+      if_else(
+          flag.data(), [] {}, [] {});
+    });
+    print_refusal("switch_", [&] { switch_(flag.data(), {[] {}}); });
+    launch(LaunchConfig{}, SetOne{}, flag.data());
+  });
+  std::fprintf(stderr, "%zu node\n", graph.nodes().size());
+  std::_Exit(0);
+}
+
+TEST_F(OwnKernels, BranchesThatTheDriverLacksAreRefusedAndTheCaptureGoesOn) {
+  setenv("FAKE_LIBCUDA_VERSION", "12060", 1);
+  EXPECT_EXIT(capture_branches(), ::testing::ExitedWithCode(0),
+              ::testing::AllOf(HasSubstr("if_else|if_else: conditional nodes of type switch, and of type if with two "
+                                         "bodies, need a driver of CUDA 12.8 or newer; found: CUDA 12.6"),
+                               HasSubstr("switch_|switch_: conditional nodes"), HasSubstr("Nothing was captured"),
+                               HasSubstr("\n1 node\n")));
+}
 
 #if defined(TEST_OWN_KERNELS_BY_NVCC) && TEST_OWN_KERNELS_BY_NVCC >= 13000
 

@@ -27,11 +27,7 @@ std::string lack_of(int version, const NodeParams& params) {
   const bool is_newer =
       conditional != nullptr && (conditional->type == ConditionalType::switch_ ||
                                  (conditional->type == ConditionalType::if_ && conditional->body_count > 1));
-  if (!is_newer || version >= first_driver_with_switch) return {};
-  return text::format(
-      "conditional nodes of type switch, and of type if with two bodies, need a driver of CUDA {} or newer; "
-      "found: CUDA {}. Use one if for each case, or install a newer driver",
-      version_text(first_driver_with_switch), version_text(version));
+  return is_newer ? branches_unavailable(version) : std::string();
 }
 
 CUlaunchAttributeValue cluster_value(const Dim3& cluster) {

@@ -140,6 +140,14 @@ std::string version_text(int version) {
   return text::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
+std::string branches_unavailable(int version) {
+  if (version == 0 || version >= first_driver_with_switch) return {};
+  return text::format(
+      "conditional nodes of type switch, and of type if with two bodies, need a driver of CUDA {} or newer; found: "
+      "CUDA {}. Use one if for each case, or install a newer driver",
+      version_text(first_driver_with_switch), version_text(version));
+}
+
 const OpenedDriver& opened_driver() {
   static const support::Immortal<OpenedDriver> driver(open_driver());
   return *driver;

@@ -132,6 +132,10 @@ inline constexpr int oldest_driver = 12040, first_driver_with_switch = 12080;
 /// "12.4" for 12040.
 std::string version_text(int version);
 
+/// Why a driver of this version (0: there is none) lacks conditional nodes that came with CUDA 12.8, and what to do;
+/// empty if it has them.
+std::string branches_unavailable(int version);
+
 /// A position in the driver's log: CUlogIterator, which headers before CUDA 12.9 lack.
 using LogIterator = unsigned;
 #if CUDA_VERSION >= 12090

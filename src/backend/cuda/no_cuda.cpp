@@ -33,6 +33,10 @@ const std::string& condition_kernel_unavailable() {
   return own_kernels_unavailable();
 }
 
+const std::string& branches_unavailable() {
+  return own_kernels_unavailable();
+}
+
 int find_own_kernel(const KernelRecord&, FunctionHandle*) {
   return static_cast<int>(ErrorCode::invalid_device_function);
 }

@@ -102,6 +102,11 @@ const std::string& condition_kernel_unavailable() {
   return *why;
 }
 
+const std::string& branches_unavailable() {
+  static const support::Immortal<std::string> why(cuda::branches_unavailable(cuda::opened_driver().api.version));
+  return *why;
+}
+
 int find_own_kernel(const KernelRecord& kernel, FunctionHandle* function) {
   const cuda::DriverApi& driver = cuda::opened_driver().api;
   const auto* const name = static_cast<const char*>(kernel.symbol);

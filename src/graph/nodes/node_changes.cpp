@@ -105,8 +105,8 @@ class Write {
   Write(Backend& backend, GraphExecHandle exec, GraphNodeHandle node, const NodeImage& image)
       : backend_(backend), exec_(exec), node_(node), params_(image.params()) {}
 
-  /// Returns the code; `call` is the one that failed. Then neither has changed, unless what it takes to put the
-  /// executable back fails, too, which is a warning.
+  /// Returns the code; `call` is the one that failed. Then neither has changed, unless what it takes to put them back
+  /// fails, too, which is a warning.
   ErrorCode make(Call* call, const NodeImage& before) const {
     ErrorCode result = ErrorCode::success;
     if (exec_ != nullptr) {
@@ -116,8 +116,10 @@ class Write {
     }
     *call = Call::graph_node_set_params;
     result = backend_.graph_node_set_params(node_, params_);
-    if (result != ErrorCode::success && exec_ != nullptr)
-      WarnOnError(backend_).graph_exec_node_set_params(exec_, node_, before.params());
+    if (result == ErrorCode::success) return result;
+    if (exec_ != nullptr) WarnOnError(backend_).graph_exec_node_set_params(exec_, node_, before.params());
+    // The template can have some of the values: on CUDA, attributes of a kernel are set by further calls.
+    WarnOnError(backend_).graph_node_set_params(node_, before.params());
     return result;
   }
 
@@ -143,10 +145,10 @@ const NodeImage& NodeChanges::values(Backend& backend, GraphNodeHandle node) {
 
 void NodeChanges::require_not_own(const NodeImage& node, const Begin& begin) {
   if (node.own_kernel() != nullptr)
-    refuse(
-        begin,
-        "this kernel is the library's own, and its arguments change with what it belongs to: random numbers, a batch "
-        "of copies or fills, or the staged inputs of a graphed callable");
+    refuse(begin,
+           "this kernel is the library's own, and its arguments belong to what it was launched for: random numbers, a "
+           "batch of copies or fills, the condition of if_, if_else, switch_ or while_, whose address is fixed, or the "
+           "staged inputs of a graphed callable");
 }
 
 void NodeChanges::check(Backend& backend, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,

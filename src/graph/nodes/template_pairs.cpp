@@ -19,12 +19,11 @@ namespace {
 // By node and dependency, in the order in which the nodes were created.
 using Edges = std::vector<std::tuple<std::size_t, std::size_t, backend::EdgeData>>;
 
-Edges edges_of(backend::Backend& backend, GraphHandle graph, const std::vector<GraphNodeHandle>& nodes) {
+Edges sorted(const std::vector<backend::Edge>& edges, const std::vector<GraphNodeHandle>& nodes) {
   std::unordered_map<GraphNodeHandle, std::size_t> index;
   for (std::size_t i = 0; i < nodes.size(); ++i) index.emplace(nodes[i], i);
-  std::vector<backend::Edge> edges;
-  Checked(backend).graph_edges(graph, &edges);
   Edges found;
+  found.reserve(edges.size());
   for (const backend::Edge& edge : edges) found.emplace_back(index.at(edge.to), index.at(edge.from), edge.data);
   const auto key = [](const auto& edge) {
     const backend::EdgeData& data = std::get<2>(edge);
@@ -46,30 +45,41 @@ std::optional<UpdateRefusal> TemplatePairs::run(GraphHandle own, GraphHandle oth
                          text::format("the graph has {} node{}, and this one {}", theirs.size(),
                                       theirs.size() == 1 ? "" : "s", ours.size())};
   own_nodes_.reserve(own_nodes_.size() + ours.size());
+  std::vector<std::pair<const NodeImage*, const NodeImage*>> images;
+  images.reserve(ours.size());
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    const NodeType our_type = own_.values(backend_, ours[i]).type();
-    const NodeType their_type = other_.values(backend_, theirs[i]).type();
+    const auto& pair = images.emplace_back(&own_.values(backend_, ours[i]), &other_.values(backend_, theirs[i]));
+    const NodeType our_type = pair.first->type();
+    const NodeType their_type = pair.second->type();
     if (our_type != their_type)
       return UpdateRefusal{UpdateResult::node_type_changed, theirs[i],
                            text::format("the node is a {} node, and the one in its place a {} node",
                                         backend::node_type_name(their_type), backend::node_type_name(our_type))};
     own_nodes_.emplace(theirs[i], ours[i]);
   }
-  const Edges our_edges = edges_of(backend_, own, ours), their_edges = edges_of(backend_, other, theirs);
-  if (our_edges != their_edges) {
+  std::vector<backend::Edge> mine_listed, theirs_listed;
+  runtime.graph_edges(own, &mine_listed);
+  runtime.graph_edges(other, &theirs_listed);
+  // The same work is mostly captured in the same order: then sorted numbers of nodes are not needed.
+  const bool listed_alike =
+      std::ranges::equal(mine_listed, theirs_listed, [&](const backend::Edge& one, const backend::Edge& another) {
+        return one.data == another.data && own_nodes_.at(another.from) == one.from &&
+               own_nodes_.at(another.to) == one.to;
+      });
+  if (!listed_alike) {
+    const Edges our_edges = sorted(mine_listed, ours), their_edges = sorted(theirs_listed, theirs);
     const auto [mine, yours] = std::ranges::mismatch(our_edges, their_edges);
     const std::size_t at = std::min(mine != our_edges.end() ? std::get<0>(*mine) : ours.size(),
                                     yours != their_edges.end() ? std::get<0>(*yours) : ours.size());
     return UpdateRefusal{UpdateResult::topology_changed, theirs[at], "the node has other dependencies"};
   }
   for (std::size_t i = 0; i < ours.size(); ++i)
-    if (auto refusal = pair_values(ours[i], theirs[i])) return refusal;
+    if (auto refusal = pair_values(ours[i], *images[i].first, theirs[i], *images[i].second)) return refusal;
   return std::nullopt;
 }
 
-std::optional<UpdateRefusal> TemplatePairs::pair_values(GraphNodeHandle own, GraphNodeHandle other) {
-  const NodeImage& to = other_.values(backend_, other);
-  const NodeImage& from = own_.values(backend_, own);
+std::optional<UpdateRefusal> TemplatePairs::pair_values(GraphNodeHandle own, const NodeImage& from,
+                                                        GraphNodeHandle other, const NodeImage& to) {
   if (to.type() == NodeType::conditional)
     return UpdateRefusal{UpdateResult::not_supported, other,
                          "the kernels that set the condition of a conditional node are bound to their own one"};
@@ -82,6 +92,11 @@ std::optional<UpdateRefusal> TemplatePairs::pair_values(GraphNodeHandle own, Gra
   if (!from.has_params())
     return UpdateRefusal{UpdateResult::not_supported, other,
                          "the parameters of the node in its place are not known: " + from.unknown()};
+  if (has_executable_ && to.type() == NodeType::kernel &&
+      (from.config().cluster != to.config().cluster || from.config().cooperative != to.config().cooperative))
+    return UpdateRefusal{UpdateResult::attributes_changed, other,
+                         "its cluster, or whether it is cooperative, differs, which CUDA does not change in an "
+                         "executable"};
   if (!from.same_values(to)) changes_.push_back({own, to});
   return std::nullopt;
 }

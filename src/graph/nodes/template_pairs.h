@@ -20,8 +20,9 @@ namespace reprise::graphs {
 class TemplatePairs {
  public:
   /// \param own, other what is known of the nodes of the two.
-  TemplatePairs(backend::Backend& backend, NodeChanges& own, NodeChanges& other)
-      : backend_(backend), own_(own), other_(other) {}
+  /// \param has_executable the changes are for an executable, too, which keeps the attributes of kernels.
+  TemplatePairs(backend::Backend& backend, NodeChanges& own, NodeChanges& other, bool has_executable)
+      : backend_(backend), own_(own), other_(other), has_executable_(has_executable) {}
   TemplatePairs(const TemplatePairs&) = delete;
   TemplatePairs& operator=(const TemplatePairs&) = delete;
 
@@ -39,12 +40,13 @@ class TemplatePairs {
  private:
   using Refusal = std::optional<UpdateRefusal>;
 
-  Refusal pair_values(GraphNodeHandle own, GraphNodeHandle other);
+  Refusal pair_values(GraphNodeHandle own, const NodeImage& from, GraphNodeHandle other, const NodeImage& to);
   Refusal pair_inner_graphs(const NodeImage& own, const NodeImage& with, GraphNodeHandle other);
 
   backend::Backend& backend_;
   NodeChanges& own_;
   NodeChanges& other_;
+  const bool has_executable_;
   std::unordered_map<GraphNodeHandle, GraphNodeHandle> own_nodes_;
   std::vector<NodeChange> changes_;
 };

@@ -14,20 +14,61 @@
 namespace reprise {
 namespace graphs {
 
+namespace {
+
+bool overlap(const NodePlace& a, const NodePlace& b) noexcept {
+  return a.of == b.of && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+}  // namespace
+
+std::size_t Parameters::find_or_add(const std::shared_ptr<const void>& key, std::span<const std::byte> value) {
+  const auto known = by_key_.find(key.get());
+  if (known != by_key_.end()) return known->second;
+  parameters_.push_back({key, {value.begin(), value.end()}, {}});
+  by_key_.emplace(key.get(), parameters_.size() - 1);
+  return parameters_.size() - 1;
+}
+
+void Parameters::add_use(std::size_t parameter, const Use& use) {
+  std::vector<Place>& of_node = by_node_[use.node];
+  const auto is_same = [&](const Place& each) { return each.parameter == parameter && each.place == use.place; };
+  if (std::ranges::any_of(of_node, is_same)) return;
+  for (const Place& each : of_node)
+    if (each.parameter != parameter && overlap(each.place, use.place))
+      parameters_[each.parameter].shares = parameters_[parameter].shares = true;
+  of_node.push_back({parameter, use.place});
+  parameters_[parameter].uses.push_back(use);
+}
+
 void Parameters::add(const std::shared_ptr<const void>& key, std::span<const std::byte> value, std::vector<Use> uses) {
-  const auto place = by_key_.find(key.get());
-  if (place == by_key_.end()) {
-    parameters_.push_back({key, {value.begin(), value.end()}, {}});
-    by_key_.emplace(key.get(), parameters_.size() - 1);
+  if (parameters_.size() >= drop_at_) {
+    Parameters left = copy([](GraphNodeHandle node) { return node; });
+    left.addresses_ = take_addresses();
+    left.drop_at_ = std::max(least_to_drop, 2 * left.size());
+    *this = std::move(left);
   }
-  Parameter& parameter = parameters_[by_key_.at(key.get())];
-  for (const Use& use : uses) {
-    const auto is_same = [&](const Use& other) { return other.node == use.node && other.place == use.place; };
-    if (std::ranges::any_of(parameter.uses, is_same)) continue;
-    for (const Parameter& other : parameters_)
-      share_places_ |= &other != &parameter && std::ranges::any_of(other.uses, is_same);
-    parameter.uses.push_back(use);
+  const std::size_t parameter = find_or_add(key, value);
+  for (const Use& use : uses) add_use(parameter, use);
+}
+
+template <class NodeOf>
+Parameters Parameters::copy(const NodeOf& node_of) const {
+  Parameters made;
+  made.batch_ = batch_;
+  for (const Parameter& parameter : parameters_) {
+    const std::shared_ptr<const void> key = parameter.key.lock();
+    if (key == nullptr) continue;
+    const std::size_t place = made.find_or_add(key, parameter.value);
+    made.parameters_[place].known = parameter.known;
+    made.parameters_[place].batch = parameter.batch;
+    for (Use use : parameter.uses) {
+      use.node = node_of(use.node);
+      use.top = node_of(use.top);
+      if (use.node != nullptr) made.add_use(place, use);
+    }
   }
+  return made;
 }
 
 void Parameters::refuse(const char* call) {
@@ -39,26 +80,35 @@ void Parameters::refuse(const char* call) {
 }
 
 void Parameters::node_changed(GraphNodeHandle node) noexcept {
-  for (Parameter& parameter : parameters_)
-    if (std::ranges::any_of(parameter.uses, [&](const Use& use) { return use.node == node; })) parameter.known = false;
+  const auto found = by_node_.find(node);
+  if (found == by_node_.end()) return;
+  for (const Place& each : found->second) parameters_[each.parameter].known = false;
 }
 
 Parameters Parameters::adopted(const std::unordered_map<GraphNodeHandle, GraphNodeHandle>& nodes) const {
-  Parameters made = *this;
-  for (Parameter& parameter : made.parameters_) {
-    std::erase_if(parameter.uses, [&](const Use& use) { return !nodes.contains(use.node); });
-    for (Use& use : parameter.uses) use.node = nodes.at(use.node), use.top = nodes.at(use.top);
-  }
-  return made;
+  return copy([&](GraphNodeHandle node) -> GraphNodeHandle {
+    const auto found = nodes.find(node);
+    return found != nodes.end() ? found->second : nullptr;
+  });
 }
 
-void Parameters::were_set(std::span<const ParameterValue> values, std::span<const GraphNodeHandle> nodes) noexcept {
-  if (share_places_)
-    for (const GraphNodeHandle node : nodes) node_changed(node);
+void Parameters::forget_sharing(const Parameter& parameter) noexcept {
+  for (const Use& use : parameter.uses)
+    for (const Place& each : by_node_.find(use.node)->second)
+      if (&parameters_[each.parameter] != &parameter && overlap(each.place, use.place))
+        parameters_[each.parameter].known = false;
+}
+
+void Parameters::were_set(std::span<const ParameterValue> values) noexcept {
   for (const ParameterValue& value : values) {
     Parameter& parameter = parameters_[by_key_.find(value.key())->second];
     std::memcpy(parameter.value.data(), value.value(), value.bytes());
-    parameter.known = !share_places_;
+    parameter.known = true;
+  }
+  // Of two in one batch that share a place, each forgets the other.
+  for (const ParameterValue& value : values) {
+    const Parameter& parameter = parameters_[by_key_.find(value.key())->second];
+    if (parameter.shares) forget_sharing(parameter);
   }
 }
 
@@ -123,19 +173,14 @@ class Batch {
     }
   }
 
-  /// Returns the nodes.
-  std::vector<GraphNodeHandle> apply(const char* call) {
+  void apply(const char* call) {
     std::erase_if(changes_, [&](const NodeChange& change) {
       return impl_.changes.values(impl_.backend(), change.node).same_values(change.to);
     });
-    std::vector<GraphNodeHandle> nodes;
-    for (const NodeChange& change : changes_) {
-      nodes.push_back(change.node);
+    for (const NodeChange& change : changes_)
       NodeChanges::check(impl_.backend(), impl_.exec, impl_.changes.values(impl_.backend(), change.node), change.to,
                          [&] { return text::format("{}, {}", call, impl_.node_text(change.node)); });
-    }
     if (!changes_.empty()) impl_.change_nodes(changes_);
-    return nodes;
   }
 
  private:
@@ -148,14 +193,14 @@ class Batch {
     return left_->contains(use.node);
   }
   NodeImage& image_of(GraphNodeHandle node) {
-    const auto known = std::ranges::find(changes_, node, &NodeChange::node);
-    if (known != changes_.end()) return known->to;
-    changes_.push_back({node, impl_.changes.values(impl_.backend(), node)});
-    return changes_.back().to;
+    const auto [known, is_new] = places_.try_emplace(node, changes_.size());
+    if (is_new) changes_.push_back({node, impl_.changes.values(impl_.backend(), node)});
+    return changes_[known->second].to;
   }
 
   graphs::GraphAccess::Impl& impl_;
   std::vector<NodeChange> changes_;
+  std::unordered_map<GraphNodeHandle, std::size_t> places_;  // in changes_, of their nodes
   std::optional<std::unordered_set<GraphNodeHandle>> left_;  // with KeepGraph::yes: the nodes of the template
 };
 
@@ -247,7 +292,8 @@ void CUDAGraph::set(std::span<const ParameterValue> values) {
     if (std::exchange(parameter.batch, number) == number || Parameters::has(parameter, values[i])) continue;
     batch.set(parameter, values[i]);
   }
-  impl.parameters.were_set(values, batch.apply(call));
+  batch.apply(call);
+  impl.parameters.were_set(values);
 }
 
 void CUDAGraph::get_value(const void* key, void* value, std::size_t bytes) const {

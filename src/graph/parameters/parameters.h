@@ -35,20 +35,23 @@ class Parameters {
     bool covers(std::uintptr_t other) const noexcept { return bytes == 0 ? other == value : other - value < bytes; }
   };
   struct Parameter {
-    std::shared_ptr<const void> key;
+    std::weak_ptr<const void> key;  ///< nothing can set the parameter once it has expired
     std::vector<std::byte> value;
     std::vector<Use> uses;
     bool known = true;        ///< all uses have the value
+    bool shares = false;      ///< another parameter has one of its places, or a part of it
     std::uint64_t batch = 0;  ///< the last one that sets it
   };
 
-  /// Uses of a parameter, which may be there already. Each place once.
+  /// Uses of a parameter, which may be there already. Each place once. Drops parameters that no object stands for any
+  /// more, as soon as they are as many as the others: references to parameters are invalid then.
   void add(const std::shared_ptr<const void>& key, std::span<const std::byte> value, std::vector<Use> uses);
   /// An address whose uses are looked for when the capture has ended.
   void add_address(Address address) { addresses_.push_back(std::move(address)); }
   std::vector<Address> take_addresses() noexcept { return std::exchange(addresses_, {}); }
 
   bool empty() const noexcept { return parameters_.empty(); }
+  std::size_t size() const noexcept { return parameters_.size(); }
   /// \throws UsageError if this graph does not have it.
   Parameter& find(const char* call, const void* key) {
     const auto found = by_key_.find(key);
@@ -76,24 +79,40 @@ class Parameters {
   }
   /// The same parameters of another graph, by its nodes.
   Parameters adopted(const std::unordered_map<GraphNodeHandle, GraphNodeHandle>& nodes) const;
-  /// Several parameters were set, in these nodes.
-  void were_set(std::span<const ParameterValue> values, std::span<const GraphNodeHandle> nodes) noexcept;
+  /// Several parameters were set. Those that share places with them may not have their values any more.
+  void were_set(std::span<const ParameterValue> values) noexcept;
 
   /// The graph is empty.
   void reset() noexcept {
     parameters_.clear();
     by_key_.clear();
+    by_node_.clear();
     addresses_.clear();
-    share_places_ = false;
+    drop_at_ = least_to_drop;
   }
 
  private:
+  static constexpr std::size_t least_to_drop = 16;
+
+  /// A use of a parameter, as its node has it.
+  struct Place {
+    std::size_t parameter;  // in parameters_
+    NodePlace place;
+  };
+
   [[noreturn]] static void refuse(const char* call);
+  std::size_t find_or_add(const std::shared_ptr<const void>& key, std::span<const std::byte> value);
+  void add_use(std::size_t parameter, const Use& use);
+  /// Without the parameters that nothing can set, and with the nodes that `node_of` returns; null: not used any more.
+  template <class NodeOf>
+  Parameters copy(const NodeOf& node_of) const;
+  void forget_sharing(const Parameter& parameter) noexcept;
 
   std::vector<Parameter> parameters_;
   std::unordered_map<const void*, std::size_t> by_key_;  // places in parameters_
-  std::vector<Address> addresses_;                       // while the capture is underway
-  bool share_places_ = false;                            // two parameters have the same place
+  std::unordered_map<GraphNodeHandle, std::vector<Place>> by_node_;
+  std::vector<Address> addresses_;       // while the capture is underway
+  std::size_t drop_at_ = least_to_drop;  // the number of parameters at which those are dropped that nothing can set
   std::uint64_t batch_ = 0;
 };
 

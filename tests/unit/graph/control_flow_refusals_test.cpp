@@ -7,7 +7,9 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "tests/support/faulty_backend.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/graph/control_flow_fixture.h"
 
@@ -131,6 +133,102 @@ TEST_F(RefusedControlFlow, WithWorkForTheStreamAround) {
   });
   EXPECT_TRUE(contains(what, "given to the stream around it"));
   EXPECT_TRUE(contains(what, "Add (node 2)"));
+}
+
+TEST_F(RefusedControlFlow, ForTheStreamAroundABodyInThatBodyAndTheCaptureGoesOn) {
+  using Add = std::function<void(const StreamRef&, const CaptureBody&)>;
+  const std::vector<std::pair<std::string, Add>> kinds{
+      {"if_", [&](const StreamRef& s, const CaptureBody& body) { if_(s, flag_.data(), body); }},
+      {"if_else", [&](const StreamRef& s, const CaptureBody& body) { if_else(s, flag_.data(), body, body); }},
+      {"switch_",
+       [&](const StreamRef& s, const CaptureBody& body) {
+         switch_(s, flag_.data(), {body, body});
+       }},
+      {"while_", [&](const StreamRef& s, const CaptureBody& body) { (void)while_(s, flag_.data(), body); }}};
+  const CaptureBody once = [&] {
+    add(x_);
+    count_down();
+  };
+  int expected = 0;
+  for (const auto& [outer_name, outer] : kinds)
+    for (const auto& [inner_name, inner] : kinds) {
+      SCOPED_TRACE(inner_name + " in " + outer_name);
+      CUDAGraph graph = capture([&](const StreamRef& around) {
+        outer(around, [&](const StreamRef& inside) {
+          const std::string what = text_of<UsageError>([&] { inner(around, once); });
+          EXPECT_TRUE(contains(what, inner_name + " was called for the stream around the body")) << what;
+          inner(inside, once);
+        });
+        inner(around, once);  // after the body it is possible
+      });
+      set(1);
+      graph.replay();
+      // What the outer body leaves of the flag, 0, is what the last node finds.
+      const bool zero_runs = inner_name == "if_else" || inner_name == "switch_";
+      expected += zero_runs ? 2 : 1;
+      EXPECT_EQ(first(x_), expected);
+    }
+}
+
+TEST_F(RefusedControlFlow, OfABodyThatDoesNotBeginLeavesThoseAround) {
+  auto& faulty = *new backend::test::FaultyBackend(default_device().backend());
+  const Device device{faulty};
+  const DeviceGuard guard(device);
+  Buffer<Flag> flag{std::array<Flag, 1>{1}};
+  Buffer<int> x = zeros();
+  const std::string what = text_of<BackendError>([&] {
+    (void)capture([&] {
+      if_(flag.data(), [&] {
+        add(x);
+        faulty.fail(backend::Call::stream_begin_capture_to_graph, ErrorCode::launch_failure);
+        if_(flag.data(), [&] { add(x); });
+      });
+    });
+  });
+  EXPECT_TRUE(contains(what, "cudaStreamBeginCaptureToGraph") || contains(what, "cuStreamBeginCaptureToGraph")) << what;
+  EXPECT_TRUE(faulty.all_happened());
+  CUDAGraph graph = capture([&] { if_(flag.data(), [&] { add(x); }); });
+  graph.replay();
+  EXPECT_EQ(first(x), 1);
+}
+
+TEST_F(RefusedControlFlow, WithAConditionThatTheDeviceCannotReadAndTheCaptureGoesOn) {
+  static const Flag pageable = 1;
+  HostBuffer<Flag> pinned(1);
+  CUDAGraph graph = capture([&] {
+    add(x_);
+    const auto refused = [&](const std::function<void()>& call) {
+      const std::string what = text_of<UsageError>(call);
+      EXPECT_TRUE(contains(what, "expected a condition that kernels of device")) << what;
+      EXPECT_TRUE(contains(what, "pageable memory")) << what;
+    };
+    refused([&] { if_(&pageable, [&] { add(y_); }); });
+    refused([&] { (void)while_(&pageable, [&] { add(y_); }); });
+    refused([&] { switch_(&pageable, {[&] { add(y_); }}); });
+    if_(pinned.data(), [&] { add(y_); });
+  });
+  *pinned.data() = 1;
+  graph.replay();
+  EXPECT_EQ(first(x_), 1);
+  EXPECT_EQ(first(y_), 1);
+}
+
+TEST_F(RefusedControlFlow, WithAConditionInMemoryOfAnotherDevice) {
+  std::vector<Device> same_type = devices();
+  std::erase_if(same_type, [](const Device& each) { return each.type() != default_device().type(); });
+  if (same_type.size() < 2) GTEST_SKIP() << "needs two devices (REPRISE_HOST_DEVICES=2 gives two host devices)";
+  const Buffer<Flag> elsewhere = [&] {
+    const DeviceGuard guard(same_type[1]);
+    return Buffer<Flag>(1);
+  }();
+  set(1);
+  CUDAGraph graph = capture([&] {
+    const std::string what = text_of<UsageError>([&] { if_(elsewhere.data(), [&] { add(x_); }); });
+    EXPECT_TRUE(contains(what, "in memory of the device with the number 1")) << what;
+    if_(flag_.data(), [&] { add(x_); });
+  });
+  graph.replay();
+  EXPECT_EQ(first(x_), 1);
 }
 
 TEST_F(RefusedControlFlow, WithABodyThatCapturesNothing) {

@@ -381,6 +381,27 @@ TEST_F(ControlFlow, ArgumentsThatAreMarkedInABodyAreParameters) {
   EXPECT_EQ(first(x_), 7);
 }
 
+TEST_F(ControlFlow, TheNodeThatKeepsAGraphFromBeingAChildIsNamedWithItsAnnotation) {
+  const CUDAGraph graph = capture({.enable_annotations = true}, [&] {
+    add(x_);
+    const annotate scope("refine");
+    if_(flag_.data(), [&] { add(x_); });
+  });
+  const CUDAGraph parent = capture([&] {
+    add(y_);
+    const std::string what = text_of<UsageError>([&] { add_child(graph); });
+    EXPECT_TRUE(contains(what, "conditional (node 2) in refine has a body")) << what;
+    EXPECT_TRUE(contains(what, "call the control flow in the capture of the parent")) << what;
+  });
+  EXPECT_EQ(parent.node_count(), 1U);
+}
+
+TEST_F(ControlFlow, TheAddressOfAConditionIsNoParameter) {
+  CUDAGraph graph = capture([&] { if_(flag_.data(), [&] { add(x_); }); });
+  const std::string what = text_of<UsageError>([&] { (void)graph.parameter(flag_.data()); });
+  EXPECT_TRUE(contains(what, "the condition of if_, if_else, switch_ or while_, whose address is fixed")) << what;
+}
+
 TEST_F(ControlFlow, AGraphWithItIsNoChildAndCannotBeUpdatedButRecaptured) {
   CUDAGraph graph = capture([&] { if_(flag_.data(), [&] { add(x_); }); });
   const CUDAGraph other = capture([&] { if_(flag_.data(), [&] { add(x_, 2); }); });

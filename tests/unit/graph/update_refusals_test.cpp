@@ -13,6 +13,29 @@ using backend::test::FaultyBackend;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
+TEST_P(GraphUpdate, RefusesAnotherClusterOrCooperativeBeforeAnythingChanges) {
+  for (const bool cooperative : {false, true}) {
+    LaunchConfig config;
+    config.grid = Dim3(2);
+    CUDAGraph graph(GetParam()), other(GetParam());
+    const auto body = [&](int amount) { launch(current_stream(), config, Add{}, x_.data(), amount, std::size_t{1}); };
+    capture(graph, [&] { body(1); });
+    graph.replay();
+    (cooperative ? void(config.cooperative = true) : void(config.cluster = Dim3(2)));
+    capture(other, [&] { body(5); });
+    try {
+      graph.update(other);
+      FAIL() << "other attributes";
+    } catch (const GraphUpdateError& error) {
+      EXPECT_EQ(error.result(), UpdateResult::attributes_changed);
+      EXPECT_THAT(error.what(), HasSubstr("its cluster, or whether it is cooperative, differs"));
+    }
+    EXPECT_EQ(graph.node("Add").arg<int>(1), 1);
+    EXPECT_FALSE(graph.recapture([&] { body(5); }).in_place);
+    EXPECT_EQ(graph.node("Add").arg<int>(1), 5);
+  }
+}
+
 TEST_P(GraphUpdate, NamesTheNodeTheFieldAndTheReasonWhenItIsNotPossible) {
   const auto body = [&](const void* source) {
     const annotate scope("load");

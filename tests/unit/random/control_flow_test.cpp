@@ -184,6 +184,27 @@ TEST_F(RandomChildrenInLoops, DrawOtherNumbersInEachIteration) {
   EXPECT_EQ(found, eager(start, 6));
 }
 
+TEST_F(RandomControlFlow, LoopsThatDrawMoreThanAnOffsetCountsAreRefused) {
+  CUDAGraph graph;
+  constexpr std::uint32_t most = 0xffffffff;
+  const std::string what = text_of<UsageError>([&] {
+    capture(graph, [&] {
+      while_(flag_.data(),
+             [&] {
+               while_(flag_.data(),
+                      [&] {
+                        draw();
+                        count_down(flag_);
+                      },
+                      {.max_iterations = most});
+             },
+             {.max_iterations = most});
+    });
+  });
+  EXPECT_TRUE(contains(what, "more in all than the offset of a generator can count")) << what;
+  generator_.set_state({9, 0});  // no capture holds it
+}
+
 TEST_F(RandomControlFlow, ALoopWithoutALimitIsRefused) {
   CUDAGraph graph;
   EXPECT_TRUE(contains(text_of<UsageError>([&] {
