@@ -37,13 +37,12 @@ bool keeps_memory_kinds(HostRuntime& runtime, const Work& before, const Work& af
          pointer_info(runtime, old_copy->source).kind == pointer_info(runtime, new_copy->source).kind;
 }
 
-/// A kernel of an executable keeps its cluster, and whether it is cooperative.
-bool keeps_attributes(const Work& before, const Work& after) {
+/// A kernel of an executable stays cooperative or not. An update accepts another cluster.
+bool keeps_cooperative(const Work& before, const Work& after) {
   const auto* const old_kernel = std::get_if<KernelWork>(&before);
   const auto* const new_kernel = std::get_if<KernelWork>(&after);
   return old_kernel == nullptr || new_kernel == nullptr ||
-         (old_kernel->config().cluster == new_kernel->config().cluster &&
-          old_kernel->config().cooperative == new_kernel->config().cooperative);
+         old_kernel->config().cooperative == new_kernel->config().cooperative;
 }
 
 }  // namespace
@@ -240,8 +239,8 @@ ErrorCode HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle gra
       if (!keeps_memory_kinds(runtime_, exec->plan->work(i), nodes[i]->work))
         return refuse(UpdateResult::parameters_changed, i, "a copy is between other kinds of memory");
     for (std::size_t i = 0; i < nodes.size(); ++i)
-      if (!keeps_attributes(exec->plan->work(i), nodes[i]->work))
-        return refuse(UpdateResult::attributes_changed, i, "a kernel has another cluster, or another `cooperative`");
+      if (!keeps_cooperative(exec->plan->work(i), nodes[i]->work))
+        return refuse(UpdateResult::attributes_changed, i, "a kernel has another `cooperative`");
     auto fresh = std::make_shared<Plan>(*graph);
     for (std::size_t i = 0; i < nodes.size(); ++i) fresh->set_enabled(i, exec->plan->enabled(i));
     exec->plan = std::move(fresh);

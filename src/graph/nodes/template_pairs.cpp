@@ -95,8 +95,7 @@ std::optional<UpdateRefusal> TemplatePairs::pair_values(GraphNodeHandle own, con
   if (has_executable_ && to.type() == NodeType::kernel &&
       (from.config().cluster != to.config().cluster || from.config().cooperative != to.config().cooperative))
     return UpdateRefusal{UpdateResult::attributes_changed, other,
-                         "its cluster, or whether it is cooperative, differs, which CUDA does not change in an "
-                         "executable"};
+                         "its cluster, or whether it is cooperative, differs; an executable keeps both"};
   if (!from.same_values(to)) changes_.push_back({own, to});
   return std::nullopt;
 }
