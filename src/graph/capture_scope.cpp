@@ -211,7 +211,7 @@ void capture_warmed_up(GraphAccess::Impl& inside, GraphOptions options, const Ca
   GraphOptions of_warm_up = options;
   const auto& registered = inside.listeners.random().registered();
   of_warm_up.generators.insert(of_warm_up.generators.end(), registered.begin(), registered.end());
-  const graphs::WarmUp warm_up(of_warm_up, body);
+  const graphs::WarmUp warm_up(of_warm_up, body, inside.listeners.framework());
   options.stream = warm_up.stream();
   capture_passes(inside, options, body);
 }

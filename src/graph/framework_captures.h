@@ -21,6 +21,9 @@ class FrameworkListeners {
   virtual ~FrameworkListeners() = default;
   /// In the order in which they join a capture.
   virtual std::vector<CaptureListener*> in_order() = 0;
+  /// The state of the framework's generators that are registered with the graph: destroying the result restores it.
+  /// Null if there are none.
+  virtual std::shared_ptr<void> save_generators() const { return nullptr; }
 
  protected:
   FrameworkListeners() = default;

@@ -18,11 +18,12 @@ namespace {
 /// The state of the generators that a warm-up restores.
 class SavedGenerators {
  public:
-  SavedGenerators(Device device, const std::vector<Generator>& generators) {
+  SavedGenerators(Device device, const std::vector<Generator>& generators, const FrameworkListeners* listeners) {
     saved_.emplace_back(default_generator(device), GeneratorState{});
     for (const Generator& generator : generators) saved_.emplace_back(generator, GeneratorState{});
     for (auto& [generator, state] : saved_) state = generator.get_state();
     if (const auto* const framework = framework_captures()) of_framework_ = framework->save_generators(device);
+    if (listeners != nullptr) registered_ = listeners->save_generators();
   }
   ~SavedGenerators() {
     for (auto& [generator, state] : saved_) restore(generator, state);
@@ -38,7 +39,9 @@ class SavedGenerators {
   }
 
   std::vector<std::pair<Generator, GeneratorState>> saved_;
-  std::shared_ptr<void> of_framework_;  // restores in its destructor
+  // These restore in their destructors.
+  std::shared_ptr<void> of_framework_;
+  std::shared_ptr<void> registered_;
 };
 
 const StreamRef& require_not_capturing(const GraphOptions& options, const StreamRef& current) {
@@ -54,13 +57,13 @@ const StreamRef& require_not_capturing(const GraphOptions& options, const Stream
 
 }  // namespace
 
-WarmUp::WarmUp(const GraphOptions& options, const CaptureBody& body)
+WarmUp::WarmUp(const GraphOptions& options, const CaptureBody& body, const FrameworkListeners* framework)
     : before_(
           require_not_capturing(options, options.stream ? current_stream(options.stream->device()) : current_stream())),
       stream_(options.stream ? *options.stream : internal_.emplace(before_.device()).ref()),
       current_(stream_) {
   stream_.wait(before_);
-  const SavedGenerators generators(stream_.device(), options.generators);
+  const SavedGenerators generators(stream_.device(), options.generators, framework);
   const backend::UserCode user_code;
   for (int i = 0; i < options.warmup; ++i) body(stream_);
 }

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "graph/framework_captures.h"
 #include "graph/internal_streams.h"
 #include "reprise/capture.h"
 #include "reprise/capture_options.h"
@@ -18,9 +19,10 @@ class WarmUp {
  public:
   /// Runs the body, after the work of the current stream. Generators are as before at the end, also if it throws: the
   /// default one, those of `options`, to which the caller adds what is registered with the graph, and the framework's.
+  /// \param framework what the framework has in the graph; null without one.
   /// \throws UsageError if the number of runs is negative, or the current stream is being captured; what the body
   /// throws.
-  WarmUp(const GraphOptions& options, const CaptureBody& body);
+  WarmUp(const GraphOptions& options, const CaptureBody& body, const FrameworkListeners* framework);
   WarmUp(const WarmUp&) = delete;
   WarmUp& operator=(const WarmUp&) = delete;
 

@@ -22,6 +22,7 @@ class TorchListeners final : public graphs::FrameworkListeners {
       for (graphs::CaptureListener* const listener : cuda->in_order()) all.push_back(listener);
     return all;
   }
+  std::shared_ptr<void> save_generators() const override { return cuda != nullptr ? cuda->save_generators() : nullptr; }
 
   OperatorListener operators;
   AutocastListener autocast;

@@ -13,6 +13,7 @@ namespace reprise::libtorch {
 class CudaListeners final : public graphs::FrameworkListeners {
  public:
   std::vector<graphs::CaptureListener*> in_order() override { return {&random, &tensors}; }
+  std::shared_ptr<void> save_generators() const override { return random.save_generators(); }
 
   CudaRandomListener random;  // before memory is routed: what it allocates is no graph's
   TensorListener tensors;

@@ -4,6 +4,8 @@
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 
 #include <algorithm>
+#include <exception>
+#include <mutex>
 #include <utility>
 
 #include "captures/registry.h"
@@ -25,7 +27,46 @@ bool is_used(const Device& device, GraphHandle template_graph, const random::Len
   return std::ranges::any_of(scan.words, [&](const auto& word) { return words.contains(word.value); });
 }
 
+class SavedState {
+ public:
+  explicit SavedState(const at::Generator& generator) : generator_(generator) {
+    const std::lock_guard lock(generator_.mutex());
+    seed_ = generator_.current_seed();
+    offset_ = generator_.get_offset();
+  }
+  void restore() {
+    const std::lock_guard lock(generator_.mutex());
+    generator_.set_current_seed(seed_);
+    generator_.set_offset(offset_);
+  }
+
+ private:
+  at::Generator generator_;
+  std::uint64_t seed_, offset_;
+};
+
+class SavedStates {
+ public:
+  explicit SavedStates(const std::vector<at::Generator>& generators) : states_(generators.begin(), generators.end()) {}
+  ~SavedStates() {
+    for (SavedState& state : states_) try {
+        state.restore();
+      } catch (const std::exception& error) {
+        warn(error.what());
+      }
+  }
+  SavedStates(const SavedStates&) = delete;
+  SavedStates& operator=(const SavedStates&) = delete;
+
+ private:
+  std::vector<SavedState> states_;
+};
+
 }  // namespace
+
+std::shared_ptr<void> CudaRandomListener::save_generators() const {
+  return registered_.empty() ? nullptr : std::make_shared<SavedStates>(registered_);
+}
 
 void CudaRandomListener::register_generator(const at::Generator& generator) {
   if (std::ranges::find(registered_, generator) == registered_.end()) registered_.push_back(generator);

@@ -19,6 +19,8 @@ class CudaRandomListener final : public graphs::DrawsListener {
  public:
   ~CudaRandomListener() override { abandon(); }
   void register_generator(const at::Generator& generator);
+  /// The state of those that were registered: destroying the result restores it. Null if there are none.
+  std::shared_ptr<void> save_generators() const;
 
   void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;

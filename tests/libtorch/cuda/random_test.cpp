@@ -215,6 +215,21 @@ TEST_F(CudaRandom, OfRegisteredGeneratorsAreSafeToo) {
   expect_equal({replay, replay, eagerly, replay}, {again, eagerly, eagerly, eagerly});
 }
 
+TEST_F(CudaRandom, OfAWarmUpLeaveRegisteredGeneratorsAsTheyWere) {
+  at::Generator own = at::cuda::detail::createCUDAGenerator(0);
+  own.set_current_seed(5);
+  own.set_offset(8);
+  register_generator_state(graph_, own);
+  const auto draw = [&] { x_.uniform_(0, 1, own); };
+  capture(graph_, {.warmup = 2}, draw);
+  EXPECT_EQ(own.get_offset(), 8u);
+  const torch::Tensor found = replayed(graph_);
+  own.set_current_seed(5);
+  own.set_offset(8);
+  draw();
+  EXPECT_TRUE(torch::equal(found, both()));
+}
+
 TEST_F(CudaRandom, OfGeneratorsThatWereNotRegisteredAreRefusedInACapture) {
   at::Generator own = at::cuda::detail::createCUDAGenerator(0);
   EXPECT_THROW(capture(graph_, [&] { x_.uniform_(0, 1, own); }), c10::Error);
