@@ -41,6 +41,7 @@ struct CaptureFindings {
   std::optional<Call> broken_by = {};     ///< the call that broke it
   std::vector<Call> refused = {};         ///< calls that failed without breaking it
   std::vector<Call> not_captured = {};    ///< work that was executed at once
+  std::vector<Call> prepared = {};        ///< calls that loaded code, or made what is kept, and succeeded
   std::vector<std::string> notes = {};    ///< each a sentence with its full stop
   bool watched = false;                   ///< all calls are: `refused` and `not_captured` are complete
   bool may_copy = true;                   ///< false if no node is known to copy memory, without a look at them

@@ -200,6 +200,21 @@ TEST_F(Cublas, AHandleThatIsMadeInACaptureIsReportedAsItsFirstUse) {
   EXPECT_THAT(graph.capture_report()->str(), ::testing::HasSubstr("GraphOptions::warmup = 1"));
 }
 
+TEST_F(Cublas, AHandleThatIsMadeInARelaxedCaptureIsNotedAsAFirstUse) {
+  std::string why;
+  if (device().backend().monitor().watch_calls(&why) == nullptr) GTEST_SKIP() << why;
+  Buffer<float> x(size);
+  cublasHandle_t handle = nullptr;
+  CUDAGraph graph;
+  capture(graph, {.capture_error_mode = CaptureMode::relaxed, .report = ReportDetail::full}, [&] {
+    x.fill_bytes_async(0);
+    EXPECT_EQ(cublasCreate(&handle), CUBLAS_STATUS_SUCCESS);
+  });
+  EXPECT_EQ(cublasDestroy(handle), CUBLAS_STATUS_SUCCESS);
+  ASSERT_TRUE(graph.capture_report());
+  EXPECT_THAT(graph.capture_report()->str(), ::testing::HasSubstr("the first use of cuBLAS"));
+}
+
 TEST_F(Cublas, AMovedHandleWorks) {
   CublasHandle moved(std::move(*blas_));
   *blas_ = std::move(moved);

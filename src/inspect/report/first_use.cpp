@@ -8,6 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/rules/first_use_calls.h"
+#include "text/format.h"
+
 namespace reprise::inspect {
 namespace {
 
@@ -27,10 +30,6 @@ constexpr std::array libraries = {
     Library{"libnvinfer", "nvinfer", "TensorRT"},    Library{"libnvjpeg", "nvjpeg", "nvJPEG"},
 };
 
-bool begins_with_one_of(std::string_view name, std::span<const std::string_view> beginnings) {
-  return std::ranges::any_of(beginnings, [&](std::string_view each) { return name.starts_with(each); });
-}
-
 // A line of a stack: "function at file+0x12", or "file+0x12".
 const char* library_of(std::string_view line) {
   const std::size_t at = line.rfind(" at ");
@@ -42,43 +41,6 @@ const char* library_of(std::string_view line) {
   return found != libraries.end() ? found->name : nullptr;
 }
 
-// Code is loaded, a context is made: what belongs to a first use, in any code.
-bool loads(std::string_view name) {
-  static constexpr std::array<std::string_view, 14> beginnings = {
-      "cuModuleLoad",   "cuLibraryLoad",      "cudaLibraryLoad",      "cuLinkCreate",        "cuLinkAdd",
-      "cuLinkComplete", "cuCtxCreate",        "cuDevicePrimaryCtx",   "cudaInitDevice",      "cuInit",
-      "cuFuncLoad",     "cuFuncSetAttribute", "cudaFuncSetAttribute", "cuKernelSetAttribute"};
-  return begins_with_one_of(name, beginnings);
-}
-
-// What the first use of a library does, and other code as well. Work on streams is not of it.
-bool prepares(std::string_view name) {
-  if (name.find("Async") != std::string_view::npos) return false;
-  static constexpr std::array<std::string_view, 22> beginnings = {"cuMemAlloc",
-                                                                  "cudaMalloc",
-                                                                  "cuMemFree",
-                                                                  "cudaFree",
-                                                                  "cuMemHost",
-                                                                  "cudaHost",
-                                                                  "cuMemPool",
-                                                                  "cudaMemPool",
-                                                                  "cuStreamCreate",
-                                                                  "cudaStreamCreate",
-                                                                  "cuEventCreate",
-                                                                  "cudaEventCreate",
-                                                                  "cuCtxSetLimit",
-                                                                  "cudaDeviceSetLimit",
-                                                                  "cuCtxSynchronize",
-                                                                  "cudaDeviceSynchronize",
-                                                                  "cuStreamSynchronize",
-                                                                  "cudaStreamSynchronize",
-                                                                  "cuMemcpy",
-                                                                  "cudaMemcpy",
-                                                                  "cuMemset",
-                                                                  "cudaMemset"};
-  return begins_with_one_of(name, beginnings);
-}
-
 // The end of a library's use frees and synchronizes as well: "cublasDestroy_v2 at file+0x12".
 bool destroys(const std::vector<std::string>& stack) {
   return std::ranges::any_of(stack, [](std::string_view line) {
@@ -87,16 +49,37 @@ bool destroys(const std::vector<std::string>& stack) {
   });
 }
 
+// The outermost one is that which the program uses. Null if there is none.
+const char* outermost_library(const std::vector<std::string>& stack) {
+  for (auto line = stack.rbegin(); line != stack.rend(); ++line)
+    if (const char* const library = library_of(*line)) return library;
+  return nullptr;
+}
+
 }  // namespace
 
 std::string first_use_of(const CaptureReport::Call& call) {
   const std::string_view driver = call.driver_name;
-  const bool is_load = loads(call.name) || loads(driver);
-  if (!is_load && ((!prepares(call.name) && !prepares(driver)) || destroys(call.stack))) return {};
-  // The outermost library is the one that the program uses.
-  for (auto line = call.stack.rbegin(); line != call.stack.rend(); ++line)
-    if (const char* const library = library_of(*line)) return library;
+  const bool is_load = backend::loads_code(call.name) || backend::loads_code(driver);
+  if (!is_load && ((!backend::prepares(call.name) && !backend::prepares(driver)) || destroys(call.stack))) return {};
+  if (const char* const library = outermost_library(call.stack)) return library;
   return is_load ? "a library or a kernel" : "";
+}
+
+std::vector<std::string> first_use_notes(std::span<const backend::CaptureFindings::Call> calls) {
+  std::vector<std::string> found, notes;
+  for (const backend::CaptureFindings::Call& call : calls) {
+    const char* const library = destroys(call.stack) ? nullptr : outermost_library(call.stack);
+    if (library == nullptr || std::ranges::find(found, library) != found.end()) continue;
+    found.emplace_back(library);
+    notes.push_back(text::format(
+        "The capture seems to have the first use of {}: {} was called there, and succeeded. A library loads code, "
+        "makes "
+        "handles and allocates memory at its first use, which is no part of the graph. Run the work once before the "
+        "capture: GraphOptions::warmup = 1, or call the body before capture_begin().",
+        library, call.name));
+  }
+  return notes;
 }
 
 }  // namespace reprise::inspect

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/report/report_findings.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "backend/rules/capture_rules.h"
 #include "backend/rules/reported_call.h"
 #include "inspect/report/first_use.h"
@@ -50,6 +53,7 @@ void add_findings(CaptureReport& report, const backend::CaptureFindings& finding
   for (const Finding& call : findings.refused) report.refused.push_back(call_of(call));
   for (const Finding& call : findings.not_captured) report.not_captured.push_back(missing_work(call));
   report.notes.insert(report.notes.end(), findings.notes.begin(), findings.notes.end());
+  std::ranges::move(first_use_notes(findings.prepared), std::back_inserter(report.notes));
 }
 
 CaptureReport report_of(const backend::CaptureFindings& findings) {

@@ -72,6 +72,27 @@ TEST(FirstUse, IsNamedInTheTextOfAReportWithTheAdvice) {
               AllOf(HasSubstr("  likely   the first use of cuBLAS, "), HasSubstr("GraphOptions::warmup = 1")));
 }
 
+TEST(FirstUse, IsNotedOnceForEachLibraryWhereItsCallsSucceeded) {
+  const auto made = [](const char* name, std::vector<std::string> stack) {
+    backend::CaptureFindings::Call call;
+    call.name = name;
+    call.stack = std::move(stack);
+    return call;
+  };
+  const std::vector<backend::CaptureFindings::Call> calls = {
+      made("cudaMalloc", {"main at /program+0x3"}),
+      made("cuLibraryLoadData",
+           {"/opt/cuda/lib/libcublasLt.so.13+0x12", "cublasCreate_v2 at /lib/libcublas.so.13+0x3"}),
+      made("cuMemAlloc_v2", {"cublasCreate_v2 at /lib/libcublas.so.13+0x3"}),
+      made("cuMemAlloc_v2", {"cudnnCreate at /lib/libcudnn.so.9+0x3"}),
+      made("cuStreamCreate", {"cudnnDestroy at /lib/libcudnn.so.9+0x3"}),
+  };
+  EXPECT_THAT(first_use_notes(calls),
+              ::testing::ElementsAre(AllOf(HasSubstr("first use of cuBLAS: cuLibraryLoadData was called"),
+                                           HasSubstr("GraphOptions::warmup = 1")),
+                                     HasSubstr("first use of cuDNN: cuMemAlloc_v2 was called")));
+}
+
 TEST(FirstUse, IsInTheReportOfTheCaptureThatTheCallBroke) {
   void* const library = dlopen(FAKE_NCCL_LIBRARY, RTLD_NOW);
   ASSERT_NE(library, nullptr) << dlerror();

@@ -94,7 +94,8 @@ class CallMonitor {
     const void* context;
     GraphHandle graph;  ///< alive until the capture is ended
     CaptureFindings findings;
-    bool ending = false;  ///< its end has begun, on some thread: the graph may be destroyed at any moment
+    std::size_t prepared = 0;  ///< calls that were looked at for a first use
+    bool ending = false;       ///< its end has begun, on some thread: the graph may be destroyed at any moment
   };
   struct Failure {
     const char* name;
@@ -111,6 +112,7 @@ class CallMonitor {
   bool ended(const DriverCall& call, ErrorCode result);
   void abandon(const DriverCall& call);
   void executed(const DriverCall& call);
+  void prepared(const DriverCall& call);
   bool broke_a_capture(const Failure& failure);
   void refuse(const Failure& failure);
 
