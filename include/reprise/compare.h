@@ -113,9 +113,8 @@ struct REPRISE_EXPORT Comparison {
 /// Finds the first node at which a graph does not do what its body does now: captures `body` again, executes both
 /// graphs node by node with the same memory at their beginning, and compares what each node wrote.
 ///
-/// The new capture has the options of the last one, without `stream`, `warmup`, `hooks` and `check_frozen_values` (if
-/// that was set, libtorch's allocations are recorded again, for which the body runs twice), and a pool of its own. It
-/// is destroyed in the end: a Buffer that `body` hands out is then one of the new capture's pool.
+/// The new capture has the options of the last one, without `stream`, `warmup`, `hooks` and `check_frozen_values`, and
+/// a pool of its own. It is destroyed in the end: a Buffer that `body` hands out is then one of the new capture's pool.
 ///
 /// Nodes are executed one after another, in an order that the edges of both graphs allow. Child graphs are executed by
 /// their nodes, a conditional node together with what sets its condition; events are neither recorded nor waited for.
@@ -127,8 +126,8 @@ struct REPRISE_EXPORT Comparison {
 /// and for copies and sets. After any other kernel or host function, all memory is compared that parameters of the two
 /// graphs lead to, and that their captures allocated. What lies behind pointers in memory is not found. Memory that a
 /// capture allocated corresponds to the allocation with the same number of the other capture; a pointer in memory to
-/// one equals a pointer to the other. Memory that CUDA tensors of libtorch got in a capture is compared only if the
-/// graph was captured with GraphOptions::check_frozen_values.
+/// one equals a pointer to the other. Memory of CUDA tensors of libtorch cannot be compared yet: graphs of CUDA devices
+/// are refused in a program with libtorch.
 ///
 /// Memory that nodes may write is copied to the host before, and back at the end, also if an exception is thrown; no
 /// other work may use it meanwhile. Cost: host memory for it, and up to twice as much more while a difference or a
@@ -144,8 +143,9 @@ struct REPRISE_EXPORT Comparison {
 /// \returns what was found first, of each kind.
 /// \throws UsageError if the graph is empty, in a capture or without a template, within a hook of it, if `body` is
 ///         empty, if `orders` is negative, the format has no name or the stream is of another device, while a capture
-///         of this library is underway; if a node cannot be executed alone: one that allocates or frees memory in the
-///         order of a stream, and one whose parameters the driver does not provide in a graph that it does not clone.
+///         of this library is underway, for a CUDA device in a program with libtorch; if a node cannot be executed
+///         alone: one that allocates or frees memory in the order of a stream, and one whose parameters the driver
+///         does not provide in a graph that it does not clone.
 ///         What capture() throws. BackendError if the runtime fails.
 REPRISE_EXPORT Comparison compare(const CUDAGraph& graph, CaptureBody body, const CompareOptions& options = {});
 
