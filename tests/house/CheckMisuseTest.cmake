@@ -119,3 +119,10 @@ expect(1 "make: \"unexplained\" is neither a test nor a code that is explained")
 
 write_tree("any | any" make ${functions})
 expect(1 "make has 10 cells instead of 9")
+
+write_tree(any make ${functions})
+file(WRITE "${FOLDER}/include/reprise/c_api.h" "int reprise_add(int a);\nint reprise_drop(int a); /* as reprise_add() */\n")
+file(WRITE "${FOLDER}/tests/c_api/tests.c" "EXPECT(reprise_add(1) == 2);\n")
+expect(1 "no test in tests/c_api calls reprise_drop")
+file(APPEND "${FOLDER}/tests/c_api/tests.c" "EXPECT(reprise_drop(1) == 0);\n")
+expect(0 "misuse: 9 functions")
