@@ -99,7 +99,7 @@ void BreakableGraph::Impl::capture(const GraphOptions& wanted, const CaptureBody
   const Running running(runner);
   report.reset();
   GraphOptions options = wanted;
-  if (options.warmup != 0) const graphs::WarmUp warm_up(options, body);
+  if (options.warmup != 0) const graphs::WarmUp warm_up(options, body, nullptr);
   options.warmup = 0;
   if (!options.pool) options.pool = graph_pool_handle();
   state = State::capturing;

@@ -116,8 +116,8 @@ TEST(LaunchConfigCover, OfMoreThanAGridCanHaveIsRefusedByLaunch) {
     const Stream stream;
     launch(stream, LaunchConfig::cover(threads, block), NoexceptKernel{}, out);
   };
-  EXPECT_THROW(launch_over((std::size_t{1} << 40) + 256, 256), BackendError);
-  EXPECT_THROW(launch_over(std::size_t{1} << 41, 256), BackendError);
+  EXPECT_THROW(launch_over((std::size_t{1} << 40) + 256, 256), UsageError);
+  EXPECT_THROW(launch_over(std::size_t{1} << 41, 256), UsageError);
   EXPECT_THROW(launch_over(100, 0), BackendError);
 }
 

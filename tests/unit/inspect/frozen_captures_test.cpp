@@ -151,13 +151,19 @@ TEST_F(FrozenCaptures, TextsNameTheOperatorOfAFramework) {
 }
 
 /// A structure whose members are not known, and which may have padding.
-struct Slice {
-  int* begin;
-  short count;
+class Slice {
+ public:
+  Slice(int* begin, short count) : begin_(begin), count_(count) {}
+  REPRISE_KERNEL int* begin() const { return begin_; }
+  REPRISE_KERNEL unsigned count() const { return static_cast<unsigned>(count_); }
+
+ private:
+  int* begin_;
+  short count_;
 };
 struct AddToSlice {
   REPRISE_KERNEL void operator()(Thread t, Slice slice) const {
-    if (t.global_x() < static_cast<unsigned>(slice.count)) slice.begin[t.global_x()] += 1;
+    if (t.global_x() < slice.count()) slice.begin()[t.global_x()] += 1;
   }
 };
 

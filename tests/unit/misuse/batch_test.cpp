@@ -61,9 +61,10 @@ TEST_F(MisusedBatch, SizesThatWrapOrThatNoGridCanHaveAreRefused) {
 
 TEST_F(MisusedBatch, OperationsPastTheirMemoryAreRefused) {
   expect_refused({
-      {[&] { copy(to_.data(), from_.data(), limit); }, "bytes up to the end of the memory of 2097152 bytes at 0x"},
+      {[&] { copy(to_.data(), from_.data(), limit); }, "bytes up to the end of the block of 40 bytes at 0x"},
+      {[&] { copy(to_.data(), from_.data(), 44); }, "the destination of operation 1 has 44 bytes"},
       {[&] { copy(end_, from_.data(), std::size_t{2} << 20); }, "the destination of operation 1 has 2097152 bytes"},
-      {[&] { copy(to_.data(), end_, std::size_t{1} << 20); }, "the source of operation 1 has 1048576 bytes"},
+      {[&] { copy(end_ - 10, end_, 60); }, "the source of operation 1 has 60 bytes"},
       {[&] { fill(end_, std::size_t{2} << 20); }, "fill_batch_async expected at most"},
   });
 }
