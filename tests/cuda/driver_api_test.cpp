@@ -164,7 +164,8 @@ TEST_F(PassedOverGpus, OfADriverWithoutAFunctionGiveOneWarning) {
 TEST_F(PassedOverGpus, OfADriverThatCannotBeginGiveOneWarning) {
   setenv("FAKE_LIBCUDA_INIT", "803", 1);
   expect_warnings(
-      "[The GPUs of this machine are not used: libcuda.so.1 is there, but cuInit returned 803 (cudaErrorUnknown): " +
+      "[The GPUs of this machine are not used: libcuda.so.1 is there, but cuInit returned 803 "
+      "(cudaErrorSystemDriverMismatch): " +
       std::string(result_description(static_cast<ErrorCode>(803))) +
       "; a driver of CUDA 12.4 or newer is needed; found: CUDA 13.0. Install a driver that fits; REPRISE_DEVICE=host "
       "silences this warning.]");
