@@ -70,6 +70,9 @@ Options parse(CLI::App& app, int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--fail-first", options.fail_first,
                "each program is first captured with an operation that throws, which abandons the capture");
+  app.add_flag(
+      "--no-control-flow", [&options](std::int64_t) { options.limits.control_flow = false; },
+      "programs have child graphs, but no conditional nodes");
   app.add_option("--print", options.print, "write the source of the first program to this file, and run nothing");
   app.parse(argc, argv);
   return options;

@@ -7,7 +7,7 @@ file(WRITE "${FOLDER}/bin/compute-sanitizer" [[
 #!/bin/sh
 case "$*" in
   *Passes*) echo "========= ERROR SUMMARY: 1 error" ;;
-  *"ControlFlow.*-ControlFlow.BodiesNest") echo "========= ERROR SUMMARY: 0 errors" ;;
+  *"ControlFlow.*-ControlFlow.BodiesNest:ControlFlow.LoopAndGraphMayBeDestroyedInEitherOrder") echo "========= ERROR SUMMARY: 0 errors" ;;
   *ControlFlow*) echo "========= ERROR SUMMARY: 1 error" ;;
   *Breaks*) echo "earlier work failed while it ran; the device is unusable now"
     echo "========= ERROR SUMMARY: 0 errors" ;;

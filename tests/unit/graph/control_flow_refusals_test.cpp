@@ -136,8 +136,11 @@ TEST_F(RefusedControlFlow, WithWorkForTheStreamAround) {
 }
 
 TEST_F(RefusedControlFlow, ForTheStreamAroundABodyInThatBodyAndTheCaptureGoesOn) {
-  using Add = std::function<void(const StreamRef&, const CaptureBody&)>;
-  const std::vector<std::pair<std::string, Add>> kinds{
+  struct Kind {
+    std::string name;
+    std::function<void(const StreamRef&, const CaptureBody&)> add;
+  };
+  const std::vector<Kind> kinds{
       {"if_", [&](const StreamRef& s, const CaptureBody& body) { if_(s, flag_.data(), body); }},
       {"if_else", [&](const StreamRef& s, const CaptureBody& body) { if_else(s, flag_.data(), body, body); }},
       {"switch_",
@@ -145,26 +148,26 @@ TEST_F(RefusedControlFlow, ForTheStreamAroundABodyInThatBodyAndTheCaptureGoesOn)
          switch_(s, flag_.data(), {body, body});
        }},
       {"while_", [&](const StreamRef& s, const CaptureBody& body) { (void)while_(s, flag_.data(), body); }}};
-  const CaptureBody once = [&] {
+  const auto once = [&] {
     add(x_);
     count_down();
   };
   int expected = 0;
-  for (const auto& [outer_name, outer] : kinds)
-    for (const auto& [inner_name, inner] : kinds) {
-      SCOPED_TRACE(inner_name + " in " + outer_name);
+  for (const Kind& outer : kinds)
+    for (const Kind& inner : kinds) {
+      SCOPED_TRACE(inner.name + " in " + outer.name);
       CUDAGraph graph = capture([&](const StreamRef& around) {
-        outer(around, [&](const StreamRef& inside) {
-          const std::string what = text_of<UsageError>([&] { inner(around, once); });
-          EXPECT_TRUE(contains(what, inner_name + " was called for the stream around the body")) << what;
-          inner(inside, once);
+        outer.add(around, [&](const StreamRef& inside) {
+          const std::string what = text_of<UsageError>([&] { inner.add(around, once); });
+          EXPECT_TRUE(contains(what, inner.name + " was called for the stream around the body")) << what;
+          inner.add(inside, once);
         });
-        inner(around, once);  // after the body it is possible
+        inner.add(around, once);  // after the body it is possible
       });
       set(1);
       graph.replay();
       // What the outer body leaves of the flag, 0, is what the last node finds.
-      const bool zero_runs = inner_name == "if_else" || inner_name == "switch_";
+      const bool zero_runs = inner.name == "if_else" || inner.name == "switch_";
       expected += zero_runs ? 2 : 1;
       EXPECT_EQ(first(x_), expected);
     }
