@@ -122,13 +122,13 @@ REPRISE_EXPORT reprise_status reprise_stream_device(const reprise_stream* stream
 /// Blocks until the work of the stream has completed. Breaks a capture of it: code 900.
 REPRISE_EXPORT reprise_status reprise_stream_synchronize(const reprise_stream* stream);
 
-/// Returns whether the work of the stream has completed. Does not block. Breaks a capture of it: code 900.
+/// Sets `completed` to 1 if the work of the stream has completed, else 0. Does not block. Breaks a capture: code 900.
 REPRISE_EXPORT reprise_status reprise_stream_query(const reprise_stream* stream, int* completed);
 
 /// Makes later work of the stream wait for what was submitted to `other`. In a capture: fork and join.
 REPRISE_EXPORT reprise_status reprise_stream_wait(const reprise_stream* stream, const reprise_stream* other);
 
-/// Returns whether the stream is being captured, also if that capture is broken. Never breaks a capture.
+/// Sets `capturing` to 1 if the stream is being captured, also if that is broken, else 0. Never breaks a capture.
 REPRISE_EXPORT reprise_status reprise_stream_is_capturing(const reprise_stream* stream, int* capturing);
 
 // --- Memory and work -------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ void require_usable(const Request& request) {
         text::format("{} needs a kernel of this library on a CUDA device, which reads the condition; {}.", call, why));
 }
 
-// Of pinned memory, every device reads every address.
+// Every device can read pinned memory.
 void require_readable_condition(const Request& request) {
   const Device& device = request.stream.device();
   backend::PointerInfo info;

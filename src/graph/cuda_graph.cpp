@@ -7,6 +7,7 @@
 #include "backend/check.h"
 #include "backend/rules/call_stack.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/graph_names.h"
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"
 #include "memory/capture_pools.h"
@@ -102,7 +103,7 @@ void CUDAGraph::Impl::require_can_begin_unlogged(const char* call, const GraphOp
         text::format("{}{}: the stream to capture is the legacy default stream of {}, which cannot be "
                      "captured. Make another stream current with StreamGuard, or use capture() or the "
                      "scope graph, which have one.",
-                     call, wanted.name.empty() ? "" : " of graph `" + wanted.name + "`", stream->device().str()));
+                     call, graphs::of_graph(wanted.name), stream->device().str()));
   if (wanted.stream.has_value() && *wanted.stream != *stream)
     throw UsageError(
         text::format("{}: GraphOptions::stream is not the calling thread's current stream. Make it current "

@@ -6,6 +6,7 @@
 
 #include "backend/check.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/graph_names.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
 
@@ -30,7 +31,7 @@ void CUDAGraph::Impl::require_template(const char* call) const {
     throw UsageError(
         text::format("{}{} needs the template graph, which GraphOptions::discard_template had "
                      "destroyed: capture without that option, or call enable_debug_mode() before the capture.",
-                     call, options.name.empty() ? "" : " of graph `" + options.name + "`"));
+                     call, graphs::of_graph(options.name)));
 }
 
 std::uint64_t CUDAGraph::Impl::next_id() noexcept {

@@ -5,8 +5,8 @@
 
 namespace reprise::graphs {
 
-/// A mutex for what is held for the time of a launch and nearly always free: half of what std::mutex costs then. For
-/// std::lock_guard.
+/// A mutex for what is held for the time of a launch, or of a call of a cache, and nearly always free: half of what
+/// std::mutex costs then. For std::lock_guard.
 class LaunchMutex {
  public:
   void lock() noexcept {

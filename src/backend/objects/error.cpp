@@ -18,7 +18,7 @@ struct Text {
 
 // Null for a code without an enumerator.
 constexpr Text text_of(ErrorCode result) noexcept {
-  // Codes of drivers that are refused, which nothing compares with.
+  // Codes of drivers that are refused. They are no enumerators, since no code compares with them.
   switch (static_cast<int>(result)) {
     case 803:
       return {

@@ -68,10 +68,12 @@ std::optional<UpdateRefusal> TemplatePairs::run(GraphHandle own, GraphHandle oth
       });
   if (!listed_alike) {
     const Edges our_edges = sorted(mine_listed, ours), their_edges = sorted(theirs_listed, theirs);
-    const auto [mine, yours] = std::ranges::mismatch(our_edges, their_edges);
-    const std::size_t at = std::min(mine != our_edges.end() ? std::get<0>(*mine) : ours.size(),
-                                    yours != their_edges.end() ? std::get<0>(*yours) : ours.size());
-    return UpdateRefusal{UpdateResult::topology_changed, theirs[at], "the node has other dependencies"};
+    if (our_edges != their_edges) {
+      const auto [mine, yours] = std::ranges::mismatch(our_edges, their_edges);
+      const std::size_t at = std::min(mine != our_edges.end() ? std::get<0>(*mine) : ours.size(),
+                                      yours != their_edges.end() ? std::get<0>(*yours) : ours.size());
+      return UpdateRefusal{UpdateResult::topology_changed, theirs[at], "the node has other dependencies"};
+    }
   }
   for (std::size_t i = 0; i < ours.size(); ++i)
     if (auto refusal = pair_values(ours[i], *images[i].first, theirs[i], *images[i].second)) return refusal;

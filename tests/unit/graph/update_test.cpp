@@ -54,6 +54,36 @@ TEST_P(GraphUpdate, NodesHaveTheValuesOfTheOtherGraphAndCanBeChanged) {
   EXPECT_EQ(other.nodes()[1].arg<int>(1), 2) << "that graph is its own";
 }
 
+TEST_P(GraphUpdate, TakesAGraphThatJoinedItsStreamsInAnotherOrder) {
+  const Stream one, another;
+  Buffer<int> of_one = zeros(), of_another = zeros();
+  const auto body = [&](int value, const Stream& first_joined, const Stream& last_joined) {
+    const StreamRef here = current_stream();
+    add(x_, value);
+    one.wait(here);
+    another.wait(here);
+    {
+      const StreamGuard guard(one);
+      add(of_one, value);
+    }
+    {
+      const StreamGuard guard(another);
+      add(of_another, value);
+    }
+    here.wait(first_joined);
+    here.wait(last_joined);
+    add(y_, value);
+  };
+  CUDAGraph graph(GetParam()), other(GetParam());
+  capture(graph, [&] { body(1, one, another); });
+  graph.replay();
+  capture(other, [&] { body(2, another, one); });
+  graph.update(other);
+  graph.replay();
+  EXPECT_EQ(first(of_one), 3);
+  EXPECT_EQ(first(y_), 3);
+}
+
 TEST_P(GraphUpdate, TakesOtherKernelsAndShapes) {
   CUDAGraph graph(GetParam()), other(GetParam());
   capture(graph, [&] { add(x_, 1); });
