@@ -126,8 +126,8 @@ struct REPRISE_EXPORT Comparison {
 /// and for copies and sets. After any other kernel or host function, all memory is compared that parameters of the two
 /// graphs lead to, and that their captures allocated. What lies behind pointers in memory is not found. Memory that a
 /// capture allocated corresponds to the allocation with the same number of the other capture; a pointer in memory to
-/// one equals a pointer to the other. Memory of CUDA tensors of libtorch cannot be compared yet: graphs of CUDA devices
-/// are refused in a program with libtorch.
+/// one equals a pointer to the other. Memory of CUDA tensors of libtorch is not compared: graphs of CUDA devices are
+/// refused in a program with libtorch.
 ///
 /// Memory that nodes may write is copied to the host before, and back at the end, also if an exception is thrown; no
 /// other work may use it meanwhile. Cost: host memory for it, and up to twice as much more while a difference or a

@@ -109,7 +109,8 @@ class Parameters {
   void forget_sharing(const Parameter& parameter) noexcept;
 
   std::vector<Parameter> parameters_;
-  std::unordered_map<const void*, std::size_t> by_key_;  // places in parameters_
+  // Places in parameters_. An address is not used again while they refer to it weakly: keys are made by make_shared.
+  std::unordered_map<const void*, std::size_t> by_key_;
   std::unordered_map<GraphNodeHandle, std::vector<Place>> by_node_;
   std::vector<Address> addresses_;       // while the capture is underway
   std::size_t drop_at_ = least_to_drop;  // the number of parameters at which those are dropped that nothing can set

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "cache/sampled_time.h"
 #include "tests/unit/cache/cache_fixture.h"
 
 namespace reprise::caches::test {
@@ -119,6 +120,20 @@ TEST(StatisticsOfGraphCaches, CountAtMost256ReasonsByThemselves) {
   const GraphCacheStatistics counts = cache.statistics();
   EXPECT_LE(counts.recaptures.size(), 257u);
   EXPECT_GT(number_of(counts, RecaptureCause::new_key, "", "further fields"), 0u);
+}
+
+TEST(SampledTime, IsTheMeanOfSomeStepsForAll) {
+  SampledTime time;
+  EXPECT_EQ(time.of(5).count(), 0) << "no step was timed";
+  { const SampledTime::Step given_up(time); }
+  EXPECT_EQ(time.of(5).count(), 0);
+  for (int i = 0; i < 3; ++i) {
+    SampledTime::Step step(time);
+    if (i == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    step.done();
+  }
+  EXPECT_GE(time.of(1), std::chrono::milliseconds(2)) << "the first one is timed";
+  EXPECT_EQ(time.of(10).count() / 10, time.of(1).count());
 }
 
 TEST(StatisticsOfGraphCaches, ArePrintedAsATable) {
