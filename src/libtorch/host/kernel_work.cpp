@@ -5,10 +5,17 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/InferenceMode.h>
 
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <shared_mutex>
 #include <stdexcept>
 #include <utility>
 
 #include "backend/host_work.h"
+#include "support/forked.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
 extern "C" void omp_set_num_threads(int) noexcept;  // of libtorch's OpenMP
@@ -35,7 +42,44 @@ class NoWarnings final : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
 };
 
+// Kernels use static objects of libtorch, which std::exit() destroys while work is pending. It waits for the kernels
+// that run; later ones fail.
+class ExitGuard {
+ public:
+  // std::exit() waits for the end of the lock. Throws if it was called.
+  std::shared_lock<std::shared_mutex> enter(const std::string& name) {
+    std::shared_lock lock(running_);
+    if (exits_.load(std::memory_order_relaxed))
+      throw std::runtime_error(text::format("{}: not run, because the process ends", name));
+    return lock;
+  }
+
+  // To be called after kernels of an operator ran for the first time: std::exit() destroys first what was constructed
+  // last, and must get here before it destroys the static objects that they constructed.
+  void register_after(const std::string& name) {
+    const std::lock_guard lock(names_mutex_);
+    if (names_.insert(name).second) static_cast<void>(std::atexit([] { exit_guard().exits(); }));
+  }
+
+  static ExitGuard& exit_guard() {
+    static support::Immortal<ExitGuard> instance;
+    return *instance;
+  }
+
+ private:
+  void exits() {
+    if (support::forked() || exits_.exchange(true)) return;
+    const std::lock_guard all_ended(running_);
+  }
+
+  std::shared_mutex running_;  // shared by kernels that run
+  std::atomic<bool> exits_ = false;
+  std::mutex names_mutex_;
+  std::set<std::string> names_;
+};
+
 void run(const std::string& name, const std::function<void()>& function) {
+  const auto running = ExitGuard::exit_guard().enter(name);
   const OneThread one_thread;
   NoWarnings no_warnings;
   const c10::WarningUtils::WarningHandlerGuard quiet(&no_warnings);
@@ -43,6 +87,7 @@ void run(const std::string& name, const std::function<void()>& function) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   try {
     function();
+    ExitGuard::exit_guard().register_after(name);
   } catch (const c10::Error& error) {
     throw std::runtime_error(text::format("{}: {}", name, error.what_without_backtrace()));
   }

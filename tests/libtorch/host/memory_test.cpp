@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <malloc.h>
+
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 
 #include "backend/host_work.h"
@@ -330,6 +333,21 @@ TEST_F(OnHostDevice, AMistakeInTheValuesIsToldWithTheNameOfTheOperator) {
         std::_Exit(named && short_text ? 0 : 1);
       },
       ::testing::ExitedWithCode(0), "out of range");
+}
+
+// Kernels use static objects of libtorch, which std::exit() destroys. Memory that is freed is filled, to be noticed.
+TEST_F(OnHostDevice, TheProcessMayEndWhileReplaysArePending) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        mallopt(M_PERTURB, 165);
+        const torch::Tensor a = torch::rand({64, 64}, device_);
+        torch::Tensor product;
+        CUDAGraph graph = capture({.warmup = 1}, [&] { product = torch::addmm(a, a, a); });
+        for (int i = 0; i < 20000; ++i) graph.replay();
+        std::exit(7);
+      },
+      ::testing::ExitedWithCode(7), "");
 }
 
 }  // namespace
