@@ -4,6 +4,8 @@
 #
 #   REPRISE_GROUP_SOURCES         ON: in groups; OFF, the default: one by one, for work on single files
 #   reprise_group_sources(<target> [SIZE <n>] [WHOLE])   SIZE: files in a group, 8 if not given; WHOLE: one for all folders
+#   reprise_precompile(<name> <target> <header>...)      compiles headers once, for all targets that are given the same name;
+#                                                        these must have the same options of the compiler
 #
 # Files of one group share anonymous namespaces: a name may stand in one of them only. A file that cannot be grouped has
 # the property SKIP_UNITY_BUILD_INCLUSION. Call it in the directory of the target, when the target has all its sources.
@@ -37,4 +39,17 @@ function(reprise_group_sources target)
     set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${folder}_${group}")
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
+
+function(reprise_precompile name target)
+  if(NOT REPRISE_GROUP_SOURCES)
+    return()
+  endif()
+  get_property(first GLOBAL PROPERTY reprise_precompiled_${name})
+  if(first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  else()
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+    set_property(GLOBAL PROPERTY reprise_precompiled_${name} ${target})
+  endif()
 endfunction()

@@ -9,13 +9,12 @@
 #include "backend/backend.h"
 #include "reprise/cublas.h"
 #include "tests/cuda_libraries/cuda_test.h"
+#include "tests/cuda_libraries/kernels.cuh"
 
 // Annotations on work that this library does not see: plain launches, calls of the runtime, cuBLAS.
 
 namespace reprise::test {
 namespace {
-
-constexpr unsigned n = 256;
 
 __global__ void add_plainly(float* x, unsigned count) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "tests/cuda_libraries/cuda_test.h"
+#include "tests/cuda_libraries/kernels.cuh"
 #include "tests/cuda_libraries/launch_packed.h"
 
 // Frozen values in kernels that this library knows nothing of.
@@ -14,19 +15,17 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-constexpr unsigned n = 256;
-
 __global__ void add(float* x, int step, unsigned count) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) x[i] += static_cast<float>(step);
 }
 
-struct Arguments {
+struct RateArguments {
   char flag;
   float rate;
   float* x;
 };
-__global__ void add_arguments(const Arguments arguments) {
+__global__ void add_arguments(const RateArguments arguments) {
   arguments.x[threadIdx.x] += arguments.rate;
 }
 
@@ -108,7 +107,7 @@ TEST_F(FrozenValuesOnCuda, ANumberAmongPackedArgumentsIsNamed) {
 TEST_F(FrozenValuesOnCuda, MembersOfAStructOfAForeignKernelArePerhaps) {
   Buffer<float> x = zeros();
   const FrozenValuesError error = refusal([&] {
-    Arguments arguments;
+    RateArguments arguments;
     std::memset(&arguments, 0, sizeof arguments);  // the padding, too
     arguments.rate = static_cast<float>(i_);
     arguments.x = x.data();

@@ -4,18 +4,12 @@
 #include <vector>
 
 #include "tests/cuda_libraries/cuda_test.h"
+#include "tests/cuda_libraries/kernels.cuh"
 
 // The default flags of instantiation, and captures on streams of CUDA's runtime.
 
 namespace reprise::test {
 namespace {
-
-constexpr unsigned n = 256;
-
-__global__ void add_plainly(int* x, int amount, unsigned count) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) x[i] += amount;
-}
 
 class Instantiate : public CudaTest {
  protected:

@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "tests/cuda_libraries/cuda_test.h"
+#include "tests/cuda_libraries/kernels.cuh"
 #include "tests/cuda_libraries/launch_packed.h"
 
 // Input liveness of graphs whose kernels this library knows nothing of, and of memory that it did not allocate.
@@ -22,21 +23,19 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr unsigned n = 256;
-
 template <class T>
 __global__ void scale(T* x, T factor, unsigned count) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) x[i] *= factor;
 }
 
-struct Arguments {
+struct SumArguments {
   char flag;
   float* x;
   float* y;
 };
 
-__global__ void add(const Arguments arguments) {
+__global__ void add(const SumArguments arguments) {
   arguments.y[threadIdx.x] += arguments.x[threadIdx.x];
 }
 

@@ -3,18 +3,14 @@
 #include <vector>
 
 #include "tests/cuda_libraries/cuda_test.h"
+#include "tests/cuda_libraries/kernels.cuh"
 
 // Kernels of CUDA C++, launched with <<<>>> on a stream of this library.
 
 namespace reprise::test {
 namespace {
 
-constexpr unsigned n = 1000;
-
-__global__ void add_plainly(int* x, int amount, unsigned count) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) x[i] += amount;
-}
+constexpr unsigned thousand = 1000;
 
 struct Double {
   REPRISE_KERNEL void operator()(Thread t, int* x, unsigned count) const {
@@ -23,14 +19,14 @@ struct Double {
 };
 
 void add(Buffer<int>& x, int amount, const StreamRef& stream = current_stream()) {
-  add_plainly<<<4, 256, 0, stream.native()>>>(x.data(), amount, n);
+  add_plainly<<<4, 256, 0, stream.native()>>>(x.data(), amount, thousand);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 class PlainLaunch : public CudaTest {
  protected:
   Buffer<int> zeros() const {
-    Buffer<int> x(n);
+    Buffer<int> x(thousand);
     x.fill_bytes_async(0);
     return x;
   }
@@ -39,7 +35,7 @@ class PlainLaunch : public CudaTest {
 TEST_F(PlainLaunch, RunsOnTheNativeStream) {
   Buffer<int> x = zeros();
   add(x, 3);
-  EXPECT_EQ(read(x), std::vector<int>(n, 3));
+  EXPECT_EQ(read(x), std::vector<int>(thousand, 3));
 }
 
 TEST_F(PlainLaunch, BecomesANodeInACaptureAndRunsInEachReplay) {
@@ -50,10 +46,10 @@ TEST_F(PlainLaunch, BecomesANodeInACaptureAndRunsInEachReplay) {
     add(x, 10);
   });
   EXPECT_EQ(graph.node_count(), 2u);
-  EXPECT_EQ(read(x), std::vector<int>(n, 0));
+  EXPECT_EQ(read(x), std::vector<int>(thousand, 0));
   for (int i = 1; i <= 5; ++i) {
     graph.replay();
-    EXPECT_EQ(read(x), std::vector<int>(n, 11 * i));
+    EXPECT_EQ(read(x), std::vector<int>(thousand, 11 * i));
   }
 }
 
@@ -62,10 +58,10 @@ TEST_F(PlainLaunch, OnAStreamOfTheRuntimeIsCapturedAndReplayedThere) {
   stream().synchronize();
   cudaStream_t own = nullptr;
   ASSERT_EQ(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking), cudaSuccess);
-  CUDAGraph graph = capture(own, [&](cudaStream_t s) { add_plainly<<<4, 256, 0, s>>>(x.data(), 1, n); });
+  CUDAGraph graph = capture(own, [&](cudaStream_t s) { add_plainly<<<4, 256, 0, s>>>(x.data(), 1, thousand); });
   graph.replay(own);
   graph.replay(own);
-  EXPECT_EQ(x.read(own), std::vector<int>(n, 2));
+  EXPECT_EQ(x.read(own), std::vector<int>(thousand, 2));
   graph.reset();
   EXPECT_EQ(cudaStreamDestroy(own), cudaSuccess);
 }
@@ -77,7 +73,7 @@ TEST_F(PlainLaunch, TakesAndGivesStreamsOfCccl) {
   EXPECT_EQ(back, stream().ref());
   CUDAGraph graph = capture(view, [&](StreamRef s) { add(x, 1, s); });
   graph.replay(view);
-  EXPECT_EQ(read(x), std::vector<int>(n, 1));
+  EXPECT_EQ(read(x), std::vector<int>(thousand, 1));
 }
 
 TEST_F(PlainLaunch, KeepsItsPlaceAmongKernelsThatAreWrittenOnce) {
@@ -85,13 +81,13 @@ TEST_F(PlainLaunch, KeepsItsPlaceAmongKernelsThatAreWrittenOnce) {
   CUDAGraph graph;
   capture(graph, [&] {
     add(x, 1);
-    launch(n, Double{}, x.data(), n);
+    launch(thousand, Double{}, x.data(), thousand);
     add(x, 1);
-    launch(n, Double{}, x.data(), n);
+    launch(thousand, Double{}, x.data(), thousand);
   });
   EXPECT_EQ(graph.node_count(), 4u);
   graph.replay();
-  EXPECT_EQ(read(x), std::vector<int>(n, 6));
+  EXPECT_EQ(read(x), std::vector<int>(thousand, 6));
 }
 
 TEST_F(PlainLaunch, OnAForkedStreamIsCapturedToo) {
@@ -108,23 +104,23 @@ TEST_F(PlainLaunch, OnAForkedStreamIsCapturedToo) {
   EXPECT_EQ(graph.node_count(), 3u);
   graph.replay();
   graph.replay();
-  EXPECT_EQ(read(x), std::vector<int>(n, 2));
-  EXPECT_EQ(read(y), std::vector<int>(n, 14));
+  EXPECT_EQ(read(x), std::vector<int>(thousand, 2));
+  EXPECT_EQ(read(y), std::vector<int>(thousand, 14));
 }
 
 TEST_F(PlainLaunch, OnMemoryOfTheGraphIsReplayedOnIt) {
   Buffer<int> y = zeros();
   CUDAGraph graph;
   capture(graph, [&] {
-    Buffer<int> scratch(n);
+    Buffer<int> scratch(thousand);
     scratch.fill_bytes_async(0);
     add(scratch, 7);
     copy_async(y.data(), scratch.data(), y.size_bytes());
   });
-  Buffer<int> others(n);
+  Buffer<int> others(thousand);
   others.fill_bytes_async(0xff);
   graph.replay();
-  EXPECT_EQ(read(y), std::vector<int>(n, 7));
+  EXPECT_EQ(read(y), std::vector<int>(thousand, 7));
 }
 
 }  // namespace
