@@ -25,7 +25,7 @@ using graphs::GraphAccess;
 ///
 ///     open -> closed    end() succeeded or failed with the capture over, or the scope was left
 ///
-/// It keeps to the inside of the graph: the graph itself may be moved, or destroyed, which end() reports.
+/// It keeps to the graph's Impl: the graph itself may be moved, or destroyed, which end() reports.
 ///
 /// Entered, used and left on one thread.
 struct graph::Impl {
@@ -143,7 +143,7 @@ class HasBody {
 ///
 ///     dry run -> [GraphOptions::check_frozen_values is called] -> [the listeners are notified] -> capture
 ///
-/// In the dry run the user's object has another inside, which is destroyed afterwards: the body finds its graph
+/// In the dry run the user's object has another Impl, which is destroyed afterwards: the body finds its graph
 /// capturing, and what it assigns in the end belongs to the graph that stays.
 struct DryRun {
   using Impl = GraphAccess::Impl;
