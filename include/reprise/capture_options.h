@@ -103,9 +103,8 @@ struct GraphOptions {
   bool enable_annotations = false;
   /// The end of each scope of the class `annotate` sets 4 bytes of pinned memory, so that the host can query how far a
   /// replay has come: CUDAGraph::last_mark(), which errors of CUDAGraph::synchronize() name, too. Implies
-  /// `enable_annotations`. Scopes that begin on streams that were forked off have no mark. Costs a
-  /// memset node for each scope, up to 4096 of them, and
-  /// one at the beginning, which clears them.
+  /// `enable_annotations`. Scopes that begin on streams that were forked off have no mark. Costs a memset node for each
+  /// scope, up to 4096 of them, and one at the beginning, which clears them.
   bool progress_marks = false;
   /// Frees the template's host memory once the graph is instantiated. Calls that need the template then throw
   /// UsageError: node_count(), nodes(), node(), debug_dump(), time_replay(); annotations() have no ids for profilers.

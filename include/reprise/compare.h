@@ -32,7 +32,7 @@ struct CompareOptions {
   /// is read so, whatever is stored there: negative integers are a NaN of float32. Memory that the captures allocated
   /// begins as zeros then.
   FloatFormat check_finite = FloatFormat::none;
-  /// Executes each of both graphs in this many other orders that its edges allow, 0 or more, and looks for two nodes
+  /// Executes each of the two graphs in this many other orders that its edges allow, 0 or more, and looks for two nodes
   /// whose order changes what is in memory although no edge orders them. A graph of n chains of nodes needs n orders to
   /// have each two nodes without a path between them run in both orders.
   int orders = 0;

@@ -198,7 +198,7 @@ class REPRISE_EXPORT CUDAGraph {
   /// executable. After an update in place nodes and raw handles of this graph stay valid; otherwise they do not.
   ///
   /// Must not run concurrently with replay() of this graph.
-  /// \returns which of both was done, and what differs from the capture before.
+  /// \returns which of the two was done, and what differs from the capture before.
   /// \throws UsageError before a capture, if the graph belongs to a graphed callable, or within a hook of it; what
   ///         capture() throws.
   Recapture recapture(CaptureBody body);
@@ -245,9 +245,8 @@ class REPRISE_EXPORT CUDAGraph {
 
   /// The report of the last capture if it failed or was broken; if inputs may be missing among inputs(); or, with
   /// `GraphOptions::report = ReportDetail::full`, if it left something out, or if replays use pageable memory of the
-  /// host (CaptureReport::host_accesses); else nullopt. The same as
-  /// CaptureError::report(), also when another exception ended the capture. Kept until the next capture_begin(), also
-  /// through reset().
+  /// host (CaptureReport::host_accesses); else nullopt. The same as CaptureError::report(), also when another exception
+  /// ended the capture. Kept until the next capture_begin(), also through reset().
   const std::optional<CaptureReport>& capture_report() const;
 
   /// The number of nodes of the template.

@@ -159,9 +159,8 @@ REPRISE_EXPORT void* allocate_async(std::size_t bytes, const StreamRef& stream =
 /// may still use it. In a capture this is a node, for memory that an allocation node of this or another graph
 /// allocates. Null is ignored. \throws UsageError if the memory is of the caching allocator; in a capture of a
 /// conditional node's body. \throws BackendError with 1 if the memory was not allocated by allocate_async(), or was
-/// freed already; in a capture
-///         also if no allocation node allocates it; after a capture also if its graph frees it, or no replay has
-///         allocated it. A capture goes on.
+/// freed already; in a capture also if no allocation node allocates it; after a capture also if its graph frees it, or
+/// no replay has allocated it. A capture goes on.
 REPRISE_EXPORT void free_async(void* pointer, const StreamRef& stream = current_stream());
 
 namespace detail {

@@ -24,7 +24,7 @@ namespace reprise::backend {
 /// Installed once, as early as the program starts, and until the process ends: must not initialise a device type before
 /// a function is called with a device of that type.
 ///
-/// Threads: all functions on any, at once. What is current is of the calling thread.
+/// All functions are thread-safe; 'current' means current in the calling thread.
 class Framework {
  public:
   /// For error texts.

@@ -16,13 +16,13 @@
 
 namespace reprise {
 
-/// The inside of a BreakableGraph; calls underway share it, so that the object may end within them.
+/// The implementation of a BreakableGraph; calls underway share it, so that the object may end within them.
 ///
 /// `mutex` is held by a replay from its beginning to its end; `runner` is its thread, or the one that captures.
 struct BreakableGraph::Impl {
   enum class State { empty, capturing, ready };
 
-  /// The inside of an object that was not moved from.
+  /// The implementation of an object that was not moved from.
   static std::shared_ptr<Impl> of(const std::shared_ptr<Impl>& impl, const char* call);
 
   void require(const char* call, State expected) const;

@@ -35,8 +35,8 @@ class Breaks {
   Break& add(Break made) { return *breaks_.emplace_back(std::make_unique<Break>(std::move(made))); }
   void clear() noexcept;
 
-  /// Runs all of it on a stream, after the last launch. \throws what one of both above throws; UsageError if an eager
-  /// part returns other shapes than in the capture.
+  /// Runs all of it on a stream, after the last launch. \throws what Break throws; UsageError if an eager part
+  /// returns other shapes than in the capture.
   void run(const StreamRef& stream, memory::LastLaunch& last);
 
  private:

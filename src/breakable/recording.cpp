@@ -63,39 +63,39 @@ void Recording::begin() {
 void Recording::begin_segment() {
   GraphOptions options = plan_.options;
   if (!breaks_.empty()) options.name = segment_name(breaks_.size() + 1);
-  GraphAccess::Impl& inside = GraphAccess::of(last_, plan_.call);
-  inside.without_executable = !plan_.instantiate;
-  inside.begin_on_current_stream(plan_.call, options);
+  GraphAccess::Impl& impl = GraphAccess::of(last_, plan_.call);
+  impl.without_executable = !plan_.instantiate;
+  impl.begin_on_current_stream(plan_.call, options);
   capturing_ = true;
-  forks_ = Forks::watch(inside.capture->capture());
+  forks_ = Forks::watch(impl.capture->capture());
 }
 
 // Returns the number of nodes.
 std::size_t Recording::end_segment(bool is_last) {
-  GraphAccess::Impl& inside = GraphAccess::of(last_, plan_.call);
+  GraphAccess::Impl& impl = GraphAccess::of(last_, plan_.call);
   const captures::Found found = captures::find(plan_.captured);
   std::vector<GraphNodeHandle> nodes;
   if (found.part == captures::Part::own)  // else it is broken, and says so at its end
     backend::Checked(plan_.captured.device().backend()).graph_nodes(found.info.graph, &nodes);
-  if (!is_last || !breaks_.empty()) inside.options.allow_empty = true;
-  if (!is_last && breaks_.empty()) inside.options.name = segment_name(1);
+  if (!is_last || !breaks_.empty()) impl.options.allow_empty = true;
+  if (!is_last && breaks_.empty()) impl.options.name = segment_name(1);
   end_capture(found);
   nodes_ += nodes.size();
   return nodes.size();
 }
 
 void Recording::end_capture(const captures::Found& found) {
-  GraphAccess::Impl& inside = GraphAccess::of(last_, plan_.call);
+  GraphAccess::Impl& impl = GraphAccess::of(last_, plan_.call);
   std::vector<std::string> unjoined;
   if (found.part == captures::Part::own) unjoined = forks_->unjoined(found, plan_.options.report == ReportDetail::full);
   try {
-    inside.end(plan_.call, plan_.frame);
+    impl.end(plan_.call, plan_.frame);
   } catch (const CaptureError& error) {
     capturing_ = false;
     if (unjoined.empty() || error.code() != ErrorCode::stream_capture_unjoined) throw;
     CaptureReport report = error.report();
     report.notes.insert(report.notes.end(), unjoined.begin(), unjoined.end());
-    inside.last_report = report;
+    impl.last_report = report;
     throw CaptureError(error.code(),
                        text::format("{}\nA segment ends at each eager part and at the end of the body, and forks must "
                                     "be joined there:\n{}",
@@ -103,7 +103,7 @@ void Recording::end_capture(const captures::Found& found) {
                        report);
   }
   capturing_ = false;
-  inside.without_executable = false;
+  impl.without_executable = false;
 }
 
 void Recording::require_here() const {

@@ -56,7 +56,7 @@ class Recording {
   class Suspended;
 
   void begin();
-  /// eager() \throws as that.
+  /// Implements eager(). \throws as eager().
   void run_part(std::unique_ptr<eager_detail::Function> function);
   /// Ends the last segment, and brings the results of the last eager part where that reads them. Does not replay it.
   /// \throws as capture_end(); the first error of run_part().

@@ -44,7 +44,7 @@ struct Shared {
   memory::LastLaunch last_launch;
 };
 
-/// A capture failed which an eager run of the body may not: not the body's own exception.
+/// The capture failed, but an eager run may succeed: not thrown for an exception of the body's own.
 struct CaptureFailed {
   CacheFailure failure;
   /// The error, if eager parts have run before: the body must not run again in the same call.
@@ -55,7 +55,7 @@ struct CaptureFailed {
 /// The bytes of an input as the body gets it.
 std::size_t padded_bytes(std::size_t bytes, const cache_detail::Lengths& lengths);
 
-/// \throws UsageError if an input that the body changes lies in the same memory as another one, and one of both is
+/// \throws UsageError if an input that the body changes lies in the same memory as another one, and one of the two is
 /// copied: the body would see two memories.
 void require_apart(const Call& call, const std::vector<bool>& copied);
 

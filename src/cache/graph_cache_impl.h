@@ -20,7 +20,7 @@
 
 namespace reprise {
 
-/// The inside of a GraphCache.
+/// The implementation of a GraphCache.
 ///
 /// `mutex` guards everything; it is held while a body is captured, but not while one runs eagerly. A call goes through
 ///

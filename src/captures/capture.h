@@ -53,13 +53,14 @@ class Slot {
   detail::SlotNumber number_;
 };
 
-/// One capture of this library, from before the runtime begins it until all concerns are done with it.
+/// The shared record of a capture of this library: found by stream or id, with a slot for each concern. Exists from
+/// before the runtime begins the capture until all concerns are done with it.
 ///
 ///     announced -> begun (has an id in the runtime) -> over (the runtime captures no more)
 ///
-/// Made and ended by a Registration (captures/registry.h). Others hold it as long as they need it; after its end it has
-/// no ids and nothing attached. What a concern keeps is usually made when the capture first needs it: most captures
-/// need little.
+/// Owned by its Registration (captures/registry.h), which ends it; others share it as long as they need it. After its
+/// end it has no ids and nothing attached. What a concern keeps is usually made when the capture first needs it: most
+/// captures need little.
 ///
 /// Thread-safe. Its mutex is held for no call of anything else, except for the query of its id: the stream is there
 /// until the capture is over.

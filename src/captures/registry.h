@@ -30,8 +30,8 @@ namespace reprise::captures {
 namespace detail {
 /// How many captures of this library are underway, on any thread and device. Written by Registration.
 REPRISE_EXPORT_INTERNAL inline std::atomic<int> underway{0};
-/// The oldest capture that is younger than the one with that number, which becomes its own; null after the youngest.
-/// The first number is 0.
+/// The next capture after `number` in order of registration; sets `number` to its number. Null at the end. The search
+/// begins with 0.
 REPRISE_EXPORT_INTERNAL std::shared_ptr<Capture> next_after(std::uint64_t& number) noexcept;
 }  // namespace detail
 

@@ -14,8 +14,8 @@
 
 namespace reprise::graphs {
 
-/// One capture, from its announcement until nothing of it can fail any more: its place in the registry, the runtime's
-/// capture, and the listeners that take part.
+/// Carries out a capture, from its announcement until nothing of it can fail any more: enters it into the registry,
+/// calls the runtime and the listeners, and undoes all of that on failure.
 ///
 ///     announced -> begun -> ended (the runtime's capture is over, the template is the caller's) -> committed
 ///

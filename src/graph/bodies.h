@@ -12,8 +12,8 @@
 
 namespace reprise::graphs {
 
-/// What a capture has of nodes that are made in several steps: how many are incomplete, the bodies that are being
-/// captured, and the streams on which bodies are. Thread-safe.
+/// The conditional and child nodes of a capture that are being added: how many are incomplete, the bodies that are
+/// being captured, and their streams. Thread-safe.
 ///
 /// CUDA 13.0 destroys the graph of a body whose capture fails, but the conditional node keeps it: whatever destroys the
 /// node afterwards crashes, and so does the end of a body's capture after its node was destroyed. So the capture of a

@@ -58,11 +58,11 @@ struct Adoption {
 };
 
 /// One concern that takes part in the captures of one graph besides the stream: the memory pool, random numbers,
-/// liveness, annotations and so on. A graph owns its listeners and calls them, in the order of listeners.h:
+/// liveness, annotations and so on. A graph owns its listeners and calls them, in the order of listeners.cpp:
 ///
 ///     begin -> started [-> describe -> reported] -> ended ->
 ///         [instantiated | nodes_changed | before_replay -> replayed | replay_failed ...] -> reset
-///     begin -> ... a failure, up to the end of CUDAGraph::capture_end -> abandoned [-> reset, if it had started]
+///     begin -> ... a failure, up to the end of CUDAGraph::capture_end -> [abandoned, if begin() had returned] -> reset
 ///
 /// A dry run is a first capture of the same body, for options that compare two captures: into a graph of its own, with
 /// listeners of its own, which is never replayed.

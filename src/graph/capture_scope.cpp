@@ -25,7 +25,7 @@ using graphs::GraphAccess;
 ///
 ///     open -> closed    end() succeeded or failed with the capture over, or the scope was left
 ///
-/// It keeps to the inside of the graph: the graph itself may be moved, or destroyed, which end() reports.
+/// It keeps to the graph's Impl: the graph itself may be moved, or destroyed, which end() reports.
 ///
 /// Entered, used and left on one thread.
 struct graph::Impl {
@@ -34,12 +34,12 @@ struct graph::Impl {
 
   void end(const void* frame);  // as CUDAGraph::Impl::end()
   /// The user's call, for errors: of capture(), or of the scope. The scope may end with its object.
-  const char* begin_call() const noexcept { return inside.body_call != nullptr ? inside.body_call : "graph"; }
-  const char* end_call() const noexcept { return inside.body_call != nullptr ? inside.body_call : "graph::end"; }
+  const char* begin_call() const noexcept { return impl.body_call != nullptr ? impl.body_call : "graph"; }
+  const char* end_call() const noexcept { return impl.body_call != nullptr ? impl.body_call : "graph::end"; }
   /// Abandons the capture if it is still underway; the current stream is as before the scope.
   void close() noexcept;
 
-  GraphAccess::Impl& inside;
+  GraphAccess::Impl& impl;
   std::optional<GraphAccess::Impl::Use> use;  // while open
   std::optional<graphs::InternalStream> internal;
   StreamRef stream;
@@ -49,20 +49,20 @@ struct graph::Impl {
 };
 
 graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
-    : inside(GraphAccess::of(target, "graph")),
-      use(inside),
+    : impl(GraphAccess::of(target, "graph")),
+      use(impl),
       stream(options.stream.has_value() ? *options.stream : StreamRef(current_device(), nullptr)) {
   // Refused before anything is changed, and before the wait for the device.
   const StreamRef* given = options.stream.has_value() ? &stream : nullptr;
-  inside.join_framework();
+  impl.join_framework();
   const char* const call = begin_call();
   const detail::PublicCall public_call(call);
-  inside.require_can_begin(call, options, given);
-  if (given != nullptr) inside.logging_refusal(options.name, [&] { graphs::require_no_capture(call, stream); });
+  impl.require_can_begin(call, options, given);
+  if (given != nullptr) impl.logging_refusal(options.name, [&] { graphs::require_no_capture(call, stream); });
   graphs::synchronize_if_no_capture(stream.device());
   if (given == nullptr) stream = internal.emplace(stream.device()).ref();
   guard.emplace(stream);
-  inside.begin_on_current_stream(call, options);
+  impl.begin_on_current_stream(call, options);
   open = true;
 }
 
@@ -73,11 +73,11 @@ void graph::Impl::end(const void* frame) {
         "to the destructor.");
   const detail::PublicCall public_call(end_call());
   try {
-    inside.refuse_destroyed(end_call());
-    inside.end(end_call(), frame);
+    impl.refuse_destroyed(end_call());
+    impl.end(end_call(), frame);
   } catch (...) {
     // Else the call was refused: the capture goes on, and so does the scope.
-    if (inside.left_here || inside.state != graphs::GraphState::capturing) close();
+    if (impl.left_here || impl.state != graphs::GraphState::capturing) close();
     throw;
   }
   close();
@@ -86,7 +86,7 @@ void graph::Impl::end(const void* frame) {
 void graph::Impl::close() noexcept {
   if (!open) return;
   open = false;
-  inside.owner->capture_abandon();
+  impl.owner->capture_abandon();
   guard.reset();
   internal.reset();
   use.reset();
@@ -108,9 +108,9 @@ StreamRef graph::stream() const {
 
 namespace {
 
-void capture_once(GraphAccess::Impl& inside, const GraphOptions& options, const CaptureBody& body) {
-  inside.refuse_destroyed(inside.body_call);
-  graph scope(*inside.owner, options);
+void capture_once(GraphAccess::Impl& impl, const GraphOptions& options, const CaptureBody& body) {
+  impl.refuse_destroyed(impl.body_call);
+  graph scope(*impl.owner, options);
   {
     const backend::UserCode user_code;
     body(scope.stream());
@@ -143,15 +143,15 @@ class HasBody {
 ///
 ///     dry run -> [GraphOptions::check_frozen_values is called] -> [the listeners are notified] -> capture
 ///
-/// In the dry run the user's object has another inside, which is destroyed afterwards: the body finds its graph
+/// In the dry run the user's object has another Impl, which is destroyed afterwards: the body finds its graph
 /// capturing, and what it assigns in the end belongs to the graph that stays.
 struct DryRun {
   using Impl = GraphAccess::Impl;
 
   DryRun(Impl& graph, const GraphOptions& wanted) : real(graph), options(wanted) {
-    inside.body_call = real.body_call;
-    inside.graph_id = real.graph_id;
-    inside.hooks.leave_out_global();
+    impl.body_call = real.body_call;
+    impl.graph_id = real.graph_id;
+    impl.hooks.leave_out_global();
   }
   DryRun(const DryRun&) = delete;
   DryRun& operator=(const DryRun&) = delete;
@@ -160,10 +160,10 @@ struct DryRun {
     options.discard_template = false;
     options.hooks = {};
     try {
-      const Impl::ExchangedInsides exchanged(real, inside);
-      capture_once(inside, options, body);
+      const Impl::ExchangedInsides exchanged(real, impl);
+      capture_once(impl, options, body);
     } catch (...) {
-      real.last_report = std::move(inside.last_report);
+      real.last_report = std::move(impl.last_report);
       throw;
     }
   }
@@ -171,7 +171,7 @@ struct DryRun {
   /// The captured graph is destroyed after this. Both graphs have the same listeners, unless a framework was installed
   /// right between them.
   void notify_and_release() {
-    const auto ours = real.listeners.in_order(), theirs = inside.listeners.in_order();
+    const auto ours = real.listeners.in_order(), theirs = impl.listeners.in_order();
     if (ours.size() != theirs.size())
       throw UsageError("A framework was installed while a graph was being captured: capture it again.");
     for (std::size_t i = 0; i < ours.size(); ++i) ours[i]->after_dry_run(*theirs[i]);
@@ -181,14 +181,14 @@ struct DryRun {
   Impl& real;
   GraphOptions options;
   CUDAGraph stand_in{KeepGraph::yes};  // needs no executable
-  Impl& inside = *GraphAccess::impl(stand_in);
-  const Impl::Use use_of_inside{inside};
+  Impl& impl = *GraphAccess::impl(stand_in);
+  const Impl::Use use_of_impl{impl};
 };
 
-void capture_twice(GraphAccess::Impl& inside, const GraphOptions& options, const CaptureBody& body) {
-  inside.refuse_destroyed(inside.body_call);  // by a warm-up
-  DryRun dry_run(inside, options);
-  inside.require_can_begin(inside.body_call, options, nullptr);
+void capture_twice(GraphAccess::Impl& impl, const GraphOptions& options, const CaptureBody& body) {
+  impl.refuse_destroyed(impl.body_call);  // by a warm-up
+  DryRun dry_run(impl, options);
+  impl.require_can_begin(impl.body_call, options, nullptr);
   overwrite_stack(graphs::stack_pattern_of_dry_run);
   dry_run.run(body);
   if (options.check_frozen_values) {
@@ -197,23 +197,23 @@ void capture_twice(GraphAccess::Impl& inside, const GraphOptions& options, const
   }
   dry_run.notify_and_release();
   overwrite_stack(graphs::stack_pattern_of_capture);
-  capture_once(inside, options, body);
+  capture_once(impl, options, body);
 }
 
-void capture_passes(GraphAccess::Impl& inside, const GraphOptions& options, const CaptureBody& body) {
-  if (inside.needs_dry_run(options) == nullptr)
-    capture_once(inside, options, body);
+void capture_passes(GraphAccess::Impl& impl, const GraphOptions& options, const CaptureBody& body) {
+  if (impl.needs_dry_run(options) == nullptr)
+    capture_once(impl, options, body);
   else
-    capture_twice(inside, options, body);
+    capture_twice(impl, options, body);
 }
 
-void capture_warmed_up(GraphAccess::Impl& inside, GraphOptions options, const CaptureBody& body) {
+void capture_warmed_up(GraphAccess::Impl& impl, GraphOptions options, const CaptureBody& body) {
   GraphOptions of_warm_up = options;
-  const auto& registered = inside.listeners.random().registered();
+  const auto& registered = impl.listeners.random().registered();
   of_warm_up.generators.insert(of_warm_up.generators.end(), registered.begin(), registered.end());
-  const graphs::WarmUp warm_up(of_warm_up, body, inside.listeners.framework());
+  const graphs::WarmUp warm_up(of_warm_up, body, impl.listeners.framework());
   options.stream = warm_up.stream();
-  capture_passes(inside, options, body);
+  capture_passes(impl, options, body);
 }
 
 CUDAGraph captured(const GraphOptions& options, const CaptureBody& body) {

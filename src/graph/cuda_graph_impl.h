@@ -34,7 +34,7 @@
 
 namespace reprise {
 
-/// The inside of a CUDAGraph. States and threads are those of the public class.
+/// The implementation of a CUDAGraph. States and threads are those of the public class.
 ///
 /// What exists in which state:
 ///
@@ -62,7 +62,7 @@ struct CUDAGraph::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  /// The inside of a graph that was not moved from.
+  /// The implementation of a graph that was not moved from.
   static Impl& of(const CUDAGraph& graph, const char* call);
   static std::uint64_t next_id() noexcept;
 
@@ -131,7 +131,7 @@ struct CUDAGraph::Impl {
   void make_empty(const char* error = nullptr) noexcept;
 
   // --- The end of its life --------------------------------------------------------------------------------------
-  /// The graph that has this inside is destroyed or assigned to. Leaves the inside to the calls that use it, if any.
+  /// `graph` is destroyed or assigned to. Defers the destruction of its Impl while calls or hooks use that.
   static void end_of_life(CUDAGraph& graph) noexcept;
   /// Throws UsageError if the graph was destroyed while the call was underway.
   void refuse_destroyed(const char* call) const;
@@ -257,7 +257,7 @@ struct CUDAGraph::Impl {
   std::optional<Device> device;                     // of the capture, or of what was captured; empty in state empty
   graphs::GraphResources resources;
 
-  CUDAGraph* owner = nullptr;          // whose inside it is
+  CUDAGraph* owner = nullptr;          // has this object
   std::optional<CUDAGraph> left_here;  // the owner, once the user's graph was destroyed while calls use this object
   int uses = 0;                        // calls underway that may run code of the user's, except for replays
   std::uint64_t graph_id = next_id();
@@ -326,11 +326,11 @@ class CUDAGraph::Impl::LockBoth {
   graphs::LaunchMutex* const second_;
 };
 
-/// While it lives, each of two graphs has the inside of the other. A graph that was moved gets its inside back where it
-/// is; one that was destroyed has lost it.
+/// While it lives, each of two graphs has the Impl of the other. At the end a graph that was moved has its own again,
+/// where it is now; one that was destroyed has none.
 class CUDAGraph::Impl::ExchangedInsides {
  public:
-  /// \param user the inside of the user's graph.
+  /// \param user the Impl of the user's graph.
   /// \param stand_in what that has meanwhile.
   ExchangedInsides(Impl& user, Impl& stand_in) : user_(user), stand_in_(stand_in) {
     std::swap(*user_.owner, *stand_in_.owner);
@@ -361,7 +361,7 @@ class CUDAGraph::Impl::CallingListeners {
   const std::thread::id before_;
 };
 
-/// While it lives, the inside of a graph outlives the graph. Destroyed after everything else that uses the inside.
+/// While it lives, the Impl of a graph outlives the graph. Destroyed after everything else that uses the Impl.
 /// Replays do without: they call end_if_left() after an exception.
 class CUDAGraph::Impl::Use {
  public:
@@ -377,16 +377,16 @@ class CUDAGraph::Impl::Use {
   Impl& impl_;
 };
 
-/// Access to the inside of a graph, for what is no member of CUDAGraph: its only friend.
+/// Access to the Impl of a graph, for what is no member of CUDAGraph: its only friend.
 struct graphs::GraphAccess {
   using Impl = CUDAGraph::Impl;
-  /// The inside of a graph that was not moved from.
+  /// The Impl of a graph that was not moved from.
   static Impl& of(const CUDAGraph& graph, const char* call) { return Impl::of(graph, call); }
-  /// The inside, null in a graph that was moved from.
+  /// The Impl, null in a graph that was moved from.
   static std::unique_ptr<Impl>& impl(CUDAGraph& graph) { return graph.impl_; }
 };
 
-/// What views of a graph's nodes share with it: the way to its inside, which stays where it is when the graph is moved.
+/// What views of a graph's nodes share with it: the way to its Impl, which stays where it is when the graph is moved.
 struct graphs::GraphLink {
   GraphAccess::Impl* graph = nullptr;  ///< null once the graph was reset, destroyed or assigned to
 };

@@ -31,7 +31,7 @@ class FrameworkListeners {
   FrameworkListeners& operator=(const FrameworkListeners&) = default;
 };
 
-/// What a framework takes part in captures with: Framework::captures() returns it. Thread-safe.
+/// What a framework adds to captures: Framework::captures() returns it. Thread-safe.
 class FrameworkCaptures {
  public:
   /// New ones for one graph; never null. Their place is in Listeners.

@@ -56,7 +56,7 @@ class Hooks {
   HookId add(GraphHooks hooks);
   std::shared_ptr<void> remove(HookId id) { return own_.remove(id); }  ///< see HookList
   bool take_part_in_replays() const noexcept { return own_.take_part_in_replays(); }
-  /// The graph is of the library's own: those of all graphs are not called.
+  /// Global hooks are not called: the graph is internal.
   void leave_out_global() noexcept { with_global_ = false; }
 
   /// Exchanges the hooks of two graphs.

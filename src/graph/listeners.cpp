@@ -93,7 +93,7 @@ std::string Listeners::node_text(backend::Backend& backend, GraphNodeHandle node
   return inspect::node_text(backend, described, own_->annotations.annotation_of(described));
 }
 
-// Listeners of a framework may be in one of both only: it was installed in between.
+// Listeners of a framework may be in one of the two only: it was installed in between.
 void Listeners::inherit(const Listeners& before) {
   own_->random.inherit(before.own_->random);
   own_->progress.inherit(before.own_->progress);

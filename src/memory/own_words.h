@@ -13,7 +13,7 @@
 
 namespace reprise::memory {
 
-/// Gives device words back to where they came from.
+/// Returns them to the allocator.
 struct WordsDeleter {
   CachingAllocator* allocator;
   void operator()(std::uint64_t* words) const noexcept { detail::deallocate_buffer(*allocator, words); }

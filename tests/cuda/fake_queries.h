@@ -10,7 +10,7 @@
 
 #include "backend/cuda/monitor/call_monitor.h"
 
-// What the tests of the monitor share: a driver that knows what they tell it.
+// A driver for tests of the monitor, whose answers the tests set.
 
 namespace reprise::backend::cuda::test {
 
@@ -22,7 +22,7 @@ inline StreamHandle stream(std::uintptr_t number) {
 class FakeQueries final : public CaptureQueries {
  public:
   std::optional<CaptureStatus> status(StreamHandle of) override {
-    EXPECT_NE(of, nullptr) << "the legacy default stream must not be asked about";
+    EXPECT_NE(of, nullptr) << "the legacy default stream must not be queried";
     EXPECT_TRUE(CallMonitor::querying());
     return streams[of];
   }

@@ -82,7 +82,9 @@ src/graph/state.cpp             <cuda.h>                     belongs to CUDA
 src/graph/state.cpp             <nvtx3/nvToolsExt.h>         belongs to CUDA
 src/graph/state.cpp             "reprise/cublas.h"           belongs to CUDA
 src/libtorch/graph.cpp          <c10/cuda/CUDAStream.h>      belongs to CUDA
-src/random/draws.cpp            "reprise/philox.h"           belongs to Random123
+src/random/draws.cpp            <Random123/philox.h>         belongs to Random123
+src/random/draws.cpp            "reprise/philox.h"           needs Random123: only programs may include it
+include/reprise/graph.h         "reprise/philox.h"           needs Random123: only programs may include it
 include/reprise/graph.h         "graph/state.h"              is included by a public header
 include/reprise/graph.h         <stddef.h>                   is included by a public header
 include/reprise/graph.h         <unistd.h>                   is included by a public header

@@ -63,7 +63,7 @@ class Annotated {
   std::shared_ptr<Impl> module_;
 };
 
-/// For the inside of annotated().
+/// For the implementation of annotated().
 namespace annotated_detail {
 
 /// The name of a module in a Sequential.

@@ -154,7 +154,7 @@ struct GraphedState {
   std::shared_ptr<GraphedFunction> function;
 };
 
-// Access to the inside of a GraphedCallable or GraphedStep.
+// Access to the implementation of a GraphedCallable or GraphedStep.
 struct GraphedAccess {
   template <class Callable, class State>
   static Callable make(State state) {

@@ -36,7 +36,7 @@ struct PinnedBlock {
 ///
 /// Thread-safe, with `mutex` as each member says. Destroyed when its devices are idle and nothing calls them.
 struct HostRuntime {
-  /// What of a runtime is not an option of the user's.
+  /// Properties of a runtime that users cannot set.
   struct Identity {
     std::string kind = "host";   ///< of its devices, as their names have it
     int first_index = 0;         ///< of its devices

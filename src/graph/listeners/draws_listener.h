@@ -30,7 +30,7 @@ class DrawsListener : public CaptureListener {
   void replay_failed() noexcept override { draws_->replay_failed(); }
 
  protected:
-  /// The graph draws them, if that are any.
+  /// Keeps the draws for the replays of the graph; nothing if there are none.
   void keep(std::shared_ptr<random::CaptureDraws> draws, CapturedGraph& graph) {
     if (draws == nullptr || draws->empty()) return;
     draws->finish();

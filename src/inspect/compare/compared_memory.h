@@ -42,7 +42,7 @@ class ComparedMemory {
     return words_[static_cast<std::size_t>(side)][node];
   }
 
-  /// True if the address in the first graph is to that what the other one is to the second graph.
+  /// True if both addresses correspond: same allocation of the capture, same offset.
   bool corresponds(std::uintptr_t first, std::uintptr_t second) const;
   /// The same number for addresses that correspond, if they lie in memory of the captures; else the address. Rarely,
   /// numbers of addresses that correspond differ.

@@ -49,7 +49,7 @@ std::vector<PairedStep> paired_steps(const ComparedGraph& first, const GraphStep
 ///
 /// The steps are divided into chains, of steps that come one after another. Each order delays another chain as long as
 /// possible, and has the others in random order. If a step of the delayed chain may come after another step, it does:
-/// so as many orders as there are chains have each two steps without a path between them in both orders.
+/// with as many orders as chains, each two steps without a path between them are executed in both orders.
 class OtherOrders {
  public:
   OtherOrders(const StepsBefore& before, std::uint64_t seed);

@@ -156,7 +156,7 @@ class Replacement {
   static constexpr const char* call = "CUDAGraph::recapture";
 
  private:
-  /// Hooks are called for the user's graph, whatever inside it has.
+  /// Hooks are called for the user's graph, whatever Impl it has.
   struct WithHooks {
     WithHooks(GraphImpl& one, GraphImpl& other) : a(one), b(other) { a.hooks.swap(b.hooks); }
     ~WithHooks() { a.hooks.swap(b.hooks); }

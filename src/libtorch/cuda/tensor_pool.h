@@ -31,8 +31,8 @@ class TensorPool {
   bool holds_pinned_memory_ = false;
 };
 
-/// Routes tensors made on a capture's streams, by any thread, to its pool. The streams are found by the capture's ids,
-/// as in CachingAllocator.
+/// Routes tensors made on a capture's streams, by any thread, to its pool. captures::find_own() shows whether a stream
+/// is one of them, as in CachingAllocator.
 ///
 /// Constructed before the runtime begins the capture, destroyed when it has ended. Only on the device of the capture:
 /// libtorch has a pool for each device, and tensors on a joined stream of another device come from the ordinary one.

@@ -40,7 +40,7 @@ class Method {
  public:
   using Groups = std::vector<torch::optim::OptimizerParamGroup>;
   using Options = torch::optim::OptimizerOptions;
-  /// The state of a parameter of one's own; null if there is none.
+  /// Our state of a parameter; null if there is none.
   using StateOf = std::function<const ParameterState*(const at::Tensor& parameter)>;
 
   virtual ~Method() = default;

@@ -38,10 +38,10 @@ struct OpenedCupti {
   std::string unavailable;  ///< why there is none, without a full stop; empty if there is
 };
 
-/// Opens CUPTI 13 or 12, whichever of them the headers were of: what is used of both is the same. One already loaded in
-/// the process, else one found by the loader, else that of CUDA's toolkit (`CUDA_HOME`, `CUDA_PATH`, /usr/local/cuda).
-/// CUPTI 13 needs a driver of CUDA 13, so that with an older one only CUPTI 12 is opened. A success is kept for the
-/// process; a failure is retried.
+/// Opens CUPTI 13 or 12, whichever of the two the headers were of: what is used of them is the same. One already loaded
+/// in the process, else one found by the loader, else that of CUDA's toolkit (`CUDA_HOME`, `CUDA_PATH`,
+/// /usr/local/cuda). CUPTI 13 needs a driver of CUDA 13, so that with an older one only CUPTI 12 is opened. A success
+/// is kept for the process; a failure is retried.
 OpenedCupti opened_cupti();
 
 /// As opened_cupti(), if CUPTI is loaded in the process already.
