@@ -58,7 +58,8 @@ if(result)
   message(FATAL_ERROR "expected a page without the part that failed; found: ${errors}")
 endif()
 file(READ "${partial}/performance.md" page)
-if(NOT page MATCHES "in a program with libtorch:\n\nThis part failed in the run [^\n]+\n\n## " OR page MATCHES "libtorch's allocator is faster")
+if(NOT page MATCHES "in a program with libtorch:\n\nThis part failed in the run [^\n]+\n\n## "
+    OR page MATCHES "libtorch's allocator is faster")
   message(FATAL_ERROR "expected one line for the part that failed; found: ${page}")
 endif()
 
