@@ -122,84 +122,74 @@ Match when(CaptureList captures) {
   return {!captures.empty(), std::move(captures)};
 }
 
-Match situation_of_stream(const HostRuntime& runtime, const CallSite& site, Situation situation) {
-  const HostStream& stream = *site.stream;
+Match event_means_nothing(const CallSite& site, HostCapture::State state) {
+  const HostEvent& event = *site.event;
+  if (event.capture == nullptr || event.capture->state != state) return {};
+  const bool captures = site.stream != nullptr && site.stream->capture != nullptr;
+  return {true, captures ? CaptureList{site.stream->capture} : CaptureList{}};
+}
+
+Match other_capture(const CallSite& site) {
+  const auto &of_stream = site.stream->capture, &of_event = site.event->capture;
+  if (site.external || of_stream == nullptr || of_event == nullptr || of_stream == of_event) return {};
+  return {true, {of_stream, of_event}};
+}
+
+Match event_outside(const CallSite& site) {
+  const HostEvent& event = *site.event;
+  if (site.external || site.stream->capture == nullptr || event.capture != nullptr || !event.recorded) return {};
+  return {true, {site.stream->capture}};
+}
+
+bool is_captured_to(const HostRuntime& runtime, const HostGraph* graph) {
+  return graph != nullptr &&  // a capture whose graph is gone has none, either
+         std::any_of(runtime.captures.begin(), runtime.captures.end(),
+                     [&](const auto& capture) { return capture->graph == graph; });
+}
+
+// Without a default, so that the compiler reports a new situation.
+Match matches(const HostRuntime& runtime, const CallSite& site, Situation situation) {
+  const HostStream* const stream = site.stream;
   switch (situation) {
     case Situation::stream_invalidated:
-      return when(if_state(stream.capture, HostCapture::State::invalidated));
+      return when(if_state(stream->capture, HostCapture::State::invalidated));
     case Situation::stream_captures:
-      return when(if_state(stream.capture, HostCapture::State::active));
+      return when(if_state(stream->capture, HostCapture::State::active));
     case Situation::stream_does_not_capture:
-      return {stream.capture == nullptr, {}};
+      return {stream->capture == nullptr, {}};
     case Situation::stream_is_legacy:
-      return {stream.legacy, {}};
+      return {stream->legacy, {}};
     case Situation::stream_is_not_origin:
-      return {stream.capture->origin != &stream, {stream.capture}};
+      return {stream->capture->origin != stream, {stream->capture}};
     case Situation::wrong_thread:
-      return {stream.capture->mode != CaptureMode::relaxed && stream.capture->thread != std::this_thread::get_id(),
-              {stream.capture}};
+      return {stream->capture->mode != CaptureMode::relaxed && stream->capture->thread != std::this_thread::get_id(),
+              {stream->capture}};
     case Situation::fork_not_joined:
-      return {has_fork_that_is_not_joined(*stream.capture), {stream.capture}};
+      return {has_fork_that_is_not_joined(*stream->capture), {stream->capture}};
     case Situation::legacy_conflict:
-      return stream.legacy ? when(blocking_captures(runtime, *stream.device)) : Match{};
+      return stream->legacy ? when(blocking_captures(runtime, *stream->device)) : Match{};
     case Situation::external_without_capture:
-      return {site.external && stream.capture == nullptr, {}};
-    default:
-      return {};
-  }
-}
-
-Match situation_of_event(const CallSite& site, Situation situation) {
-  const HostEvent& event = *site.event;
-  const auto means_nothing = [&](HostCapture::State state) {
-    if (event.capture == nullptr || event.capture->state != state) return Match{};
-    const bool captures = site.stream != nullptr && site.stream->capture != nullptr;
-    return Match{true, captures ? CaptureList{site.stream->capture} : CaptureList{}};
-  };
-  switch (situation) {
+      return {site.external && stream->capture == nullptr, {}};
+    case Situation::graph_is_captured_to:
+      return {is_captured_to(runtime, site.graph), {}};
     case Situation::event_captured:
-      return when(if_state(event.capture, HostCapture::State::active));
+      return when(if_state(site.event->capture, HostCapture::State::active));
     case Situation::event_invalidated:
-      return means_nothing(HostCapture::State::invalidated);
+      return event_means_nothing(site, HostCapture::State::invalidated);
     case Situation::event_of_ended_capture:
-      return means_nothing(HostCapture::State::ended);
+      return event_means_nothing(site, HostCapture::State::ended);
     case Situation::legacy_waits_for_capture:
-      return site.stream->legacy ? when(if_state(event.capture, HostCapture::State::active)) : Match{};
+      return stream->legacy ? when(if_state(site.event->capture, HostCapture::State::active)) : Match{};
     case Situation::other_capture:
-      if (site.external || site.stream->capture == nullptr || event.capture == nullptr ||
-          site.stream->capture == event.capture)
-        return {};
-      return {true, {site.stream->capture, event.capture}};
+      return other_capture(site);
     case Situation::event_outside:
-      if (site.external || site.stream->capture == nullptr || event.capture != nullptr || !event.recorded) return {};
-      return {true, {site.stream->capture}};
-    default:
-      return {};
-  }
-}
-
-Match matches(const HostRuntime& runtime, const CallSite& site, Situation situation) {
-  switch (situation) {
+      return event_outside(site);
     case Situation::device_captures:
       return when(captures_on(runtime, *site.device));
-    case Situation::thread_forbids:
-      // On a capturing stream the call becomes a node.
-      return site.stream != nullptr && site.stream->capture != nullptr ? Match{} : when(forbidding_captures(runtime));
-    case Situation::graph_is_captured_to:
-      return {site.graph != nullptr &&  // a capture whose graph is gone has none, either
-                  std::any_of(runtime.captures.begin(), runtime.captures.end(),
-                              [&](const auto& capture) { return capture->graph == site.graph; }),
-              {}};
-    case Situation::event_captured:
-    case Situation::event_invalidated:
-    case Situation::event_of_ended_capture:
-    case Situation::legacy_waits_for_capture:
-    case Situation::other_capture:
-    case Situation::event_outside:
-      return situation_of_event(site, situation);
-    default:
-      return situation_of_stream(runtime, site, situation);
+    case Situation::thread_forbids:  // on a capturing stream the call becomes a node
+      return stream != nullptr && stream->capture != nullptr ? Match{} : when(forbidding_captures(runtime));
   }
+  return {};
 }
 
 }  // namespace
