@@ -11,6 +11,7 @@
 #include "backend/check.h"
 #include "backend/monitor.h"
 #include "backend/rules/call_stack.h"
+#include "backend/rules/cuda_calls.h"
 #include "backend/rules/reported_call.h"
 #include "text/format.h"
 

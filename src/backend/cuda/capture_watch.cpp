@@ -8,6 +8,7 @@
 #include "backend/cuda/error_log.h"
 #include "backend/cuda/log_text.h"
 #include "backend/rules/call_stack.h"
+#include "backend/rules/cuda_calls.h"
 #include "backend/rules/reported_call.h"
 #include "support/immortal.h"
 #include "text/format.h"

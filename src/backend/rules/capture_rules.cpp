@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "backend/rules/cuda_calls.h"
-
 namespace reprise::backend {
 namespace {
 
@@ -178,64 +176,6 @@ constexpr CaptureRule rules_table[] = {
 };
 
 }  // namespace
-
-CallClass class_of(Call call) noexcept {
-  switch (call) {
-    case Call::memory_allocate:
-    case Call::memory_free:
-    case Call::pinned_allocate:
-    case Call::pinned_free:
-    case Call::memory_pool_trim:
-    case Call::graph_instantiate:
-    case Call::graph_exec_destroy:
-      return CallClass::potentially_unsafe;
-    case Call::copy:
-    case Call::set:  // both are work on the legacy stream
-    case Call::copy_async:
-    case Call::set_async:
-    case Call::launch_kernel:
-    case Call::launch_host_function:
-    case Call::event_record:
-    case Call::stream_priority:  // measured: as work
-      return CallClass::stream_work;
-    case Call::graph_launch:
-    case Call::graph_upload:
-      return CallClass::stream_launch_only;
-    case Call::memory_allocate_async:
-    case Call::memory_free_async:
-      return CallClass::stream_allocation;
-    case Call::stream_flags:
-    case Call::stream_id:
-      return CallClass::stream_property;
-    case Call::stream_synchronize:
-    case Call::stream_query:
-      return CallClass::stream_wait;
-    case Call::event_query:
-    case Call::event_synchronize:
-      return CallClass::event_wait;
-    case Call::stream_wait_event:
-      return CallClass::join;
-    case Call::device_synchronize:
-      return CallClass::device_wait;
-    case Call::stream_is_capturing:
-    case Call::stream_capture_info:
-      return CallClass::capture_query;
-    case Call::stream_begin_capture:
-    case Call::stream_begin_capture_to_graph:
-      return CallClass::capture_begin;
-    case Call::stream_update_capture_dependencies:
-      return CallClass::capture_update;
-    case Call::stream_end_capture:
-      return CallClass::capture_end;
-    default:
-      return CallClass::always_allowed;
-  }
-}
-
-std::optional<CallClass> class_of(std::string_view cuda_name) noexcept {
-  const CudaCall* const call = find_cuda_call(cuda_name);
-  return call != nullptr ? std::optional(call->call_class) : std::nullopt;
-}
 
 const CaptureRule* rule_met(std::optional<CallClass> call_class, ErrorCode result, bool on_capture) noexcept {
   const CaptureRule* fallback = nullptr;

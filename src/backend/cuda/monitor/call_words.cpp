@@ -5,6 +5,7 @@
 #include <array>
 #include <string_view>
 
+#include "backend/rules/cuda_calls.h"
 #include "backend/rules/reported_call.h"
 
 namespace reprise::backend::cuda {

@@ -6,6 +6,7 @@
 
 #include "backend/host/host_runtime.h"
 #include "backend/rules/call_stack.h"
+#include "backend/rules/cuda_calls.h"
 #include "backend/rules/reported_call.h"
 #include "support/room.h"
 #include "text/format.h"
