@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inspect/liveness/graph_walk.h"
+#include "inspect/nodes/graph_walk.h"
 
 #include <algorithm>
 #include <functional>
@@ -9,7 +9,7 @@
 
 #include "backend/check.h"
 #include "backend/own_records.h"
-#include "inspect/liveness/node_text.h"
+#include "inspect/nodes/node_text.h"
 #include "text/format.h"
 
 namespace reprise::inspect {
