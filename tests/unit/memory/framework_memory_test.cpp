@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/other_caches.h"
+#include "memory/framework_cache.h"
 
 #include <optional>
 #include <vector>
