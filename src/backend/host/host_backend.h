@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "backend/backend.h"
-#include "backend/host/capture/capture.h"
+#include "backend/host/capture/host_capture.h"
 #include "backend/host/host_monitor.h"
 #include "backend/host/host_result.h"
 #include "backend/host/host_runtime.h"

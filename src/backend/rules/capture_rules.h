@@ -7,8 +7,8 @@
 #include "reprise/error.h"
 
 // The rules of calls during a capture, in one table. The host device enforces it (check_capture_rules() in
-// host/capture/capture.h), capture reports and docs/capture-rules.md quote it, and tests compare it with measurements
-// on a GPU. A call has a class (cuda_calls.h); a class has a rule for each situation.
+// host/capture/host_capture.h), capture reports and docs/capture-rules.md quote it, and tests compare it with
+// measurements on a GPU. A call has a class (cuda_calls.h); a class has a rule for each situation.
 
 namespace reprise::backend {
 
@@ -52,8 +52,8 @@ enum class Situation {
   other_capture,             ///< stream and event take part in two captures
   event_outside,             ///< the stream captures, the event was recorded outside, and the use is not external
   device_captures,           ///< any stream of the device takes part in a capture, of any thread, in any mode
-  /// A capture forbids potentially unsafe calls of the thread; forbidding_captures() in host/capture/capture.cpp has
-  /// the rule.
+  /// A capture forbids potentially unsafe calls of the thread; forbidding_captures() in host/capture/host_capture.cpp
+  /// has the rule.
   thread_forbids,
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/host/capture/capture.h"
+#include "backend/host/capture/host_capture.h"
 
 #include <algorithm>
 #include <new>
