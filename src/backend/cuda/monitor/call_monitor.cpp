@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "backend/cuda/monitor/call_words.h"
+#include "backend/cuda/monitor/call_traits.h"
 #include "backend/rules/call_stack.h"
 #include "backend/rules/first_use_calls.h"
 #include "backend/rules/reported_call.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/monitor/call_words.h"
+#include "backend/cuda/monitor/call_traits.h"
 
 #include <algorithm>
 #include <array>
