@@ -7,7 +7,7 @@
 #include "backend/cuda/node_params.h"
 #include "backend/own_records.h"
 #include "inspect/nodes/node_values.h"
-#include "tests/cuda/fake_driver.h"
+#include "tests/fakes/fake_driver.h"
 
 // Nodes in this library's words and in the driver's.
 
