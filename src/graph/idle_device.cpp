@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/synchronize.h"
+#include "graph/idle_device.h"
 
 #include "backend/framework.h"
 #include "captures/registry.h"
