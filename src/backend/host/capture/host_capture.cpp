@@ -76,7 +76,7 @@ std::string first_error(const HostCapture& capture) {
   return call ? broken_by_text(*call) : "it is not known which call broke the capture";
 }
 
-void break_one(HostCapture& capture, CaptureFindings::Call call) {
+void break_one(HostCapture& capture, CaptureFindings::ObservedCall call) {
   if (!is_active(capture)) return;
   capture.state = HostCapture::State::invalidated;
   call.capturing_thread = capture.thread == std::this_thread::get_id();
@@ -86,7 +86,7 @@ void break_one(HostCapture& capture, CaptureFindings::Call call) {
 
 void break_all(const CaptureList& captures, const CallSite& site, const char* name, const CaptureRule& rule) {
   if (std::none_of(captures.begin(), captures.end(), [](const auto& capture) { return is_active(*capture); })) return;
-  CaptureFindings::Call call = reported_call(name, rule.result, &rule);
+  CaptureFindings::ObservedCall call = reported_call(name, rule.result, &rule);
   if (site.stream != nullptr) call.stream = handle_of(*site.stream);
   for (const auto& capture : captures) break_one(*capture, call);
 }
@@ -107,7 +107,7 @@ void note_not_captured(HostRuntime& runtime, const CallSite& site, CallClass cal
   for (const auto& capture : runtime.captures) {
     const bool own = capture->thread == std::this_thread::get_id();
     if (!is_active(*capture) || (!own && !(stream.legacy && is_on(*capture, *stream.device)))) continue;
-    CaptureFindings::Call reported = reported_call(name, ErrorCode::success, nullptr);
+    CaptureFindings::ObservedCall reported = reported_call(name, ErrorCode::success, nullptr);
     reported.stream = handle_of(stream);
     reported.capturing_thread = own;
     add_call(capture->findings.not_captured, std::move(reported));
@@ -274,7 +274,7 @@ HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, 
 
 void break_capture(const HostStream& stream, Call call, const HostResult& result) {
   if (stream.capture == nullptr || !is_active(*stream.capture)) return;
-  CaptureFindings::Call reported = reported_call(cuda_name(call), result.code, nullptr);
+  CaptureFindings::ObservedCall reported = reported_call(cuda_name(call), result.code, nullptr);
   reported.detail = result.detail;
   reported.stream = handle_of(stream);
   break_one(*stream.capture, std::move(reported));
@@ -285,7 +285,7 @@ void note_refused(HostRuntime& runtime, Call call, const HostResult& result) {
   if (!is_work(class_of(call)) && !is_about_captures(result.code)) return;
   for (const auto& capture : runtime.captures) {
     if (!is_active(*capture) || capture->thread != std::this_thread::get_id()) continue;
-    CaptureFindings::Call reported = reported_call(cuda_name(call), result.code, result.rule);
+    CaptureFindings::ObservedCall reported = reported_call(cuda_name(call), result.code, result.rule);
     if (result.rule == nullptr) reported.detail = result.detail;
     add_call(capture->findings.refused, std::move(reported));
   }
@@ -322,7 +322,8 @@ void drop_capture(HostRuntime& runtime, HostCapture& capture) {
 
 void lose_graph(HostCapture& capture) noexcept {
   try {
-    CaptureFindings::Call reported = reported_call("cuGraphDestroy", ErrorCode::stream_capture_invalidated, nullptr);
+    CaptureFindings::ObservedCall reported =
+        reported_call("cuGraphDestroy", ErrorCode::stream_capture_invalidated, nullptr);
     reported.detail = "the graph that the capture added to was destroyed with the node that it belonged to";
     break_one(capture, std::move(reported));
   } catch (const std::bad_alloc&) {
