@@ -5,8 +5,8 @@
 
 namespace reprise::libtorch {
 
-/// Operators that libtorch dispatches differently on an accelerator, so that the CPU has no kernel with that name:
-/// convolutions; and `equal`, which need not always wait.
-void register_network_kernels(torch::Library& aten);
+/// Convolutions: `aten::convolution` calls an operator of another name on a device unknown to libtorch, of which the
+/// CPU has no kernel.
+void register_convolution_kernels(torch::Library& aten);
 
 }  // namespace reprise::libtorch

@@ -86,8 +86,8 @@ struct Registration {
     register_guard();
     c10::SetAllocator(type_here, device_allocator());
     at::RegisterPrivateUse1HooksInterface(new Hooks);  // libtorch keeps it
-    register_kernels(aten);
-    register_network_kernels(aten);
+    register_memory_kernels(aten);
+    register_convolution_kernels(aten);
     register_recurrent_kernels(aten);
     register_cuda_like_kernels(aten);
     register_cuda_like_autograd(aten_autograd);
