@@ -9,6 +9,7 @@
 #include "backend/call.h"
 #include "backend/types.h"
 #include "reprise/device.h"
+#include "reprise/export.h"
 
 namespace reprise::backend {
 
@@ -45,7 +46,6 @@ class Backend {
 
 #define REPRISE_CALL(name, cuda, parameters, arguments) virtual ErrorCode name parameters = 0;
 #include "backend/calls.def"
-#include "reprise/export.h"
 
   /// What keeps the device of a HostSimulator open; null for all other devices, which are open until the process ends.
   DeviceUses* uses() const noexcept {

@@ -19,7 +19,7 @@ struct CaptureRule;
 /// What is known of a capture that is underway or over; empty where nothing is known.
 struct CaptureFindings {
   /// A call that was made during the capture.
-  struct Call {
+  struct ObservedCall {
     std::string name;                         ///< as it was made
     std::string driver_name = {};             ///< the driver's call that it led to, where that has another name
     ErrorCode result = ErrorCode::success;    ///< what it returned
@@ -32,19 +32,19 @@ struct CaptureFindings {
     std::size_t times = 1;                    ///< how often it was made like this
   };
 
-  ErrorCode code = ErrorCode::success;    ///< with which the capture ended
-  std::string device = {};                ///< for example `cuda:0`; empty if unknown
-  std::string mode = {};                  ///< `global`, `thread` or `relaxed`; empty if unknown
-  StreamHandle stream = nullptr;          ///< the stream on which it began
-  std::uint64_t thread = 0;               ///< the system's number of the thread that began it; 0 if unknown
-  std::optional<std::size_t> nodes = {};  ///< how many nodes had been captured when it broke or ended
-  std::optional<Call> broken_by = {};     ///< the call that broke it
-  std::vector<Call> refused = {};         ///< calls that failed without breaking it
-  std::vector<Call> not_captured = {};    ///< work that was executed at once
-  std::vector<Call> prepared = {};        ///< calls that loaded code, or made what is kept, and succeeded
-  std::vector<std::string> notes = {};    ///< each a sentence with its full stop
-  bool watched = false;                   ///< all calls are: `refused` and `not_captured` are complete
-  bool may_copy = true;                   ///< false if no node is known to copy memory, without a look at them
+  ErrorCode code = ErrorCode::success;          ///< with which the capture ended
+  std::string device = {};                      ///< for example `cuda:0`; empty if unknown
+  std::string mode = {};                        ///< `global`, `thread` or `relaxed`; empty if unknown
+  StreamHandle stream = nullptr;                ///< the stream on which it began
+  std::uint64_t thread = 0;                     ///< the system's number of the thread that began it; 0 if unknown
+  std::optional<std::size_t> nodes = {};        ///< how many nodes had been captured when it broke or ended
+  std::optional<ObservedCall> broken_by = {};   ///< the call that broke it
+  std::vector<ObservedCall> refused = {};       ///< calls that failed without breaking it
+  std::vector<ObservedCall> not_captured = {};  ///< work that was executed at once
+  std::vector<ObservedCall> prepared = {};      ///< calls that loaded code, or made what is kept, and succeeded
+  std::vector<std::string> notes = {};          ///< each a sentence with its full stop
+  bool watched = false;                         ///< all calls are: `refused` and `not_captured` are complete
+  bool may_copy = true;                         ///< false if no node is known to copy memory, without a look at them
 
   /// True if nothing is known to be wrong.
   bool is_clean() const noexcept { return !broken_by && refused.empty() && not_captured.empty() && notes.empty(); }

@@ -7,8 +7,8 @@
 #include "breakable/recording.h"
 #include "graph/active_capture.h"
 #include "graph/framework_captures.h"
+#include "graph/idle_device.h"
 #include "graph/internal_streams.h"
-#include "graph/synchronize.h"
 #include "graph/warm_up.h"
 #include "text/format.h"
 

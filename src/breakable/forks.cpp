@@ -10,7 +10,7 @@
 #include "backend/check.h"
 #include "backend/rules/call_stack.h"
 #include "backend/stream_wait.h"
-#include "inspect/liveness/graph_walk.h"
+#include "inspect/nodes/graph_walk.h"
 #include "text/format.h"
 
 namespace reprise::breakables {

@@ -11,6 +11,7 @@
 #include "backend/check.h"
 #include "backend/monitor.h"
 #include "backend/rules/call_stack.h"
+#include "backend/rules/cuda_calls.h"
 #include "backend/rules/reported_call.h"
 #include "text/format.h"
 
@@ -23,20 +24,6 @@ using backend::Checked;
 namespace {
 
 constinit captures::Slot<ActiveCapture> active_capture_of;
-
-// For runtimes that know no more than the code.
-const char* advice(ErrorCode result, CaptureMode mode) {
-  switch (result) {
-    case ErrorCode::stream_capture_unjoined:
-      return "before the end, let the captured stream wait for an event recorded on each stream that was forked off";
-    case ErrorCode::stream_capture_invalidated:
-      return mode == CaptureMode::global ? "in this mode calls of other threads can break a capture, too; "
-                                           "CaptureMode::thread leaves them alone"
-                                         : "a call of this thread, or on one of the captured streams, broke it";
-    default:
-      return "";
-  }
-}
 
 // Of a capture whose end failed: which call that was, if nothing had broken it before.
 void complete(CaptureReport& report, const std::string& detail, bool capturing_thread) {
@@ -212,7 +199,8 @@ CaptureError ActiveCapture::failure(const backend::CaptureFindings& findings, Er
   report.code = result;
   complete(report, detail, capture().owner() == std::this_thread::get_id());
   keep(report);
-  if (detail.empty()) detail = advice(result, capture().mode());
+  if (detail.empty() && result == ErrorCode::stream_capture_invalidated && capture().mode() == CaptureMode::global)
+    detail = "in this mode calls of other threads can break a capture, too; CaptureMode::thread leaves them alone";
   return CaptureError(
       result,
       text::format("The capture (mode `{}`) failed with {} ({}): {}{}{}. Everything that it had acquired was released; "
@@ -269,16 +257,14 @@ void ActiveCapture::body_abandoned(const captures::Body& body) noexcept {
 }
 
 CaptureError ActiveCapture::body_failure(const char* call, const backend::CaptureFindings& findings, ErrorCode result) {
-  const std::string detail = advice(result, CaptureMode::thread);
   CaptureReport report = describe(findings);
   report.code = result;
   complete(report, "", true);
   keep(report);
   return CaptureError(
       result,
-      text::format("{}: the capture of its body failed with {} ({}): {}{}{}. The whole capture fails in the end.\n{}",
-                   call, result_name(result), static_cast<int>(result), result_description(result),
-                   detail.empty() ? "" : "; ", detail, report.str()),
+      text::format("{}: the capture of its body failed with {} ({}): {}. The whole capture fails in the end.\n{}", call,
+                   result_name(result), static_cast<int>(result), result_description(result), report.str()),
       report);
 }
 

@@ -18,7 +18,7 @@
 #include "graph/body_nodes.h"
 #include "graph/listeners/child_listener.h"
 #include "kernels/condition_kernel.h"
-#include "memory/own_words.h"
+#include "memory/device_words.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
 
@@ -31,7 +31,7 @@ using backend::LoopState;
 /// The words of a loop, which its graph holds, too.
 struct graphs::LoopMemory {
   Device device;
-  memory::Words words;
+  memory::DeviceWords words;
 
   LoopState* state() const { return reinterpret_cast<LoopState*>(words.get()); }
 };

@@ -15,9 +15,9 @@
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/annotations/progress_listener.h"
 #include "inspect/frozen/frozen_listener.h"
-#include "inspect/liveness/graph_walk.h"
 #include "inspect/liveness/host_copies_listener.h"
 #include "inspect/liveness/liveness_listener.h"
+#include "inspect/nodes/graph_walk.h"
 #include "inspect/report/report_listener.h"
 
 namespace reprise::graphs {

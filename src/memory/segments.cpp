@@ -5,8 +5,8 @@
 #include "backend/check.h"
 #include "backend/framework.h"
 #include "memory/allocator_impl.h"
+#include "memory/framework_cache.h"
 #include "memory/lifetime/release_queue.h"
-#include "memory/other_caches.h"
 
 // Allocation and release of segments: everything that may wait for the device, done without the mutex.
 
@@ -56,7 +56,7 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
       ReleaseQueue::drain_waiting();
     else
       ReleaseQueue::drain();
-    memory::empty_other_caches(device_);
+    memory::empty_framework_cache(device_);
     if (wait) wait_for_held_back();
     const ErrorCode released = release_cached(nullptr);
     check(device_.backend(), Call::memory_free, released);

@@ -12,7 +12,7 @@
 #include "backend/check.h"
 #include "backend/own_kernels.h"
 #include "backend/own_records.h"
-#include "memory/own_words.h"
+#include "memory/device_words.h"
 #include "text/format.h"
 
 namespace reprise::random {
@@ -192,7 +192,7 @@ CaptureDraws::Level CaptureDraws::loop_level(const std::shared_ptr<DrawSource>& 
                             [&](const auto& draws) { return draws->generator == generator && draws->body == &body; });
   if (known == loops_.end()) {
     require_kernel(stream.device());
-    memory::Words words = memory::allocate_words(sizeof(GraphRngState), stream);
+    memory::DeviceWords words = memory::allocate_words(sizeof(GraphRngState), stream);
     auto made = std::make_unique<LoopDraws>(LoopDraws{generator, &body, words.get()});
     Backend& backend = stream.device().backend();
     const DeriveParams unknown(backend, made->words, {0, 0, made->words});  // until the body ends
@@ -227,7 +227,7 @@ void CaptureDraws::connect(const Level& level, const Device& device, GraphNodeHa
   edges_.add(device, graph, level.head, node);
 }
 
-GraphDraws& CaptureDraws::add(const std::shared_ptr<DrawSource>& generator, memory::Words words,
+GraphDraws& CaptureDraws::add(const std::shared_ptr<DrawSource>& generator, memory::DeviceWords words,
                               std::uint64_t increment, GraphHandle graph) {
   auto made = std::make_unique<GraphDraws>();
   made->generator = generator;
@@ -245,8 +245,8 @@ GraphDraws& CaptureDraws::add(const std::shared_ptr<DrawSource>& generator, memo
   return *draws_.back();
 }
 
-void CaptureDraws::add_drawn(const std::shared_ptr<DrawSource>& generator, memory::Words words, std::uint64_t increment,
-                             GraphHandle graph) {
+void CaptureDraws::add_drawn(const std::shared_ptr<DrawSource>& generator, memory::DeviceWords words,
+                             std::uint64_t increment, GraphHandle graph) {
   require_kernel(generator->device());
   const Checked runtime(generator->device().backend());
   std::vector<GraphNodeHandle> nodes;

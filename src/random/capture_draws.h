@@ -15,7 +15,7 @@
 #include "captures/child_node.h"
 #include "captures/registry.h"
 #include "kernels/advance_kernel.h"
-#include "memory/own_words.h"
+#include "memory/device_words.h"
 #include "random/draw_source.h"
 #include "reprise/event.h"
 #include "reprise/export.h"
@@ -85,7 +85,7 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   static void end_body(captures::Capture& capture, const captures::Body& body);
   /// Kernels anywhere in the graph of a capture that has ended read `words`, and drew `increment` numbers: a head node
   /// comes before all others.
-  void add_drawn(const std::shared_ptr<DrawSource>& generator, memory::Words words, std::uint64_t increment,
+  void add_drawn(const std::shared_ptr<DrawSource>& generator, memory::DeviceWords words, std::uint64_t increment,
                  GraphHandle graph);
   /// The graph of these draws, which has ended its capture, becomes a child of another capture's. Each replay of the
   /// parent draws for it, in its place among the parent's own draws, and the copy reads the parent's words.
@@ -113,7 +113,7 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   void replay_failed() noexcept;
 
  private:
-  GraphDraws& add(const std::shared_ptr<DrawSource>& generator, memory::Words words, std::uint64_t increment,
+  GraphDraws& add(const std::shared_ptr<DrawSource>& generator, memory::DeviceWords words, std::uint64_t increment,
                   GraphHandle graph);
   // Where the numbers of a graph begin, that of the capture or of a body that repeats: its head node.
   struct Level {
@@ -143,7 +143,7 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   std::vector<std::unique_ptr<LoopDraws>> loops_;  // of bodies that are being captured
   captures::AddedEdges edges_;                     // from head nodes
   std::vector<std::shared_ptr<DrawSource>> held_;  // until close()
-  std::shared_ptr<std::vector<memory::Words>> words_ = std::make_shared<std::vector<memory::Words>>();
+  std::shared_ptr<std::vector<memory::DeviceWords>> words_ = std::make_shared<std::vector<memory::DeviceWords>>();
   std::vector<std::shared_ptr<const Event>> cleared_;  // the words are
   GraphExecHandle exec_ = nullptr;
 };

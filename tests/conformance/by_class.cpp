@@ -4,7 +4,7 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "backend/host/capture/capture.h"
+#include "backend/host/capture/host_capture.h"
 #include "backend/host/host_runtime.h"
 #include "backend/rules/cuda_calls.h"
 

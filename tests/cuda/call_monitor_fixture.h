@@ -8,7 +8,7 @@
 
 #include "backend/cuda/monitor/call_monitor.h"
 #include "inspect/report/report_findings.h"
-#include "tests/cuda/fake_queries.h"
+#include "tests/fakes/fake_queries.h"
 
 // What the tests of the monitor of calls share.
 

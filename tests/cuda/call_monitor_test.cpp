@@ -53,7 +53,7 @@ TEST_F(CallMonitorTest, LooksAtFewOfManyCallsThatAllocate) {
   std::size_t looked_at = 0;
   const std::optional<CaptureFindings> found = monitor_.describe(captured_);
   ASSERT_TRUE(found);
-  for (const CaptureFindings::Call& each : found->prepared) looked_at += each.times;
+  for (const CaptureFindings::ObservedCall& each : found->prepared) looked_at += each.times;
   EXPECT_EQ(looked_at, 32U);
 }
 

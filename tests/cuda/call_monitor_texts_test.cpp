@@ -9,7 +9,7 @@
 #include "backend/rules/cuda_calls.h"
 #include "backend/rules/reported_call.h"
 #include "inspect/report/report_findings.h"
-#include "tests/cuda/fake_queries.h"
+#include "tests/fakes/fake_queries.h"
 
 // Each of CUDA's calls in each situation of the table of capture rules: what a monitor says of it.
 

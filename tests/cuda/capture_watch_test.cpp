@@ -11,7 +11,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/rules/call_stack.h"
 #include "inspect/report/report_findings.h"
-#include "tests/cuda/fake_driver.h"
+#include "tests/fakes/fake_driver.h"
 
 namespace reprise::backend::cuda::test {
 namespace {

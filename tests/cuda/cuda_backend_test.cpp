@@ -14,7 +14,7 @@
 
 #include "reprise/capture_options.h"
 #include "reprise/stream.h"
-#include "tests/cuda/fake_driver.h"
+#include "tests/fakes/fake_driver.h"
 
 // What the CUDA backend asks the driver for, seen on a driver that does nothing. What comes of it on a device, the
 // conformance tests see.

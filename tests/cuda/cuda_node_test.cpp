@@ -6,8 +6,8 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/node_params.h"
 #include "backend/own_records.h"
-#include "inspect/frozen/node_values.h"
-#include "tests/cuda/fake_driver.h"
+#include "inspect/nodes/node_values.h"
+#include "tests/fakes/fake_driver.h"
 
 // Nodes in this library's words and in the driver's.
 

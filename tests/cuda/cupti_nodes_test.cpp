@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "backend/cuda/cupti/cupti_watch.h"
-#include "tests/cuda/fake_cupti.h"
+#include "tests/fakes/fake_cupti.h"
 
 // What becomes of CUPTI's activity records, with a libcupti.so.13 of the tests' own, whose numbers of nodes and
 // executables are their handles.

@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "tests/cuda/fake_cupti.h"
+#include "tests/fakes/fake_cupti.h"
 
 // How CUPTI is opened and subscribed to, with a libcupti.so.13 of the tests' own in front of any other. It is opened
 // once in a process, so each test has a process of its own.

@@ -7,7 +7,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/node_params.h"
-#include "tests/cuda/fake_driver.h"
+#include "tests/fakes/fake_driver.h"
 
 // Disabled sets, which the driver executes on memory that nothing reads (cuda_backend_disabled.cpp).
 

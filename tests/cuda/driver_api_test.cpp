@@ -13,7 +13,7 @@
 #include "backend/backend.h"
 #include "reprise/device.h"
 #include "reprise/error.h"
-#include "tests/cuda/fake_libcuda.h"
+#include "tests/fakes/fake_libcuda.h"
 
 // How the driver is opened.
 

@@ -5,7 +5,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "inspect/liveness/graph_scan.h"
 #include "inspect/liveness/thread_stack.h"
-#include "tests/cuda/fake_driver.h"
+#include "tests/fakes/fake_driver.h"
 
 // What input liveness and the search for host memory read from the nodes of a CUDA graph.
 

@@ -12,7 +12,7 @@
 
 #include "backend/cuda/driver_api.h"
 #include "reprise/reprise.h"
-#include "tests/cuda/fake_libcuda.h"
+#include "tests/fakes/fake_libcuda.h"
 #include "tests/support/faulty_backend.h"
 
 // Which code of the library's own kernels a driver of each version is given.

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "backend/cuda/cuda_backend.h"
-#include "tests/cuda/fake_driver.h"
+#include "tests/fakes/fake_driver.h"
 
 // The numbers by which profilers name nodes, from a driver that knows them.
 

@@ -8,6 +8,7 @@
 #include "backend/cuda/error_log.h"
 #include "backend/cuda/log_text.h"
 #include "backend/rules/call_stack.h"
+#include "backend/rules/cuda_calls.h"
 #include "backend/rules/reported_call.h"
 #include "support/immortal.h"
 #include "text/format.h"
@@ -41,8 +42,8 @@ std::optional<std::size_t> count_nodes(const DriverApi& driver, CUgraph graph) {
   return count;
 }
 
-CaptureFindings::Call call_of(const LoggedFailure& failure, bool capturing_thread) {
-  CaptureFindings::Call call;
+CaptureFindings::ObservedCall call_of(const LoggedFailure& failure, bool capturing_thread) {
+  CaptureFindings::ObservedCall call;
   call.name = failure.function;
   call.result = static_cast<ErrorCode>(failure.code);
   call.capturing_thread = capturing_thread;
@@ -105,7 +106,7 @@ bool CaptureWatch::blame(const DriverApi& driver, const CallSite& site, ErrorCod
         status_of(driver, entry.stream) != CU_STREAM_CAPTURE_STATUS_INVALIDATED)
       continue;
     const bool on_capture = site.has_stream && takes_part(driver, site.stream);
-    CaptureFindings::Call call =
+    CaptureFindings::ObservedCall call =
         reported_call(cuda_name(site.call), code, rule_met(class_of(site.call), code, on_capture));
     call.capturing_thread = call.thread == entry.thread;
     if (site.has_stream) call.stream = site.stream;

@@ -56,7 +56,7 @@ class CaptureWatch {
     std::uint64_t thread;
     std::string thread_in_log;                // as in the driver's log
     std::optional<LogIterator> log_position;  // the end of the log at the beginning
-    std::optional<CaptureFindings::Call> broken_by;
+    std::optional<CaptureFindings::ObservedCall> broken_by;
     std::optional<std::size_t> nodes;  // then
   };
   void note_failure(const DriverApi& driver, const CallSite& site, CUresult result);

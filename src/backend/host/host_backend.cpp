@@ -46,7 +46,7 @@ HostResult HostBackend::next_failure(Call call) const {
   return happened ? fail(happened->code, happened->detail) : HostResult(ErrorCode::success);
 }
 
-ErrorCode HostBackend::report(Lock& lock, Call call, HostResult result) const {
+ErrorCode HostBackend::finish(Lock& lock, Call call, HostResult result) const {
   if (!lock.owns_lock()) lock.lock();  // after a wait
   if (result.failed() && runtime_.watchers > 0) note_refused(runtime_, call, result);
   const bool incomplete = lacks_stacks(runtime_);

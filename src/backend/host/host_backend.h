@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "backend/backend.h"
-#include "backend/host/capture/capture.h"
+#include "backend/host/capture/host_capture.h"
 #include "backend/host/host_monitor.h"
 #include "backend/host/host_result.h"
 #include "backend/host/host_runtime.h"
@@ -69,7 +69,7 @@ class HostBackend final : public Backend {
         result = std::forward<Body>(body)(lock);
       if (!result.failed() && !watched) [[likely]]
         return ErrorCode::success;
-      return report(lock, call, std::move(result));
+      return finish(lock, call, std::move(result));
     } catch (...) {
       return lacks_resources();
     }
@@ -81,7 +81,7 @@ class HostBackend final : public Backend {
     return keep_detail(result.failed() ? std::move(result) : std::forward<Body>(body)());
   }
   /// For the reports of captures: notes the call, if calls are watched, and completes what it left there.
-  ErrorCode report(Lock& lock, Call call, HostResult result) const;
+  ErrorCode finish(Lock& lock, Call call, HostResult result) const;
   /// Keeps the detail of a failed call for last_error_detail(). Returns the code.
   static ErrorCode keep_detail(HostResult result) noexcept;
   /// The code of a call whose exception is being handled: no memory of the host, no thread. Others go on.

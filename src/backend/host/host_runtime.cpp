@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "backend/host/capture/capture.h"
+#include "backend/host/capture/host_capture.h"
 #include "backend/host/memory/fault_handler.h"
 #include "backend/host/run/seeded_chooser.h"
 #include "support/forked.h"

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "backend/rules/cuda_calls.h"
-
 namespace reprise::backend {
 namespace {
 
@@ -14,74 +12,76 @@ constexpr auto ended = CaptureEffect::ended;
 constexpr auto none = CaptureEffect::none;
 
 // The rule in a sentence, and what to do instead.
-struct Words {
+struct RuleText {
   const char* sentence;
   const char* advice;
 };
-constexpr Words broken_before = {
+constexpr RuleText broken_before = {
     "the stream takes part in a capture that was broken by an earlier call; it can only be ended",
     "end the capture, fix the call that broke it, and capture again"};
-constexpr Words legacy = {
+constexpr RuleText legacy = {
     "the legacy default stream waits for every blocking stream, and one of them is being captured",
     "submit the work to the captured stream or another one that is not the default, or capture on a non-blocking "
     "stream"};
-constexpr Words unsafe = {
+constexpr RuleText unsafe = {
     "this call is potentially unsafe during a capture (it may wait for the device, or change what a replay relies on)",
     "call it before the capture, or put the calling thread into relaxed mode, or capture in mode `thread` when "
     "other threads make such calls"};
-constexpr Words waits = {"a stream that is being captured does not execute, so it cannot be synchronized or queried",
-                         "read results after a replay; before the capture, wait for what it needs"};
-constexpr Words launches = {
+constexpr RuleText waits = {"a stream that is being captured does not execute, so it cannot be synchronized or queried",
+                            "read results after a replay; before the capture, wait for what it needs"};
+constexpr RuleText launches = {
     "a launch of an executable graph, and other work without a node type, cannot be captured",
     "call it before or after the capture; a graph becomes a child graph node, and for a callback there is "
     "cudaLaunchHostFunc"};
-constexpr Words no_node = {"this call has no node type, so it cannot be captured",
-                           "call it before or after the capture"};
-constexpr Words batches = {"a batch of copies cannot be captured; the capture goes on, and lacks the copies",
-                           "check its result, and submit the copies one by one"};
-constexpr Words property = {"the id and the flags of a stream that is being captured cannot be queried",
-                            "query them before the capture"};
-constexpr Words event_in_capture = {
+constexpr RuleText no_node = {"this call has no node type, so it cannot be captured",
+                              "call it before or after the capture"};
+constexpr RuleText batches = {"a batch of copies cannot be captured; the capture goes on, and lacks the copies",
+                              "check its result, and submit the copies one by one"};
+constexpr RuleText property = {"the id and the flags of a stream that is being captured cannot be queried",
+                               "query them before the capture"};
+constexpr RuleText event_in_capture = {
     "the event was last recorded in a capture, where it is a point of the graph; it cannot be synchronized or "
     "queried",
     "record it with the external flag to wait for it on the host at each replay, or wait for the replay"};
-constexpr Words event_means_nothing = {
+constexpr RuleText event_means_nothing = {
     "the event was last recorded in a capture that is over or was broken by an earlier call",
     "record it again before it is used"};
-constexpr Words external = {
+constexpr RuleText external = {
     "the external flag makes a node of its own of a record or a wait, which only a stream that is being captured can "
     "do",
     "remove the flag outside of captures"};
 // CUDA returns the same code for both reasons.
-constexpr Words legacy_cannot_join = {
+constexpr RuleText legacy_cannot_join = {
     "the legacy default stream cannot join a capture, and cannot be used at all while a blocking stream captures",
     "let another stream wait for the event, or capture on a non-blocking stream"};
-constexpr Words two_captures = {"the stream and the event take part in two captures, which would become one",
-                                "end the one before the other needs its work, or capture both as one"};
-constexpr Words outside = {
+constexpr RuleText two_captures = {"the stream and the event take part in two captures, which would become one",
+                                   "end the one before the other needs its work, or capture both as one"};
+constexpr RuleText outside = {
     "a captured stream cannot wait for an event that was recorded outside of its capture",
     "begin the capture after the wait, or wait with the external flag to make an event wait node"};
-constexpr Words waits_for_device = {"waiting for the device waits for every stream, and one of them is being captured",
-                                    "wait before the capture, or wait for single streams and events"};
-constexpr Words legacy_cannot_capture = {"the legacy default stream cannot be captured", "use another stream"};
-constexpr Words captures_already = {"the stream takes part in a capture already",
-                                    "end that one first, or capture another stream"};
-constexpr Words graph_is_taken = {"another capture adds to this graph", "end that one first"};
-constexpr Words no_capture = {"the stream is not being captured", "call it between the beginning and the end of one"};
-constexpr Words not_origin = {"a capture ends on the stream that it began on, not on one that joined it",
-                              "end it on that stream"};
-constexpr Words wrong_end = {"a capture that is not in relaxed mode ends on the thread that began it",
-                             "end it there, or begin it in mode relaxed"};
-constexpr Words broken_end = {"the capture was broken by an earlier call", "fix the call that broke it"};
-constexpr Words unjoined = {
+constexpr RuleText waits_for_device = {
+    "waiting for the device waits for every stream, and one of them is being captured",
+    "wait before the capture, or wait for single streams and events"};
+constexpr RuleText legacy_cannot_capture = {"the legacy default stream cannot be captured", "use another stream"};
+constexpr RuleText captures_already = {"the stream takes part in a capture already",
+                                       "end that one first, or capture another stream"};
+constexpr RuleText graph_is_taken = {"another capture adds to this graph", "end that one first"};
+constexpr RuleText no_capture = {"the stream is not being captured",
+                                 "call it between the beginning and the end of one"};
+constexpr RuleText not_origin = {"a capture ends on the stream that it began on, not on one that joined it",
+                                 "end it on that stream"};
+constexpr RuleText wrong_end = {"a capture that is not in relaxed mode ends on the thread that began it",
+                                "end it there, or begin it in mode relaxed"};
+constexpr RuleText broken_end = {"the capture was broken by an earlier call", "fix the call that broke it"};
+constexpr RuleText unjoined = {
     "work of a stream that joined the capture does not lead back to the stream that it began on",
     "record an event after the last work of each stream that was forked off, and make the first stream wait for it "
     "before the end"};
 
 // The row of a class in a situation.
 constexpr CaptureRule rule(CallClass call_class, Situation situation, ErrorCode result, CaptureEffect effect,
-                           const Words& words) {
-  return {call_class, situation, result, effect, words.sentence, words.advice};
+                           const RuleText& text) {
+  return {call_class, situation, result, effect, text.sentence, text.advice};
 }
 
 // Sorted by class; within a class the first situation that holds counts.
@@ -178,64 +178,6 @@ constexpr CaptureRule rules_table[] = {
 };
 
 }  // namespace
-
-CallClass class_of(Call call) noexcept {
-  switch (call) {
-    case Call::memory_allocate:
-    case Call::memory_free:
-    case Call::pinned_allocate:
-    case Call::pinned_free:
-    case Call::memory_pool_trim:
-    case Call::graph_instantiate:
-    case Call::graph_exec_destroy:
-      return CallClass::potentially_unsafe;
-    case Call::copy:
-    case Call::set:  // both are work on the legacy stream
-    case Call::copy_async:
-    case Call::set_async:
-    case Call::launch_kernel:
-    case Call::launch_host_function:
-    case Call::event_record:
-    case Call::stream_priority:  // measured: as work
-      return CallClass::stream_work;
-    case Call::graph_launch:
-    case Call::graph_upload:
-      return CallClass::stream_launch_only;
-    case Call::memory_allocate_async:
-    case Call::memory_free_async:
-      return CallClass::stream_allocation;
-    case Call::stream_flags:
-    case Call::stream_id:
-      return CallClass::stream_property;
-    case Call::stream_synchronize:
-    case Call::stream_query:
-      return CallClass::stream_wait;
-    case Call::event_query:
-    case Call::event_synchronize:
-      return CallClass::event_wait;
-    case Call::stream_wait_event:
-      return CallClass::join;
-    case Call::device_synchronize:
-      return CallClass::device_wait;
-    case Call::stream_is_capturing:
-    case Call::stream_capture_info:
-      return CallClass::capture_query;
-    case Call::stream_begin_capture:
-    case Call::stream_begin_capture_to_graph:
-      return CallClass::capture_begin;
-    case Call::stream_update_capture_dependencies:
-      return CallClass::capture_update;
-    case Call::stream_end_capture:
-      return CallClass::capture_end;
-    default:
-      return CallClass::always_allowed;
-  }
-}
-
-std::optional<CallClass> class_of(std::string_view cuda_name) noexcept {
-  const CudaCall* const call = find_cuda_call(cuda_name);
-  return call != nullptr ? std::optional(call->call_class) : std::nullopt;
-}
 
 const CaptureRule* rule_met(std::optional<CallClass> call_class, ErrorCode result, bool on_capture) noexcept {
   const CaptureRule* fallback = nullptr;

@@ -3,14 +3,12 @@
 
 #include <optional>
 #include <span>
-#include <string_view>
 
-#include "backend/call.h"
 #include "reprise/error.h"
 
 // The rules of calls during a capture, in one table. The host device enforces it (check_capture_rules() in
-// host/capture/capture.h), capture reports and docs/capture-rules.md quote it, and tests compare it with measurements
-// on a GPU. A call has a class; a class has a rule for each situation.
+// host/capture/host_capture.h), capture reports and docs/capture-rules.md quote it, and tests compare it with
+// measurements on a GPU. A call has a class (cuda_calls.h); a class has a rule for each situation.
 
 namespace reprise::backend {
 
@@ -54,8 +52,8 @@ enum class Situation {
   other_capture,             ///< stream and event take part in two captures
   event_outside,             ///< the stream captures, the event was recorded outside, and the use is not external
   device_captures,           ///< any stream of the device takes part in a capture, of any thread, in any mode
-  /// A capture forbids potentially unsafe calls of the thread; forbidding_captures() in host/capture/capture.cpp has
-  /// the rule.
+  /// A capture forbids potentially unsafe calls of the thread; forbidding_captures() in host/capture/host_capture.cpp
+  /// has the rule.
   thread_forbids,
 };
 
@@ -76,13 +74,6 @@ struct CaptureRule {
   const char* sentence;  ///< the rule in words, without a full stop
   const char* advice;    ///< what to do instead, likewise
 };
-
-/// The class of a call.
-CallClass class_of(Call call) noexcept;
-
-/// The class of a call of CUDA's driver or runtime, by its name as find_cuda_call() takes it; nullopt for an unknown
-/// name.
-std::optional<CallClass> class_of(std::string_view cuda_name) noexcept;
 
 /// The rules of a class, in order.
 std::span<const CaptureRule> rules_of(CallClass call_class) noexcept;

@@ -285,6 +285,17 @@ constexpr CudaCall calls_table[] = {
     // clang-format on
 };
 
+// Read at each call on the host device. Without a row in the table for one of them, this does not compile.
+constexpr CallClass class_of_driver_call(std::string_view name) {
+  const auto* const found =
+      std::find_if(std::begin(calls_table), std::end(calls_table), [&](const CudaCall& c) { return c.driver == name; });
+  return found != std::end(calls_table) ? found->call_class : throw "a row for each call of calls.def";
+}
+constexpr CallClass class_of_call[] = {
+#define REPRISE_CALL(name, cuda, parameters, arguments) class_of_driver_call(cuda),
+#include "backend/calls.def"
+};
+
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
@@ -309,6 +320,15 @@ std::string_view plain_name(std::string_view name) {
 }
 
 }  // namespace
+
+CallClass class_of(Call call) noexcept {
+  return class_of_call[static_cast<std::size_t>(call)];
+}
+
+std::optional<CallClass> class_of(std::string_view cuda_name) noexcept {
+  const CudaCall* const call = find_cuda_call(cuda_name);
+  return call != nullptr ? std::optional(call->call_class) : std::nullopt;
+}
 
 std::span<const CudaCall> cuda_calls() noexcept {
   return calls_table;

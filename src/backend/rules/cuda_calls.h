@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
+#include "backend/call.h"
 #include "backend/rules/capture_rules.h"
 
-// The class of each call of CUDA by name, in the backend interface or not. Used by capture reports to explain refused
-// calls of other code, and by docs/capture-rules.md to list the calls of a class. Measurements:
-// tests/conformance/data/.
+// The class of each call of CUDA by name, in the backend interface or not. Used for the calls of the interface, by
+// capture reports to explain refused calls of other code, and by docs/capture-rules.md to list the calls of a class.
+// Measurements: tests/conformance/data/.
 
 namespace reprise::backend {
 
@@ -18,6 +20,13 @@ struct CudaCall {
   std::string_view runtime;  ///< name in the runtime; empty if only in the driver
   CallClass call_class;
 };
+
+/// The class of a call of the interface: that of its call of the driver.
+CallClass class_of(Call call) noexcept;
+
+/// The class of a call of CUDA's driver or runtime, by its name as find_cuda_call() takes it; nullopt for an unknown
+/// name.
+std::optional<CallClass> class_of(std::string_view cuda_name) noexcept;
 
 /// All known calls, class by class.
 std::span<const CudaCall> cuda_calls() noexcept;

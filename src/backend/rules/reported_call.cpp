@@ -9,8 +9,8 @@
 
 namespace reprise::backend {
 
-CaptureFindings::Call reported_call(std::string name, ErrorCode result, const CaptureRule* rule) {
-  CaptureFindings::Call call;
+CaptureFindings::ObservedCall reported_call(std::string name, ErrorCode result, const CaptureRule* rule) {
+  CaptureFindings::ObservedCall call;
   call.name = std::move(name);
   call.result = result;
   call.thread = thread_number();
@@ -18,21 +18,22 @@ CaptureFindings::Call reported_call(std::string name, ErrorCode result, const Ca
   return call;
 }
 
-std::string broken_by_text(const CaptureFindings::Call& call) {
+std::string broken_by_text(const CaptureFindings::ObservedCall& call) {
   return text::format("the call that broke the capture: {} returned {} ({}): {}", call.name,
                       static_cast<int>(call.result), result_name(call.result), rule_text(call));
 }
 
-std::string rule_text(const CaptureFindings::Call& call) {
+std::string rule_text(const CaptureFindings::ObservedCall& call) {
   if (call.rule != nullptr) return call.rule->sentence;
   return call.detail.empty() ? result_description(call.result) : call.detail;
 }
 
 namespace {
 
-void add_stack(std::vector<CaptureFindings::Call>& calls, std::uint64_t thread, const std::vector<std::string>& stack) {
-  const std::vector<CaptureFindings::Call> before = std::exchange(calls, {});
-  for (CaptureFindings::Call call : before) {
+void add_stack(std::vector<CaptureFindings::ObservedCall>& calls, std::uint64_t thread,
+               const std::vector<std::string>& stack) {
+  const std::vector<CaptureFindings::ObservedCall> before = std::exchange(calls, {});
+  for (CaptureFindings::ObservedCall call : before) {
     if (call.thread == thread && call.stack.empty()) call.stack = stack;
     add_call(calls, std::move(call));  // equal calls are counted
   }
@@ -41,7 +42,7 @@ void add_stack(std::vector<CaptureFindings::Call>& calls, std::uint64_t thread, 
 }  // namespace
 
 bool lacks_stack(const CaptureFindings& findings) {
-  const auto lacks_it = [](const CaptureFindings::Call& call) {
+  const auto lacks_it = [](const CaptureFindings::ObservedCall& call) {
     return call.stack.empty() && call.thread == thread_number();
   };
   return (findings.broken_by && lacks_it(*findings.broken_by)) || std::ranges::any_of(findings.refused, lacks_it) ||
@@ -73,9 +74,9 @@ bool is_about_captures(ErrorCode result) noexcept {
          (result >= ErrorCode::stream_capture_unsupported && result <= ErrorCode::stream_capture_wrong_thread);
 }
 
-void add_call(std::vector<CaptureFindings::Call>& calls, CaptureFindings::Call call) {
+void add_call(std::vector<CaptureFindings::ObservedCall>& calls, CaptureFindings::ObservedCall call) {
   constexpr std::size_t most = 32;
-  for (CaptureFindings::Call& other : calls)
+  for (CaptureFindings::ObservedCall& other : calls)
     if (other.name == call.name && other.result == call.result && other.stream == call.stream &&
         other.thread == call.thread && other.stack == call.stack) {
       other.times += call.times;

@@ -16,7 +16,7 @@ namespace reprise::backend {
 /// Describes a call that the calling thread just made: with its thread. The caller adds the stack while holding no
 /// mutex: looking up names takes the loader's lock, under which the initialisation of a library may call this one.
 /// \param rule the rule that it broke; null if unknown.
-CaptureFindings::Call reported_call(std::string name, ErrorCode result, const CaptureRule* rule);
+CaptureFindings::ObservedCall reported_call(std::string name, ErrorCode result, const CaptureRule* rule);
 
 /// True if a call that was made by the calling thread has no stack yet.
 bool lacks_stack(const CaptureFindings& findings);
@@ -31,12 +31,12 @@ const char* capture_mode_name(CaptureMode mode) noexcept;
 bool is_about_captures(ErrorCode result) noexcept;
 
 /// Adds a call to a list, or counts it if an equal one is in it. The length of the list is limited.
-void add_call(std::vector<CaptureFindings::Call>& calls, CaptureFindings::Call call);
+void add_call(std::vector<CaptureFindings::ObservedCall>& calls, CaptureFindings::ObservedCall call);
 
 /// What a failed call met, in words without a full stop: the rule, else its detail, else what the code means.
-std::string rule_text(const CaptureFindings::Call& call);
+std::string rule_text(const CaptureFindings::ObservedCall& call);
 
 /// A clause for errors of later calls: the call that broke the capture, its code and rule.
-std::string broken_by_text(const CaptureFindings::Call& call);
+std::string broken_by_text(const CaptureFindings::ObservedCall& call);
 
 }  // namespace reprise::backend

@@ -15,7 +15,7 @@
 #include "inspect/annotations/capture_annotations.h"
 #include "inspect/annotations/nvtx_ranges.h"
 #include "inspect/annotations/progress_listener.h"
-#include "inspect/liveness/graph_walk.h"
+#include "inspect/nodes/graph_walk.h"
 
 namespace reprise::inspect {
 

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "backend/condition_record.h"
-#include "inspect/liveness/graph_walk.h"
+#include "inspect/nodes/graph_walk.h"
 
 namespace reprise::inspect {
 namespace {

@@ -7,8 +7,8 @@
 #include "backend/check.h"
 #include "graph/listeners/pool_listener.h"
 #include "inspect/annotations/annotation_listener.h"
-#include "inspect/liveness/graph_walk.h"
-#include "inspect/liveness/node_text.h"
+#include "inspect/nodes/graph_walk.h"
+#include "inspect/nodes/node_text.h"
 #include "text/format.h"
 
 namespace reprise::inspect {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/cuda_graph_impl.h"
-#include "inspect/frozen/node_values.h"
+#include "inspect/nodes/node_values.h"
 #include "reprise/graph_diff.h"
 
 namespace reprise::inspect {

@@ -7,8 +7,8 @@
 
 #include "inspect/diff/node_pairs.h"
 #include "inspect/frozen/frozen_text.h"
-#include "inspect/frozen/node_values.h"
-#include "inspect/liveness/node_text.h"
+#include "inspect/nodes/node_text.h"
+#include "inspect/nodes/node_values.h"
 #include "text/format.h"
 
 namespace reprise::inspect {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "inspect/frozen/node_values.h"
+#include "inspect/nodes/node_values.h"
 
 namespace reprise::inspect {
 

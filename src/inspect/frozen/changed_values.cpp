@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "graph/stack_patterns.h"
-#include "inspect/frozen/node_values.h"
+#include "inspect/nodes/node_values.h"
 #include "text/format.h"
 
 namespace reprise::inspect {

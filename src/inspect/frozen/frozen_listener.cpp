@@ -8,7 +8,7 @@
 
 #include "graph/framework_captures.h"
 #include "inspect/frozen/frozen_text.h"
-#include "inspect/liveness/graph_walk.h"
+#include "inspect/nodes/graph_walk.h"
 #include "text/format.h"
 
 namespace reprise::inspect {

@@ -5,8 +5,8 @@
 
 #include "graph/capture_listener.h"
 #include "inspect/annotations/annotation_listener.h"
-#include "inspect/frozen/node_values.h"
 #include "inspect/frozen/operator_source.h"
+#include "inspect/nodes/node_values.h"
 #include "memory/watches/allocation_log.h"
 
 namespace reprise::inspect {

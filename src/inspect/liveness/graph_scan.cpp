@@ -6,7 +6,7 @@
 #include <tuple>
 #include <variant>
 
-#include "inspect/liveness/node_text.h"
+#include "inspect/nodes/node_text.h"
 
 namespace reprise::inspect {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "inspect/liveness/graph_walk.h"
+#include "inspect/nodes/graph_walk.h"
 #include "reprise/annotations.h"
 #include "reprise/export.h"
 

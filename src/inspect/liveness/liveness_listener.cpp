@@ -16,7 +16,7 @@
 #include "graph/framework_captures.h"
 #include "graph/graph_resources.h"
 #include "inspect/liveness/liveness_text.h"
-#include "inspect/liveness/node_text.h"
+#include "inspect/nodes/node_text.h"
 #include "memory/allocator_impl.h"
 #include "reprise/public_call.h"
 #include "text/format.h"

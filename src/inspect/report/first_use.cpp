@@ -66,9 +66,9 @@ std::string first_use_of(const CaptureReport::Call& call) {
   return is_load ? "a library or a kernel" : "";
 }
 
-std::vector<std::string> first_use_notes(std::span<const backend::CaptureFindings::Call> calls) {
+std::vector<std::string> first_use_notes(std::span<const backend::CaptureFindings::ObservedCall> calls) {
   std::vector<std::string> found, notes;
-  for (const backend::CaptureFindings::Call& call : calls) {
+  for (const backend::CaptureFindings::ObservedCall& call : calls) {
     const char* const library = destroys(call.stack) ? nullptr : outermost_library(call.stack);
     if (library == nullptr || std::ranges::find(found, library) != found.end()) continue;
     found.emplace_back(library);

@@ -16,6 +16,6 @@ std::string first_use_of(const CaptureReport::Call& call);
 
 /// Notes of a report on the libraries that made these calls (CaptureFindings::prepared), one for each; none for calls
 /// of other code.
-std::vector<std::string> first_use_notes(std::span<const backend::CaptureFindings::Call> calls);
+std::vector<std::string> first_use_notes(std::span<const backend::CaptureFindings::ObservedCall> calls);
 
 }  // namespace reprise::inspect

@@ -11,7 +11,7 @@
 namespace reprise::inspect {
 namespace {
 
-using Finding = backend::CaptureFindings::Call;
+using Finding = backend::CaptureFindings::ObservedCall;
 
 CaptureReport::Call call_of(const Finding& finding) {
   CaptureReport::Call call{.name = finding.name,

@@ -111,7 +111,7 @@ void CudaRandomListener::lend_to_default(const captures::Capture& capture) {
 // True also if it is attached to this capture already.
 bool CudaRandomListener::attach(const std::shared_ptr<CudaGenerator>& generator) {
   if (std::ranges::any_of(lent_, [&](const Lent& one) { return one.generator->has_state_of(*generator); })) return true;
-  memory::Words words = memory::allocate_hidden_words(sizeof(random::GraphRngState), generator->device());
+  memory::DeviceWords words = memory::allocate_hidden_words(sizeof(random::GraphRngState), generator->device());
   lent_.reserve(lent_.size() + 1);
   words_->lend(words.get());
   if (!generator->attach(words.get())) return false;

@@ -37,7 +37,7 @@ class CudaRandomListener final : public graphs::DrawsListener {
  private:
   struct Lent {
     std::shared_ptr<CudaGenerator> generator;
-    memory::Words words;
+    memory::DeviceWords words;
   };
 
   void lend_to_default(const captures::Capture& capture);

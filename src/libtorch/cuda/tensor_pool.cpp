@@ -29,8 +29,8 @@ version::PoolId c10_id(MempoolId id) {
   return {id.first, id.second};
 }
 
-// Called for each allocation while a capture is underway, with the allocator's mutex. By stream: before the capture has
-// an id, and once it is broken, when the driver reports none.
+// Called for each allocation while a capture is underway, with the allocator's mutex. On the stream that it began on,
+// which most are for, without a query of the driver.
 struct TakesPart {
   Device device;
   MempoolId pool;

@@ -21,7 +21,7 @@ using torch::autograd::variable_list;
 // Not a torch::autograd::Function, which handles each argument separately, and costs more.
 class GraphedBackward final : public torch::autograd::Node {
  public:
-  GraphedBackward(std::shared_ptr<GraphedFunction> function, std::shared_ptr<Call> call, std::uint64_t versions,
+  GraphedBackward(std::shared_ptr<GraphedFunction> function, std::shared_ptr<GraphedCall> call, std::uint64_t versions,
                   torch::autograd::edge_list&& edges)
       : Node(std::move(edges)), function_(std::move(function)), call_(std::move(call)), versions_(versions) {}
 
@@ -45,13 +45,13 @@ class GraphedBackward final : public torch::autograd::Node {
   }
 
   std::shared_ptr<GraphedFunction> function_;
-  std::shared_ptr<Call> call_;
+  std::shared_ptr<GraphedCall> call_;
   std::uint64_t versions_;
 };
 
 }  // namespace
 
-void attach_backward(const std::shared_ptr<GraphedFunction>& function, const std::shared_ptr<Call>& call,
+void attach_backward(const std::shared_ptr<GraphedFunction>& function, const std::shared_ptr<GraphedCall>& call,
                      std::uint64_t versions, const std::vector<at::Tensor>& arguments,
                      const std::vector<at::Tensor>& results) {
   auto edges = function->parts().parameters_in_autograd()

@@ -111,7 +111,7 @@ void GraphedCapture::check_samples() const {
                                    tensor.is_cpu() ? "" : text::format(", others are on {}", parts_.device.str())));
     else if (tensor.layout() != c10::kStrided)
       wrong.push_back(name + " is not dense");
-    if (const Call* const lender = lent_by(tensor); lender != nullptr && lender->outputs_lost)
+    if (const GraphedCall* const lender = lent_by(tensor); lender != nullptr && lender->outputs_lost)
       wrong.push_back(text::format("{} is a result of {}, which was overwritten by {}", name, lender->text(),
                                    lender->outputs_lost.text()));
   };

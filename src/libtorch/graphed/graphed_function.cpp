@@ -34,12 +34,12 @@ bool fits(const at::Tensor& argument, const at::Tensor& input) {
 }
 
 // The call whose result a tensor is, if another call has overwritten that since; else null.
-const Call* lost_result(const at::Tensor& tensor) {
-  const Call* const lender = lent_by(tensor);
+const GraphedCall* lost_result(const at::Tensor& tensor) {
+  const GraphedCall* const lender = lent_by(tensor);
   return lender != nullptr && lender->outputs_lost ? lender : nullptr;
 }
 
-[[noreturn]] void refuse_lost_result(const std::string& where, const std::string& name, const Call& lender) {
+[[noreturn]] void refuse_lost_result(const std::string& where, const std::string& name, const GraphedCall& lender) {
   throw UsageError(text::format(
       "{}: {} is a result of {}, and was overwritten by {}. Use results before that, copy them (clone), or "
       "make the callable with Outputs::copy.",
@@ -88,7 +88,7 @@ void GraphedFunction::refuse_arguments(const std::vector<std::string>& differenc
 void GraphedFunction::check_arguments(const std::vector<at::Tensor>& arguments) const {
   if (const auto wrong = differences(arguments); !wrong.empty()) refuse_arguments(wrong);
   for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (const Call* const lender = lost_result(arguments[i]); lender != nullptr)
+    if (const GraphedCall* const lender = lost_result(arguments[i]); lender != nullptr)
       refuse_lost_result("A call of graphed " + parts_.name, parts_.argument_names[i], *lender);
 }
 
@@ -175,7 +175,7 @@ std::vector<at::Tensor> GraphedFunction::call(const std::vector<at::Tensor>& arg
   const InCall in_call(in_call_, parts_.name);
   const c10::DeviceGuard device(parts_.device);
   const StreamRef stream = current_stream(device_);
-  const auto call = std::make_shared<Call>();
+  const auto call = std::make_shared<GraphedCall>();
   std::vector<at::Tensor> results;
   {
     const at::NoGradGuard no_grad;
@@ -206,7 +206,7 @@ void GraphedFunction::write_back(const std::vector<at::Tensor>& arguments) const
   }
 }
 
-std::vector<at::Tensor> GraphedFunction::lend_outputs(const std::shared_ptr<Call>& call) const {
+std::vector<at::Tensor> GraphedFunction::lend_outputs(const std::shared_ptr<GraphedCall>& call) const {
   std::vector<at::Tensor> results;
   results.reserve(parts_.outputs.size());
   call->versions.reserve(parts_.outputs.size());
@@ -222,7 +222,7 @@ std::vector<at::Tensor> GraphedFunction::lend_outputs(const std::shared_ptr<Call
   return results;
 }
 
-void GraphedFunction::check_backward(const Call& call, std::uint64_t versions) const {
+void GraphedFunction::check_backward(const GraphedCall& call, std::uint64_t versions) const {
   if (call.backward_lost)
     throw UsageError(text::format(
         "backward of {}: what it needs was overwritten by {}. A graph has one set of intermediate values: each call's "
@@ -255,11 +255,12 @@ void GraphedFunction::stage_gradients(const std::vector<at::Tensor>& output_grad
   }
 }
 
-std::vector<at::Tensor> GraphedFunction::backward(const Call& call, const std::vector<at::Tensor>& output_gradients,
+std::vector<at::Tensor> GraphedFunction::backward(const GraphedCall& call,
+                                                  const std::vector<at::Tensor>& output_gradients,
                                                   std::uint64_t versions, bool whole) {
   check_backward(call, versions);
   for (std::size_t i = 0; i < output_gradients.size(); ++i)
-    if (const Call* const lender = lost_result(output_gradients[i]); lender != nullptr)
+    if (const GraphedCall* const lender = lost_result(output_gradients[i]); lender != nullptr)
       refuse_lost_result("backward of " + call.text(), text::format("the gradient of result {}", i), *lender);
   const c10::DeviceGuard device(parts_.device);
   const StreamRef stream = current_stream(device_);

@@ -76,7 +76,7 @@ class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
   std::vector<at::Tensor> call(const std::vector<at::Tensor>& arguments);
   /// \param versions versions() after the staging of the call.
   /// \param whole true for a full backward, not one for certain tensors. With Gradients::accumulate_in_graph.
-  std::vector<at::Tensor> backward(const Call& call, const std::vector<at::Tensor>& output_gradients,
+  std::vector<at::Tensor> backward(const GraphedCall& call, const std::vector<at::Tensor>& output_gradients,
                                    std::uint64_t versions, bool whole);
 
   /// How arguments do not fit the samples, a line for each that does not.
@@ -104,8 +104,8 @@ class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
   void stage(const std::vector<at::Tensor>& arguments);
   void stage_gradients(const std::vector<at::Tensor>& output_gradients);
   void write_back(const std::vector<at::Tensor>& arguments) const;
-  std::vector<at::Tensor> lend_outputs(const std::shared_ptr<Call>& call) const;
-  void check_backward(const Call& call, std::uint64_t versions) const;
+  std::vector<at::Tensor> lend_outputs(const std::shared_ptr<GraphedCall>& call) const;
+  void check_backward(const GraphedCall& call, std::uint64_t versions) const;
   std::uint64_t versions() const;
 
   GraphedParts parts_;

@@ -16,7 +16,7 @@ namespace {
 
 struct Loan {
   at::Tensor memory;
-  std::shared_ptr<Call> call;
+  std::shared_ptr<GraphedCall> call;
 };
 
 void end_loan(void* loan) {
@@ -36,7 +36,7 @@ c10::Storage new_storage(c10::Device device, std::size_t bytes) {
   return {c10::Storage::use_byte_size_t(), bytes, allocator->allocate(bytes), allocator, /*resizable=*/false};
 }
 
-at::Tensor lend(const at::Tensor& memory, std::shared_ptr<Call> call) {
+at::Tensor lend(const at::Tensor& memory, std::shared_ptr<GraphedCall> call) {
   const c10::Storage& own = memory.storage();
   auto loan = std::make_unique<Loan>(Loan{memory, std::move(call)});
   at::DataPtr data(own.data_ptr().get(), loan.get(), &end_loan, memory.device());
@@ -45,7 +45,7 @@ at::Tensor lend(const at::Tensor& memory, std::shared_ptr<Call> call) {
   return tensor_in(std::move(storage), memory, memory.storage_offset());
 }
 
-const Call* lent_by(const at::Tensor& tensor) {
+const GraphedCall* lent_by(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return nullptr;
   const at::DataPtr& data = tensor.storage().data_ptr();
   return data.get_deleter() == &end_loan ? static_cast<const Loan*>(data.get_context())->call.get() : nullptr;

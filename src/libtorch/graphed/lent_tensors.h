@@ -30,10 +30,10 @@ constexpr std::size_t aligned_size(std::size_t bytes) {
 
 /// Memory of a graph as the result of a call: a tensor with a separate storage over the same memory, which it keeps
 /// alive. Tensors derived from it (views, detached ones) have the same storage, and so count as results of that call.
-at::Tensor lend(const at::Tensor& memory, std::shared_ptr<Call> call);
+at::Tensor lend(const at::Tensor& memory, std::shared_ptr<GraphedCall> call);
 
 /// The call whose result a tensor is; null if none.
-const Call* lent_by(const at::Tensor& tensor);
+const GraphedCall* lent_by(const at::Tensor& tensor);
 
 /// Copies of the same tensors of a graph, made by the last nodes of the graph itself, at each replay in new memory.
 class FreshCopies {

@@ -45,7 +45,7 @@ void PoolOrder::add_backward(std::size_t forward) {
   at(forward).needed_until = captures_++;
 }
 
-void PoolOrder::forward_runs(std::size_t forward, const std::shared_ptr<Call>& call) {
+void PoolOrder::forward_runs(std::size_t forward, const std::shared_ptr<GraphedCall>& call) {
   Forward& here = at(forward);
   overwrite(here.captured, {call->callable, call->number});
   here.current = call;

@@ -27,7 +27,7 @@ struct Overwritten {
 };
 
 /// One call of a graphed callable, as long as its results live.
-struct Call {
+struct GraphedCall {
   std::shared_ptr<const std::string> callable;  ///< of which
   std::uint64_t number = 0;                     ///< among the calls of it, from 1
   Overwritten outputs_lost;                     ///< its results
@@ -66,7 +66,7 @@ class PoolOrder {
   void add_backward(std::size_t forward);
 
   /// Called before the forward runs, for this call.
-  void forward_runs(std::size_t forward, const std::shared_ptr<Call>& call);
+  void forward_runs(std::size_t forward, const std::shared_ptr<GraphedCall>& call);
   /// Called before the backward runs.
   void backward_runs(std::size_t forward);
 
@@ -76,9 +76,9 @@ class PoolOrder {
  private:
   struct Forward {
     std::shared_ptr<const std::string> callable;
-    std::size_t captured;         // its number: its place in the order of captures
-    std::size_t needed_until;     // that of its backward
-    std::weak_ptr<Call> current;  // the last call
+    std::size_t captured;                // its number: its place in the order of captures
+    std::size_t needed_until;            // that of its backward
+    std::weak_ptr<GraphedCall> current;  // the last call
   };
   Forward& at(std::size_t number);
   void overwrite(std::size_t captured, const Overwritten& by);

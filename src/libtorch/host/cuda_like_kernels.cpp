@@ -3,11 +3,13 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/kaiser_window.h>
 #include <ATen/ops/max.h>
 #include <ATen/ops/median.h>
 #include <ATen/ops/min.h>
 #include <ATen/ops/nanmedian.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/repeat_interleave.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -15,6 +17,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "libtorch/host/fallback.h"
@@ -145,6 +148,38 @@ Tensor value_of_all(const Tensor& self) {
   return ValueOfAll<Of>::apply(self);
 }
 
+// --- Equal, which need not always wait
+
+// The same tensor counts as equal, NaN or not, as on CUDA: attention compares query, key and value in this way.
+bool is_same_memory(const Tensor& a, const Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.is_alias_of(b) && a.storage_offset() == b.storage_offset() &&
+         a.strides().equals(b.strides()) && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
+}
+
+bool equal(const Tensor& a, const Tensor& b) {
+  TORCH_CHECK(a.device() == b.device(), "aten::equal: expected tensors on one device, found ", a.device(), " and ",
+              b.device());
+  if (!a.sizes().equals(b.sizes())) return false;
+  if (a.numel() == 0 || is_same_memory(a, b)) return true;
+  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::equal", "");
+  Stack stack{a, b};
+  fallback(op, &stack);
+  return stack.back().toBool();
+}
+
+// --- Dropout in training: one operator, which libtorch calls on accelerators only
+
+std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
+  if (!train.value_or(true) || p == 0) return {input.clone(), at::ones_like(input, input.options().dtype(c10::kBool))};
+  const double scale = p == 1 ? 0 : 1 / (1 - p);
+  Tensor mask = at::empty_like(input, input.options().dtype(c10::kBool)).bernoulli_(1 - p);
+  return {input.mul(mask).mul_(scale), mask};
+}
+
+Tensor native_dropout_backward(const Tensor& gradient, const Tensor& mask, double scale) {
+  return gradient.mul(mask).mul_(scale);
+}
+
 }  // namespace
 
 void register_cuda_like_kernels(torch::Library& aten) {
@@ -154,6 +189,9 @@ void register_cuda_like_kernels(torch::Library& aten) {
   aten.impl("index.Tensor", torch::CppFunction::makeFromBoxedFunction<&index>());
   aten.impl("_index_put_impl_", torch::CppFunction::makeFromBoxedFunction<&index_put>());
   aten.impl("repeat_interleave.Tensor", torch::CppFunction::makeFromBoxedFunction<&repeat_interleave>());
+  aten.impl("equal", &equal);
+  aten.impl("native_dropout", &native_dropout);
+  aten.impl("native_dropout_backward", &native_dropout_backward);
   aten.impl("kaiser_window", &kaiser_window);
   aten.impl("kaiser_window.periodic", &kaiser_window_periodic);
   aten.impl("kaiser_window.beta", &kaiser_window_beta);

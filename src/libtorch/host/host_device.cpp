@@ -10,13 +10,13 @@
 
 #include "backend/backend.h"
 #include "libtorch/autocast.h"
+#include "libtorch/host/convolution_kernels.h"
 #include "libtorch/host/cuda_like_kernels.h"
 #include "libtorch/host/fallback.h"
 #include "libtorch/host/host_generator.h"
-#include "libtorch/host/host_kernels.h"
 #include "libtorch/host/host_memory.h"
 #include "libtorch/host/host_streams.h"
-#include "libtorch/host/network_kernels.h"
+#include "libtorch/host/memory_kernels.h"
 #include "libtorch/host/recurrent_kernels.h"
 #include "support/immortal.h"
 #include "text/format.h"
@@ -86,8 +86,8 @@ struct Registration {
     register_guard();
     c10::SetAllocator(type_here, device_allocator());
     at::RegisterPrivateUse1HooksInterface(new Hooks);  // libtorch keeps it
-    register_kernels(aten);
-    register_network_kernels(aten);
+    register_memory_kernels(aten);
+    register_convolution_kernels(aten);
     register_recurrent_kernels(aten);
     register_cuda_like_kernels(aten);
     register_cuda_like_autograd(aten_autograd);

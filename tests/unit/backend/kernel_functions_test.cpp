@@ -12,7 +12,7 @@
 namespace reprise {
 namespace {
 
-constexpr int devices = static_cast<int>(KernelFunctions::most_devices);
+constexpr int most_devices = static_cast<int>(KernelFunctions::most_devices);
 
 FunctionHandle function_on(int device) {
   return reinterpret_cast<FunctionHandle>(static_cast<std::uintptr_t>(0x100 + device));
@@ -20,7 +20,7 @@ FunctionHandle function_on(int device) {
 
 TEST(KernelFunctions, FindNothingThatWasNotAdded) {
   KernelFunctions functions;
-  for (int device = 0; device < devices; ++device) EXPECT_EQ(functions.find(device), nullptr);
+  for (int device = 0; device < most_devices; ++device) EXPECT_EQ(functions.find(device), nullptr);
   functions.add(1, function_on(1));
   EXPECT_EQ(functions.find(0), nullptr);
   EXPECT_EQ(functions.find(2), nullptr);
@@ -28,17 +28,17 @@ TEST(KernelFunctions, FindNothingThatWasNotAdded) {
 
 TEST(KernelFunctions, AreThoseOfEachDevice) {
   KernelFunctions functions;
-  for (int device = 0; device < devices; ++device) functions.add(device, function_on(device));
-  for (int device = 0; device < devices; ++device) EXPECT_EQ(functions.find(device), function_on(device));
+  for (int device = 0; device < most_devices; ++device) functions.add(device, function_on(device));
+  for (int device = 0; device < most_devices; ++device) EXPECT_EQ(functions.find(device), function_on(device));
 }
 
 TEST(KernelFunctions, AreNotKeptOfMoreDevicesThanThereArePlaces) {
   KernelFunctions functions;
-  for (const int device : {devices, devices + 1, 1000}) {
+  for (const int device : {most_devices, most_devices + 1, 1000}) {
     functions.add(device, function_on(device));
     EXPECT_EQ(functions.find(device), nullptr);
   }
-  for (int device = 0; device < devices; ++device) EXPECT_EQ(functions.find(device), nullptr);
+  for (int device = 0; device < most_devices; ++device) EXPECT_EQ(functions.find(device), nullptr);
 }
 
 TEST(KernelFunctions, AreNotCopiedWithARecord) {
@@ -56,13 +56,13 @@ TEST(KernelFunctions, AreFoundWhileOtherThreadsAdd) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      for (int device = 0; device < devices; ++device) {
+      for (int device = 0; device < most_devices; ++device) {
         functions.add(device, function_on(device));
         if (functions.find(device) != function_on(device)) ++wrong;
       }
     });
     threads.emplace_back([&] {
-      for (int device = 0; device < devices; ++device) {
+      for (int device = 0; device < most_devices; ++device) {
         const FunctionHandle found = functions.find(device);
         if (found != nullptr && found != function_on(device)) ++wrong;
       }

@@ -74,12 +74,12 @@ TEST(FirstUse, IsNamedInTheTextOfAReportWithTheAdvice) {
 
 TEST(FirstUse, IsNotedOnceForEachLibraryWhereItsCallsSucceeded) {
   const auto made = [](const char* name, std::vector<std::string> stack) {
-    backend::CaptureFindings::Call call;
+    backend::CaptureFindings::ObservedCall call;
     call.name = name;
     call.stack = std::move(stack);
     return call;
   };
-  const std::vector<backend::CaptureFindings::Call> calls = {
+  const std::vector<backend::CaptureFindings::ObservedCall> calls = {
       made("cudaMalloc", {"main at /program+0x3"}),
       made("cuLibraryLoadData",
            {"/opt/cuda/lib/libcublasLt.so.13+0x12", "cublasCreate_v2 at /lib/libcublas.so.13+0x3"}),

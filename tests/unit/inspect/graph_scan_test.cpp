@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "inspect/liveness/graph_scan.h"
-#include "inspect/liveness/node_text.h"
+#include "inspect/nodes/node_text.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/inspect/made_graphs_fixture.h"
 

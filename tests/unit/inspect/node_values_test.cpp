@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "inspect/frozen/node_values.h"
+#include "inspect/nodes/node_values.h"
 #include "tests/unit/inspect/made_graphs_fixture.h"
 
 // The values of nodes that check_frozen_values compares: of kernels of which only the sizes of the parameters are

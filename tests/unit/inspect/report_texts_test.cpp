@@ -8,7 +8,7 @@
 
 #include "backend/call.h"
 #include "backend/monitor.h"
-#include "backend/rules/capture_rules.h"
+#include "backend/rules/cuda_calls.h"
 #include "backend/rules/reported_call.h"
 #include "inspect/report/report_findings.h"
 #include "reprise/reprise.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/other_caches.h"
+#include "memory/framework_cache.h"
 
 #include <optional>
 #include <vector>
 
-#include "graph/synchronize.h"
+#include "graph/idle_device.h"
 #include "tests/support/scoped_framework.h"
 #include "tests/unit/memory/memory_fixture.h"
 

@@ -3,7 +3,7 @@
 #include <future>
 #include <thread>
 
-#include "graph/synchronize.h"
+#include "graph/idle_device.h"
 #include "reprise/capture.h"
 #include "tests/unit/memory/memory_fixture.h"
 

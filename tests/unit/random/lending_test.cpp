@@ -78,7 +78,7 @@ class ExternalGeneratorInAGraph : public ::testing::Test {
   }
   // Without dependencies between them.
   void capture_roots() {
-    memory::Words words = memory::allocate_hidden_words(sizeof(GraphRngState), current_device());
+    memory::DeviceWords words = memory::allocate_hidden_words(sizeof(GraphRngState), current_device());
     ASSERT_TRUE(generator_->attach(words.get()));
     const StreamHandle stream = stream_.ref().native();
     Checked(backend_).stream_begin_capture(stream, CaptureMode::thread);
@@ -152,7 +152,7 @@ TEST_F(ExternalGeneratorInAGraph, HasOneHeadNodeBeforeAllOthers) {
 
 TEST_F(ExternalGeneratorInAGraph, LendsWordsThatAreNoInputOfAnyGraph) {
   Buffer<unsigned> sink(8);
-  const memory::Words words = memory::allocate_hidden_words(sizeof(GraphRngState), current_device());
+  const memory::DeviceWords words = memory::allocate_hidden_words(sizeof(GraphRngState), current_device());
   CUDAGraph graph;
   GraphOptions options;
   options.check_input_liveness = true;

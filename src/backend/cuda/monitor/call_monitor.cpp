@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "backend/cuda/monitor/call_words.h"
+#include "backend/cuda/monitor/call_traits.h"
 #include "backend/rules/call_stack.h"
 #include "backend/rules/first_use_calls.h"
 #include "backend/rules/reported_call.h"
@@ -68,9 +68,9 @@ bool is_of(const CaptureFindings& findings, std::optional<StreamHandle> stream) 
   return findings.stream == stream && can_be_queried(findings);
 }
 
-CaptureFindings::Call described_call(const char* name, const char* driver_name, ErrorCode result,
-                                     std::optional<StreamHandle> stream) {
-  CaptureFindings::Call call;
+CaptureFindings::ObservedCall described_call(const char* name, const char* driver_name, ErrorCode result,
+                                             std::optional<StreamHandle> stream) {
+  CaptureFindings::ObservedCall call;
   call.name = name;
   if (driver_name != nullptr && call.name != driver_name) call.driver_name = driver_name;
   call.result = result;
@@ -191,7 +191,8 @@ bool CallMonitor::broke_a_capture(const Failure& failure) {
       if (findings.broken_by || capture.ending || !can_be_queried(findings) ||
           driver_.status(findings.stream) != CaptureStatus::invalidated)
         continue;
-      CaptureFindings::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
+      CaptureFindings::ObservedCall call =
+          described_call(failure.name, failure.driver_name, failure.result, failure.stream);
       const bool on_capture = query(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
       call.rule = rule_of_failure(failure.driver_name != nullptr ? failure.driver_name : failure.name, failure.result,
                                   on_capture);
@@ -212,7 +213,8 @@ bool CallMonitor::broke_a_capture(const Failure& failure) {
 void CallMonitor::refuse(const Failure& failure) {
   if (!failure.is_work && !is_about_captures(failure.result)) return;
   const OwnQuery own_query;
-  CaptureFindings::Call call = described_call(failure.name, failure.driver_name, failure.result, failure.stream);
+  CaptureFindings::ObservedCall call =
+      described_call(failure.name, failure.driver_name, failure.result, failure.stream);
   Numbers missing;
   {
     const std::scoped_lock lock(mutex_);
@@ -250,7 +252,7 @@ void CallMonitor::prepared(const DriverCall& call) {
   }
   if (concerned.empty()) return;
   const char* const runtime = thread_calls(generation_.load(std::memory_order_relaxed)).runtime;
-  CaptureFindings::Call found =
+  CaptureFindings::ObservedCall found =
       described_call(runtime != nullptr ? runtime : call.name, call.name, ErrorCode::success, call.stream);
   found.stack = call_stack();
   const std::scoped_lock lock(mutex_);
@@ -274,7 +276,7 @@ void CallMonitor::executed(const DriverCall& call) {
     if (missed.empty() || (stream != nullptr && query(stream) != CaptureStatus::none)) return;
   }
   const char* const runtime = thread_calls(generation_.load(std::memory_order_relaxed)).runtime;
-  CaptureFindings::Call missing =
+  CaptureFindings::ObservedCall missing =
       described_call(runtime != nullptr ? runtime : call.name, call.name, ErrorCode::success, stream);
   missing.stack = call_stack();
   const std::scoped_lock lock(mutex_);

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "backend/host/memory/graph_memory.h"
+#include "backend/host/memory/allocation_node_memory.h"
 #include "backend/types.h"
 
 namespace reprise::backend::host {

@@ -7,6 +7,6 @@ namespace reprise::memory {
 
 /// Has the framework, if there is one, release its cached memory of a device to the driver. To be called without a
 /// lock.
-void empty_other_caches(const Device& device) noexcept;
+void empty_framework_cache(const Device& device) noexcept;
 
 }  // namespace reprise::memory

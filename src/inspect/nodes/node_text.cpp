@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inspect/liveness/node_text.h"
+#include "inspect/nodes/node_text.h"
 
 #include "backend/check.h"
 #include "backend/rules/kernel_text.h"

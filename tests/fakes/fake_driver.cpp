@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/cuda/fake_driver.h"
+#include "tests/fakes/fake_driver.h"
 
 #include <algorithm>
 #include <cstring>

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "inspect/liveness/graph_walk.h"
+#include "inspect/nodes/graph_walk.h"
 #include "memory/watches/allocation_log.h"
 
 namespace reprise::inspect {

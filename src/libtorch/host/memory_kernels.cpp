@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libtorch/host/host_kernels.h"
+#include "libtorch/host/memory_kernels.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
@@ -7,8 +7,6 @@
 #include <ATen/ops/_reshape_alias_cpu_dispatch.h>
 #include <ATen/ops/as_strided_cpu_dispatch.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/set_cpu_dispatch.h>
 #include <ATen/ops/view_as_complex_cpu_dispatch.h>
 #include <ATen/ops/view_as_real_cpu_dispatch.h>
@@ -19,7 +17,6 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <tuple>
 #include <utility>
 
 #include "backend/host_work.h"
@@ -203,22 +200,9 @@ c10::Scalar local_scalar_dense(const at::Tensor& self) {
   return value.item();
 }
 
-// --- Operators that libtorch expects of each accelerator ------------------------------------------------------------
-
-std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
-  if (!train.value_or(true) || p == 0) return {input.clone(), at::ones_like(input, input.options().dtype(c10::kBool))};
-  const double scale = p == 1 ? 0 : 1 / (1 - p);
-  at::Tensor mask = at::empty_like(input, input.options().dtype(c10::kBool)).bernoulli_(1 - p);
-  return {input.mul(mask).mul_(scale), mask};
-}
-
-at::Tensor native_dropout_backward(const at::Tensor& gradient, const at::Tensor& mask, double scale) {
-  return gradient.mul(mask).mul_(scale);
-}
-
 }  // namespace
 
-void register_kernels(torch::Library& aten) {
+void register_memory_kernels(torch::Library& aten) {
   aten.impl("empty.memory_format", &empty);
   aten.impl("empty_strided", &empty_strided);
   aten.impl("as_strided", &at::cpu::as_strided);
@@ -239,8 +223,6 @@ void register_kernels(torch::Library& aten) {
   aten.impl("_copy_from", &copy_from);
   aten.impl("_copy_from_and_resize", &copy_from_and_resize);
   aten.impl("_local_scalar_dense", &local_scalar_dense);
-  aten.impl("native_dropout", &native_dropout);
-  aten.impl("native_dropout_backward", &native_dropout_backward);
 }
 
 }  // namespace reprise::libtorch

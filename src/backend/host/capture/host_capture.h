@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "backend/call.h"
 #include "backend/host/host_device.h"
 #include "backend/host/host_result.h"
 #include "backend/rules/capture_rules.h"

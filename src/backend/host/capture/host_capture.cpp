@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/host/capture/capture.h"
+#include "backend/host/capture/host_capture.h"
 
 #include <algorithm>
 #include <new>
 
 #include "backend/host/host_runtime.h"
 #include "backend/rules/call_stack.h"
+#include "backend/rules/cuda_calls.h"
 #include "backend/rules/reported_call.h"
 #include "support/room.h"
 #include "text/format.h"
@@ -75,7 +76,7 @@ std::string first_error(const HostCapture& capture) {
   return call ? broken_by_text(*call) : "it is not known which call broke the capture";
 }
 
-void break_one(HostCapture& capture, CaptureFindings::Call call) {
+void break_one(HostCapture& capture, CaptureFindings::ObservedCall call) {
   if (!is_active(capture)) return;
   capture.state = HostCapture::State::invalidated;
   call.capturing_thread = capture.thread == std::this_thread::get_id();
@@ -85,7 +86,7 @@ void break_one(HostCapture& capture, CaptureFindings::Call call) {
 
 void break_all(const CaptureList& captures, const CallSite& site, const char* name, const CaptureRule& rule) {
   if (std::none_of(captures.begin(), captures.end(), [](const auto& capture) { return is_active(*capture); })) return;
-  CaptureFindings::Call call = reported_call(name, rule.result, &rule);
+  CaptureFindings::ObservedCall call = reported_call(name, rule.result, &rule);
   if (site.stream != nullptr) call.stream = handle_of(*site.stream);
   for (const auto& capture : captures) break_one(*capture, call);
 }
@@ -106,7 +107,7 @@ void note_not_captured(HostRuntime& runtime, const CallSite& site, CallClass cal
   for (const auto& capture : runtime.captures) {
     const bool own = capture->thread == std::this_thread::get_id();
     if (!is_active(*capture) || (!own && !(stream.legacy && is_on(*capture, *stream.device)))) continue;
-    CaptureFindings::Call reported = reported_call(name, ErrorCode::success, nullptr);
+    CaptureFindings::ObservedCall reported = reported_call(name, ErrorCode::success, nullptr);
     reported.stream = handle_of(stream);
     reported.capturing_thread = own;
     add_call(capture->findings.not_captured, std::move(reported));
@@ -122,84 +123,74 @@ Match when(CaptureList captures) {
   return {!captures.empty(), std::move(captures)};
 }
 
-Match situation_of_stream(const HostRuntime& runtime, const CallSite& site, Situation situation) {
-  const HostStream& stream = *site.stream;
+Match event_means_nothing(const CallSite& site, HostCapture::State state) {
+  const HostEvent& event = *site.event;
+  if (event.capture == nullptr || event.capture->state != state) return {};
+  const bool captures = site.stream != nullptr && site.stream->capture != nullptr;
+  return {true, captures ? CaptureList{site.stream->capture} : CaptureList{}};
+}
+
+Match other_capture(const CallSite& site) {
+  const auto &of_stream = site.stream->capture, &of_event = site.event->capture;
+  if (site.external || of_stream == nullptr || of_event == nullptr || of_stream == of_event) return {};
+  return {true, {of_stream, of_event}};
+}
+
+Match event_outside(const CallSite& site) {
+  const HostEvent& event = *site.event;
+  if (site.external || site.stream->capture == nullptr || event.capture != nullptr || !event.recorded) return {};
+  return {true, {site.stream->capture}};
+}
+
+bool is_captured_to(const HostRuntime& runtime, const HostGraph* graph) {
+  return graph != nullptr &&  // a capture whose graph is gone has none, either
+         std::any_of(runtime.captures.begin(), runtime.captures.end(),
+                     [&](const auto& capture) { return capture->graph == graph; });
+}
+
+// Without a default, so that the compiler reports a new situation.
+Match matches(const HostRuntime& runtime, const CallSite& site, Situation situation) {
+  const HostStream* const stream = site.stream;
   switch (situation) {
     case Situation::stream_invalidated:
-      return when(if_state(stream.capture, HostCapture::State::invalidated));
+      return when(if_state(stream->capture, HostCapture::State::invalidated));
     case Situation::stream_captures:
-      return when(if_state(stream.capture, HostCapture::State::active));
+      return when(if_state(stream->capture, HostCapture::State::active));
     case Situation::stream_does_not_capture:
-      return {stream.capture == nullptr, {}};
+      return {stream->capture == nullptr, {}};
     case Situation::stream_is_legacy:
-      return {stream.legacy, {}};
+      return {stream->legacy, {}};
     case Situation::stream_is_not_origin:
-      return {stream.capture->origin != &stream, {stream.capture}};
+      return {stream->capture->origin != stream, {stream->capture}};
     case Situation::wrong_thread:
-      return {stream.capture->mode != CaptureMode::relaxed && stream.capture->thread != std::this_thread::get_id(),
-              {stream.capture}};
+      return {stream->capture->mode != CaptureMode::relaxed && stream->capture->thread != std::this_thread::get_id(),
+              {stream->capture}};
     case Situation::fork_not_joined:
-      return {has_fork_that_is_not_joined(*stream.capture), {stream.capture}};
+      return {has_fork_that_is_not_joined(*stream->capture), {stream->capture}};
     case Situation::legacy_conflict:
-      return stream.legacy ? when(blocking_captures(runtime, *stream.device)) : Match{};
+      return stream->legacy ? when(blocking_captures(runtime, *stream->device)) : Match{};
     case Situation::external_without_capture:
-      return {site.external && stream.capture == nullptr, {}};
-    default:
-      return {};
-  }
-}
-
-Match situation_of_event(const CallSite& site, Situation situation) {
-  const HostEvent& event = *site.event;
-  const auto means_nothing = [&](HostCapture::State state) {
-    if (event.capture == nullptr || event.capture->state != state) return Match{};
-    const bool captures = site.stream != nullptr && site.stream->capture != nullptr;
-    return Match{true, captures ? CaptureList{site.stream->capture} : CaptureList{}};
-  };
-  switch (situation) {
+      return {site.external && stream->capture == nullptr, {}};
+    case Situation::graph_is_captured_to:
+      return {is_captured_to(runtime, site.graph), {}};
     case Situation::event_captured:
-      return when(if_state(event.capture, HostCapture::State::active));
+      return when(if_state(site.event->capture, HostCapture::State::active));
     case Situation::event_invalidated:
-      return means_nothing(HostCapture::State::invalidated);
+      return event_means_nothing(site, HostCapture::State::invalidated);
     case Situation::event_of_ended_capture:
-      return means_nothing(HostCapture::State::ended);
+      return event_means_nothing(site, HostCapture::State::ended);
     case Situation::legacy_waits_for_capture:
-      return site.stream->legacy ? when(if_state(event.capture, HostCapture::State::active)) : Match{};
+      return stream->legacy ? when(if_state(site.event->capture, HostCapture::State::active)) : Match{};
     case Situation::other_capture:
-      if (site.external || site.stream->capture == nullptr || event.capture == nullptr ||
-          site.stream->capture == event.capture)
-        return {};
-      return {true, {site.stream->capture, event.capture}};
+      return other_capture(site);
     case Situation::event_outside:
-      if (site.external || site.stream->capture == nullptr || event.capture != nullptr || !event.recorded) return {};
-      return {true, {site.stream->capture}};
-    default:
-      return {};
-  }
-}
-
-Match matches(const HostRuntime& runtime, const CallSite& site, Situation situation) {
-  switch (situation) {
+      return event_outside(site);
     case Situation::device_captures:
       return when(captures_on(runtime, *site.device));
-    case Situation::thread_forbids:
-      // On a capturing stream the call becomes a node.
-      return site.stream != nullptr && site.stream->capture != nullptr ? Match{} : when(forbidding_captures(runtime));
-    case Situation::graph_is_captured_to:
-      return {site.graph != nullptr &&  // a capture whose graph is gone has none, either
-                  std::any_of(runtime.captures.begin(), runtime.captures.end(),
-                              [&](const auto& capture) { return capture->graph == site.graph; }),
-              {}};
-    case Situation::event_captured:
-    case Situation::event_invalidated:
-    case Situation::event_of_ended_capture:
-    case Situation::legacy_waits_for_capture:
-    case Situation::other_capture:
-    case Situation::event_outside:
-      return situation_of_event(site, situation);
-    default:
-      return situation_of_stream(runtime, site, situation);
+    case Situation::thread_forbids:  // on a capturing stream the call becomes a node
+      return stream != nullptr && stream->capture != nullptr ? Match{} : when(forbidding_captures(runtime));
   }
+  return {};
 }
 
 }  // namespace
@@ -283,7 +274,7 @@ HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, 
 
 void break_capture(const HostStream& stream, Call call, const HostResult& result) {
   if (stream.capture == nullptr || !is_active(*stream.capture)) return;
-  CaptureFindings::Call reported = reported_call(cuda_name(call), result.code, nullptr);
+  CaptureFindings::ObservedCall reported = reported_call(cuda_name(call), result.code, nullptr);
   reported.detail = result.detail;
   reported.stream = handle_of(stream);
   break_one(*stream.capture, std::move(reported));
@@ -294,7 +285,7 @@ void note_refused(HostRuntime& runtime, Call call, const HostResult& result) {
   if (!is_work(class_of(call)) && !is_about_captures(result.code)) return;
   for (const auto& capture : runtime.captures) {
     if (!is_active(*capture) || capture->thread != std::this_thread::get_id()) continue;
-    CaptureFindings::Call reported = reported_call(cuda_name(call), result.code, result.rule);
+    CaptureFindings::ObservedCall reported = reported_call(cuda_name(call), result.code, result.rule);
     if (result.rule == nullptr) reported.detail = result.detail;
     add_call(capture->findings.refused, std::move(reported));
   }
@@ -331,7 +322,8 @@ void drop_capture(HostRuntime& runtime, HostCapture& capture) {
 
 void lose_graph(HostCapture& capture) noexcept {
   try {
-    CaptureFindings::Call reported = reported_call("cuGraphDestroy", ErrorCode::stream_capture_invalidated, nullptr);
+    CaptureFindings::ObservedCall reported =
+        reported_call("cuGraphDestroy", ErrorCode::stream_capture_invalidated, nullptr);
     reported.detail = "the graph that the capture added to was destroyed with the node that it belonged to";
     break_one(capture, std::move(reported));
   } catch (const std::bad_alloc&) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/synchronize.h"
+#include "graph/idle_device.h"
 
 #include "backend/framework.h"
 #include "captures/registry.h"
 #include "memory/allocator_impl.h"
+#include "memory/framework_cache.h"
 #include "memory/lifetime/release_queue.h"
-#include "memory/other_caches.h"
 
 namespace reprise::graphs {
 
@@ -16,7 +16,7 @@ void synchronize_if_no_capture(Device device) {
   CachingAllocator::Impl& allocator = CachingAllocator::of(device).impl();
   allocator.synchronize_device();
   allocator.empty_cache();
-  memory::empty_other_caches(device);
+  memory::empty_framework_cache(device);
   if (const auto* const framework = backend::installed_framework()) framework->empty_pinned_cache(device);
 }
 

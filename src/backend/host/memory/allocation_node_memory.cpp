@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/host/memory/graph_memory.h"
+#include "backend/host/memory/allocation_node_memory.h"
 
 namespace reprise::backend::host {
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/monitor/call_words.h"
+#include "backend/cuda/monitor/call_traits.h"
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 
+#include "backend/rules/cuda_calls.h"
 #include "backend/rules/reported_call.h"
 
 namespace reprise::backend::cuda {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inspect/liveness/graph_walk.h"
+#include "inspect/nodes/graph_walk.h"
 
 #include <algorithm>
 #include <functional>
@@ -9,7 +9,8 @@
 
 #include "backend/check.h"
 #include "backend/own_records.h"
-#include "inspect/liveness/node_text.h"
+#include "graph/nodes/inner_nodes.h"
+#include "inspect/nodes/node_text.h"
 #include "text/format.h"
 
 namespace reprise::inspect {
@@ -79,10 +80,11 @@ void GraphWalk::node(GraphHandle within, GraphNodeHandle handle, const std::stri
   if (const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params)) find_arguments(*kernel, image);
   note_copy(params);
   (*visit_)(nodes_.back(), params, arguments_);
-  if (const auto* const child = std::get_if<backend::ChildGraphNodeParams>(&params)) graph(child->graph, number + ".");
+  if (const auto* const child = std::get_if<backend::ChildGraphNodeParams>(&params))
+    graph(child->graph, graphs::number_within(number, type, 0));
   if (const auto* const conditional = std::get_if<backend::ConditionalNodeParams>(&params))
     for (std::size_t i = 0; i < conditional->bodies.size(); ++i)
-      graph(conditional->bodies[i], text::format("{}.{}.", number, i));
+      graph(conditional->bodies[i], graphs::number_within(number, type, i));
 }
 
 void GraphWalk::note_copy(const backend::NodeParams& params) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/own_words.h"
+#include "memory/device_words.h"
 
 #include "backend/check.h"
 #include "backend/per_device.h"
@@ -22,14 +22,14 @@ StreamRef stream_of_words(const Device& device) {
   });
 }
 
-Words allocate_words(std::size_t bytes, const StreamRef& stream) {
+DeviceWords allocate_words(std::size_t bytes, const StreamRef& stream) {
   CachingAllocator& allocator = CachingAllocator::of(stream.device());
   void* const words = allocator.impl().allocate(bytes, stream, stream_of_words(stream.device()));
-  return Words(static_cast<std::uint64_t*>(words), WordsDeleter{&allocator});
+  return DeviceWords(static_cast<std::uint64_t*>(words), DeviceWordsDeleter{&allocator});
 }
 
-Words allocate_hidden_words(std::size_t bytes, const Device& device) {
-  Words words = allocate_words(bytes, stream_of_words(device));
+DeviceWords allocate_hidden_words(std::size_t bytes, const Device& device) {
+  DeviceWords words = allocate_words(bytes, stream_of_words(device));
   CachingAllocator::of(device).impl().hide_from_graphs(words.get());
   return words;
 }

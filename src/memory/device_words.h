@@ -14,11 +14,11 @@
 namespace reprise::memory {
 
 /// Returns them to the allocator.
-struct WordsDeleter {
+struct DeviceWordsDeleter {
   CachingAllocator* allocator;
-  void operator()(std::uint64_t* words) const noexcept { detail::deallocate_buffer(*allocator, words); }
+  void operator()(std::uint64_t* words) const noexcept { reprise::detail::deallocate_buffer(*allocator, words); }
 };
-using Words = std::unique_ptr<std::uint64_t, WordsDeleter>;
+using DeviceWords = std::unique_ptr<std::uint64_t, DeviceWordsDeleter>;
 
 /// The stream on which such memory is allocated and cleared, one for each device. Nothing else uses it: otherwise words
 /// could reuse memory freed by nodes captured before, and those nodes would overwrite them in each replay.
@@ -27,9 +27,9 @@ using Words = std::unique_ptr<std::uint64_t, WordsDeleter>;
 StreamRef stream_of_words(const Device& device);
 
 /// Allocates words from the pool of the capture that the stream takes part in, if any. Not cleared.
-Words allocate_words(std::size_t bytes, const StreamRef& stream);
+DeviceWords allocate_words(std::size_t bytes, const StreamRef& stream);
 
 /// Allocates words outside of all private pools, which are never reported as an input of a graph. Not cleared.
-REPRISE_EXPORT_INTERNAL Words allocate_hidden_words(std::size_t bytes, const Device& device);
+REPRISE_EXPORT_INTERNAL DeviceWords allocate_hidden_words(std::size_t bytes, const Device& device);
 
 }  // namespace reprise::memory

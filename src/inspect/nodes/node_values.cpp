@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inspect/frozen/node_values.h"
+#include "inspect/nodes/node_values.h"
 
 #include <cstring>
 #include <set>
