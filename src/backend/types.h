@@ -100,6 +100,9 @@ struct KernelNodeParams {
   /// The arguments packed into one block, instead of `params`: the last argument of `cuLaunchKernel`, passed on as it
   /// is. packed_arguments() reads it. Not on host devices.
   void** extra = nullptr;
+  /// For Backend::graph_node_set_params() alone: the node has neither cluster nor cooperation, and `config` has none
+  /// either, so that the driver is not queried for them.
+  bool without_attributes = false;
 };
 
 /// The block of packed arguments in KernelNodeParams::extra: each parameter lies at its offset

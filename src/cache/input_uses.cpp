@@ -21,8 +21,9 @@ bool lies_in(const void* address, std::uintptr_t value, std::size_t bytes) {
 }
 
 // The addresses of a kernel of this library are its own business.
-void find_in_own_kernel(NodeImage& image, std::span<const MemoryRange> memory, std::vector<InputUse>& uses) {
-  const backend::NodeParams params = image.params();
+void find_in_own_kernel(const NodeImage& image, std::span<const MemoryRange> memory, std::vector<InputUse>& uses) {
+  graphs::ParamPointers pointers;
+  const backend::NodeParams params = image.params(pointers);
   for (const MemoryAccess& access : image.own_kernel()->accesses(std::get<backend::KernelNodeParams>(params).params))
     for (std::size_t i = 0; i < memory.size(); ++i)
       if (access.bytes != 0 &&

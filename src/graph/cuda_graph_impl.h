@@ -32,6 +32,10 @@
 #include "graph/update_refusal.h"
 #include "reprise/graph.h"
 
+namespace reprise::graphs {
+class TemplatePairs;
+}
+
 namespace reprise {
 
 /// The implementation of a CUDAGraph. States and threads are those of the public class.
@@ -143,10 +147,12 @@ struct CUDAGraph::Impl {
   void forget_editable() noexcept {
     if (keep == KeepGraph::yes) changes.forget();
   }
+  using Paired = std::function<void(const graphs::TemplatePairs& pairs)>;
   /// Takes over the work of another graph: values of the template's nodes, the executable if there is one, and what
   /// listeners keep of it. Needs the launch mutexes of both, and templates of one device. Returns why that cannot be;
   /// nothing has changed then, as after an exception.
-  std::optional<graphs::UpdateRefusal> update_from(Impl& other);
+  /// \param paired called once the nodes are paired, before anything changes; not if they cannot be paired.
+  std::optional<graphs::UpdateRefusal> update_from(Impl& other, const Paired& paired = {});
   /// Exchanges all that was captured, with executables, for what another graph has. Neither is in a capture, and
   /// `launch_mutex` is held where a replay may run. Id and hooks stay; a ReplayTimer has no graph any more.
   void exchange_captured(Impl& other) noexcept;

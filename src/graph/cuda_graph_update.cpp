@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <functional>
-#include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "backend/check.h"
@@ -56,6 +56,13 @@ const char* reason_of(UpdateResult result) {
   }
 }
 
+/// The node of the other template that a node is paired with; null for null.
+GraphNodeHandle other_node(const std::unordered_map<GraphNodeHandle, GraphNodeHandle>& own_nodes, GraphNodeHandle own) {
+  for (const auto& [theirs, ours] : own_nodes)
+    if (ours == own) return theirs;
+  return nullptr;
+}
+
 /// What CUDA's refusal of an update leaves the change of the template with.
 struct ExecRefused {
   backend::UpdateInfo info;
@@ -63,7 +70,7 @@ struct ExecRefused {
 
 }  // namespace
 
-std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other) {
+std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other, const Paired& paired) {
   const std::span<CaptureListener*const> mine = listeners.in_order(), theirs = other.listeners.in_order();
   if (mine.size() != theirs.size())
     return UpdateRefusal{UpdateResult::error, nullptr,
@@ -71,7 +78,8 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other) {
   graphs::TemplatePairs pairs(backend(), changes, other.changes, exec != nullptr);
   if (auto refusal = pairs.run(template_graph, other.template_graph)) return refusal;
 
-  graphs::Adoption adoption{exec, pairs.own_nodes(), other.resources.share()};
+  if (paired) paired(pairs);
+  graphs::Adoption adoption{exec, pairs.take_own_nodes(), other.resources.share()};
   std::shared_ptr<graphs::SharedTemplate> source = other.values_of;
   if (source == nullptr) {
     if (other.shared_template == nullptr)
@@ -88,7 +96,7 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other) {
   next_in_replays.reserve(next_in_replays.size() + 1);
   std::vector<CaptureListener*> next_of_executables = of_same_kinds(other.of_executables, theirs, mine);
   std::optional<CaptureReport> report = other.last_report;
-  graphs::Parameters their_parameters = other.parameters.adopted(pairs.own_nodes());
+  graphs::Parameters their_parameters = other.parameters.adopted(adoption.nodes);
 
   try {
     const auto update = [&] {
@@ -98,11 +106,12 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other) {
       if (result == ErrorCode::graph_exec_update_failure) throw ExecRefused{info};
       require_success(Call::graph_exec_update, result);
     };
-    changes.apply(
-        backend(), nullptr, pairs.changes(), [this](GraphNodeHandle node) { return node_text(node); },
+    changes.adopt(
+        backend(), pairs.adoptions(), [this](GraphNodeHandle node) { return node_text(node); },
         [&] { resources.exchange(backend(), template_graph, std::move(adoption.resources), update); });
   } catch (const ExecRefused& refused) {
-    return UpdateRefusal{refused.info.result, pairs.other_node(refused.info.node), reason_of(refused.info.result)};
+    return UpdateRefusal{refused.info.result, other_node(adoption.nodes, refused.info.node),
+                         reason_of(refused.info.result)};
   }
   resources.hold_source(std::move(held_source));
   values_of = std::move(source);

@@ -6,6 +6,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/node_params.h"
 #include "backend/own_records.h"
+#include "graph/nodes/node_changes.h"
 #include "inspect/nodes/node_values.h"
 #include "tests/fakes/fake_driver.h"
 
@@ -52,6 +53,28 @@ TEST_F(CudaNodeTest, ClustersAndCooperationAreAttributesOfTheNode) {
   config.cooperative = true;
   add(KernelNodeParams{handle<CUfunction>(0xf), config, nullptr});
   EXPECT_EQ(driver_.node_attributes[CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION].clusterDim.x, 2U);
+  EXPECT_EQ(driver_.node_attributes[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative, 1);
+}
+
+TEST_F(CudaNodeTest, AChangeOfAKernelQueriesItsAttributesOnlyIfItHasOrGetsAny) {
+  driver_.node_type = CU_GRAPH_NODE_TYPE_KERNEL;
+  driver_.api().cuFuncGetParamInfo = [](CUfunction, std::size_t, std::size_t*, std::size_t*) {
+    return CUDA_ERROR_INVALID_VALUE;
+  };
+  const auto queries_of_change = [&](bool has_cluster, bool gets_cooperative) {
+    driver_.node_attributes[CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION].clusterDim = {has_cluster ? 2U : 0U, 1, 1};
+    graphs::NodeChanges changes;
+    graphs::NodeChange change{handle<CUgraphNode>(1), changes.values(backend_, handle<CUgraphNode>(1))};
+    change.to.config().grid = {9, 1, 1};
+    change.to.config().cooperative = gets_cooperative;
+    driver_.attributes_queried = 0;
+    changes.apply(backend_, nullptr, {&change, 1}, {}, [] {});
+    EXPECT_EQ(driver_.changed.kernel.gridDimX, 9U);
+    return driver_.attributes_queried;
+  };
+  EXPECT_EQ(queries_of_change(false, false), 0);
+  EXPECT_EQ(queries_of_change(true, false), 2);
+  EXPECT_EQ(queries_of_change(false, true), 2);
   EXPECT_EQ(driver_.node_attributes[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative, 1);
 }
 

@@ -212,7 +212,12 @@ void FakeDriver::fill_graphs() {
     *function = handle<CUfunction>(reinterpret_cast<std::uintptr_t>(kernel) + 1);
     return CUDA_SUCCESS;
   };
+  api_.cuGraphNodeSetParams = [](CUgraphNode, CUgraphNodeParams* params) {
+    driver().changed = *params;
+    return CUDA_SUCCESS;
+  };
   api_.cuGraphKernelNodeGetAttribute = [](CUgraphNode, CUkernelNodeAttrID id, CUkernelNodeAttrValue* value) {
+    ++driver().attributes_queried;
     *value = driver().node_attributes[id];
     return CUDA_SUCCESS;
   };

@@ -52,6 +52,8 @@ class FakeDriver {
   void** launched_extra = nullptr;
   void** node_extra = nullptr;  ///< of the kernel node that is queried
   CUgraphNodeParams added{};
+  CUgraphNodeParams changed{};  ///< what the last change of a node's params passed
+  int attributes_queried = 0;   ///< of kernel nodes
   struct AddedEdge {
     CUgraphNode from, to;
     int from_port, type;

@@ -204,7 +204,8 @@ ErrorCode CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodePar
     CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
     const CUresult result = driver_.cuGraphNodeSetParams(node, &wanted);
     const auto* const kernel = std::get_if<KernelNodeParams>(&params);
-    return result == CUDA_SUCCESS && kernel != nullptr ? set_kernel_attributes(node, kernel->config) : result;
+    const bool has_attributes = kernel != nullptr && !kernel->without_attributes;
+    return result == CUDA_SUCCESS && has_attributes ? set_kernel_attributes(node, kernel->config) : result;
   });
 }
 

@@ -99,15 +99,22 @@ ErrorCode enable_shared_memory(Backend& backend, const NodeImage& image) {
              : ErrorCode::success;
 }
 
+bool has_attributes(const NodeImage& kernel) {
+  return kernel.config().cluster != Dim3{} || kernel.config().cooperative;
+}
+
 /// The values of one node on their way into executable and template.
 class Write {
  public:
-  Write(Backend& backend, GraphExecHandle exec, GraphNodeHandle node, const NodeImage& image)
-      : backend_(backend), exec_(exec), node_(node), params_(image.params()) {}
+  /// \param pointers outlives this object; nothing else uses it meanwhile.
+  Write(Backend& backend, GraphExecHandle exec, GraphNodeHandle node, const NodeImage& image, ParamPointers& pointers)
+      : backend_(backend), exec_(exec), node_(node), image_(image), params_(image.params(pointers)) {}
 
   /// Returns the code; `call` is the one that failed. Then neither has changed, unless what it takes to put them back
   /// fails, too, which is a warning.
-  ErrorCode make(Call* call, const NodeImage& before) const {
+  ErrorCode make(Call* call, const NodeImage& before) {
+    if (auto* const kernel = std::get_if<backend::KernelNodeParams>(&params_))
+      kernel->without_attributes = !has_attributes(before) && !has_attributes(image_);
     ErrorCode result = ErrorCode::success;
     if (exec_ != nullptr) {
       *call = Call::graph_exec_node_set_params;
@@ -117,9 +124,9 @@ class Write {
     *call = Call::graph_node_set_params;
     result = backend_.graph_node_set_params(node_, params_);
     if (result == ErrorCode::success) return result;
-    if (exec_ != nullptr) WarnOnError(backend_).graph_exec_node_set_params(exec_, node_, before.params());
     // The template can have some of the values: on CUDA, attributes of a kernel are set by further calls.
-    WarnOnError(backend_).graph_node_set_params(node_, before.params());
+    ParamPointers pointers;
+    Write(backend_, exec_, node_, before, pointers).put_back();
     return result;
   }
 
@@ -132,15 +139,14 @@ class Write {
   Backend& backend_;
   const GraphExecHandle exec_;
   const GraphNodeHandle node_;
-  const backend::NodeParams params_;
+  const NodeImage& image_;
+  backend::NodeParams params_;
 };
 
 }  // namespace
 
-const NodeImage& NodeChanges::values(Backend& backend, GraphNodeHandle node) {
-  const auto known = images_.find(node);
-  if (known != images_.end()) return known->second;
-  return images_.emplace(node, NodeImage(backend, node, layouts_)).first->second;
+NodeImage& NodeChanges::image_of(Backend& backend, GraphNodeHandle node) {
+  return images_.try_emplace(node, backend, node, layouts_).first->second;
 }
 
 void NodeChanges::require_not_own(const NodeImage& node, const Begin& begin) {
@@ -160,45 +166,72 @@ void NodeChanges::check(Backend& backend, GraphExecHandle exec, const NodeImage&
   if (to.type() == NodeType::memset) check_set(backend, exec, from, to, begin);
 }
 
-void NodeChanges::apply(Backend& backend, GraphExecHandle exec, std::span<NodeChange> changes, const Describe& describe,
-                        const Changed& changed) {
-  std::vector<NodeImage*> present;
-  present.reserve(changes.size());
-  for (const NodeChange& change : changes) {
-    values(backend, change.node);
-    present.push_back(&images_.find(change.node)->second);
-  }
-  std::size_t done = 0;
-  const auto put_back = [&] {
-    while (done > 0) {
-      --done;
-      Write(backend, exec, changes[done].node, *present[done]).put_back();
-    }
-  };
-  const auto exchange = [&] {
-    for (std::size_t i = 0; i < changes.size(); ++i) std::swap(*present[i], changes[i].to);
-  };
-  for (; done < changes.size(); ++done) {
-    const NodeChange& change = changes[done];
+struct NodeChanges::Step {
+  GraphNodeHandle node;
+  NodeImage* present;
+  const NodeImage* to;
+};
+
+void NodeChanges::put_back(Backend& backend, GraphExecHandle exec, std::span<const Step> done) {
+  ParamPointers pointers;
+  for (; !done.empty(); done = done.first(done.size() - 1))
+    Write(backend, exec, done.back().node, *done.back().present, pointers).put_back();
+}
+
+void NodeChanges::write(Backend& backend, GraphExecHandle exec, std::span<const Step> steps, const Describe& describe) {
+  ParamPointers pointers;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
     Call call = Call::function_set_max_shared;
-    ErrorCode result = enable_shared_memory(backend, change.to);
-    if (result == ErrorCode::success) result = Write(backend, exec, change.node, change.to).make(&call, *present[done]);
+    ErrorCode result = enable_shared_memory(backend, *step.to);
+    if (result == ErrorCode::success)
+      result = Write(backend, exec, step.node, *step.to, pointers).make(&call, *step.present);
     if (result == ErrorCode::success) continue;
     try {
-      backend::raise(backend, call, result, SourceLocation::current(), describe(change.node) + "; nothing has changed");
+      backend::raise(backend, call, result, SourceLocation::current(), describe(step.node) + "; nothing has changed");
     } catch (...) {
-      put_back();
+      put_back(backend, exec, steps.first(i));
       throw;
     }
   }
+}
+
+void NodeChanges::apply(Backend& backend, GraphExecHandle exec, std::span<NodeChange> changes, const Describe& describe,
+                        const Changed& changed) {
+  std::vector<Step> steps;
+  steps.reserve(changes.size());
+  for (const NodeChange& change : changes) steps.push_back({change.node, &image_of(backend, change.node), &change.to});
+  const auto exchange = [&] {
+    for (std::size_t i = 0; i < changes.size(); ++i) std::swap(*steps[i].present, changes[i].to);
+  };
+  write(backend, exec, steps, describe);
   exchange();
   try {
     changed();
   } catch (...) {
     exchange();
-    put_back();
+    put_back(backend, exec, steps);
     throw;
   }
+}
+
+void NodeChanges::adopt(Backend& backend, std::span<const NodeAdoption> adoptions, const Describe& describe,
+                        const Changed& changed) {
+  std::vector<Step> steps;
+  steps.reserve(adoptions.size());
+  for (const NodeAdoption& each : adoptions) {
+    NodeImage& present = image_of(backend, each.node);
+    present.reserve(*each.from);
+    steps.push_back({each.node, &present, each.from});
+  }
+  write(backend, nullptr, steps, describe);
+  try {
+    changed();
+  } catch (...) {
+    put_back(backend, nullptr, steps);
+    throw;
+  }
+  for (const Step& step : steps) step.present->take_values(*step.to);
 }
 
 void NodeChanges::set_enabled(Backend& backend, GraphExecHandle exec, GraphNodeHandle node, std::size_t index,

@@ -20,6 +20,13 @@ struct NodeChange {
   NodeImage to;
 };
 
+/// A node of a graph, and the one of another graph whose values it is to have; both are of one type, which is not a
+/// child graph, conditional or allocation node.
+struct NodeAdoption {
+  GraphNodeHandle node = nullptr;
+  const NodeImage* from = nullptr;  ///< of the other graph
+};
+
 /// Changes of a captured graph: the one way in which parameters of its nodes are changed, in the executable and in the
 /// template, which has the same values at any time. What the template cannot hold, that nodes are disabled, is kept
 /// here.
@@ -42,7 +49,7 @@ class NodeChanges {
 
   /// The values that the node has; of a node of a child graph or body, too. Read once: the reference is valid until
   /// forget(). \throws BackendError if the runtime fails.
-  const NodeImage& values(backend::Backend& backend, GraphNodeHandle node);
+  const NodeImage& values(backend::Backend& backend, GraphNodeHandle node) { return image_of(backend, node); }
   /// The parameters of the kernels of these nodes.
   KernelLayouts& layouts() noexcept { return layouts_; }
   /// Other code may have changed the template, or the executable was updated as a whole.
@@ -72,6 +79,11 @@ class NodeChanges {
   void apply(backend::Backend& backend, GraphExecHandle exec, std::span<NodeChange> changes, const Describe& describe,
              const Changed& changed);
 
+  /// Gives nodes of the template the values of another graph's, all or none. values() has them when `changed` has
+  /// returned. \throws as apply().
+  void adopt(backend::Backend& backend, std::span<const NodeAdoption> adoptions, const Describe& describe,
+             const Changed& changed);
+
   /// Whether a node runs. \throws BackendError that describes the node: nothing has changed.
   void set_enabled(backend::Backend& backend, GraphExecHandle exec, GraphNodeHandle node, std::size_t index,
                    bool enabled, const Describe& describe);
@@ -86,6 +98,13 @@ class NodeChanges {
   }
 
  private:
+  struct Step;
+
+  NodeImage& image_of(backend::Backend& backend, GraphNodeHandle node);
+  static void write(backend::Backend& backend, GraphExecHandle exec, std::span<const Step> steps,
+                    const Describe& describe);
+  static void put_back(backend::Backend& backend, GraphExecHandle exec, std::span<const Step> done);
+
   std::unordered_map<GraphNodeHandle, NodeImage> images_;      // those that were read
   KernelLayouts layouts_;                                      // of their kernels
   std::unordered_map<GraphNodeHandle, std::size_t> disabled_;  // with their index at that time

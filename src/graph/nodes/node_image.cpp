@@ -153,35 +153,50 @@ std::vector<NodePlace> NodeImage::words() const {
   return found;
 }
 
-backend::NodeParams NodeImage::params() const {
+backend::NodeParams NodeImage::params(ParamPointers& pointers) const {
   if (others_) return *others_;
   if (type_ == NodeType::memcpy) return copy_;
   if (type_ == NodeType::memset) return set_;
   backend::KernelNodeParams kernel{function_, config_};
-  pointers_.clear();
+  std::vector<void*>& list = pointers.pointers;
+  list.clear();
   auto* const block = const_cast<std::byte*>(block_.data());  // the runtime's interface has no const; it copies
   if (packed_) {
     // CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END
-    block_bytes_ = block_.size();
+    pointers.block_bytes = block_.size();
     const auto key = [](std::uintptr_t number) { return reinterpret_cast<void*>(number); };
-    pointers_ = {key(1), block, key(2), &block_bytes_, key(0)};
-    kernel.extra = pointers_.data();
+    list = {key(1), block, key(2), &pointers.block_bytes, key(0)};
+    kernel.extra = list.data();
   } else {
-    pointers_.reserve(layout().size() + 1);
-    for (const KernelParam& param : layout()) pointers_.push_back(block + param.offset);
-    pointers_.push_back(nullptr);
-    kernel.params = pointers_.data();
+    list.reserve(layout().size() + 1);
+    for (const KernelParam& param : layout()) list.push_back(block + param.offset);
+    list.push_back(nullptr);
+    kernel.params = list.data();
   }
   return kernel;
 }
 
+void NodeImage::take_values(const NodeImage& from) noexcept {
+  own_ = from.own_;
+  function_ = from.function_;
+  config_ = from.config_;
+  if (layout_ != from.layout_) layout_ = from.layout_;
+  block_.assign(from.block_.begin(), from.block_.end());
+  packed_ = from.packed_;
+  copy_ = from.copy_;
+  set_ = from.set_;
+  if (others_) others_ = from.others_;
+}
+
+bool NodeImage::same_shape(const NodeImage& other) const noexcept {
+  const LaunchConfig &a = config_, &b = other.config_;
+  return a.grid == b.grid && a.block == b.block && a.shared_bytes == b.shared_bytes && a.cluster == b.cluster &&
+         a.cooperative == b.cooperative && a.programmatic == b.programmatic;
+}
+
 bool NodeImage::same_values(const NodeImage& other) const noexcept {
-  const auto same_shape = [](const LaunchConfig& a, const LaunchConfig& b) {
-    return a.grid == b.grid && a.block == b.block && a.shared_bytes == b.shared_bytes && a.cluster == b.cluster &&
-           a.cooperative == b.cooperative && a.programmatic == b.programmatic;
-  };
-  return function_ == other.function_ && same_shape(config_, other.config_) && block_ == other.block_ &&
-         copy_ == other.copy_ && set_ == other.set_ && others_.has_value() == other.others_.has_value() &&
+  return function_ == other.function_ && same_shape(other) && block_ == other.block_ && copy_ == other.copy_ &&
+         set_ == other.set_ && others_.has_value() == other.others_.has_value() &&
          (!others_ || std::visit(SameOthers(), *others_, *other.others_));
 }
 

@@ -39,6 +39,12 @@ class KernelLayouts {
   std::unordered_map<FunctionHandle, std::shared_ptr<const Layout>> layouts_;
 };
 
+/// What the parameters of a kernel in the form of the backend refer to, besides its arguments.
+struct ParamPointers {
+  std::vector<void*> pointers = {};
+  std::size_t block_bytes = 0;
+};
+
 /// The values of one node, copied from a template: they can be changed here, and written to template and executable.
 ///
 /// A value: copies are independent of each other, and of the node.
@@ -81,10 +87,16 @@ class NodeImage {
 
   /// True if params() has all values: also of a node that has none, or of a type that is never changed here.
   bool has_params() const noexcept { return unknown_.empty() || others_.has_value(); }
-  /// The values in the form of the backend, if has_params(). They point into this object, and are valid until it is
-  /// changed, moved or destroyed, or this is called again.
-  backend::NodeParams params() const;
+  /// The values in the form of the backend, if has_params(). They point into this object and into `pointers`, and are
+  /// valid until one of both is changed, moved, destroyed or passed to this again.
+  backend::NodeParams params(ParamPointers& pointers) const;
 
+  /// Takes over the values of a node of the same type, after reserve() for it. Not for graphs in nodes.
+  void take_values(const NodeImage& from) noexcept;
+  void reserve(const NodeImage& from) { block_.reserve(from.block_.size()); }
+
+  /// True if both are launched alike, as far as they are kernels.
+  bool same_shape(const NodeImage& other) const noexcept;
   /// True if both are of the same node and have the same values. Padding counts.
   bool same_values(const NodeImage& other) const noexcept;
 
@@ -103,10 +115,6 @@ class NodeImage {
   backend::MemcpyNodeParams copy_;
   backend::MemsetNodeParams set_;
   std::optional<backend::NodeParams> others_;  // of other types
-
-  // What params() refers to.
-  mutable std::vector<void*> pointers_;
-  mutable std::size_t block_bytes_ = 0;
 };
 
 }  // namespace reprise::graphs

@@ -141,8 +141,9 @@ std::vector<GraphNodeHandle> with_inner_nodes(graphs::GraphAccess::Impl& impl, G
 }
 
 // For a kernel of this library: true if a launch uses the address.
-bool is_used_by(const Parameters::Address& address, NodeImage own) {
-  const backend::NodeParams params = own.params();
+bool is_used_by(const Parameters::Address& address, const NodeImage& own) {
+  graphs::ParamPointers pointers;
+  const backend::NodeParams params = own.params(pointers);
   const auto& kernel = std::get<backend::KernelNodeParams>(params);
   return std::ranges::any_of(own.own_kernel()->accesses(kernel.params), [&](const MemoryAccess& access) {
     return access.bytes != 0 && address.covers(reinterpret_cast<std::uintptr_t>(access.address));

@@ -22,21 +22,26 @@ class ComparedGraph {
 
   /// Warns of nodes whose parameters are not known. \throws BackendError if the runtime fails.
   explicit ComparedGraph(Impl& graph);
+  /// These nodes alone, whose parameters are known. Refers to no graph: describe() names them as they were.
+  ComparedGraph(Impl& graph, std::size_t count, const ChooseNode& choose);
 
   /// As differences name it.
   ComparedNode describe(std::size_t index) const;
-  /// Of each node. \throws BackendError if the runtime fails.
+  /// Of each node of the whole graph. \throws BackendError if the runtime fails.
   std::vector<Dependencies> dependencies() const;
-  Impl& graph() const noexcept { return graph_; }
+  /// The graph, of a whole one.
+  Impl& graph() const noexcept { return *graph_; }
 
   NodeValues values;
 
  private:
   // Each name is queried once.
-  const std::string& name_of(FunctionHandle function) const;
+  static const std::string& name_of(Impl& graph, std::unordered_map<FunctionHandle, std::string>& names,
+                                    FunctionHandle function);
 
-  Impl& graph_;
+  Impl* graph_;  // null: of some nodes alone
   mutable std::unordered_map<FunctionHandle, std::string> names_;
+  std::unordered_map<std::size_t, Annotation> annotations_;  // of nodes alone, by index
 };
 
 }  // namespace reprise::inspect

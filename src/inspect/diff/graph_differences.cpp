@@ -2,6 +2,7 @@
 #include "inspect/diff/graph_differences.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -59,12 +60,20 @@ class Differences {
     for (std::size_t i = 0; i < pairs_.size(); ++i) compare_work(i);
     compare_values();
     compare_dependencies();
+    return take();
+  }
+  /// The same for nodes that do the same work, with the same dependencies.
+  std::vector<GraphDifference> run_values() {
+    compare_values();
+    return take();
+  }
+
+ private:
+  std::vector<GraphDifference> take() {
     std::vector<GraphDifference> all;
     for (std::vector<GraphDifference>& of_pair : found_) std::ranges::move(of_pair, std::back_inserter(all));
     return all;
   }
-
- private:
   GraphDifference& add(DifferenceKind kind, std::size_t pair) {
     GraphDifference& difference = found_[pair].emplace_back();
     difference.kind = kind;
@@ -171,6 +180,28 @@ std::vector<GraphDifference> graph_differences(const ComparedGraph& first, const
 
 std::vector<GraphDifference> graph_differences(Impl& first, Impl& second) {
   return graph_differences(ComparedGraph(first), ComparedGraph(second));
+}
+
+GraphDifferences later_differences(Impl& first, Impl& second, const graphs::TemplatePairs& pairs) {
+  using Pair = graphs::TemplatePairs::Changed;
+  const std::span<const Pair> changed = pairs.changed();
+  // With other kernels, other nodes may be the ones that belong together.
+  const auto has_other_kernel = [](const Pair& each) {
+    return each.own.image->function() != each.other.image->function();
+  };
+  if (std::ranges::any_of(changed, has_other_kernel)) return graph_differences(first, second);
+  if (changed.empty()) return {};
+  const auto read = [&](Impl& graph, graphs::TemplatePairs::Place Pair::*which) {
+    return std::make_shared<const ComparedGraph>(graph, changed.size(), [&](std::size_t i) {
+      const Pair& pair = changed[i];
+      const graphs::TemplatePairs::Place& place = pair.*which;
+      return ChosenNode{{.handle = place.node, .top = place.top, .number = pair.number(), .graph = place.graph},
+                        !pair.own.image->same_shape(*pair.other.image)};
+    });
+  };
+  return GraphDifferences([before = read(first, &Pair::own), after = read(second, &Pair::other)] {
+    return Differences(*before, *after).run_values();
+  });
 }
 
 std::string differences_text(std::span<const GraphDifference> differences) {

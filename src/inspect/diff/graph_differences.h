@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "graph/cuda_graph_impl.h"
+#include "graph/nodes/template_pairs.h"
 #include "inspect/diff/compared_graph.h"
-#include "reprise/graph_diff.h"
+#include "reprise/graph_update.h"
 
 namespace reprise::inspect {
 
@@ -15,6 +16,11 @@ namespace reprise::inspect {
 /// before are not read again: the caller forgets them where they may have changed.
 std::vector<GraphDifference> graph_differences(graphs::GraphAccess::Impl& first, graphs::GraphAccess::Impl& second);
 std::vector<GraphDifference> graph_differences(const ComparedGraph& first, const ComparedGraph& second);
+
+/// The same for two graphs whose nodes are paired, before one of them is changed: values are copied now, and the list
+/// is made when it is first read.
+GraphDifferences later_differences(graphs::GraphAccess::Impl& first, graphs::GraphAccess::Impl& second,
+                                   const graphs::TemplatePairs& pairs);
 
 /// The differences, a line each, indented; the first 20 of them.
 std::string differences_text(std::span<const GraphDifference> differences);

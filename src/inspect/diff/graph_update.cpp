@@ -2,6 +2,8 @@
 #include "reprise/graph_update.h"
 
 #include <algorithm>
+#include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,11 +14,38 @@
 #include "memory/lifetime/release_queue.h"
 #include "reprise/capture.h"
 #include "reprise/public_call.h"
+#include "support/immortal.h"
 #include "text/format.h"
 
 // CUDAGraph::update() and recapture(), which say what differs.
 
 namespace reprise {
+
+/// The list, once it is made, and what makes it until then.
+struct GraphDifferences::Shared {
+  std::mutex mutex;
+  std::function<List()> make;  // empty: it is made
+  List list;
+};
+
+GraphDifferences::GraphDifferences(List list) : shared_(std::make_shared<Shared>()) {
+  shared_->list = std::move(list);
+}
+
+GraphDifferences::GraphDifferences(std::function<List()> make) : shared_(std::make_shared<Shared>()) {
+  shared_->make = std::move(make);
+}
+
+const GraphDifferences::List& GraphDifferences::list() const {
+  static const support::Immortal<const List> none;
+  if (shared_ == nullptr) return *none;
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->make) {
+    shared_->list = shared_->make();
+    shared_->make = nullptr;
+  }
+  return shared_->list;
+}
 
 using GraphImpl = graphs::GraphAccess::Impl;
 using graphs::UpdateRefusal;
@@ -140,9 +169,8 @@ class Replacement {
     Recapture result;
     const GraphImpl::LockBoth lock(graph_, inside_);
     graph_.forget_editable();
-    if (graph_.template_graph != nullptr) result.differences = inspect::graph_differences(graph_, inside_);
     const graphs::StepTimer timer;
-    result.reason = update();
+    result.reason = update(result);
     result.in_place = result.reason.empty();
     if (timer && result.in_place) graph_.log_step(timer, "updated in place in");
     if (timer && !result.in_place) graph_.log_line("not updated in place: ", result.reason);
@@ -166,16 +194,30 @@ class Replacement {
     GraphImpl& b;
   };
 
-  /// Updates in place; returns why not.
-  std::string update() {
+  /// Updates in place, and finds what differs; returns why it did not update.
+  std::string update(Recapture& result) {
     if (graph_.template_graph == nullptr)
       return "The template of the capture before was discarded (GraphOptions::discard_template), and an update needs "
              "it.";
+    if (std::string why = obstacle(); !why.empty()) {
+      result.differences = inspect::graph_differences(graph_, inside_);
+      return why;
+    }
+    bool paired = false;
+    const auto refusal = graph_.update_from(inside_, [&](const graphs::TemplatePairs& pairs) {
+      result.differences = inspect::later_differences(graph_, inside_, pairs);
+      paired = true;
+    });
+    if (!paired) result.differences = inspect::graph_differences(graph_, inside_);
+    return refusal ? text::format("An update is not possible, {}.", refusal_text(inside_, *refusal)) : "";
+  }
+
+  /// Why no update is tried; empty if it is.
+  std::string obstacle() const {
     if (graph_.exec == nullptr) return "There was no executable to update.";
     if (graph_.keep != inside_.keep || graph_.options.instantiate_flags != inside_.options.instantiate_flags)
       return "GraphOptions::keep_graph or instantiate_flags are others than those of the capture before.";
-    const auto refusal = graph_.update_from(inside_);
-    return refusal ? text::format("An update is not possible, {}.", refusal_text(inside_, *refusal)) : "";
+    return "";
   }
 
   void replace() {

@@ -33,11 +33,18 @@ void GraphWalk::run(GraphHandle template_graph, const Visit& visit) {
   graph(template_graph, "");
 }
 
+void GraphWalk::visit(ScannedNode place, const Visit& visit) {
+  visit_ = &visit;
+  top_ = place.top;
+  node(place.graph, place.handle, std::move(place.number));
+}
+
 void GraphWalk::graph(GraphHandle graph, const std::string& prefix) {
   std::vector<GraphNodeHandle> nodes;
   Checked(backend_).graph_nodes(graph, &nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (prefix.empty()) top_ = nodes[i];
+    if (which_ == ScannedNodes::copies && !may_copy(nodes[i])) continue;
     node(graph, nodes[i], prefix + std::to_string(i));
   }
 }
@@ -54,10 +61,10 @@ bool GraphWalk::may_copy(GraphNodeHandle handle) const {
 
 // False if the runtime does not describe the node.
 bool GraphWalk::read(GraphNodeHandle handle, const graphs::NodeImage* image, backend::NodeParams* params,
-                     backend::NodeType* type) const {
+                     backend::NodeType* type) {
   const Checked runtime(backend_);
   if (image != nullptr) {
-    *params = image->params();
+    *params = image->params(pointers_);
   } else if (!runtime.allowing(ErrorCode::not_supported).graph_node_params(handle, params)) {
     runtime.graph_node_type(handle, type);
     return false;
@@ -66,25 +73,27 @@ bool GraphWalk::read(GraphNodeHandle handle, const graphs::NodeImage* image, bac
   return true;
 }
 
-void GraphWalk::node(GraphHandle within, GraphNodeHandle handle, const std::string& number) {
-  if (which_ == ScannedNodes::copies && !may_copy(handle)) return;
+void GraphWalk::node(GraphHandle within, GraphNodeHandle handle, std::string number) {
   backend::NodeParams params = backend::EmptyNodeParams{};
   backend::NodeType type = backend::NodeType::empty;
   const graphs::NodeImage* image = known_ != nullptr ? &known_->values(backend_, handle) : nullptr;
   // Of a kernel whose arguments are not known, the image lacks what the runtime may have.
   if (image != nullptr && !image->has_params()) image = nullptr;
   const bool described = read(handle, image, &params, &type);
-  nodes_.push_back({.handle = handle, .top = top_, .type = type, .number = number, .graph = within});
+  nodes_.push_back({.handle = handle, .top = top_, .type = type, .number = std::move(number), .graph = within});
   if (!described) return leave_out(failure_text(Call::graph_node_params, ErrorCode::not_supported));
-  arguments_ = {};
+  arguments_.own = nullptr;
+  arguments_.list.clear();
+  arguments_.one_block = false;
   if (const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params)) find_arguments(*kernel, image);
   note_copy(params);
   (*visit_)(nodes_.back(), params, arguments_);
+  const std::size_t index = nodes_.size() - 1;  // what follows adds to them
   if (const auto* const child = std::get_if<backend::ChildGraphNodeParams>(&params))
-    graph(child->graph, graphs::number_within(number, type, 0));
+    graph(child->graph, graphs::number_within(nodes_[index].number, type, 0));
   if (const auto* const conditional = std::get_if<backend::ConditionalNodeParams>(&params))
     for (std::size_t i = 0; i < conditional->bodies.size(); ++i)
-      graph(conditional->bodies[i], graphs::number_within(number, type, i));
+      graph(conditional->bodies[i], graphs::number_within(nodes_[index].number, type, i));
 }
 
 void GraphWalk::note_copy(const backend::NodeParams& params) {

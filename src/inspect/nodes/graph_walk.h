@@ -75,6 +75,11 @@ class GraphWalk {
 
   /// \throws BackendError if the runtime fails; what `visit` throws.
   void run(GraphHandle template_graph, const Visit& visit);
+  /// Visits one node, and those in it, whichever are visited else. \param place `handle`, `top`, `number` and `graph`
+  /// of the node.
+  void visit(ScannedNode place, const Visit& visit);
+
+  void reserve(std::size_t nodes) { nodes_.reserve(nodes); }
 
   /// All nodes up to the current one, also those that were not visited.
   const std::vector<ScannedNode>& nodes() const noexcept { return nodes_; }
@@ -86,10 +91,10 @@ class GraphWalk {
  private:
   void graph(GraphHandle graph, const std::string& prefix);
   void note_copy(const backend::NodeParams& params);
-  void node(GraphHandle within, GraphNodeHandle handle, const std::string& number);
+  void node(GraphHandle within, GraphNodeHandle handle, std::string number);
   bool may_copy(GraphNodeHandle handle) const;
   bool read(GraphNodeHandle handle, const graphs::NodeImage* image, backend::NodeParams* params,
-            backend::NodeType* type) const;
+            backend::NodeType* type);
   void find_arguments(const backend::KernelNodeParams& kernel, const graphs::NodeImage* image);
   void find_packed(void* const* extra, const graphs::KernelLayouts::Layout& layout);
   void leave_out(std::string why);
@@ -100,8 +105,9 @@ class GraphWalk {
   const Visit* visit_ = nullptr;
   std::vector<ScannedNode> nodes_;
   std::vector<Omission> omissions_;
-  GraphNodeHandle top_ = nullptr;  // the current node of the template
-  KernelArguments arguments_;      // of the current node
+  GraphNodeHandle top_ = nullptr;   // the current node of the template
+  KernelArguments arguments_;       // of the current node
+  graphs::ParamPointers pointers_;  // of its parameters
   graphs::KernelLayouts own_layouts_;
   graphs::KernelLayouts& layouts_;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/nodes/node_values.h"
 
+#include <algorithm>
 #include <cstring>
-#include <set>
 #include <type_traits>
 #include <unordered_set>
 #include <utility>
@@ -22,20 +22,26 @@ class ValueReader {
   ValueReader(backend::Backend& backend, graphs::NodeChanges* known) : walk_(backend, ScannedNodes::all, known) {}
 
   NodeValues run(GraphHandle template_graph) {
-    walk_.run(template_graph,
-              [&](const ScannedNode&, const backend::NodeParams& params, const KernelArguments& arguments) {
-                property_ = 0;
-                if (const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params))
-                  read(*kernel, arguments);
-                else
-                  std::visit([&](const auto& of_type) { read(of_type); }, params);
-              });
+    walk_.run(template_graph, visit_);
+    return take();
+  }
+  NodeValues run(std::size_t count, const ChooseNode& choose) {
+    walk_.reserve(count);
+    found_.values.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      ChosenNode node = choose(i);
+      with_shape_ = node.with_shape;
+      walk_.visit(std::move(node.place), visit_);
+    }
+    return take();
+  }
+
+ private:
+  NodeValues take() {
     found_.nodes = walk_.take_nodes();
     found_.omissions = walk_.take_omissions();
     return std::move(found_);
   }
-
- private:
   NodeValue& add(std::int32_t parameter, std::size_t offset, std::size_t bytes, const void* at) {
     NodeValue& value = found_.values.emplace_back();
     value.node = static_cast<std::uint32_t>(walk_.nodes().size() - 1);
@@ -60,15 +66,17 @@ class ValueReader {
   }
 
   void read(const backend::KernelNodeParams& kernel, const KernelArguments& arguments) {
-    const LaunchConfig& config = kernel.config;
+    if (with_shape_) read(kernel.config);
+    if (arguments.own != nullptr) return read_own(*arguments.own, kernel.params);
+    for (std::size_t i = 0; i < arguments.list.size(); ++i)
+      read_argument(arguments.one_block ? NodeValue::all_arguments : static_cast<std::int32_t>(i), arguments.list[i]);
+  }
+  void read(const LaunchConfig& config) {
     property("grid.x", config.grid.x), property("grid.y", config.grid.y), property("grid.z", config.grid.z);
     property("block.x", config.block.x), property("block.y", config.block.y), property("block.z", config.block.z);
     property("shared_bytes", config.shared_bytes);
     property("cluster.x", config.cluster.x), property("cluster.y", config.cluster.y);
     property("cluster.z", config.cluster.z), property("cooperative", config.cooperative);
-    if (arguments.own != nullptr) return read_own(*arguments.own, kernel.params);
-    for (std::size_t i = 0; i < arguments.list.size(); ++i)
-      read_argument(arguments.one_block ? NodeValue::all_arguments : static_cast<std::int32_t>(i), arguments.list[i]);
   }
   // By member, as far as their members are known here.
   void read_own(const KernelRecord& kernel, void* const* params) {
@@ -175,8 +183,17 @@ class ValueReader {
   void read(const Params& /*params*/) {}
 
   GraphWalk walk_;
+  const GraphWalk::Visit visit_ = [this](const ScannedNode&, const backend::NodeParams& params,
+                                         const KernelArguments& arguments) {
+    property_ = 0;
+    if (const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params))
+      read(*kernel, arguments);
+    else
+      std::visit([&](const auto& of_type) { read(of_type); }, params);
+  };
   NodeValues found_;
   std::uint32_t property_ = 0;  // of the current node: the number of the next one
+  bool with_shape_ = true;      // of kernels: whether it is read
 };
 
 }  // namespace
@@ -185,10 +202,18 @@ NodeValues read_node_values(backend::Backend& backend, GraphHandle template_grap
   return ValueReader(backend, known).run(template_graph);
 }
 
+NodeValues read_node_values(backend::Backend& backend, std::size_t count, const ChooseNode& choose,
+                            graphs::NodeChanges* known) {
+  return ValueReader(backend, known).run(count, choose);
+}
+
 void find_memory(const Device& device, MempoolId pool, OwnMemory::Allocations allocations, NodeValues& values) {
-  std::set<std::uintptr_t> words;
+  std::vector<std::uintptr_t> words;
   for (const NodeValue& value : values.values)
-    if (value.bytes == 8) words.insert(value.value);
+    if (value.bytes == 8) words.push_back(value.value);
+  std::ranges::sort(words);
+  const auto repeated = std::ranges::unique(words);
+  words.erase(repeated.begin(), repeated.end());
   std::vector<memory::UsedAddress> addresses;
   for (const std::uintptr_t word : words) addresses.push_back({word});
   memory::watch_addresses(device, addresses, {&pool, 1});

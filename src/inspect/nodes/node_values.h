@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -75,6 +76,16 @@ struct NodeValues {
 /// \param known as GraphWalk takes it.
 NodeValues read_node_values(backend::Backend& backend, GraphHandle template_graph,
                             graphs::NodeChanges* known = nullptr);
+
+/// A node of a template, for a comparison of some nodes alone.
+struct ChosenNode {
+  ScannedNode place;       ///< as GraphWalk::visit() takes it
+  bool with_shape = true;  ///< false: the launch shape of a kernel is left out
+};
+/// Reads the values of these nodes alone, which are indexed as `choose` returns them. None has nodes in it.
+using ChooseNode = std::function<ChosenNode(std::size_t index)>;
+NodeValues read_node_values(backend::Backend& backend, std::size_t count, const ChooseNode& choose,
+                            graphs::NodeChanges* known);
 
 /// Looks the words of the values up in all allocators, for NodeValues::addresses and NodeValues::own. Words lent to
 /// generators of a framework are hidden there: they lie outside of the pool, in other places for each capture.

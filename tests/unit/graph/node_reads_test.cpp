@@ -119,6 +119,15 @@ TEST_P(ReadsOfNodes, RecaptureReadsEachNewNodeOnce) {
   }
 }
 
+TEST_P(ReadsOfNodes, RecaptureInPlaceQueriesTheEdgesOfBothGraphsOnce) {
+  graph_ = captured(5, x_);
+  counting().forget_calls();
+  const Recapture result = graph_.recapture([&] { launch_kernels(5, y_); });
+  EXPECT_TRUE(result.in_place);
+  EXPECT_EQ(result.differences.size(), 5U);
+  EXPECT_EQ(counting().calls(Call::graph_edges), 2);
+}
+
 TEST_P(ReadsOfNodes, RecaptureWithANewExecutableReadsNoMore) {
   const auto recapture = [&](int nodes) {
     graph_ = captured(nodes, x_);

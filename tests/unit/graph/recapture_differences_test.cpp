@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/graph/graph_fixture.h"
+
+// Recapture::differences: a list of what differed at the recapture, whenever it is read.
+
+namespace reprise::graphs::test {
+namespace {
+
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class RecaptureDifferences : public ::testing::TestWithParam<KeepGraph> {
+ protected:
+  static std::vector<std::string> texts(const std::vector<GraphDifference>& differences) {
+    std::vector<std::string> found;
+    for (const GraphDifference& each : differences) found.push_back(each.str());
+    return found;
+  }
+  /// Captures the first body, and the second one in its place; whether the list is that of diff(), and has `count`.
+  void compare(const std::function<void()>& first, const std::function<void()>& second, std::size_t count) {
+    CUDAGraph one(GetParam()), other(GetParam()), graph(GetParam());
+    capture(one, options_, first);
+    capture(other, options_, second);
+    capture(graph, options_, first);
+    graph.replay();
+    const Recapture result = graph.recapture(second);
+    EXPECT_TRUE(result.in_place) << result.reason;
+    EXPECT_THAT(texts(result.differences), ElementsAreArray(texts(diff(one, other))));
+    EXPECT_THAT(result.differences, SizeIs(count));
+  }
+
+  const SideStream side_;
+  Buffer<int> x_ = zeros(4), y_ = zeros(4);
+  GraphOptions options_{.enable_annotations = true};
+  void* data_of_host_ = nullptr;
+};
+
+INSTANTIATE_TEST_SUITE_P(Kept, RecaptureDifferences, ::testing::Values(KeepGraph::no, KeepGraph::yes),
+                         [](const auto& kept) { return kept.param == KeepGraph::yes ? "yes" : "no"; });
+
+TEST_P(RecaptureDifferences, AreThoseThatDiffLists) {
+  const auto body = [&](int number) {
+    Buffer<int> scratch(8);
+    scratch.fill_bytes_async(number);
+    {
+      const annotate scope("forward");
+      add(x_, 7), add(x_, number);
+      launch(current_stream(), LaunchConfig{.grid = Dim3(number), .block = Dim3(4)}, Add{}, x_.data(), 1, x_.size());
+    }
+    copy_async(number == 1 ? x_.data() : y_.data(), scratch.data(), 4 * static_cast<std::size_t>(number));
+    call_on_host(
+        current_stream(), number == 1 ? [](void*) {} : [](void* data) { *static_cast<void**>(data) = data; },
+        &data_of_host_);
+  };
+  compare([&] { body(1); }, [&] { body(2); }, 6);
+}
+
+TEST_P(RecaptureDifferences, NameNodesOfChildGraphs) {
+  const auto captured = [&](int amount) {
+    CUDAGraph graph(GetParam());
+    capture(graph, options_, [&] {
+      add(x_);
+      const annotate scope("inner");
+      add(x_, amount);
+    });
+    return graph;
+  };
+  const CUDAGraph one = captured(1), two = captured(2);
+  const auto body = [&](const CUDAGraph& child) {
+    const annotate scope("outer");
+    add(y_);
+    add_child(child);
+  };
+  compare([&] { body(one); }, [&] { body(two); }, 1);
+}
+
+TEST_P(RecaptureDifferences, OfOtherKernelsAreThoseThatDiffLists) {
+  const auto body = [&](bool swapped) {
+    if (swapped) multiply(x_, 2, y_);
+    add(x_, 1);
+    if (!swapped) multiply(x_, 3, y_);
+  };
+  compare([&] { body(false); }, [&] { body(true); }, 2);
+}
+
+TEST_P(RecaptureDifferences, StayAsTheyWereWhenGraphAndMemoryAreGone) {
+  std::optional<Recapture> result;
+  {
+    Buffer<int> before = zeros(4), after = zeros(4);
+    CUDAGraph graph(GetParam());
+    capture(graph, options_, [&] { add(before, 1); });
+    graph.replay();
+    result = graph.recapture([&] {
+      const annotate scope("changed");
+      add(after, 1);
+    });
+    EXPECT_EQ(graph.recapture([&] { add(before, 5); }).differences.size(), 2U);
+    current_stream().synchronize();
+  }
+  ASSERT_THAT(result->differences, SizeIs(1));
+  const GraphDifference& found = result->differences.front();
+  EXPECT_THAT(found.str(), HasSubstr("Add (node 0) in changed: argument 0: "));
+  EXPECT_THAT(found.first_value, HasSubstr("(offset 0 of 512 bytes at 0x"));
+  EXPECT_THAT(found.second_value, HasSubstr("(offset 0 of 512 bytes at 0x"));
+}
+
+TEST_P(RecaptureDifferences, AreReadByManyThreadsAndShareOneList) {
+  CUDAGraph graph(GetParam());
+  capture(graph, [&] { add(x_, 1), add(x_, 2); });
+  graph.replay();
+  const Recapture result = graph.recapture([&] { add(x_, 3), add(x_, 4); });
+  const GraphDifferences copy = result.differences;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { EXPECT_EQ(copy.size(), 2U); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(&copy.list(), &result.differences.list());
+}
+
+TEST(GraphDifferencesList, IsEmptyOrWhatItIsMadeOf) {
+  EXPECT_THAT(GraphDifferences(), IsEmpty());
+  EXPECT_THAT(GraphDifferences(std::function<std::vector<GraphDifference>()>()), IsEmpty());
+  int made = 0;
+  const GraphDifferences two([&] {
+    ++made;
+    return std::vector<GraphDifference>(2);
+  });
+  EXPECT_EQ(made, 0);
+  EXPECT_THAT(two, SizeIs(2));
+  EXPECT_EQ(&two[1], &two.front() + 1);
+  EXPECT_EQ(made, 1);
+}
+
+TEST(GraphDifferencesList, IsTriedAgainWhenItCouldNotBeMade) {
+  int tries = 0;
+  const GraphDifferences one([&] {
+    if (++tries == 1) throw Error("there is no memory");
+    return std::vector<GraphDifference>(1);
+  });
+  EXPECT_THROW((void)one.empty(), Error);
+  EXPECT_THAT(one, SizeIs(1));
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test
