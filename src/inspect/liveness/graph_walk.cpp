@@ -27,28 +27,41 @@ std::string failure_text(Call call, ErrorCode result) {
 
 }  // namespace
 
-void GraphWalk::run(GraphHandle template_graph, const Visit& visit) {
-  visit_ = &visit;
-  graph(template_graph, "");
-}
-
-void GraphWalk::graph(GraphHandle graph, const std::string& prefix) {
-  std::vector<GraphNodeHandle> nodes;
-  Checked(backend_).graph_nodes(graph, &nodes);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (prefix.empty()) top_ = nodes[i];
-    node(graph, nodes[i], prefix + std::to_string(i));
-  }
-}
-
-bool GraphWalk::may_copy(GraphNodeHandle handle) const {
+bool may_copy(Backend& backend, GraphNodeHandle node, graphs::NodeChanges* known) {
   backend::NodeType type = backend::NodeType::empty;
-  if (known_ != nullptr)
-    type = known_->values(backend_, handle).type();
+  if (known != nullptr)
+    type = known->values(backend, node).type();
   else
-    Checked(backend_).graph_node_type(handle, &type);
+    Checked(backend).graph_node_type(node, &type);
   return type == backend::NodeType::memcpy || type == backend::NodeType::child_graph ||
          type == backend::NodeType::conditional;
+}
+
+void GraphWalk::run(GraphHandle template_graph, const Visit& visit) {
+  std::vector<GraphNodeHandle> nodes;
+  Checked(backend_).graph_nodes(template_graph, &nodes);
+  run(template_graph, nodes, 0, visit);
+}
+
+void GraphWalk::run(GraphHandle template_graph, std::span<const GraphNodeHandle> nodes, std::size_t first,
+                    const Visit& visit) {
+  visit_ = &visit;
+  graph(template_graph, nodes, first, "");
+}
+
+void GraphWalk::graph(GraphHandle within, const std::string& prefix) {
+  std::vector<GraphNodeHandle> nodes;
+  Checked(backend_).graph_nodes(within, &nodes);
+  graph(within, nodes, 0, prefix);
+}
+
+void GraphWalk::graph(GraphHandle within, std::span<const GraphNodeHandle> nodes, std::size_t first,
+                      const std::string& prefix) {
+  for (std::size_t i = first; i < nodes.size(); ++i) {
+    if (which_ == ScannedNodes::copies && !may_copy(backend_, nodes[i], known_)) continue;
+    if (prefix.empty()) top_ = nodes[i];
+    node(within, nodes[i], prefix + std::to_string(i));
+  }
 }
 
 // False if the runtime does not describe the node.
@@ -66,7 +79,6 @@ bool GraphWalk::read(GraphNodeHandle handle, const graphs::NodeImage* image, bac
 }
 
 void GraphWalk::node(GraphHandle within, GraphNodeHandle handle, const std::string& number) {
-  if (which_ == ScannedNodes::copies && !may_copy(handle)) return;
   backend::NodeParams params = backend::EmptyNodeParams{};
   backend::NodeType type = backend::NodeType::empty;
   const graphs::NodeImage* image = known_ != nullptr ? &known_->values(backend_, handle) : nullptr;
