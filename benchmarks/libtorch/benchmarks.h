@@ -13,7 +13,7 @@ void graphed(const Settings& settings);
 void steps(const Settings& settings);
 void tensor_allocator(const Settings& settings);
 
-/// The device of libtorch that the benchmarks run on; enables captures of its tensors.
+/// The device of libtorch that the benchmarks run on, initialised; enables captures of its tensors.
 torch::Device tensor_device(const Settings& settings);
 
 }  // namespace benchmarks

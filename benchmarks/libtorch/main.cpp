@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/Context.h>
+
 #include "libtorch/benchmarks.h"
 #include "reprise/libtorch/graph.h"
 #include "reprise/libtorch/host_device.h"
@@ -9,6 +11,7 @@ namespace benchmarks {
 torch::Device tensor_device(const Settings& settings) {
   const int index = settings.device.index();
   if (settings.device.type() == reprise::DeviceType::host) return reprise::libtorch::host_device(index);
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // as the first tensor would: not every part makes one
   return {torch::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 

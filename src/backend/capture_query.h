@@ -13,4 +13,8 @@ namespace reprise::backend {
 /// \throws BackendError if the runtime gives another code.
 CaptureInfo capture_info(const StreamRef& stream);
 
+/// The status alone, which the driver gives for less.
+/// \throws BackendError as above.
+CaptureStatus capture_status(const StreamRef& stream);
+
 }  // namespace reprise::backend

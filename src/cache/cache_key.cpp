@@ -19,10 +19,12 @@ std::uint64_t CacheKey::hash() const noexcept {
   return hash;
 }
 
-bool CacheKey::same(const CacheKey& other) const noexcept {
+[[gnu::hot]] bool CacheKey::same(const CacheKey& other) const noexcept {
   if (words_ != other.words_ || fields_ != other.fields_) return false;
   const std::size_t few = std::min(words_, few_.size());
-  return std::memcmp(few_.data(), other.few_.data(), few * sizeof(few_[0])) == 0 && more_ == other.more_;
+  for (std::size_t i = 0; i < few; ++i)
+    if (few_[i] != other.few_[i]) return false;
+  return words_ == few || more_ == other.more_;
 }
 
 // Its length, then its bytes, the last word padded with zeros.

@@ -89,27 +89,8 @@ std::shared_ptr<cache_detail::OwnGraphs> capture_itself(const Call& call, const 
 
 }  // namespace
 
-std::size_t padded_bytes(std::size_t bytes, const cache_detail::Lengths& lengths) {
-  return lengths.padded == 0 ? bytes : bytes / lengths.length * lengths.padded;
-}
-
-void require_apart(const Call& call, const std::vector<bool>& copied) {
-  const auto overlap = [](const InputMemory& a, const InputMemory& b) {
-    const auto begin = [](const InputMemory& each) { return reinterpret_cast<std::uintptr_t>(each.data); };
-    return begin(a) < begin(b) + b.bytes && begin(b) < begin(a) + a.bytes;
-  };
-  for (std::size_t i = 0; i < call.inputs.size(); ++i)
-    for (std::size_t k = 0; k < call.inputs.size(); ++k)
-      if (k != i && call.inputs[i].written && (copied[i] || copied[k]) && overlap(call.inputs[i], call.inputs[k]))
-        throw UsageError(
-            text::format("GraphCache::run: expected inputs that lie apart from input {}, which the body changes; found "
-                         "input {} in the same memory. The graph has memory of its own for one of them: pass a copy of "
-                         "one, or one input for both.",
-                         i, k));
-}
-
 Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate, const StreamRef* run)
-    : shared_(shared), returns_(call.body.returns()), type_(call.body.type()), own_(capture_itself(call, shared.pool)) {
+    : shared_(shared), type_(call.body.type()), returns_(call.body.returns()), own_(capture_itself(call, shared.pool)) {
   if (own_ != nullptr) {
     shared.captured_themselves = true;
     return;
@@ -133,6 +114,7 @@ Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate
     patch_inputs();
   for (const Input& input : inputs_)
     if (input.memory != nullptr) retain(input.memory);
+  is_plain_ = inputs_.empty() && lender_ == nullptr && breaks_.empty();
 }
 
 // Where a replay ends with an exception, segments before the last one may still run.
@@ -239,24 +221,6 @@ void Entry::patch_inputs() {
   }
 }
 
-void Entry::require_fits(const Call& call) const {
-  const auto refuse = [&](const std::string& expected, const std::string& found) {
-    throw UsageError(text::format(
-        "GraphCache::run: expected {}, as key {} was captured with; found {}. Add what that depends on to the key.",
-        expected, lender_ != nullptr ? lender_->key : call.key.str(shared_.options.key_fields), found));
-  };
-  if (call.body.type() != type_)
-    refuse(call.body.returns() != returns_ ? "a body with results of the same type" : "the same body", "another one");
-  if (call.inputs.size() != inputs_.size())
-    refuse(text::format("{} inputs", inputs_.size()), text::format("{}", call.inputs.size()));
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    const std::size_t bytes = padded_bytes(call.inputs[i].bytes, call.lengths);
-    if (bytes != inputs_[i].bytes || call.inputs[i].written != inputs_[i].written)
-      refuse(text::format("input {} with {} bytes{}", i, inputs_[i].bytes, inputs_[i].written ? ", inout" : ""),
-             text::format("{} bytes{}", bytes, call.inputs[i].written ? ", inout" : ""));
-  }
-}
-
 // Decides how the inputs of a call are used, and changes the graph accordingly.
 void Entry::set_inputs(const Call& call) {
   values_.clear();
@@ -324,7 +288,13 @@ void Entry::copy_back_after_error(const StreamRef& stream, const Call& call) noe
                     error.what()));
 }
 
-Outcome Entry::launch(const StreamRef& stream, const Call& call) {
+[[gnu::hot]] Outcome Entry::launch(const StreamRef& stream, const Call& call) {
+  if (!is_plain_) return launch_with_memory(stream, call);
+  shared_.last_launch.launch(stream, [&] { graph_.replay(stream); });
+  return {};
+}
+
+Outcome Entry::launch_with_memory(const StreamRef& stream, const Call& call) {
   if (own_ != nullptr) {
     shared_.last_launch.launch(stream, [&] { own_->replay(call.body); });
     return {};

@@ -36,12 +36,12 @@ struct Shared {
 
   const GraphCacheOptions& options;
   const Device device;
+  /// Of all entries, and of the copies around them: the next launch comes after it.
+  memory::LastLaunch last_launch;
   Stream captured;  ///< of all captures: memory of the pool that one of them frees is reused by the next one
   Stream memory;    ///< for which memory of entries is allocated; no work runs there, see Entry::record_use()
   MempoolId pool;
   bool captured_themselves = false;  ///< the bodies did, see Body::capture_itself()
-  /// Of all entries, and of the copies around them: the next launch comes after it.
-  memory::LastLaunch last_launch;
 };
 
 /// The capture failed, but an eager run may succeed: not thrown for an exception of the body's own.
@@ -110,6 +110,9 @@ class Entry {
   /// `breaks_` gets the segments before the last one.
   BodyResults capture(CUDAGraph& graph, const Call& call, std::span<const InputMemory> at, bool instantiate,
                       const StreamRef* run);
+  void require_fits(const Call& call, std::size_t input) const;
+  [[noreturn]] void refuse(const Call& call, const std::string& expected, const std::string& found) const;
+  Outcome launch_with_memory(const StreamRef& stream, const Call& call);
   void capture_results(const BodyResults& results);
   void patch_inputs();
   void set_inputs(const Call& call);
@@ -122,11 +125,13 @@ class Entry {
   std::shared_ptr<Lender> new_results(const StreamRef& stream) const;
   void retain(const std::shared_ptr<void>& memory);
 
+  // What a hit touches comes first, see CUDAGraph::Impl.
   Shared& shared_;
-  const std::type_info& returns_;
-  const std::type_info& type_;                    // of the body
-  std::shared_ptr<cache_detail::OwnGraphs> own_;  // set: the body captured itself, and all below is unused
+  const std::type_info& type_;  // of the body
+  bool is_plain_ = false;       // a launch is that of the graph alone: no inputs, results or eager parts
   std::vector<Input> inputs_;
+  const std::type_info& returns_;
+  std::shared_ptr<cache_detail::OwnGraphs> own_;  // set: the body captured itself, and all else is unused
   std::vector<ParameterValue> values_;
   std::shared_ptr<Lender> lender_;                   // null: there are no results
   std::vector<cache_detail::ResultMemory> in_pool_;  // results as the graph leaves them, with CacheOutputs::copy

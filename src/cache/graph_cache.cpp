@@ -47,7 +47,7 @@ GraphCache::GraphCache(GraphCacheOptions options, Device device)
 
 GraphCache::~GraphCache() = default;
 
-cache_detail::Outcome GraphCache::run_call(const cache_detail::Call& call) {
+[[gnu::hot]] cache_detail::Outcome GraphCache::run_call(const cache_detail::Call& call) {
   return impl_->run(call);
 }
 

@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "backend/capture_query.h"
 #include "cache/graph_cache_impl.h"
 #include "inspect/diff/graph_differences.h"
 #include "text/format.h"
@@ -22,23 +23,32 @@ void GraphCache::Impl::Lock::refuse(const char* name) {
       name));
 }
 
-StreamRef GraphCache::Impl::require_outside_of_captures(const char* name) const {
+namespace {
+
+[[noreturn]] void refuse_in_capture(const char* name) {
+  throw UsageError(
+      text::format("{} expected a current stream that is not being captured; found one that is. A cache captures and "
+                   "replays itself: call its body directly within a capture, or the cache outside of it.",
+                   name));
+}
+
+}  // namespace
+
+// What a hit executes is [[gnu::hot]], here and where it calls other files, as what a replay executes is.
+[[gnu::hot]] StreamRef GraphCache::Impl::require_outside_of_captures(const char* name) const {
   const StreamRef stream = current_stream(shared.device);
-  if (stream.capture_status() != CaptureStatus::none) [[unlikely]]
-    throw UsageError(
-        text::format("{} expected a current stream that is not being captured; found one that is. A cache captures and "
-                     "replays itself: call its body directly within a capture, or the cache outside of it.",
-                     name));
+  if (backend::capture_status(stream) != CaptureStatus::none) [[unlikely]]
+    refuse_in_capture(name);
   return stream;
 }
 
-void GraphCache::Impl::note_use(Record& record) {
+[[gnu::hot]] void GraphCache::Impl::note_use(Record& record) {
   record.last_use = ++calls;
   if (options.max_age.count() != 0) record.time = options.clock ? options.clock() : Clock::now();
   records.used(record);
 }
 
-cache_detail::Outcome GraphCache::Impl::run(const Call& call) {
+[[gnu::hot]] cache_detail::Outcome GraphCache::Impl::run(const Call& call) {
   constexpr const char* name = "GraphCache::run";
   const StreamRef stream = require_outside_of_captures(name);
   Lock lock(*this, name);
@@ -58,8 +68,9 @@ cache_detail::Outcome GraphCache::Impl::run(const Call& call) {
   return run_eagerly(lock, call, stream);
 }
 
-std::optional<cache_detail::Outcome> GraphCache::Impl::replay(Record& record, const Call& call, const StreamRef& stream,
-                                                              caches::SampledTime::Step& hit) {
+[[gnu::hot]] std::optional<cache_detail::Outcome> GraphCache::Impl::replay(Record& record, const Call& call,
+                                                                           const StreamRef& stream,
+                                                                           caches::SampledTime::Step& hit) {
   Entry& entry = *record.entry;
   entry.require_fits(call);
   if (options.check_every != 0 && (record.hits + 1) % options.check_every == 0) {

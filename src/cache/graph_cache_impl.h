@@ -87,24 +87,23 @@ struct GraphCache::Impl {
 
   std::string key_text(const CacheKey& key) const;
 
+  // What a hit touches comes first, and `shared` begins with the rest of it, see CUDAGraph::Impl.
   const GraphCacheOptions options;
   const std::uint64_t max_bytes;
   graphs::LaunchMutex mutex;
-  caches::Shared shared;
-  caches::Records records;  // after `shared`, whose streams outlive the entries
+  std::atomic<std::thread::id> holder{};  // the thread that holds the mutex
   std::uint64_t calls = 0;
+  caches::SampledTime hit_time;
+  std::shared_ptr<const CacheFailure> failed;  // set for the call underway where it turns out that it runs eagerly
+  caches::Shared shared;
+  caches::Records records;          // after `shared`, whose streams outlive the entries
   std::uint64_t pool_captures = 0;  // in the present pool
   bool warned_of_thrashing = false;
   bool evicts_for_bytes = false;  // entries were released because of the bytes
   GraphCacheStatistics counts;    // the time of hits: hit_time
-  caches::SampledTime hit_time;
   std::map<std::tuple<RecaptureCause, std::string, std::string>, std::uint64_t> reasons;
 
-  // Set for the call underway where it turns out that it runs eagerly.
-  EagerCause cause = EagerCause::counted;
-  std::shared_ptr<const CacheFailure> failed;
-
-  std::atomic<std::thread::id> holder{};   // the thread that holds the mutex
+  EagerCause cause = EagerCause::counted;  // as `failed`
   std::atomic<std::thread::id> warming{};  // the thread that is in warm(), with threads that instantiate
   std::function<void(std::shared_ptr<caches::Entry>)> instantiate_later;
 };

@@ -5,7 +5,7 @@
 
 namespace reprise::caches {
 
-Record* Records::find(const CacheKey& key) {
+[[gnu::hot]] Record* Records::find(const CacheKey& key) {
   if (!captured_.empty() && captured_.front().key == key) return &captured_.front();  // as in the last call
   const auto found = by_key_.find(key);
   return found == by_key_.end() ? nullptr : &*found->second;
@@ -49,7 +49,7 @@ void Records::clear() noexcept {
   has_forgotten_ = false;
 }
 
-void Records::used(Record& record) {
+[[gnu::hot]] void Records::used(Record& record) {
   std::list<Record>& list = list_of(record);
   if (&list.front() != &record) list.splice(list.begin(), list, by_key_.at(record.key));
 }

@@ -130,17 +130,19 @@ std::shared_ptr<void> Capture::take(std::size_t number) noexcept {
 }
 
 // Without the mutex during a visit.
-template <class Visit>
-void Capture::for_each_attached(const Visit& visit) const noexcept {
+template <class End, class Visit>
+void Capture::for_each_attached(End Attached::*end, const Visit& visit) const noexcept {
   if (attached_to_.load(std::memory_order_relaxed) == 0) return;
   for (std::size_t number = 0;; ++number) {
     Attached attached;
     {
       const std::lock_guard lock(mutex_);
+      while (number < attached_.size() && (attached_[number].value == nullptr || attached_[number].*end == nullptr))
+        ++number;
       if (number >= attached_.size()) return;
       attached = attached_[number];
     }
-    if (attached.value != nullptr) visit(attached);
+    visit(attached);
   }
 }
 
@@ -149,15 +151,13 @@ void Capture::stream_ends(const StreamRef& stream) noexcept {
     const std::lock_guard lock(mutex_);
     std::erase_if(used_in_bodies_, [&](const auto& used) { return used.first == stream; });
   }
-  for_each_attached([&](const Attached& attached) {
-    if (attached.stream_ends != nullptr) attached.stream_ends(attached.value.get(), stream);
-  });
+  for_each_attached(&Attached::stream_ends,
+                    [&](const Attached& attached) { attached.stream_ends(attached.value.get(), stream); });
 }
 
 void Capture::capture_ends() noexcept {
-  for_each_attached([&](const Attached& attached) {
-    if (attached.capture_ends != nullptr) attached.capture_ends(attached.value.get());
-  });
+  for_each_attached(&Attached::capture_ends,
+                    [&](const Attached& attached) { attached.capture_ends(attached.value.get()); });
 }
 
 void Capture::become_over() noexcept {

@@ -176,8 +176,9 @@ class REPRISE_EXPORT_INTERNAL Capture {
       return nullptr;
   }
 
-  template <class Visit>
-  void for_each_attached(const Visit& visit) const noexcept;
+  /// Visits what has this function.
+  template <class End, class Visit>
+  void for_each_attached(End Attached::*end, const Visit& visit) const noexcept;
   static constexpr std::uint64_t bit(std::size_t number) noexcept {
     return std::uint64_t{1} << std::min<std::size_t>(number, 63);
   }

@@ -75,21 +75,6 @@ void warn_of_body(const std::exception& error) noexcept {
 
 }  // namespace
 
-void Bodies::begin_addition() noexcept {
-  const std::lock_guard lock(mutex_);
-  ++incomplete_;
-}
-
-void Bodies::end_addition() noexcept {
-  const std::lock_guard lock(mutex_);
-  --incomplete_;
-}
-
-bool Bodies::is_complete() const noexcept {
-  const std::lock_guard lock(mutex_);
-  return incomplete_ == 0;
-}
-
 StreamRef Bodies::stream_for(const StreamRef& outer, std::uint64_t outer_id, bool repeats) {
   const std::lock_guard lock(mutex_);
   if (!repeats)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -22,9 +23,9 @@ class Bodies {
  public:
   /// A node was, or is about to be, added to a graph of the capture, where no node can be removed: unless
   /// end_addition() follows, the capture fails in the end.
-  void begin_addition() noexcept;
-  void end_addition() noexcept;
-  bool is_complete() const noexcept;
+  void begin_addition() noexcept { ++incomplete_; }
+  void end_addition() noexcept { --incomplete_; }
+  bool is_complete() const noexcept { return incomplete_ == 0; }
 
   /// The stream on which a body is captured whose node comes next on `outer`, a stream of the capture, or body, with
   /// the id `outer_id`.
@@ -65,8 +66,8 @@ class Bodies {
     std::unique_ptr<InternalStream> stream;
   };
 
-  mutable std::mutex mutex_;  // guards the rest
-  int incomplete_ = 0;
+  std::atomic<int> incomplete_ = 0;
+  mutable std::mutex mutex_;        // guards the rest
   std::vector<OwnStream> streams_;  // until the end of the capture
   void drop_broken(const StreamRef& origin) noexcept;
   bool is_broken(const StreamRef& stream) const noexcept;

@@ -183,6 +183,7 @@ struct CUDAGraph::Impl {
   /// Adds the graph to the capture of this library that the stream takes part in; false if it is in none.
   bool become_child(const char* call, const StreamRef& stream);
   void replay_with_listeners(const char* call, const StreamRef& stream);  // and hooks
+  void replay_with_hooks(const char* call, const StreamRef& stream);
   void launch_with_listeners(const char* call, const StreamRef& stream);
   void launch_executable(const char* call, const StreamRef& stream);
   void raise_launch(const char* call, ErrorCode result) const;

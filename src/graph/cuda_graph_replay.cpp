@@ -198,9 +198,17 @@ void CUDAGraph::Impl::replay_changed(const StreamRef& stream, const std::functio
   require_success(Call::graph_launch, result);
 }
 
-void CUDAGraph::Impl::replay_with_listeners(const char* call, const StreamRef& stream) {
+[[gnu::hot]] void CUDAGraph::Impl::replay_with_listeners(const char* call, const StreamRef& stream) {
   const detail::PublicCall public_call(call);
   const CallingListeners calling(*this);
+  if (hooks.none_in_replays()) [[likely]]
+    launch_with_listeners(call, stream);
+  else
+    replay_with_hooks(call, stream);
+  refuse_destroyed(call);
+}
+
+void CUDAGraph::Impl::replay_with_hooks(const char* call, const StreamRef& stream) {
   // Hooks, then from the last listener to the first, and back: hooks run outside the checks and the draws.
   graphs::HookedReplay hooked(hooks, stream);
   try {
@@ -212,10 +220,9 @@ void CUDAGraph::Impl::replay_with_listeners(const char* call, const StreamRef& s
     throw;
   }
   hooked.launched();
-  refuse_destroyed(call);
 }
 
-void CUDAGraph::Impl::launch_with_listeners(const char* call, const StreamRef& stream) {
+[[gnu::hot]] void CUDAGraph::Impl::launch_with_listeners(const char* call, const StreamRef& stream) {
   const std::size_t count = in_replays.size();
   std::size_t waiting = count;  // of those from here on, before_replay() has returned
   try {

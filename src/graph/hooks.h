@@ -56,6 +56,10 @@ class Hooks {
   HookId add(GraphHooks hooks);
   std::shared_ptr<void> remove(HookId id) { return own_.remove(id); }  ///< see HookList
   bool take_part_in_replays() const noexcept { return own_.take_part_in_replays(); }
+  /// True if there are none of this graph, and none in the replays of all graphs.
+  bool none_in_replays() const noexcept {
+    return own_.entries() == nullptr && !global_hooks_in_replays.load(std::memory_order_relaxed);
+  }
   /// Global hooks are not called: the graph is internal.
   void leave_out_global() noexcept { with_global_ = false; }
 

@@ -23,8 +23,10 @@ class TorchFramework final : public backend::Framework, public graphs::Framework
   std::string_view name() const noexcept override { return "libtorch"; }
 
   // The current streams of host devices are this library's: host/host_streams.cpp shows them to libtorch.
-  bool keeps_current(DeviceType type) const noexcept override { return type == DeviceType::cuda && has_cuda_tensors(); }
-  StreamHandle current_stream(int device) const noexcept override { return current_cuda_stream(device); }
+  [[gnu::hot]] bool keeps_current(DeviceType type) const noexcept override {
+    return type == DeviceType::cuda && has_cuda_tensors();
+  }
+  [[gnu::hot]] StreamHandle current_stream(int device) const noexcept override { return current_cuda_stream(device); }
   void set_current_stream(int device, StreamHandle stream) const noexcept override {
     set_current_cuda_stream(device, stream);
   }

@@ -376,15 +376,18 @@ void CaptureDraws::instantiated(GraphExecHandle exec) noexcept {
   for (const auto& draws : draws_) draws->mirror_valid = false;
 }
 
-void CaptureDraws::prepare(GraphDraws& draws) {
+[[gnu::hot]] void CaptureDraws::prepare(GraphDraws& draws) {
   const GeneratorState from = draws.generator->spend(draws.parameters.increment);
   draws.spent = from;
   // Launches of another graph may come in between, and change the words.
   const bool shared = draws.users.use_count() > 1;
-  if (!shared && draws.mirror_valid && draws.mirror == from) {
+  if (!shared && draws.mirror_valid && draws.mirror == from) [[likely]]
     draws.mirror.offset += draws.parameters.increment;
-    return;
-  }
+  else
+    set_parameters(draws, from, shared);
+}
+
+void CaptureDraws::set_parameters(GraphDraws& draws, const GeneratorState& from, bool shared) {
   draws.mirror_valid = false;
   draws.parameters.seed = from.seed;
   draws.parameters.offset = from.offset;
@@ -396,7 +399,7 @@ void CaptureDraws::prepare(GraphDraws& draws) {
   draws.mirror_valid = !shared;
 }
 
-void CaptureDraws::before_replay(const StreamRef& stream) {
+[[gnu::hot]] void CaptureDraws::before_replay(const StreamRef& stream) {
   if (!ordered_)
     for (const auto& event : cleared_) stream.wait(event->ref());
   for (const auto& draws : draws_) draws->spent.reset();

@@ -134,6 +134,7 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   void close() noexcept;
   void clear_words();
   void prepare(GraphDraws& draws);
+  void set_parameters(GraphDraws& draws, const GeneratorState& from, bool shared);
   void undo_spend() noexcept;
 
   std::vector<std::unique_ptr<GraphDraws>> draws_;

@@ -40,6 +40,11 @@ TEST_F(CudaBackendTest, AskingWhetherTheDefaultStreamIsCapturingRetainsNoContext
   EXPECT_EQ(driver_.retained, 0);
 }
 
+TEST_F(CudaBackendTest, QueriesTheStatusOfACaptureWhateverContextIsCurrent) {
+  EXPECT_EQ(StreamRef(Device(backend_), handle<StreamHandle>(5)).capture_status(), CaptureStatus::none);
+  EXPECT_EQ(driver_.current_asked, 0);
+}
+
 TEST_F(CudaBackendTest, GivesAThreadWithoutContextThePrimaryOneForGood) {
   EXPECT_EQ(backend_.device_synchronize(), ErrorCode::success);
   EXPECT_THAT(driver_.worked_in, ElementsAre(primary_));

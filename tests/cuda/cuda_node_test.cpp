@@ -389,5 +389,24 @@ TEST_F(CudaCopyTest, SetsOfRowsFollowTheSameRule) {
   EXPECT_EQ(from_driver(set, &params), CUDA_ERROR_NOT_SUPPORTED);
 }
 
+TEST_F(CudaNodeTest, NodesOfASmallGraphAreReadByOneCall) {
+  static std::size_t nodes, calls;
+  driver_.api().cuGraphGetNodes = [](CUgraph, CUgraphNode* found, std::size_t* count) {
+    ++calls;
+    for (std::size_t i = 0; found != nullptr && i < *count; ++i)
+      found[i] = i < nodes ? handle<CUgraphNode>(i + 1) : nullptr;
+    *count = found != nullptr ? std::min(nodes, *count) : nodes;
+    return CUDA_SUCCESS;
+  };
+  for (nodes = 0; nodes < 70; ++nodes) {
+    calls = 0;
+    std::vector<GraphNodeHandle> found;
+    ASSERT_EQ(backend_.graph_nodes(handle<CUgraph>(1), &found), ErrorCode::success);
+    ASSERT_EQ(found.size(), nodes);
+    for (std::size_t i = 0; i < nodes; ++i) EXPECT_EQ(found[i], handle<CUgraphNode>(i + 1));
+    EXPECT_EQ(calls, nodes < 32 ? 1u : 3u) << nodes;
+  }
+}
+
 }  // namespace
 }  // namespace reprise::backend::cuda::test

@@ -52,7 +52,7 @@ ErrorCode CudaBackend::stream_end_capture(StreamHandle stream, GraphHandle* grap
   });
 }
 
-ErrorCode CudaBackend::stream_is_capturing(StreamHandle stream, CaptureStatus* status) {
+[[gnu::hot]] ErrorCode CudaBackend::stream_is_capturing(StreamHandle stream, CaptureStatus* status) {
   return enter_stream({Call::stream_is_capturing, stream}, [&] {
     CUstreamCaptureStatus found = CU_STREAM_CAPTURE_STATUS_NONE;
     const CUresult result = driver_.cuStreamIsCapturing(stream, &found);

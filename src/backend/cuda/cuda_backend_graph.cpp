@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 
 #include "backend/cuda/conditional_nodes.h"
 #include "backend/cuda/cuda_backend.h"
@@ -86,11 +87,19 @@ ErrorCode CudaBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNod
 
 ErrorCode CudaBackend::graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>* nodes) {
   return enter(Call::graph_nodes, [&] {
-    std::size_t count = 0;
-    CUresult result = driver_.cuGraphGetNodes(graph, nullptr, &count);
+    // One call for a small graph: the driver returns as many as there is room for.
+    std::array<CUgraphNode, 32> few{};
+    std::size_t count = few.size();
+    CUresult result = driver_.cuGraphGetNodes(graph, few.data(), &count);
+    if (result != CUDA_SUCCESS) return result;
+    if (count < few.size()) {
+      nodes->assign(few.begin(), few.begin() + count);
+      return result;
+    }
+    result = driver_.cuGraphGetNodes(graph, nullptr, &count);
     if (result != CUDA_SUCCESS) return result;
     std::vector<CUgraphNode> found(count);
-    if (count != 0) result = driver_.cuGraphGetNodes(graph, found.data(), &count);
+    result = driver_.cuGraphGetNodes(graph, found.data(), &count);
     if (result == CUDA_SUCCESS) *nodes = std::move(found);
     return result;
   });

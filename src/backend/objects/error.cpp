@@ -110,11 +110,11 @@ std::string backend_error_text(const std::string& call, ErrorCode code, const st
 
 namespace detail {
 
-PublicCall::PublicCall(const char* name) noexcept : outermost_(public_call == nullptr) {
+[[gnu::hot]] PublicCall::PublicCall(const char* name) noexcept : outermost_(public_call == nullptr) {
   if (outermost_) public_call = name;
 }
 
-PublicCall::~PublicCall() {
+[[gnu::hot]] PublicCall::~PublicCall() {
   if (outermost_) public_call = nullptr;
 }
 

@@ -98,6 +98,14 @@ backend::CaptureInfo backend::capture_info(const StreamRef& stream) {
   return info;
 }
 
+[[gnu::hot]] CaptureStatus backend::capture_status(const StreamRef& stream) {
+  auto status = CaptureStatus::none;
+  if (stream.is_default()) return status;
+  const Checked runtime(stream.device().backend());
+  runtime.allowing(ErrorCode::stream_capture_implicit).stream_is_capturing(stream.native(), &status);
+  return status;
+}
+
 void StreamRef::synchronize() const {
   const detail::PublicCall call("StreamRef::synchronize");
   Checked(device_.backend()).stream_synchronize(handle_);
@@ -127,7 +135,7 @@ void StreamRef::wait(const StreamRef& other) const {
 
 CaptureStatus StreamRef::capture_status() const {
   const detail::PublicCall call("StreamRef::capture_status");
-  return backend::capture_info(*this).status;
+  return backend::capture_status(*this);
 }
 
 std::uint64_t StreamRef::capture_id() const {

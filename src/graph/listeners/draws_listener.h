@@ -25,8 +25,8 @@ class DrawsListener : public CaptureListener {
   void added_as_child(const captures::ChildNode& child) override {
     if (draws_ != nullptr) draws_->add_to_parent(child);
   }
-  void before_replay(const StreamRef& stream) override { draws_->before_replay(stream); }
-  void replayed(const StreamRef& /*stream*/) noexcept override { draws_->replayed(); }
+  [[gnu::hot]] void before_replay(const StreamRef& stream) override { draws_->before_replay(stream); }
+  [[gnu::hot]] void replayed(const StreamRef& /*stream*/) noexcept override { draws_->replayed(); }
   void replay_failed() noexcept override { draws_->replay_failed(); }
 
  protected:

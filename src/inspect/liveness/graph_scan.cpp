@@ -6,6 +6,7 @@
 #include <tuple>
 #include <variant>
 
+#include "backend/check.h"
 #include "inspect/nodes/node_text.h"
 
 namespace reprise::inspect {
@@ -18,8 +19,8 @@ class Scanner {
  public:
   Scanner(Backend& backend, ScannedNodes which, graphs::NodeChanges* known) : walk_(backend, which, known) {}
 
-  GraphScan run(GraphHandle template_graph) {
-    walk_.run(template_graph,
+  GraphScan run(GraphHandle template_graph, std::span<const GraphNodeHandle> nodes, std::size_t first) {
+    walk_.run(template_graph, nodes, first,
               [&](const ScannedNode&, const backend::NodeParams& params, const KernelArguments& arguments) {
                 if (const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params))
                   read(*kernel, arguments);
@@ -80,7 +81,13 @@ class Scanner {
 }  // namespace
 
 GraphScan scan_graph(Backend& backend, GraphHandle template_graph, ScannedNodes which, graphs::NodeChanges* known) {
-  return Scanner(backend, which, known).run(template_graph);
+  std::vector<GraphNodeHandle> nodes;
+  backend::Checked(backend).graph_nodes(template_graph, &nodes);
+  std::size_t first = 0;
+  if (which == ScannedNodes::copies)
+    while (first < nodes.size() && !may_copy(backend, nodes[first], known)) ++first;
+  if (first == nodes.size()) return {};  // most graphs copy nothing
+  return Scanner(backend, which, known).run(template_graph, nodes, first);
 }
 
 std::string use_text(Backend& backend, const ScannedNode& node, std::uint32_t place, const Annotation* annotation) {

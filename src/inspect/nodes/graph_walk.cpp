@@ -28,9 +28,26 @@ std::string failure_text(Call call, ErrorCode result) {
 
 }  // namespace
 
+bool may_copy(Backend& backend, GraphNodeHandle node, graphs::NodeChanges* known) {
+  backend::NodeType type = backend::NodeType::empty;
+  if (known != nullptr)
+    type = known->values(backend, node).type();
+  else
+    Checked(backend).graph_node_type(node, &type);
+  return type == backend::NodeType::memcpy || type == backend::NodeType::child_graph ||
+         type == backend::NodeType::conditional;
+}
+
 void GraphWalk::run(GraphHandle template_graph, const Visit& visit) {
+  std::vector<GraphNodeHandle> nodes;
+  Checked(backend_).graph_nodes(template_graph, &nodes);
+  run(template_graph, nodes, 0, visit);
+}
+
+void GraphWalk::run(GraphHandle template_graph, std::span<const GraphNodeHandle> nodes, std::size_t first,
+                    const Visit& visit) {
   visit_ = &visit;
-  graph(template_graph, "");
+  graph(template_graph, nodes, first, "");
 }
 
 void GraphWalk::visit(ScannedNode place, const Visit& visit) {
@@ -39,24 +56,19 @@ void GraphWalk::visit(ScannedNode place, const Visit& visit) {
   node(place.graph, place.handle, std::move(place.number));
 }
 
-void GraphWalk::graph(GraphHandle graph, const std::string& prefix) {
+void GraphWalk::graph(GraphHandle within, const std::string& prefix) {
   std::vector<GraphNodeHandle> nodes;
-  Checked(backend_).graph_nodes(graph, &nodes);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (prefix.empty()) top_ = nodes[i];
-    if (which_ == ScannedNodes::copies && !may_copy(nodes[i])) continue;
-    node(graph, nodes[i], prefix + std::to_string(i));
-  }
+  Checked(backend_).graph_nodes(within, &nodes);
+  graph(within, nodes, 0, prefix);
 }
 
-bool GraphWalk::may_copy(GraphNodeHandle handle) const {
-  backend::NodeType type = backend::NodeType::empty;
-  if (known_ != nullptr)
-    type = known_->values(backend_, handle).type();
-  else
-    Checked(backend_).graph_node_type(handle, &type);
-  return type == backend::NodeType::memcpy || type == backend::NodeType::child_graph ||
-         type == backend::NodeType::conditional;
+void GraphWalk::graph(GraphHandle within, std::span<const GraphNodeHandle> nodes, std::size_t first,
+                      const std::string& prefix) {
+  for (std::size_t i = first; i < nodes.size(); ++i) {
+    if (which_ == ScannedNodes::copies && !may_copy(backend_, nodes[i], known_)) continue;
+    if (prefix.empty()) top_ = nodes[i];
+    node(within, nodes[i], prefix + std::to_string(i));
+  }
 }
 
 // False if the runtime does not describe the node.

@@ -57,6 +57,9 @@ struct KernelArguments {
   bool one_block = false;
 };
 
+/// True if a node copies memory, or has graphs inside, whose nodes may. \param known as of GraphWalk.
+bool may_copy(backend::Backend& backend, GraphNodeHandle node, graphs::NodeChanges* known);
+
 /// Walks through all nodes of a template in order of creation, including child graphs and bodies of conditional nodes.
 class GraphWalk {
  public:
@@ -75,6 +78,8 @@ class GraphWalk {
 
   /// \throws BackendError if the runtime fails; what `visit` throws.
   void run(GraphHandle template_graph, const Visit& visit);
+  /// The same from one of the template's nodes on. \param nodes all of them. \param first its index.
+  void run(GraphHandle template_graph, std::span<const GraphNodeHandle> nodes, std::size_t first, const Visit& visit);
   /// Visits one node, and those in it, whichever are visited else. \param place `handle`, `top`, `number` and `graph`
   /// of the node.
   void visit(ScannedNode place, const Visit& visit);
@@ -89,10 +94,10 @@ class GraphWalk {
   std::vector<Omission> take_omissions() { return std::move(omissions_); }
 
  private:
-  void graph(GraphHandle graph, const std::string& prefix);
+  void graph(GraphHandle within, const std::string& prefix);
+  void graph(GraphHandle within, std::span<const GraphNodeHandle> nodes, std::size_t first, const std::string& prefix);
   void note_copy(const backend::NodeParams& params);
   void node(GraphHandle within, GraphNodeHandle handle, std::string number);
-  bool may_copy(GraphNodeHandle handle) const;
   bool read(GraphNodeHandle handle, const graphs::NodeImage* image, backend::NodeParams* params,
             backend::NodeType* type);
   void find_arguments(const backend::KernelNodeParams& kernel, const graphs::NodeImage* image);

@@ -33,7 +33,7 @@ CudaGenerator::~CudaGenerator() {
   abandon();
 }
 
-GeneratorState CudaGenerator::spend(std::uint64_t increment) {
+[[gnu::hot]] GeneratorState CudaGenerator::spend(std::uint64_t increment) {
   const std::lock_guard lock(generator_->mutex_);
   const GeneratorState before{state_->seed_, state_->philox_offset_per_thread_};
   state_->philox_offset_per_thread_ += increment;

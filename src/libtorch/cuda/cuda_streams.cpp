@@ -26,9 +26,16 @@ Names& names() {
   return *instance;
 }
 
-// The handle of a stream, whose id is stored if it differs. An id always means one stream; so libtorch, which makes the
-// device current for this query, is queried once.
-StreamHandle handle_of(const CUDAStream& stream) {
+// Stores the id of a stream if it is not the handle, as that of a foreign one is.
+void store_name(StreamHandle handle, c10::StreamId id) {
+  if (id == reinterpret_cast<c10::StreamId>(handle)) return;
+  Names& all = names();
+  const std::unique_lock lock(all.mutex);
+  all.ids.try_emplace(handle, id);
+}
+
+// An id always means one stream; so libtorch, which makes the device current for this query, is queried once.
+[[gnu::hot]] StreamHandle handle_of(const CUDAStream& stream) {
   struct Named {
     c10::StreamId id = 0;  // the default stream, which is null on each device
     c10::DeviceIndex device = 0;
@@ -37,12 +44,10 @@ StreamHandle handle_of(const CUDAStream& stream) {
   thread_local Named last;
   const Named key{stream.id(), stream.device_index(), nullptr};
   if (key.id == 0) return nullptr;
-  if (key.id == last.id && key.device == last.device) return last.handle;
-  last = {key.id, key.device, stream.stream()};
-  if (key.id == reinterpret_cast<c10::StreamId>(last.handle)) return last.handle;  // a foreign one
-  Names& all = names();
-  const std::unique_lock lock(all.mutex);
-  all.ids.try_emplace(last.handle, key.id);
+  if (key.id != last.id || key.device != last.device) [[unlikely]] {
+    last = {key.id, key.device, stream.stream()};
+    store_name(last.handle, key.id);
+  }
   return last.handle;
 }
 
@@ -58,7 +63,7 @@ CUDAStream stream_with(c10::DeviceIndex device, StreamHandle handle) {
 
 }  // namespace
 
-StreamHandle current_cuda_stream(int device) noexcept {
+[[gnu::hot]] StreamHandle current_cuda_stream(int device) noexcept {
   return handle_of(c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)));
 }
 

@@ -24,7 +24,7 @@ void initialise() {
 
 }  // namespace
 
-bool has_cuda_tensors() noexcept {
+[[gnu::hot]] bool has_cuda_tensors() noexcept {
   static const bool both = [] {
     if (backend::cuda_backends().empty() || c10::cuda::device_count() == 0) return false;
     share_memory_with_libtorch();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/check.h"
+#include "tests/support/faulty_backend.h"
 #include "tests/support/gate.h"
 #include "tests/unit/cache/cache_fixture.h"
 
@@ -192,6 +193,26 @@ TEST(StreamsOfGraphCaches, TheBodyRunsOnTheCurrentStream) {
   }
   EXPECT_EQ(captured, (std::vector<bool>{false, true}));
   EXPECT_EQ(same, (std::vector<bool>{true, false}));
+}
+
+// A query of the capture that the stream may take part in, and the launch: all that a hit may cost.
+TEST(StreamsOfGraphCaches, AHitQueriesTheStatusOfTheStreamAndLaunches) {
+  using backend::Call;
+  static auto& counting = *new backend::test::FaultyBackend(default_device().backend());
+  const Device device(counting);
+  const DeviceGuard guard(device);
+  const Stream stream(device);
+  const StreamGuard current(stream);
+  Buffer<int> x(1);
+  GraphCache cache({.capture_after = 0});
+  const auto call = [&] { cache.run({1}, [&] { graphs::test::add(x); }); };
+  call();
+  counting.forget_calls();
+  call();
+  EXPECT_EQ(counting.calls(Call::stream_is_capturing), 1);
+  EXPECT_EQ(counting.calls(Call::graph_launch), 1);
+  EXPECT_EQ(counting.calls(), 2);
+  stream.synchronize();
 }
 
 }  // namespace

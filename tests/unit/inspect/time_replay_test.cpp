@@ -381,7 +381,7 @@ TEST_F(TimeReplay, ThatFailsLeavesAGraphThatCanBeReplayedAndTimed) {
     static_cast<void>(generator.philox_state(4));
     add(x);
   });
-  for (const Call call : {Call::stream_capture_info, Call::event_create, Call::graph_launch, Call::event_record,
+  for (const Call call : {Call::stream_is_capturing, Call::event_create, Call::graph_launch, Call::event_record,
                           Call::event_synchronize, Call::graph_nodes}) {
     faulty.fail(call, ErrorCode::unknown);
     EXPECT_THROW((void)time_replay(graph_), BackendError) << backend::cuda_name(call);

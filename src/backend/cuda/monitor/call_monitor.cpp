@@ -357,6 +357,7 @@ void CallMonitor::process_ends() {
 }
 
 std::optional<CaptureFindings> CallMonitor::describe(StreamHandle stream) {
+  if (last_number_ == 0) return std::nullopt;  // calls were never watched
   const OwnQuery own_query;
   const std::scoped_lock lock(mutex_);
   const auto is_the_stream = [&](const CaptureFindings& one) { return is_of(one, stream); };

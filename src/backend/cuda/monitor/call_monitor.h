@@ -125,8 +125,8 @@ class CallMonitor {
   std::function<void(const CaptureFindings&)> finished_sink_;
   std::atomic<int> underway_{0};           ///< the size of captures_
   std::atomic<std::uint64_t> generation_;  ///< of the state of threads
+  std::atomic<std::uint64_t> last_number_ = 0;
   std::mutex mutex_;
-  std::uint64_t last_number_ = 0;
   std::vector<Capture> captures_;
   std::vector<CaptureFindings> finished_;  ///< the last one of each stream
 };

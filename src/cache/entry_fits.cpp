@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+
+#include "cache/entry.h"
+#include "text/format.h"
+
+// What a call must be like for the entry of its key.
+
+namespace reprise::caches {
+
+std::size_t padded_bytes(std::size_t bytes, const cache_detail::Lengths& lengths) {
+  return lengths.padded == 0 ? bytes : bytes / lengths.length * lengths.padded;
+}
+
+void require_apart(const Call& call, const std::vector<bool>& copied) {
+  const auto overlap = [](const InputMemory& a, const InputMemory& b) {
+    const auto begin = [](const InputMemory& each) { return reinterpret_cast<std::uintptr_t>(each.data); };
+    return begin(a) < begin(b) + b.bytes && begin(b) < begin(a) + a.bytes;
+  };
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    for (std::size_t k = 0; k < call.inputs.size(); ++k)
+      if (k != i && call.inputs[i].written && (copied[i] || copied[k]) && overlap(call.inputs[i], call.inputs[k]))
+        throw UsageError(
+            text::format("GraphCache::run: expected inputs that lie apart from input {}, which the body changes; found "
+                         "input {} in the same memory. The graph has memory of its own for one of them: pass a copy of "
+                         "one, or one input for both.",
+                         i, k));
+}
+
+[[gnu::hot]] void Entry::require_fits(const Call& call) const {
+  if (call.body.type() != type_) [[unlikely]]
+    refuse(call, call.body.returns() != returns_ ? "a body with results of the same type" : "the same body",
+           "another one");
+  if (call.inputs.size() != inputs_.size()) [[unlikely]]
+    refuse(call, text::format("{} inputs", inputs_.size()), text::format("{}", call.inputs.size()));
+  for (std::size_t i = 0; i < inputs_.size(); ++i) require_fits(call, i);
+}
+
+void Entry::require_fits(const Call& call, std::size_t i) const {
+  const std::size_t bytes = padded_bytes(call.inputs[i].bytes, call.lengths);
+  if (bytes != inputs_[i].bytes || call.inputs[i].written != inputs_[i].written)
+    refuse(call, text::format("input {} with {} bytes{}", i, inputs_[i].bytes, inputs_[i].written ? ", inout" : ""),
+           text::format("{} bytes{}", bytes, call.inputs[i].written ? ", inout" : ""));
+}
+
+void Entry::refuse(const Call& call, const std::string& expected, const std::string& found) const {
+  throw UsageError(text::format(
+      "GraphCache::run: expected {}, as key {} was captured with; found {}. Add what that depends on to the key.",
+      expected, lender_ != nullptr ? lender_->key : call.key.str(shared_.options.key_fields), found));
+}
+
+}  // namespace reprise::caches
