@@ -34,8 +34,8 @@ TEST(Skips, SkipsAnother) {
   GTEST_SKIP();
 }
 TEST(OutOfMemory, PassesOne) {}
-TEST(ControlFlow, BodiesNest) {}
-TEST(ControlFlow, PassesOne) {}
+TEST(InnerNodes, OfBodiesChangeToo) {}
+TEST(InnerNodes, PassesOne) {}
 TEST(Breaks, PassesOne) {}
 TEST_P(GraphPools, PassesOne) {}
 INSTANTIATE_TEST_SUITE_P(With, GraphPools, ::testing::Values(1, 2));
