@@ -212,8 +212,7 @@ void find_memory(const Device& device, MempoolId pool, OwnMemory::Allocations al
   for (const NodeValue& value : values.values)
     if (value.bytes == 8) words.push_back(value.value);
   std::ranges::sort(words);
-  const auto repeated = std::ranges::unique(words);
-  words.erase(repeated.begin(), repeated.end());
+  words.erase(std::unique(words.begin(), words.end()), words.end());
   std::vector<memory::UsedAddress> addresses;
   for (const std::uintptr_t word : words) addresses.push_back({word});
   memory::watch_addresses(device, addresses, {&pool, 1});
