@@ -13,8 +13,8 @@ namespace reprise::backend {
 /// \throws BackendError if the runtime gives another code.
 CaptureInfo capture_info(const StreamRef& stream);
 
-/// The status alone, which the driver gives for less.
+/// The status alone, which the driver gives for less. \param call the public call with which an error begins.
 /// \throws BackendError as above.
-CaptureStatus capture_status(const StreamRef& stream);
+CaptureStatus capture_status(const StreamRef& stream, const char* call);
 
 }  // namespace reprise::backend

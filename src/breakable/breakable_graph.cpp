@@ -9,6 +9,7 @@
 #include "graph/framework_captures.h"
 #include "graph/idle_device.h"
 #include "graph/internal_streams.h"
+#include "graph/ordered_replay.h"
 #include "graph/warm_up.h"
 #include "text/format.h"
 
@@ -135,7 +136,7 @@ void BreakableGraph::Impl::record(const GraphOptions& options, const CaptureBody
   last_has_nodes = recording.last_has_nodes();
   nodes = recording.nodes();
   const Recording::Suspended outside;  // in hooks of the segment
-  if (last_has_nodes) last_launch.launch(run, [&] { last.replay(run); });
+  replay_last(run);
 }
 
 std::optional<CaptureReport> BreakableGraph::Impl::whole_report() const {
@@ -178,8 +179,14 @@ void BreakableGraph::Impl::replay(const StreamRef& stream) {
                      call));
   const Running running(runner);
   breaks.run(stream, last_launch);
-  if (last_has_nodes) last_launch.launch(stream, [&] { last.replay(stream); });
+  replay_last(stream);
   ++replays;
+}
+
+void BreakableGraph::Impl::replay_last(const StreamRef& stream) {
+  if (!last_has_nodes) return;
+  if (const std::exception_ptr thrown = graphs::replay_in_order(last_launch, last, stream))
+    std::rethrow_exception(thrown);
 }
 
 BreakableGraph::BreakableGraph() : impl_(std::make_shared<Impl>()) {}

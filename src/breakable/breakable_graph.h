@@ -33,6 +33,7 @@ struct BreakableGraph::Impl {
   void capture(const GraphOptions& wanted, const CaptureBody& body, const void* frame);
   void record(const GraphOptions& options, const CaptureBody& body, const StreamRef& run, const void* frame);
   void replay(const StreamRef& stream);
+  void replay_last(const StreamRef& stream);  // the last segment, if it has nodes
   void make_empty() noexcept;
   /// What all segments left out.
   std::optional<CaptureReport> whole_report() const;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "breakable/recording.h"
+#include "graph/ordered_replay.h"
 #include "reprise/batch.h"
 #include "text/demangle.h"
 #include "text/format.h"
@@ -16,7 +17,8 @@ namespace breakables {
 
 void Break::launch(const StreamRef& stream, memory::LastLaunch& last) {
   const Recording::Suspended outside;  // in hooks of the segment
-  if (has_nodes) last.launch(stream, [&] { segment.replay(stream); });
+  if (!has_nodes) return;
+  if (const std::exception_ptr thrown = graphs::replay_in_order(last, segment, stream)) std::rethrow_exception(thrown);
 }
 
 // What it submits counts as a launch even if it throws then.

@@ -11,6 +11,7 @@
 #include "cache/input_uses.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/framework_captures.h"
+#include "graph/ordered_replay.h"
 #include "graph/runtime_estimate.h"
 #include "reprise/batch.h"
 #include "text/format.h"
@@ -290,7 +291,8 @@ void Entry::copy_back_after_error(const StreamRef& stream, const Call& call) noe
 
 [[gnu::hot]] Outcome Entry::launch(const StreamRef& stream, const Call& call) {
   if (!is_plain_) return launch_with_memory(stream, call);
-  shared_.last_launch.launch(stream, [&] { graph_.replay(stream); });
+  if (const std::exception_ptr thrown = graphs::replay_in_order(shared_.last_launch, graph_, stream)) [[unlikely]]
+    std::rethrow_exception(thrown);
   return {};
 }
 
@@ -308,9 +310,13 @@ Outcome Entry::launch_with_memory(const StreamRef& stream, const Call& call) {
     if (!inputs_.empty()) copy_inputs(stream, call);
     if (!breaks_.empty()) run_breaks(stream, call);
   }
-  shared_.last_launch.launch(stream, [&] { graph_.replay(stream); });
+  const std::exception_ptr thrown = graphs::replay_in_order(shared_.last_launch, graph_, stream);
   std::uint64_t number = 0;
   if (lender_ != nullptr) number = lender_->call.fetch_add(1) + 1;
+  if (thrown != nullptr) {
+    copy_back_after_error(stream, call);
+    std::rethrow_exception(thrown);
+  }
   if (!inputs_.empty()) copy_back(stream, call);
   if (!copies_results) return {lender_, number};
   if (const auto ops = copies(in_pool_, copied->memory); !ops.empty())

@@ -79,7 +79,7 @@ class Entry {
   Entry& operator=(const Entry&) = delete;
 
   /// \throws UsageError unless the call has inputs and results as the capture had.
-  void require_fits(const Call& call) const;
+  void require_fits(const Call& call, const char* name) const;
 
   /// Replays with the inputs of a call that fits, after the last launch of the cache on that stream.
   /// \throws BackendError, OutOfMemoryError: earlier results are valid still if nothing was launched.
@@ -110,8 +110,9 @@ class Entry {
   /// `breaks_` gets the segments before the last one.
   BodyResults capture(CUDAGraph& graph, const Call& call, std::span<const InputMemory> at, bool instantiate,
                       const StreamRef* run);
-  void require_fits(const Call& call, std::size_t input) const;
-  [[noreturn]] void refuse(const Call& call, const std::string& expected, const std::string& found) const;
+  void require_fits(const Call& call, const char* name, std::size_t input) const;
+  [[noreturn]] void refuse(const Call& call, const char* name, const std::string& expected,
+                           const std::string& found) const;
   Outcome launch_with_memory(const StreamRef& stream, const Call& call);
   void capture_results(const BodyResults& results);
   void patch_inputs();

@@ -27,26 +27,27 @@ void require_apart(const Call& call, const std::vector<bool>& copied) {
                          i, k));
 }
 
-[[gnu::hot]] void Entry::require_fits(const Call& call) const {
+[[gnu::hot]] void Entry::require_fits(const Call& call, const char* name) const {
   if (call.body.type() != type_) [[unlikely]]
-    refuse(call, call.body.returns() != returns_ ? "a body with results of the same type" : "the same body",
+    refuse(call, name, call.body.returns() != returns_ ? "a body with results of the same type" : "the same body",
            "another one");
   if (call.inputs.size() != inputs_.size()) [[unlikely]]
-    refuse(call, text::format("{} inputs", inputs_.size()), text::format("{}", call.inputs.size()));
-  for (std::size_t i = 0; i < inputs_.size(); ++i) require_fits(call, i);
+    refuse(call, name, text::format("{} inputs", inputs_.size()), text::format("{}", call.inputs.size()));
+  for (std::size_t i = 0; i < inputs_.size(); ++i) require_fits(call, name, i);
 }
 
-void Entry::require_fits(const Call& call, std::size_t i) const {
+void Entry::require_fits(const Call& call, const char* name, std::size_t i) const {
   const std::size_t bytes = padded_bytes(call.inputs[i].bytes, call.lengths);
   if (bytes != inputs_[i].bytes || call.inputs[i].written != inputs_[i].written)
-    refuse(call, text::format("input {} with {} bytes{}", i, inputs_[i].bytes, inputs_[i].written ? ", inout" : ""),
+    refuse(call, name,
+           text::format("input {} with {} bytes{}", i, inputs_[i].bytes, inputs_[i].written ? ", inout" : ""),
            text::format("{} bytes{}", bytes, call.inputs[i].written ? ", inout" : ""));
 }
 
-void Entry::refuse(const Call& call, const std::string& expected, const std::string& found) const {
-  throw UsageError(text::format(
-      "GraphCache::run: expected {}, as key {} was captured with; found {}. Add what that depends on to the key.",
-      expected, lender_ != nullptr ? lender_->key : call.key.str(shared_.options.key_fields), found));
+void Entry::refuse(const Call& call, const char* name, const std::string& expected, const std::string& found) const {
+  throw UsageError(
+      text::format("{}: expected {}, as key {} was captured with; found {}. Add what that depends on to the key.", name,
+                   expected, lender_ != nullptr ? lender_->key : call.key.str(shared_.options.key_fields), found));
 }
 
 }  // namespace reprise::caches

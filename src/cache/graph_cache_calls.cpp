@@ -37,7 +37,7 @@ namespace {
 // What a hit executes is [[gnu::hot]], here and where it calls other files, as what a replay executes is.
 [[gnu::hot]] StreamRef GraphCache::Impl::require_outside_of_captures(const char* name) const {
   const StreamRef stream = current_stream(shared.device);
-  if (backend::capture_status(stream) != CaptureStatus::none) [[unlikely]]
+  if (backend::capture_status(stream, name) != CaptureStatus::none) [[unlikely]]
     refuse_in_capture(name);
   return stream;
 }
@@ -72,7 +72,7 @@ namespace {
                                                                            const StreamRef& stream,
                                                                            caches::SampledTime::Step& hit) {
   Entry& entry = *record.entry;
-  entry.require_fits(call);
+  entry.require_fits(call, "GraphCache::run");
   if (options.check_every != 0 && (record.hits + 1) % options.check_every == 0) {
     check(record, call);
     if (record.entry == nullptr) return std::nullopt;
@@ -198,7 +198,7 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
   if (options.max_age.count() != 0) release_old();
   if (const Record* const known = records.find(call.key)) {
     if (known->entry != nullptr) {
-      known->entry->require_fits(call);
+      known->entry->require_fits(call, name);
       return true;
     }
     if (known->failure != nullptr) return false;

@@ -286,6 +286,7 @@ struct CUDAGraph::Impl {
   std::shared_ptr<graphs::SharedTemplate> shared_template;  // owns it, once another graph may need it, too
   std::shared_ptr<graphs::SharedTemplate> values_of;  // after update(): where the values came from; null: from here
   graphs::CountedGraph counted;
+  std::uint64_t launches = 0;  // of executables that succeeded; guarded by `launch_mutex`
   graphs::Parameters parameters;
   graphs::NodeChanges changes;                   // of its nodes
   std::shared_ptr<graphs::GraphLink> node_link;  // null until there are views of nodes

@@ -190,6 +190,7 @@ void CUDAGraph::Impl::replay_changed(const StreamRef& stream, const std::functio
     if (result != ErrorCode::success) [[unlikely]]
       raise_launch(call, result);
   });
+  ++launches;
 }
 
 // The call is named here, not around the launch: a replay that succeeds does nothing for it.

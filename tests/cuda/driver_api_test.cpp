@@ -153,6 +153,14 @@ TEST_F(PassedOverGpus, OfADriverThatIsTooOldGiveOneWarning) {
   expect_warnings(too_old);
 }
 
+TEST_F(PassedOverGpus, BecauseOfTheVersionThatIsPretendedNameTheVariable) {
+  setenv("REPRISE_DRIVER_VERSION", "twelve", 1);
+  expect_warnings(
+      "[The GPUs of this machine are not used: the environment variable REPRISE_DRIVER_VERSION should be a version of "
+      "CUDA, as 12.4, but it is \"twelve\". Change or remove REPRISE_DRIVER_VERSION; REPRISE_DEVICE=host silences this "
+      "warning.]");
+}
+
 TEST_F(PassedOverGpus, OfADriverWithoutAFunctionGiveOneWarning) {
   setenv("FAKE_LIBCUDA_LACKS", "cuGraphAddNode", 1);
   expect_warnings(

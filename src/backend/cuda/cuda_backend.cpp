@@ -112,9 +112,11 @@ void warn_if_passed_over() {
   static std::atomic<bool> done{false};
   if (done.load(std::memory_order_relaxed) || done.exchange(true)) return;
   const cuda::OpenedDriver& driver = cuda::opened_driver();
-  if (driver.passes_over && !support::environment("REPRISE_DEVICE").starts_with("host"))
-    warn("The GPUs of this machine are not used: " + driver.unavailable +
-         ". Install a driver that fits; REPRISE_DEVICE=host silences this warning.");
+  if (!driver.passes_over || support::environment("REPRISE_DEVICE").starts_with("host")) return;
+  const bool pretends = !support::environment("REPRISE_DRIVER_VERSION").empty();
+  warn(text::format("The GPUs of this machine are not used: {}. {}; REPRISE_DEVICE=host silences this warning.",
+                    driver.unavailable,
+                    pretends ? "Change or remove REPRISE_DRIVER_VERSION" : "Install a driver that fits"));
 }
 
 }  // namespace

@@ -98,12 +98,15 @@ backend::CaptureInfo backend::capture_info(const StreamRef& stream) {
   return info;
 }
 
-[[gnu::hot]] CaptureStatus backend::capture_status(const StreamRef& stream) {
+// The call is named where the query failed: one that succeeds does nothing for it.
+[[gnu::hot]] CaptureStatus backend::capture_status(const StreamRef& stream, const char* call) {
   auto status = CaptureStatus::none;
   if (stream.is_default()) return status;
-  const Checked runtime(stream.device().backend());
-  runtime.allowing(ErrorCode::stream_capture_implicit).stream_is_capturing(stream.native(), &status);
-  return status;
+  const ErrorCode result = stream.device().backend().stream_is_capturing(stream.native(), &status);
+  if (result == ErrorCode::success || result == ErrorCode::stream_capture_implicit) [[likely]]
+    return status;
+  const detail::PublicCall public_call(call);
+  raise(stream.device().backend(), Call::stream_is_capturing, result, SourceLocation::current());
 }
 
 void StreamRef::synchronize() const {
@@ -134,8 +137,7 @@ void StreamRef::wait(const StreamRef& other) const {
 }
 
 CaptureStatus StreamRef::capture_status() const {
-  const detail::PublicCall call("StreamRef::capture_status");
-  return backend::capture_status(*this);
+  return backend::capture_status(*this, "StreamRef::capture_status");
 }
 
 std::uint64_t StreamRef::capture_id() const {

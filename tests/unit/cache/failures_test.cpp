@@ -47,6 +47,46 @@ TEST(FailuresOfGraphCaches, ACaptureThatFailsMakesItsKeyEagerAndTheCallTakesEffe
   EXPECT_FALSE(cache.failure({n, "other"}));
 }
 
+// A hook that throws does not undo the launch.
+TEST(FailuresOfGraphCaches, WhatALaunchDidStaysWhereAHookThrowsAfterIt) {
+  for (const CacheInputs how : {CacheInputs::copy, CacheInputs::patch}) {
+    GraphCache cache({.capture_after = 0, .inputs = how});
+    const Buffer<int> a = counting(n), b = counting(n, 10);
+    Buffer<int> changed = zeros();
+    const auto twice = [&](const Buffer<int>& x) { return cache.run({"results"}, inputs(x), Multiplying{}); };
+    const auto count = [&] { cache.run({"inout"}, inputs(inout(changed)), Incrementing{}); };
+    const auto plain = [&] { cache.run({"plain"}, [&] { graphs::test::add(changed); }); };
+    const auto first = twice(a);
+    count();
+    plain();
+    const Stream other;
+    {
+      GlobalGraphHooks hooks;
+      hooks.after_replay = [](auto&&...) { throw std::runtime_error("of the hook"); };
+      const HookId id = add_global_hooks(hooks);
+      EXPECT_THROW((void)twice(b), std::runtime_error);
+      EXPECT_THROW(count(), std::runtime_error);
+      const StreamGuard current(other);
+      EXPECT_THROW(plain(), std::runtime_error);
+      remove_global_hooks(id);
+    }
+    EXPECT_FALSE(first.is_valid());
+    plain();  // after the launch on the other stream
+    EXPECT_EQ(read(changed), std::vector<int>{5});
+    EXPECT_EQ(twice(a).read(), multiples(n, 2));
+  }
+}
+
+TEST(FailuresOfGraphCaches, AnErrorOfTheFirstQueryNamesTheCallOfTheCache) {
+  if (default_device().type() != DeviceType::host) GTEST_SKIP() << "failures are injected into host devices";
+  GraphCache cache({.capture_after = 0});
+  const Stream stream;
+  const StreamGuard current(stream);
+  const InjectedFailure failure({.call = "cuStreamIsCapturing", .code = ErrorCode::unknown});
+  const std::string what = text_of<BackendError>([&] { cache.run({n}, [] {}); });
+  EXPECT_TRUE(contains(what, "GraphCache::run: cuStreamIsCapturing returned 999")) << what;
+}
+
 TEST(FailuresOfGraphCaches, AKeyIsCapturedAgainWhenItWasForgotten) {
   GraphCache cache({.capture_after = 0});
   bool waits = true;
