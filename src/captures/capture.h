@@ -176,7 +176,7 @@ class REPRISE_EXPORT_INTERNAL Capture {
       return nullptr;
   }
 
-  /// Visits what has this function.
+  /// Visits the attached values that have this function.
   template <class End, class Visit>
   void for_each_attached(End Attached::*end, const Visit& visit) const noexcept;
   static constexpr std::uint64_t bit(std::size_t number) noexcept {

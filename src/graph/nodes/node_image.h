@@ -88,7 +88,7 @@ class NodeImage {
   /// True if params() has all values: also of a node that has none, or of a type that is never changed here.
   bool has_params() const noexcept { return unknown_.empty() || others_.has_value(); }
   /// The values in the form of the backend, if has_params(). They point into this object and into `pointers`, and are
-  /// valid until one of both is changed, moved, destroyed or passed to this again.
+  /// valid until one of the two is changed, moved, destroyed or passed to this again.
   backend::NodeParams params(ParamPointers& pointers) const;
 
   /// Takes over the values of a node of the same type, after reserve() for it. Not for graphs in nodes.
