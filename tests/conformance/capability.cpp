@@ -19,7 +19,7 @@ constexpr Lack lacks[] = {
      "CUDA promises no parallel host functions, and runs those of different streams one after the other"},
     {DeviceType::cuda, Capability::destruction_on_a_thread_of_its_own,
      "CUDA destroys at once, on the releasing thread, when nothing else can hold a reference"},
-    {DeviceType::cuda, Capability::update_tells_memory_kinds,
+    {DeviceType::cuda, Capability::update_finds_memory_kinds,
      "CUDA takes such an update of unified addresses, and fails when it runs"},
     {DeviceType::cuda, Capability::calls_by_class, "the recorder makes such calls themselves on CUDA"},
 };
@@ -44,8 +44,8 @@ const char* name_of(Capability capability) {
       return "parallel_host_functions";
     case Capability::destruction_on_a_thread_of_its_own:
       return "destruction_on_a_thread_of_its_own";
-    case Capability::update_tells_memory_kinds:
-      return "update_tells_memory_kinds";
+    case Capability::update_finds_memory_kinds:
+      return "update_finds_memory_kinds";
     case Capability::calls_by_class:
       return "calls_by_class";
   }

@@ -8,7 +8,7 @@
 #include "reprise/device.h"
 
 // What only some backends can do. One suite runs over every backend of the machine; a test that needs more than all of
-// them have asks for it by name, and is skipped, with the reason, where that is lacking. capability.cpp has the table.
+// them have names it, and is skipped, with the reason, where that is lacking. capability.cpp has the table.
 
 namespace reprise::backend::test {
 
@@ -20,8 +20,8 @@ enum class Capability {
   /// The last release of a user object leaves its destruction to a thread of the runtime.
   destruction_on_a_thread_of_its_own,
   /// An update of an executable graph sees that a copy's memory is of another kind now.
-  update_tells_memory_kinds,
-  /// What a call of CUDA would give in a capture can be asked for without making it.
+  update_finds_memory_kinds,
+  /// What a call of CUDA would return in a capture can be looked up without making it.
   calls_by_class,
 };
 

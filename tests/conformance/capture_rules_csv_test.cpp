@@ -64,7 +64,7 @@ class CaptureRules : public Contract {
     pinned_ = new_pinned<int>(64);
   }
 
-  /// Why a row is not to be compared; empty if it is.
+  /// The reason to leave a row out of the comparison; empty if there is none.
   std::string not_applicable(const Row& row) const;
 
   std::map<std::string, Make> calls();

@@ -16,7 +16,7 @@
 #include "tests/conformance/kernels.h"
 #include "tests/support/gate.h"
 
-/// Compares results; a failure tells the names of the codes.
+/// Compares results; a failure shows the names of the codes.
 #define EXPECT_RESULT(expected, call) \
   EXPECT_EQ(::reprise::backend::test::text(expected), ::reprise::backend::test::text(call)) << "in " #call
 #define EXPECT_OK(call) EXPECT_RESULT(::reprise::ErrorCode::success, call)
@@ -77,8 +77,8 @@ class Arguments {
   std::vector<void*> pointers_;
 };
 
-/// The base of all suites of the contract: the backend under test, and things that are given back after each test,
-/// also one that failed half way.
+/// The base of all suites of the contract: the backend under test, and things that are released after each test,
+/// also after one that failed half way.
 class Contract : public testing::TestWithParam<Device> {
  protected:
   void TearDown() override;
@@ -92,9 +92,9 @@ class Contract : public testing::TestWithParam<Device> {
   GraphExecHandle instantiate(GraphHandle graph);
   Gate& new_gate() { return gates_.emplace_back(); }
 
-  /// Gives it back after the test.
+  /// Releases it after the test.
   GraphHandle own(GraphHandle graph);
-  /// Gives it back now.
+  /// Releases it now.
   void destroy(StreamHandle stream);
   void destroy(EventHandle event);
   void destroy(GraphHandle graph);

@@ -426,7 +426,7 @@ TEST_P(GraphUpdateContract, RefusesANodeOfAnotherTypeAndNamesIt) {
 }
 
 TEST_P(GraphUpdateContract, RefusesACopyFromAnotherKindOfMemoryAndNamesIt) {
-  REPRISE_NEEDS(GetParam(), Capability::update_tells_memory_kinds);
+  REPRISE_NEEDS(GetParam(), Capability::update_finds_memory_kinds);
   int on_the_host = 5;
   add(graph_, MemcpyNodeParams{device_ + 1, device_, 4});
   GraphExecHandle exec = instantiate(graph_);

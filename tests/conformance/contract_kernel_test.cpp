@@ -190,14 +190,15 @@ TEST_P(KernelContract, RunsTheLargestBlock) {
 }
 
 TEST_P(KernelContract, GivesMoreSharedMemoryWhenTheFunctionMayHaveIt) {
-  constexpr unsigned asked = 100 * 1024;
+  constexpr unsigned requested = 100 * 1024;
   StreamHandle stream = new_stream();
   int* device = new_memory<int>();
   EXPECT_OK(backend().function_set_max_shared(function<TakeShared>(), 48 * 1024));
-  EXPECT_RESULT(ErrorCode::invalid_value, launch(stream, shape({1}, {32}, asked), TakeShared{}, device, asked));
-  EXPECT_OK(backend().function_set_max_shared(function<TakeShared>(), asked));
-  EXPECT_OK(launch(stream, shape({1}, {32}, asked), TakeShared{}, device, asked));
-  EXPECT_RESULT(ErrorCode::invalid_value, launch(stream, shape({1}, {32}, asked + 1), TakeShared{}, device, asked));
+  EXPECT_RESULT(ErrorCode::invalid_value, launch(stream, shape({1}, {32}, requested), TakeShared{}, device, requested));
+  EXPECT_OK(backend().function_set_max_shared(function<TakeShared>(), requested));
+  EXPECT_OK(launch(stream, shape({1}, {32}, requested), TakeShared{}, device, requested));
+  EXPECT_RESULT(ErrorCode::invalid_value,
+                launch(stream, shape({1}, {32}, requested + 1), TakeShared{}, device, requested));
   EXPECT_OK(backend().stream_synchronize(stream));
   EXPECT_EQ(read(device), 7);
 }
@@ -295,7 +296,7 @@ class KernelFailureContract : public KernelContract {
   /// Ends the process with 0 if `done` holds.
   [[noreturn]] static void end_with(bool done) { std::_Exit(done ? 0 : 1); }
 
-  /// Asks for more shared memory than the launch has.
+  /// Launches a kernel that takes more shared memory than the launch has.
   void fail(StreamHandle stream, int* device) {
     EXPECT_OK(launch(stream, shape({1}, {1}, 16), TakeShared{}, device, 17U));
   }

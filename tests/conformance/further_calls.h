@@ -50,7 +50,7 @@ struct Things {
   CUarray array = nullptr;
   CUmipmappedArray mipmaps = nullptr;
   CUmemGenericAllocationHandle physical = 0;
-  CUmemoryPool pool = nullptr, default_pool = nullptr;  ///< the latter is not to be given back
+  CUmemoryPool pool = nullptr, default_pool = nullptr;  ///< the latter is never destroyed
   CUmodule module = nullptr;
   CUlibrary library = nullptr;
   CUtexObject texture = 0;
@@ -86,8 +86,8 @@ using Prepare = std::function<void(State&)>;
 
 /// Makes `Things` with what every call may use.
 void make_things(State& x);
-/// Gives back whatever is there.
-void give_back_things(State& x);
+/// Releases what is there.
+void release_things(State& x);
 
 // More to be prepared.
 void with_array(State& x);
@@ -117,7 +117,7 @@ void add(std::vector<RecordedCall>& calls, std::string name, Make make, Prepare 
     make_things(x);
     if (prepare) prepare(x);
   };
-  call.give_back = give_back_things;
+  call.release = release_things;
   calls.push_back(std::move(call));
 }
 

@@ -64,7 +64,7 @@ void make_things(State& x) {
   t.memory = address(x.device);
 }
 
-void give_back_things(State& x) {
+void release_things(State& x) {
   if (x.further == nullptr) return;
   use_device(x.backend);
   Things& t = things(x);

@@ -50,12 +50,12 @@ std::set<std::string> calls_in(const char* file) {
 std::string difference(const std::set<std::string>& expected, const std::set<std::string>& found) {
   std::string text;
   std::size_t count = 0;
-  const auto tell = [&](const char* what, const std::set<std::string>& of, const std::set<std::string>& in) {
+  const auto list = [&](const char* what, const std::set<std::string>& of, const std::set<std::string>& in) {
     for (const std::string& one : of)
       if (!in.contains(one) && ++count <= 20) text += std::string(what) + one + "\n";
   };
-  tell("missing: ", expected, found);
-  tell("too many: ", found, expected);
+  list("missing: ", expected, found);
+  list("too many: ", found, expected);
   if (count > 20) text += "and " + std::to_string(count - 20) + " more\n";
   return text;
 }
@@ -132,14 +132,15 @@ TEST(Measurement, HasEveryCallOfTheTableOfCudaCalls) {
   EXPECT_THAT(guessed, testing::IsEmpty()) << "their class is a guess";
 }
 
-// What a backend returns, its user reads there: nothing of it may be left in the runtime, for somebody else to find.
+// A backend returns its results: no error may stay in the runtime, where later calls would find it.
 TEST(Measurement, SaysThatNoCallOfTheInterfaceLeavesAnErrorInTheRuntime) {
   for (const Row& row : measured(calls_file)) ASSERT_EQ(row.last, 0) << row.where();
 }
 
 // The older file was recorded with the runtime's calls: it remembers what it refused, for the thread that called. A
-// backend works on the driver and leaves nothing there, so there is nothing to compare with on any device. The thread
-// that captures was asked, whoever called; and a launch by <<<>>> returns nothing, its result was fetched in this way.
+// backend works on the driver and leaves nothing there, so there is nothing to compare with on any device. The error
+// was read on the thread that captures, on whichever thread the call was made; that of a launch by <<<>>>, which
+// returns nothing, was fetched in this way.
 TEST(Measurement, SaysThatTheRuntimeRemembersWhatItRefusedForTheCallingThread) {
   std::size_t remembered = 0;
   for (const RuleRow& row : measured_rules()) {

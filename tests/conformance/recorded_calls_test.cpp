@@ -109,7 +109,7 @@ const RecordedCall& Recorded::call_named(const std::string& name) {
 
 Row Recorded::made_here(const Row& expected) {
   Row row = record(GetParam().backend(), another_like(GetParam()), call_named(expected.call), expected.situation);
-  // CUDA's runtime remembers what a call of its own returned; the driver tells it nothing. No host device can show
+  // CUDA's runtime remembers what a call of its own returned, but no result of the driver. No host device can show
   // that: of it, this compares one column of the measurement with another.
   if (GetParam().type() == DeviceType::host && row.call.starts_with("cuda")) row.last = row.result;
   return row;

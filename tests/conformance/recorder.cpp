@@ -16,7 +16,7 @@ void require(ErrorCode result, const char* what) {
     throw std::runtime_error(std::string("the recorder: ") + what + " gave " + result_name(result));
 }
 
-/// A state, made before the capture and given back after it.
+/// A state, made before the capture and released after it.
 class Scene {
  public:
   Scene(Backend& backend, const RecordedCall& call, StreamKind kind) : x(backend), call_(call) {
@@ -37,9 +37,9 @@ class Scene {
   Scene(const Scene&) = delete;
   Scene& operator=(const Scene&) = delete;
 
-  /// Gives everything back; nothing of it may be in a capture.
+  /// Releases everything; nothing of it may be in a capture.
   void destroy() {
-    give_back();
+    release();
     if (!failed_.empty()) throw std::runtime_error("the recorder: " + failed_);
   }
 
@@ -50,16 +50,16 @@ class Scene {
       if (*stream != nullptr) (void)x.backend.stream_end_capture(*stream, &graph);
       if (graph != nullptr) (void)x.backend.graph_destroy(graph);
     }
-    give_back();
+    release();
   }
 
   State x;
 
  private:
-  void give_back() {
+  void release() {
     Backend& backend = x.backend;
     note(backend.device_synchronize(), "device_synchronize");
-    if (call_.give_back) call_.give_back(x);
+    if (call_.release) call_.release(x);
     if (x.doomed_async != nullptr) (void)backend.memory_free_async(x.doomed_async, x.nb);
     for (GraphExecHandle exec : {x.exec, x.doomed_exec})
       if (exec != nullptr) note(backend.graph_exec_destroy(exec), "graph_exec_destroy");
@@ -137,7 +137,7 @@ class Scene {
 
   const RecordedCall& call_;
   unsigned char pageable_[64] = {};
-  std::string failed_;  ///< what could not be given back first
+  std::string failed_;  ///< what could not be released first
 };
 
 int status_of(Backend& backend, StreamHandle stream) {
@@ -221,7 +221,7 @@ void make_call(Row& row, const RecordedCall& call, State& used) {
   row.last = last_error(used.backend);
 }
 
-/// On the caller's thread, with what its role asks for.
+/// Makes the call on the caller's thread, with what its role requires.
 /// \param own what the caller's own capture, or the other device, has; else null.
 void play(const Role& role, Row& row, const RecordedCall& call, State& x, State* own) {
   if (role.captures) begin_capture(*own, own->s, *role.captures);

@@ -109,12 +109,12 @@ struct State : Handles {
   Backend& backend;
 };
 
-/// One call with its arguments. What it makes it gives back, or puts into the state.
+/// One call with its arguments. It releases what it makes, or puts it into the state.
 struct RecordedCall {
   std::string name;  ///< of the call, and what it works on; words with one space between them, no comma
   std::function<ErrorCode(State&)> make;
-  std::function<void(State&)> prepare = {};    ///< before the capture begins: makes what only this call needs
-  std::function<void(State&)> give_back = {};  ///< after its end: gives that back. Neither may be there
+  std::function<void(State&)> prepare = {};  ///< before the capture begins: makes what only this call needs
+  std::function<void(State&)> release = {};  ///< after its end: releases that. Either may be empty
 };
 
 /// Every call of the backend interface that is recorded, and steps of forks and joins.
@@ -123,7 +123,7 @@ const std::vector<RecordedCall>& recorded_calls();
 /// One or more of each class of them: these are recorded by every Caller, and in green contexts.
 const std::vector<RecordedCall>& representative_calls();
 
-/// Those of them that are given a stream or an event, not the legacy default stream: another device is given them, too.
+/// The calls among them that take a stream or an event, not the legacy default stream: another device gets them, too.
 const std::vector<RecordedCall>& calls_on_handles();
 
 /// Calls on child graphs, allocation nodes, conditional nodes, and graphs that have them.
@@ -133,13 +133,13 @@ const std::vector<RecordedCall>& node_calls();
 /// does not compile this. The name is CUDA's, then what it works on: `cuMemsetD16Async s`, `cudaEventQuery in`.
 const std::vector<RecordedCall>& further_calls();
 
-/// Gives back what a call made, in relaxed mode, so that nothing but the call itself is recorded.
+/// Releases what a call made, in relaxed mode, so that nothing but the call itself is recorded.
 template <class R, class F>
-R then(R result, State& state, F&& give_back) {
+R then(R result, State& state, F&& release) {
   if (result != R{}) return result;
   CaptureMode mode = CaptureMode::relaxed;
   (void)state.backend.thread_exchange_capture_mode(&mode);
-  give_back();
+  release();
   (void)state.backend.thread_exchange_capture_mode(&mode);
   return result;
 }
@@ -165,7 +165,7 @@ std::vector<Part> parts_on_nodes();
 
 /// Makes a call in one situation.
 /// \param other the second device, for the callers that are on one; else it may be null.
-/// \throws std::runtime_error if the state cannot be made or given back.
+/// \throws std::runtime_error if the state cannot be made or released.
 Row record(Backend& backend, Backend* other, const RecordedCall& call, const Situation& situation);
 
 /// The same in several situations.

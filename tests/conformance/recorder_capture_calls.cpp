@@ -121,7 +121,7 @@ void add_capture_calls(Calls& calls) {
                    }});
 }
 
-/// Each is several calls: its result is that of the first one that fails. Those after it are made all the same.
+/// Each is several calls: its result is that of the first one that fails. Those after it are made nevertheless.
 void add_fork_calls(Calls& calls) {
   calls.push_back({"end s with a fork that is not joined", [](State& x) {
                      return first_failure({fork(x), work(x, x.nb), end(x, x.s)});

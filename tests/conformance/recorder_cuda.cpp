@@ -7,7 +7,7 @@
 #include "tests/conformance/further_calls.h"
 #endif
 
-// What the recorder asks CUDA itself for, beside the backend.
+// Calls of the recorder to CUDA itself, beside the backend.
 
 namespace reprise::backend::test {
 

@@ -100,7 +100,7 @@ void prepare_pageable_body(State& x) {
   NodeParams params = MemcpyNodeParams{x.device, x.pageable, 64};
   (void)x.backend.graph_add_node(&made.inner, made.inside, {}, params);
 }
-void give_back(State& x) {
+void release(State& x) {
   if (x.further == nullptr) return;
   const NodeThings made = things(x);
   if (made.exec != nullptr) (void)x.backend.graph_exec_destroy(made.exec);
@@ -112,7 +112,7 @@ void give_back(State& x) {
 using Make = std::function<ErrorCode(State&, NodeThings&)>;
 
 RecordedCall node_call(std::string name, void (*prepare)(State&), const Make& make) {
-  return {std::move(name), [make](State& x) { return make(x, things(x)); }, prepare, &give_back};
+  return {std::move(name), [make](State& x) { return make(x, things(x)); }, prepare, &release};
 }
 
 ErrorCode instantiate_again(State& x, GraphHandle graph) {

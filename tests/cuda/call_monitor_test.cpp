@@ -156,7 +156,7 @@ TEST_F(CallMonitorTest, TheGraphOfACaptureThatIsBeingEndedIsNotAskedAbout) {
   const DriverCall end{"cuStreamEndCapture", Kind::end_capture, captured_};
   monitor_.begins(end);
   const int counts = driver_.counts;
-  driver_.streams[captured_] = CaptureStatus::invalidated;  // as the end may find it, and tell before it is done
+  driver_.streams[captured_] = CaptureStatus::invalidated;  // as the end may find it, and report before it is done
   std::thread([&] { call(allocation_, ErrorCode::stream_capture_unsupported); }).join();
   described(captured_);
   EXPECT_EQ(driver_.counts, counts);
@@ -218,7 +218,7 @@ TEST_F(CallMonitorTest, AnEndOnAStreamThatJoinedBreaksTheCaptureWhichGoesOn) {
   EXPECT_THAT(finished_, SizeIs(1));
 }
 
-TEST_F(CallMonitorTest, ACaptureThatNobodyWasSeenToBreakHasNoCallToName) {
+TEST_F(CallMonitorTest, ACaptureThatNoCallWasSeenToBreakHasNoneToName) {
   begin_capture(captured_);
   driver_.streams[captured_] = CaptureStatus::invalidated;
   end_capture(captured_, ErrorCode::stream_capture_invalidated);
@@ -237,7 +237,7 @@ TEST_F(CallMonitorTest, ACaptureWhoseStreamIsDestroyedIsOver) {
   EXPECT_THAT(finished_, SizeIs(2));
   driver_.streams.clear();
   call(launch_, ErrorCode::invalid_value);
-  EXPECT_THAT(driver_.streams, IsEmpty()) << "a stream that is gone was asked about";
+  EXPECT_THAT(driver_.streams, IsEmpty()) << "a stream that is gone was queried";
 }
 
 TEST_F(CallMonitorTest, CapturesThatAreUnderwayWhenTheProcessEndsAreReported) {
@@ -250,7 +250,7 @@ TEST_F(CallMonitorTest, CapturesThatAreUnderwayWhenTheProcessEndsAreReported) {
   EXPECT_EQ(finished_[0].broken_by->name, "cuMemAlloc_v2");
   EXPECT_EQ(finished_[0].nodes, 2U);
   EXPECT_THAT(finished_[0].notes, ElementsAre("The program ended before the capture did."));
-  EXPECT_THAT(driver_.streams, IsEmpty()) << "the driver was asked";
+  EXPECT_THAT(driver_.streams, IsEmpty()) << "the driver was queried";
   monitor_.process_ends();
   EXPECT_THAT(finished_, SizeIs(1));
 }

@@ -40,7 +40,7 @@ Kind kind_of(CallClass call_class) {
 }
 
 // True if a row is equivalent for a monitor, which has only the call, its result and its stream.
-bool can_be_told_apart(const CudaCall& call, const CaptureRule& rule) {
+bool can_be_distinguished(const CudaCall& call, const CaptureRule& rule) {
   if (rule.situation == Situation::graph_is_captured_to) return call.driver == "cuStreamBeginCaptureToGraph";
   return true;
 }
@@ -48,7 +48,7 @@ bool can_be_told_apart(const CudaCall& call, const CaptureRule& rule) {
 // A program with one capture, and the monitor that watches it.
 class MonitoredProgram {
  public:
-  MonitoredProgram() { tell({"cuStreamBeginCapture_v2", Kind::capture, captured_}, ErrorCode::success, active); }
+  MonitoredProgram() { notify({"cuStreamBeginCapture_v2", Kind::capture, captured_}, ErrorCode::success, active); }
 
   // The call is made in a situation, with its effect. What it meets is its row of the table.
   CaptureReport report_of(const char* name, const CaptureRule& rule, bool by_the_runtime) {
@@ -61,7 +61,7 @@ class MonitoredProgram {
       driver_.streams[captured_] = after;
       monitor_.runtime_ends(name, rule.result);
     } else {
-      tell(call, rule.result, after);
+      notify(call, rule.result, after);
     }
     const auto findings = monitor_.describe(captured_);
     EXPECT_TRUE(findings.has_value());
@@ -71,7 +71,7 @@ class MonitoredProgram {
  private:
   static constexpr auto active = CaptureStatus::active;
 
-  void tell(const DriverCall& call, ErrorCode result, CaptureStatus after) {
+  void notify(const DriverCall& call, ErrorCode result, CaptureStatus after) {
     monitor_.begins(call);
     driver_.streams[captured_] = after;
     monitor_.ends(call, result);
@@ -111,36 +111,36 @@ class MonitoredProgram {
 };
 
 // The report of a call of this row, if one mentions it.
-void expect_told(const CaptureReport& report, const CaptureRule& rule) {
-  CaptureReport::Call told;
+void expect_reported(const CaptureReport& report, const CaptureRule& rule) {
+  CaptureReport::Call reported;
   if (rule.effect != CaptureEffect::none) {
     ASSERT_TRUE(report.broken_by);
-    told = *report.broken_by;
+    reported = *report.broken_by;
     EXPECT_THAT(report.refused, IsEmpty());
   } else {
     EXPECT_FALSE(report.broken_by);
     // An answer is no failure, and an argument that is not valid is no matter of captures.
     if (rule.call_class == CallClass::capture_query || !is_about_captures(rule.result)) return;
     ASSERT_THAT(report.refused, SizeIs(1));
-    told = report.refused[0];
+    reported = report.refused[0];
   }
-  EXPECT_EQ(told.result, rule.result);
-  EXPECT_EQ(told.rule, rule.sentence);
-  EXPECT_EQ(told.advice, rule.advice);
+  EXPECT_EQ(reported.result, rule.result);
+  EXPECT_EQ(reported.rule, rule.sentence);
+  EXPECT_EQ(reported.advice, rule.advice);
 }
 
 TEST(CallMonitorTexts, HaveTheRuleAndTheAdviceOfEveryRowForEveryCall) {
   int rows = 0;
   for (const CudaCall& call : cuda_calls())
     for (const CaptureRule& rule : rules_of(call.call_class)) {
-      // What comes of a capture that is broken is not told.
-      if (rule.situation == Situation::stream_invalidated || !can_be_told_apart(call, rule)) continue;
+      // The effects of a capture that is broken are not reported.
+      if (rule.situation == Situation::stream_invalidated || !can_be_distinguished(call, rule)) continue;
       // The runtime's own calls have no stream.
       const bool by_the_runtime = call.driver.empty();
       if (by_the_runtime && rule.situation != Situation::legacy_conflict) continue;
       const std::string name(by_the_runtime ? call.runtime : call.driver);
       SCOPED_TRACE(name + ": " + rule.sentence);
-      expect_told(MonitoredProgram().report_of(name.c_str(), rule, by_the_runtime), rule);
+      expect_reported(MonitoredProgram().report_of(name.c_str(), rule, by_the_runtime), rule);
       ++rows;
     }
   EXPECT_GT(rows, 200);

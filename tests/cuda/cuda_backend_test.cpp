@@ -16,8 +16,8 @@
 #include "reprise/stream.h"
 #include "tests/fakes/fake_driver.h"
 
-// What the CUDA backend asks the driver for, seen on a driver that does nothing. What comes of it on a device, the
-// conformance tests see.
+// The calls of the CUDA backend to the driver, seen on a driver that does nothing. Their effect on a device is tested
+// by the conformance tests.
 
 namespace reprise::backend::cuda::test {
 namespace {
@@ -42,7 +42,7 @@ TEST_F(CudaBackendTest, AskingWhetherTheDefaultStreamIsCapturingRetainsNoContext
 
 TEST_F(CudaBackendTest, QueriesTheStatusOfACaptureWhateverContextIsCurrent) {
   EXPECT_EQ(StreamRef(Device(backend_), handle<StreamHandle>(5)).capture_status(), CaptureStatus::none);
-  EXPECT_EQ(driver_.current_asked, 0);
+  EXPECT_EQ(driver_.current_queries, 0);
 }
 
 TEST_F(CudaBackendTest, GivesAThreadWithoutContextThePrimaryOneForGood) {
@@ -53,9 +53,9 @@ TEST_F(CudaBackendTest, GivesAThreadWithoutContextThePrimaryOneForGood) {
 
 TEST_F(CudaBackendTest, AsksOnlyOnceACallForTheContextThatIsCurrentAlready) {
   (void)backend_.device_synchronize();
-  driver_.current_asked = 0;
+  driver_.current_queries = 0;
   for (int i = 0; i < 3; ++i) (void)backend_.device_synchronize();
-  EXPECT_EQ(driver_.current_asked, 3);
+  EXPECT_EQ(driver_.current_queries, 3);
   EXPECT_THAT(driver_.worked_in, ElementsAre(primary_, primary_, primary_, primary_));
   EXPECT_THAT(FakeDriver::contexts(), ElementsAre(primary_));
 }
@@ -94,7 +94,7 @@ TEST_F(CudaBackendTest, ALaunchOnAStreamLeavesItsContextToTheStream) {
   FakeDriver::contexts() = {other_};
   const auto exec = handle<CUgraphExec>(0x100);
   EXPECT_EQ(backend_.graph_launch(exec, handle<CUstream>(0x200)), ErrorCode::success);
-  EXPECT_EQ(driver_.current_asked, 0) << "a replay costs what the launch costs";
+  EXPECT_EQ(driver_.current_queries, 0) << "a replay costs what the launch costs";
   EXPECT_THAT(driver_.worked_in, ElementsAre(other_));
   driver_.result = CUDA_ERROR_ILLEGAL_ADDRESS;
   EXPECT_EQ(backend_.graph_launch(exec, handle<CUstream>(0x200)), ErrorCode::illegal_address);

@@ -44,7 +44,7 @@ TEST_F(CudaNodeTest, KernelsKeepTheirShapeAndArguments) {
                                      kernel.blockDimY, kernel.blockDimZ, kernel.sharedMemBytes}),
               ElementsAre(1, 2, 3, 4, 5, 6, 7));
   EXPECT_EQ(kernel.kernelParams, arguments);
-  EXPECT_TRUE(driver_.node_attributes.empty()) << "none are asked for, none are set";
+  EXPECT_TRUE(driver_.node_attributes.empty()) << "none are requested, none are set";
 }
 
 TEST_F(CudaNodeTest, ClustersAndCooperationAreAttributesOfTheNode) {
@@ -216,7 +216,7 @@ TEST_F(CudaNodeTest, TheFunctionOfALibrarysKernelIsFound) {
   const auto& kernel = std::get<KernelNodeParams>(params_);
   EXPECT_EQ(kernel.function, handle<CUfunction>(0x4e45));
   EXPECT_EQ(kernel.config.grid.x, 5U);
-  EXPECT_EQ(kernel.config.cluster, Dim3{}) << "zeros mean that none was asked for";
+  EXPECT_EQ(kernel.config.cluster, Dim3{}) << "zeros mean that none was requested";
 }
 
 TEST_F(CudaNodeTest, ArgumentsInOneBlockAreReadAndPassedOnAsTheyAre) {
@@ -303,7 +303,7 @@ class CudaCopyTest : public CudaNodeTest {
   }
 };
 
-TEST_F(CudaCopyTest, OfAnyoneElseTellsWhereItBegins) {
+TEST_F(CudaCopyTest, OfOtherCodeShowsWhereItBegins) {
   CUDA_MEMCPY3D copy = device_to_host();
   copy.srcXInBytes = 4;
   copy.dstY = 2;

@@ -222,11 +222,11 @@ TEST_F(CuptiNodesTest, CanBeWatchedTogetherWithAllCalls) {
     auto calls = watch_through_cupti(&why);
     auto nodes = watch(&why);
     REQUIRE(calls != nullptr && nodes != nullptr);
-    const auto tells_of = find<bool (*)(CUpti_CallbackDomain)>("libcupti.so.13", "fake_cupti_tells_of");
-    REQUIRE(tells_of(CUPTI_CB_DOMAIN_DRIVER_API) && tells_of(CUPTI_CB_DOMAIN_RUNTIME_API));
+    const auto reports = find<bool (*)(CUpti_CallbackDomain)>("libcupti.so.13", "fake_cupti_reports");
+    REQUIRE(reports(CUPTI_CB_DOMAIN_DRIVER_API) && reports(CUPTI_CB_DOMAIN_RUNTIME_API));
     calls.reset();
     REQUIRE(has_subscriber() && enabled_kinds() == 4);
-    REQUIRE(!tells_of(CUPTI_CB_DOMAIN_DRIVER_API) && !tells_of(CUPTI_CB_DOMAIN_RUNTIME_API));
+    REQUIRE(!reports(CUPTI_CB_DOMAIN_DRIVER_API) && !reports(CUPTI_CB_DOMAIN_RUNTIME_API));
     calls = watch_through_cupti(&why);
     REQUIRE(calls != nullptr);
     nodes.reset();

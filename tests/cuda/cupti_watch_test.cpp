@@ -18,17 +18,17 @@
 namespace reprise::backend::cuda::test {
 namespace {
 
-using Tell = void (*)(CUpti_CallbackDomain, CUpti_CallbackId, const CUpti_CallbackData*);
+using Notify = void (*)(CUpti_CallbackDomain, CUpti_CallbackId, const CUpti_CallbackData*);
 
 // A call as CUPTI reports it, at its beginning or its end.
-void tell(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* name, const void* params, bool begins,
-          int result = 0) {
+void notify(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* name, const void* params, bool begins,
+            int result = 0) {
   CUpti_CallbackData data{};
   data.callbackSite = begins ? CUPTI_API_ENTER : CUPTI_API_EXIT;
   data.functionName = name;
   data.functionParams = params;
   data.functionReturnValue = begins ? nullptr : &result;
-  find<Tell>("libcupti.so.13", "fake_cupti_tell")(domain, id, &data);
+  find<Notify>("libcupti.so.13", "fake_cupti_notify")(domain, id, &data);
 }
 
 void set_capture_status(int status) {
@@ -79,15 +79,15 @@ TEST_F(CuptiWatchTest, SeesACallBreakACapture) {
     cuStreamBeginCapture_v2_params begin{stream, CU_STREAM_CAPTURE_MODE_RELAXED};
     const auto driver = CUPTI_CB_DOMAIN_DRIVER_API;
     const auto runtime = CUPTI_CB_DOMAIN_RUNTIME_API;
-    tell(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2, "cuStreamBeginCapture_v2", &begin, true);
+    notify(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2, "cuStreamBeginCapture_v2", &begin, true);
     set_capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
-    tell(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2, "cuStreamBeginCapture_v2", &begin, false);
+    notify(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2, "cuStreamBeginCapture_v2", &begin, false);
     cuStreamSynchronize_params wait{stream};
-    tell(runtime, 0, "cudaStreamSynchronize", nullptr, true);
-    tell(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, "cuStreamSynchronize", &wait, true);
+    notify(runtime, 0, "cudaStreamSynchronize", nullptr, true);
+    notify(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, "cuStreamSynchronize", &wait, true);
     set_capture_status(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
-    tell(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, "cuStreamSynchronize", &wait, false, 900);
-    tell(runtime, 0, "cudaStreamSynchronize", nullptr, false, 900);
+    notify(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, "cuStreamSynchronize", &wait, false, 900);
+    notify(runtime, 0, "cudaStreamSynchronize", nullptr, false, 900);
     const auto findings = describe_watched(stream);
     REQUIRE(findings.has_value());
     REQUIRE(findings->broken_by && findings->broken_by->name == "cudaStreamSynchronize");
@@ -96,9 +96,9 @@ TEST_F(CuptiWatchTest, SeesACallBreakACapture) {
     REQUIRE(findings->nodes == 7U);
     REQUIRE(finished == 0);
     cuStreamEndCapture_params end{stream, nullptr};
-    tell(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture, "cuStreamEndCapture", &end, true);
+    notify(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture, "cuStreamEndCapture", &end, true);
     set_capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
-    tell(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture, "cuStreamEndCapture", &end, false, 901);
+    notify(driver, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture, "cuStreamEndCapture", &end, false, 901);
     REQUIRE(finished == 1);
     std::_Exit(0);
   };
@@ -122,7 +122,7 @@ TEST_F(CuptiWatchTest, NamesTheToolThatHoldsTheSubscriber) {
 }
 #endif
 
-TEST_F(CuptiWatchTest, TellsWhatCuptiSays) {
+TEST_F(CuptiWatchTest, NotifysWhatCuptiSays) {
   setenv("FAKE_LIBCUPTI_SUBSCRIBE", "15", 1);
   expect_reason("Calls of CUDA cannot be watched: cuptiSubscribe of " FAKE_LIBCUPTI_DIRECTORY
                 "/libcupti.so.13 returned 15 (CUPTI_ERROR_OF_A_TEST).");

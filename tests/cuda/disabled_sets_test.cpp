@@ -52,7 +52,7 @@ class DisabledSets : public ::testing::Test {
       return CUDA_SUCCESS;
     };
     driver_.api().cuGraphNodeGetEnabled = [](CUgraphExec, CUgraphNode, unsigned* enabled) {
-      *enabled = 1;  // the driver is never asked to disable a set
+      *enabled = 1;  // the driver never disables a set
       return CUDA_SUCCESS;
     };
     // The executable has the values of the graph.

@@ -68,7 +68,7 @@ TEST_F(DriverApiTest, TreatsADriverLikeAnOlderOneIfTheEnvironmentSaysSo) {
   const auto body = [] {
     const bool found = opened_driver().found_version == 13010;
     void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    const int newest = *static_cast<int*>(dlsym(library, "fake_newest_asked"));
+    const int newest = *static_cast<int*>(dlsym(library, "fake_newest_requested"));
     std::_Exit(found && newest == 12040 ? 0 : 1);
   };
   EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");

@@ -125,7 +125,7 @@ TEST_F(AnnotationsOfOthers, OfTwoThreadsThatCaptureAtOnceAreToldApart) {
     other.get();
     here.wait(side);
   });
-  // Whose a node is, the first argument of its kernel tells.
+  // The first argument of its kernel shows which thread a node is of.
   std::size_t mine = 0, others = 0;
   backend::Backend& runtime = device().backend();
   for (const AnnotatedNode& each : graph.annotations()) {

@@ -45,7 +45,7 @@ class FullCaptureReport : public CudaTest {
 
   void work(cudaStream_t on) { add_one<<<1, 1, 0, on>>>(x_->data()); }
 
-  /// The report of a capture of one kernel and then `body`; empty if there is nothing to tell.
+  /// The report of a capture of one kernel and then `body`; empty if there is nothing to report.
   template <class Body>
   CaptureReport report_of(Body&& body) {
     try {
@@ -255,7 +255,7 @@ TEST_F(FullCaptureReport, SaysThatAnotherToolHoldsCuptiAndGoesOnWithout) {
   const AnotherTool tool;
   ASSERT_TRUE(tool.subscribed());
   const CaptureReport report = report_of([] { current_stream().query(); });
-  ASSERT_TRUE(report.broken_by.has_value()) << "our own calls are known all the same";
+  ASSERT_TRUE(report.broken_by.has_value()) << "our own calls are known nevertheless";
   EXPECT_THAT(report.notes, Contains(AllOf(HasSubstr("Another tool"), HasSubstr("holds CUPTI's subscriber"))));
 }
 

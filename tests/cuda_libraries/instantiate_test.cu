@@ -50,7 +50,8 @@ TEST_F(Instantiate, TakesOtherFlagsFromTheOptions) {
   EXPECT_EQ(flags_of(graph), 0ULL);
 }
 
-// Of the template, with or without InstantiateFlags::use_node_priority: CUDA has no getter for those of an executable.
+// Priorities of the template, with or without InstantiateFlags::use_node_priority: CUDA has no getter for those of an
+// executable.
 TEST_F(Instantiate, NodesOfTheTemplateHaveThePriorityOfTheirStream) {
   int least = 0, greatest = 0;
   ASSERT_EQ(cudaDeviceGetStreamPriorityRange(&least, &greatest), cudaSuccess);

@@ -5,7 +5,7 @@
 #include "backend/monitor.h"
 #include "tests/cuda_libraries/cuda_test.h"
 
-// What CUPTI tells of the nodes of a replay: plain launches, copies and sets of CUDA's runtime.
+// What CUPTI reports of the nodes of a replay: plain launches, copies and sets of CUDA's runtime.
 
 namespace reprise::test {
 

@@ -242,7 +242,7 @@ TEST(RaceCheckOfTheHostDevice, FindsAProgramsRaceWhenAWaitIsTakenOutAndNoneOther
   limits.concurrent = false;
   limits.bodies = false;   // copies of one graph run one after another, which eager work need not
   limits.changes = false;  // replays are compared once
-  limits.frees = false;    // when the allocator asks for an event, it depends on the answer what is ordered
+  limits.frees = false;    // what is ordered depends on whether an event is complete when the allocator queries it
   const int programs = test::with_address_sanitizer ? 30 : 100;
   int races = 0, still_ordered = 0;
   for (int seed = 1; seed <= programs; ++seed) {

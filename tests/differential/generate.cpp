@@ -278,13 +278,13 @@ class Generator {
     operation.stream = std::max(0, order_->home(operation.out.buffer));
     operation.count = buffer(operation.out.buffer).count;
     if (!order_->refusal(operation).empty()) return;
-    const bool tell_allocator = one_in(2);
+    const bool record_uses = one_in(2);
     for (auto unordered = order_->conflicts(operation); !unordered.empty(); unordered = order_->conflicts(operation)) {
       Operation use = operation;
       use.kind = Kind::record_stream;
       use.stream = program_.operations[unordered.front()].stream;
-      const bool can_wait = !order_->has_ended(operation.stream), can_tell = !order_->has_ended(use.stream);
-      if (can_tell && (tell_allocator || !can_wait))
+      const bool can_wait = !order_->has_ended(operation.stream), can_record = !order_->has_ended(use.stream);
+      if (can_record && (record_uses || !can_wait))
         add(use);
       else if (can_wait)
         bring_in_order(operation.stream, unordered.front());

@@ -37,7 +37,8 @@ class Machine {
   void restore();
   /// Does the operations as they come.
   void submit(const Version& version);
-  /// What is in the buffers; nothing for those that are not there, nor, if asked for, for those of the program itself.
+  /// What is in the buffers; nothing for those that are not there, nor, without `with_inner`, for those of the program
+  /// itself.
   Contents contents(bool with_inner = true);
   /// Frees ordered memory that a run has left.
   void free_left();

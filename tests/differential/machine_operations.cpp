@@ -59,7 +59,7 @@ void Machine::submit(const Operation& op, const StreamRef& stream, const Run& ru
       return launch_kernel<Scan>(op, stream, run, where, place(op.out), place(op.in));
     case Kind::histogram:
       return launch_kernel<Histogram>(op, stream, run, where, place(op.out), place(op.in));
-    case Kind::draw: {  // a launch that is left out draws all the same
+    case Kind::draw: {  // a launch that is left out draws nevertheless
       const Generator& generator = generators_[stream.device() == first_ ? 0 : 1];
       return launch_kernel<Draw>(op, stream, run, where, generator.philox_state(drawn, stream), place(op.out));
     }
@@ -125,7 +125,7 @@ void Machine::submit_other(const Operation& op, const StreamRef& stream, const R
   }
 }
 
-// Those of the body, in the stream that it has in an eager run or a capture of its own.
+// Submits the operations of the body, in the stream that it has in an eager run or a capture of its own.
 void Machine::submit_body(int body, const StreamRef& stream, const Run& run) {
   const std::vector<Operation>& operations = program_.bodies[at(body)].operations;
   for (std::size_t i = 0; i < operations.size(); ++i)

@@ -42,7 +42,7 @@ struct Where {
   std::size_t condition;
 };
 
-/// Of the first operation of a body.
+/// The number of the first operation of a body.
 std::size_t first_condition(const Program& program, std::size_t body) {
   std::size_t number = program.operations.size();
   for (std::size_t b = 0; b < body; ++b) number += program.bodies[b].operations.size();

@@ -135,7 +135,7 @@ struct Program {
   bool concurrent = false;                   ///< a second thread captures and replays the same program at the same time
 };
 
-/// What the program itself tells about it, without the library.
+/// What the program itself shows, without the library.
 struct Analysis {
   /// Why it cannot be run or captured; empty if it can.
   std::string invalid;

@@ -56,8 +56,8 @@ void run_by_steps(std::uint64_t scheduler_seed);
 Verdict examine(const Program& program, const Device& device, const std::optional<Device>& against = {},
                 const Fault& fault = {});
 
-/// A smaller program that fails in the same way: operations, streams, buffers are taken away as long as `fails` says so
-/// of what is left. It is asked about good programs only.
+/// A smaller program that fails in the same way: operations, streams, buffers are removed as long as `fails` returns
+/// true for what is left. It is called with good programs only.
 Program shrink(const Program& program, const std::function<bool(const Program&)>& fails);
 
 /// Collects what the race check of the host device says, from the first use on. Other warnings go to standard error.

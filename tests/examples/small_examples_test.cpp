@@ -71,7 +71,7 @@ TEST_F(SmallExamples, EagerPartsChooseTheSameTokensEagerlyAndReplayed) {
   expect_refused(run(EAGER_PARTS, {"--tokens", "0"}), "--tokens");
 }
 
-TEST_F(SmallExamples, BrokenCaptureSaysWhatBrokeItAndMendsIt) {
+TEST_F(SmallExamples, BrokenCaptureReportsWhatBrokeItAndFixesIt) {
   const Outcome outcome = run(BROKEN_CAPTURE, {});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("(mode global) was broken after 2 nodes"), HasSubstr("cuStreamSynchronize"),

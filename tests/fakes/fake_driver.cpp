@@ -55,7 +55,7 @@ FakeDriver::~FakeDriver() {
 
 void FakeDriver::fill_contexts() {
   api_.cuCtxGetCurrent = [](CUcontext* context) {
-    ++driver().current_asked;
+    ++driver().current_queries;
     *context = contexts().empty() ? nullptr : contexts().back();
     return CUDA_SUCCESS;
   };

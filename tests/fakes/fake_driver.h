@@ -42,7 +42,7 @@ class FakeDriver {
   CUresult result = CUDA_SUCCESS;         ///< of calls that work in a context
   CUresult retain_result = CUDA_SUCCESS;  ///< of cuDevicePrimaryCtxRetain
   int retained = 0;
-  int current_asked = 0;
+  int current_queries = 0;
   std::vector<CUcontext> worked_in;  ///< the context of each call
   CUstreamCaptureMode mode_at_retain = CU_STREAM_CAPTURE_MODE_GLOBAL;
 

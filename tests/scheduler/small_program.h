@@ -22,7 +22,7 @@ struct Step {
   int other = 0;  ///< the event of a record or a wait, the graph of a launch
 };
 
-/// Of operations that can be told apart; the edges go from the lower to the higher number.
+/// A graph of operations that can be distinguished; the edges go from the lower to the higher number.
 struct SmallGraph {
   int nodes;
   std::vector<std::pair<int, int>> edges;

@@ -197,7 +197,7 @@ TEST(StressCapture, ManyThreadsCaptureReplayResetAllocateAndFailAtOnce) {
     shared.expect_all_counted();
   }
   default_device().synchronize();
-  give_back_until(allocator, [&] { return allocator.statistics().reserved_bytes == 0; });
+  release_until(allocator, [&] { return allocator.statistics().reserved_bytes == 0; });
   EXPECT_EQ(allocator.statistics().reserved_bytes, 0u);
   EXPECT_EQ(allocator.statistics().allocations, 0u);
 }

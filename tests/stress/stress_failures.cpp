@@ -18,8 +18,8 @@
 #include "tests/stress/stress_test.h"
 #include "tests/support/accounting_backend.h"
 
-// Many threads that capture, replay, reset and allocate at once, while calls of the runtime fail at random: whoever
-// makes the call that fails finds everything usable, what the others compute is right, and at the end nothing is lost.
+// Many threads that capture, replay, reset and allocate at once, while calls of the runtime fail at random: the
+// thread whose call fails finds everything usable, what the others compute is right, and at the end nothing is lost.
 
 namespace reprise::graphs::test {
 namespace {
@@ -50,7 +50,7 @@ class Worker {
   }
 
   void round() {
-    if (runtime_.all_happened()) ask_for_trouble();
+    if (runtime_.all_happened()) fail_soon();
     try {
       switch (random_() % 4) {
         case 0:
@@ -78,14 +78,14 @@ class Worker {
   int failed() const { return failed_; }
 
  private:
-  void ask_for_trouble() {
+  void fail_soon() {
     constexpr std::array codes{ErrorCode::launch_failure, ErrorCode::out_of_memory,
                                ErrorCode::stream_capture_invalidated, ErrorCode::not_supported};
     // A few calls at least: what is done after a failure can count on the next call.
     runtime_.fail_any(codes[random_() % codes.size()], static_cast<int>(50 + random_() % 200));
   }
 
-  // Asks the device below, where nothing fails.
+  // Queries the device below, where nothing fails.
   void expect_usable() {
     for (const Stream* stream : {&stream_, &side_}) {
       CaptureStatus status = CaptureStatus::active;
@@ -103,7 +103,7 @@ class Worker {
 
   void expect_input_plus(const Buffer<int>& result, int amount) { expect_plus(host_, result, amount, stream_); }
 
-  // input + 3, by way of memory of the graph's pool and, if asked for, of another stream.
+  // input + 3, by way of memory of the graph's pool and, with `fork`, of another stream.
   Buffer<int> capture_chain(CUDAGraph& graph, const GraphOptions& with, bool fork) {
     std::optional<Buffer<int>> result;
     capture(graph, with, [&] {
@@ -190,7 +190,7 @@ TEST(StressFailures, ManyThreadsLoseNothingWhileCallsFailAtRandom) {
       Worker worker(seed * 1000 + t, runtime, t == 0);
       all_there.arrive_and_wait();
       for (int i = 0; i < rounds && !::testing::Test::HasFailure(); ++i) worker.round();
-      // What must not fail comes later: work of a stream that is destroyed cannot be asked for again.
+      // What must not fail comes later: the result of a stream that is destroyed cannot be queried again.
       all_done.arrive_and_wait();
       current_stream().synchronize();
       failed += worker.failed();
@@ -203,7 +203,7 @@ TEST(StressFailures, ManyThreadsLoseNothingWhileCallsFailAtRandom) {
   device.synchronize();
   CachingAllocator& allocator = CachingAllocator::of(device);
   const auto is_level = [&] { return allocator.statistics().reserved_bytes == 0 && runtime.living() == Living{}; };
-  give_back_until(allocator, is_level);
+  release_until(allocator, is_level);
   EXPECT_EQ(allocator.statistics().reserved_bytes, 0u);
   EXPECT_EQ(allocator.statistics().allocations, 0u);
   EXPECT_EQ(runtime.living().graphs, 0);

@@ -45,7 +45,7 @@ TEST(StressLiveness, AnInputIsFreedWhileSeveralThreadsReplay) {
 TEST(StressLiveness, GraphsThatKeepAnInputComeAndGoWhileItsOwnerFreesIt) {
   const Stream stream;
   CachingAllocator& allocator = CachingAllocator::of(current_device());
-  give_back_until(allocator, [&] { return true; });
+  release_until(allocator, [&] { return true; });
   const std::uint64_t before = allocator.statistics(MempoolId{}).allocations;
   {
     Buffer<int> result(n, stream);
@@ -67,7 +67,7 @@ TEST(StressLiveness, GraphsThatKeepAnInputComeAndGoWhileItsOwnerFreesIt) {
     }
     stream.synchronize();
   }
-  give_back_until(allocator, [&] { return allocator.statistics(MempoolId{}).allocations == before; });
+  release_until(allocator, [&] { return allocator.statistics(MempoolId{}).allocations == before; });
   EXPECT_EQ(allocator.statistics(MempoolId{}).allocations, before);
 }
 

@@ -53,7 +53,7 @@ inline void expect_plus(const std::vector<int>& input, const Buffer<int>& result
 /// Empties the cache until `is_level` holds, for half a minute at most: the last replays' hold on the pools
 /// ends a moment after the work itself.
 template <class F>
-void give_back_until(CachingAllocator& allocator, F&& is_level) {
+void release_until(CachingAllocator& allocator, F&& is_level) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   do {
     CUDAGraph().reset();

@@ -18,7 +18,7 @@ void Gate::stand() {
   ++arrivals_;
   changed_.notify_all();
   if (changed_.wait_for(lock, patience, [&] { return open_; })) return;
-  // A tool that runs one piece of work at a time makes tests wait in vain: a shorter limit is set for it.
+  // A tool that runs one piece of work at a time makes tests wait without effect: a shorter limit is set for it.
   if (std::getenv("REPRISE_TEST_PATIENCE") == nullptr) {
     ADD_FAILURE() << "a gate was not opened within " << patience.count()
                   << " s; tests that cannot run by steps are listed in tests/TestsWithGates.cmake";

@@ -23,26 +23,26 @@ Function find(const char* library, const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-void tell(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* name, const void* params, bool begins,
-          int result = 0) {
-  using Tell = void (*)(CUpti_CallbackDomain, CUpti_CallbackId, const CUpti_CallbackData*);
+void notify(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* name, const void* params, bool begins,
+            int result = 0) {
+  using Notify = void (*)(CUpti_CallbackDomain, CUpti_CallbackId, const CUpti_CallbackData*);
   CUpti_CallbackData data{};
   data.callbackSite = begins ? CUPTI_API_ENTER : CUPTI_API_EXIT;
   data.functionName = name;
   data.functionParams = params;
   data.functionReturnValue = begins ? nullptr : &result;
-  find<Tell>("libcupti.so.13", "fake_cupti_tell")(domain, id, &data);
+  find<Notify>("libcupti.so.13", "fake_cupti_notify")(domain, id, &data);
 }
 
 // A call of the runtime and the driver's that it makes; the capture is in state `then` when it returns.
 template <class Params>
 void call(const char* runtime_name, CUpti_driver_api_trace_cbid id, const char* name, const Params& params,
           CUstreamCaptureStatus then, int result = 0) {
-  tell(CUPTI_CB_DOMAIN_RUNTIME_API, 0, runtime_name, nullptr, true);
-  tell(CUPTI_CB_DOMAIN_DRIVER_API, static_cast<CUpti_CallbackId>(id), name, &params, true);
+  notify(CUPTI_CB_DOMAIN_RUNTIME_API, 0, runtime_name, nullptr, true);
+  notify(CUPTI_CB_DOMAIN_DRIVER_API, static_cast<CUpti_CallbackId>(id), name, &params, true);
   *find<int*>("libcuda.so.1", "fake_capture_status") = then;
-  tell(CUPTI_CB_DOMAIN_DRIVER_API, static_cast<CUpti_CallbackId>(id), name, &params, false, result);
-  tell(CUPTI_CB_DOMAIN_RUNTIME_API, 0, runtime_name, nullptr, false, result);
+  notify(CUPTI_CB_DOMAIN_DRIVER_API, static_cast<CUpti_CallbackId>(id), name, &params, false, result);
+  notify(CUPTI_CB_DOMAIN_RUNTIME_API, 0, runtime_name, nullptr, false, result);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace reprise::detail {
 namespace {
 
 // More shared memory than this, in bytes, has to be enabled by an attribute of the kernel.
-constexpr unsigned shared_bytes_without_asking = 48 * 1024;
+constexpr unsigned shared_bytes_without_attribute = 48 * 1024;
 
 [[noreturn]] void kernel_not_compiled(const StreamRef& stream, const KernelRecord& record) {
   throw UsageError(text::format(
@@ -91,7 +91,7 @@ void launch_kernel(const StreamRef& stream, const LaunchConfig& config, const Ke
   backend::KernelNodeParams launch{nullptr, config, params};
   if (!runtime.allowing(ErrorCode::invalid_device_function).kernel_function(record, &launch.function))
     kernel_not_compiled(stream, record);
-  if (config.shared_bytes > shared_bytes_without_asking)
+  if (config.shared_bytes > shared_bytes_without_attribute)
     runtime.function_set_max_shared(launch.function, config.shared_bytes);
   runtime.launch_kernel(launch, stream.native());
 }

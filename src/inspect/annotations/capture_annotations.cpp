@@ -175,7 +175,7 @@ std::uint64_t CaptureAnnotations::enter(const Annotation& own, const StreamRef& 
   if (finished_) return 0;
   Thread& thread = threads_[thread_of_caller()];
   Nodes all_tails(tails.begin(), tails.end());
-  if (ask_streams(thread, stream, &all_tails) != CaptureStatus::active) {
+  if (query_streams(thread, stream, &all_tails) != CaptureStatus::active) {
     found_broken(thread);
     return 0;
   }
@@ -236,7 +236,7 @@ void CaptureAnnotations::leave_checked(std::uint64_t scope) {
     CaptureStatus status = CaptureStatus::none;
     try {
       mark(*found);
-      status = ask_streams(thread, std::nullopt, &tails);
+      status = query_streams(thread, std::nullopt, &tails);
       if (status == CaptureStatus::active) look_at_graph();
     } catch (...) {
       remove(thread, which);
@@ -359,8 +359,8 @@ void CaptureAnnotations::found_broken(Thread& thread) {
   if (!broke_in_) broke_in_ = thread.in_force();
 }
 
-CaptureStatus CaptureAnnotations::ask_streams(const Thread& thread, const std::optional<StreamRef>& known,
-                                              Nodes* tails) {
+CaptureStatus CaptureAnnotations::query_streams(const Thread& thread, const std::optional<StreamRef>& known,
+                                                Nodes* tails) {
   CaptureStatus status = known ? CaptureStatus::active : CaptureStatus::none;
   std::vector<StreamRef> queried;
   if (known) queried.push_back(*known);

@@ -117,7 +117,7 @@ class CaptureAnnotations {
   std::size_t number_of(const Annotation& annotation);
   void found_broken(Thread& thread);
   /// Adds the dependencies of the streams of a thread's scopes. `known` was queried already.
-  CaptureStatus ask_streams(const Thread& thread, const std::optional<StreamRef>& known, Nodes* tails);
+  CaptureStatus query_streams(const Thread& thread, const std::optional<StreamRef>& known, Nodes* tails);
   CaptureStatus query(const StreamRef& stream, Nodes* tails);
   void look_at_graph();
   void remove(Thread& thread, std::size_t which);

@@ -14,7 +14,7 @@
 #include "tests/support/faulty_backend.h"
 #include "tests/support/text_of.h"
 
-// What the handles of reprise/cublas.h tell cuBLAS, on a stand-in for it and on a simulated device that says it is a
+// Calls of the handles of reprise/cublas.h to cuBLAS, on a stand-in for it and on a simulated device that says it is a
 // CUDA device: no GPU is needed.
 
 namespace reprise::test {

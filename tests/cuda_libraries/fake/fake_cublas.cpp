@@ -71,7 +71,7 @@ const char* cublasGetStatusName(cublasStatus_t) {
   return "CUBLAS_STATUS_FAKE";
 }
 const char* cublasGetStatusString(cublasStatus_t) {
-  return "a failure that a test asked for";
+  return "a failure that a test caused";
 }
 
 cudaError_t cudaGetDevice(int* device) {

@@ -8,9 +8,9 @@
 #include <cstddef>
 
 // A stand-in for cuBLAS and for the few calls of CUDA's runtime that handles make: it computes nothing, and shows what
-// it was told.
+// it was passed.
 
-/// What a handle of cuBLAS was told.
+/// What a handle of cuBLAS was passed.
 struct cublasContext {
   cudaStream_t stream = nullptr;
   void* workspace = nullptr;  // null: cuBLAS's own

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-// A libcuda.so.1 with two devices that can be opened, and that can be asked about captures; no more. The environment
+// A libcuda.so.1 with two devices that can be opened, and whose captures can be queried; no more. The environment
 // makes it old or broken:
 //   FAKE_LIBCUDA_VERSION    the version of CUDA that it says it is of, for example 12080; it hides newer functions
 //   FAKE_LIBCUDA_INIT       what cuInit returns
@@ -17,8 +17,8 @@ extern "C" int fake_capture_status;
 int fake_capture_status = 0;
 
 /// The newest version that a function was looked up for.
-extern "C" int fake_newest_asked;
-int fake_newest_asked = 0;
+extern "C" int fake_newest_requested;
+int fake_newest_requested = 0;
 
 /// The code that was loaded last.
 extern "C" const void* fake_loaded_code;
@@ -140,7 +140,7 @@ extern "C" int cuDriverGetVersion(int* version) {
 }
 
 extern "C" int cuGetProcAddress_v2(const char* name, void** function, int version, unsigned long long flags, int*) {
-  if (version > fake_newest_asked) fake_newest_asked = version;
+  if (version > fake_newest_requested) fake_newest_requested = version;
   if (version < 2000 || version > number_from("FAKE_LIBCUDA_VERSION", 13000) || flags != 0) return 1;
   const char* const lacks = std::getenv("FAKE_LIBCUDA_LACKS");
   if (lacks != nullptr && std::strcmp(lacks, name) == 0) return 500;

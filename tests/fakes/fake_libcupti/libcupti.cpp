@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-// A libcupti.so.13, or 12, with one subscriber, which tells of the calls that a test makes up. The environment breaks
-// it:
+// A libcupti.so.13, or 12, with one subscriber, which is notified of the calls that a test makes up. The environment
+// breaks it:
 //   FAKE_LIBCUPTI_SUBSCRIBE    what cuptiSubscribe returns
 //   FAKE_LIBCUPTI_ENABLE       what cuptiEnableDomain returns
 //   FAKE_LIBCUPTI_HOLDER       the tool that cuptiSubscribe_v2 names
@@ -65,12 +65,12 @@ CUptiResult cuptiGetResultString(CUptiResult, const char** text) {
   return CUPTI_SUCCESS;
 }
 
-/// Tells the subscriber, if there is one for this domain.
-void fake_cupti_tell(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_CallbackData* data) {
+/// Notifies the subscriber, if there is one for this domain.
+void fake_cupti_notify(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_CallbackData* data) {
   if (callback != nullptr && enabled[domain]) callback(callback_data, domain, id, data);
 }
 
-bool fake_cupti_tells_of(CUpti_CallbackDomain domain) {
+bool fake_cupti_reports(CUpti_CallbackDomain domain) {
   return callback != nullptr && enabled[domain];
 }
 

@@ -289,7 +289,7 @@ TEST_F(AnnotationsOfTensors, AScopeThatAnotherThreadLeavesAfterTheCaptureSaysNot
   EXPECT_THAT(later.annotations(), IsEmpty());
 }
 
-TEST_F(AnnotationsOfTensors, WithoutThemNobodyHearsOfTheBackwardPass) {
+TEST_F(AnnotationsOfTensors, WithoutThemTheBackwardPassIsNotObserved) {
   const auto x = x_.requires_grad_();
   capture(graph_, [&] {
     EXPECT_FALSE(at::getStepCallbacksUnlessEmpty(at::RecordScope::BACKWARD_FUNCTION).has_value());

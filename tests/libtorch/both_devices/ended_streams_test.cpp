@@ -5,7 +5,7 @@
 
 #include "tests/libtorch/both_devices/device_fixture.h"
 
-// libtorch takes streams to live for ever: what it does with one whose Stream has ended.
+// libtorch expects streams to live until the process ends: what it does with one whose Stream has ended.
 
 namespace reprise::libtorch::test {
 namespace {

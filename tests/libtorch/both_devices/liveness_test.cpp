@@ -249,7 +249,7 @@ TEST_F(LivenessOfTensors, FreesOfOtherMemoryAreNotLookedAt) {
 
 // --- What is an input, and what looks like one -----------------------------------------------------------------------
 
-TEST_F(LivenessOfTensors, WordsThatNobodyWroteInTheParametersOfAKernelAreNoInputs) {
+TEST_F(LivenessOfTensors, UnwrittenWordsInTheParametersOfAKernelAreNoInputs) {
   // The parameters of a concatenation have room for many addresses, and what lies there from a call before is left.
   std::vector<torch::Tensor> others;
   for (int i = 0; i < 60; ++i) others.push_back(ones());
@@ -456,8 +456,8 @@ TEST_F(LivenessOfTensors, PinnedMemoryIsKeptAsOtherMemoryIs) {
   EXPECT_EQ(x[0].item<float>(), 5);
 }
 
-TEST_F(LivenessOfTensors, TellsWhoAllocatedAndFreedTheMemory) {
-  capture(graph_, checked(), [&] { static_cast<void>(ones()); });  // from now on c10's allocator tells
+TEST_F(LivenessOfTensors, NamesTheCodeThatAllocatedAndFreedTheMemory) {
+  capture(graph_, checked(), [&] { static_cast<void>(ones()); });  // from now on c10's allocator notifies
   graph_.reset();
   record_allocation_stacks(true);
   auto x = ones(), y = ones();

@@ -165,7 +165,7 @@ TEST_F(OperatorsInCaptures, OneOfABackwardPassIsNamed) {
       << graph_.capture_report()->str();
 }
 
-TEST_F(OperatorsInCaptures, WhoeverBreaksTheCaptureOutsideOfOperatorsGetsNoneNamed) {
+TEST_F(OperatorsInCaptures, ACallThatBreaksTheCaptureOutsideOfOperatorsGetsNoneNamed) {
   const std::string error = error_of([&] {
     x_.add_(1);
     current_stream().synchronize();
@@ -185,17 +185,17 @@ TEST_F(OperatorsInCaptures, AnErrorThatIsNoneOfAnOperatorNamesNone) {
   EXPECT_FALSE(graph_.capture_report());
 }
 
-TEST_F(OperatorsInCaptures, NobodyHearsOfThemOutsideOfCaptures) {
-  const auto heard = [] { return at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value(); };
-  EXPECT_FALSE(heard());
+TEST_F(OperatorsInCaptures, AreNotObservedOutsideOfCaptures) {
+  const auto observed = [] { return at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value(); };
+  EXPECT_FALSE(observed());
   capture(graph_, [&] {
-    EXPECT_TRUE(heard());
+    EXPECT_TRUE(observed());
     x_.add_(1);
   });
-  EXPECT_FALSE(heard());
+  EXPECT_FALSE(observed());
   graph_.reset();
   error_of([] { throw std::runtime_error("the body"); });
-  EXPECT_FALSE(heard());
+  EXPECT_FALSE(observed());
 }
 
 }  // namespace

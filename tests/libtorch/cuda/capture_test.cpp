@@ -201,7 +201,7 @@ TEST_F(CudaTensorCapture, KeepsPinnedMemoryThatWasMadeInIt) {
   EXPECT_TRUE(all_are(other, 8));
 }
 
-// Other threads' tensors: allocating asks the driver for memory, which the mode `global` forbids to raw callers.
+// Other threads' tensors: allocating requests memory of the driver, which the mode `global` forbids to raw callers.
 class OtherThreads : public OnCudaDevice, public ::testing::WithParamInterface<CaptureMode> {};
 
 TEST_P(OtherThreads, MakeTensorsOfTheirOwnDuringACapture) {

@@ -55,8 +55,8 @@ class OnCudaDevice : public ::testing::Test {
     return reserved();
   }
 
-  /// Does that come down to this? The runtime lets go of graphs that were destroyed on a thread of its own, a little
-  /// later.
+  /// True once they have come down to this. The runtime releases graphs that were destroyed on a thread of its own, a
+  /// little later.
   bool falls_to(std::int64_t bytes) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     while (settled_reserved() > bytes)

@@ -70,7 +70,7 @@ TEST_F(CudaTensorWorkspaces, OfAGraphStayWhenLibtorchClearsItsOwn) {
   const Tensor y = capture_product(graph, a);
   at::cuda::clearCublasWorkspaces();
   settle();
-  const Tensor other = torch::full({64 << 20}, 7.0, device_);  // takes memory that was given back
+  const Tensor other = torch::full({64 << 20}, 7.0, device_);  // takes memory that was released
   graph.replay();
   EXPECT_TRUE(same(y, expected));
   EXPECT_TRUE(all_are(other, 7));

@@ -297,7 +297,7 @@ TEST_F(AccumulatedInTheGraph, GradientsOutliveTheCallable) {
   const Tensor x = random({3, 4});
   const auto expected = gradients_after([&] { eager(x); });
   const auto found = gradients_after([&] { step(make_graphed_callables(net_, x, options_), x); });
-  const Tensor other = random({3000});  // nobody else has the memory
+  const Tensor other = random({3000});  // must not get the memory of the gradients
   expect_same(gradients_of(*net_), expected);
 }
 
@@ -308,7 +308,7 @@ TEST_F(AccumulatedInTheGraph, GradientsGiveTheirMemoryBack) {
   const auto before = memory_of_tensors();
   step(make_graphed_callables(net_, x, options_), x);
   net_->zero_grad(true);
-  EXPECT_TRUE(all_given_back(before));
+  EXPECT_TRUE(all_released(before));
 }
 
 TEST_F(AccumulatedInTheGraph, ParametersThatMovedGetAnotherPlace) {

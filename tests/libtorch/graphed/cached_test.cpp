@@ -314,7 +314,7 @@ TEST_F(CachedCallables, GiveTheirMemoryBack) {
     const auto cached = make_graphed_callables(f, {.capture_after = 0});
     for (int i = 1; i < 5; ++i) cached(x.slice(0, 0, 100 * i));
   }
-  EXPECT_TRUE(all_given_back(before));
+  EXPECT_TRUE(all_released(before));
 }
 
 TEST_F(CachedCallables, AreRefusedInACapture) {

@@ -52,7 +52,8 @@ TEST_F(GraphedCallables, GiveGradientsInTheGraphsMemoryWhenAsked) {
   EXPECT_TRUE(close(layer->weight.grad(), x.sum(0).expand({2, 4})));
 }
 
-// In eager work the gradient of a sum is the same tensor for both; memory of a graph looks like nobody else's to each.
+// In eager work the gradient of a sum is the same tensor for both; memory of a graph looks to each like memory of its
+// own.
 TEST_F(GraphedCallables, GiveEachParameterMemoryOfItsOwn) {
   const Tensor a = needing_gradient({3}), b = needing_gradient({3});
   for (const Gradients gradients : {Gradients::fresh, Gradients::alias}) {

@@ -32,7 +32,7 @@ class GraphedCallables : public OnDevice {
   }
 
   /// The dropout with which a network can be compared to the last bit. On CUDA cuDNN draws that between the layers of a
-  /// recurrent network, from a state of its own that nobody can set back.
+  /// recurrent network, from a state of its own that cannot be reset.
   double comparable_dropout(const std::string& network, double dropout) const {
     return device_.is_cuda() && (network == "lstm" || network == "gru") ? 0 : dropout;
   }
@@ -49,7 +49,7 @@ class GraphedCallables : public OnDevice {
   }
 
   /// True once no more memory is in use than before.
-  static bool all_given_back(const PoolStatistics& before) {
+  static bool all_released(const PoolStatistics& before) {
     return eventually([&] {
       const auto now = memory_of_tensors();
       return now.allocated_bytes <= before.allocated_bytes && now.reserved_bytes <= before.reserved_bytes;

@@ -82,7 +82,7 @@ TEST_F(GraphedCallables, RetainObjectsWithTheirGraphs) {
   static_cast<void>((*graphed)(random({3})));
   EXPECT_FALSE(seen.expired());
   graphed.reset();
-  EXPECT_TRUE(all_given_back(before));
+  EXPECT_TRUE(all_released(before));
   EXPECT_TRUE(seen.expired());
 }
 

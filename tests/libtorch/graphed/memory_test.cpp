@@ -9,7 +9,7 @@
 #include "reprise/libtorch/host_device.h"
 #include "tests/libtorch/graphed/graphed_fixture.h"
 
-// Memory of graphed callables: results in it, pools, and that it is given back.
+// Memory of graphed callables: results in it, pools, and its release.
 
 namespace reprise::libtorch::test {
 namespace {
@@ -157,7 +157,7 @@ TEST_F(GraphedCallables, GiveTheirMemoryBack) {
     graphed(x).sum().backward();
     layer->zero_grad();
   }
-  EXPECT_TRUE(all_given_back(before));
+  EXPECT_TRUE(all_released(before));
 }
 
 TEST_F(GraphedCallables, NeedNoNewMemoryForCalls) {
@@ -186,7 +186,7 @@ TEST_F(GraphedCallables, AreOutlivedByTheirResultsAndGradients) {
   EXPECT_TRUE(same(y, layer->forward(x)));
   y.sum().backward();
   EXPECT_TRUE(close(layer->weight.grad(), x.sum(0).expand({4, 4})));
-  const Tensor other = random({300});  // nobody else has the memory
+  const Tensor other = random({300});  // must not get the memory of the gradients
   EXPECT_TRUE(same(z, layer->forward(x).view({12})));
 }
 
@@ -280,7 +280,7 @@ TEST_F(GraphedCallables, MayBeDestroyedWhileTheyRunOnAnotherStream) {
 }
 
 TEST_F(GraphedCallables, RunOnTheDeviceOfTheirTensors) {
-  REPRISE_HOST_ONLY("two devices of it are there for the asking");
+  REPRISE_HOST_ONLY("only it can always have two devices");
   if (devices().size() < 2) GTEST_SKIP() << "needs two devices: REPRISE_HOST_DEVICES=2";
   const auto second = host_device(1);
   torch::nn::Linear layer(4, 4);

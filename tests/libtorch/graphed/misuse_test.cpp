@@ -294,7 +294,7 @@ TEST_F(GraphedCallables, ThatFailInTheWarmUpLeaveEverythingAsItWas) {
     EXPECT_THROW(std::rethrow_if_nested(error), std::runtime_error);
   }
   EXPECT_TRUE(same(mean, before));
-  EXPECT_TRUE(all_given_back(before_all));
+  EXPECT_TRUE(all_released(before_all));
   EXPECT_EQ(refusal([&] { make_graphed_callables(f, x)(x); }), "");
 }
 
@@ -326,7 +326,7 @@ TEST_F(GraphedCallables, ThatFailInACaptureLeaveEverythingAsItWas) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr(device_.is_cuda() ? "captur" : "item()"),
                                     HasSubstr("the capture of the forward of callable 1")));
   }
-  EXPECT_TRUE(all_given_back(before_all));
+  EXPECT_TRUE(all_released(before_all));
   EXPECT_FALSE(is_current_stream_capturing());
   layer->forward(x).sum().backward();
   EXPECT_EQ(refusal([&] { make_graphed_callables(layer, x)(x); }), "");

@@ -137,13 +137,13 @@ std::vector<std::string> all_calls() {
   return names;
 }
 
-// Is what it was to give back lost when it fails? A tensor that is freed asks for its device first.
-bool gives_back(const std::string& call) {
+// True if what the call was to release is lost when it fails. A tensor that is freed queries its device first.
+bool loses_memory(const std::string& call) {
   const auto has = [&](const char* part) { return call.find(part) != std::string::npos; };
   return has("Destroy") || has("Free") || has("Release") || call == "cuPointerGetAttributes";
 }
 
-// A replay that fails at any of its calls leaves behind what the next one mends.
+// A replay that fails at any of its calls leaves behind what the next one repairs.
 TEST_F(GraphedCallables, GoOnAfterAReplayThatFailed) {
   REPRISE_HOST_ONLY("its calls are made to fail");
   for (const Gradients gradients : {Gradients::fresh, Gradients::alias, Gradients::accumulate_in_graph}) {
@@ -231,7 +231,7 @@ TEST_F(GraphedCallablesThatFailed, LeaveEverythingAsItWasAndAreMadeAgain) {
     EXPECT_FALSE(is_current_stream_capturing());
     const auto after = state();
     for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(same(before[i], after[i])) << i;
-    EXPECT_TRUE(gives_back(call) || all_given_back(before_all));
+    EXPECT_TRUE(loses_memory(call) || all_released(before_all));
     EXPECT_TRUE(same(result_of(make(gradients)), result_of([&](const Tensor& x) { return net_->forward(x); })));
     return failed && !HasFailure();
   };

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-// Tables of libtorch's operators, and what is asked of each on the host device: the CPU's results, eagerly, captured
+// Tables of libtorch's operators, and what is required of each on the host device: the CPU's results, eagerly, captured
 // and replayed with other inputs, and so for its backward.
 
 namespace reprise::libtorch::test {
@@ -119,7 +119,7 @@ struct RefusedOperator {
 namespace values {
 SweptOperators random_operators();
 
-/// Operators that are asked for what the host can know only after waiting.
+/// Operators whose results the host can know only after waiting.
 SweptOperators value_dependent_operators();
 
 std::vector<RefusedOperator> refused_operators();

@@ -29,7 +29,7 @@ SweptOperators reductions() {
       swept("mean", any, [](In x) { return x[0].mean(); }),
       swept("mean of a dimension", deep, [](In x) { return x[0].mean(-1); }),
       swept("nanmean", any, [](In x) { return x[0].nanmean(0); }),
-      forward("prod", any, [](In x) { return x[0].prod(1); }),  // the backward asks whether there are zeros
+      forward("prod", any, [](In x) { return x[0].prod(1); }),  // the backward queries whether there are zeros
       swept("std", any, [](In x) { return x[0].std(1, true); }),
       swept("var", any, [](In x) { return x[0].var(); }),
       swept("var_mean", any, [](In x) { return torch::var_mean(x[0], 1, true); }),

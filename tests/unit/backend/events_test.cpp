@@ -158,7 +158,7 @@ TEST_F(EventTest, ExternalRecordsAndWaitsAreNodesOfACapture) {
   }
 }
 
-TEST_F(EventTest, CanBeMadeAndDestroyedInAnyonesCapture) {
+TEST_F(EventTest, CanBeMadeAndDestroyedInAnyCapture) {
   const RawCapture capture(stream_);
   { const Event event(device_); }
   EXPECT_TRUE(capture.is_whole());

@@ -79,7 +79,7 @@ TEST_F(NodeWatchTest, MayEndBeforeTheLaunchDoes) {
 }
 
 TEST_F(NodeWatchTest, OfAnExecutableThatIsGoneTellsNothingOnTheHostDevice) {
-  if (runtime_.type() != DeviceType::host) GTEST_SKIP() << "CUPTI's records are there all the same";
+  if (runtime_.type() != DeviceType::host) GTEST_SKIP() << "CUPTI's records are there nevertheless";
   const auto watching = watch(&why_);
   replay();
   graph_.instantiate();

@@ -125,7 +125,7 @@ TEST_F(StreamTest, SynchronizingACapturingStreamIsRefused) {
   stream_.synchronize();
 }
 
-TEST_F(StreamTest, CanBeMadeAndDestroyedInAnyonesCapture) {
+TEST_F(StreamTest, CanBeMadeAndDestroyedInAnyCapture) {
   const RawCapture capture(stream_);
   { const Stream short_lived(device_); }
   EXPECT_TRUE(capture.is_whole());

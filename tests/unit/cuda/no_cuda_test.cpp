@@ -82,7 +82,7 @@ TEST_F(CudaDevicesProcess, ThatAreHiddenAreNotThereAndTheHostDeviceTakesTheirPla
   EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
 }
 
-/// The libraries that a loaded object asks for, from its dynamic section.
+/// The libraries that a loaded object needs, from its dynamic section.
 std::vector<std::string> needed_by(const dl_phdr_info& object) {
   std::vector<std::string> needed;
   for (int i = 0; i < object.dlpi_phnum; ++i) {

@@ -33,7 +33,7 @@ class RefusedControlFlow : public ControlFlow {
     EXPECT_EQ(first(y_), before + 1);
     return what;
   }
-  /// That of a body with this work besides a kernel.
+  /// The error of a body with this work besides a kernel.
   std::string error_of_body(const std::function<void(const StreamRef&)>& work) {
     return error_of<UsageError>([&] {
       if_(flag_.data(), [&](const StreamRef& inside) {

@@ -52,7 +52,7 @@ struct Stage {
   CUDAGraph helper;
 };
 
-/// The states of a graph that can be told apart from outside.
+/// The states of a graph that can be distinguished from outside.
 enum class Left { empty, captured, ready };
 
 /// An operation whose every call is to fail once.

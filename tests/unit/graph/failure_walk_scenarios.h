@@ -24,9 +24,9 @@ void prepare_replayed(Stage& s);
 /// A pointer in pinned memory that is never freed, and not of the walk's devices.
 void* pinned_memory();
 
-/// Those of captures whose inputs are found, watched or retained.
+/// Scenarios of captures whose inputs are found, watched or retained.
 std::span<const Scenario> scenarios_of_inputs();
-/// Those of graphs that are changed, updated, recaptured or compared.
+/// Scenarios of graphs that are changed, updated, recaptured or compared.
 std::span<const Scenario> scenarios_of_changes();
 
 }  // namespace reprise::graphs::test::walk

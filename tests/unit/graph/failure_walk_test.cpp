@@ -156,7 +156,7 @@ class Walk : public ::testing::Test {
   /// What happened, in words; empty: the scenario does not make so many calls.
   virtual std::string trouble(AccountingBackend& runtime) = 0;
   /// The first error is what the user sees: as the exception, or as a warning if nothing could be thrown.
-  virtual void expect_told(const Outcome& outcome, const Warnings& warnings) = 0;
+  virtual void expect_reported(const Outcome& outcome, const Warnings& warnings) = 0;
   /// Memory that the driver refused to free stays cached; otherwise pools are released automatically.
   virtual bool pools_stay() const { return false; }
 
@@ -198,7 +198,7 @@ class Walk : public ::testing::Test {
       return false;
     }
     SCOPED_TRACE(text::format("{}: call {}, {}", scenario.name, passed + 1, what));
-    expect_told(outcome, warnings);
+    expect_reported(outcome, warnings);
     expect_untouched(stage);
     stage.runtime.make_up_for_refused();
     if (outcome.thrown && scenario.failed == Left::empty) {
@@ -235,7 +235,7 @@ class FailureWalk : public Walk, public ::testing::WithParamInterface<ErrorCode>
   }
   bool pools_stay() const override { return failed_ == Call::memory_free; }
 
-  void expect_told(const Outcome& outcome, const Warnings& warnings) override {
+  void expect_reported(const Outcome& outcome, const Warnings& warnings) override {
     const std::string call = cuda_name(*failed_);
     if (outcome.thrown && !outcome.of_the_body) {
       EXPECT_EQ(outcome.code, GetParam()) << "another error than the first: " << outcome.text;
@@ -290,7 +290,7 @@ class BreakingWalk : public Walk {
   std::string trouble(AccountingBackend& /*runtime*/) override {
     return !came_ ? "" : broke_ ? "after the captures were broken" : "after nothing was broken";
   }
-  void expect_told(const Outcome& outcome, const Warnings& warnings) override {
+  void expect_reported(const Outcome& outcome, const Warnings& warnings) override {
     EXPECT_TRUE(warnings.texts().empty()) << warnings.texts().front();
     broken_ += broke_;
     if (!outcome.thrown || outcome.of_the_body) return;  // the walk finds out whether all is well

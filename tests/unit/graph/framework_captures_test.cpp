@@ -23,7 +23,7 @@
 namespace reprise::graphs::test {
 namespace {
 
-std::vector<std::string> heard;
+std::vector<std::string> notices;
 bool refuses = false;
 std::exception_ptr thrown_in_begin;
 
@@ -46,7 +46,7 @@ class Guest : public CaptureListener {
   void before_replay(const StreamRef& /*stream*/) override { write("replay"); }
 
  private:
-  void write(const std::string& what) const { heard.push_back(name_ + " " + what); }
+  void write(const std::string& what) const { notices.push_back(name_ + " " + what); }
   std::string name_;
 };
 struct FirstGuest : Guest {
@@ -70,18 +70,18 @@ class Theirs final : public backend::Framework, public FrameworkCaptures {
   std::unique_ptr<inspect::InputSource> make_input_source(const captures::Capture& /*capture*/) const override {
     return nullptr;
   }
-  void add_to_exception() const noexcept override { heard.emplace_back("exception"); }
+  void add_to_exception() const noexcept override { notices.emplace_back("exception"); }
   void annotation_changed(const captures::Capture& capture, const Annotation& now) const noexcept override {
     EXPECT_EQ(capture.device(), default_device());
     EXPECT_TRUE(capture.has_ids());
-    heard.push_back(now.empty() ? "none" : now.at("name"));
+    notices.push_back(now.empty() ? "none" : now.at("name"));
   }
 };
 
 class ListenersOfAFramework : public ::testing::Test {
  protected:
   ListenersOfAFramework() {
-    heard.clear();
+    notices.clear();
     refuses = false;
     thrown_in_begin = nullptr;
   }
@@ -102,8 +102,8 @@ TEST_F(ListenersOfAFramework, TakePartInTheNextCaptureOfAGraphThatIsThereAlready
   Buffer<int> x = zeros();
   capture(graph, [&] { add(x); });
   graph.replay(default_device().default_stream());
-  EXPECT_EQ(heard, (std::vector<std::string>{"first begin", "second begin", "first ended", "second ended",
-                                             "second replay", "first replay"}));
+  EXPECT_EQ(notices, (std::vector<std::string>{"first begin", "second begin", "first ended", "second ended",
+                                               "second replay", "first replay"}));
   EXPECT_EQ(first(x), 1);
 }
 
@@ -139,8 +139,8 @@ TEST_F(ListenersOfAFramework, CanRefuseACapture) {
   Buffer<int> x = zeros();
   refuses = true;
   EXPECT_EQ(text_of<std::runtime_error>([&] { capture(graph, [&] { add(x); }); }), "the guest refuses");
-  EXPECT_EQ(heard, (std::vector<std::string>{"first begin", "second begin", "second abandoned", "first abandoned",
-                                             "exception"}));
+  EXPECT_EQ(notices, (std::vector<std::string>{"first begin", "second begin", "second abandoned", "first abandoned",
+                                               "exception"}));
   EXPECT_TRUE(graph.capture_report().has_value());
   refuses = false;
   capture(graph, [&] { add(x); });
@@ -153,7 +153,7 @@ TEST_F(ListenersOfAFramework, ThatCannotBeginLeaveAReport) {
   thrown_in_begin =
       std::make_exception_ptr(BackendError("cuTheirs", ErrorCode::not_permitted, "theirs", SourceLocation::current()));
   EXPECT_THROW(capture_increment(graph, x), BackendError);
-  EXPECT_EQ(heard, (std::vector<std::string>{"first begin", "exception"}));
+  EXPECT_EQ(notices, (std::vector<std::string>{"first begin", "exception"}));
   ASSERT_TRUE(graph.capture_report().has_value());
   EXPECT_EQ(graph.capture_report()->code, ErrorCode::not_permitted);
   EXPECT_EQ(graph.capture_report()->broken_by->name, "cuTheirs");
@@ -177,8 +177,8 @@ TEST_F(ListenersOfAFramework, AreJoinedByTheScopesOfAnnotations) {
     }
     add(x);
   });
-  EXPECT_EQ(heard, (std::vector<std::string>{"first begin", "second begin", "outer", "inner", "outer", "none",
-                                             "first ended", "second ended"}));
+  EXPECT_EQ(notices, (std::vector<std::string>{"first begin", "second begin", "outer", "inner", "outer", "none",
+                                               "first ended", "second ended"}));
 }
 
 TEST_F(ListenersOfAFramework, AreNotNotifiedOfAScopeThatIsLeftAfterTheCapture) {
@@ -192,9 +192,9 @@ TEST_F(ListenersOfAFramework, AreNotNotifiedOfAScopeThatIsLeftAfterTheCapture) {
     scope.emplace("late");
     add(x);
   });
-  heard.clear();
+  notices.clear();
   scope.reset();
-  EXPECT_TRUE(heard.empty());
+  EXPECT_TRUE(notices.empty());
 }
 
 TEST_F(ListenersOfAFramework, AreNotifiedOfTheirDryRuns) {
@@ -204,9 +204,9 @@ TEST_F(ListenersOfAFramework, AreNotifiedOfTheirDryRuns) {
   GraphOptions options;
   options.check_input_liveness = options.inputs.confirm = true;
   capture(graph, options, [&] { add(x); });
-  EXPECT_EQ(heard, (std::vector<std::string>{"first begin", "second begin", "first ended", "second ended",
-                                             "first dry run of first", "second dry run of second", "first begin",
-                                             "second begin", "first ended", "second ended"}));
+  EXPECT_EQ(notices, (std::vector<std::string>{"first begin", "second begin", "first ended", "second ended",
+                                               "first dry run of first", "second dry run of second", "first begin",
+                                               "second begin", "first ended", "second ended"}));
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ TEST_F(GlobalHooksTest, GetTheGraphItself) {
   EXPECT_EQ(replayed, &graph_);
 }
 
-TEST_F(GlobalHooksTest, RefuseAReplayByAnExceptionAndArePairedAllTheSame) {
+TEST_F(GlobalHooksTest, RefuseAReplayByAnExceptionAndArePairedNevertheless) {
   add_hooks(writing());
   GlobalGraphHooks refusing;
   refusing.before_replay = [](const CUDAGraph&, const StreamRef&) { throw std::runtime_error("refused"); };

@@ -36,7 +36,7 @@ class GraphInFlight : public ::testing::Test {
     pool_ = graph.pool();
   }
   std::uint64_t reserved() const { return CachingAllocator::of(default_device()).statistics(pool_).reserved_bytes; }
-  bool eventually_given_back() const {
+  bool eventually_released() const {
     return eventually([&] { return reserved() == 0; });
   }
 
@@ -77,7 +77,7 @@ TEST_F(GraphInFlight, ItsMemoryStaysItsOwnUntilTheReplayIsDone) {
   gate_.open();
   stream_.synchronize();
   EXPECT_EQ(read(x_), std::vector<int>(1000, 1));
-  EXPECT_TRUE(eventually_given_back());
+  EXPECT_TRUE(eventually_released());
 }
 
 TEST_F(GraphInFlight, AGraphThatWasResetCapturesAnewWhileItsOldReplayRuns) {
@@ -105,7 +105,7 @@ TEST_F(GraphInFlight, AGraphThatWasResetCapturesAnewWhileItsOldReplayRuns) {
   gate_.open();
   stream_.synchronize();
   EXPECT_EQ(read(x_), std::vector<int>(1000, 1));
-  EXPECT_TRUE(eventually_given_back());
+  EXPECT_TRUE(eventually_released());
 }
 
 TEST_F(GraphInFlight, TheMemoryOfAGraphThatDoesNotRunComesBackAtOnce) {
@@ -133,7 +133,7 @@ TEST_F(GraphInFlight, ItsStreamMayBeDestroyedBeforeIt) {
   graph.reset();
   EXPECT_GT(reserved(), 0u);
   gate_.open();
-  EXPECT_TRUE(eventually_given_back());
+  EXPECT_TRUE(eventually_released());
   EXPECT_EQ(read(x_), std::vector<int>(1000, 1));
 }
 
@@ -147,7 +147,7 @@ TEST_F(GraphInFlight, ItsReplaysOnSeveralStreamsAreAllWaitedFor) {
   graph.reset();
   EXPECT_GT(reserved(), 0u);
   gate_.open();
-  EXPECT_TRUE(eventually_given_back());
+  EXPECT_TRUE(eventually_released());
   EXPECT_EQ(gate_.arrivals(), 2);
 }
 
@@ -170,7 +170,7 @@ TEST_F(GraphInFlight, ItsMemoryIsReleasedAfterTheCaptureThatItsStreamTakesPartIn
     underway.capture_end();
     underway.replay();
   }
-  EXPECT_TRUE(eventually_given_back());
+  EXPECT_TRUE(eventually_released());
   stream_.synchronize();
   EXPECT_EQ(read(x_), std::vector<int>(1000, 2));
 }
@@ -195,7 +195,7 @@ TEST_F(GraphInFlight, OnTheLegacyStreamItBreaksNoCaptureOfABlockingStreamAndIsNo
     const std::optional<CaptureReport> report = underway.capture_report();
     EXPECT_FALSE(report) << report->str();
   }
-  EXPECT_TRUE(eventually_given_back());
+  EXPECT_TRUE(eventually_released());
 }
 
 TEST_F(GraphInFlight, AnAllocationThatFindsNoMemoryWaitsForItsReplay) {
@@ -239,7 +239,7 @@ TEST_F(GraphInFlight, ItIsWaitedForOnAForeignStreamThatIsGone) {
   graph.reset();
   EXPECT_GT(reserved(), 0u);
   gate_.open();
-  EXPECT_TRUE(eventually_given_back());
+  EXPECT_TRUE(eventually_released());
   EXPECT_EQ(read(x_), std::vector<int>(1000, 1));
 }
 

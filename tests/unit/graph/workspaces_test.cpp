@@ -26,7 +26,7 @@ TEST_F(GraphWorkspaces, AreEmptyOnAStreamOutsideOfTheCapture) {
   });
 }
 
-TEST_F(GraphWorkspaces, AreEmptyInACaptureThatSomebodyElseBegan) {
+TEST_F(GraphWorkspaces, AreEmptyInACaptureThatOtherCodeBegan) {
   const SideStream raw;
   backend::Backend& backend = default_device().backend();
   CUDAGraph graph;

@@ -40,7 +40,8 @@ void* allocate_or_fail(std::size_t bytes) {
 
 }  // namespace reprise::test
 
-// Of the whole program; the other forms call these. AddressSanitizer has its own nothrow form, which does not.
+// The operators of the whole program; the other forms call these. AddressSanitizer has its own nothrow form, which does
+// not.
 void* operator new(std::size_t bytes) {
   return reprise::test::allocate_or_fail(bytes);
 }

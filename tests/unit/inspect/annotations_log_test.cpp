@@ -7,7 +7,7 @@
 
 #include "inspect/annotations/annotation_log.h"
 
-// Which node belongs to which scope, told from logs that are made up. Nodes are numbers.
+// Which node belongs to which scope, found from logs that are made up. Nodes are numbers.
 
 namespace reprise::inspect::test {
 namespace {
@@ -38,7 +38,7 @@ class Story {
   Story& ends(const std::vector<std::size_t>& tails = {}) { return says(end, '-', tails); }
 
   bool edges_matter() const { return needs_edges(log_); }
-  std::string told() const {
+  std::string scopes() const {
     std::string text;
     for (const std::size_t number : assign_annotations(log_, edges_))
       text += number == 0 ? '-' : static_cast<char>('a' + number - 1);
@@ -60,20 +60,20 @@ TEST(AnnotationLog, OfOneThreadNeedsNoEdges) {
   Story story;
   story.made(1).says(0, 'a').made(2).says(0, 'b').made(1).says(0, 'a').made(1).says(0, '-').made(1).ends();
   EXPECT_FALSE(story.edges_matter());
-  EXPECT_EQ(story.told(), "-aaba-");
+  EXPECT_EQ(story.scopes(), "-aaba-");
 }
 
 TEST(AnnotationLog, OfAScopeThatWasNotLeftGoesOnToTheEnd) {
   Story story;
   story.says(0, 'a').made(2).ends();
-  EXPECT_EQ(story.told(), "aa");
+  EXPECT_EQ(story.scopes(), "aa");
 }
 
 TEST(AnnotationLog, OfTwoThreadsOneAfterTheOtherNeedsNoEdges) {
   Story story;
   story.says(0, 'a').made(1).says(0, '-').made(1).says(1, 'b').made(1).says(1, '-').ends();
   EXPECT_FALSE(story.edges_matter());
-  EXPECT_EQ(story.told(), "a-b");
+  EXPECT_EQ(story.scopes(), "a-b");
 }
 
 TEST(AnnotationLog, OfTwoThreadsAtOnceFollowsTheirStreams) {
@@ -82,14 +82,14 @@ TEST(AnnotationLog, OfTwoThreadsAtOnceFollowsTheirStreams) {
   story.edge(0, 1).edge(1, 3).edge(0, 2).edge(2, 4);
   story.says(1, '-', {4}).says(0, '-', {3}).ends({3, 4});
   EXPECT_TRUE(story.edges_matter());
-  EXPECT_EQ(story.told(), "-abab");
+  EXPECT_EQ(story.scopes(), "-abab");
 }
 
 TEST(AnnotationLog, OfStreamsWithoutAnyNodeBeforeFollowsThemToo) {
   Story story;
   story.says(0, 'a').says(1, 'b').made(4).edge(0, 2).edge(1, 3);
   story.says(1, '-', {3}).says(0, '-', {2}).ends({2, 3});
-  EXPECT_EQ(story.told(), "abab");
+  EXPECT_EQ(story.scopes(), "abab");
 }
 
 TEST(AnnotationLog, TheNextBoundaryOfAThreadFindsItsNodesAmongThoseOfSeveral) {
@@ -97,15 +97,15 @@ TEST(AnnotationLog, TheNextBoundaryOfAThreadFindsItsNodesAmongThoseOfSeveral) {
   story.made(2).says(0, 'a', {0}).says(1, 'b', {1}).made(2).edge(0, 2).edge(1, 3);
   story.says(0, 'c', {2}).made(2).edge(2, 4).edge(3, 5);
   story.says(1, '-', {5}).says(0, '-', {4}).ends();
-  EXPECT_EQ(story.told(), "--abcb");
+  EXPECT_EQ(story.scopes(), "--abcb");
 }
 
 TEST(AnnotationLog, WorkThatLeadsToAThreadIsItsOwnUnlessItIsCertainlyAnothers) {
-  Story story;  // thread 1 joined node 2 of thread 0, and node 4 of nobody
+  Story story;  // thread 1 joined node 2 of thread 0, and node 4 of none
   story.made(2).says(0, 'a', {0}).says(1, 'b', {1}).made(4);
   story.edge(0, 2).edge(1, 3).edge(2, 5).edge(3, 5).edge(4, 5);
   story.says(1, '-', {5}).says(0, '-', {2}).ends({5});
-  EXPECT_EQ(story.told(), "--abbb");
+  EXPECT_EQ(story.scopes(), "--abbb");
 }
 
 TEST(AnnotationLog, WorkThatAThreadWaitedForIsNotItsOwn) {
@@ -113,19 +113,19 @@ TEST(AnnotationLog, WorkThatAThreadWaitedForIsNotItsOwn) {
   story.made(1).says(1, 'b', {0}).made(1).says(0, 'a', {0}).made(3);
   story.edge(0, 1).edge(1, 3).edge(0, 2).edge(2, 4).edge(2, 3);
   story.says(1, '-', {3}).says(0, '-', {4}).ends({3, 4});
-  EXPECT_EQ(story.told(), "-baba");
+  EXPECT_EQ(story.scopes(), "-baba");
 }
 
 TEST(AnnotationLog, WhatLeadsToNoThreadIsOfTheThreadWhoseBoundaryComesNext) {
   Story story;
   story.made(1).says(0, 'a', {0}).says(1, 'b', {0}).made(1).says(1, '-', {0}).says(0, '-', {0}).ends();
-  EXPECT_EQ(story.told(), "-b");
+  EXPECT_EQ(story.scopes(), "-b");
 }
 
 TEST(AnnotationLog, AtTheEndThreadsGetWhatComesAfterTheirStreams) {
   Story story;
   story.made(2).says(0, 'a', {0}).says(1, 'b', {1}).made(2).edge(0, 2).edge(1, 3).ends({2, 3});
-  EXPECT_EQ(story.told(), "--ab");
+  EXPECT_EQ(story.scopes(), "--ab");
 }
 
 }  // namespace

@@ -246,7 +246,7 @@ TEST_F(Annotations, MakeNoCallOfTheRuntimeUnlessACaptureWantsThem) {
   const DeviceGuard device{Device(runtime)};
   const SideStream side;
   Buffer<int> x = zeros();
-  std::vector<CUDAGraph> graphs;  // of one that is gone, calls ask whether its replay is over
+  std::vector<CUDAGraph> graphs;  // kept: for one that is gone, calls query whether its replay is over
   const auto calls_of = [&](const GraphOptions& options, auto&& scope) {
     runtime.forget_calls();
     CUDAGraph& graph = graphs.emplace_back();

@@ -71,7 +71,7 @@ class OtherAllocator : public memory::BlockOwner {
   bool unused = false;
   bool queried = false;  // frees are not notified
   bool gone = false;     // all blocks, without a notice
-  std::vector<std::string> heard;
+  std::vector<std::string> notices;
 
  private:
   backend::Backend& runtime_ = default_device().backend();
@@ -87,9 +87,9 @@ class OtherSource : public inspect::InputSource {
   ~OtherSource() override { --other->sources; }
   void started(captures::Capture& capture) override {
     EXPECT_EQ(capture.stream().capture_status(), CaptureStatus::active);
-    other->heard.emplace_back("started");
+    other->notices.emplace_back("started");
   }
-  void ended(GraphHandle /*template_graph*/) override { other->heard.emplace_back("ended"); }
+  void ended(GraphHandle /*template_graph*/) override { other->notices.emplace_back("ended"); }
   void find(std::span<UsedAddress> addresses) override { other->find(addresses); }
   bool is_used(GraphNodeHandle node, const BlockWatch& watch, std::uintptr_t /*address*/) override {
     EXPECT_NE(node, nullptr);
@@ -141,7 +141,7 @@ TEST_F(InputSources, TellOfInputsInOtherMemory) {
   EXPECT_EQ(found.address, allocator_.block(0));
   EXPECT_EQ(found.bytes, n * sizeof(int));
   EXPECT_THAT(found.nodes, ElementsAre("kernel reprise::graphs::test::Add (node 0)"));
-  EXPECT_THAT(allocator_.heard, ElementsAre("started", "ended"));
+  EXPECT_THAT(allocator_.notices, ElementsAre("started", "ended"));
   EXPECT_EQ(allocator_.sources, 1) << "values of nodes may be changed";
   graph_.reset();
   EXPECT_EQ(allocator_.sources, 0);
@@ -172,7 +172,7 @@ TEST_F(InputSources, MayKnowThatANodeDoesNotUseAnAddressOfItsParameters) {
   EXPECT_THAT(graph_.inputs(), IsEmpty());
 }
 
-TEST_F(InputSources, MayKeepWhatIsCheckedAllTheSame) {
+TEST_F(InputSources, MayKeepWhatIsCheckedNevertheless) {
   capture(graph_, with_retain(), [&] { add_to(0); });
   EXPECT_EQ(allocator_.kept, 1);
   EXPECT_TRUE(graph_.inputs()[0].retained);
@@ -277,12 +277,12 @@ TEST_F(InputSources, EndWithACaptureThatFails) {
                        }),
                std::runtime_error);
   EXPECT_EQ(allocator_.sources, 0);
-  EXPECT_THAT(allocator_.heard, ElementsAre("started"));
+  EXPECT_THAT(allocator_.notices, ElementsAre("started"));
 }
 
 TEST_F(InputSources, AreAskedOnlyByCapturesThatLookForInputs) {
   capture(graph_, [&] { add_to(0); });
-  EXPECT_THAT(allocator_.heard, IsEmpty());
+  EXPECT_THAT(allocator_.notices, IsEmpty());
 }
 
 }  // namespace

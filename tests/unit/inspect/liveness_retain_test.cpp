@@ -136,7 +136,7 @@ TEST_F(RetainedInputs, ThatWereFreedInTheCaptureAreDead) {
   EXPECT_THROW(graph_.replay(), DeadInputError);
 }
 
-TEST_F(RetainedInputs, AreLetGoOfWhenTheCaptureFails) {
+TEST_F(RetainedInputs, AreReleasedWhenTheCaptureFails) {
   const std::uint64_t before = allocations();
   EXPECT_THROW(capture(graph_, with_retain(),
                        [&] {

@@ -97,7 +97,7 @@ TEST_F(Annotations, HaveAReasonForEachIdThatAProfilerWouldNotKnow) {
   }
 }
 
-// Another tool may hold CUPTI; then it is loaded all the same.
+// Another tool may hold CUPTI; it is loaded nevertheless.
 TEST_F(Annotations, HaveIdsOnceCuptiIsLoaded) {
   if (default_device().type() != DeviceType::cuda) GTEST_SKIP() << "the device has no profilers";
   capture_two(graph_, x_);

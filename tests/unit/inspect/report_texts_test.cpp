@@ -52,7 +52,7 @@ constexpr Call calls[] = {
 };
 
 // What came of a call.
-struct Told {
+struct Effect {
   ErrorCode result = ErrorCode::success;
   std::string detail;    // of the call's own failure
   CaptureReport report;  // of the capture
@@ -85,20 +85,20 @@ class Scene {
   Scene(const Scene&) = delete;
   Scene& operator=(const Scene&) = delete;
 
-  Told told_by(Call call) {
-    Told told;
+  Effect effect_of(Call call) {
+    Effect found;
     const bool ends = call == Call::stream_end_capture && stream_ == captured_.native();
-    if (ends && situation_ != Situation::wrong_thread) return told_by_the_end();
+    if (ends && situation_ != Situation::wrong_thread) return effect_of_end();
     const auto make = [&] {
-      told.result = make_call(call);
-      told.detail = runtime_.last_error_detail();
+      found.result = make_call(call);
+      found.detail = runtime_.last_error_detail();
     };
     if (situation_ == Situation::wrong_thread)
       std::thread(make).join();
     else
       make();
-    told.report = inspect::report_of(runtime_.monitor().describe_capture(captured_.native()));
-    return told;
+    found.report = inspect::report_of(runtime_.monitor().describe_capture(captured_.native()));
+    return found;
   }
 
  private:
@@ -227,7 +227,7 @@ class Scene {
     }
   }
 
-  Told told_by_the_end() {
+  Effect effect_of_end() {
     const StreamGuard guard(captured_);
     try {
       graph_.capture_end();
@@ -263,11 +263,11 @@ bool can_be_in(Call call, Situation situation) {
   }
 }
 
-void expect_call(const CaptureReport& report, const CaptureReport::Call& told, Call call, const CaptureRule& rule) {
-  EXPECT_TRUE(contains(told.name, cuda_name(call)));  // CUPTI's names have versions
-  EXPECT_EQ(told.result, rule.result);
-  EXPECT_EQ(told.rule, rule.sentence);
-  EXPECT_EQ(told.advice, rule.advice);
+void expect_call(const CaptureReport& report, const CaptureReport::Call& reported, Call call, const CaptureRule& rule) {
+  EXPECT_TRUE(contains(reported.name, cuda_name(call)));  // CUPTI's names have versions
+  EXPECT_EQ(reported.result, rule.result);
+  EXPECT_EQ(reported.rule, rule.sentence);
+  EXPECT_EQ(reported.advice, rule.advice);
   EXPECT_TRUE(contains(report.str(), rule.sentence));
   EXPECT_TRUE(contains(report.str(), rule.advice));
 }
@@ -280,22 +280,22 @@ class ReportTexts : public ::testing::TestWithParam<ReportDetail> {
       GTEST_SKIP() << why;
   }
 
-  void expect_told(const CaptureRule& rule, Call call, const Told& told) {
-    EXPECT_EQ(told.result, rule.result);
+  void expect_reported(const CaptureRule& rule, Call call, const Effect& found) {
+    EXPECT_EQ(found.result, rule.result);
     const bool on_host = default_device().type() == DeviceType::host;
     const bool full = GetParam() == ReportDetail::full;
     if (on_host && rule.result == ErrorCode::stream_capture_invalidated) {
-      EXPECT_TRUE(contains(told.detail, "the call that broke the capture: cuMemAlloc returned 900"));
+      EXPECT_TRUE(contains(found.detail, "the call that broke the capture: cuMemAlloc returned 900"));
     } else if (on_host) {  // elsewhere it is the driver's own text
-      EXPECT_TRUE(contains(told.detail, rule.sentence));
-      EXPECT_TRUE(contains(told.detail, rule.advice));
+      EXPECT_TRUE(contains(found.detail, rule.sentence));
+      EXPECT_TRUE(contains(found.detail, rule.advice));
     }
-    const CaptureReport& report = told.report;
+    const CaptureReport& report = found.report;
     if (rule.situation == Situation::stream_invalidated) {
       ASSERT_TRUE(report.broken_by.has_value());
       EXPECT_TRUE(contains(report.broken_by->name, "cuMemAlloc")) << "a consequence is not the reason";
     } else if (rule.situation == Situation::wrong_thread && (on_host || !full)) {
-      // The capture is over, and the object that had begun it has not been asked.
+      // The capture is over, and the object that had begun it was not queried.
     } else if (rule.effect != CaptureEffect::none) {
       ASSERT_TRUE(report.broken_by.has_value());
       expect_call(report, *report.broken_by, call, rule);
@@ -318,7 +318,7 @@ TEST_P(ReportTexts, HaveTheRuleAndTheAdviceOfEveryRowOfTheTable) {
         if (on_joined && rule.situation != Situation::stream_captures) continue;
         SCOPED_TRACE(std::string(cuda_name(call)) + (on_joined ? " (of a joined stream): " : ": ") + rule.sentence);
         Scene scene(rule.situation, on_joined, GetParam());
-        expect_told(rule, call, scene.told_by(call));
+        expect_reported(rule, call, scene.effect_of(call));
       }
   EXPECT_TRUE(warnings.texts().empty()) << warnings.texts().front();
 }

@@ -151,7 +151,7 @@ TEST_F(LastLaunchTest, OnTheLegacyDefaultStreamGetsIntoNoCaptureThatBeginsMeanwh
   LastLaunch last;
   last.launch(device_.default_stream(), [] {});
   const Stream blocking(device_, StreamOptions{.blocking = true});
-  std::promise<void> begun, asked;
+  std::promise<void> begun, queried;
   std::thread capturing;
   bool whole = false;
   // Between the query of the stream and the record of the event.
@@ -161,13 +161,13 @@ TEST_F(LastLaunchTest, OnTheLegacyDefaultStreamGetsIntoNoCaptureThatBeginsMeanwh
       const captures::Registration registered(blocking, options, {});
       const RawCapture capture(blocking, CaptureMode::thread);
       begun.set_value();
-      asked.get_future().wait();
+      queried.get_future().wait();
       whole = capture.is_whole();
     });
     begun.get_future().wait_for(std::chrono::milliseconds(50));
   });
   static_cast<void>(last.is_over());
-  asked.set_value();
+  queried.set_value();
   ASSERT_TRUE(capturing.joinable());
   capturing.join();
   EXPECT_TRUE(whole);

@@ -333,7 +333,7 @@ TEST_F(PrivatePools, EndingACaptureThatFillsNoneDoesNothing) {
   EXPECT_TRUE(warnings.texts().empty());
 }
 
-TEST_F(PrivatePools, ClosingOneInAnyonesCaptureBreaksNothing) {
+TEST_F(PrivatePools, ClosingOneInAnyCaptureBreaksNothing) {
   OpenPool pool(allocator_);
   {
     const PoolCapture capture(allocator_, pool.id(), stream_);

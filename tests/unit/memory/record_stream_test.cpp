@@ -10,7 +10,7 @@
 namespace reprise::memory::test {
 namespace {
 
-// A segment of its own for each request, so that the address tells whether a block was given out again.
+// A segment of its own for each request, so that the address shows whether a block was given out again.
 constexpr std::size_t bytes = 12 * mib;
 
 class RecordStream : public MemoryTest {
@@ -18,7 +18,7 @@ class RecordStream : public MemoryTest {
   /// Allocates and frees the same amount again: was it `block`? One request more each time, so that what was given out
   /// instead before is not all that there is now.
   bool gives_out_again(void* block) {
-    std::vector<void*> given(++asked_);
+    std::vector<void*> given(++requests_);
     for (void*& one : given) one = allocate(bytes);
     for (void* one : given) free(one);
     return std::find(given.begin(), given.end(), block) != given.end();
@@ -33,7 +33,7 @@ class RecordStream : public MemoryTest {
     return block;
   }
 
-  std::size_t asked_ = 0;
+  std::size_t requests_ = 0;
 };
 
 TEST_F(RecordStream, HoldsABlockBackUntilTheOtherStreamsWorkIsDone) {
@@ -309,7 +309,7 @@ TEST_F(RecordStream, BreaksNoCaptureOfABlockingStreamWhenTheLegacyStreamWasRecor
 TEST_F(RecordStream, ABlockWhoseEventCannotBeRecordedIsReportedAndKeptUntilItCan) {
   for (const Call call : {Call::event_create, Call::event_record}) {
     const Warnings warnings;
-    asked_ = 0;  // each request is a try
+    requests_ = 0;  // each request is a try
     void* const block = allocate(bytes);
     allocator_.record_stream(block, other_);
     for (const int passed : {0, 1, 2}) backend_.fail(call, ErrorCode::launch_failure, passed);
@@ -326,7 +326,7 @@ TEST_F(RecordStream, ABlockWhoseEventCannotBeAskedIsReportedOnceAndAskedAgain) {
   void* const block = allocate(bytes);
   allocator_.record_stream(block, other_);
   for (const int passed : {0, 1}) backend_.fail(Call::event_query, ErrorCode::launch_failure, passed);
-  free(block);  // asks once
+  free(block);  // queries once
   EXPECT_FALSE(gives_out_again(block));
   ASSERT_EQ(warnings.texts().size(), 1u);
   EXPECT_THAT(warnings.texts()[0], HasSubstr("cuEventQuery"));

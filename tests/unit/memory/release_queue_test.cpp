@@ -27,18 +27,18 @@ std::unique_ptr<Resources> resources(Resources values) {
 }
 
 TEST(ReleaseQueueTest, GivesNothingBackBeforeItIsDrained) {
-  std::vector<int> given_back;
-  ReleaseQueue::push(resources({numbered(given_back, 1)}));
-  EXPECT_TRUE(given_back.empty());
+  std::vector<int> released;
+  ReleaseQueue::push(resources({numbered(released, 1)}));
+  EXPECT_TRUE(released.empty());
   ReleaseQueue::drain();
-  EXPECT_EQ(given_back, std::vector<int>{1});
+  EXPECT_EQ(released, std::vector<int>{1});
 }
 
 TEST(ReleaseQueueTest, GivesTheLastOneBackFirst) {
-  std::vector<int> given_back;
-  ReleaseQueue::push(resources({numbered(given_back, 1), numbered(given_back, 2), numbered(given_back, 3)}));
+  std::vector<int> released;
+  ReleaseQueue::push(resources({numbered(released, 1), numbered(released, 2), numbered(released, 3)}));
   ReleaseQueue::drain();
-  EXPECT_EQ(given_back, (std::vector<int>{3, 2, 1}));
+  EXPECT_EQ(released, (std::vector<int>{3, 2, 1}));
 }
 
 TEST(ReleaseQueueTest, DoesNothingWhenNothingIsQueued) {
@@ -49,16 +49,16 @@ TEST(ReleaseQueueTest, DoesNothingWhenNothingIsQueued) {
 }
 
 TEST(ReleaseQueueTest, MayBeUsedByWhatItGivesBack) {
-  std::vector<int> given_back;
+  std::vector<int> released;
   Resources values;
   values.push_back(std::shared_ptr<void>(nullptr, [&](void*) {
-    ReleaseQueue::push(resources({numbered(given_back, 1)}));
+    ReleaseQueue::push(resources({numbered(released, 1)}));
     ReleaseQueue::drain();
-    given_back.push_back(2);
+    released.push_back(2);
   }));
   ReleaseQueue::push(std::make_unique<Resources>(std::move(values)));
   ReleaseQueue::drain();
-  EXPECT_EQ(given_back, (std::vector<int>{1, 2}));
+  EXPECT_EQ(released, (std::vector<int>{1, 2}));
 }
 
 TEST(ReleaseQueueTest, WaitsForAFlagThatAPushAnnounces) {
@@ -84,46 +84,46 @@ TEST(ReleaseQueueTest, KeepsWhatWaitsForALaunchUntilThatIsOver) {
   launch.launch(stream, [&] {
     EXPECT_EQ(device.backend().launch_host_function({&Gate::pass, &gate}, stream.native()), ErrorCode::success);
   });
-  std::vector<int> given_back;
-  ReleaseQueue::push(resources({numbered(given_back, 1)}), std::move(launch));
-  ReleaseQueue::push(resources({numbered(given_back, 2)}));
+  std::vector<int> released;
+  ReleaseQueue::push(resources({numbered(released, 1)}), std::move(launch));
+  ReleaseQueue::push(resources({numbered(released, 2)}));
   ReleaseQueue::drain();
-  EXPECT_EQ(given_back, std::vector<int>{2});
+  EXPECT_EQ(released, std::vector<int>{2});
   gate.open();
   stream.synchronize();
   ReleaseQueue::drain();
-  EXPECT_EQ(given_back, (std::vector<int>{2, 1}));
+  EXPECT_EQ(released, (std::vector<int>{2, 1}));
 }
 
 // A launch on a foreign stream that is being captured: its completion is unknown.
 TEST(ReleaseQueueTest, ReleasesWhatIsBehindManyWhoseEndIsUnknown) {
   const Stream stream;
   backend::Backend& backend = stream.device().backend();
-  std::vector<int> given_back;
+  std::vector<int> released;
   ASSERT_EQ(backend.stream_begin_capture(stream.native(), CaptureMode::relaxed), ErrorCode::success);
   for (int i = 0; i < 30; ++i) {
     LastLaunch launch;
     launch.launch(stream, [] {});
-    ReleaseQueue::push(resources({numbered(given_back, i)}), std::move(launch));
+    ReleaseQueue::push(resources({numbered(released, i)}), std::move(launch));
   }
-  ReleaseQueue::push(resources({numbered(given_back, 30)}));
-  for (int i = 0; i < 30 && given_back.empty(); ++i) ReleaseQueue::drain();
-  EXPECT_EQ(given_back, std::vector<int>{30});
+  ReleaseQueue::push(resources({numbered(released, 30)}));
+  for (int i = 0; i < 30 && released.empty(); ++i) ReleaseQueue::drain();
+  EXPECT_EQ(released, std::vector<int>{30});
   GraphHandle graph = nullptr;
   EXPECT_EQ(backend.stream_end_capture(stream.native(), &graph), ErrorCode::success);
   EXPECT_EQ(backend.graph_destroy(graph), ErrorCode::success);
   ReleaseQueue::drain_waiting();
-  EXPECT_EQ(given_back.size(), 31u);
+  EXPECT_EQ(released.size(), 31u);
 }
 
 TEST(ReleaseQueueTest, TakesFromManyThreadsAtOnce) {
-  std::atomic<int> given_back{0};
+  std::atomic<int> released{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 100; ++i) {
         Resources values;
-        values.push_back(std::shared_ptr<void>(nullptr, [&](void*) { ++given_back; }));
+        values.push_back(std::shared_ptr<void>(nullptr, [&](void*) { ++released; }));
         ReleaseQueue::push(std::make_unique<Resources>(std::move(values)));
         if (i % 10 == 0) ReleaseQueue::drain();
       }
@@ -131,7 +131,7 @@ TEST(ReleaseQueueTest, TakesFromManyThreadsAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   ReleaseQueue::drain();
-  EXPECT_EQ(given_back, 400);
+  EXPECT_EQ(released, 400);
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ TEST_F(Watches, OfABlockThatIsHeldBackAreToldOfTheFreeAtOnce) {
   EXPECT_TRUE(watched->freed);
 }
 
-TEST_F(Watches, KeepABlockUntilTheLastLetsGo) {
+TEST_F(Watches, KeepABlockUntilTheLastReleasesIt) {
   std::byte* const a = allocate(1000);
   const auto watched = watch(a);
   std::optional<RetainedBlocks> one(std::in_place), two(std::in_place);
@@ -119,7 +119,7 @@ TEST_F(Watches, KeepABlockUntilTheLastLetsGo) {
   free(again);
 }
 
-TEST_F(Watches, LetGoOfABlockThatItsOwnerHas) {
+TEST_F(Watches, ReleaseABlockThatItsOwnerHas) {
   std::byte* const a = allocate(1000);
   const auto watched = watch(a);
   EXPECT_TRUE(RetainedBlocks().add(watched));
