@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "reprise/device.h"
-#include "support/listeners.h"
+#include "support/callbacks.h"
 
 namespace reprise::backend {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "reprise/stream.h"
-#include "support/listeners.h"
+#include "support/callbacks.h"
 
 namespace reprise::backend {
 
