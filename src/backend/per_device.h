@@ -38,8 +38,8 @@ class PerDevice {
   friend class support::Immortal<PerDevice>;
 
   PerDevice() {
-    static constinit DeviceEndListener listener(&device_ends);
-    device_end_listeners.add(listener);
+    static constinit DeviceEndCallback callback(&device_ends);
+    device_end_callbacks.add(callback);
   }
   static PerDevice& instance() {
     static support::Immortal<PerDevice> table;

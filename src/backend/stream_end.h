@@ -9,8 +9,8 @@ namespace reprise::backend {
 /// A callback for the destruction of a Stream: called on the destroying thread, just before stream_destroy. The handle
 /// is still valid, and the work of the stream may still run. For code that stores stream handles: a new stream may have
 /// the same handle, from the driver or as a stream that was kept (backend/objects/kept_streams.h).
-using StreamEndListener = support::Listener<const StreamRef&>;
+using StreamEndCallback = support::Callback<const StreamRef&>;
 
-inline constinit support::Listeners<const StreamRef&> stream_end_listeners;
+inline constinit support::CallbackList<const StreamRef&> stream_end_callbacks;
 
 }  // namespace reprise::backend

@@ -8,8 +8,8 @@ namespace reprise::backend {
 
 /// A callback for a wait that this library made a stream do: called on the thread of the wait, after it. The stream may
 /// have joined a capture by it.
-using StreamWaitListener = support::Listener<const StreamRef&>;
+using StreamWaitCallback = support::Callback<const StreamRef&>;
 
-inline constinit support::Listeners<const StreamRef&> stream_wait_listeners;
+inline constinit support::CallbackList<const StreamRef&> stream_wait_callbacks;
 
 }  // namespace reprise::backend

@@ -78,8 +78,8 @@ std::string node_text(const captures::Found& found, std::span<const GraphNodeHan
 }  // namespace
 
 std::shared_ptr<Forks> Forks::watch(captures::Capture& capture) {
-  static constinit backend::StreamWaitListener listener(&note_wait);
-  static const bool added = (backend::stream_wait_listeners.add(listener), true);
+  static constinit backend::StreamWaitCallback callback(&note_wait);
+  static const bool added = (backend::stream_wait_callbacks.add(callback), true);
   static_cast<void>(added);
   return capture.get_or_attach(forks_of);
 }

@@ -27,8 +27,8 @@ struct Entry {
 
 struct Registry {
   Registry() {
-    static constinit backend::StreamEndListener listener(&stream_ends);
-    backend::stream_end_listeners.add(listener);
+    static constinit backend::StreamEndCallback callback(&stream_ends);
+    backend::stream_end_callbacks.add(callback);
   }
 
   std::mutex begin;         // held while a capture is announced

@@ -21,10 +21,10 @@ void device_ends(const Device& device) noexcept;
 
 struct Allocators {
   Allocators() {
-    static constinit backend::StreamEndListener of_streams(&stream_ends);
-    backend::stream_end_listeners.add(of_streams);
-    static constinit backend::DeviceEndListener of_devices(&device_ends);
-    backend::device_end_listeners.add(of_devices);
+    static constinit backend::StreamEndCallback of_streams(&stream_ends);
+    backend::stream_end_callbacks.add(of_streams);
+    static constinit backend::DeviceEndCallback of_devices(&device_ends);
+    backend::device_end_callbacks.add(of_devices);
   }
 
   std::mutex mutex;

@@ -5,44 +5,45 @@
 
 namespace reprise::support {
 
-/// A function that is called whenever something happens. To be of static storage and constant-initialized: it is never
-/// destroyed, and so works while static objects are.
+/// A function for a CallbackList. To be of static storage and constant-initialized: it is never destroyed, and so works
+/// while static objects are.
 template <class... Arguments>
-class Listener {
+class Callback {
  public:
   using Function = void (*)(Arguments...) noexcept;
-  constexpr explicit Listener(Function function) noexcept : function_(function) {}
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
+  constexpr explicit Callback(Function function) noexcept : function_(function) {}
+  Callback(const Callback&) = delete;
+  Callback& operator=(const Callback&) = delete;
 
  private:
   template <class...>
-  friend class Listeners;
+  friend class CallbackList;
   const Function function_;
-  Listener* next_ = nullptr;
+  Callback* next_ = nullptr;
 };
 
-/// The listeners of one kind of thing, likewise. Thread-safe, without locks.
+/// The functions that are called at one kind of event, such as the end of a stream. Of static storage, likewise.
+/// Thread-safe, without locks. What takes part in a capture is no callback, but a graphs::CaptureListener.
 template <class... Arguments>
-class Listeners {
+class CallbackList {
  public:
-  constexpr Listeners() noexcept = default;
-  Listeners(const Listeners&) = delete;
-  Listeners& operator=(const Listeners&) = delete;
+  constexpr CallbackList() noexcept = default;
+  CallbackList(const CallbackList&) = delete;
+  CallbackList& operator=(const CallbackList&) = delete;
 
-  /// From now on `listener` is called, until the process ends. To be added once.
-  void add(Listener<Arguments...>& listener) noexcept {
-    listener.next_ = first_.load(std::memory_order_relaxed);
-    while (!first_.compare_exchange_weak(listener.next_, &listener, std::memory_order_acq_rel)) continue;
+  /// From now on `callback` is called, until the process ends. To be added once.
+  void add(Callback<Arguments...>& callback) noexcept {
+    callback.next_ = first_.load(std::memory_order_relaxed);
+    while (!first_.compare_exchange_weak(callback.next_, &callback, std::memory_order_acq_rel)) continue;
   }
   /// Calls all of them, on this thread.
   void call(Arguments... arguments) const noexcept {
-    const Listener<Arguments...>* listener = first_.load(std::memory_order_acquire);
-    for (; listener != nullptr; listener = listener->next_) listener->function_(arguments...);
+    const Callback<Arguments...>* callback = first_.load(std::memory_order_acquire);
+    for (; callback != nullptr; callback = callback->next_) callback->function_(arguments...);
   }
 
  private:
-  std::atomic<Listener<Arguments...>*> first_{nullptr};
+  std::atomic<Callback<Arguments...>*> first_{nullptr};
 };
 
 }  // namespace reprise::support

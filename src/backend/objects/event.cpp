@@ -68,7 +68,7 @@ void Event::wait(const StreamRef& stream, EventUse use) const {
   const detail::PublicCall call("Event::wait");
   check_same_runtime(ref_.device(), stream.device());
   Checked(stream.device().backend()).stream_wait_event(stream.native(), ref().native(), use_flags("Event::wait", use));
-  backend::stream_wait_listeners.call(stream);
+  backend::stream_wait_callbacks.call(stream);
 }
 
 void Event::synchronize() const {

@@ -123,7 +123,7 @@ void StreamRef::wait(EventRef event) const {
   const detail::PublicCall call("StreamRef::wait");
   check_same_runtime(device_, event.device(), "an event");
   Checked(device_.backend()).stream_wait_event(handle_, event.native(), backend::EventUseFlags::ordering);
-  backend::stream_wait_listeners.call(*this);
+  backend::stream_wait_callbacks.call(*this);
 }
 
 void StreamRef::wait(const StreamRef& other) const {
@@ -161,7 +161,7 @@ Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr), op
 Stream::~Stream() {
   if (ref_.native() == nullptr || support::forked()) return;
   backend::TrackedStream::ends(ref_);
-  backend::stream_end_listeners.call(ref_);
+  backend::stream_end_callbacks.call(ref_);
   if (backend::keeps_streams(ref_.device()))
     backend::keep_stream(ref_, options_);
   else

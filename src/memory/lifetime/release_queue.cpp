@@ -80,8 +80,8 @@ void simulator_ends(const Device* device, const std::function<void()>* wait_unti
 
 struct Queue {
   Queue() {
-    static constinit support::Listener<const Device*, const std::function<void()>*> listener(&simulator_ends);
-    backend::pending_release_listeners.add(listener);
+    static constinit support::Callback<const Device*, const std::function<void()>*> callback(&simulator_ends);
+    backend::pending_release_callbacks.add(callback);
   }
 
   std::mutex mutex;

@@ -83,7 +83,7 @@ SimulatedDevice& SimulatedDevice::open_free(const HostDeviceOptions& options) {
     throw UsageError(
         "HostSimulator expected a process that may use devices; found a child that fork() made of a process that had "
         "used one; fork before the first use of a device, or start another program (exec) in the child");
-  pending_release_listeners.call(nullptr, nullptr);  // they may keep devices open whose simulators have ended
+  pending_release_callbacks.call(nullptr, nullptr);  // they may keep devices open whose simulators have ended
   Simulators& known = simulators();
   SimulatedDevice* device = nullptr;
   int number = 0;
@@ -122,7 +122,7 @@ void SimulatedDevice::end_simulator() noexcept {
   if (!executing()) {
     const CleaningUp cleaning_up;
     const std::function<void()> wait_until_idle = [this] { simulation_->runtime.wait_until_idle(); };
-    pending_release_listeners.call(&device, &wait_until_idle);
+    pending_release_callbacks.call(&device, &wait_until_idle);
   }
   try {
     if (const std::string users = list(); !users.empty())
@@ -162,7 +162,7 @@ void SimulatedDevice::close_now() noexcept {
   const CleaningUp cleaning_up;
   const Device device(*this);
   simulation_->runtime.wait_until_idle();
-  device_end_listeners.call(device);
+  device_end_callbacks.call(device);
   TrackedStream::device_ends(device);
   backend_.store(nullptr, std::memory_order_release);
   simulation_.reset();
