@@ -160,7 +160,7 @@ struct DryRun {
     options.discard_template = false;
     options.hooks = {};
     try {
-      const Impl::ExchangedInsides exchanged(real, impl);
+      const Impl::ExchangedImpls exchanged(real, impl);
       capture_once(impl, options, body);
     } catch (...) {
       real.last_report = std::move(impl.last_report);

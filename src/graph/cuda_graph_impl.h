@@ -57,7 +57,7 @@ struct CUDAGraph::Impl {
   using State = graphs::GraphState;
   class LaunchLock;
   class LockBoth;
-  class ExchangedInsides;
+  class ExchangedImpls;
   class CallingListeners;
   class Use;
 
@@ -336,18 +336,18 @@ class CUDAGraph::Impl::LockBoth {
 
 /// While it lives, each of two graphs has the Impl of the other. At the end a graph that was moved has its own again,
 /// where it is now; one that was destroyed has none.
-class CUDAGraph::Impl::ExchangedInsides {
+class CUDAGraph::Impl::ExchangedImpls {
  public:
   /// \param user the Impl of the user's graph.
   /// \param stand_in what that has meanwhile.
-  ExchangedInsides(Impl& user, Impl& stand_in) : user_(user), stand_in_(stand_in) {
+  ExchangedImpls(Impl& user, Impl& stand_in) : user_(user), stand_in_(stand_in) {
     std::swap(*user_.owner, *stand_in_.owner);
   }
-  ~ExchangedInsides() {
+  ~ExchangedImpls() {
     if (!stand_in_.left_here) std::swap(*user_.owner, *stand_in_.owner);
   }
-  ExchangedInsides(const ExchangedInsides&) = delete;
-  ExchangedInsides& operator=(const ExchangedInsides&) = delete;
+  ExchangedImpls(const ExchangedImpls&) = delete;
+  ExchangedImpls& operator=(const ExchangedImpls&) = delete;
 
  private:
   Impl& user_;

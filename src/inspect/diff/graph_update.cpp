@@ -143,23 +143,26 @@ namespace {
 class Replacement {
  public:
   Replacement(GraphImpl& graph, const GraphOptions& options)
-      : graph_(graph), options_(options), stand_in_(graph.made_with), inside_(*graphs::GraphAccess::impl(stand_in_)) {
-    inside_.graph_id = graph.graph_id;
-    inside_.debug = graph.debug;
-    inside_.without_executable = true;
-    inside_.listeners.inherit(graph.listeners);
+      : graph_(graph),
+        options_(options),
+        stand_in_(graph.made_with),
+        recaptured_(*graphs::GraphAccess::impl(stand_in_)) {
+    recaptured_.graph_id = graph.graph_id;
+    recaptured_.debug = graph.debug;
+    recaptured_.without_executable = true;
+    recaptured_.listeners.inherit(graph.listeners);
   }
   Replacement(const Replacement&) = delete;
   Replacement& operator=(const Replacement&) = delete;
-  ~Replacement() { inside_.hooks.leave_out_global(); }  // no graph of the user's ends
+  ~Replacement() { recaptured_.hooks.leave_out_global(); }  // no graph of the user's ends
 
   void capture(const CaptureBody& body) {
     try {
-      const WithHooks hooks(graph_, inside_);
-      const GraphImpl::ExchangedInsides exchanged(graph_, inside_);
-      inside_.capture_body(call, options_, body);
+      const WithHooks hooks(graph_, recaptured_);
+      const GraphImpl::ExchangedImpls exchanged(graph_, recaptured_);
+      recaptured_.capture_body(call, options_, body);
     } catch (...) {
-      graph_.last_report = std::move(inside_.last_report);
+      graph_.last_report = std::move(recaptured_.last_report);
       throw;
     }
     graph_.refuse_destroyed(call);
@@ -167,7 +170,7 @@ class Replacement {
 
   Recapture take_over() {
     Recapture result;
-    const GraphImpl::LockBoth lock(graph_, inside_);
+    const GraphImpl::LockBoth lock(graph_, recaptured_);
     graph_.forget_editable();
     const graphs::StepTimer timer;
     result.reason = update(result);
@@ -175,7 +178,7 @@ class Replacement {
     if (timer && result.in_place) graph_.log_step(timer, "updated in place in");
     if (timer && !result.in_place) graph_.log_line("not updated in place: ", result.reason);
     if (result.in_place)
-      graph_.options = std::move(inside_.options);
+      graph_.options = std::move(recaptured_.options);
     else
       replace();
     return result;
@@ -200,30 +203,30 @@ class Replacement {
       return "The template of the capture before was discarded (GraphOptions::discard_template), and an update needs "
              "it.";
     if (std::string why = obstacle(); !why.empty()) {
-      result.differences = inspect::graph_differences(graph_, inside_);
+      result.differences = inspect::graph_differences(graph_, recaptured_);
       return why;
     }
     bool paired = false;
-    const auto refusal = graph_.update_from(inside_, [&](const graphs::TemplatePairs& pairs) {
-      result.differences = inspect::later_differences(graph_, inside_, pairs);
+    const auto refusal = graph_.update_from(recaptured_, [&](const graphs::TemplatePairs& pairs) {
+      result.differences = inspect::later_differences(graph_, recaptured_, pairs);
       paired = true;
     });
-    if (!paired) result.differences = inspect::graph_differences(graph_, inside_);
-    return refusal ? text::format("An update is not possible, {}.", refusal_text(inside_, *refusal)) : "";
+    if (!paired) result.differences = inspect::graph_differences(graph_, recaptured_);
+    return refusal ? text::format("An update is not possible, {}.", refusal_text(recaptured_, *refusal)) : "";
   }
 
   /// Why no update is tried; empty if it is.
   std::string obstacle() const {
     if (graph_.exec == nullptr) return "There was no executable to update.";
-    if (graph_.keep != inside_.keep || graph_.options.instantiate_flags != inside_.options.instantiate_flags)
+    if (graph_.keep != recaptured_.keep || graph_.options.instantiate_flags != recaptured_.options.instantiate_flags)
       return "GraphOptions::keep_graph or instantiate_flags are others than those of the capture before.";
     return "";
   }
 
   void replace() {
-    const bool instantiates = graph_.exec != nullptr || inside_.keep == KeepGraph::no;
-    if (instantiates) inside_.make_ready();
-    graph_.exchange_captured(inside_);
+    const bool instantiates = graph_.exec != nullptr || recaptured_.keep == KeepGraph::no;
+    if (instantiates) recaptured_.make_ready();
+    graph_.exchange_captured(recaptured_);
     if (instantiates) graph_.notify_instantiated(call);
     if (graph_.may_discard) graph_.discard_template();
   }
@@ -231,8 +234,8 @@ class Replacement {
   GraphImpl& graph_;
   GraphOptions options_;
   CUDAGraph stand_in_;
-  GraphImpl& inside_;
-  const GraphImpl::Use use_of_inside_{inside_};
+  GraphImpl& recaptured_;
+  const GraphImpl::Use use_of_recaptured_{recaptured_};
 };
 
 Recapture capture_again(GraphImpl& graph, const GraphOptions& options, const CaptureBody& body) {

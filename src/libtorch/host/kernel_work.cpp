@@ -54,8 +54,9 @@ class ExitGuard {
     return lock;
   }
 
-  // To be called after kernels of an operator ran for the first time: std::exit() destroys first what was constructed
-  // last, and must get here before it destroys the static objects that they constructed.
+  // Registers exits() with std::exit(). To be called after kernels of an operator ran for the first time: std::exit()
+  // works in the reverse order of construction and registration, so it then calls exits() before it destroys the
+  // static objects that these kernels constructed.
   void register_after(const std::string& name) {
     const std::lock_guard lock(names_mutex_);
     if (names_.insert(name).second) static_cast<void>(std::atexit([] { exit_guard().exits(); }));
