@@ -193,6 +193,11 @@ Pool& CachingAllocator::Impl::pool_of(Lock& lock, captures::Capture& capture) {
   return pool != nullptr ? *pool : default_pool_;
 }
 
+Pool* CachingAllocator::Impl::pool_filled_by(const captures::Capture& capture) noexcept {
+  const auto found = private_pools_.find(capture.pool());
+  return found != private_pools_.end() && found->second.filled_by == &capture ? &found->second : nullptr;
+}
+
 MemoryBlock* CachingAllocator::Impl::take_cached(Pool& pool, const Request& request, StreamHandle stream) {
   MemoryBlock* const block = pool.blocks(request.small).take({stream, request.bytes});
   if (block != nullptr || pool.is_private() || ended_streams_.empty()) return block;

@@ -36,8 +36,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  void* allocate(std::size_t bytes, const StreamRef& stream) { return allocate(bytes, stream, stream); }
-  /// Takes the pool from `stream` and the reuse order from `order`: a cached block of `stream` is not reused.
+  /// Takes the pool from `stream`, and a cached block from those of `order`, mostly the same stream.
   void* allocate(std::size_t bytes, const StreamRef& stream, const StreamRef& order);
   void deallocate(void* pointer);
   void record_stream(void* pointer, const StreamRef& stream);
@@ -134,6 +133,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   std::size_t take_back(void* pointer, std::vector<std::string> stack);
   void free_block(memory::MemoryBlock* block);
   memory::Pool& pool_of(Lock& lock, captures::Capture& capture);
+  memory::Pool* pool_filled_by(const captures::Capture& capture) noexcept;
   memory::MemoryBlock* take_cached(memory::Pool& pool, const memory::Request& request, StreamHandle stream);
   void* give_out(memory::MemoryBlock* block, const memory::Request& request);
   void make_cached(memory::MemoryBlock* block);
@@ -156,9 +156,6 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   // out_of_memory.cpp
   std::string holdings_text() const;  // with the mutex held
   [[noreturn]] void throw_out_of_memory(std::size_t bytes, const memory::Request& request, const memory::Pool& pool);
-
-  // private_pools.cpp
-  memory::Pool* pool_filled_by(const captures::Capture& capture) noexcept;
 
   // ended_streams.cpp
   memory::MemoryBlock* adopt(const memory::Request& request, StreamHandle stream);

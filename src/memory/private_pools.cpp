@@ -79,9 +79,4 @@ void CachingAllocator::Impl::return_held_back() noexcept try {
   warn(error.what());
 }
 
-Pool* CachingAllocator::Impl::pool_filled_by(const captures::Capture& capture) noexcept {
-  const auto found = private_pools_.find(capture.pool());
-  return found != private_pools_.end() && found->second.filled_by == &capture ? &found->second : nullptr;
-}
-
 }  // namespace reprise
