@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,10 @@ int run(const Program& program, int argc, char** argv) {
   }
   if (chosen.empty())
     for (const Benchmark& benchmark : program.benchmarks) chosen.push_back(&benchmark);
+
+  // Not after minutes of measuring. What is in the file stays until the figures replace it.
+  if (!json.empty() && !std::ofstream(json, std::ios::app))
+    return refuse(program, fmt::format("--json: expected the path of a file that can be written; found \"{}\"", json));
 
   Results results;
   const Settings settings{reprise::default_device(), rounds, &results};

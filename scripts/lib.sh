@@ -8,6 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 build_packages=(
   g++/g++ cmake/cmake ninja-build/ninja git/git graphviz/dot
   libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev librandom123-dev
+  dpkg/dpkg-deb pkg-config/pkg-config # for the tests of packages
 )
 # Further packages for the checks of .ci/run. One version of clang-format, since each formats a little differently.
 check_packages=(clang/clang++ clang-format-14/clang-format-14 doxygen/doxygen

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "reprise/breakable_statistics.h"
 #include "reprise/capture.h"
 #include "reprise/capture_options.h"
 #include "reprise/capture_report.h"
@@ -21,15 +22,6 @@
 /// Captures with eager parts: pieces of a program that cannot be captured run between captured ones, in each replay.
 
 namespace reprise {
-
-/// Counts of a BreakableGraph.
-struct BreakableStatistics {
-  std::size_t segments = 0;      ///< captured pieces that have nodes
-  std::size_t eager_parts = 0;   ///< functions that run between them
-  std::size_t nodes = 0;         ///< of all segments
-  std::size_t result_bytes = 0;  ///< of the static memory to which results of eager parts are copied
-  std::uint64_t replays = 0;     ///< that ran to their end; without the run of the capture
-};
 
 /// A captured piece of a program with eager parts: graphs, its *segments*, and functions that run between them.
 ///

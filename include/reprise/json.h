@@ -15,8 +15,10 @@
 
 namespace reprise {
 
+struct BreakableStatistics;
 struct CaptureReport;
 struct GraphCacheStatistics;
+struct GraphMemory;
 struct PoolStatistics;
 struct ReplayTiming;
 
@@ -33,5 +35,11 @@ REPRISE_EXPORT std::string to_json(const GraphCacheStatistics& statistics);
 
 /// All members of PoolStatistics.
 REPRISE_EXPORT std::string to_json(const PoolStatistics& statistics);
+
+/// All members of GraphMemory; `pool` is an object as that of PoolStatistics, `estimate` one with its members.
+REPRISE_EXPORT std::string to_json(const GraphMemory& memory);
+
+/// All members of BreakableStatistics.
+REPRISE_EXPORT std::string to_json(const BreakableStatistics& statistics);
 
 }  // namespace reprise

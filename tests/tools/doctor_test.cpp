@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/examples/run_program.h"
@@ -43,9 +44,58 @@ std::string disabled(const nlohmann::json& found) {
 TEST(RepriseDoctor, SaysHowItIsUsed) {
   EXPECT_THAT(run_doctor({"--help"}, {}).out,
               AllOf(HasSubstr("--json"), HasSubstr("Exit code: 0 if there is a usable GPU")));
-  const Outcome outcome = run_doctor({"--", "true"}, {});
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_EQ(outcome.err, "reprise: error: doctor runs no program: remove -- and what follows (--help says more)\n");
+}
+
+TEST(RepriseDoctor, SaysWhatTheEnvironmentSets) {
+  const std::pair<const char*, const char*> settings[] = {
+      {"REPRISE_DEVICE=host", "programs use host:0, unless they name another one"},
+      {"REPRISE_HOST_DEVICES=3", "the number of host devices is 3"},
+      {"REPRISE_HOST_MEMORY=2000000", "each host device has 2000000 bytes of memory"},
+      {"REPRISE_HOST_PROTECT=1", "memory of host devices is protected from the host"},
+      {"REPRISE_HOST_RACES=1", "host devices look for races"},
+      {"REPRISE_HOST_SCHEDULER=7", "host devices run one operation at a time, in the order of seed 7"},
+      {"REPRISE_HOST_SCHEDULER=threads", "work of host devices runs on threads, as by default"},
+      {"REPRISE_HOST_FAIL=cuMemAlloc:2,cuGraphLaunch", "2 calls of host devices fail"},
+      {"REPRISE_HOST_DEVICE=2", "none, because there is no variable of this name"},
+  };
+  for (const auto& [setting, effect] : settings) {
+    const Outcome outcome = run_doctor({}, {setting});
+    EXPECT_LT(outcome.exit_code, 2) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr(std::string("setting    ") + setting + ": " + effect + "\n"));
+  }
+  EXPECT_THAT(run_doctor({}, {"REPRISE_DEVICE=", "REPRISE_HOST_RACES="}).out, Not(HasSubstr("setting")));
+}
+
+TEST(RepriseDoctor, ExitsWith2WhereAVariableHasAValueThatCannotBeUsed) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"REPRISE_DEVICE=gpu", "expected the name of a device (host, host:1, cuda, cuda:0); found \"gpu\""},
+      {"REPRISE_DEVICE=host:1", "expected the number of a host device below 1; found \"host:1\""},
+      {"REPRISE_DEVICE=cuda:99", "; found \"cuda:99\""},
+      {"REPRISE_HOST_DEVICES=two", "should be a whole number from 1 to 16, but it is \"two\""},
+      {"REPRISE_HOST_MEMORY=1", "should be a whole number from 1048576 to "},
+      {"REPRISE_HOST_PROTECT=yes", "should be a whole number from 0 to 1, but it is \"yes\""},
+      {"REPRISE_HOST_RACES=2", "should be a whole number from 0 to 1, but it is \"2\""},
+      {"REPRISE_HOST_SCHEDULER=fast", "should be `threads`, or a whole number from 0 as the seed"},
+      {"REPRISE_HOST_FAIL=nothing:1", "expected call[:nth[:code]] with a call of the runtime"},
+  };
+  for (const auto& [setting, error] : wrong) {
+    const Outcome outcome = run_doctor({}, {setting});
+    EXPECT_EQ(outcome.exit_code, 2) << setting;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr(std::string("setting    ") + setting + ": "), HasSubstr(error),
+                                   HasSubstr("disables: the first use of a device throws this error\n"),
+                                   HasSubstr("result     an environment variable has a value that cannot be used\n")));
+  }
+}
+
+TEST(RepriseDoctor, HasSettingsInJson) {
+  const nlohmann::json found = json_of(run_doctor({"--json"}, {"REPRISE_HOST_RACES=maybe", "REPRISE_DEVICE=host"}));
+  ASSERT_EQ(found["settings"].size(), 2U);
+  EXPECT_EQ(found["settings"][0]["name"], "REPRISE_DEVICE");
+  EXPECT_EQ(found["settings"][0]["value"], "host");
+  EXPECT_EQ(found["settings"][0]["error"], nullptr);
+  EXPECT_EQ(found["settings"][1]["effect"], nullptr);
+  EXPECT_THAT(found["settings"][1]["error"].get<std::string>(), HasSubstr("but it is \"maybe\""));
+  EXPECT_EQ(found["exit_code"], 2);
 }
 
 #ifdef FAKE_LIBCUDA_DIRECTORY
@@ -97,6 +147,16 @@ TEST(RepriseDoctor, NamesWhatAnOlderDriverLacks) {
 TEST(RepriseDoctor, NamesAPretendedVersionAndTheRealOne) {
   EXPECT_THAT(with_driver({}, {"REPRISE_DRIVER_VERSION=12.4"}).out,
               HasSubstr("driver     CUDA 13.0, treated like 12.4 (REPRISE_DRIVER_VERSION)\n"));
+}
+
+TEST(RepriseDoctor, ComparesTheChosenDeviceWithThoseThatThereAre) {
+  const Outcome second = with_driver({}, {"REPRISE_DEVICE=cuda:1"});
+  EXPECT_EQ(second.exit_code, 0);
+  EXPECT_THAT(second.out,
+              HasSubstr("setting    REPRISE_DEVICE=cuda:1: programs use cuda:1, unless they name another one\n"));
+  const Outcome third = with_driver({}, {"REPRISE_DEVICE=cuda:2"});
+  EXPECT_EQ(third.exit_code, 2);
+  EXPECT_THAT(third.out, HasSubstr("expected the number of a CUDA device below 2; found \"cuda:2\""));
 }
 
 TEST(RepriseDoctor, NamesDevicesThatOwnKernelsHaveNoCodeFor) {

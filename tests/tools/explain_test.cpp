@@ -40,12 +40,35 @@ TEST(ReprisePrograms, TellTheirVersionAndHowTheyAreUsed) {
 TEST(RepriseExplain, RefusesACommandLineWithoutAProgram) {
   for (const Words& arguments : {Words{"explain"}, Words{"explain", "--"}}) {
     const Outcome outcome = run_reprise(arguments);
-    EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_EQ(
-        outcome.err,
-        "reprise: error: expected -- and a program: reprise explain -- PROGRAM ARGUMENTS... (--help says more)\n");
+    EXPECT_EQ(outcome.exit_code, 64);
+    EXPECT_EQ(outcome.err,
+              "reprise: error: expected -- and a program; found none; write reprise explain -- PROGRAM ARGUMENTS...\n");
   }
-  EXPECT_EQ(run_reprise({"explain", "--unknown", "--", "true"}).exit_code, 2);
+}
+
+TEST(ReprisePrograms, SayWhichArgumentIsWrongAndWhatThereIsInstead) {
+  const std::pair<Words, const char*> wrong[] = {
+      {{}, "expected a command, explain or doctor; found none; reprise --help says what they do"},
+      {{"nonsense"}, "expected a command, explain or doctor; found \"nonsense\"; reprise --help says what they do"},
+      {{"--nonsense"}, "expected a command, explain or doctor; found \"--nonsense\"; reprise --help says what they do"},
+      {{"doctor", "--jsn"}, "expected an option of reprise doctor; found \"--jsn\"; reprise doctor --help lists them"},
+      {{"doctor", "--", "true"}, "reprise doctor runs no program; found --; remove it and what follows"},
+      {{"explain", "--unknown", "--", "true"},
+       "expected an option of reprise explain, or -- before the program; found \"--unknown\"; reprise explain --help "
+       "lists them"},
+      {{"explain", "true"},
+       "expected an option of reprise explain, or -- before the program; found \"true\"; reprise explain --help lists "
+       "them"},
+  };
+  for (const auto& [arguments, text] : wrong) {
+    const Outcome outcome = run_reprise(arguments);
+    EXPECT_EQ(outcome.exit_code, 64) << text;
+    EXPECT_EQ(outcome.err, std::string("reprise: error: ") + text + "\n");
+    EXPECT_EQ(outcome.out, "");
+  }
+  const Outcome without_file = run_reprise({"explain", "--output"});
+  EXPECT_EQ(without_file.exit_code, 64);
+  EXPECT_THAT(without_file.err, AllOf(HasSubstr("--output"), EndsWith("; reprise explain --help lists the options\n")));
 }
 
 TEST(RepriseExplain, LeavesTheProgramItsOutputArgumentsAndExitCode) {
@@ -97,7 +120,7 @@ Outcome with_full_output(const std::string& program, const Words& arguments) {
 TEST(ReprisePrograms, FailWhereTheirOutputIsLost) {
   for (const Words& arguments : {Words{"--version"}, Words{"--help"}, Words{"explain", "--help"}}) {
     const Outcome outcome = with_full_output(REPRISE_COMMAND, arguments);
-    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.exit_code, 70);
     EXPECT_EQ(outcome.err, "reprise: error: standard output cannot be written\n");
   }
 }

@@ -13,6 +13,7 @@
 #include "backend/own_kernels.h"
 #include "cuda_installation.h"
 #include "reprise/version.h"
+#include "settings.h"
 #include "text/format.h"
 
 namespace reprise::tools {
@@ -53,6 +54,7 @@ struct Findings {
   std::string kernels;    // for what the own kernels were compiled
   std::string condition;  // the same of the one that sets conditions
   std::string torch;      // its version
+  std::vector<Setting> settings = {};
   std::vector<Missing> missing = {};
   Result result = Result::host_only;
 };
@@ -118,7 +120,11 @@ void look_for_missing_functions(Findings& found) {
   lacks(13010, "ids of nodes for profilers", "profiler_id of CUDAGraph::annotations(), unless CUPTI is loaded");
 }
 
-Result judge(const CudaInstallation& cuda) {
+bool has_broken_setting(const Findings& found) {
+  return std::ranges::any_of(found.settings, [](const Setting& setting) { return !setting.error.empty(); });
+}
+
+Result judge_cuda(const CudaInstallation& cuda) {
   if (!cuda.unavailable.empty()) return cuda.broken ? Result::broken : Result::host_only;
   const bool usable =
       std::ranges::any_of(cuda.devices, [](const CudaInstallation::Device& device) { return device.failure.empty(); });
@@ -145,7 +151,8 @@ Findings examine() {
   found.kernels = own_kernels();
   found.condition = nvcc_version > 0 ? "machine code for " REPRISE_CONDITION_ARCHITECTURES : "";
   found.torch = find_torch();
-  found.result = judge(found.cuda);
+  found.settings = find_settings(found.cuda);
+  found.result = has_broken_setting(found) ? Result::broken : judge_cuda(found.cuda);
   if (!found.cuda.unavailable.empty())
     found.missing.push_back({"CUDA devices", found.cuda.unavailable, "GPUs: programs run on host devices"});
   if (found.cuda.built) look_for_missing_of_cuda(found);
@@ -157,8 +164,9 @@ Findings examine() {
   return found;
 }
 
-const char* text_of(Result result) {
-  switch (result) {
+const char* result_text(const Findings& found) {
+  if (has_broken_setting(found)) return "an environment variable has a value that cannot be used";
+  switch (found.result) {
     case Result::usable_gpu:
       return "a GPU can be used";
     case Result::host_only:
@@ -166,6 +174,12 @@ const char* text_of(Result result) {
     default:
       return "there is a GPU or a driver that cannot be used";
   }
+}
+
+/// What programs do with it.
+std::string effect_of(const Setting& setting) {
+  if (setting.error.empty()) return setting.effect;
+  return text::format("{}\n           disables: the first use of a device throws this error", setting.error);
 }
 
 std::string driver_text(const CudaInstallation& cuda) {
@@ -191,20 +205,25 @@ void print_text(const Findings& found) {
   line("kernels", found.kernels);
   line("conditions", found.condition);
   line("torch", found.torch);
+  for (const Setting& one : found.settings)
+    line("setting", text::format("{}={}: {}", one.name, one.value, effect_of(one)));
   for (const Missing& one : found.missing)
     std::printf("missing    %s: %s\n           disables: %s\n", one.what.c_str(), one.why.c_str(),
                 one.disables.c_str());
-  line("result", text_of(found.result));
+  line("result", result_text(found));
 }
 
 void print_json(const Findings& found) {
   const auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   const auto version = [](int number) { return number == 0 ? Json(nullptr) : Json(version_of(number)); };
-  Json devices = Json::array(), missing = Json::array();
+  Json devices = Json::array(), settings = Json::array(), missing = Json::array();
   for (const CudaInstallation::Device& device : found.cuda.devices)
     devices.push_back({{"name", device.name},
                        {"compute_capability", capability_of(device.capability)},
                        {"usable", device.failure.empty()}});
+  for (const Setting& one : found.settings)
+    settings.push_back(
+        {{"name", one.name}, {"value", one.value}, {"effect", or_null(one.effect)}, {"error", or_null(one.error)}});
   for (const Missing& one : found.missing)
     missing.push_back({{"what", one.what}, {"why", one.why}, {"disables", one.disables}});
   const Json all = {{"reprise", REPRISE_VERSION},
@@ -215,8 +234,9 @@ void print_json(const Findings& found) {
                     {"kernels", or_null(found.kernels)},
                     {"conditions", or_null(found.condition)},
                     {"torch", or_null(found.torch)},
+                    {"settings", settings},
                     {"missing", missing},
-                    {"result", text_of(found.result)},
+                    {"result", result_text(found)},
                     {"exit_code", static_cast<int>(found.result)}};
   // Names may be no UTF-8.
   std::printf("%s\n", all.dump(2, ' ', false, Json::error_handler_t::replace).c_str());

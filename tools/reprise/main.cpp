@@ -30,15 +30,33 @@ in it.)";
 
 constexpr const char* doctor_text =
     "Prints what reprise finds on this machine: driver, devices, CUPTI, NVTX, torch, and for which architectures its "
-    "own "
-    "kernels were compiled; and for each thing that is missing, why, and what it disables.";
+    "own kernels were compiled; what REPRISE_DEVICE and REPRISE_HOST_* set; and for each thing that is missing, why, "
+    "and what it disables.";
 constexpr const char* doctor_example =
     "Exit code: 0 if there is a usable GPU, 1 if there are host devices alone, 2 if a GPU or its driver is broken or\n"
-    "does not fit.";
+    "does not fit, or a variable has a value that cannot be used.";
+
+// Of sysexits.h: those of `doctor`, and of most programs that `explain` runs, are smaller.
+constexpr int wrong_arguments = 64;
+constexpr int failed = 70;
 
 int usage_error(const std::string& text) {
-  std::fprintf(stderr, "reprise: error: %s (--help says more)\n", text.c_str());
-  return 2;
+  std::fprintf(stderr, "reprise: error: %s\n", text.c_str());
+  return wrong_arguments;
+}
+
+// The texts of CLI11 do not say what there is instead.
+int refuse(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const std::vector<std::string> rest = app.remaining(true);
+  const std::string found = rest.empty() ? "none" : '"' + rest.front() + '"';
+  if (chosen.empty())
+    return usage_error("expected a command, explain or doctor; found " + found + "; reprise --help says what they do");
+  const std::string name = "reprise " + chosen.front()->get_name();
+  if (rest.empty()) return usage_error(error.what() + ("; " + name + " --help lists the options"));
+  const char* const or_program = chosen.front()->get_name() == "explain" ? ", or -- before the program" : "";
+  return usage_error("expected an option of " + name + or_program + "; found " + found + "; " + name +
+                     " --help lists them");
 }
 
 int run(int argc, char** argv) {
@@ -47,7 +65,8 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Examples:\n  reprise explain -- python3 train.py --epochs 1\n  reprise doctor\n\n`reprise explain --help` says "
-      "more.");
+      "more.\n\nExit code: 64 if the arguments are wrong, 70 if the command itself fails; others as each command has "
+      "them.");
   reprise::tools::ExplainOptions options;
   CLI::App* const explain = app.add_subcommand("explain", explain_text);
   explain->add_option("--output", options.output, "Writes the reports into a file instead of standard error")
@@ -71,14 +90,14 @@ int run(int argc, char** argv) {
     std::printf("%s\n", version.what());
     return 0;
   } catch (const CLI::ParseError& error) {
-    return usage_error(error.what());
+    return refuse(app, error);
   }
   if (doctor->parsed()) {
-    if (separator != end) return usage_error("doctor runs no program: remove -- and what follows");
+    if (separator != end) return usage_error("reprise doctor runs no program; found --; remove it and what follows");
     return reprise::tools::doctor(doctor_json);
   }
   if (separator == end || separator + 1 == end)
-    return usage_error("expected -- and a program: reprise explain -- PROGRAM ARGUMENTS...");
+    return usage_error("expected -- and a program; found none; write reprise explain -- PROGRAM ARGUMENTS...");
   options.command.assign(separator + 1, end);
   return reprise::tools::explain(options);
 }
@@ -87,7 +106,7 @@ int run(int argc, char** argv) {
 int or_lost_output(int exit_code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
   std::fputs("reprise: error: standard output cannot be written\n", stderr);
-  return exit_code != 0 ? exit_code : 1;
+  return failed;
 }
 
 }  // namespace
@@ -97,6 +116,6 @@ int main(int argc, char** argv) {
     return or_lost_output(run(argc, argv));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "reprise: failed: %s\n", error.what());
-    return 1;
+    return failed;
   }
 }

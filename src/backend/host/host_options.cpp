@@ -2,10 +2,9 @@
 
 #include <mutex>
 #include <optional>
-#include <string_view>
 
 #include "backend/host/host_runtime.h"
-#include "support/environment.h"
+#include "backend/host/host_settings.h"
 #include "text/format.h"
 
 // The options of the simulated devices: set by program, else read from the environment, once.
@@ -13,34 +12,9 @@
 namespace reprise {
 namespace {
 
-constexpr int most_devices = 16;
-constexpr std::size_t least_memory = std::size_t{1} << 20;
-constexpr std::size_t most_memory = std::size_t{1} << 42;
-
 std::mutex options_mutex;
 std::optional<HostDeviceOptions> configured;
 bool in_use = false;
-
-std::size_t environment_number(const char* name, std::size_t otherwise, std::size_t least, std::size_t most) {
-  const std::string_view text = support::environment(name);
-  if (text.empty()) return otherwise;
-  const auto value = support::whole_number(text);
-  if (!value || *value < least || *value > most)
-    throw UsageError(
-        support::unreadable_environment(name, text::format("a whole number from {} to {}", least, most), text));
-  return *value;
-}
-
-std::optional<std::uint64_t> environment_seed() {
-  constexpr const char* name = "REPRISE_HOST_SCHEDULER";
-  const std::string_view text = support::environment(name);
-  if (text.empty() || text == "threads") return std::nullopt;
-  const auto seed = support::whole_number(text);
-  if (!seed)
-    throw UsageError(support::unreadable_environment(
-        name, "`threads`, or a whole number from 0 as the seed of the single-threaded scheduler", text));
-  return seed;
-}
 
 template <class Number>
 void check_range(const char* what, Number value, Number least, Number most) {
@@ -52,8 +26,8 @@ void check_range(const char* what, Number value, Number least, Number most) {
 }  // namespace
 
 void backend::host::check_host_device_options(const HostDeviceOptions& options) {
-  check_range("devices", options.devices, 1, most_devices);
-  check_range("memory_bytes", options.memory_bytes, least_memory, most_memory);
+  check_range("devices", options.devices, 1, settings::most_devices);
+  check_range("memory_bytes", options.memory_bytes, settings::least_memory, settings::most_memory);
 }
 
 void configure_host_devices(const HostDeviceOptions& options) {
@@ -75,11 +49,11 @@ HostDeviceOptions host_device_options() {
   if (configured) {
     options = *configured;
   } else {
-    options.devices = static_cast<int>(environment_number("REPRISE_HOST_DEVICES", 1, 1, most_devices));
-    options.memory_bytes = environment_number("REPRISE_HOST_MEMORY", options.memory_bytes, least_memory, most_memory);
-    options.protect = environment_number("REPRISE_HOST_PROTECT", 0, 0, 1) == 1;
-    options.scheduler_seed = environment_seed();
-    options.check_races = environment_number("REPRISE_HOST_RACES", 0, 0, 1) == 1;
+    options.devices = settings::devices();
+    options.memory_bytes = settings::memory_bytes(options.memory_bytes);
+    options.protect = settings::protect();
+    options.scheduler_seed = settings::scheduler_seed();
+    options.check_races = settings::check_races();
   }
   in_use = true;
   return options;

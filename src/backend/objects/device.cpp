@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/device.h"
 
-#include <charconv>
 #include <utility>
 
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/framework.h"
+#include "backend/objects/device_name.h"
 #include "backend/objects/device_uses.h"
 #include "backend/objects/thread_tag.h"
 #include "reprise/public_call.h"
@@ -20,69 +20,19 @@ namespace {
 // The device of the innermost guard of this thread; null outside of all guards.
 thread_local backend::Backend* guarded_backend = nullptr;
 
-struct DeviceName {
-  std::string_view type;
-  std::size_t index = 0;
-};
-
-DeviceName split(std::string_view text) {
-  if (text.starts_with("host-simulator")) {
-    throw UsageError(text::format(
-        "expected the name of a device that any part of a program can open (host, host:1, cuda, cuda:0); found \"{}\"; "
-        "the device of a HostSimulator is not found by its name: use HostSimulator::device()",
-        text));
-  }
-  const std::size_t colon = text.find(':');
-  DeviceName name{text.substr(0, colon), 0};
-  bool understood = name.type == "host" || name.type == "cuda";
-  if (colon != std::string_view::npos) {
-    const char* const begin = text.data() + colon + 1;
-    const char* const end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(begin, end, name.index);
-    understood = understood && error == std::errc{} && rest == end;
-  }
-  if (!understood) {
-    throw UsageError(text::format(
-        "expected the name of a device (host, host:1, cuda, cuda:0); found \"{}\"; write the type in small "
-        "letters, then, if it is not the first of its type, a colon and its number from 0",
-        text));
-  }
-  return name;
-}
-
-Device parse_cuda(const DeviceName& name, std::string_view text) {
-  const std::vector<backend::Backend*>& backends = backend::cuda_backends();
-  if (backends.empty()) {
-    throw UsageError(text::format(
-        "expected a device of this machine; found \"{}\", and there is no CUDA device: {}; use \"host\", the "
-        "simulated device",
-        text, backend::cuda_unavailable_reason()));
-  }
-  if (name.index >= backends.size()) {
-    throw UsageError(text::format(
-        "expected the number of a CUDA device below {}; found \"{}\"; nvidia-smi lists the devices, and the "
-        "environment variable CUDA_VISIBLE_DEVICES hides some of them",
-        backends.size(), text));
-  }
-  return Device(*backends[name.index]);
-}
-
-Device parse_host(const DeviceName& name, std::string_view text) {
-  const std::vector<backend::Backend*>& backends = backend::host_backends();
-  if (name.index >= backends.size()) {
-    throw UsageError(
-        text::format("expected the number of a host device below {}; found \"{}\"; set the environment variable "
-                     "REPRISE_HOST_DEVICES, or call configure_host_devices() first, to have more of them",
-                     backends.size(), text));
-  }
-  return Device(*backends[name.index]);
-}
-
 }  // namespace
 
 Device Device::parse(std::string_view text) {
-  const DeviceName name = split(text);
-  return name.type == "cuda" ? parse_cuda(name, text) : parse_host(name, text);
+  const backend::DeviceName name = backend::parse_device_name(text);
+  if (name.type == DeviceType::cuda) {
+    const std::vector<backend::Backend*>& cuda = backend::cuda_backends();
+    backend::expect_cuda_device(name, cuda.size(),
+                                cuda.empty() ? std::string_view(backend::cuda_unavailable_reason()) : "");
+    return Device(*cuda[name.index]);
+  }
+  const std::vector<backend::Backend*>& host = backend::host_backends();
+  backend::expect_host_device(name, host.size());
+  return Device(*host[name.index]);
 }
 
 DeviceType Device::type() const noexcept {

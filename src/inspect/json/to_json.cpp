@@ -10,9 +10,11 @@
 
 #include "inspect/json/json_lines.h"
 #include "inspect/report/explain.h"
+#include "reprise/breakable_statistics.h"
 #include "reprise/cache_statistics.h"
 #include "reprise/capture_report.h"
 #include "reprise/error.h"
+#include "reprise/graph_memory.h"
 #include "reprise/json.h"
 #include "reprise/memory.h"
 #include "reprise/timings.h"
@@ -127,6 +129,16 @@ Json json_of_reason(const RecaptureReason& reason) {
           {"number", reason.number}};
 }
 
+Json json_of_pool(const PoolStatistics& statistics) {
+  return {{"reserved_bytes", statistics.reserved_bytes},
+          {"allocated_bytes", statistics.allocated_bytes},
+          {"peak_reserved_bytes", statistics.peak_reserved_bytes},
+          {"peak_allocated_bytes", statistics.peak_allocated_bytes},
+          {"segments", statistics.segments},
+          {"allocations", statistics.allocations},
+          {"graphs", statistics.graphs}};
+}
+
 }  // namespace
 
 namespace inspect {
@@ -186,13 +198,30 @@ std::string to_json(const GraphCacheStatistics& statistics) {
 }
 
 std::string to_json(const PoolStatistics& statistics) {
-  return text_of({{"reserved_bytes", statistics.reserved_bytes},
-                  {"allocated_bytes", statistics.allocated_bytes},
-                  {"peak_reserved_bytes", statistics.peak_reserved_bytes},
-                  {"peak_allocated_bytes", statistics.peak_allocated_bytes},
-                  {"segments", statistics.segments},
-                  {"allocations", statistics.allocations},
-                  {"graphs", statistics.graphs}});
+  return text_of(json_of_pool(statistics));
+}
+
+std::string to_json(const GraphMemory& memory) {
+  const GraphMemoryEstimate& estimate = memory.estimate;
+  return text_of({{"graphs", memory.graphs},
+                  {"executables", memory.executables},
+                  {"nodes", memory.nodes},
+                  {"pool", json_of_pool(memory.pool)},
+                  {"tensor_reserved_bytes", memory.tensor_reserved_bytes},
+                  {"tensor_allocated_bytes", memory.tensor_allocated_bytes},
+                  {"estimate",
+                   {{"template_host_bytes", estimate.template_host_bytes},
+                    {"template_device_bytes", estimate.template_device_bytes},
+                    {"executable_host_bytes", estimate.executable_host_bytes},
+                    {"executable_device_bytes", estimate.executable_device_bytes}}}});
+}
+
+std::string to_json(const BreakableStatistics& statistics) {
+  return text_of({{"segments", statistics.segments},
+                  {"eager_parts", statistics.eager_parts},
+                  {"nodes", statistics.nodes},
+                  {"result_bytes", statistics.result_bytes},
+                  {"replays", statistics.replays}});
 }
 
 }  // namespace reprise

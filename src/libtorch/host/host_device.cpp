@@ -95,6 +95,9 @@ struct Registration {
     register_lazy_views(negated);
     everything.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
     autocast.fallback(torch::CppFunction::makeFallthrough());
+    // libtorch 2.8 has none for this key: an operator without a rule for gradients could not be called.
+    if (!c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(c10::DispatchKey::AutogradPrivateUse1))
+      autograd.fallback(torch::CppFunction::makeFallthrough());
     register_autocast(aten_autocast);
     for (torch::Library* each : {&aten, &aten_autograd})
       each->impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
@@ -107,6 +110,7 @@ struct Registration {
   torch::Library negated{torch::Library::IMPL, "aten", c10::DispatchKey::Negative, __FILE__, __LINE__};
   torch::Library everything{torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__};
   torch::Library autocast{torch::Library::IMPL, "_", c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__};
+  torch::Library autograd{torch::Library::IMPL, "_", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__};
 };
 
 }  // namespace

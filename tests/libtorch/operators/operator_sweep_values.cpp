@@ -107,7 +107,6 @@ SweptOperators value_dependent_operators() {
       forward("unique_dim", {integers({6, 2}, 0, 2)}, [](In x) { return torch::unique_dim(x[0], 0); }),
       forward("repeat_interleave", counts, [](In x) { return x[0].repeat_interleave(x[0]); }),
       forward("one_hot of any number of classes", counts, [](In x) { return torch::one_hot(x[0]); }),
-      forward("combinations", {normal({5})}, [](In x) { return torch::combinations(x[0]); }),
       forward("linalg_inv", matrix, [](In x) { return torch::linalg_inv(x[0]); }),
       forward("linalg_cholesky", matrix, [](In x) { return torch::linalg_cholesky(x[0]); }),
       forward("linalg_solve", matrix, [](In x) { return torch::linalg_solve(x[0], x[0]); }),

@@ -175,5 +175,33 @@ TEST(StatisticsInJson, HaveTheCountsOfAPool) {
                   {"graphs", json::array({"step"})}}));
 }
 
+TEST(StatisticsInJson, HaveTheMemoryOfAGraph) {
+  GraphMemory memory;
+  memory.graphs = 3;
+  memory.executables = 2;
+  memory.nodes = 40;
+  memory.pool.allocated_bytes = 5;
+  memory.tensor_reserved_bytes = 6;
+  memory.tensor_allocated_bytes = 7;
+  memory.estimate = {8, 9, 10, 11};
+  const json found = json::parse(to_json(memory));
+  EXPECT_EQ(found["pool"], json::parse(to_json(memory.pool)));
+  EXPECT_EQ(found["estimate"], json({{"template_host_bytes", 8},
+                                     {"template_device_bytes", 9},
+                                     {"executable_host_bytes", 10},
+                                     {"executable_device_bytes", 11}}));
+  EXPECT_EQ(found["graphs"], 3);
+  EXPECT_EQ(found["executables"], 2);
+  EXPECT_EQ(found["nodes"], 40);
+  EXPECT_EQ(found["tensor_reserved_bytes"], 6);
+  EXPECT_EQ(found["tensor_allocated_bytes"], 7);
+  EXPECT_EQ(found.size(), 7U);
+}
+
+TEST(StatisticsInJson, HaveTheCountsOfAGraphWithEagerParts) {
+  EXPECT_EQ(json::parse(to_json(BreakableStatistics{1, 2, 3, 4, 5})),
+            json({{"segments", 1}, {"eager_parts", 2}, {"nodes", 3}, {"result_bytes", 4}, {"replays", 5}}));
+}
+
 }  // namespace
 }  // namespace reprise::graphs::test
