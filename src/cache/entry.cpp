@@ -298,7 +298,16 @@ void Entry::copy_back_after_error(const StreamRef& stream, const Call& call) noe
 
 Outcome Entry::launch_with_memory(const StreamRef& stream, const Call& call) {
   if (own_ != nullptr) {
-    shared_.last_launch.launch(stream, [&] { own_->replay(call.body); });
+    // What it launched counts as a launch even if it throws then, as a hook of a graph may.
+    std::exception_ptr thrown;
+    shared_.last_launch.launch(stream, [&] {
+      try {
+        own_->replay(call.body);
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+    });
+    if (thrown != nullptr) std::rethrow_exception(thrown);
     return {};
   }
   const bool copies_results = lender_ != nullptr && shared_.options.outputs == CacheOutputs::copy;

@@ -133,6 +133,7 @@ void GraphedFunction::check_changed_memory(const std::vector<at::Tensor>& argume
 }
 
 void GraphedFunction::stage(const std::vector<at::Tensor>& arguments) {
+  copied_.clear();  // of a call that failed
   for (std::size_t i = 0; i < arguments.size(); ++i)
     if (parts_.staged_inputs.in_the_way(i, arguments[i])) {
       copied_.resize(arguments.size());
