@@ -25,7 +25,8 @@ class TimedReplay;
 /// The time of one node in a replay, in microseconds of the device's clock.
 struct NodeTiming {
   /// The node of the template, or of a child graph or body in it. Null if unknown: the node was removed from the
-  /// template after the executable was made, or, on a CUDA device, it lies in a child graph or was created after one.
+  /// template after the executable was made, or, on a CUDA device, it lies in the body of a conditional node that this
+  /// library did not add, or behind one in the order of GraphNode::number().
   GraphNodeHandle node = nullptr;
   /// The node's place among all nodes of the template, in order of creation; of a node in a child graph or body, that
   /// of the enclosing node; nullopt if unknown.
@@ -34,8 +35,10 @@ struct NodeTiming {
   /// A kernel's name, without its parameters; for any other work CUDA's word for its node, for example `memcpy`.
   std::string name = {};
   Annotation annotation = {};  ///< of the scopes in which the node was captured; may be empty
-  double start_us = 0;         ///< from the start of the first node
-  double duration_us = 0;      ///< from its start to its end
+  double start_us = 0;         ///< from the start of the first node; of a node in a loop, of its first run
+  double duration_us = 0;      ///< from its start to its end; of a node in a loop, the sum over its runs
+  std::size_t runs = 1;        ///< how often it ran in the replay: more than once only in a loop
+  double span_us = 0;          ///< from the start of its first run to the end of its last one
 };
 
 /// The time of the nodes with one annotation in a replay, in microseconds.

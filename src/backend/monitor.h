@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,9 +17,11 @@ namespace reprise::backend {
 struct NodeTime {
   /// The node of the template; null if it is not known.
   GraphNodeHandle node = nullptr;
-  std::string name;  ///< a kernel's, else CUDA's word for the type of node
-  std::uint64_t start_ns = 0;
-  std::uint64_t end_ns = 0;
+  std::string name;            ///< a kernel's, else CUDA's word for the type of node
+  std::uint64_t start_ns = 0;  ///< of the first run
+  std::uint64_t end_ns = 0;    ///< of the last run
+  std::size_t runs = 1;        ///< more than one in a loop
+  std::uint64_t sum_ns = 0;    ///< what the runs took together; of one run may be 0: from start to end
 };
 
 /// Times the nodes of an executable's launches, see Monitor::watch_nodes. One thread at a time.

@@ -24,10 +24,11 @@ GraphNodeHandle template_node(std::uintptr_t number) {
 }
 
 std::shared_ptr<NodeWatch> watch(std::string* why) {
-  return watch_nodes_through_cupti({{template_node(0), NodeType::kernel},
-                                    {template_node(1), NodeType::memcpy},
-                                    {template_node(2), NodeType::memset}},
-                                   exec, why);
+  const WatchedNodes nodes{.top = {{template_node(0), NodeType::kernel},
+                                   {template_node(1), NodeType::memcpy},
+                                   {template_node(2), NodeType::memset}},
+                           .inner = {}};
+  return watch_nodes_through_cupti(nodes, exec, why);
 }
 
 int enabled_kinds() {
@@ -157,20 +158,40 @@ TEST_F(CuptiNodesTest, TellsOfANodeThatTheTemplateHasNot) {
   });
 }
 
-TEST_F(CuptiNodesTest, TellsNoNodesFromAChildGraphOn) {
+const WatchedNodes with_inner = {.top = {{template_node(0), NodeType::kernel},
+                                         {template_node(1), NodeType::conditional},
+                                         {template_node(2), NodeType::kernel}},
+                                 .inner = {{template_node(100), NodeType::kernel}}};
+
+TEST_F(CuptiNodesTest, NodesWithinOthersHaveTheNumbersAfterThoseOfTheTemplate) {
   in_a_process([] {
     std::string why;
-    const auto watching = watch_nodes_through_cupti({{template_node(0), NodeType::kernel},
-                                                     {template_node(1), NodeType::child_graph},
-                                                     {template_node(2), NodeType::kernel}},
-                                                    exec, &why);
+    const auto watching = watch_nodes_through_cupti(with_inner, exec, &why);
     record_kernel({0, 1, 2});
-    record_kernel({2, 3, 4});  // in the child graph, or after it
+    record_kernel({3, 3, 4});
+    record_kernel({2, 5, 6});
     std::vector<std::string> notes;
     const std::vector<NodeTime> times = watching->take(&notes);
-    REQUIRE(times.size() == 2);
+    REQUIRE(times.size() == 3);
     REQUIRE(is(times[0], template_node(0), "scale", 1, 2));
-    REQUIRE(is(times[1], nullptr, "scale", 3, 4));
+    REQUIRE(is(times[1], template_node(100), "scale", 3, 4));
+    REQUIRE(is(times[2], template_node(2), "scale", 5, 6));
+  });
+}
+
+TEST_F(CuptiNodesTest, RunsOfANodeInALoopAreAddedUp) {
+  in_a_process([] {
+    std::string why;
+    const auto watching = watch_nodes_through_cupti(with_inner, exec, &why);
+    record_kernel({3, 4, 5, 0});  // of an earlier launch
+    record_kernel({0, 10, 12});
+    record_kernel({3, 20, 25, 0});
+    record_kernel({3, 30, 37, 0});
+    std::vector<std::string> notes;
+    const std::vector<NodeTime> times = watching->take(&notes);
+    REQUIRE(times.size() == 2 && times[0].runs == 1);
+    REQUIRE(is(times[1], template_node(100), "scale", 20, 37));
+    REQUIRE(times[1].runs == 2 && times[1].sum_ns == 12);
   });
 }
 

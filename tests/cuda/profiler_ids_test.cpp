@@ -58,13 +58,63 @@ TEST_F(ProfilerIds, AreThoseOfTheExecutable) {
   EXPECT_EQ(why_, "");
 }
 
-TEST_F(ProfilerIds, AreUnknownFromTheFirstChildGraphOn) {
-  driver_.api().cuGraphNodeGetType = [](CUgraphNode node, CUgraphNodeType* type) {
+TEST_F(ProfilerIds, OfNodesInAChildGraphFollowThoseOfTheTemplate) {
+  static const std::array top = {handle<CUgraphNode>(graph_three + 0), handle<CUgraphNode>(graph_three + 1),
+                                 handle<CUgraphNode>(graph_three + 2)};
+  static const std::array inner = {handle<CUgraphNode>(0x900), handle<CUgraphNode>(0x901)};
+  static const CUgraph child = handle<CUgraph>(0x90);
+  DriverApi& api = driver_.api();
+  api.cuGraphNodeGetType = [](CUgraphNode node, CUgraphNodeType* type) {
+    *type = node == top[1] ? CU_GRAPH_NODE_TYPE_GRAPH : CU_GRAPH_NODE_TYPE_KERNEL;
+    return CUDA_SUCCESS;
+  };
+  api.cuGraphChildGraphNodeGetGraph = [](CUgraphNode, CUgraph* graph) {
+    *graph = child;
+    return CUDA_SUCCESS;
+  };
+  api.cuGraphGetNodes = [](CUgraph graph, CUgraphNode* found, std::size_t* count) {
+    *count = graph == child ? inner.size() : top.size();
+    if (found != nullptr) std::copy_n(graph == child ? inner.data() : top.data(), *count, found);
+    return CUDA_SUCCESS;
+  };
+  EXPECT_THAT(ids(), UnorderedElementsAre(Pair(top[0], in_exec), Pair(top[1], in_exec + 1), Pair(top[2], in_exec + 2),
+                                          Pair(inner[0], in_exec + 3), Pair(inner[1], in_exec + 4)));
+  EXPECT_EQ(why_, "");
+}
+
+TEST_F(ProfilerIds, OfNodesInAChildGraphAreUnknownAfterTheRemovalOfOthers) {
+  DriverApi& api = driver_.api();
+  api.cuGraphNodeGetType = [](CUgraphNode node, CUgraphNodeType* type) {
     *type = node == nodes[1] ? CU_GRAPH_NODE_TYPE_GRAPH : CU_GRAPH_NODE_TYPE_KERNEL;
     return CUDA_SUCCESS;
   };
-  EXPECT_THAT(ids(), UnorderedElementsAre(Pair(nodes[0], in_exec + 4)));
-  EXPECT_EQ(why_, "Nodes from the first child graph or conditional node on have other numbers in the executable.");
+  api.cuGraphChildGraphNodeGetGraph = [](CUgraphNode, CUgraph* graph) {
+    *graph = handle<CUgraph>(0x90);
+    return CUDA_SUCCESS;
+  };
+  api.cuGraphGetNodes = [](CUgraph graph, CUgraphNode* found, std::size_t* count) {
+    const bool child = graph == handle<CUgraph>(0x90);
+    *count = child ? 1 : nodes.size();
+    if (found != nullptr && child) *found = handle<CUgraphNode>(0x900);
+    if (found != nullptr && !child) std::copy(nodes.begin(), nodes.end(), found);
+    return CUDA_SUCCESS;
+  };
+  EXPECT_THAT(ids(), UnorderedElementsAre(Pair(nodes[0], in_exec + 4), Pair(nodes[1], in_exec + 6),
+                                          Pair(nodes[2], in_exec + 7)));
+  EXPECT_EQ(
+      why_,
+      "Nodes of the template were removed, so that the numbers of those in child graphs and bodies are not known.");
+}
+
+TEST_F(ProfilerIds, OfNodesInAConditionalNodeOfOtherCodeAreUnknown) {
+  driver_.api().cuGraphNodeGetType = [](CUgraphNode node, CUgraphNodeType* type) {
+    *type = node == nodes[1] ? CU_GRAPH_NODE_TYPE_CONDITIONAL : CU_GRAPH_NODE_TYPE_KERNEL;
+    return CUDA_SUCCESS;
+  };
+  EXPECT_EQ(ids().size(), nodes.size());
+  EXPECT_EQ(
+      why_,
+      "Nodes from the first conditional node on whose bodies are not known have other numbers in the executable.");
 }
 
 TEST_F(ProfilerIds, AreUnknownWhenTheDriverFailsWhichSaysSo) {

@@ -76,8 +76,14 @@ Json json_of_access(const CaptureReport::HostAccess& access) {
 }
 
 Json json_of_node(const NodeTiming& node) {
-  return {{"index", or_null(node.index)},  {"number", node.number},     {"name", node.name},
-          {"annotation", node.annotation}, {"start_us", node.start_us}, {"duration_us", node.duration_us}};
+  return {{"index", or_null(node.index)},
+          {"number", node.number},
+          {"name", node.name},
+          {"annotation", node.annotation},
+          {"start_us", node.start_us},
+          {"duration_us", node.duration_us},
+          {"runs", node.runs},
+          {"span_us", node.span_us}};
 }
 
 Json json_of_annotation(const AnnotationTiming& sum) {

@@ -22,7 +22,7 @@ void sum_up(ReplayTiming& timing) {
   std::map<Annotation, std::size_t> places;
   for (NodeTiming& node : nodes) {
     node.start_us -= origin;
-    const double end_us = node.start_us + node.duration_us;
+    const double end_us = node.start_us + std::max(node.span_us, node.duration_us);
     timing.total_us = std::max(timing.total_us, end_us);
     if (node.annotation.empty()) continue;
     const auto [place, is_new] = places.try_emplace(node.annotation, timing.annotations.size());
@@ -51,6 +51,7 @@ std::string ReplayTiming::str() const {
   for (const NodeTiming& node : nodes) {
     text += text::format("{:12.3f} {:12.3f} {:>7}  {}", node.start_us, node.duration_us, node_number(node), node.name);
     if (!node.annotation.empty()) text += text::format("  [{}]", inspect::annotation_text(node.annotation));
+    if (node.runs > 1) text += text::format("  {} runs", node.runs);
     text += '\n';
   }
   if (!annotations.empty()) text += "    start us      span us       sum us   nodes  annotation\n";

@@ -65,7 +65,9 @@ ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
     }
     node.name = std::move(time.name);
     node.start_us = static_cast<double>(time.start_ns - origin) / 1000;
-    node.duration_us = static_cast<double>(time.end_ns - time.start_ns) / 1000;
+    node.span_us = static_cast<double>(time.end_ns - time.start_ns) / 1000;
+    node.runs = time.runs;
+    node.duration_us = time.sum_ns != 0 ? static_cast<double>(time.sum_ns) / 1000 : node.span_us;
   }
   inspect::sum_up(timing);
   timing.notes = std::move(notes);

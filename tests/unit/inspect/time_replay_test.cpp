@@ -20,6 +20,26 @@ using backend::Call;
 using backend::Checked;
 using backend::test::FaultyBackend;
 
+template <int number>
+struct Numbered {
+  REPRISE_KERNEL void operator()(Thread t, int* x, std::size_t n) const {
+    if (t.global_x() < n) x[t.global_x()] += number;
+  }
+};
+
+/// flag -= 1
+struct CountDown {
+  REPRISE_KERNEL void operator()(Thread, std::uint32_t* flag) const { --*flag; }
+};
+
+/// The names of kernels by number, at any depth; "" for other nodes.
+void add_names(const std::vector<GraphNode>& nodes, std::map<std::string, std::string>& names) {
+  for (const GraphNode& node : nodes) {
+    names[node.number()] = node.type() == NodeType::kernel ? node.name() : "";
+    for (const std::vector<GraphNode>& inner : node.inner()) add_names(inner, names);
+  }
+}
+
 const Annotation forward = {{"name", "forward"}};
 const Annotation layer = {{"layer", "2"}, {"name", "forward"}};
 
@@ -101,8 +121,7 @@ TEST_F(TimeReplay, GivesNodesTheirAnnotationsAndSumsThemUp) {
   EXPECT_TRUE(contains(timing.str(), "[forward, layer=2]")) << timing.str();
 }
 
-TEST_F(TimeReplay, KnowsNodesOfChildrenAndBodiesWhereTheDeviceTimesThemByTheirNodes) {
-  if (default_device().type() != DeviceType::host) GTEST_SKIP() << "CUPTI does not name these nodes";
+TEST_F(TimeReplay, KnowsNodesOfChildrenAndBodies) {
   Buffer<std::uint32_t> flag(std::array<std::uint32_t, 1>{1});
   Buffer<int> y = zeros();
   const CUDAGraph child = capture({.enable_annotations = true}, [&] {
@@ -128,6 +147,83 @@ TEST_F(TimeReplay, KnowsNodesOfChildrenAndBodiesWhereTheDeviceTimesThemByTheirNo
   EXPECT_EQ(found[condition + ".0.0"], "body, layer=2") << timing.str();
   EXPECT_FALSE(found.contains(condition + ".1.0")) << "the other body did not run: " << timing.str();
   EXPECT_TRUE(contains(timing.str(), "0.0  reprise::graphs::test::Spin  [step, layer=2]")) << timing.str();
+}
+
+// Each has a kernel of its own, so that a time with the number of another node shows.
+TEST_F(TimeReplay, NumbersOfNodesAtAnyDepthBelongToTheirNames) {
+  const auto run = [&]<int number>(Numbered<number> kernel) { launch(x_.size(), kernel, x_.data(), x_.size()); };
+  const CUDAGraph inmost = capture([&] {
+    run(Numbered<0>{});
+    run(Numbered<1>{});
+  });
+  const CUDAGraph first_child = capture([&] {
+    run(Numbered<2>{});
+    add_child(inmost);
+    run(Numbered<3>{});
+  });
+  const CUDAGraph second_child = capture([&] { run(Numbered<4>{}); });
+  Buffer<std::uint32_t> flag(std::array<std::uint32_t, 1>{1});
+  Buffer<std::uint32_t> rounds(std::array<std::uint32_t, 1>{2});
+  capture(graph_, [&] {
+    run(Numbered<5>{});
+    add_child(first_child);
+    run(Numbered<6>{});
+    add_child(second_child);
+    while_(rounds.data(), [&] {
+      run(Numbered<7>{});
+      if_(flag.data(), [&] {
+        run(Numbered<8>{});
+        if_(flag.data(), [&] { run(Numbered<9>{}); });
+        run(Numbered<10>{});
+      });
+      add_child(inmost);
+      launch(LaunchConfig{}, CountDown{}, rounds.data());
+    });
+    if_(flag.data(), [&] { run(Numbered<11>{}); });
+    run(Numbered<12>{});
+  });
+  std::map<std::string, std::string> names;
+  add_names(graph_.nodes(), names);
+  const ReplayTiming timing = time_replay(graph_, stream_);
+  std::set<std::string> timed;
+  for (const NodeTiming& node : timing.nodes) {
+    ASSERT_TRUE(names.contains(node.number)) << node.name << '\n' << timing.str();
+    const std::string& name = names[node.number];
+    EXPECT_TRUE(name.empty() || node.name == name) << node.number << " is " << name << ", not " << node.name;
+    timed.insert(node.number);
+  }
+  for (const auto& [number, name] : names)
+    EXPECT_TRUE(name.empty() || timed.contains(number)) << number << ": " << name << '\n' << timing.str();
+}
+
+TEST_F(TimeReplay, OfANodeInALoopIsTheSumOverItsRuns) {
+  Buffer<std::uint32_t> rounds(std::array<std::uint32_t, 1>{3});
+  capture(graph_, {.enable_annotations = true}, [&] {
+    spin(x_, 1);
+    while_(rounds.data(), [&] {
+      const annotate body("body");
+      spin(x_, 1000);
+      launch(LaunchConfig{}, CountDown{}, rounds.data());
+    });
+  });
+  graph_.replay(stream_);  // a launch before, whose runs must not count
+  stream_.synchronize();
+  rounds.write(std::array<std::uint32_t, 1>{3});
+  const ReplayTiming timing = time_replay(graph_, stream_);
+  const std::string in_loop = graph_.nodes().back().number() + ".0.0";
+  std::size_t found = 0;
+  for (const NodeTiming& node : timing.nodes) {
+    if (node.number != in_loop) continue;
+    ++found;
+    EXPECT_EQ(node.runs, 3U) << timing.str();
+    EXPECT_GT(node.duration_us, 0);
+    EXPECT_LE(node.duration_us, node.span_us + 0.001);
+    EXPECT_GE(timing.total_us, node.start_us + node.span_us - 0.001);
+    EXPECT_EQ(node.annotation, (Annotation{{"name", "body"}}));
+  }
+  EXPECT_EQ(found, 1U) << timing.str();
+  EXPECT_EQ(timing.nodes.front().runs, 1U);
+  EXPECT_TRUE(contains(timing.str(), "  3 runs")) << timing.str();
 }
 
 TEST_F(TimeReplay, IsOneReplayOnTheGivenStreamThatIsOverWhenItReturns) {

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <variant>
 
+#include "backend/cuda/conditional_nodes.h"
 #include "backend/cuda/cuda_monitor.h"
 #include "backend/cuda/cupti/cupti_nodes.h"
 
@@ -11,7 +13,7 @@
 namespace reprise::backend::cuda {
 namespace {
 
-CUresult find_nodes(const DriverApi& driver, GraphHandle graph, std::vector<WatchedNode>& found) {
+CUresult add_nodes(const DriverApi& driver, GraphHandle graph, std::vector<WatchedNode>& found) {
   std::size_t count = 0;
   CUresult result = driver.cuGraphGetNodes(graph, nullptr, &count);
   std::vector<CUgraphNode> nodes(count);
@@ -21,6 +23,41 @@ CUresult find_nodes(const DriverApi& driver, GraphHandle graph, std::vector<Watc
     result = driver.cuGraphNodeGetType(nodes[i], &type);
     found.push_back({nodes[i], static_cast<NodeType>(type)});
   }
+  return result;
+}
+
+// The graphs in a node; nullopt if they are not known.
+std::optional<std::vector<GraphHandle>> graphs_in(const DriverApi& driver, const WatchedNode& node) {
+  if (node.type == NodeType::child_graph) {
+    CUgraph child = nullptr;
+    if (driver.cuGraphChildGraphNodeGetGraph(node.node, &child) != CUDA_SUCCESS) return std::nullopt;
+    return std::vector<GraphHandle>{child};
+  }
+  if (node.type != NodeType::conditional) return std::vector<GraphHandle>{};
+  NodeParams params;
+  if (!ConditionalNodes::instance().find(node.node, &params)) return std::nullopt;
+  return std::get<ConditionalNodeParams>(params).bodies;
+}
+
+// Adds the nodes in `outer`, at any depth; false if some are not known.
+bool add_inner_nodes(const DriverApi& driver, const std::vector<WatchedNode>& outer, std::vector<WatchedNode>& found) {
+  for (const WatchedNode& node : outer) {
+    const std::optional<std::vector<GraphHandle>> graphs = graphs_in(driver, node);
+    if (!graphs) return false;
+    for (GraphHandle const graph : *graphs) {
+      std::vector<WatchedNode> nodes;
+      if (add_nodes(driver, graph, nodes) != CUDA_SUCCESS) return false;
+      found.insert(found.end(), nodes.begin(), nodes.end());
+      if (!add_inner_nodes(driver, nodes, found)) return false;
+    }
+  }
+  return true;
+}
+
+/// \param all_known set to false if there are nodes in graphs that are not known.
+CUresult find_nodes(const DriverApi& driver, GraphHandle graph, WatchedNodes& found, bool* all_known) {
+  const CUresult result = add_nodes(driver, graph, found.top);
+  if (result == CUDA_SUCCESS) *all_known = add_inner_nodes(driver, found.top, found.inner);
   return result;
 }
 
@@ -57,25 +94,26 @@ std::optional<NodeIds> node_ids_from_driver(const DriverApi& driver, const std::
 
 }  // namespace
 
-std::unordered_map<std::uint32_t, WatchedNode> nodes_by_number(const std::vector<WatchedNode>& nodes,
+std::unordered_map<std::uint32_t, WatchedNode> nodes_by_number(const WatchedNodes& nodes,
                                                                const std::vector<std::uint64_t>& ids) {
   std::unordered_map<std::uint32_t, WatchedNode> found;
-  std::uint32_t first_child = UINT32_MAX;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
+  std::uint32_t next = 0;
+  for (std::size_t i = 0; i < nodes.top.size(); ++i) {
     const auto number = static_cast<std::uint32_t>(ids[i]);
-    found.emplace(number, nodes[i]);
-    if (nodes[i].type == NodeType::child_graph || nodes[i].type == NodeType::conditional)
-      first_child = std::min(first_child, number);
+    found.emplace(number, nodes.top[i]);
+    next = std::max(next, number + 1);
   }
-  std::erase_if(found, [&](const auto& known) { return known.first >= first_child; });
+  if (next != nodes.top.size()) return found;
+  for (const WatchedNode& node : nodes.inner) found.emplace(next++, node);
   return found;
 }
 
 std::shared_ptr<NodeWatch> CudaMonitor::watch_nodes(GraphHandle template_graph, GraphExecHandle exec,
                                                     std::string* why) {
   const InRelaxedMode relaxed(driver_);
-  std::vector<WatchedNode> nodes;
-  const CUresult result = find_nodes(driver_, template_graph, nodes);
+  WatchedNodes nodes;
+  bool all_known = true;
+  const CUresult result = find_nodes(driver_, template_graph, nodes, &all_known);
   if (result == CUDA_SUCCESS) return watch_nodes_through_cupti(nodes, exec, why);
   *why = "Nodes cannot be timed: the driver does not list those of the template (" +
          std::string(result_name(static_cast<ErrorCode>(result))) + ").";
@@ -85,15 +123,16 @@ std::shared_ptr<NodeWatch> CudaMonitor::watch_nodes(GraphHandle template_graph, 
 std::unordered_map<GraphNodeHandle, std::uint64_t> CudaMonitor::profiler_ids(GraphHandle template_graph,
                                                                              GraphExecHandle exec, std::string* why) {
   const InRelaxedMode relaxed(driver_);
-  std::vector<WatchedNode> nodes;
+  WatchedNodes nodes;
+  bool all_known = true;
   std::unordered_map<GraphNodeHandle, std::uint64_t> found;
   std::optional<NodeIds> ids;
-  if (const CUresult result = find_nodes(driver_, template_graph, nodes); result != CUDA_SUCCESS)
+  if (const CUresult result = find_nodes(driver_, template_graph, nodes, &all_known); result != CUDA_SUCCESS)
     *why = "the driver does not list the nodes of the template (" +
            std::string(result_name(static_cast<ErrorCode>(result))) + ")";
   else if (driver_.cuGraphNodeGetToolsId != nullptr && driver_.cuGraphExecGetId != nullptr)
-    ids = node_ids_from_driver(driver_, nodes, exec, why);
-  else if (ids = node_ids_from_cupti(nodes, exec, why); !ids)
+    ids = node_ids_from_driver(driver_, nodes.top, exec, why);
+  else if (ids = node_ids_from_cupti(nodes.top, exec, why); !ids)
     *why = "the driver is older than CUDA 13.1, which knows the ids, and " + *why;
   if (!ids) {
     *why = "The ids for profilers are not known: " + *why + ".";
@@ -101,8 +140,10 @@ std::unordered_map<GraphNodeHandle, std::uint64_t> CudaMonitor::profiler_ids(Gra
   }
   for (const auto& [number, node] : nodes_by_number(nodes, ids->nodes))
     found.emplace(node.node, (std::uint64_t{ids->exec} << 32U) + number);
-  if (found.size() < nodes.size())
-    *why = "Nodes from the first child graph or conditional node on have other numbers in the executable.";
+  if (!all_known)
+    *why = "Nodes from the first conditional node on whose bodies are not known have other numbers in the executable.";
+  else if (found.size() < nodes.top.size() + nodes.inner.size())
+    *why = "Nodes of the template were removed, so that the numbers of those in child graphs and bodies are not known.";
   return found;
 }
 

@@ -27,7 +27,7 @@ constexpr std::array kinds = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIV
 
 struct Record {
   std::uint64_t node = 0;         // CUPTI's number
-  std::uint32_t correlation = 0;  // the same for all nodes of one launch
+  std::uint32_t correlation = 0;  // the same for all nodes of one launch; 0 in bodies of conditional nodes
   NodeTime time;                  // without the node
 };
 
@@ -188,22 +188,33 @@ class CuptiNodeWatch final : public NodeWatch {
   }
 
  private:
-  // One time for each node: CUPTI may split a node's work into several records.
+  // One time for each node: CUPTI may split a node's work into several records. Those of nodes in bodies, one for each
+  // run, have the correlation 0 instead of the launch's (measured with CUDA 13.0).
   std::vector<NodeTime> last_launch(std::vector<Record> records) const {
     std::uint32_t last = 0;
     for (const Record& record : records) last = std::max(last, record.correlation);
+    std::uint64_t first_start = UINT64_MAX;
+    for (const Record& record : records)
+      if (record.correlation == last) first_start = std::min(first_start, record.time.start_ns);
     std::vector<NodeTime> times;
     std::unordered_map<std::uint64_t, std::size_t> places;
     for (Record& record : records) {
-      if (record.correlation != last) continue;  // a launch that still ran when the watch began
+      const bool in_body = record.correlation == 0 && record.time.start_ns >= first_start;
+      if (record.correlation != last && !in_body) continue;  // a launch that still ran when the watch began
+      const std::uint64_t took = record.time.end_ns - record.time.start_ns;
       const auto [place, is_new] = places.try_emplace(record.node, times.size());
       if (!is_new) {
         NodeTime& known = times[place->second];
         known.start_ns = std::min(known.start_ns, record.time.start_ns);
         known.end_ns = std::max(known.end_ns, record.time.end_ns);
+        if (in_body) {
+          ++known.runs;
+          known.sum_ns += took;
+        }
         continue;
       }
       NodeTime& time = times.emplace_back(std::move(record.time));
+      if (in_body) time.sum_ns = took;
       const auto known = nodes_.find(static_cast<std::uint32_t>(record.node));
       if (known == nodes_.end()) continue;
       time.node = known->second.node;
@@ -229,13 +240,13 @@ std::optional<NodeIds> node_ids_from_cupti(const std::vector<WatchedNode>& nodes
   return std::nullopt;
 }
 
-std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const std::vector<WatchedNode>& nodes, GraphExecHandle exec,
+std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const WatchedNodes& nodes, GraphExecHandle exec,
                                                      std::string* why) {
   std::shared_ptr<void> subscriber = hold_cupti(node_times, why);
   if (subscriber == nullptr) return nullptr;
   const OpenedCupti cupti = opened_cupti();
   std::shared_ptr<CuptiNodeWatch> watch;
-  if (const std::optional<NodeIds> ids = ids_from(cupti, nodes, exec, why)) {
+  if (const std::optional<NodeIds> ids = ids_from(cupti, nodes.top, exec, why)) {
     watch = std::make_shared<CuptiNodeWatch>(std::move(subscriber), ids->exec, nodes_by_number(nodes, ids->nodes));
     *why = watch->begin(cupti);
   }

@@ -11,8 +11,7 @@ std::shared_ptr<void> watch_through_cupti(std::string* why) {
   return nullptr;
 }
 
-std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const std::vector<WatchedNode>&, GraphExecHandle,
-                                                     std::string* why) {
+std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const WatchedNodes&, GraphExecHandle, std::string* why) {
   *why = "Nodes cannot be timed: this library was built without CUPTI (its headers were not found).";
   return nullptr;
 }

@@ -28,11 +28,11 @@ class HostNodeWatch final : public NodeWatch {
           nodes[place->second] = handle_of(node);
       });
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      if (!times_->has_run(i)) continue;
+      if (times_->runs(i) == 0) continue;
       const auto* const kernel = std::get_if<KernelWork>(&exec->plan->work(i));
       taken.push_back({nodes[i],
                        kernel != nullptr ? kernel->kernel().name : node_type_name(exec->plan->shape().nodes[i].type),
-                       times_->start(i), times_->end(i)});
+                       times_->start(i), times_->end(i), times_->runs(i), times_->sum(i)});
     }
     return taken;
   }
