@@ -32,7 +32,7 @@ struct NodeIds {
 /// The nodes of a template that can be found in the records of its executable.
 struct WatchedNodes {
   std::vector<WatchedNode> top;  ///< of the template itself, in order of creation
-  /// Those in child graphs and bodies, in the order of their numbers in the executable: each graph with all its nodes,
+  /// Nodes of child graphs and bodies, in the order of their numbers in the executable: each graph with all its nodes,
   /// then the graphs in its nodes, the same way. Ends before the first conditional node whose bodies are not known.
   std::vector<WatchedNode> inner;
 };
