@@ -275,8 +275,17 @@ void CUDAGraph::upload(const StreamRef& stream) {
   Impl::of(*this, "CUDAGraph::replay").replay(&stream);
 }
 
-void replay_changed(CUDAGraph& graph, const StreamRef& stream, const std::function<void(GraphExecHandle)>& change) {
-  graphs::GraphAccess::of(graph, "CUDAGraph::replay").replay_changed(stream, change);
+std::exception_ptr replay_changed(CUDAGraph& graph, const StreamRef& stream,
+                                  const std::function<void(GraphExecHandle)>& change) {
+  graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(graph, "CUDAGraph::replay");
+  const std::uint64_t before = impl.launches;
+  try {
+    impl.replay_changed(stream, change);
+  } catch (...) {
+    if (impl.launches == before) throw;
+    return std::current_exception();
+  }
+  return nullptr;
 }
 
 void reserve(CUDAGraph& graph, std::string owner) {

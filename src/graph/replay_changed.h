@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <string>
 
@@ -11,12 +12,14 @@
 namespace reprise {
 
 /// Replays after `change` has updated parameters of nodes in the executable, both under the launch mutex: no other
-/// replay sees half of a change. An exception of `change` propagates, and nothing is launched.
+/// replay sees half of a change.
+/// \return null, or what was thrown after the launch, as by a hook: the launch is not undone. \throws what `change` and
+/// CUDAGraph::replay() throw if the graph was not launched.
 ///
 /// The caller tracks the state of the executable: the graph is made with KeepGraph::no, so that there is no second
 /// executable without the changes.
-REPRISE_EXPORT_INTERNAL void replay_changed(CUDAGraph& graph, const StreamRef& stream,
-                                            const std::function<void(GraphExecHandle)>& change);
+[[nodiscard]] REPRISE_EXPORT_INTERNAL std::exception_ptr replay_changed(
+    CUDAGraph& graph, const StreamRef& stream, const std::function<void(GraphExecHandle)>& change);
 
 /// Reserves a graph for such an owner, for good: replay() and reset() throw UsageError from now on, and name it.
 REPRISE_EXPORT_INTERNAL void reserve(CUDAGraph& graph, std::string owner);

@@ -6,6 +6,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -73,8 +74,19 @@ REPRISE_EXPORT std::vector<std::shared_ptr<GraphedFunction>> make_step(const std
                                                                        std::vector<GraphedSource> sources);
 // The graph of the next call.
 REPRISE_EXPORT std::size_t next_graph(const StepPlan& plan);
-// A call has launched it.
-REPRISE_EXPORT void step_called(StepPlan& plan) noexcept;
+// Counts a call of the plan if the graph was launched in the scope, also where a hook throws afterwards.
+class REPRISE_EXPORT StepCall {
+ public:
+  StepCall(StepPlan& plan, const CUDAGraph& graph);
+  ~StepCall();
+  StepCall(const StepCall&) = delete;
+  StepCall& operator=(const StepCall&) = delete;
+
+ private:
+  StepPlan& plan_;
+  const CUDAGraph& graph_;
+  const std::uint64_t before_;
+};
 REPRISE_EXPORT int accumulated_calls(const StepPlan& plan) noexcept;
 REPRISE_EXPORT void discard_calls(StepPlan& plan) noexcept;
 [[noreturn]] REPRISE_EXPORT void refuse_mode(const GraphedFunction& function);
@@ -138,14 +150,13 @@ class GraphedStep {
   /// \throws UsageError as GraphedCallable::operator(), if the batch does not fit the samples or the model has changed;
   ///         if a module is in another mode (`train()`, `eval()`) than at the capture; as a replay with a captured
   ///         optimizer step (CapturableOptimizer), if its options or parameters have changed. Nothing was trained then,
-  ///         and the call does not count.
+  ///         and the call does not count. What a hook throws after the launch: the call counts then.
   at::Tensor operator()(Args... args) const {
     const auto& graph = state_->graphs[detail::next_graph(*state_->plan)];
     if (!detail::GraphedAccess::in_captured_mode(graph)) detail::refuse_mode(detail::GraphedAccess::function(graph));
     const at::NoGradGuard no_grad;
-    at::Tensor loss = graph(std::move(args)...);
-    detail::step_called(*state_->plan);
-    return loss;
+    const detail::StepCall call(*state_->plan, graph.forward_graph());
+    return graph(std::move(args)...);
   }
 
   /// The number of micro-batches since the last step of the optimizer: 0 to `accumulate` - 1. Save a run where it is 0.

@@ -7,6 +7,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "graph/replay_changed.h"
@@ -184,13 +185,14 @@ std::vector<at::Tensor> GraphedFunction::call(const std::vector<at::Tensor>& arg
     call->callable = parts_.shared_name;
     call->number = ++calls_;
     if (parts_.options.outputs == Outputs::copy) results = parts_.fresh_outputs.make();
-    replay_changed(parts_.forward, stream, [&](GraphExecHandle exec) {
+    const std::exception_ptr thrown = replay_changed(parts_.forward, stream, [&](GraphExecHandle exec) {
       parts_.staged_inputs.update(exec);
       parts_.fresh_outputs.update(exec);
       parts_.order->forward_runs(parts_.order_number, call);
     });
     copied_.clear();
     if (mutates_) write_back(arguments);
+    if (thrown != nullptr) std::rethrow_exception(thrown);
     if (parts_.options.outputs == Outputs::alias) results = lend_outputs(call);
   }
   if (gradients && parts_.backward) attach_backward(shared_from_this(), call, versions(), arguments, results);
@@ -269,13 +271,14 @@ std::vector<at::Tensor> GraphedFunction::backward(const GraphedCall& call,
   parts_.parameter_gradients.prepare(whole);
   stage_gradients(output_gradients);
   std::vector<at::Tensor> found = parts_.fresh_gradients.make();
-  replay_changed(*parts_.backward, stream, [&](GraphExecHandle exec) {
+  const std::exception_ptr thrown = replay_changed(*parts_.backward, stream, [&](GraphExecHandle exec) {
     parts_.staged_gradients.update(exec);
     parts_.fresh_gradients.update(exec);
     parts_.parameter_gradients.update(exec);
     parts_.order->backward_runs(parts_.order_number);
   });
   parts_.parameter_gradients.finish();
+  if (thrown != nullptr) std::rethrow_exception(thrown);
   for (const at::Tensor& each : parts_.gradients)
     found.push_back(each.defined() ? tensor_in(each.storage(), each, each.storage_offset()) : each);
   return found;

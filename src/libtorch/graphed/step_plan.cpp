@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "graph/cuda_graph_impl.h"
 #include "libtorch/graphed/capture_guards.h"
 #include "libtorch/graphed/graphed_capture.h"
 #include "libtorch/graphed/graphed_history.h"
@@ -209,8 +210,11 @@ std::size_t next_graph(const StepPlan& plan) {
   return plan.next_graph();
 }
 
-void step_called(StepPlan& plan) noexcept {
-  plan.called();
+StepCall::StepCall(StepPlan& plan, const CUDAGraph& graph)
+    : plan_(plan), graph_(graph), before_(graphs::GraphAccess::of(graph, "GraphedStep").launches) {}
+
+StepCall::~StepCall() {
+  if (graphs::GraphAccess::of(graph_, "GraphedStep").launches != before_) plan_.called();
 }
 
 int accumulated_calls(const StepPlan& plan) noexcept {

@@ -73,6 +73,51 @@ TEST_F(GraphedCallables, GoOnAfterAHookThatRefusedAReplay) {
   EXPECT_TRUE(same(graphed(x), layer->forward(x)));
 }
 
+// What a hook throws after a launch does not undo it.
+GraphHooks throwing_after_the_launch() {
+  return {.after_replay = [](auto&&...) { throw std::runtime_error("of the hook"); }};
+}
+
+TEST_F(GraphedCallables, ChangeTheirArgumentsAlsoWhereAHookThrowsAfterTheLaunch) {
+  const auto graphed =
+      make_graphed_callables([](Tensor& count) { return (count += 1) * 1; }, torch::zeros({2}, device_));
+  const Tensor count = torch::full({2}, 5.F, torch::TensorOptions(device_));
+  const HookId id = graphed.forward_graph().add_hooks(throwing_after_the_launch());
+  Tensor argument = count;
+  EXPECT_THROW(static_cast<void>(graphed(argument)), std::runtime_error);
+  EXPECT_EQ(count[0].item<float>(), 6);
+  graphed.forward_graph().remove_hooks(id);
+  EXPECT_EQ(graphed(argument)[0].item<float>(), 7);
+}
+
+TEST_F(GraphedCallables, HaveTheirGradientsAlsoWhereAHookThrowsAfterTheLaunch) {
+  auto layer = linear(4, 2);
+  const Tensor x = random({3, 4});
+  const auto graphed = make_graphed_callables(layer, x, with_gradients(Gradients::accumulate_in_graph));
+  const HookId id = graphed.backward_graph().add_hooks(throwing_after_the_launch());
+  EXPECT_ANY_THROW(graphed(x).sum().backward());
+  ASSERT_TRUE(layer->bias.grad().defined());
+  EXPECT_EQ(layer->bias.grad()[0].item<float>(), 3);
+  graphed.backward_graph().remove_hooks(id);
+  graphed(x).sum().backward();
+  EXPECT_EQ(layer->bias.grad()[0].item<float>(), 6);
+}
+
+// The argument lies in the memory of another static one, and is copied first.
+TEST_F(GraphedCallables, ForgetTheCopyOfAnArgumentOfACallThatFailed) {
+  const auto f = [](const Tensor& a, const Tensor& b) { return a * 1 + b * 100; };
+  const auto graphed = make_graphed_callables(f, std::tuple(random({4}), random({4})));
+  const auto [a, b] = graphed.static_arguments();
+  a.fill_(1);
+  b.fill_(2);
+  const HookId id = graphed.forward_graph().add_hooks(
+      {.before_replay = [](const StreamRef&) { throw std::runtime_error("not now"); }});
+  EXPECT_THROW(static_cast<void>(graphed(b, a)), std::runtime_error);
+  graphed.forward_graph().remove_hooks(id);
+  const Tensor x = torch::full({4}, 5.F, torch::TensorOptions(device_)), y = x * 2;
+  EXPECT_TRUE(same(graphed(x, y), f(x, y)));
+}
+
 TEST_F(GraphedCallables, RetainObjectsWithTheirGraphs) {
   const auto before = memory_of_tensors();
   std::optional graphed(make_graphed_callables([](const Tensor& x) { return x * 2; }, random({3})));

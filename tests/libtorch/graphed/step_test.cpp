@@ -127,6 +127,27 @@ INSTANTIATE_TEST_SUITE_P(Networks, GraphedStepsOfNetworks,
                          ::testing::Values("perceptron", "convolutions", "lstm", "transformer"),
                          [](const auto& each) { return std::string(each.param); });
 
+// The gradients of the micro-batch are added, whatever a hook throws afterwards.
+TEST_F(GraphedSteps, CountACallWhoseHookThrowsAfterTheLaunch) {
+  torch::nn::Sequential model = make_model();
+  optim::AdamW optimizer(model->parameters(), adamw());
+  const auto pairs = make_pairs(2);
+  const GraphedStep step = graphed_step(model, torch::nn::MSELoss(), optimizer, std::tuple(pairs[0].x, pairs[0].y),
+                                        {.accumulate = 2, .warmup = 1});
+  static_cast<void>(step(pairs[0].x, pairs[0].y));
+  EXPECT_EQ(step.accumulated(), 1);
+  const HookId refusing =
+      step.graph().add_hooks({.before_replay = [](const StreamRef&) { throw std::runtime_error("not now"); }});
+  EXPECT_THROW(static_cast<void>(step(pairs[1].x, pairs[1].y)), std::runtime_error);
+  EXPECT_EQ(step.accumulated(), 1) << "nothing was launched";
+  step.graph().remove_hooks(refusing);
+  const HookId throwing =
+      step.graph().add_hooks({.after_replay = [](auto&&...) { throw std::runtime_error("of the hook"); }});
+  EXPECT_THROW(static_cast<void>(step(pairs[1].x, pairs[1].y)), std::runtime_error);
+  EXPECT_EQ(step.accumulated(), 0);
+  step.graph().remove_hooks(throwing);
+}
+
 TEST_F(GraphedSteps, LeaveEverythingAsItWasWhenTheyAreMade) {
   auto model = make_model();
   optim::AdamW optimizer(model->parameters(), adamw().amsgrad(true));
