@@ -165,7 +165,9 @@ Findings examine() {
 }
 
 const char* result_text(const Findings& found) {
-  if (has_broken_setting(found)) return "an environment variable has a value that cannot be used";
+  // A setting may name a GPU that cannot be used: that is the cause then.
+  if (has_broken_setting(found) && judge_cuda(found.cuda) != Result::broken)
+    return "an environment variable has a value that cannot be used";
   switch (found.result) {
     case Result::usable_gpu:
       return "a GPU can be used";

@@ -214,7 +214,10 @@ StepCall::StepCall(StepPlan& plan, const CUDAGraph& graph)
     : plan_(plan), graph_(graph), before_(graphs::GraphAccess::of(graph, "GraphedStep").launches) {}
 
 StepCall::~StepCall() {
-  if (graphs::GraphAccess::of(graph_, "GraphedStep").launches != before_) plan_.called();
+  try {
+    if (graphs::GraphAccess::of(graph_, "GraphedStep").launches != before_) plan_.called();
+  } catch (const UsageError&) {  // a hook moved the graph away: the step cannot be called any more
+  }
 }
 
 int accumulated_calls(const StepPlan& plan) noexcept {
