@@ -93,7 +93,7 @@ SweptOperators random_operators() {
 
 SweptOperators value_dependent_operators() {
   const std::vector<Input> counts{integers({6}, 0, 5)}, matrix{definite(4)};
-  return {
+  SweptOperators all = {
       forward("nonzero", any, [](In x) { return (x[0] > 0).nonzero(); }),
       forward("argwhere", any, [](In x) { return (x[0] > 0).argwhere(); }),
       forward("where of a condition", any, [](In x) { return torch::where(x[0] > 0); }),
@@ -109,9 +109,6 @@ SweptOperators value_dependent_operators() {
       forward("unique_dim", {integers({6, 2}, 0, 2)}, [](In x) { return torch::unique_dim(x[0], 0); }),
       forward("repeat_interleave", counts, [](In x) { return x[0].repeat_interleave(x[0]); }),
       forward("one_hot of any number of classes", counts, [](In x) { return torch::one_hot(x[0]); }),
-#if TORCH_VERSION_MINOR <= 11  // with 2.15 a capture takes it
-      forward("combinations", {normal({5})}, [](In x) { return torch::combinations(x[0]); }),
-#endif
       forward("linalg_inv", matrix, [](In x) { return torch::linalg_inv(x[0]); }),
       forward("linalg_cholesky", matrix, [](In x) { return torch::linalg_cholesky(x[0]); }),
       forward("linalg_solve", matrix, [](In x) { return torch::linalg_solve(x[0], x[0]); }),
@@ -141,6 +138,10 @@ SweptOperators value_dependent_operators() {
                 return torch::empty_like(x[0]).copy_(torch::ones({6, 8}));
               }),
   };
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR <= 11  // with 2.15 a capture takes it
+  all.push_back(forward("combinations", {normal({5})}, [](In x) { return torch::combinations(x[0]); }));
+#endif
+  return all;
 }
 
 std::vector<RefusedOperator> refused_operators() {
