@@ -289,6 +289,17 @@ void Entry::copy_back_after_error(const StreamRef& stream, const Call& call) noe
                     error.what()));
 }
 
+// The launch is not undone: the error says what is missing.
+template <class Copy>
+void Entry::copy_behind_launch(const StreamRef& stream, const char* missing, Copy&& copy) try {
+  copy();
+} catch (const BackendError& error) {
+  const std::string detail = stream.device().backend().last_error_detail();
+  throw BackendError(error.call(), error.code(),
+                     text::format("the graph was launched, but {}{}{}", missing, detail.empty() ? "" : "; ", detail),
+                     error.where());
+}
+
 [[gnu::hot]] Outcome Entry::launch(const StreamRef& stream, const Call& call) {
   if (!is_plain_) return launch_with_memory(stream, call);
   if (const std::exception_ptr thrown = graphs::replay_in_order(shared_.last_launch, graph_, stream)) [[unlikely]]
@@ -326,10 +337,13 @@ Outcome Entry::launch_with_memory(const StreamRef& stream, const Call& call) {
     copy_back_after_error(stream, call);
     std::rethrow_exception(thrown);
   }
-  if (!inputs_.empty()) copy_back(stream, call);
+  if (!inputs_.empty())
+    copy_behind_launch(stream, "what the body changed in its inputs was not copied back",
+                       [&] { copy_back(stream, call); });
   if (!copies_results) return {lender_, number};
   if (const auto ops = copies(in_pool_, copied->memory); !ops.empty())
-    shared_.last_launch.launch(stream, [&] { copy_batch_async(ops, stream); });
+    copy_behind_launch(stream, "its results were not copied",
+                       [&] { shared_.last_launch.launch(stream, [&] { copy_batch_async(ops, stream); }); });
   return {copied, 0};
 }
 

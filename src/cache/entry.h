@@ -120,6 +120,9 @@ class Entry {
   void copy_inputs(const StreamRef& stream, const Call& call);
   void copy_back(const StreamRef& stream, const Call& call);
   void copy_back_after_error(const StreamRef& stream, const Call& call) noexcept;
+  /// \param missing what is missing where the copy throws.
+  template <class Copy>
+  static void copy_behind_launch(const StreamRef& stream, const char* missing, Copy&& copy);
   void run_breaks(const StreamRef& stream, const Call& call);
   void* memory_of(Input& input);
   void record_use(const StreamRef& stream);

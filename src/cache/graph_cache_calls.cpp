@@ -82,10 +82,9 @@ namespace {
     cause = EagerCause::unordered;
     return std::nullopt;
   }
-  Outcome outcome = entry.launch(stream, call);
   ++record.hits;
   note_use(record);
-  return outcome;
+  return entry.launch(stream, call);
 }
 
 // The entry is released if its body cannot be captured any more, or if it is not the same.

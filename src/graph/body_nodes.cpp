@@ -2,12 +2,14 @@
 #include "graph/body_nodes.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "backend/check.h"
 #include "backend/error_context.h"
+#include "backend/rules/call_stack.h"
 #include "backend/rules/kernel_text.h"
 #include "text/format.h"
 
@@ -63,6 +65,18 @@ const char* refusal_of(Backend& backend, NodeType type, const backend::NodeParam
   return "is of a type that no body can have";
 }
 
+// "It came from cuMemcpyAsync, called by step at program+0x12, from ...", as a sentence.
+std::string call_text(const std::optional<backend::CaptureFindings::ObservedCall>& call) {
+  constexpr std::size_t most = 4;
+  if (!call) return "The call was not made by this library; GraphOptions::report = ReportDetail::full names it.";
+  std::string by;
+  for (std::size_t i = 0; i < std::min(call->stack.size(), most); ++i)
+    by += (i == 0 ? ", called by " : ", from ") + call->stack[i];
+  const bool other_thread = call->thread != backend::thread_number();
+  return text::format("It came from {}{}{}.", call->name,
+                      other_thread ? text::format(" on thread {}", call->thread) : "", by);
+}
+
 void require_nodes(Backend& backend, const char* call, GraphHandle graph, const std::string& prefix) {
   const Checked runtime(backend);
   std::vector<GraphNodeHandle> nodes;
@@ -99,7 +113,8 @@ void require_body_nodes(Backend& backend, const char* call, GraphHandle body, bo
                    call));
 }
 
-void require_nothing_beside(const char* call, const StreamRef& stream, GraphNodeHandle node) {
+void require_nothing_beside(const char* call, const StreamRef& stream, GraphNodeHandle node,
+                            const backend::WorkWatch& watch) {
   Backend& backend = stream.device().backend();
   const Checked runtime(backend);
   backend::CaptureInfo info;
@@ -122,9 +137,9 @@ void require_nothing_beside(const char* call, const StreamRef& stream, GraphNode
   }
   throw UsageError(text::format(
       "{}: while its body was captured, work was given to the stream around it, so that it is no part of the "
-      "body: {}. Give the work to the stream that the body is passed, or to current_stream(). The whole "
+      "body: {}. {} Give the work to the stream that the body is passed, or to current_stream(). The whole "
       "capture fails in the end.",
-      call, what));
+      call, what, call_text(watch.first())));
 }
 
 }  // namespace reprise::graphs

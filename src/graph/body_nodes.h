@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "backend/monitor.h"
 #include "reprise/stream.h"
 
 // What the graphs of conditional nodes may hold.
@@ -14,7 +15,9 @@ namespace reprise::graphs {
 ///         without a reason, or is empty although that is not allowed.
 void require_body_nodes(backend::Backend& backend, const char* call, GraphHandle body, bool allow_empty);
 
-/// \throws UsageError if the stream was given work since `node`, the last one of its capture, was added.
-void require_nothing_beside(const char* call, const StreamRef& stream, GraphNodeHandle node);
+/// \param watch of the work that the stream was given behind `node`.
+/// \throws UsageError if there was any: with the node, and the call if that was seen.
+void require_nothing_beside(const char* call, const StreamRef& stream, GraphNodeHandle node,
+                            const backend::WorkWatch& watch);
 
 }  // namespace reprise::graphs

@@ -245,6 +245,8 @@ class BodyCapture {
 
 void capture_body(const Request& request, const captures::Found& found, const ConditionalNode& made,
                   std::size_t number) {
+  backend::Monitor& monitor = request.stream.device().backend().monitor();
+  const std::unique_ptr<backend::WorkWatch> around = monitor.watch_work(request.stream.native(), made.node);
   BodyCapture capture(request, found, made, number);
   {
     const StreamGuard current(capture.stream());
@@ -253,7 +255,7 @@ void capture_body(const Request& request, const captures::Found& found, const Co
   }
   if (capture.is_intact() && request.repeats()) launch_setter(request, made.handle, capture.stream(), false);
   capture.end();
-  graphs::require_nothing_beside(request.call, request.stream, made.node);
+  graphs::require_nothing_beside(request.call, request.stream, made.node, *around);
 }
 
 void capture_conditional(const Request& request, const std::shared_ptr<void>& held) {

@@ -225,6 +225,24 @@ TEST_F(FullCaptureReport, HasNothingToTellOfACaptureThatWentWell) {
   EXPECT_FALSE(graph_.capture_report().has_value()) << graph_.capture_report()->str();
 }
 
+TEST_F(FullCaptureReport, NamesACallThatGivesWorkToTheStreamAroundABody) {
+  const Buffer<std::uint32_t> condition(1);
+  const auto error = [&](const GraphOptions& options) {
+    return text_of<UsageError>([&] {
+      capture(graph_, options, [&] {
+        const StreamRef around = current_stream();
+        if_(condition.data(), [&] {
+          work(current_stream().native());
+          work(around.native());
+          fill_async(x_->data(), 0, sizeof(int), around);
+        });
+      });
+    });
+  };
+  EXPECT_THAT(error(options_), HasSubstr("It came from cuLaunchKernel"));
+  EXPECT_THAT(error({}), HasSubstr("The call was not made by this library"));
+}
+
 // CUPTI, as another tool in the process would use it.
 class AnotherTool {
  public:

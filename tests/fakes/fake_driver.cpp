@@ -124,6 +124,9 @@ void FakeDriver::fill_work() {
       }
     return work();
   };
+  api_.cuMemsetD8Async = [](CUdeviceptr, unsigned char, std::size_t, CUstream) { return work(); };
+  api_.cuStreamWaitEvent = [](CUstream, CUevent, unsigned) { return work(); };
+  api_.cuEventRecordWithFlags = [](CUevent, CUstream, unsigned) { return work(); };
   api_.cuMemGetAddressRange = [](CUdeviceptr*, std::size_t*, CUdeviceptr) { return CUDA_ERROR_NOT_FOUND; };
   api_.cuLaunchKernelEx = [](const CUlaunchConfig* config, CUfunction, void**, void** extra) {
     driver().launched = *config;
@@ -149,11 +152,21 @@ void FakeDriver::fill_captures() {
     return CUDA_SUCCESS;
   };
   api_.cuStreamGetCaptureInfo = [](CUstream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
-                                   const CUgraphNode**, const CUgraphEdgeData**, std::size_t* count) {
+                                   const CUgraphNode** last, const CUgraphEdgeData**, std::size_t* count) {
     *status = driver().capture_status;
     *id = 1;
     *graph = handle<CUgraph>(0x6a);
-    *count = 0;
+    *last = driver().last_nodes.data();
+    *count = driver().last_nodes.size();
+    return CUDA_SUCCESS;
+  };
+  api_.cuGraphGetEdges = [](CUgraph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData*, std::size_t* count) {
+    const auto& edges = driver().captured_edges;
+    *count = edges.size();
+    for (std::size_t i = 0; from != nullptr && i < edges.size(); ++i) {
+      from[i] = edges[i].first;
+      to[i] = edges[i].second;
+    }
     return CUDA_SUCCESS;
   };
   api_.cuGraphGetNodes = [](CUgraph, CUgraphNode*, std::size_t* count) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/driver_api.h"
@@ -72,6 +73,8 @@ class FakeDriver {
   CUstreamCaptureStatus capture_status = CU_STREAM_CAPTURE_STATUS_NONE;  ///< of every stream
   bool breaks_captures = false;                                          ///< a failed call breaks a capture
   std::size_t captured_nodes = 0;
+  std::vector<CUgraphNode> last_nodes = {};                              ///< of what is captured
+  std::vector<std::pair<CUgraphNode, CUgraphNode>> captured_edges = {};  ///< from, to
 
  private:
   void fill_contexts();

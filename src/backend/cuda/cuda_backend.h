@@ -11,6 +11,7 @@
 #include "backend/cuda/capture_watch.h"
 #include "backend/cuda/cuda_monitor.h"
 #include "backend/cuda/driver_api.h"
+#include "backend/cuda/work_watch.h"
 
 namespace reprise::backend::cuda {
 
@@ -79,6 +80,8 @@ class CudaBackend final : public Backend {
   ErrorCode finish(CallSite site, CUresult result) const {
     if (result != CUDA_SUCCESS) [[unlikely]]
       note_failure(site, result);
+    else if (site.has_stream && CudaWorkWatch::any()) [[unlikely]]
+      CudaWorkWatch::note(site.call, site.stream);
     return to_result(result);
   }
   void note_failure(CallSite site, CUresult result) const;

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "backend/check.h"
+#include "backend/host/capture/work_watch.h"
 #include "support/immortal.h"
 #include "support/thread_object.h"
 #include "text/format.h"
@@ -49,6 +50,7 @@ HostResult HostBackend::next_failure(Call call) const {
 ErrorCode HostBackend::finish(Lock& lock, Call call, HostResult result) const {
   if (!lock.owns_lock()) lock.lock();  // after a wait
   if (result.failed() && runtime_.watchers > 0) note_refused(runtime_, call, result);
+  if (!result.failed()) HostWorkWatch::note(runtime_, call);
   const bool incomplete = lacks_stacks(runtime_);
   lock.unlock();
   if (incomplete) add_stacks(runtime_);

@@ -64,7 +64,7 @@ class HostBackend final : public Backend {
         return keep_detail(std::move(refused));
       HostResult result = injected(call);
       Lock lock(runtime_.mutex);
-      const bool watched = runtime_.watchers > 0;
+      const bool watched = runtime_.watchers > 0 || !runtime_.work_watches.empty();
       if (!result.failed()) [[likely]]
         result = std::forward<Body>(body)(lock);
       if (!result.failed() && !watched) [[likely]]

@@ -25,6 +25,8 @@
 
 namespace reprise::backend::host {
 
+class HostWorkWatch;
+
 /// Pinned memory of the host.
 struct PinnedBlock {
   std::size_t bytes;
@@ -60,6 +62,7 @@ struct HostRuntime {
   std::vector<std::unique_ptr<HostDevice>> devices;    ///< constant
   std::vector<std::shared_ptr<HostCapture>> captures;  ///< underway
   int watchers = 0;                                    ///< number of watches of all calls during captures
+  std::vector<HostWorkWatch*> work_watches;            ///< of streams during captures
   std::map<std::uintptr_t, PinnedBlock> pinned;        ///< by address
 
   // Live objects, owned by these tables.

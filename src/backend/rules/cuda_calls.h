@@ -28,6 +28,9 @@ CallClass class_of(Call call) noexcept;
 /// name.
 std::optional<CallClass> class_of(std::string_view cuda_name) noexcept;
 
+/// True if the call gives its stream work, which is a node if the stream captures, or has it wait for other work.
+bool gives_work(Call call) noexcept;
+
 /// All known calls, class by class.
 std::span<const CudaCall> cuda_calls() noexcept;
 

@@ -77,6 +77,39 @@ TEST(FailuresOfGraphCaches, WhatALaunchDidStaysWhereAHookThrowsAfterIt) {
   }
 }
 
+TEST(FailuresOfGraphCaches, ACopyThatFailsBehindALaunchIsNamedAndTheLaunchCounts) {
+  if (default_device().type() != DeviceType::host) GTEST_SKIP() << "failures are injected into host devices";
+  GraphCache cache({.capture_after = 0, .inputs = CacheInputs::copy, .outputs = CacheOutputs::copy});
+  Buffer<int> changed = zeros(), launches = zeros();
+  const auto count = [&] {
+    cache.run({"inout"}, inputs(inout(changed)), [&](DeviceView<int> x) {
+      Incrementing{}(x);
+      graphs::test::add(launches);
+    });
+  };
+  const Buffer<int> x = counting(n);
+  const auto twice = [&] { return cache.run({"results"}, inputs(x), Multiplying{}); };
+  count();
+  (void)twice();
+  // The copies into static memory are the first ones.
+  const auto text_with_a_failure = [&](const auto& run) {
+    const InjectedFailure failure({.call = "cuLaunchKernelEx", .code = ErrorCode::launch_failure, .nth = 2});
+    const std::string what = text_of<BackendError>(run);
+    EXPECT_TRUE(failure.happened());
+    return what;
+  };
+  const std::string what = text_with_a_failure(count);
+  EXPECT_TRUE(contains(what, "the graph was launched, but what the body changed in its inputs was not copied back"))
+      << what;
+  EXPECT_TRUE(contains(what, "injected")) << what;
+  EXPECT_EQ(read(changed), std::vector<int>{1});
+  EXPECT_EQ(read(launches), std::vector<int>{2});
+  EXPECT_TRUE(contains(text_with_a_failure(twice), "the graph was launched, but its results were not copied"));
+  count();
+  EXPECT_EQ(read(changed), std::vector<int>{2});
+  EXPECT_EQ(twice().read(), multiples(n, 2));
+}
+
 TEST(FailuresOfGraphCaches, AnErrorOfTheFirstQueryNamesTheCallOfTheCache) {
   if (default_device().type() != DeviceType::host) GTEST_SKIP() << "failures are injected into host devices";
   GraphCache cache({.capture_after = 0});

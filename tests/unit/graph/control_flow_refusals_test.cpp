@@ -6,9 +6,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "backend/rules/call_stack.h"
 #include "tests/support/faulty_backend.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/graph/control_flow_fixture.h"
@@ -133,6 +135,62 @@ TEST_F(RefusedControlFlow, WithWorkForTheStreamAround) {
   });
   EXPECT_TRUE(contains(what, "given to the stream around it"));
   EXPECT_TRUE(contains(what, "Add (node 2)"));
+  EXPECT_TRUE(contains(what, "It came from cuLaunchKernel")) << what;
+}
+
+TEST_F(RefusedControlFlow, WithWorkForTheStreamAroundNamesTheFirstCallAlsoOfAnotherThread) {
+  struct Work {
+    const char* call;
+    std::function<void(const StreamRef&)> give;
+  };
+  Buffer<int> other = zeros();
+  const Event event;
+  const std::vector<Work> kinds{
+      {"cuMemsetD8Async", [&](const StreamRef& around) { fill_async(other.data(), 1, sizeof(int), around); }},
+      {"cuMemcpyAsync", [&](const StreamRef& around) { copy_async(other.data(), x_.data(), sizeof(int), around); }},
+      {"cuMemAllocAsync", [&](const StreamRef& around) { (void)allocate_async(64, around); }},
+      {"cuStreamWaitEvent", [&](const StreamRef& around) { event.wait(around); }}};
+  for (const Work& kind : kinds)
+    for (const bool on_thread : {false, true}) {
+      SCOPED_TRACE(std::string(kind.call) + (on_thread ? " on another thread" : ""));
+      std::uint64_t thread = backend::thread_number();
+      const Stream forked;
+      const std::string what = error_of<UsageError>([&] {
+        const StreamRef around = current_stream();
+        event.record(around);
+        event.wait(forked);
+        add(x_, 1, forked);
+        event.record(forked);
+        (void)if_(flag_.data(), [&] {
+          add(x_);
+          const auto give = [&] {
+            thread = backend::thread_number();
+            kind.give(around);
+            add(x_, 1, around);  // later calls are not named
+          };
+          on_thread ? std::thread(give).join() : give();
+        });
+      });
+      EXPECT_TRUE(contains(what, "given to the stream around it")) << what;
+      EXPECT_TRUE(contains(what, std::string("It came from ") + kind.call)) << what;
+      EXPECT_EQ(contains(what, "on thread " + std::to_string(thread)), on_thread) << what;
+      EXPECT_FALSE(contains(what, "cuLaunchKernel")) << what;
+    }
+}
+
+TEST_F(RefusedControlFlow, NamesNoCallThatAddedNothing) {
+  const Stream unrelated;
+  CUDAGraph graph = capture([&](const StreamRef& around) {
+    if_(around, flag_.data(), [&](const StreamRef& inside) {
+      Event event;
+      event.record(around);  // a record gives no work
+      add(x_, 1, inside);
+    });
+    add(x_, 1, around);
+  });
+  set(1);
+  graph.replay();
+  EXPECT_EQ(first(x_), 2);
 }
 
 TEST_F(RefusedControlFlow, ForTheStreamAroundABodyInThatBodyAndTheCaptureGoesOn) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/monitor.h"
-#include "tests/support/faulty_backend.h"
+#include "tests/support/own_monitor.h"
 #include "tests/unit/inspect/annotations_fixture.h"
 
 // The ids by which profilers name annotated nodes.
@@ -24,15 +24,9 @@ void capture_two(CUDAGraph& graph, Buffer<int>& x, const GraphOptions& options =
 }
 
 // A device whose profilers name every node but the last one.
-class NamingDevice final : public backend::test::FaultyBackend, public backend::Monitor {
+class NamingDevice final : public backend::test::OwnMonitor {
  public:
-  using FaultyBackend::FaultyBackend;
-  backend::Monitor& monitor() noexcept override { return *this; }
-  backend::CaptureFindings describe_capture(StreamHandle) const override { return {}; }
-  std::shared_ptr<void> watch_calls(std::string*) override { return nullptr; }
-  std::shared_ptr<backend::NodeWatch> watch_nodes(GraphHandle, GraphExecHandle, std::string*) override {
-    return nullptr;
-  }
+  using OwnMonitor::OwnMonitor;
   std::unordered_map<GraphNodeHandle, std::uint64_t> profiler_ids(GraphHandle graph, GraphExecHandle,
                                                                   std::string* why) override {
     std::vector<GraphNodeHandle> nodes;

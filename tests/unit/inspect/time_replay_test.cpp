@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "inspect/annotations/annotation_text.h"
-#include "tests/support/faulty_backend.h"
+#include "tests/support/own_monitor.h"
 #include "tests/unit/inspect/time_replay_fixture.h"
 
 // A replay that is timed node by node. Times are compared with each other, never with numbers.
@@ -19,6 +19,7 @@ namespace {
 using backend::Call;
 using backend::Checked;
 using backend::test::FaultyBackend;
+using backend::test::OwnMonitor;
 
 template <int number>
 struct Numbered {
@@ -396,18 +397,6 @@ TEST_F(TimeReplay, IsRefusedOnAStreamOfAnotherDevice) {
   EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)time_replay(graph_, stream); }), "device"));
   EXPECT_EQ(first(x_), 0);
 }
-
-// A device with a monitor of its own, which observes no captures.
-class OwnMonitor : public FaultyBackend, public backend::Monitor {
- public:
-  using FaultyBackend::FaultyBackend;
-  backend::Monitor& monitor() noexcept override { return *this; }
-  backend::CaptureFindings describe_capture(StreamHandle) const override { return {}; }
-  std::shared_ptr<void> watch_calls(std::string*) override { return nullptr; }
-  std::unordered_map<GraphNodeHandle, std::uint64_t> profiler_ids(GraphHandle, GraphExecHandle, std::string*) override {
-    return {};
-  }
-};
 
 // A device whose nodes cannot be timed.
 class Unwatchable final : public OwnMonitor {

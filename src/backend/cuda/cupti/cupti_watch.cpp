@@ -16,6 +16,7 @@
 #include "backend/cuda/cupti/cupti_api.h"
 #include "backend/cuda/cupti/driver_calls.h"
 #include "backend/cuda/monitor/call_monitor.h"
+#include "backend/cuda/work_watch.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
@@ -103,6 +104,13 @@ class CallbackScope {
   CallbackScope& operator=(const CallbackScope&) = delete;
 };
 
+void driver_call_ends(const DriverCall& call, ErrorCode result) {
+  monitor().ends(call, result);
+  const bool may_give_work = call.kind == DriverCall::Kind::work || call.kind == DriverCall::Kind::other;
+  if (CudaWorkWatch::any() && may_give_work && call.stream && result == ErrorCode::success)
+    CudaWorkWatch::note(call.name, *call.stream);
+}
+
 // On any thread, at the beginning and the end of each call. Exceptions must not pass through CUPTI: without memory, a
 // report is incomplete.
 void on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* what) noexcept try {
@@ -116,7 +124,7 @@ void on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void
   if (domain == CUPTI_CB_DOMAIN_RUNTIME_API)
     begins ? monitor().runtime_begins(data.functionName) : monitor().runtime_ends(data.functionName, result);
   else if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
-    begins ? monitor().begins(driver_call(id, data)) : monitor().ends(driver_call(id, data), result);
+    begins ? monitor().begins(driver_call(id, data)) : driver_call_ends(driver_call(id, data), result);
 } catch (...) {
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <new>
 
+#include "backend/host/capture/work_watch.h"
 #include "backend/host/host_runtime.h"
 #include "backend/rules/call_stack.h"
 #include "backend/rules/cuda_calls.h"
@@ -207,14 +208,15 @@ CaptureMode& thread_capture_mode() noexcept {
 }
 
 bool lacks_stacks(const HostRuntime& runtime) {
-  return std::any_of(runtime.captures.begin(), runtime.captures.end(),
-                     [](const auto& capture) { return lacks_stack(capture->findings); });
+  return std::ranges::any_of(runtime.captures, [](const auto& capture) { return lacks_stack(capture->findings); }) ||
+         std::ranges::any_of(runtime.work_watches, &HostWorkWatch::lacks_stack);
 }
 
 void add_stacks(HostRuntime& runtime) {
   const std::vector<std::string> stack = call_stack();
   const std::lock_guard lock(runtime.mutex);
   for (const auto& capture : runtime.captures) add_stack(capture->findings, stack);
+  for (HostWorkWatch* const watch : runtime.work_watches) watch->add_stack(stack);
 }
 
 HostResult check_capture_rules(HostRuntime& runtime, const CallSite& site) {

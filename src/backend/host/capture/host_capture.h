@@ -56,7 +56,7 @@ void drop_capture(HostRuntime& runtime, HostCapture& capture);
 /// Invalidates a capture whose graph is about to be destroyed, and makes it forget the graph.
 void lose_graph(HostCapture& capture) noexcept;
 
-/// True if the findings of a capture have a call of the calling thread without its stack.
+/// True if the findings of a capture, or a watch of work, have a call of the calling thread without its stack.
 bool lacks_stacks(const HostRuntime& runtime);
 
 /// Adds the calling thread's stack to these. Not with the runtime's mutex held: locks it.

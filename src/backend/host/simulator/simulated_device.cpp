@@ -38,6 +38,12 @@ class NoMonitor final : public Monitor {
  public:
   CaptureFindings describe_capture(StreamHandle /*stream*/) const override { return {}; }
   std::shared_ptr<void> watch_calls(std::string* why) override { return refuse(why); }
+  std::unique_ptr<WorkWatch> watch_work(StreamHandle /*stream*/, GraphNodeHandle /*last*/) override {
+    class NoWatch final : public WorkWatch {
+      std::optional<CaptureFindings::ObservedCall> first() const override { return std::nullopt; }
+    };
+    return std::make_unique<NoWatch>();
+  }
   std::shared_ptr<NodeWatch> watch_nodes(GraphHandle /*template_graph*/, GraphExecHandle /*exec*/,
                                          std::string* why) override {
     refuse(why);

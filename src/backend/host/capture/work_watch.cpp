@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/capture/work_watch.h"
+
+#include <mutex>
+#include <vector>
+
+#include "backend/host/capture/host_capture.h"
+#include "backend/rules/call_stack.h"
+#include "backend/rules/reported_call.h"
+#include "support/forked.h"
+
+namespace reprise::backend::host {
+
+HostWorkWatch::HostWorkWatch(HostRuntime& runtime, HostDevice& device, StreamHandle stream, GraphNodeHandle last)
+    : runtime_(runtime), last_(last) {
+  if (support::forked()) return;
+  const std::lock_guard lock(runtime_.mutex);
+  stream_ = runtime_.find(stream, device);
+  runtime_.work_watches.push_back(this);
+}
+
+HostWorkWatch::~HostWorkWatch() {
+  if (support::forked()) return;
+  const std::lock_guard lock(runtime_.mutex);
+  std::erase(runtime_.work_watches, this);
+}
+
+std::optional<CaptureFindings::ObservedCall> HostWorkWatch::first() const {
+  if (support::forked()) return std::nullopt;
+  const std::lock_guard lock(runtime_.mutex);
+  return call_;
+}
+
+bool HostWorkWatch::has_work() const {
+  if (!runtime_.streams.contains(stream_) || stream_->capture == nullptr) return false;
+  const std::vector<Dependency>& now = stream_->capture_dependencies;
+  return now.size() != 1 || handle_of(*now.front().node) != last_;
+}
+
+void HostWorkWatch::note(const HostRuntime& runtime, Call call) {
+  for (HostWorkWatch* const watch : runtime.work_watches) {
+    if (watch->call_ || !watch->has_work()) continue;
+    watch->call_ = reported_call(cuda_name(call), ErrorCode::success, nullptr);
+    watch->call_->stream = handle_of(*watch->stream_);
+  }
+}
+
+bool HostWorkWatch::lacks_stack() const {
+  return call_ && call_->stack.empty() && call_->thread == thread_number();
+}
+
+void HostWorkWatch::add_stack(const std::vector<std::string>& stack) {
+  if (lacks_stack()) call_->stack = stack;
+}
+
+}  // namespace reprise::backend::host
