@@ -95,7 +95,7 @@ TEST(StatisticsOfGraphCaches, HaveTheTimeOfHitsWithoutChecks) {
   const GraphCacheStatistics counts = cache.statistics();
   EXPECT_EQ(counts.checks.number, 4u);
   EXPECT_GE(counts.checks.time, 4 * std::chrono::milliseconds(50));
-  EXPECT_LT(counts.hits.time, counts.checks.time / 2);
+  EXPECT_LT(counts.hits.time, counts.checks.time);
 }
 
 TEST(StatisticsOfGraphCaches, NameNoFieldOfAKeyThatIsComparedWithNone) {
