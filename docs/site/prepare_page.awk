@@ -23,7 +23,8 @@ function slug(text) {
 function plain(text) {
   if (text !~ /`/) return text
   gsub(/`/, "", text)
-  gsub(/[*_<>#@&~%"\\]/, "\\\\&", text)
+  gsub(/[*_<>#@&~%\\]/, "\\\\&", text)
+  gsub(/---?/, "\\\\&", text)
   return text
 }
 
