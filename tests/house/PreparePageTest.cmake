@@ -25,4 +25,5 @@ expect(a.md "see `x.h` and [far](https://example.org/a.md)"
 expect(a.md "```cpp\n# define f [b](b.md)\n```" "```cpp" "# define f [b](b.md)" "```")
 expect(a.md "- <b>`x` and y</b>, <b>z</b> of `a ** b`" "- **`x` and y**, **z** of `a ** b`")
 expect(a.md "**bold** and **`x`, and" "**bold** and **`x`, and")
+expect(README.md "to cite, x" "[to cite](CITATION.cff), [x](src/x.h)")
 expect(README.md "![A graph](pictures/a.svg) of x" "![A graph](docs/pictures/a.svg) of [x](src/x.h)")
