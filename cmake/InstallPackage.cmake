@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # `cmake --install` installs a package: find_package(reprise), the target reprise::reprise, and reprise.pc for pkg-config.
-# `cpack -G DEB` makes a Debian package of it. The components are `development`, which has headers and all libraries, and
-# of shared libraries also `runtime`.
+# The components are `development`, which has headers, library and command; `runtime`, what a program needs of a shared
+# library; and `libtorch`, the whole component of that name where it is built. `cpack -G DEB` makes two Debian packages of
+# them: libreprise-dev, and with torch libreprise-libtorch-dev.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -14,18 +15,22 @@ install(TARGETS reprise EXPORT reprise-targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT development
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  FILES_MATCHING PATTERN "*.h" PATTERN "libtorch" EXCLUDE)
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${package_docs}")
 
 install(EXPORT reprise-targets NAMESPACE reprise:: DESTINATION "${package_dir}")
 if(TARGET reprise_libtorch)
+  set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME libtorch)
   install(TARGETS reprise_libtorch EXPORT reprise-libtorch-targets
     ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT development
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
     INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/reprise/libtorch" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/reprise")
   install(EXPORT reprise-libtorch-targets NAMESPACE reprise:: DESTINATION "${package_dir}")
   install(FILES "${PROJECT_SOURCE_DIR}/cmake/CacheFolder.cmake" "${PROJECT_SOURCE_DIR}/cmake/Torch.cmake"
     DESTINATION "${package_dir}")
+  set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 endif()
 # A project without C++ links the library with these besides. A shared library brings them along.
 set(reprise_cxx_libraries "")
@@ -56,14 +61,28 @@ configure_file("${PROJECT_SOURCE_DIR}/cmake/reprise.pc.in" "${PROJECT_BINARY_DIR
 install(FILES "${PROJECT_BINARY_DIR}/reprise.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 
 if(PROJECT_IS_TOP_LEVEL)
-  set(CPACK_PACKAGE_NAME libreprise-dev)
+  set(CPACK_PACKAGE_NAME reprise)
   set(CPACK_PACKAGE_VENDOR reprise)
   set(CPACK_PACKAGE_CONTACT "the maintainers of reprise")
   set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
   set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
   set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
   set(CPACK_DEBIAN_PACKAGE_RECOMMENDS librandom123-dev)
-  set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libgcc-s1, libstdc++6") # of `reprise`; torch is no package
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libgcc-s1, libstdc++6") # of `reprise`
+  # A package for each group of components.
+  set(CPACK_DEB_COMPONENT_INSTALL ON)
+  set(CPACK_COMPONENTS_ALL development runtime)
+  set(CPACK_COMPONENT_DEVELOPMENT_GROUP core)
+  set(CPACK_COMPONENT_RUNTIME_GROUP core)
+  set(CPACK_DEBIAN_CORE_PACKAGE_NAME libreprise-dev)
+  if(TARGET reprise_libtorch)
+    list(APPEND CPACK_COMPONENTS_ALL libtorch)
+    set(CPACK_COMPONENT_LIBTORCH_GROUP libtorch)
+    set(CPACK_DEBIAN_LIBTORCH_PACKAGE_NAME libreprise-libtorch-dev)
+    set(CPACK_DEBIAN_LIBTORCH_PACKAGE_DEPENDS "libreprise-dev (= ${PROJECT_VERSION})") # torch is no package
+    set(CPACK_COMPONENT_LIBTORCH_DESCRIPTION
+      "captures of tensors, built for torch ${REPRISE_FOUND_TORCH_VERSION}: the component libtorch")
+  endif()
   if(BUILD_SHARED_LIBS)
     # The loader finds the library after that.
     file(WRITE "${PROJECT_BINARY_DIR}/debian/triggers" "activate-noawait ldconfig\n")

@@ -17,7 +17,7 @@ include("${CMAKE_CURRENT_LIST_DIR}/CacheFolder.cmake")
 # What is looked for unless REPRISE_TORCH is set. Versions from the oldest to the newest should work: what differs lies
 # in src/libtorch/versions/ and src/libtorch/cuda/versions/. docs/libtorch-cuda.md says what was tried with which.
 set(REPRISE_TORCH_VERSION 2.11.0)
-set(REPRISE_TESTED_TORCH_VERSIONS 2.11.0)
+set(REPRISE_TESTED_TORCH_VERSIONS 2.8.0 2.11.0 2.15.0)
 set(REPRISE_OLDEST_TORCH 2.8)
 set(REPRISE_NEWEST_TORCH 2.15)
 

@@ -23,7 +23,8 @@ function slug(text) {
 function plain(text) {
   if (text !~ /`/) return text
   gsub(/`/, "", text)
-  gsub(/[*_<>#@&~%"\\]/, "\\\\&", text)
+  gsub(/[*_<>#@&~%\\]/, "\\\\&", text)
+  gsub(/---?/, "\\\\&", text)
   return text
 }
 
@@ -54,7 +55,7 @@ function with_links(text,    done, link, path, anchor) {
   }
   text = done text
   gsub(/\]\(docs\/pictures\//, "](pictures/", text)  # Doxygen looks for pictures in docs/
-  while (match(text, /\[[^\]]*\]\((\.\.\/)?(src|include|tests|tools|examples|benchmarks|scripts|docs|cmake)\/[^) ]*\)/)) {
+  while (match(text, /\[[^\]]*\]\((CITATION\.cff|(\.\.\/)?(src|include|tests|tools|examples|benchmarks|scripts|docs|cmake)\/[^) ]*)\)/)) {
     link = substr(text, RSTART + 1, RLENGTH - 1)
     sub(/\]\([^(]*$/, "", link)
     text = substr(text, 1, RSTART - 1) link substr(text, RSTART + RLENGTH)

@@ -28,6 +28,20 @@ void capture(int count) {
   throw DeadInputError(text, 3);
 }
 ]])
+set(reasons [[
+void watch(std::string* why) {
+  if (library == nullptr) {
+    const std::string too_old = text::format("the driver is older than version {}", oldest);
+    *why = "Calls cannot be watched: " + too_old;
+  }
+  give_up(findings, "The stream ended before the capture.");
+  log("a text that no error has");
+}
+]])
+set(tool [[
+  std::fprintf(stderr, "command: the reports are in %s\n", file);
+  found.missing.push_back({"own kernels", "the compiler was not found", "batches of copies"});
+]])
 set(cmake [[
 message(FATAL_ERROR "expected the folder of ${name} "
   "in the toolkit")
@@ -41,6 +55,11 @@ set(page [[
 ### `expected a count of n or more, and "found"`
 ### `is not known`
 ### `of the inputs of this graph`
+### `driver is older than`
+### `Calls cannot be watched`
+### `The stream ended before`
+### `the reports are in`
+### `the compiler was not found`
 ### `in the toolkit`
 ### `the script … cannot be run`
 ]])
@@ -51,6 +70,8 @@ function(expect code expected)
   file(WRITE "${FOLDER}/include/reprise/error.h" "${errors}")
   file(WRITE "${FOLDER}/src/backend/objects/error.cpp" "${names}")
   file(WRITE "${FOLDER}/src/graph/capture.cpp" "${source}")
+  file(WRITE "${FOLDER}/src/graph/watch.cpp" "${reasons}")
+  file(WRITE "${FOLDER}/tools/reprise/main.cpp" "${tool}")
   file(WRITE "${FOLDER}/cmake/Find.cmake" "${cmake}")
   file(WRITE "${FOLDER}/scripts/lib.sh" "${script}")
   file(WRITE "${FOLDER}/docs/troubleshooting.md" "${page}")
@@ -67,12 +88,18 @@ function(expect_with file from to code expected)
   expect("${code}" "${expected}")
 endfunction()
 
-expect(0 "error texts: 5 texts, 5 headings, 1 codes")
+expect(0 "error texts: 10 texts, 10 headings, 1 codes")
 expect_with(source "is not known" "has no end" 1
   "src/graph/capture.cpp:9: no heading of docs/troubleshooting.md is a part of \"The end of this graph has no end.\"")
 expect_with(source "is not known" "has no end" 1 "docs/troubleshooting.md:4: no text of the sources contains \"is not known\"")
 expect_with(source "expected a count" "expected at least a count" 1 "docs/troubleshooting.md:3: no text of the sources")
 expect_with(source "Three of the inputs" "Three inputs" 1 "src/graph/capture.cpp:10: no heading")
+expect_with(reasons "older than version" "not of version" 1 "src/graph/watch.cpp:3: no heading")
+expect_with(reasons "Calls cannot be" "None of them is" 1 "src/graph/watch.cpp:4: no heading")
+expect_with(reasons "The stream ended" "The stream was gone" 1 "src/graph/watch.cpp:6: no heading")
+expect_with(tool "the reports are" "what was found is" 1
+  "tools/reprise/main.cpp:1: no heading of docs/troubleshooting.md is a part of \"command: what was found is in … \"")
+expect_with(tool "compiler was" "compiler nvcc was" 1 "tools/reprise/main.cpp:2: no heading")
 expect_with(cmake "in the toolkit" "in CUDA's folder" 1 "cmake/Find.cmake:1: no heading")
 expect_with(script "cannot be run" "is not allowed" 1 "scripts/lib.sh:1: no heading")
 expect_with(source "DeadInputError(text, 3)" "DeadInputError(made_elsewhere())" 1

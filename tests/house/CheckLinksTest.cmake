@@ -5,6 +5,7 @@ set(layout [[
 <tab type="user" url="@ref first" title="First"/>
 <tab type="user" url="@ref contributing" title="Contributing"/>
 <tab type="user" url="@ref changelog" title="Changes"/>
+<tab type="user" url="@ref security" title="Security"/>
 ]])
 set(first [[
 # The first
@@ -23,6 +24,7 @@ function(expect code expected)
   file(WRITE "${FOLDER}/README.md" "# Home\n[first](docs/first.md#the-first) [far](https://example.org/x.md)\n")
   file(WRITE "${FOLDER}/CONTRIBUTING.md" "# Contributing\n")
   file(WRITE "${FOLDER}/CHANGELOG.md" "# Changes\n")
+  file(WRITE "${FOLDER}/SECURITY.md" "# Security\n")
   file(WRITE "${FOLDER}/docs/first.md" "${first}")
   file(WRITE "${FOLDER}/docs/site/layout.xml" "${layout}")
   execute_process(COMMAND "${CHECK}" --tree "${FOLDER}" RESULT_VARIABLE result OUTPUT_VARIABLE output

@@ -16,6 +16,7 @@ expect(My-page.md "# Title {#my-page}" "# Title")
 expect(a.md "## A few words {#a-a-few-words}\n## A few words {#a-a-few-words-1}" "## A few words" "## A few words")
 expect(a.md "### expected \\_\\_global\\_\\_ of \\<x\\>, 1 … {#a-expected-__global__-of-x-1-}"
   "### `expected __global__ of <x>, 1 …`")
+expect(a.md "### the \"file\" of \\--a {#a-the-file-of---a}" "### `the \"file\" of --a`")
 expect(a.md "[b](@ref b), [home](@ref index), [x](@ref b-some-words)[y](@ref a-here)"
   "[b](b.md), [home](../README.md), [x](b.md#some-words)[y](#here)")
 expect(a.md "the code of b: [f(x) there](@ref b) and `[f](b.md)`" "the code of b: [`f(x)` there](b.md) and `[f](b.md)`")
@@ -24,4 +25,5 @@ expect(a.md "see `x.h` and [far](https://example.org/a.md)"
 expect(a.md "```cpp\n# define f [b](b.md)\n```" "```cpp" "# define f [b](b.md)" "```")
 expect(a.md "- <b>`x` and y</b>, <b>z</b> of `a ** b`" "- **`x` and y**, **z** of `a ** b`")
 expect(a.md "**bold** and **`x`, and" "**bold** and **`x`, and")
+expect(README.md "to cite, x" "[to cite](CITATION.cff), [x](src/x.h)")
 expect(README.md "![A graph](pictures/a.svg) of x" "![A graph](docs/pictures/a.svg) of [x](src/x.h)")

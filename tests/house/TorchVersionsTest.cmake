@@ -3,11 +3,12 @@
 
 # A version, the header that names it, and what is said of it; nothing: it is accepted without a word.
 set(cases [[
-2.7.1   torch/csrc/api/include/torch/version.h  written for torch 2.8 to 2.15, and tested with 2.11.0; found 2.7.1
-2.8.0   torch/csrc/api/include/torch/version.h  torch 2.8.0 should work
-2.10.0  torch/headeronly/version.h              torch 2.10.0 should work, but is not tested; tested are 2.11.0
+2.7.1   torch/csrc/api/include/torch/version.h  written for torch 2.8 to 2.15, and tested with 2.8.0, 2.11.0, 2.15.0; found 2.7.1
+2.8.0   torch/csrc/api/include/torch/version.h
+2.8.1   torch/csrc/api/include/torch/version.h  torch 2.8.1 should work
+2.10.0  torch/headeronly/version.h              torch 2.10.0 should work, but is not tested; tested are 2.8.0, 2.11.0, 2.15.0
 2.11.0  torch/headeronly/version.h
-2.15.0  torch/headeronly/version.h              torch 2.15.0 should work
+2.15.0  torch/headeronly/version.h
 2.15.1  torch/headeronly/version.h              torch 2.15.1 should work
 2.16.0  torch/headeronly/version.h              found 2.16.0
 3.9.0   torch/headeronly/version.h              found 3.9.0
@@ -47,6 +48,6 @@ foreach(case IN LISTS cases)
     message(FATAL_ERROR "torch ${version}: expected no message; found \"${said}\"")
   endif()
 endforeach()
-if(NOT count EQUAL 9)
+if(NOT count EQUAL 10)
   message(FATAL_ERROR "expected 9 cases; found ${count}")
 endif()

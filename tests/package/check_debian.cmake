@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Makes a Debian package, unpacks it, and compiles a program against it with what pkg-config says.
+# Makes Debian packages, unpacks that of the core, and compiles a program against it with what pkg-config says. Then
+# unpacks that of the component libtorch beside it, which find_package() must find, and not before.
 #   BINARY_DIR, WORK                where the library was built; where to work
 #   CPACK, DPKG_DEB, PKG_CONFIG     the commands
 #   LIBDIR, VERSION                 of the library
 #   SHARED                          ON if it is a shared one, built as a part of another project: the project itself, which
 #                                   says what the package is, is configured here (SOURCE_DIR, GENERATOR)
-#   PROGRAM, EXPECTED, CXX_COMPILER, CXX_FLAGS   as check_consumer.cmake
+#   LIBTORCH                        the folder of the wheel of torch, if the build has the component
+#   PROGRAM, EXPECTED, CXX_COMPILER, CXX_FLAGS, GENERATOR   as check_consumer.cmake
 
 file(REMOVE_RECURSE "${WORK}")
 file(MAKE_DIRECTORY "${WORK}/root")
@@ -21,12 +23,26 @@ if(SHARED)
 endif()
 execute_process(COMMAND "${CPACK}" -G DEB --config "${config}" -B "${WORK}" ${installed}
   OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
-file(GLOB package "${WORK}/libreprise-dev_${VERSION}*.deb")
+set(expected libreprise-dev)
+if(LIBTORCH)
+  list(APPEND expected libreprise-libtorch-dev)
+endif()
+file(GLOB packages "${WORK}/*.deb")
+list(TRANSFORM packages REPLACE ".*/([^_/]*)_${VERSION}_[^/]*\\.deb" "\\1" OUTPUT_VARIABLE names)
+if(NOT names STREQUAL expected)
+  message(FATAL_ERROR "The packages are ${packages}; expected were ${expected}")
+endif()
+list(GET packages 0 package)
 execute_process(COMMAND "${DPKG_DEB}" -f "${package}" Depends OUTPUT_VARIABLE depends COMMAND_ERROR_IS_FATAL ANY)
 if(NOT depends MATCHES "libstdc\\+\\+6")
   message(FATAL_ERROR "The package depends on \"${depends}\"; expected was the standard library, for its program")
 endif()
 execute_process(COMMAND "${DPKG_DEB}" -x "${package}" "${WORK}/root" COMMAND_ERROR_IS_FATAL ANY)
+file(GLOB_RECURSE files RELATIVE "${WORK}/root/usr" "${WORK}/root/usr/*")
+list(FILTER files INCLUDE REGEX "torch")
+if(files)
+  message(FATAL_ERROR "The package of the core has ${files}; expected was nothing of the component libtorch")
+endif()
 
 set(static --static)
 if(SHARED)
@@ -63,4 +79,26 @@ execute_process(COMMAND "${WORK}/consumer" OUTPUT_VARIABLE output COMMAND_ERROR_
 file(READ "${EXPECTED}" expected)
 if(NOT output STREQUAL expected)
   message(FATAL_ERROR "The program printed\n${output}but expected was\n${expected}")
+endif()
+
+if(NOT LIBTORCH)
+  return()
+endif()
+list(GET packages 1 package)
+execute_process(COMMAND "${DPKG_DEB}" -f "${package}" Depends OUTPUT_VARIABLE depends COMMAND_ERROR_IS_FATAL ANY)
+if(NOT depends MATCHES "^libreprise-dev \\(= ${VERSION}\\)")
+  message(FATAL_ERROR "The package of libtorch depends on \"${depends}\"; expected was the core of the same version")
+endif()
+set(configure "${CMAKE_COMMAND}" --fresh -G "${GENERATOR}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer" -B "${WORK}/libtorch"
+  "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_PREFIX_PATH=${WORK}/root/usr" "-DREPRISE_TORCH=${LIBTORCH}"
+  "-DCONSUMER_PROGRAM=${PROGRAM}" -DCONSUMER_COMPONENT=libtorch)
+execute_process(COMMAND ${configure} RESULT_VARIABLE result OUTPUT_QUIET ERROR_VARIABLE output)
+string(REGEX REPLACE "[ \n]+" " " output "${output}")
+if(result EQUAL 0 OR NOT output MATCHES "it is not installed: libreprise-libtorch-dev has it")
+  message(FATAL_ERROR "Without its package, expected was that the component libtorch is not found; found was ${output}")
+endif()
+execute_process(COMMAND "${DPKG_DEB}" -x "${package}" "${WORK}/root" COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${configure} COMMAND_ERROR_IS_FATAL ANY)
+if(NOT EXISTS "${WORK}/root/usr/include/reprise/libtorch/graph.h")
+  message(FATAL_ERROR "The package of libtorch has no reprise/libtorch/graph.h")
 endif()

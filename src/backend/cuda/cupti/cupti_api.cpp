@@ -141,9 +141,12 @@ OpenedCupti open_cupti() {
 
 OpenedCupti loaded_cupti() {
   void* const library = loaded_library();
-  if (library == nullptr)
-    return {
-        {}, {}, text::format("CUPTI ({}) is not loaded in the process: load the profiler first", file_names().front())};
+  if (library == nullptr) {
+    OpenedCupti none;
+    none.unavailable =
+        text::format("CUPTI ({}) is not loaded in the process: load the profiler first", file_names().front());
+    return none;
+  }
   dlclose(library);
   return opened_cupti();
 }
