@@ -154,8 +154,8 @@ class Execution {
   void note_what_is_missing() {
     if (const std::size_t count = memory_.contradictory(); count != 0)
       result_.notes.push_back(
-          text::format("{} segments of memory of {} were not compared, and no address in them: the captures lie in "
-                       "the pools in different ways, as they do in a pool that other graphs share.",
+          text::format("{} segments of the memory of {} were not compared: the two captures lie in their pools in "
+                       "different ways, as happens in a pool that other graphs share.",
                        count, backend::installed_framework()->name()));
     if (!steps_.any_whole()) return;
     if (const std::size_t count = memory_.incomparable(); count != 0)

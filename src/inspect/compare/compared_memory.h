@@ -46,7 +46,9 @@ class ComparedMemory {
   std::uint64_t canonical(Side side, std::uint64_t word) const;
 
   /// True for an address in memory of a framework of which it is not known what corresponds to it.
-  bool is_unpaired(Side side, std::uintptr_t address) const noexcept { return of(side).values.own.is_unpaired(address); }
+  bool is_unpaired(Side side, std::uintptr_t address) const noexcept {
+    return of(side).values.own.is_unpaired(address);
+  }
 
   /// Allocations of the captures, each once, and what corresponds in memory of a framework.
   const std::vector<RangePair>& own() const noexcept { return own_; }

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <map>
-#include <set>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -45,16 +43,6 @@ void for_each_word_pair(const NodeValues& first, const NodeValues& second,
   }
 }
 
-// What is known of one segment: its partner, if it has one and is the only one of that; else null.
-template <class Partners>
-const typename Partners::mapped_type::value_type* partner_of(std::size_t segment, const Partners& mine,
-                                                             const Partners& theirs) {
-  const auto found = mine.find(segment);
-  if (found == mine.end() || found->second.size() != 1) return nullptr;
-  const auto& partner = *found->second.begin();
-  return theirs.at(partner.first).size() == 1 ? &partner : nullptr;
-}
-
 }  // namespace
 
 std::vector<MempoolId> pools_of(const ComparedGraph& graph) {
@@ -70,54 +58,79 @@ FrameworkMemory::FrameworkMemory(ComparedGraph& first, ComparedGraph& second) {
   std::ranges::sort(blocks_, {}, &Block::address);
   is_input_.assign(blocks_.size(), false);
   find_segments(first, second);
-  pair_segments(first, second);
+  find_pairs(first.values, second.values);
+  add_to_graphs(first.values.own, second.values.own);
 }
 
 void FrameworkMemory::find_segments(const ComparedGraph& first, const ComparedGraph& second) {
-  const std::vector<MempoolId> of_first = pools_of(first), of_second = pools_of(second);
+  const std::vector<MempoolId> pools[2] = {pools_of(first), pools_of(second)};
   for (const Block& block : blocks_) {
-    if (segments_.empty() || segments_.back().range.begin != block.segment)
-      segments_.push_back({{block.segment, 0}, {contains(of_first, block.pool), contains(of_second, block.pool)}});
+    if (segments_.empty() || segments_.back().range.begin != block.segment) {
+      Segment& segment = segments_.emplace_back();
+      segment.range.begin = block.segment;
+      for (std::size_t i = 0; i < 2; ++i) {
+        const ComparedGraph::Impl& graph = (i == 0 ? first : second).graph();
+        segment.of[i] = contains(pools[i], block.pool);
+        if (block.pool == graph.pool && !graph.options.pool) segment.filled_alone = true;
+      }
+    }
     segments_.back().range.bytes += block.bytes;
   }
 }
 
-void FrameworkMemory::pair_segments(ComparedGraph& first, ComparedGraph& second) {
-  std::map<std::size_t, std::set<Partner>> of_first, of_second;
-  for_each_word_pair(first.values, second.values, [&](std::uintptr_t one, std::uintptr_t other) {
+void FrameworkMemory::find_pairs(const NodeValues& first, const NodeValues& second) {
+  for_each_word_pair(first, second, [&](std::uintptr_t one, std::uintptr_t other) {
     const std::size_t block = block_at(one), other_block = block_at(other);
     if (block == none || other_block == none) return;
     if (one == other && blocks_[block].in_use) is_input_[block] = true;
-    const std::size_t a = segment_of(block), b = segment_of(other_block);
-    if (!segments_[a].is_of(Side::first) || !segments_[b].is_of(Side::second)) return;
-    of_first[a].emplace(b, other - one);
-    of_second[b].emplace(a, one - other);
+    const Pair pair{segment_of(block), segment_of(other_block), other - one};
+    if (segments_[pair.first].is_of(Side::first) && segments_[pair.second].is_of(Side::second)) pairs_.insert(pair);
   });
-  OwnMemory::Allocations paired[2], unpaired[2];
-  for (std::size_t i = 0; i < segments_.size(); ++i) {
-    const Segment& segment = segments_[i];
-    const Partner* const partner = partner_of(i, segment.is_of(Side::first) ? of_first : of_second,
-                                              segment.is_of(Side::first) ? of_second : of_first);
-    if (segment.is_of(Side::first) && of_first.contains(i) && partner == nullptr) ++contradictory_;
-    for (const Side side : both_sides)
-      if (segment.is_of(side) && partner == nullptr)
-        unpaired[static_cast<std::size_t>(side)].push_back({segment.range.begin, segment.range.bytes});
-    if (!segment.is_of(Side::first) || partner == nullptr) continue;
-    for (const MemoryRange& range : common_parts(segment, *partner)) {
-      paired[0].push_back({range.begin, range.bytes});
-      paired[1].push_back({range.begin + partner->second, range.bytes});
-    }
-  }
-  const auto is_framework = [this](std::uintptr_t address) { return block_at(address) != none; };
-  first.values.own.add_framework(std::move(paired[0]), std::move(unpaired[0]), is_framework);
-  second.values.own.add_framework(std::move(paired[1]), std::move(unpaired[1]), is_framework);
+  // Other words lead to another place, or are no addresses.
+  const auto in_same_place = [this](const Pair& pair) {
+    const Segment &one = segments_[pair.first], &other = segments_[pair.second];
+    return one.filled_alone && other.filled_alone && other.range.begin - one.range.begin == pair.difference;
+  };
+  std::vector<bool> settled(segments_.size(), false);
+  for (const Pair& pair : pairs_)
+    if (in_same_place(pair)) settled[pair.first] = settled[pair.second] = true;
+  std::erase_if(
+      pairs_, [&](const Pair& pair) { return (settled[pair.first] || settled[pair.second]) && !in_same_place(pair); });
+  std::vector<std::size_t> count(segments_.size(), 0);
+  for (const Pair& pair : pairs_) ++count[pair.first], ++count[pair.second];
+  std::set<std::size_t> lost;
+  std::erase_if(pairs_, [&](const Pair& pair) {
+    const bool contradictory = count[pair.first] > 1 || count[pair.second] > 1;
+    if (contradictory) lost.insert(pair.first);
+    return contradictory;
+  });
+  contradictory_ = lost.size();
 }
 
-// What a segment has that its partner has, too, without inputs: another graph may have made one of them larger.
-std::vector<MemoryRange> FrameworkMemory::common_parts(const Segment& segment, const Partner& partner) const {
-  const MemoryRange& theirs = segments_[partner.first].range;
-  const std::uintptr_t end = std::min(segment.range.end(), theirs.end() - partner.second);
-  std::uintptr_t begin = std::max(segment.range.begin, theirs.begin - partner.second);
+void FrameworkMemory::add_to_graphs(OwnMemory& first, OwnMemory& second) const {
+  OwnMemory::Allocations paired[2], unpaired[2];
+  std::vector<bool> has_partner(segments_.size(), false);
+  for (const Pair& pair : pairs_) {
+    has_partner[pair.first] = has_partner[pair.second] = true;
+    for (const MemoryRange& range : common_parts(pair)) {
+      paired[0].push_back({range.begin, range.bytes});
+      paired[1].push_back({range.begin + pair.difference, range.bytes});
+    }
+  }
+  for (std::size_t i = 0; i < segments_.size(); ++i)
+    for (const Side side : both_sides)
+      if (segments_[i].is_of(side) && !has_partner[i])
+        unpaired[static_cast<std::size_t>(side)].push_back({segments_[i].range.begin, segments_[i].range.bytes});
+  const auto is_framework = [this](std::uintptr_t address) { return block_at(address) != none; };
+  first.add_framework(std::move(paired[0]), std::move(unpaired[0]), is_framework);
+  second.add_framework(std::move(paired[1]), std::move(unpaired[1]), is_framework);
+}
+
+// What both segments have, without inputs: another graph may have made one of them larger.
+std::vector<MemoryRange> FrameworkMemory::common_parts(const Pair& pair) const {
+  const MemoryRange &mine = segments_[pair.first].range, &theirs = segments_[pair.second].range;
+  const std::uintptr_t end = std::min(mine.end(), theirs.end() - pair.difference);
+  std::uintptr_t begin = std::max(mine.begin, theirs.begin - pair.difference);
   std::vector<MemoryRange> parts;
   for (std::size_t i = block_at(begin); i < blocks_.size() && blocks_[i].address < end; ++i) {
     if (!is_input_[i]) continue;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <set>
 #include <vector>
 
 #include "backend/framework.h"
@@ -32,8 +33,9 @@ std::vector<MempoolId> pools_of(const ComparedGraph& graph);
 ///
 /// Each of the two captures got segments of its own from it, and the allocator does not say which correspond. Their
 /// nodes do: where paired nodes have, in the same place of their parameters, an address in a segment of the one and in
-/// a segment of the other, the segments are a pair, with that difference of the addresses. A segment with several
-/// partners or several differences has none: captures lie differently in a pool that others have filled before.
+/// a segment of the other, the segments are a pair, with that difference of the addresses. If the nodes contradict each
+/// other, the segments are a pair where some node has the same offset in both, and both captures filled their pools
+/// alone; other segments are no pair: in a pool that other graphs share, captures lie in different ways.
 ///
 /// Blocks in use that both graphs have at the same address are inputs, also in the pool of one of them.
 class FrameworkMemory {
@@ -44,7 +46,7 @@ class FrameworkMemory {
 
   /// `unknown` outside of the framework's memory.
   FoundMemory find(std::uintptr_t address) const;
-  /// Segments of the first graph for which several pairs were found.
+  /// Segments of the first graph that have no partner because the nodes contradict each other.
   std::size_t contradictory() const noexcept { return contradictory_; }
 
  private:
@@ -52,23 +54,31 @@ class FrameworkMemory {
   struct Segment {
     MemoryRange range = {};
     bool of[2] = {false, false};  // in a pool of the graph
+    bool filled_alone = false;    // the pool was empty when the capture of the graph began
     /// True if it belongs to this graph alone.
     bool is_of(Side side) const noexcept {
       const auto number = static_cast<std::size_t>(side);
       return of[number] && !of[1 - number];
     }
   };
-  using Partner = std::pair<std::size_t, std::uintptr_t>;  // a segment, and what is added to addresses
+  /// Two segments, and what addresses differ by.
+  struct Pair {
+    std::size_t first = 0, second = 0;
+    std::uintptr_t difference = 0;
+    friend auto operator<=>(const Pair&, const Pair&) = default;
+  };
 
   void find_segments(const ComparedGraph& first, const ComparedGraph& second);
-  void pair_segments(ComparedGraph& first, ComparedGraph& second);
-  std::vector<MemoryRange> common_parts(const Segment& segment, const Partner& partner) const;
+  void find_pairs(const NodeValues& first, const NodeValues& second);
+  void add_to_graphs(OwnMemory& first, OwnMemory& second) const;
+  std::vector<MemoryRange> common_parts(const Pair& pair) const;
   std::size_t block_at(std::uintptr_t address) const;
   std::size_t segment_of(std::size_t block) const;
 
   std::vector<Block> blocks_;      // by address
   std::vector<bool> is_input_;     // of each block
   std::vector<Segment> segments_;  // by address
+  std::set<Pair> pairs_;
   std::size_t contradictory_ = 0;
 };
 

@@ -80,8 +80,7 @@ bool OwnMemory::corresponds(std::uintptr_t mine, const OwnMemory& other, std::ui
   return share_a_place(logged_, mine, other.logged_, theirs) ||
          share_a_place(of_nodes_, mine, other.of_nodes_, theirs) ||
          share_a_place(of_framework_, mine, other.of_framework_, theirs) ||
-         (is_unpaired(mine) && other.is_unpaired(theirs)) ||
-         (hidden_.contains(mine) && other.hidden_.contains(theirs));
+         (is_unpaired(mine) && other.is_unpaired(theirs)) || (hidden_.contains(mine) && other.hidden_.contains(theirs));
 }
 
 void OwnMemory::add_framework(Allocations paired, Allocations unpaired,

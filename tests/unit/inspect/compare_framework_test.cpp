@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <vector>
 
 #include "backend/framework.h"
 #include "captures/registry.h"
@@ -223,25 +225,23 @@ TEST_F(CompareOfAFramework, NamesTheNodeThatUsesABlockThatWasFreed) {
 // A pool that other graphs have filled before: memory of the captures lies in it in different ways.
 class CompareInASharedPool : public CompareOfAFramework {
  protected:
-  /// Leaves blocks 1 and 3 in use, and the others free.
-  void fill() {
+  /// Fills the first blocks of the pool, each byte with its number, and frees some of them.
+  void fill(std::size_t count, std::initializer_list<std::size_t> freed) {
     filling_ = capture({.pool = pool_}, [&] {
-      const Memory zero = make(1);
-      kept_ = make(2);
-      const Memory two = make(3);
-      kept_too_ = make(4);
+      for (std::size_t i = 0; i < count; ++i) kept_.push_back(make(static_cast<int>(i)));
     });
     filling_.replay();
     current_stream().synchronize();
+    for (const std::size_t each : freed) kept_[each].reset();
   }
 
   const MempoolId pool_ = graph_pool_handle();
   CUDAGraph filling_;
-  Memory kept_, kept_too_;
+  std::vector<Memory> kept_;
 };
 
 TEST_F(CompareInASharedPool, MemoryWithoutAPartnerIsNotComparedAndTheResultNotesIt) {
-  fill();
+  fill(3, {0, 2});
   int amount = 1;
   const auto body = [&] {
     const Memory one = make(1), two = make(0), three = make(0);
@@ -255,27 +255,57 @@ TEST_F(CompareInASharedPool, MemoryWithoutAPartnerIsNotComparedAndTheResultNotes
   const Comparison same = compare_now(body, {.orders = 1});
   EXPECT_TRUE(same.same()) << same.str();
   EXPECT_THAT(same.parameters, IsEmpty());
-  EXPECT_THAT(same.notes, ElementsAre(HasSubstr("1 segments of memory of theirs were not compared")));
+  EXPECT_THAT(same.notes, ElementsAre(HasSubstr("1 segments of the memory of theirs were not compared")));
   amount = 2;
   const Comparison other = compare_now(body);
   ASSERT_TRUE(other.difference) << other.str();
   EXPECT_EQ(other.difference->address, x_.data()) << "what is in other memory is compared";
-  EXPECT_EQ(values(kept_), std::vector<int>(n, 0x02020202));
+  EXPECT_EQ(values(kept_[1]), std::vector<int>(n, 0x01010101));
+}
+
+TEST_F(CompareInASharedPool, SegmentsThatHaveTheSamePartnerHaveNone) {
+  fill(7, {});
+  const auto body = [&] {
+    const Memory one = make(1), two = make(0);
+    multiply(one, 2, two);
+    copy_async(x_.data(), two.get(), 16);
+  };
+  graph_ = capture({.pool = pool_}, body);
+  const Comparison found = compare_now(body);
+  EXPECT_TRUE(found.same()) << found.str();
+  EXPECT_THAT(found.notes, ElementsAre(HasSubstr("2 segments of the memory of theirs were not compared")));
+}
+
+TEST_F(CompareInASharedPool, MemoryThatLiesInTheSameWayIsCompared) {
+  fill(2, {});
+  int amount = 1;
+  const auto body = [&] {
+    const Memory one = make(1), two = make(0);
+    multiply(one, 2, two);
+    add_to(two, amount);
+  };
+  graph_ = capture({.pool = pool_}, body);
+  EXPECT_TRUE(compare_now(body).same());
+  amount = 2;
+  const Comparison other = compare_now(body);
+  ASSERT_TRUE(other.difference) << other.str();
+  EXPECT_EQ(other.difference->first->index, 3U);
+  EXPECT_THAT(other.notes, IsEmpty());
 }
 
 TEST_F(CompareInASharedPool, ABlockThatBothGraphsUseIsAnInput) {
-  fill();
+  fill(3, {0, 2});
   const auto body = [&] {
     const Memory scratch = make(0);
-    multiply(kept_, 2, scratch);
-    add_to(kept_);
+    multiply(kept_[1], 2, scratch);
+    add_to(kept_[1]);
     unknown_writes();
   };
   graph_ = capture({.pool = pool_}, body);
   const Comparison found = compare_now(body);
   EXPECT_TRUE(found.same()) << found.str();
   EXPECT_THAT(found.notes, IsEmpty());
-  EXPECT_EQ(values(kept_), std::vector<int>(n, 0x02020202));
+  EXPECT_EQ(values(kept_[1]), std::vector<int>(n, 0x01010101));
 }
 
 TEST_F(CompareOfAFramework, PointersInMemoryAreTheSameWhereTheyLeadToTheSamePlace) {
@@ -288,7 +318,25 @@ TEST_F(CompareOfAFramework, PointersInMemoryAreTheSameWhereTheyLeadToTheSamePlac
   const Comparison same = compare_now(body);
   EXPECT_TRUE(same.same()) << same.str();
   offset = 1;
-  EXPECT_FALSE(compare_now(body).same());
+  const Comparison other = compare_now(body);
+  ASSERT_TRUE(other.difference) << other.str();
+  EXPECT_EQ(other.difference->first->index, 2U);
+  EXPECT_THAT(other.notes, IsEmpty());
+}
+
+TEST_F(CompareOfAFramework, NamesTheNodeThatWritesElsewhereInThePool) {
+  std::size_t offset = 0;
+  const auto body = [&] {
+    const Memory memory = make(0);
+    fill_async(memory.get() + offset, 1, 16);
+  };
+  graph_ = capture(body);
+  offset = 4;
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_EQ(found.difference->kind, FirstDifferenceKind::destination);
+  EXPECT_EQ(found.difference->first->index, 1U);
+  EXPECT_THAT(found.parameters, SizeIs(1));
 }
 
 TEST_F(CompareOfAFramework, ItDoesNotMatterWhichCaptureLoggedItsAllocations) {
