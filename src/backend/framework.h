@@ -70,8 +70,8 @@ class Framework {
     MempoolId pool = {};         ///< the private pool; the id that names none: no private pool
     bool in_use = false;
   };
-  /// All blocks of a device now, in use or not; those of a segment leave no gap. Called without a lock, while no
-  /// capture is underway.
+  /// All blocks of a device now, in use or not, by ascending address; those of a segment leave no gap. Called without a
+  /// lock.
   /// \throws UsageError if the framework has an allocator that does not report them.
   virtual std::vector<Block> blocks(const Device& /*device*/) const { return {}; }
   /// The stacks of allocations are recorded from now on.

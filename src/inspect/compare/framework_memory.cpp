@@ -55,7 +55,6 @@ FrameworkMemory::FrameworkMemory(ComparedGraph& first, ComparedGraph& second) {
   const backend::Framework* const framework = backend::installed_framework();
   if (framework == nullptr) return;
   blocks_ = framework->blocks(*first.graph().device);
-  std::ranges::sort(blocks_, {}, &Block::address);
   is_input_.assign(blocks_.size(), false);
   find_segments(first, second);
   find_pairs(first.values, second.values);
@@ -71,7 +70,9 @@ void FrameworkMemory::find_segments(const ComparedGraph& first, const ComparedGr
       for (std::size_t i = 0; i < 2; ++i) {
         const ComparedGraph::Impl& graph = (i == 0 ? first : second).graph();
         segment.of[i] = contains(pools[i], block.pool);
-        if (block.pool == graph.pool && !graph.options.pool) segment.filled_alone = true;
+        // After update() the pool is that of another graph.
+        const bool own_capture = !graph.options.pool && graph.values_of == nullptr;
+        if (block.pool == graph.pool && own_capture) segment.filled_alone = true;
       }
     }
     segments_.back().range.bytes += block.bytes;

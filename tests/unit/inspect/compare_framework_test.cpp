@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <initializer_list>
@@ -74,7 +75,9 @@ class Theirs final : public backend::Framework {
   std::vector<Block> blocks(const Device& device) const override {
     EXPECT_EQ(device, default_device());
     if (refuses) throw UsageError("the allocator of theirs does not say");
-    return allocator_.blocks;
+    std::vector<Block> blocks = allocator_.blocks;
+    std::ranges::sort(blocks, {}, &Block::address);
+    return blocks;
   }
 
   bool refuses = false;
@@ -235,32 +238,44 @@ class CompareInASharedPool : public CompareOfAFramework {
     for (const std::size_t each : freed) kept_[each].reset();
   }
 
+  /// Has three allocations at once.
+  void step() {
+    const Memory one = make(1), two = make(0), three = make(0);
+    multiply(one, 2, two);
+    add_to(two, amount_);
+    copy_async(three.get(), two.get(), block_bytes);
+    unknown_writes();
+    copy_async(x_.data(), three.get(), 16);
+  }
+
   const MempoolId pool_ = graph_pool_handle();
+  int amount_ = 1;
   CUDAGraph filling_;
   std::vector<Memory> kept_;
 };
 
 TEST_F(CompareInASharedPool, MemoryWithoutAPartnerIsNotComparedAndTheResultNotesIt) {
   fill(3, {0, 2});
-  int amount = 1;
-  const auto body = [&] {
-    const Memory one = make(1), two = make(0), three = make(0);
-    multiply(one, 2, two);
-    add_to(two, amount);
-    copy_async(three.get(), two.get(), block_bytes);
-    unknown_writes();
-    copy_async(x_.data(), three.get(), 16);
-  };
-  graph_ = capture({.pool = pool_}, body);
-  const Comparison same = compare_now(body, {.orders = 1});
+  graph_ = capture({.pool = pool_}, [&] { step(); });
+  const Comparison same = compare_now([&] { step(); }, {.orders = 1});
   EXPECT_TRUE(same.same()) << same.str();
   EXPECT_THAT(same.parameters, IsEmpty());
   EXPECT_THAT(same.notes, ElementsAre(HasSubstr("1 segments of the memory of theirs were not compared")));
-  amount = 2;
-  const Comparison other = compare_now(body);
+  amount_ = 2;
+  const Comparison other = compare_now([&] { step(); });
   ASSERT_TRUE(other.difference) << other.str();
   EXPECT_EQ(other.difference->address, x_.data()) << "what is in other memory is compared";
   EXPECT_EQ(values(kept_[1]), std::vector<int>(n, 0x01010101));
+}
+
+TEST_F(CompareInASharedPool, AnUpdateTakesTheMemoryOfTheOtherGraph) {
+  fill(3, {0, 2});
+  graph_ = capture([&] { step(); });
+  CUDAGraph other = capture({.pool = pool_}, [&] { step(); });
+  graph_.update(other);
+  const Comparison found = compare_now([&] { step(); });
+  EXPECT_TRUE(found.same()) << found.str();
+  EXPECT_THAT(found.notes, ElementsAre(HasSubstr("1 segments of the memory of theirs were not compared")));
 }
 
 TEST_F(CompareInASharedPool, SegmentsThatHaveTheSamePartnerHaveNone) {
