@@ -63,7 +63,6 @@ void ComparedMemory::find_own() {
   for (const Side side : both_sides) {
     std::vector<MemoryRange> ranges;
     for (const RangePair& pair : own_) ranges.push_back(pair.of(side));
-    for (const auto& unpaired : of(side).values.own.unpaired()) ranges.push_back({unpaired.address, unpaired.bytes});
     ranges = merged(std::move(ranges));
     if (!ranges.empty())
       own_bounds_[static_cast<std::size_t>(side)] = {ranges.front().begin, ranges.back().end() - ranges.front().begin};
@@ -152,7 +151,7 @@ std::uint64_t ComparedMemory::canonical(Side side, std::uint64_t word) const {
     const std::uint64_t offset = word - own_[i].begin(side);
     if (offset < own_[i].bytes) return ((std::uint64_t{i} + 1) << 48U) + offset;
   }
-  return is_unpaired(side, word) ? (std::uint64_t{own_.size()} + 1) << 48U : word;
+  return word;
 }
 
 }  // namespace reprise::inspect

@@ -57,7 +57,6 @@ class OwnMemory {
   /// Allocations of the capture that correspond to those with the same index of the other one.
   const Allocations& logged() const noexcept { return logged_; }
   const Allocations& of_framework() const noexcept { return of_framework_; }
-  const Allocations& unpaired() const noexcept { return unpaired_; }
   bool is_unpaired(std::uintptr_t address) const noexcept;
 
   /// Where an address lies, as text: "allocation 2 of the capture, offset 64"; empty if it is none of this memory.

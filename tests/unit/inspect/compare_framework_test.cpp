@@ -278,6 +278,21 @@ TEST_F(CompareInASharedPool, AnUpdateTakesTheMemoryOfTheOtherGraph) {
   EXPECT_THAT(found.notes, ElementsAre(HasSubstr("1 segments of the memory of theirs were not compared")));
 }
 
+TEST_F(CompareInASharedPool, PointersToMemoryWithoutAPartnerAreNoDifference) {
+  fill(3, {0, 2});
+  Buffer<int*> table(4);
+  table.fill_bytes_async(0);
+  const auto body = [&] {
+    const Memory one = make(1), two = make(0);
+    launch(1, Store{}, table.data() + 1, two.get());
+    unknown_writes();
+  };
+  graph_ = capture({.pool = pool_}, body);
+  const Comparison found = compare_now(body);
+  EXPECT_TRUE(found.same()) << found.str();
+  EXPECT_THAT(found.notes, SizeIs(1));
+}
+
 TEST_F(CompareInASharedPool, SegmentsThatHaveTheSamePartnerHaveNone) {
   fill(7, {});
   const auto body = [&] {
