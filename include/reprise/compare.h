@@ -127,8 +127,8 @@ struct REPRISE_EXPORT Comparison {
 /// graphs lead to, and that their captures allocated. What lies behind pointers in memory is not found. Memory that a
 /// capture allocated corresponds to the allocation with the same number of the other capture; a pointer in memory to
 /// one equals a pointer to the other. For CUDA tensors of libtorch, segments of its allocator correspond: those that
-/// nodes of both graphs use in the same place. Segments that nodes use in different ways, as in a pool that other graphs
-/// filled before, are not compared; a note gives their number.
+/// nodes of both graphs use in the same place. Segments that nodes use in different ways, as in a pool that other
+/// graphs filled before, are not compared; a note gives their number.
 ///
 /// Memory that nodes may write is copied to the host before, and back at the end, also if an exception is thrown; no
 /// other work may use it meanwhile. Cost: host memory for it, and up to twice as much more while a difference or a

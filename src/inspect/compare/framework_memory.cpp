@@ -21,8 +21,8 @@ bool contains(const std::vector<MempoolId>& pools, MempoolId pool) {
 }
 
 std::span<const NodeValue> values_of(const NodeValues& graph, std::size_t node) {
-  const auto of_node = std::ranges::equal_range(graph.values, node, {}, &NodeValue::node);
-  return {of_node.begin(), of_node.end()};
+  return {std::ranges::lower_bound(graph.values, node, {}, &NodeValue::node),
+          std::ranges::upper_bound(graph.values, node, {}, &NodeValue::node)};
 }
 
 /// Calls `visit` with the words of 8 bytes in the same place of paired nodes that do the same work.
