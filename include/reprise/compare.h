@@ -126,8 +126,9 @@ struct REPRISE_EXPORT Comparison {
 /// and for copies and sets. After any other kernel or host function, all memory is compared that parameters of the two
 /// graphs lead to, and that their captures allocated. What lies behind pointers in memory is not found. Memory that a
 /// capture allocated corresponds to the allocation with the same number of the other capture; a pointer in memory to
-/// one equals a pointer to the other. Memory of CUDA tensors of libtorch is not compared: graphs of CUDA devices are
-/// refused in a program with libtorch.
+/// one equals a pointer to the other. For CUDA tensors of libtorch, segments of its allocator correspond: those that
+/// nodes of both graphs use in the same place. Segments that nodes use in different ways, as in a pool that other
+/// graphs filled before, are not compared; a note gives their number.
 ///
 /// Memory that nodes may write is copied to the host before, and back at the end, also if an exception is thrown; no
 /// other work may use it meanwhile. Cost: host memory for it, and up to twice as much more while a difference or a
@@ -143,9 +144,9 @@ struct REPRISE_EXPORT Comparison {
 /// \returns what was found first, of each kind.
 /// \throws UsageError if the graph is empty, in a capture or without a template, within a hook of it, if `body` is
 ///         empty, if `orders` is negative, the format has no name or the stream is of another device, while a capture
-///         of this library is underway, for a CUDA device in a program with libtorch; if a node cannot be executed
-///         alone: one that allocates or frees memory in the order of a stream, and one whose parameters the driver
-///         does not provide in a graph that it does not clone.
+///         of this library is underway, for a CUDA device where libtorch has another allocator than its own; if a node
+///         cannot be executed alone: one that allocates or frees memory in the order of a stream, and one whose
+///         parameters the driver does not provide in a graph that it does not clone.
 ///         What capture() throws. BackendError if the runtime fails.
 REPRISE_EXPORT Comparison compare(const CUDAGraph& graph, CaptureBody body, const CompareOptions& options = {});
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "backend/backend.h"
 #include "reprise/device.h"
@@ -60,6 +62,18 @@ class Framework {
   /// Bytes of the pool with this id on a device now; for the id that names none, of all private pools. Called without a
   /// lock, maybe while captures are underway.
   virtual PoolBytes pool_bytes(const Device& /*device*/, MempoolId /*pool*/) const noexcept { return {}; }
+  /// A block of the framework's allocator.
+  struct Block {
+    std::uintptr_t address = 0;
+    std::size_t bytes = 0;
+    std::uintptr_t segment = 0;  ///< where the memory that it is a part of begins, as the driver provided it
+    MempoolId pool = {};         ///< the private pool; the id that names none: no private pool
+    bool in_use = false;
+  };
+  /// All blocks of a device now, in use or not, by ascending address; those of a segment leave no gap. Called without a
+  /// lock.
+  /// \throws UsageError if the framework has an allocator that does not report them.
+  virtual std::vector<Block> blocks(const Device& /*device*/) const { return {}; }
   /// The stacks of allocations are recorded from now on.
   virtual void allocation_stacks_wanted() const {}
 

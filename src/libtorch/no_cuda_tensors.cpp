@@ -57,6 +57,10 @@ backend::Framework::PoolBytes cuda_pool_bytes(const Device& /*device*/, MempoolI
   return {};
 }
 
+std::vector<backend::Framework::Block> cuda_blocks(const Device& /*device*/) {
+  return {};
+}
+
 void keep_cuda_stacks() {}
 
 std::unique_ptr<graphs::FrameworkListeners> make_cuda_listeners() {

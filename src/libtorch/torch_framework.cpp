@@ -2,6 +2,7 @@
 #include <c10/util/Exception.h>
 
 #include <memory>
+#include <vector>
 
 #include "graph/framework_captures.h"
 #include "libtorch/cuda/cuda_tensors.h"
@@ -50,6 +51,9 @@ class TorchFramework final : public backend::Framework, public graphs::Framework
   }
   PoolBytes pool_bytes(const Device& device, MempoolId pool) const noexcept override {
     return device.type() == DeviceType::cuda ? cuda_pool_bytes(device, pool) : PoolBytes{};
+  }
+  std::vector<Block> blocks(const Device& device) const override {
+    return device.type() == DeviceType::cuda ? cuda_blocks(device) : std::vector<Block>();
   }
   void allocation_stacks_wanted() const override { keep_cuda_stacks(); }
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "backend/check.h"
+#include "backend/framework.h"
 #include "captures/registry.h"
 #include "graph/cuda_graph_impl.h"
-#include "graph/framework_captures.h"
 #include "inspect/compare/missing_edges.h"
 #include "inspect/compare/step_comparison.h"
 #include "inspect/diff/graph_differences.h"
@@ -41,14 +41,6 @@ void require_valid(const GraphImpl& graph, const CompareOptions& options, const 
         text::format("compare: CompareOptions::stream expected a stream of {}, where the graph was captured; found one "
                      "of {}.",
                      graph.device->str(), options.stream->device().str()));
-}
-
-void refuse_framework_memory(const GraphImpl& graph) {
-  if (graphs::framework_captures() != nullptr && graph.device->type() == DeviceType::cuda)
-    throw UsageError(
-        text::format("compare: graph {} is on a CUDA device in a program with libtorch, whose memory is not compared "
-                     "there yet. diff() compares the parameters; on the host device compare() takes tensors.",
-                     graph.options.name.empty() ? "without a name" : "`" + graph.options.name + "`"));
 }
 
 void refuse_captures_underway() {
@@ -90,9 +82,10 @@ class Execution {
       : options_(options),
         first_(graph),
         second_(again),
+        memory_(first_.graph, second_.graph),
         parameters_(inspect::graph_differences(first_.graph, second_.graph)),
-        steps_(first_, second_, parameters_),
-        runs_(first_, second_, steps_.memory) {}
+        steps_(first_, second_, memory_, parameters_),
+        runs_(first_, second_, memory_) {}
 
   Comparison run() {
     wait_for_the_device();
@@ -132,9 +125,9 @@ class Execution {
     inspect::PairedRuns::Options options;
     options.zeros = options_.check_finite != FloatFormat::none;
     std::vector<MemoryRange> ranges = steps_.written();
-    if (steps_.any_whole()) ranges.insert(ranges.end(), steps_.memory.all().begin(), steps_.memory.all().end());
+    if (steps_.any_whole()) ranges.insert(ranges.end(), memory_.all().begin(), memory_.all().end());
     if (options.zeros)
-      for (const inspect::RangePair& own : steps_.memory.own()) ranges.push_back(own.of(Side::first));
+      for (const inspect::RangePair& own : memory_.own()) ranges.push_back(own.of(Side::first));
     options.saved = inspect::merged(std::move(ranges));
     for (const inspect::ComparedStep& step : steps_.steps) {
       const std::uintptr_t first = first_.work_of(step.first).random_words;
@@ -159,8 +152,13 @@ class Execution {
   }
 
   void note_what_is_missing() {
+    if (const std::size_t count = memory_.contradictory(); count != 0)
+      result_.notes.push_back(
+          text::format("{} segments of the memory of {} were not compared: the two captures lie in their pools in "
+                       "different ways, as happens in a pool that other graphs share.",
+                       count, backend::installed_framework()->name()));
     if (!steps_.any_whole()) return;
-    if (const std::size_t count = steps_.memory.incomparable(); count != 0)
+    if (const std::size_t count = memory_.incomparable(); count != 0)
       result_.notes.push_back(
           text::format("{} allocations of the captures share memory with others in different ways, and were compared "
                        "only where it is known what a node writes.",
@@ -168,7 +166,8 @@ class Execution {
   }
 
   const CompareOptions& options_;
-  const inspect::SteppedGraph first_, second_;
+  inspect::SteppedGraph first_, second_;
+  const inspect::ComparedMemory memory_;  // before the parameters: an address may correspond to another one
   std::vector<GraphDifference> parameters_;
   const inspect::StepComparison steps_;
   inspect::PairedRuns runs_;
@@ -185,7 +184,6 @@ Comparison compare(const CUDAGraph& graph, CaptureBody body, const CompareOption
   backend::require_not_forked(backend::Call::graph_launch);
   impl.require_template(call);
   require_valid(impl, options, body);
-  refuse_framework_memory(impl);
   refuse_captures_underway();
   Comparison result;
   {

@@ -2,14 +2,13 @@
 #include "inspect/compare/compared_memory.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <span>
 #include <tuple>
 #include <utility>
 
 #include "backend/check.h"
-#include "graph/listeners/child_listener.h"
-#include "graph/listeners/pool_listener.h"
 
 namespace reprise::inspect {
 namespace {
@@ -22,20 +21,10 @@ std::vector<memory::UsedAddress> looked_up(const ComparedGraph& graph, const std
   return addresses;
 }
 
-std::vector<MempoolId> pools_of(const ComparedGraph& first, const ComparedGraph& second) {
-  std::vector<MempoolId> pools;
-  for (const ComparedGraph* const graph : {&first, &second}) {
-    const auto& of_children = graph->graph().listeners.children().pools();
-    pools.push_back(graph->graph().pool);
-    pools.insert(pools.end(), of_children.begin(), of_children.end());
-  }
-  return pools;
-}
-
 }  // namespace
 
-ComparedMemory::ComparedMemory(const ComparedGraph& first, const ComparedGraph& second)
-    : first_(first), second_(second) {
+ComparedMemory::ComparedMemory(ComparedGraph& first, ComparedGraph& second)
+    : first_(first), second_(second), framework_(first, second) {
   find_own();
   find_addresses();
   std::vector<MemoryRange> inputs;
@@ -60,15 +49,17 @@ ComparedMemory::ComparedMemory(const ComparedGraph& first, const ComparedGraph& 
 }
 
 void ComparedMemory::find_own() {
-  const auto& of_first = first_.graph().listeners.pool().allocations();
-  const auto& of_second = second_.graph().listeners.pool().allocations();
+  const OwnMemory &of_first = first_.values.own, &of_second = second_.values.own;
   std::set<std::tuple<std::uintptr_t, std::uintptr_t, std::size_t>> known;
-  for (std::size_t i = 0; i < std::min(of_first.size(), of_second.size()); ++i) {
-    const auto &one = of_first[i], &other = of_second[i];
-    if (one.bytes != other.bytes || one.bytes == 0 || !known.emplace(one.address, other.address, one.bytes).second)
-      continue;
-    own_.push_back({one.address, other.address, one.bytes});
-  }
+  const auto add = [&](const OwnMemory::Allocations& ones, const OwnMemory::Allocations& others) {
+    for (std::size_t i = 0; i < std::min(ones.size(), others.size()); ++i) {
+      const auto &one = ones[i], &other = others[i];
+      if (one.bytes == other.bytes && one.bytes != 0 && known.emplace(one.address, other.address, one.bytes).second)
+        own_.push_back({one.address, other.address, one.bytes});
+    }
+  };
+  add(of_first.logged(), of_second.logged());
+  add(of_first.of_framework(), of_second.of_framework());
   for (const Side side : both_sides) {
     std::vector<MemoryRange> ranges;
     for (const RangePair& pair : own_) ranges.push_back(pair.of(side));
@@ -91,19 +82,21 @@ void ComparedMemory::find_addresses() {
     }
   }
   // Twice: blocks in pools of the graphs have no watch if those are named, and no owner if they are not.
-  const std::vector<MempoolId> pools = pools_of(first_, second_);
+  std::vector<MempoolId> pools = pools_of(first_);
+  std::ranges::copy(pools_of(second_), std::back_inserter(pools));
   const std::vector<memory::UsedAddress> watched = looked_up(first_, words, {}),
                                          owned = looked_up(first_, words, pools);
   for (std::size_t i = 0; i < watched.size(); ++i) {
     const std::uintptr_t address = watched[i].value;
-    Found found = look_up(address);
+    FoundMemory found = look_up(address);
+    if (found.state == State::unknown) found = framework_.find(address);
     if (found.state == State::unknown) found = look_up(watched[i], owned[i]);
     addresses_.emplace(address, found);
   }
 }
 
 // Outside of the allocations of the captures.
-ComparedMemory::Found ComparedMemory::look_up(const memory::UsedAddress& watched, const memory::UsedAddress& owned) {
+FoundMemory ComparedMemory::look_up(const memory::UsedAddress& watched, const memory::UsedAddress& owned) {
   if (owned.hidden) return {State::hidden, {}};
   if (watched.watch != nullptr) {
     const memory::BlockWatch& block = *watched.watch;
@@ -118,9 +111,9 @@ ComparedMemory::Found ComparedMemory::look_up(const memory::UsedAddress& watched
 }
 
 // In memory of the captures.
-ComparedMemory::Found ComparedMemory::look_up(std::uintptr_t address) const {
-  for (const ComparedGraph* const graph : {&first_, &second_})
-    for (const auto& allocation : graph->graph().listeners.pool().allocations())
+FoundMemory ComparedMemory::look_up(std::uintptr_t address) const {
+  for (const Side side : both_sides)
+    for (const auto& allocation : of(side).values.own.logged())
       if (address - allocation.address < allocation.bytes) return {State::own, {allocation.address, allocation.bytes}};
   return {};
 }

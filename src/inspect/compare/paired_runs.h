@@ -26,7 +26,7 @@ struct SteppedGraph {
     return work_of(step).runs && graph.values.nodes[steps.node[step]].type != backend::NodeType::child_graph;
   }
 
-  const ComparedGraph graph;
+  ComparedGraph graph;
   const GraphSteps steps;
   const std::vector<NodeWork> work;
 };

@@ -8,12 +8,12 @@ namespace reprise::inspect {
 
 using State = ComparedMemory::State;
 
-StepComparison::StepComparison(const SteppedGraph& one, const SteppedGraph& other,
+StepComparison::StepComparison(const SteppedGraph& one, const SteppedGraph& other, const ComparedMemory& of_both,
                                const std::vector<GraphDifference>& differences)
     : first(one),
       second(other),
+      memory(of_both),
       parameters(differences),
-      memory(one.graph, other.graph),
       pairs_(pair_nodes(one.graph.values, other.graph.values)) {
   partners_.assign(first.work.size(), NodePair::none);
   for (const NodePair& pair : pairs_)
@@ -40,7 +40,8 @@ bool StepComparison::add(const PairedStep& step) {
   if (!end && !compared.whole) end = other_destination(compared);
   if (end) return false;
   for (std::size_t i = 0; !compared.whole && i < one.writes.size(); ++i)
-    compared.writes.push_back({one.writes[i].begin, other.writes[i].begin, one.writes[i].bytes});
+    if (!memory.is_unpaired(Side::first, one.writes[i].begin))
+      compared.writes.push_back({one.writes[i].begin, other.writes[i].begin, one.writes[i].bytes});
   steps.push_back(std::move(compared));
   return true;
 }

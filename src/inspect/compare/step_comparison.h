@@ -25,7 +25,8 @@ struct ComparedStep {
 /// Two graphs whose nodes are paired, up to the first step that need not be executed to be known as different.
 struct StepComparison {
   /// \param parameters all differences of the two graphs.
-  StepComparison(const SteppedGraph& first, const SteppedGraph& second, const std::vector<GraphDifference>& parameters);
+  StepComparison(const SteppedGraph& first, const SteppedGraph& second, const ComparedMemory& memory,
+                 const std::vector<GraphDifference>& parameters);
 
   const SteppedGraph& of(Side side) const noexcept { return side == Side::first ? first : second; }
   /// What is compared after a step.
@@ -42,8 +43,8 @@ struct StepComparison {
 
   const SteppedGraph& first;
   const SteppedGraph& second;
+  const ComparedMemory& memory;
   const std::vector<GraphDifference>& parameters;
-  const ComparedMemory memory;
   std::vector<ComparedStep> steps;
   std::optional<FirstDifference> end;  ///< what differs at the step after them, if one does
   bool stale[2] = {false, false};      ///< the graph uses memory that was freed: it is not executed any further

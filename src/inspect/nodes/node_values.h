@@ -48,15 +48,25 @@ class OwnMemory {
   }
   /// Of an allocation node.
   void add_node(std::uintptr_t address, std::size_t bytes) { of_nodes_.push_back({address, bytes}); }
+  /// Memory of a framework that the capture got: `paired` is that with the same index of the other capture, and what
+  /// `unpaired` is there is not known. `is_framework` is true for an address in any memory of the framework's:
+  /// allocations there are forgotten, since one of the captures may have logged them and the other one not.
+  void add_framework(Allocations paired, Allocations unpaired,
+                     const std::function<bool(std::uintptr_t address)>& is_framework);
+
+  /// Allocations of the capture that correspond to those with the same index of the other one.
+  const Allocations& logged() const noexcept { return logged_; }
+  const Allocations& of_framework() const noexcept { return of_framework_; }
+  bool is_unpaired(std::uintptr_t address) const noexcept;
 
   /// Where an address lies, as text: "allocation 2 of the capture, offset 64"; empty if it is none of this memory.
   std::string text(std::uintptr_t address) const;
   /// True if `mine` is to this capture what `theirs` is to the other one. An address may lie in several allocations,
-  /// one after another: one in common is enough.
+  /// one after another: one in common is enough. True for two that are unpaired.
   bool corresponds(std::uintptr_t mine, const OwnMemory& other, std::uintptr_t theirs) const;
 
  private:
-  Allocations logged_, of_nodes_;
+  Allocations logged_, of_nodes_, of_framework_, unpaired_;
   std::unordered_set<std::uintptr_t> hidden_;
 };
 

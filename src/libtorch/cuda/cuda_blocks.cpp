@@ -4,10 +4,10 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
 
+#include "libtorch/cuda/cuda_tensors.h"
 #include "memory/watches/allocation_log.h"
 #include "memory/watches/allocation_stacks.h"
 #include "reprise/error.h"
@@ -16,18 +16,11 @@
 namespace reprise::libtorch {
 
 namespace c10_allocator = c10::cuda::CUDACachingAllocator;
+using Block = backend::Framework::Block;
 using memory::BlockWatch;
 using memory::FreeLog;
 using memory::UsedAddress;
 using version::TraceEntry;
-
-/// A block of a snapshot.
-struct CudaBlocks::Found {
-  std::uintptr_t address = 0;
-  std::size_t bytes = 0;
-  bool given_out = false;
-  MempoolId pool = {};
-};
 
 namespace {
 
@@ -39,7 +32,39 @@ std::byte* pointer(std::uintptr_t address) {
   return reinterpret_cast<std::byte*>(address);
 }
 
+// Null if libtorch uses its own allocator.
+std::optional<std::string> other_allocator() {
+  std::string name = c10_allocator::get()->name();
+  if (name == "native") return std::nullopt;
+  return name;
+}
+
+// Of all devices, or of one; by address.
+std::vector<Block> blocks_now(std::optional<int> device = {}) {
+  std::vector<Block> blocks;
+  for (const auto& segment : version::snapshot({0, 0}).segments) {
+    if (device && segment.device != *device) continue;
+    std::uintptr_t address = segment.address;
+    for (const auto& block : segment.blocks) {
+      blocks.push_back({address, block.size, segment.address, pool_id(segment.owner_private_pool_id), block.allocated});
+      address += block.size;
+    }
+  }
+  std::ranges::sort(blocks, {}, &Block::address);
+  return blocks;
+}
+
 }  // namespace
+
+std::vector<Block> cuda_blocks(const Device& device) {
+  if (!has_cuda_tensors() || !c10_allocator::get()->initialized()) return {};
+  if (const auto name = other_allocator())
+    throw UsageError(text::format(
+        "compare: memory of CUDA tensors is compared where libtorch has its native caching allocator; found another "
+        "one, {}, which does not report its blocks: remove PYTORCH_CUDA_ALLOC_CONF=backend. Nothing was executed.",
+        *name));
+  return blocks_now(device.index());
+}
 
 CudaBlocks& CudaBlocks::get() {
   static support::Immortal<CudaBlocks> instance;  // tensors may be freed until the process ends
@@ -47,12 +72,12 @@ CudaBlocks& CudaBlocks::get() {
 }
 
 void CudaBlocks::attach() {
-  if (const std::string name = c10_allocator::get()->name(); name != "native")
+  if (const auto name = other_allocator())
     throw UsageError(text::format(
         "The inputs and frozen values of a graph are found with libtorch's native caching allocator, and this process "
         "uses another one, {}, which does not report what it allocates and frees: remove check_input_liveness, "
         "inputs.retain and check_frozen_values, or PYTORCH_CUDA_ALLOC_CONF=backend.",
-        name));
+        *name));
   c10_allocator::attachAllocatorTraceTracker([this](const TraceEntry& entry) { on_trace(entry); });
 }
 
@@ -107,7 +132,7 @@ std::vector<std::string> CudaBlocks::stack_of(std::uintptr_t address) const {
 }
 
 // With the mutex.
-std::shared_ptr<BlockWatch> CudaBlocks::watch(const Found& block, const WeakStorages& storages) {
+std::shared_ptr<BlockWatch> CudaBlocks::watch(const Block& block, const WeakStorages& storages) {
   std::weak_ptr<StorageWatch>& known = watched_[block.address];
   std::shared_ptr<StorageWatch> watch = known.lock();
   if (watch == nullptr) {
@@ -137,22 +162,15 @@ void CudaBlocks::find(std::span<UsedAddress> addresses, std::span<const MempoolI
     const std::lock_guard lock(mutex_);
     std::erase_if(watched_, [](const auto& each) { return each.second.expired(); });
   }
-  std::map<std::uintptr_t, Found> found;
-  for (const auto& segment : version::snapshot({0, 0}).segments) {
-    std::uintptr_t address = segment.address;
-    for (const auto& block : segment.blocks) {
-      found[address] = {address, block.size, block.allocated, pool_id(segment.owner_private_pool_id)};
-      address += block.size;
-    }
-  }
+  const std::vector<Block> found = blocks_now();
   for (UsedAddress& used : addresses) {
-    auto at = found.upper_bound(used.value);
+    auto at = std::ranges::upper_bound(found, used.value, {}, &Block::address);
     if (used.in_allocator || at == found.begin()) continue;
-    const Found& block = (--at)->second;
+    const Block& block = *--at;
     if (used.value - block.address >= block.bytes) continue;
     used.in_allocator = true;
     used.own = std::ranges::find(own, block.pool) != own.end();
-    if (used.own || !block.given_out) continue;
+    if (used.own || !block.in_use) continue;
     const WeakStorages storages = storages_in(pointer(block.address), block.bytes);
     const std::lock_guard lock(mutex_);
     if (freed_now_.contains(block.address)) continue;  // FreeLog has it
@@ -163,14 +181,9 @@ void CudaBlocks::find(std::span<UsedAddress> addresses, std::span<const MempoolI
 
 bool CudaBlocks::is_given_out_again(const BlockWatch& watch) {
   const auto begin = reinterpret_cast<std::uintptr_t>(watch.address);
-  for (const auto& segment : version::snapshot({0, 0}).segments) {
-    std::uintptr_t address = segment.address;
-    for (const auto& block : segment.blocks) {
-      if (block.allocated && address < begin + watch.bytes && begin < address + block.size) return true;
-      address += block.size;
-    }
-  }
-  return false;
+  return std::ranges::any_of(blocks_now(), [&](const Block& block) {
+    return block.in_use && block.address < begin + watch.bytes && begin < block.address + block.bytes;
+  });
 }
 
 }  // namespace reprise::libtorch

@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "backend/framework.h"
 #include "libtorch/cuda/versions/version.h"
 #include "libtorch/operators/storage_watch.h"
 #include "memory/watches/block_watch.h"
@@ -43,7 +44,6 @@ class CudaBlocks final : public StorageOwner {
 
  private:
   friend class support::Immortal<CudaBlocks>;
-  struct Found;
 
   CudaBlocks() { attach(); }
   void attach();
@@ -51,7 +51,7 @@ class CudaBlocks final : public StorageOwner {
   void block_made(std::uintptr_t address);
   void block_freed(const version::TraceEntry& entry);
   std::vector<std::string> stack_of(std::uintptr_t address) const;
-  std::shared_ptr<memory::BlockWatch> watch(const Found& block, const WeakStorages& storages);
+  std::shared_ptr<memory::BlockWatch> watch(const backend::Framework::Block& block, const WeakStorages& storages);
 
   // Guarded by the mutex.
   std::unordered_map<std::uintptr_t, std::weak_ptr<StorageWatch>> watched_;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "graph/framework_captures.h"
 #include "inspect/liveness/input_source.h"
@@ -60,6 +61,9 @@ void empty_cuda_pinned_cache() noexcept;
 std::uint64_t cuda_reserved_bytes(c10::DeviceIndex device);
 /// Framework::pool_bytes() of a CUDA device; with a warning, none, if libtorch's allocator does not say.
 backend::Framework::PoolBytes cuda_pool_bytes(const Device& device, MempoolId pool) noexcept;
+/// Framework::blocks() of a CUDA device.
+/// \throws UsageError if libtorch uses another allocator than its own.
+std::vector<backend::Framework::Block> cuda_blocks(const Device& device);
 /// Keeps the stacks of allocations of CUDA tensors from now on. Initialises CUDA.
 /// \throws UsageError if libtorch uses another allocator than its own.
 void keep_cuda_stacks();
