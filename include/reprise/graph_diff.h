@@ -20,7 +20,7 @@ class CUDAGraph;
 enum class DifferenceKind {
   node_added,    ///< the second graph alone has the node
   node_removed,  ///< the first graph alone has the node
-  node_type,     ///< a node is of another type: a copy, and a kernel
+  node_type,     ///< a node is of another type: a copy, and a kernel; if_, and switch_
   function,      ///< a node calls another kernel, or another function of the host
   launch_shape,  ///< a kernel is launched with another grid, block, cluster, or size of shared memory, or cooperatively
   parameter,     ///< an argument of a kernel; source, destination, value or size of a copy or set

@@ -204,7 +204,7 @@ CaptureError ActiveCapture::failure(const backend::CaptureFindings& findings, Er
   return CaptureError(
       result,
       text::format("The capture (mode `{}`) failed with {} ({}): {}{}{}. Everything that it had acquired was released; "
-                   "the graph is empty and can capture again.\n{}",
+                   "the graph can capture again.\n{}",
                    backend::capture_mode_name(capture().mode()), result_name(result), static_cast<int>(result),
                    result_description(result), detail.empty() ? "" : "; ", detail, report.str()),
       report);
@@ -219,8 +219,8 @@ void ActiveCapture::refuse_empty(GraphHandle template_graph) {
   throw EmptyCaptureError(
       "Nothing was captured: no work was submitted to the captured stream. Probably it went to another "
       "stream, and was executed instead; submit it to current_stream() within the capture, or to a stream "
-      "that was forked off it. If an empty graph is meant, set GraphOptions::allow_empty. The graph is "
-      "empty and can capture again.\n" +
+      "that was forked off it. If an empty graph is meant, set GraphOptions::allow_empty. The graph can "
+      "capture again.\n" +
           report.str(),
       report);
 }

@@ -65,16 +65,22 @@ const char* refusal_of(Backend& backend, NodeType type, const backend::NodeParam
   return "is of a type that no body can have";
 }
 
-// "It came from cuMemcpyAsync, called by step at program+0x12, from ...", as a sentence.
+// "The first call that gave it: launch (cuLaunchKernelEx) in step, called by main at program+0x12, from ...". A call of
+// this library is named as it was made; its stack begins within this library, where the program has no names.
 std::string call_text(const std::optional<backend::CaptureFindings::ObservedCall>& call) {
-  constexpr std::size_t most = 4;
-  if (!call) return "The call was not made by this library; GraphOptions::report = ReportDetail::full names it.";
-  std::string by;
-  for (std::size_t i = 0; i < std::min(call->stack.size(), most); ++i)
-    by += (i == 0 ? ", called by " : ", from ") + call->stack[i];
+  if (!call)
+    return "It is not known which call gave it; with GraphOptions::report = ReportDetail::full, calls that this "
+           "library "
+           "does not make are known, too, where CUPTI can be used";
   const bool other_thread = call->thread != backend::thread_number();
-  return text::format("It came from {}{}{}.", call->name,
-                      other_thread ? text::format(" on thread {}", call->thread) : "", by);
+  constexpr std::size_t most = 12;
+  std::string stack;
+  for (std::size_t i = 0; i < std::min(call->stack.size(), most); ++i)
+    stack += (i == 0 ? ", called by " : ", from ") + call->stack[i];
+  return text::format("The first call that gave it: {}{}{}{}{}", call->name,
+                      call->driver_name.empty() ? "" : " (" + call->driver_name + ")",
+                      call->detail.empty() ? "" : " in " + call->detail,
+                      other_thread ? text::format(" on thread {}", call->thread) : "", stack);
 }
 
 void require_nodes(Backend& backend, const char* call, GraphHandle graph, const std::string& prefix) {
@@ -100,12 +106,12 @@ void require_nodes(Backend& backend, const char* call, GraphHandle graph, const 
 
 }  // namespace
 
-void require_body_nodes(Backend& backend, const char* call, GraphHandle body, bool allow_empty) {
+void require_body_nodes(Backend& backend, const char* call, GraphHandle body, std::size_t fewest) {
   require_nodes(backend, call, body, "");
-  if (allow_empty) return;
+  if (fewest == 0) return;
   std::vector<GraphNodeHandle> nodes;
   Checked(backend).graph_nodes(body, &nodes);
-  if (!nodes.empty()) return;
+  if (nodes.size() >= fewest) return;
   throw UsageError(
       text::format("{}: nothing was captured in its body: the work went to a stream that is not captured, and was "
                    "executed instead. Submit it to the stream that the body is passed, or to current_stream(); if an "
@@ -121,11 +127,12 @@ void require_nothing_beside(const char* call, const StreamRef& stream, GraphNode
   runtime.stream_capture_info(stream.native(), &info);
   if (info.status != CaptureStatus::active || (info.dependencies.size() == 1 && info.dependencies.front() == node))
     return;
-  const std::vector<GraphNodeHandle> last(info.dependencies.begin(), info.dependencies.end());
   std::vector<GraphNodeHandle> nodes;
   runtime.graph_nodes(info.graph, &nodes);
-  const auto first = std::find_if(nodes.begin(), nodes.end(), [&](GraphNodeHandle each) {
-    return each != node && std::find(last.begin(), last.end(), each) != last.end();
+  std::vector<backend::Edge> edges;
+  runtime.graph_edges(info.graph, &edges);
+  const auto first = std::ranges::find_if(nodes, [&](GraphNodeHandle each) {
+    return std::ranges::any_of(edges, [&](const backend::Edge& edge) { return edge.from == node && edge.to == each; });
   });
   std::string what = "a wait for an event";
   if (first != nodes.end()) {
@@ -137,7 +144,7 @@ void require_nothing_beside(const char* call, const StreamRef& stream, GraphNode
   }
   throw UsageError(text::format(
       "{}: while its body was captured, work was given to the stream around it, so that it is no part of the "
-      "body: {}. {} Give the work to the stream that the body is passed, or to current_stream(). The whole "
+      "body: {}. {}. Give the work to the stream that the body is passed, or to current_stream(). The whole "
       "capture fails in the end.",
       call, what, call_text(watch.first())));
 }

@@ -11,9 +11,10 @@ namespace reprise::graphs {
 
 /// To be called when the capture of a body has ended.
 /// \param call the function of the library that captured it.
+/// \param fewest a body with fewer nodes counts as empty.
 /// \throws UsageError if the body has nodes that CUDA does not take there, which it would refuse at the instantiation
-///         without a reason, or is empty although that is not allowed.
-void require_body_nodes(backend::Backend& backend, const char* call, GraphHandle body, bool allow_empty);
+///         without a reason, or is empty.
+void require_body_nodes(backend::Backend& backend, const char* call, GraphHandle body, std::size_t fewest);
 
 /// \param watch of the work that the stream was given behind `node`.
 /// \throws UsageError if there was any: with the node, and the call if that was seen.

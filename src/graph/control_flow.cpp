@@ -157,7 +157,11 @@ ConditionalNode add_node(const Request& request, GraphHandle graph) {
 class BodyCapture {
  public:
   BodyCapture(const Request& request, const captures::Found& found, const ConditionalNode& made, std::size_t number)
-      : request_(request), capture_(found.capture), stream_(request.stream) {
+      : request_(request),
+        capture_(found.capture),
+        node_(made.node),
+        around_(request.stream.device().backend().monitor().watch_work(request.stream.native(), made.node)),
+        stream_(request.stream) {
     Bodies& bodies = active().bodies();
     stream_ = bodies.stream_for(request.stream, found.info.id, request.repeats());
     const Checked runtime(stream_.device().backend());
@@ -200,7 +204,12 @@ class BodyCapture {
       throw active().failure(backend.monitor().describe_capture(capture_->stream().native()),
                              ErrorCode::stream_capture_invalidated);
     active().add_inner_nodes(findings.nodes.value_or(0));
-    graphs::require_body_nodes(backend, request_.call, body_->graph, capture_->options().allow_empty);
+    graphs::require_nothing_beside(request_.call, request_.stream, node_, *around_);
+    // A loop has the kernel that sets its condition again.
+    graphs::require_body_nodes(backend, request_.call, body_->graph,
+                               capture_->options().allow_empty ? 0
+                               : request_.repeats()            ? 2
+                                                               : 1);
   }
 
  private:
@@ -238,6 +247,8 @@ class BodyCapture {
 
   const Request& request_;
   const std::shared_ptr<captures::Capture> capture_;
+  const GraphNodeHandle node_;
+  const std::unique_ptr<backend::WorkWatch> around_;
   StreamRef stream_;
   std::shared_ptr<const captures::Body> body_;
   bool underway_ = false;
@@ -245,8 +256,6 @@ class BodyCapture {
 
 void capture_body(const Request& request, const captures::Found& found, const ConditionalNode& made,
                   std::size_t number) {
-  backend::Monitor& monitor = request.stream.device().backend().monitor();
-  const std::unique_ptr<backend::WorkWatch> around = monitor.watch_work(request.stream.native(), made.node);
   BodyCapture capture(request, found, made, number);
   {
     const StreamGuard current(capture.stream());
@@ -255,7 +264,6 @@ void capture_body(const Request& request, const captures::Found& found, const Co
   }
   if (capture.is_intact() && request.repeats()) launch_setter(request, made.handle, capture.stream(), false);
   capture.end();
-  graphs::require_nothing_beside(request.call, request.stream, made.node, *around);
 }
 
 void capture_conditional(const Request& request, const std::shared_ptr<void>& held) {

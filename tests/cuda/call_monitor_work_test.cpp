@@ -95,6 +95,13 @@ TEST_F(CallMonitorTest, ReportsTheCapturingThreadsWorkOnAStreamThatDoesNotTakePa
   EXPECT_THAT(report.not_captured[0].rule, HasSubstr("does not take part in the capture"));
 }
 
+TEST_F(CallMonitorTest, WorkOfAThreadThatIsInRelaxedModeIsNotMissing) {
+  begin_capture(captured_);
+  driver_.relaxed = true;
+  call(launch_);
+  EXPECT_THAT(described(captured_).not_captured, IsEmpty());
+}
+
 TEST_F(CallMonitorTest, WorkOnAStreamThatJoinedOrOfAnotherThreadIsNotMissing) {
   begin_capture(captured_);
   driver_.streams[other_] = CaptureStatus::active;

@@ -11,6 +11,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/rules/call_stack.h"
+#include "reprise/public_call.h"
 #include "tests/fakes/fake_driver.h"
 
 namespace reprise::backend::cuda::test {
@@ -20,6 +21,7 @@ class WorkWatchTest : public testing::Test {
  protected:
   WorkWatchTest() {
     EXPECT_EQ(backend_.stream_begin_capture(stream_, CaptureMode::global), ErrorCode::success);
+    driver_.nodes = {earlier_, last_};
     driver_.last_nodes = {last_};
     watch_ = backend_.monitor().watch_work(stream_, last_);
   }
@@ -30,6 +32,7 @@ class WorkWatchTest : public testing::Test {
 
   // As if `node` had been captured behind the last nodes.
   void add(CUgraphNode node) {
+    driver_.nodes.push_back(node);
     for (CUgraphNode before : driver_.last_nodes) driver_.captured_edges.emplace_back(before, node);
     driver_.last_nodes = {node};
   }
@@ -45,8 +48,8 @@ class WorkWatchTest : public testing::Test {
   FakeDriver driver_;
   CudaBackend backend_{driver_.api(), 3, 3};
   StreamHandle stream_ = handle<CUstream>(0x57);
-  CUgraphNode last_ = handle<CUgraphNode>(0x10), first_ = handle<CUgraphNode>(0x11),
-              second_ = handle<CUgraphNode>(0x12);
+  CUgraphNode earlier_ = handle<CUgraphNode>(0xf), last_ = handle<CUgraphNode>(0x10),
+              first_ = handle<CUgraphNode>(0x11), second_ = handle<CUgraphNode>(0x12);
   char byte_ = 0;
   std::unique_ptr<WorkWatch> watch_;
 };
@@ -69,7 +72,7 @@ TEST_F(WorkWatchTest, NamesTheFirstCallWithItsThreadStreamAndStack) {
 }
 
 TEST_F(WorkWatchTest, NamesAWaitWhichKeepsTheLastNode) {
-  driver_.last_nodes = {last_, first_};
+  driver_.last_nodes = {last_, earlier_};
   wait(stream_);
   EXPECT_EQ(name(), "cuStreamWaitEvent");
 }
@@ -94,6 +97,28 @@ TEST_F(WorkWatchTest, NamesNoCallBehindOneThatWasNotSeen) {
   EXPECT_EQ(name(), "none");
 }
 
+TEST_F(WorkWatchTest, NamesNoWaitThatAddsNothingBehindACallThatWasNotSeen) {
+  add(first_);
+  wait(stream_);
+  EXPECT_EQ(name(), "none");
+}
+
+// As a child graph is, behind its earlier copy.
+TEST_F(WorkWatchTest, NamesACallWhoseNodeAlsoDependsOnEarlierOnes) {
+  add(first_);
+  driver_.captured_edges.emplace_back(earlier_, first_);
+  set_memory(stream_);
+  EXPECT_EQ(name(), "cuMemsetD8Async");
+}
+
+TEST_F(WorkWatchTest, NamesTheFunctionOfThisLibraryThatMadeTheCall) {
+  const detail::PublicCall made("fill_async");
+  add(first_);
+  set_memory(stream_);
+  EXPECT_EQ(name(), "fill_async");
+  EXPECT_EQ(watch_->first()->driver_name, "cuMemsetD8Async");
+}
+
 TEST_F(WorkWatchTest, NamesNoneOfACaptureThatBroke) {
   add(first_);
   driver_.capture_status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
@@ -111,16 +136,16 @@ TEST_F(WorkWatchTest, OfThePerThreadStreamSeesTheThreadThatMadeIt) {
   EXPECT_EQ(name(), "cuMemsetD8Async");
 }
 
-TEST_F(WorkWatchTest, EachSeesItsOwnNode) {
-  const auto inner = backend_.monitor().watch_work(stream_, first_);
+TEST_F(WorkWatchTest, EachSeesWhatFollowsItsOwnNode) {
   add(first_);
   set_memory(stream_);
-  EXPECT_EQ(name(), "cuMemsetD8Async");
+  const auto inner = backend_.monitor().watch_work(stream_, first_);
   EXPECT_FALSE(inner->first());
   add(second_);
-  wait(stream_);
+  EXPECT_EQ(backend_.copy_async(&byte_, &byte_, 1, stream_), ErrorCode::success);
   ASSERT_TRUE(inner->first());
-  EXPECT_EQ(inner->first()->name, "cuStreamWaitEvent");
+  EXPECT_EQ(inner->first()->name, "cuMemcpyAsync");
+  EXPECT_EQ(name(), "cuMemsetD8Async");
   watch_.reset();
   EXPECT_TRUE(CudaWorkWatch::any());
 }

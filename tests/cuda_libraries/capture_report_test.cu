@@ -239,8 +239,8 @@ TEST_F(FullCaptureReport, NamesACallThatGivesWorkToTheStreamAroundABody) {
       });
     });
   };
-  EXPECT_THAT(error(options_), HasSubstr("It came from cuLaunchKernel"));
-  EXPECT_THAT(error({}), HasSubstr("The call was not made by this library"));
+  EXPECT_THAT(error(options_), HasSubstr("The first call that gave it: cuLaunchKernel"));
+  EXPECT_THAT(error({}), HasSubstr("It is not known which call gave it"));
 }
 
 // CUPTI, as another tool in the process would use it.

@@ -125,6 +125,7 @@ void FakeDriver::fill_work() {
     return work();
   };
   api_.cuMemsetD8Async = [](CUdeviceptr, unsigned char, std::size_t, CUstream) { return work(); };
+  api_.cuMemcpyAsync = [](CUdeviceptr, CUdeviceptr, std::size_t, CUstream) { return work(); };
   api_.cuStreamWaitEvent = [](CUstream, CUevent, unsigned) { return work(); };
   api_.cuEventRecordWithFlags = [](CUevent, CUstream, unsigned) { return work(); };
   api_.cuMemGetAddressRange = [](CUdeviceptr*, std::size_t*, CUdeviceptr) { return CUDA_ERROR_NOT_FOUND; };
@@ -169,8 +170,10 @@ void FakeDriver::fill_captures() {
     }
     return CUDA_SUCCESS;
   };
-  api_.cuGraphGetNodes = [](CUgraph, CUgraphNode*, std::size_t* count) {
-    *count = driver().captured_nodes;
+  api_.cuGraphGetNodes = [](CUgraph, CUgraphNode* nodes, std::size_t* count) {
+    const std::vector<CUgraphNode>& captured = driver().nodes;
+    *count = captured.empty() ? driver().captured_nodes : captured.size();
+    if (nodes != nullptr) std::ranges::copy(captured, nodes);
     return CUDA_SUCCESS;
   };
 }

@@ -73,7 +73,8 @@ class FakeDriver {
   CUstreamCaptureStatus capture_status = CU_STREAM_CAPTURE_STATUS_NONE;  ///< of every stream
   bool breaks_captures = false;                                          ///< a failed call breaks a capture
   std::size_t captured_nodes = 0;
-  std::vector<CUgraphNode> last_nodes = {};                              ///< of what is captured
+  std::vector<CUgraphNode> nodes = {};       ///< that are captured; without any, there are captured_nodes
+  std::vector<CUgraphNode> last_nodes = {};  ///< of what is captured
   std::vector<std::pair<CUgraphNode, CUgraphNode>> captured_edges = {};  ///< from, to
 
  private:

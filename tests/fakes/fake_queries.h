@@ -31,11 +31,13 @@ class FakeQueries final : public CaptureQueries {
     ++counts;
     return nodes;
   }
+  bool is_relaxed() override { return relaxed; }
   std::string device() override { return "cuda:1"; }
 
   std::map<StreamHandle, CaptureStatus> streams;
   std::size_t nodes = 0;
-  int counts = 0;  ///< how often nodes were counted
+  bool relaxed = false;  ///< the calling thread
+  int counts = 0;        ///< how often nodes were counted
 };
 
 }  // namespace reprise::backend::cuda::test

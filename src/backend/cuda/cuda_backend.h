@@ -81,7 +81,7 @@ class CudaBackend final : public Backend {
     if (result != CUDA_SUCCESS) [[unlikely]]
       note_failure(site, result);
     else if (site.has_stream && CudaWorkWatch::any()) [[unlikely]]
-      CudaWorkWatch::note(site.call, site.stream);
+      CudaWorkWatch::note_own(site.call, site.stream);
     return to_result(result);
   }
   void note_failure(CallSite site, CUresult result) const;

@@ -80,8 +80,13 @@ ErrorCode CudaBackend::event_destroy(EventHandle event) {
 }
 
 ErrorCode CudaBackend::event_record(EventHandle event, StreamHandle stream, EventUseFlags use) {
-  return enter({Call::event_record, stream},
-               [&] { return driver_.cuEventRecordWithFlags(event, stream, static_cast<unsigned>(use)); });
+  return enter({Call::event_record, stream}, [&] {
+    const CUresult result = driver_.cuEventRecordWithFlags(event, stream, static_cast<unsigned>(use));
+    // Only a record for outside of the graph is a node.
+    if (use == EventUseFlags::external && result == CUDA_SUCCESS)
+      CudaWorkWatch::note(cuda_name(Call::event_record), stream);
+    return result;
+  });
 }
 
 ErrorCode CudaBackend::event_query(EventHandle event) {

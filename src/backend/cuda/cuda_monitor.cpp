@@ -32,6 +32,7 @@ std::shared_ptr<void> CudaMonitor::watch_calls(std::string* why) {
 }
 
 std::unique_ptr<WorkWatch> CudaMonitor::watch_work(StreamHandle stream, GraphNodeHandle last) {
+  on_watched_work(&CudaWorkWatch::note);
   return std::make_unique<CudaWorkWatch>(driver_, stream, last);
 }
 

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <new>
-#include <span>
+#include <string_view>
 #include <vector>
 
 #include "backend/rules/call_stack.h"
-#include "backend/rules/reported_call.h"
+#include "backend/rules/work_call.h"
 #include "support/immortal.h"
 
 namespace reprise::backend::cuda {
@@ -27,6 +27,8 @@ Watches& watches() {
 
 CudaWorkWatch::CudaWorkWatch(const DriverApi& driver, CUstream stream, CUgraphNode last)
     : driver_(driver), stream_(stream), last_(last), thread_(thread_number()) {
+  if (const auto now = captured(); now && driver_.cuGraphGetNodes(now->graph, nullptr, &nodes_before_) != CUDA_SUCCESS)
+    nodes_before_ = 0;
   const std::scoped_lock lock(watches().mutex);
   watches().all.push_back(this);
   count_.fetch_add(1, std::memory_order_relaxed);
@@ -44,6 +46,8 @@ std::optional<CaptureFindings::ObservedCall> CudaWorkWatch::first() const {
 }
 
 void CudaWorkWatch::note(const char* name, CUstream stream) noexcept try {
+  if (!any()) return;
+  const bool waits = std::string_view(name).starts_with("cuStreamWaitEvent");
   bool noted = false;
   {
     const std::scoped_lock lock(watches().mutex);
@@ -51,12 +55,11 @@ void CudaWorkWatch::note(const char* name, CUstream stream) noexcept try {
       if (watch->over_ || watch->stream_ != stream ||
           (stream == CU_STREAM_PER_THREAD && watch->thread_ != thread_number()))
         continue;
-      const Work work = watch->new_work();
+      const Work work = watch->new_work(waits);
       if (work == Work::none) continue;
       watch->over_ = true;
       if (work == Work::of_another_call) continue;
-      watch->call_ = reported_call(name, ErrorCode::success, nullptr);
-      watch->call_->stream = stream;
+      watch->call_ = work_call(name, stream);
       noted = true;
     }
   }
@@ -70,34 +73,48 @@ void CudaWorkWatch::note(const char* name, CUstream stream) noexcept try {
 } catch (const std::bad_alloc&) {
 }
 
-CudaWorkWatch::Work CudaWorkWatch::new_work() const {
+std::optional<CudaWorkWatch::Captured> CudaWorkWatch::captured() const {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t id = 0;
-  CUgraph graph = nullptr;
+  Captured now;
   const CUgraphNode* nodes = nullptr;
   const CUgraphEdgeData* edges = nullptr;  // without it, the driver refuses the call when an edge is programmatic
   std::size_t count = 0;
-  if (driver_.cuStreamGetCaptureInfo(stream_, &status, &id, &graph, &nodes, &edges, &count) != CUDA_SUCCESS ||
+  if (driver_.cuStreamGetCaptureInfo(stream_, &status, &id, &now.graph, &nodes, &edges, &count) != CUDA_SUCCESS ||
       status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
-    return Work::none;
-  const std::span now(nodes, count);
-  if (count == 1 && now.front() == last_) return Work::none;
-  // A wait for an event adds to the last nodes; work takes their place.
-  if (std::ranges::find(now, last_) != now.end()) return Work::of_this_call;
-  return count == 1 && is_alone_behind_last(graph, now.front()) ? Work::of_this_call : Work::of_another_call;
+    return std::nullopt;
+  now.last = {nodes, count};
+  return now;
 }
 
-// False if calls that were not seen added nodes, or edges, before this node.
-bool CudaWorkWatch::is_alone_behind_last(CUgraph graph, CUgraphNode node) const {
+// A wait adds to the last nodes; work takes their place.
+CudaWorkWatch::Work CudaWorkWatch::new_work(bool waits) const {
+  const auto now = captured();
+  if (!now || (now->last.size() == 1 && now->last.front() == last_)) return Work::none;
+  const bool first = waits ? std::ranges::find(now->last, last_) != now->last.end()
+                           : now->last.size() == 1 && is_first_behind_last(now->graph, now->last.front());
+  return first ? Work::of_this_call : Work::of_another_call;
+}
+
+// True if, of what was added since the watch began, nothing precedes the node: else a call that was not seen added it.
+bool CudaWorkWatch::is_first_behind_last(CUgraph graph, CUgraphNode node) const {
   std::size_t count = 0;
+  if (driver_.cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS) return false;
+  std::vector<CUgraphNode> nodes(count);  // in the order in which they were added
+  if (driver_.cuGraphGetNodes(graph, nodes.data(), &count) != CUDA_SUCCESS) return false;
+  const std::span before(nodes.data(), std::min(nodes_before_, nodes.size()));
   if (driver_.cuGraphGetEdges(graph, nullptr, nullptr, nullptr, &count) != CUDA_SUCCESS) return false;
   std::vector<CUgraphNode> from(count);
   std::vector<CUgraphNode> to(count);
   std::vector<CUgraphEdgeData> edges(count);
   if (driver_.cuGraphGetEdges(graph, from.data(), to.data(), edges.data(), &count) != CUDA_SUCCESS) return false;
-  for (std::size_t i = 0; i < count; ++i)
-    if (to[i] == node && from[i] != last_) return false;
-  return true;
+  bool follows_last = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (to[i] != node) continue;
+    follows_last = follows_last || from[i] == last_;
+    if (std::ranges::find(before, from[i]) == before.end()) return false;
+  }
+  return follows_last;
 }
 
 }  // namespace reprise::backend::cuda

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 
 #include "backend/cuda/driver_api.h"
 #include "backend/monitor.h"
@@ -29,21 +30,28 @@ class CudaWorkWatch final : public WorkWatch {
   /// it concerns. Without memory, nothing is noted.
   static void note(const char* name, CUstream stream) noexcept;
   /// The same for a call of this library.
-  static void note(Call call, CUstream stream) noexcept {
+  static void note_own(Call call, CUstream stream) noexcept {
     if (gives_work(call)) note(cuda_name(call), stream);
   }
 
  private:
   enum class Work : std::uint8_t { none, of_this_call, of_another_call };
 
-  Work new_work() const;
-  bool is_alone_behind_last(CUgraph graph, CUgraphNode node) const;
+  struct Captured {
+    CUgraph graph = nullptr;
+    std::span<const CUgraphNode> last;  // valid until the next call on the stream
+  };
+
+  std::optional<Captured> captured() const;
+  Work new_work(bool waits) const;
+  bool is_first_behind_last(CUgraph graph, CUgraphNode node) const;
 
   static inline constinit std::atomic<int> count_ = 0;
 
   const DriverApi& driver_;
   const CUstream stream_;
   const CUgraphNode last_;
+  std::size_t nodes_before_ = 0;                       // of the graph, when the watch began
   const std::uint64_t thread_;                         // that made it: the per-thread stream is another one on others
   bool over_ = false;                                  // the first call has been made, seen or not
   std::optional<CaptureFindings::ObservedCall> call_;  // as over_, guarded by the mutex of all watches

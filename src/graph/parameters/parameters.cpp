@@ -288,11 +288,15 @@ void CUDAGraph::set(std::span<const ParameterValue> values) {
   impl.require_template(call);
   Batch batch(impl);
   const std::uint64_t number = impl.parameters.next_batch();
+  std::vector<std::pair<Parameters::Parameter*, const ParameterValue*>> changed;
+  changed.reserve(values.size());
   for (std::size_t i = values.size(); i-- > 0;) {  // of two values of one parameter the last one counts
     Parameters::Parameter& parameter = impl.parameters.find(call, values[i].key());
-    if (std::exchange(parameter.batch, number) == number || Parameters::has(parameter, values[i])) continue;
-    batch.set(parameter, values[i]);
+    if (std::exchange(parameter.batch, number) != number && !Parameters::has(parameter, values[i]))
+      changed.emplace_back(&parameter, &values[i]);
   }
+  // Likewise of two parameters of one place.
+  for (std::size_t i = changed.size(); i-- > 0;) batch.set(*changed[i].first, *changed[i].second);
   batch.apply(call);
   impl.parameters.were_set(values);
 }

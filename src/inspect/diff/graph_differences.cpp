@@ -90,12 +90,25 @@ class Differences {
     if (pairs_[pair].second == NodePair::none) return void(add(DifferenceKind::node_removed, pair));
     const ScannedNode& first = first_.values.nodes[pairs_[pair].first];
     const ScannedNode& second = second_.values.nodes[pairs_[pair].second];
-    if (first.type == second.type && first.function == second.function) return;
-    const bool other_type = first.type != second.type;
+    const bool other_type = first.type != second.type || first.conditional != second.conditional;
+    if (!other_type && first.function == second.function) return;
     GraphDifference& difference = add(other_type ? DifferenceKind::node_type : DifferenceKind::function, pair);
     difference.field = other_type ? "type" : "kernel";
-    difference.first_value = other_type ? backend::node_type_name(first.type) : difference.first->name;
-    difference.second_value = other_type ? backend::node_type_name(second.type) : difference.second->name;
+    difference.first_value = other_type ? type_text(first) : difference.first->name;
+    difference.second_value = other_type ? type_text(second) : difference.second->name;
+  }
+
+  static std::string type_text(const ScannedNode& node) {
+    if (!node.conditional) return backend::node_type_name(node.type);
+    switch (*node.conditional) {
+      case backend::ConditionalType::if_:
+        return "conditional (if)";
+      case backend::ConditionalType::while_:
+        return "conditional (while)";
+      case backend::ConditionalType::switch_:
+        return "conditional (switch)";
+    }
+    return "conditional";
   }
 
   /// The values of the first graph at the places where the second graph would have them. Arguments of different kernels

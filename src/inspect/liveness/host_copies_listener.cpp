@@ -32,7 +32,7 @@ std::string access_text(const HostAccess& access) {
       "Replays of the captured graph{} would use memory of the host that is gone: {} of its copies' ends {} in a part "
       "of this thread's stack whose functions have returned{}. Keep the memory as long as the graph is replayed: use a "
       "variable that outlives the body of the capture, a HostBuffer, or an object that CUDAGraph::retain() keeps. "
-      "GraphOptions::inputs.allow_stack allows such copies. The graph is empty and can capture again.\n",
+      "GraphOptions::inputs.allow_stack allows such copies. The graph can capture again.\n",
       options.name.empty() ? "" : " `" + options.name + "`", gone.size(), gone.size() == 1 ? "lies" : "lie",
       has_address_sanitizer() ? ", or in memory that AddressSanitizer knows to be gone" : "");
   for (const HostAccess& access : gone.first(std::min(gone.size(), most_accesses))) text += access_text(access);

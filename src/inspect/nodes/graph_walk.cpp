@@ -103,9 +103,11 @@ void GraphWalk::node(GraphHandle within, GraphNodeHandle handle, std::string num
   const std::size_t index = nodes_.size() - 1;  // what follows adds to them
   if (const auto* const child = std::get_if<backend::ChildGraphNodeParams>(&params))
     graph(child->graph, graphs::number_within(nodes_[index].number, type, 0));
-  if (const auto* const conditional = std::get_if<backend::ConditionalNodeParams>(&params))
-    for (std::size_t i = 0; i < conditional->bodies.size(); ++i)
-      graph(conditional->bodies[i], graphs::number_within(nodes_[index].number, type, i));
+  const auto* const conditional = std::get_if<backend::ConditionalNodeParams>(&params);
+  if (conditional == nullptr) return;
+  nodes_[index].conditional = conditional->type;
+  for (std::size_t i = 0; i < conditional->bodies.size(); ++i)
+    graph(conditional->bodies[i], graphs::number_within(nodes_[index].number, type, i));
 }
 
 void GraphWalk::note_copy(const backend::NodeParams& params) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,11 +23,12 @@ struct ScannedNode {
   GraphNodeHandle handle = nullptr;
   GraphNodeHandle top = nullptr;  ///< the same, or the enclosing node of the template
   backend::NodeType type = backend::NodeType::empty;
-  std::string number;                 ///< as in node_text()
-  FunctionHandle function = nullptr;  ///< of a kernel node
-  std::size_t read_bytes = 0;         ///< of a copy node: of its source, with the gaps between rows
-  std::size_t written_bytes = 0;      ///< likewise of its destination
-  GraphHandle graph = nullptr;        ///< the one that it is a node of
+  std::string number;                                        ///< as in node_text()
+  FunctionHandle function = nullptr;                         ///< of a kernel node
+  std::optional<backend::ConditionalType> conditional = {};  ///< of a conditional node
+  std::size_t read_bytes = 0;     ///< of a copy node: of its source, with the gaps between rows
+  std::size_t written_bytes = 0;  ///< likewise of its destination
+  GraphHandle graph = nullptr;    ///< the one that it is a node of
 };
 
 /// Which nodes are visited.

@@ -318,6 +318,39 @@ TEST_P(NodesOfGraphs, WhatCudaDoesNotChangeIsRefusedWithTheRule) {
   EXPECT_EQ(read(y_), std::vector<int>(8, 6));
 }
 
+// Of two kernels in order, the second of which may begin before the first one ends.
+TEST_P(NodesOfGraphs, HaveTheEdgesOfProgrammaticLaunchesAlsoInChildrenBodiesAndDifferences) {
+  const auto both = [&](bool programmatic) {
+    LaunchConfig config;
+    add(x_);
+    config.programmatic = programmatic;
+    launch(config, Add{}, x_.data(), 2, x_.size());
+  };
+  const EdgeData in_order, early{.from_port = 1, .type = 1};
+  Buffer<std::uint32_t> flag(std::array<std::uint32_t, 1>{1});
+  capture(graph_, [&] { both(true); });
+  EXPECT_EQ(graph_.nodes()[1].dependencies(), (std::vector<NodeDependency>{{0, early}}));
+  graph_.replay();
+  EXPECT_EQ(read(x_)[0], 3);
+  CUDAGraph around(GetParam()), ordered(GetParam());
+  capture(around, [&] {
+    add_child(graph_);
+    if_(flag.data(), [&] { both(true); });
+  });
+  EXPECT_EQ(around.node("0.1").dependencies(), (std::vector<NodeDependency>{{0, early}}));
+  EXPECT_EQ(around.nodes().back().inner()[0][1].dependencies(), (std::vector<NodeDependency>{{0, early}}));
+  around.replay();
+  EXPECT_EQ(read(x_)[0], 9);
+  capture(ordered, [&] { both(false); });
+  EXPECT_EQ(ordered.nodes()[1].dependencies(), (std::vector<NodeDependency>{{0, in_order}}));
+  const std::vector<GraphDifference> differences = diff(ordered, graph_);
+  ASSERT_EQ(differences.size(), 1U);
+  EXPECT_EQ(differences[0].kind, DifferenceKind::dependency);
+  EXPECT_TRUE(contains(differences[0].str(), "from port 1")) << differences[0].str();
+  ordered.replay();
+  EXPECT_EQ(read(x_)[0], 12);
+}
+
 TEST_P(NodesOfGraphs, AreInvalidAfterAResetADestructionAndAnAssignment) {
   std::vector<GraphNode> views;
   for (int way = 0; way < 3; ++way) {

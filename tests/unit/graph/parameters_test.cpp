@@ -139,6 +139,10 @@ TEST_P(ParametersOfGraphs, TwoOfOnePlaceAreThatOfTheLastSet) {
   EXPECT_EQ(replayed(x_), 1);
   graph_.set(target, y_.data());
   EXPECT_EQ(replayed(y_), 1);
+  Buffer<int> z = zeros();
+  graph_.set({{target, x_.data()}, {same, z.data()}});
+  EXPECT_EQ(graph_.get(target), z.data());
+  EXPECT_EQ(replayed(z), 1);
 }
 
 TEST_P(ParametersOfGraphs, WithinAHookOfTheGraphAreReadAndNotSet) {

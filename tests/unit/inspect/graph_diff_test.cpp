@@ -55,6 +55,21 @@ TEST_F(GraphDiff, NamesNodeArgumentAndBothValues) {
   EXPECT_THAT(found.str(), HasSubstr(", then 0x6 (6, "));
 }
 
+TEST_F(GraphDiff, FindsAnotherKindOfConditionalNode) {
+  const Buffer<std::uint32_t> condition(1);
+  const auto one = [&] { add(x_); };
+  const auto other = [&] { add(x_, 2); };
+  const auto found = compare([&] { if_else(condition.data(), one, other); },
+                             [&] {
+                               switch_(condition.data(), {one, other});
+                             });
+  ASSERT_THAT(kinds(found), ElementsAre(DifferenceKind::node_type));
+  EXPECT_EQ(found[0].field, "type");
+  EXPECT_EQ(found[0].first_value, "conditional (if)");
+  EXPECT_EQ(found[0].second_value, "conditional (switch)");
+  EXPECT_THAT(compare([&] { if_(condition.data(), one); }, [&] { if_(condition.data(), one); }), IsEmpty());
+}
+
 TEST_F(GraphDiff, NamesTheAnnotationOfTheNode) {
   const auto body = [&](int amount) {
     const annotate scope("forward");

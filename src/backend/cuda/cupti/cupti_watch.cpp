@@ -16,7 +16,6 @@
 #include "backend/cuda/cupti/cupti_api.h"
 #include "backend/cuda/cupti/driver_calls.h"
 #include "backend/cuda/monitor/call_monitor.h"
-#include "backend/cuda/work_watch.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
@@ -29,6 +28,7 @@ struct QuestionApi {
   PFN_cuStreamIsCapturing_v10000 is_capturing = nullptr;
   PFN_cuStreamGetCaptureInfo_v12030 capture_info = nullptr;
   PFN_cuGraphGetNodes_v10000 graph_nodes = nullptr;
+  PFN_cuThreadExchangeStreamCaptureMode_v10010 exchange_mode = nullptr;
   PFN_cuCtxGetDevice_v2000 current_device = nullptr;
 };
 
@@ -46,6 +46,7 @@ QuestionApi find_questions() {
   get("cuStreamIsCapturing", 10000, api.is_capturing);
   get("cuStreamGetCaptureInfo", 12030, api.capture_info);
   get("cuGraphGetNodes", 10000, api.graph_nodes);
+  get("cuThreadExchangeStreamCaptureMode", 10010, api.exchange_mode);
   get("cuCtxGetDevice", 2000, api.current_device);
   return api;
 }
@@ -74,6 +75,13 @@ class Driver final : public CaptureQueries {
     if (graph == nullptr || api().graph_nodes == nullptr || api().graph_nodes(graph, nullptr, &count) != CUDA_SUCCESS)
       return std::nullopt;
     return count;
+  }
+  bool is_relaxed() override {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (api().exchange_mode == nullptr || api().exchange_mode(&mode) != CUDA_SUCCESS) return false;
+    const bool relaxed = mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (!relaxed) (void)api().exchange_mode(&mode);
+    return relaxed;
   }
   std::string device() override {
     CUdevice device = 0;
@@ -104,11 +112,13 @@ class CallbackScope {
   CallbackScope& operator=(const CallbackScope&) = delete;
 };
 
+std::atomic<void (*)(const char*, StreamHandle) noexcept> work_sink = nullptr;
+
 void driver_call_ends(const DriverCall& call, ErrorCode result) {
   monitor().ends(call, result);
+  auto* const sink = work_sink.load(std::memory_order_acquire);
   const bool may_give_work = call.kind == DriverCall::Kind::work || call.kind == DriverCall::Kind::other;
-  if (CudaWorkWatch::any() && may_give_work && call.stream && result == ErrorCode::success)
-    CudaWorkWatch::note(call.name, *call.stream);
+  if (sink != nullptr && may_give_work && call.stream && result == ErrorCode::success) sink(call.name, *call.stream);
 }
 
 // On any thread, at the beginning and the end of each call. Exceptions must not pass through CUPTI: without memory, a
@@ -258,6 +268,10 @@ std::optional<CaptureFindings> describe_watched(StreamHandle stream) {
 
 void on_watched_capture(std::function<void(const CaptureFindings&)> sink) {
   monitor().on_finished(std::move(sink));
+}
+
+void on_watched_work(void (*sink)(const char* name, StreamHandle stream) noexcept) {
+  work_sink.store(sink, std::memory_order_release);
 }
 
 void report_watched_captures_that_did_not_end() {

@@ -29,6 +29,8 @@ class CaptureQueries {
   /// The graph that a stream is captured to; null if unknown.
   virtual GraphHandle captured_graph(StreamHandle stream) = 0;
   virtual std::optional<std::size_t> node_count(GraphHandle graph) = 0;
+  /// True if the calling thread exchanged its capture mode for the relaxed one.
+  virtual bool is_relaxed() = 0;
   /// The device of the calling thread, as `cuda:0`; empty if it has none.
   virtual std::string device() = 0;
 };

@@ -98,12 +98,13 @@ bool is_work(CallClass call_class) {
          call_class == CallClass::stream_allocation;
 }
 
-// Work that is executed during a capture on another stream: it was probably meant to be captured.
+// Work that is executed during a capture on another stream: it was probably meant to be captured, unless its thread
+// exchanged its mode for it.
 void note_not_captured(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name) {
   const HostStream& stream = *site.stream;
   // A record is useless in a graph, and querying a priority is work only by the rules.
   if (!is_work(call_class) || stream.capture != nullptr || site.call == Call::event_record ||
-      site.call == Call::stream_priority)
+      site.call == Call::stream_priority || thread_capture_mode() == CaptureMode::relaxed)
     return;
   for (const auto& capture : runtime.captures) {
     const bool own = capture->thread == std::this_thread::get_id();

@@ -2,11 +2,12 @@
 #include "backend/host/capture/work_watch.h"
 
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "backend/host/capture/host_capture.h"
 #include "backend/rules/call_stack.h"
-#include "backend/rules/reported_call.h"
+#include "backend/rules/work_call.h"
 #include "support/forked.h"
 
 namespace reprise::backend::host {
@@ -37,11 +38,15 @@ bool HostWorkWatch::has_work() const {
   return now.size() != 1 || handle_of(*now.front().node) != last_;
 }
 
-void HostWorkWatch::note(const HostRuntime& runtime, Call call) {
+void HostWorkWatch::note(const HostRuntime& runtime, Call call) noexcept {
   for (HostWorkWatch* const watch : runtime.work_watches) {
-    if (watch->call_ || !watch->has_work()) continue;
-    watch->call_ = reported_call(cuda_name(call), ErrorCode::success, nullptr);
-    watch->call_->stream = handle_of(*watch->stream_);
+    if (watch->over_ || !watch->has_work()) continue;
+    watch->over_ = true;
+    try {
+      watch->call_ = work_call(cuda_name(call), handle_of(*watch->stream_));
+    } catch (const std::bad_alloc&) {
+      // The call stays unknown.
+    }
   }
 }
 

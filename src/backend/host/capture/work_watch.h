@@ -20,8 +20,8 @@ class HostWorkWatch final : public WorkWatch {
   std::optional<CaptureFindings::ObservedCall> first() const override;
 
   /// Notes a call that the calling thread just made in every watch that it concerns. With the runtime's mutex held,
-  /// without which it has not been since the call acted.
-  static void note(const HostRuntime& runtime, Call call);
+  /// without which it has not been since the call acted. Without memory, the call stays unknown.
+  static void note(const HostRuntime& runtime, Call call) noexcept;
   /// True if the calling thread's call was noted and has no stack. With the mutex held.
   bool lacks_stack() const;
   /// Adds the stack to it. With the mutex held.
@@ -33,7 +33,8 @@ class HostWorkWatch final : public WorkWatch {
   HostRuntime& runtime_;
   const HostStream* stream_ = nullptr;  // null, or destroyed: nothing is noted
   const GraphNodeHandle last_;
-  std::optional<CaptureFindings::ObservedCall> call_;  // guarded by the runtime's mutex
+  bool over_ = false;                                  // the first call has been made
+  std::optional<CaptureFindings::ObservedCall> call_;  // as over_, guarded by the runtime's mutex
 };
 
 }  // namespace reprise::backend::host

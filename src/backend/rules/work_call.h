@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "backend/capture_findings.h"
+#include "reprise/handles.h"
+
+namespace reprise::backend {
+
+/// Describes a call by which the calling thread just gave work to a stream: by the function of this library that the
+/// thread is in, if it is in one, and with the annotation of its scope. The caller adds the stack, as to
+/// reported_call().
+CaptureFindings::ObservedCall work_call(const char* cuda_name, StreamHandle stream);
+
+}  // namespace reprise::backend
