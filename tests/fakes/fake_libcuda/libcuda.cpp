@@ -70,6 +70,14 @@ int capture_info(void*, int* status, unsigned long long* id, void** graph, const
   return 0;
 }
 
+int exchange_mode(int* mode) {
+  thread_local int current = 0;  // CU_STREAM_CAPTURE_MODE_GLOBAL
+  const int before = current;
+  current = *mode;
+  *mode = before;
+  return 0;
+}
+
 int device_name(char* name, int size, int device) {
   std::snprintf(name, static_cast<std::size_t>(size), "Device %d of a test", device);
   return 0;
@@ -161,6 +169,7 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** function, int versio
   if (std::strcmp(name, "cuLibraryLoadData") == 0) *function = reinterpret_cast<void*>(&load_library);
   if (std::strcmp(name, "cuLibraryGetKernel") == 0) *function = reinterpret_cast<void*>(&find_in_library);
   if (std::strcmp(name, "cuKernelGetFunction") == 0) *function = reinterpret_cast<void*>(&function_of_kernel);
+  if (std::strcmp(name, "cuThreadExchangeStreamCaptureMode") == 0) *function = reinterpret_cast<void*>(&exchange_mode);
   if (std::strcmp(name, "cuCtxGetDevice") == 0) *function = reinterpret_cast<void*>(&current_device);
   return 0;
 }
