@@ -12,7 +12,7 @@ function(reprise_add_libtorch missing)
   set(REPRISE_FOUND_TORCH_VERSION "${REPRISE_FOUND_TORCH_VERSION}" PARENT_SCOPE)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/libtorch/*.cpp")
   # Sources for CUDA tensors, or their replacement.
-  if(REPRISE_CUDA_CRT)
+  if(REPRISE_TORCH_HAS_CUDA)
     list(FILTER sources EXCLUDE REGEX "/no_cuda_tensors\\.cpp$")
   else()
     list(FILTER sources EXCLUDE REGEX "/libtorch/cuda/")

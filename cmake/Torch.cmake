@@ -7,7 +7,7 @@
 # An installed component is used with the version that it was built against: reprise-config.cmake sets
 # reprise_built_torch_version.
 #
-# REPRISE_CUDA_CRT is false if CUDA tensors are impossible: parts of libtorch or of CUDA's headers are missing.
+# REPRISE_TORCH_HAS_CUDA is false if CUDA tensors are impossible: parts of libtorch or of CUDA's headers are missing.
 #
 #   reprise_add_torch(<missing> [GLOBAL])    makes the target reprise::torch if it is found; <missing> is empty then, else
 #                                            it says what was not. A version of torch that is not supported is an error.
@@ -87,27 +87,35 @@ function(reprise_add_torch missing)
   set(libraries "${REPRISE_TORCH}/lib/libtorch_cpu.so" "${REPRISE_TORCH}/lib/libc10.so" "${REPRISE_TORCH}/lib/libgomp.so.1")
   # CUDA's part also loads without a driver: one program serves both kinds of machine.
   if(EXISTS "${REPRISE_TORCH}/lib/libtorch_cuda.so")
+    set(cuda_packages_headers crt/host_defines.h nv/target)
+    set(cuda_packages "nvidia-cuda-crt, or nvidia-cuda-nvcc-cu12" "nvidia-cuda-cccl, or nvidia-cuda-cccl-cu12")
     list(APPEND libraries "${REPRISE_TORCH}/lib/libtorch_cuda.so" "${REPRISE_TORCH}/lib/libc10_cuda.so")
-    # Of CUDA's headers the wheel lacks a folder, which is a package of its own; toolkits have it, too.
+    # Of CUDA's headers the wheel lacks two folders, which are packages of their own; toolkits have them, too.
     # NCCL's are next to them, in a package that wheels of torch with CUDA require. Wheels for CUDA 12 have a folder for
     # each part of CUDA, those for CUDA 13 one for all.
     file(GLOB cuda_headers "${REPRISE_TORCH}/../nvidia/cu*/include" "${REPRISE_TORCH}/../nvidia/nccl/include")
-    find_path(REPRISE_CUDA_CRT crt/host_defines.h
-      HINTS ${cuda_headers} "${CUDAToolkit_ROOT}" ENV CUDAToolkit_ROOT ENV CUDA_HOME ENV CUDA_PATH
-      PATHS /usr/local/cuda
-      PATH_SUFFIXES include
-      DOC "The folder of CUDA's crt/host_defines.h")
-    mark_as_advanced(REPRISE_CUDA_CRT)
     target_include_directories(reprise::torch SYSTEM INTERFACE ${cuda_headers})
-    if(REPRISE_CUDA_CRT)
-      target_include_directories(reprise::torch SYSTEM INTERFACE "${REPRISE_CUDA_CRT}")
-    else()
-      message(STATUS "reprise::libtorch: without CUDA tensors, because CUDA's header crt/host_defines.h was not found; "
-        "scripts/setup-libtorch gets it, and so does the pip package nvidia-cuda-crt, or nvidia-cuda-nvcc-cu12")
-    endif()
+    set(REPRISE_TORCH_HAS_CUDA TRUE CACHE INTERNAL "The component libtorch has CUDA tensors")
+    foreach(header package IN ZIP_LISTS cuda_packages_headers cuda_packages)
+      string(MAKE_C_IDENTIFIER "REPRISE_CUDA_${header}" folder)
+      find_path(${folder} ${header}
+        HINTS ${cuda_headers} "${CUDAToolkit_ROOT}" ENV CUDAToolkit_ROOT ENV CUDA_HOME ENV CUDA_PATH
+        PATHS /usr/local/cuda
+        PATH_SUFFIXES include include/cccl cccl
+        DOC "The folder of CUDA's ${header}")
+      mark_as_advanced(${folder})
+      if(${folder})
+        target_include_directories(reprise::torch SYSTEM INTERFACE "${${folder}}")
+      else()
+        set(REPRISE_TORCH_HAS_CUDA FALSE CACHE INTERNAL "")
+        message(STATUS "reprise::libtorch: without CUDA tensors, because CUDA's header ${header} was not found; "
+          "scripts/setup-libtorch gets it, and so does the pip package ${package}")
+      endif()
+    endforeach()
     # libtorch's headers have functions that call CUDA's runtime.
     file(GLOB cuda_runtime "${REPRISE_TORCH}/../nvidia/cu*/lib/libcudart.so.*")
   else()
+    set(REPRISE_TORCH_HAS_CUDA FALSE CACHE INTERNAL "")
     message(STATUS "reprise::libtorch: without CUDA tensors, because ${REPRISE_TORCH} has no libtorch_cuda.so")
   endif()
   # libtorch registers its operators when it is loaded: the linker must not drop it although no symbol is used.
