@@ -282,6 +282,13 @@ void Entry::run_breaks(const StreamRef& stream, const Call& call) try {
   throw;
 }
 
+std::exception_ptr Entry::replay_last_segment(const StreamRef& stream, const Call& call) try {
+  return graphs::replay_in_order(shared_.last_launch, graph_, stream);
+} catch (...) {
+  if (!breaks_.empty()) copy_back_after_error(stream, call);
+  throw;
+}
+
 void Entry::copy_back_after_error(const StreamRef& stream, const Call& call) noexcept try {
   copy_back(stream, call);
 } catch (const std::exception& error) {
@@ -293,6 +300,8 @@ void Entry::copy_back_after_error(const StreamRef& stream, const Call& call) noe
 template <class Copy>
 void Entry::copy_behind_launch(const StreamRef& stream, const char* missing, Copy&& copy) try {
   copy();
+} catch (const OutOfMemoryError& error) {
+  throw OutOfMemoryError(text::format("the graph was launched, but {}: {}", missing, error.what()), error.statistics());
 } catch (const BackendError& error) {
   const std::string detail = stream.device().backend().last_error_detail();
   throw BackendError(error.call(), error.code(),
@@ -330,7 +339,7 @@ Outcome Entry::launch_with_memory(const StreamRef& stream, const Call& call) {
     if (!inputs_.empty()) copy_inputs(stream, call);
     if (!breaks_.empty()) run_breaks(stream, call);
   }
-  const std::exception_ptr thrown = graphs::replay_in_order(shared_.last_launch, graph_, stream);
+  const std::exception_ptr thrown = replay_last_segment(stream, call);
   std::uint64_t number = 0;
   if (lender_ != nullptr) number = lender_->call.fetch_add(1) + 1;
   if (thrown != nullptr) {

@@ -124,6 +124,8 @@ class Entry {
   template <class Copy>
   static void copy_behind_launch(const StreamRef& stream, const char* missing, Copy&& copy);
   void run_breaks(const StreamRef& stream, const Call& call);
+  /// As graphs::replay_in_order().
+  std::exception_ptr replay_last_segment(const StreamRef& stream, const Call& call);
   void* memory_of(Input& input);
   void record_use(const StreamRef& stream);
   std::shared_ptr<Lender> new_results(const StreamRef& stream) const;

@@ -29,22 +29,23 @@ AccountingBackend& walked_runtime() {
 
 /// What a scenario works with.
 struct Stage {
-  void body() {
+  void body() { body(state.data()); }
+  void body(int* sum) {
     const StreamRef here = current_stream();
     const annotate scope("step");
     Buffer<int> scratch(n);
     multiply(ones, 1, scratch);
-    add(state);
+    launch(1, graphs::test::Add{}, sum, 1, std::size_t{1});
     const Buffer<int> ten = eager([this] {
       Buffer<int> made(n);
       multiply(ones, 10, made);
       return made;
     });
-    launch(1, AddFrom{}, state.data(), ten.data());
-    eager([p = state.data()](StreamRef stream) { launch(stream, 1, graphs::test::Add{}, p, 100, std::size_t{1}); });
+    launch(1, AddFrom{}, sum, ten.data());
+    eager([p = sum](StreamRef stream) { launch(stream, 1, graphs::test::Add{}, p, 100, std::size_t{1}); });
     fork.wait(here);
     launch(fork, 1, AddFrom{}, other.data(), scratch.data());
-    add(state, 1000);
+    launch(1, graphs::test::Add{}, sum, 1000, std::size_t{1});
     here.wait(fork);
   }
 
@@ -96,6 +97,10 @@ void run_in_cache(Stage& s) {
   s.cache->run({0}, [&s] { s.body(); });
 }
 
+void run_in_cache_with_input(Stage& s) {
+  s.cache->run({0}, inputs(inout(s.state)), [&s](DeviceView<int> sum) { s.body(sum.data()); });
+}
+
 const std::vector<Scenario>& scenarios() {
   static const std::vector<Scenario> all{
       {"a capture", nullptr, capture_it, 1, false},
@@ -107,6 +112,8 @@ const std::vector<Scenario>& scenarios() {
       {"all_eager", nullptr, [](Stage& s) { all_eager([&s] { s.body(); }); }, 1, false},
       {"a capture in a cache", nullptr, run_in_cache, 1, false},
       {"a hit of a cache", run_in_cache, run_in_cache, 1, false},
+      {"a capture in a cache with an input", nullptr, run_in_cache_with_input, 1, false},
+      {"a hit of a cache with an input", run_in_cache_with_input, run_in_cache_with_input, 1, false},
   };
   return all;
 }

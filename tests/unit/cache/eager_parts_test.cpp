@@ -136,6 +136,42 @@ TEST_F(CachesWithEagerParts, ChangeInputsUpToAnExceptionOfAnEagerPart) {
   expect(101);
 }
 
+// The segments and parts before the launch that fails have run, as in an eager run.
+TEST_F(CachesWithEagerParts, ChangeInputsUpToALaunchThatFails) {
+  if (default_device().type() != DeviceType::host) GTEST_SKIP() << "failures are injected into host devices";
+  const int changes[] = {0, 1, 11, 111};  // before the first, second and third launch, and in the end
+  for (const bool in_capture : {true, false})
+    for (std::uint64_t launch_number = 1; launch_number <= 3; ++launch_number) {
+      SCOPED_TRACE(::testing::Message() << (in_capture ? "in the capture" : "in a hit") << ", launch "
+                                        << launch_number);
+      GraphCache cache({.capture_after = 0});
+      Buffer<int> here = zeros();
+      int parts = 0;
+      const auto call = [&] {
+        cache.run({0}, inputs(inout(here)), [&parts](DeviceView<int> view) {
+          launch(view.size(), Add{}, view.data(), 1, view.size());
+          eager([&parts] { ++parts; });
+          launch(view.size(), Add{}, view.data(), 10, view.size());
+          eager([&parts] { ++parts; });
+          launch(view.size(), Add{}, view.data(), 100, view.size());
+        });
+      };
+      if (!in_capture) call();
+      const int before = graphs::test::first(here);
+      parts = 0;
+      {
+        const InjectedFailure failure(
+            {.call = "cuGraphLaunch", .code = ErrorCode::launch_failure, .nth = launch_number});
+        EXPECT_THROW(call(), BackendError);
+        EXPECT_TRUE(failure.happened());
+      }
+      EXPECT_EQ(parts, static_cast<int>(launch_number) - 1);
+      EXPECT_EQ(graphs::test::first(here), before + changes[launch_number - 1]);
+      call();
+      EXPECT_EQ(graphs::test::first(here), before + changes[launch_number - 1] + changes[3]);
+    }
+}
+
 TEST_F(CachesWithEagerParts, RunOnTheStreamOfTheCall) {
   GraphCache cache({.capture_after = 0});
   const Stream one, other;
