@@ -24,6 +24,12 @@ function(reprise_set_warnings target)
   endif()
   if(REPRISE_WERROR)
     list(APPEND flags -Werror)
+    # These depend on what the optimiser inlines: versions differ in where they see what is not there, often within
+    # the headers of the C++ library (array-bounds of GCC 14 in std::vector<bool>).
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      list(APPEND flags -Wno-error=array-bounds -Wno-error=stringop-overflow -Wno-error=stringop-overread
+        -Wno-error=maybe-uninitialized -Wno-error=free-nonheap-object -Wno-error=use-after-free)
+    endif()
   endif()
   # What nvcc compiles (reprise_add_kernels) is compiled by the C++ compiler elsewhere, and gets its warnings there.
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
