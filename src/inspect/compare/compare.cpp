@@ -78,11 +78,13 @@ class NewCapture {
 /// One comparison of two graphs that were captured. Needs their launch mutexes.
 class Execution {
  public:
-  Execution(GraphImpl& graph, GraphImpl& again, const CompareOptions& options)
+  /// \param before the memory of a framework before the capture of `again`.
+  Execution(GraphImpl& graph, GraphImpl& again, const CompareOptions& options,
+            const inspect::FrameworkMemory::Blocks& before)
       : options_(options),
         first_(graph),
         second_(again),
-        memory_(first_.graph, second_.graph),
+        memory_(first_.graph, second_.graph, before),
         parameters_(inspect::graph_differences(first_.graph, second_.graph)),
         steps_(first_, second_, memory_, parameters_),
         runs_(first_, second_, memory_) {}
@@ -152,7 +154,7 @@ class Execution {
   }
 
   void note_what_is_missing() {
-    if (const std::size_t count = memory_.contradictory(); count != 0)
+    if (const std::size_t count = memory_.unpaired_segments(); count != 0)
       result_.notes.push_back(
           text::format("{} segments of the memory of {} were not compared: the two captures lie in their pools in "
                        "different ways, as happens in a pool that other graphs share.",
@@ -186,6 +188,7 @@ Comparison compare(const CUDAGraph& graph, CaptureBody body, const CompareOption
   require_valid(impl, options, body);
   refuse_captures_underway();
   Comparison result;
+  const inspect::FrameworkMemory::Blocks before = inspect::FrameworkMemory::blocks_now(*impl.device);
   {
     NewCapture again(impl, body, options.stream);
     impl.refuse_destroyed(call);
@@ -194,7 +197,7 @@ Comparison compare(const CUDAGraph& graph, CaptureBody body, const CompareOption
     impl.forget_editable();
     refuse_captures_underway();
     const backend::RelaxedCaptureMode relaxed(impl.backend());
-    result = Execution(impl, again.inside(), options).run();
+    result = Execution(impl, again.inside(), options, before).run();
   }
   memory::ReleaseQueue::drain();
   return result;

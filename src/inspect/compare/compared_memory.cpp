@@ -23,8 +23,8 @@ std::vector<memory::UsedAddress> looked_up(const ComparedGraph& graph, const std
 
 }  // namespace
 
-ComparedMemory::ComparedMemory(ComparedGraph& first, ComparedGraph& second)
-    : first_(first), second_(second), framework_(first, second) {
+ComparedMemory::ComparedMemory(ComparedGraph& first, ComparedGraph& second, const FrameworkMemory::Blocks& before)
+    : first_(first), second_(second), framework_(first, second, before) {
   find_own();
   find_addresses();
   std::vector<MemoryRange> inputs;

@@ -29,8 +29,9 @@ class ComparedMemory {
   using State = MemoryState;
 
   /// Adds what corresponds in memory of a framework to OwnMemory of both graphs.
+  /// \param before as of FrameworkMemory.
   /// \throws BackendError if the runtime fails; as FrameworkMemory.
-  ComparedMemory(ComparedGraph& first, ComparedGraph& second);
+  ComparedMemory(ComparedGraph& first, ComparedGraph& second, const FrameworkMemory::Blocks& before);
 
   /// Of an address that parameters have; `unknown` is no address, or one of pageable memory of the host.
   State state(std::uintptr_t address) const;
@@ -59,7 +60,7 @@ class ComparedMemory {
   /// Allocations that share memory with others, but not in the same way in both graphs: these are not compared.
   std::size_t incomparable() const noexcept { return incomparable_; }
   /// Segments of a framework's memory that are not compared.
-  std::size_t contradictory() const noexcept { return framework_.contradictory(); }
+  std::size_t unpaired_segments() const noexcept { return framework_.unpaired(); }
 
  private:
   const ComparedGraph& of(Side side) const noexcept { return side == Side::first ? first_ : second_; }

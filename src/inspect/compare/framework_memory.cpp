@@ -20,6 +20,14 @@ bool contains(const std::vector<MempoolId>& pools, MempoolId pool) {
   return pool && std::ranges::find(pools, pool) != pools.end();
 }
 
+// Of the block that has the address; none if there is no such block.
+std::size_t index_at(const FrameworkMemory::Blocks& blocks, std::uintptr_t address) {
+  const auto after = std::ranges::upper_bound(blocks, address, {}, &backend::Framework::Block::address);
+  if (after == blocks.begin()) return none;
+  const auto block = std::prev(after);
+  return address - block->address < block->bytes ? static_cast<std::size_t>(block - blocks.begin()) : none;
+}
+
 std::span<const NodeValue> values_of(const NodeValues& graph, std::size_t node) {
   return {std::ranges::lower_bound(graph.values, node, {}, &NodeValue::node),
           std::ranges::upper_bound(graph.values, node, {}, &NodeValue::node)};
@@ -51,13 +59,16 @@ std::vector<MempoolId> pools_of(const ComparedGraph& graph) {
   return pools;
 }
 
-FrameworkMemory::FrameworkMemory(ComparedGraph& first, ComparedGraph& second) {
+FrameworkMemory::Blocks FrameworkMemory::blocks_now(const Device& device) {
   const backend::Framework* const framework = backend::installed_framework();
-  if (framework == nullptr) return;
-  blocks_ = framework->blocks(*first.graph().device);
+  return framework != nullptr ? framework->blocks(device) : Blocks{};
+}
+
+FrameworkMemory::FrameworkMemory(ComparedGraph& first, ComparedGraph& second, const Blocks& before)
+    : blocks_(blocks_now(*first.graph().device)) {
   is_input_.assign(blocks_.size(), false);
   find_segments(first, second);
-  find_pairs(first.values, second.values);
+  find_pairs(first.values, second.values, before);
   add_to_graphs(first.values.own, second.values.own);
 }
 
@@ -79,14 +90,35 @@ void FrameworkMemory::find_segments(const ComparedGraph& first, const ComparedGr
   }
 }
 
-void FrameworkMemory::find_pairs(const NodeValues& first, const NodeValues& second) {
+void FrameworkMemory::find_pairs(const NodeValues& first, const NodeValues& second, const Blocks& before) {
+  const auto was_in_use = [&before](std::uintptr_t address) {
+    const std::size_t block = index_at(before, address);
+    return block != none && before[block].in_use;
+  };
+  std::set<std::size_t> used;  // blocks, by the first graph
   for_each_word_pair(first, second, [&](std::uintptr_t one, std::uintptr_t other) {
-    const std::size_t block = block_at(one), other_block = block_at(other);
+    const std::size_t block = index_at(blocks_, one), other_block = index_at(blocks_, other);
     if (block == none || other_block == none) return;
-    if (one == other && blocks_[block].in_use) is_input_[block] = true;
+    if (was_in_use(other)) {
+      is_input_[other_block] = true;
+      // In a pool of its own, the first graph has nothing but what its capture allocated.
+      const bool own = segments_[segment_of(block)].filled_alone;
+      if (!own && (!blocks_[block].in_use || was_in_use(one))) is_input_[block] = true;
+      return;
+    }
+    used.insert(block);
     const Pair pair{segment_of(block), segment_of(other_block), other - one};
     if (segments_[pair.first].is_of(Side::first) && segments_[pair.second].is_of(Side::second)) pairs_.insert(pair);
   });
+  settle_pairs();
+  std::set<std::size_t> without_partner;
+  for (const std::size_t block : used)
+    if (!is_input_[block] && segments_[segment_of(block)].is_of(Side::first)) without_partner.insert(segment_of(block));
+  for (const Pair& pair : pairs_) without_partner.erase(pair.first);
+  unpaired_ = without_partner.size();
+}
+
+void FrameworkMemory::settle_pairs() {
   // Other words lead to another place, or are no addresses.
   const auto in_same_place = [this](const Pair& pair) {
     const Segment &one = segments_[pair.first], &other = segments_[pair.second];
@@ -99,13 +131,7 @@ void FrameworkMemory::find_pairs(const NodeValues& first, const NodeValues& seco
       pairs_, [&](const Pair& pair) { return (settled[pair.first] || settled[pair.second]) && !in_same_place(pair); });
   std::vector<std::size_t> count(segments_.size(), 0);
   for (const Pair& pair : pairs_) ++count[pair.first], ++count[pair.second];
-  std::set<std::size_t> lost;
-  std::erase_if(pairs_, [&](const Pair& pair) {
-    const bool contradictory = count[pair.first] > 1 || count[pair.second] > 1;
-    if (contradictory) lost.insert(pair.first);
-    return contradictory;
-  });
-  contradictory_ = lost.size();
+  std::erase_if(pairs_, [&](const Pair& pair) { return count[pair.first] > 1 || count[pair.second] > 1; });
 }
 
 void FrameworkMemory::add_to_graphs(OwnMemory& first, OwnMemory& second) const {
@@ -122,7 +148,7 @@ void FrameworkMemory::add_to_graphs(OwnMemory& first, OwnMemory& second) const {
     for (const Side side : both_sides)
       if (segments_[i].is_of(side) && !has_partner[i])
         unpaired[static_cast<std::size_t>(side)].push_back({segments_[i].range.begin, segments_[i].range.bytes});
-  const auto is_framework = [this](std::uintptr_t address) { return block_at(address) != none; };
+  const auto is_framework = [this](std::uintptr_t address) { return index_at(blocks_, address) != none; };
   first.add_framework(std::move(paired[0]), std::move(unpaired[0]), is_framework);
   second.add_framework(std::move(paired[1]), std::move(unpaired[1]), is_framework);
 }
@@ -133,7 +159,7 @@ std::vector<MemoryRange> FrameworkMemory::common_parts(const Pair& pair) const {
   const std::uintptr_t end = std::min(mine.end(), theirs.end() - pair.difference);
   std::uintptr_t begin = std::max(mine.begin, theirs.begin - pair.difference);
   std::vector<MemoryRange> parts;
-  for (std::size_t i = block_at(begin); i < blocks_.size() && blocks_[i].address < end; ++i) {
+  for (std::size_t i = index_at(blocks_, begin); i < blocks_.size() && blocks_[i].address < end; ++i) {
     if (!is_input_[i]) continue;
     if (begin < blocks_[i].address) parts.push_back({begin, blocks_[i].address - begin});
     begin = blocks_[i].address + blocks_[i].bytes;
@@ -143,7 +169,7 @@ std::vector<MemoryRange> FrameworkMemory::common_parts(const Pair& pair) const {
 }
 
 FoundMemory FrameworkMemory::find(std::uintptr_t address) const {
-  const std::size_t block = block_at(address);
+  const std::size_t block = index_at(blocks_, address);
   if (block == none) return {};
   const MemoryRange range{blocks_[block].address, blocks_[block].bytes};
   const Segment& segment = segments_[segment_of(block)];
@@ -151,14 +177,6 @@ FoundMemory FrameworkMemory::find(std::uintptr_t address) const {
     return {blocks_[block].in_use ? MemoryState::in_use : MemoryState::freed, range};
   const bool of_both = segment.of[0] && segment.of[1];  // of a child graph, which has it at the same address in both
   return {of_both ? MemoryState::in_use : MemoryState::own, segment.range};
-}
-
-std::size_t FrameworkMemory::block_at(std::uintptr_t address) const {
-  const auto after = std::ranges::upper_bound(blocks_, address, {}, &Block::address);
-  if (after == blocks_.begin()) return none;
-  const Block& block = *std::prev(after);
-  if (address - block.address >= block.bytes) return none;
-  return static_cast<std::size_t>(std::prev(after) - blocks_.begin());
 }
 
 std::size_t FrameworkMemory::segment_of(std::size_t block) const {

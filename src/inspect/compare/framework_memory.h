@@ -37,17 +37,25 @@ std::vector<MempoolId> pools_of(const ComparedGraph& graph);
 /// other, the segments are a pair where some node has the same offset in both, and both captures filled their pools
 /// alone; other segments are no pair: in a pool that other graphs share, captures lie in different ways.
 ///
-/// Blocks in use that both graphs have at the same address are inputs, also in the pool of one of them.
+/// Blocks that were in use before the second capture, and that it uses, are inputs, also in a pool of one of the
+/// graphs; and so are those that the first graph uses in their place, which may have been freed.
 class FrameworkMemory {
  public:
-  /// Adds the memory to OwnMemory of both graphs. None, without a framework.
+  using Blocks = std::vector<backend::Framework::Block>;
+
+  /// The memory of a framework on a device, by address; empty without a framework.
   /// \throws UsageError if the framework has an allocator that does not report its blocks.
-  FrameworkMemory(ComparedGraph& first, ComparedGraph& second);
+  static Blocks blocks_now(const Device& device);
+
+  /// Adds the memory to OwnMemory of both graphs. None, without a framework.
+  /// \param before blocks_now() before the capture of the second graph.
+  /// \throws as blocks_now().
+  FrameworkMemory(ComparedGraph& first, ComparedGraph& second, const Blocks& before);
 
   /// `unknown` outside of the framework's memory.
   FoundMemory find(std::uintptr_t address) const;
-  /// Segments of the first graph that have no partner because the nodes contradict each other.
-  std::size_t contradictory() const noexcept { return contradictory_; }
+  /// Segments of the first graph that nodes use and that have no partner.
+  std::size_t unpaired() const noexcept { return unpaired_; }
 
  private:
   using Block = backend::Framework::Block;
@@ -69,17 +77,17 @@ class FrameworkMemory {
   };
 
   void find_segments(const ComparedGraph& first, const ComparedGraph& second);
-  void find_pairs(const NodeValues& first, const NodeValues& second);
+  void find_pairs(const NodeValues& first, const NodeValues& second, const Blocks& before);
+  void settle_pairs();
   void add_to_graphs(OwnMemory& first, OwnMemory& second) const;
   std::vector<MemoryRange> common_parts(const Pair& pair) const;
-  std::size_t block_at(std::uintptr_t address) const;
   std::size_t segment_of(std::size_t block) const;
 
-  std::vector<Block> blocks_;      // by address
+  Blocks blocks_;                  // by address
   std::vector<bool> is_input_;     // of each block
   std::vector<Segment> segments_;  // by address
   std::set<Pair> pairs_;
-  std::size_t contradictory_ = 0;
+  std::size_t unpaired_ = 0;
 };
 
 }  // namespace reprise::inspect

@@ -416,5 +416,47 @@ TEST_F(CompareOfAFramework, IsRefusedWhereItsAllocatorDoesNotReportItsBlocks) {
   EXPECT_TRUE(compare_now(body).same());
 }
 
+TEST_F(CompareInASharedPool, AnotherInputIsADifference) {
+  fill(3, {0});
+  int which = 1, amount = 1;
+  const auto body = [&] {
+    add_to(kept_[which], amount);
+    unknown_writes();
+    add_to(kept_[which], amount);
+  };
+  graph_ = capture({.pool = pool_}, body);
+  EXPECT_TRUE(compare_now(body).same());
+  const std::vector<int> first = values(kept_[1]), second = values(kept_[2]);
+  which = 2;
+  for (const int orders : {0, 2}) {
+    const Comparison found = compare_now(body, {.orders = orders});
+    ASSERT_TRUE(found.difference) << found.str();
+    EXPECT_EQ(found.difference->address, kept_[1].get());
+  }
+  amount = 5;
+  EXPECT_TRUE(compare_now(body).difference);
+  EXPECT_EQ(values(kept_[1]), first);
+  EXPECT_EQ(values(kept_[2]), second);
+}
+
+// Also where its replacement has the same values.
+TEST_F(CompareInASharedPool, NamesTheNodeThatUsesABlockThatWasFreed) {
+  fill(3, {0, 2});
+  const Memory next = make(1), result = make(0);
+  Memory input = std::move(kept_[1]);
+  const auto body = [&] { multiply(input, 2, result); };
+  graph_ = capture({.pool = pool_}, body);
+  const int* const freed = input.get();
+  input = next;
+  for (const int value : {1, 5}) {
+    set(next, value);
+    const Comparison found = compare_now(body, {.orders = 1});
+    ASSERT_TRUE(found.difference) << found.str();
+    EXPECT_EQ(found.difference->kind, FirstDifferenceKind::stale_pointer) << found.str();
+    EXPECT_EQ(found.difference->address, freed);
+    EXPECT_EQ(found.difference->second_address, next.get());
+  }
+}
+
 }  // namespace
 }  // namespace reprise::inspect::test
