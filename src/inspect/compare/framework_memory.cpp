@@ -20,7 +20,7 @@ bool contains(const std::vector<MempoolId>& pools, MempoolId pool) {
   return pool && std::ranges::find(pools, pool) != pools.end();
 }
 
-// Of the block that has the address; none if there is no such block.
+// The index of the block that has the address; none if there is no such block.
 std::size_t index_at(const FrameworkMemory::Blocks& blocks, std::uintptr_t address) {
   const auto after = std::ranges::upper_bound(blocks, address, {}, &backend::Framework::Block::address);
   if (after == blocks.begin()) return none;
