@@ -112,10 +112,11 @@ decltype(auto) call(F& function, const StreamRef& stream) {
 template <class F>
 using ReturnedBy = decltype(eager_detail::call(std::declval<F&>(), std::declval<const StreamRef&>()));
 
-/// True for an empty std::function or a null function pointer.
+/// True for an empty std::function or a null function pointer. A lambda without captures is never empty, although it
+/// converts to bool, by way of a function pointer.
 template <class F>
 bool is_empty(const F& function) {
-  if constexpr (std::is_constructible_v<bool, const F&>)
+  if constexpr (std::is_pointer_v<F> || requires { function.operator bool(); })
     return !static_cast<bool>(function);
   else
     return false;
