@@ -56,7 +56,8 @@ class CaptureBody {
            (std::invocable<F&> || std::invocable<F&, StreamRef> || std::invocable<F&, StreamHandle>))
       CaptureBody(F&& function)  // NOLINT(google-explicit-constructor): bodies are passed as they are
       : function_(address(function)), call_(&call<std::remove_reference_t<F>>) {
-    if constexpr (!std::is_function_v<std::remove_reference_t<F>> && std::is_constructible_v<bool, F&>)
+    // Not lambdas without captures, which convert by way of a function pointer.
+    if constexpr (std::is_pointer_v<std::remove_reference_t<F>> || requires { function.operator bool(); })
       if (!static_cast<bool>(function)) call_ = nullptr;
   }
 
