@@ -32,15 +32,6 @@ nlohmann::json json_of(const Outcome& outcome) {
   return found;
 }
 
-/// What is missing, and disables what.
-std::string disabled(const nlohmann::json& found) {
-  std::string all;
-  for (const nlohmann::json& one : found["missing"])
-    all += one["what"].get<std::string>() + " / " + one["why"].get<std::string>() + " / " +
-           one["disables"].get<std::string>() + "\n";
-  return all;
-}
-
 TEST(RepriseDoctor, SaysHowItIsUsed) {
   EXPECT_THAT(run_doctor({"--help"}, {}).out,
               AllOf(HasSubstr("--json"), HasSubstr("Exit code: 0 if there is a usable GPU")));
@@ -99,6 +90,14 @@ TEST(RepriseDoctor, HasSettingsInJson) {
 }
 
 #ifdef FAKE_LIBCUDA_DIRECTORY
+/// What is missing, and disables what.
+std::string disabled(const nlohmann::json& found) {
+  std::string all;
+  for (const nlohmann::json& one : found["missing"])
+    all += one["what"].get<std::string>() + " / " + one["why"].get<std::string>() + " / " +
+           one["disables"].get<std::string>() + "\n";
+  return all;
+}
 
 /// With a driver of the tests' own, of these properties.
 Outcome with_driver(const Lines& options, Lines properties) {
