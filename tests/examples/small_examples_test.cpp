@@ -127,7 +127,7 @@ TEST_F(SmallExamples, MultiStreamRunsWithOneBranchAndWithMany) {
 }
 
 TEST_F(SmallExamples, MultiStreamRefusesBadArguments) {
-  expect_refused(run(MULTI_STREAM, {"--branches", "0"}), "--branches: Value 0 not in range 1 to 64");
+  expect_refused(run(MULTI_STREAM, {"--branches", "0"}), "--branches: Value 0 not in range");
   expect_refused(run(MULTI_STREAM, {"--values", "many"}), "--values");
   expect_refused(run(MULTI_STREAM, {"--device", "abacus"}), "--device: expected the name of a device");
   expect_refused(run(MULTI_STREAM, {"stray"}), "stray");
@@ -144,7 +144,7 @@ TEST_F(SmallExamples, ChangingInputsGivesTheResultOfTheHostCopiedAndPatched) {
 }
 
 TEST_F(SmallExamples, ChangingInputsRefusesBadArguments) {
-  expect_refused(run(CHANGING_INPUTS, {"--inputs", "0"}), "--inputs: Value 0 not in range 1 to 256");
+  expect_refused(run(CHANGING_INPUTS, {"--inputs", "0"}), "--inputs: Value 0 not in range");
   expect_refused(run(CHANGING_INPUTS, {"--device", "abacus"}), "--device: expected the name of a device");
 }
 
