@@ -177,7 +177,7 @@ struct CUDAGraph::Impl {
   void prepare_launch(const char* call, const StreamRef& stream);
   /// Null: the calling thread's current stream of the graph's device.
   void replay(const StreamRef* stream);
-  void replay_changed(const StreamRef& stream, const std::function<void(GraphExecHandle)>& change);
+  std::exception_ptr replay_changed(const StreamRef& stream, const std::function<void(GraphExecHandle)>& change);
   /// Launches it. Needs `launch_mutex`, and prepare_launch().
   void launch(const char* call, const StreamRef& stream);
   /// Adds the graph to the capture of this library that the stream takes part in; false if it is in none.

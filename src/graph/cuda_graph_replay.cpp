@@ -163,15 +163,27 @@ bool CUDAGraph::Impl::become_child(const char* call, const StreamRef& stream) {
   return true;
 }
 
-void CUDAGraph::Impl::replay_changed(const StreamRef& stream, const std::function<void(GraphExecHandle)>& change) try {
+std::exception_ptr CUDAGraph::Impl::replay_changed(const StreamRef& stream,
+                                                   const std::function<void(GraphExecHandle)>& change) try {
   constexpr const char* call = "CUDAGraph::replay";
   refuse_in_own_hook(call);
   backend::require_not_forked(Call::graph_launch);
-  const std::lock_guard lock(launch_mutex);
-  require_captured(call);
-  prepare_launch(call, stream);
-  change(exec);
-  launch(call, stream);
+  std::exception_ptr thrown;
+  {
+    const std::lock_guard lock(launch_mutex);
+    require_captured(call);
+    prepare_launch(call, stream);
+    change(exec);
+    const std::uint64_t before = launches;
+    try {
+      launch(call, stream);
+    } catch (...) {
+      if (launches == before) throw;
+      thrown = std::current_exception();
+    }
+  }
+  if (thrown != nullptr) end_if_left();
+  return thrown;
 } catch (...) {
   end_if_left();
   throw;
@@ -277,15 +289,7 @@ void CUDAGraph::upload(const StreamRef& stream) {
 
 std::exception_ptr replay_changed(CUDAGraph& graph, const StreamRef& stream,
                                   const std::function<void(GraphExecHandle)>& change) {
-  graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(graph, "CUDAGraph::replay");
-  const std::uint64_t before = impl.launches;
-  try {
-    impl.replay_changed(stream, change);
-  } catch (...) {
-    if (impl.launches == before) throw;
-    return std::current_exception();
-  }
-  return nullptr;
+  return graphs::GraphAccess::of(graph, "CUDAGraph::replay").replay_changed(stream, change);
 }
 
 void reserve(CUDAGraph& graph, std::string owner) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/error_context.h"
 #include "backend/rules/call_stack.h"
 #include "backend/rules/work_call.h"
 #include "support/immortal.h"
@@ -64,12 +65,15 @@ void CudaWorkWatch::note(const char* name, CUstream stream) noexcept try {
     }
   }
   if (!noted) return;
-  // Without the lock: finding names takes the loader's.
+  // Without the lock: finding names takes the loader's, and finding the annotation that of the captures.
   const std::vector<std::string> stack = call_stack();
+  const std::string annotation = error_context();
   const std::scoped_lock lock(watches().mutex);
   for (CudaWorkWatch* const watch : watches().all)
-    if (watch->call_ && watch->call_->stack.empty() && watch->call_->thread == thread_number())
+    if (watch->call_ && watch->call_->stack.empty() && watch->call_->thread == thread_number()) {
       watch->call_->stack = stack;
+      watch->call_->detail = annotation;
+    }
 } catch (const std::bad_alloc&) {
 }
 

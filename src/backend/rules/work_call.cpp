@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/rules/work_call.h"
 
-#include "backend/error_context.h"
 #include "backend/rules/reported_call.h"
 #include "reprise/public_call.h"
 
@@ -11,7 +10,6 @@ CaptureFindings::ObservedCall work_call(const char* cuda_name, StreamHandle stre
   const char* const made = detail::PublicCall::current();
   CaptureFindings::ObservedCall call = reported_call(made != nullptr ? made : cuda_name, ErrorCode::success, nullptr);
   if (made != nullptr) call.driver_name = cuda_name;
-  call.detail = error_context();
   call.stream = stream;
   return call;
 }

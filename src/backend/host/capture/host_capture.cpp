@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <new>
 
+#include "backend/error_context.h"
 #include "backend/host/capture/work_watch.h"
 #include "backend/host/host_runtime.h"
 #include "backend/rules/call_stack.h"
@@ -215,9 +216,10 @@ bool lacks_stacks(const HostRuntime& runtime) {
 
 void add_stacks(HostRuntime& runtime) {
   const std::vector<std::string> stack = call_stack();
+  const std::string annotation = error_context();
   const std::lock_guard lock(runtime.mutex);
   for (const auto& capture : runtime.captures) add_stack(capture->findings, stack);
-  for (HostWorkWatch* const watch : runtime.work_watches) watch->add_stack(stack);
+  for (HostWorkWatch* const watch : runtime.work_watches) watch->complete(stack, annotation);
 }
 
 HostResult check_capture_rules(HostRuntime& runtime, const CallSite& site) {

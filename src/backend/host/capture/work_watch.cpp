@@ -54,8 +54,10 @@ bool HostWorkWatch::lacks_stack() const {
   return call_ && call_->stack.empty() && call_->thread == thread_number();
 }
 
-void HostWorkWatch::add_stack(const std::vector<std::string>& stack) {
-  if (lacks_stack()) call_->stack = stack;
+void HostWorkWatch::complete(const std::vector<std::string>& stack, const std::string& annotation) {
+  if (!lacks_stack()) return;
+  call_->stack = stack;
+  call_->detail = annotation;
 }
 
 }  // namespace reprise::backend::host

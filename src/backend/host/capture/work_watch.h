@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "backend/call.h"
 #include "backend/host/host_runtime.h"
@@ -24,8 +26,8 @@ class HostWorkWatch final : public WorkWatch {
   static void note(const HostRuntime& runtime, Call call) noexcept;
   /// True if the calling thread's call was noted and has no stack. With the mutex held.
   bool lacks_stack() const;
-  /// Adds the stack to it. With the mutex held.
-  void add_stack(const std::vector<std::string>& stack);
+  /// Adds the stack and the annotation to it. With the mutex held.
+  void complete(const std::vector<std::string>& stack, const std::string& annotation);
 
  private:
   bool has_work() const;
