@@ -25,8 +25,8 @@ class TimedReplay;
 /// The time of one node in a replay, in microseconds of the device's clock.
 struct NodeTiming {
   /// The node of the template, or of a child graph or body in it. Null if unknown: the node was removed from the
-  /// template after the executable was made. On a CUDA device also if it lies in a child graph or body, and nodes of the
-  /// template were removed, or a conditional node that other code added comes first in the order of the numbers.
+  /// template after the executable was made. On a CUDA device also if it lies in a child graph or body, and nodes of
+  /// the template were removed, or a conditional node that other code added comes first in the order of the numbers.
   GraphNodeHandle node = nullptr;
   /// The node's place among all nodes of the template, in order of creation; of a node in a child graph or body, that
   /// of the enclosing node; nullopt if unknown.
