@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 #include "tests/unit/graph/graph_fixture.h"
 
@@ -52,6 +54,33 @@ class ControlFlow : public ::testing::Test {
   Buffer<Flag> flag_{std::array<Flag, 1>{0}};
   Buffer<int> x_ = zeros();
   Buffer<int> y_ = zeros();
+};
+
+/// Control flow that is refused.
+class RefusedControlFlow : public ControlFlow {
+ protected:
+  /// The text of the error of a capture, after which everything can be used again.
+  template <class E>
+  std::string error_of(const std::function<void()>& body, const GraphOptions& options = {}) {
+    CUDAGraph graph;
+    const std::string what = text_of<E>([&] { capture(graph, options, body); });
+    EXPECT_EQ(current_stream().capture_status(), CaptureStatus::none);
+    capture(graph, [&] { if_(flag_.data(), [&] { add(y_); }); });
+    set(1);
+    const int before = first(y_);
+    graph.replay();
+    EXPECT_EQ(first(y_), before + 1);
+    return what;
+  }
+  /// The error of a body with this work besides a kernel.
+  std::string error_of_body(const std::function<void(const StreamRef&)>& work) {
+    return error_of<UsageError>([&] {
+      if_(flag_.data(), [&](const StreamRef& inside) {
+        add(x_);
+        work(inside);
+      });
+    });
+  }
 };
 
 }  // namespace reprise::graphs::test
