@@ -7,6 +7,7 @@
 #include "backend/check.h"
 #include "backend/rules/call_stack.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/framework_captures.h"
 #include "graph/graph_names.h"
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"
@@ -197,6 +198,7 @@ void CUDAGraph::Impl::complete_capture(const char* call, const void* frame) {
   may_discard = options.discard_template && !debug;
   or_make_empty([&] {
     const CallingListeners calling(*this);
+    require_framework_took_part(call);
     graphs::CapturedGraph captured = capture->end(frame, reads_nodes_again() ? &changes : nullptr);
     template_graph = captured.template_graph;
     counted.captured(*device, captured.nodes);
@@ -227,6 +229,16 @@ void CUDAGraph::Impl::complete_capture(const char* call, const void* frame) {
   last_report = capture->take_report();
   capture.reset();
   options.check_frozen_values = nullptr;  // what it holds is not the graph's
+}
+
+// What the framework would have captured, or refused, is not known.
+void CUDAGraph::Impl::require_framework_took_part(const char* call) const {
+  if (listeners.framework() != nullptr || graphs::framework_captures() == nullptr) [[likely]]
+    return;
+  throw UsageError(text::format(
+      "{}{}: {} was installed while the graph was being captured, so that its work may be missing. Capture "
+      "the graph again; install a framework before captures begin.",
+      call, graphs::of_graph(options.name), backend::installed_framework()->name()));
 }
 
 // Several listeners may read all nodes, and recapture() compares them afterwards.

@@ -117,6 +117,8 @@ struct CUDAGraph::Impl {
   void end(const char* call, const void* frame);
   // What end() does once nothing refuses it; needs `launch_mutex`.
   void complete_capture(const char* call, const void* frame);
+  /// \throws UsageError if a framework was installed since the capture began: it took no part in it.
+  void require_framework_took_part(const char* call) const;
   /// Whether what is read of the nodes at the end of the capture is kept, to be read once.
   bool reads_nodes_again() const noexcept;
   /// Whether the template is kept for the user, by the constructor or by the options.

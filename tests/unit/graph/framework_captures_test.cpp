@@ -107,6 +107,22 @@ TEST_F(ListenersOfAFramework, TakePartInTheNextCaptureOfAGraphThatIsThereAlready
   EXPECT_EQ(first(x), 1);
 }
 
+TEST_F(ListenersOfAFramework, DoNotMissACaptureThatBeganBeforeTheFrameworkWasInstalled) {
+  Buffer<int> x = zeros();
+  CUDAGraph graph;
+  const std::string what = text_of<UsageError>([&] {
+    capture(graph, {.name = "step"}, [&] {
+      add(x);
+      install();
+    });
+  });
+  EXPECT_TRUE(contains(what, "graph `step`: theirs was installed while the graph was being captured")) << what;
+  EXPECT_THROW(graph.replay(default_device().default_stream()), UsageError);
+  capture(graph, [&] { add(x); });
+  graph.replay(default_device().default_stream());
+  EXPECT_EQ(first(x), 1);
+}
+
 TEST_F(ListenersOfAFramework, StandBetweenRandomNumbersAndWhatLooksAtNodes) {
   install();
   const Listeners listeners;
