@@ -30,6 +30,9 @@ function(reprise_add_libtorch missing)
     PRIVATE "$<BUILD_INTERFACE:reprise_fmt_headers>")
   reprise_hide_symbols(reprise_libtorch)
   reprise_set_warnings(reprise_libtorch)
+  if(REPRISE_SANITIZE)
+    target_compile_options(reprise_libtorch PRIVATE -O0) # compiled for its warnings alone: tests of it have no sanitizers
+  endif()
   # It defines NDEBUG before it includes headers of torch.
   set_source_files_properties("${PROJECT_SOURCE_DIR}/src/libtorch/operators/operator_inputs.cpp" PROPERTIES
     SKIP_UNITY_BUILD_INCLUSION ON)

@@ -59,7 +59,7 @@ CaptureWatch& CaptureWatch::instance() {
 }
 
 void CaptureWatch::began(const DriverApi& driver, CUstream stream) {
-  Entry entry{stream, nullptr, thread_number(), log_name_of_this_thread(), log_position(driver), {}, {}};
+  Entry entry{stream, nullptr, thread_number(), pthread_self(), log_position(driver), {}, {}};
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t id = 0;
   const CUgraphNode* dependencies = nullptr;
@@ -136,7 +136,7 @@ CaptureFindings CaptureWatch::describe(const DriverApi& driver, CUstream stream)
   findings.broken_by = entry->broken_by;
   if (findings.broken_by || *status != CU_STREAM_CAPTURE_STATUS_INVALIDATED) return findings;
   if (const auto failure = first_capture_failure(log_since(driver, entry->log_position), &can_break)) {
-    findings.broken_by = call_of(*failure, failure->thread == entry->thread_in_log);
+    findings.broken_by = call_of(*failure, failure->thread == log_name(entry->thread_in_log));
     findings.notes.emplace_back(
         "The call was not made by this library; that it was probably this one is from the driver's error log. "
         "GraphOptions::report = ReportDetail::full finds its stack, too.");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -54,7 +56,7 @@ class CaptureWatch {
     CUstream stream;
     CUgraph graph;  // being captured to
     std::uint64_t thread;
-    std::string thread_in_log;                // as in the driver's log
+    pthread_t thread_in_log;                  // log_name() of it is in the driver's log
     std::optional<LogIterator> log_position;  // the end of the log at the beginning
     std::optional<CaptureFindings::ObservedCall> broken_by;
     std::optional<std::size_t> nodes;  // then

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/error_log.h"
 
-#include <pthread.h>
-
 #include <vector>
 
 #include "backend/cuda/log_text.h"
@@ -29,8 +27,8 @@ std::string log_since(const DriverApi& driver, std::optional<LogIterator> positi
   return {buffer.data(), size};
 }
 
-std::string log_name_of_this_thread() {
-  return std::to_string(pthread_self());  // seen with driver 580; it is not the number that gettid gives
+std::string log_name(pthread_t thread) {
+  return std::to_string(thread);  // seen with driver 580; it is not the number that gettid gives
 }
 
 std::string latest_error(const DriverApi& driver) {
@@ -38,7 +36,7 @@ std::string latest_error(const DriverApi& driver) {
   thread_local std::optional<LogIterator> position;
   const std::string log = log_since(driver, position);
   position = log_position(driver);
-  return last_message(log, log_name_of_this_thread());
+  return last_message(log, log_name(pthread_self()));
 }
 
 }  // namespace reprise::backend::cuda

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <pthread.h>
+
 #include <optional>
 #include <string>
 
@@ -17,8 +19,8 @@ std::optional<LogIterator> log_position(const DriverApi& driver);
 /// them.
 std::string log_since(const DriverApi& driver, std::optional<LogIterator> position);
 
-/// The name of the calling thread in the log.
-std::string log_name_of_this_thread();
+/// The name of a thread in the log.
+std::string log_name(pthread_t thread);
 
 /// The driver's log message about the calling thread's last failure, for example "cuMemAlloc_v2: ..."; empty if there
 /// is none since the last call on this thread.
