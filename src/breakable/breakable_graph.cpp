@@ -128,6 +128,7 @@ void BreakableGraph::Impl::record(const GraphOptions& options, const CaptureBody
                        .options = options,
                        .captured = captured,
                        .run = run,
+                       .outside = options.stream ? std::optional<StreamRef>() : run,
                        .frame = frame,
                        .captured_is_internal = !options.stream});
   recording.begin();

@@ -49,6 +49,14 @@ Recording::~Recording() {
 
 void Recording::abandon() noexcept {
   if (std::exchange(capturing_, false)) last_.capture_abandon();
+  if (outside_ != nullptr) {
+    try {
+      has_run_outside_ |= outside_->first().has_value();
+    } catch (...) {
+      has_run_outside_ = true;  // no memory for the description of the call: there was one
+    }
+    outside_.reset();
+  }
   if (std::exchange(results_pending_, false)) breaks_.back().function->drop_results();
 }
 
@@ -68,10 +76,29 @@ void Recording::begin_segment() {
   impl.begin_on_current_stream(plan_.call, options);
   capturing_ = true;
   forks_ = Forks::watch(impl.capture->capture());
+  if (plan_.outside)
+    outside_ = plan_.outside->device().backend().monitor().watch_work(plan_.outside->native(), /*last=*/nullptr);
+}
+
+void Recording::require_nothing_outside() {
+  if (outside_ == nullptr) return;
+  const std::optional<backend::CaptureFindings::ObservedCall> call = outside_->first();
+  outside_.reset();
+  if (!call) return;
+  has_run_outside_ = true;
+  throw UsageError(
+      text::format("{}: expected a body that submits its work to current_stream(), or to streams that were forked off "
+                   "it; found work "
+                   "on the caller's stream, which was executed at once and is missing in the graph: {}{}{}. It has "
+                   "taken effect, what "
+                   "the body submitted to current_stream() has not.",
+                   plan_.call, call->name, call->driver_name.empty() ? "" : " (" + call->driver_name + ")",
+                   call->stack.empty() ? "" : ", called by " + call->stack.front()));
 }
 
 // Returns the number of nodes.
 std::size_t Recording::end_segment(bool is_last) {
+  require_nothing_outside();
   GraphAccess::Impl& impl = GraphAccess::of(last_, plan_.call);
   const captures::Found found = captures::find(plan_.captured);
   std::vector<GraphNodeHandle> nodes;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "backend/monitor.h"
 #include "breakable/breaks.h"
 #include "breakable/forks.h"
 #include "memory/lifetime/last_launch.h"
@@ -24,6 +25,9 @@ struct RecordingPlan {
   StreamRef captured;
   /// Where segments are replayed at once; nullopt: eager parts are refused, as nothing may take effect.
   std::optional<StreamRef> run = {};
+  /// A stream that takes part in no capture: work that the body submits to it is refused, as it is executed at once and
+  /// missing in replays.
+  std::optional<StreamRef> outside = {};
   /// The frame of the call that runs the body, whose locals lie below it; null if it is not known.
   const void* frame = nullptr;
   bool instantiate = true;
@@ -63,13 +67,16 @@ class Recording {
   void end();
   void abandon() noexcept;
 
-  bool has_run() const noexcept { return has_run_; }  ///< something has taken effect
+  bool has_run() const noexcept { return has_run_; }  ///< a segment or an eager part has taken effect
+  /// Work that the body submitted to RecordingPlan::outside has taken effect.
+  bool has_run_outside() const noexcept { return has_run_outside_; }
   bool refused() const noexcept { return refused_; }  ///< an eager part, because of RecordingPlan::run
   bool last_has_nodes() const noexcept { return last_has_nodes_; }
   std::size_t nodes() const noexcept { return nodes_; }  ///< of all segments that have ended
 
  private:
   void require_here() const;
+  void require_nothing_outside();
   void require_lasting(const eager_detail::Function& function) const;
   void begin_segment();
   std::size_t end_segment(bool is_last);
@@ -83,10 +90,12 @@ class Recording {
   const RecordingPlan plan_;
   const std::string name_ = plan_.options.name;
   Recording* const before_;
-  std::shared_ptr<Forks> forks_;  // of the segment
+  std::shared_ptr<Forks> forks_;                 // of the segment
+  std::unique_ptr<backend::WorkWatch> outside_;  // likewise; null without RecordingPlan::outside
   std::exception_ptr failure_;
   bool capturing_ = false;
   bool has_run_ = false;
+  bool has_run_outside_ = false;
   bool refused_ = false;
   bool last_has_nodes_ = false;
   bool results_pending_ = false;  // of the last break

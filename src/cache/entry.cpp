@@ -57,12 +57,17 @@ std::vector<CopyOp> copies(std::span<const ResultMemory> from, std::span<const R
 // In the handler of an exception that left a capture.
 [[noreturn]] void throw_capture_failure(bool broken, const CUDAGraph& graph, const breakables::Recording& recording) {
   const std::optional<CaptureReport>& report = graph.capture_report();
-  const std::exception_ptr after_effects = recording.has_run() ? std::current_exception() : nullptr;
+  const bool has_effects = recording.has_run() || recording.has_run_outside();
+  const std::exception_ptr after_effects = has_effects ? std::current_exception() : nullptr;
   const auto failed = [&](const char* what) {
     return CaptureFailed{{what, report}, after_effects, recording.refused()};
   };
   try {
     throw;
+  } catch (const EmptyCaptureError& error) {
+    CaptureFailed failure = failed(error.what());
+    failure.empty = true;
+    throw failure;
   } catch (const Error& error) {
     throw failed(error.what());
   } catch (const std::exception& error) {
@@ -126,7 +131,7 @@ void Entry::retain(const std::shared_ptr<void>& memory) {
 
 BodyResults Entry::capture(CUDAGraph& graph, const Call& call, std::span<const InputMemory> at, bool instantiate,
                            const StreamRef* run) {
-  const StreamRef stream = shared_.captured;
+  const StreamRef stream = shared_.captured, callers = current_stream(shared_.device);
   const StreamGuard current(stream);
   GraphOptions options = shared_.options.capture;
   options.pool = shared_.pool;
@@ -135,6 +140,7 @@ BodyResults Entry::capture(CUDAGraph& graph, const Call& call, std::span<const I
   breakables::RecordingPlan plan{.call = "GraphCache::run",
                                  .options = std::move(options),
                                  .captured = stream,
+                                 .outside = callers,
                                  .frame = __builtin_frame_address(0),
                                  .instantiate = instantiate};
   if (run != nullptr) {

@@ -47,9 +47,11 @@ struct Shared {
 /// The capture failed, but an eager run may succeed: not thrown for an exception of the body's own.
 struct CaptureFailed {
   CacheFailure failure;
-  /// The error, if eager parts have run before: the body must not run again in the same call.
+  /// The error, if eager parts have run before, or work on the caller's stream: the body must not run again in the same
+  /// call.
   std::exception_ptr after_effects = {};
   bool needs_effects = false;  ///< nothing may take effect, and the body has eager parts
+  bool empty = false;          ///< the body submitted nothing to the capture
 };
 
 /// The bytes of an input as the body gets it.

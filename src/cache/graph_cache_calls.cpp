@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -97,7 +98,9 @@ void GraphCache::Impl::check(Record& record, const Call& call) {
   } catch (CaptureFailed& failure) {
     failed = std::make_shared<const CacheFailure>(std::move(failure.failure));
     cause = EagerCause::failed;
+    if (failure.after_effects != nullptr) record.failure = std::exchange(failed, nullptr);
     release(record);
+    if (failure.after_effects != nullptr) std::rethrow_exception(failure.after_effects);
     return;
   }
   count(counts.checks, begin);
@@ -140,6 +143,17 @@ std::shared_ptr<Entry> GraphCache::Impl::capture(const Call& call, bool instanti
   throw CaptureFailed{{error.what()}};
 }
 
+namespace {
+
+// True if the body has had its effect, although nothing was captured: it did nothing, or other code's work went to a
+// stream that is not captured, and was executed at once. Work on inputs would have been done on memory of the entry.
+bool is_done(const CaptureFailed& failure, const caches::Call& call) {
+  return failure.empty && call.body.returns() == typeid(void) &&
+         std::ranges::all_of(call.inputs, [](const caches::InputMemory& each) { return each.bytes == 0; });
+}
+
+}  // namespace
+
 std::optional<cache_detail::Outcome> GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& stream) {
   const Clock::time_point begin = Clock::now();
   if (!shared.last_launch.order_before(stream)) {
@@ -153,9 +167,14 @@ std::optional<cache_detail::Outcome> GraphCache::Impl::capture_and_replay(const 
     failed = std::make_shared<const CacheFailure>(std::move(failure.failure));
     cause = EagerCause::failed;
     count(counts.failed_captures, begin);
-    if (failure.after_effects == nullptr) return std::nullopt;
-    records.find_or_add(call.key).failure = std::exchange(failed, nullptr);
-    std::rethrow_exception(failure.after_effects);
+    if (failure.after_effects == nullptr && !is_done(failure, call)) return std::nullopt;
+    Record& record = records.find_or_add(call.key);
+    record.failure = std::exchange(failed, nullptr);
+    if (failure.after_effects != nullptr) std::rethrow_exception(failure.after_effects);
+    count(counts.eager, begin);
+    ++counts.eager_by_cause[static_cast<std::size_t>(cause)];
+    note_use(record);
+    return Outcome();
   }
   Outcome outcome = entry->launch(stream, call);
   count_recapture(records.find_or_add(call.key), *entry);
@@ -211,6 +230,7 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
     if (failure.needs_effects) return false;
     count(counts.failed_captures, begin);
     records.find_or_add(call.key).failure = std::make_shared<const CacheFailure>(std::move(failure.failure));
+    if (failure.after_effects != nullptr) std::rethrow_exception(failure.after_effects);
     return false;
   }
   if (bytes() + entry->bytes() > max_bytes) {

@@ -56,7 +56,7 @@ void CudaWorkWatch::note(const char* name, CUstream stream) noexcept try {
       if (watch->over_ || watch->stream_ != stream ||
           (stream == CU_STREAM_PER_THREAD && watch->thread_ != thread_number()))
         continue;
-      const Work work = watch->new_work(waits);
+      const Work work = watch->last_ != nullptr ? watch->new_work(waits) : watch->executed_work();
       if (work == Work::none) continue;
       watch->over_ = true;
       if (work == Work::of_another_call) continue;
@@ -98,6 +98,11 @@ CudaWorkWatch::Work CudaWorkWatch::new_work(bool waits) const {
   const bool first = waits ? std::ranges::find(now->last, last_) != now->last.end()
                            : now->last.size() == 1 && is_first_behind_last(now->graph, now->last.front());
   return first ? Work::of_this_call : Work::of_another_call;
+}
+
+// A stream that waits for an event of a capture takes part in it then.
+CudaWorkWatch::Work CudaWorkWatch::executed_work() const {
+  return thread_ == thread_number() && !captured() ? Work::of_this_call : Work::none;
 }
 
 // True if, of what was added since the watch began, nothing precedes the node: else a call that was not seen added it.
