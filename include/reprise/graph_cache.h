@@ -85,9 +85,9 @@ struct GraphCacheOptions {
   Clock clock = {};
 };
 
-/// Why a key runs eagerly for good.
+/// Why a key always runs eagerly.
 struct CacheFailure {
-  std::string what;                          ///< the error
+  std::string what;
   std::optional<CaptureReport> report = {};  ///< of the capture, if there is one
 };
 

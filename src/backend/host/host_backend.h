@@ -121,7 +121,7 @@ class HostBackend final : public Backend {
   /// Notes what a submitted launch allocates and frees; after check_launch_memory().
   static void note_launch_memory(const Plan& plan) noexcept;
 
-  /// Gives work to a stream whose rules were checked: an operation, or a node when the stream captures.
+  /// Submits work to a stream whose rules were checked: an operation, or a node when the stream captures.
   /// \param programmatic in a capture, the edges from kernels are programmatic.
   void submit(HostStream& stream, NodeType type, Work work, bool programmatic = false);
   /// Sleeps, unlocked, until these are done.

@@ -32,7 +32,7 @@ struct StepOfGroup {
   std::vector<ParameterState*> states = {};
 };
 
-/// The values of a group's options that a captured step has for good. All but the learning rate.
+/// The values of a group's options that are fixed when a step is captured: all but the learning rate.
 using Constants = std::array<double, 5>;
 
 /// What distinguishes one optimizer from another. Without a state of its own; thread-safe.

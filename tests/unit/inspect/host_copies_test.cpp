@@ -186,7 +186,7 @@ TEST_F(PitchedHostCopies, ThatCannotBeReadAreANoteOfTheReport) {
   const auto report = graph_.capture_report();
   ASSERT_TRUE(report.has_value());
   EXPECT_THAT(report->notes, ::testing::ElementsAre(
-                                 "Copies from or to memory of the host that is gone may not be found: the parameters "
+                                 "Copies from or to host memory that no longer exists may not be found: the parameters "
                                  "of the memcpy (node 0) are not known, cuGraphKernelNodeGetParams failed with "
                                  "cudaErrorNotSupported (801)."));
 }
@@ -208,7 +208,7 @@ TEST_F(HostCopies, AreRefusedAtEachWayToEndACapture) {
   EXPECT_THROW(graph_.capture_end(), UsageError);
   GraphOptions options = with_check();
   options.inputs.confirm = true;
-  EXPECT_THAT(refused([&] { copy_a_local(); }, options), HasSubstr("memory of the host that is gone"));
+  EXPECT_THAT(refused([&] { copy_a_local(); }, options), HasSubstr("host memory that no longer exists"));
 }
 
 TEST_F(HostCopies, OfLocalsThatAreAliveAtTheEndArePossible) {
