@@ -121,7 +121,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   struct EndedStream {
     EventHandle event =
         nullptr;        // the end of its work; null when that is known to be reached, or could not be recorded
-    bool done = false;  // its segments may be given to other streams
+    bool done = false;  // other streams may use its segments
 
     StreamHandle tag() noexcept { return reinterpret_cast<StreamHandle>(this); }
   };

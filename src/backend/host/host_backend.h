@@ -84,7 +84,7 @@ class HostBackend final : public Backend {
   ErrorCode finish(Lock& lock, Call call, HostResult result) const;
   /// Keeps the detail of a failed call for last_error_detail(). Returns the code.
   static ErrorCode keep_detail(HostResult result) noexcept;
-  /// The code of a call whose exception is being handled: no memory of the host, no thread. Others go on.
+  /// Returns the code for the exception that is being handled: no host memory, no thread. Rethrows others.
   static ErrorCode lacks_resources();
   /// Refuses threads that execute an operation, all threads once the device is broken, and child processes.
   HostResult refuse_caller() const;

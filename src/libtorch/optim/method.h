@@ -53,7 +53,7 @@ class Method {
   virtual bool lacks_state(const Options& options, const ParameterState& state) const = 0;
   /// Adds what the options need and `state` lacks, with its initial values.
   virtual void add_state(const Options& options, const at::Tensor& parameter, ParameterState& state) const = 0;
-  /// Gives all of a state its initial values, in place.
+  /// Resets all of a state to its initial values, in place.
   virtual void clear(ParameterState& state) const = 0;
   virtual void step(const StepOfGroup& group) const = 0;
 
