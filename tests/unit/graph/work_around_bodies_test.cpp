@@ -72,7 +72,7 @@ TEST_F(WorkAroundABody, IsNamedByItsFirstCallAlsoOfAnotherThread) {
         });
       });
       EXPECT_TRUE(contains(what, "submitted to the enclosing stream")) << what;
-      EXPECT_TRUE(contains(what, std::string("no part of the body: ") + kind.node)) << what;
+      EXPECT_TRUE(contains(what, std::string("not part of the body: ") + kind.node)) << what;
       EXPECT_TRUE(contains(what, std::string("The first call that submitted it: ") + kind.call)) << what;
       EXPECT_EQ(contains(what, "on thread " + std::to_string(thread)), on_thread) << what;
       EXPECT_TRUE(contains(what, ", called by ")) << what;
