@@ -80,7 +80,7 @@ TEST_F(HostCopies, OfALocalOfAFunctionThatTheBodyCallsAreRefusedInBothDirections
                 copy_a_local();
                 copy_to_a_local();
               }),
-              HasSubstr("2 of its copies' ends lie in a part"));
+              HasSubstr("its copies read or write 2 ranges of this thread's stack"));
 }
 
 TEST_F(HostCopies, ThatOtherCallsOfTheRuntimeCapturedAreRefusedToo) {
