@@ -30,7 +30,7 @@ struct Patched {
     }
   }
 
-  /// Other values than those before.
+  /// Sets other values than the last time.
   void set_others() { graph.set((is_second = !is_second) ? of_second : of_first); }
   void set_same() { graph.set(is_second ? of_second : of_first); }
 

@@ -17,7 +17,7 @@ struct MemoryAccess {
   const void* address = nullptr;  ///< its start
   std::size_t bytes = 0;          ///< may be 0
   bool writes = false;            ///< written, not only read
-  /// Zero: nodes carry such values as parameters, whose words are searched for addresses.
+  /// Always zero: nodes have this structure among their parameters, whose words are searched for addresses.
   std::array<unsigned char, sizeof(void*) - sizeof(bool)> unused = {};
 };
 static_assert(sizeof(MemoryAccess) == 2 * sizeof(void*) + sizeof(std::size_t),

@@ -11,7 +11,7 @@
 namespace reprise {
 
 /// Adds a captured graph to the capture that the stream takes part in, as one node that runs a copy of it
-/// (`cudaGraphAddChildGraphNode`): after all that the stream was given before, and before what it is given next.
+/// (`cudaGraphAddChildGraphNode`): after prior work on the stream and before later work.
 /// CUDAGraph::replay() on such a stream does the same.
 ///
 /// *A copy.* The values of the nodes are those of this call; later changes of `child` do not reach the parent. Copies

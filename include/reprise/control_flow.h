@@ -23,9 +23,8 @@
 ///     if (loop.last_run().stopped) ...  // not converged
 ///
 /// Each function is called while a stream is captured by this library, and adds a conditional node of CUDA to its
-/// graph: after what the stream was given before, and before what it is given next. Bodies run once, at this call, and
-/// are captured; a stream of their own is the calling thread's current one meanwhile, and is passed to them
-/// (CaptureBody).
+/// graph, after prior work on the stream and before later work. Bodies run once, at this call, and are captured; a
+/// stream of their own is the calling thread's current one meanwhile, and is passed to them (CaptureBody).
 ///
 /// *The condition* is a word in device memory, which a kernel of this library reads when the replay reaches the node;
 /// of a loop, at the end of the body, too. Kernels before the node, or in the body, write it. It is an input of the
@@ -34,7 +33,7 @@
 /// *Bodies* hold kernels, copies and sets of device and pinned memory, child graphs, and further control flow, at any
 /// depth; streams may be forked off the body's one, and are joined before it ends. Everything else is refused:
 /// functions of the host, allocate_async() and free_async() (`cudaMallocAsync`), external events, copies of pageable
-/// memory. Work that is meanwhile given to the stream around the body is refused, too: it would not be in the body.
+/// memory. Work submitted meanwhile to the enclosing stream is refused, too: it would not be in the body.
 ///
 /// *Memory* that a body allocates from CachingAllocator, and of tensors, belongs to the graph. What a body does not
 /// free stays allocated after it. What was allocated outside of a while_ body and is freed in it is not given out again

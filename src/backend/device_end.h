@@ -16,8 +16,8 @@ using DeviceEndCallback = support::Callback<const Device&>;
 inline constinit support::CallbackList<const Device&> device_end_callbacks;
 
 /// Called when a HostSimulator ends, for what waits for launches on its device: the first argument is the device, the
-/// second waits until it is idle. Called with null, too, when a simulator is made: what is due is to be released, as it
-/// may keep devices open.
+/// second waits until it is idle. Called with null, too, when a simulator is made: pending resources must be released,
+/// since they may keep devices open.
 inline constinit support::CallbackList<const Device*, const std::function<void()>*> pending_release_callbacks;
 
 }  // namespace reprise::backend

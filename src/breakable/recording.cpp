@@ -186,8 +186,8 @@ void Recording::run_part(std::unique_ptr<eager_detail::Function> function) {
     if (!plan_.run) {
       refused_ = true;
       throw UsageError(
-          text::format("eager: expected a capture that takes effect; found one of {}, which runs nothing, so that no "
-                       "eager part can run in it: call GraphCache::run.",
+          text::format("eager: expected a capture whose segments are executed, as those of breakable() and "
+                       "GraphCache::run() are; found one of {}, which only captures: call GraphCache::run.",
                        plan_.call));
     }
     require_lasting(*function);

@@ -62,7 +62,7 @@ class Recording {
   void begin();
   /// Implements eager(). \throws as eager().
   void run_part(std::unique_ptr<eager_detail::Function> function);
-  /// Ends the last segment, and brings the results of the last eager part where that reads them. Does not replay it.
+  /// Ends the last segment, without replaying it, and copies the results of the last eager part to where it reads them.
   /// \throws as capture_end(); the first error of run_part().
   void end();
   void abandon() noexcept;

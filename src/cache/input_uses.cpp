@@ -20,7 +20,7 @@ bool lies_in(const void* address, std::uintptr_t value, std::size_t bytes) {
   return value - reinterpret_cast<std::uintptr_t>(address) < bytes;
 }
 
-// The addresses of a kernel of this library are its own business.
+// Marks the memory that a kernel of this library accesses as unreadable: addresses in its parameters are not replaced.
 void find_in_own_kernel(const NodeImage& image, std::span<const MemoryRange> memory, std::vector<InputUse>& uses) {
   graphs::ParamPointers pointers;
   const backend::NodeParams params = image.params(pointers);

@@ -26,7 +26,7 @@ struct Record {
   std::size_t hits = 0;                              // since the capture
   std::uint64_t last_use = 0;                        // number of the call among those of the cache; 0: none
   std::chrono::steady_clock::time_point time{};      // of it, with GraphCacheOptions::max_age
-  std::shared_ptr<const CacheFailure> failure = {};  // eager for good
+  std::shared_ptr<const CacheFailure> failure = {};  // set: always eager
   bool too_large = false;                            // because of the bytes alone
   std::optional<RecaptureCause> evicted = {};        // why it has no graph any more
   std::uint64_t bytes = 0;                           // that the entry it had adds, as far as that is known

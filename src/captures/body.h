@@ -14,7 +14,7 @@ namespace reprise::captures {
 struct Body {
   std::uint64_t id = 0;                    ///< of the runtime's capture into the body
   StreamRef stream;                        ///< that the capture began on
-  GraphHandle graph = nullptr;             ///< the body
+  GraphHandle graph = nullptr;             ///< holds the body's nodes
   GraphNodeHandle node = nullptr;          ///< the conditional node
   GraphHandle outer_graph = nullptr;       ///< the graph that the node is in
   std::shared_ptr<const Body> outer = {};  ///< the body that this graph is; null: it is that of the capture

@@ -101,9 +101,9 @@ class REPRISE_EXPORT_INTERNAL Capture {
   void add_id(std::uint64_t id);
   /// From now on, until the capture is over, streams that capture this body take part in this capture.
   void add_body(std::shared_ptr<const Body> body);
-  /// Memory or a workspace is about to be given to a stream that captures this body. What is freed on a stream is given
-  /// out again on it, as ordered work, and a stream that was forked off two bodies is not ordered between them.
-  /// \throws UsageError if it was given some in a body that may run at the same time, or is another iteration's.
+  /// Memory or a workspace is about to be allocated for a stream that captures this body. What is freed on a stream is
+  /// reused on it, as ordered work, and a stream that was forked off two bodies is not ordered between them.
+  /// \throws UsageError if it got some in a body that may run at the same time, or is another iteration's.
   void use_in_body(const StreamRef& stream, const Body& body);
   bool has_loops() const noexcept;  ///< a body repeats; also once the capture is over
   /// True if a body that repeats is, or lies in, this node of the captured graph; also once the capture is over.

@@ -111,13 +111,13 @@ inline void stay_underway() noexcept {
   detail::underway.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// While it lives, no capture of this library begins on another thread. For what takes long, such as waiting for a
-/// device. To be made without any lock.
+/// While it lives, no capture of this library begins on another thread. For long calls, such as waiting for a
+/// device. Must be made without any lock.
 class NoneBegins {
  public:
   NoneBegins();
 
-  /// Whether one is underway. What the last one did on its device happens before.
+  /// True if one is underway. If not, the calls of the last one happen before the return.
   bool any_underway() const noexcept;
 
  private:

@@ -37,14 +37,14 @@ class ActiveCapture {
   ActiveCapture& operator=(const ActiveCapture&) = delete;
 
   /// \throws exceptions of listeners; UsageError if the stream is capturing; BackendError if the runtime cannot begin.
-  ///         This object is to be destroyed then.
+  ///         The object must then be destroyed.
   void begin(const char* call);
 
   /// Ends the runtime's capture and lets the listeners see the template, which is the caller's.
   /// \param frame CapturedGraph::end_frame; null if it is not known.
   /// \param known CapturedGraph::known.
   /// \throws CaptureError if the capture was broken or came out empty; what a listener throws. There is no template
-  ///         then, and this object is to be destroyed.
+  ///         then, and the object must be destroyed.
   CapturedGraph end(const void* frame = nullptr, NodeChanges* known = nullptr);
 
   /// Nothing can fail any more: the listeners keep what they acquired.

@@ -119,7 +119,7 @@ void Bodies::drop_body(const StreamRef& stream) noexcept try {
 void Bodies::drop(const StreamRef& origin) noexcept {
   const std::lock_guard lock(mutex_);
   for (; !open_.empty(); open_.pop_back()) broken_.push_back(std::move(open_.back()));
-  // Also those that are said to be broken: perhaps only a query failed. The innermost first.
+  // Tries bodies marked as broken, too, innermost first: the mark may be due to a failed query.
   std::erase_if(broken_, [](const Open& body) {
     try {
       return end_body(body.stream) != ErrorCode::stream_capture_invalidated;

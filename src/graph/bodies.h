@@ -30,9 +30,10 @@ class Bodies {
   /// The stream on which a body is captured whose node comes next on `outer`, a stream of the capture, or body, with
   /// the id `outer_id`.
   ///
-  /// Allocators take work of one stream for ordered, and give out for it what was freed on it. So a body of a `while`
-  /// node has a stream of its own: what was allocated outside of it is not given out in it, where the next iteration
-  /// may use it again. All other bodies of one stream share one, since their nodes run one after another.
+  /// Allocators assume that work of one stream is ordered, and reuse memory freed on a stream for that stream. So a
+  /// body of a `while` node has a stream of its own: what was allocated outside of it is not reused in it, where the
+  /// next iteration may use it again. All other bodies of one stream share one, since their nodes run one after
+  /// another.
   /// \throws BackendError if a stream is needed and cannot be made.
   StreamRef stream_for(const StreamRef& outer, std::uint64_t outer_id, bool repeats);
   /// True if the body of a node on this stream is being captured. Parameters as in stream_for().

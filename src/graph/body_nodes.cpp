@@ -65,19 +65,18 @@ const char* refusal_of(Backend& backend, NodeType type, const backend::NodeParam
   return "is of a type that no body can have";
 }
 
-// "The first call that gave it: launch (cuLaunchKernelEx) in step, called by main at program+0x12, from ...". A call of
-// this library is named as it was made; its stack begins within this library, where the program has no names.
+// "The first call that submitted it: launch (cuLaunchKernelEx) in step, called by main at program+0x12, from ...". A
+// call of this library is named as it was made; its stack begins within this library, where the program has no names.
 std::string call_text(const std::optional<backend::CaptureFindings::ObservedCall>& call) {
   if (!call)
-    return "It is not known which call gave it; with GraphOptions::report = ReportDetail::full, calls that this "
-           "library "
-           "does not make are known, too, where CUPTI can be used";
+    return "It is not known which call submitted it; with GraphOptions::report = ReportDetail::full, calls that this "
+           "library does not make are known, too, where CUPTI can be used";
   const bool other_thread = call->thread != backend::thread_number();
   constexpr std::size_t most = 12;
   std::string stack;
   for (std::size_t i = 0; i < std::min(call->stack.size(), most); ++i)
     stack += (i == 0 ? ", called by " : ", from ") + call->stack[i];
-  return text::format("The first call that gave it: {}{}{}{}{}", call->name,
+  return text::format("The first call that submitted it: {}{}{}{}{}", call->name,
                       call->driver_name.empty() ? "" : " (" + call->driver_name + ")",
                       call->detail.empty() ? "" : " in " + call->detail,
                       other_thread ? text::format(" on thread {}", call->thread) : "", stack);
@@ -143,9 +142,9 @@ void require_nothing_beside(const char* call, const StreamRef& stream, GraphNode
     what = node_text(backend, type, params, "node " + std::to_string(first - nodes.begin()));
   }
   throw UsageError(text::format(
-      "{}: while its body was captured, work was given to the stream around it, so that it is no part of the "
-      "body: {}. {}. Give the work to the stream that the body is passed, or to current_stream(). The whole "
-      "capture fails in the end.",
+      "{}: while its body was captured, work was submitted to the enclosing stream and is not part of the body: {}. "
+      "{}. Submit it to the stream that the body is passed, or to current_stream(). The whole capture fails in the "
+      "end.",
       call, what, call_text(watch.first())));
 }
 

@@ -16,7 +16,7 @@ namespace reprise::graphs {
 ///         without a reason, or is empty.
 void require_body_nodes(backend::Backend& backend, const char* call, GraphHandle body, std::size_t fewest);
 
-/// \param watch of the work that the stream was given behind `node`.
+/// \param watch of the work submitted to the stream after `node`.
 /// \throws UsageError if there was any: with the node, and the call if that was seen.
 void require_nothing_beside(const char* call, const StreamRef& stream, GraphNodeHandle node,
                             const backend::WorkWatch& watch);

@@ -144,7 +144,7 @@ class CaptureListener {
   /// `before`, the listener of this kind there, counts here, too.
   virtual void inherit(const CaptureListener& /*before*/) {}
 
-  /// The graph is empty again: forget the capture.
+  /// Called when the graph is empty again: forget the capture.
   virtual void reset() noexcept {}
 };
 

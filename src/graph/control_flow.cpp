@@ -105,7 +105,7 @@ captures::Found require_capture(const Request& request) {
   require_readable_condition(request);
   if (active != nullptr && active->bodies().has_body_on(request.stream, found.info.id))
     throw UsageError(text::format(
-        "{} was called for the stream around the body that is being captured, where it would be no part of "
+        "{} was called for the enclosing stream of the body that is being captured, where it would not be part of "
         "that body. Pass the stream that the body is passed, or call it without a stream. The capture "
         "goes on.",
         request.call));

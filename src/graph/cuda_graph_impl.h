@@ -173,7 +173,7 @@ struct CUDAGraph::Impl {
   /// Both of the above.
   void instantiate(const char* call);
   void discard_template() noexcept;
-  /// False if it stays, because another graph needs it or the runtime refuses.
+  /// Returns false if the template stays, because another graph needs it or the runtime refuses.
   bool destroy_template() noexcept;
   /// Refuses, or makes the graph ready to be launched on `stream`. Needs `launch_mutex`.
   void prepare_launch(const char* call, const StreamRef& stream);

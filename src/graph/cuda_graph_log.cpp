@@ -21,7 +21,8 @@ std::string_view first_line(std::string_view text) {
   return text.substr(0, text.find('\n'));
 }
 
-// As it follows the number of the graph. A line stays one line, whatever the name has in it.
+// Formats the name as it follows the graph's number. Control characters become spaces, so that a log entry stays one
+// line.
 std::string in_quotes(std::string name) {
   if (name.empty()) return name;
   std::ranges::replace_if(

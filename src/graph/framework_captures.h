@@ -34,7 +34,7 @@ class FrameworkListeners {
 /// What a framework adds to captures: Framework::captures() returns it. Thread-safe.
 class FrameworkCaptures {
  public:
-  /// New ones for one graph; never null. Their place is in Listeners.
+  /// Makes the framework's listeners of one graph; never null. Listeners has their place in the order.
   virtual std::unique_ptr<FrameworkListeners> make_listeners() const = 0;
   /// What knows the inputs of a capture that is about to begin, in memory of the framework; null if that is none. May
   /// throw: the capture does not begin. In inspect/liveness/input_source.h.

@@ -40,7 +40,7 @@ class GraphResources {
   void add(std::shared_ptr<void> resource);
   /// After hold(): all of them, to be held by another graph, too.
   Resources share() const;
-  /// After hold(): holds `next` instead. What was held is released when the launches until now are over.
+  /// After hold(): holds `next` instead. What was held is released when all launches so far have completed.
   /// \param update called in between; to update the executable to the template, which then has the user object for
   ///        `next`.
   /// \throws BackendError if the runtime fails, and what `update` throws: nothing has changed.

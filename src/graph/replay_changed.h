@@ -21,7 +21,8 @@ namespace reprise {
 [[nodiscard]] REPRISE_EXPORT_INTERNAL std::exception_ptr replay_changed(
     CUDAGraph& graph, const StreamRef& stream, const std::function<void(GraphExecHandle)>& change);
 
-/// Reserves a graph for such an owner, for good: replay() and reset() throw UsageError from now on, and name it.
+/// Reserves a graph for such an owner until the graph is destroyed: replay() and reset() throw UsageError from now on,
+/// and name the owner.
 REPRISE_EXPORT_INTERNAL void reserve(CUDAGraph& graph, std::string owner);
 
 }  // namespace reprise

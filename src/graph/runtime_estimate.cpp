@@ -45,7 +45,7 @@ double resident_bytes() noexcept {
   return read == 2 ? static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE)) : 0;
 }
 
-// What the heap has given out: resident memory does not grow where the heap gives out again what was freed.
+// Returns the bytes allocated on the heap. Resident memory would not do: it does not grow where freed memory is reused.
 double heap_bytes() noexcept {
   const struct mallinfo2 info = ::mallinfo2();
   return static_cast<double>(info.uordblks) + static_cast<double>(info.hblkhd);

@@ -70,14 +70,14 @@ void CachingAllocator::Impl::deallocate(void* pointer) {
   if (memory::allocation_stacks_are_recorded()) [[unlikely]]
     stack = memory::allocation_stack();
   backend::DeviceUses* const uses = device_.backend().uses();
-  const std::size_t bytes = take_back(pointer, std::move(stack));
+  const std::size_t bytes = release_block(pointer, std::move(stack));
   // The last thing done: the device may be closed, and this object destroyed.
   if (uses != nullptr) [[unlikely]]
     uses->end(backend::DeviceUses::Kind::buffer, bytes);
 }
 
 // Returns the size of the block.
-std::size_t CachingAllocator::Impl::take_back(void* pointer, std::vector<std::string> stack) {
+std::size_t CachingAllocator::Impl::release_block(void* pointer, std::vector<std::string> stack) {
   const Lock lock(mutex_);
   MemoryBlock* const block = block_in_use(
       pointer, "deallocate()",

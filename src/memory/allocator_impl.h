@@ -121,7 +121,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   struct EndedStream {
     EventHandle event =
         nullptr;        // the end of its work; null when that is known to be reached, or could not be recorded
-    bool done = false;  // its segments may be given to other streams
+    bool done = false;  // other streams may use its segments
 
     StreamHandle tag() noexcept { return reinterpret_cast<StreamHandle>(this); }
   };
@@ -130,7 +130,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
 
   // allocator_impl.cpp
   void* allocate_block(std::size_t bytes, const StreamRef& stream, const StreamRef& order);
-  std::size_t take_back(void* pointer, std::vector<std::string> stack);
+  std::size_t release_block(void* pointer, std::vector<std::string> stack);
   void free_block(memory::MemoryBlock* block);
   memory::Pool& pool_of(Lock& lock, captures::Capture& capture);
   memory::Pool* pool_filled_by(const captures::Capture& capture) noexcept;

@@ -57,7 +57,7 @@ void require_kernels(const char* call, const Device& device) {
 
 constexpr std::uint64_t most_blocks = std::numeric_limits<std::int32_t>::max();  // of a grid
 
-// One of the two ranges of an operation, and what it is in error texts.
+// A range (source or destination) of an operation, with its name for errors.
 struct OperationRange {
   const char* call;
   std::size_t index;  // of the operation

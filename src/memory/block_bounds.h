@@ -7,7 +7,7 @@
 #include "captures/registry.h"
 #include "memory/allocator_impl.h"
 
-// The end of the block that a copy or fill begins in: the runtime knows the segment alone, which has other blocks.
+// The end of the block that a copy or fill begins in. The runtime only knows the segment, which has other blocks, too.
 
 namespace reprise::memory {
 

@@ -6,7 +6,7 @@
 #include "backend/objects/tracked_stream.h"
 #include "memory/allocator_impl.h"
 
-// What becomes of the memory of streams that are destroyed.
+// Memory of destroyed streams.
 //
 // Destroying a stream does not wait for its work, and the next stream may get the same handle. So the blocks of the
 // default pool are renamed to a tag that no stream has, and an event marks the end of the old stream's work; when it is

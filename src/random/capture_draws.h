@@ -39,7 +39,7 @@ struct GraphDraws {
   GeneratorState mirror = {};
   std::optional<GeneratorState> spent = {};  ///< the generator before the replay that is being launched
 
-  // What a replay touches ends here.
+  // Members that replays use are above.
   std::uint64_t* words = nullptr;  ///< GraphRngState, on the device
   /// Shared by all graphs that draw with these words: CUDAGraph::update().
   std::shared_ptr<const bool> users = std::make_shared<const bool>();
@@ -139,7 +139,7 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
 
   std::vector<std::unique_ptr<GraphDraws>> draws_;
   bool ordered_ = false;  // a launch of the executable came after `cleared_`, and so do all further ones
-  // What a replay touches ends here.
+  // Members that replays use are above.
   std::mutex mutex_;                               // guards `draws_` and the rest while the capture is underway
   std::vector<std::unique_ptr<LoopDraws>> loops_;  // of bodies that are being captured
   captures::AddedEdges edges_;                     // from head nodes

@@ -18,7 +18,7 @@ namespace reprise::backend::test {
 /// A host function.
 inline void do_nothing(void*) {}
 
-/// Who makes the call.
+/// The thread that makes the call.
 enum class Caller {
   same,                     ///< the thread that captures
   other,                    ///< another thread

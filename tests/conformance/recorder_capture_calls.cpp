@@ -28,7 +28,7 @@ ErrorCode fork(State& x) {
 ErrorCode work(State& x, StreamHandle stream) {
   return x.backend.set_async(memset_of(x, 8), stream);
 }
-/// Makes `s` wait for what the stream was given.
+/// Makes `s` wait for the work submitted to the stream.
 ErrorCode join(State& x, StreamHandle stream) {
   const ErrorCode recorded = x.backend.event_record(x.never, stream, EventUseFlags::ordering);
   return recorded != ErrorCode::success ? recorded : x.backend.stream_wait_event(x.s, x.never, EventUseFlags::ordering);

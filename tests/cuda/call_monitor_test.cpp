@@ -151,7 +151,7 @@ TEST_F(CallMonitorTest, AnEndThatIsRefusedEndsNothing) {
   EXPECT_THAT(finished_, SizeIs(1));
 }
 
-TEST_F(CallMonitorTest, TheGraphOfACaptureThatIsBeingEndedIsNotAskedAbout) {
+TEST_F(CallMonitorTest, TheGraphOfACaptureThatIsBeingEndedIsNotQueried) {
   begin_capture(captured_);
   const DriverCall end{"cuStreamEndCapture", Kind::end_capture, captured_};
   monitor_.begins(end);
@@ -166,7 +166,7 @@ TEST_F(CallMonitorTest, TheGraphOfACaptureThatIsBeingEndedIsNotAskedAbout) {
   EXPECT_FALSE(finished_[0].broken_by);
 }
 
-TEST_F(CallMonitorTest, ACaptureWhoseEndWasRefusedIsAskedAboutAgain) {
+TEST_F(CallMonitorTest, ACaptureWhoseEndWasRefusedIsQueriedAgain) {
   begin_capture(captured_);
   call({"cuStreamEndCapture", Kind::end_capture, captured_}, ErrorCode::stream_capture_wrong_thread);
   breaking_call(allocation_, ErrorCode::stream_capture_unsupported, {captured_});

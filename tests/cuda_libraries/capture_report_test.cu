@@ -243,10 +243,10 @@ TEST_F(FullCaptureReport, NamesACallThatGivesWorkToTheStreamAroundABody) {
     work(around.native());
     set(around);
   };
-  EXPECT_THAT(error(options_, plain_launch_first), HasSubstr("The first call that gave it: cuLaunchKernel"));
-  EXPECT_THAT(error({}, plain_launch_first), HasSubstr("It is not known which call gave it"));
+  EXPECT_THAT(error(options_, plain_launch_first), HasSubstr("The first call that submitted it: cuLaunchKernel"));
+  EXPECT_THAT(error({}, plain_launch_first), HasSubstr("It is not known which call submitted it"));
   for (const GraphOptions& options : {options_, GraphOptions{}})
-    EXPECT_THAT(error(options, set), HasSubstr("The first call that gave it: fill_async (cuMemsetD8Async"));
+    EXPECT_THAT(error(options, set), HasSubstr("The first call that submitted it: fill_async (cuMemsetD8Async"));
 }
 
 TEST_F(FullCaptureReport, ListsNoWorkOfThisLibraryForALoop) {

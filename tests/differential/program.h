@@ -118,8 +118,8 @@ struct Change {
   Version to;
 };
 
-/// A random program: what is given to streams, in the order in which the host gives it. Stream 0 is where a capture of
-/// it begins and ends.
+/// A random program: what is submitted to streams, in the order in which the host submits it. Stream 0 is where a
+/// capture of it begins and ends.
 struct Program {
   std::uint64_t seed = 0;
   std::vector<StreamSpec> streams;

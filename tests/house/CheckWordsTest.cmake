@@ -14,6 +14,8 @@ const char* text = "nobody";  // refused
 file(WRITE "${FOLDER}/src/comments.h" [[
 // Gives the block back; refused
 // Released after the last use.
+// Work is given to the stream; refused
+// Work is submitted to the stream, and given to kernels.
 /// Those of the other device; refused
 // The next line is of the same comment, so that it may begin with
 // those words.

@@ -13,7 +13,7 @@
 #include "reprise/reprise.h"
 #include "tests/scheduler/small_program.h"
 
-// Work that runs by steps: which orders there are, who makes the steps, and that a seed decides.
+// Work that runs by steps: which orders there are, which thread makes the steps, and that a seed decides.
 
 namespace reprise::backend::host::test {
 namespace {

@@ -47,7 +47,7 @@ class Model {
     return static_cast<int>(points_.size()) - 1;
   }
 
-  // What comes before the next thing that a stream is given.
+  // What comes before the next operation that is submitted to a stream.
   std::set<int> tail(int stream) const {
     std::set<int> after = last_[static_cast<std::size_t>(stream)];
     const StreamKind kind = kind_of(stream);

@@ -49,7 +49,7 @@ struct GradScalerOptions {
 ///
 /// *Optimizers* are those of reprise::libtorch::optim, whose parameters are on the device of the scaler.
 ///
-/// *Graphs* that use a scaler keep its memory, also after it has ended. Its options are in the graph for good.
+/// *Graphs* that use a scaler keep its memory, also after it has ended. Its options are fixed at the capture.
 ///
 /// *Threads.* One call at a time.
 class REPRISE_EXPORT GradScaler {

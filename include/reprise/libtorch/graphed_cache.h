@@ -248,7 +248,7 @@ class CachedCallable {
     return state_->function.capture(call.key(state_->modules), call);
   }
 
-  /// Why the key of such a call runs eagerly for good; nullopt if it does not.
+  /// Why the key of such a call always runs eagerly; nullopt if it does not.
   template <class... Args>
   std::optional<CacheFailure> failure(Args... args) const {
     return state_->function.failure(key_of(std::move(args)...));

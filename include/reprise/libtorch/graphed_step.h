@@ -216,7 +216,7 @@ GraphedStep<Args...> make_graphed_step(Model model, Loss loss, torch::optim::Opt
 ///         model, torch::nn::MSELoss(), optimizer, std::tuple(x, y), {.clip = reprise::libtorch::ClipNorm{1.0}});
 ///     for (const Batch& batch : batches) loss = step(batch.x, batch.y);
 ///
-/// One call is what this is, without its launches:
+/// One call is equivalent to the following, as one launch:
 ///
 ///     loss = loss_function(model(x), y);
 ///     scaler.scale(loss / accumulate).backward();

@@ -117,7 +117,7 @@ class TensorCollector {
   std::vector<at::Tensor> tensors;
 };
 
-// How a structure is built: what a walk over it comes by, in order.
+// The shape of a structure: the steps of a walk over it, in order.
 struct StructureShape {
   struct Step {
     enum class Kind : unsigned char { tensor, value, size, key, end_of_element } kind;

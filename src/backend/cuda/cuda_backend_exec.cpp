@@ -27,7 +27,8 @@ const char* text(CUgraphInstantiateResult result) {
     case CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE:
       return "the graph's structure is not valid, for example a cycle";
     case CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED:
-      return "the graph is to be launched from the device, and a node does what is not possible there";
+      return "the graph is to be launched from the device, and a node has an operation that device launch does not "
+             "support";
     case CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED:
       return "the graph's nodes belong to several contexts, which is not possible with launches from the device";
 #if CUDA_VERSION >= 12080

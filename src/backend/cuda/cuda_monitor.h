@@ -10,7 +10,7 @@
 
 namespace reprise::backend::cuda {
 
-/// What is observed of CUDA devices: our own calls by CaptureWatch and CudaWorkWatch, all others and the times of nodes
+/// Observes CUDA devices: this library's calls by CaptureWatch and CudaWorkWatch, all others and the times of nodes
 /// through CUPTI.
 class CudaMonitor final : public Monitor {
  public:

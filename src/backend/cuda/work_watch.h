@@ -27,8 +27,8 @@ class CudaWorkWatch final : public WorkWatch {
 
   /// True while there is a watch, in any thread.
   static bool any() noexcept { return count_.load(std::memory_order_relaxed) > 0; }
-  /// Notes a call that may have given work to the stream, after its success on the calling thread, in every watch that
-  /// it concerns. Without memory, nothing is noted.
+  /// Notes a call that may have submitted work to the stream, after its success on the calling thread, in every watch
+  /// that it concerns. Without memory, nothing is noted.
   static void note(const char* name, CUstream stream) noexcept;
   /// The same for a call of this library.
   static void note_own(Call call, CUstream stream) noexcept {

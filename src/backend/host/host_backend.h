@@ -84,7 +84,7 @@ class HostBackend final : public Backend {
   ErrorCode finish(Lock& lock, Call call, HostResult result) const;
   /// Keeps the detail of a failed call for last_error_detail(). Returns the code.
   static ErrorCode keep_detail(HostResult result) noexcept;
-  /// The code of a call whose exception is being handled: no memory of the host, no thread. Others go on.
+  /// Returns the code for the exception that is being handled: no host memory, no thread. Rethrows others.
   static ErrorCode lacks_resources();
   /// Refuses threads that execute an operation, all threads once the device is broken, and child processes.
   HostResult refuse_caller() const;
@@ -121,7 +121,7 @@ class HostBackend final : public Backend {
   /// Notes what a submitted launch allocates and frees; after check_launch_memory().
   static void note_launch_memory(const Plan& plan) noexcept;
 
-  /// Gives work to a stream whose rules were checked: an operation, or a node when the stream captures.
+  /// Submits work to a stream whose rules were checked: an operation, or a node when the stream captures.
   /// \param programmatic in a capture, the edges from kernels are programmatic.
   void submit(HostStream& stream, NodeType type, Work work, bool programmatic = false);
   /// Sleeps, unlocked, until these are done.

@@ -237,7 +237,8 @@ ErrorCode HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle gra
     if (found.result != UpdateResult::success) return refuse(found.result, found.place, found.why);
     for (std::size_t i = 0; i < nodes.size(); ++i)
       if (!keeps_memory_kinds(runtime_, exec->plan->work(i), nodes[i]->work))
-        return refuse(UpdateResult::parameters_changed, i, "a copy is between other kinds of memory");
+        return refuse(UpdateResult::parameters_changed, i,
+                      "the source or destination of a copy is in another kind of memory (host, device)");
     for (std::size_t i = 0; i < nodes.size(); ++i)
       if (!keeps_cooperative(exec->plan->work(i), nodes[i]->work))
         return refuse(UpdateResult::attributes_changed, i, "a kernel has another `cooperative`");
@@ -262,7 +263,8 @@ HostResult HostBackend::set_child(HostExec& exec, std::size_t place, const HostG
       places.emplace_back(shape.levels[levels[i]].first + node, fresh.shape().levels[i].first + node);
   for (const auto& [ours, theirs] : places)
     if (!keeps_memory_kinds(runtime_, exec.plan->work(ours), fresh.work(theirs)))
-      return fail(ErrorCode::invalid_value, "a copy would be between other kinds of memory");
+      return fail(ErrorCode::invalid_value,
+                  "the source or destination of a copy would be in another kind of memory (host, device)");
   Plan& plan = exec.changeable_plan();
   plan.user_objects().insert(plan.user_objects().end(), fresh.user_objects().begin(), fresh.user_objects().end());
   for (const auto& [ours, theirs] : places) plan.set_work(ours, fresh.work(theirs));
@@ -289,7 +291,8 @@ ErrorCode HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphN
       return set_child(*exec, index->second, *runtime_.find(child->graph));
     Work work = make_work(params);
     if (!keeps_memory_kinds(runtime_, exec->plan->work(index->second), work))
-      return fail(ErrorCode::invalid_value, "the copy would be between other kinds of memory");
+      return fail(ErrorCode::invalid_value,
+                  "the source or destination of the copy would be in another kind of memory (host, device)");
     exec->changeable_plan().set_work(index->second, std::move(work));
     return ErrorCode::success;
   });

@@ -49,8 +49,7 @@ InjectedFailure::InjectedFailure(const HostFailure& failure) : device_(failure.d
         text::format("InjectedFailure expected the name of a call of the runtime, such as cuMemAlloc or "
                      "memory_allocate; found \"{}\"; they are those of the CUDA driver that docs/host-device.md lists",
                      failure.call));
-  if (failure.code == ErrorCode::success)
-    throw UsageError("InjectedFailure expected a code that says failure; found 0");
+  if (failure.code == ErrorCode::success) throw UsageError("InjectedFailure expected the code of an error; found 0");
   if (failure.nth == 0) throw UsageError("InjectedFailure counts calls from 1; found 0");
   const backend::Backend* const device = failure.device ? &failure.device->backend() : nullptr;
   if (device != nullptr && !is_host_device(*device))

@@ -10,7 +10,7 @@ namespace reprise::backend {
 
 /// The name of a device, as Device::parse() and `REPRISE_DEVICE` have it.
 struct DeviceName {
-  std::string_view text;  ///< the whole
+  std::string_view text;
   DeviceType type = DeviceType::host;
   std::size_t index = 0;
 };

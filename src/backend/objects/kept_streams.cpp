@@ -31,7 +31,7 @@ KeptStreams& kept_streams() {
   return *instance;
 }
 
-// Pending work of the previous owner would delay that of the next one, which might be what the former waits for.
+// Pending work of the previous owner would delay the next owner's work, and deadlock if it waits for that work.
 bool is_like_new(const StreamRef& stream) noexcept {
   return may_record(stream) && stream.device().backend().stream_query(stream.native()) == ErrorCode::success;
 }

@@ -175,7 +175,7 @@ void AnnotationListener::instantiated(GraphHandle template_graph, GraphExecHandl
   which_ = std::move(left);
   order_ = std::move(now);
 } catch (...) {
-  warn("There was no memory to bring the annotations of a graph up to date; they are those of the executable before.");
+  warn("There was no memory to update the annotations of a graph; they are those of the previous executable.");
 }
 
 std::function<void()> AnnotationListener::adopt(const graphs::CaptureListener& other, graphs::Adoption& adoption) {

@@ -110,7 +110,7 @@ FoundMemory ComparedMemory::look_up(const memory::UsedAddress& watched, const me
   return {owned.own ? State::own : State::in_use, {reinterpret_cast<std::uintptr_t>(info.base), info.bytes}};
 }
 
-// In memory of the captures.
+// Finds an address in memory of the captures.
 FoundMemory ComparedMemory::look_up(std::uintptr_t address) const {
   for (const Side side : both_sides)
     for (const auto& allocation : of(side).values.own.logged())

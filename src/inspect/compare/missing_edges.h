@@ -12,9 +12,9 @@ namespace reprise::inspect {
 
 /// Executes one of two graphs in several orders that its edges allow, and finds two nodes that lack an edge.
 ///
-/// From one order to another that leaves other bytes leads a row of orders, each of which differs from the one before
-/// by two adjacent steps that are exchanged, and all of which the edges allow. By bisection two neighbours are found
-/// that leave different bytes: their two steps lack an edge.
+/// Two orders that leave different bytes are connected by a sequence of orders, each obtained from the previous one by
+/// swapping two adjacent, unordered steps. Bisection of the sequence finds two neighbours that leave different bytes:
+/// the two steps that they swap lack an edge.
 class MissingEdgeSearch {
  public:
   MissingEdgeSearch(const SteppedGraph& graph, Side side, PairedRuns& runs);

@@ -52,7 +52,7 @@ class PairedRuns {
 
   /// Saves the memory, which no work may be writing.
   void save(Options options);
-  /// Restores it, for good.
+  /// Restores it for the last time.
   void restore();
   std::size_t saved_bytes() const noexcept { return saved_.bytes(); }
   const std::vector<MemoryRange>& saved() const noexcept { return saved_.ranges(); }

@@ -32,7 +32,7 @@ std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Not by "{}" of a pointer, which is empty for null with some versions of fmt.
+// Formats a number: with some versions of fmt, "{}" of a null pointer is empty.
 Json address(const void* pointer) {
   return text::format("{:#x}", reinterpret_cast<std::uintptr_t>(pointer));
 }

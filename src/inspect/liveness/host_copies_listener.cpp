@@ -29,12 +29,13 @@ std::string access_text(const HostAccess& access) {
 
 [[noreturn]] void refuse(std::span<const HostAccess> gone, const GraphOptions& options) {
   std::string text = text::format(
-      "Replays of the captured graph{} would use memory of the host that is gone: {} of its copies' ends {} in a part "
-      "of this thread's stack whose functions have returned{}. Keep the memory as long as the graph is replayed: use a "
+      "Replays of the captured graph{} would use host memory that no longer exists: its copies read or write {} "
+      "range{} of this thread's stack whose functions have returned{}. Keep the memory as long as the graph is "
+      "replayed: use a "
       "variable that outlives the body of the capture, a HostBuffer, or an object that CUDAGraph::retain() keeps. "
       "GraphOptions::inputs.allow_stack allows such copies. The graph can capture again.\n",
-      options.name.empty() ? "" : " `" + options.name + "`", gone.size(), gone.size() == 1 ? "lies" : "lie",
-      has_address_sanitizer() ? ", or in memory that AddressSanitizer knows to be gone" : "");
+      options.name.empty() ? "" : " `" + options.name + "`", gone.size(), gone.size() == 1 ? "" : "s",
+      has_address_sanitizer() ? ", or memory that AddressSanitizer has poisoned" : "");
   for (const HostAccess& access : gone.first(std::min(gone.size(), most_accesses))) text += access_text(access);
   if (gone.size() > most_accesses) text += text::format("  and {} more\n", gone.size() - most_accesses);
   if (options.report != ReportDetail::full)
@@ -75,7 +76,7 @@ void HostCopiesListener::ended(captures::Capture& capture, graphs::CapturedGraph
   if (!gone.empty()) refuse(gone, options);
   for (const Omission& omission : scan.omissions) {
     const ScannedNode& node = scan.nodes[omission.node];
-    graph.notes.push_back(text::format("Copies from or to memory of the host that is gone may not be found: {}.",
+    graph.notes.push_back(text::format("Copies from or to host memory that no longer exists may not be found: {}.",
                                        omission_text(backend, node, omission, annotations_.annotation_of(node))));
   }
 }

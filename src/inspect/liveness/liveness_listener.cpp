@@ -95,7 +95,7 @@ void LivenessListener::begin(Capture& capture) {
   const GraphOptions& options = capture.options();
   if (!looks_for_inputs(options) && (options.inputs.scope != Liveness::allocator || options.inputs.confirm))
     throw UsageError(
-        text::format("GraphOptions::inputs.{} changes how inputs are found, and does nothing alone: set "
+        text::format("GraphOptions::inputs.{} changes how inputs are found, and has no effect alone: set "
                      "check_input_liveness or inputs.retain as well, or remove it.",
                      options.inputs.confirm ? "confirm" : "scope"));
   if (!options.inputs.confirm) dry_run_.reset();  // of a capture that failed to begin

@@ -106,7 +106,7 @@ class ValueReader {
       for (std::size_t i = first; i < found_.values.size(); ++i) found_.values[i].unwritten = true;
     }
   }
-  // `part`: the words may be several numbers each.
+  // \param part each word may consist of several numbers.
   void read_words(std::int32_t parameter, const std::byte* start, const KernelMember& range, bool part) {
     for (std::size_t at = 0; at < range.size;) {
       std::size_t bytes = 8;

@@ -57,7 +57,7 @@ void add_stack(std::string& out, const std::vector<std::string>& stack) {
 }
 
 void add_host_access(std::string& out, const CaptureReport::HostAccess& access) {
-  out += text::format("Each replay {} pageable memory of the host, which must be alive then: {} bytes at {}\n",
+  out += text::format("Each replay {} pageable memory of the host, which must exist then: {} bytes at {}\n",
                       access.writes ? "writes" : "reads", access.bytes, access.address);
   add_line(out, "copy", access.node);
   add_stack(out, access.stack);
@@ -90,7 +90,7 @@ std::string CaptureReport::str() const {
   add_line(text, "operator", text::join(operators, ", "));
   if (broken_by) add_call(text, *this, *broken_by);
   for (const Call& call : refused) {
-    text += "A call failed without breaking the capture; what it was to do is missing in the graph:\n";
+    text += "A call failed without breaking the capture; its work is missing in the graph:\n";
     add_call(text, *this, call);
   }
   for (const Call& call : not_captured) {

@@ -32,7 +32,7 @@ std::byte* pointer(std::uintptr_t address) {
   return reinterpret_cast<std::byte*>(address);
 }
 
-// Null if libtorch uses its own allocator.
+// The name of the allocator that libtorch uses; nullopt if that is its own.
 std::optional<std::string> other_allocator() {
   std::string name = c10_allocator::get()->name();
   if (name == "native") return std::nullopt;

@@ -145,7 +145,7 @@ void CudaRandomListener::ended(captures::Capture& capture, graphs::CapturedGraph
   keep(std::move(draws), graph);
 }
 
-// In a capture that has not got the generator, libtorch draws from the words of the one that has.
+// If another capture holds the generator, libtorch draws from that capture's words.
 void CudaRandomListener::refuse_draws_of_others(const Device& device, GraphHandle template_graph) const {
   if (!is_used(device, template_graph, words_->of_others())) return;
   throw UsageError(

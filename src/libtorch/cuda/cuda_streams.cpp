@@ -26,7 +26,7 @@ Names& names() {
   return *instance;
 }
 
-// Stores the id of a stream if it is not the handle, as that of a foreign one is.
+// Stores the id of a stream whose id is not its handle; that of a foreign stream is.
 void store_name(StreamHandle handle, c10::StreamId id) {
   if (id == reinterpret_cast<c10::StreamId>(handle)) return;
   Names& all = names();

@@ -74,7 +74,7 @@ void begin_filling(const TensorPool& pool, std::string_view what, const Begin& b
       text = error.what_without_backtrace();
     }
     if (text.find("already recording") != std::string::npos) {
-      release();  // it had counted itself in
+      release();  // undoes the failed call's increment
       throw UsageError(
           text::format("expected a pool that no capture is filling; found pool {} of {}, which another capture is "
                        "filling with {} now; end that capture first, or capture into another pool",

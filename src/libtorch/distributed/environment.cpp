@@ -10,7 +10,7 @@
 #include "support/environment.h"
 #include "text/format.h"
 
-// What launchers say in environment variables.
+// Settings that launchers pass in environment variables.
 
 namespace reprise::libtorch {
 namespace {

@@ -35,7 +35,7 @@ std::int64_t padded_count(const at::Tensor& tensor) {
   return (tensor.numel() + aligned - 1) / aligned * aligned;
 }
 
-// No view for autograd: zero_grad() detaches gradients, which is not possible with views.
+// Makes a tensor that is no view for autograd: zero_grad() detaches gradients, which views do not allow.
 at::Tensor view_like(const at::Tensor& values, std::int64_t offset, const at::Tensor& parameter) {
   const at::AutoDispatchBelowADInplaceOrView no_views;
   if (parameter.is_non_overlapping_and_dense())

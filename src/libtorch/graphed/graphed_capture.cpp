@@ -335,7 +335,8 @@ void GraphedCapture::capture_backward() {
   leaves_.clear();
 }
 
-// Where the nodes take them that come last. Their own memory is not needed afterwards, unless it is what is given away.
+// Captures the last nodes, which copy the gradients to the memory that is returned, or add them to those of parameters.
+// The captured gradients are not needed afterwards, unless they are returned themselves (Gradients::alias).
 void GraphedCapture::hand_over_gradients() {
   if (parts_.options.gradients == Gradients::alias) return;
   auto gradients = std::exchange(parts_.gradients, {});

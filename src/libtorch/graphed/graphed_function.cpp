@@ -156,7 +156,7 @@ class InCall {
       throw UsageError(
           text::format("A call of graphed {}: another call of it has not returned, on another thread, or around a hook "
                        "of its graph that makes this one. One thread at a time may use the callables of a pool: order "
-                       "the calls, or make callables of their own, with pools of their own.",
+                       "the calls, or make callables with pools of their own.",
                        name));
   }
   ~InCall() { flag_.clear(std::memory_order_release); }

@@ -230,8 +230,8 @@ void discard_calls(StepPlan& plan) noexcept {
 
 void refuse_mode(const GraphedFunction& function) {
   throw UsageError(
-      text::format("A call of graphed {}: a module is in another mode (train(), eval()) than at the capture, which the "
-                   "graph has for good. Restore the mode, or make a step in this one.",
+      text::format("A call of graphed {}: a module is in another mode (train(), eval()) than at the capture, and the "
+                   "graph cannot change it. Restore the mode, or make a step in this one.",
                    function.parts().name));
 }
 

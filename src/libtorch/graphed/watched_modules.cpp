@@ -19,7 +19,7 @@ const Tensors& buffers_of(const torch::nn::Module& module);
 const Children& children_of(const torch::nn::Module& module);
 
 template <auto parameters, auto buffers, auto children>
-struct Inside {
+struct MemberAccess {
   friend const Tensors& parameters_of(const torch::nn::Module& module) { return module.*parameters; }
   friend const Tensors& buffers_of(const torch::nn::Module& module) { return module.*buffers; }
   friend const Children& children_of(const torch::nn::Module& module) { return module.*children; }
@@ -28,7 +28,7 @@ struct Inside {
 struct Access : torch::nn::Module {
   static constexpr auto parameters = &Access::parameters_;
 };
-template struct Inside<Access::parameters, &torch::nn::Module::buffers_, &torch::nn::Module::children_>;
+template struct MemberAccess<Access::parameters, &torch::nn::Module::buffers_, &torch::nn::Module::children_>;
 
 // True for the same objects, in the same order.
 template <class Known, class Found, class Same>

@@ -56,7 +56,7 @@ class PinnedBlocks {
   void* allocate(std::size_t bytes) {
     const std::size_t size = std::bit_ceil(std::max<std::size_t>(bytes, 512));
     const std::lock_guard lock(mutex_);
-    take_back();
+    reuse_completed();
     Block block{size, {}};
     void* memory = nullptr;
     if (auto& free = free_[size]; !free.empty()) {
@@ -98,7 +98,7 @@ class PinnedBlocks {
   };
   using Blocks = std::map<std::uintptr_t, Block>;
 
-  void take_back() {
+  void reuse_completed() {
     std::erase_if(freed_, [&](const Blocks::node_type& block) {
       const auto& uses = block.mapped().uses;
       if (!std::all_of(uses.begin(), uses.end(), [](const Use& use) { return use.event.query(); })) return false;

@@ -17,7 +17,7 @@ inline constexpr c10::DeviceType type_here = c10::DeviceType::PrivateUse1;
 Device host_device_of(c10::Device device);
 /// \throws UsageError for the device of a HostSimulator.
 c10::Device host_c10_device(const Device& device);
-/// Where tensors are made whose device has no number.
+/// The device of tensors whose device is given without an index.
 /// \throws UsageError while the device of a HostSimulator is current.
 c10::Device current_c10_device();
 

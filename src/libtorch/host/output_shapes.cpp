@@ -160,7 +160,7 @@ torch::jit::Stack called_on_cpu(const c10::OperatorHandle& op, const torch::jit:
   try {
     return called(op, stand_ins(traits.arguments, stack, c10::DeviceType::CPU));
   } catch (c10::Error& error) {
-    try {  // maybe a division of integers, or numbers that count from one
+    try {  // ones: zeros fail as divisors of integers, and as numbers that count from one
       return called(op, stand_ins(traits.arguments, stack, c10::DeviceType::CPU, 1));
     } catch (const c10::Error&) {
     }

@@ -17,8 +17,8 @@ NoAutocastCache::~NoAutocastCache() {
   at::autocast::set_autocast_cache_enabled(before_);
 }
 
-// A region more: regions that end in the capture are not the outermost ones, which clear the cache. A capture in mode
-// `relaxed` may end on another thread, where that could not be undone.
+// Enters one more region, so that none that ends in the capture is the outermost one, whose end clears the cache. A
+// capture in mode `relaxed` may end on another thread, where that could not be undone.
 void AutocastListener::started(captures::Capture& capture) {
   if (capture.mode() == CaptureMode::relaxed) return;
   level_ = Level{std::this_thread::get_id(), at::autocast::increment_nesting() - 1};

@@ -13,7 +13,7 @@ using backend::Checked;
 
 namespace {
 
-// Who comes before each node of a graph.
+// The nodes that come before each node of a graph.
 class Graph {
  public:
   Graph(Backend& backend, GraphHandle graph) {

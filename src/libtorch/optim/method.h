@@ -32,7 +32,7 @@ struct StepOfGroup {
   std::vector<ParameterState*> states = {};
 };
 
-/// The values of a group's options that a captured step has for good. All but the learning rate.
+/// The values of a group's options that are fixed when a step is captured: all but the learning rate.
 using Constants = std::array<double, 5>;
 
 /// What distinguishes one optimizer from another. Without a state of its own; thread-safe.
@@ -53,7 +53,7 @@ class Method {
   virtual bool lacks_state(const Options& options, const ParameterState& state) const = 0;
   /// Adds what the options need and `state` lacks, with its initial values.
   virtual void add_state(const Options& options, const at::Tensor& parameter, ParameterState& state) const = 0;
-  /// Gives all of a state its initial values, in place.
+  /// Resets all of a state to its initial values, in place.
   virtual void clear(ParameterState& state) const = 0;
   virtual void step(const StepOfGroup& group) const = 0;
 

@@ -285,7 +285,7 @@ TEST(BreakableMisuse, CopiesToLocalVariablesOfTheBodyAreRefused) {
                            eager([] {});
                          }));
                        }),
-                       "memory of the host that is gone"));
+                       "host memory that no longer exists"));
 }
 
 TEST(BreakableMisuse, AnObjectMayEndWithinAnEagerPartOfItsReplay) {

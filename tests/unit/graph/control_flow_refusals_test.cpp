@@ -131,7 +131,7 @@ TEST_F(RefusedControlFlow, ForTheStreamAroundABodyInThatBodyAndTheCaptureGoesOn)
       CUDAGraph graph = capture([&](const StreamRef& around) {
         outer.add(around, [&](const StreamRef& inside) {
           const std::string what = text_of<UsageError>([&] { inner.add(around, once); });
-          EXPECT_TRUE(contains(what, inner.name + " was called for the stream around the body")) << what;
+          EXPECT_TRUE(contains(what, inner.name + " was called for the enclosing stream of the body")) << what;
           inner.add(inside, once);
         });
         inner.add(around, once);  // after the body it is possible

@@ -9,7 +9,7 @@
 #include "backend/rules/call_stack.h"
 #include "tests/unit/graph/control_flow_fixture.h"
 
-// Work that is given to the stream around a body while that is captured.
+// Work submitted to the enclosing stream while a body is captured.
 
 namespace reprise::graphs::test {
 namespace {
@@ -24,9 +24,9 @@ TEST_F(WorkAroundABody, IsRefusedWithItsNodeAndItsCall) {
       add(x_, 1, around);
     });
   });
-  EXPECT_TRUE(contains(what, "given to the stream around it"));
+  EXPECT_TRUE(contains(what, "submitted to the enclosing stream"));
   EXPECT_TRUE(contains(what, "Add (node 2)"));
-  EXPECT_TRUE(contains(what, "The first call that gave it: launch (cuLaunchKernel")) << what;
+  EXPECT_TRUE(contains(what, "The first call that submitted it: launch (cuLaunchKernel")) << what;
 }
 
 TEST_F(WorkAroundABody, IsNamedByItsFirstCallAlsoOfAnotherThread) {
@@ -71,9 +71,9 @@ TEST_F(WorkAroundABody, IsNamedByItsFirstCallAlsoOfAnotherThread) {
           on_thread ? std::thread(give).join() : give();
         });
       });
-      EXPECT_TRUE(contains(what, "given to the stream around it")) << what;
-      EXPECT_TRUE(contains(what, std::string("no part of the body: ") + kind.node)) << what;
-      EXPECT_TRUE(contains(what, std::string("The first call that gave it: ") + kind.call)) << what;
+      EXPECT_TRUE(contains(what, "submitted to the enclosing stream")) << what;
+      EXPECT_TRUE(contains(what, std::string("not part of the body: ") + kind.node)) << what;
+      EXPECT_TRUE(contains(what, std::string("The first call that submitted it: ") + kind.call)) << what;
       EXPECT_EQ(contains(what, "on thread " + std::to_string(thread)), on_thread) << what;
       EXPECT_TRUE(contains(what, ", called by ")) << what;
     }
@@ -110,7 +110,7 @@ TEST_F(WorkAroundABody, IsRefusedInEveryBodyAlsoIfThatHasNone) {
       }};
   for (const auto& kind : kinds) {
     const std::string what = error_of<UsageError>([&] { kind(current_stream()); }, {.enable_annotations = true});
-    EXPECT_TRUE(contains(what, "given to the stream around it")) << what;
+    EXPECT_TRUE(contains(what, "submitted to the enclosing stream")) << what;
     EXPECT_TRUE(contains(what, "launch (cuLaunchKernelEx) in culprit, called by ")) << what;
   }
 }

@@ -345,7 +345,7 @@ TEST_F(PrivatePools, ClosingOneInAnyCaptureBreaksNothing) {
   EXPECT_TRUE(foreign.is_whole());
 }
 
-TEST_F(PrivatePools, TheBackendIsAskedAboutCapturesOnlyWhileThereIsOne) {
+TEST_F(PrivatePools, CapturesAreQueriedOnlyWhileOneIsUnderway) {
   const OpenPool pool(allocator_);
   free(allocate(1000));
   backend_.forget_calls();

@@ -44,8 +44,7 @@ TEST(MisusedSimulators, FailuresOfNoCallOrNoHostDeviceAreRefused) {
   expect_refused({
       {[] { InjectedFailure({.call = ""}); }, "expected the name of a call of the runtime"},
       {[] { InjectedFailure({.call = "cuNothing"}); }, "found \"cuNothing\""},
-      {[] { InjectedFailure({.call = "cuMemAlloc", .code = ErrorCode::success}); },
-       "expected a code that says failure"},
+      {[] { InjectedFailure({.call = "cuMemAlloc", .code = ErrorCode::success}); }, "expected the code of an error"},
       {[] { InjectedFailure({.call = "cuMemAlloc", .nth = 0}); }, "counts calls from 1; found 0"},
       {[] { InjectedFailure({.call = "cuMemAlloc", .device = Device(like_cuda)}); },
        "InjectedFailure expected a host device"},

@@ -99,8 +99,8 @@ bool is_work(CallClass call_class) {
          call_class == CallClass::stream_allocation;
 }
 
-// Work that is executed during a capture on another stream: it was probably meant to be captured, unless its thread
-// exchanged its mode for it.
+// Notes work executed during a capture on another stream. It was probably meant to be captured, unless its thread
+// exchanged its capture mode for it.
 void note_not_captured(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name) {
   const HostStream& stream = *site.stream;
   // A record is useless in a graph, and querying a priority is work only by the rules.

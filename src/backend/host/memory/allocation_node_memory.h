@@ -9,12 +9,12 @@
 namespace reprise::backend::host {
 
 /// The memory of an allocation node. Its address stays the same for as long as the node, an executable or a launch of
-/// one refers to it, or a launch left it allocated; its bytes are there from the first launch on.
+/// one refers to it, or a launch left it allocated; its bytes are allocated by the first launch.
 ///
 ///     reserved -> allocated by a launch -> freed, by that launch or a later one, or outside of graphs -> allocated ...
 ///
-/// The state is that after all work submitted so far, since the order of streams decides who may use the memory. It and
-/// the flags are guarded by the mutex of the runtime.
+/// The state is that after all work submitted so far, since the order of streams decides which work may use the memory.
+/// It and the flags are guarded by the mutex of the runtime.
 class GraphMemory {
  public:
   /// Reserves addresses. Null if there are none left.

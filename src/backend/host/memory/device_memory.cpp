@@ -40,7 +40,7 @@ Memories& memories() {
   return *instance;
 }
 
-// Whether the system would let operations access these pages, of which it may count the bytes (ulimit -d).
+// True if the system lets operations access these pages; it may count their bytes against a limit (ulimit -d).
 bool is_accessible_once(std::byte* begin, std::size_t bytes) noexcept {
   return mprotect(begin, bytes, PROT_READ | PROT_WRITE) == 0 && mprotect(begin, bytes, PROT_NONE) == 0;
 }

@@ -43,10 +43,10 @@ void set_host_condition(ConditionalHandle handle, unsigned value) {
   const std::lock_guard lock(known.mutex);
   const auto found = known.all.find(handle);
   if (found == known.all.end())
-    throw UsageError(text::format(
-        "expected the handle of a condition of a graph that still is, or that an executable was made from; "
-        "found {}; pass the handle that graph_conditional_handle_create() returned",
-        handle));
+    throw UsageError(
+        text::format("expected the handle of a condition whose graph exists, or has executables; "
+                     "found {}; pass the handle that graph_conditional_handle_create() returned",
+                     handle));
   found->second->value.store(value, std::memory_order_relaxed);
 }
 

@@ -182,7 +182,7 @@ void Executor::relieve() {
 
 void Executor::require_worker() try { start_worker(); } catch (const std::system_error& error) {
   throw NoWorker(
-      text::format("the work was not submitted, because no thread could be started that would run it ({}); raise the "
+      text::format("the work was not submitted, because no thread could be started to run it ({}); raise the "
                    "limits on threads and memory (ulimit -u, ulimit -v, those of the container), or end other threads, "
                    "and submit it again",
                    error.what()));

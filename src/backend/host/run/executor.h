@@ -47,7 +47,7 @@ class TaskQueue {
   bool empty() const noexcept { return size_ == 0; }
   void push_back(Task& task) noexcept;
   Task* pop_front() noexcept { return take(0); }  ///< must not be empty
-  Task* take(std::size_t index) noexcept;         ///< removes the one of this number, from 0
+  Task* take(std::size_t index) noexcept;         ///< removes and returns the one at `index`
 
  private:
   Task* first_ = nullptr;

@@ -155,7 +155,7 @@ std::vector<HostRace> SimulatedDevice::races() {
 
 void SimulatedDevice::close() noexcept {
   if (!executing()) return close_now();
-  // An operation, or the destructor of a user object, had the last use: it cannot wait for itself.
+  // The last use ended in an operation, or in the destructor of a user object, which cannot wait for itself.
   try {
     std::thread([this] { close_now(); }).detach();
   } catch (const std::exception& error) {
