@@ -56,16 +56,10 @@ class Monitor {
   /// not possible; `why` is the reason then, as a sentence.
   virtual std::shared_ptr<void> watch_calls(std::string* why) = 0;
 
-<<<<<<< HEAD
-  /// While the result lives, the first call that gives work to a stream of a capture is noted: of this library's calls,
-  /// and of all while watch_calls() watches this capture. Never null.
-  /// \param last the last node that was captured on the stream. Null for a stream that takes part in no capture: noted
-  ///        is work of the calling thread that is executed at once.
-=======
   /// While the result lives, the first call that submits work to a stream of a capture is noted: of this library's
   /// calls, and of all while watch_calls() watches this capture. Never null.
-  /// \param last the last node that was captured on the stream.
->>>>>>> 8bda4f17489babf3c0440b63e168ff04aac63950
+  /// \param last the last node that was captured on the stream. Null for a stream that takes part in no capture: noted
+  ///        is work of the calling thread that is executed at once.
   virtual std::unique_ptr<WorkWatch> watch_work(StreamHandle stream, GraphNodeHandle last) = 0;
 
   /// While the result lives, launches of the executable are timed node by node. Null if that is not possible; `why` is

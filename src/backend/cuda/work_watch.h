@@ -14,7 +14,7 @@
 namespace reprise::backend::cuda {
 
 /// Watches what a stream captures behind one node, for the first call that adds to it; or a stream that takes part in
-/// no capture, for the first call that gives it work: see Monitor::watch_work.
+/// no capture, for the first call that submits work to it: see Monitor::watch_work.
 class CudaWorkWatch final : public WorkWatch {
  public:
   /// \param driver outlives this object.
