@@ -230,7 +230,6 @@ class REPRISE_EXPORT GraphCache {
   MempoolId pool() const;  ///< that all entries share now
 
  private:
-  friend class cache_detail::Warming;
   friend struct cache_detail::CacheAccess;
 
   template <class... T, class Inputs, class F>
@@ -257,8 +256,10 @@ class REPRISE_EXPORT GraphCache {
 
 namespace cache_detail {
 
-/// Calls of a cache with a body whose types are not those of GraphCache::run(). For internal use.
+/// Calls of a cache with a body whose types are not those of GraphCache::run(), and what a cache has. For internal use.
 struct CacheAccess {
+  using Impl = GraphCache::Impl;
+  static Impl& of(GraphCache& cache) noexcept { return *cache.impl_; }
   static Outcome run(GraphCache& cache, const Call& call) { return cache.run_call(call); }
   static bool capture(GraphCache& cache, const Call& call) { return cache.capture_call(call); }
 };

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "backend/check.h"
+#include "backend/capture_query.h"
 #include "breakable/recording.h"
 #include "cache/input_uses.h"
 #include "graph/cuda_graph_impl.h"
@@ -80,9 +80,8 @@ std::vector<CopyOp> copies(std::span<const ResultMemory> from, std::span<const R
 }
 
 bool is_broken(const StreamRef& stream) noexcept {
-  auto status = CaptureStatus::none;
-  return stream.device().backend().stream_is_capturing(stream.native(), &status) != ErrorCode::success ||
-         status == CaptureStatus::invalidated;
+  const std::optional<CaptureStatus> status = backend::known_capture_status(stream);
+  return !status || *status == CaptureStatus::invalidated;
 }
 
 std::shared_ptr<cache_detail::OwnGraphs> capture_itself(const Call& call, const MempoolId& pool) try {

@@ -13,13 +13,13 @@ namespace reprise::cache_detail {
 
 /// Threads that instantiate entries, while the thread of warm() captures further ones.
 struct Warming::Impl {
-  Impl(GraphCache::Impl& its_cache, std::size_t all_keys, const WarmOptions& wanted)
+  Impl(CacheAccess::Impl& its_cache, std::size_t all_keys, const WarmOptions& wanted)
       : cache(its_cache), all(all_keys), options(wanted) {}
   ~Impl() {
     if (!started) return;
     cache.warming = std::thread::id();
     stop();
-    const GraphCache::Impl::Lock lock(cache, "GraphCache::warm");
+    const CacheAccess::Impl::Lock lock(cache, "GraphCache::warm");
     cache.instantiate_later = nullptr;
   }
   Impl(const Impl&) = delete;
@@ -28,7 +28,7 @@ struct Warming::Impl {
   void start() {
     if (options.threads == 0) return;
     {
-      const GraphCache::Impl::Lock lock(cache, "GraphCache::warm");
+      const CacheAccess::Impl::Lock lock(cache, "GraphCache::warm");
       if (cache.instantiate_later)
         throw UsageError(
             "GraphCache::warm expected that no other thread is in it; found one. Call it one after another.");
@@ -77,7 +77,7 @@ struct Warming::Impl {
     threads.clear();
   }
 
-  GraphCache::Impl& cache;
+  CacheAccess::Impl& cache;
   const std::size_t all;
   const WarmOptions& options;
   std::size_t done = 0, with_graph = 0;
@@ -92,9 +92,10 @@ struct Warming::Impl {
 };
 
 Warming::Warming(GraphCache& cache, std::size_t all, const WarmOptions& options) {
-  cache.impl_->require_outside_of_captures("GraphCache::warm");
-  { const GraphCache::Impl::Lock refused_within_a_body(*cache.impl_, "GraphCache::warm"); }
-  impl_ = std::make_unique<Impl>(*cache.impl_, all, options);
+  CacheAccess::Impl& its = CacheAccess::of(cache);
+  its.require_outside_of_captures("GraphCache::warm");
+  { const CacheAccess::Impl::Lock refused_within_a_body(its, "GraphCache::warm"); }
+  impl_ = std::make_unique<Impl>(its, all, options);
   impl_->start();
 }
 

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "backend/backend.h"
-#include "backend/check.h"
+#include "backend/capture_query.h"
 #include "reprise/error.h"
 
 namespace reprise::captures {
@@ -66,8 +65,7 @@ std::shared_ptr<const Body> Capture::body(std::uint64_t id) const noexcept {
 void Capture::query_id() {
   const std::lock_guard lock(mutex_);
   if (is_over() || !ids_.empty()) return;
-  backend::CaptureInfo info;
-  backend::Checked(device().backend()).stream_capture_info(stream_.native(), &info);
+  const backend::CaptureInfo info = backend::capture_info(stream_);
   if (info.status == CaptureStatus::active) ids_.push_back(info.id);
 }
 

@@ -13,6 +13,11 @@
 // The captures of this library that are underway in the process, and the one answer to "which capture does this stream
 // take part in".
 //
+// Where only the state of a stream or its last nodes matter, backend/capture_query.h serves, which also has the one
+// policy for code 906. Two places query the runtime themselves: backend/host_work.cpp, which needs the graph for work
+// that it is about to submit (906 is an error there), and memory/held_back.cpp, which needs the code that a destroyed
+// stream gives.
+//
 // Captures that were begun by direct calls of the driver are not in here: find() recognizes them, but they are not
 // counted, and cannot be known ahead of time: synchronizing the device breaks them (900).
 //

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "backend/capture_query.h"
 #include "backend/check.h"
 #include "captures/registry.h"
 #include "text/format.h"
@@ -29,9 +30,8 @@ bool drop_capture(const StreamRef& stream, EndedGraph graph) noexcept {
   const backend::RelaxedCaptureMode relaxed(backend);
   ErrorCode ended = ErrorCode::success;
   for (const bool again : {false, true}) {
-    CaptureStatus status = CaptureStatus::none;
-    const bool known = backend.stream_is_capturing(stream.native(), &status) == ErrorCode::success;
-    if (known ? status == CaptureStatus::none : again) return false;
+    const std::optional<CaptureStatus> status = backend::known_capture_status(stream);
+    if (status ? *status == CaptureStatus::none : again) return false;
     if (again) backend::warn_on_error(backend, Call::stream_end_capture, ended);
     GraphHandle made = nullptr;
     ended = backend.stream_end_capture(stream.native(), &made);
@@ -45,8 +45,7 @@ bool drop_capture(const StreamRef& stream, EndedGraph graph) noexcept {
 // Returns whether there was one; nullopt if the capture is broken.
 std::optional<bool> join_all(const StreamRef& stream) {
   const Checked runtime(stream.device().backend());
-  backend::CaptureInfo info;
-  runtime.stream_capture_info(stream.native(), &info);
+  const backend::CaptureInfo info = backend::capture_info(stream);
   if (info.status != CaptureStatus::active) return std::nullopt;
   std::unordered_set<GraphNodeHandle> joined(info.dependencies.begin(), info.dependencies.end());
   std::vector<GraphNodeHandle> nodes;

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "backend/capture_query.h"
 #include "backend/check.h"
 #include "backend/error_context.h"
 #include "backend/rules/call_stack.h"
@@ -122,8 +123,7 @@ void require_nothing_beside(const char* call, const StreamRef& stream, GraphNode
                             const backend::WorkWatch& watch) {
   Backend& backend = stream.device().backend();
   const Checked runtime(backend);
-  backend::CaptureInfo info;
-  runtime.stream_capture_info(stream.native(), &info);
+  const backend::CaptureInfo info = backend::capture_info(stream);
   if (info.status != CaptureStatus::active || (info.dependencies.size() == 1 && info.dependencies.front() == node))
     return;
   std::vector<GraphNodeHandle> nodes;

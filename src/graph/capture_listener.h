@@ -148,4 +148,21 @@ class CaptureListener {
   virtual void reset() noexcept {}
 };
 
+/// The base of a listener T that looks at another one of its kind: calls the functions below, which are those of
+/// CaptureListener, with a T.
+template <class T>
+class ListenerOf : public CaptureListener {
+ public:
+  void after_dry_run(CaptureListener& listener) final { after_dry_run_of(dynamic_cast<T&>(listener)); }
+  std::function<void()> adopt(const CaptureListener& other, Adoption& adoption) final {
+    return adopt_from(dynamic_cast<const T&>(other), adoption);
+  }
+  void inherit(const CaptureListener& before) final { inherit_from(dynamic_cast<const T&>(before)); }
+
+ protected:
+  virtual void after_dry_run_of(T& /*listener*/) {}
+  virtual std::function<void()> adopt_from(const T& /*other*/, Adoption& /*adoption*/) { return {}; }
+  virtual void inherit_from(const T& /*before*/) {}
+};
+
 }  // namespace reprise::graphs

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "backend/capture_query.h"
 #include "backend/check.h"
 #include "backend/condition_record.h"
 #include "backend/monitor.h"
@@ -140,8 +141,7 @@ ConditionalNode add_node(const Request& request, GraphHandle graph) {
   made.graph = graph;
   runtime.graph_conditional_handle_create(&made.handle, graph, 0);
   launch_setter(request, made.handle, request.stream, true);
-  backend::CaptureInfo info;
-  runtime.stream_capture_info(request.stream.native(), &info);
+  const backend::CaptureInfo info = backend::capture_info(request.stream);
   const std::vector<GraphNodeHandle> dependencies(info.dependencies.begin(), info.dependencies.end());
   const std::vector<backend::EdgeData> edges(info.edges.begin(), info.edges.end());
   backend::NodeParams params =
@@ -227,11 +227,9 @@ class BodyCapture {
   }
 
   void register_body(const captures::Found& found, const ConditionalNode& made, std::size_t number) {
-    backend::CaptureInfo info;
-    Checked(stream_.device().backend()).stream_capture_info(stream_.native(), &info);
-    auto body = std::make_shared<captures::Body>(
-        captures::Body{info.id, stream_, made.bodies[number], made.node, made.graph, found.body, request_.repeats(),
-                       request_.loop != nullptr ? &request_.loop->iterations : nullptr, request_.limit});
+    auto body = std::make_shared<captures::Body>(captures::Body{
+        backend::capture_info(stream_).id, stream_, made.bodies[number], made.node, made.graph, found.body,
+        request_.repeats(), request_.loop != nullptr ? &request_.loop->iterations : nullptr, request_.limit});
     body_ = body;
     capture_->add_body(std::move(body));
     active().body_began(*body_);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "backend/capture_query.h"
 #include "backend/check.h"
 #include "captures/registry.h"
 #include "graph/child_graphs.h"
@@ -26,11 +27,7 @@ namespace {
 // Off the fast path. A launch on a stream that is capturing would break that capture.
 [[gnu::noinline]] void refuse_capturing(const char* call, const StreamRef& stream, const std::string& name) {
   const detail::PublicCall public_call(call);
-  CaptureStatus status = CaptureStatus::none;
-  const Checked runtime(stream.device().backend());
-  // 906: this is the legacy default stream, and a blocking stream is capturing. The launch would break that capture.
-  runtime.stream_is_capturing(stream.native(), &status);
-  if (status == CaptureStatus::none) return;
+  if (!backend::captures_work(stream)) return;
   throw UsageError(text::format(
       "{}{}: the stream is being captured, and the call cannot be recorded. Use a stream that takes no part "
       "in a capture; in a capture that this library began, and that is not broken, CUDAGraph::replay() "

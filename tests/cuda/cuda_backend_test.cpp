@@ -12,7 +12,9 @@
 #include <thread>
 #include <utility>
 
+#include "captures/registry.h"
 #include "reprise/capture_options.h"
+#include "reprise/memory.h"
 #include "reprise/stream.h"
 #include "tests/fakes/fake_driver.h"
 
@@ -43,6 +45,24 @@ TEST_F(CudaBackendTest, AskingWhetherTheDefaultStreamIsCapturingRetainsNoContext
 TEST_F(CudaBackendTest, QueriesTheStatusOfACaptureWhateverContextIsCurrent) {
   EXPECT_EQ(StreamRef(Device(backend_), handle<StreamHandle>(5)).capture_status(), CaptureStatus::none);
   EXPECT_EQ(driver_.current_queries, 0);
+}
+
+TEST_F(CudaBackendTest, AnAllocationInACaptureMakesOneCallOfTheDriver) {
+  FakeDriver::contexts() = {other_};
+  const StreamRef stream(Device(backend_), handle<StreamHandle>(5));
+  CachingAllocator allocator{Device(backend_)};
+  const GraphOptions options;
+  const captures::Registration underway(stream, options, MempoolId{77, 0});
+  driver_.capture_status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  allocator.deallocate(allocator.allocate(512, stream));  // its pool has a segment from now on
+  driver_.worked_in.clear();
+  driver_.current_queries = driver_.capture_queries = driver_.mode_exchanges = 0;
+  void* const block = allocator.allocate(512, stream);
+  EXPECT_EQ(driver_.capture_queries, 1);
+  EXPECT_EQ(driver_.current_queries, 0);
+  EXPECT_EQ(driver_.mode_exchanges, 0);
+  EXPECT_THAT(driver_.worked_in, IsEmpty());
+  allocator.deallocate(block);
 }
 
 TEST_F(CudaBackendTest, GivesAThreadWithoutContextThePrimaryOneForGood) {

@@ -82,6 +82,7 @@ void FakeDriver::fill_contexts() {
     return driver().retain_result;
   };
   api_.cuThreadExchangeStreamCaptureMode = [](CUstreamCaptureMode* mode) {
+    ++driver().mode_exchanges;
     std::swap(*mode, capture_mode());
     return CUDA_SUCCESS;
   };
@@ -101,6 +102,7 @@ void FakeDriver::fill_work() {
     *pointer = 0xbad;  // on failure, too, as a driver might
     return work();
   };
+  api_.cuMemFree = [](CUdeviceptr) { return work(); };
   api_.cuPointerGetAttributes = [](unsigned count, CUpointer_attribute* attributes, void** values, CUdeviceptr) {
     const bool known = driver().pointer_type != 0;
     for (unsigned i = 0; i < count; ++i) switch (attributes[i]) {
@@ -154,6 +156,7 @@ void FakeDriver::fill_captures() {
   };
   api_.cuStreamGetCaptureInfo = [](CUstream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                                    const CUgraphNode** last, const CUgraphEdgeData**, std::size_t* count) {
+    ++driver().capture_queries;
     *status = driver().capture_status;
     *id = 1;
     *graph = handle<CUgraph>(0x6a);

@@ -44,6 +44,8 @@ class FakeDriver {
   CUresult retain_result = CUDA_SUCCESS;  ///< of cuDevicePrimaryCtxRetain
   int retained = 0;
   int current_queries = 0;
+  int capture_queries = 0;  ///< of cuStreamGetCaptureInfo
+  int mode_exchanges = 0;
   std::vector<CUcontext> worked_in;  ///< the context of each call
   CUstreamCaptureMode mode_at_retain = CU_STREAM_CAPTURE_MODE_GLOBAL;
 

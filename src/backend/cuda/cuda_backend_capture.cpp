@@ -62,7 +62,7 @@ ErrorCode CudaBackend::stream_end_capture(StreamHandle stream, GraphHandle* grap
 }
 
 ErrorCode CudaBackend::stream_capture_info(StreamHandle stream, CaptureInfo* info) {
-  return enter({Call::stream_capture_info, stream}, [&] {
+  return enter_stream({Call::stream_capture_info, stream}, [&] {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t id = 0;
     CUgraph graph = nullptr;

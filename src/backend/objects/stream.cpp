@@ -109,6 +109,18 @@ backend::CaptureInfo backend::capture_info(const StreamRef& stream) {
   raise(stream.device().backend(), Call::stream_is_capturing, result, SourceLocation::current());
 }
 
+std::optional<CaptureStatus> backend::known_capture_status(const StreamRef& stream) noexcept {
+  auto status = CaptureStatus::none;
+  const ErrorCode result = stream.device().backend().stream_is_capturing(stream.native(), &status);
+  return result == ErrorCode::success ? std::optional(status) : std::nullopt;
+}
+
+bool backend::captures_work(const StreamRef& stream) {
+  auto status = CaptureStatus::none;
+  Checked(stream.device().backend()).stream_is_capturing(stream.native(), &status);
+  return status != CaptureStatus::none;
+}
+
 void StreamRef::synchronize() const {
   const detail::PublicCall call("StreamRef::synchronize");
   Checked(device_.backend()).stream_synchronize(handle_);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/backend.h"
+#include "backend/capture_query.h"
 #include "backend/check.h"
 #include "backend/framework.h"
 #include "support/immortal.h"
@@ -134,9 +135,7 @@ std::shared_ptr<Event> TrackedStream::record_on(std::shared_ptr<Event> event) co
 }
 
 bool may_record(const StreamRef& stream) noexcept {
-  CaptureStatus status = CaptureStatus::none;
-  const ErrorCode result = stream.device().backend().stream_is_capturing(stream.native(), &status);
-  return result == ErrorCode::success && status == CaptureStatus::none;
+  return known_capture_status(stream) == CaptureStatus::none;
 }
 
 }  // namespace reprise::backend

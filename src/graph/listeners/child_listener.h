@@ -53,7 +53,7 @@ class CaptureChildren {
 };
 
 /// Child graphs: the parent shares what they hold as long as anything of the parent can use it.
-class ChildListener final : public CaptureListener {
+class ChildListener final : public ListenerOf<ChildListener> {
  public:
   void ended(captures::Capture& capture, CapturedGraph& graph) override {
     const auto children = CaptureChildren::end(capture);
@@ -62,8 +62,8 @@ class ChildListener final : public CaptureListener {
     for (const auto& held : children->held()) graph.resources.push_back(held);
   }
   void abandoned(captures::Capture& capture) noexcept override { CaptureChildren::end(capture); }
-  std::function<void()> adopt(const CaptureListener& other, Adoption& /*adoption*/) override {
-    return [this, theirs = dynamic_cast<const ChildListener&>(other).pools_]() mutable { pools_ = std::move(theirs); };
+  std::function<void()> adopt_from(const ChildListener& other, Adoption& /*adoption*/) override {
+    return [this, theirs = other.pools_]() mutable { pools_ = std::move(theirs); };
   }
   void reset() noexcept override { pools_.clear(); }
 

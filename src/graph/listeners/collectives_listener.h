@@ -49,7 +49,7 @@ class CapturedCollectives {
 };
 
 /// Collectives in the graph: it holds their communicators, can abort them, and is not replayed afterwards.
-class CollectivesListener final : public CaptureListener {
+class CollectivesListener final : public ListenerOf<CollectivesListener> {
  public:
   void ended(captures::Capture& capture, CapturedGraph& graph) override;
   void abandoned(captures::Capture& capture) noexcept override {
@@ -59,8 +59,8 @@ class CollectivesListener final : public CaptureListener {
   void added_as_child(const captures::ChildNode& child) override;
   /// \throws UsageError if a communicator was aborted.
   void before_replay(const StreamRef& stream) override;
-  std::function<void()> adopt(const CaptureListener& other, Adoption& /*adoption*/) override {
-    return [this, theirs = dynamic_cast<const CollectivesListener&>(other).collectives_] { collectives_ = theirs; };
+  std::function<void()> adopt_from(const CollectivesListener& other, Adoption& /*adoption*/) override {
+    return [this, theirs = other.collectives_] { collectives_ = theirs; };
   }
   void reset() noexcept override { collectives_.reset(); }
 

@@ -9,15 +9,16 @@
 
 namespace reprise::graphs {
 
-/// The common part of listeners for random numbers once the capture has ended.
-class DrawsListener : public CaptureListener {
+/// The common part of listeners T for random numbers once the capture has ended.
+template <class T>
+class DrawsListener : public ListenerOf<T> {
  public:
-  void abandoned(captures::Capture& /*capture*/) noexcept override { reset(); }
+  void abandoned(captures::Capture& /*capture*/) noexcept override { this->reset(); }
   void instantiated(GraphHandle /*template_graph*/, GraphExecHandle exec) noexcept override {
     draws_->instantiated(exec);
   }
-  std::function<void()> adopt(const CaptureListener& other, Adoption& adoption) override {
-    const auto& theirs = dynamic_cast<const DrawsListener&>(other).draws_;
+  std::function<void()> adopt_from(const T& other, Adoption& adoption) override {
+    const auto& theirs = other.draws_;
     return [this, draws = theirs != nullptr ? theirs->adopted(adoption.nodes, adoption.exec) : nullptr] {
       draws_ = draws;
     };

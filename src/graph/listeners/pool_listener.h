@@ -15,7 +15,7 @@ namespace reprise::graphs {
 ///
 /// The first allocation opens a pool that is the graph's own. One that the user names is filled from the beginning:
 /// another capture may be filling it, and then this one does not begin.
-class PoolListener final : public CaptureListener {
+class PoolListener final : public ListenerOf<PoolListener> {
  public:
   using Allocations = std::vector<memory::AllocationLog::Allocation>;
 
@@ -33,10 +33,8 @@ class PoolListener final : public CaptureListener {
     memory::CapturePools::end(capture);
     reset();
   }
-  std::function<void()> adopt(const CaptureListener& other, Adoption& /*adoption*/) override {
-    return [this, theirs = dynamic_cast<const PoolListener&>(other).allocations_]() mutable {
-      allocations_ = std::move(theirs);
-    };
+  std::function<void()> adopt_from(const PoolListener& other, Adoption& /*adoption*/) override {
+    return [this, theirs = other.allocations_]() mutable { allocations_ = std::move(theirs); };
   }
   void reset() noexcept override { allocations_ = {}; }
 

@@ -10,7 +10,7 @@
 namespace reprise::graphs {
 
 /// Random numbers: generators take part in the capture when something draws from them, and in the replays of its graph.
-class RandomListener final : public DrawsListener {
+class RandomListener final : public DrawsListener<RandomListener> {
  public:
   /// The captures of this graph keep the generator from being set, from their beginning on.
   void register_generator(const Generator& generator) {
@@ -34,9 +34,7 @@ class RandomListener final : public DrawsListener {
     random::CaptureDraws::end(capture);
     reset();
   }
-  void inherit(const CaptureListener& before) override {
-    registered_ = dynamic_cast<const RandomListener&>(before).registered_;
-  }
+  void inherit_from(const RandomListener& before) override { registered_ = before.registered_; }
   void reset() noexcept override { draws_.reset(); }
 
  private:

@@ -15,7 +15,7 @@ namespace reprise::graphs {
 
 /// Objects of the user's that live as long as anything of the graph: CUDAGraph::retain() and release(), and the
 /// functions of launch_host(). They are held here and by the capture, then by the graph's resources.
-class RetainListener final : public CaptureListener {
+class RetainListener final : public ListenerOf<RetainListener> {
  public:
   /// Needs a capture that is underway, or its graph with these resources. Called by one thread at a time.
   void retain(std::shared_ptr<void> object, GraphResources& resources) {
@@ -49,8 +49,8 @@ class RetainListener final : public CaptureListener {
   }
   void abandoned(captures::Capture& /*capture*/) noexcept override { reset(); }
   // Each graph has a list of its own, to release from.
-  std::function<void()> adopt(const CaptureListener& other, Adoption& adoption) override {
-    const auto copy = dynamic_cast<const RetainListener&>(other).replace_by_copy(adoption.resources);
+  std::function<void()> adopt_from(const RetainListener& other, Adoption& adoption) override {
+    const auto copy = other.replace_by_copy(adoption.resources);
     return [this, objects = std::weak_ptr<Objects>(copy)] { objects_ = objects; };
   }
   /// Replaces, among the resources of this graph that another one shares, the list by a copy, from which release()

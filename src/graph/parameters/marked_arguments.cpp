@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/parameters/marked_arguments.h"
 
-#include "backend/check.h"
+#include "backend/capture_query.h"
 #include "captures/registry.h"
 #include "reprise/kernel.h"
 
@@ -40,8 +40,7 @@ void detail::launch_marked_kernel(const StreamRef& stream, const LaunchConfig& c
   launch_kernel(stream, config, record, params);
   if (of_capture == nullptr) return;
   // The next node would depend on this kernel alone.
-  backend::CaptureInfo info;
-  backend::Checked(stream.device().backend()).stream_capture_info(stream.native(), &info);
+  const backend::CaptureInfo info = backend::capture_info(stream);
   if (info.status != CaptureStatus::active) return;  // it was broken since: its end says so
   if (info.dependencies.size() != 1)
     throw Error(

@@ -178,8 +178,7 @@ void AnnotationListener::instantiated(GraphHandle template_graph, GraphExecHandl
   warn("There was no memory to update the annotations of a graph; they are those of the previous executable.");
 }
 
-std::function<void()> AnnotationListener::adopt(const graphs::CaptureListener& other, graphs::Adoption& adoption) {
-  const auto& theirs = dynamic_cast<const AnnotationListener&>(other);
+std::function<void()> AnnotationListener::adopt_from(const AnnotationListener& theirs, graphs::Adoption& adoption) {
   std::vector<GraphNodeHandle> order;
   std::unordered_map<GraphNodeHandle, std::size_t> which;
   std::vector<InnerNode> inner;

@@ -20,7 +20,7 @@ struct ScannedNode;
 /// Annotations of the nodes of one graph: recorded in a capture with enable_annotations, kept until the graph is reset.
 ///
 /// Its calls of the runtime are queries, which are safe in every capture.
-class AnnotationListener final : public graphs::CaptureListener {
+class AnnotationListener final : public graphs::ListenerOf<AnnotationListener> {
  public:
   explicit AnnotationListener(const ProgressListener& progress) : progress_(progress) {}
   ~AnnotationListener() override;
@@ -34,7 +34,7 @@ class AnnotationListener final : public graphs::CaptureListener {
   void abandoned(captures::Capture& capture) noexcept override;
   void added_as_child(const captures::ChildNode& child) override;
   void instantiated(GraphHandle template_graph, GraphExecHandle exec) noexcept override;
-  std::function<void()> adopt(const graphs::CaptureListener& other, graphs::Adoption& adoption) override;
+  std::function<void()> adopt_from(const AnnotationListener& theirs, graphs::Adoption& adoption) override;
   void before_replay(const StreamRef& stream) override;
   void replayed(const StreamRef& stream) noexcept override;
   void replay_failed() noexcept override;

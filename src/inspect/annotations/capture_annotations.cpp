@@ -15,8 +15,10 @@
 #include "inspect/annotations/progress_marks.h"
 
 namespace reprise {
+// Not the registry's counter: most captures have no annotations, and a scope in them costs one load, in programs, too,
+// which do not see the registry.
 std::atomic<int> annotation_detail::annotated_captures{0};
-}
+}  // namespace reprise
 
 namespace reprise::inspect {
 

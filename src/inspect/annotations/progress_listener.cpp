@@ -22,8 +22,7 @@ void ProgressListener::ended(captures::Capture& /*capture*/, graphs::CapturedGra
   if (words_ != nullptr) graph.resources.push_back(words_);
 }
 
-std::function<void()> ProgressListener::adopt(const graphs::CaptureListener& other, graphs::Adoption& /*adoption*/) {
-  const auto& theirs = dynamic_cast<const ProgressListener&>(other);
+std::function<void()> ProgressListener::adopt_from(const ProgressListener& theirs, graphs::Adoption& /*adoption*/) {
   return [this, words = theirs.words_, marks = theirs.marks_]() mutable {
     words_.swap(words);
     marks_.swap(marks);

@@ -12,16 +12,16 @@ namespace reprise::inspect {
 
 /// GraphOptions::progress_marks: the words and the scopes of one graph. CaptureAnnotations adds the marks, where scopes
 /// are left.
-class ProgressListener final : public graphs::CaptureListener {
+class ProgressListener final : public graphs::ListenerOf<ProgressListener> {
  public:
-  void after_dry_run(graphs::CaptureListener& listener) override { share_words(listener); }
-  void inherit(const graphs::CaptureListener& before) override { share_words(before); }
+  void after_dry_run_of(ProgressListener& listener) override { words_ = listener.words_; }
+  void inherit_from(const ProgressListener& before) override { words_ = before.words_; }
   void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
   void abandoned(captures::Capture& /*capture*/) noexcept override { reset(); }
   std::size_t own_nodes() const noexcept override { return marks_ != nullptr ? marks_->nodes() : 0; }
-  std::function<void()> adopt(const graphs::CaptureListener& other, graphs::Adoption& adoption) override;
+  std::function<void()> adopt_from(const ProgressListener& theirs, graphs::Adoption& adoption) override;
   void reset() noexcept override {
     marks_.reset();
     words_.reset();
@@ -32,10 +32,6 @@ class ProgressListener final : public graphs::CaptureListener {
   std::shared_ptr<ProgressMarks> marks() const noexcept { return marks_; }
 
  private:
-  void share_words(const graphs::CaptureListener& other) {
-    words_ = dynamic_cast<const ProgressListener&>(other).words_;
-  }
-
   std::shared_ptr<ProgressMarks::Words> words_;  // the graph holds them, too
   std::shared_ptr<ProgressMarks> marks_;
 };

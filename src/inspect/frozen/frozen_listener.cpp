@@ -13,8 +13,8 @@
 
 namespace reprise::inspect {
 
-void FrozenListener::after_dry_run(graphs::CaptureListener& listener) {
-  dry_run_ = std::move(dynamic_cast<FrozenListener&>(listener).values_);
+void FrozenListener::after_dry_run_of(FrozenListener& listener) {
+  dry_run_ = std::move(listener.values_);
 }
 
 void FrozenListener::begin(captures::Capture& capture) {

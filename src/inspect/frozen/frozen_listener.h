@@ -15,11 +15,11 @@ namespace reprise::inspect {
 /// capture if values differ.
 ///
 /// Its calls of the runtime are queries of nodes, which are safe in every capture.
-class FrozenListener final : public graphs::CaptureListener {
+class FrozenListener final : public graphs::ListenerOf<FrozenListener> {
  public:
   explicit FrozenListener(const AnnotationListener& annotations) : annotations_(annotations) {}
 
-  void after_dry_run(graphs::CaptureListener& listener) override;
+  void after_dry_run_of(FrozenListener& listener) override;
   void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;

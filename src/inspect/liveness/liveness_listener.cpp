@@ -76,8 +76,8 @@ void LivenessListener::abandoned(Capture& capture) noexcept {
   reset();
 }
 
-void LivenessListener::inherit(const graphs::CaptureListener& before) {
-  pointers_.take(dynamic_cast<const LivenessListener&>(before).pointers_);
+void LivenessListener::inherit_from(const LivenessListener& before) {
+  pointers_.take(before.pointers_);
 }
 
 /// An input: memory of an allocator if there is a watch, else of the driver.
@@ -87,8 +87,8 @@ struct LivenessListener::Finding {
   GraphInput input = {};
 };
 
-void LivenessListener::after_dry_run(graphs::CaptureListener& listener) {
-  dry_run_ = std::move(dynamic_cast<LivenessListener&>(listener).scan_);
+void LivenessListener::after_dry_run_of(LivenessListener& listener) {
+  dry_run_ = std::move(listener.scan_);
 }
 
 void LivenessListener::begin(Capture& capture) {
@@ -160,8 +160,7 @@ bool LivenessListener::nodes_changed(GraphHandle template_graph, graphs::NodeCha
 }
 
 // The memory that is checked is the same; what is retained can change in each graph.
-std::function<void()> LivenessListener::adopt(const graphs::CaptureListener& other, graphs::Adoption& adoption) {
-  const auto& theirs = dynamic_cast<const LivenessListener&>(other);
+std::function<void()> LivenessListener::adopt_from(const LivenessListener& theirs, graphs::Adoption& adoption) {
   WatchedPointers both;
   if (theirs.inputs_) {
     both.take(pointers_);

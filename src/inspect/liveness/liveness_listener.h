@@ -23,11 +23,11 @@ namespace reprise::inspect {
 /// Inputs are found when the capture has ended, and again when values of nodes were changed. Memory of CachingAllocator
 /// and of a framework is watched: until a watched block of any graph is freed, a replay costs a load and a compare.
 /// Memory of the driver is queried.
-class LivenessListener final : public graphs::CaptureListener {
+class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
  public:
   explicit LivenessListener(const AnnotationListener& annotations) : annotations_(annotations) {}
 
-  void after_dry_run(graphs::CaptureListener& listener) override;
+  void after_dry_run_of(LivenessListener& listener) override;
   void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
@@ -35,8 +35,8 @@ class LivenessListener final : public graphs::CaptureListener {
   /// What is watched for the child is watched for its parent.
   void added_as_child(const captures::ChildNode& child) override;
   /// What is watched for the graph stays watched through its recaptures.
-  void inherit(const graphs::CaptureListener& before) override;
-  std::function<void()> adopt(const graphs::CaptureListener& other, graphs::Adoption& adoption) override;
+  void inherit_from(const LivenessListener& before) override;
+  std::function<void()> adopt_from(const LivenessListener& theirs, graphs::Adoption& adoption) override;
   bool nodes_changed(GraphHandle template_graph, graphs::NodeChanges& known_nodes,
                      graphs::GraphResources& resources) override;
   void before_replay(const StreamRef& stream) override {

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "backend/capture_query.h"
 #include "backend/check.h"
 #include "text/format.h"
 
@@ -54,9 +55,7 @@ std::string entry_text(const void* const* table, std::size_t index) {
 
 // Captures of this library were refused before; one that other code began would take the copy.
 void require_not_captured(const StreamRef& stream) {
-  CaptureStatus status = CaptureStatus::none;
-  backend::Checked(stream.device().backend()).stream_is_capturing(stream.native(), &status);
-  if (status == CaptureStatus::none) return;
+  if (!backend::captures_work(stream)) return;
   throw UsageError(
       "CUDAGraph::replay: the stream is being captured, and the tables of CUDAGraph::watch_pointers are read by a copy "
       "on it that must run now. Replay on a stream that takes no part in a capture. The capture goes on.");

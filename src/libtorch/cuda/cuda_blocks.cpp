@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "captures/registry.h"
 #include "libtorch/cuda/cuda_tensors.h"
 #include "memory/watches/allocation_log.h"
 #include "memory/watches/allocation_stacks.h"
@@ -85,7 +86,7 @@ void CudaBlocks::attach() {
 void CudaBlocks::on_trace(const TraceEntry& entry) try {
   if (entry.action_ == TraceEntry::ALLOC && memory::allocation_stacks_are_recorded()) [[unlikely]]
     block_made(entry.addr_);
-  if (entry.action_ == TraceEntry::ALLOC && memory::AllocationLog::any()) [[unlikely]]
+  if (entry.action_ == TraceEntry::ALLOC && captures::any_underway()) [[unlikely]]
     memory::AllocationLog::note(pool_id(entry.mempool_), pointer(entry.addr_), entry.size_);
   if (entry.action_ == TraceEntry::FREE_REQUESTED &&
       (interesting_.load(std::memory_order_relaxed) != 0 || FreeLog::any())) [[unlikely]]

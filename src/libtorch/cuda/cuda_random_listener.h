@@ -15,7 +15,7 @@ namespace reprise::libtorch {
 /// Random numbers of libtorch's CUDA generators: the default one of the capture's device and those that were registered
 /// take part from the beginning of each capture. The number of draws is known at its end: then the graph gets a head
 /// node for each generator that was drawn from, and replays continue at the generator's offset.
-class CudaRandomListener final : public graphs::DrawsListener {
+class CudaRandomListener final : public graphs::DrawsListener<CudaRandomListener> {
  public:
   ~CudaRandomListener() override { abandon(); }
   void register_generator(const at::Generator& generator);
@@ -26,9 +26,7 @@ class CudaRandomListener final : public graphs::DrawsListener {
   void started(captures::Capture& capture) override;
   void body_began(captures::Capture& capture, const captures::Body& body) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
-  void inherit(const graphs::CaptureListener& before) override {
-    registered_ = dynamic_cast<const CudaRandomListener&>(before).registered_;
-  }
+  void inherit_from(const CudaRandomListener& before) override { registered_ = before.registered_; }
   void reset() noexcept override {
     abandon();
     draws_.reset();

@@ -20,7 +20,8 @@ constexpr const char* no_memory =
 
 constinit captures::Slot<ForwardScopes> scopes_of;
 
-// Scopes of graphs and of captures underway.
+// Scopes of graphs and of captures underway. The registry has only the latter, and the backward pass of what one
+// capture made may be in a later one.
 struct All {
   std::mutex mutex;  // guards the list, and what is in the objects; comes after that of a capture's annotations
   std::vector<std::weak_ptr<ForwardScopes>> scopes;

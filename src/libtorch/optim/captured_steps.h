@@ -68,14 +68,14 @@ class CapturedSteps {
 namespace reprise::libtorch {
 
 /// Steps of optimizers in captures: include/reprise/libtorch/optim.h.
-class OptimizerListener final : public graphs::CaptureListener {
+class OptimizerListener final : public graphs::ListenerOf<OptimizerListener> {
  public:
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
   void abandoned(captures::Capture& capture) noexcept override { optim::detail::CapturedSteps::end(capture); }
   void added_as_child(const captures::ChildNode& child) override;
   void before_replay(const StreamRef& stream) override { steps_->before_replay(stream); }
-  std::function<void()> adopt(const CaptureListener& other, graphs::Adoption& /*adoption*/) override {
-    return [this, theirs = dynamic_cast<const OptimizerListener&>(other).steps_] { steps_ = theirs; };
+  std::function<void()> adopt_from(const OptimizerListener& other, graphs::Adoption& /*adoption*/) override {
+    return [this, theirs = other.steps_] { steps_ = theirs; };
   }
   void reset() noexcept override { steps_.reset(); }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,13 +27,6 @@ class REPRISE_EXPORT_INTERNAL AllocationLog {
   static void note(captures::Capture& capture, const void* address, std::size_t bytes) noexcept;
   /// The same for the capture underway that fills this pool of a framework's allocator, if its log was opened.
   static void note(MempoolId pool, const void* address, std::size_t bytes) noexcept;
-  /// True if any log is open. One relaxed load.
-  static bool any() noexcept { return living_.load(std::memory_order_relaxed) != 0; }
-
-  AllocationLog() { living_.fetch_add(1, std::memory_order_relaxed); }
-  ~AllocationLog() { living_.fetch_sub(1, std::memory_order_relaxed); }
-  AllocationLog(const AllocationLog&) = delete;
-  AllocationLog& operator=(const AllocationLog&) = delete;
 
   struct Allocation {
     std::uintptr_t address = 0;
@@ -47,7 +39,6 @@ class REPRISE_EXPORT_INTERNAL AllocationLog {
  private:
   void add(const void* address, std::size_t bytes);
 
-  static inline std::atomic<int> living_{0};
   mutable std::mutex mutex_;  // guards the rest
   std::vector<Allocation> allocations_;
 };

@@ -91,6 +91,7 @@ class REPRISE_EXPORT_INTERNAL FreeLog {
   static void note(const std::shared_ptr<BlockWatch>& watch, MempoolId pool);
 
  private:
+  // Not the registry's counter: a log also records what is freed between the runtime's end of the capture and its own.
   static std::atomic<int> living_;
   struct Entries;
   template <class Visit>
