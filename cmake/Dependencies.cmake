@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # fmt and nlohmann-json, which are compiled into the library: the installed ones, else CMake fetches them while it
-# configures.
+# configures. CLI11 and GTest, which must be installed where examples, tools and tests are built.
 #   FETCHCONTENT_SOURCE_DIR_FMT, FETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON   copies of their sources to be used instead,
 #                                                                        where there is no network
 
@@ -23,4 +23,20 @@ if(NOT nlohmann_json_FOUND)
     URL https://github.com/nlohmann/json/releases/download/v3.11.2/json.tar.xz
     URL_HASH SHA256=8c4b26bf4b422252e13f332bc5e388ec0ab5c3443d24399acb675e68278d341f)
   FetchContent_MakeAvailable(nlohmann_json)
+endif()
+
+# What is built beside the library.
+if(REPRISE_BUILD_EXAMPLES OR REPRISE_BUILD_TOOLS)
+  find_package(CLI11 QUIET)
+  if(NOT CLI11_FOUND)
+    message(FATAL_ERROR "CLI11 was not found; the examples and the command reprise need it. scripts/install-dependencies "
+      "installs it (libcli11-dev); -DREPRISE_BUILD_EXAMPLES=OFF -DREPRISE_BUILD_TOOLS=OFF leaves both out")
+  endif()
+endif()
+if(REPRISE_BUILD_TESTS)
+  find_package(GTest QUIET)
+  if(NOT TARGET GTest::gmock)
+    message(FATAL_ERROR "GTest was not found, or without GMock; the tests need both. scripts/install-dependencies installs "
+      "them (libgtest-dev, libgmock-dev); -DREPRISE_BUILD_TESTS=OFF leaves the tests out")
+  endif()
 endif()

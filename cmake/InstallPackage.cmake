@@ -18,6 +18,9 @@ install(TARGETS reprise EXPORT reprise-targets
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.h" PATTERN "libtorch" EXCLUDE)
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${package_docs}")
+# Debian's place for the licence of a package.
+set(debian_docs "${CMAKE_INSTALL_DATADIR}/doc/libreprise")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${debian_docs}-dev" RENAME copyright)
 
 install(EXPORT reprise-targets NAMESPACE reprise:: DESTINATION "${package_dir}")
 if(TARGET reprise_libtorch)
@@ -30,6 +33,7 @@ if(TARGET reprise_libtorch)
   install(EXPORT reprise-libtorch-targets NAMESPACE reprise:: DESTINATION "${package_dir}")
   install(FILES "${PROJECT_SOURCE_DIR}/cmake/CacheFolder.cmake" "${PROJECT_SOURCE_DIR}/cmake/Torch.cmake"
     DESTINATION "${package_dir}")
+  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${debian_docs}-libtorch-dev" RENAME copyright)
   set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 endif()
 # A project without C++ links the library with these besides. A shared library brings them along.
@@ -68,7 +72,15 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
   set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
   set(CPACK_DEBIAN_PACKAGE_RECOMMENDS librandom123-dev)
-  set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libgcc-s1, libstdc++6") # of `reprise`
+  # What `reprise` needs, with its versions where dpkg-dev is there to say them. It finds no shared library of the package
+  # itself.
+  find_program(REPRISE_DPKG_SHLIBDEPS dpkg-shlibdeps)
+  mark_as_advanced(REPRISE_DPKG_SHLIBDEPS)
+  if(REPRISE_DPKG_SHLIBDEPS AND NOT BUILD_SHARED_LIBS)
+    set(CPACK_DEBIAN_CORE_PACKAGE_SHLIBDEPS ON)
+  else()
+    set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libgcc-s1, libstdc++6")
+  endif()
   # A package for each group of components.
   set(CPACK_DEB_COMPONENT_INSTALL ON)
   set(CPACK_COMPONENTS_ALL development runtime)

@@ -2,8 +2,9 @@
 // A search within a page: fills <div class="find-in-page"></div> with a field. Typed words, or a whole error text, leave
 // the sections, rows of tables and paragraphs that fit.
 //
-// An error text fits a heading whose words are in it, in their order: the heading may have `…` for what is filled in.
-// Other texts fit what has all of their words.
+// An error text fits a heading whose words are in it, in their order: the heading may have `…` for what is filled in. It
+// fits a heading such as "900 cudaErrorStreamCaptureUnsupported" if it has the name, or the number as that of an error,
+// and a section that quotes a part of it, as code or in a table. Other texts fit what has all of their words.
 
 const normal = text => text.toLowerCase().replace(/[`"'\s]+/g, ' ').trim()
 
@@ -15,6 +16,28 @@ const hasParts = (text, heading) => {
     return at >= 0
   })
 }
+
+const hasCode = (text, heading) => {
+  const [, number, name] = heading.match(/^([0-9]+) (cudaerror[a-z]+)$/) || []
+  if (!number) return false
+  return new RegExp(`\\b${name}\\b|\\(${number}\\)|\\b(?:returned|error|code|with) (?:code )?${number}\\b`).test(text)
+}
+
+const fitsHeading = (text, heading) => hasCode(text, heading) || (heading.length >= 10 && hasParts(text, heading))
+
+// Quotes that are too short are words of other texts, too.
+const isQuote = text => text.length >= 13 && text.includes(' ')
+
+// Returns a function that is true for what fits `text`: words, and the quotes among them. Of the quotes of the page that
+// are in the text, one within another does not count.
+const fitterOf = (text, quotes) => {
+  const words = text.split(' ')
+  const found = quotes.filter(quote => isQuote(quote) && text.includes(quote))
+  const longest = new Set(found.filter(quote => !found.some(other => other !== quote && other.includes(quote))))
+  return (all, own) => words.every(word => all.includes(word)) || own.some(quote => longest.has(quote))
+}
+
+const quotesOf = element => [...element.querySelectorAll('code, td')].map(quote => normal(quote.textContent))
 
 // The parts of the page that are shown or hidden as one: a heading with what follows it up to the next one, or a row.
 const partsOf = contents => {
@@ -33,14 +56,19 @@ const partsOf = contents => {
 
 const find = (contents, words) => {
   const text = normal(words)
-  const single = text.split(' ')
-  const fits = found => single.every(word => found.includes(word))
+  const parts = partsOf(contents)
+  // What stands before the first heading would push what fits off the screen.
+  for (const element of contents.children) {
+    if (element.matches('h1, h2, h3')) break
+    if (!element.matches('.find-in-page')) element.classList.toggle('find-hidden', text !== '')
+  }
+  const fits = fitterOf(text, parts.flatMap(part => part.elements.flatMap(quotesOf)))
   let count = 0
   let chapter = null
   contents.querySelectorAll('code.find-hit').forEach(code => code.classList.remove('find-hit'))
-  for (const part of partsOf(contents)) {
+  for (const part of parts) {
     const all = normal(part.elements.map(element => element.textContent).join(' '))
-    const shown = text === '' || fits(all) || (part.heading.length >= 10 && hasParts(text, part.heading))
+    const shown = text === '' || fits(all, part.elements.flatMap(quotesOf)) || fitsHeading(text, part.heading)
     part.elements.forEach(element => element.classList.toggle('find-hidden', !shown))
     if (part.level === 1) chapter = part
     else if (shown && chapter) chapter.elements[0].classList.remove('find-hidden')
@@ -51,7 +79,7 @@ const find = (contents, words) => {
     ++count
     for (const element of part.elements) {
       const rows = [...element.querySelectorAll('tr')].filter(row => row.querySelector('td'))
-      const fitting = rows.filter(row => fits(normal(row.textContent)))
+      const fitting = rows.filter(row => fits(normal(row.textContent), quotesOf(row)))
       rows.forEach(row => row.classList.toggle('find-hidden', fitting.length > 0 && !fitting.includes(row)))
       element.querySelectorAll('code').forEach(code => {
         if (text.length > 2 && normal(code.textContent).includes(text)) code.classList.add('find-hit')
@@ -61,7 +89,7 @@ const find = (contents, words) => {
   return text === '' ? '' : count + (count === 1 ? ' section fits' : ' sections fit')
 }
 
-document.addEventListener('DOMContentLoaded', () => {
+const fillPlaces = () => {
   document.querySelectorAll('.find-in-page').forEach(place => {
     const field = document.createElement('input')
     field.type = 'search'
@@ -77,4 +105,7 @@ document.addEventListener('DOMContentLoaded', () => {
       result.textContent = find(contents, words)
     }
   })
-})
+}
+
+if (typeof document !== 'undefined') document.addEventListener('DOMContentLoaded', fillPlaces)
+if (typeof module !== 'undefined') module.exports = { normal, fitsHeading, fitterOf } // for the tests

@@ -111,6 +111,12 @@ TEST_F(SmallExamples, FailWhereTheirOutputIsLost) {
   }
 }
 
+TEST_F(SmallExamples, CProgramReportsABrokenCaptureWithTheNamesOfItsFunctions) {
+  const Outcome outcome = run(C_PROGRAM, {});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("cudaErrorStreamCaptureUnsupported (900)"), HasSubstr("main at ")));
+}
+
 TEST_F(SmallExamples, MultiStreamWritesAGraphThatForksAndJoins) {
   EXPECT_EQ(run(MULTI_STREAM, {"--dot", "fork.dot"}).exit_code, 0);
   const std::string dot = read_file(folder_.path() / "fork.dot");

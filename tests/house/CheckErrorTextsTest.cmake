@@ -9,10 +9,21 @@ enum class ErrorCode : int {
 };
 ]])
 set(names [[
+    case 209:
+      return {
+          "cudaErrorNoKernelImageForDevice",
+          "The kernel has no code for this GPU, "
+          "since it is too new"};
     case ErrorCode::success:
       return {"cudaSuccess", "no error"};
     case ErrorCode::invalid_value:
       return {"cudaErrorInvalidValue", "an argument is outside of what the call accepts"};
+]])
+set(rules [[
+constexpr RuleText waits = {
+    "a stream waits "
+    "for none",
+    "end it, and go on"};
 ]])
 set(source [[
 // throw UsageError("a text in a comment is none at all");
@@ -52,6 +63,10 @@ fail "the script $name cannot be run here"
 set(page [[
 # Texts
 ### `1 cudaErrorInvalidValue`
+Here `an argument is outside of what the call accepts`.
+### `209 cudaErrorNoKernelImageForDevice`
+The kernel has no
+code for this GPU, since it is too new. The rule of this is: a stream waits for none; end it, and go on.
 ### `expected a count of n or more, and "found"`
 ### `is not known`
 ### `of the inputs of this graph`
@@ -69,6 +84,7 @@ function(expect code expected)
   file(REMOVE_RECURSE "${FOLDER}")
   file(WRITE "${FOLDER}/include/reprise/error.h" "${errors}")
   file(WRITE "${FOLDER}/src/backend/objects/error.cpp" "${names}")
+  file(WRITE "${FOLDER}/src/backend/rules/capture_rules.cpp" "${rules}")
   file(WRITE "${FOLDER}/src/graph/capture.cpp" "${source}")
   file(WRITE "${FOLDER}/src/graph/watch.cpp" "${reasons}")
   file(WRITE "${FOLDER}/tools/reprise/main.cpp" "${tool}")
@@ -88,11 +104,11 @@ function(expect_with file from to code expected)
   expect("${code}" "${expected}")
 endfunction()
 
-expect(0 "error texts: 10 texts, 10 headings, 1 codes")
+expect(0 "error texts: 10 texts, 10 headings, 2 codes")
 expect_with(source "is not known" "has no end" 1
   "src/graph/capture.cpp:9: no heading of docs/troubleshooting.md is a part of \"The end of this graph has no end.\"")
-expect_with(source "is not known" "has no end" 1 "docs/troubleshooting.md:4: no text of the sources contains \"is not known\"")
-expect_with(source "expected a count" "expected at least a count" 1 "docs/troubleshooting.md:3: no text of the sources")
+expect_with(source "is not known" "has no end" 1 "docs/troubleshooting.md:8: no text of the sources contains \"is not known\"")
+expect_with(source "expected a count" "expected at least a count" 1 "docs/troubleshooting.md:7: no text of the sources")
 expect_with(source "Three of the inputs" "Three inputs" 1 "src/graph/capture.cpp:10: no heading")
 expect_with(reasons "older than version" "not of version" 1 "src/graph/watch.cpp:3: no heading")
 expect_with(reasons "Calls cannot be" "None of them is" 1 "src/graph/watch.cpp:4: no heading")
@@ -107,3 +123,11 @@ expect_with(source "DeadInputError(text, 3)" "DeadInputError(made_elsewhere())" 
 expect_with(errors "invalid_value = 1," "invalid_value = 7," 1 "docs/troubleshooting.md: no heading \"7 cudaErrorInvalidValue\"")
 expect_with(page "### `is not known`" "### `is not known`\n### `is not known`" 1 "a second heading \"is not known\"")
 expect_with(page "### `is not known`" "### `is not`" 1 "expected a heading of ten characters or more")
+expect_with(names "case 209" "case 210" 1 "no heading \"210 cudaErrorNoKernelImageForDevice\"")
+expect_with(names "too new" "too old" 1 "lacks \"The kernel has no code for this GPU, since it is too old\"")
+expect_with(rules "for none" "for all" 1 "docs/troubleshooting.md lacks \"a stream waits for all\"")
+expect_with(rules "and go on" "or not" 1 "docs/troubleshooting.md lacks \"end it, or not\"")
+foreach(beginning IN ITEMS "As above." "As 901: see there." "Likewise, of streams." "The same, in the report.")
+  expect_with(page "### `is not known`" "### `is not known`\n\n${beginning}" 1
+    "docs/troubleshooting.md:10: write out what this refers to, which the search may hide: \"${beginning}\"")
+endforeach()

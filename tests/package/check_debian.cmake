@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Makes Debian packages, unpacks that of the core, and compiles a program against it with what pkg-config says. Then
-# unpacks that of the component libtorch beside it, which find_package() must find, and not before.
+# Makes Debian packages, installs that of the core into a root of its own, and compiles a program against it with what
+# pkg-config says. Then installs that of the component libtorch beside it, which find_package() must find, and not before.
+# dpkg installs as root alone; other users unpack.
 #   BINARY_DIR, WORK                where the library was built; where to work
-#   CPACK, DPKG_DEB, PKG_CONFIG     the commands
+#   CPACK, DPKG_DEB, DPKG, PKG_CONFIG   the commands
 #   LIBDIR, VERSION                 of the library
 #   SHARED                          ON if it is a shared one, built as a part of another project: the project itself, which
 #                                   says what the package is, is configured here (SOURCE_DIR, GENERATOR)
@@ -10,13 +11,35 @@
 #   PROGRAM, EXPECTED, CXX_COMPILER, CXX_FLAGS, GENERATOR   as check_consumer.cmake
 
 file(REMOVE_RECURSE "${WORK}")
-file(MAKE_DIRECTORY "${WORK}/root")
+set(dpkg_data "${WORK}/root/var/lib/dpkg")
+file(MAKE_DIRECTORY "${dpkg_data}/info" "${dpkg_data}/updates" "${dpkg_data}/triggers" "${dpkg_data}/alternatives")
+file(WRITE "${dpkg_data}/status" "")
+execute_process(COMMAND id -u OUTPUT_VARIABLE user OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+
+# Dependencies are packages of the system, which the root does not have.
+function(install_package package name)
+  if(user STREQUAL "0" AND DPKG)
+    execute_process(COMMAND "${DPKG}" "--root=${WORK}/root" "--log=${WORK}/dpkg.log" --force-depends
+      --force-script-chrootless -i "${package}" ERROR_VARIABLE output RESULT_VARIABLE result OUTPUT_QUIET)
+    file(READ "${dpkg_data}/status" status)
+    if(result OR NOT status MATCHES "Package: ${name}\nStatus: install ok installed\n")
+      message(FATAL_ERROR "expected ${name} to be installed; found ${result}: ${output}${status}")
+    endif()
+  else()
+    execute_process(COMMAND "${DPKG_DEB}" -x "${package}" "${WORK}/root" COMMAND_ERROR_IS_FATAL ANY)
+  endif()
+  if(NOT EXISTS "${WORK}/root/usr/share/doc/${name}/copyright")
+    message(FATAL_ERROR "The package ${name} has no copyright")
+  endif()
+endfunction()
+
 set(config "${BINARY_DIR}/CPackConfig.cmake")
 set(installed "")
 if(SHARED)
   execute_process(COMMAND "${CMAKE_COMMAND}" -G "${GENERATOR}" -S "${SOURCE_DIR}" -B "${WORK}/configured"
     "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}" -DBUILD_SHARED_LIBS=ON -DREPRISE_CUDA=OFF
-    -DREPRISE_LIBTORCH=OFF -DREPRISE_BUILD_TESTS=OFF -DREPRISE_BUILD_EXAMPLES=OFF -DREPRISE_BUILD_BENCHMARKS=OFF
+    -DREPRISE_LIBTORCH=OFF -DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON
+    -DREPRISE_BUILD_TESTS=OFF -DREPRISE_BUILD_EXAMPLES=OFF -DREPRISE_BUILD_BENCHMARKS=OFF
     -DREPRISE_BUILD_TOOLS=OFF COMMAND_ERROR_IS_FATAL ANY)
   set(config "${WORK}/configured/CPackConfig.cmake")
   set(installed -D "CPACK_INSTALL_CMAKE_PROJECTS=${BINARY_DIR}\\;reprise\\;ALL\\;/")
@@ -37,7 +60,7 @@ execute_process(COMMAND "${DPKG_DEB}" -f "${package}" Depends OUTPUT_VARIABLE de
 if(NOT depends MATCHES "libstdc\\+\\+6")
   message(FATAL_ERROR "The package depends on \"${depends}\"; expected was the standard library, for its program")
 endif()
-execute_process(COMMAND "${DPKG_DEB}" -x "${package}" "${WORK}/root" COMMAND_ERROR_IS_FATAL ANY)
+install_package("${package}" libreprise-dev)
 file(GLOB_RECURSE files RELATIVE "${WORK}/root/usr" "${WORK}/root/usr/*")
 list(FILTER files INCLUDE REGEX "torch")
 if(files)
@@ -97,7 +120,7 @@ string(REGEX REPLACE "[ \n]+" " " output "${output}")
 if(result EQUAL 0 OR NOT output MATCHES "it is not installed: libreprise-libtorch-dev has it")
   message(FATAL_ERROR "Without its package, expected was that the component libtorch is not found; found was ${output}")
 endif()
-execute_process(COMMAND "${DPKG_DEB}" -x "${package}" "${WORK}/root" COMMAND_ERROR_IS_FATAL ANY)
+install_package("${package}" libreprise-libtorch-dev)
 execute_process(COMMAND ${configure} COMMAND_ERROR_IS_FATAL ANY)
 if(NOT EXISTS "${WORK}/root/usr/include/reprise/libtorch/graph.h")
   message(FATAL_ERROR "The package of libtorch has no reprise/libtorch/graph.h")

@@ -149,8 +149,9 @@ state == "cpp" || state == "output" || state == "other" {
   next
 }
 
-# The program in C of docs/c-api.md is an example, and compared with it (tests/c_api).
-/^```c$/ && name != "c_api" { die(FNR, "expected ```cpp at the beginning of the line; found " $0) }
+# The program in C of docs/c-api.md is an example, and compared with it (tests/c_api); docs/from-cuda.md begins with what
+# is replaced.
+/^```c$/ && name !~ /^(c_api|from_cuda)$/ { die(FNR, "expected ```cpp at the beginning of the line; found " $0) }
 /^[ \t]+```cpp|^```(c\+\+|cxx|cuda|cu)$/ { die(FNR, "expected ```cpp at the beginning of the line; found " $0) }
 
 /^```cpp$/ {

@@ -34,6 +34,8 @@ TEST(ReprisePrograms, TellTheirVersionAndHowTheyAreUsed) {
   EXPECT_EQ(run_reprise({"--version"}).out, "reprise " REPRISE_VERSION "\n");
   EXPECT_THAT(run_reprise({"--help"}).out, HasSubstr("reprise explain -- python3 train.py"));
   EXPECT_THAT(run_reprise({"explain", "--help"}).out,
+              HasSubstr("Usage: reprise explain [OPTIONS] -- PROGRAM [ARGUMENTS...]\n"));
+  EXPECT_THAT(run_reprise({"explain", "--help"}).out,
               AllOf(HasSubstr("--output FILE"), HasSubstr("--all"), HasSubstr("--json")));
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "doctor_command.h"
@@ -35,6 +37,15 @@ constexpr const char* doctor_text =
 constexpr const char* doctor_example =
     "Exit code: 0 if there is a usable GPU, 1 if there are host devices alone, 2 if a GPU or its driver is broken or\n"
     "does not fit, or a variable has a value that cannot be used.";
+
+// The parser is not passed what follows --.
+struct ExplainHelp : CLI::Formatter {
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+    while (!usage.empty() && usage.back() == '\n') usage.pop_back();
+    return usage + " -- PROGRAM [ARGUMENTS...]\n";
+  }
+};
 
 // Of sysexits.h: those of `doctor`, and of most programs that `explain` runs, are smaller.
 constexpr int wrong_arguments = 64;
@@ -74,6 +85,7 @@ int run(int argc, char** argv) {
   explain->add_flag("--all", options.all, "Reports the captures that went well, too");
   explain->add_flag("--json", options.json, "Writes each report, and the summary, as a line of JSON");
   explain->footer(explain_example);
+  explain->formatter(std::make_shared<ExplainHelp>());
   bool doctor_json = false;
   CLI::App* const doctor = app.add_subcommand("doctor", doctor_text);
   doctor->add_flag("--json", doctor_json, "Prints it as one object in JSON");

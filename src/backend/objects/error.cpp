@@ -18,8 +18,11 @@ struct Text {
 
 // Null for a code without an enumerator.
 constexpr Text text_of(ErrorCode result) noexcept {
-  // Codes of drivers that are refused. They are no enumerators, since no code compares with them.
+  // Codes that are no enumerators, since no code compares with them.
   switch (static_cast<int>(result)) {
+    case 209:
+      return {"cudaErrorNoKernelImageForDevice",
+              "the kernel has no machine code for this GPU, nor PTX that its driver can compile"};
     case 803:
       return {
           "cudaErrorSystemDriverMismatch",
@@ -94,6 +97,81 @@ constexpr Text text_of(ErrorCode result) noexcept {
   return {nullptr, nullptr};
 }
 
+// CUDA's names of the other codes of the driver.
+constexpr struct {
+  int code;
+  const char* name;
+} other_names[] = {
+    {4, "cudaErrorCudartUnloading"},
+    {5, "cudaErrorProfilerDisabled"},
+    {6, "cudaErrorProfilerNotInitialized"},
+    {7, "cudaErrorProfilerAlreadyStarted"},
+    {8, "cudaErrorProfilerAlreadyStopped"},
+    {34, "cudaErrorStubLibrary"},
+    {46, "cudaErrorDevicesUnavailable"},
+    {102, "cudaErrorDeviceNotLicensed"},
+    {200, "cudaErrorInvalidKernelImage"},
+    {201, "cudaErrorDeviceUninitialized"},
+    {205, "cudaErrorMapBufferObjectFailed"},
+    {206, "cudaErrorUnmapBufferObjectFailed"},
+    {207, "cudaErrorArrayIsMapped"},
+    {208, "cudaErrorAlreadyMapped"},
+    {210, "cudaErrorAlreadyAcquired"},
+    {211, "cudaErrorNotMapped"},
+    {212, "cudaErrorNotMappedAsArray"},
+    {213, "cudaErrorNotMappedAsPointer"},
+    {214, "cudaErrorECCUncorrectable"},
+    {215, "cudaErrorUnsupportedLimit"},
+    {216, "cudaErrorDeviceAlreadyInUse"},
+    {217, "cudaErrorPeerAccessUnsupported"},
+    {218, "cudaErrorInvalidPtx"},
+    {219, "cudaErrorInvalidGraphicsContext"},
+    {220, "cudaErrorNvlinkUncorrectable"},
+    {221, "cudaErrorJitCompilerNotFound"},
+    {222, "cudaErrorUnsupportedPtxVersion"},
+    {223, "cudaErrorJitCompilationDisabled"},
+    {224, "cudaErrorUnsupportedExecAffinity"},
+    {225, "cudaErrorUnsupportedDevSideSync"},
+    {226, "cudaErrorContained"},
+    {300, "cudaErrorInvalidSource"},
+    {301, "cudaErrorFileNotFound"},
+    {302, "cudaErrorSharedObjectSymbolNotFound"},
+    {303, "cudaErrorSharedObjectInitFailed"},
+    {402, "cudaErrorLossyQuery"},
+    {500, "cudaErrorSymbolNotFound"},
+    {701, "cudaErrorLaunchOutOfResources"},
+    {702, "cudaErrorLaunchTimeout"},
+    {703, "cudaErrorLaunchIncompatibleTexturing"},
+    {704, "cudaErrorPeerAccessAlreadyEnabled"},
+    {705, "cudaErrorPeerAccessNotEnabled"},
+    {708, "cudaErrorSetOnActiveProcess"},
+    {710, "cudaErrorAssert"},
+    {711, "cudaErrorTooManyPeers"},
+    {712, "cudaErrorHostMemoryAlreadyRegistered"},
+    {713, "cudaErrorHostMemoryNotRegistered"},
+    {714, "cudaErrorHardwareStackError"},
+    {715, "cudaErrorIllegalInstruction"},
+    {716, "cudaErrorMisalignedAddress"},
+    {717, "cudaErrorInvalidAddressSpace"},
+    {718, "cudaErrorInvalidPc"},
+    {721, "cudaErrorTensorMemoryLeak"},
+    {802, "cudaErrorSystemNotReady"},
+    {805, "cudaErrorMpsConnectionFailed"},
+    {806, "cudaErrorMpsRpcFailure"},
+    {807, "cudaErrorMpsServerNotReady"},
+    {808, "cudaErrorMpsMaxClientsReached"},
+    {809, "cudaErrorMpsMaxConnectionsReached"},
+    {810, "cudaErrorMpsClientTerminated"},
+    {811, "cudaErrorCdpNotSupported"},
+    {812, "cudaErrorCdpVersionMismatch"},
+    {909, "cudaErrorTimeout"},
+    {911, "cudaErrorExternalDevice"},
+    {912, "cudaErrorInvalidClusterSize"},
+    {913, "cudaErrorFunctionNotLoaded"},
+    {914, "cudaErrorInvalidResourceType"},
+    {915, "cudaErrorInvalidResourceConfiguration"},
+};
+
 constinit thread_local const char* public_call = nullptr;
 
 std::string backend_error_text(const std::string& call, ErrorCode code, const std::string& detail,
@@ -135,13 +213,15 @@ UserCode::~UserCode() {
 }  // namespace backend
 
 const char* result_name(ErrorCode result) noexcept {
-  const char* name = text_of(result).name;
-  return name != nullptr ? name : "cudaErrorUnknown";
+  if (const char* name = text_of(result).name; name != nullptr) return name;
+  for (const auto& other : other_names)
+    if (other.code == static_cast<int>(result)) return other.name;
+  return "cudaErrorUnknown";
 }
 
 const char* result_description(ErrorCode result) noexcept {
   const char* description = text_of(result).description;
-  return description != nullptr ? description : "a code that this library has no words for";
+  return description != nullptr ? description : "a code of CUDA that this library never expects";
 }
 
 BackendError::BackendError(std::string call, ErrorCode code, const std::string& detail, SourceLocation where)

@@ -28,11 +28,17 @@ TEST(ResultName, OfACodeWithoutANameIsUnknown) {
   EXPECT_STRNE(result_description(static_cast<ErrorCode>(12345)), "");
 }
 
-TEST(ResultName, AndDescriptionAreKnownForDriversThatAreRefused) {
+TEST(ResultName, OfACodeWithoutAnEnumeratorIsCudas) {
+  EXPECT_STREQ(result_name(static_cast<ErrorCode>(214)), "cudaErrorECCUncorrectable");
+  EXPECT_STREQ(result_name(static_cast<ErrorCode>(716)), "cudaErrorMisalignedAddress");
+}
+
+TEST(ResultName, AndDescriptionAreKnownForDriversThatAreRefusedAndKernelsWithoutCode) {
+  EXPECT_STREQ(result_name(static_cast<ErrorCode>(209)), "cudaErrorNoKernelImageForDevice");
   EXPECT_STREQ(result_name(static_cast<ErrorCode>(803)), "cudaErrorSystemDriverMismatch");
   EXPECT_STREQ(result_name(static_cast<ErrorCode>(804)), "cudaErrorCompatNotSupportedOnDevice");
-  for (const int code : {803, 804})
-    EXPECT_EQ(std::string(result_description(static_cast<ErrorCode>(code))).find("no words"), std::string::npos);
+  for (const int code : {209, 803, 804})
+    EXPECT_EQ(std::string(result_description(static_cast<ErrorCode>(code))).find("never expects"), std::string::npos);
 }
 
 TEST(ResultDescription, IsASentenceWithoutAFullStop) {
