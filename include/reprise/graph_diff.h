@@ -25,6 +25,7 @@ enum class DifferenceKind {
   launch_shape,  ///< a kernel is launched with another grid, block, cluster, or size of shared memory, or cooperatively
   parameter,     ///< an argument of a kernel; source, destination, value or size of a copy or set
   dependency,    ///< a node has a dependency in one of the graphs alone, or of another kind
+  enabled,       ///< a node is disabled in one of the graphs: GraphNode::set_enabled()
 };
 
 /// A node of a graph, as differences name it. A value without references to other objects.

@@ -170,6 +170,8 @@ void add_child(const CUDAGraph& child, const StreamRef& stream) {
 }
 
 void add_child(const CUDAGraph& child) {
+  constexpr const char* call = "add_child";
+  graphs::GraphAccess::of(child, call).require_captured(call);
   add_child(child, current_stream(child.device()));
 }
 

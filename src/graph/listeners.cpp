@@ -78,6 +78,11 @@ CaptureListener* Listeners::watching_pointers() const noexcept {
   return own_->liveness.watches_pointers() ? &own_->liveness : nullptr;
 }
 
+bool Listeners::is_progress_mark(const void* destination) const noexcept {
+  const auto marks = own_->progress.marks();
+  return marks != nullptr && marks->has(destination);
+}
+
 const Annotation* Listeners::annotation_of(GraphNodeHandle node) const noexcept {
   return own_->annotations.annotation_of(node);
 }

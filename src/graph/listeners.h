@@ -59,6 +59,8 @@ class REPRISE_EXPORT_INTERNAL Listeners {
   RetainListener& retain() const noexcept;
   /// The one that takes part in replays because of CUDAGraph::watch_pointers(); null without such tables.
   CaptureListener* watching_pointers() const noexcept;
+  /// True if a set of this address is a mark of GraphOptions::progress_marks.
+  bool is_progress_mark(const void* destination) const noexcept;
   /// Null if the node has none. Valid until the next capture, reset or instantiation.
   const Annotation* annotation_of(GraphNodeHandle node) const noexcept;
   /// Describes a node: "kernel Scale (node 3) in forward". `top` is the same, or the node of the template that has it

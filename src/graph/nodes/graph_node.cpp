@@ -190,7 +190,7 @@ const KernelParam& NodeViews::parameter(const char* call, const NodeImage& kerne
 
 void NodeViews::change(const char* call, NodeImage to) const {
   const NodeImage& from = impl_.changes.values(impl_.backend(), node_.handle_);
-  NodeChanges::check(impl_.backend(), impl_.exec, from, to, [&] { return text::format("{}, {}", call, text()); });
+  NodeChanges::check(*impl_.device, impl_.exec, from, to, [&] { return text::format("{}, {}", call, text()); });
   if (from.same_values(to)) return;
   NodeChange changed{node_.handle_, std::move(to)};
   impl_.change_nodes({&changed, 1});
@@ -371,7 +371,15 @@ bool has_name(graphs::GraphAccess::Impl& impl, const NumberedNode& node, std::st
   return graphs::is_name_of_kernel(name, symbol);
 }
 
-// Of a node with the name, those in it have its annotation as well, and do not count.
+// A node that the library added to the user's work: its annotation is that of the scope in which this happened.
+bool is_own(graphs::GraphAccess::Impl& impl, const NumberedNode& node) {
+  if (node.type == NodeType::kernel) return impl.changes.values(impl.backend(), node.handle).own_kernel() != nullptr;
+  return node.type == NodeType::memset &&
+         impl.listeners.is_progress_mark(impl.changes.values(impl.backend(), node.handle).set().destination);
+}
+
+// Of a node with the name, those in it have its annotation as well, and do not count; nor do nodes of the library
+// beside others.
 std::vector<NumberedNode> nodes_with_name(graphs::GraphAccess::Impl& impl, const std::vector<NumberedNode>& all,
                                           std::string_view name) {
   std::vector<NumberedNode> found;
@@ -379,6 +387,8 @@ std::vector<NumberedNode> nodes_with_name(graphs::GraphAccess::Impl& impl, const
     const bool lies_in_last = !found.empty() && node.number.starts_with(found.back().number + ".");
     if (!lies_in_last && has_name(impl, node, name)) found.push_back(node);
   }
+  const auto own = std::ranges::stable_partition(found, [&](const NumberedNode& node) { return !is_own(impl, node); });
+  if (own.begin() != found.begin()) found.erase(own.begin(), own.end());
   if (!found.empty() || name.find('.') == std::string_view::npos) return found;
   std::ranges::copy_if(all, std::back_inserter(found), [&](const NumberedNode& node) { return node.number == name; });
   return found;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/check.h"
+#include "memory/block_bounds.h"
 #include "text/format.h"
 
 namespace reprise::graphs {
@@ -64,19 +65,33 @@ void check_kernel(GraphExecHandle exec, const LaunchConfig& from, const LaunchCo
            "capture again with the others");
 }
 
-void check_copy(Backend& backend, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
+// As copies and fills outside of graphs: the runtime would write or read the next block of the segment.
+void check_block(const Device& device, const void* address, std::size_t bytes, const char* what, const Begin& begin) {
+  const auto block = memory::exceeded_block(device, address, bytes);
+  if (!block) return;
+  refuse(begin,
+         text::format("expected a {} of {} bytes within one block of the caching allocator; found {}, which is "
+                      "byte {} of a block of {} bytes",
+                      what, bytes, address, static_cast<const std::byte*>(address) - block->address, block->bytes));
+}
+
+void check_copy(const Device& device, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
                 const Begin& begin) {
   if (to.copy().bytes == 0) refuse(begin, "a node copies at least 1 byte; disable it instead");
   for (const void* const address : std::initializer_list<const void*>{to.copy().source, to.copy().destination})
     if (to.copy().bytes > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(address))
       refuse(begin,
              text::format("expected bytes that end before the last address; found {} at {}", to.copy().bytes, address));
+  check_block(device, to.copy().source, to.copy().bytes, "source", begin);
+  check_block(device, to.copy().destination, to.copy().bytes, "destination", begin);
   if (exec == nullptr) return;
+  Backend& backend = device.backend();
   check_memory(backend, from.copy().source, to.copy().source, "source", begin);
   check_memory(backend, from.copy().destination, to.copy().destination, "destination", begin);
 }
 
-void check_set(Backend& backend, GraphExecHandle exec, const NodeImage& from, const NodeImage& to, const Begin& begin) {
+void check_set(const Device& device, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
+               const Begin& begin) {
   const backend::MemsetNodeParams& set = to.set();
   if (set.element_bytes != 1 && set.element_bytes != 2 && set.element_bytes != 4)
     refuse(begin, text::format("expected elements of 1, 2 or 4 bytes; found {}", set.element_bytes));
@@ -87,7 +102,8 @@ void check_set(Backend& backend, GraphExecHandle exec, const NodeImage& from, co
   if (reinterpret_cast<std::uintptr_t>(set.destination) % set.element_bytes != 0)
     refuse(begin, text::format("expected a destination that is aligned to its elements of {} bytes; found {}",
                                set.element_bytes, set.destination));
-  if (exec != nullptr) check_memory(backend, from.set().destination, set.destination, "destination", begin);
+  check_block(device, set.destination, set.count * set.element_bytes, "destination", begin);
+  if (exec != nullptr) check_memory(device.backend(), from.set().destination, set.destination, "destination", begin);
 }
 
 // More shared memory than this, in bytes, has to be enabled by an attribute of the kernel.
@@ -157,13 +173,13 @@ void NodeChanges::require_not_own(const NodeImage& node, const Begin& begin) {
            "staged inputs of a graphed callable");
 }
 
-void NodeChanges::check(Backend& backend, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
+void NodeChanges::check(const Device& device, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
                         const Begin& begin) {
   require_not_own(from, begin);
   if (!from.unknown().empty()) refuse(begin, from.unknown());
   if (to.type() == NodeType::kernel) check_kernel(exec, from.config(), to.config(), begin);
-  if (to.type() == NodeType::memcpy) check_copy(backend, exec, from, to, begin);
-  if (to.type() == NodeType::memset) check_set(backend, exec, from, to, begin);
+  if (to.type() == NodeType::memcpy) check_copy(device, exec, from, to, begin);
+  if (to.type() == NodeType::memset) check_set(device, exec, from, to, begin);
 }
 
 struct NodeChanges::Step {

@@ -179,7 +179,7 @@ class Batch {
       return impl_.changes.values(impl_.backend(), change.node).same_values(change.to);
     });
     for (const NodeChange& change : changes_)
-      NodeChanges::check(impl_.backend(), impl_.exec, impl_.changes.values(impl_.backend(), change.node), change.to,
+      NodeChanges::check(*impl_.device, impl_.exec, impl_.changes.values(impl_.backend(), change.node), change.to,
                          [&] { return text::format("{}, {}", call, impl_.node_text(change.node)); });
     if (!changes_.empty()) impl_.change_nodes(changes_);
   }

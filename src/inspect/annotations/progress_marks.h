@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -40,6 +41,11 @@ class ProgressMarks {
 
   /// The scope that was captured last among all whose words are set; nullopt if there is none.
   std::optional<Annotation> last() const;
+  /// True if the address is that of a word.
+  bool has(const void* address) const noexcept {
+    const auto* const word = static_cast<const std::uint32_t*>(address);
+    return !std::less<>{}(word, words_->data()) && std::less<>{}(word, words_->data() + words_->size());
+  }
   /// How many nodes were captured, without those in bodies of control flow.
   std::size_t nodes() const;
 

@@ -56,8 +56,12 @@ class Differences {
     }
   }
 
-  std::vector<GraphDifference> run() {
-    for (std::size_t i = 0; i < pairs_.size(); ++i) compare_work(i);
+  /// \param with_enabled also what is disabled in one of the graphs.
+  std::vector<GraphDifference> run(bool with_enabled) {
+    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+      compare_work(i);
+      if (with_enabled && is_whole(i)) compare_enabled(i);
+    }
     compare_values();
     compare_dependencies();
     return take();
@@ -96,6 +100,18 @@ class Differences {
     difference.field = other_type ? "type" : "kernel";
     difference.first_value = other_type ? type_text(first) : difference.first->name;
     difference.second_value = other_type ? type_text(second) : difference.second->name;
+  }
+
+  void compare_enabled(std::size_t pair) {
+    const auto is_enabled = [](const ComparedGraph& graph, std::size_t index) {
+      return graph.graph().changes.enabled(graph.values.nodes[index].handle);
+    };
+    const bool first = is_enabled(first_, pairs_[pair].first), second = is_enabled(second_, pairs_[pair].second);
+    if (first == second) return;
+    GraphDifference& difference = add(DifferenceKind::enabled, pair);
+    difference.field = "enabled";
+    difference.first_value = first ? "yes" : "no";
+    difference.second_value = second ? "yes" : "no";
   }
 
   static std::string type_text(const ScannedNode& node) {
@@ -188,7 +204,7 @@ class Differences {
 }  // namespace
 
 std::vector<GraphDifference> graph_differences(const ComparedGraph& first, const ComparedGraph& second) {
-  return Differences(first, second).run();
+  return Differences(first, second).run(/*with_enabled=*/true);
 }
 
 std::vector<GraphDifference> graph_differences(Impl& first, Impl& second) {
@@ -202,7 +218,9 @@ GraphDifferences later_differences(Impl& first, Impl& second, const graphs::Temp
   const auto has_other_kernel = [](const Pair& each) {
     return each.own.image->function() != each.other.image->function();
   };
-  if (std::ranges::any_of(changed, has_other_kernel)) return graph_differences(first, second);
+  // Disabled nodes stay disabled in an update.
+  if (std::ranges::any_of(changed, has_other_kernel))
+    return Differences(ComparedGraph(first), ComparedGraph(second)).run(/*with_enabled=*/false);
   if (changed.empty()) return {};
   const auto read = [&](Impl& graph, graphs::TemplatePairs::Place Pair::*which) {
     return std::make_shared<const ComparedGraph>(graph, changed.size(), [&](std::size_t i) {

@@ -18,6 +18,11 @@ Numbers numbers_of(const std::vector<GraphNode>& nodes) {
   return found;
 }
 
+/// x[0] += the seed, which stands for a number that is drawn
+struct Draw {
+  REPRISE_KERNEL void operator()(Thread, PhiloxState state, int* x) const { x[0] += static_cast<int>(state.seed()); }
+};
+
 class InnerNodes : public ControlFlow {
  protected:
   /// x += 1, then x[0] = 0 if `clears`.
@@ -209,6 +214,33 @@ TEST_F(InnerNodes, KeepTheirHandlesThroughAnUpdate) {
   EXPECT_EQ(inner.arg<int>(1), 5);
   graph.replay();
   EXPECT_EQ(first(x_), 5);
+}
+
+TEST_F(InnerNodes, NodesOfTheLibraryDoNotShareTheNameOfAScope) {
+  Generator generator(current_device(), 5);
+  const auto draw = [&] { launch(1, Draw{}, generator.philox_state(1), x_.data()); };
+  const CUDAGraph drawing = capture(draw);
+  const CUDAGraph graph = capture({.progress_marks = true}, [&] {
+    const auto in_scope = [](const char* name, const auto& work) {
+      const annotate scope(name);
+      work();
+    };
+    in_scope("plain", [&] { add(x_); });  // and a mark
+    in_scope("draw", draw);               // and the head node of the random numbers
+    in_scope("child", [&] { add_child(drawing); });
+    in_scope("condition", [&] { if_(flag_.data(), [&] { add(x_); }); });  // and the kernel that reads it
+    in_scope("loop", [&] {
+      (void)while_(flag_.data(), [&] {
+        add(x_);
+        count_down();
+      });
+    });
+  });
+  EXPECT_EQ(graph.node("plain").type(), NodeType::kernel);
+  EXPECT_TRUE(contains(graph.node("draw").str(), "Draw"));
+  EXPECT_EQ(graph.node("child").type(), NodeType::child_graph);
+  EXPECT_EQ(graph.node("condition").inner().size(), 1U);
+  EXPECT_EQ(graph.node("loop").inner().size(), 1U);
 }
 
 }  // namespace

@@ -284,6 +284,23 @@ TEST_P(NodesOfGraphs, OfTheLibraryItselfAreNotChanged) {
   EXPECT_EQ(own, 2);
 }
 
+TEST_P(NodesOfGraphs, CopiesAndSetsPastABlockOfTheAllocatorAreRefused) {
+  capture_all();
+  const std::vector<GraphNode> nodes = graph_.nodes();
+  const std::string what = text_of<UsageError>([&] {
+    nodes[0].set_params(MemcpyNodeParams{y_.data(), x_.data(), 4096});
+  });
+  EXPECT_TRUE(contains(what, "source of 4096 bytes within one block of the caching allocator")) << what;
+  EXPECT_TRUE(contains(text_of<UsageError>([&] {
+                         nodes[1].set_params(MemsetNodeParams{y_.data(), 1, 4, 100'000});
+                       }),
+                       "destination of 400000 bytes within one block"));
+  Buffer<int> smaller(1);
+  const auto destination = graph_.parameter(y_.data());
+  EXPECT_THROW(graph_.set(destination, smaller.data()), UsageError);
+  graph_.replay();
+}
+
 TEST_P(NodesOfGraphs, WhatCudaDoesNotChangeIsRefusedWithTheRule) {
   HostBuffer<int> pinned(8);
   int pageable = 0;

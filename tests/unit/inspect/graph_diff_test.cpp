@@ -225,6 +225,26 @@ TEST_F(GraphDiff, FindsAnotherDependency) {
   EXPECT_THAT(differences[2].second_value, HasSubstr("on the kernel"));
 }
 
+TEST_F(GraphDiff, FindsANodeThatIsDisabledInOneGraph) {
+  first_ = capture([&] { add(x_), add(y_); });
+  second_ = capture([&] { add(x_), add(y_); });
+  second_.nodes()[1].set_enabled(false);
+  const auto differences = diff(first_, second_);
+  ASSERT_THAT(kinds(differences), ElementsAre(DifferenceKind::enabled));
+  EXPECT_THAT(differences[0].str(), HasSubstr("(node 1): enabled: yes, then no"));
+  first_.nodes()[1].set_enabled(false);
+  EXPECT_THAT(diff(first_, second_), IsEmpty());
+}
+
+TEST_F(GraphDiff, ARecaptureWithAnotherExecutableEnablesDisabledNodes) {
+  first_ = capture([&] { add(x_); });
+  first_.nodes()[0].set_enabled(false);
+  const Recapture result = first_.recapture([&] { add(x_), add(y_); });
+  EXPECT_FALSE(result.in_place);
+  EXPECT_THAT(kinds({result.differences.begin(), result.differences.end()}),
+              ::testing::UnorderedElementsAre(DifferenceKind::enabled, DifferenceKind::node_added));
+}
+
 TEST_F(GraphDiff, DifferencesWithoutContentAreText) {
   EXPECT_EQ(ComparedNode().str(), " (node )");
   EXPECT_EQ(GraphDifference().str(), " (node ): only in the first graph");
