@@ -84,14 +84,15 @@ void GraphCache::Impl::begin_pool() {
 
 // Memory that graphs use while they run stays in the pool until the last one of the pool is gone. Where releasing other
 // entries is not enough, all are released, and a new pool begins.
-void GraphCache::Impl::keep_within_bytes(Record& fresh) {
+void GraphCache::Impl::keep_within_bytes(Record& fresh, std::uint64_t pool_before) {
+  const std::uint64_t own = fresh.entry->bytes() + pool_bytes() - std::min(pool_bytes(), pool_before);
   if (bytes() > max_bytes) evicts_for_bytes = true;
   while (bytes() > max_bytes && records.entries() > 1) evict(*records.oldest(), RecaptureCause::evicted_bytes);
   const std::uint64_t needed = bytes();
   if (needed <= max_bytes) return;
   const bool alone = pool_captures == 1;
   evict(fresh, RecaptureCause::evicted_bytes);
-  fresh.bytes = needed;  // with what the pool had to grow by, at most
+  fresh.bytes = alone ? needed : own;
   begin_pool();
   if (!alone) return;  // what others left in the pool may be the reason: the next call captures it alone
   const std::string what = text::format(

@@ -160,6 +160,7 @@ std::optional<cache_detail::Outcome> GraphCache::Impl::capture_and_replay(const 
     cause = EagerCause::unordered;
     return std::nullopt;
   }
+  const std::uint64_t pool_before = pool_bytes();
   std::shared_ptr<Entry> entry;
   try {
     entry = capture(call, /*instantiate=*/true, &stream);
@@ -184,7 +185,7 @@ std::optional<cache_detail::Outcome> GraphCache::Impl::capture_and_replay(const 
   records.set_entry(record, std::move(entry));
   record.hits = 0;
   note_use(record);
-  keep_within_bytes(record);
+  keep_within_bytes(record, pool_before);
   return outcome;
 }
 

@@ -65,8 +65,8 @@ struct GraphCache::Impl {
   void make_room();
   void evict(Record& record, RecaptureCause cause);
   void release(Record& record);
-  /// After a capture: releases other entries, or else this one.
-  void keep_within_bytes(Record& fresh);
+  /// After a capture: releases other entries, or else this one. `pool_before`: pool_bytes() before it.
+  void keep_within_bytes(Record& fresh, std::uint64_t pool_before);
   /// True if its capture would release an entry that was used since the last call of the key.
   bool would_thrash(const Record& record);
   /// True if a key without a record may have had one, and its capture would release an entry.

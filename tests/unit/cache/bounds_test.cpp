@@ -168,6 +168,36 @@ GraphCacheStatistics call_in_turn(std::uint64_t max_bytes, std::size_t after, co
   return cache.statistics();
 }
 
+TEST(GraphCacheBounds, MemoryThatReleasedKeysLeftInThePoolIsNotHeldAgainstAKey) {
+  const Warnings warnings;
+  constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+  GraphCache cache({.max_bytes = 40 * mib, .capture_after = 0});
+  Buffer<int> x = zeros();
+  const auto scratch = [&x](std::size_t size) {
+    return [&x, size] {
+      Buffer<char> memory(size * mib);
+      memory.fill_bytes_async(1);
+      graphs::test::add(x);
+    };
+  };
+  const auto result = [&x] {
+    Buffer<char> memory(8 * mib);
+    memory.fill_bytes_async(1);
+    graphs::test::add(x);
+    return memory;
+  };
+  cache.run({"small"}, scratch(1));
+  cache.run({"large"}, scratch(34));
+  cache.forget({"large"});
+  for (int i = 0; i < 3; ++i) {
+    cache.run({"small"}, scratch(1));
+    cache.run({"result"}, result);
+  }
+  EXPECT_TRUE(cache.contains({"small"}));
+  EXPECT_TRUE(cache.contains({"result"}));
+  EXPECT_TRUE(warnings.texts().empty());
+}
+
 TEST(GraphCacheBounds, AKeyThatLeavesNoRoomForOthersRunsEagerlyWithOneWarning) {
   for (const std::size_t after : {0, 2}) {
     const Warnings warnings;
