@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "captures/registry.h"
-#include "graph/bodies.h"
 #include "graph/capture_listener.h"
+#include "graph/control_flow/bodies.h"
 #include "reprise/error.h"
 
 namespace reprise::graphs {

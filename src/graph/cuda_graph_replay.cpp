@@ -5,7 +5,7 @@
 #include "backend/capture_query.h"
 #include "backend/check.h"
 #include "captures/registry.h"
-#include "graph/child_graphs.h"
+#include "graph/control_flow/child_graphs.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/graph_names.h"
 #include "graph/internal_streams.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/body_nodes.h"
+#include "graph/control_flow/body_nodes.h"
 
 #include <algorithm>
 #include <optional>

@@ -16,7 +16,7 @@
 #include "backend/user_code.h"
 #include "captures/registry.h"
 #include "graph/active_capture.h"
-#include "graph/body_nodes.h"
+#include "graph/control_flow/body_nodes.h"
 #include "graph/listeners/child_listener.h"
 #include "kernels/condition_kernel.h"
 #include "memory/device_words.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/bodies.h"
+#include "graph/control_flow/bodies.h"
 
 #include <algorithm>
 #include <exception>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/child_graphs.h"
+#include "graph/control_flow/child_graphs.h"
 
 #include <algorithm>
 #include <string>
