@@ -10,6 +10,7 @@
 
 #include "captures/body.h"
 #include "graph/internal_streams.h"
+#include "reprise/error.h"
 
 namespace reprise::graphs {
 
