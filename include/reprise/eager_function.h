@@ -153,13 +153,25 @@ class FunctionObject {
   explicit FunctionObject(From&& from) {
     std::memset(storage_, 0x5a, sizeof(storage_));
     function_ = ::new (static_cast<void*>(storage_)) F(std::forward<From>(from));
+    // A copy as a whole takes along what stood in the padding of the original, such as addresses of the stack.
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+    if constexpr (std::is_trivially_copyable_v<F>) __builtin_clear_padding(function_);
+#endif
+#endif
   }
-  ~FunctionObject() { function_->~F(); }
+  ~FunctionObject() {
+    function_->~F();
+  }
   FunctionObject(const FunctionObject&) = delete;
   FunctionObject& operator=(const FunctionObject&) = delete;
 
-  F& get() noexcept { return *function_; }
-  std::span<const std::byte> bytes() const noexcept { return storage_; }
+  F& get() noexcept {
+    return *function_;
+  }
+  std::span<const std::byte> bytes() const noexcept {
+    return storage_;
+  }
 
  private:
   alignas(F) std::byte storage_[sizeof(F)];

@@ -158,7 +158,8 @@ void Recording::require_lasting(const eager_detail::Function& function) const {
       throw UsageError(
           text::format("eager: expected a function that refers to nothing of its body, which has returned when replays "
                        "run it; found the address {} of the body's stack in it, at offset {}. Capture by value ([=]), "
-                       "or what outlives the graph. InputOptions::allow_stack allows it.",
+                       "or what outlives the graph. InputOptions::allow_stack allows it, also where these are bytes "
+                       "that no code wrote.",
                        reinterpret_cast<const void*>(word), at));
     if (plan_.captured_is_internal && word == reinterpret_cast<std::uintptr_t>(plan_.captured.native()))
       throw UsageError(text::format(

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -303,6 +307,34 @@ TEST(BreakableMisuse, AnObjectMayEndWithinAnEagerPartOfItsReplay) {
   graph->replay();
   EXPECT_EQ(first(x), 4);
 }
+
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+/// A function with seven bytes between its members.
+struct PaddedFunction {
+  char small;
+  std::uint64_t large;
+  void operator()() const {}
+};
+
+TEST(MisusedEagerParts, PaddingOfAFunctionIsNoReferenceToTheBody) {
+  Buffer<int> x = graphs::test::zeros();
+  BreakableGraph graph = breakable([&] {
+    int local = 0;
+    const void* const address = &local;
+    alignas(PaddedFunction) std::array<std::byte, sizeof(PaddedFunction)> memory{};
+    std::memcpy(memory.data(), &address, sizeof(address));
+    auto* const function = reinterpret_cast<PaddedFunction*>(memory.data());
+    function->small = 1;
+    function->large = 2;
+    graphs::test::add(x);
+    eager(*function);
+  });
+  graph.replay();
+  EXPECT_EQ(graphs::test::first(x), 2);
+}
+#endif
+#endif
 
 }  // namespace
 }  // namespace reprise::breakables::test
