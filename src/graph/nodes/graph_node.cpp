@@ -387,8 +387,9 @@ std::vector<NumberedNode> nodes_with_name(graphs::GraphAccess::Impl& impl, const
     const bool lies_in_last = !found.empty() && node.number.starts_with(found.back().number + ".");
     if (!lies_in_last && has_name(impl, node, name)) found.push_back(node);
   }
-  const auto own = std::ranges::stable_partition(found, [&](const NumberedNode& node) { return !is_own(impl, node); });
-  if (own.begin() != found.begin()) found.erase(own.begin(), own.end());
+  const auto own =
+      std::stable_partition(found.begin(), found.end(), [&](const NumberedNode& node) { return !is_own(impl, node); });
+  if (own != found.begin()) found.erase(own, found.end());
   if (!found.empty() || name.find('.') == std::string_view::npos) return found;
   std::ranges::copy_if(all, std::back_inserter(found), [&](const NumberedNode& node) { return node.number == name; });
   return found;
