@@ -18,7 +18,7 @@ HostWorkWatch::HostWorkWatch(HostRuntime& runtime, HostDevice& device, StreamHan
   if (support::forked()) return;
   const std::lock_guard lock(runtime_.mutex);
   stream_ = runtime_.find(stream, device);
-  lasts_ = stream_ != nullptr && stream_->legacy;
+  is_legacy_ = stream_ != nullptr && stream_->legacy;
   if (last_ == nullptr && stream_ != nullptr) tail_ = stream_->tail;
   runtime_.work_watches.push_back(this);
 }
@@ -36,7 +36,7 @@ std::optional<CaptureFindings::ObservedCall> HostWorkWatch::first() const {
 }
 
 bool HostWorkWatch::has_work() const {
-  if (!lasts_ && !runtime_.streams.contains(stream_)) return false;
+  if (!is_legacy_ && !runtime_.streams.contains(stream_)) return false;
   if (last_ == nullptr) return stream_->capture == nullptr && stream_->tail.get() != tail_.get();
   if (stream_->capture == nullptr) return false;
   const std::vector<Dependency>& now = stream_->capture_dependencies;

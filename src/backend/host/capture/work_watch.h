@@ -35,7 +35,7 @@ class HostWorkWatch final : public WorkWatch {
 
   HostRuntime& runtime_;
   const HostStream* stream_ = nullptr;                 // null, or destroyed: nothing is noted
-  bool lasts_ = false;                                 // as long as its device does: the legacy default stream
+  bool is_legacy_ = false;                             // the legacy default stream, which is never destroyed
   const GraphNodeHandle last_;                         // null: a stream that takes part in no capture
   const std::uint64_t thread_;                         // that made the watch
   OperationRef tail_;                                  // of such a stream: its last operation that does not count
