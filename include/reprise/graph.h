@@ -260,8 +260,9 @@ class REPRISE_EXPORT CUDAGraph {
 
   /// The one node with this name: the key `name` of its annotation, or the name of its kernel, which may be written
   /// without namespaces, template arguments and parameters, as long as one node alone has it. Nodes of child graphs and
-  /// bodies count, unless they lie in a node that has the name. Of these the number finds one, too: "1.0.2".
-  /// \throws UsageError if there is no template; if no node, or more than one, has the name: lists them.
+  /// bodies count, unless they lie in a node that has the name. A number as error texts have it, "3" or "1.0.2", finds
+  /// a node, too, unless another one has that name. \throws UsageError if there is no template; if no node, or more
+  /// than one, has the name: lists them.
   GraphNode node(std::string_view name) const;
 
   /// A parameter for the uses of an address: kernel arguments, also within structs, where they are aligned to 8 bytes,

@@ -10,43 +10,17 @@
 
 #include "backend/check.h"
 #include "backend/monitor.h"
-#include "backend/rules/call_stack.h"
-#include "backend/rules/cuda_calls.h"
 #include "backend/rules/reported_call.h"
 #include "text/format.h"
 
 namespace reprise::graphs {
 
 using backend::Backend;
-using backend::Call;
 using backend::Checked;
 
 namespace {
 
 constinit captures::Slot<ActiveCapture> active_capture_of;
-
-// Of a capture whose end failed: which call that was, if nothing had broken it before.
-void complete(CaptureReport& report, const std::string& detail, bool capturing_thread) {
-  if (report.broken_by) return;
-  if (report.code == ErrorCode::stream_capture_invalidated) {
-    report.notes.emplace_back(
-        "The call that broke the capture was not made by this library, and the driver did not report it. "
-        "GraphOptions::report = ReportDetail::full finds it, and so does `reprise explain -- PROGRAM`.");
-    return;
-  }
-  constexpr Call end = Call::stream_end_capture;
-  const backend::CaptureRule* const rule = backend::rule_met(backend::class_of(end), report.code, true);
-  CaptureReport::Call call;
-  call.name = backend::cuda_name(end);
-  call.result = report.code;
-  call.rule = rule != nullptr ? rule->sentence : detail.empty() ? result_description(report.code) : detail;
-  call.advice = rule != nullptr ? rule->advice : "";
-  call.thread = backend::thread_number();
-  call.capturing_thread = capturing_thread;
-  call.stream = report.stream;
-  call.stack = backend::call_stack();
-  report.broken_by = std::move(call);
-}
 
 }  // namespace
 
@@ -141,12 +115,13 @@ backend::CaptureFindings ActiveCapture::observe() const {
 
 CaptureReport ActiveCapture::describe(const backend::CaptureFindings& findings) const {
   CaptureReport report;
-  report.graph = capture().options().name;
-  report.device = capture().device().str();
-  report.mode = backend::capture_mode_name(capture().mode());
-  report.stream = capture().stream().native();
-  if (findings.thread == 0 && capture().owner() == std::this_thread::get_id()) report.thread = backend::thread_number();
-  for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->describe(findings, report);
+  for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->describe(capture(), findings, report);
+  return report;
+}
+
+CaptureReport ActiveCapture::describe(const backend::CaptureFindings& findings, const CaptureFailure& failure) const {
+  CaptureReport report = describe(findings);
+  for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->describe_failure(failure, report);
   return report;
 }
 
@@ -195,9 +170,9 @@ void ActiveCapture::refuse_incomplete(const backend::CaptureFindings& findings) 
 }
 
 CaptureError ActiveCapture::failure(const backend::CaptureFindings& findings, ErrorCode result, std::string detail) {
-  CaptureReport report = describe(findings);
-  report.code = result;
-  complete(report, detail, capture().owner() == std::this_thread::get_id());
+  const CaptureReport report =
+      describe(findings,
+               {.code = result, .detail = detail, .capturing_thread = capture().owner() == std::this_thread::get_id()});
   keep(report);
   if (detail.empty() && result == ErrorCode::stream_capture_invalidated && capture().mode() == CaptureMode::global)
     detail = "in this mode calls of other threads can break a capture, too; CaptureMode::thread leaves them alone";
@@ -257,9 +232,7 @@ void ActiveCapture::body_abandoned(const captures::Body& body) noexcept {
 }
 
 CaptureError ActiveCapture::body_failure(const char* call, const backend::CaptureFindings& findings, ErrorCode result) {
-  CaptureReport report = describe(findings);
-  report.code = result;
-  complete(report, "", true);
+  const CaptureReport report = describe(findings, {.code = result});
   keep(report);
   return CaptureError(
       result,

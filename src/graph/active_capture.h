@@ -79,6 +79,7 @@ class ActiveCapture {
   backend::CaptureFindings observe() const;
   std::size_t own_nodes() const noexcept;  // of listeners, which make no capture of nothing a graph
   CaptureReport describe(const backend::CaptureFindings& findings) const;
+  CaptureReport describe(const backend::CaptureFindings& findings, const CaptureFailure& failure) const;
   /// Keeps the report unless it is empty.
   void keep(const CaptureReport& report);
   /// Notifies the listeners that the exception being handled refuses the graph of a capture that ended well.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "captures/child_node.h"
 #include "memory/lifetime/release_queue.h"
 #include "reprise/capture_report.h"
+#include "reprise/error.h"
 #include "reprise/handles.h"
 #include "reprise/stream.h"
 
@@ -20,6 +22,13 @@ namespace reprise::graphs {
 class CaptureListener;
 class GraphResources;
 class NodeChanges;
+
+/// How the runtime's capture of a graph or of a body failed.
+struct CaptureFailure {
+  ErrorCode code = ErrorCode::unknown;  ///< of the call that ends the capture
+  std::string_view detail = {};         ///< the runtime's explanation, if it has one
+  bool capturing_thread = true;         ///< the thread that ended it had begun it
+};
 
 /// What was captured, before it is visible elsewhere.
 struct CapturedGraph {
@@ -60,7 +69,7 @@ struct Adoption {
 /// One concern that takes part in the captures of one graph besides the stream: the memory pool, random numbers,
 /// liveness, annotations and so on. A graph owns its listeners and calls them, in the order of listeners.cpp:
 ///
-///     begin -> started [-> describe -> reported] -> ended ->
+///     begin -> started [-> describe [-> describe_failure] -> reported] -> ended ->
 ///         [instantiated | nodes_changed | before_replay -> replayed | replay_failed ...] -> reset
 ///     begin -> ... a failure, up to the end of CUDAGraph::capture_end -> [abandoned, if begin() had returned] -> reset
 ///
@@ -96,9 +105,12 @@ class CaptureListener {
   virtual void body_ends(captures::Capture& /*capture*/, const captures::Body& /*body*/) {}
   /// The body failed, perhaps in one of the two above.
   virtual void body_abandoned(captures::Capture& /*capture*/, const captures::Body& /*body*/) noexcept {}
-  /// A report is made, before ended() or abandoned(): adds what this listener knows of the capture. Not called if there
-  /// is nothing to report, unless calls are watched.
-  virtual void describe(const backend::CaptureFindings& /*findings*/, CaptureReport& /*report*/) {}
+  /// A report is made, before ended() or abandoned(): adds what this listener knows of the capture. The first listener
+  /// names the capture and adds the findings. Not called if there is nothing to report, unless calls are watched.
+  virtual void describe(const captures::Capture& /*capture*/, const backend::CaptureFindings& /*findings*/,
+                        CaptureReport& /*report*/) {}
+  /// The capture failed: adds how to the report, after all have described it.
+  virtual void describe_failure(const CaptureFailure& /*failure*/, CaptureReport& /*report*/) {}
   /// The report is complete.
   virtual void reported(const CaptureReport& /*report*/) noexcept {}
   /// This library refuses the graph of a capture that the runtime ended well; `why`: the text of the error. Before

@@ -127,7 +127,7 @@ void CUDAGraph::Impl::or_make_empty(const Step& step) {
     const Device where = *device;
     const std::string name = options.name;
     make_empty(error.what());
-    report_failure(error, where, name);
+    listeners.add_failure(last_report, error, where, name);
     throw;
   } catch (const std::exception& error) {
     make_empty(error.what());
@@ -256,26 +256,6 @@ bool CUDAGraph::Impl::destroy_template() noexcept {
   if (shared_template == nullptr) return WarnOnError(backend()).graph_destroy(graph);
   const std::shared_ptr<graphs::SharedTemplate> last = std::move(shared_template);
   return last.use_count() == 1;
-}
-
-void CUDAGraph::Impl::report_failure(const Error& error, Device where, const std::string& name) {
-  CaptureReport report = last_report.value_or(CaptureReport{});
-  if (report.code != ErrorCode::success || report.broken_by) return;
-  report.graph = name;
-  report.device = where.str();
-  if (const auto* const failed = dynamic_cast<const BackendError*>(&error)) {
-    report.code = failed->code();
-    report.broken_by = CaptureReport::Call{.name = failed->call(),
-                                           .result = failed->code(),
-                                           .rule = result_description(failed->code()),
-                                           .thread = backend::thread_number()};
-  } else if (dynamic_cast<const OutOfMemoryError*>(&error) != nullptr) {
-    report.code = ErrorCode::out_of_memory;
-  } else {
-    return;  // other errors say themselves what to fix: no report
-  }
-  report.notes.emplace_back(error.what());
-  last_report = std::move(report);
 }
 
 void CUDAGraph::Impl::make_empty(const char* error) noexcept {

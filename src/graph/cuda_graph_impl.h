@@ -130,8 +130,6 @@ struct CUDAGraph::Impl {
   /// Calls `step` of a capture; when it throws, this graph is empty again, and there is a report of the error.
   template <class Step>
   void or_make_empty(const Step& step);
-  /// An error ended the capture that did not break it: adds it to the report, or makes one.
-  void report_failure(const Error& error, Device where, const std::string& name);
   /// Drops whatever there is, in any state.
   /// \param error why a capture that is underway failed, for the log; null if it is abandoned.
   void make_empty(const char* error = nullptr) noexcept;

@@ -18,6 +18,7 @@
 #include "inspect/liveness/host_copies_listener.h"
 #include "inspect/liveness/liveness_listener.h"
 #include "inspect/nodes/graph_walk.h"
+#include "inspect/report/failed_capture.h"
 #include "inspect/report/report_listener.h"
 
 namespace reprise::graphs {
@@ -96,6 +97,11 @@ std::string Listeners::node_text(backend::Backend& backend, GraphNodeHandle node
       backend::Checked(backend).allowing(ErrorCode::not_supported).graph_node_params(node, &params))
     described.function = std::get<backend::KernelNodeParams>(params).function;
   return inspect::node_text(backend, described, own_->annotations.annotation_of(described));
+}
+
+void Listeners::add_failure(std::optional<CaptureReport>& report, const Error& error, Device device,
+                            const std::string& graph) const {
+  inspect::add_failure(report, error, device, graph);
 }
 
 // Listeners of a framework may be in one of the two only: it was installed in between.

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -67,6 +68,9 @@ class REPRISE_EXPORT_INTERNAL Listeners {
   /// in a graph of its own.
   std::string node_text(backend::Backend& backend, GraphNodeHandle node, GraphNodeHandle top,
                         const std::string& number) const;
+  /// Adds an error that emptied the graph to the report of its last capture.
+  void add_failure(std::optional<CaptureReport>& report, const Error& error, Device device,
+                   const std::string& graph) const;
   /// Null without a framework that takes part in captures.
   FrameworkListeners* framework() const noexcept { return framework_.get(); }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -77,15 +78,38 @@ void require_fit(const GraphAccess::Impl& child, const char* call, const StreamR
   require_fit_nodes(child, Checked(child.backend()), child.template_graph, text, "", nullptr);
 }
 
+// True if a path of edges leads from one node of the graph to the other.
+bool comes_after(const Checked& runtime, GraphHandle graph, GraphNodeHandle node, GraphNodeHandle other) {
+  std::vector<backend::Edge> edges;
+  runtime.graph_edges(graph, &edges);
+  std::unordered_set<GraphNodeHandle> reached{other};
+  std::vector<GraphNodeHandle> next{other};
+  while (!next.empty()) {
+    GraphNodeHandle const from = next.back();
+    next.pop_back();
+    for (const backend::Edge& edge : edges)
+      if (edge.from == from && reached.insert(edge.to).second) next.push_back(edge.to);
+  }
+  return reached.contains(node);
+}
+
 // What is added next to the graph that was found comes after `before`, which may lie in another body, or around this
 // one; `dependencies` and `edges` are those of the next node.
-void order_after(captures::PlacedNode before, const captures::Found& found, CaptureChildren& children,
-                 std::vector<GraphNodeHandle>& dependencies, std::vector<backend::EdgeData>& edges) {
+void order_after(const std::string& call, captures::PlacedNode before, const captures::Found& found,
+                 CaptureChildren& children, std::vector<GraphNodeHandle>& dependencies,
+                 std::vector<backend::EdgeData>& edges) {
   if (before.node == nullptr) return;
   captures::PlacedNode next{nullptr, found.info.graph, found.body};
   captures::raise_to_common_graph(before, next);
   if (before.node == next.node) return;  // bodies of one node, of which one runs, or the same body
   if (next.node != nullptr) {
+    const Checked runtime(found.capture->device().backend());
+    if (comes_after(runtime, next.graph, before.node, next.node))
+      throw UsageError(text::format(
+          "{}: expected the copies of one graph to run one after another, in the order of these calls; the last copy "
+          "comes after the whole conditional node that this body belongs to, so that one in the body cannot come after "
+          "it. Add that copy in the body, or once the body has ended. The capture goes on without the child.",
+          call));
     children.connect(found.capture->device(), next.graph, before.node, next.node);
   } else if (std::ranges::find(dependencies, before.node) == dependencies.end()) {
     dependencies.push_back(before.node);
@@ -113,7 +137,8 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
   std::vector<backend::EdgeData> edges(found.info.edges.begin(), found.info.edges.end());
   if (children != nullptr) {
     // The copies use the same memory: like launches of one executable, they run one after another.
-    order_after(children->last_copy(child.graph_id), found, *children, dependencies, edges);
+    order_after(call + of_graph(child.options.name), children->last_copy(child.graph_id), found, *children,
+                dependencies, edges);
     auto resources = child.resources.share();
     if (child.values_of != nullptr) {  // share() leaves it out; the copy has its values
       resources.push_back(child.device_use);

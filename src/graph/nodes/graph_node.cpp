@@ -390,7 +390,7 @@ std::vector<NumberedNode> nodes_with_name(graphs::GraphAccess::Impl& impl, const
   const auto own =
       std::stable_partition(found.begin(), found.end(), [&](const NumberedNode& node) { return !is_own(impl, node); });
   if (own != found.begin()) found.erase(own, found.end());
-  if (!found.empty() || name.find('.') == std::string_view::npos) return found;
+  if (!found.empty()) return found;
   std::ranges::copy_if(all, std::back_inserter(found), [&](const NumberedNode& node) { return node.number == name; });
   return found;
 }
@@ -431,8 +431,8 @@ GraphNode CUDAGraph::node(std::string_view name) const {
   if (found.size() == 1) return NodeViews::make(impl, found.front());
   if (found.empty())
     throw UsageError(
-        text::format("{} expected the name of a kernel or of an annotation in the graph; found \"{}\", which "
-                     "no node has. The nodes are: {}.",
+        text::format("{} expected the name of a kernel or of an annotation in the graph, or the number of a "
+                     "node; found \"{}\", which no node has. The nodes are: {}.",
                      call, name, list_of(impl, all)));
   throw UsageError(
       text::format("{} expected a name that one node has; found \"{}\", which {} nodes have: {}. Name the "

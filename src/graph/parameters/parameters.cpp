@@ -25,7 +25,7 @@ bool overlap(const NodePlace& a, const NodePlace& b) noexcept {
 std::size_t Parameters::find_or_add(const std::shared_ptr<const void>& key, std::span<const std::byte> value) {
   const auto known = by_key_.find(key.get());
   if (known != by_key_.end()) return known->second;
-  parameters_.push_back({key, {value.begin(), value.end()}, {}});
+  parameters_.push_back({.key = key, .address = key.get(), .value = {value.begin(), value.end()}, .uses = {}});
   by_key_.emplace(key.get(), parameters_.size() - 1);
   return parameters_.size() - 1;
 }

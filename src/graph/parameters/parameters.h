@@ -36,6 +36,7 @@ class Parameters {
   };
   struct Parameter {
     std::weak_ptr<const void> key;  ///< nothing can set the parameter once it has expired
+    const void* address = nullptr;  ///< of the key: not used again while this refers to it weakly (make_shared)
     std::vector<std::byte> value;
     std::vector<Use> uses;
     bool known = true;        ///< all uses have the value
@@ -54,10 +55,15 @@ class Parameters {
   std::size_t size() const noexcept { return parameters_.size(); }
   /// \throws UsageError if this graph does not have it.
   Parameter& find(const char* call, const void* key) {
-    const auto found = by_key_.find(key);
-    if (found == by_key_.end()) [[unlikely]]
-      refuse(call);
-    return parameters_[found->second];
+    // Most calls name the same parameters in the same order.
+    if (next_ >= parameters_.size()) next_ = 0;
+    if (next_ >= parameters_.size() || parameters_[next_].address != key) {
+      const auto found = by_key_.find(key);
+      if (found == by_key_.end()) [[unlikely]]
+        refuse(call);
+      next_ = found->second;
+    }
+    return parameters_[next_++];
   }
   /// True if all of them have these values. \throws UsageError as find().
   bool have(const char* call, std::span<const ParameterValue> values) {
@@ -66,7 +72,13 @@ class Parameters {
     return all;
   }
   static bool has(const Parameter& parameter, const ParameterValue& value) noexcept {
-    return parameter.known && std::memcmp(parameter.value.data(), value.value(), value.bytes()) == 0;
+    if (!parameter.known) return false;
+    if (value.bytes() != sizeof(std::uint64_t))
+      return std::memcmp(parameter.value.data(), value.value(), value.bytes()) == 0;
+    std::uint64_t has = 0, wanted = 0;  // pointers: without a call
+    std::memcpy(&has, parameter.value.data(), sizeof has);
+    std::memcpy(&wanted, value.value(), sizeof wanted);
+    return has == wanted;
   }
   /// A number for the next batch of values.
   std::uint64_t next_batch() noexcept { return ++batch_; }
@@ -109,8 +121,8 @@ class Parameters {
   void forget_sharing(const Parameter& parameter) noexcept;
 
   std::vector<Parameter> parameters_;
-  // Places in parameters_. An address is not used again while they refer to it weakly: keys are made by make_shared.
-  std::unordered_map<const void*, std::size_t> by_key_;
+  std::unordered_map<const void*, std::size_t> by_key_;  // places in parameters_, by Parameter::address
+  std::size_t next_ = 0;                                 // in parameters_: after the last that was found
   std::unordered_map<GraphNodeHandle, std::vector<Place>> by_node_;
   std::vector<Address> addresses_;       // while the capture is underway
   std::size_t drop_at_ = least_to_drop;  // the number of parameters at which those are dropped that nothing can set

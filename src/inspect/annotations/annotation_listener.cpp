@@ -64,7 +64,8 @@ void AnnotationListener::body_abandoned(captures::Capture& /*capture*/, const ca
   if (underway_ != nullptr) underway_->abandon_body(body);
 }
 
-void AnnotationListener::describe(const backend::CaptureFindings& /*findings*/, CaptureReport& report) {
+void AnnotationListener::describe(const captures::Capture& /*capture*/, const backend::CaptureFindings& /*findings*/,
+                                  CaptureReport& report) {
   if (underway_ != nullptr) report.annotation = underway_->broke_in(report);
 }
 

@@ -29,7 +29,8 @@ class AnnotationListener final : public graphs::ListenerOf<AnnotationListener> {
   void body_began(captures::Capture& capture, const captures::Body& body) override;
   void body_ends(captures::Capture& capture, const captures::Body& body) override;
   void body_abandoned(captures::Capture& capture, const captures::Body& body) noexcept override;
-  void describe(const backend::CaptureFindings& findings, CaptureReport& report) override;
+  void describe(const captures::Capture& capture, const backend::CaptureFindings& findings,
+                CaptureReport& report) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
   void abandoned(captures::Capture& capture) noexcept override;
   void added_as_child(const captures::ChildNode& child) override;

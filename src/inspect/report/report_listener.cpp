@@ -3,12 +3,16 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "backend/backend.h"
 #include "backend/monitor.h"
+#include "backend/rules/call_stack.h"
+#include "backend/rules/reported_call.h"
 #include "captures/registry.h"
 #include "inspect/report/explain.h"
+#include "inspect/report/failed_capture.h"
 #include "inspect/report/report_findings.h"
 
 namespace reprise::inspect {
@@ -38,9 +42,19 @@ void ReportListener::started(captures::Capture& capture) {
   capture.attach(Pending::slot, pending_);
 }
 
-void ReportListener::describe(const backend::CaptureFindings& findings, CaptureReport& report) {
+void ReportListener::describe(const captures::Capture& capture, const backend::CaptureFindings& findings,
+                              CaptureReport& report) {
+  report.graph = capture.options().name;
+  report.device = capture.device().str();
+  report.mode = backend::capture_mode_name(capture.mode());
+  report.stream = capture.stream().native();
+  if (capture.owner() == std::this_thread::get_id()) report.thread = backend::thread_number();
   add_findings(report, findings);
   if (!why_not_.empty()) report.notes.push_back(why_not_);
+}
+
+void ReportListener::describe_failure(const graphs::CaptureFailure& failure, CaptureReport& report) {
+  add_failed_end(report, failure.code, failure.detail, failure.capturing_thread);
 }
 
 void ReportListener::reported(const CaptureReport& report) noexcept {

@@ -8,13 +8,16 @@
 
 namespace reprise::inspect {
 
-/// Makes the device watch all calls during a capture with ReportDetail::full, and writes reports of captures on host
-/// devices for `reprise explain`, also of those underway at the end of the process.
+/// Fills the report of a capture with what the device found. Makes the device watch all calls during a capture with
+/// ReportDetail::full, and writes reports of captures on host devices for `reprise explain`, also of those underway at
+/// the end of the process.
 class ReportListener final : public graphs::CaptureListener {
  public:
   void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;
-  void describe(const backend::CaptureFindings& findings, CaptureReport& report) override;
+  void describe(const captures::Capture& capture, const backend::CaptureFindings& findings,
+                CaptureReport& report) override;
+  void describe_failure(const graphs::CaptureFailure& failure, CaptureReport& report) override;
   void reported(const CaptureReport& report) noexcept override;
   void refused(const CaptureReport& report, const char* why) noexcept override;
   void ended(captures::Capture& /*capture*/, graphs::CapturedGraph& /*graph*/) override { watch_.reset(); }

@@ -217,7 +217,8 @@ void HostCounterListener::started(captures::Capture& capture) {
   watch_ = std::move(including);
 }
 
-void HostCounterListener::describe(const backend::CaptureFindings& /*findings*/, CaptureReport& report) {
+void HostCounterListener::describe(const captures::Capture& /*capture*/, const backend::CaptureFindings& /*findings*/,
+                                   CaptureReport& report) {
   const auto refusal = capture_ != nullptr ? capture_->get(refusal_of) : nullptr;
   if (refusal == nullptr || report.broken_by) return;
   const std::lock_guard lock(refusal->mutex);

@@ -22,7 +22,8 @@ class HostCounterListener final : public graphs::CaptureListener {
   ~HostCounterListener() override { leave(); }
 
   void started(captures::Capture& capture) override;
-  void describe(const backend::CaptureFindings& findings, CaptureReport& report) override;
+  void describe(const captures::Capture& capture, const backend::CaptureFindings& findings,
+                CaptureReport& report) override;
   /// \throws UsageError if the body has caught the error of a refused `step`.
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
   void abandoned(captures::Capture& /*capture*/) noexcept override { leave(); }

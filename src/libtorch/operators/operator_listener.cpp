@@ -80,7 +80,8 @@ void OperatorListener::started(captures::Capture& capture) {
   backward_.emplace();
 }
 
-void OperatorListener::describe(const backend::CaptureFindings& /*findings*/, CaptureReport& report) {
+void OperatorListener::describe(const captures::Capture& /*capture*/, const backend::CaptureFindings& /*findings*/,
+                                CaptureReport& report) {
   if (names_ != nullptr) report.operators = names_->broke_in(report);
 }
 

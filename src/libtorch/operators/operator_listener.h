@@ -24,7 +24,8 @@ class OperatorListener final : public graphs::CaptureListener {
 
   void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;
-  void describe(const backend::CaptureFindings& findings, CaptureReport& report) override;
+  void describe(const captures::Capture& capture, const backend::CaptureFindings& findings,
+                CaptureReport& report) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
   void abandoned(captures::Capture& capture) noexcept override;
   void reset() noexcept override { scopes_.reset(); }

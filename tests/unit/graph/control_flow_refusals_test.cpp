@@ -97,6 +97,28 @@ TEST_F(RefusedControlFlow, InTheNodesOfAChildToo) {
   EXPECT_TRUE(contains(what, "host (node 1.0 of the body)"));
 }
 
+TEST_F(RefusedControlFlow, WithACopyOfAChildThatWouldComeBeforeItsLastOne) {
+  const CUDAGraph child = capture({.name = "step"}, [&] { add(x_); });
+  const Stream side;
+  CUDAGraph graph = capture([&] {
+    if_(flag_.data(), [&](const StreamRef& inside) { add_child(child, inside); });
+    side.wait(current_stream());
+    if_(flag_.data(), [&](const StreamRef& inside) {
+      add_child(child, inside);
+      add_child(child, side);  // after the whole node
+      const std::string what = text_of<UsageError>([&] { add_child(child, inside); });
+      EXPECT_TRUE(
+          contains(what, "add_child of graph `step`: expected the copies of one graph to run one after another"));
+      EXPECT_TRUE(contains(what, "Add that copy in the body, or once the body has ended.")) << what;
+    });
+    current_stream().wait(side);
+    add_child(child);
+  });
+  set(1);
+  graph.replay();
+  EXPECT_EQ(first(x_), 4) << "one in each body, one beside the second, one at the end";
+}
+
 TEST_F(RefusedControlFlow, WithALoopWhoseBodyCapturesNothing) {
   const Stream elsewhere;
   EXPECT_TRUE(contains(error_of<UsageError>([&] { (void)while_(flag_.data(), [] {}, {.max_iterations = 2}); }),

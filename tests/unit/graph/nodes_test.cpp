@@ -354,6 +354,7 @@ TEST_P(NodesOfGraphs, HaveTheEdgesOfProgrammaticLaunchesAlsoInChildrenBodiesAndD
     add_child(graph_);
     if_(flag.data(), [&] { both(true); });
   });
+  EXPECT_EQ(around.node("0").type(), NodeType::child_graph);
   EXPECT_EQ(around.node("0.1").dependencies(), (std::vector<NodeDependency>{{0, early}}));
   EXPECT_EQ(around.nodes().back().inner()[0][1].dependencies(), (std::vector<NodeDependency>{{0, early}}));
   around.replay();
