@@ -3,7 +3,8 @@
 # once for each. Most of the time that libtorch, GoogleMock and the standard library take is saved by it.
 #
 #   REPRISE_GROUP_SOURCES         ON: in groups; OFF, the default: one by one, for work on single files
-#   reprise_group_sources(<target> [SIZE <n>] [WHOLE])   SIZE: files in a group, 8 if not given; WHOLE: one for all folders
+#   reprise_group_sources(<target> [SIZE <n>] [WHOLE])   SIZE: files of a folder in a group, 8 if not given; those of src
+#                                                        with all that is below a floor; WHOLE: one for all folders
 #   reprise_precompile(<name> <target> <header>...)      compiles headers once, for all targets that are given the same name;
 #                                                        these must have the same options of the compiler
 #
@@ -32,6 +33,7 @@ function(reprise_group_sources target)
     get_filename_component(folder "${source}" ABSOLUTE)
     get_filename_component(folder "${folder}" DIRECTORY)
     file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${folder}")
+    string(REGEX REPLACE "^(src/(backend/)?[^/]*).*" "\\1" folder "${folder}")
     string(MAKE_C_IDENTIFIER "${folder}" folder)
     math(EXPR group "${count_${folder}} + 0")
     math(EXPR count_${folder} "${group} + 1")

@@ -14,18 +14,18 @@
 namespace reprise::inspect {
 namespace {
 
-constexpr std::size_t none = static_cast<std::size_t>(-1);
+constexpr std::size_t no_block = static_cast<std::size_t>(-1);
 
 bool contains(const std::vector<MempoolId>& pools, MempoolId pool) {
   return pool && std::ranges::find(pools, pool) != pools.end();
 }
 
-// The index of the block that has the address; none if there is no such block.
+// The index of the block that has the address; no_block if there is no such block.
 std::size_t index_at(const FrameworkMemory::Blocks& blocks, std::uintptr_t address) {
   const auto after = std::ranges::upper_bound(blocks, address, {}, &backend::Framework::Block::address);
-  if (after == blocks.begin()) return none;
+  if (after == blocks.begin()) return no_block;
   const auto block = std::prev(after);
-  return address - block->address < block->bytes ? static_cast<std::size_t>(block - blocks.begin()) : none;
+  return address - block->address < block->bytes ? static_cast<std::size_t>(block - blocks.begin()) : no_block;
 }
 
 std::span<const NodeValue> values_of(const NodeValues& graph, std::size_t node) {
@@ -93,12 +93,12 @@ void FrameworkMemory::find_segments(const ComparedGraph& first, const ComparedGr
 void FrameworkMemory::find_pairs(const NodeValues& first, const NodeValues& second, const Blocks& before) {
   const auto was_in_use = [&before](std::uintptr_t address) {
     const std::size_t block = index_at(before, address);
-    return block != none && before[block].in_use;
+    return block != no_block && before[block].in_use;
   };
   std::set<std::size_t> used;  // blocks, by the first graph
   for_each_word_pair(first, second, [&](std::uintptr_t one, std::uintptr_t other) {
     const std::size_t block = index_at(blocks_, one), other_block = index_at(blocks_, other);
-    if (block == none || other_block == none) return;
+    if (block == no_block || other_block == no_block) return;
     if (was_in_use(other)) {
       is_input_[other_block] = true;
       // In a pool of its own, the first graph has nothing but what its capture allocated.
@@ -148,7 +148,7 @@ void FrameworkMemory::add_to_graphs(OwnMemory& first, OwnMemory& second) const {
     for (const Side side : both_sides)
       if (segments_[i].is_of(side) && !has_partner[i])
         unpaired[static_cast<std::size_t>(side)].push_back({segments_[i].range.begin, segments_[i].range.bytes});
-  const auto is_framework = [this](std::uintptr_t address) { return index_at(blocks_, address) != none; };
+  const auto is_framework = [this](std::uintptr_t address) { return index_at(blocks_, address) != no_block; };
   first.add_framework(std::move(paired[0]), std::move(unpaired[0]), is_framework);
   second.add_framework(std::move(paired[1]), std::move(unpaired[1]), is_framework);
 }
@@ -170,7 +170,7 @@ std::vector<MemoryRange> FrameworkMemory::common_parts(const Pair& pair) const {
 
 FoundMemory FrameworkMemory::find(std::uintptr_t address) const {
   const std::size_t block = index_at(blocks_, address);
-  if (block == none) return {};
+  if (block == no_block) return {};
   const MemoryRange range{blocks_[block].address, blocks_[block].bytes};
   const Segment& segment = segments_[segment_of(block)];
   if (is_input_[block] || !(segment.of[0] || segment.of[1]))

@@ -17,7 +17,7 @@ using memory::UsedAddress;
 
 namespace {
 
-constexpr const char* call = "CUDAGraph::watch_pointers";
+constexpr const char* watch_call = "CUDAGraph::watch_pointers";
 
 backend::PointerInfo info_of(const Device& device, const void* address) {
   backend::PointerInfo info;
@@ -29,7 +29,7 @@ backend::PointerInfo info_of(const Device& device, const void* address) {
   throw UsageError(
       text::format("{}: expected a table of one or more pointers in memory of the graph's device, or in pinned memory, "
                    "that is allocated now and not the graph's own; found {}. Nothing has changed.",
-                   call, found));
+                   watch_call, found));
 }
 
 void require_shape(const void* const* table, std::size_t count) {

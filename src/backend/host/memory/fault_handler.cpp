@@ -93,7 +93,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   // The instruction faults again on return, and reaches the previous handler.
   for (const Handled& each : handled)
     if (each.signal == signal) sigaction(signal, &each.previous, nullptr);
-  if (!is_fault) raise(signal);
+  if (!is_fault) ::raise(signal);
 }
 
 }  // namespace
