@@ -4,7 +4,8 @@
 #
 #   REPRISE_GROUP_SOURCES         ON: in groups; OFF, the default: one by one, for work on single files
 #   reprise_group_sources(<target> [SIZE <n>] [WHOLE])   SIZE: files of a folder in a group, 8 if not given; those of src
-#                                                        with all that is below a floor; WHOLE: one for all folders
+#                                                        with its sub-folders, except those of backend and libtorch,
+#                                                        which are groups of their own; WHOLE: one for all folders
 #   reprise_precompile(<name> <target> <header>...)      compiles headers once, for all targets that are given the same name;
 #                                                        these must have the same options of the compiler
 #
@@ -33,7 +34,7 @@ function(reprise_group_sources target)
     get_filename_component(folder "${source}" ABSOLUTE)
     get_filename_component(folder "${folder}" DIRECTORY)
     file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${folder}")
-    string(REGEX REPLACE "^(src/(backend/)?[^/]*).*" "\\1" folder "${folder}")
+    string(REGEX REPLACE "^(src/((backend|libtorch)/)?[^/]*).*" "\\1" folder "${folder}")
     string(MAKE_C_IDENTIFIER "${folder}" folder)
     math(EXPR group "${count_${folder}} + 0")
     math(EXPR count_${folder} "${group} + 1")

@@ -259,6 +259,7 @@ struct CUDAGraph::Impl {
   // While listeners are called, which may call hooks of the user's: the thread that does it.
   std::atomic<std::thread::id> hook_thread{};
   GraphExecHandle exec = nullptr;
+  std::uint64_t launches = 0;                       // of executables that succeeded; guarded by `launch_mutex`
   std::unique_ptr<const std::string> reserved_for;  // reserve(); null: not reserved
   bool replays_notify = false;                      // listeners, hooks or both
   std::optional<Device> device;                     // of the capture, or of what was captured; empty in state empty
@@ -286,7 +287,6 @@ struct CUDAGraph::Impl {
   std::shared_ptr<graphs::SharedTemplate> shared_template;  // owns it, once another graph may need it, too
   std::shared_ptr<graphs::SharedTemplate> values_of;  // after update(): where the values came from; null: from here
   graphs::CountedGraph counted;
-  std::uint64_t launches = 0;  // of executables that succeeded; guarded by `launch_mutex`
   graphs::Parameters parameters;
   graphs::NodeChanges changes;                   // of its nodes
   std::shared_ptr<graphs::GraphLink> node_link;  // null until there are views of nodes

@@ -111,6 +111,23 @@ TEST_F(CuptiNodesTest, FindsTheNodesOfTheTemplate) {
   });
 }
 
+TEST_F(CuptiNodesTest, WaitsForRecordsThatCuptiHoldsBackForWorkBehindTheLaunch) {
+  for (const char* const calls : {"3", "1000000"}) {  // until that is over; longer, until they are forced
+    setenv("FAKE_LIBCUPTI_HELD", calls, 1);
+    in_a_process([] {
+      std::string why;
+      const auto watching = watch(&why);
+      record_kernel({0, 100, 200});
+      record_copy({1, 210, 220});
+      record_set({2, 230, 0});  // not over when it is forced
+      std::vector<std::string> notes;
+      const std::vector<NodeTime> times = watching->take(&notes);
+      REQUIRE(times.size() == 2 && notes.empty());
+      REQUIRE(is(times[0], template_node(0), "scale", 100, 200));
+    });
+  }
+}
+
 TEST_F(CuptiNodesTest, TakesTheLastLaunchOfTheExecutableAlone) {
   in_a_process([] {
     std::string why;

@@ -35,7 +35,7 @@ class FakeCuptiTest : public ::testing::Test {
   void TearDown() override {
     setenv("LD_LIBRARY_PATH", path_before_.c_str(), 1);
     for (const char* name : {"FAKE_LIBCUPTI_SUBSCRIBE", "FAKE_LIBCUPTI_ENABLE", "FAKE_LIBCUPTI_HOLDER",
-                             "FAKE_LIBCUPTI_ACTIVITY", "FAKE_LIBCUPTI_DROPPED"})
+                             "FAKE_LIBCUPTI_ACTIVITY", "FAKE_LIBCUPTI_DROPPED", "FAKE_LIBCUPTI_HELD"})
       unsetenv(name);
   }
 

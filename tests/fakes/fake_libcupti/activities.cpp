@@ -11,6 +11,9 @@
 // or of an executable is its handle. The environment breaks it:
 //   FAKE_LIBCUPTI_ACTIVITY     what cuptiActivityEnable returns for memset
 //   FAKE_LIBCUPTI_DROPPED      how many records were dropped
+//   FAKE_LIBCUPTI_HELD         how many calls of cuptiActivityFlushAll, unless forced, give none, as if work of the
+//   same
+//                              buffer were not over
 
 namespace {
 
@@ -61,9 +64,11 @@ CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
 }
 
 // Gives all records, in one buffer that is as long as they are, or as the owner's.
-CUptiResult cuptiActivityFlushAll(uint32_t) {
+CUptiResult cuptiActivityFlushAll(uint32_t how) {
+  static unsigned calls = 0;
   if (complete == nullptr) return CUPTI_ERROR_INVALID_OPERATION;
   if (pending.empty()) return CUPTI_SUCCESS;
+  if (how != CUPTI_ACTIVITY_FLAG_FLUSH_FORCED && calls++ < number_from("FAKE_LIBCUPTI_HELD")) return CUPTI_SUCCESS;
   std::uint8_t* buffer = nullptr;
   std::size_t size = 0;
   std::size_t most = 0;

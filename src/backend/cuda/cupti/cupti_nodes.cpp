@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "backend/cuda/cupti/cupti_api.h"
@@ -60,7 +63,7 @@ void keep(const CUpti_Activity& activity, const char* name) {
   Collector& to = collector();
   const std::scoped_lock lock(to.mutex);
   const auto watched = to.records.find(of_node.graphId);
-  if (watched == to.records.end()) return;
+  if (watched == to.records.end() || of_node.end == 0) return;  // 0: it is not over
   watched->second.push_back({of_node.graphNodeId, of_node.correlationId, {nullptr, name, of_node.start, of_node.end}});
 }
 
@@ -119,6 +122,13 @@ void disable(const Collector& to) {
       CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);  // else a buffer would be delivered to the next watch
 }
 
+// The number of nodes that have a record.
+std::size_t with_records(const std::vector<WatchedNode>& nodes) {
+  return static_cast<std::size_t>(std::ranges::count_if(nodes, [](const WatchedNode& node) {
+    return node.type == NodeType::kernel || node.type == NodeType::memcpy || node.type == NodeType::memset;
+  }));
+}
+
 using NodesByNumber = std::unordered_map<std::uint32_t, WatchedNode>;
 
 std::optional<NodeIds> ids_from(const OpenedCupti& cupti, const std::vector<WatchedNode>& nodes, GraphExecHandle exec,
@@ -143,8 +153,9 @@ std::optional<NodeIds> ids_from(const OpenedCupti& cupti, const std::vector<Watc
 
 class CuptiNodeWatch final : public NodeWatch {
  public:
-  CuptiNodeWatch(std::shared_ptr<void> subscriber, std::uint32_t exec, NodesByNumber nodes)
-      : subscriber_(std::move(subscriber)), exec_(exec), nodes_(std::move(nodes)) {}
+  /// \param expected how many nodes have a record of each launch, unless they are disabled.
+  CuptiNodeWatch(std::shared_ptr<void> subscriber, std::uint32_t exec, NodesByNumber nodes, std::size_t expected)
+      : subscriber_(std::move(subscriber)), exec_(exec), nodes_(std::move(nodes)), expected_(expected) {}
   CuptiNodeWatch(const CuptiNodeWatch&) = delete;
   CuptiNodeWatch& operator=(const CuptiNodeWatch&) = delete;
 
@@ -174,8 +185,7 @@ class CuptiNodeWatch final : public NodeWatch {
 
   std::vector<NodeTime> take(std::vector<std::string>* notes) override {
     Collector& from = collector();
-    if (const CUptiResult result = from.api.flush_activities(0); result != CUPTI_SUCCESS)
-      notes->push_back(text::format("cuptiActivityFlushAll returned {}.", static_cast<int>(result)));
+    flush(from, notes);
     std::vector<Record> records;
     {
       const std::scoped_lock lock(from.mutex);
@@ -188,6 +198,39 @@ class CuptiNodeWatch final : public NodeWatch {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  // CUPTI keeps a buffer as long as any work in it is not over, as that which was submitted behind the launch may be.
+  // Forced, it gives the buffer at once, and drops the records of such work, which may belong to another watch.
+  void flush(const Collector& from, std::vector<std::string>* notes) const {
+    constexpr std::chrono::milliseconds without_records{1000}, after_some{50}, pause{1};
+    const Clock::time_point begin = Clock::now();
+    unsigned how = 0;
+    for (;;) {
+      if (const CUptiResult result = from.api.flush_activities(how); result != CUPTI_SUCCESS) {
+        notes->push_back(text::format("cuptiActivityFlushAll returned {}.", static_cast<int>(result)));
+        return;
+      }
+      const std::size_t found = nodes_with_records();
+      if (found >= expected_ || how != 0) return;
+      if (Clock::now() - begin > (found == 0 ? without_records : after_some)) how = CUPTI_ACTIVITY_FLAG_FLUSH_FORCED;
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+  // Of the last launch.
+  std::size_t nodes_with_records() const {
+    Collector& from = collector();
+    const std::scoped_lock lock(from.mutex);
+    const std::vector<Record>& records = from.records[exec_];
+    std::uint32_t last = 0;
+    for (const Record& record : records) last = std::max(last, record.correlation);
+    std::unordered_set<std::uint64_t> nodes;
+    for (const Record& record : records)
+      if (record.correlation == last) nodes.insert(record.node);
+    return nodes.size();
+  }
+
   // One time for each node: CUPTI may split a node's work into several records. Those of nodes in bodies, one for each
   // run, have the correlation 0 instead of the launch's (measured with CUDA 13.0).
   std::vector<NodeTime> last_launch(std::vector<Record> records) const {
@@ -227,6 +270,7 @@ class CuptiNodeWatch final : public NodeWatch {
   const std::shared_ptr<void> subscriber_;
   const std::uint32_t exec_;  // CUPTI's number
   const NodesByNumber nodes_;
+  const std::size_t expected_;
   bool began_ = false;
 };
 
@@ -247,7 +291,8 @@ std::shared_ptr<NodeWatch> watch_nodes_through_cupti(const WatchedNodes& nodes, 
   const OpenedCupti cupti = opened_cupti();
   std::shared_ptr<CuptiNodeWatch> watch;
   if (const std::optional<NodeIds> ids = ids_from(cupti, nodes.top, exec, why)) {
-    watch = std::make_shared<CuptiNodeWatch>(std::move(subscriber), ids->exec, nodes_by_number(nodes, ids->nodes));
+    watch = std::make_shared<CuptiNodeWatch>(std::move(subscriber), ids->exec, nodes_by_number(nodes, ids->nodes),
+                                             with_records(nodes.top));
     *why = watch->begin(cupti);
   }
   if (why->empty()) return watch;
