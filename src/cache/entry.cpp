@@ -376,11 +376,6 @@ std::vector<GraphDifference> Entry::check(const Call& call) {
   return differences;
 }
 
-std::array<const void*, 4> Entry::hit_memory() const noexcept {
-  const auto [impl, handles, resources] = graphs::replay_memory(graph_);
-  return {&graph_, impl, handles, resources};
-}
-
 std::vector<CUDAGraph*> Entry::graphs() {
   std::vector<CUDAGraph*> all;
   for (std::size_t i = 0; i < breaks_.size(); ++i) all.push_back(&breaks_[i].segment);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -93,8 +92,6 @@ class Entry {
   /// \throws as the constructor.
   std::vector<GraphDifference> check(const Call& call);
 
-  /// Addresses of what launch() reads first, besides this object: its graph, and what replay_memory() lists.
-  std::array<const void*, 4> hit_memory() const noexcept;
   /// The graph; empty if the body captured itself.
   CUDAGraph& graph() noexcept { return graph_; }
   /// The graphs of all segments, in order; one for a body without eager parts.

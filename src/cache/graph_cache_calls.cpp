@@ -51,7 +51,6 @@ namespace {
 
 [[gnu::hot]] cache_detail::Outcome GraphCache::Impl::run(const Call& call) {
   constexpr const char* name = "GraphCache::run";
-  last_hit.prefetch();  // while the runtime is asked about the stream
   const StreamRef stream = require_outside_of_captures(name);
   Lock lock(*this, name);
   caches::SampledTime::Step hit(hit_time);
@@ -86,14 +85,7 @@ namespace {
   }
   ++record.hits;
   note_use(record);
-  if (!last_hit.is(&entry)) [[unlikely]]
-    remember(record);
   return entry.launch(stream, call);
-}
-
-void GraphCache::Impl::remember(const Record& record) noexcept {
-  const auto [own, graph, handles, resources] = record.entry->hit_memory();
-  last_hit.remember({record.entry.get(), own, graph, handles, resources, &record, &record.entry, &records});
 }
 
 // The entry is released if its body cannot be captured any more, or if it is not the same.

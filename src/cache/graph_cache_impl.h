@@ -13,7 +13,6 @@
 #include <tuple>
 
 #include "cache/entry.h"
-#include "cache/last_hit.h"
 #include "cache/records.h"
 #include "cache/sampled_time.h"
 #include "graph/launch_mutex.h"
@@ -56,7 +55,6 @@ struct GraphCache::Impl {
   /// The current stream, which must not be in a capture. To be called without the mutex.
   StreamRef require_outside_of_captures(const char* name) const;
   void note_use(Record& record);
-  void remember(const Record& record) noexcept;
 
   // --- Bounds: bounds.cpp ------------------------------------------------------------------------------------------
   std::uint64_t pool_bytes() const;
@@ -92,7 +90,6 @@ struct GraphCache::Impl {
   // What a hit touches comes first, and `shared` begins with the rest of it, see CUDAGraph::Impl.
   const GraphCacheOptions options;
   const std::uint64_t max_bytes;
-  caches::LastHit last_hit;
   graphs::LaunchMutex mutex;
   std::atomic<std::thread::id> holder{};  // the thread that holds the mutex
   std::uint64_t calls = 0;

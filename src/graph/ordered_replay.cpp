@@ -20,9 +20,4 @@ namespace reprise::graphs {
   return thrown;
 }
 
-std::array<const void*, 3> replay_memory(const CUDAGraph& graph) noexcept {
-  const GraphAccess::Impl& impl = GraphAccess::of(graph, "CUDAGraph::replay");
-  return {&impl, &impl.launches, &impl.resources};
-}
-
 }  // namespace reprise::graphs

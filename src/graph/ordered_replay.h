@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <exception>
 
 #include "memory/lifetime/last_launch.h"
@@ -14,8 +13,5 @@ namespace reprise::graphs {
 /// \return null, or what was thrown after the graph was launched, as by a hook: the launch is not undone, and is the
 /// last one of `last`. \throws what CUDAGraph::replay() throws if the graph was not launched; nothing has changed then.
 std::exception_ptr replay_in_order(memory::LastLaunch& last, CUDAGraph& graph, const StreamRef& stream);
-
-/// Addresses of what a replay touches first, one in each line of the processor's cache, to be prefetched.
-std::array<const void*, 3> replay_memory(const CUDAGraph& graph) noexcept;
 
 }  // namespace reprise::graphs
