@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/heavy_barrier.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace reprise::support {
+
+bool heavy_barrier() noexcept {
+  // Registered again in a child by fork(), where it costs no more than a failed call.
+  const auto call = [](int command) { return syscall(SYS_membarrier, command, 0U, 0) == 0; };
+  return call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
+         (call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && call(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
+}
+
+}  // namespace reprise::support
