@@ -6,7 +6,7 @@
 
 include(FetchContent)
 # Global, because a static library passes its private dependencies on to whatever links it, in any directory.
-find_package(fmt QUIET GLOBAL)
+find_package(fmt 9.1 QUIET GLOBAL)
 if(NOT fmt_FOUND)
   message(STATUS "fetching fmt, which is not installed")
   set(FMT_INSTALL OFF)

@@ -61,9 +61,11 @@ DeviceView<T> inout(Buffer<T>& buffer) noexcept {
 }
 
 /// The inputs of a call of a GraphCache, for its body: a Buffer as memory that is only read, `inout(buffer)` as memory
-/// that is changed, a DeviceView as it is. They must live until the work that was submitted with them has completed.
+/// that is changed, a CacheResult of another call, a DeviceView as it is. They must live until the work that was
+/// submitted with them has completed.
+/// \throws UsageError for a CacheResult that a later call of its key has overwritten.
 template <class... Memory>
-auto inputs(const Memory&... memory) noexcept {
+auto inputs(const Memory&... memory) {
   return std::tuple<typename cache_detail::InputOf<Memory>::type...>(memory...);
 }
 

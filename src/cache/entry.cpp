@@ -221,8 +221,8 @@ void Entry::patch_inputs() {
   }
   const std::vector<InputUse> uses = find_uses(graph_, memory);
   for (std::size_t i = 0; i < used.size(); ++i) {
-    if (uses[i] == InputUse::unreadable) continue;
-    if (uses[i] == InputUse::readable) used[i]->parameter = graph_.parameter(used[i]->memory->data(), used[i]->bytes);
+    if (uses[i] != InputUse::readable) continue;
+    used[i]->parameter = graph_.parameter(used[i]->memory->data(), used[i]->bytes);
     used[i]->memory.reset();
   }
 }

@@ -104,7 +104,7 @@ class Entry {
   struct Input {
     std::size_t bytes = 0;  // padded
     bool written = false;
-    std::optional<Parameter<std::byte*>> parameter = {};  // set in each call; without it, and without memory: unused
+    std::optional<Parameter<std::byte*>> parameter = {};  // set in each call
     Memory memory = {};                                   // to which the input is copied
     bool copied = false;                                  // in the present call
   };

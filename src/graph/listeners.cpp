@@ -99,6 +99,11 @@ std::string Listeners::node_text(backend::Backend& backend, GraphNodeHandle node
   return inspect::node_text(backend, described, own_->annotations.annotation_of(described));
 }
 
+void Listeners::replace_by_copies(memory::ReleaseQueue::Resources& shared) const {
+  own_->retain.replace_by_copy(shared);
+  own_->liveness.replace_by_copy(shared);
+}
+
 void Listeners::add_failure(std::optional<CaptureReport>& report, const Error& error, Device device,
                             const std::string& graph) const {
   inspect::add_failure(report, error, device, graph);

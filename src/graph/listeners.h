@@ -68,6 +68,8 @@ class REPRISE_EXPORT_INTERNAL Listeners {
   /// in a graph of its own.
   std::string node_text(backend::Backend& backend, GraphNodeHandle node, GraphNodeHandle top,
                         const std::string& number) const;
+  /// Replaces, among the resources of this graph that another one shares, the lists that this graph changes later.
+  void replace_by_copies(memory::ReleaseQueue::Resources& shared) const;
   /// Adds an error that emptied the graph to the report of its last capture.
   void add_failure(std::optional<CaptureReport>& report, const Error& error, Device device,
                    const std::string& graph) const;

@@ -47,7 +47,7 @@ TEST(RepriseDoctor, SaysWhatTheEnvironmentSets) {
       {"REPRISE_HOST_SCHEDULER=7", "host devices run one operation at a time, in the order of seed 7"},
       {"REPRISE_HOST_SCHEDULER=threads", "work of host devices runs on threads, as by default"},
       {"REPRISE_HOST_FAIL=cuMemAlloc:2,cuGraphLaunch", "2 calls of host devices fail"},
-      {"REPRISE_HOST_DEVICE=2", "none, because there is no variable of this name"},
+      {"REPRISE_HOST_DEVICE=2", "unknown: there is no variable of this name"},
   };
   for (const auto& [setting, effect] : settings) {
     const Outcome outcome = run_doctor({}, {setting});

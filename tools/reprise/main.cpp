@@ -36,7 +36,7 @@ constexpr const char* doctor_text =
     "and what it disables.";
 constexpr const char* doctor_example =
     "Exit code: 0 if there is a usable GPU, 1 if there are host devices alone, 2 if a GPU or its driver is broken or\n"
-    "does not fit, or a variable has a value that cannot be used.";
+    "does not fit, or one of these variables has a value that cannot be used.";
 
 // The parser is not passed what follows --.
 struct ExplainHelp : CLI::Formatter {

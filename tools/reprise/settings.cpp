@@ -51,7 +51,7 @@ std::string effect_of(std::string_view name, std::string_view value, const CudaI
     return text::format("host devices {}look for races", host::settings::check_races() ? "" : "do not ");
   if (name == "REPRISE_HOST_SCHEDULER") return effect_of_scheduler();
   if (name == "REPRISE_HOST_FAIL") return effect_of_failures();
-  return "none, because there is no variable of this name";
+  return "unknown: there is no variable of this name";
 }
 
 }  // namespace

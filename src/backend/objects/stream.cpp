@@ -138,10 +138,25 @@ void StreamRef::wait(EventRef event) const {
   backend::stream_wait_callbacks.call(*this);
 }
 
+namespace {
+
+void require_one_capture(const StreamRef& stream, const StreamRef& other) {
+  const backend::CaptureInfo own = backend::capture_info(stream), others = backend::capture_info(other);
+  if (own.status != CaptureStatus::active || others.status != CaptureStatus::active || own.id == others.id) return;
+  throw UsageError(
+      "StreamRef::wait: expected streams of one capture; found two, of which one captures the body of a conditional "
+      "node, or another capture. A body depends on all that its node depends on, and what follows the node comes after "
+      "the body: wait before the node, or after it. The captures go on.");
+}
+
+}  // namespace
+
 void StreamRef::wait(const StreamRef& other) const {
   const detail::PublicCall call("StreamRef::wait");
   if (*this == other) return;
   check_same_runtime(device_, other.device_, "a stream");
+  if (backend::bodies_underway.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    require_one_capture(*this, other);
   // The wait refers to the current record, so the event may be destroyed at once.
   const Event event(other.device_, EventOptions{.timing = false});
   event.record(other);

@@ -13,7 +13,6 @@
 #include "graph/active_capture.h"
 #include "graph/graph_names.h"
 #include "graph/listeners/child_listener.h"
-#include "graph/listeners/retain_listener.h"
 #include "reprise/child_graph.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
@@ -135,16 +134,18 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
   const auto children = CaptureChildren::of(capture);
   std::vector<GraphNodeHandle> dependencies(found.info.dependencies.begin(), found.info.dependencies.end());
   std::vector<backend::EdgeData> edges(found.info.edges.begin(), found.info.edges.end());
+  std::vector<std::uint64_t> graph_ids = child.listeners.children().graph_ids();
+  graph_ids.push_back(child.graph_id);
   if (children != nullptr) {
     // The copies use the same memory: like launches of one executable, they run one after another.
-    order_after(call + of_graph(child.options.name), children->last_copy(child.graph_id), found, *children,
-                dependencies, edges);
+    for (const std::uint64_t id : graph_ids)
+      order_after(call + of_graph(child.options.name), children->last_copy(id), found, *children, dependencies, edges);
     auto resources = child.resources.share();
     if (child.values_of != nullptr) {  // share() leaves it out; the copy has its values
       resources.push_back(child.device_use);
       resources.push_back(child.values_of);
     }
-    child.listeners.retain().replace_by_copy(resources);
+    child.listeners.replace_by_copies(resources);
     children->hold(resources);
   }
   capture.add_pools(child.listeners.children().pools());
@@ -164,7 +165,7 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
                                      node,    copy,   child.template_graph};
   for (CaptureListener* const listener : child.listeners.in_order()) listener->added_as_child(as_child);
   runtime.stream_update_capture_dependencies(stream.native(), {&node, 1}, backend::UpdateDependencies::set);
-  if (children != nullptr) children->added(child.graph_id, {node, found.info.graph, found.body});
+  if (children != nullptr) children->added(graph_ids, {node, found.info.graph, found.body});
   if (active == nullptr) return;
   active->bodies().end_addition();
   active->add_inner_nodes(child.counted.nodes());

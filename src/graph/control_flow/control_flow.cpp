@@ -13,6 +13,7 @@
 #include "backend/condition_record.h"
 #include "backend/monitor.h"
 #include "backend/own_kernels.h"
+#include "backend/stream_wait.h"
 #include "backend/user_code.h"
 #include "captures/registry.h"
 #include "graph/active_capture.h"
@@ -174,6 +175,7 @@ class BodyCapture {
       throw;
     }
     underway_ = true;
+    backend::bodies_underway.fetch_add(1, std::memory_order_relaxed);
     try {
       register_body(found, made, number);
     } catch (...) {
@@ -196,7 +198,7 @@ class BodyCapture {
     active().body_ends(*body_);
     backend::Backend& backend = stream_.device().backend();
     const backend::CaptureFindings findings = backend.monitor().describe_capture(stream_.native());
-    underway_ = false;
+    over();
     const std::optional<ErrorCode> result = active().bodies().end(stream_);
     if (!result) refuse_ended();
     if (*result != ErrorCode::success) throw active().body_failure(request_.call, findings, *result);
@@ -235,8 +237,13 @@ class BodyCapture {
     active().body_began(*body_);
   }
 
+  bool over() noexcept {
+    if (!std::exchange(underway_, false)) return false;
+    backend::bodies_underway.fetch_sub(1, std::memory_order_relaxed);
+    return true;
+  }
   void drop() noexcept {
-    if (!std::exchange(underway_, false)) return;
+    if (!over()) return;
     if (const auto active = graphs::ActiveCapture::of(*capture_)) {
       active->bodies().drop_body(stream_);
       if (body_ != nullptr) active->body_abandoned(*body_);

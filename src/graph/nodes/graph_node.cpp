@@ -436,7 +436,7 @@ GraphNode CUDAGraph::node(std::string_view name) const {
                      call, name, list_of(impl, all)));
   throw UsageError(
       text::format("{} expected a name that one node has; found \"{}\", which {} nodes have: {}. Name the "
-                   "kernel in full, capture with annotations, or choose one of nodes().",
+                   "kernel in full, capture with annotations, pass a node's number, or choose one of nodes().",
                    call, name, found.size(), list_of(impl, found)));
 }
 

@@ -95,6 +95,10 @@ void check_set(const Device& device, GraphExecHandle exec, const NodeImage& from
   const backend::MemsetNodeParams& set = to.set();
   if (set.element_bytes != 1 && set.element_bytes != 2 && set.element_bytes != 4)
     refuse(begin, text::format("expected elements of 1, 2 or 4 bytes; found {}", set.element_bytes));
+  if (set.value != from.set().value && set.element_bytes < sizeof set.value &&
+      set.value >> (8 * set.element_bytes) != 0)
+    refuse(begin, text::format("expected a value of {} bytes, as its elements have; found {:#x}", set.element_bytes,
+                               set.value));
   if (set.count == 0) refuse(begin, "a node sets at least one element; disable it instead");
   if (set.count > (UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(set.destination)) / set.element_bytes)
     refuse(begin, text::format("expected elements that end before the last address; found {} of {} bytes at {}",

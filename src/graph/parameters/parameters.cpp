@@ -9,6 +9,7 @@
 #include "backend/check.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/parameters/marked_arguments.h"
+#include "memory/block_bounds.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -41,7 +42,8 @@ void Parameters::add_use(std::size_t parameter, const Use& use) {
   parameters_[parameter].uses.push_back(use);
 }
 
-void Parameters::add(const std::shared_ptr<const void>& key, std::span<const std::byte> value, std::vector<Use> uses) {
+void Parameters::add(const std::shared_ptr<const void>& key, std::span<const std::byte> value, std::vector<Use> uses,
+                     std::size_t bytes) {
   if (parameters_.size() >= drop_at_) {
     Parameters left = copy([](GraphNodeHandle node) { return node; });
     left.addresses_ = take_addresses();
@@ -49,6 +51,7 @@ void Parameters::add(const std::shared_ptr<const void>& key, std::span<const std
     *this = std::move(left);
   }
   const std::size_t parameter = find_or_add(key, value);
+  parameters_[parameter].bytes = std::max(parameters_[parameter].bytes, bytes);
   for (const Use& use : uses) add_use(parameter, use);
 }
 
@@ -62,6 +65,7 @@ Parameters Parameters::copy(const NodeOf& node_of) const {
     const std::size_t place = made.find_or_add(key, parameter.value);
     made.parameters_[place].known = parameter.known;
     made.parameters_[place].batch = parameter.batch;
+    made.parameters_[place].bytes = parameter.bytes;
     for (Use use : parameter.uses) {
       use.node = node_of(use.node);
       use.top = node_of(use.top);
@@ -260,7 +264,7 @@ void CUDAGraph::Impl::find_parameters() {
     parameters.add(use.key, use.initial, {{use.node, top, {NodePlace::Of::arguments, param.offset, param.size}}});
   }
   for (const Parameters::Address& address : addresses)
-    parameters.add(address.key, std::as_bytes(std::span(&address.value, 1)), uses_of(address));
+    parameters.add(address.key, std::as_bytes(std::span(&address.value, 1)), uses_of(address), address.bytes);
 }
 
 void CUDAGraph::add_address(std::shared_ptr<const void> key, const void* address, std::size_t bytes) {
@@ -275,8 +279,24 @@ void CUDAGraph::add_address(std::shared_ptr<const void> key, const void* address
   if (impl.state == Impl::State::capturing) return impl.parameters.add_address(std::move(named));
   impl.require_template(call);
   impl.forget_editable();
-  impl.parameters.add(named.key, std::as_bytes(std::span(&named.value, 1)), impl.uses_of(named));
+  impl.parameters.add(named.key, std::as_bytes(std::span(&named.value, 1)), impl.uses_of(named), named.bytes);
 }
+
+namespace {
+
+// The place of an address whose uses lie in that many bytes.
+void require_bytes(const char* call, const Device& device, const ParameterValue& value, std::size_t bytes) {
+  const void* address = nullptr;
+  std::memcpy(&address, value.value(), sizeof address);
+  const auto block = memory::exceeded_block(device, address, bytes);
+  if (!block) return;
+  throw UsageError(text::format(
+      "{}: expected an address with {} bytes, of which the graph uses some, within one block of the caching allocator; "
+      "found {}, which is byte {} of a block of {} bytes. Nothing has changed.",
+      call, bytes, address, static_cast<const std::byte*>(address) - block->address, block->bytes));
+}
+
+}  // namespace
 
 void CUDAGraph::set(std::span<const ParameterValue> values) {
   constexpr const char* call = "CUDAGraph::set";
@@ -284,7 +304,8 @@ void CUDAGraph::set(std::span<const ParameterValue> values) {
   impl.require_changeable(call);
   const std::lock_guard lock(impl.launch_mutex);
   impl.require_captured(call);
-  if (impl.parameters.have(call, values)) return;
+  const bool knows = impl.keep == KeepGraph::no;  // else other code may have edited the template
+  if (impl.parameters.have(call, values) && knows) return;
   impl.require_template(call);
   Batch batch(impl);
   const std::uint64_t number = impl.parameters.next_batch();
@@ -292,8 +313,9 @@ void CUDAGraph::set(std::span<const ParameterValue> values) {
   changed.reserve(values.size());
   for (std::size_t i = values.size(); i-- > 0;) {  // of two values of one parameter the last one counts
     Parameters::Parameter& parameter = impl.parameters.find(call, values[i].key());
-    if (std::exchange(parameter.batch, number) != number && !Parameters::has(parameter, values[i]))
-      changed.emplace_back(&parameter, &values[i]);
+    if (std::exchange(parameter.batch, number) == number || (knows && Parameters::has(parameter, values[i]))) continue;
+    if (parameter.bytes > 1) require_bytes(call, *impl.device, values[i], parameter.bytes);
+    changed.emplace_back(&parameter, &values[i]);
   }
   // Likewise of two parameters of one place.
   for (std::size_t i = changed.size(); i-- > 0;) batch.set(*changed[i].first, *changed[i].second);
@@ -308,7 +330,8 @@ void CUDAGraph::get_value(const void* key, void* value, std::size_t bytes) const
   impl.require_captured(call);
   const Parameters::Parameter& parameter = impl.parameters.find(call, key);
   std::memcpy(value, parameter.value.data(), bytes);
-  if (parameter.known || impl.template_graph == nullptr || parameter.uses.empty()) return;
+  if ((parameter.known && impl.keep == KeepGraph::no) || impl.template_graph == nullptr || parameter.uses.empty())
+    return;
   // Something else changed the node: its first use says what replays have.
   impl.forget_editable();
   const Parameters::Use& use = parameter.uses.front();

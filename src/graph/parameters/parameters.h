@@ -39,6 +39,7 @@ class Parameters {
     const void* address = nullptr;  ///< of the key: not used again while this refers to it weakly (make_shared)
     std::vector<std::byte> value;
     std::vector<Use> uses;
+    std::size_t bytes = 0;    ///< of an address: that its uses may lie in, from it on; 0 if not given
     bool known = true;        ///< all uses have the value
     bool shares = false;      ///< another parameter has one of its places, or a part of it
     std::uint64_t batch = 0;  ///< the last one that sets it
@@ -46,7 +47,9 @@ class Parameters {
 
   /// Uses of a parameter, which may be there already. Each place once. Drops parameters that no object stands for any
   /// more, as soon as they are as many as the others: references to parameters are invalid then.
-  void add(const std::shared_ptr<const void>& key, std::span<const std::byte> value, std::vector<Use> uses);
+  /// \param bytes Parameter::bytes.
+  void add(const std::shared_ptr<const void>& key, std::span<const std::byte> value, std::vector<Use> uses,
+           std::size_t bytes = 0);
   /// An address whose uses are looked for when the capture has ended.
   void add_address(Address address) { addresses_.push_back(std::move(address)); }
   std::vector<Address> take_addresses() noexcept { return std::exchange(addresses_, {}); }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/check.h"
+
 namespace reprise::inspect {
 
 using State = ComparedMemory::State;
@@ -56,6 +58,15 @@ std::optional<FirstDifference> StepComparison::stale_pointer(std::size_t node) {
   return stale_one;
 }
 
+// True if the runtime has allocated or registered the memory.
+bool StepComparison::is_known(std::uintptr_t address) const {
+  backend::PointerInfo info;
+  return backend::Checked(first.graph.graph().backend())
+             .allowing(ErrorCode::invalid_value)
+             .pointer_info(reinterpret_cast<const void*>(address), &info) &&
+         info.kind != backend::MemoryKind::unregistered;
+}
+
 // An address of the graph in freed memory where the new capture has one in memory that is in use.
 std::optional<FirstDifference> StepComparison::stale_pointer_of(std::size_t node) {
   const std::size_t partner = partners_[node];
@@ -66,9 +77,11 @@ std::optional<FirstDifference> StepComparison::stale_pointer_of(std::size_t node
     const auto other = std::ranges::find(of_second, word.place, &ScannedWord::place);
     if (other == of_second.end() || other->value == word.value) continue;
     const State found = memory.state(word.value), expected = memory.state(other->value);
-    if (expected != State::in_use && expected != State::own) continue;
-    // Copies may use pageable memory, which no allocator knows.
-    if (found != State::freed && (found != State::unknown || copies)) continue;
+    const bool was_known = expected == State::in_use || expected == State::own;
+    // Copies may use memory of the host, which no allocator knows; pageable memory no runtime does, either.
+    const bool is_gone = copies ? found == State::unknown && is_known(word.value) < is_known(other->value)
+                                : was_known && found == State::unknown;
+    if (!is_gone && !(was_known && found == State::freed)) continue;
     FirstDifference pointer = difference(FirstDifferenceKind::stale_pointer, node, partner);
     pointer.address = reinterpret_cast<const void*>(word.value);
     pointer.second_address = reinterpret_cast<const void*>(other->value);

@@ -53,6 +53,7 @@ struct StepComparison {
   bool add(const PairedStep& step);
   std::optional<FirstDifference> stale_pointer(std::size_t node);
   std::optional<FirstDifference> stale_pointer_of(std::size_t node);
+  bool is_known(std::uintptr_t address) const;
   std::optional<FirstDifference> stale_write(Side side, const ComparedStep& step);
   std::optional<FirstDifference> other_destination(const ComparedStep& step) const;
 

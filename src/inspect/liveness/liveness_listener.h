@@ -45,6 +45,14 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   }
   void reset() noexcept override;
 
+  /// Replaces, among the resources of this graph that another one shares, the memory that is retained by a copy of the
+  /// list, which changes of this graph's nodes leave as it is.
+  void replace_by_copy(memory::ReleaseQueue::Resources& shared) const {
+    if (retained_ == nullptr) return;
+    std::ranges::replace(shared, std::shared_ptr<void>(retained_),
+                         std::shared_ptr<void>(std::make_shared<Retained>(*retained_)));
+  }
+
   /// Inputs of the last capture, by address, and what watched pointers lead to; then nodes of unknown parameters.
   /// nullopt if inputs were not looked for.
   std::optional<std::vector<GraphInput>> inputs() const;
@@ -112,9 +120,9 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   struct Retained {
     std::shared_ptr<memory::RetainedBlocks> blocks;
   };
-  std::shared_ptr<Retained> retained_;
-  bool queries_ = false;          // some inputs are queried before each replay
-  std::uint64_t seen_frees_ = 0;  // BlockWatch::frees when all blocks were last found alive
+  std::shared_ptr<Retained> retained_;  // changes with the nodes: another graph gets a copy
+  bool queries_ = false;                // some inputs are queried before each replay
+  std::uint64_t seen_frees_ = 0;        // BlockWatch::frees when all blocks were last found alive
 };
 
 }  // namespace reprise::inspect

@@ -138,6 +138,15 @@ TEST_P(AddressParametersOfGraphs, OfAWholeBufferItsPartsMoveAlong) {
   EXPECT_EQ(read(x_), (std::vector<int>{0, 1, 0, 2}));
 }
 
+TEST_P(AddressParametersOfGraphs, OfAWholeBufferNeedAsManyBytesElsewhere) {
+  const Buffer<int> large(4096), small(4);
+  capture(graph_, [&] { launch(1, Add{}, const_cast<int*>(large.data()) + 1000, 1, std::size_t{1}); });
+  const Parameter<int*> all = graph_.parameter(const_cast<int*>(large.data()), large.size());
+  const std::string text = text_of<UsageError>([&] { graph_.set(all, const_cast<int*>(small.data())); });
+  EXPECT_TRUE(contains(text, "expected an address with 16384 bytes, of which the graph uses some")) << text;
+  EXPECT_EQ(graph_.get(all), large.data());
+}
+
 TEST_P(AddressParametersOfGraphs, AnAddressCanBeNamedInTheCapture) {
   std::optional<Parameter<int*>> target;
   {

@@ -103,6 +103,43 @@ TEST_F(ChildGraphs, OfOneGraphRunOneAfterAnother) {
   EXPECT_EQ(first(x_), 12);
 }
 
+TEST_F(ChildGraphs, OfOneGraphWithinOtherChildrenRunOneAfterAnotherToo) {
+  const CUDAGraph child = add_one();
+  const CUDAGraph one = capture([&] { add_child(child); }), other = capture([&] { add_child(child); });
+  const Stream side;
+  CUDAGraph parent = capture([&] {
+    side.wait(current_stream());
+    add_child(one);
+    add_child(other, side);
+    add_child(child);
+    current_stream().wait(side);
+  });
+  const std::vector<GraphNode> nodes = parent.nodes();
+  ASSERT_EQ(nodes.size(), 3U);
+  ASSERT_EQ(nodes[1].dependencies().size(), 1U) << "although no stream orders them";
+  EXPECT_EQ(nodes[1].dependencies()[0].index, 0U);
+  EXPECT_EQ(nodes[2].dependencies().size(), 2U) << "the stream's, and the last copy";
+  parent.replay();
+  EXPECT_EQ(first(x_), 3);
+}
+
+TEST_F(ChildGraphs, OfAChangedGraphKeepTheMemoryThatTheyWrite) {
+  auto written = std::make_unique<Buffer<int>>(4);
+  int* const address = written->data();
+  CUDAGraph child = capture({.inputs = {.retain = true}}, [&] { multiply(x_, 2, *written); });
+  const Parameter<int*> place = child.parameter(address);
+  CUDAGraph parent = capture([&] { add_child(child); });
+  written.reset();
+  Buffer<int> elsewhere(4);
+  child.set(place, elsewhere.data());
+  child.replay();
+  current_stream().synchronize();
+  release_finished_graphs();
+  const Buffer<int> next(4);
+  EXPECT_NE(next.data(), address) << "the parent's copy still writes there";
+  parent.replay();
+}
+
 TEST_F(ChildGraphs, KeepTheirMemoryForTheParentWhenTheyAreGone) {
   for (const KeepGraph keep : {KeepGraph::no, KeepGraph::yes}) {
     x_.write(std::vector{0, 0, 0, 0});

@@ -119,6 +119,28 @@ TEST_F(RefusedControlFlow, WithACopyOfAChildThatWouldComeBeforeItsLastOne) {
   EXPECT_EQ(first(x_), 4) << "one in each body, one beside the second, one at the end";
 }
 
+TEST_F(RefusedControlFlow, ForWaitsBetweenABodyAndStreamsAroundItAndTheCaptureGoesOn) {
+  const Stream side;
+  CUDAGraph graph = capture([&] {
+    const StreamRef around = current_stream();
+    side.wait(around);
+    if_(flag_.data(), [&](const StreamRef& inside) {
+      for (const StreamRef& other : {around, side.ref()}) {
+        EXPECT_TRUE(contains(text_of<UsageError>([&] { inside.wait(other); }), "expected streams of one capture"));
+        EXPECT_TRUE(contains(text_of<UsageError>([&] { other.wait(inside); }), "The captures go on."));
+      }
+      const Stream forked;
+      forked.wait(inside);
+      add(x_, 1, forked);
+      inside.wait(forked);
+    });
+    around.wait(side);
+  });
+  set(1);
+  graph.replay();
+  EXPECT_EQ(first(x_), 1);
+}
+
 TEST_F(RefusedControlFlow, WithALoopWhoseBodyCapturesNothing) {
   const Stream elsewhere;
   EXPECT_TRUE(contains(error_of<UsageError>([&] { (void)while_(flag_.data(), [] {}, {.max_iterations = 2}); }),

@@ -203,6 +203,23 @@ TEST_P(ParametersOfGraphs, OfANodeThatWasRemovedAreSetInTheOthers) {
   EXPECT_EQ(first(x_), 0);
 }
 
+TEST_P(ParametersOfGraphs, AreSetAlsoWhereTheTemplateWasEditedMeanwhile) {
+  if (GetParam() == KeepGraph::no) return;
+  capture(graph_, [&] { launch(x_.size(), Add{}, x_.data(), amount_, x_.size()); });
+  graph_.set(amount_, 2);
+  const backend::Checked runtime(default_device().backend());
+  backend::NodeParams params;
+  runtime.graph_node_params(graph_.nodes()[0].native(), &params);
+  int other = 50;
+  std::get<backend::KernelNodeParams>(params).params[1] = &other;
+  runtime.graph_node_set_params(graph_.nodes()[0].native(), params);
+  EXPECT_EQ(graph_.get(amount_), 50);
+  graph_.set(amount_, 2);
+  EXPECT_EQ(graph_.get(amount_), 2);
+  graph_.instantiate();
+  EXPECT_EQ(replayed(x_), 2);
+}
+
 /// Counts and fails calls of the device.
 class ParametersOfAFaultyDevice : public ::testing::Test {
  protected:

@@ -128,6 +128,21 @@ TEST_F(Compare, AParameterThatMakesNoDifferenceIsListedOnly) {
   EXPECT_THAT(found.str(), HasSubstr("without a difference in what was written"));
 }
 
+TEST_F(Compare, NamesACopyFromPinnedMemoryThatIsGone) {
+  const std::size_t values = 4 << 20;  // large: given back to the system at once
+  Buffer<int> to(values);
+  auto from = std::make_unique<HostBuffer<int>>(values);
+  const auto body = [&] { copy_async(to.data(), from->data(), values * sizeof(int)); };
+  graph_ = capture(body);
+  const int* const stale = from->data();
+  auto next = std::make_unique<HostBuffer<int>>(values);
+  from = std::move(next);
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_EQ(found.difference->kind, FirstDifferenceKind::stale_pointer);
+  EXPECT_EQ(found.difference->address, stale);
+}
+
 TEST_F(Compare, NamesTheNodeThatUsesFreedMemoryAndDoesNotExecuteIt) {
   auto input = std::make_unique<Buffer<int>>(zeros(4));
   const auto body = [&] {
