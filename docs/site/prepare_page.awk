@@ -78,7 +78,22 @@ function with_bold(text,    count, part, i, marks, result) {
   return result
 }
 
+# Whether a link begins in the line whose text goes on in the next one; what stands in code is none.
+function opens_link(text) {
+  gsub(/`[^`]*(`|$)/, "", text)
+  return text ~ /\[[^]]*$/
+}
+
 FNR == 1 { page = label_of_page(FILENAME) }
+
+# Joins the two lines of such a link, which Doxygen 1.9.4 does not close.
+opened != "" {
+  if (/^[^][]*\]\(/) {
+    sub(/^ +/, "")
+    $0 = opened " " $0
+  } else print with_bold(with_links(opened))
+  opened = ""
+}
 
 /^```/ { in_code = !in_code }
 in_code || /^```/ {
@@ -98,4 +113,11 @@ in_code || /^```/ {
   next
 }
 
+opens_link($0) {
+  opened = $0
+  next
+}
+
 { print with_bold(with_links($0)) }
+
+END { if (opened != "") print with_bold(with_links(opened)) }

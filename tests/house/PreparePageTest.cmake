@@ -27,3 +27,8 @@ expect(a.md "- <b>`x` and y</b>, <b>z</b> of `a ** b`" "- **`x` and y**, **z** o
 expect(a.md "**bold** and **`x`, and" "**bold** and **`x`, and")
 expect(README.md "to cite, x" "[to cite](CITATION.cff), [x](src/x.h)")
 expect(README.md "![A graph](pictures/a.svg) of x" "![A graph](docs/pictures/a.svg) of [x](src/x.h)")
+# Links over two lines. A page is one argument here: CMake does not divide a list within brackets.
+expect(a.md "see [input liveness](@ref b-x), [c d](@ref c)\n`[e`\nf"
+  "see [input\nliveness](b.md#x), [c\n  d](c.md)\n`[e`\nf")
+expect(a.md "from [0, 1\nto\n```cpp\na[0\nb](b.md)\n```\nan end [of"
+  "from [0, 1\nto\n```cpp\na[0\nb](b.md)\n```\nan end [of")
