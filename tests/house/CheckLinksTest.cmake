@@ -61,4 +61,7 @@ endfunction()
 expect_html("<a href=\"#here\">x</a> <a href=\"index.html#here\">x</a> <a href=\"https://example.org\">x</a>" 0
   "links: 2 checked, 0 lead nowhere")
 expect_html("<a href=\"#there\">x</a>" 1 "index.html: index.html has no heading #there")
+expect_html("<code>[a](@ref b)</code><pre>\n@section b c\n</pre> the @section" 0 "links: 1 checked, 0 lead nowhere")
+expect_html("<p>[a](@ref b)" 1 "index.html: Doxygen left this as text: ")
+expect_html("\n@subsection b c" 1 "index.html: Doxygen left this as text: @subsection b c")
 expect_html("<a href=\"other.html\">x</a>" 1 "index.html: there is no other.html")
