@@ -14,6 +14,13 @@ build_packages=(
 check_packages=(clang/clang++ clang-format-14/clang-format-14 doxygen/doxygen
   doxygen-awesome-css python3-matplotlib)
 
+# Prints the comment at the head of the script, and ends it, if the first argument is --help or -h.
+help_if_asked() {
+  [[ ${1:-} == --help || ${1:-} == -h ]] || return 0
+  sed -n '3,${/^#/!q;s/^# \{0,1\}//;p}' "scripts/$(basename "$0")"
+  exit
+}
+
 say() { printf '\n== %s\n' "$*"; }
 
 # Announces a step; step_times prints how long each took, at the latest when the script ends or fails.

@@ -3,7 +3,8 @@
 # that it must refuse end in "refused"; it must refuse no other.
 
 file(REMOVE_RECURSE "${FOLDER}")
-file(COPY "${CHECK}" DESTINATION "${FOLDER}/scripts")
+cmake_path(GET CHECK PARENT_PATH scripts)
+file(COPY "${CHECK}" "${scripts}/lib.sh" DESTINATION "${FOLDER}/scripts")
 file(WRITE "${FOLDER}/src/names.cpp" [[
 int calls_told = 0;  // refused
 int Masked = 0, retold = 0, asking_price = 0;  // refused

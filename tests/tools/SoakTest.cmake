@@ -37,5 +37,7 @@ expect(keeps_files 1 "FAILED: there is growth: open files of programs from [0-9]
 
 execute_process(COMMAND "${SOAK}" --programs "${FOLDER}/nothing" 2 RESULT_VARIABLE result ERROR_VARIABLE output)
 expect(nothing 1 "there is no program")
+execute_process(COMMAND "${SOAK}" --programs RESULT_VARIABLE result ERROR_VARIABLE output)
+expect(no_folder 1 "expected --programs FOLDER \\[SECONDS\\]; found no folder")
 execute_process(COMMAND "${SOAK}" soon RESULT_VARIABLE result ERROR_VARIABLE output)
 expect(soon 1 "expected a number of seconds, 1 or more; found 'soon'")
