@@ -218,7 +218,7 @@ class CuptiNodeWatch final : public NodeWatch {
     }
   }
 
-  // Of the last launch.
+  // The number of nodes of the last launch that have records.
   std::size_t nodes_with_records() const {
     Collector& from = collector();
     const std::scoped_lock lock(from.mutex);
