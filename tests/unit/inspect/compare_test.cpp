@@ -129,7 +129,7 @@ TEST_F(Compare, AParameterThatMakesNoDifferenceIsListedOnly) {
 }
 
 TEST_F(Compare, NamesACopyFromPinnedMemoryThatIsGone) {
-  const std::size_t values = 4 << 20;  // large: given back to the system at once
+  const std::size_t values = 4 << 20;  // large: unmapped at once
   Buffer<int> to(values);
   auto from = std::make_unique<HostBuffer<int>>(values);
   const auto body = [&] { copy_async(to.data(), from->data(), values * sizeof(int)); };
