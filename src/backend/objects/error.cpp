@@ -172,12 +172,12 @@ constexpr struct {
     {915, "cudaErrorInvalidResourceConfiguration"},
 };
 
-constinit thread_local const char* public_call = nullptr;
+constinit thread_local const char* call_in_progress = nullptr;
 
 std::string backend_error_text(const std::string& call, ErrorCode code, const std::string& detail,
                                const SourceLocation& where) {
-  std::string text = text::format("{}{}{} returned {} ({}): {}", public_call != nullptr ? public_call : "",
-                                  public_call != nullptr ? ": " : "", call, static_cast<int>(code), result_name(code),
+  std::string text = text::format("{}{}{} returned {} ({}): {}", call_in_progress != nullptr ? call_in_progress : "",
+                                  call_in_progress != nullptr ? ": " : "", call, static_cast<int>(code), result_name(code),
                                   result_description(code));
   if (!detail.empty()) text += "; " + detail;
   if (where.line != 0) text += text::format(" [{}, {}:{}]", where.function, where.file, where.line);
@@ -188,26 +188,26 @@ std::string backend_error_text(const std::string& call, ErrorCode code, const st
 
 namespace detail {
 
-[[gnu::hot]] PublicCall::PublicCall(const char* name) noexcept : outermost_(public_call == nullptr) {
-  if (outermost_) public_call = name;
+[[gnu::hot]] PublicCall::PublicCall(const char* name) noexcept : outermost_(call_in_progress == nullptr) {
+  if (outermost_) call_in_progress = name;
 }
 
 [[gnu::hot]] PublicCall::~PublicCall() {
-  if (outermost_) public_call = nullptr;
+  if (outermost_) call_in_progress = nullptr;
 }
 
 const char* PublicCall::current() noexcept {
-  return public_call;
+  return call_in_progress;
 }
 
 }  // namespace detail
 
 namespace backend {
 
-UserCode::UserCode() noexcept : around_(std::exchange(public_call, nullptr)) {}
+UserCode::UserCode() noexcept : around_(std::exchange(call_in_progress, nullptr)) {}
 
 UserCode::~UserCode() {
-  public_call = around_;
+  call_in_progress = around_;
 }
 
 }  // namespace backend
