@@ -177,8 +177,8 @@ constinit thread_local const char* call_in_progress = nullptr;
 std::string backend_error_text(const std::string& call, ErrorCode code, const std::string& detail,
                                const SourceLocation& where) {
   std::string text = text::format("{}{}{} returned {} ({}): {}", call_in_progress != nullptr ? call_in_progress : "",
-                                  call_in_progress != nullptr ? ": " : "", call, static_cast<int>(code), result_name(code),
-                                  result_description(code));
+                                  call_in_progress != nullptr ? ": " : "", call, static_cast<int>(code),
+                                  result_name(code), result_description(code));
   if (!detail.empty()) text += "; " + detail;
   if (where.line != 0) text += text::format(" [{}, {}:{}]", where.function, where.file, where.line);
   return text;
