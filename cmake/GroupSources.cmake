@@ -3,12 +3,12 @@
 # once for each. Most of the time that libtorch, GoogleMock and the standard library take is saved by it.
 #
 #   REPRISE_GROUP_SOURCES         ON: in groups; OFF, the default: one by one, for work on single files
-#   reprise_group_sources(<target> [SIZE <n>] [WHOLE])   SIZE: files of a folder in a group, 8 if not given; those of src
-#                                                        with its sub-folders, except those of backend and libtorch,
-#                                                        which are groups of their own; WHOLE: one for all folders
+#   reprise_group_sources(<target> [SIZE <n>] [WHOLE])   SIZE: files in a group, 8 if not given; WHOLE: one group
 #   reprise_precompile(<name> <target> <header>...)      compiles headers once, for all targets that are given the same name;
 #                                                        these must have the same options of the compiler
 #
+# Groups have files of one folder. In src that is a floor with its sub-folders, in src/backend and src/libtorch a
+# sub-folder.
 # Files of one group share anonymous namespaces: a name may stand in one of them only. A file that cannot be grouped has
 # the property SKIP_UNITY_BUILD_INCLUSION. Call it in the directory of the target, when the target has all its sources.
 

@@ -261,8 +261,8 @@ class REPRISE_EXPORT CUDAGraph {
   /// The one node with this name: the key `name` of its annotation, or the name of its kernel, which may be written
   /// without namespaces, template arguments and parameters, as long as one node alone has it. Nodes of child graphs and
   /// bodies count, unless they lie in a node that has the name. A number as error texts have it, "3" or "1.0.2", finds
-  /// a node, too, unless another one has that name. \throws UsageError if there is no template; if no node, or more
-  /// than one, has the name: lists them.
+  /// a node, too, unless another one has that name.
+  /// \throws UsageError if there is no template; if no node, or more than one, has the name: lists them.
   GraphNode node(std::string_view name) const;
 
   /// A parameter for the uses of an address: kernel arguments, also within structs, where they are aligned to 8 bytes,
@@ -291,8 +291,9 @@ class REPRISE_EXPORT CUDAGraph {
   }
 
   /// Sets a parameter for later replays, in the executable and the template, which instantiate() keeps; a replay that
-  /// was launched has the value before. A value that does not change costs no call of the driver. Thread-safe like
-  /// replay(). Liveness of inputs(), and retained memory, follow; where these are looked for, all nodes are read again.
+  /// was launched has the value before. A value that does not change costs no call of the driver; with KeepGraph::yes
+  /// the nodes are read, which other code may have changed. Thread-safe like replay(). Liveness of inputs(), and
+  /// retained memory, follow; where these are looked for, all nodes are read again.
   /// \throws UsageError for a parameter that this graph does not have: it is not used, or belongs to another graph or
   ///         to one that was reset since; for an address of another device or kind of memory, where a copy or set uses
   ///         it (GraphNode::set_params()); within a hook of the graph. BackendError if the runtime fails. All values

@@ -171,8 +171,8 @@ class REPRISE_EXPORT GraphCache {
   /// also for forget(), contains() and failure(). Each input has `length` rows, its leading dimension; the body gets
   /// the padded length and copies of the inputs that are padded with zero bytes, and returns buffers with as many rows.
   /// Results show the first `length` rows of them. What is changed in an `inout` input, without the padding, is copied
-  /// back. \throws UsageError without GraphCacheOptions::padding, for a length of 0, for inputs or results whose sizes
-  /// are no
+  /// back.
+  /// \throws UsageError without GraphCacheOptions::padding, for a length of 0, for inputs or results whose sizes are no
   ///         multiple of the length.
   template <class... T, class F>
   auto run_padded(const CacheKey& key, std::size_t length, const std::tuple<DeviceView<T>...>& inputs, F&& body) {

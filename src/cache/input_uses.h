@@ -11,7 +11,7 @@ namespace reprise::caches {
 
 /// How a captured graph uses memory.
 enum class InputUse {
-  none,        ///< not at all
+  none,        ///< no use was found; an address in front of it may be used
   readable,    ///< by its address, or one within it, in arguments of kernels, copies and sets: CUDAGraph::parameter()
   unreadable,  ///< perhaps in a place that cannot be read or changed
 };

@@ -8,7 +8,7 @@
 namespace reprise::support {
 
 bool heavy_barrier() noexcept {
-  // Registered again in a child by fork(), where it costs no more than a failed call.
+  // The process registers at its first call, and a child by fork() at its own.
   const auto call = [](int command) { return syscall(SYS_membarrier, command, 0U, 0) == 0; };
   return call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
          (call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && call(MEMBARRIER_CMD_PRIVATE_EXPEDITED));

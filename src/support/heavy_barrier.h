@@ -4,7 +4,7 @@
 namespace reprise::support {
 
 /// A full memory barrier in every thread of this process that runs now (Linux: `membarrier`), at the cost of
-/// microseconds: what a thread that is rarely there pays, so that one which passes all the time needs no barrier.
+/// microseconds. For a path that is rarely taken, so that the frequent one needs no barrier of its own.
 /// \returns false where the system has none; nothing has been ordered then.
 bool heavy_barrier() noexcept;
 

@@ -144,8 +144,8 @@ void require_one_capture(const StreamRef& stream, const StreamRef& other) {
   const backend::CaptureInfo own = backend::capture_info(stream), others = backend::capture_info(other);
   if (own.status != CaptureStatus::active || others.status != CaptureStatus::active || own.id == others.id) return;
   throw UsageError(
-      "StreamRef::wait: expected streams of one capture; found two, of which one captures the body of a conditional "
-      "node, or another capture. A body depends on all that its node depends on, and what follows the node comes after "
+      "StreamRef::wait: expected streams of one capture; found two, one of which may be that of the body of a "
+      "conditional node. A body depends on all that its node depends on, and what follows the node comes after "
       "the body: wait before the node, or after it. The captures go on.");
 }
 

@@ -237,6 +237,7 @@ class BodyCapture {
     active().body_began(*body_);
   }
 
+  // False if the capture of the body was over already.
   bool over() noexcept {
     if (!std::exchange(underway_, false)) return false;
     backend::bodies_underway.fetch_sub(1, std::memory_order_relaxed);
