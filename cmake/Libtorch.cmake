@@ -31,10 +31,14 @@ function(reprise_add_libtorch missing)
   reprise_hide_symbols(reprise_libtorch)
   reprise_set_warnings(reprise_libtorch)
   if(REPRISE_SANITIZE)
-    target_compile_options(reprise_libtorch PRIVATE -O0) # compiled for its warnings alone: tests of it have no sanitizers
+    # Compiled for its warnings alone: tests of it have no sanitizers.
+    target_compile_options(reprise_libtorch PRIVATE -O0 -g0 -fno-sanitize=all)
   endif()
-  # It defines NDEBUG before it includes headers of torch.
-  set_source_files_properties("${PROJECT_SOURCE_DIR}/src/libtorch/operators/operator_inputs.cpp" PROPERTIES
-    SKIP_UNITY_BUILD_INCLUSION ON)
+  # They define macros before they include headers of torch: NDEBUG, and one of fmt.
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/src/libtorch/operators/operator_inputs.cpp"
+    "${PROJECT_SOURCE_DIR}/src/text/format.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
   reprise_group_sources(reprise_libtorch SIZE 16)
+  reprise_precompile(libtorch reprise_libtorch <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h>
+    <ATen/TensorOperators.h> <c10/core/DeviceGuard.h> <c10/core/InferenceMode.h> <torch/csrc/autograd/function.h>
+    <torch/csrc/autograd/variable.h> <torch/library.h> <reprise/reprise.h>)
 endfunction()
