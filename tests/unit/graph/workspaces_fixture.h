@@ -11,7 +11,7 @@
 
 namespace reprise::graphs::test {
 
-inline constexpr std::size_t workspace_bytes = std::size_t{4} << 20;
+inline constexpr std::size_t workspace_bytes = std::size_t{2} << 20;
 inline constexpr std::size_t workspace_values = workspace_bytes / sizeof(int);
 
 // What a library does with its workspace: writes there, and reads it again.
