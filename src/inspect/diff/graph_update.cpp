@@ -214,8 +214,10 @@ class Replacement {
     bool paired = false;
     const auto refusal = graph_.update_from(recaptured_, [&](const graphs::TemplatePairs& pairs) {
       result.differences = inspect::later_differences(graph_, recaptured_, pairs);
+      result.disabled = inspect::disabled_nodes(graph_, recaptured_);
       paired = true;
     });
+    if (refusal) result.disabled.clear();
     if (!paired) result.differences = inspect::graph_differences(graph_, recaptured_);
     return refusal ? text::format("An update is not possible, {}.", refusal_text(recaptured_, *refusal)) : "";
   }
