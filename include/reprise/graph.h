@@ -311,7 +311,7 @@ class REPRISE_EXPORT CUDAGraph {
   void set(std::initializer_list<ParameterValue> values) { set(std::span(values.begin(), values.size())); }
 
   /// The value that replays use.
-  /// \throws UsageError as set().
+  /// \throws UsageError as set(), but for values; within the hook `captured`, before which no parameter is known.
   template <class T>
   T get(const Parameter<T>& parameter) const {
     static_assert(std::is_default_constructible_v<T>, "the value is read as bytes");

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backend/check.h"
+#include "graph/graph_names.h"
 #include "inspect/diff/node_pairs.h"
 #include "inspect/frozen/frozen_text.h"
 #include "inspect/nodes/node_text.h"
@@ -286,8 +287,12 @@ std::vector<GraphDifference> diff(const CUDAGraph& first, const CUDAGraph& secon
   constexpr const char* call = "diff";
   auto& one = graphs::GraphAccess::of(first, call);
   auto& other = graphs::GraphAccess::of(second, call);
-  one.refuse_in_own_hook(call);
-  other.refuse_in_own_hook(call);
+  for (const auto* const each : {&one, &other})
+    if (each->in_own_hook())
+      throw UsageError(
+          text::format("diff{} was called within a hook of one of the two graphs, where the other one cannot be locked "
+                       "as well: compare them when the call that ran the hook has returned. A hook can read nodes().",
+                       graphs::of_graph(each->options.name)));
   const graphs::GraphAccess::Impl::LockBoth lock(one, other);
   one.require_template(call);
   other.require_template(call);

@@ -13,7 +13,7 @@ namespace {
 
 /// Stores a value.
 template <class T>
-struct StoreOne {
+struct StoreNamed {
   REPRISE_KERNEL void operator()(Thread, char offset, T value, T* to) const { to[static_cast<int>(offset)] = value; }
 };
 
@@ -24,10 +24,10 @@ class Overloads : public backend::test::FaultyBackend {
   ErrorCode function_name(FunctionHandle function, const char** name) override {
     const ErrorCode result = FaultyBackend::function_name(function, name);
     const std::string_view symbol = *name;
-    if (symbol.ends_with("Add")) *name = "_ZN2ns1fEi";                      // ns::f(int)
-    if (symbol.ends_with("Multiply")) *name = "_ZN2ns1fEf";                 // ns::f(float)
-    if (symbol.ends_with("StoreOne<int>")) *name = "_ZN2ns1fILi3EEEvi";     // ns::f<3>(int)
-    if (symbol.ends_with("StoreOne<float>")) *name = "_ZN5other1fEPFvifE";  // other::f(void (*)(int, float))
+    if (symbol.ends_with("Add")) *name = "_ZN2ns1fEi";                        // ns::f(int)
+    if (symbol.ends_with("Multiply")) *name = "_ZN2ns1fEf";                   // ns::f(float)
+    if (symbol.ends_with("StoreNamed<int>")) *name = "_ZN2ns1fILi3EEEvi";     // ns::f<3>(int)
+    if (symbol.ends_with("StoreNamed<float>")) *name = "_ZN5other1fEPFvifE";  // other::f(void (*)(int, float))
     return result;
   }
 };
@@ -44,13 +44,13 @@ TEST(NodesByName, AreFoundByNameWithOrWithoutNamespaceAndArguments) {
   Buffer<float> f(1);
   CUDAGraph graph;
   capture(graph, {.enable_annotations = true}, [&] {
-    launch(LaunchConfig{}, StoreOne<float>{}, char{0}, 1.5F, f.data());
+    launch(LaunchConfig{}, StoreNamed<float>{}, char{0}, 1.5F, f.data());
     const annotate scope("the sum");
     add(x);
   });
   const std::string full = graph.nodes()[0].name();
-  EXPECT_TRUE(contains(full, "StoreOne<float>"));
-  for (const std::string& name : {full, std::string("StoreOne<float>"), std::string("StoreOne")})
+  EXPECT_TRUE(contains(full, "StoreNamed<float>"));
+  for (const std::string& name : {full, std::string("StoreNamed<float>"), std::string("StoreNamed")})
     EXPECT_EQ(graph.node(name).index(), 0U) << name;
   EXPECT_EQ(graph.node("the sum").index(), 1U);
   EXPECT_EQ(graph.node("Add").index(), 1U);
@@ -88,8 +88,8 @@ TEST(NodesByName, OverloadsAreFoundByThePartsOfTheirNames) {
   const CUDAGraph graph = capture([&] {
     add(x);
     multiply(x, 2, x);
-    launch(LaunchConfig{}, StoreOne<int>{}, char{0}, 1, x.data());
-    launch(LaunchConfig{}, StoreOne<float>{}, char{0}, 1.0F, y.data());
+    launch(LaunchConfig{}, StoreNamed<int>{}, char{0}, 1, x.data());
+    launch(LaunchConfig{}, StoreNamed<float>{}, char{0}, 1.0F, y.data());
   });
   const std::pair<const char*, std::size_t> names[] = {
       {"f(float)", 1}, {"ns::f(float)", 1}, {"f<3>", 2},     {"ns::f<3>(int)", 2},
@@ -113,11 +113,11 @@ TEST(NodesByName, TemplatesAreFoundByTheirArgumentsAndPointersToFunctions) {
   const CUDAGraph graph = capture([&] {
     launch(LaunchConfig{}, Apply<3>{}, none, x.data());
     launch(LaunchConfig{}, Apply<4>{}, none, x.data());
-    launch(LaunchConfig{}, StoreOne<int>{}, char{0}, 1, x.data());
+    launch(LaunchConfig{}, StoreNamed<int>{}, char{0}, 1, x.data());
   });
   EXPECT_EQ(graph.node("Apply<3>").index(), 0U);
   EXPECT_EQ(graph.node("Apply<4>(int (*)(int), int*)").index(), 1U);
-  EXPECT_EQ(graph.node("StoreOne(char, int, int*)").index(), 2U);
+  EXPECT_EQ(graph.node("StoreNamed(char, int, int*)").index(), 2U);
   const std::string text = text_of<UsageError>([&] { (void)graph.node("Apply(int (*)(int), int*)"); });
   EXPECT_TRUE(contains(text, "Apply<3> (node 0); kernel "));
   EXPECT_TRUE(contains(text, "Apply<4> (node 1). Name the kernel with"));
