@@ -258,11 +258,13 @@ class REPRISE_EXPORT CUDAGraph {
   /// \throws UsageError if there is no template.
   std::vector<GraphNode> nodes() const;
 
-  /// The one node with this name: the key `name` of its annotation, or the name of its kernel, which may be written
-  /// without namespaces, template arguments and parameters, as long as one node alone has it. Nodes of child graphs and
-  /// bodies count, unless they lie in a node that has the name. A number as error texts have it, "3" or "1.0.2", finds
-  /// a node, too, unless another one has that name.
-  /// \throws UsageError if there is no template; if no node, or more than one, has the name: lists them.
+  /// The one node with this name: the key `name` of its annotation, or the name of its kernel. Namespaces, template
+  /// arguments and parameters of a kernel may each be left out, as long as one node alone has the rest: "f", "f(int)",
+  /// "f<3>" and "ns::f(int)" all name `ns::f<3>(int)`. What is written must be the kernel's, types as `int const*` or
+  /// `const int*`. A kernel that is a type with operator() has the parameters that launch() passes after the Thread.
+  /// Nodes of child graphs and bodies count, unless they lie in a node that has the name. A number as error texts have
+  /// it, "3" or "1.0.2", finds a node, too, unless another one has that name. \throws UsageError if there is no
+  /// template; if no node, or more than one, has the name: lists them.
   GraphNode node(std::string_view name) const;
 
   /// A parameter for the uses of an address: kernel arguments, also within structs, where they are aligned to 8 bytes,
@@ -309,7 +311,7 @@ class REPRISE_EXPORT CUDAGraph {
   void set(std::initializer_list<ParameterValue> values) { set(std::span(values.begin(), values.size())); }
 
   /// The value that replays use.
-  /// \throws UsageError as set().
+  /// \throws UsageError as set(), but for values; within the hook `captured`, before which no parameter is known.
   template <class T>
   T get(const Parameter<T>& parameter) const {
     static_assert(std::is_default_constructible_v<T>, "the value is read as bytes");

@@ -23,7 +23,8 @@ enum class DifferenceKind {
   node_type,     ///< a node is of another type: a copy, and a kernel; if_, and switch_
   function,      ///< a node calls another kernel, or another function of the host
   launch_shape,  ///< a kernel is launched with another grid, block, cluster, or size of shared memory, or cooperatively
-  parameter,     ///< an argument of a kernel; source, destination, value or size of a copy or set
+  parameter,     ///< an argument of a kernel; source, destination, value or size of a copy or set; what control flow
+                 ///< depends on: `condition`, and `max_iterations` of while_
   dependency,    ///< a node has a dependency in one of the graphs alone, or of another kind
   enabled,       ///< a node is disabled in one of the graphs: GraphNode::set_enabled()
 };

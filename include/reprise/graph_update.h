@@ -77,6 +77,10 @@ struct Recapture {
   /// What differs between the capture before and this one, as by diff(); empty if the template of the capture before
   /// was discarded. After an update in place the texts are made when the list is first read.
   GraphDifferences differences = {};
+  /// The nodes of this capture that replays leave out after an update in place, since GraphNode::set_enabled() disabled
+  /// those in their places; enable them to have all of the new capture. A new executable has all nodes enabled, and
+  /// `differences` lists which were not.
+  std::vector<ComparedNode> disabled = {};
 };
 
 }  // namespace reprise

@@ -2,6 +2,7 @@
 #include "backend/rules/kernel_text.h"
 
 #include <string_view>
+#include <utility>
 
 #include "text/demangle.h"
 
@@ -30,23 +31,37 @@ std::string_view first_argument(std::string_view text) {
   return text;
 }
 
+// The demangler would take "f" for a type.
+bool is_mangled(std::string_view symbol) {
+  return symbol.starts_with("_Z");
+}
+
+// The inline namespace is for the linker only.
+std::string without_inline_namespace(std::string name) {
+  constexpr std::string_view inline_namespace = "kernels_nvcc::";
+  for (std::size_t at = 0; (at = name.find(inline_namespace)) != std::string::npos;)
+    name.erase(at, inline_namespace.size());
+  return name;
+}
+
 }  // namespace
 
 std::string kernel_text(const char* symbol) {
   if (symbol == nullptr) return "kernel";
-  std::string name = symbol;
-  if (!name.starts_with("_Z")) return name;  // the demangler would take "f" for a type
-  name = text::demangle(symbol);
+  if (!is_mangled(symbol)) return symbol;
+  std::string name = text::demangle(symbol);
   if (name.ends_with(')')) name.resize(opening_of_last(name));
   if (name.starts_with("void ")) name.erase(0, std::string_view("void ").size());
   constexpr std::string_view entry = "::kernel_detail::cuda_entry<";
   if (const std::size_t at = name.find(entry); name.starts_with("reprise::") && at != std::string::npos)
     name = std::string(first_argument(std::string_view(name).substr(at + entry.size())));
-  // The inline namespace is for the linker only.
-  constexpr std::string_view inline_namespace = "kernels_nvcc::";
-  for (std::size_t at = 0; (at = name.find(inline_namespace)) != std::string::npos;)
-    name.erase(at, inline_namespace.size());
-  return name;
+  return without_inline_namespace(std::move(name));
+}
+
+std::string kernel_parameters_text(const char* symbol) {
+  if (symbol == nullptr || !is_mangled(symbol)) return "";
+  const std::string name = text::demangle(symbol);
+  return name.ends_with(')') ? without_inline_namespace(name.substr(opening_of_last(name))) : "";
 }
 
 }  // namespace reprise::backend

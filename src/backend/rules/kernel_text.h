@@ -8,5 +8,7 @@ namespace reprise::backend {
 /// Returns the name of a kernel as written in C++, from its mangled name: without result and parameters. For a kernel
 /// of launch(), the name of its type, as on the host device. Other names are returned unchanged; "kernel" for null.
 std::string kernel_text(const char* symbol);
+/// The types of its parameters in brackets, as its mangled name has them: "(float*, int)"; empty if it has none.
+std::string kernel_parameters_text(const char* symbol);
 
 }  // namespace reprise::backend

@@ -92,10 +92,17 @@ bool comes_after(const Checked& runtime, GraphHandle graph, GraphNodeHandle node
   return reached.contains(node);
 }
 
+/// An edge between nodes that are there already.
+struct Connection {
+  GraphHandle graph;
+  GraphNodeHandle from, to;
+};
+
 // What is added next to the graph that was found comes after `before`, which may lie in another body, or around this
-// one; `dependencies` and `edges` are those of the next node.
+// one; `dependencies` and `edges` are those of the next node. `connections` are to be made when nothing was refused:
+// they all lead to the node around the next one, so that none makes another one a cycle.
 void order_after(const std::string& call, captures::PlacedNode before, const captures::Found& found,
-                 CaptureChildren& children, std::vector<GraphNodeHandle>& dependencies,
+                 std::vector<Connection>& connections, std::vector<GraphNodeHandle>& dependencies,
                  std::vector<backend::EdgeData>& edges) {
   if (before.node == nullptr) return;
   captures::PlacedNode next{nullptr, found.info.graph, found.body};
@@ -109,7 +116,7 @@ void order_after(const std::string& call, captures::PlacedNode before, const cap
           "comes after the whole conditional node that this body belongs to, so that one in the body cannot come after "
           "it. Add that copy in the body, or once the body has ended. The capture goes on without the child.",
           call));
-    children.connect(found.capture->device(), next.graph, before.node, next.node);
+    connections.push_back({next.graph, before.node, next.node});
   } else if (std::ranges::find(dependencies, before.node) == dependencies.end()) {
     dependencies.push_back(before.node);
     if (!edges.empty()) edges.emplace_back();
@@ -138,8 +145,12 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
   graph_ids.push_back(child.graph_id);
   if (children != nullptr) {
     // The copies use the same memory: like launches of one executable, they run one after another.
+    std::vector<Connection> connections;
     for (const std::uint64_t id : graph_ids)
-      order_after(call + of_graph(child.options.name), children->last_copy(id), found, *children, dependencies, edges);
+      order_after(call + of_graph(child.options.name), children->last_copy(id), found, connections, dependencies,
+                  edges);
+    for (const Connection& each : connections)
+      children->connect(found.capture->device(), each.graph, each.from, each.to);
     auto resources = child.resources.share();
     if (child.values_of != nullptr) {  // share() leaves it out; the copy has its values
       resources.push_back(child.device_use);

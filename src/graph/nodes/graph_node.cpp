@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,7 +10,7 @@
 #include "backend/rules/kernel_text.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/nodes/inner_nodes.h"
-#include "graph/nodes/node_names.h"
+#include "graph/nodes/nodes_by_name.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
 
@@ -356,56 +355,6 @@ void GraphNode::set_enabled(bool enabled) const {
                            [&](GraphNodeHandle) { return view.text(); });
 }
 
-namespace {
-
-using graphs::NumberedNode;
-
-bool has_name(graphs::GraphAccess::Impl& impl, const NumberedNode& node, std::string_view name) {
-  if (const Annotation* const annotation = impl.listeners.annotation_of(node.handle)) {
-    const auto found = annotation->find("name");
-    if (found != annotation->end() && found->second == name) return true;
-  }
-  if (node.type != NodeType::kernel) return false;
-  const char* symbol = nullptr;
-  Checked(impl.backend()).function_name(impl.changes.values(impl.backend(), node.handle).function(), &symbol);
-  return graphs::is_name_of_kernel(name, symbol);
-}
-
-// A node that the library added to the user's work: its annotation is that of the scope in which this happened.
-bool is_own(graphs::GraphAccess::Impl& impl, const NumberedNode& node) {
-  if (node.type == NodeType::kernel) return impl.changes.values(impl.backend(), node.handle).own_kernel() != nullptr;
-  return node.type == NodeType::memset &&
-         impl.listeners.is_progress_mark(impl.changes.values(impl.backend(), node.handle).set().destination);
-}
-
-// Of a node with the name, those in it have its annotation as well, and do not count; nor do nodes of the library
-// beside others.
-std::vector<NumberedNode> nodes_with_name(graphs::GraphAccess::Impl& impl, const std::vector<NumberedNode>& all,
-                                          std::string_view name) {
-  std::vector<NumberedNode> found;
-  for (const NumberedNode& node : all) {
-    const bool lies_in_last = !found.empty() && node.number.starts_with(found.back().number + ".");
-    if (!lies_in_last && has_name(impl, node, name)) found.push_back(node);
-  }
-  const auto own =
-      std::stable_partition(found.begin(), found.end(), [&](const NumberedNode& node) { return !is_own(impl, node); });
-  if (own != found.begin()) found.erase(own, found.end());
-  if (!found.empty()) return found;
-  std::ranges::copy_if(all, std::back_inserter(found), [&](const NumberedNode& node) { return node.number == name; });
-  return found;
-}
-
-std::string list_of(const graphs::GraphAccess::Impl& impl, const std::vector<NumberedNode>& nodes) {
-  constexpr std::size_t most = 20;
-  std::string list;
-  for (std::size_t i = 0; i < std::min(nodes.size(), most); ++i)
-    list +=
-        (i == 0 ? "" : "; ") + impl.listeners.node_text(impl.backend(), nodes[i].handle, nodes[i].top, nodes[i].number);
-  return nodes.size() > most ? list + text::format("; and {} more", nodes.size() - most) : list;
-}
-
-}  // namespace
-
 std::vector<GraphNode> CUDAGraph::nodes() const {
   constexpr const char* call = "CUDAGraph::nodes";
   const detail::PublicCall public_call(call);
@@ -426,18 +375,7 @@ GraphNode CUDAGraph::node(std::string_view name) const {
   Impl& impl = Impl::of(*this, call);
   const Impl::LaunchLock lock(impl);
   impl.require_template(call);
-  const std::vector<NumberedNode> all = graphs::numbered_nodes(impl.backend(), impl.template_graph);
-  const std::vector<NumberedNode> found = nodes_with_name(impl, all, name);
-  if (found.size() == 1) return NodeViews::make(impl, found.front());
-  if (found.empty())
-    throw UsageError(
-        text::format("{} expected the name of a kernel or of an annotation in the graph, or the number of a "
-                     "node; found \"{}\", which no node has. The nodes are: {}.",
-                     call, name, list_of(impl, all)));
-  throw UsageError(
-      text::format("{} expected a name that one node has; found \"{}\", which {} nodes have: {}. Name the "
-                   "kernel in full, capture with annotations, pass a node's number, or choose one of nodes().",
-                   call, name, found.size(), list_of(impl, found)));
+  return NodeViews::make(impl, graphs::node_with_name(impl, call, name));
 }
 
 }  // namespace reprise

@@ -6,8 +6,9 @@
 
 namespace reprise::graphs {
 
-/// True if `wanted` is the name of the kernel with this symbol: the symbol, its full form in C++, or that without
-/// namespaces, template arguments and parameters, or some of these.
-bool is_name_of_kernel(std::string_view wanted, const char* symbol);
+/// True if `wanted` is the name of the kernel with this symbol: the symbol, or its full form in C++. Of the latter,
+/// namespaces, template arguments and parameters may each be left out; what is written must be the kernel's.
+/// \param parameters as kernel_parameters_text() has them: of a kernel whose symbol has none; empty: not known.
+bool is_name_of_kernel(std::string_view wanted, const char* symbol, const std::string& parameters = {});
 
 }  // namespace reprise::graphs

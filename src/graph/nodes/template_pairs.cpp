@@ -36,7 +36,7 @@ Edges sorted(const std::vector<backend::Edge>& edges, const std::vector<GraphNod
 }  // namespace
 
 std::optional<UpdateRefusal> TemplatePairs::run(GraphHandle own, GraphHandle other) {
-  return pair_graphs({own, other, nullptr, nullptr, &prefixes_.emplace_back()});
+  return pair_graphs({own, other, nullptr, nullptr, nullptr, &prefixes_.emplace_back()});
 }
 
 std::vector<NodeAdoption> TemplatePairs::adoptions() const {
@@ -52,9 +52,11 @@ std::optional<UpdateRefusal> TemplatePairs::pair_graphs(const Level& level) {
   runtime.graph_nodes(level.own, &ours);
   runtime.graph_nodes(level.other, &theirs);
   if (ours.size() != theirs.size())
-    return UpdateRefusal{UpdateResult::topology_changed, nullptr,
-                         text::format("the graph has {} node{}, and this one {}", theirs.size(),
-                                      theirs.size() == 1 ? "" : "s", ours.size())};
+    return UpdateRefusal{
+        UpdateResult::topology_changed, level.other_node,
+        text::format("the {}graph has {} node{}, and {} {}", level.other_node != nullptr ? "child " : "", theirs.size(),
+                     theirs.size() == 1 ? "" : "s", level.other_node != nullptr ? "the one in its place" : "this one",
+                     ours.size())};
   own_nodes_.reserve(own_nodes_.size() + ours.size());
   std::vector<std::pair<const NodeImage*, const NodeImage*>> images;
   images.reserve(ours.size());
@@ -131,7 +133,8 @@ std::optional<UpdateRefusal> TemplatePairs::pair_inner_graphs(const Changed& pai
   // All in one: a child graph node has one graph, and conditional nodes are refused before.
   const std::string* const prefix = &prefixes_.emplace_back(pair.number() + ".");
   for (std::size_t i = 0; i < our_graphs.size(); ++i)
-    if (auto refusal = pair_graphs({our_graphs[i], their_graphs[i], pair.own.top, pair.other.top, prefix}))
+    if (auto refusal =
+            pair_graphs({our_graphs[i], their_graphs[i], pair.own.top, pair.other.top, pair.other.node, prefix}))
       return refusal;
   return std::nullopt;
 }

@@ -64,6 +64,7 @@ class TemplatePairs {
   struct Level {
     GraphHandle own, other;
     GraphNodeHandle own_top, other_top;  // null: the templates
+    GraphNodeHandle other_node;          // that the other graph lies in; null: the template
     const std::string* prefix;
   };
 

@@ -328,6 +328,12 @@ void CUDAGraph::get_value(const void* key, void* value, std::size_t bytes) const
   Impl& impl = Impl::of(*this, call);
   const Impl::LaunchLock lock(impl);
   impl.require_captured(call);
+  if (impl.capture && impl.state == Impl::State::captured)
+    throw UsageError(
+        text::format("{} was called within the hook `captured`, which may still change the template; what uses a "
+                     "parameter is found once it has returned. Read the value in the hook `instantiated`, or when the "
+                     "capture has ended.",
+                     call));
   const Parameters::Parameter& parameter = impl.parameters.find(call, key);
   std::memcpy(value, parameter.value.data(), bytes);
   if ((parameter.known && impl.keep == KeepGraph::no) || impl.template_graph == nullptr || parameter.uses.empty())

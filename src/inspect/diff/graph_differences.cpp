@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 
+#include "backend/check.h"
+#include "graph/graph_names.h"
 #include "inspect/diff/node_pairs.h"
 #include "inspect/frozen/frozen_text.h"
 #include "inspect/nodes/node_text.h"
@@ -165,7 +168,8 @@ class Differences {
   }
   // Shapes, sizes and counts are numbers; what else lies in 8 bytes may be anything.
   static std::string text_of(const NodeValue& value, std::uint64_t bits, const std::string& memory) {
-    const bool address = value.member == "destination" || value.member == "source" || value.member == "address";
+    const bool address = value.member == "destination" || value.member == "source" || value.member == "address" ||
+                         value.member == "condition";
     if (value.parameter >= 0 || address || value.member == "function" || value.member == "value")
       return address && memory.empty() ? text::format("{:#x}", bits) : value_text(bits, value.bytes, memory);
     return std::to_string(bits);
@@ -235,6 +239,24 @@ GraphDifferences later_differences(Impl& first, Impl& second, const graphs::Temp
   });
 }
 
+std::vector<ComparedNode> disabled_nodes(Impl& graph, Impl& other) {
+  std::vector<GraphNodeHandle> ours, theirs;
+  backend::Checked(graph.backend()).graph_nodes(graph.template_graph, &ours);
+  std::vector<std::size_t> disabled;
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    if (!graph.changes.enabled(ours[i])) disabled.push_back(i);
+  if (disabled.empty()) return {};
+  backend::Checked(other.backend()).graph_nodes(other.template_graph, &theirs);
+  const ComparedGraph nodes(other, disabled.size(), [&](std::size_t i) {
+    GraphNodeHandle const node = theirs[disabled[i]];
+    return ChosenNode{
+        {.handle = node, .top = node, .number = std::to_string(disabled[i]), .graph = other.template_graph}};
+  });
+  std::vector<ComparedNode> described;
+  for (std::size_t i = 0; i < disabled.size(); ++i) described.push_back(nodes.describe(i));
+  return described;
+}
+
 std::string differences_text(std::span<const GraphDifference> differences) {
   constexpr std::size_t most = 20;
   std::string text;
@@ -265,8 +287,12 @@ std::vector<GraphDifference> diff(const CUDAGraph& first, const CUDAGraph& secon
   constexpr const char* call = "diff";
   auto& one = graphs::GraphAccess::of(first, call);
   auto& other = graphs::GraphAccess::of(second, call);
-  one.refuse_in_own_hook(call);
-  other.refuse_in_own_hook(call);
+  for (const auto* const each : {&one, &other})
+    if (each->in_own_hook())
+      throw UsageError(
+          text::format("diff{} was called within a hook of one of the two graphs, where the other one cannot be locked "
+                       "as well: compare them when the call that ran the hook has returned. A hook can read nodes().",
+                       graphs::of_graph(each->options.name)));
   const graphs::GraphAccess::Impl::LockBoth lock(one, other);
   one.require_template(call);
   other.require_template(call);

@@ -22,6 +22,9 @@ std::vector<GraphDifference> graph_differences(const ComparedGraph& first, const
 GraphDifferences later_differences(graphs::GraphAccess::Impl& first, graphs::GraphAccess::Impl& second,
                                    const graphs::TemplatePairs& pairs);
 
+/// The disabled nodes of a graph, as those in their places in another one of the same shape are described.
+std::vector<ComparedNode> disabled_nodes(graphs::GraphAccess::Impl& graph, graphs::GraphAccess::Impl& other);
+
 /// The differences, a line each, indented; the first 20 of them.
 std::string differences_text(std::span<const GraphDifference> differences);
 

@@ -10,6 +10,7 @@
 
 #include "graph/cuda_graph_impl.h"
 #include "graph/graph_names.h"
+#include "graph/nodes/inner_nodes.h"
 #include "inspect/diff/graph_differences.h"
 #include "memory/lifetime/release_queue.h"
 #include "reprise/capture.h"
@@ -80,13 +81,17 @@ std::string refusal_text(const GraphImpl& other, const UpdateRefusal& refusal) {
                       node);
 }
 
-// Differences of the refused node come first.
+// Differences of the refused node, and of the nodes in it, come first.
 std::vector<GraphDifference> differences_of(GraphImpl& graph, GraphImpl& other, const UpdateRefusal& refusal) {
   std::vector<GraphDifference> differences = inspect::graph_differences(graph, other);
   if (refusal.node == nullptr) return differences;
-  const std::string refused = other.node_text(refusal.node);
-  std::stable_partition(differences.begin(), differences.end(),
-                        [&](const GraphDifference& each) { return each.second && each.second->str() == refused; });
+  const std::vector<graphs::NumberedNode> all = graphs::numbered_nodes(other.backend(), other.template_graph);
+  const auto refused = std::ranges::find(all, refusal.node, &graphs::NumberedNode::handle);
+  if (refused == all.end()) return differences;
+  std::stable_partition(differences.begin(), differences.end(), [&](const GraphDifference& each) {
+    const std::string& number = each.second ? each.second->number : each.first->number;
+    return (each.second && number == refused->number) || number.starts_with(refused->number + ".");
+  });
   return differences;
 }
 
@@ -209,8 +214,10 @@ class Replacement {
     bool paired = false;
     const auto refusal = graph_.update_from(recaptured_, [&](const graphs::TemplatePairs& pairs) {
       result.differences = inspect::later_differences(graph_, recaptured_, pairs);
+      result.disabled = inspect::disabled_nodes(graph_, recaptured_);
       paired = true;
     });
+    if (refusal) result.disabled.clear();
     if (!paired) result.differences = inspect::graph_differences(graph_, recaptured_);
     return refusal ? text::format("An update is not possible, {}.", refusal_text(recaptured_, *refusal)) : "";
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <variant>
@@ -84,8 +85,8 @@ class ValueReader {
     if (kernel.name == "reprise_advance_random") return read_advance(params);
     if (kernel.name == "reprise_copy_batch") return read_table<memory::CopyTable>(params[0]);
     if (kernel.name == "reprise_fill_batch") return read_table<memory::FillTable>(params[0]);
-    // The first parameter is the handle of a condition, another one in each capture.
-    for (std::size_t i = kernel.name == "reprise_set_condition" ? 1 : 0; i < kernel.params.size(); ++i)
+    if (kernel.name == "reprise_set_condition") return read_condition(params);
+    for (std::size_t i = 0; i < kernel.params.size(); ++i)
       read_argument(static_cast<std::int32_t>(i), {kernel.params[i], static_cast<const std::byte*>(params[i])});
   }
   // A parameter of 8 bytes or less whose type is not known is taken for a number.
@@ -123,6 +124,13 @@ class ValueReader {
     add(0, 0, 8, params[0]).member = "words";
     const auto& by = *static_cast<const random::Advance*>(params[1]);
     member(1, &by, by.increment, "increment", -1);
+  }
+  // As properties of the conditional node, which comes after the first of these kernels. The others in a loop have the
+  // same, and the rest is made for each capture.
+  void read_condition(void* const* params) {
+    conditions_.try_emplace(
+        *static_cast<const backend::ConditionalHandle*>(params[0]),
+        Condition{*static_cast<const std::uint32_t* const*>(params[1]), *static_cast<const std::uint32_t*>(params[3])});
   }
   template <class Table>
   void read_table(const void* parameter) {
@@ -178,6 +186,12 @@ class ValueReader {
   }
   void read(const backend::EventRecordNodeParams& record) { property("event", record.event); }
   void read(const backend::EventWaitNodeParams& wait) { property("event", wait.event); }
+  void read(const backend::ConditionalNodeParams& node) {
+    const auto found = conditions_.find(node.handle);
+    if (found == conditions_.end()) return;  // other code sets it
+    property("condition", found->second.flag);
+    if (node.type == backend::ConditionalType::while_) property("max_iterations", found->second.limit);
+  }
   // Other nodes have no values, or such as each capture makes for itself.
   template <class Params>
   void read(const Params& /*params*/) {}
@@ -191,7 +205,14 @@ class ValueReader {
     else
       std::visit([&](const auto& of_type) { read(of_type); }, params);
   };
+  /// As condition_record() describes them.
+  struct Condition {
+    const std::uint32_t* flag;
+    std::uint32_t limit;
+  };
+
   NodeValues found_;
+  std::unordered_map<backend::ConditionalHandle, Condition> conditions_;  // those that were read
   std::uint32_t property_ = 0;  // of the current node: the number of the next one
   bool with_shape_ = true;      // of kernels: whether it is read
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <functional>
@@ -117,6 +118,35 @@ TEST_F(RefusedControlFlow, WithACopyOfAChildThatWouldComeBeforeItsLastOne) {
   set(1);
   graph.replay();
   EXPECT_EQ(first(x_), 4) << "one in each body, one beside the second, one at the end";
+}
+
+// Of a graph with two children, the one of which would be ordered by another edge, and the other one is refused. The
+// children are looked at in no certain order.
+TEST_F(RefusedControlFlow, WithAGraphOfSeveralChildrenAddsNoEdge) {
+  const CUDAGraph one = capture([&] { add(x_); }), other = capture([&] { add(y_); });
+  const CUDAGraph both = capture([&] { add_child(one), add_child(other); });
+  for (const auto& [ordered, refused] : {std::pair(&one, &other), std::pair(&other, &one)}) {
+    const Stream apart, side;
+    CUDAGraph graph = capture([&, beside = ordered, within = refused] {
+      const StreamRef around = current_stream();
+      apart.wait(around);
+      side.wait(around);
+      add_child(*beside, apart);
+      if_(flag_.data(), [&](const StreamRef& inside) {
+        add_child(*within, inside);
+        add_child(*within, side);  // after the whole node
+        EXPECT_TRUE(contains(text_of<UsageError>([&] { add_child(both, inside); }), "the copies of one graph to run"));
+      });
+      around.wait(apart);
+      around.wait(side);
+    });
+    const std::vector<GraphNode> nodes = graph.nodes();
+    const auto conditional = std::ranges::find(nodes, NodeType::conditional, &GraphNode::type);
+    ASSERT_NE(conditional, nodes.end());
+    EXPECT_EQ(conditional->dependencies().size(), 1U) << "the kernel that sets the condition alone";
+    graph.replay();
+  }
+  EXPECT_EQ(first(x_) + first(y_), 4) << "one beside the body that does not run, one after it, twice";
 }
 
 TEST_F(RefusedControlFlow, ForWaitsBetweenABodyAndStreamsAroundItAndTheCaptureGoesOn) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "reprise/reprise.h"
 #include "tests/support/accounting_backend.h"
@@ -35,6 +36,8 @@ struct Stage {
   void increment() { add(x); }
   /// After unused cached memory was released.
   Level level();
+  /// Values that a replay of `graph` leaves, from 1, 2, ... on; the flag is 1.
+  std::vector<int> replayed_values();
   /// In private pools of both devices, in bytes.
   std::uint64_t reserved_by_pools() const;
 
@@ -47,6 +50,8 @@ struct Stage {
   StreamGuard guard;          ///< `stream` is current
   Buffer<int> x = zeros();    ///< a replay of the graph adds one
   Buffer<int> y = zeros();
+  static constexpr std::size_t flag = 7;  ///< in `values`: the place of one that no graph changes
+  Buffer<int> values = zeros(8);          ///< see Values
   Buffer<int> far_y;
   CUDAGraph graph;
   CUDAGraph helper;
@@ -54,6 +59,10 @@ struct Stage {
 
 /// The states of a graph that can be distinguished from outside.
 enum class Left { empty, captured, ready };
+
+/// What an operation does to what a replay leaves in Stage::values. Where that is compared, it is what it was after a
+/// failure, and the operation, repeated, has the same effect as without one: all its changes come about together.
+enum class Values { not_compared, change, stay };
 
 /// An operation whose every call is to fail once.
 struct Scenario {
@@ -64,6 +73,7 @@ struct Scenario {
   Left failed;              ///< what an exception leaves
   Left done;                ///< what there is when the call's failure was no failure of the operation
   bool two_devices = false;
+  Values values = Values::not_compared;
 };
 
 /// What the body of a scenario throws itself, to see how a capture is left by an exception.

@@ -458,7 +458,8 @@ namespace reprise::graphs::test {
 std::span<const Scenario> scenarios() {
   static const std::vector<Scenario> all = [] {
     std::vector<Scenario> together(std::begin(walk::of_captures), std::end(walk::of_captures));
-    for (const std::span<const Scenario> more : {walk::scenarios_of_inputs(), walk::scenarios_of_changes()})
+    for (const std::span<const Scenario> more :
+         {walk::scenarios_of_inputs(), walk::scenarios_of_changes(), walk::scenarios_of_values()})
       together.insert(together.end(), more.begin(), more.end());
     return together;
   }();

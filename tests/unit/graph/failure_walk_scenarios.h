@@ -28,5 +28,7 @@ void* pinned_memory();
 std::span<const Scenario> scenarios_of_inputs();
 /// Scenarios of graphs that are changed, updated, recaptured or compared.
 std::span<const Scenario> scenarios_of_changes();
+/// Scenarios of child graphs, control flow and allocation nodes, with the values that replays leave.
+std::span<const Scenario> scenarios_of_values();
 
 }  // namespace reprise::graphs::test::walk

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <numeric>
 #include <set>
 #include <string>
 #include <thread>
@@ -165,6 +166,7 @@ class Walk : public ::testing::Test {
     for (const Scenario& scenario : scenarios()) {
       if (scenario.two_devices && !second_device()) continue;
       ++walked;
+      find_values(scenario);
       int passed = 0;
       while (walk_and_catch(scenario, passed)) ++passed;
       EXPECT_GT(passed, 0) << scenario.name;
@@ -174,10 +176,31 @@ class Walk : public ::testing::Test {
   }
 
  private:
+  // What replays leave where nothing fails.
+  void find_values(const Scenario& scenario) {
+    if (scenario.values == Values::not_compared) return;
+    SCOPED_TRACE(scenario.name);
+    values_before_.clear();
+    Stage stage(scenario.keep);
+    if (scenario.prepare != nullptr) scenario.prepare(stage);
+    if (scenario.failed != Left::empty) values_before_ = stage.replayed_values();
+    scenario.run(stage);
+    values_after_ = stage.replayed_values();
+    EXPECT_EQ(values_before_ != values_after_, scenario.values == Values::change);
+  }
+  // The graph does what it did, and the operation can be repeated.
+  void expect_values(const Scenario& scenario, Stage& stage, bool failed) {
+    if (failed) {
+      EXPECT_EQ(stage.replayed_values(), values_before_);
+      scenario.run(stage);
+    }
+    EXPECT_EQ(stage.replayed_values(), values_after_);
+  }
+
   bool walk(const Scenario& scenario, int passed) {
     Stage stage(scenario.keep);
     // What the replays of the last scenario held goes a moment after them; memory after the objects that held it.
-    const std::uint64_t buffers = stage.far ? 3 : 2;
+    const std::uint64_t buffers = stage.far ? 4 : 3;
     EXPECT_TRUE(eventually([&] {
       const Stage::Level level = stage.level();
       return level.living == backend::test::Living{} && level.allocations == buffers && stage.reserved_by_pools() == 0;
@@ -207,7 +230,14 @@ class Walk : public ::testing::Test {
       }
       expect_eventually(stage, prepared);
     }
+    if (scenario.values != Values::not_compared && scenario.failed != Left::empty)
+      expect_values(scenario, stage, outcome.thrown);
     expect_usable(stage, outcome.thrown ? scenario.failed : scenario.done);
+    if (scenario.values != Values::not_compared && scenario.failed == Left::empty) {
+      scenario.run(stage);
+      EXPECT_EQ(stage.replayed_values(), values_after_);
+    }
+    stage.graph.reset();
     stage.helper.reset();
     expect_eventually(stage, empty);
     return true;
@@ -224,6 +254,8 @@ class Walk : public ::testing::Test {
       return passed < most;
     }
   }
+
+  std::vector<int> values_before_, values_after_;  // of the current scenario
 };
 
 class FailureWalk : public Walk, public ::testing::WithParamInterface<ErrorCode> {
@@ -326,6 +358,16 @@ Stage::Stage(KeepGraph keep)
   far.emplace(*second);
   const StreamGuard there(*far);
   far_y = zeros();
+}
+
+std::vector<int> Stage::replayed_values() {
+  device.synchronize();
+  std::vector<int> start(values.size());
+  std::iota(start.begin(), start.end(), 1);
+  start[flag] = 1;
+  values.write(start);
+  graph.replay();
+  return read(values);
 }
 
 std::uint64_t Stage::reserved_by_pools() const {

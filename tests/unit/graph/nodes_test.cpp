@@ -113,40 +113,6 @@ TEST_P(NodesOfGraphs, ShowWhatTheyDependOn) {
   EXPECT_THAT(nodes[3].dependencies(), ElementsAre(NodeDependency{1, {}}, NodeDependency{2, {}}));
 }
 
-TEST_P(NodesOfGraphs, AreFoundByNameWithOrWithoutNamespaceAndArguments) {
-  Buffer<float> f(1);
-  capture(graph_, {.enable_annotations = true}, [&] {
-    launch(LaunchConfig{}, StoreOne<float>{}, char{0}, 1.5F, f.data());
-    const annotate scope("the sum");
-    add(x_);
-  });
-  const std::string full = graph_.nodes()[0].name();
-  EXPECT_TRUE(contains(full, "StoreOne<float>"));
-  for (const std::string& name : {full, std::string("StoreOne<float>"), std::string("StoreOne")})
-    EXPECT_EQ(graph_.node(name).index(), 0U) << name;
-  EXPECT_EQ(graph_.node("the sum").index(), 1U);
-  EXPECT_EQ(graph_.node("Add").index(), 1U);
-  EXPECT_EQ(graph_.node("reprise::graphs::test::Add").index(), 1U);
-}
-
-TEST_P(NodesOfGraphs, ANameOfSeveralNodesOrOfNoneIsRefusedWithTheNodes) {
-  capture(graph_, {.enable_annotations = true}, [&] {
-    const annotate scope("both");
-    add(x_);
-    add(y_);
-  });
-  for (const char* name : {"Add", "both"}) {
-    const std::string text = text_of<UsageError>([&] { (void)graph_.node(name); });
-    EXPECT_TRUE(contains(text, "2 nodes have: kernel reprise::graphs::test::Add (node 0) in both; kernel"));
-    EXPECT_TRUE(contains(text, "(node 1)"));
-  }
-  for (const char* name : {"Multiply", "", "Ad", "Add "}) {
-    const std::string text = text_of<UsageError>([&] { (void)graph_.node(name); });
-    EXPECT_TRUE(contains(text, "no node has")) << name;
-    EXPECT_TRUE(contains(text, "(node 1) in both"));
-  }
-}
-
 TEST_P(NodesOfGraphs, AnArgumentIsChangedInExecutableAndTemplateAndStays) {
   capture_all();
   graph_.replay();

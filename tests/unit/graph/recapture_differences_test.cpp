@@ -14,6 +14,8 @@
 namespace reprise::graphs::test {
 namespace {
 
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -91,6 +93,44 @@ TEST_P(RecaptureDifferences, OfOtherKernelsAreThoseThatDiffLists) {
     if (!swapped) multiply(x_, 3, y_);
   };
   compare([&] { body(false); }, [&] { body(true); }, 2);
+}
+
+TEST_P(RecaptureDifferences, HaveALimitOfIterationsThatChanged) {
+  const Buffer<std::uint32_t> condition(1);
+  const auto body = [&](std::uint32_t limit) { while_(condition.data(), [&] { add(x_); }, {.max_iterations = limit}); };
+  CUDAGraph graph(GetParam());
+  capture(graph, [&] { body(3); });
+  graph.replay();
+  const Recapture result = graph.recapture([&] { body(4); });
+  EXPECT_FALSE(result.in_place);
+  EXPECT_THAT(texts(result.differences), ElementsAre("conditional (node 1): max_iterations: 3, then 4"));
+}
+
+TEST_P(RecaptureDifferences, ComeWithTheNodesThatStayDisabled) {
+  CUDAGraph graph(GetParam());
+  const auto body = [&](int amount, bool more) {
+    add(x_, amount);
+    const annotate scope("second");
+    multiply(x_, amount, y_);
+    if (more) add(x_);
+  };
+  capture(graph, options_, [&] { body(1, false); });
+  graph.replay();
+  graph.node("second").set_enabled(false);
+  const Recapture in_place = graph.recapture([&] { body(2, false); });
+  EXPECT_TRUE(in_place.in_place);
+  ASSERT_THAT(in_place.disabled, SizeIs(1));
+  EXPECT_EQ(in_place.disabled[0].str(), "kernel reprise::graphs::test::Multiply (node 1) in second");
+  EXPECT_EQ(in_place.disabled[0].index, 1U);
+  EXPECT_FALSE(graph.node("second").enabled());
+
+  const Recapture anew = graph.recapture([&] { body(2, true); });
+  EXPECT_FALSE(anew.in_place);
+  EXPECT_THAT(anew.disabled, IsEmpty());
+  EXPECT_THAT(texts(anew.differences),
+              Contains("kernel reprise::graphs::test::Multiply (node 1) in second: enabled: no, then yes"));
+  EXPECT_TRUE(graph.nodes()[1].enabled());
+  EXPECT_THAT(graph.recapture([&] { body(3, true); }).disabled, IsEmpty());
 }
 
 TEST_P(RecaptureDifferences, StayAsTheyWereWhenGraphAndMemoryAreGone) {

@@ -121,6 +121,71 @@ TEST_P(GraphUpdate, RefusesGraphsOfOtherShapesAndLeavesBothAsTheyWere) {
   }
 }
 
+/// A child graph of another shape, and what the update is refused with.
+struct ChildMisfit {
+  const char* name;
+  void (*body)(Buffer<int>& x, Buffer<int>& y);  ///< of the innermost child
+  UpdateResult result;
+  const char* part;
+  const char* difference;
+};
+
+// The innermost child lies in one that follows a kernel: its nodes are 1.0.0, 1.0.1.
+TEST_P(GraphUpdate, NamesTheNodeOfAChildGraphOfAnotherShape) {
+  const ChildMisfit misfits[] = {
+      {"more nodes",
+       [](Buffer<int>& x, Buffer<int>& y) {
+         add(x), add(x, 5);
+         const annotate scope("clear");
+         y.fill_bytes_async(0);
+       },
+       UpdateResult::topology_changed,
+       ": the child graph has 3 nodes, and the one in its place 2: child graph (node 1.0) in inner. Nothing",
+       "differ:\n  memset (node 1.0.2) in clear: only in the second graph"},
+      {"fewer nodes", [](Buffer<int>& x, Buffer<int>&) { add(x); }, UpdateResult::topology_changed,
+       ": the child graph has 1 node, and the one in its place 2: child graph (node 1.0) in inner. Nothing",
+       "differ:\n  kernel reprise::graphs::test::Add (node 1.0.1) in inner: only in the first graph"},
+      {"another type", [](Buffer<int>& x, Buffer<int>& y) { add(x), y.fill_bytes_async(0); },
+       UpdateResult::node_type_changed,
+       ": the node is a memset node, and the one in its place a kernel node: memset (node 1.0.1) in inner. ",
+       "differ:\n  memset (node 1.0.1) in inner: type: kernel, then memset"},
+  };
+  const auto capture_around = [&](CUDAGraph& graph, int amount, auto&& body) {
+    const GraphOptions options{.enable_annotations = true};
+    CUDAGraph inner, middle;
+    capture(inner, options, body);
+    capture(middle, options, [&] {
+      const annotate scope("inner");
+      add_child(inner);
+    });
+    capture(graph, options, [&] {
+      add(y_, amount);  // listed after the differences of the refused node
+      const annotate scope("middle");
+      add_child(middle);
+    });
+  };
+  CUDAGraph graph(GetParam());
+  capture_around(graph, 1, [&] { add(x_), add(x_, 5); });
+  graph.replay();
+  for (const ChildMisfit& misfit : misfits) {
+    SCOPED_TRACE(misfit.name);
+    CUDAGraph other(GetParam());
+    capture_around(other, 2, [&] { misfit.body(x_, y_); });
+    try {
+      graph.update(other);
+      ADD_FAILURE() << "not refused";
+    } catch (const GraphUpdateError& error) {
+      EXPECT_EQ(error.result(), misfit.result);
+      EXPECT_THAT(error.what(), HasSubstr(misfit.part));
+      EXPECT_THAT(error.what(), HasSubstr(misfit.difference));
+    }
+    const int x = first(x_), y = first(y_);
+    graph.replay();
+    EXPECT_EQ(first(x_), x + 6);
+    EXPECT_EQ(first(y_), y + 1);
+  }
+}
+
 TEST_P(GraphUpdate, RefusesItselfOtherDevicesAndGraphsWithoutATemplate) {
   static auto& backend = *new FaultyBackend(default_device().backend());
   const Device other_device(backend);

@@ -70,6 +70,22 @@ TEST_F(GraphDiff, FindsAnotherKindOfConditionalNode) {
   EXPECT_THAT(compare([&] { if_(condition.data(), one); }, [&] { if_(condition.data(), one); }), IsEmpty());
 }
 
+TEST_F(GraphDiff, NamesConditionAndLimitOfControlFlowAtItsNode) {
+  const Buffer<std::uint32_t> condition(1), other(1);
+  const auto loop = [&](const Buffer<std::uint32_t>& flag, std::uint32_t limit) {
+    add(x_);
+    if_(condition.data(), [&] { while_(flag.data(), [&] { add(x_, 2); }, {.max_iterations = limit}); });
+  };
+  const auto limits = compare([&] { loop(condition, 10); }, [&] { loop(condition, 20); });
+  ASSERT_THAT(kinds(limits), ElementsAre(DifferenceKind::parameter));
+  EXPECT_EQ(limits[0].str(), "conditional (node 2.0.1): max_iterations: 10, then 20");
+  EXPECT_EQ(limits[0].parameter, std::nullopt);
+  const auto flags = compare([&] { loop(condition, 10); }, [&] { loop(other, 10); });
+  ASSERT_THAT(kinds(flags), ElementsAre(DifferenceKind::parameter));
+  EXPECT_THAT(flags[0].str(), StartsWith("conditional (node 2.0.1): condition: 0x"));
+  EXPECT_THAT(compare([&] { loop(condition, 10); }, [&] { loop(condition, 10); }), IsEmpty());
+}
+
 TEST_F(GraphDiff, NamesTheAnnotationOfTheNode) {
   const auto body = [&](int amount) {
     const annotate scope("forward");
