@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
@@ -59,6 +60,18 @@ class REPRISE_EXPORT OwnGraphs {
   OwnGraphs() = default;
 };
 
+/// What the bodies of all calls of one key have in common.
+struct BodyIdentity {
+  const std::type_info* type = nullptr;         ///< of the function, with those of inputs and results
+  const std::type_info* target = nullptr;       ///< of what a std::function holds; null for others
+  std::array<std::uintptr_t, 2> function = {};  ///< where the function is a pointer, its value; zeros for others
+
+  friend bool operator==(const BodyIdentity& a, const BodyIdentity& b) noexcept {
+    return *a.type == *b.type && a.function == b.function &&
+           (a.target == b.target || (a.target != nullptr && b.target != nullptr && *a.target == *b.target));
+  }
+};
+
 /// A body, with the types of its inputs and results.
 class REPRISE_EXPORT Body {
  public:
@@ -68,14 +81,16 @@ class REPRISE_EXPORT Body {
   /// For a body that captures graphs into the pool itself, nothing of which takes effect; null: the cache captures
   /// run(). What it throws is a failure of the capture.
   virtual std::shared_ptr<OwnGraphs> capture_itself(const MempoolId& /*pool*/) const { return nullptr; }
-  /// The same for calls of one key: the type of its function, with those of inputs and results.
-  virtual const std::type_info& type() const noexcept { return typeid(*this); }
+  const BodyIdentity& identity() const noexcept { return identity_; }
 
  protected:
-  Body() = default;
+  explicit Body(const BodyIdentity& identity) noexcept : identity_(identity) {}
   Body(const Body&) = default;
   Body& operator=(const Body&) = default;
   ~Body() = default;
+
+ private:
+  BodyIdentity identity_;
 };
 
 /// One call of a cache. Holds references.
@@ -138,20 +153,59 @@ struct ResultsOf<std::tuple<Buffer<T>...>> {
 template <class A, class B>
 struct ResultsOf<std::pair<Buffer<A>, Buffer<B>>> : ResultsOf<std::tuple<Buffer<A>, Buffer<B>>> {};
 
+/// The body of a padded call, which takes the padded length first.
+template <class F>
+struct PaddedBody {
+  F& body;
+  std::size_t padded;
+
+  template <class... Views>
+  auto operator()(Views... views) const {
+    return body(padded, views...);
+  }
+};
+
+/// Adds what distinguishes functions of one type: the value of a pointer, the target of a std::function.
+template <class F>
+void identify(const F& function, BodyIdentity& identity) noexcept {
+  if constexpr (std::is_function_v<F>) {
+    identity.function[0] = reinterpret_cast<std::uintptr_t>(&function);
+  } else if constexpr (std::is_pointer_v<F> || std::is_member_pointer_v<F>) {
+    static_assert(sizeof(F) <= sizeof identity.function);
+    std::memcpy(identity.function.data(), &function, sizeof(F));
+  }
+}
+template <class R, class... T>
+void identify(const std::function<R(T...)>& function, BodyIdentity& identity) noexcept {
+  identity.target = &function.target_type();
+  if (const auto* const plain = function.template target<R (*)(T...)>())
+    identify(*plain, identity);
+  else if (const auto* const without_exceptions = function.template target<R (*)(T...) noexcept>())
+    identify(*without_exceptions, identity);
+}
+template <class F>
+void identify(const PaddedBody<F>& function, BodyIdentity& identity) noexcept {
+  identify(function.body, identity);
+}
+
 template <class F, class... T>
 class BodyOf final : public Body {
  public:
   using Returned = std::invoke_result_t<F&, DeviceView<T>...>;
   using Results = ResultsOf<Returned>;
 
-  explicit BodyOf(F& function) noexcept : function_(function) {}
+  explicit BodyOf(F& function) noexcept : Body(identity_of(function)), function_(function) {}
   BodyResults run(std::span<const InputMemory> inputs, const Lengths& lengths) const override {
     return run(inputs, lengths, std::index_sequence_for<T...>());
   }
   const std::type_info& returns() const noexcept override { return typeid(Returned); }
-  const std::type_info& type() const noexcept override { return typeid(BodyOf<std::remove_const_t<F>, T...>); }
 
  private:
+  static BodyIdentity identity_of(const F& function) noexcept {
+    BodyIdentity identity{&typeid(BodyOf<std::decay_t<F>, T...>)};
+    identify(function, identity);
+    return identity;
+  }
   template <std::size_t... I>
   BodyResults run([[maybe_unused]] std::span<const InputMemory> inputs, [[maybe_unused]] const Lengths& lengths,
                   std::index_sequence<I...>) const {
@@ -169,18 +223,6 @@ class BodyOf final : public Body {
   }
 
   F& function_;
-};
-
-/// The body of a padded call, which takes the padded length first.
-template <class F>
-struct PaddedBody {
-  F& body;
-  std::size_t padded;
-
-  template <class... Views>
-  auto operator()(Views... views) const {
-    return body(padded, views...);
-  }
 };
 
 /// The memory of inputs.

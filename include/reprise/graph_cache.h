@@ -153,6 +153,12 @@ class REPRISE_EXPORT GraphCache {
   /// Runs the body, or a graph of it.
   /// `key` is what the work depends on besides the inputs; `inputs`, from reprise::inputs(), are passed to the body as
   /// DeviceView.
+  ///
+  /// A key stands for one body. Bodies are distinguished by their type, pointers to functions also by their value, and
+  /// `std::function`s by the type of what they hold, or the value where that is a pointer to a function with the
+  /// parameters and the result of the std::function. Function objects of one type are not distinguished, such as
+  /// lambdas of one place that hold other values: what they hold belongs to the key, or must not matter for the work.
+  /// GraphCacheOptions::check_every finds where it does.
   /// \returns a CacheResult for each Buffer that the body returns.
   /// \throws UsageError if the current stream is being captured; within a body of the same cache that is captured; for
   ///         inputs of other sizes, or another body, than the key was captured with; if check_every finds a

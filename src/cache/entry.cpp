@@ -95,7 +95,10 @@ std::shared_ptr<cache_detail::OwnGraphs> capture_itself(const Call& call, const 
 }  // namespace
 
 Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate, const StreamRef* run)
-    : shared_(shared), type_(call.body.type()), returns_(call.body.returns()), own_(capture_itself(call, shared.pool)) {
+    : shared_(shared),
+      identity_(call.body.identity()),
+      returns_(call.body.returns()),
+      own_(capture_itself(call, shared.pool)) {
   if (own_ != nullptr) {
     shared.captured_themselves = true;
     return;

@@ -135,8 +135,8 @@ class Entry {
 
   // What a hit touches comes first, see CUDAGraph::Impl.
   Shared& shared_;
-  const std::type_info& type_;  // of the body
-  bool is_plain_ = false;       // a launch is that of the graph alone: no inputs, results or eager parts
+  const cache_detail::BodyIdentity identity_;
+  bool is_plain_ = false;  // a launch is that of the graph alone: no inputs, results or eager parts
   std::vector<Input> inputs_;
   const std::type_info& returns_;
   std::shared_ptr<cache_detail::OwnGraphs> own_;  // set: the body captured itself, and all else is unused

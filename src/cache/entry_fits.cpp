@@ -28,7 +28,7 @@ void require_apart(const Call& call, const std::vector<bool>& copied) {
 }
 
 [[gnu::hot]] void Entry::require_fits(const Call& call, const char* name) const {
-  if (call.body.type() != type_) [[unlikely]]
+  if (!(call.body.identity() == identity_)) [[unlikely]]
     refuse(call, name, call.body.returns() != returns_ ? "a body with results of the same type" : "the same body",
            "another one");
   if (call.inputs.size() != inputs_.size()) [[unlikely]]

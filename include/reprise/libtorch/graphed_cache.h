@@ -11,6 +11,7 @@
 #include <tuple>
 #include <type_traits>
 #include <typeindex>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -108,7 +109,7 @@ class CachedCall final : public cache_detail::Body {
   using Result = typename Maker::Result;
 
   CachedCall(const Source& source, const CachedFunction& function, Args&&... args)
-      : source_(source), function_(function), arguments_(std::move(args)...) {}
+      : Body({&typeid(CachedCall)}), source_(source), function_(function), arguments_(std::move(args)...) {}
 
   /// The callable itself.
   cache_detail::BodyResults run(std::span<const cache_detail::InputMemory> /*inputs*/,
