@@ -105,8 +105,8 @@ struct Call {
 template <class Returned>
 struct ResultsOf {
   static_assert(!sizeof(Returned),
-                "the body of a GraphCache returns nothing, a Buffer, or a std::vector, std::tuple or std::pair of "
-                "buffers");
+                "the body of a GraphCache returns nothing, a Buffer, or a std::vector, std::array, std::tuple or "
+                "std::pair of buffers");
 };
 template <>
 struct ResultsOf<void> {
@@ -134,24 +134,30 @@ struct ResultsOf<std::vector<Buffer<T>>> {
     return results;
   }
 };
-template <class... T>
-struct ResultsOf<std::tuple<Buffer<T>...>> {
-  template <class Tuple>
-  static void list(const Tuple& buffers, const Lengths& lengths, std::vector<ResultMemory>& memory) {
-    std::apply([&](const auto&... each) { (ResultsOf<Buffer<T>>::list(each, lengths, memory), ...); }, buffers);
+/// Of a tuple, a pair or an array, which is `Made` of results.
+template <class Made, class Buffers>
+struct ResultsOfTuple {
+  static void list(const Buffers& buffers, const Lengths& lengths, std::vector<ResultMemory>& memory) {
+    const auto add = [&]<class T>(const Buffer<T>& each) { ResultsOf<Buffer<T>>::list(each, lengths, memory); };
+    std::apply([&](const auto&... each) { (add(each), ...); }, buffers);
   }
-  static std::tuple<CacheResult<T>...> make(const Outcome& outcome, const Lengths& lengths) {
-    return make(outcome, lengths, std::index_sequence_for<T...>());
+  static Made make(const Outcome& outcome, const Lengths& lengths) {
+    return make(outcome, lengths, std::make_index_sequence<std::tuple_size_v<Buffers>>());
   }
 
  private:
   template <std::size_t... I>
-  static std::tuple<CacheResult<T>...> make(const Outcome& outcome, const Lengths& lengths, std::index_sequence<I...>) {
-    return {ResultsOf<Buffer<T>>::make(outcome, lengths, I)...};
+  static Made make(const Outcome& outcome, const Lengths& lengths, std::index_sequence<I...>) {
+    return {ResultsOf<std::tuple_element_t<I, Buffers>>::make(outcome, lengths, I)...};
   }
 };
+template <class... T>
+struct ResultsOf<std::tuple<Buffer<T>...>> : ResultsOfTuple<std::tuple<CacheResult<T>...>, std::tuple<Buffer<T>...>> {};
 template <class A, class B>
-struct ResultsOf<std::pair<Buffer<A>, Buffer<B>>> : ResultsOf<std::tuple<Buffer<A>, Buffer<B>>> {};
+struct ResultsOf<std::pair<Buffer<A>, Buffer<B>>>
+    : ResultsOfTuple<std::pair<CacheResult<A>, CacheResult<B>>, std::pair<Buffer<A>, Buffer<B>>> {};
+template <class T, std::size_t N>
+struct ResultsOf<std::array<Buffer<T>, N>> : ResultsOfTuple<std::array<CacheResult<T>, N>, std::array<Buffer<T>, N>> {};
 
 /// The body of a padded call, which takes the padded length first.
 template <class F>

@@ -3,10 +3,12 @@
 
 #include <c10/core/InferenceMode.h>
 
+#include <array>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "reprise/libtorch/annotated_modules.h"
 #include "tests/libtorch/graphed/graphed_fixture.h"
@@ -128,6 +130,19 @@ TEST_F(CachedCallables, CountNumbersTextsAndStructuresAmongTheKey) {
   }
   EXPECT_EQ(cached.size(), 4u);
   EXPECT_EQ(cached.statistics().hits.number, 4u);
+}
+
+TEST_F(CachedCallables, ReturnPairsAndArraysAsSuch) {
+  const auto f = [](const Tensor& x) { return std::pair(x + 1, std::array{x * 2, x * 3}); };
+  const auto cached = make_graphed_callables(f, {.capture_after = 1});
+  const Tensor x = random({4});
+  for (int i = 0; i < 3; ++i) {
+    const std::pair<Tensor, std::array<Tensor, 2>> y = cached(x);
+    EXPECT_TRUE(same(y.first, x + 1));
+    EXPECT_TRUE(same(y.second[0], x * 2));
+    EXPECT_TRUE(same(y.second[1], x * 3));
+  }
+  EXPECT_EQ(cached.statistics().hits.number, 1u);
 }
 
 TEST_F(CachedCallables, TellApartTensorsThatEagerRunsTellApart) {

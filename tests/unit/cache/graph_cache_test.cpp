@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <atomic>
 #include <functional>
 #include <optional>
@@ -72,7 +73,7 @@ TEST(GraphCaches, TakeBodiesWithoutInputsAndResults) {
   EXPECT_EQ(read(x), std::vector<int>(n, 4));
 }
 
-TEST(GraphCaches, ReturnEachBufferOfTuplesPairsAndVectors) {
+TEST(GraphCaches, ReturnEachBufferOfTuplesPairsArraysAndVectors) {
   GraphCache cache({.capture_after = 1});
   const auto one = [](DeviceView<const int> x, int factor) { return Multiplying{factor}(x); };
   for (int i = 1; i <= 4; ++i) {
@@ -83,9 +84,15 @@ TEST(GraphCaches, ReturnEachBufferOfTuplesPairsAndVectors) {
     EXPECT_EQ(b.read(), multiples(n, 3 * i));
     EXPECT_TRUE(c.empty());
     EXPECT_EQ(c.data(), nullptr);
-    const auto [d, e] = cache.run({"pair"}, inputs(x), [&](auto in) { return std::pair(one(in, 5), one(in, 7)); });
-    EXPECT_EQ(d.read(), multiples(n, 5 * i));
-    EXPECT_EQ(e.read(), multiples(n, 7 * i));
+    const std::pair<CacheResult<int>, CacheResult<float>> pair =
+        cache.run({"pair"}, inputs(x), [&](auto in) { return std::pair(one(in, 5), Buffer<float>()); });
+    EXPECT_EQ(pair.first.read(), multiples(n, 5 * i));
+    EXPECT_TRUE(pair.second.empty());
+    const std::array<CacheResult<int>, 2> array = cache.run({"array"}, inputs(x), [&](auto in) {
+      return std::array{one(in, 5), one(in, 7)};
+    });
+    EXPECT_EQ(array[0].read(), multiples(n, 5 * i));
+    EXPECT_EQ(array[1].read(), multiples(n, 7 * i));
     const auto all = cache.run({"vector"}, inputs(x), [&](auto in) {
       std::vector<Buffer<int>> made;
       for (int k = 1; k < 4; ++k) made.push_back(one(in, k));
