@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <memory>
 #include <optional>
@@ -29,6 +30,7 @@ struct Record {
   std::shared_ptr<const CacheFailure> failure = {};  // set: always eager
   bool too_large = false;                            // because of the bytes alone
   std::optional<RecaptureCause> evicted = {};        // why it has no graph any more
+  bool had_graph = false;                            // it has one, or had one before
   std::uint64_t bytes = 0;                           // that the entry it had adds, as far as that is known
 };
 
@@ -43,7 +45,9 @@ class Records {
   /// The record of the key, a new one if there is none; the one that has been without use for longest is erased.
   Record& find_or_add(const CacheKey& key);
   bool erase(const CacheKey& key);
-  void clear() noexcept;
+  void clear();
+  /// True if the key was erased when it had, or had had, a graph, and that is remembered; it is not any more then.
+  bool take_forgotten(const CacheKey& key);
 
   /// The record is the last one that was used.
   void used(Record& record);
@@ -64,10 +68,12 @@ class Records {
   };
   std::list<Record>& list_of(const Record& record) noexcept { return record.entry != nullptr ? captured_ : others_; }
   void limit_others();
+  void note_forgotten(const Record& record);
 
   const std::size_t max_others_;
   bool has_forgotten_ = false;
   std::list<Record> captured_, others_;
+  std::deque<CacheKey> forgotten_;  // those with a graph, the last ones; at most `max_others_`
   std::unordered_map<CacheKey, std::list<Record>::iterator, Hash> by_key_;
 };
 
