@@ -67,8 +67,13 @@ struct BodyIdentity {
   std::array<std::uintptr_t, 2> function = {};  ///< where the function is a pointer, its value; zeros for others
 
   friend bool operator==(const BodyIdentity& a, const BodyIdentity& b) noexcept {
-    return *a.type == *b.type && a.function == b.function &&
-           (a.target == b.target || (a.target != nullptr && b.target != nullptr && *a.target == *b.target));
+    return same(a.type, b.type) && same(a.target, b.target) && a.function[0] == b.function[0] &&
+           a.function[1] == b.function[1];
+  }
+
+ private:
+  static bool same(const std::type_info* a, const std::type_info* b) noexcept {
+    return a == b || (a != nullptr && b != nullptr && *a == *b);
   }
 };
 

@@ -36,8 +36,8 @@ void GraphCache::Impl::evict(Record& record, RecaptureCause cause_of_release) {
 }
 
 void GraphCache::Impl::release_old() {
-  const Clock::time_point now = options.clock ? options.clock() : Clock::now();
-  for (Record* oldest = records.oldest(); oldest != nullptr && now - oldest->time > options.max_age;
+  const Clock::time_point time = clock_now();
+  for (Record* oldest = records.oldest(); oldest != nullptr && time - oldest->time > options.max_age;
        oldest = records.oldest())
     evict(*oldest, RecaptureCause::evicted_age);
 }

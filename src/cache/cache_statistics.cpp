@@ -113,7 +113,7 @@ void GraphCache::Impl::count_differences(RecaptureCause why, caches::Entry& befo
 
 GraphCacheStatistics GraphCache::Impl::statistics() {
   GraphCacheStatistics now = counts;
-  now.hits.time = hit_time.of(now.hits.number);
+  now.hits = {hits, hit_time.of(hits)};
   now.entries = records.entries();
   now.keys = records.others();
   now.pool_bytes = pool_bytes();

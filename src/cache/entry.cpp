@@ -122,7 +122,8 @@ Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate
     patch_inputs();
   for (const Input& input : inputs_)
     if (input.memory != nullptr) retain(input.memory);
-  is_plain_ = inputs_.empty() && lender_ == nullptr && breaks_.empty();
+  if (inputs_.empty() && lender_ == nullptr && breaks_.empty())
+    plain_ = &graphs::GraphAccess::of(graph_, "GraphCache::run");
 }
 
 // Where a replay ends with an exception, segments before the last one may still run.
@@ -317,14 +318,12 @@ void Entry::copy_behind_launch(const StreamRef& stream, const char* missing, Cop
                      error.where());
 }
 
-[[gnu::hot]] Outcome Entry::launch(const StreamRef& stream, const Call& call) {
-  if (!is_plain_) return launch_with_memory(stream, call);
-  if (const std::exception_ptr thrown = graphs::replay_in_order(shared_.last_launch, graph_, stream)) [[unlikely]]
-    std::rethrow_exception(thrown);
-  return {};
-}
-
-Outcome Entry::launch_with_memory(const StreamRef& stream, const Call& call) {
+Outcome Entry::launch(const StreamRef& stream, const Call& call) {
+  if (plain_ != nullptr) {
+    if (const std::exception_ptr thrown = graphs::replay_in_order(shared_.last_launch, graph_, stream))
+      std::rethrow_exception(thrown);
+    return {};
+  }
   if (own_ != nullptr) {
     // What it launched counts as a launch even if it throws then, as a hook of a graph may.
     std::exception_ptr thrown;

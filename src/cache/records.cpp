@@ -6,8 +6,7 @@
 
 namespace reprise::caches {
 
-[[gnu::hot]] Record* Records::find(const CacheKey& key) {
-  if (!captured_.empty() && captured_.front().key == key) return &captured_.front();  // as in the last call
+[[gnu::hot]] Record* Records::find_by_hash(const CacheKey& key) {
   const auto found = by_key_.find(key);
   return found == by_key_.end() ? nullptr : &*found->second;
 }
@@ -66,7 +65,7 @@ void Records::clear() {
   has_forgotten_ = false;
 }
 
-[[gnu::hot]] void Records::used(Record& record) {
+[[gnu::hot]] void Records::move_to_front(Record& record) {
   std::list<Record>& list = list_of(record);
   if (&list.front() != &record) list.splice(list.begin(), list, by_key_.at(record.key));
 }
