@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "graph/framework_captures.h"
 #include "graph/ordered_replay.h"
 #include "graph/runtime_estimate.h"
+#include "inspect/diff/graph_differences.h"
 #include "reprise/batch.h"
 #include "text/format.h"
 
@@ -363,8 +365,34 @@ Outcome Entry::launch(const StreamRef& stream, const Call& call) {
   return {copied, 0};
 }
 
+namespace {
+
+// Of two captures of one body. Each has its inputs in memory of its own, and an address of the first one has none that
+// it corresponds to in the second one: the body itself checks what it uses besides.
+std::vector<GraphDifference> own_differences(const cache_detail::OwnGraphs& first,
+                                             const cache_detail::OwnGraphs& second) {
+  const std::vector<const CUDAGraph*> before = first.graphs(), now = second.graphs();
+  std::vector<GraphDifference> all;
+  for (std::size_t i = 0; i < std::min(before.size(), now.size()); ++i) {
+    std::vector<GraphDifference> some = inspect::differences_but_for_addresses(*before[i], *now[i]);
+    std::ranges::move(some, std::back_inserter(all));
+  }
+  const ComparedNode graph{.number = "0", .name = "another graph", .annotation = {}};  // a backward
+  if (before.size() > now.size()) all.push_back({.kind = DifferenceKind::node_removed, .first = graph});
+  if (before.size() < now.size()) all.push_back({.kind = DifferenceKind::node_added, .second = graph});
+  return all;
+}
+
+}  // namespace
+
 std::vector<GraphDifference> Entry::check(const Call& call) {
   if (!breaks_.empty()) return {};
+  if (own_ != nullptr) {
+    const std::shared_ptr<cache_detail::OwnGraphs> again = capture_itself(call, shared_.pool);
+    std::vector<GraphDifference> differences = own_differences(*own_, *again);
+    std::erase_if(differences, [](const GraphDifference& each) { return each.perhaps; });
+    return differences;
+  }
   set_inputs(call);
   std::vector<InputMemory> at;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
