@@ -224,8 +224,7 @@ struct CachedState {
 ///
 /// - the types of the arguments, the sizes of their containers, and the keys of maps;
 /// - numbers, texts and what else is no tensor, by value;
-/// - of each tensor its type, device, sizes and strides, whether it needs a gradient, and which others share its
-/// memory;
+/// - of each tensor its type, device, sizes and strides, whether it needs a gradient, and which others it overlaps;
 /// - the mode of each module (`train()`, `eval()`), grad mode, inference mode, and autocast.
 ///
 /// What else the callable depends on must stay as it is: parameters may be trained, but not moved or replaced, see

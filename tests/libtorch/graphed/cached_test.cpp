@@ -488,6 +488,34 @@ TEST_F(CachedCallables, RunEagerlyWhereArgumentsThatTheyChangeShareMemory) {
   EXPECT_TRUE(g.contains(x, x));
 }
 
+TEST_F(CachedCallables, DistinguishViewsOfOneStorageThatOverlapFromThoseThatLieApart) {
+  const auto adding = [](Tensor a, const Tensor& b) {
+    a.mul_(2);
+    a.add_(b.sum());  // of values that the first operator may have changed
+  };
+  const auto subtracting = [](const Tensor& a, const Tensor& b) { return a * 2 - b; };
+  for (const bool apart_first : {true, false}) {
+    const auto changes = make_graphed_callables(adding, {.capture_after = 0});
+    const auto reads = make_graphed_callables(subtracting, {.capture_after = 0});
+    for (int i = 0; i < 6; ++i) {
+      // Views of 4 values at 0 and at `distance`: those at 2 and 3 overlap.
+      const int distance = std::array{4, 2, 5, 3, 6, 2}[static_cast<std::size_t>(apart_first ? i : 5 - i)];
+      Tensor found = random({12});
+      Tensor expected = found.clone();
+      const auto first = [](const Tensor& x) { return x.slice(0, 0, 4); };
+      const auto second = [&](const Tensor& x) { return x.slice(0, distance, distance + 4); };
+      adding(first(expected), second(expected));
+      changes(first(found), second(found));
+      EXPECT_TRUE(same(found, expected)) << distance;
+      EXPECT_EQ(changes.contains(first(found), second(found)), distance >= 4) << "otherwise it runs eagerly";
+      EXPECT_TRUE(same(reads(first(found), second(found)), subtracting(first(found), second(found)))) << distance;
+    }
+    EXPECT_EQ(changes.size(), 1u) << "that of views which lie apart, whatever their distance";
+    EXPECT_EQ(changes.statistics().hits.number, 2u);
+    EXPECT_EQ(reads.size(), 2u);
+  }
+}
+
 TEST_F(CachedCallables, FindAutocastWithoutTensorsAmongTheArguments) {
   auto layer = linear(4, 4);
   const Tensor x = random({3, 4});
