@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
@@ -59,6 +60,23 @@ class REPRISE_EXPORT OwnGraphs {
   OwnGraphs() = default;
 };
 
+/// What the bodies of all calls of one key have in common.
+struct BodyIdentity {
+  const std::type_info* type = nullptr;         ///< of the function, with those of inputs and results
+  const std::type_info* target = nullptr;       ///< of what a std::function holds; null for others
+  std::array<std::uintptr_t, 2> function = {};  ///< where the function is a pointer, its value; zeros for others
+
+  friend bool operator==(const BodyIdentity& a, const BodyIdentity& b) noexcept {
+    return same(a.type, b.type) && same(a.target, b.target) && a.function[0] == b.function[0] &&
+           a.function[1] == b.function[1];
+  }
+
+ private:
+  static bool same(const std::type_info* a, const std::type_info* b) noexcept {
+    return a == b || (a != nullptr && b != nullptr && *a == *b);
+  }
+};
+
 /// A body, with the types of its inputs and results.
 class REPRISE_EXPORT Body {
  public:
@@ -68,14 +86,16 @@ class REPRISE_EXPORT Body {
   /// For a body that captures graphs into the pool itself, nothing of which takes effect; null: the cache captures
   /// run(). What it throws is a failure of the capture.
   virtual std::shared_ptr<OwnGraphs> capture_itself(const MempoolId& /*pool*/) const { return nullptr; }
-  /// The same for calls of one key: the type of its function, with those of inputs and results.
-  virtual const std::type_info& type() const noexcept { return typeid(*this); }
+  const BodyIdentity& identity() const noexcept { return identity_; }
 
  protected:
-  Body() = default;
+  explicit Body(const BodyIdentity& identity) noexcept : identity_(identity) {}
   Body(const Body&) = default;
   Body& operator=(const Body&) = default;
   ~Body() = default;
+
+ private:
+  BodyIdentity identity_;
 };
 
 /// One call of a cache. Holds references.
@@ -90,8 +110,8 @@ struct Call {
 template <class Returned>
 struct ResultsOf {
   static_assert(!sizeof(Returned),
-                "the body of a GraphCache returns nothing, a Buffer, or a std::vector, std::tuple or std::pair of "
-                "buffers");
+                "the body of a GraphCache returns nothing, a Buffer, or a std::vector, std::array, std::tuple or "
+                "std::pair of buffers");
 };
 template <>
 struct ResultsOf<void> {
@@ -119,24 +139,65 @@ struct ResultsOf<std::vector<Buffer<T>>> {
     return results;
   }
 };
-template <class... T>
-struct ResultsOf<std::tuple<Buffer<T>...>> {
-  template <class Tuple>
-  static void list(const Tuple& buffers, const Lengths& lengths, std::vector<ResultMemory>& memory) {
-    std::apply([&](const auto&... each) { (ResultsOf<Buffer<T>>::list(each, lengths, memory), ...); }, buffers);
+/// Of a tuple, a pair or an array, which is `Made` of results.
+template <class Made, class Buffers>
+struct ResultsOfTuple {
+  static void list(const Buffers& buffers, const Lengths& lengths, std::vector<ResultMemory>& memory) {
+    const auto add = [&]<class T>(const Buffer<T>& each) { ResultsOf<Buffer<T>>::list(each, lengths, memory); };
+    std::apply([&](const auto&... each) { (add(each), ...); }, buffers);
   }
-  static std::tuple<CacheResult<T>...> make(const Outcome& outcome, const Lengths& lengths) {
-    return make(outcome, lengths, std::index_sequence_for<T...>());
+  static Made make(const Outcome& outcome, const Lengths& lengths) {
+    return make(outcome, lengths, std::make_index_sequence<std::tuple_size_v<Buffers>>());
   }
 
  private:
   template <std::size_t... I>
-  static std::tuple<CacheResult<T>...> make(const Outcome& outcome, const Lengths& lengths, std::index_sequence<I...>) {
-    return {ResultsOf<Buffer<T>>::make(outcome, lengths, I)...};
+  static Made make(const Outcome& outcome, const Lengths& lengths, std::index_sequence<I...>) {
+    return {ResultsOf<std::tuple_element_t<I, Buffers>>::make(outcome, lengths, I)...};
   }
 };
+template <class... T>
+struct ResultsOf<std::tuple<Buffer<T>...>> : ResultsOfTuple<std::tuple<CacheResult<T>...>, std::tuple<Buffer<T>...>> {};
 template <class A, class B>
-struct ResultsOf<std::pair<Buffer<A>, Buffer<B>>> : ResultsOf<std::tuple<Buffer<A>, Buffer<B>>> {};
+struct ResultsOf<std::pair<Buffer<A>, Buffer<B>>>
+    : ResultsOfTuple<std::pair<CacheResult<A>, CacheResult<B>>, std::pair<Buffer<A>, Buffer<B>>> {};
+template <class T, std::size_t N>
+struct ResultsOf<std::array<Buffer<T>, N>> : ResultsOfTuple<std::array<CacheResult<T>, N>, std::array<Buffer<T>, N>> {};
+
+/// The body of a padded call, which takes the padded length first.
+template <class F>
+struct PaddedBody {
+  F& body;
+  std::size_t padded;
+
+  template <class... Views>
+  auto operator()(Views... views) const {
+    return body(padded, views...);
+  }
+};
+
+/// Adds what distinguishes functions of one type: the value of a pointer, the target of a std::function.
+template <class F>
+void identify(const F& function, BodyIdentity& identity) noexcept {
+  if constexpr (std::is_function_v<F>) {
+    identity.function[0] = reinterpret_cast<std::uintptr_t>(&function);
+  } else if constexpr (std::is_pointer_v<F> || std::is_member_pointer_v<F>) {
+    static_assert(sizeof(F) <= sizeof identity.function);
+    std::memcpy(identity.function.data(), &function, sizeof(F));
+  }
+}
+template <class R, class... T>
+void identify(const std::function<R(T...)>& function, BodyIdentity& identity) noexcept {
+  identity.target = &function.target_type();
+  if (const auto* const plain = function.template target<R (*)(T...)>())
+    identify(*plain, identity);
+  else if (const auto* const without_exceptions = function.template target<R (*)(T...) noexcept>())
+    identify(*without_exceptions, identity);
+}
+template <class F>
+void identify(const PaddedBody<F>& function, BodyIdentity& identity) noexcept {
+  identify(function.body, identity);
+}
 
 template <class F, class... T>
 class BodyOf final : public Body {
@@ -144,14 +205,18 @@ class BodyOf final : public Body {
   using Returned = std::invoke_result_t<F&, DeviceView<T>...>;
   using Results = ResultsOf<Returned>;
 
-  explicit BodyOf(F& function) noexcept : function_(function) {}
+  explicit BodyOf(F& function) noexcept : Body(identity_of(function)), function_(function) {}
   BodyResults run(std::span<const InputMemory> inputs, const Lengths& lengths) const override {
     return run(inputs, lengths, std::index_sequence_for<T...>());
   }
   const std::type_info& returns() const noexcept override { return typeid(Returned); }
-  const std::type_info& type() const noexcept override { return typeid(BodyOf<std::remove_const_t<F>, T...>); }
 
  private:
+  static BodyIdentity identity_of(const F& function) noexcept {
+    BodyIdentity identity{&typeid(BodyOf<std::decay_t<F>, T...>)};
+    identify(function, identity);
+    return identity;
+  }
   template <std::size_t... I>
   BodyResults run([[maybe_unused]] std::span<const InputMemory> inputs, [[maybe_unused]] const Lengths& lengths,
                   std::index_sequence<I...>) const {
@@ -169,18 +234,6 @@ class BodyOf final : public Body {
   }
 
   F& function_;
-};
-
-/// The body of a padded call, which takes the padded length first.
-template <class F>
-struct PaddedBody {
-  F& body;
-  std::size_t padded;
-
-  template <class... Views>
-  auto operator()(Views... views) const {
-    return body(padded, views...);
-  }
 };
 
 /// The memory of inputs.

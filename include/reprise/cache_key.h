@@ -38,11 +38,11 @@ concept KeyValue = KeyText<T> || KeyScalar<T> || KeyRange<T> || std::same_as<T, 
 ///
 ///     reprise::CacheKey key(batch, length, std::array{3, 224, 224}, "gelu", 0.5f);
 ///
-/// A field is an integer, a `bool`, `float`, `double`, an enumerator, a text, a `std::type_index`, or a range of these.
-/// Two keys are the same if they have the same fields in the same order: integers and enumerators are compared by value
-/// (1 is `1L`), floating-point numbers of one type by their bits (0 is not -0, a NaN is itself), all else exactly; a
-/// `float`, a `double`, an integer and a `bool` are never the same. Addresses are no fields: memory that differs from
-/// call to call is an input.
+/// A field is an integer, a `bool`, `char`, `float`, `double`, an enumerator, a text, a `std::type_index`, or a range
+/// of these. Two keys are the same if they have the same fields in the same order: integers and enumerators are
+/// compared by value (1 is `1L`), floating-point numbers of one type by their bits (0 is not -0, a NaN is itself), all
+/// else exactly; a `float`, a `double`, an integer, a `bool` and a `char` are never the same. Addresses are no fields:
+/// memory that differs from call to call is an input.
 ///
 /// A value. Up to seven scalar fields need no allocation.
 class REPRISE_EXPORT CacheKey {
@@ -73,12 +73,14 @@ class REPRISE_EXPORT CacheKey {
   friend bool operator==(const CacheKey& a, const CacheKey& b) noexcept { return a.same(b); }
 
  private:
-  enum class Kind : std::uint64_t { integer, large, boolean, single, twice, text, type, range };
+  enum class Kind : std::uint64_t { integer, large, boolean, character, single, twice, text, type, range };
 
   template <class T>
   void append(const T& value) {
     if constexpr (std::same_as<T, bool>) {
       append(Kind::boolean, value ? 1 : 0);
+    } else if constexpr (std::same_as<T, char>) {
+      append(Kind::character, static_cast<unsigned char>(value));
     } else if constexpr (std::is_enum_v<T>) {
       append(static_cast<std::underlying_type_t<T>>(value));
     } else if constexpr (std::integral<T>) {

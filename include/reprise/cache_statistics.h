@@ -33,10 +33,11 @@ inline constexpr std::size_t eager_causes = 5;
 
 /// Why a key was captured that is not the first one of its cache.
 enum class RecaptureCause {
-  new_key,         ///< the key had no graph before
+  new_key,         ///< the key had no graph before, or that is not remembered any more
   evicted_number,  ///< its graph was released because of `max_entries`
   evicted_bytes,   ///< because of `max_bytes`
   evicted_age,     ///< because of `max_age`
+  forgotten,       ///< by GraphCache::forget() or GraphCache::clear(); remembered of as many keys as `max_keys` says
 };
 
 /// Captures of one cause that differ from a graph before in one place.

@@ -34,7 +34,9 @@ struct CompareOptions {
   FloatFormat check_finite = FloatFormat::none;
   /// Executes each of the two graphs in this many other orders that its edges allow, 0 or more, and looks for two nodes
   /// whose order changes what is in memory although no edge orders them. A graph of n chains of nodes needs n orders to
-  /// have each two nodes without a path between them run in both orders.
+  /// have each two nodes without a path between them run in both orders. Edges are missed after a replay of the graph:
+  /// memory that it writes then holds the result, so that a node which reads it too early reads the right value.
+  /// Compare before the first replay, or after other inputs were written.
   int orders = 0;
   std::uint64_t seed = 0;  ///< of these orders
   /// The stream on which the body is captured again, of the device of the graph; nullopt: an internal one.
@@ -43,8 +45,11 @@ struct CompareOptions {
 
 /// The kind of the first difference between a graph and its program.
 enum class FirstDifferenceKind {
-  node,            ///< one of the two has no such node, or one of another type, or the dependencies contradict
-  stale_pointer,   ///< the graph uses memory that was freed; neither node was executed
+  node,  ///< one of the two has no such node, or one of another type, or the dependencies contradict
+  /// The graph uses memory that was freed; neither node was executed. So is a copy from or to pageable memory of the
+  /// host where the new capture has memory that the runtime knows, such as pinned memory: freed pinned memory looks the
+  /// same, and a copy that read it would end the process.
+  stale_pointer,
   destination,     ///< both write, but not to the same memory; neither node was executed
   result,          ///< both wrote the same memory, with different bytes
   not_repeatable,  ///< the node left other bytes when it was executed again, so that nothing can be compared with it
@@ -135,7 +140,8 @@ struct REPRISE_EXPORT Comparison {
 /// missing edge is located; one executable for each node; for each node of both graphs a launch, a wait, and a copy of
 /// what it wrote to the host, all compared memory for kernels of other code; launches of both up to the first
 /// difference once more; for each order all launches, and a copy of the saved memory in both directions, and about 4
-/// log2(nodes) orders more to find a missing edge.
+/// log2(nodes) orders more to find a missing edge. After a replay, missing edges may not be found:
+/// CompareOptions::orders.
 ///
 /// Waits for the device; no capture of this library begins meanwhile, and replays of the graph by other threads wait.
 /// \param graph must have its template. Nothing about it is changed.

@@ -120,8 +120,8 @@ struct CacheFailure {
 /// *Inputs* may lie elsewhere in each call, and must have the sizes of the capture. What else the body uses must stay
 /// where it is, or be changed with the key.
 ///
-/// *Results* are what the body returns: nothing, a Buffer, a `std::vector` of buffers, a `std::tuple` or `std::pair` of
-/// buffers, made by the body. The call returns a CacheResult for each.
+/// *Results* are what the body returns: nothing, a Buffer, or a `std::vector`, `std::array`, `std::tuple` or
+/// `std::pair` of buffers, made by the body. The call returns the same with a CacheResult for each.
 ///
 /// *Memory.* All entries share one pool, in which they overwrite each other: memory that a body allocates and keeps
 /// elsewhere than in its results is not safe there.
@@ -153,7 +153,13 @@ class REPRISE_EXPORT GraphCache {
   /// Runs the body, or a graph of it.
   /// `key` is what the work depends on besides the inputs; `inputs`, from reprise::inputs(), are passed to the body as
   /// DeviceView.
-  /// \returns a CacheResult for each Buffer that the body returns.
+  ///
+  /// A key stands for one body. Bodies are distinguished by their type, pointers to functions also by their value, and
+  /// `std::function`s by the type of what they hold, or the value where that is a pointer to a function with the
+  /// parameters and the result of the std::function. Function objects of one type are not distinguished, such as
+  /// lambdas of one place that hold other values: what they hold belongs to the key, or must not matter for the work.
+  /// GraphCacheOptions::check_every finds where it does.
+  /// \returns what the body returns, with a CacheResult for each Buffer.
   /// \throws UsageError if the current stream is being captured; within a body of the same cache that is captured; for
   ///         inputs of other sizes, or another body, than the key was captured with; if check_every finds a
   ///         difference. What the body throws. BackendError, OutOfMemoryError.

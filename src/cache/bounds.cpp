@@ -36,8 +36,8 @@ void GraphCache::Impl::evict(Record& record, RecaptureCause cause_of_release) {
 }
 
 void GraphCache::Impl::release_old() {
-  const Clock::time_point now = options.clock ? options.clock() : Clock::now();
-  for (Record* oldest = records.oldest(); oldest != nullptr && now - oldest->time > options.max_age;
+  const Clock::time_point time = clock_now();
+  for (Record* oldest = records.oldest(); oldest != nullptr && time - oldest->time > options.max_age;
        oldest = records.oldest())
     evict(*oldest, RecaptureCause::evicted_age);
 }
@@ -94,10 +94,12 @@ void GraphCache::Impl::keep_within_bytes(Record& fresh, std::uint64_t pool_befor
   evict(fresh, RecaptureCause::evicted_bytes);
   fresh.bytes = alone ? needed : own;
   begin_pool();
-  if (!alone) return;  // what others left in the pool may be the reason: the next call captures it alone
+  // What others left in the pool may be the reason: the next call captures it alone. Not where its own part is too
+  // much: that capture would release all others once more.
+  if (!alone && own <= max_bytes) return;
   const std::string what = text::format(
       "GraphCache: key {} runs eagerly: its graph alone needs {} bytes of device memory, more than max_bytes = {}.",
-      key_text(fresh.key), needed, max_bytes);
+      key_text(fresh.key), fresh.bytes, max_bytes);
   fresh.failure = std::make_shared<const CacheFailure>(CacheFailure{what});
   fresh.too_large = true;
   warn(what);

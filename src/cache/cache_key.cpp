@@ -47,6 +47,9 @@ std::string CacheKey::field_text(std::size_t& at) const {
       return text::format("{}", value);
     case Kind::boolean:
       return value != 0 ? "true" : "false";
+    case Kind::character:
+      return value >= ' ' && value <= '~' ? std::string(1, static_cast<char>(value))
+                                          : text::format("'\\x{:02x}'", value);
     case Kind::single:
       return text::format("{}f", std::bit_cast<float>(static_cast<std::uint32_t>(value)));
     case Kind::twice:

@@ -38,6 +38,8 @@ const char* text_of(RecaptureCause cause) {
       return "evicted, max_bytes";
     case RecaptureCause::evicted_age:
       return "evicted, max_age";
+    case RecaptureCause::forgotten:
+      return "forgotten";
   }
   return "?";
 }
@@ -69,6 +71,7 @@ void GraphCache::Impl::add_reason(RecaptureCause why, std::string annotation, st
 void GraphCache::Impl::count_recapture(const Record& record, caches::Entry& entry) {
   if (counts.captures.number == 0) return;
   if (record.evicted) return add_reason(*record.evicted, "", "");
+  if (records.take_forgotten(record.key)) return add_reason(RecaptureCause::forgotten, "", "");
   const std::vector<std::string> fields = record.key.field_texts();
   Record* nearest = nullptr;
   std::vector<std::string> of_nearest;
@@ -110,7 +113,7 @@ void GraphCache::Impl::count_differences(RecaptureCause why, caches::Entry& befo
 
 GraphCacheStatistics GraphCache::Impl::statistics() {
   GraphCacheStatistics now = counts;
-  now.hits.time = hit_time.of(now.hits.number);
+  now.hits = {hits, hit_time.of(hits)};
   now.entries = records.entries();
   now.keys = records.others();
   now.pool_bytes = pool_bytes();

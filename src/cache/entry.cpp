@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "graph/framework_captures.h"
 #include "graph/ordered_replay.h"
 #include "graph/runtime_estimate.h"
+#include "inspect/diff/graph_differences.h"
 #include "reprise/batch.h"
 #include "text/format.h"
 
@@ -95,7 +97,10 @@ std::shared_ptr<cache_detail::OwnGraphs> capture_itself(const Call& call, const 
 }  // namespace
 
 Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate, const StreamRef* run)
-    : shared_(shared), type_(call.body.type()), returns_(call.body.returns()), own_(capture_itself(call, shared.pool)) {
+    : shared_(shared),
+      identity_(call.body.identity()),
+      returns_(call.body.returns()),
+      own_(capture_itself(call, shared.pool)) {
   if (own_ != nullptr) {
     shared.captured_themselves = true;
     return;
@@ -119,7 +124,8 @@ Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate
     patch_inputs();
   for (const Input& input : inputs_)
     if (input.memory != nullptr) retain(input.memory);
-  is_plain_ = inputs_.empty() && lender_ == nullptr && breaks_.empty();
+  if (inputs_.empty() && lender_ == nullptr && breaks_.empty())
+    plain_ = &graphs::GraphAccess::of(graph_, "GraphCache::run");
 }
 
 // Where a replay ends with an exception, segments before the last one may still run.
@@ -314,14 +320,12 @@ void Entry::copy_behind_launch(const StreamRef& stream, const char* missing, Cop
                      error.where());
 }
 
-[[gnu::hot]] Outcome Entry::launch(const StreamRef& stream, const Call& call) {
-  if (!is_plain_) return launch_with_memory(stream, call);
-  if (const std::exception_ptr thrown = graphs::replay_in_order(shared_.last_launch, graph_, stream)) [[unlikely]]
-    std::rethrow_exception(thrown);
-  return {};
-}
-
-Outcome Entry::launch_with_memory(const StreamRef& stream, const Call& call) {
+Outcome Entry::launch(const StreamRef& stream, const Call& call) {
+  if (plain_ != nullptr) {
+    if (const std::exception_ptr thrown = graphs::replay_in_order(shared_.last_launch, graph_, stream))
+      std::rethrow_exception(thrown);
+    return {};
+  }
   if (own_ != nullptr) {
     // What it launched counts as a launch even if it throws then, as a hook of a graph may.
     std::exception_ptr thrown;
@@ -361,8 +365,34 @@ Outcome Entry::launch_with_memory(const StreamRef& stream, const Call& call) {
   return {copied, 0};
 }
 
+namespace {
+
+// Of two captures of one body. Each has its inputs in memory of its own, and an address of the first one has none that
+// it corresponds to in the second one: the body itself checks what it uses besides.
+std::vector<GraphDifference> own_differences(const cache_detail::OwnGraphs& first,
+                                             const cache_detail::OwnGraphs& second) {
+  const std::vector<const CUDAGraph*> before = first.graphs(), now = second.graphs();
+  std::vector<GraphDifference> all;
+  for (std::size_t i = 0; i < std::min(before.size(), now.size()); ++i) {
+    std::vector<GraphDifference> some = inspect::differences_but_for_addresses(*before[i], *now[i]);
+    std::ranges::move(some, std::back_inserter(all));
+  }
+  const ComparedNode graph{.number = "0", .name = "another graph", .annotation = {}};  // a backward
+  if (before.size() > now.size()) all.push_back({.kind = DifferenceKind::node_removed, .first = graph});
+  if (before.size() < now.size()) all.push_back({.kind = DifferenceKind::node_added, .second = graph});
+  return all;
+}
+
+}  // namespace
+
 std::vector<GraphDifference> Entry::check(const Call& call) {
   if (!breaks_.empty()) return {};
+  if (own_ != nullptr) {
+    const std::shared_ptr<cache_detail::OwnGraphs> again = capture_itself(call, shared_.pool);
+    std::vector<GraphDifference> differences = own_differences(*own_, *again);
+    std::erase_if(differences, [](const GraphDifference& each) { return each.perhaps; });
+    return differences;
+  }
   set_inputs(call);
   std::vector<InputMemory> at;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {

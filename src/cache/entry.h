@@ -13,6 +13,7 @@
 
 #include "backend/objects/tracked_stream.h"
 #include "breakable/breaks.h"
+#include "graph/cuda_graph_impl.h"
 #include "graph/live_graphs.h"
 #include "memory/lifetime/last_launch.h"
 #include "reprise/cache_body.h"
@@ -81,7 +82,18 @@ class Entry {
   Entry& operator=(const Entry&) = delete;
 
   /// \throws UsageError unless the call has inputs and results as the capture had.
-  void require_fits(const Call& call, const char* name) const;
+  void require_fits(const Call& call, const char* name) const {
+    if (!(call.body.identity() == identity_) || call.inputs.size() != inputs_.size()) [[unlikely]]
+      refuse_body(call, name);
+    for (std::size_t i = 0; i < inputs_.size(); ++i) require_fits(call, name, i);
+  }
+
+  /// For a stream on which the last launch of the cache was: replays, if that is all that a call does. \returns false,
+  /// and does nothing, otherwise. \throws BackendError
+  bool launch_plain(const StreamRef& stream) {
+    if (plain_ != nullptr) plain_->replay(&stream);
+    return plain_ != nullptr;
+  }
 
   /// Replays with the inputs of a call that fits, after the last launch of the cache on that stream.
   /// \throws BackendError, OutOfMemoryError: earlier results are valid still if nothing was launched.
@@ -113,9 +125,9 @@ class Entry {
   BodyResults capture(CUDAGraph& graph, const Call& call, std::span<const InputMemory> at, bool instantiate,
                       const StreamRef* run);
   void require_fits(const Call& call, const char* name, std::size_t input) const;
+  [[noreturn]] void refuse_body(const Call& call, const char* name) const;
   [[noreturn]] void refuse(const Call& call, const char* name, const std::string& expected,
                            const std::string& found) const;
-  Outcome launch_with_memory(const StreamRef& stream, const Call& call);
   void capture_results(const BodyResults& results);
   void patch_inputs();
   void set_inputs(const Call& call);
@@ -135,8 +147,8 @@ class Entry {
 
   // What a hit touches comes first, see CUDAGraph::Impl.
   Shared& shared_;
-  const std::type_info& type_;  // of the body
-  bool is_plain_ = false;       // a launch is that of the graph alone: no inputs, results or eager parts
+  const cache_detail::BodyIdentity identity_;
+  graphs::GraphAccess::Impl* plain_ = nullptr;  // of graph_, if a launch is that alone: no inputs, results, eager parts
   std::vector<Input> inputs_;
   const std::type_info& returns_;
   std::shared_ptr<cache_detail::OwnGraphs> own_;  // set: the body captured itself, and all else is unused

@@ -27,13 +27,10 @@ void require_apart(const Call& call, const std::vector<bool>& copied) {
                          i, k));
 }
 
-[[gnu::hot]] void Entry::require_fits(const Call& call, const char* name) const {
-  if (call.body.type() != type_) [[unlikely]]
-    refuse(call, name, call.body.returns() != returns_ ? "a body with results of the same type" : "the same body",
-           "another one");
-  if (call.inputs.size() != inputs_.size()) [[unlikely]]
-    refuse(call, name, text::format("{} inputs", inputs_.size()), text::format("{}", call.inputs.size()));
-  for (std::size_t i = 0; i < inputs_.size(); ++i) require_fits(call, name, i);
+void Entry::refuse_body(const Call& call, const char* name) const {
+  if (call.body.returns() != returns_) refuse(call, name, "a body with results of the same type", "another one");
+  if (!(call.body.identity() == identity_)) refuse(call, name, "the same body", "another one");
+  refuse(call, name, text::format("{} inputs", inputs_.size()), text::format("{}", call.inputs.size()));
 }
 
 void Entry::require_fits(const Call& call, const char* name, std::size_t i) const {

@@ -39,6 +39,8 @@ GraphCacheOptions checked_options(GraphCacheOptions options) {
 GraphCache::Impl::Impl(GraphCacheOptions wanted, const Device& device)
     : options(checked_options(std::move(wanted))),
       max_bytes(options.max_bytes != 0 ? options.max_bytes : device.memory_info().total / 4),
+      check_every(options.check_every),
+      has_age(options.max_age.count() != 0),
       shared(options, device),
       records(options.max_keys) {}
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "backend/capture_query.h"
@@ -43,49 +42,47 @@ namespace {
   return stream;
 }
 
-[[gnu::hot]] void GraphCache::Impl::note_use(Record& record) {
-  record.last_use = ++calls;
-  if (options.max_age.count() != 0) record.time = options.clock ? options.clock() : Clock::now();
-  records.used(record);
-}
-
 [[gnu::hot]] cache_detail::Outcome GraphCache::Impl::run(const Call& call) {
   constexpr const char* name = "GraphCache::run";
   const StreamRef stream = require_outside_of_captures(name);
   Lock lock(*this, name);
   caches::SampledTime::Step hit(hit_time);
-  failed.reset();
-  if (options.max_age.count() != 0) release_old();
+  if (has_age) [[unlikely]]
+    release_old();
+  Outcome outcome;
   Record* const record = records.find(call.key);
   if (record != nullptr && record->entry != nullptr) [[likely]] {
-    if (std::optional<Outcome> done = replay(*record, call, stream, hit)) [[likely]] {
-      ++counts.hits.number;
+    if (replay(*record, call, stream, hit, outcome)) [[likely]] {
+      ++hits;
       hit.done();
-      return *std::move(done);
+      return outcome;
     }
   } else if (may_capture(call.key, record)) {
-    if (std::optional<Outcome> done = capture_and_replay(call, stream)) return *std::move(done);
+    if (capture_and_replay(call, stream, outcome)) return outcome;
   }
-  return run_eagerly(lock, call, stream);
+  outcome = run_eagerly(lock, call, stream);
+  return outcome;
 }
 
-[[gnu::hot]] std::optional<cache_detail::Outcome> GraphCache::Impl::replay(Record& record, const Call& call,
-                                                                           const StreamRef& stream,
-                                                                           caches::SampledTime::Step& hit) {
+[[gnu::hot]] inline bool GraphCache::Impl::replay(Record& record, const Call& call, const StreamRef& stream,
+                                                  caches::SampledTime::Step& hit, Outcome& outcome) {
   Entry& entry = *record.entry;
   entry.require_fits(call, "GraphCache::run");
-  if (options.check_every != 0 && (record.hits + 1) % options.check_every == 0) {
+  if (check_every != 0 && (record.hits + 1) % check_every == 0) [[unlikely]] {
     check(record, call);
-    if (record.entry == nullptr) return std::nullopt;
+    if (record.entry == nullptr) return false;
     hit.begin_again();
   }
-  if (!shared.last_launch.order_before(stream)) {
+  const bool same_stream = shared.last_launch.was_on(stream);
+  if (!same_stream && !shared.last_launch.order_before(stream)) [[unlikely]] {
     cause = EagerCause::unordered;
-    return std::nullopt;
+    failed.reset();
+    return false;
   }
   ++record.hits;
   note_use(record);
-  return entry.launch(stream, call);
+  if (!same_stream || !entry.launch_plain(stream)) outcome = entry.launch(stream, call);
+  return true;
 }
 
 // The entry is released if its body cannot be captured any more, or if it is not the same.
@@ -117,6 +114,7 @@ void GraphCache::Impl::check(Record& record, const Call& call) {
 
 bool GraphCache::Impl::may_capture(const CacheKey& key, const Record* record) {
   cause = EagerCause::counted;
+  failed.reset();
   if (record == nullptr) {
     if (options.capture_after != 0 || !may_be_forgotten()) return options.capture_after == 0;
     cause = EagerCause::thrashing;
@@ -154,11 +152,11 @@ bool is_done(const CaptureFailed& failure, const caches::Call& call) {
 
 }  // namespace
 
-std::optional<cache_detail::Outcome> GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& stream) {
+bool GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& stream, Outcome& outcome) {
   const Clock::time_point begin = Clock::now();
   if (!shared.last_launch.order_before(stream)) {
     cause = EagerCause::unordered;
-    return std::nullopt;
+    return false;
   }
   const std::uint64_t pool_before = pool_bytes();
   std::shared_ptr<Entry> entry;
@@ -168,16 +166,16 @@ std::optional<cache_detail::Outcome> GraphCache::Impl::capture_and_replay(const 
     failed = std::make_shared<const CacheFailure>(std::move(failure.failure));
     cause = EagerCause::failed;
     count(counts.failed_captures, begin);
-    if (failure.after_effects == nullptr && !is_done(failure, call)) return std::nullopt;
+    if (failure.after_effects == nullptr && !is_done(failure, call)) return false;
     Record& record = records.find_or_add(call.key);
     record.failure = std::exchange(failed, nullptr);
     if (failure.after_effects != nullptr) std::rethrow_exception(failure.after_effects);
     count(counts.eager, begin);
     ++counts.eager_by_cause[static_cast<std::size_t>(cause)];
     note_use(record);
-    return Outcome();
+    return true;
   }
-  Outcome outcome = entry->launch(stream, call);
+  outcome = entry->launch(stream, call);
   count_recapture(records.find_or_add(call.key), *entry);
   count(counts.captures, begin);
   make_room();  // now that nothing fails any more
@@ -186,7 +184,7 @@ std::optional<cache_detail::Outcome> GraphCache::Impl::capture_and_replay(const 
   record.hits = 0;
   note_use(record);
   keep_within_bytes(record, pool_before);
-  return outcome;
+  return true;
 }
 
 cache_detail::Outcome GraphCache::Impl::run_eagerly(Lock& lock, const Call& call, const StreamRef& stream) {

@@ -7,11 +7,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <tuple>
 
+#include "backend/objects/thread_tag.h"
 #include "cache/entry.h"
 #include "cache/records.h"
 #include "cache/sampled_time.h"
@@ -41,11 +41,11 @@ struct GraphCache::Impl {
   // --- Calls: graph_cache_calls.cpp -------------------------------------------------------------------------------
   Outcome run(const Call& call);
   bool capture_ahead(const Call& call);
-  /// Replays the entry of a record; nullopt if the call must run eagerly, for a reason that is set.
-  std::optional<Outcome> replay(Record& record, const Call& call, const StreamRef& stream,
-                                caches::SampledTime::Step& hit);
-  /// Captures and replays; nullopt likewise.
-  std::optional<Outcome> capture_and_replay(const Call& call, const StreamRef& stream);
+  /// Replays the entry of a record; false if the call must run eagerly, for a reason that is set.
+  bool replay(Record& record, const Call& call, const StreamRef& stream, caches::SampledTime::Step& hit,
+              Outcome& outcome);
+  /// Captures and replays; false likewise.
+  bool capture_and_replay(const Call& call, const StreamRef& stream, Outcome& outcome);
   Outcome run_eagerly(Lock& lock, const Call& call, const StreamRef& stream);
   /// \param run where eager parts of the body run; null: nothing may take effect.
   std::shared_ptr<caches::Entry> capture(const Call& call, bool instantiate, const StreamRef* run);
@@ -54,7 +54,13 @@ struct GraphCache::Impl {
   bool may_capture(const CacheKey& key, const Record* record);
   /// The current stream, which must not be in a capture. To be called without the mutex.
   StreamRef require_outside_of_captures(const char* name) const;
-  void note_use(Record& record);
+  void note_use(Record& record) {
+    record.last_use = ++calls;
+    if (has_age) [[unlikely]]
+      record.time = clock_now();
+    records.used(record);
+  }
+  Clock::time_point clock_now() const { return options.clock ? options.clock() : Clock::now(); }
 
   // --- Bounds: bounds.cpp ------------------------------------------------------------------------------------------
   std::uint64_t pool_bytes() const;
@@ -87,23 +93,27 @@ struct GraphCache::Impl {
 
   std::string key_text(const CacheKey& key) const;
 
-  // What a hit touches comes first, and `shared` begins with the rest of it, see CUDAGraph::Impl.
   const GraphCacheOptions options;
   const std::uint64_t max_bytes;
-  graphs::LaunchMutex mutex;
-  std::atomic<std::thread::id> holder{};  // the thread that holds the mutex
+  // What a hit touches lies together, and `shared` begins with the rest of it, see CUDAGraph::Impl.
+  alignas(64) graphs::LaunchMutex mutex;
+  std::atomic<const void*> holder{nullptr};  // backend::thread_tag() of the thread that holds the mutex
   std::uint64_t calls = 0;
+  std::uint64_t hits = 0;
+  const std::size_t check_every;  // of the options
+  const bool has_age;             // the options limit it
   caches::SampledTime hit_time;
-  std::shared_ptr<const CacheFailure> failed;  // set for the call underway where it turns out that it runs eagerly
   caches::Shared shared;
   caches::Records records;          // after `shared`, whose streams outlive the entries
   std::uint64_t pool_captures = 0;  // in the present pool
   bool warned_of_thrashing = false;
   bool evicts_for_bytes = false;  // entries were released because of the bytes
-  GraphCacheStatistics counts;    // the time of hits: hit_time
+  GraphCacheStatistics counts;    // but for hits: `hits` and hit_time
   std::map<std::tuple<RecaptureCause, std::string, std::string>, std::uint64_t> reasons;
 
-  EagerCause cause = EagerCause::counted;  // as `failed`
+  // Of a call underway that turns out to run eagerly.
+  EagerCause cause = EagerCause::counted;
+  std::shared_ptr<const CacheFailure> failed;
   std::atomic<std::thread::id> warming{};  // the thread that is in warm(), with threads that instantiate
   std::function<void(std::shared_ptr<caches::Entry>)> instantiate_later;
 };
@@ -115,7 +125,7 @@ class GraphCache::Impl::Lock {
   /// \param name the public name of the call.
   /// \throws UsageError
   Lock(Impl& impl, const char* name) : impl_(impl) {
-    if (impl_.holder.load(std::memory_order_relaxed) == std::this_thread::get_id()) [[unlikely]]
+    if (impl_.holder.load(std::memory_order_relaxed) == backend::thread_tag()) [[unlikely]]
       refuse(name);
     lock();
   }
@@ -127,11 +137,11 @@ class GraphCache::Impl::Lock {
 
   void lock() {
     impl_.mutex.lock();
-    impl_.holder.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    impl_.holder.store(backend::thread_tag(), std::memory_order_relaxed);
     held_ = true;
   }
   void unlock() {
-    impl_.holder.store(std::thread::id(), std::memory_order_relaxed);
+    impl_.holder.store(nullptr, std::memory_order_relaxed);
     impl_.mutex.unlock();
     held_ = false;
   }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/records.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace reprise::caches {
 
-[[gnu::hot]] Record* Records::find(const CacheKey& key) {
-  if (!captured_.empty() && captured_.front().key == key) return &captured_.front();  // as in the last call
+[[gnu::hot]] Record* Records::find_by_hash(const CacheKey& key) {
   const auto found = by_key_.find(key);
   return found == by_key_.end() ? nullptr : &*found->second;
 }
@@ -36,20 +36,36 @@ bool Records::erase(const CacheKey& key) {
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return false;
   const auto record = found->second;
+  note_forgotten(*record);
   by_key_.erase(found);
   std::list<Record>& list = list_of(*record);
   list.erase(record);
   return true;
 }
 
-void Records::clear() noexcept {
+void Records::note_forgotten(const Record& record) {
+  if (!record.had_graph) return;
+  forgotten_.push_back(record.key);
+  if (forgotten_.size() > max_others_) forgotten_.pop_front();
+}
+
+bool Records::take_forgotten(const CacheKey& key) {
+  const auto found = std::ranges::find(forgotten_, key);
+  if (found == forgotten_.end()) return false;
+  forgotten_.erase(found);
+  return true;
+}
+
+void Records::clear() {
+  for (const std::list<Record>* const list : {&others_, &captured_})
+    for (const Record& record : *list) note_forgotten(record);
   by_key_.clear();
   captured_.clear();
   others_.clear();
   has_forgotten_ = false;
 }
 
-[[gnu::hot]] void Records::used(Record& record) {
+[[gnu::hot]] void Records::move_to_front(Record& record) {
   std::list<Record>& list = list_of(record);
   if (&list.front() != &record) list.splice(list.begin(), list, by_key_.at(record.key));
 }
@@ -58,6 +74,7 @@ void Records::set_entry(Record& record, std::shared_ptr<Entry> entry) {
   const auto place = by_key_.at(record.key);
   std::list<Record>& from = list_of(record);
   std::swap(record.entry, entry);
+  record.had_graph = true;
   std::list<Record>& to = list_of(record);
   to.splice(to.begin(), from, place);
   if (record.entry == nullptr) limit_others();  // the record itself is the last one that would go

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <memory>
 #include <optional>
@@ -20,15 +21,17 @@ namespace reprise::caches {
 struct Record {
   explicit Record(const CacheKey& its_key) : key(its_key) {}
 
+  // What a hit touches comes first.
+  std::shared_ptr<Entry> entry = {};  // captured; shared with threads that instantiate it
+  std::size_t hits = 0;               // since the capture
+  std::uint64_t last_use = 0;         // number of the call among those of the cache; 0: none
   const CacheKey key;
-  std::shared_ptr<Entry> entry = {};                 // captured; shared with threads that instantiate it
   std::size_t calls = 0;                             // eager ones, of a key that is counted
-  std::size_t hits = 0;                              // since the capture
-  std::uint64_t last_use = 0;                        // number of the call among those of the cache; 0: none
   std::chrono::steady_clock::time_point time{};      // of it, with GraphCacheOptions::max_age
   std::shared_ptr<const CacheFailure> failure = {};  // set: always eager
   bool too_large = false;                            // because of the bytes alone
   std::optional<RecaptureCause> evicted = {};        // why it has no graph any more
+  bool had_graph = false;                            // it has one, or had one before
   std::uint64_t bytes = 0;                           // that the entry it had adds, as far as that is known
 };
 
@@ -39,14 +42,23 @@ class Records {
   /// \param max_others the number of records without a graph that are kept.
   explicit Records(std::size_t max_others) : max_others_(max_others) {}
 
-  Record* find(const CacheKey& key);
+  Record* find(const CacheKey& key) {
+    if (!captured_.empty() && captured_.front().key == key) [[likely]]
+      return &captured_.front();  // as in the last call
+    return find_by_hash(key);
+  }
   /// The record of the key, a new one if there is none; the one that has been without use for longest is erased.
   Record& find_or_add(const CacheKey& key);
   bool erase(const CacheKey& key);
-  void clear() noexcept;
+  void clear();
+  /// True if the key was erased when it had, or had had, a graph, and that is remembered; it is not any more then.
+  bool take_forgotten(const CacheKey& key);
 
   /// The record is the last one that was used.
-  void used(Record& record);
+  void used(Record& record) {
+    if (captured_.empty() || &captured_.front() != &record) [[unlikely]]
+      move_to_front(record);
+  }
   /// The record has a graph now, or none any more.
   void set_entry(Record& record, std::shared_ptr<Entry> entry);
 
@@ -63,11 +75,15 @@ class Records {
     std::size_t operator()(const CacheKey& key) const noexcept { return key.hash(); }
   };
   std::list<Record>& list_of(const Record& record) noexcept { return record.entry != nullptr ? captured_ : others_; }
+  Record* find_by_hash(const CacheKey& key);
+  void move_to_front(Record& record);
   void limit_others();
+  void note_forgotten(const Record& record);
 
   const std::size_t max_others_;
   bool has_forgotten_ = false;
   std::list<Record> captured_, others_;
+  std::deque<CacheKey> forgotten_;  // those with a graph, the last ones; at most `max_others_`
   std::unordered_map<CacheKey, std::list<Record>::iterator, Hash> by_key_;
 };
 

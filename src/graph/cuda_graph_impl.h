@@ -170,6 +170,7 @@ struct CUDAGraph::Impl {
   void notify_instantiated(const char* call);
   /// Both of the above.
   void instantiate(const char* call);
+  void instantiate_for(const char* call);  ///< likewise, for a launch, whose call is named in errors
   void discard_template() noexcept;
   /// Returns false if the template stays, because another graph needs it or the runtime refuses.
   bool destroy_template() noexcept;
@@ -187,6 +188,7 @@ struct CUDAGraph::Impl {
   void launch_with_listeners(const char* call, const StreamRef& stream);
   void launch_executable(const char* call, const StreamRef& stream);
   void raise_launch(const char* call, ErrorCode result) const;
+  [[noreturn]] void refuse_device(const char* call, const StreamRef& stream) const;
   void upload(const StreamRef& stream);
 
   // --- The log: cuda_graph_log.cpp ------------------------------------------------------------------------------

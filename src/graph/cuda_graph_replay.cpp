@@ -120,18 +120,25 @@ void CUDAGraph::Impl::refuse_reserved(const char* call) const {
         graphs::of_graph(options.name), *reserved_for));
 }
 
+[[gnu::cold]] void CUDAGraph::Impl::refuse_device(const char* call, const StreamRef& stream) const {
+  throw UsageError(text::format("{}{}: the stream is of device {}, but the graph was captured on {}.", call,
+                                graphs::of_graph(options.name), stream.device().str(), device->str()));
+}
+
+[[gnu::cold]] void CUDAGraph::Impl::instantiate_for(const char* call) {
+  const detail::PublicCall public_call(call);
+  instantiate(call);
+}
+
 // What a replay executes is [[gnu::hot]], here and where it calls other files: the linker puts such functions side by
 // side, and after a launch their pages must be found anew.
 [[gnu::hot]] void CUDAGraph::Impl::prepare_launch(const char* call, const StreamRef& stream) {
   if (stream.device() != *device) [[unlikely]]
-    throw UsageError(text::format("{}{}: the stream is of device {}, but the graph was captured on {}.", call,
-                                  graphs::of_graph(options.name), stream.device().str(), device->str()));
+    refuse_device(call, stream);
   if (captures::any_underway()) [[unlikely]]
     refuse_capturing(call, stream, options.name);
-  if (exec == nullptr) [[unlikely]] {
-    const detail::PublicCall public_call(call);
-    instantiate(call);
-  }
+  if (exec == nullptr) [[unlikely]]
+    instantiate_for(call);
   if (!in_use_elsewhere.load(std::memory_order_relaxed)) in_use_elsewhere.store(true, std::memory_order_relaxed);
 }
 
@@ -186,7 +193,7 @@ std::exception_ptr CUDAGraph::Impl::replay_changed(const StreamRef& stream,
   throw;
 }
 
-[[gnu::hot]] void CUDAGraph::Impl::launch(const char* call, const StreamRef& stream) {
+[[gnu::hot]] inline void CUDAGraph::Impl::launch(const char* call, const StreamRef& stream) {
   if (!replays_notify && !graphs::global_hooks_in_replays.load(std::memory_order_relaxed)) [[likely]]
     launch_executable(call, stream);
   else

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/stress/stress_test.h"
@@ -16,32 +20,58 @@ constexpr int threads_at_once = 8;
 constexpr int keys = 12;  // more than there are graphs
 constexpr int calls = 150;
 
+constexpr std::size_t bucket = 64;  // of padded lengths
+
 GraphCacheOptions stress_options(std::uint64_t seed) {
   return {.max_entries = 8,
+          // The clock has a tick for each of its calls, of which there are two in a call of the cache.
+          .max_age = std::chrono::nanoseconds(seed % 3 == 0 ? 40 : 0),
           .capture_after = seed % 3,
           .check_every = seed % 2 == 0 ? 5u : 0u,
           .inputs = seed % 2 == 0 ? CacheInputs::patch : CacheInputs::copy,
-          .outputs = CacheOutputs::copy};
+          .outputs = seed % 4 < 2 ? CacheOutputs::copy : CacheOutputs::alias,
+          .padding = [](std::size_t length) { return (length + bucket - 1) / bucket * bucket; },
+          .clock = [ticks = std::chrono::nanoseconds(
+                        0)]() mutable { return std::chrono::steady_clock::time_point(++ticks); }};
 }
 
+/// A cache with results that lie in its entries: who uses one keeps other calls of that key away meanwhile.
+struct Shared {
+  explicit Shared(GraphCacheOptions options) : outputs(options.outputs), cache(std::move(options)) {}
+
+  const CacheOutputs outputs;
+  GraphCache cache;
+  std::array<std::mutex, keys> in_use;
+};
+
 /// Calls with random keys; each result is that of its key and input.
-void call_at_random(GraphCache& cache, unsigned seed) {
+void call_at_random(Shared& shared, unsigned seed) {
+  GraphCache& cache = shared.cache;
   std::mt19937 random(seed);
   const Stream stream, other;
   for (int i = 0; i < calls; ++i) {
     const StreamGuard guard(random() % 4 == 0 ? other : stream);
     const int key = static_cast<int>(random() % keys);
-    std::vector<int> values(n);
+    const bool padded = random() % 3 == 0;
+    const std::size_t length = padded ? 1 + random() % n : n;
+    std::vector<int> values(length);
     for (int& value : values) value = static_cast<int>(random() % 1000);
     Buffer<int> x(values);
-    const auto y = cache.run({key}, inputs(x), [&](DeviceView<const int> in) {
-      Buffer<int> scratch(n), made(n);
-      launch(LaunchConfig::cover(n, 64), AddTo{}, in.data(), key, scratch.data(), n);
-      launch(LaunchConfig::cover(n, 64), AddTo{}, static_cast<const int*>(scratch.data()), 1, made.data(), n);
+    const auto add_key = [&](std::size_t size, DeviceView<const int> in) {
+      Buffer<int> scratch(size), made(size);
+      launch(LaunchConfig::cover(size, 64), AddTo{}, in.data(), key, scratch.data(), size);
+      launch(LaunchConfig::cover(size, 64), AddTo{}, static_cast<const int*>(scratch.data()), 1, made.data(), size);
       return made;
-    });
-    for (int& value : values) value += key + 1;
-    EXPECT_EQ(y.read(), values);
+    };
+    {
+      std::unique_lock lock(shared.in_use[static_cast<std::size_t>(key)], std::defer_lock);
+      if (shared.outputs == CacheOutputs::alias) lock.lock();
+      const CacheResult<int> y =
+          padded ? cache.run_padded({key, "padded"}, length, inputs(x), add_key)
+                 : cache.run({key}, inputs(x), [&](DeviceView<const int> in) { return add_key(n, in); });
+      for (int& value : values) value += key + 1;
+      EXPECT_EQ(y.read(), values);
+    }
     if (random() % 50 == 0) cache.forget({key});
     if (random() % 200 == 0) cache.clear();
     if (random() % 20 == 0) static_cast<void>(cache.statistics().str());
@@ -52,16 +82,16 @@ template <class CacheOf>
 void run_threads(const CacheOf& cache_of, unsigned seed) {
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < threads_at_once; ++i)
-    threads.emplace_back([&, i] { call_at_random(*cache_of(i), seed * threads_at_once + i); });
+    threads.emplace_back([&, i] { call_at_random(cache_of(i), seed * threads_at_once + i); });
   for (std::thread& thread : threads) thread.join();
 }
 
 TEST(StressCaches, EightThreadsWithOneCache) {
   const LogSink before = set_log_sink([](LogLevel, std::string_view) {});
-  for (unsigned seed = 0; seed < 4; ++seed) {
-    GraphCache cache(stress_options(seed));
-    run_threads([&](unsigned) { return &cache; }, seed);
-    const GraphCacheStatistics counts = cache.statistics();
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    Shared shared(stress_options(seed));
+    run_threads([&](unsigned) -> Shared& { return shared; }, seed);
+    const GraphCacheStatistics counts = shared.cache.statistics();
     EXPECT_EQ(counts.hits.number + counts.captures.number + counts.eager.number, threads_at_once * calls);
     EXPECT_EQ(counts.failed_captures.number, 0u);
     EXPECT_LE(counts.entries, 8u);
@@ -106,11 +136,11 @@ TEST(StressCaches, FourThreadsThatDropResultsWhichWorkStillReads) {
 
 TEST(StressCaches, EightThreadsWithACacheEach) {
   const LogSink before = set_log_sink([](LogLevel, std::string_view) {});
-  for (unsigned seed = 0; seed < 4; ++seed) {
-    std::vector<std::unique_ptr<GraphCache>> caches;
-    for (int i = 0; i < threads_at_once; ++i) caches.push_back(std::make_unique<GraphCache>(stress_options(seed)));
-    run_threads([&](unsigned i) { return caches[i].get(); }, seed);
-    for (const auto& each : caches) EXPECT_EQ(each->statistics().failed_captures.number, 0u);
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    std::vector<std::unique_ptr<Shared>> caches;
+    for (int i = 0; i < threads_at_once; ++i) caches.push_back(std::make_unique<Shared>(stress_options(seed)));
+    run_threads([&](unsigned i) -> Shared& { return *caches[i]; }, seed);
+    for (const auto& each : caches) EXPECT_EQ(each->cache.statistics().failed_captures.number, 0u);
   }
   set_log_sink(before);
 }

@@ -5,12 +5,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <typeindex>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -29,6 +32,11 @@ namespace reprise::libtorch {
 
 /// Options of make_graphed_callables() with a cache. The bounds are those of GraphCacheOptions; an entry has the graphs
 /// of a forward and its backward.
+///
+/// Of the options of a GraphCache there is no `padding`: what a longer tensor means, only the callable knows; pad
+/// before the call, and pass the length or a mask. There is no `explain`: statistics name the field of the key, such as
+/// "sizes", that each capture is due to, and graphs of two shapes differ in nearly every node. `inputs` and `outputs`
+/// are in `callable`, or follow from it: arguments are copied always.
 struct GraphedCacheOptions {
   std::string name = {};         ///< names the cache in errors and warnings; empty: the name of the module
   std::size_t max_entries = 64;  ///< at least 1
@@ -38,6 +46,12 @@ struct GraphedCacheOptions {
   std::chrono::nanoseconds max_age{0};  ///< entries without a call for so long are released; 0: no limit
   std::size_t max_keys = 4096;          ///< the number of keys without graphs that are remembered
   std::size_t capture_after = 2;        ///< the first calls of a key run eagerly
+  /// Each n-th replay of a key captures the callable again, with its warm-up, and refuses the call if that does other
+  /// work: other nodes, kernels, launch shapes or numbers among the arguments of kernels. 0: none. Addresses are not
+  /// compared, nor are scalars of operators on the host device, whose nodes do not show them.
+  std::size_t check_every = 0;
+  /// The time for max_age; empty: `std::chrono::steady_clock`. Called by each call, under the mutex of the cache.
+  GraphCacheOptions::Clock clock = {};
   /// How an entry is captured. `pool` and `order` belong to the cache.
   GraphedCallableOptions callable = {.capture_error_mode = CaptureMode::thread};
 };
@@ -108,7 +122,7 @@ class CachedCall final : public cache_detail::Body {
   using Result = typename Maker::Result;
 
   CachedCall(const Source& source, const CachedFunction& function, Args&&... args)
-      : source_(source), function_(function), arguments_(std::move(args)...) {}
+      : Body({&typeid(CachedCall)}), source_(source), function_(function), arguments_(std::move(args)...) {}
 
   /// The callable itself.
   cache_detail::BodyResults run(std::span<const cache_detail::InputMemory> /*inputs*/,
@@ -210,8 +224,7 @@ struct CachedState {
 ///
 /// - the types of the arguments, the sizes of their containers, and the keys of maps;
 /// - numbers, texts and what else is no tensor, by value;
-/// - of each tensor its type, device, sizes and strides, whether it needs a gradient, and which others share its
-/// memory;
+/// - of each tensor its type, device, sizes and strides, whether it needs a gradient, and which others it overlaps;
 /// - the mode of each module (`train()`, `eval()`), grad mode, inference mode, and autocast.
 ///
 /// What else the callable depends on must stay as it is: parameters may be trained, but not moved or replaced, see
@@ -248,6 +261,22 @@ class CachedCallable {
     return state_->function.capture(call.key(state_->modules), call);
   }
 
+  /// Captures a list ahead, as capture() each: an element is the argument of a call, or a `std::tuple` of its
+  /// arguments. Begin with the largest, whose memory the others then share. \param progress called after each, with the
+  /// number of those that are done and of all. \returns the number of elements whose keys have graphs now. \throws as
+  /// capture(), and what the progress throws.
+  template <class Samples>
+  std::size_t warm(const Samples& samples,
+                   const std::function<void(std::size_t done, std::size_t all)>& progress = {}) const {
+    std::size_t done = 0, captured = 0;
+    for (const auto& each : samples) {
+      if (capture_sample(each)) ++captured;
+      ++done;
+      if (progress) progress(done, std::size(samples));
+    }
+    return captured;
+  }
+
   /// Why the key of such a call always runs eagerly; nullopt if it does not.
   template <class... Args>
   std::optional<CacheFailure> failure(Args... args) const {
@@ -276,6 +305,15 @@ class CachedCallable {
   friend CachedCallable<F> make_graphed_callables(F callable, GraphedCacheOptions options);
 
   using State = detail::CachedState<C>;
+
+  template <class T>
+  bool capture_sample(const T& argument) const {
+    return capture(argument);
+  }
+  template <class... T>
+  bool capture_sample(const std::tuple<T...>& arguments) const {
+    return std::apply([&](const T&... each) { return capture(each...); }, arguments);
+  }
 
   template <class... Args>
   detail::CallKey key_of(Args... args) const {

@@ -59,6 +59,9 @@ class Differences {
     }
   }
 
+  /// Leaves out words that are addresses in both graphs, or may be.
+  void leave_out_addresses() noexcept { with_addresses_ = false; }
+
   /// \param with_enabled also what is disabled in one of the graphs.
   std::vector<GraphDifference> run(bool with_enabled) {
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
@@ -151,6 +154,7 @@ class Differences {
   void compare_values() {
     for (const ChangedValue& changed : changed_values(first_in_places_of_second(), second_.values)) {
       const NodeValue& value = changed.value;
+      if (!with_addresses_ && may_be_address(value, changed.first) && may_be_address(value, value.value)) continue;
       const ScannedNode& node = second_.values.nodes[value.node];
       const bool kernel = node.type == backend::NodeType::kernel;
       const DifferenceKind kind = kernel && value.parameter < 0          ? DifferenceKind::launch_shape
@@ -165,6 +169,10 @@ class Differences {
       difference.second_value = text_of(value, value.value, changed.second_memory);
       difference.perhaps = value.perhaps;
     }
+  }
+  // In the lower half of 48 bits, above the first 4 GiB; nearly no floating-point number and no size lies there.
+  static bool may_be_address(const NodeValue& value, std::uint64_t bits) {
+    return value.bytes == sizeof bits && bits >> 32 != 0 && bits >> 47 == 0;
   }
   // Shapes, sizes and counts are numbers; what else lies in 8 bytes may be anything.
   static std::string text_of(const NodeValue& value, std::uint64_t bits, const std::string& memory) {
@@ -203,6 +211,7 @@ class Differences {
   const std::vector<NodePair> pairs_;
   std::vector<std::vector<GraphDifference>> found_;          // of each pair
   std::vector<std::size_t> pair_of_first_, pair_of_second_;  // of each node
+  bool with_addresses_ = true;
 };
 
 }  // namespace
@@ -283,7 +292,10 @@ std::string GraphDifference::str() const {
                       perhaps ? " (perhaps bytes that no code wrote)" : "");
 }
 
-std::vector<GraphDifference> diff(const CUDAGraph& first, const CUDAGraph& second) {
+namespace {
+
+template <class Compare>
+std::vector<GraphDifference> compare_graphs(const CUDAGraph& first, const CUDAGraph& second, const Compare& compare) {
   constexpr const char* call = "diff";
   auto& one = graphs::GraphAccess::of(first, call);
   auto& other = graphs::GraphAccess::of(second, call);
@@ -303,7 +315,22 @@ std::vector<GraphDifference> diff(const CUDAGraph& first, const CUDAGraph& secon
         text::format("diff expected two graphs of one device; found one of {} and one of {}: compare graphs that were "
                      "captured on the same device.",
                      one.device->str(), other.device->str()));
-  return inspect::graph_differences(one, other);
+  return compare(one, other);
+}
+
+}  // namespace
+
+std::vector<GraphDifference> diff(const CUDAGraph& first, const CUDAGraph& second) {
+  return compare_graphs(first, second, [](auto& one, auto& other) { return inspect::graph_differences(one, other); });
+}
+
+std::vector<GraphDifference> inspect::differences_but_for_addresses(const CUDAGraph& first, const CUDAGraph& second) {
+  return compare_graphs(first, second, [](auto& one, auto& other) {
+    const ComparedGraph before(one), after(other);
+    Differences differences(before, after);
+    differences.leave_out_addresses();
+    return differences.run(/*with_enabled=*/true);
+  });
 }
 
 }  // namespace reprise

@@ -17,6 +17,10 @@ namespace reprise::inspect {
 std::vector<GraphDifference> graph_differences(graphs::GraphAccess::Impl& first, graphs::GraphAccess::Impl& second);
 std::vector<GraphDifference> graph_differences(const ComparedGraph& first, const ComparedGraph& second);
 
+/// As diff(), but for words that are addresses in both graphs, or may be: for graphs that were captured with memory of
+/// their own, of which no allocator knows what it corresponds to.
+std::vector<GraphDifference> differences_but_for_addresses(const CUDAGraph& first, const CUDAGraph& second);
+
 /// The same for two graphs whose nodes are paired, before one of them is changed: values are copied now, and the list
 /// is made when it is first read.
 GraphDifferences later_differences(graphs::GraphAccess::Impl& first, graphs::GraphAccess::Impl& second,

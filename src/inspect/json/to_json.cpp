@@ -124,6 +124,8 @@ const char* name_of(RecaptureCause cause) {
       return "evicted_bytes";
     case RecaptureCause::evicted_age:
       return "evicted_age";
+    case RecaptureCause::forgotten:
+      return "forgotten";
   }
   return "?";
 }

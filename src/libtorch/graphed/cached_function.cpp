@@ -39,6 +39,8 @@ GraphCacheOptions cache_options(const GraphedCacheOptions& options, const std::s
   cache.max_age = options.max_age;
   cache.max_keys = options.max_keys;
   cache.capture_after = options.capture_after;
+  cache.check_every = options.check_every;
+  cache.clock = options.clock;
   cache.key_fields = call_key_fields();
   return cache;
 }

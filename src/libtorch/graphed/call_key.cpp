@@ -6,10 +6,11 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <array>
 #include <typeindex>
-#include <unordered_map>
 
 #include "libtorch/graphed/capture_guards.h"
+#include "libtorch/graphed/staged_tensors.h"
 
 namespace reprise::libtorch::detail {
 namespace {
@@ -33,21 +34,26 @@ c10::IntArrayRef strides_of(const at::Tensor& tensor) {
                                                                                          : c10::IntArrayRef();
 }
 
-// For each tensor the number of the first one in the same memory; empty if all have memory of their own.
-std::vector<std::int64_t> shared_memory(const std::vector<const at::Tensor*>& tensors) {
-  std::unordered_map<const void*, std::int64_t> first;
-  std::vector<std::int64_t> numbers;
-  bool shared = false;
-  for (const at::Tensor* const each : tensors) {
-    const auto number = static_cast<std::int64_t>(numbers.size());
-    const bool has_memory = each->defined() && each->has_storage();
-    const auto known =
-        has_memory ? first.emplace(each->storage().unsafeGetStorageImpl(), number).first->second : number;
-    shared = shared || known != number;
-    numbers.push_back(known);
+// The numbers of each two tensors that may overlap, in order. Only that matters for the work: arguments are copied to
+// memory of their own, and one that the callable changes must lie apart from the others.
+std::vector<std::array<std::int64_t, 2>> overlaps(const std::vector<const at::Tensor*>& tensors) {
+  struct Range {
+    std::uintptr_t begin, end;
+    std::int64_t number;
+  };
+  std::vector<Range> ranges;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i]->defined() || !tensors[i]->has_storage()) continue;
+    const auto [begin, end] = memory_range(*tensors[i]);
+    if (begin != 0) ranges.push_back({begin, end, static_cast<std::int64_t>(i)});
   }
-  if (!shared) numbers.clear();
-  return numbers;
+  std::ranges::sort(ranges, {}, &Range::begin);
+  std::vector<std::array<std::int64_t, 2>> pairs;
+  for (std::size_t i = 0; i < ranges.size(); ++i)
+    for (std::size_t k = i + 1; k < ranges.size() && ranges[k].begin < ranges[i].end; ++k)
+      pairs.push_back({std::min(ranges[i].number, ranges[k].number), std::max(ranges[i].number, ranges[k].number)});
+  std::ranges::sort(pairs);
+  return pairs;
 }
 
 // One text if all are in the same mode, as they nearly always are.
@@ -71,8 +77,7 @@ std::vector<std::shared_ptr<torch::nn::Module>> all_modules(
 }
 
 std::vector<std::string> call_key_fields() {
-  return {"types",   "structure",     "values",  "kinds",     "sizes",
-          "strides", "shared memory", "modules", "gradients", "autocast"};
+  return {"types", "structure", "values", "kinds", "sizes", "strides", "overlaps", "modules", "gradients", "autocast"};
 }
 
 bool CallRecorder::has_device() const {
@@ -99,7 +104,7 @@ CallKey CallRecorder::key(const std::type_info& types, const std::vector<std::sh
       .add(kinds)
       .add(sizes)
       .add(strides)
-      .add(shared_memory(tensors_));
+      .add(overlaps(tensors_));
   call.key.add(modes_of(modules))
       .add(autograd_records()                 ? "recorded"
            : c10::InferenceMode::is_enabled() ? "inference"

@@ -10,8 +10,13 @@
 namespace reprise::libtorch {
 namespace {
 
-// From the first byte to the one past the last.
-std::pair<std::uintptr_t, std::uintptr_t> range_of(const at::Tensor& tensor) {
+bool same_order(const at::Tensor& a, const at::Tensor& b) {
+  return (a.is_contiguous() && b.is_contiguous()) || a.strides().equals(b.strides());
+}
+
+}  // namespace
+
+std::pair<std::uintptr_t, std::uintptr_t> memory_range(const at::Tensor& tensor) {
   const auto begin = reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
   if (tensor.numel() == 0) return {begin, begin};
   std::int64_t last = 0;
@@ -19,16 +24,10 @@ std::pair<std::uintptr_t, std::uintptr_t> range_of(const at::Tensor& tensor) {
   return {begin, begin + static_cast<std::size_t>(last + 1) * tensor.itemsize()};
 }
 
-bool same_order(const at::Tensor& a, const at::Tensor& b) {
-  return (a.is_contiguous() && b.is_contiguous()) || a.strides().equals(b.strides());
-}
-
-}  // namespace
-
 bool may_overlap(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined()) return false;
-  const auto [a_begin, a_end] = range_of(a);
-  const auto [b_begin, b_end] = range_of(b);
+  const auto [a_begin, a_end] = memory_range(a);
+  const auto [b_begin, b_end] = memory_range(b);
   return a_begin < b_end && b_begin < a_end;
 }
 
@@ -43,7 +42,7 @@ void StagedTensors::capture(const std::vector<at::Tensor>& tensors) {
     if (!each.defined()) continue;
     made = {each, each.mutable_data_ptr(), each.nbytes(),
             each.is_non_overlapping_and_dense() && !each.is_conj() && !each.is_neg()};
-    const auto [begin, end] = range_of(each);
+    const auto [begin, end] = memory_range(each);
     begin_ = std::min(begin_, begin);
     end_ = std::max(end_, end);
   }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "memory/copy_nodes.h"
@@ -13,6 +14,8 @@ namespace reprise::libtorch {
 
 /// True if two tensors share memory, or may: also if they lie between each other's values.
 bool may_overlap(const at::Tensor& a, const at::Tensor& b);
+/// The addresses from the first byte to the one past the last, as numbers.
+std::pair<std::uintptr_t, std::uintptr_t> memory_range(const at::Tensor& tensor);
 
 /// Inputs of a graph that change at each replay: its own tensors, to which its first node copies the values. The
 /// sources are parameters of the node; an operator copies before what the node cannot copy (other strides).

@@ -27,20 +27,18 @@ class LastLaunch {
   /// \throws BackendError before the call, if a required event cannot be created.
   template <class Launch>
   void launch(const StreamRef& stream, Launch&& launch) {
-    if (stream_ != nullptr && stream_->is(stream)) [[likely]] {
+    if (was_on(stream)) [[likely]]
       launch();
-      return;
-    }
-    LastLaunch next = prepare(stream);
-    launch();
-    launched(stream, std::move(next));
+    else
+      launch_elsewhere(stream, launch);
   }
+
+  /// True if the last launch was on this stream, which is tracked: launch() does nothing more than to launch then.
+  bool was_on(const StreamRef& stream) const noexcept { return stream_ != nullptr && stream_->is(stream); }
 
   /// Makes later work of the stream wait for the last launch, on the device; of another stream by an event. False if
   /// that cannot be done now: the stream of the launch is being captured. \throws BackendError
-  bool order_before(const StreamRef& stream) {
-    return (stream_ != nullptr && stream_->is(stream)) || is_none() || wait_on(stream);
-  }
+  bool order_before(const StreamRef& stream) { return was_on(stream) || is_none() || wait_on(stream); }
 
   /// True once the last launch has completed, or if there was none. Does not block, and breaks no capture. On a tracked
   /// stream the first query records the event, so later work of the stream must have completed, too. False after an
@@ -60,6 +58,13 @@ class LastLaunch {
   bool is_on(const Device& device) const noexcept;
 
  private:
+  // No part of launch(), whose usual way needs no registers saved for this.
+  template <class Launch>
+  [[gnu::noinline]] void launch_elsewhere(const StreamRef& stream, Launch&& launch) {
+    LastLaunch next = prepare(stream);
+    launch();
+    launched(stream, std::move(next));
+  }
   bool query();
   bool wait_on(const StreamRef& stream) const;
   LastLaunch prepare(const StreamRef& stream) const;

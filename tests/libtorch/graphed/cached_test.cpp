@@ -3,10 +3,13 @@
 
 #include <c10/core/InferenceMode.h>
 
+#include <array>
+#include <chrono>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "reprise/libtorch/annotated_modules.h"
 #include "tests/libtorch/graphed/graphed_fixture.h"
@@ -128,6 +131,19 @@ TEST_F(CachedCallables, CountNumbersTextsAndStructuresAmongTheKey) {
   }
   EXPECT_EQ(cached.size(), 4u);
   EXPECT_EQ(cached.statistics().hits.number, 4u);
+}
+
+TEST_F(CachedCallables, ReturnPairsAndArraysAsSuch) {
+  const auto f = [](const Tensor& x) { return std::pair(x + 1, std::array{x * 2, x * 3}); };
+  const auto cached = make_graphed_callables(f, {.capture_after = 1});
+  const Tensor x = random({4});
+  for (int i = 0; i < 3; ++i) {
+    const std::pair<Tensor, std::array<Tensor, 2>> y = cached(x);
+    EXPECT_TRUE(same(y.first, x + 1));
+    EXPECT_TRUE(same(y.second[0], x * 2));
+    EXPECT_TRUE(same(y.second[1], x * 3));
+  }
+  EXPECT_EQ(cached.statistics().hits.number, 1u);
 }
 
 TEST_F(CachedCallables, TellApartTensorsThatEagerRunsTellApart) {
@@ -266,6 +282,91 @@ TEST_F(CachedCallables, AreCapturedAheadWithoutEffect) {
   EXPECT_EQ(cached.statistics().hits.number, 1u);
 }
 
+TEST_F(CachedCallables, AreCapturedAheadForAListOfSamples) {
+  Model graphed = model();
+  const auto cached = make_graphed_callables(graphed, {});
+  const std::vector<Tensor> samples{random({8, 4}), random({5, 4}), random({3, 4}), random({5, 4})};
+  std::vector<std::pair<std::size_t, std::size_t>> progress;
+  const auto note = [&](std::size_t done, std::size_t all) { progress.emplace_back(done, all); };
+  EXPECT_EQ(cached.warm(samples, note), 4u);
+  EXPECT_EQ(progress, (std::vector<std::pair<std::size_t, std::size_t>>{{1, 4}, {2, 4}, {3, 4}, {4, 4}}));
+  EXPECT_EQ(cached.size(), 3u);
+  for (const Tensor& each : samples) cached(each);
+  EXPECT_EQ(cached.statistics().hits.number, 4u);
+
+  const auto scaled = make_graphed_callables([](const Tensor& x, double factor) { return x * factor; }, {});
+  EXPECT_EQ(scaled.warm(std::vector{std::tuple(random({3}), 2.0), std::tuple(random({3}), 3.0)}), 2u);
+  EXPECT_TRUE(scaled.contains(random({3}), 3.0));
+  const auto waits = make_graphed_callables([](const Tensor& x) { return x * x.sum().item<float>(); }, {});
+  EXPECT_EQ(waits.warm(samples), 0u);
+}
+
+TEST_F(CachedCallables, ReleaseEntriesOfAnAgeByTheClockOfTheOptions) {
+  std::chrono::steady_clock::time_point now{};
+  const auto cached =
+      make_graphed_callables([](const Tensor& x) { return x * 2; },
+                             {.max_age = std::chrono::minutes(5), .capture_after = 0, .clock = [&now] { return now; }});
+  const Tensor a = random({3}), b = random({4});
+  cached(a);
+  now += std::chrono::minutes(4);
+  cached(b);
+  EXPECT_TRUE(cached.contains(a));
+  now += std::chrono::minutes(4);
+  cached(b);
+  EXPECT_FALSE(cached.contains(a));
+  EXPECT_TRUE(cached.contains(b));
+}
+
+TEST_F(CachedCallables, FindWorkThatDependsOnMoreThanTheArguments) {
+  bool twice = false;
+  const auto f = [&twice](const Tensor& x) { return twice ? x * 2 + x.exp() : x * 2; };
+  const auto cached = make_graphed_callables(f, {.name = "steps", .capture_after = 0, .check_every = 2});
+  const Tensor x = needing_gradient({3});
+  cached(x).sum().backward();
+  twice = true;
+  EXPECT_TRUE(same(cached(x), x * 2)) << "replays the first capture";
+  const std::string text = refusal([&] { cached(x); });
+  EXPECT_THAT(text, AllOf(HasSubstr("of cache `steps` is always captured as the same graph"),
+                          HasSubstr("only in the second graph"), HasSubstr("in replay 2")));
+  EXPECT_FALSE(cached.contains(x));
+  ASSERT_TRUE(cached.failure(x));
+  EXPECT_EQ(cached.failure(x)->what, text);
+  EXPECT_TRUE(same(cached(x), f(x))) << "eager from now on";
+  EXPECT_EQ(cached.statistics().checks.number, 1u);
+}
+
+TEST_F(CachedCallables, FindThatACallHasNoBackwardAnyMore) {
+  bool detached = false;
+  const auto cached = make_graphed_callables([&](const Tensor& x) { return detached ? x.detach() * 2 : x * 2; },
+                                             {.capture_after = 0, .check_every = 1});
+  const Tensor x = needing_gradient({3});
+  cached(x).sum().backward();
+  detached = true;
+  EXPECT_THAT(refusal([&] { cached(x); }), HasSubstr("another graph"));
+}
+
+TEST_F(CachedCallables, FindNothingInACallableThatIsTheSame) {
+  Model eager = model(), graphed = model();
+  for (const Gradients gradients : {Gradients::fresh, Gradients::accumulate_in_graph}) {
+    const auto cached =
+        make_graphed_callables(graphed, {.capture_after = 0, .check_every = 1, .callable = {.gradients = gradients}});
+    torch::optim::SGD first(eager->parameters(), 0.1), second(graphed->parameters(), 0.1);
+    for (int step = 0; step < 12; ++step) {
+      const Tensor x = random({3 + step % 2, 4});
+      first.zero_grad();
+      second.zero_grad();
+      eager->forward(x).square().mean().backward();
+      cached(x).square().mean().backward();
+      first.step();
+      second.step();
+    }
+    const auto expected = eager->parameters(), found = graphed->parameters();
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(same(expected[i], found[i])) << i;
+    EXPECT_EQ(cached.statistics().checks.number, 10u);
+    EXPECT_EQ(cached.statistics().hits.number, 10u);
+  }
+}
+
 TEST_F(CachedCallables, ChangeArgumentsAsTheCallableDoes) {
   const auto f = [](Tensor x) { x.add_(1); };
   const auto cached = make_graphed_callables(f, {.capture_after = 1});
@@ -385,6 +486,34 @@ TEST_F(CachedCallables, RunEagerlyWhereArgumentsThatTheyChangeShareMemory) {
   const auto g = make_graphed_callables([](const Tensor& a, const Tensor& b) { return a + b; }, {.capture_after = 0});
   EXPECT_TRUE(same(g(x, x), x + x));
   EXPECT_TRUE(g.contains(x, x));
+}
+
+TEST_F(CachedCallables, DistinguishViewsOfOneStorageThatOverlapFromThoseThatLieApart) {
+  const auto adding = [](Tensor a, const Tensor& b) {
+    a.mul_(2);
+    a.add_(b.sum());  // of values that the first operator may have changed
+  };
+  const auto subtracting = [](const Tensor& a, const Tensor& b) { return a * 2 - b; };
+  for (const bool apart_first : {true, false}) {
+    const auto changes = make_graphed_callables(adding, {.capture_after = 0});
+    const auto reads = make_graphed_callables(subtracting, {.capture_after = 0});
+    for (int i = 0; i < 6; ++i) {
+      // Views of 4 values at 0 and at `distance`: those at 2 and 3 overlap.
+      const int distance = std::array{4, 2, 5, 3, 6, 2}[static_cast<std::size_t>(apart_first ? i : 5 - i)];
+      Tensor found = random({12});
+      Tensor expected = found.clone();
+      const auto first = [](const Tensor& x) { return x.slice(0, 0, 4); };
+      const auto second = [&](const Tensor& x) { return x.slice(0, distance, distance + 4); };
+      adding(first(expected), second(expected));
+      changes(first(found), second(found));
+      EXPECT_TRUE(same(found, expected)) << distance;
+      EXPECT_EQ(changes.contains(first(found), second(found)), distance >= 4) << "otherwise it runs eagerly";
+      EXPECT_TRUE(same(reads(first(found), second(found)), subtracting(first(found), second(found)))) << distance;
+    }
+    EXPECT_EQ(changes.size(), 1u) << "that of views which lie apart, whatever their distance";
+    EXPECT_EQ(changes.statistics().hits.number, 2u);
+    EXPECT_EQ(reads.size(), 2u);
+  }
 }
 
 TEST_F(CachedCallables, FindAutocastWithoutTensorsAmongTheArguments) {

@@ -217,9 +217,28 @@ TEST(GraphCacheBounds, AKeyThatLeavesNoRoomForOthersRunsEagerlyWithOneWarning) {
         call_in_turn(24u << 20, after, {Large{1, 1, 1}, Large{1, 1, 2}, Large{1, 1, 3}, Large{30, 1, 4}});
     EXPECT_EQ(counts.entries, 3u);
     EXPECT_LE(counts.captures.number, 7u) << counts.str();
-    EXPECT_GE(counts.eager_by_cause[static_cast<std::size_t>(EagerCause::thrashing)], 16u) << counts.str();
-    EXPECT_EQ(warnings.texts().size(), 1u);
+    EXPECT_GE(counts.eager_by_cause[static_cast<std::size_t>(EagerCause::too_large)], 16u) << counts.str();
+    EXPECT_EQ(counts.eager_by_cause[static_cast<std::size_t>(EagerCause::thrashing)], 0u) << counts.str();
+    ASSERT_EQ(warnings.texts().size(), 1u);
+    EXPECT_TRUE(contains(warnings.texts().front(), "key (3) runs eagerly: its graph alone needs"));
   }
+}
+
+TEST(GraphCacheBounds, AKeyThatFitsReleasesOnlyAsManyOthersAsItNeeds) {
+  constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+  GraphCache cache({.max_bytes = 108 * mib, .capture_after = 0});
+  for (int key = 0; key < 5; ++key) cache.run({key}, Large{12, 12, 1});  // 24 in the pool, 12 beside it for each
+  cache.run({0}, Large{12, 12, 1});
+  EXPECT_EQ(cache.size(), 5u);
+  cache.run({"large"}, Large{12, 24, 1});  // 24 more in the pool, and 24 beside it
+  std::vector<int> kept;
+  for (int key = 0; key < 5; ++key)
+    if (cache.contains({key})) kept.push_back(key);
+  EXPECT_EQ(kept, (std::vector<int>{0, 3, 4}));
+  EXPECT_TRUE(cache.contains({"large"}));
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_EQ(counts.evictions.number, 2u);
+  EXPECT_EQ(counts.pool_bytes + counts.entry_bytes, 108 * mib);
 }
 
 TEST(GraphCacheBounds, OfTwoKeysThatOnlyFitAloneOneRunsEagerlyWithOneWarning) {

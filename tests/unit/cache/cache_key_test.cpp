@@ -34,6 +34,9 @@ TEST(CacheKeys, CompareIntegersByValueAndNothingElseWithThem) {
   EXPECT_FALSE(CacheKey(1) == CacheKey(1.0f));
   EXPECT_FALSE(CacheKey(1.0) == CacheKey(1.0f));
   EXPECT_FALSE(CacheKey(1) == CacheKey("1"));
+  EXPECT_FALSE(CacheKey('a') == CacheKey(97));
+  EXPECT_FALSE(CacheKey('a') == CacheKey("a"));
+  EXPECT_EQ(CacheKey(static_cast<signed char>(1), static_cast<unsigned char>(255)), CacheKey(1, 255));
 }
 
 TEST(CacheKeys, CompareFloatingPointNumbersByTheirBits) {
@@ -72,6 +75,7 @@ TEST(CacheKeys, ArePrintedWithTheNamesOfTheirFields) {
   const std::vector<std::string> names{"batch", "", "activation"};
   EXPECT_EQ(CacheKey(1, 2, "gelu", 4).str(names), "(batch=1, 2, activation=gelu, 4)");
   EXPECT_EQ(CacheKey().str(), "()");
+  EXPECT_EQ(CacheKey('a', '\n', '\xff', std::array{'N', 'T'}).str(), "(a, '\\x0a', '\\xff', [N, T])");
   EXPECT_EQ(key.field_texts()[1], "[2, 3]");
 }
 

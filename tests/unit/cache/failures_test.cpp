@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -245,6 +246,18 @@ TEST(ChecksOfGraphCaches, NameWhatTheKeyLacks) {
   EXPECT_EQ(cache.failure({n})->what, text);
   EXPECT_EQ(cache.run({n}, inputs(x), body).read(), multiples(n, 7)) << "eager from now on";
   EXPECT_EQ(cache.statistics().checks.number, 1u);
+}
+
+TEST(ChecksOfGraphCaches, NameWhatBodiesOfOneTypeHold) {
+  const auto times = [](int factor) -> std::function<Buffer<int>(DeviceView<const int>)> {
+    return [factor](DeviceView<const int> in) { return Multiplying{factor}(in); };
+  };
+  GraphCache cache({.capture_after = 0, .check_every = 2});
+  const Buffer<int> x = counting(n);
+  for (const int factor : {2, 7}) EXPECT_EQ(cache.run({n}, inputs(x), times(factor)).read(), multiples(n, 2));
+  const std::string text = text_of<UsageError>([&] { cache.run({n}, inputs(x), times(7)); });
+  EXPECT_TRUE(contains(text, "argument 1: 0x2 (2,"));
+  EXPECT_TRUE(contains(text, "then 0x7 (7,"));
 }
 
 TEST(ChecksOfGraphCaches, NameMemoryThatMoved) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -71,7 +73,7 @@ TEST(GraphCaches, TakeBodiesWithoutInputsAndResults) {
   EXPECT_EQ(read(x), std::vector<int>(n, 4));
 }
 
-TEST(GraphCaches, ReturnEachBufferOfTuplesPairsAndVectors) {
+TEST(GraphCaches, ReturnEachBufferOfTuplesPairsArraysAndVectors) {
   GraphCache cache({.capture_after = 1});
   const auto one = [](DeviceView<const int> x, int factor) { return Multiplying{factor}(x); };
   for (int i = 1; i <= 4; ++i) {
@@ -82,9 +84,15 @@ TEST(GraphCaches, ReturnEachBufferOfTuplesPairsAndVectors) {
     EXPECT_EQ(b.read(), multiples(n, 3 * i));
     EXPECT_TRUE(c.empty());
     EXPECT_EQ(c.data(), nullptr);
-    const auto [d, e] = cache.run({"pair"}, inputs(x), [&](auto in) { return std::pair(one(in, 5), one(in, 7)); });
-    EXPECT_EQ(d.read(), multiples(n, 5 * i));
-    EXPECT_EQ(e.read(), multiples(n, 7 * i));
+    const std::pair<CacheResult<int>, CacheResult<float>> pair =
+        cache.run({"pair"}, inputs(x), [&](auto in) { return std::pair(one(in, 5), Buffer<float>()); });
+    EXPECT_EQ(pair.first.read(), multiples(n, 5 * i));
+    EXPECT_TRUE(pair.second.empty());
+    const std::array<CacheResult<int>, 2> array = cache.run({"array"}, inputs(x), [&](auto in) {
+      return std::array{one(in, 5), one(in, 7)};
+    });
+    EXPECT_EQ(array[0].read(), multiples(n, 5 * i));
+    EXPECT_EQ(array[1].read(), multiples(n, 7 * i));
     const auto all = cache.run({"vector"}, inputs(x), [&](auto in) {
       std::vector<Buffer<int>> made;
       for (int k = 1; k < 4; ++k) made.push_back(one(in, k));
@@ -363,6 +371,60 @@ TEST(GraphCaches, RefuseAnotherBodyForAKeyThatIsCaptured) {
   EXPECT_TRUE(contains(text_of<UsageError>([&] { cache.run({64}, inputs(x), other); }), "expected the same body"));
   EXPECT_THROW(cache.run_padded({}, 64, inputs(x), padded), UsageError);
   EXPECT_EQ(cache.run({64}, inputs(x), doubled).read(), multiples(64, 2));
+}
+
+Buffer<int> doubled_by_function(DeviceView<const int> x) {
+  return Multiplying{2}(x);
+}
+Buffer<int> tripled_by_function(DeviceView<const int> x) {
+  return Multiplying{3}(x);
+}
+Buffer<int> tripled_without_exceptions(DeviceView<const int> x) noexcept {
+  return Multiplying{3}(x);
+}
+Buffer<int> padded_by_function(std::size_t, DeviceView<const int> x) {
+  return Multiplying{2}(x);
+}
+Buffer<int> otherwise_padded_by_function(std::size_t, DeviceView<const int> x) {
+  return Multiplying{3}(x);
+}
+
+TEST(GraphCaches, RefuseAnotherFunctionForAKeyThatIsCaptured) {
+  GraphCache cache({.capture_after = 0, .padding = [](std::size_t length) { return length; }});
+  const Buffer<int> x = counting(n);
+  const auto refuses = [&](auto&& body) {
+    return contains(text_of<UsageError>([&] { cache.run({n}, inputs(x), body); }), "expected the same body");
+  };
+  cache.run({n}, inputs(x), doubled_by_function);
+  EXPECT_EQ(cache.run({n}, inputs(x), &doubled_by_function).read(), multiples(n, 2));
+  EXPECT_TRUE(refuses(&tripled_by_function));
+  EXPECT_TRUE(refuses(tripled_by_function));
+  EXPECT_EQ(cache.run({n}, inputs(x), doubled_by_function).read(), multiples(n, 2));
+
+  cache.run_padded({"padded"}, n, inputs(x), padded_by_function);
+  EXPECT_EQ(cache.run_padded({"padded"}, n, inputs(x), padded_by_function).read(), multiples(n, 2));
+  EXPECT_THROW(cache.run_padded({"padded"}, n, inputs(x), otherwise_padded_by_function), UsageError);
+}
+
+TEST(GraphCaches, RefuseAStdFunctionWithAnotherTargetForAKeyThatIsCaptured) {
+  using Function = std::function<Buffer<int>(DeviceView<const int>)>;
+  const Buffer<int> x = counting(n);
+  const auto lambda = [](DeviceView<const int> in) { return Multiplying{2}(in); };
+  const auto other = [](DeviceView<const int> in) { return Multiplying{3}(in); };
+  const std::vector<Function> functions{doubled_by_function, tripled_by_function, tripled_without_exceptions, lambda,
+                                        other};
+  for (std::size_t first = 0; first < functions.size(); ++first) {
+    GraphCache cache({.capture_after = 0});
+    cache.run({n}, inputs(x), functions[first]);
+    for (std::size_t second = 0; second < functions.size(); ++second) {
+      Function copy = functions[second];
+      if (second == first)
+        EXPECT_NO_THROW(cache.run({n}, inputs(x), copy)) << first;
+      else
+        EXPECT_THROW(cache.run({n}, inputs(x), copy), UsageError) << first << ", " << second;
+    }
+    EXPECT_EQ(cache.statistics().hits.number, 1u);
+  }
 }
 
 }  // namespace

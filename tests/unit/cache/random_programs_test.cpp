@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <random>
@@ -60,7 +63,7 @@ struct Step {
     b.fill_bytes_async(static_cast<unsigned char>(key));
     for (unsigned ops = 3 + random() % 6; ops > 0; --ops) {
       const std::size_t half = size / 2;
-      switch (random() % 9) {
+      switch (random() % 10) {
         case 0:
           mix(a.data(), x.data(), size);
           break;
@@ -85,6 +88,9 @@ struct Step {
         case 7:
           random::test::draw(world.generator, world.numbers);
           mix(a.data(), world.numbers.data(), size);
+          break;
+        case 8:
+          eager([here = &world] { mix(here->state.data(), here->numbers.data(), most); });
           break;
         default:
           fork(a, b);
@@ -112,32 +118,76 @@ struct Step {
   }
 };
 
-GraphCacheOptions random_cache_options(std::mt19937& random) {
+using Time = std::chrono::steady_clock::time_point;
+
+constexpr std::array<std::size_t, 3> sizes{16, 100, 500};
+
+GraphCacheOptions random_cache_options(std::mt19937& random, const Time& now) {
   return {.max_entries = 1 + random() % 6,
           .max_bytes = random() % 4 == 0 ? std::uint64_t{3} << 20 : 0,
+          .max_age = std::chrono::seconds(random() % 3 == 0 ? 1 + random() % 20 : 0),
           .max_keys = 1 + random() % 20,
           .capture_after = random() % 4,
           .check_every = random() % 2 == 0 ? 1 + random() % 5 : 0,
           .inputs = random() % 2 == 0 ? CacheInputs::patch : CacheInputs::copy,
-          .outputs = random() % 2 == 0 ? CacheOutputs::alias : CacheOutputs::copy};
+          .outputs = random() % 2 == 0 ? CacheOutputs::alias : CacheOutputs::copy,
+          .padding = [](std::size_t length) { return *std::ranges::lower_bound(sizes, length); },
+          .clock = [&now] { return now; }};
 }
 
 std::vector<unsigned> values_of(const Buffer<unsigned>& x) {
   return random::test::read(x);
 }
 
-void run_program(unsigned seed) {
+/// What the calls of all programs were.
+struct Seen {
+  std::uint64_t padded = 0, padded_hits = 0, captures = 0, evicted = 0, evicted_by_age = 0;
+};
+
+/// The first values, and zeros up to the size.
+Buffer<unsigned> padded_with_zeros(const std::vector<unsigned>& values, std::size_t size) {
+  std::vector<unsigned> all = values;
+  all.resize(size);
+  return Buffer<unsigned>(all);
+}
+
+/// One call with a length below the size of its key, eagerly and by run_padded().
+void call_padded(World& eager, World& cached, GraphCache& cache, unsigned key, std::mt19937& random) {
+  const std::size_t size = sizes[key % 3], shortest = key % 3 == 0 ? 1 : sizes[key % 3 - 1] + 1;
+  const std::size_t length = shortest + random() % (size - shortest + 1);
+  std::vector<unsigned> values(length);
+  for (unsigned& value : values) value = random();
+  const auto first_values = [&](std::vector<unsigned> all) {
+    all.resize(length);
+    return all;
+  };
+  const Buffer<unsigned> x = padded_with_zeros(values, size), x_cached(values);
+  Buffer<unsigned> y = padded_with_zeros(values, size), y_cached(values);
+  const auto [a, b] = Step{eager, key, size}(x, DeviceView<unsigned>(y.data(), size));
+  const auto [c, d] =
+      cache.run_padded({"padded", key}, length, inputs(x_cached, inout(y_cached)),
+                       [&](std::size_t padded, DeviceView<const unsigned> in, DeviceView<unsigned> out) {
+                         return Step{cached, key, padded}(in, out);
+                       });
+  ASSERT_EQ(first_values(values_of(a)), c.read()) << "key " << key << ", length " << length;
+  ASSERT_EQ(first_values(values_of(b)), d.read()) << "key " << key << ", length " << length;
+  ASSERT_EQ(first_values(values_of(y)), values_of(y_cached)) << "key " << key << ", length " << length;
+}
+
+void run_program(unsigned seed, Seen& seen) {
   SCOPED_TRACE(::testing::Message() << "program " << seed);
   std::mt19937 random(seed);
   const SideStream side;
   const Stream other;
   World eager, cached;
   other.wait(side.ref());
-  GraphCache cache(random_cache_options(random));
+  Time now{};
+  GraphCache cache(random_cache_options(random, now));
   const unsigned keys = 2 + random() % 10;
   for (int call = 0; call < 60; ++call) {
     const unsigned key = random() % keys;
-    const std::size_t size = std::array<std::size_t, 3>{16, 100, 500}[key % 3];
+    const std::size_t size = sizes[key % 3];
+    now += std::chrono::seconds(random() % 3);
     const std::size_t offset = random() % 4 == 0 ? random() % 80 : 0;
     std::vector<unsigned> values(size + offset);
     for (unsigned& value : values) value = random();
@@ -146,6 +196,15 @@ void run_program(unsigned seed) {
     if (on_other) {
       other.wait(side.ref());
       guard.emplace(other);
+    }
+    if (random() % 3 == 0) {
+      const std::uint64_t hits = cache.statistics().hits.number;
+      ASSERT_NO_FATAL_FAILURE(call_padded(eager, cached, cache, key, random)) << "call " << call;
+      ++seen.padded;
+      seen.padded_hits += cache.statistics().hits.number - hits;
+      ASSERT_EQ(values_of(eager.state), values_of(cached.state)) << "call " << call << ", key " << key;
+      if (on_other) side.ref().wait(other);
+      continue;
     }
     Buffer<unsigned> x(values), y(values), x_cached(values), y_cached(values);
     const DeviceView<const unsigned> in(x.data() + offset, size), in_cached(x_cached.data() + offset, size);
@@ -164,13 +223,25 @@ void run_program(unsigned seed) {
   const GraphCacheStatistics counts = cache.statistics();
   EXPECT_EQ(counts.failed_captures.number, 0u);
   EXPECT_EQ(counts.hits.number + counts.captures.number + counts.eager.number, 60u);
+  seen.captures += counts.captures.number;
+  seen.evicted += counts.evictions.number;
+  for (const RecaptureReason& each : counts.recaptures)
+    if (each.cause == RecaptureCause::evicted_age) seen.evicted_by_age += each.number;
 }
 
 TEST(RandomProgramsOfGraphCaches, ComputeWhatEagerOnesDo) {
   const Warnings warnings;  // of keys that would thrash
   const char* const wanted = std::getenv("REPRISE_CACHE_PROGRAMS");
   const unsigned programs = wanted != nullptr ? static_cast<unsigned>(std::strtoul(wanted, nullptr, 10)) : 30;
-  for (unsigned seed = 0; seed < programs && !::testing::Test::HasFatalFailure(); ++seed) run_program(seed);
+  Seen seen;
+  for (unsigned seed = 0; seed < programs && !::testing::Test::HasFatalFailure(); ++seed) run_program(seed, seen);
+  std::printf("%llu calls padded, %llu of them hits; %llu captures, %llu evictions, %llu captures after one by age\n",
+              static_cast<unsigned long long>(seen.padded), static_cast<unsigned long long>(seen.padded_hits),
+              static_cast<unsigned long long>(seen.captures), static_cast<unsigned long long>(seen.evicted),
+              static_cast<unsigned long long>(seen.evicted_by_age));
+  if (programs < 30) return;
+  EXPECT_GT(seen.padded_hits, 0u);
+  EXPECT_GT(seen.evicted_by_age, 0u);
 }
 
 }  // namespace

@@ -108,6 +108,49 @@ TEST(StatisticsOfGraphCaches, NameNoFieldOfAKeyThatIsComparedWithNone) {
   EXPECT_TRUE(contains(cache.statistics().str(), "recaptures: new key: 1\n"));
 }
 
+TEST(StatisticsOfGraphCaches, SayThatAKeyWasForgotten) {
+  GraphCache cache({.max_entries = 3, .capture_after = 0});
+  Buffer<int> x = zeros();
+  const auto call = [&](int key) { cache.run({key}, [&] { graphs::test::add(x); }); };
+  const auto forgotten = [&] { return number_of(cache.statistics(), RecaptureCause::forgotten, "", ""); };
+  for (const int key : {1, 2}) call(key);
+  cache.forget({1});
+  call(3);
+  EXPECT_EQ(forgotten(), 0u) << "key 3 is new";
+  call(1);
+  EXPECT_EQ(forgotten(), 1u);
+  cache.clear();
+  for (const int key : {1, 2, 4}) call(key);
+  EXPECT_EQ(forgotten(), 3u) << "key 4 is new";
+  EXPECT_TRUE(contains(cache.statistics().str(), "recaptures: forgotten: 3\n"));
+  call(5);  // releases key 1
+  cache.forget({1});
+  call(1);
+  EXPECT_EQ(forgotten(), 4u) << "also of a key whose graph was released before";
+}
+
+TEST(StatisticsOfGraphCaches, RememberAsManyForgottenKeysAsTheOptionSays) {
+  GraphCache cache({.max_keys = 2, .capture_after = 0});
+  Buffer<int> x = zeros();
+  const auto call = [&](int key) { cache.run({key}, [&] { graphs::test::add(x); }); };
+  for (const int key : {1, 2, 3}) call(key);
+  for (const int key : {1, 2, 3}) cache.forget({key});
+  for (const int key : {1, 2, 3}) call(key);
+  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::forgotten, "", ""), 2u);
+}
+
+TEST(StatisticsOfGraphCaches, DoNotSayThatAKeyWasForgottenThatHadNoGraph) {
+  GraphCache cache({.capture_after = 1});
+  Buffer<int> x = zeros();
+  const auto call = [&](int key) { cache.run({key}, [&] { graphs::test::add(x); }); };
+  for (int i = 0; i < 2; ++i) call(1);
+  call(2);
+  EXPECT_TRUE(cache.forget({2}));
+  for (int i = 0; i < 2; ++i) call(2);
+  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::forgotten, "", ""), 0u);
+  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::new_key, "", "field 0"), 1u);
+}
+
 TEST(StatisticsOfGraphCaches, CountAtMost256ReasonsByThemselves) {
   GraphCache cache({.max_entries = 2, .capture_after = 0});
   Buffer<int> x = zeros();

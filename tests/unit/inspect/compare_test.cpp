@@ -284,6 +284,24 @@ TEST_F(Compare, CopiesToPageableMemoryAreComparedAndRestored) {
   EXPECT_THAT(host, ElementsAre(9, 9, 9, 9));
 }
 
+TEST_F(Compare, CountsPageableMemoryThatBecamePinnedAsFreed) {
+  const std::vector<int> pageable(4, 9);
+  HostBuffer<int> pinned(4);
+  for (int& each : pinned) each = 9;
+  const int* from = pageable.data();
+  const auto body = [&] { copy_async(x_.data(), from, 16); };
+  graph_ = capture(body);
+  EXPECT_TRUE(compare_now(body).same());
+  from = pinned.data();
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference);
+  EXPECT_EQ(found.difference->kind, FirstDifferenceKind::stale_pointer);
+  EXPECT_EQ(found.difference->address, pageable.data());
+  graph_ = capture(body);
+  from = pageable.data();
+  EXPECT_TRUE(compare_now(body).same()) << "the other way round, pinned memory is in use";
+}
+
 TEST_F(Compare, NamesANodeThatLeavesOtherValuesEachTime) {
   HostBuffer<int> count(1);
   count[0] = 0;
