@@ -90,7 +90,9 @@ const find = (contents, words) => {
       })
     }
   }
-  return text === '' ? '' : count + (count === 1 ? ' section fits' : ' sections fit')
+  if (text === '') return ''
+  if (count === 0) return 'No section fits: try fewer words of it, without names and numbers'
+  return count + (count === 1 ? ' section fits' : ' sections fit')
 }
 
 const fillPlaces = () => {
