@@ -68,9 +68,12 @@ void CUDAGraph::Impl::log_capture_left(const char* error) const noexcept try {
   std::string text =
       text::format("capture {} after {:.3f} ms", error != nullptr ? "failed" : "was abandoned", capture_timer->ms());
   if (error != nullptr) text += text::format(": {}", first_line(error));
-  if (last_report && last_report->broken_by && text.find(last_report->broken_by->name) == std::string::npos)
-    text += text::format("; broken by {}, which returned {} ({})", last_report->broken_by->name,
-                         result_name(last_report->broken_by->result), static_cast<int>(last_report->broken_by->result));
+  if (last_report && last_report->broken_by && text.find(last_report->broken_by->name) == std::string::npos) {
+    const CaptureReport::Call& call = *last_report->broken_by;
+    text += error != nullptr ? " It was" : ";";
+    text += text::format(" broken by {}, which returned {} ({})", call.name, result_name(call.result),
+                         static_cast<int>(call.result));
+  }
   log_line(text);
 } catch (...) {
 }

@@ -116,11 +116,10 @@ TEST_F(GraphLog, NamesTheCallThatBrokeACapture) {
                        }),
                CaptureError);
   ASSERT_THAT(lines.all(), SizeIs(2));
-  EXPECT_THAT(
-      lines.all()[1],
-      AllOf(StartsWith(line("capture failed after ")), HasSubstr("failed with cudaErrorStreamCaptureInvalidated (901)"),
-            ::testing::ContainsRegex("^[^;]*; the call that broke the capture: cuMemAlloc returned 900 "),
-            ::testing::Not(::testing::ContainsRegex("cuMemAlloc.*cuMemAlloc"))));
+  EXPECT_THAT(lines.all()[1], AllOf(StartsWith(line("capture failed after ")),
+                                    HasSubstr("failed with cudaErrorStreamCaptureInvalidated (901)"),
+                                    ::testing::ContainsRegex(" broke.* cuMemAlloc.* returned "),
+                                    ::testing::Not(::testing::ContainsRegex("cuMemAlloc.*cuMemAlloc"))));
 }
 
 TEST_F(GraphLog, SaysThatACaptureWasAbandoned) {
