@@ -64,6 +64,10 @@ TEST(RepriseDoctor, SaysWhatTheEnvironmentSets) {
       {"REPRISE_DRIVER_VERSION=12.4", "a newer driver is treated like one of this version of CUDA"},
       {"REPRISE_EXPLAIN=0", "captures are not reported, as by default"},
       {"REPRISE_EXPLAIN=1", "captures that fail, or lack work, are reported on stderr"},
+      {"REPRISE_EXPLAIN=reports/log", "captures that fail, or lack work, are reported on reports/log"},
+      {"REPRISE_EXPLAIN=yes",
+       "the environment variable REPRISE_EXPLAIN should be 1, `stderr` for the same, 0, or the path of a file, with a "
+       "slash, but it is \"yes\": programs warn, and report on standard error"},
       {"REPRISE_EXPLAIN_ALL=1", "programs report captures that are good as well"},
       {"REPRISE_EXPLAIN_JOURNAL=/x", "programs write the summary of `reprise explain` there"},
       {"REPRISE_EXPLAIN_JSON=0", "programs do not report captures as JSON"},

@@ -15,6 +15,7 @@
 #include "backend/host/host_settings.h"
 #include "backend/objects/device_name.h"
 #include "backend/objects/log_level_names.h"
+#include "inspect/report/explain.h"
 #include "reprise/error.h"
 #include "support/environment.h"
 #include "text/format.h"
@@ -66,6 +67,9 @@ std::string effect_of_log(std::string_view value) {
 
 std::string effect_of_explain(std::string_view value) {
   if (value == "0") return "captures are not reported, as by default";
+  if (value != "1" && value != "stderr" && value.find('/') == std::string_view::npos)
+    return support::unreadable_environment("REPRISE_EXPLAIN", inspect::explain_outputs, value) +
+           ": programs warn, and report on standard error";
   return text::format("captures that fail, or lack work, are reported on {}",
                       value == "1" ? std::string_view("stderr") : value);
 }
