@@ -3,8 +3,9 @@
 // the sections, rows of tables and paragraphs that fit.
 //
 // An error text fits a heading whose words are in it, in their order: the heading may have `…` for what is filled in. It
-// fits a heading such as "900 cudaErrorStreamCaptureUnsupported" if it has the name, or the number as that of an error,
-// and a section that quotes a part of it, as code or in a table. Other texts fit what has all of their words.
+// fits a heading such as "900 cudaErrorStreamCaptureUnsupported" if it has the name, or the number as that of an error:
+// one below 100, which is the exit code of programs as well, only as that of CUDA. It fits a section that quotes a part
+// of it, as code or in a table. Other texts fit what has all of their words.
 
 const normal = text => text.toLowerCase().replace(/[`"'\s]+/g, ' ').trim()
 
@@ -20,7 +21,10 @@ const hasParts = (text, heading) => {
 const hasCode = (text, heading) => {
   const [, number, name] = heading.match(/^([0-9]+) (cudaerror[a-z]+)$/) || []
   if (!number) return false
-  return new RegExp(`\\b${name}\\b|\\(${number}\\)|\\b(?:returned|error|code|with) (?:code )?${number}\\b`).test(text)
+  const places = number < 100
+    ? `\\bcu[a-z]+ returned ${number}\\b|\\bcuda (?:driver )?error:? ${number}\\b`
+    : `\\(${number}\\)|\\b(?:returned|error|code|with) (?:code )?${number}\\b`
+  return new RegExp(`\\b${name}\\b|${places}`).test(text)
 }
 
 const fitsHeading = (text, heading) => hasCode(text, heading) || (heading.length >= 10 && hasParts(text, heading))
@@ -86,7 +90,9 @@ const find = (contents, words) => {
       })
     }
   }
-  return text === '' ? '' : count + (count === 1 ? ' section fits' : ' sections fit')
+  if (text === '') return ''
+  if (count === 0) return 'No section fits: try fewer words of it, without names and numbers'
+  return count + (count === 1 ? ' section fits' : ' sections fit')
 }
 
 const fillPlaces = () => {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Prepares a page for Doxygen, which runs it on each: pages and headings get labels, so that the address of a page is its
 # name (docs/cuda.md is cuda.html) and that of a heading is the one that code hosts give it (cuda.html#cuda-kernels after
-# the page's name), and links to pages and headings become references to these labels, which Doxygen checks.
+# the page's name), and links to pages and headings become references to these labels, which Doxygen checks. What a
+# block of code needs, in the comment before it, becomes a block of its own, which is folded.
 #
 #   awk -f prepare_page.awk PAGE
 
@@ -84,7 +85,32 @@ function opens_link(text) {
   return text ~ /\[[^]]*$/
 }
 
+# Code that is shown when its summary is clicked.
+function folded(code) {
+  return "@htmlonly[block]<details class=\"code-before\"><summary>Declared before this</summary>@endhtmlonly\n\n" \
+    "```cpp\n" code "```\n\n@htmlonly[block]</details>@endhtmlonly\n"
+}
+
 FNR == 1 { page = label_of_page(FILENAME) }
+
+# The comment before a block of code: "<!-- code: WHAT", lines of code, "-->".
+!in_code && /^<!-- code:/ {
+  comment = $0
+  needed = ""
+  in_comment = !/-->/
+  if (in_comment) next
+}
+in_comment {
+  comment = comment "\n" $0
+  if (/^-->/) in_comment = 0
+  else needed = needed $0 "\n"
+  next
+}
+comment != "" {
+  if (needed != "" && /^```cpp/) print folded(needed)
+  else if ($0 != comment) print comment
+  comment = ""
+}
 
 # Joins the two lines of such a link, which Doxygen 1.9.4 does not close.
 opened != "" {

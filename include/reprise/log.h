@@ -28,7 +28,8 @@ using LogSink = std::function<void(LogLevel level, std::string_view message)>;
 REPRISE_EXPORT LogSink set_log_sink(LogSink sink);
 
 /// The level up to which messages are logged: that of set_log_level(), else that of the environment variable
-/// `REPRISE_LOG` (`off`, `warning` or `info`) when this is first needed, else LogLevel::warning. Thread-safe.
+/// `REPRISE_LOG` (`off`, `warning` or `info`, in small or capital letters) when this is first needed, else
+/// LogLevel::warning. Thread-safe.
 REPRISE_EXPORT LogLevel log_level() noexcept;
 
 /// Sets the level, and returns the one before. Thread-safe.

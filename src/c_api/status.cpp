@@ -7,6 +7,7 @@
 #include <new>
 #include <string>
 
+#include "c_api/c_names.h"
 #include "reprise/error.h"
 #include "reprise/graph_update.h"
 #include "reprise/liveness.h"
@@ -34,9 +35,7 @@ reprise_status note(const char* call, reprise_status status, int code, std::stri
   last.code = code;
   last.no_memory = true;
   last.text.clear();
-  last.text += call;
-  last.text += ": ";
-  last.text += text;
+  last.text = error_in_c_names(call, text);
   last.no_memory = false;
   return status;
 } catch (...) {

@@ -30,8 +30,7 @@ struct Warming::Impl {
     {
       const CacheAccess::Impl::Lock lock(cache, "GraphCache::warm");
       if (cache.instantiate_later)
-        throw UsageError(
-            "GraphCache::warm expected that no other thread is in it; found one. Call it one after another.");
+        throw UsageError("GraphCache::warm expected no other call of it to be underway; found one. Order the calls.");
       cache.instantiate_later = [this](std::shared_ptr<caches::Entry> entry) { add(std::move(entry)); };
     }
     started = true;

@@ -160,11 +160,14 @@ void CUDAGraph::Impl::begin(const char* call, const StreamRef& stream, const Gra
   pool = wanted.pool ? wanted.pool : memory::new_capture_pool_id();
   if (wanted.pool) memory::return_held_back_blocks(stream.device());
   or_make_empty([&] {
-    capture_timer = {};
+    capture_timer.reset();
+    const graphs::StepTimer begins;
     capture.emplace(stream, options, pool, listeners.in_order());
-    capture->begin(call);
-    if (capture_timer) [[unlikely]]
+    logging_refusal(options.name, [&] { capture->begin(call); });
+    if (begins) [[unlikely]] {
+      capture_timer = begins;
       log_capture_began();
+    }
     keep = keeps(wanted);
     if (any_hook(options.hooks)) option_hooks = hooks.add(std::exchange(options.hooks, {}));
   });

@@ -192,7 +192,7 @@ struct CUDAGraph::Impl {
   void upload(const StreamRef& stream);
 
   // --- The log: cuda_graph_log.cpp ------------------------------------------------------------------------------
-  // To be called only where the StepTimer of the step is true.
+  // To be called only where the StepTimer of the step is true, or there is a capture_timer.
   void log_capture_began() const noexcept;
   void log_capture_ended() const noexcept;                  // while there is a template
   void log_capture_left(const char* error) const noexcept;  // as make_empty()
@@ -284,7 +284,7 @@ struct CUDAGraph::Impl {
   GraphOptions options;
   MempoolId pool;
   std::optional<graphs::ActiveCapture> capture;
-  graphs::StepTimer capture_timer;
+  std::optional<graphs::StepTimer> capture_timer;  // of a capture that began and is logged
   GraphHandle template_graph = nullptr;
   std::shared_ptr<graphs::SharedTemplate> shared_template;  // owns it, once another graph may need it, too
   std::shared_ptr<graphs::SharedTemplate> values_of;  // after update(): where the values came from; null: from here

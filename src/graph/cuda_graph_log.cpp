@@ -58,7 +58,7 @@ void CUDAGraph::Impl::log_capture_began() const noexcept try {
 }
 
 void CUDAGraph::Impl::log_capture_ended() const noexcept try {
-  log_line(text::format("capture ended after {:.3f} ms, {}, {} bytes in its pool", capture_timer.ms(),
+  log_line(text::format("capture ended after {:.3f} ms, {}, {} bytes in its pool", capture_timer->ms(),
                         node_count_text(backend(), template_graph),
                         CachingAllocator::of(*device).statistics(pool).reserved_bytes));
 } catch (...) {
@@ -66,11 +66,14 @@ void CUDAGraph::Impl::log_capture_ended() const noexcept try {
 
 void CUDAGraph::Impl::log_capture_left(const char* error) const noexcept try {
   std::string text =
-      text::format("capture {} after {:.3f} ms", error != nullptr ? "failed" : "was abandoned", capture_timer.ms());
+      text::format("capture {} after {:.3f} ms", error != nullptr ? "failed" : "was abandoned", capture_timer->ms());
   if (error != nullptr) text += text::format(": {}", first_line(error));
-  if (last_report && last_report->broken_by)
-    text += text::format("; broken by {}, which returned {} ({})", last_report->broken_by->name,
-                         result_name(last_report->broken_by->result), static_cast<int>(last_report->broken_by->result));
+  if (last_report && last_report->broken_by && text.find(last_report->broken_by->name) == std::string::npos) {
+    const CaptureReport::Call& call = *last_report->broken_by;
+    text += error != nullptr ? " It was" : ";";
+    text += text::format(" broken by {}, which returned {} ({})", call.name, result_name(call.result),
+                         static_cast<int>(call.result));
+  }
   log_line(text);
 } catch (...) {
 }

@@ -3,10 +3,13 @@
 # one fault each.
 
 set(errors [[
+#error "install the headers of it first"
 enum class ErrorCode : int {
   success = 0,
   invalid_value = 1,  ///< bad
 };
+static_assert(sizeof(int) == 4, "an int has four "
+              "bytes");
 ]])
 set(names [[
     case 209:
@@ -73,6 +76,8 @@ code for this GPU, since it is too new. The rule of this is: a stream waits for 
 ### `driver is older than`
 ### `Calls cannot be watched`
 ### `The stream ended before`
+### `install the headers`
+### `an int has four bytes`
 ### `the reports are in`
 ### `the compiler was not found`
 ### `in the toolkit`
@@ -104,7 +109,7 @@ function(expect_with file from to code expected)
   expect("${code}" "${expected}")
 endfunction()
 
-expect(0 "error texts: 10 texts, 10 headings, 2 codes")
+expect(0 "error texts: 12 texts, 12 headings, 2 codes")
 expect_with(source "is not known" "has no end" 1
   "src/graph/capture.cpp:9: no heading of docs/troubleshooting.md is a part of \"The end of this graph has no end.\"")
 expect_with(source "is not known" "has no end" 1 "docs/troubleshooting.md:8: no text of the sources contains \"is not known\"")
@@ -116,6 +121,8 @@ expect_with(reasons "The stream ended" "The stream was gone" 1 "src/graph/watch.
 expect_with(tool "the reports are" "what was found is" 1
   "tools/reprise/main.cpp:1: no heading of docs/troubleshooting.md is a part of \"command: what was found is in … \"")
 expect_with(tool "compiler was" "compiler nvcc was" 1 "tools/reprise/main.cpp:2: no heading")
+expect_with(errors "the headers" "what is needed" 1 "include/reprise/error.h:1: no heading")
+expect_with(errors "an int has" "ints have" 1 "include/reprise/error.h:6: no heading")
 expect_with(cmake "in the toolkit" "in CUDA's folder" 1 "cmake/Find.cmake:1: no heading")
 expect_with(script "cannot be run" "is not allowed" 1 "scripts/lib.sh:1: no heading")
 expect_with(source "DeadInputError(text, 3)" "DeadInputError(made_elsewhere())" 1

@@ -27,6 +27,14 @@ expect(a.md "- <b>`x` and y</b>, <b>z</b> of `a ** b`" "- **`x` and y**, **z** o
 expect(a.md "**bold** and **`x`, and" "**bold** and **`x`, and")
 expect(README.md "to cite, x" "[to cite](CITATION.cff), [x](src/x.h)")
 expect(README.md "![A graph](pictures/a.svg) of x" "![A graph](docs/pictures/a.svg) of [x](src/x.h)")
+# What a block of code needs.
+set(fold "@htmlonly[block]<details class=\"code-before\"><summary>Declared before this</summary>@endhtmlonly")
+set(end "@htmlonly[block]</details>@endhtmlonly")
+expect(a.md "${fold}\n\n```cpp\nint x = 1;\n# y [b](b.md)\n```\n\n${end}\n\n```cpp\n++x\n```"
+  "<!-- code: needs cuda\nint x = 1\\;\n# y [b](b.md)\n-->\n```cpp\n++x\n```")
+expect(a.md "<!-- code: prints -->\n```text\n1\n```" "<!-- code: prints -->" "```text" "1" "```")
+expect(a.md "<!-- code:\nx = 0\n-->\ntext" "<!-- code:" "x = 0" "-->" "text")
+expect(a.md "<!-- code: throws -->\n```cpp\nx\n```" "<!-- code: throws -->" "```cpp" "x" "```")
 # Links over two lines. A page is one argument here: CMake does not divide a list within brackets.
 expect(a.md "see [input liveness](@ref b-x), [c d](@ref c)\n`[e`\nf"
   "see [input\nliveness](b.md#x), [c\n  d](c.md)\n`[e`\nf")

@@ -54,5 +54,13 @@ expect('CUDAGraph::replay: 1 of the 3 inputs of the graph is dead: it reads or w
   'was launched.', ['dead: it reads or writes memory that was freed'])
 expect('cudaErrorStreamCaptureMerge', ['902 cudaErrorStreamCaptureMerge'])
 expect('cuLaunchKernel returned 700', ['700 cudaErrorIllegalAddress'])
+expect('cuMemAlloc returned 2', ['2 cudaErrorMemoryAllocation'])
+expect('main.cu:12: CUDA error 1', ['1 cudaErrorInvalidValue'])
+expect('  Could not find a package configuration file provided by "reprise" with\n  any of the following names:',
+  ['Installation'])
+expect('philox.h:7:2: error: #error "expected the headers of Random123: install librandom123-dev, or set ' +
+  'REPRISE_RANDOM123_INCLUDE_DIR in CMake"', ['expected the headers of Random123: install librandom123-dev'])
+for (const words of ['my_program: exited with code 1', 'make: *** [all] Error 1', 'command returned 2', 'note (1)'])
+  expect(words, [])
 expect('words of quixotic texts', [])
 if (failures) process.exit(1)

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -23,7 +26,14 @@ Outcome run_doctor(const Lines& options, const Lines& environment) {
   const TemporaryFolder folder;
   Lines arguments = {"doctor"};
   arguments.insert(arguments.end(), options.begin(), options.end());
-  return run_program(REPRISE_COMMAND, arguments, folder.path(), environment);
+  // What else the environment of the tests sets is removed by an empty value.
+  Lines variables;
+  for (const char* const* each = environ; *each != nullptr; ++each) {
+    const std::string name(*each, std::strcspn(*each, "="));
+    if (name.starts_with("REPRISE_") && name != "REPRISE_DEVICE") variables.push_back(name + "=");
+  }
+  variables.insert(variables.end(), environment.begin(), environment.end());
+  return run_program(REPRISE_COMMAND, arguments, folder.path(), variables);
 }
 
 nlohmann::json json_of(const Outcome& outcome) {
@@ -47,7 +57,31 @@ TEST(RepriseDoctor, SaysWhatTheEnvironmentSets) {
       {"REPRISE_HOST_SCHEDULER=7", "host devices run one operation at a time, in the order of seed 7"},
       {"REPRISE_HOST_SCHEDULER=threads", "work of host devices runs on threads, as by default"},
       {"REPRISE_HOST_FAIL=cuMemAlloc:2,cuGraphLaunch", "2 calls of host devices fail"},
-      {"REPRISE_HOST_DEVICE=2", "unknown: there is no variable of this name"},
+      {"REPRISE_HOST_DEVICE=2", "unknown: programs do not read it, probably a typing error of REPRISE_HOST_DEVICES"},
+      {"REPRISE_LOGS=info", "unknown: programs do not read it, probably a typing error of REPRISE_LOG"},
+      {"REPRISE_TORCH_DIR=/x",
+       "unknown: programs do not read it, a typing error unless scripts or CMake of reprise do"},
+      {"REPRISE_DRIVER_VERSION=12.4", "a newer driver is treated like one of this version of CUDA"},
+      {"REPRISE_EXPLAIN=0", "captures are not reported, as by default"},
+      {"REPRISE_EXPLAIN=1", "captures that fail, or lack work, are reported on stderr"},
+      {"REPRISE_EXPLAIN=reports/log", "captures that fail, or lack work, are reported on reports/log"},
+      {"REPRISE_EXPLAIN=yes",
+       "the environment variable REPRISE_EXPLAIN should be 1, `stderr` for the same, 0, or the path of a file, with a "
+       "slash, but it is \"yes\": programs warn, and report on standard error"},
+      {"REPRISE_EXPLAIN_ALL=1", "programs report captures that are good as well"},
+      {"REPRISE_EXPLAIN_JOURNAL=/x", "programs write the summary of `reprise explain` there"},
+      {"REPRISE_EXPLAIN_JSON=0", "programs do not report captures as JSON"},
+      {"REPRISE_LOG=OFF", "programs log nothing, not even warnings"},
+      {"REPRISE_LOG=info", "programs log the steps of graphs, and warnings"},
+      {"REPRISE_MEMORY_STACKS=1", "programs record the stacks of allocations and frees"},
+      {"REPRISE_LOG=loud",
+       "the environment variable REPRISE_LOG should be off, warning or info, but it is \"loud\": programs warn, and go "
+       "by "
+       "the default"},
+      {"REPRISE_MEMORY_STACKS=yes",
+       "the environment variable REPRISE_MEMORY_STACKS should be 0 or 1, but it is \"yes\": programs warn, and go by "
+       "the "
+       "default"},
   };
   for (const auto& [setting, effect] : settings) {
     const Outcome outcome = run_doctor({}, {setting});
@@ -190,6 +224,8 @@ TEST(RepriseDoctor, ExitsWith2WhereAGpuCannotBeUsed) {
     EXPECT_THAT(outcome.out, HasSubstr("result     there is a GPU or a driver that cannot be used\n"));
     EXPECT_EQ(json_of(with_driver({"--json"}, broken))["exit_code"], 2);
   }
+  EXPECT_THAT(with_driver({}, {"REPRISE_DRIVER_VERSION=new"}).out,
+              HasSubstr("setting    REPRISE_DRIVER_VERSION=new: GPUs are not used: the environment variable"));
 }
 
 #endif

@@ -149,7 +149,7 @@ TEST(RepriseExplain, SaysThatAProgramOfAnotherNamespaceDoesNotFindTheJournal) {
   EXPECT_THAT(outcome.err,
               AllOf(HasSubstr("the summary of `reprise explain` will not count what this process captures"),
                     HasSubstr("another PID or mount namespace"), HasSubstr("no capture was seen: the program used "),
-                    EndsWith("or warned that it does not find the journal of this command\n")));
+                    EndsWith("or it warned that the journal of this command was not found\n")));
 }
 
 TEST(RepriseExplain, WritesToStandardErrorWhatItsFileDoesNotTakeAndFails) {

@@ -38,13 +38,14 @@ TEST(Journal, CountsARefusedCaptureAsFailed) {
 }
 
 TEST(Journal, SaysWhyThereIsNothingToSumUp) {
-  EXPECT_THAT(summary({}, true),
-              ElementsAre("no capture was seen: the program used neither CUDA nor a host device of reprise for one, or "
-                          "warned that it does not find the journal of this command"));
+  EXPECT_THAT(
+      summary({}, true),
+      ElementsAre("no capture was seen: the program used neither CUDA nor a host device of reprise for a capture, "
+                  "or it warned that the journal of this command was not found"));
   EXPECT_THAT(
       summary({}, false),
-      ElementsAre("no capture was seen: the program used no host device of reprise for one, or warned that it does "
-                  "not find the journal of this command"));
+      ElementsAre("no capture was seen: the program used no host device of reprise for a capture, or it warned that "
+                  "the journal of this command was not found"));
   EXPECT_THAT(summary(parse_journal("watched\n"), true), ElementsAre("the program used CUDA, but made no capture"));
   EXPECT_THAT(summary(parse_journal("unwatched It is held.\n"), true),
               ElementsAre("captures of CUDA were not seen: It is held."));

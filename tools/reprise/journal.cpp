@@ -62,8 +62,8 @@ std::vector<std::string> summary(const Journal& journal, bool cuda_is_watched) {
     lines.emplace_back("the program used CUDA, but made no capture");
   else if (journal.unwatched.empty())
     lines.push_back(
-        text::format("no capture was seen: the program used {} for one, or warned that it does not find the "
-                     "journal of this command",
+        text::format("no capture was seen: the program used {} for a capture, or it warned that the journal of "
+                     "this command was not found",
                      cuda_is_watched ? "neither CUDA nor a host device of reprise" : "no host device of reprise"));
   return lines;
 }

@@ -8,7 +8,7 @@
 
 namespace reprise::tools {
 
-/// An environment variable that chooses devices, or sets up host devices.
+/// An environment variable of the library.
 struct Setting {
   std::string name;
   std::string value;
@@ -16,7 +16,7 @@ struct Setting {
   std::string error;   ///< the text of the error that programs get; empty if it can be used
 };
 
-/// REPRISE_DEVICE and REPRISE_HOST_* as they are set; with others of such a name, which do nothing.
+/// The variables REPRISE_* as they are set, with those that the library does not read.
 std::vector<Setting> find_settings(const CudaInstallation& cuda);
 
 }  // namespace reprise::tools

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/log.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <mutex>
 #include <optional>
 #include <utility>
 
+#include "backend/objects/log_level_names.h"
 #include "support/environment.h"
 #include "support/immortal.h"
 #include "text/require_named.h"
@@ -28,22 +30,23 @@ SinkHolder& sink_holder() {
 constexpr LogLevel not_read{-1};
 constinit std::atomic<LogLevel> current_level{not_read};
 
-std::optional<LogLevel> level_named(std::string_view name) noexcept {
-  if (name == "off") return LogLevel::off;
-  if (name == "warning" || name.empty()) return LogLevel::warning;
-  if (name == "info") return LogLevel::info;
-  return std::nullopt;
+// Whether `value` is `name`, which has small letters, in any letters.
+bool is_named(std::string_view value, std::string_view name) noexcept {
+  return std::ranges::equal(value, name, [](char each, char small) {
+    return each == small || (each >= 'A' && each <= 'Z' && each - 'A' + 'a' == small);
+  });
 }
 
 // Off the path of those that only compare the level.
 [[gnu::noinline]] LogLevel read_level() noexcept {
   constexpr const char* variable = "REPRISE_LOG";
   const std::string_view value = support::environment(variable);
-  const std::optional<LogLevel> named = level_named(value);
+  const std::optional<LogLevel> named = backend::log_level_named(value);
   LogLevel found = not_read;
   if (!current_level.compare_exchange_strong(found, named.value_or(LogLevel::warning))) return found;
   if (!named)
-    support::warn_unreadable_environment(variable, "off, warning or info", value, "warnings are logged, as by default");
+    support::warn_unreadable_environment(variable, backend::log_level_names, value,
+                                         "warnings are logged, as by default");
   return named.value_or(LogLevel::warning);
 }
 
@@ -52,6 +55,13 @@ const char* name_of(LogLevel level) noexcept {
 }
 
 }  // namespace
+
+std::optional<LogLevel> backend::log_level_named(std::string_view value) noexcept {
+  if (is_named(value, "off")) return LogLevel::off;
+  if (is_named(value, "warning") || value.empty()) return LogLevel::warning;
+  if (is_named(value, "info")) return LogLevel::info;
+  return std::nullopt;
+}
 
 LogSink set_log_sink(LogSink sink) {
   SinkHolder& holder = sink_holder();

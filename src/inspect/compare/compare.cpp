@@ -47,7 +47,7 @@ void refuse_captures_underway() {
   if (captures::any_underway())
     throw UsageError(
         "compare: it executes nodes and waits for the device, which might break the capture that is underway in this "
-        "process. Call it when no capture is. The capture goes on.");
+        "process. Call it when none is underway. The capture goes on.");
 }
 
 /// Captures the body again, into a graph that is never launched.
@@ -103,7 +103,8 @@ class Execution {
     result_.nodes = nodes.size();
     if (options_.orders > 0 && has_other_nodes())
       result_.notes.push_back(
-          "No other orders were tried: where the two graphs have other nodes, it is not known what memory they use.");
+          "No other orders were tried: where the nodes of the two graphs differ, it is not known what memory they "
+          "use.");
     else if (options_.orders > 0)
       for (const Side side : inspect::both_sides) try_orders(side);
     runs_.restore();

@@ -100,9 +100,9 @@ std::vector<GraphDifference> differences_of(GraphImpl& graph, GraphImpl& other, 
   const std::string text = text::format(
       "{}{}: expected a graph to which CUDA can update the executable; found one that it cannot be updated to, {}. "
       "Nothing has changed. Instantiate the other graph, or use recapture(), which does that where no update is "
-      "possible.{}\n{}",
+      "possible.{}{}",
       call, graphs::of_graph(graph.options.name), refusal_text(other, refusal),
-      differences.empty() ? "" : " The graphs differ:", inspect::differences_text(differences));
+      differences.empty() ? "" : "\nThe graphs differ:\n", inspect::differences_text(differences));
   throw GraphUpdateError(text, refusal.result, std::move(differences));
 }
 

@@ -28,7 +28,7 @@ std::string headline(const CaptureReport& report) {
   const std::string nodes = report.nodes ? " after " + count_text(*report.nodes, "node") : std::string();
   if (report.code == ErrorCode::success) {
     if (report.broken_by) return text + " was broken" + nodes + ", and abandoned.";
-    return text + " was over" + nodes + ".";
+    return text + " ended" + nodes + ".";
   }
   text += report.broken_by && report.code == ErrorCode::stream_capture_invalidated ? " was broken" + nodes
                                                                                    : " failed" + nodes;

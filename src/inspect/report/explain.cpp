@@ -70,8 +70,7 @@ std::string output_of(std::string_view value) {
   constexpr const char* name = "REPRISE_EXPLAIN";
   if (value == "1") return "stderr";
   if (value.find('/') == std::string_view::npos && value != "stderr") {
-    support::warn_unreadable_environment(name, "1, `stderr` for the same, 0, or the path of a file, with a slash",
-                                         value, "reports go to standard error");
+    support::warn_unreadable_environment(name, explain_outputs, value, "reports go to standard error");
     return "stderr";
   }
   return std::string(value);

@@ -20,6 +20,9 @@ struct ExplainRequest {
   bool json = false;    ///< REPRISE_EXPLAIN_JSON=1: each report as a line of JSON, not as text
 };
 
+/// The values of REPRISE_EXPLAIN, in words.
+inline constexpr std::string_view explain_outputs = "1, `stderr` for the same, 0, or the path of a file, with a slash";
+
 /// nullopt if REPRISE_EXPLAIN is not set, or 0; also in a process with more rights than its user has.
 std::optional<ExplainRequest> explain_request();
 

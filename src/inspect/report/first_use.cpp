@@ -73,10 +73,9 @@ std::vector<std::string> first_use_notes(std::span<const backend::CaptureFinding
     if (library == nullptr || std::ranges::find(found, library) != found.end()) continue;
     found.emplace_back(library);
     notes.push_back(text::format(
-        "The capture seems to have the first use of {}: {} was called there, and succeeded. A library loads code, "
-        "makes "
-        "handles and allocates memory at its first use, which is no part of the graph. Run the work once before the "
-        "capture: GraphOptions::warmup = 1, or call the body before capture_begin().",
+        "The capture seems to contain the first use of {}: {} was called there, and succeeded. A library loads code, "
+        "makes handles and allocates memory at its first use, which is no part of the graph. Run the work once "
+        "before the capture: GraphOptions::warmup = 1, or call the body before capture_begin().",
         library, call.name));
   }
   return notes;

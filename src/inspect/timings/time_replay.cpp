@@ -83,7 +83,7 @@ void refuse_captures_underway(const char* call) {
   if (captures::any_underway())
     throw UsageError(
         text::format("{} waits for the replay, which might break the capture that is underway in this process. Call it "
-                     "when no capture is. The capture goes on.",
+                     "when none is underway. The capture goes on.",
                      call));
 }
 

@@ -90,7 +90,7 @@ void CudaRandomListener::lend_to_registered(const captures::Capture& capture) {
     if (source->device() != capture.device())
       throw UsageError(
           text::format("expected registered generators to be of {}, where the capture begins, found one of {}: "
-                       "what draws from it belongs into a graph of that device.",
+                       "what draws from it belongs in a graph of that device.",
                        capture.device().str(), source->device().str()));
     if (!attach(source))
       throw UsageError(

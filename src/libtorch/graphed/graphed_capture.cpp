@@ -238,7 +238,7 @@ void GraphedCapture::check_used(const std::vector<at::Tensor>& gradients) const 
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const at::Tensor& each = gradients[i];
     if (each.defined() && each.layout() != c10::kStrided)
-      throw UsageError(text::format("the gradient of {} is not dense; a graph cannot give it.", leaf_name(i)));
+      throw UsageError(text::format("the gradient of {} is not dense; a graph cannot return it.", leaf_name(i)));
     const bool trained = i >= parts_.inputs.size() || (parts_.inputs[i].defined() && parts_.inputs[i].requires_grad());
     if (!each.defined() && trained) unused.push_back(leaf_name(i));
   }

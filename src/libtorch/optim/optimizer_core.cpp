@@ -149,8 +149,8 @@ void OptimizerCore::require_distinct(const char* what) const {
     for (std::size_t k = 0; k < groups_->at(i).params().size(); ++k)
       if (!known.insert(groups_->at(i).params()[k].unsafeGetTensorImpl()).second)
         throw UsageError(
-            text::format("{}::{}: expected each parameter once; {} is in the list before, too, as those are that two "
-                         "modules share. One step would update it twice, at once: leave out the second one.",
+            text::format("{}::{}: expected each parameter once; {} is in the list twice, as a parameter is that two "
+                         "modules share. One step would update it twice at once: leave out the second one.",
                          method_->name(), what, parameter_text(i, k)));
 }
 

@@ -127,7 +127,7 @@ TEST_F(CapturedOptimizers, RefuseParametersThatTheyCannotTrain) {
 
 TEST_F(CapturedOptimizers, RefuseAParameterThatIsListedTwice) {
   const Parameters parameters = make_parameters();
-  const auto refused = AllOf(HasSubstr("expected each parameter once"), HasSubstr("is in the list before"));
+  const auto refused = AllOf(HasSubstr("expected each parameter once"), HasSubstr("is in the list twice"));
   EXPECT_THAT(refusal([&] { optim::Adam({parameters[0], parameters[1], parameters[0]}); }), refused);
   optim::SGD own({parameters[0]}, SGDOptions(0.1).momentum(0.9));
   capture_step(own);

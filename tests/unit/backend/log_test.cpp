@@ -116,6 +116,8 @@ TEST(LogLevels, AreNamedByTheEnvironment) {
   expect_lines_with("off", "");
   expect_lines_with("", "reprise: warning: odd\n");
   expect_lines_with("info", "reprise: warning: odd\nreprise: info: step\n");
+  expect_lines_with("OFF", "");
+  expect_lines_with("Info", "reprise: warning: odd\nreprise: info: step\n");
 }
 
 TEST(LogLevels, ThatTheEnvironmentDoesNotNameAreThoseByDefault) {

@@ -318,7 +318,7 @@ TEST(WarmGraphCaches, AreRefusedWhileAnotherThreadIsInThem) {
                return cache.capture({key}, body);
              },
              {.threads = 1});
-  EXPECT_TRUE(contains(text, "expected that no other thread is in it"));
+  EXPECT_TRUE(contains(text, "expected no other call of it to be underway"));
   warm_too();
   cache.run({1}, body);
   EXPECT_EQ(read(x), std::vector<int>{1});

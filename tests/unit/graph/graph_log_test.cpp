@@ -72,6 +72,18 @@ TEST_F(GraphLog, HasALineForACaptureThatIsRefusedBeforeItBegins) {
               ElementsAre(StartsWith(line("capture refused: capture of graph `step`: the stream to capture is"))));
 }
 
+TEST_F(GraphLog, HasOneLineForACaptureOfAStreamThatCapturesAlready) {
+  const Stream stream;
+  const StreamGuard current(stream);
+  CUDAGraph other;
+  other.capture_begin();
+  const LogLines lines(LogLevel::info);
+  EXPECT_THROW(graph_.capture_begin({.name = "step"}), UsageError);
+  EXPECT_THAT(lines.all(),
+              ElementsAre(StartsWith(line("capture refused: CUDAGraph::capture_begin: the stream takes"))));
+  other.capture_abandon();
+}
+
 TEST_F(GraphLog, HasNothingOfReplays) {
   capture_step();
   const LogLines lines(LogLevel::info);
@@ -104,10 +116,10 @@ TEST_F(GraphLog, NamesTheCallThatBrokeACapture) {
                        }),
                CaptureError);
   ASSERT_THAT(lines.all(), SizeIs(2));
-  EXPECT_THAT(
-      lines.all()[1],
-      AllOf(StartsWith(line("capture failed after ")), HasSubstr("failed with cudaErrorStreamCaptureInvalidated (901)"),
-            EndsWith("; broken by cuMemAlloc, which returned cudaErrorStreamCaptureUnsupported (900)")));
+  EXPECT_THAT(lines.all()[1], AllOf(StartsWith(line("capture failed after ")),
+                                    HasSubstr("failed with cudaErrorStreamCaptureInvalidated (901)"),
+                                    ::testing::ContainsRegex(" broke.* cuMemAlloc.* returned "),
+                                    ::testing::Not(::testing::ContainsRegex("cuMemAlloc.*cuMemAlloc"))));
 }
 
 TEST_F(GraphLog, SaysThatACaptureWasAbandoned) {
@@ -124,13 +136,12 @@ TEST_F(GraphLog, SaysWhyACaptureCouldNotBeginOrItsGraphNotBeInstantiated) {
   EXPECT_THROW(capture_step(), BackendError);
   const InjectedFailure no_executable({.call = "cuGraphInstantiateWithParams", .code = ErrorCode::out_of_memory});
   EXPECT_THROW(capture_step(), BackendError);
-  EXPECT_THAT(
-      lines.all(),
-      ElementsAre(
-          AllOf(StartsWith(line("capture failed after ")), HasSubstr("cuStreamBeginCapture returned 2")),
-          StartsWith(line("capture began")), StartsWith(line("capture ended")),
-          AllOf(StartsWith(line("instantiation failed after ")), HasSubstr("cuGraphInstantiateWithParams returned 2")),
-          StartsWith(line("capture failed after "))));
+  EXPECT_THAT(lines.all(),
+              ElementsAre(AllOf(StartsWith(line("capture refused: ")), HasSubstr("cuStreamBeginCapture returned 2")),
+                          StartsWith(line("capture began")), StartsWith(line("capture ended")),
+                          AllOf(StartsWith(line("instantiation failed after ")),
+                                HasSubstr("cuGraphInstantiateWithParams returned 2")),
+                          StartsWith(line("capture failed after "))));
 }
 
 TEST_F(GraphLog, HasUpdatesAndThoseThatWereRefused) {
@@ -143,7 +154,8 @@ TEST_F(GraphLog, HasUpdatesAndThoseThatWereRefused) {
   EXPECT_THROW(graph_.update(other), GraphUpdateError);
   EXPECT_THAT(lines.all(), ElementsAre(MatchesRegex(line("updated in place in" + ms)),
                                        AllOf(StartsWith(line("update failed after ")),
-                                             HasSubstr("CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED"))));
+                                             HasSubstr("CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED"),
+                                             EndsWith("no update is possible."))));
 }
 
 TEST_F(GraphLog, SaysWhetherARecaptureUpdatedInPlace) {

@@ -177,7 +177,7 @@ TEST_F(CaptureReports, SayThatNothingWasCaptured) {
   const CaptureReport report = report_of([] {});
   EXPECT_EQ(report.nodes, 0u);
   EXPECT_FALSE(report.broken_by.has_value());
-  EXPECT_TRUE(contains(report.str(), "was over after 0 nodes."));
+  EXPECT_TRUE(contains(report.str(), "ended after 0 nodes."));
 }
 
 TEST_F(CaptureReports, AreThereWhenTheBodySwallowedTheErrorAndThrewAnother) {

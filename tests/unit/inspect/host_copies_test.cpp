@@ -291,7 +291,7 @@ TEST_F(HostCopies, OfOtherPageableMemoryAreListedInFullReports) {
   EXPECT_TRUE(written.writes);
   EXPECT_EQ(written.node, "memcpy destination (node 2)");
   EXPECT_THAT(report.str(),
-              AllOf(HasSubstr("was over after 3 nodes."),
+              AllOf(HasSubstr("ended after 3 nodes."),
                     HasSubstr("Each replay reads pageable memory of the host, which must exist then: 4 bytes at "),
                     HasSubstr("Each replay writes pageable memory of the host"),
                     HasSubstr("  copy     memcpy destination (node 2)\n")));

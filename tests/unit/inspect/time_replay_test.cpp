@@ -380,7 +380,7 @@ TEST_F(TimeReplay, IsRefusedWhileAnyCaptureIsUnderwayWhichGoesOn) {
     add(x_, 10);
     EXPECT_EQ(text_of<UsageError>([&] { (void)time_replay(graph_, stream_); }),
               "time_replay waits for the replay, which might break the capture that is underway in this process. Call "
-              "it when no capture is. The capture goes on.");
+              "it when none is underway. The capture goes on.");
     keeps_.capture_end();
     keeps_.replay();
     side.ref().synchronize();
