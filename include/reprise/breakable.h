@@ -40,7 +40,7 @@ namespace reprise {
 ///     ready     -> empty       reset(), and the destructor
 ///
 /// *Memory.* All segments share one pool. They are captured and replayed in one order, so that a later segment may
-/// reuse what an earlier one freed; memory that is used on both sides of an eager part is to be freed behind it, as in
+/// reuse what an earlier one freed; memory that is used on both sides of an eager part must be freed after it, as in
 /// an eager run. What the body allocates and hands out is valid as with capture().
 ///
 /// *Threads.* One thread at a time may use an object, except for replay(), which is thread-safe: one call waits for the

@@ -23,7 +23,7 @@ struct CaptureFindings {
     std::string name;                       ///< as it was made
     std::string driver_name = {};           ///< the driver's call that it led to, where that has another name
     ErrorCode result = ErrorCode::success;  ///< what it returned
-    const CaptureRule* rule = nullptr;      ///< the row of the table that it met; null: the code says all
+    const CaptureRule* rule = nullptr;      ///< the row of the table that it met; null: none
     std::string detail = {};       ///< what is known in place of a rule; of WorkWatch, the annotation; may be empty
     std::uint64_t thread = 0;      ///< the system's number of the thread; 0 if unknown
     bool capturing_thread = true;  ///< made by the thread that had begun the capture

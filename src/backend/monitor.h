@@ -29,8 +29,8 @@ struct NodeTime {
 class NodeWatch {
  public:
   virtual ~NodeWatch() = default;
-  /// Times of the last launch since the watch began, which must be done; in any order. Nodes that the device cannot
-  /// time, or that were switched off, are not there. `notes` gets a sentence for all else that is missing.
+  /// Times of the last launch since the watch began, which must have completed; in any order. Nodes that the device
+  /// cannot time, or that were disabled, are left out. `notes` gets a sentence for all else that is missing.
   virtual std::vector<NodeTime> take(std::vector<std::string>* notes) = 0;
 };
 

@@ -14,8 +14,8 @@ using StreamWaitCallback = support::Callback<const StreamRef&>;
 
 inline constinit support::CallbackList<const StreamRef&> stream_wait_callbacks;
 
-/// How many bodies of conditional nodes are being captured. The runtime would take a wait between one and a stream
-/// around it for one that joins two captures (902), and break both: then neither can be ended in this process.
+/// The number of bodies of conditional nodes that are being captured. The runtime would take a wait between one and a
+/// stream around it for one that joins two captures (902), and break both: then neither can be ended in this process.
 inline constinit std::atomic<int> bodies_underway{0};
 
 }  // namespace reprise::backend

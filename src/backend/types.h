@@ -34,7 +34,7 @@ enum class EventUseFlags : unsigned { ordering = 0, external = 1 };
 /// `CU_STREAM_ADD_CAPTURE_DEPENDENCIES`, `CU_STREAM_SET_CAPTURE_DEPENDENCIES`.
 enum class UpdateDependencies : unsigned { add = 0, set = 1 };
 
-/// `CUmemorytype`, with what is no memory of the device runtime.
+/// `CUmemorytype`; `unregistered` is memory that the device runtime does not know.
 enum class MemoryKind { unregistered, device, pinned };
 
 /// What the runtime knows about an address.
@@ -180,7 +180,7 @@ using NodeParams =
                  EmptyNodeParams, EventWaitNodeParams, EventRecordNodeParams, MemoryAllocateNodeParams,
                  MemoryFreeNodeParams, ConditionalNodeParams, PitchedCopyNodeParams>;
 
-/// What a backend says when such a node is to be made or changed.
+/// The text with which a backend refuses to make or change such a node.
 inline constexpr const char* pitched_copy_refused =
     "copies of rows with gaps between them, or of arrays, are read only in this library: make them with the runtime's "
     "own calls";

@@ -50,7 +50,7 @@ struct GraphCache::Impl {
   /// \param run where eager parts of the body run; null: nothing may take effect.
   std::shared_ptr<caches::Entry> capture(const Call& call, bool instantiate, const StreamRef* run);
   void check(Record& record, const Call& call);
-  /// True if the key is to be captured by this call; otherwise the reason is set.
+  /// True if this call captures the key; otherwise the reason is set.
   bool may_capture(const CacheKey& key, const Record* record);
   /// The current stream, which must not be in a capture. To be called without the mutex.
   StreamRef require_outside_of_captures(const char* name) const;

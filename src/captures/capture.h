@@ -122,7 +122,7 @@ class REPRISE_EXPORT_INTERNAL Capture {
   /// Notifies what is attached that the runtime's capture is about to be ended or abandoned.
   void capture_ends() noexcept;
 
-  /// Keeps `value` for a concern until detach(), in the place of what was there.
+  /// Keeps `value` for a concern until detach(); it replaces what was attached before.
   template <class T>
   void attach(const Slot<T>& slot, std::shared_ptr<T> value) {
     put(slot.number_.get(), {std::move(value), stream_end_of<T>(), capture_end_of<T>()});

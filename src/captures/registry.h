@@ -40,7 +40,7 @@ REPRISE_EXPORT_INTERNAL inline std::atomic<int> underway{0};
 REPRISE_EXPORT_INTERNAL std::shared_ptr<Capture> next_after(std::uint64_t& number) noexcept;
 }  // namespace detail
 
-/// Whether any capture of this library is underway, on any thread and device. One relaxed load, so that it costs
+/// True if a capture of this library is underway, on any thread and device. One relaxed load, so that it costs
 /// nothing where there is none; exact for a caller that knows of the capture, because it began it or was notified by
 /// the thread that did.
 inline bool any_underway() noexcept {

@@ -25,7 +25,7 @@ using graphs::GraphAccess;
 ///
 ///     open -> closed    end() succeeded or failed with the capture over, or the scope was left
 ///
-/// It keeps to the graph's Impl: the graph itself may be moved, or destroyed, which end() reports.
+/// Refers to the graph's Impl: the graph itself may be moved, or destroyed, which end() reports.
 ///
 /// Entered, used and left on one thread.
 struct graph::Impl {

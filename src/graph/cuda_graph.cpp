@@ -275,7 +275,7 @@ void CUDAGraph::Impl::make_empty(const char* error) noexcept {
     bool destroyed = true;
     if (exec != nullptr) destroyed &= WarnOnError(backend()).graph_exec_destroy(std::exchange(exec, nullptr));
     if (template_graph != nullptr) destroyed &= destroy_template();
-    values_of = nullptr;  // `resources` has it until the launches are over
+    values_of = nullptr;  // `resources` hold it until the launches are over
     // What the runtime refused to destroy keeps what is attached to it: nothing is waited for.
     const bool uncertain = in_use_elsewhere.exchange(false) || !destroyed;
     if (!resources.release(uncertain ? uncertain_release_limit : certain_release_limit) && !uncertain)
@@ -325,7 +325,7 @@ CUDAGraph& CUDAGraph::operator=(CUDAGraph&& other) noexcept {
   return *this;
 }
 
-// Emptied while the graph still has it, as hooks may name it.
+// Empties the Impl while the graph still owns it, as hooks may use the graph.
 void CUDAGraph::Impl::end_of_life(CUDAGraph& graph) noexcept {
   if (support::forked()) [[unlikely]] {
     static_cast<void>(graph.impl_.release());  // its members would call the device, and wait

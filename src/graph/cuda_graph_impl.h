@@ -86,7 +86,7 @@ struct CUDAGraph::Impl {
 
   /// Refused where a hook of this graph is running, on the thread that runs it.
   void refuse_in_own_hook(const char* call) const;
-  /// Refused where a hook of this graph is running, on any thread: for calls that would take away what that uses.
+  /// Refused where a hook of this graph is running, on any thread: for calls that would release what the hook uses.
   void refuse_while_hook_runs(const char* call) const;
   /// Refused where the graph belongs to something that launches it by replay_changed().
   void refuse_reserved(const char* call) const;
@@ -119,9 +119,9 @@ struct CUDAGraph::Impl {
   void complete_capture(const char* call, const void* frame);
   /// \throws UsageError if a framework was installed since the capture began: it took no part in it.
   void require_framework_took_part(const char* call) const;
-  /// Whether what is read of the nodes at the end of the capture is kept, to be read once.
+  /// True if what is read of the nodes at the end of the capture is kept, so that several readers read them once.
   bool reads_nodes_again() const noexcept;
-  /// Whether the template is kept for the user, by the constructor or by the options.
+  /// KeepGraph::yes if the constructor or the options keep the template for the user.
   KeepGraph keeps(const GraphOptions& wanted) const noexcept {
     return made_with == KeepGraph::yes ? made_with : wanted.keep_graph;
   }
@@ -159,7 +159,7 @@ struct CUDAGraph::Impl {
   bool takes_part_in_replays() const noexcept { return !in_replays.empty() || hooks.take_part_in_replays(); }
 
   // --- The executable: cuda_graph_replay.cpp --------------------------------------------------------------------
-  /// Makes an executable of the template, in the place of the one that there may be. Needs `launch_mutex` where a
+  /// Makes an executable of the template; it replaces the previous one, if any. Needs `launch_mutex` where a
   /// replay may run. If it fails, nothing has changed.
   void make_executable(StreamHandle upload_stream);
   void make_executable_unlogged(StreamHandle upload_stream);
@@ -267,7 +267,7 @@ struct CUDAGraph::Impl {
   std::optional<Device> device;                     // of the capture, or of what was captured; empty in state empty
   graphs::GraphResources resources;
 
-  CUDAGraph* owner = nullptr;          // has this object
+  CUDAGraph* owner = nullptr;          // owns this object
   std::optional<CUDAGraph> left_here;  // the owner, once the user's graph was destroyed while calls use this object
   int uses = 0;                        // calls underway that may run code of the user's, except for replays
   std::uint64_t graph_id = next_id();
@@ -396,7 +396,8 @@ struct graphs::GraphAccess {
   static std::unique_ptr<Impl>& impl(CUDAGraph& graph) { return graph.impl_; }
 };
 
-/// What views of a graph's nodes share with it: the way to its Impl, which stays where it is when the graph is moved.
+/// Shared by a graph and the views of its nodes: leads to the Impl, whose address stays the same when the graph is
+/// moved.
 struct graphs::GraphLink {
   GraphAccess::Impl* graph = nullptr;  ///< null once the graph was reset, destroyed or assigned to
 };

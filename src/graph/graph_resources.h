@@ -48,7 +48,7 @@ class GraphResources {
                 const std::function<void()>& update);
 
   /// After hold(): what launches from now on need besides, in place of what the last call gave, which is released when
-  /// the launches until now are over. No part of share(): other graphs get it from where it came. Launches that
+  /// the launches until now are over. Not in share(): other graphs get it from where it came. Launches that
   /// other code makes by raw handles are not known, also with KeepGraph::yes.
   void hold_source(std::unique_ptr<Resources> source) noexcept;
 
@@ -66,7 +66,7 @@ class GraphResources {
   /// Queues an object that is not held, or not any more, until the launches that were remembered are over.
   void release_after_launches(std::shared_ptr<void> object) const;
 
-  /// To be called when the owner has destroyed its template and executable. With KeepGraph::yes it waits up to `limit`
+  /// Call it when the owner has destroyed its template and executable. With KeepGraph::yes it waits up to `limit`
   /// for the runtime's last reference, else some microseconds for the last launch. False if the runtime holds a
   /// reference for longer; a later drain of the queue releases then.
   bool release(std::chrono::microseconds limit) noexcept;

@@ -31,7 +31,7 @@ class HookList {
  public:
   HookId add(GlobalGraphHooks hooks);
   /// Null if no hooks have this id. The functions are destroyed with the result, or by a step that goes on: their
-  /// destructors may do anything, so nothing is to be locked then.
+  /// destructors may do anything, so the caller must hold no lock then.
   std::shared_ptr<HookEntry> remove(HookId id);
   bool take_part_in_replays() const noexcept;
   /// Replaced, never changed: a step goes on with those that were registered when it began. Null if there are none.
@@ -95,7 +95,7 @@ class HookedReplay {
  public:
   HookedReplay(const Hooks& hooks, const StreamRef& stream);
 
-  /// \throws the first exception of a hook; failed() is to follow.
+  /// \throws the first exception of a hook; call failed() then.
   void before();
   /// \throws the first exception of a hook.
   void launched();

@@ -38,12 +38,12 @@ class CountedGraph {
   CountedGraph(const CountedGraph&) = delete;
   CountedGraph& operator=(const CountedGraph&) = delete;
 
-  /// There is a template. \param nodes all of them.
+  /// Notes that there is a template. \param nodes the number of all its nodes.
   void captured(const Device& device, std::size_t nodes);
   void template_discarded() noexcept;
-  void instantiated() noexcept;  ///< also in the place of another executable
+  void instantiated() noexcept;  ///< also when it replaces another executable
   void executable_destroyed() noexcept;
-  /// The graph is empty. To be called while the device is open.
+  /// Notes that the graph is empty. Call it while the device is open.
   void reset() noexcept;
   void swap(CountedGraph& other) noexcept;
 

@@ -16,9 +16,9 @@ class StepTimer {
     if (log_level() >= LogLevel::info) began_ = Clock::now();
   }
 
-  /// True if the step is to be logged.
+  /// True if the step is logged.
   explicit operator bool() const noexcept { return began_.has_value(); }
-  /// In milliseconds; only of a step that is to be logged.
+  /// The time since the constructor, in milliseconds; only for a step that is logged.
   double ms() const { return std::chrono::duration<double, std::milli>(Clock::now() - *began_).count(); }
 
  private:

@@ -92,7 +92,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   /// during captures, if none is underway any more.
   void return_held_back() noexcept;
 
-  // --- For graphs that check or keep what they use: watches.cpp ---------------------------------------------------
+  // --- For graphs that check or keep what they use: watches/watches.cpp -------------------------------------------
 
   /// Fills in what addresses mean to this allocator, in one pass; they are in ascending order. Blocks that are given
   /// out are watched from now on, unless they are of the pool `own`.
@@ -141,7 +141,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void poll_held_back();
   memory::MemoryBlock* block_in_use(void* pointer, const char* call, const char* advice) const;
 
-  // watches.cpp
+  // watches/watches.cpp
   void keep_stack(void* pointer);
   void record_free(memory::MemoryBlock* block, std::vector<std::string> stack);
 

@@ -11,8 +11,8 @@
 
 namespace reprise::memory {
 
-/// The block of the device's allocator that `bytes` at `address` begin in and go beyond the end of; nullopt if there is
-/// none. An address within a block, behind its beginning, is looked up only while a capture is underway, since that
+/// The block of the device's allocator in which `bytes` at `address` begin, if they end beyond it; else nullopt. An
+/// address within a block, after its beginning, is looked up only while a capture is underway, since that
 /// searches all blocks. Locks the allocator's mutex.
 inline std::optional<CachingAllocator::Impl::UsedBlock> exceeded_block(const Device& device, const void* address,
                                                                        std::size_t bytes) {
@@ -21,7 +21,7 @@ inline std::optional<CachingAllocator::Impl::UsedBlock> exceeded_block(const Dev
   if (!block && captures::any_underway()) block = allocator.find_block(address);
   if (!block) return std::nullopt;
   const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(address) - block->address);
-  // An address in what rounding added to the block is none of the user's.
+  // An address in the bytes that rounding added to the block is not the user's.
   return offset <= block->bytes && bytes <= block->bytes - offset ? std::nullopt : block;
 }
 

@@ -40,8 +40,8 @@ class HeldBackBlocks {
   /// the stream, which is impossible later, and removes it from the list.
   void stream_ends(MemoryBlock* block, const StreamRef& stream);
 
-  /// True if a block waits for a stream that was destroyed without a notice, by other code, as far as poll() has
-  /// noticed: no event can be recorded on it any more.
+  /// True if a block waits for a stream that other code destroyed, without notification, and poll() has found that: no
+  /// event can be recorded on it any more.
   bool wait_for_gone_streams() const;
 
   /// Around a wait for all work of a device: blocks that were deferred before begin_wait() are no longer in use by its

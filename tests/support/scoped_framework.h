@@ -5,7 +5,7 @@
 
 namespace reprise::test {
 
-/// A framework that is installed until the end of the scope, in the place of the one that there may be.
+/// A framework that is installed until the end of the scope, in place of the present one, if any.
 class ScopedFramework {
  public:
   explicit ScopedFramework(const backend::Framework& framework)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What scripts/soak says of programs that behave, fail or grow. They are scripts in the place of the real ones.
+# What scripts/soak says of programs that behave, fail or grow. They are scripts in place of the real ones.
 
 # Runs it with random programs that do `body` in a loop. A further argument is what the keys of the cache do.
 function(soak name body)

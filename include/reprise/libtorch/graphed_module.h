@@ -18,7 +18,7 @@
 #include "reprise/libtorch/install.h"
 
 /// \file
-/// GraphedModule: a graphed callable as a module, for a Sequential or in the place of the original.
+/// GraphedModule: a graphed callable as a module, for a Sequential or in place of the original.
 
 namespace reprise::libtorch {
 

@@ -106,8 +106,7 @@ ErrorCode CudaBackend::stream_priority_range(int* least, int* greatest) {
 namespace reprise::backend {
 namespace {
 
-// True, so that it can initialise a static object.
-// Once. A warning sink may look for devices itself.
+// Warns once in a process. The warning sink may look for devices itself, so that this can be entered again.
 void warn_if_passed_over() {
   static std::atomic<bool> done{false};
   if (done.load(std::memory_order_relaxed) || done.exchange(true)) return;

@@ -32,8 +32,7 @@ Function exported(void* library, const char* name) {
   return reinterpret_cast<Function>(dlsym(library, name));
 }
 
-/// Whether a driver that is not used would have devices: not where it was installed without one, or the user hides
-/// them.
+/// True if a driver that is not used has devices; false where it was installed without one, or the user hides them.
 bool has_devices(void* library) {
   auto* const init = exported<CUresult (*)(unsigned)>(library, "cuInit");
   auto* const count = exported<CUresult (*)(int*)>(library, "cuDeviceGetCount");

@@ -113,10 +113,10 @@ class HostBackend final : public Backend {
   HostResult make_node_work(const HostGraph& graph, HostDevice& device, const NodeParams& params, Work* work) const;
   /// Notes that the node, which frees graph memory, has been added.
   static void note_free(const HostNode& node);
-  /// Whether graph memory can be freed outside of graphs.
+  /// Refuses graph memory that cannot be freed outside of graphs.
   static HostResult check_free(const GraphMemory& memory);
   std::vector<OperationRef> all_work() const;
-  /// Whether a launch can allocate and free its memory; takes the bytes for it.
+  /// Refuses a launch that cannot allocate or free its memory; else takes the bytes for it.
   HostResult check_launch_memory(const HostExec& exec) const;
   /// Notes what a submitted launch allocates and frees; after check_launch_memory().
   static void note_launch_memory(const Plan& plan) noexcept;
@@ -157,8 +157,8 @@ class HostBackend final : public Backend {
   static HostResult check_conditional(const HostGraph& graph, const ConditionalNodeParams& params);
   /// \param to the type of the node that it leads to; null if that is not known.
   static HostResult check_edge(const HostNode& from, const NodeType* to, const EdgeData& data);
-  /// Whether a graph can be cloned or be a child, whether it can have a further executable, and whether nodes and edges
-  /// can be removed from it.
+  /// In this order, refuse a graph that cannot be cloned or be a child; that cannot have a further executable; whose
+  /// nodes and edges cannot be removed.
   static HostResult check_copy(const HostGraph& graph);
   static HostResult check_sole(const HostGraph& graph);
   static HostResult check_removal(const HostGraph& graph);

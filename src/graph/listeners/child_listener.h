@@ -43,7 +43,7 @@ class CaptureChildren {
     const std::lock_guard lock(mutex_);
     edges_.add(device, graph, from, to);
   }
-  /// The next two are to be called once the capture is over. The numbers of all graphs that have a copy.
+  /// Call the next two once the capture is over. The numbers of all graphs that have a copy.
   std::vector<std::uint64_t> graph_ids() const {
     std::vector<std::uint64_t> ids;
     for (const auto& [id, node] : copies_) ids.push_back(id);

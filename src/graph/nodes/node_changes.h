@@ -85,7 +85,7 @@ class NodeChanges {
   void adopt(backend::Backend& backend, std::span<const NodeAdoption> adoptions, const Describe& describe,
              const Changed& changed);
 
-  /// Whether a node runs. \throws BackendError that describes the node: nothing has changed.
+  /// Enables or disables a node. \throws BackendError that describes the node: nothing has changed.
   void set_enabled(backend::Backend& backend, GraphExecHandle exec, GraphNodeHandle node, std::size_t index,
                    bool enabled, const Describe& describe);
   bool enabled(GraphNodeHandle node) const { return !disabled_.contains(node); }

@@ -101,7 +101,8 @@ class Alignment {
     for (; same > 0; --same) pairs_.push_back({first_end++, second_end++});
   }
 
-  // Nodes of the same level in the place of as many others take their place.
+  // Pairs nodes with as many others at the same place if both are at the same levels: they replace them. Else each was
+  // added or removed.
   void unpaired(std::size_t first, std::size_t first_end, std::size_t second, std::size_t second_end) {
     const auto depth = [](const ScannedNode& node) { return std::ranges::count(node.number, '.'); };
     const bool as_many = first_end - first == second_end - second;

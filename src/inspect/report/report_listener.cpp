@@ -17,7 +17,7 @@
 
 namespace reprise::inspect {
 
-// A capture whose report is to be written down, once.
+// A capture whose report must be written, once.
 struct ReportListener::Pending {
   std::atomic<bool> written{false};
 

@@ -53,7 +53,7 @@ struct GraphedCall {
 ///
 /// The same holds for any other order of captures in which each backward comes after its forward.
 ///
-/// Used by one thread at a time, but for of().
+/// Used by one thread at a time, except for of().
 class PoolOrder {
  public:
   /// The order of a pool. Thread-safe.

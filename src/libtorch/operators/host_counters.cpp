@@ -46,7 +46,7 @@ struct Step {
   bool counts() const { return makes_state.empty(); }
 };
 
-// What can be captured in the place of an optimizer that counts.
+// The advice for an optimizer that counts: what can be captured instead.
 std::string replacement_of(std::string_view optimizer) {
   if (optimizer == "torch::optim::Adagrad")
     return "take reprise::libtorch::optim::Adam, AdamW or SGD, which count on the device and make their states when "

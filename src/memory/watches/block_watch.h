@@ -38,7 +38,7 @@ class BlockOwner {
   ~BlockOwner() = default;
 };
 
-/// Whether a block that graphs use was freed.
+/// Records the free of a block that graphs use.
 ///
 ///     in use -> freed
 ///

@@ -11,7 +11,7 @@
 #include "tests/support/faulty_backend.h"
 #include "tests/unit/graph/graph_fixture.h"
 
-// CUDAGraph::recapture(): another capture in the place of the one before.
+// CUDAGraph::recapture(): another capture in place of the previous one.
 
 namespace reprise::graphs::test {
 namespace {

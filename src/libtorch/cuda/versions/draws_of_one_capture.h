@@ -15,7 +15,7 @@
 
 namespace reprise::libtorch::version {
 
-/// The generator counts draws of a capture by its id: takes_part() is to be called.
+/// The generator counts draws of a capture by its id: takes_part() must be called.
 constexpr bool draws_by_capture_id = false;
 
 /// What a CUDA generator draws in one capture. To be used under the generator's mutex, but for constructor and

@@ -112,7 +112,7 @@ struct PrivateState {
 };
 template struct PrivateState<&at::CUDAGeneratorImpl::state_>;
 
-/// The generator counts draws of a capture by its id: takes_part() is to be called.
+/// The generator counts draws of a capture by its id: takes_part() must be called.
 constexpr bool draws_by_capture_id = true;
 
 /// What a CUDA generator draws in one capture. To be used under the generator's mutex, but for constructor and
