@@ -263,8 +263,8 @@ class REPRISE_EXPORT CUDAGraph {
   /// "f<3>" and "ns::f(int)" all name `ns::f<3>(int)`. What is written must be the kernel's, types as `int const*` or
   /// `const int*`. A kernel that is a type with operator() has the parameters that launch() passes after the Thread.
   /// Nodes of child graphs and bodies count, unless they lie in a node that has the name. A number as error texts have
-  /// it, "3" or "1.0.2", finds a node, too, unless another one has that name. \throws UsageError if there is no
-  /// template; if no node, or more than one, has the name: lists them.
+  /// it, "3" or "1.0.2", finds a node, too, unless another one has that name.
+  /// \throws UsageError if there is no template; if no node, or more than one, has the name: lists them.
   GraphNode node(std::string_view name) const;
 
   /// A parameter for the uses of an address: kernel arguments, also within structs, where they are aligned to 8 bytes,
