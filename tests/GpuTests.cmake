@@ -13,9 +13,10 @@ string(CONCAT compare_memory "(^|/)(BreakingWalk|CachingAllocatorEnd|CachingAllo
 # What memcheck is not for. The kernels of KernelFailureContract write where they must not: that is what it tests.
 # FurtherCallsOfAnotherDevice measures results of calls and launches next to nothing; memcheck makes it 100 times slower. The
 # examples would be children of their tests, which are not looked at, and with NVTX never end (docs/annotations.md).
-# FailureWalk and BreakingWalk make every call of every scenario fail or break, which takes minutes.
+# FailureWalk and BreakingWalk make every call of every scenario fail or break, which takes minutes; so do the many
+# processes of RepriseDoctor, at which memcheck does not look.
 string(CONCAT not_for_memcheck "KernelFailureContract|FurtherCallsOfAnotherDevice|FailureWalk|BreakingWalk"
-  "|RandomChildrenInLoops|ControlFlow|^example\\.|^libtorch\\.")
+  "|RandomChildrenInLoops|ControlFlow|RepriseDoctor|^example\\.|^libtorch\\.")
 # Under the tools of CUDA 13.0 some launches of graphs with conditional nodes fail, with cudaErrorIllegalAddress or
 # cudaErrorLaunchFailure, and the device is unusable for the rest of the suite: the driver's log has "Unsupported node
 # type: d", and where memcheck reports a read, its address is inside of an allocation. Which ones, changes with the tests
