@@ -49,6 +49,8 @@ struct GraphedCacheOptions {
   /// Each n-th replay of a key captures the callable again, with its warm-up, and refuses the call if that does other
   /// work: other nodes, kernels, launch shapes or numbers among the arguments of kernels. 0: none. Addresses are not
   /// compared, nor are scalars of operators on the host device, whose nodes do not show them.
+  /// On CUDA devices a callable may be refused that does the same work: unused bytes of structs among the arguments of
+  /// kernels differ from capture to capture.
   std::size_t check_every = 0;
   /// The time for max_age; empty: `std::chrono::steady_clock`. Called by each call, under the mutex of the cache.
   GraphCacheOptions::Clock clock = {};
