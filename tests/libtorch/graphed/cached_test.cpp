@@ -12,50 +12,14 @@
 #include <utility>
 
 #include "reprise/libtorch/annotated_modules.h"
-#include "tests/libtorch/graphed/graphed_fixture.h"
+#include "tests/libtorch/graphed/cached_fixture.h"
 
 // One callable, whose graphs are those of many shapes.
 
 namespace reprise::libtorch::test {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-class CachedCallables : public GraphedCallables {
- protected:
-  /// Two layers with a function between them that depends on the length of the sequence.
-  struct ModelImpl : torch::nn::Module {
-    ModelImpl() : first(register_module("first", torch::nn::Linear(4, 8))), norm(register_module("norm", make())) {}
-    static torch::nn::LayerNorm make() { return torch::nn::LayerNorm(torch::nn::LayerNormOptions({8})); }
-    Tensor forward(const Tensor& x) {
-      ++runs;
-      return norm(torch::relu(first(x))).sum(0) / static_cast<double>(x.size(0));
-    }
-    torch::nn::Linear first;
-    torch::nn::LayerNorm norm;
-    int runs = 0;  // on the host
-  };
-  TORCH_MODULE(Model);
-
-  Model model() const {
-    torch::manual_seed(4);
-    Model made;
-    made->to(device_);
-    return made;
-  }
-  /// The result and the gradients of a model for one input.
-  template <class F>
-  std::vector<Tensor> trained(ModelImpl& of, const F& forward, const Tensor& x) const {
-    of.zero_grad();
-    const Tensor input = x.detach().clone().requires_grad_();
-    const Tensor y = forward(input);
-    (y * y).sum().backward();
-    std::vector<Tensor> all{y.detach().clone(), input.grad()};
-    for (const Tensor& each : gradients_of(of)) all.push_back(each);
-    return all;
-  }
-};
 
 void expect_same(const std::vector<Tensor>& expected, const std::vector<Tensor>& found, const std::string& where) {
   ASSERT_EQ(expected.size(), found.size());
@@ -265,106 +229,6 @@ TEST_F(CachedCallables, ArePrecededByWhatTheirArgumentsNeed) {
   const StreamGuard guard(other);
   const Tensor shifted = x + 1;
   EXPECT_TRUE(same(cached(shifted), eager->forward(shifted)));
-}
-
-TEST_F(CachedCallables, AreCapturedAheadWithoutEffect) {
-  torch::nn::Sequential network(torch::nn::Linear(4, 4), torch::nn::BatchNorm1d(4));
-  network->to(device_);
-  const auto cached = make_graphed_callables(network, {.max_entries = 2});
-  std::vector<Tensor> before;
-  for (const Tensor& each : network->buffers()) before.push_back(each.clone());
-  EXPECT_TRUE(cached.capture(random({3, 4})));
-  EXPECT_TRUE(cached.capture(random({5, 4})));
-  EXPECT_FALSE(cached.capture(random({7, 4}))) << "there is room for two";
-  const auto after = network->buffers();
-  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(same(before[i], after[i])) << i;
-  cached(random({5, 4}));
-  EXPECT_EQ(cached.statistics().hits.number, 1u);
-}
-
-TEST_F(CachedCallables, AreCapturedAheadForAListOfSamples) {
-  Model graphed = model();
-  const auto cached = make_graphed_callables(graphed, {});
-  const std::vector<Tensor> samples{random({8, 4}), random({5, 4}), random({3, 4}), random({5, 4})};
-  std::vector<std::pair<std::size_t, std::size_t>> progress;
-  const auto note = [&](std::size_t done, std::size_t all) { progress.emplace_back(done, all); };
-  EXPECT_EQ(cached.warm(samples, note), 4u);
-  EXPECT_EQ(progress, (std::vector<std::pair<std::size_t, std::size_t>>{{1, 4}, {2, 4}, {3, 4}, {4, 4}}));
-  EXPECT_EQ(cached.size(), 3u);
-  for (const Tensor& each : samples) cached(each);
-  EXPECT_EQ(cached.statistics().hits.number, 4u);
-
-  const auto scaled = make_graphed_callables([](const Tensor& x, double factor) { return x * factor; }, {});
-  EXPECT_EQ(scaled.warm(std::vector{std::tuple(random({3}), 2.0), std::tuple(random({3}), 3.0)}), 2u);
-  EXPECT_TRUE(scaled.contains(random({3}), 3.0));
-  const auto waits = make_graphed_callables([](const Tensor& x) { return x * x.sum().item<float>(); }, {});
-  EXPECT_EQ(waits.warm(samples), 0u);
-}
-
-TEST_F(CachedCallables, ReleaseEntriesOfAnAgeByTheClockOfTheOptions) {
-  std::chrono::steady_clock::time_point now{};
-  const auto cached =
-      make_graphed_callables([](const Tensor& x) { return x * 2; },
-                             {.max_age = std::chrono::minutes(5), .capture_after = 0, .clock = [&now] { return now; }});
-  const Tensor a = random({3}), b = random({4});
-  cached(a);
-  now += std::chrono::minutes(4);
-  cached(b);
-  EXPECT_TRUE(cached.contains(a));
-  now += std::chrono::minutes(4);
-  cached(b);
-  EXPECT_FALSE(cached.contains(a));
-  EXPECT_TRUE(cached.contains(b));
-}
-
-TEST_F(CachedCallables, FindWorkThatDependsOnMoreThanTheArguments) {
-  bool twice = false;
-  const auto f = [&twice](const Tensor& x) { return twice ? x * 2 + x.exp() : x * 2; };
-  const auto cached = make_graphed_callables(f, {.name = "steps", .capture_after = 0, .check_every = 2});
-  const Tensor x = needing_gradient({3});
-  cached(x).sum().backward();
-  twice = true;
-  EXPECT_TRUE(same(cached(x), x * 2)) << "replays the first capture";
-  const std::string text = refusal([&] { cached(x); });
-  EXPECT_THAT(text, AllOf(HasSubstr("of cache `steps` is always captured as the same graph"),
-                          HasSubstr("only in the second graph"), HasSubstr("in replay 2")));
-  EXPECT_FALSE(cached.contains(x));
-  ASSERT_TRUE(cached.failure(x));
-  EXPECT_EQ(cached.failure(x)->what, text);
-  EXPECT_TRUE(same(cached(x), f(x))) << "eager from now on";
-  EXPECT_EQ(cached.statistics().checks.number, 1u);
-}
-
-TEST_F(CachedCallables, FindThatACallHasNoBackwardAnyMore) {
-  bool detached = false;
-  const auto cached = make_graphed_callables([&](const Tensor& x) { return detached ? x.detach() * 2 : x * 2; },
-                                             {.capture_after = 0, .check_every = 1});
-  const Tensor x = needing_gradient({3});
-  cached(x).sum().backward();
-  detached = true;
-  EXPECT_THAT(refusal([&] { cached(x); }), HasSubstr("another graph"));
-}
-
-TEST_F(CachedCallables, FindNothingInACallableThatIsTheSame) {
-  Model eager = model(), graphed = model();
-  for (const Gradients gradients : {Gradients::fresh, Gradients::accumulate_in_graph}) {
-    const auto cached =
-        make_graphed_callables(graphed, {.capture_after = 0, .check_every = 1, .callable = {.gradients = gradients}});
-    torch::optim::SGD first(eager->parameters(), 0.1), second(graphed->parameters(), 0.1);
-    for (int step = 0; step < 12; ++step) {
-      const Tensor x = random({3 + step % 2, 4});
-      first.zero_grad();
-      second.zero_grad();
-      eager->forward(x).square().mean().backward();
-      cached(x).square().mean().backward();
-      first.step();
-      second.step();
-    }
-    const auto expected = eager->parameters(), found = graphed->parameters();
-    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(same(expected[i], found[i])) << i;
-    EXPECT_EQ(cached.statistics().checks.number, 10u);
-    EXPECT_EQ(cached.statistics().hits.number, 10u);
-  }
 }
 
 TEST_F(CachedCallables, ChangeArgumentsAsTheCallableDoes) {
