@@ -263,10 +263,11 @@ class CachedCallable {
     return state_->function.capture(call.key(state_->modules), call);
   }
 
-  /// Captures a list ahead, as capture() each: an element is the argument of a call, or a `std::tuple` of its
-  /// arguments. Begin with the largest, whose memory the others then share. \param progress called after each, with the
-  /// number of those that are done and of all. \returns the number of elements whose keys have graphs now. \throws as
-  /// capture(), and what the progress throws.
+  /// Captures a list ahead, as capture() each. Begin with the largest, whose memory the others then share.
+  /// \param samples a range: each element is the argument of a call, or a `std::tuple` of its arguments.
+  /// \param progress called after each element, with the number of those that are done and of all.
+  /// \returns the number of elements whose keys have graphs now.
+  /// \throws what capture() throws, and what `progress` throws.
   template <class Samples>
   std::size_t warm(const Samples& samples,
                    const std::function<void(std::size_t done, std::size_t all)>& progress = {}) const {
