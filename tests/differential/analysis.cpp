@@ -121,7 +121,13 @@ std::string Order::refusal_of_body(int number, int device) const {
     for (const int deeper : bodies_of(inner))
       if (deeper >= number) return "runs a body within itself";
     if (std::string why = refusal_of_operands(inner, device); !why.empty()) return why;
+    if (inner.varies == Varies::by_parameter && is_in_child(program_, number))
+      return "has a parameter of the graph in a child, which is captured before";
   }
+  for (std::size_t i = 0; i < body.operations.size(); ++i)
+    if (body.operations[i].beside && (i + 1 == body.operations.size() || body.operations[i + 1].beside ||
+                                      !can_be_beside(body.operations[i], body.operations[i + 1])))
+      return "runs an operation of a body beside one that it cannot run beside";
   return "";
 }
 
@@ -228,8 +234,6 @@ std::string refusal_of_changes(const Program& program) {
       return "a graph with allocation nodes or control flow is updated";
     const bool needs_pair = change.to.exchanged || change.how == How::set_addresses;
     if (needs_pair && (a < 0 || b < 0)) return "buffers that are not there change places";
-    if (change.how == How::set_addresses && (names_in_control_flow(program, a) || names_in_control_flow(program, b)))
-      return "buffers change places that bodies of control flow use";
   }
   if (a < 0 || b < 0) return "";
   const BufferSpec& one = program.buffers[at(a)];

@@ -16,13 +16,21 @@ struct Depth {
   int control_flow = 0;
 };
 
-void add_in_body(const Operation& operation, const Depth& depth, Features& found) {
+void add_in_body(const Operation& operation, const Depth& depth, const std::set<How>& changes, Features& found) {
   const auto add = [&](const std::string& what) {
     if (depth.children > 0) found.insert(what + " in children");
     if (depth.control_flow > 0) found.insert(what + " in control flow");
   };
   if (operation.kind == Kind::draw) add("random numbers");
   if (operation.kind == Kind::scratch) add("pool memory");
+  if (operation.beside) add("forks");
+  if (operation.programmatic) add("programmatic launches");
+  for (const How how : changes) {
+    const Varies changed = how == How::set_arg ? Varies::by_node
+                           : how == How::set   ? Varies::by_parameter
+                                               : Varies::never;
+    if (changed != Varies::never && operation.varies == changed) add(name(how));
+  }
   if (operation.kind == Kind::child && depth.control_flow > 0) found.insert("children in control flow");
 }
 
@@ -46,9 +54,11 @@ void add_bodies(const Program& program, const Operation& operation, Depth depth,
     if (++depth.children > 1) found.insert("nested children");
     if (++runs[static_cast<std::size_t>(operation.body)] > 1) found.insert("the same child twice");
   }
+  std::set<How> changes;
+  for (const Change& change : program.changes) changes.insert(change.how);
   for (const int body : bodies_of(operation))
     for (const Operation& each : program.bodies[static_cast<std::size_t>(body)].operations) {
-      add_in_body(each, depth, found);
+      add_in_body(each, depth, changes, found);
       add_bodies(program, each, depth, runs, found);
     }
 }
@@ -112,6 +122,11 @@ const std::vector<std::string>& all_features() {
                                                "pool memory in control flow",
                                                "random numbers in control flow",
                                                "children in control flow",
+                                               "forks in children",
+                                               "forks in control flow",
+                                               "programmatic launches",
+                                               "programmatic launches in children",
+                                               "programmatic launches in control flow",
                                                "allocation nodes",
                                                "free nodes",
                                                "memory left by a replay",
@@ -119,6 +134,9 @@ const std::vector<std::string>& all_features() {
                                                "changes between replays",
                                                "set_arg",
                                                "set",
+                                               "set_arg in children",
+                                               "set_arg in control flow",
+                                               "set in control flow",
                                                "set_addresses",
                                                "set_enabled",
                                                "update",
@@ -135,6 +153,7 @@ std::set<std::string> features(const Program& program) {
   std::vector<int> runs(program.bodies.size());
   for (const Operation& each : program.operations) {
     add_operation(each, found);
+    if (each.programmatic) found.insert("programmatic launches");
     add_bodies(program, each, {}, runs, found);
   }
   if (program.streams.size() > 1) found.insert("several streams");

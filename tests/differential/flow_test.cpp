@@ -127,11 +127,11 @@ TEST(AnalysisOfControlFlow, RefusesChangesThatItsGraphCannotHave) {
   program.operations = {flow(Kind::if_, {0})};
   program.changes = {{How::update, {}}};
   EXPECT_THAT(analyse(program).invalid, HasSubstr("control flow is updated"));
-  program.exchanged = {1, 2};
-  program.changes = {{How::set_addresses, {.exchanged = true}}};
-  EXPECT_THAT(analyse(program).invalid, HasSubstr("that bodies of control flow use"));
-  program.exchanged = {0, 2};
-  EXPECT_TRUE(analyse(program).good()) << "only the condition is read from there: " << analyse(program).invalid;
+  program.changes = {{How::set, {.parameters = true}}};
+  program.bodies[0].operations[0].varies = Varies::by_parameter;
+  EXPECT_TRUE(analyse(program).good()) << analyse(program).invalid;
+  program.operations = {child_of_flow(0)};
+  EXPECT_THAT(analyse(program).invalid, HasSubstr("a parameter of the graph in a child"));
 }
 
 TEST(AnalysisOfControlFlow, ChangesLeadToTheVersionsThatTheyCanLeadTo) {

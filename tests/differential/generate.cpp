@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 #include <random>
+#include <set>
 
 #include "tests/differential/analysis.h"
 
@@ -28,7 +29,11 @@ class Generator {
     program_.auto_free = one_in(2);
     program_.keep_graph = !program_.discard_template && one_in(4);
     if (limits_.changes && !program_.discard_template && one_in(3)) make_changes();
-    return compact(program_);
+    program_ = compact(program_);
+    vary_bodies();
+    fork_bodies();
+    launch_early();
+    return program_;
   }
 
  private:
@@ -62,7 +67,19 @@ class Generator {
       body.by_replay = one_in(2);
       for (unsigned k = 0, operations = 1 + below(4); k < operations; ++k)
         body.operations.push_back(operation_of_body(body.device));
+      if (one_in(2)) add_pair(body, can_be_beside);
+      if (one_in(2)) add_pair(body, can_be_early);
       program_.bodies.push_back(std::move(body));
+    }
+  }
+  /// Two operations that run beside each other, or of which the second one can start early.
+  void add_pair(Body& body, bool (*fits)(const Operation&, const Operation&)) {
+    for (int tries = 0; tries < 16; ++tries) {
+      const Operation first = work_of_body(body.device), second = work_of_body(body.device);
+      if (!fits(first, second)) continue;
+      body.operations.push_back(first);
+      body.operations.push_back(second);
+      return;
     }
   }
   Operation operation_of_body(int device) {
@@ -143,14 +160,53 @@ class Generator {
     for (unsigned i = 0, count = 1 + below(4); i < count; ++i) {
       const How how = static_cast<How>(below(static_cast<unsigned>(How::recapture_anew) + 1));
       if (how == How::update && !can_be_updated(program_)) continue;
-      if (how == How::set_addresses && !can_set_addresses()) continue;
+      if (how == How::set_addresses && program_.exchanged.first < 0) continue;
       program_.changes.push_back(change_from(version, how));
       version = program_.changes.back().to;
     }
   }
-  bool can_set_addresses() const {
-    const auto [a, b] = program_.exchanged;
-    return a >= 0 && !names_in_control_flow(program_, a) && !names_in_control_flow(program_, b);
+  /// Kernels of children and bodies change, too, those of control flow also by parameters.
+  void vary_bodies() {
+    if (program_.changes.empty()) return;
+    std::set<Varies> varied;
+    for (std::size_t body = 0; body < program_.bodies.size(); ++body)
+      for (Operation& each : program_.bodies[body].operations) {
+        if (!is_kernel(each.kind)) continue;
+        each.varies =
+            is_in_child(program_, static_cast<int>(body)) || one_in(2) ? Varies::by_node : Varies::by_parameter;
+        varied.insert(each.varies);
+      }
+    for (const Varies varies : varied)
+      program_.changes.push_back(
+          change_from(program_.changes.back().to, varies == Varies::by_node ? How::set_arg : How::set));
+  }
+  void fork_bodies() {
+    for (Body& body : program_.bodies)
+      for (std::size_t i = 0; i + 1 < body.operations.size(); ++i) {
+        const bool is_joined = i == 0 || !body.operations[i - 1].beside;
+        body.operations[i].beside =
+            is_joined && can_be_beside(body.operations[i], body.operations[i + 1]) && !one_in(3);
+      }
+  }
+  /// Kernels right behind others on their stream, which disabled nodes are not.
+  void launch_early() {
+    if (one_in(2)) return;
+    std::vector<const Operation*> last(program_.streams.size());
+    for (Operation& each : program_.operations) {
+      if (const auto* const before = last[static_cast<std::size_t>(each.stream)])
+        each.programmatic = can_be_early(*before, each) && one_in(2);
+      last[static_cast<std::size_t>(each.stream)] = &each;
+    }
+    for (Body& body : program_.bodies)
+      for (std::size_t i = 1; i < body.operations.size(); ++i) {
+        const bool on_one_stream =
+            !body.operations[i].beside && !body.operations[i - 1].beside && (i < 2 || !body.operations[i - 2].beside);
+        body.operations[i].programmatic =
+            on_one_stream && can_be_early(body.operations[i - 1], body.operations[i]) && one_in(2);
+      }
+  }
+  static bool can_be_early(const Operation& before, const Operation& operation) {
+    return is_plain_kernel(before.kind) && is_plain_kernel(operation.kind) && !before.may_rest && !operation.may_rest;
   }
   /// A change to another version, or, by another capture, to any.
   Change change_from(const Version& version, How how) {

@@ -39,7 +39,7 @@ Device second_device(const Device& first) {
 Machine::Machine(const Program& program, const Device& first)
     : program_(program),
       first_(first),
-      values_(program.operations.size()),
+      all_operations_(program.operations),
       graph_(program.keep_graph ? KeepGraph::yes : KeepGraph::no) {
   for (const StreamSpec& spec : program.streams) {
     streams_.emplace_back(device(spec.device), StreamOptions{spec.blocking});
@@ -48,12 +48,13 @@ Machine::Machine(const Program& program, const Device& first)
     own_streams_.emplace_back(device(number));
     generators_.emplace_back(device(number));
   }
-  std::size_t conditions = program.operations.size();
   for (const Body& body : program.bodies) {
-    first_conditions_.push_back(conditions);
-    conditions += body.operations.size();
+    side_streams_.emplace_back(device(body.device));
+    first_of_body_.push_back(all_operations_.size());
+    all_operations_.insert(all_operations_.end(), body.operations.begin(), body.operations.end());
   }
-  for (const Stream& stream : own_streams_) conditions_.emplace_back(conditions, stream);
+  values_.resize(all_operations_.size());
+  for (const Stream& stream : own_streams_) conditions_.emplace_back(all_operations_.size(), stream);
   for (std::size_t i = 0; i < program.events.size(); ++i)
     events_.emplace_back(device(program.events[i].device), EventOptions{i % 2 == 0});
   for (const BufferSpec& spec : program.buffers) {
@@ -125,6 +126,7 @@ StreamRef Machine::own_stream(int number) const {
 void Machine::synchronize() const {
   for (const Stream& stream : streams_) stream.synchronize();
   for (const Stream& stream : own_streams_) stream.synchronize();
+  for (const Stream& stream : side_streams_) stream.synchronize();
 }
 
 int Machine::place_of(int buffer, const Version& version) const {
@@ -157,6 +159,7 @@ void Machine::capture_bodies(const Run& run) {
   for (const Body& body : program_.bodies) {
     GraphOptions options;
     options.capture_error_mode = CaptureMode::thread;
+    options.enable_annotations = !program_.changes.empty();
     const StreamRef stream = own_stream(body.device);
     options.stream = stream;
     bodies_.emplace_back();
@@ -164,6 +167,7 @@ void Machine::capture_bodies(const Run& run) {
     if (!has_control_flow(program_, number))
       capture(bodies_.back(), options, [&] { submit_body(number, stream, run); });
   }
+  for (auto& value : values_) value.reset();  // also those of bodies that the program does not run
 }
 
 void Machine::capture_graph(const Version& version, const Fault& fault) {
@@ -204,12 +208,27 @@ void Machine::set_arguments(const Version& version) {
     if (op.varies != Varies::by_node) continue;
     graph_.node(node_name(i)).set_arg(value_argument(op.kind), value_of(op, version));
   }
+  for (const GraphNode& node : graph_.nodes()) set_arguments_within(node, version);
+}
+
+// A body can be in several nodes.
+void Machine::set_arguments_within(const GraphNode& node, const Version& version) {
+  for (const std::vector<GraphNode>& nodes : node.inner())
+    for (const GraphNode& inner : nodes) {
+      set_arguments_within(inner, version);
+      const Annotation annotation = inner.annotation();
+      const auto name = annotation.find("name");
+      if (inner.type() != NodeType::kernel || name == annotation.end()) continue;
+      for (std::size_t i = program_.operations.size(); i < all_operations_.size(); ++i)
+        if (name->second == node_name(i) && all_operations_[i].varies == Varies::by_node)
+          inner.set_arg(value_argument(all_operations_[i].kind), value_of(all_operations_[i], version));
+    }
 }
 
 void Machine::set_parameters(const Version& version) {
   std::vector<ParameterValue> values;
-  for (std::size_t i = 0; i < program_.operations.size(); ++i)
-    if (values_[i]) values.emplace_back(*values_[i], value_of(program_.operations[i], version));
+  for (std::size_t i = 0; i < all_operations_.size(); ++i)
+    if (values_[i]) values.emplace_back(*values_[i], value_of(all_operations_[i], version));
   graph_.set(values);
 }
 

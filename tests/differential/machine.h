@@ -57,11 +57,6 @@ class Machine {
     bool capturing = false;
     Fault fault = {};
   };
-  /// Which operation it is.
-  struct Where {
-    int number;             ///< among those of the program; -1: of a body
-    std::size_t condition;  ///< number of the word for its condition, if it is control flow
-  };
 
   Device device(int number) const;
   StreamRef own_stream(int number) const;
@@ -74,17 +69,19 @@ class Machine {
   GraphOptions options() const;
   void capture_bodies(const Run& run);
   void submit(const Run& run);
-  void submit(const Operation& op, const StreamRef& stream, const Run& run, const Where& where);
-  void submit_other(const Operation& op, const StreamRef& stream, const Run& run, const Where& where);
+  /// \param number among all operations, those of bodies behind those of the program.
+  void submit(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number);
+  void submit_other(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number);
   void submit_body(int body, const StreamRef& stream, const Run& run);
   void run_child(int body, const StreamRef& stream, const Run& run);
-  void run_flow(const Operation& op, const StreamRef& stream, const Run& run, const Where& where);
+  void run_flow(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number);
   template <class K, class... Before>
-  void launch_kernel(const Operation& op, const StreamRef& stream, const Run& run, const Where& where,
+  void launch_kernel(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number,
                      Before... before);
   void replace_stream(int number);
 
   void set_arguments(const Version& version);
+  void set_arguments_within(const GraphNode& node, const Version& version);
   void set_parameters(const Version& version);
   void set_addresses(const Version& version);
   void set_enabled(const Version& version);
@@ -94,17 +91,19 @@ class Machine {
   const Program& program_;
   const Device first_;
   std::vector<Stream> streams_;
-  std::vector<Stream> own_streams_;  // of each device, for what is no operation of the program
+  std::vector<Stream> own_streams_;   // of each device, for what is no operation of the program
+  std::vector<Stream> side_streams_;  // of each body, for what runs beside others in it: bodies lie within each other
   std::vector<Event> events_;
-  std::vector<Generator> generators_;               // of each device
-  std::vector<Buffer<Word>> conditions_;            // of each device: a word for each operation, also those of bodies
-  std::vector<std::size_t> first_conditions_ = {};  // of each body: the number of its first word
+  std::vector<Generator> generators_;            // of each device
+  std::vector<Operation> all_operations_;        // those of the program, then those of each body
+  std::vector<std::size_t> first_of_body_ = {};  // of each body: the number of its first one
+  std::vector<Buffer<Word>> conditions_;         // of each device: a word for each operation
   std::vector<Buffer<Word>> memory_;
   std::vector<Pinned> pinned_;
   std::vector<Word*> addresses_;  // null: freed
   bool left_ = false;             // a run has ended, after which ordered memory may be allocated
 
-  std::vector<std::optional<Parameter<Word>>> values_;  // by operation, of the last capture
+  std::vector<std::optional<Parameter<Word>>> values_;  // of each operation, of the last capture
   std::optional<Parameter<Word*>> addresses_of_[2];     // of the buffers that change places
   Version captured_;                                    // of the last capture
   bool other_flags_ = false;                            // those of recapture_anew

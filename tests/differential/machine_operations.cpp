@@ -14,11 +14,6 @@ std::size_t at(int index) {
   return static_cast<std::size_t>(index);
 }
 
-/// A scope in which one node is made, the work of an operation; null in a body.
-std::unique_ptr<annotate> name_node(int operation) {
-  return operation < 0 ? nullptr : std::make_unique<annotate>(node_name(at(operation)));
-}
-
 }  // namespace
 
 void Machine::submit(const Run& run) {
@@ -28,40 +23,42 @@ void Machine::submit(const Run& run) {
       operation.value ^= is_control_flow(operation.kind) ? 1U : 1U << 4;  // another condition
       if (operation.kind > Kind::allocate_async) throw std::runtime_error("a fault that a test put into the program");
     }
-    submit(operation, streams_[at(operation.stream)], run, {static_cast<int>(i), i});
+    submit(operation, streams_[at(operation.stream)], run, i);
   }
 }
 
 template <class K, class... Before>
-void Machine::launch_kernel(const Operation& op, const StreamRef& stream, const Run& run, const Where& where,
+void Machine::launch_kernel(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number,
                             Before... before) {
   if (!run.capturing && run.version.resting && op.may_rest) return;
-  const auto scope = name_node(where.number);
+  const annotate scope(node_name(number));
   const Word value = value_of(op, run.version);
-  if (!run.capturing || op.varies != Varies::by_parameter || where.number < 0)
-    return launch(stream, shape(op.count), K{}, before..., value, op.count);
-  const Parameter<Word>& parameter = values_[at(where.number)].emplace(value);
-  launch(stream, shape(op.count), K{}, before..., parameter, op.count);
+  const LaunchConfig config = op.programmatic ? early_shape(op.count) : shape(op.count);
+  if (!run.capturing || op.varies != Varies::by_parameter)
+    return launch(stream, config, K{}, before..., value, op.count);
+  // One for all nodes of a body.
+  if (!values_[number]) values_[number].emplace(value);
+  launch(stream, config, K{}, before..., *values_[number], op.count);
 }
 
-void Machine::submit(const Operation& op, const StreamRef& stream, const Run& run, const Where& where) {
+void Machine::submit(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number) {
   const auto place = [&](const Operand& operand) { return address(operand, run.version); };
   switch (op.kind) {
     case Kind::map:
-      return launch_kernel<Map>(op, stream, run, where, place(op.out), place(op.in));
+      return launch_kernel<Map>(op, stream, run, number, place(op.out), place(op.in));
     case Kind::mix:
-      return launch_kernel<Mix>(op, stream, run, where, place(op.out), place(op.in), place(op.in2));
+      return launch_kernel<Mix>(op, stream, run, number, place(op.out), place(op.in), place(op.in2));
     case Kind::scatter:
-      return launch_kernel<Scatter>(op, stream, run, where, place(op.out), place(op.in));
+      return launch_kernel<Scatter>(op, stream, run, number, place(op.out), place(op.in));
     case Kind::gather:
-      return launch_kernel<Gather>(op, stream, run, where, place(op.out), place(op.in));
+      return launch_kernel<Gather>(op, stream, run, number, place(op.out), place(op.in));
     case Kind::scan:
-      return launch_kernel<Scan>(op, stream, run, where, place(op.out), place(op.in));
+      return launch_kernel<Scan>(op, stream, run, number, place(op.out), place(op.in));
     case Kind::histogram:
-      return launch_kernel<Histogram>(op, stream, run, where, place(op.out), place(op.in));
+      return launch_kernel<Histogram>(op, stream, run, number, place(op.out), place(op.in));
     case Kind::draw: {  // a launch that is left out draws nevertheless
       const Generator& generator = generators_[stream.device() == first_ ? 0 : 1];
-      return launch_kernel<Draw>(op, stream, run, where, generator.philox_state(drawn, stream), place(op.out));
+      return launch_kernel<Draw>(op, stream, run, number, generator.philox_state(drawn, stream), place(op.out));
     }
     case Kind::child:
       return run_child(op.body, stream, run);
@@ -69,25 +66,25 @@ void Machine::submit(const Operation& op, const StreamRef& stream, const Run& ru
     case Kind::if_else:
     case Kind::switch_:
     case Kind::while_:
-      return run_flow(op, stream, run, where);
+      return run_flow(op, stream, run, number);
     case Kind::scratch:
       return scratch(stream, place(op.out), place(op.in), op.value, op.count);
     default:
-      return submit_other(op, stream, run, where);
+      return submit_other(op, stream, run, number);
   }
 }
 
-void Machine::submit_other(const Operation& op, const StreamRef& stream, const Run& run, const Where& where) {
+void Machine::submit_other(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number) {
   const bool rests = !run.capturing && run.version.resting && op.may_rest;
   const std::size_t bytes = op.count * sizeof(Word);
   switch (op.kind) {
     case Kind::fill: {
-      const auto scope = name_node(where.number);
+      const annotate scope(node_name(number));
       if (!rests) fill_async(address(op.out, run.version), static_cast<unsigned char>(op.value), bytes, stream);
       return;
     }
     case Kind::copy: {
-      const auto scope = name_node(where.number);
+      const annotate scope(node_name(number));
       if (!rests) copy_async(address(op.out, run.version), address(op.in, run.version), bytes, stream);
       return;
     }
@@ -128,8 +125,12 @@ void Machine::submit_other(const Operation& op, const StreamRef& stream, const R
 // Submits the operations of the body, in the stream that it has in an eager run or a capture of its own.
 void Machine::submit_body(int body, const StreamRef& stream, const Run& run) {
   const std::vector<Operation>& operations = program_.bodies[at(body)].operations;
-  for (std::size_t i = 0; i < operations.size(); ++i)
-    submit(operations[i], stream, run, {-1, first_conditions_[at(body)] + i});
+  const StreamRef side = side_streams_[at(body)];
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if (operations[i].beside) side.wait(stream);
+    submit(operations[i], operations[i].beside ? side : stream, run, first_of_body_[at(body)] + i);
+    if (i > 0 && operations[i - 1].beside) stream.wait(side);
+  }
 }
 
 void Machine::run_child(int body, const StreamRef& stream, const Run& run) {
@@ -140,9 +141,9 @@ void Machine::run_child(int body, const StreamRef& stream, const Run& run) {
     add_child(bodies_[at(body)], stream);
 }
 
-void Machine::run_flow(const Operation& op, const StreamRef& stream, const Run& run, const Where& where) {
-  const std::size_t number = stream.device() == first_ ? 0 : 1;
-  const Flow::Place place{run.capturing, conditions_[number].data() + where.condition, generators_[number]};
+void Machine::run_flow(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number) {
+  const std::size_t device = stream.device() == first_ ? 0 : 1;
+  const Flow::Place place{run.capturing, conditions_[device].data() + number, generators_[device]};
   const Flow flow(stream, place, address(op.in, run.version), op.value, conditions_of(op));
   std::vector<FlowBody> bodies;
   for (const int body : bodies_of(op))

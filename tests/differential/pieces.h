@@ -23,9 +23,17 @@ namespace reprise::differential {
 
 using Word = std::uint32_t;
 
+/// Waits for the kernel before, which a launch with LaunchConfig::programmatic may overtake.
+REPRISE_KERNEL inline void await_previous() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 /// out[i] = in[i] * value + i; in place, if they are the same
 struct Map {
   REPRISE_KERNEL void operator()(Thread t, Word* out, const Word* in, Word value, Word n) const {
+    await_previous();
     const Word i = static_cast<Word>(t.global_x());
     if (i < n) out[i] = in[i] * (value | 1U) + i;
   }
@@ -35,6 +43,7 @@ struct Map {
 /// out[i] = a[i] turned by some bits, mixed with b[i]
 struct Mix {
   REPRISE_KERNEL void operator()(Thread t, Word* out, const Word* a, const Word* b, Word value, Word n) const {
+    await_previous();
     const Word i = static_cast<Word>(t.global_x());
     if (i < n) out[i] = (a[i] << 7 | a[i] >> 25) ^ (b[i] + value);
   }
@@ -46,6 +55,7 @@ struct Mix {
 /// Each value to another place.
 struct Scatter {
   REPRISE_KERNEL void operator()(Thread t, Word* out, const Word* in, Word value, Word n) const {
+    await_previous();
     const Word i = static_cast<Word>(t.global_x());
     if (i < n) out[(i * (value | 1U) + (value >> 8)) & (n - 1)] = in[i] + i;
   }
@@ -55,6 +65,7 @@ struct Scatter {
 /// Each value from another place, added to what was there.
 struct Gather {
   REPRISE_KERNEL void operator()(Thread t, Word* out, const Word* in, Word value, Word n) const {
+    await_previous();
     const Word i = static_cast<Word>(t.global_x());
     if (i < n) out[i] = 3 * out[i] + in[(i * (value | 1U) + (value >> 8)) & (n - 1)];
   }
@@ -66,6 +77,7 @@ struct Gather {
 /// Running sums within each block, in shared memory.
 struct Scan {
   REPRISE_KERNEL void operator()(Block& block, Word* out, const Word* in, Word value, Word n) const {
+    await_previous();
     Word* from = block.shared<Word>(block.size());
     Word* to = block.shared<Word>(block.size());
     const Word first = block.block_idx().x * block.size();
@@ -93,6 +105,7 @@ struct Scan {
 /// Sums, added atomically by all threads, in whatever order.
 struct Histogram {
   REPRISE_KERNEL void operator()(Thread t, Word* out, const Word* in, Word value, Word n) const {
+    await_previous();
     const Word i = static_cast<Word>(t.global_x());
     if (i < n) atomic_add(&out[(in[i] ^ value) & (n - 1)], in[i]);
   }
@@ -104,6 +117,7 @@ struct Histogram {
 /// Random numbers.
 struct Draw {
   REPRISE_KERNEL void operator()(Thread t, PhiloxState state, Word* out, Word value, Word n) const {
+    await_previous();
     const Word i = static_cast<Word>(t.global_x());
     if (i >= n) return;
     Philox numbers(state, i);
@@ -121,6 +135,12 @@ inline constexpr std::uint64_t drawn = 2;
 inline LaunchConfig shape(Word n) {
   LaunchConfig config = LaunchConfig::cover(n, 64);
   config.shared_bytes = 2 * 64 * sizeof(Word);
+  return config;
+}
+/// Likewise, of kernels that may start before the one before has ended.
+inline LaunchConfig early_shape(Word n) {
+  LaunchConfig config = shape(n);
+  config.programmatic = true;
   return config;
 }
 

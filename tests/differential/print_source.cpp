@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
+
 #include "tests/differential/program.h"
 #include "text/format.h"
 
@@ -33,17 +35,15 @@ std::string address(const Program& program, const Operand& operand) {
   return operand.offset == 0 ? at : format("{} + {}", at, operand.offset);
 }
 
-/// Where an operation stands: its number among those of the program, -1 in a body; its stream; and the number of the
-/// word for its condition.
+/// Where an operation stands: its number among all, those of bodies behind those of the program; and its stream.
 struct Where {
-  int number;
+  std::size_t number;
   std::string stream;
   int device;
-  std::size_t condition;
 };
 
 /// The number of the first operation of a body.
-std::size_t first_condition(const Program& program, std::size_t body) {
+std::size_t first_of_body(const Program& program, std::size_t body) {
   std::size_t number = program.operations.size();
   for (std::size_t b = 0; b < body; ++b) number += program.bodies[b].operations.size();
   return number;
@@ -51,14 +51,14 @@ std::size_t first_condition(const Program& program, std::size_t body) {
 
 std::string value(const Operation& op, const Where& where) {
   const std::string plain = format("{:#x}U", op.value);
-  if (where.number < 0 || op.varies == Varies::never) return plain;
+  if (op.varies == Varies::never) return plain;
   if (op.varies == Varies::by_node) return format("version.nodes ? changed({0}) : {0}", plain);
   return format("parameter(p{0}, version.parameters ? changed({1}) : {1})", where.number, plain);
 }
 
 /// What comes before the work of an operation whose node is found by its name, or that may rest.
 std::string scope_text(const Operation& op, const Where& where) {
-  if (where.number < 0 || (!op.may_rest && op.varies != Varies::by_node)) return "";
+  if (!op.may_rest && op.varies != Varies::by_node) return "";
   return format("const annotate scope{0}(\"op{0}\"); ", where.number) + (op.may_rest ? "if (runs()) " : "");
 }
 
@@ -69,8 +69,9 @@ std::string launch_line(const Program& program, const Operation& op, const Where
   else
     operands += ", " + address(program, op.in);
   if (op.kind == Kind::mix) operands += ", " + address(program, op.in2);
-  const std::string launch = format("launch({}, shape({}), {}{{}}, {}, {}, {}U);", where.stream, op.count,
-                                    kernel(op.kind), operands, value(op, where), op.count);
+  const std::string launch =
+      format("launch({}, {}({}), {}{{}}, {}, {}, {}U);", where.stream, op.programmatic ? "early_shape" : "shape",
+             op.count, kernel(op.kind), operands, value(op, where), op.count);
   const std::string rests = scope_text(op, where);
   if (op.kind != Kind::draw) return rests.empty() ? launch : format("{{ {}{} }}", rests, launch);
   return format("{{ const auto numbers = generators[{}].philox_state(drawn, {}); {}{} }}", where.device, where.stream,
@@ -84,8 +85,8 @@ std::string flow_line(const Program& program, const Operation& op, const Where& 
                      draws_of(program, body));
   if (op.kind == Kind::switch_) bodies = "{" + bodies + "}";
   if (op.kind == Kind::while_) bodies += format(", {}", op.limit);
-  return format("flow({}, c{}, {}, {:#x}U, {}).{}({});", where.stream, where.condition, address(program, op.in),
-                op.value, conditions_of(op), name(op.kind), bodies);
+  return format("flow({}, c{}, {}, {:#x}U, {}).{}({});", where.stream, where.number, address(program, op.in), op.value,
+                conditions_of(op), name(op.kind), bodies);
 }
 
 /// What does the work of one operation.
@@ -120,7 +121,7 @@ std::string line(const Program& program, const Operation& op, int number) {
   const std::string out = op.out.buffer < 0 ? "" : variable(op.out.buffer), stream = format("s{}", op.stream);
   if (is_for_bodies(op.kind)) {
     const int device = program.streams[static_cast<std::size_t>(op.stream)].device;
-    const Where where{number, stream, device, static_cast<std::size_t>(number)};
+    const Where where{static_cast<std::size_t>(number), stream, device};
     const std::string work = work_line(program, op, where), scope = scope_text(op, where);
     return is_kernel(op.kind) || scope.empty() ? work : format("{{ {}{} }}", scope, work);
   }
@@ -168,9 +169,32 @@ std::string conditions(const Program& program) {
     const Body& body = program.bodies[b];
     for (std::size_t i = 0; i < body.operations.size(); ++i)
       if (is_control_flow(body.operations[i].kind))
-        text += format("  Buffer<Word> c{}{{1, own{}}};\n", first_condition(program, b) + i, body.device);
+        text += format("  Buffer<Word> c{}{{1, own{}}};\n", first_of_body(program, b) + i, body.device);
   }
   return text;
+}
+
+std::vector<Operation> all_operations(const Program& program) {
+  std::vector<Operation> all = program.operations;
+  for (const Body& body : program.bodies) all.insert(all.end(), body.operations.begin(), body.operations.end());
+  return all;
+}
+
+/// The numbers of the bodies in which operations run beside others.
+std::vector<std::size_t> forked_bodies(const Program& program) {
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = 0; i < program.bodies.size(); ++i)
+    if (std::ranges::any_of(program.bodies[i].operations, &Operation::beside)) numbers.push_back(i);
+  return numbers;
+}
+
+/// The numbers of the operations that have one.
+std::vector<std::size_t> parameters(const Program& program) {
+  std::vector<std::size_t> numbers;
+  const std::vector<Operation> all = all_operations(program);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].varies == Varies::by_parameter) numbers.push_back(i);
+  return numbers;
 }
 
 std::string objects(const Program& program) {
@@ -190,9 +214,9 @@ std::string objects(const Program& program) {
     else
       text += format("  Buffer<Word> b{}{{{}, own{}}};\n", i, spec.count, spec.device);
   }
-  for (std::size_t i = 0; i < program.operations.size(); ++i)
-    if (program.operations[i].varies == Varies::by_parameter)
-      text += format("  std::optional<Parameter<Word>> p{};\n", i);
+  for (const std::size_t i : forked_bodies(program))
+    text += format("  const Stream side{}{{device({})}};\n", i, program.bodies[i].device);
+  for (const std::size_t i : parameters(program)) text += format("  std::optional<Parameter<Word>> p{};\n", i);
   return text + conditions(program);
 }
 
@@ -201,16 +225,23 @@ std::string bodies(const Program& program) {
   for (std::size_t i = 0; i < program.bodies.size(); ++i) {
     const Body& body = program.bodies[i];
     functions += format("  void body{}(const StreamRef& stream) {{\n", i);
-    for (std::size_t k = 0; k < body.operations.size(); ++k)
-      functions +=
-          "    " +
-          work_line(program, body.operations[k], {-1, "stream", body.device, first_condition(program, i) + k}) + "\n";
+    for (std::size_t k = 0; k < body.operations.size(); ++k) {
+      const Operation& op = body.operations[k];
+      const std::string side = format("side{}", i);
+      const Where where{first_of_body(program, i) + k, op.beside ? side : "stream", body.device};
+      const std::string work = work_line(program, op, where), scope = scope_text(op, where);
+      if (op.beside) functions += format("    {}.wait(stream);\n", side);
+      functions += "    " + (is_kernel(op.kind) || scope.empty() ? work : format("{{ {}{} }}", scope, work)) + "\n";
+      if (k > 0 && body.operations[k - 1].beside) functions += format("    stream.wait({}.ref());\n", side);
+    }
     functions += "  }\n";
     captures += has_control_flow(program, static_cast<int>(i))
                     ? "    bodies.emplace_back();\n"
                     : format("    capture_body(own{1}, [&] {{ body{0}(own{1}); }});\n", i, body.device);
   }
-  return functions + "  void capture_bodies() {\n    bodies.clear();\n" + captures + "  }\n";
+  std::string resets;
+  for (const std::size_t i : parameters(program)) resets += format("    p{}.reset();\n", i);
+  return functions + "  void capture_bodies() {\n    bodies.clear();\n" + captures + resets + "  }\n";
 }
 
 std::string value_in_version(const Operation& op) {
@@ -235,11 +266,14 @@ std::string exchange_lines(const Program& program, const Version& captured) {
 
 std::string change_lines(const Program& program, How how, const Version& captured) {
   std::string text;
-  for (std::size_t i = 0; i < program.operations.size(); ++i) {
-    const Operation& op = program.operations[i];
-    if (how == How::set_arg && op.varies == Varies::by_node)
-      text += format("        graph.node(\"op{}\").set_arg({}, {});\n", i, op.kind == Kind::mix ? 3 : 2,
-                     value_in_version(op));
+  const std::vector<Operation> all = all_operations(program);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Operation& op = all[i];
+    if (how == How::set_arg && op.varies == Varies::by_node) {
+      const std::string call = i < program.operations.size() ? format("graph.node(\"op{}\").set_arg(", i)
+                                                             : format("set_in_bodies(graph.nodes(), \"op{}\", ", i);
+      text += format("        {}{}, {});\n", call, op.kind == Kind::mix ? 3 : 2, value_in_version(op));
+    }
     if (how == How::set && op.varies == Varies::by_parameter)
       text += format("        graph.set(*p{}, {});\n", i, value_in_version(op));
     if (how == How::set_enabled && op.may_rest)
@@ -345,6 +379,7 @@ std::string print_source(const Program& program) {
   for (std::size_t i = 0; i < program.operations.size(); ++i)
     submit += "    " + line(program, program.operations[i], static_cast<int>(i)) + "\n";
   for (std::size_t i = 0; i < program.streams.size(); ++i) synchronize += format("    s{}.synchronize();\n", i);
+  for (const std::size_t i : forked_bodies(program)) synchronize += format("    side{}.synchronize();\n", i);
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const auto& [place, device, count] = program.buffers[i];
     if (place == Place::device || place == Place::pinned)

@@ -34,9 +34,23 @@ class Printed {
     return host;
   }
 
-  /// A launch whose value is a parameter of the graph.
-  static const Parameter<Word>& parameter(std::optional<Parameter<Word>>& made, Word value) {
-    return made.emplace(value);
+  /// Of a launch whose value is a parameter of the graph: one for all nodes of a body.
+  const Parameter<Word>& parameter(std::optional<Parameter<Word>>& made, Word value) const {
+    return capturing && made ? *made : made.emplace(value);
+  }
+  /// Sets an argument of the kernels with a name in children and bodies.
+  static void set_in_bodies(const std::vector<GraphNode>& nodes, const std::string& name, std::size_t argument,
+                            Word value) {
+    for (const GraphNode& node : nodes)
+      for (const std::vector<GraphNode>& inner : node.inner()) {
+        set_in_bodies(inner, name, argument, value);
+        for (const GraphNode& each : inner) {
+          const Annotation annotation = each.annotation();
+          const auto found = annotation.find("name");
+          if (each.type() == NodeType::kernel && found != annotation.end() && found->second == name)
+            each.set_arg(argument, value);
+        }
+      }
   }
   Flow flow(const StreamRef& stream, const Buffer<Word>& condition, const Word* in, Word value, Word conditions) const {
     const Generator& generator = generators[stream.device() == device(0) ? 0 : 1];
@@ -67,6 +81,7 @@ class Printed {
     GraphOptions of_body;
     of_body.stream = stream;
     of_body.capture_error_mode = CaptureMode::thread;
+    of_body.enable_annotations = true;
     bodies.push_back(capture(of_body, std::forward<F>(body)));
   }
 };

@@ -58,13 +58,20 @@ bool names(const Program& program, int buffer) {
   return any_of_all(program, program.operations, [&](const Operation& op) { return uses(op, buffer); });
 }
 
-bool names_in_control_flow(const Program& program, int buffer) {
-  return std::ranges::any_of(program.operations, [&](const Operation& op) {
-    return is_control_flow(op.kind) && std::ranges::any_of(bodies_of(op), [&](int body) {
-             return any_of_all(program, program.bodies[at(body)].operations,
-                               [&](const Operation& inner) { return uses(inner, buffer); });
-           });
-  });
+bool is_in_child(const Program& program, int body) {
+  const auto reaches = [&](const Operation& op) {
+    return op.kind == Kind::child &&
+           (op.body == body || any_of_all(program, program.bodies[at(op.body)].operations, [&](const Operation& inner) {
+              return std::ranges::count(bodies_of(inner), body) > 0;
+            }));
+  };
+  return any_of_all(program, program.operations, reaches);
+}
+
+bool can_be_beside(const Operation& operation, const Operation& next) {
+  const auto is_one_node = [](Kind kind) { return is_plain_kernel(kind) || kind == Kind::fill || kind == Kind::copy; };
+  return is_one_node(operation.kind) && is_one_node(next.kind) && !uses(next, operation.out.buffer) &&
+         !uses(operation, next.out.buffer);
 }
 
 bool has_control_flow(const Program& program, int body) {

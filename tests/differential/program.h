@@ -90,11 +90,13 @@ struct Operation {
   std::vector<int> further_bodies = {};  ///< of if_else and switch_
   unsigned limit = 0;                    ///< of while_; 0: none
   Varies varies = Varies::never;
-  bool may_rest = false;  ///< the node is disabled in versions of that kind
+  bool may_rest = false;      ///< the node is disabled in versions of that kind
+  bool programmatic = false;  ///< of a kernel: LaunchConfig::programmatic
+  bool beside = false;        ///< in a body: runs on a stream that is forked off, and joined after the next operation
 };
 
-/// Operations that a child graph or a body of control flow has: one after another on one stream, and none of those that
-/// allocate what later ones use, fork, join, or end streams.
+/// Operations that a child graph or a body of control flow has: one after another on one stream, but for those beside
+/// another one, and none of those that allocate what later ones use, or end streams.
 struct Body {
   int device = 0;
   bool by_replay = false;                  ///< a child is added by CUDAGraph::replay(), else by add_child()
@@ -103,8 +105,8 @@ struct Body {
 
 /// How a captured graph becomes another version.
 enum class How {
-  set_arg,         ///< GraphNode::set_arg of operations that vary by_node
-  set,             ///< CUDAGraph::set of parameters that were passed to launch()
+  set_arg,         ///< GraphNode::set_arg of operations that vary by_node, also in children and bodies
+  set,             ///< CUDAGraph::set of parameters that were passed to launch(), also in bodies of control flow
   set_addresses,   ///< CUDAGraph::set of parameters that CUDAGraph::parameter() made
   set_enabled,     ///< GraphNode::set_enabled
   update,          ///< CUDAGraph::update to another capture
@@ -173,8 +175,10 @@ unsigned conditions_of(const Operation& operation);
 
 /// True if an operation uses the buffer, also in bodies that are run.
 bool names(const Program& program, int buffer);
-/// Likewise, in bodies of control flow, whose nodes CUDAGraph::set() does not change.
-bool names_in_control_flow(const Program& program, int buffer);
+/// True if a child has the body, in which no parameters of the graph are marked.
+bool is_in_child(const Program& program, int body);
+/// True if an operation of a body can run beside the next one: each is one node, and their memory is not the same.
+bool can_be_beside(const Operation& operation, const Operation& next);
 
 /// True if operations of the body are control flow, also in its own bodies, so that it can be no child graph.
 bool has_control_flow(const Program& program, int body);
@@ -207,6 +211,10 @@ inline bool is_kernel(Kind kind) {
 }
 inline bool is_control_flow(Kind kind) {
   return kind >= Kind::if_ && kind <= Kind::while_;
+}
+/// True if the kind is one kernel of pieces.h, which draws nothing.
+inline bool is_plain_kernel(Kind kind) {
+  return kind < Kind::draw;
 }
 /// True if bodies can have operations of the kind.
 inline bool is_for_bodies(Kind kind) {

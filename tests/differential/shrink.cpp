@@ -109,7 +109,21 @@ class Shrinker {
       candidate = smallest_;
       candidate.operations[i].may_rest = false;
       if (smallest_.operations[i].may_rest) smaller |= accept(candidate);
+      candidate = smallest_;
+      candidate.operations[i].programmatic = false;
+      if (smallest_.operations[i].programmatic) smaller |= accept(candidate);
     }
+    for (std::size_t b = 0; b < smallest_.bodies.size(); ++b)
+      for (std::size_t i = 0; i < smallest_.bodies[b].operations.size(); ++i) {
+        const auto simplify = [&](auto Operation::*member, auto to) {
+          Program candidate = smallest_;
+          Operation& operation = candidate.bodies[b].operations[i];
+          if (std::exchange(operation.*member, to) != to) smaller |= accept(candidate);
+        };
+        simplify(&Operation::varies, Varies::never);
+        simplify(&Operation::programmatic, false);
+        simplify(&Operation::beside, false);
+      }
     return smaller;
   }
 
@@ -137,7 +151,10 @@ class Shrinker {
         Program candidate = smallest_;
         std::vector<Operation> inside = candidate.bodies[static_cast<std::size_t>(body)].operations;
         auto& operations = list(candidate);
-        for (Operation& each : inside) each.stream = operations[i].stream;
+        for (Operation& each : inside) {
+          each.stream = operations[i].stream;
+          each.beside = false;
+        }
         const auto place = operations.erase(operations.begin() + static_cast<std::ptrdiff_t>(i));
         operations.insert(place, inside.begin(), inside.end());
         if (accept(candidate) || simplify_control_flow(list, i, body)) return true;
