@@ -99,6 +99,7 @@ class CudaBackend final : public Backend {
   CUresult set_params(CUgraphExec exec, CUgraphNode node, const NodeParams& params) const;
   CUresult disable_set(CUgraphExec exec, CUgraphNode node);
   CUresult enable_set(CUgraphExec exec, CUgraphNode node);
+  CUresult unread_memory(const void* destination, void** memory);
   CUresult set_unread_memory(CUgraphExec exec, CUgraphNode node, const MemsetNodeParams& params);
   bool is_disabled_set(CUgraphExec exec, CUgraphNode node);
   /// Sets the params of a node that may be disabled, and leaves it so.
@@ -116,7 +117,8 @@ class CudaBackend final : public Backend {
   std::atomic<bool> has_disabled_sets_ = false;                                   ///< spares calls the lock
   std::mutex disabled_mutex_;                                                     ///< guards those below
   std::map<CUgraphExec, std::map<CUgraphNode, MemsetNodeParams>> disabled_sets_;  ///< and what they set when enabled
-  CUdeviceptr unread_memory_ = 0;  ///< of one element; made when the first set is disabled, never released
+  /// By device, of one element; made when the first set of that device's memory is disabled, never released.
+  std::map<int, void*> unread_memory_;
 };
 
 }  // namespace reprise::backend::cuda

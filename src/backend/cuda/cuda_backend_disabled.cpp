@@ -14,18 +14,30 @@ CUresult CudaBackend::set_params(CUgraphExec exec, CUgraphNode node, const NodeP
   return driver_.cuGraphExecNodeSetParams(exec, node, &wanted);
 }
 
+// The driver refuses a set that would move to another device. Memory that it does not know counts as this device's.
+CUresult CudaBackend::unread_memory(const void* destination, void** memory) {
+  int device = -1;
+  CUpointer_attribute ordinal = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+  void* value = &device;
+  CUresult result = driver_.cuPointerGetAttributes(1, &ordinal, &value, to_address(destination));
+  const std::vector<Backend*>& backends = cuda_backends();
+  if (result != CUDA_SUCCESS || device < 0 || static_cast<std::size_t>(device) >= backends.size()) device = index_;
+  *memory = unread_memory_[device];
+  if (*memory != nullptr) return CUDA_SUCCESS;
+  // In mode relaxed, as an allocation breaks captures in mode global otherwise.
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  result = driver_.cuThreadExchangeStreamCaptureMode(&mode);
+  if (result != CUDA_SUCCESS) return result;
+  const ErrorCode made = backends[static_cast<std::size_t>(device)]->memory_allocate(memory, sizeof(std::uint32_t));
+  (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
+  unread_memory_[device] = *memory;
+  return made == ErrorCode::success ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 CUresult CudaBackend::set_unread_memory(CUgraphExec exec, CUgraphNode node, const MemsetNodeParams& params) {
-  if (unread_memory_ == 0) {
-    // In mode relaxed, as an allocation breaks captures in mode global otherwise.
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
-    CUdeviceptr memory = 0;
-    const CUresult result = driver_.cuMemAlloc(&memory, sizeof(params.value));
-    (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
-    if (result != CUDA_SUCCESS) return result;
-    unread_memory_ = memory;
-  }
-  return set_params(exec, node, MemsetNodeParams{to_pointer(unread_memory_), params.value, params.element_bytes, 1});
+  void* memory = nullptr;
+  if (const CUresult result = unread_memory(params.destination, &memory); result != CUDA_SUCCESS) return result;
+  return set_params(exec, node, MemsetNodeParams{memory, params.value, params.element_bytes, 1});
 }
 
 CUresult CudaBackend::disable_set(CUgraphExec exec, CUgraphNode node) {

@@ -89,6 +89,36 @@ TEST_F(TwoDevices, ACopyBetweenThemIsANode) {
   EXPECT_EQ(first_of_other(), 10);
 }
 
+TEST_F(TwoDevices, NodesOfBothChange) {
+  CUDAGraph graph(KeepGraph::yes);
+  capture(graph, {.enable_annotations = true}, [&] {
+    x_.fill_bytes_async(1);
+    fork_and_join([&] {
+      const annotate scope("set");
+      y_.fill_bytes_async(1);
+    });
+  });
+  graph.replay();
+  ASSERT_EQ(first_of_other(), 0x01010101);
+  const GraphNode set = graph.node("set");
+  const auto value_after_replay = [&] {
+    graph.replay();
+    return first_of_other();
+  };
+  MemsetNodeParams params = set.memset_params();
+  params.value = 2;
+  set.set_params(params);
+  EXPECT_EQ(value_after_replay(), 0x02020202);
+  set.set_enabled(false);
+  params.value = 3;
+  set.set_params(params);
+  EXPECT_EQ(value_after_replay(), 0x02020202) << "it is disabled";
+  set.set_enabled(true);
+  EXPECT_EQ(value_after_replay(), 0x03030303);
+  graph.instantiate();
+  EXPECT_EQ(value_after_replay(), 0x03030303) << "the template has it, too";
+}
+
 TEST_F(TwoDevices, WhatIsAllocatedForAJoinedStreamComesFromThePoolOnItsDevice) {
   CUDAGraph graph;
   const std::uint64_t eager = reserved(MempoolId{});
