@@ -10,7 +10,7 @@
 namespace benchmarks {
 namespace {
 
-constexpr unsigned kernels = 10'000;
+constexpr unsigned all_kernels = 10'000;
 
 reprise::GraphOptions options(bool annotated) {
   reprise::GraphOptions made;
@@ -18,12 +18,12 @@ reprise::GraphOptions options(bool annotated) {
   return made;
 }
 
-/// `kernels` of them, in so many scopes; 0 for none.
+/// `all_kernels` of them, in so many scopes; 0 for none.
 void launch_in_scopes(unsigned scopes, float* values) {
-  if (scopes == 0) return launch_small_kernels(kernels, values);
+  if (scopes == 0) return launch_small_kernels(all_kernels, values);
   for (unsigned i = 0; i < scopes; ++i) {
     const reprise::annotate scope("scope");
-    launch_small_kernels(kernels / scopes, values);
+    launch_small_kernels(all_kernels / scopes, values);
   }
 }
 
@@ -51,7 +51,8 @@ void measure_captures(const Settings& settings) {
   const std::vector<double> ms = medians(settings, std::size(sides), [&](std::size_t side) {
     return 1e3 * capture_seconds(sides[side].scopes, sides[side].annotated, values.data());
   });
-  Table table(settings, "annotated_captures", fmt::format("A capture of {} small kernels, the host's time", kernels),
+  Table table(settings, "annotated_captures",
+              fmt::format("A capture of {} small kernels, the host's time", all_kernels),
               {{"", "", 0, 36}, {"capture", "ms"}});
   for (std::size_t i = 0; i < std::size(sides); ++i) table.row({sides[i].what, ms[i]});
 }

@@ -27,7 +27,7 @@ void submit(Buffer<float>& values, unsigned kernels, unsigned breaks, bool retur
   }
 }
 
-void compare(const Settings& settings, const reprise::StreamRef& stream, unsigned kernels, Table& table) {
+void compare_parts(const Settings& settings, const reprise::StreamRef& stream, unsigned kernels, Table& table) {
   constexpr unsigned breaks[] = {0, 1, 10, 10};
   Buffer<float> values(small_kernel_values);
   values.fill_bytes_async(0);
@@ -52,7 +52,7 @@ void eager_parts(const Settings& settings) {
   Table table(settings, "eager_parts",
               "Replays with eager parts: the host's part, and what each part adds to that of a whole graph",
               {{"kernels", "", 0}, {"", "", 0, 36}, {"replay", "us"}, {"a part", "us"}});
-  for (const unsigned kernels : {11U, 110U}) compare(settings, stream, kernels, table);
+  for (const unsigned kernels : {11U, 110U}) compare_parts(settings, stream, kernels, table);
 }
 
 }  // namespace benchmarks

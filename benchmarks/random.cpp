@@ -14,7 +14,7 @@ namespace {
 
 using reprise::StreamRef;
 
-void compare(const Settings& settings, const StreamRef& stream, unsigned kernels, Table& table) {
+void compare_draws(const Settings& settings, const StreamRef& stream, unsigned kernels, Table& table) {
   reprise::Buffer<float> values(small_kernel_values);
   values.fill_bytes_async(0);
   reprise::Generator generator(settings.device);
@@ -53,7 +53,7 @@ void random_numbers(const Settings& settings) {
                {"more", "%", 1},
                {"after set_offset", "us"},
                {"more", "us"}});
-  for (const unsigned kernels : {1U, 10U, 100U}) compare(settings, stream, kernels, table);
+  for (const unsigned kernels : {1U, 10U, 100U}) compare_draws(settings, stream, kernels, table);
 }
 
 }  // namespace benchmarks

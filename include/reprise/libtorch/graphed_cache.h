@@ -49,8 +49,8 @@ struct GraphedCacheOptions {
   /// Each n-th replay of a key captures the callable again, with its warm-up, and refuses the call if that does other
   /// work: other nodes, kernels, launch shapes or numbers among the arguments of kernels. 0: none. Addresses are not
   /// compared, nor are scalars of operators on the host device, whose nodes do not show them.
-  /// On CUDA devices a callable may be refused that does the same work: unused bytes of structs among the arguments of
-  /// kernels differ from capture to capture.
+  /// Of arguments whose type is not known, as those of libtorch's kernels on CUDA devices, structs of more than 8 bytes
+  /// are not compared, nor numbers of 8 bytes that differ in the lower half alone: no code may have written these bytes.
   std::size_t check_every = 0;
   /// The time for max_age; empty: `std::chrono::steady_clock`. Called by each call, under the mutex of the cache.
   GraphCacheOptions::Clock clock = {};

@@ -28,7 +28,8 @@ CUresult CudaBackend::unread_memory(const void* destination, void** memory) {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   result = driver_.cuThreadExchangeStreamCaptureMode(&mode);
   if (result != CUDA_SUCCESS) return result;
-  const ErrorCode made = backends[static_cast<std::size_t>(device)]->memory_allocate(memory, sizeof(std::uint32_t));
+  Backend& owner = device == index_ ? *this : *backends[static_cast<std::size_t>(device)];
+  const ErrorCode made = owner.memory_allocate(memory, sizeof(std::uint32_t));
   (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
   unread_memory_[device] = *memory;
   return made == ErrorCode::success ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

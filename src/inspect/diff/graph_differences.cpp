@@ -167,7 +167,7 @@ class Differences {
       if (value.parameter >= 0) difference.offset = value.offset;
       difference.first_value = text_of(value, changed.first, changed.first_memory);
       difference.second_value = text_of(value, value.value, changed.second_memory);
-      difference.perhaps = value.perhaps;
+      difference.perhaps = value.perhaps || may_differ_in_padding(changed);
     }
   }
   // In the lower half of 48 bits, above the first 4 GiB; nearly no floating-point number and no size lies there.

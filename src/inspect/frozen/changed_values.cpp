@@ -69,6 +69,12 @@ std::string memory_text(const NodeValues& values, std::uintptr_t address) {
 
 }  // namespace
 
+bool may_differ_in_padding(const ChangedValue& changed) noexcept {
+  const std::uint64_t first = changed.first, second = changed.value.value;
+  const bool is_address = first >> 47 == 0;
+  return changed.value.unwritten && changed.value.bytes == 8 && first >> 32 == second >> 32 && !is_address;
+}
+
 std::string OwnMemory::text(std::uintptr_t address) const {
   for (std::size_t i = logged_.size(); i-- > 0;)
     if (address - logged_[i].address < logged_[i].bytes)

@@ -110,6 +110,10 @@ struct ChangedValue {
   std::string first_memory = {}, second_memory = {};  ///< where they lie if they are addresses; else empty
 };
 
+/// True if the two may be an unwritten half and the same number of 4 bytes: of a parameter of 8 bytes whose type is not
+/// known, only the low half differs, and it is neither a small number nor an address.
+bool may_differ_in_padding(const ChangedValue& changed) noexcept;
+
 /// Compares two captures of the same nodes.
 std::vector<ChangedValue> changed_values(const NodeValues& first, const NodeValues& second);
 

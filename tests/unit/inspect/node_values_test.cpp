@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <bit>
+#include <cstddef>
 #include <cstring>
 
 #include "inspect/nodes/node_values.h"
@@ -234,6 +235,29 @@ TEST_F(NodeValuesTest, AllOfABlockIsPerhapsIfItsLayoutIsNotKnown) {
   ASSERT_THAT(one, SizeIs(1));
   EXPECT_TRUE(one[0].value.perhaps) << "it is not known to be one number";
   EXPECT_THAT(first.omissions, IsEmpty());
+}
+
+// As functors of libtorch's are that have no members of their own.
+struct Empty {};
+struct EmptyAndRate {
+  Empty empty;
+  float rate;
+};
+
+TEST_F(NodeValuesTest, OfASmallParameterTheLowHalfMayBePadding) {
+  const auto words = [](std::uint32_t low, float rate) { return bits(rate) << 32 | low; };
+  static_assert(sizeof(EmptyAndRate) == 8 && offsetof(EmptyAndRate, rate) == 4);
+  const auto may_differ_in_padding = [&](std::uint64_t first, std::uint64_t second) {
+    const std::vector<ChangedValue> changed = changed_values(values({}, first, 6), values({}, second, 6));
+    EXPECT_THAT(changed, SizeIs(1));
+    return inspect::may_differ_in_padding(changed.at(0));
+  };
+  EXPECT_TRUE(may_differ_in_padding(words(1, 0.5F), words(2, 0.5F)));
+  EXPECT_FALSE(may_differ_in_padding(words(1, 0.5F), words(2, 0.25F))) << "the rate differs";
+  EXPECT_FALSE(may_differ_in_padding(7, 8)) << "numbers of 8 bytes are mostly small";
+  EXPECT_FALSE(may_differ_in_padding(0x7F1200000000, 0x7F1200000100)) << "addresses";
+  device_.knows_types = true;
+  EXPECT_FALSE(may_differ_in_padding(words(1, 0.5F), words(2, 0.5F))) << "a number of 8 bytes";
 }
 
 TEST_F(NodeValuesTest, AForeignKernelWithTheNameOfOneOfTheLibraryIsForeign) {
