@@ -50,7 +50,8 @@ struct GraphedCacheOptions {
   /// work: other nodes, kernels, launch shapes or numbers among the arguments of kernels. 0: none. Addresses are not
   /// compared, nor are scalars of operators on the host device, whose nodes do not show them.
   /// Of arguments whose type is not known, as those of libtorch's kernels on CUDA devices, structs of more than 8 bytes
-  /// are not compared, nor numbers of 8 bytes that differ in the lower half alone: no code may have written these bytes.
+  /// are not compared, nor numbers of 8 bytes that differ in the lower half alone: these may be bytes that no code
+  /// wrote.
   std::size_t check_every = 0;
   /// The time for max_age; empty: `std::chrono::steady_clock`. Called by each call, under the mutex of the cache.
   GraphCacheOptions::Clock clock = {};
