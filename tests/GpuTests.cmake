@@ -12,8 +12,9 @@ set(take_memory "(^|/)(CudaTensorFailures|CudaTensorsWithoutMemory|FailedCapture
 string(CONCAT compare_memory "(^|/)(BreakingWalk|CachingAllocatorEnd|CachingAllocatorTest|Cublas|FailingRuntime"
   "|FailureWalk|GraphPools|MemoryContract|MemoryOfGraphs|PrivatePools|StressCacheKeys)(/|$)")
 # What memcheck is not for. The kernels of KernelFailureContract write where they must not: that is what it tests.
-# Those of CallsOfAnotherDevice measure results of calls and launch next to nothing; memcheck makes them 100 times slower. The
-# examples would be children of their tests, which are not looked at, and with NVTX never end (docs/annotations.md).
+# RecordedCallsOfAnotherDevice and FurtherCallsOfAnotherDevice measure results of calls and launch next to nothing; memcheck
+# makes them 100 times slower. The examples would be children of their tests, which are not looked at, and with NVTX never
+# end (docs/annotations.md).
 # FailureWalk and BreakingWalk make every call of every scenario fail or break, which takes minutes; so do the many
 # processes of RepriseDoctor, at which memcheck does not look.
 string(CONCAT not_for_memcheck "KernelFailureContract|CallsOfAnotherDevice|FailureWalk|BreakingWalk"
@@ -88,8 +89,8 @@ function(add_sanitized_programs build)
   # No initcheck of random programs: it does not see what the memset nodes of a graph write (CUDA 13.0, driver 580;
   # random program 17, where nothing but such a node writes what it complains of, and all results are right).
   add_sanitized(racecheck differential "${differential}" --programs 50 --no-control-flow)
-  # Where a graph frees memory, allocates at the same address and leaves that to the user, memcheck takes the second size
-  # for the first one (CUDA 13.0, also of a program without this library).
+  # Where a graph frees memory, allocates again at the same address, and does not free the second block, memcheck takes the
+  # size of the second block for that of the first (CUDA 13.0; plain CUDA programs, too) and reports writes that are right.
   add_sanitized(memcheck differential "${differential}" --programs 100 --no-control-flow
     --without "memory left by a replay")
   foreach(example IN ITEMS train_digits multi_stream changing_inputs many_shapes eager_parts cublas_mlp nccl_allreduce)

@@ -14,7 +14,8 @@ CUresult CudaBackend::set_params(CUgraphExec exec, CUgraphNode node, const NodeP
   return driver_.cuGraphExecNodeSetParams(exec, node, &wanted);
 }
 
-// The driver refuses a set that would move to another device. Memory that it does not know counts as this device's.
+// Memory on the device of `destination`: the driver refuses to move a set to another device. Where the driver does not
+// know the destination, on this device.
 CUresult CudaBackend::unread_memory(const void* destination, void** memory) {
   int device = -1;
   CUpointer_attribute ordinal = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;

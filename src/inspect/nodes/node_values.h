@@ -110,8 +110,8 @@ struct ChangedValue {
   std::string first_memory = {}, second_memory = {};  ///< where they lie if they are addresses; else empty
 };
 
-/// True if the two may be an unwritten half and the same number of 4 bytes: of a parameter of 8 bytes whose type is not
-/// known, only the low half differs, and it is neither a small number nor an address.
+/// True if the difference may lie in padding before a number of 4 bytes: in 8 bytes, some of which may be unwritten,
+/// the high half is the same and the low half differs. False for addresses, and for numbers below 2^32.
 bool may_differ_in_padding(const ChangedValue& changed) noexcept;
 
 /// Compares two captures of the same nodes.
