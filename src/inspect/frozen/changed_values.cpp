@@ -70,9 +70,10 @@ std::string memory_text(const NodeValues& values, std::uintptr_t address) {
 }  // namespace
 
 bool may_differ_in_padding(const ChangedValue& changed) noexcept {
-  const std::uint64_t first = changed.first, second = changed.value.value;
-  const bool is_address = first >> 47 == 0;
-  return changed.value.unwritten && changed.value.bytes == 8 && first >> 32 == second >> 32 && !is_address;
+  const NodeValue& value = changed.value;
+  const bool is_address = changed.first >> 47 == 0;
+  return value.unwritten && !value.one_number && value.bytes == 8 && changed.first >> 32 == value.value >> 32 &&
+         !is_address;
 }
 
 std::string OwnMemory::text(std::uintptr_t address) const {

@@ -103,8 +103,12 @@ class ValueReader {
   void read_members(std::int32_t parameter, const std::byte* start, const std::vector<KernelMember>& members) {
     for (const KernelMember& member : members) {
       const std::size_t first = found_.values.size();
-      read_words(parameter, start, member, member.size > 8 || !member.whole);
-      for (std::size_t i = first; i < found_.values.size(); ++i) found_.values[i].unwritten = true;
+      const bool part = member.size > 8 || !member.whole;
+      read_words(parameter, start, member, part);
+      for (std::size_t i = first; i < found_.values.size(); ++i) {
+        found_.values[i].unwritten = true;
+        found_.values[i].one_number = !part;
+      }
     }
   }
   // \param part each word may consist of several numbers.

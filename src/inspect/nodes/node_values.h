@@ -31,6 +31,7 @@ struct NodeValue {
   std::string_view member = {};  ///< of static storage; may be empty
   std::int32_t element = -1;     ///< of an array that `member` lies in; -1: it lies in none
   bool part = false;             ///< a word of a larger parameter, of a struct or of a block: perhaps two numbers
+  bool one_number = false;       ///< a member of which the type is known
   bool unwritten = false;        ///< some of its bytes may be such that no code wrote
   bool perhaps = false;          ///< likewise, and no difference is certain
 };
@@ -111,7 +112,8 @@ struct ChangedValue {
 };
 
 /// True if the difference may lie in padding before a number of 4 bytes: in 8 bytes, some of which may be unwritten,
-/// the high half is the same and the low half differs. False for addresses, and for numbers below 2^32.
+/// the high half is the same and the low half differs. False for addresses, numbers below 2^32, and members that are
+/// known to be one number.
 bool may_differ_in_padding(const ChangedValue& changed) noexcept;
 
 /// Compares two captures of the same nodes.

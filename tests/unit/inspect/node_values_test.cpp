@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 
@@ -258,6 +259,31 @@ TEST_F(NodeValuesTest, OfASmallParameterTheLowHalfMayBePadding) {
   EXPECT_FALSE(may_differ_in_padding(0x7F1200000000, 0x7F1200000100)) << "addresses";
   device_.knows_types = true;
   EXPECT_FALSE(may_differ_in_padding(words(1, 0.5F), words(2, 0.5F))) << "a number of 8 bytes";
+}
+
+struct StepAndRate {
+  std::int32_t step;  // 4 bytes of padding follow
+  double rate;
+};
+struct TakesStepAndRate {
+  REPRISE_KERNEL void operator()(Thread, StepAndRate) const {}
+};
+
+TEST_F(NodeValuesTest, AMemberOfAKnownTypeHasNoPadding) {
+  device_.knows_types = true;
+  const auto with_rate = [&](double rate) {
+    StepAndRate argument{1, rate};
+    void* arguments[] = {&argument, nullptr};
+    const GraphHandle graph = make();
+    add_kernel(graph, kernel_record<TakesStepAndRate>(), arguments);
+    return read(graph);
+  };
+  const std::vector<ChangedValue> changed =
+      changed_values(with_rate(1), with_rate(std::nextafter(1.0, 2.0)));  // differ in the lower half alone
+  ASSERT_THAT(changed, SizeIs(1));
+  EXPECT_EQ(changed[0].value.offset, offsetof(StepAndRate, rate));
+  EXPECT_EQ(changed[0].value.bytes, 8U);
+  EXPECT_FALSE(inspect::may_differ_in_padding(changed[0]));
 }
 
 TEST_F(NodeValuesTest, AForeignKernelWithTheNameOfOneOfTheLibraryIsForeign) {
