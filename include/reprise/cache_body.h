@@ -62,9 +62,12 @@ class REPRISE_EXPORT OwnGraphs {
 
 /// What the bodies of all calls of one key have in common.
 struct BodyIdentity {
-  const std::type_info* type = nullptr;         ///< of the function, with those of inputs and results
-  const std::type_info* target = nullptr;       ///< of what a std::function holds; null for others
+  const std::type_info* type = nullptr;  ///< of the function, with those of inputs and results
+  /// Of what a std::function holds; void for an empty one, and for a null pointer. Null for others.
+  const std::type_info* target = nullptr;
   std::array<std::uintptr_t, 2> function = {};  ///< where the function is a pointer, its value; zeros for others
+
+  bool is_empty() const noexcept { return target != nullptr && *target == typeid(void); }
 
   friend bool operator==(const BodyIdentity& a, const BodyIdentity& b) noexcept {
     return same(a.type, b.type) && same(a.target, b.target) && a.function[0] == b.function[0] &&
@@ -184,6 +187,7 @@ void identify(const F& function, BodyIdentity& identity) noexcept {
   } else if constexpr (std::is_pointer_v<F> || std::is_member_pointer_v<F>) {
     static_assert(sizeof(F) <= sizeof identity.function);
     std::memcpy(identity.function.data(), &function, sizeof(F));
+    if (function == nullptr) identity.target = &typeid(void);
   }
 }
 template <class R, class... T>

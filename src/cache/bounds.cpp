@@ -102,7 +102,8 @@ void GraphCache::Impl::keep_within_bytes(Record& fresh, std::uint64_t pool_befor
       key_text(fresh.key), fresh.bytes, max_bytes);
   fresh.failure = std::make_shared<const CacheFailure>(CacheFailure{what});
   fresh.too_large = true;
-  warn(what);
+  if (!std::exchange(warned_of_size, true))
+    warn(what + " Further keys are not reported; failure() has the text of each, statistics() counts their calls.");
 }
 
 }  // namespace reprise

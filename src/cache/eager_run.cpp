@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,10 @@ class PaddedInputs {
         ops.push_back({call_.inputs[i].data, at_[i].data, call_.inputs[i].bytes});
     if (!ops.empty()) copy_batch_async(ops, stream_);
   }
+  /// What the body changed before an exception, as without padding.
+  void copy_back_after_error() const noexcept try { copy_back(); } catch (const std::exception& error) {
+    warn_of_lost_changes(error);
+  }
 
  private:
   const Call& call_;
@@ -51,7 +56,13 @@ BodyResults run_body(const Call& call, const StreamRef& stream) {
   const StreamGuard current(stream);
   if (call.lengths.padded == 0) return call.body.run(call.inputs, call.lengths);
   const PaddedInputs padded(call, stream);
-  BodyResults results = call.body.run(padded.at(), call.lengths);
+  BodyResults results;
+  try {
+    results = call.body.run(padded.at(), call.lengths);
+  } catch (...) {
+    padded.copy_back_after_error();
+    throw;
+  }
   padded.copy_back();
   return results;
 }

@@ -300,11 +300,15 @@ std::exception_ptr Entry::replay_last_segment(const StreamRef& stream, const Cal
   throw;
 }
 
+void warn_of_lost_changes(const std::exception& error) noexcept {
+  warn(text::format("GraphCache: what a body changed in its inputs before an exception was not copied back: {}",
+                    error.what()));
+}
+
 void Entry::copy_back_after_error(const StreamRef& stream, const Call& call) noexcept try {
   copy_back(stream, call);
 } catch (const std::exception& error) {
-  warn(text::format("GraphCache: what a body changed in its inputs before an exception was not copied back: {}",
-                    error.what()));
+  warn_of_lost_changes(error);
 }
 
 // The launch is not undone: the error says what is missing.

@@ -62,6 +62,9 @@ std::size_t padded_bytes(std::size_t bytes, const cache_detail::Lengths& lengths
 /// copied: the body would see two memories.
 void require_apart(const Call& call, const std::vector<bool>& copied);
 
+/// Warns that what a body changed in its inputs before it threw was not copied back, because of `error`.
+void warn_of_lost_changes(const std::exception& error) noexcept;
+
 /// The graph of one key, with the memory that it needs beside the pool.
 ///
 ///     Entry() captures -> [check()] -> launch() ...

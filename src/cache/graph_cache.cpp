@@ -78,7 +78,7 @@ void GraphCache::clear() {
   const Impl::Lock lock(*impl_, "GraphCache::clear");
   impl_->records.clear();
   impl_->begin_pool();
-  impl_->warned_of_thrashing = impl_->evicts_for_bytes = false;
+  impl_->warned_of_thrashing = impl_->warned_of_size = impl_->evicts_for_bytes = false;
 }
 
 std::optional<CacheFailure> GraphCache::failure(const CacheKey& key) const {

@@ -32,6 +32,11 @@ namespace {
                    name));
 }
 
+void require_function(const caches::Call& call, const char* name) {
+  if (call.body.identity().is_empty())
+    throw UsageError(text::format("{} expected a body; found an empty std::function, or a null pointer.", name));
+}
+
 }  // namespace
 
 // What a hit executes is [[gnu::hot]], here and where it calls other files, as what a replay executes is.
@@ -57,8 +62,9 @@ namespace {
       hit.done();
       return outcome;
     }
-  } else if (may_capture(call.key, record)) {
-    if (capture_and_replay(call, stream, outcome)) return outcome;
+  } else {
+    require_function(call, name);
+    if (may_capture(call.key, record) && capture_and_replay(call, stream, outcome)) return outcome;
   }
   outcome = run_eagerly(lock, call, stream);
   return outcome;
@@ -118,7 +124,7 @@ bool GraphCache::Impl::may_capture(const CacheKey& key, const Record* record) {
   if (record == nullptr) {
     if (options.capture_after != 0 || !may_be_forgotten()) return options.capture_after == 0;
     cause = EagerCause::thrashing;
-    warn_of_thrashing(key);
+    if (records.entries() != 0) warn_of_thrashing(key);
     return false;
   }
   if (record->failure != nullptr) {
@@ -210,6 +216,7 @@ cache_detail::Outcome GraphCache::Impl::run_eagerly(Lock& lock, const Call& call
 bool GraphCache::Impl::capture_ahead(const Call& call) {
   constexpr const char* name = "GraphCache::capture";
   require_outside_of_captures(name);
+  require_function(call, name);
   const Clock::time_point begin = Clock::now();
   const Lock lock(*this, name);
   if (options.max_age.count() != 0) release_old();

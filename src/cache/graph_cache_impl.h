@@ -107,6 +107,7 @@ struct GraphCache::Impl {
   caches::Records records;          // after `shared`, whose streams outlive the entries
   std::uint64_t pool_captures = 0;  // in the present pool
   bool warned_of_thrashing = false;
+  bool warned_of_size = false;
   bool evicts_for_bytes = false;  // entries were released because of the bytes
   GraphCacheStatistics counts;    // but for hits: `hits` and hit_time
   std::map<std::tuple<RecaptureCause, std::string, std::string>, std::uint64_t> reasons;

@@ -152,6 +152,16 @@ TEST(GraphCacheBounds, AKeyThatAloneHasMoreBytesRunsEagerlyWithAWarning) {
   EXPECT_EQ(counts.entry_bytes, 0u);
 }
 
+TEST(GraphCacheBounds, OneWarningTellsOfAllKeysThatAreTooLarge) {
+  const Warnings warnings;
+  GraphCache cache({.max_bytes = 16u << 20, .max_keys = 2, .capture_after = 0});
+  for (int key = 0; key < 4; ++key)
+    for (int i = 0; i < 2; ++i) cache.run({key}, Large{2, 12});
+  ASSERT_EQ(warnings.texts().size(), 1u);
+  EXPECT_TRUE(contains(warnings.texts().front(), "Further keys are not reported")) << warnings.texts().front();
+  EXPECT_EQ(cache.statistics().entries, 0u) << "no graph whose place one could take: no warning of that";
+}
+
 // The scratch memory of a key that was released stays in the pool until the last graph of the pool is gone.
 TEST(GraphCacheBounds, ANewPoolBeginsWhereMemoryOfReleasedKeysIsInTheWay) {
   const Warnings warnings;

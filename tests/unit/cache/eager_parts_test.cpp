@@ -259,5 +259,20 @@ TEST_F(CachesWithEagerParts, ArePaddedAsOthers) {
   }
 }
 
+// With and without a capture, as without padding.
+TEST_F(CachesWithEagerParts, KeepWhatAPaddedBodyChangedBeforeItThrew) {
+  for (const std::size_t after : {0, 5}) {
+    GraphCache cache({.capture_after = after, .padding = [](std::size_t) { return std::size_t{8}; }});
+    Buffer<int> x = counting(5);
+    EXPECT_THROW(cache.run_padded({0}, 5, inputs(inout(x)),
+                                  [](std::size_t padded, DeviceView<int> view) {
+                                    launch(padded, Add{}, view.data(), 1, padded);
+                                    eager([] { throw std::runtime_error("of the part"); });
+                                  }),
+                 std::runtime_error);
+    EXPECT_EQ(x.read(), (std::vector<int>{2, 3, 4, 5, 6})) << "capture_after " << after;
+  }
+}
+
 }  // namespace
 }  // namespace reprise::caches::test

@@ -48,6 +48,20 @@ TEST(FailuresOfGraphCaches, ACaptureThatFailsMakesItsKeyEagerAndTheCallTakesEffe
   EXPECT_FALSE(cache.failure({n, "other"}));
 }
 
+TEST(FailuresOfGraphCaches, AnEmptyFunctionIsRefused) {
+  GraphCache cache({.capture_after = 1, .padding = [](std::size_t length) { return length; }});
+  const Buffer<int> x = counting(n);
+  const std::function<void()> empty;
+  const std::function<void(std::size_t, DeviceView<const int>)> padded;
+  void (*const null)() = nullptr;
+  const std::string what = " expected a body; found an empty std::function, or a null pointer.";
+  EXPECT_EQ(text_of<UsageError>([&] { cache.run({0}, empty); }), "GraphCache::run" + what);
+  EXPECT_EQ(text_of<UsageError>([&] { cache.run({0}, null); }), "GraphCache::run" + what);
+  EXPECT_EQ(text_of<UsageError>([&] { cache.run_padded({0}, n, inputs(x), padded); }), "GraphCache::run" + what);
+  EXPECT_EQ(text_of<UsageError>([&] { cache.capture({0}, empty); }), "GraphCache::capture" + what);
+  EXPECT_EQ(cache.statistics().eager.number, 0u);
+}
+
 // A hook that throws does not undo the launch.
 TEST(FailuresOfGraphCaches, WhatALaunchDidStaysWhereAHookThrowsAfterIt) {
   for (const CacheInputs how : {CacheInputs::copy, CacheInputs::patch}) {
