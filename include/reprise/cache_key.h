@@ -40,9 +40,9 @@ concept KeyValue = KeyText<T> || KeyScalar<T> || KeyRange<T> || std::same_as<T, 
 ///
 /// A field is an integer, a `bool`, `char`, `float`, `double`, an enumerator, a text, a `std::type_index`, or a range
 /// of these. Two keys are the same if they have the same fields in the same order: integers and enumerators are
-/// compared by value (1 is `1L`), floating-point numbers of one type by their bits (0 is not -0, a NaN is itself), all
-/// else exactly; a `float`, a `double`, an integer, a `bool` and a `char` are never the same. Addresses are no fields:
-/// memory that differs from call to call is an input.
+/// compared by value (1 is `1L`; an enumerator counts as its underlying type), floating-point numbers of one type by
+/// their bits (0 is not -0, a NaN is itself), all else exactly; a `float`, a `double`, an integer, a `bool` and a
+/// `char` are never the same. Addresses are no fields: memory that differs from call to call is an input.
 ///
 /// A value. Up to seven scalar fields need no allocation.
 class REPRISE_EXPORT CacheKey {

@@ -305,7 +305,8 @@ class REPRISE_EXPORT CUDAGraph {
     const ParameterValue one(parameter, value);
     set(std::span<const ParameterValue>(&one, 1));
   }
-  /// Sets several parameters at once: later replays have all values, or none if this throws.
+  /// Sets several parameters at once: later replays have all values, or none if this throws. Of several values for one
+  /// use, those of two parameters of the same address for example, the last one counts.
   void set(std::span<const ParameterValue> values);
   /// As above: `graph.set({{factor, 0.25f}, {source, x.data()}})`.
   void set(std::initializer_list<ParameterValue> values) { set(std::span(values.begin(), values.size())); }

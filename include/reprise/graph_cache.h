@@ -103,7 +103,8 @@ struct CacheFailure {
 ///     counted  -> captured   the next call: captures and replays
 ///     captured -> captured   later calls: replay
 ///     captured -> counted    eviction by a bound; captured again by the next call, if that would not thrash
-///     counted  -> eager      the capture failed, or check_every found a difference: each call runs eagerly
+///     counted  -> eager      the capture failed, or its graph needs more than max_bytes: each call runs eagerly
+///     captured -> eager      check_every found a difference, or its capture failed
 ///     any      -> unknown    forget(), clear(); the record of a key without a graph is evicted (`max_keys`)
 ///
 /// *Each call takes effect once.* A capture runs nothing on the device; the replay after it does. The code of the body
@@ -210,7 +211,8 @@ class REPRISE_EXPORT GraphCache {
   /// Captures a list ahead: calls `each` with every element, which calls capture() for it and returns what that does.
   /// Graphs are instantiated by other threads meanwhile, see WarmOptions::threads.
   /// \returns the number of elements for which `each` returned true; all their graphs are instantiated.
-  /// \throws what `each` and the progress throw, and what an instantiation threw.
+  /// \throws what `each` and the progress throw, and what an instantiation threw. UsageError with `threads` during
+  ///         another such call, and within a body that this cache captures.
   template <class Keys, class Each>
   std::size_t warm(const Keys& keys, Each&& each, const WarmOptions& options = {}) {
     cache_detail::Warming warming(*this, std::size(keys), options);

@@ -75,8 +75,7 @@ void require_function(const caches::Call& call, const char* name) {
   Entry& entry = *record.entry;
   entry.require_fits(call, "GraphCache::run");
   if (check_every != 0 && (record.hits + 1) % check_every == 0) [[unlikely]] {
-    check(record, call);
-    if (record.entry == nullptr) return false;
+    if (!check(record, call)) return false;
     hit.begin_again();
   }
   const bool same_stream = shared.last_launch.was_on(stream);
@@ -91,8 +90,9 @@ void require_function(const caches::Call& call, const char* name) {
   return true;
 }
 
-// The entry is released if its body cannot be captured any more, or if it is not the same.
-void GraphCache::Impl::check(Record& record, const Call& call) {
+// The entry is released if its body is not the same any more. So it is if the body cannot be captured, after an eager
+// run that succeeds: an error of the body itself is the caller's, and changes nothing.
+bool GraphCache::Impl::check(Record& record, const Call& call) {
   const Clock::time_point begin = Clock::now();
   ++pool_captures;
   std::vector<GraphDifference> differences;
@@ -101,13 +101,13 @@ void GraphCache::Impl::check(Record& record, const Call& call) {
   } catch (CaptureFailed& failure) {
     failed = std::make_shared<const CacheFailure>(std::move(failure.failure));
     cause = EagerCause::failed;
-    if (failure.after_effects != nullptr) record.failure = std::exchange(failed, nullptr);
+    if (failure.after_effects == nullptr) return false;
+    record.failure = std::exchange(failed, nullptr);
     release(record);
-    if (failure.after_effects != nullptr) std::rethrow_exception(failure.after_effects);
-    return;
+    std::rethrow_exception(failure.after_effects);
   }
   count(counts.checks, begin);
-  if (differences.empty()) return;
+  if (differences.empty()) return true;
   const std::string what = text::format(
       "GraphCache::run: expected that the body of key {} is always captured as the same graph; found another one "
       "in replay {}, which would repeat the first:\n{}\nAdd what these values depend on to the key, pass memory "
@@ -196,6 +196,8 @@ bool GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& str
 cache_detail::Outcome GraphCache::Impl::run_eagerly(Lock& lock, const Call& call, const StreamRef& stream) {
   const EagerCause why = cause;
   const std::shared_ptr<const CacheFailure> failure = std::exchange(failed, nullptr);
+  const Record* const known = failure != nullptr ? records.find(call.key) : nullptr;
+  const std::shared_ptr<Entry> checked = known != nullptr ? known->entry : nullptr;
   lock.unlock();
   const Clock::time_point begin = Clock::now();
   Outcome outcome = caches::run_eagerly(call, stream);
@@ -205,10 +207,11 @@ cache_detail::Outcome GraphCache::Impl::run_eagerly(Lock& lock, const Call& call
   counts.eager.time += time;
   ++counts.eager_by_cause[static_cast<std::size_t>(why)];
   Record& record = records.find_or_add(call.key);
-  if (record.entry == nullptr) {
-    if (failure != nullptr) record.failure = failure;
-    if (why == EagerCause::counted) ++record.calls;
+  if (failure != nullptr && record.entry == checked) {
+    record.failure = failure;
+    release(record);
   }
+  if (record.entry == nullptr && why == EagerCause::counted) ++record.calls;
   note_use(record);
   return outcome;
 }

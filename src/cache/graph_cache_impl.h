@@ -49,7 +49,8 @@ struct GraphCache::Impl {
   Outcome run_eagerly(Lock& lock, const Call& call, const StreamRef& stream);
   /// \param run where eager parts of the body run; null: nothing may take effect.
   std::shared_ptr<caches::Entry> capture(const Call& call, bool instantiate, const StreamRef* run);
-  void check(Record& record, const Call& call);
+  /// False if the body could not be captured: `failed` has the reason, and the call runs eagerly.
+  bool check(Record& record, const Call& call);
   /// True if this call captures the key; otherwise the reason is set.
   bool may_capture(const CacheKey& key, const Record* record);
   /// The current stream, which must not be in a capture. To be called without the mutex.

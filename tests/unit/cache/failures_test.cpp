@@ -48,6 +48,27 @@ TEST(FailuresOfGraphCaches, ACaptureThatFailsMakesItsKeyEagerAndTheCallTakesEffe
   EXPECT_FALSE(cache.failure({n, "other"}));
 }
 
+TEST(FailuresOfGraphCaches, AnErrorOfTheBodyInACheckKeepsTheGraph) {
+  GraphCache cache({.capture_after = 0, .check_every = 1});
+  Buffer<int> state = zeros();
+  bool throws = false;
+  const auto call = [&] {
+    cache.run({n}, [&] {
+      if (throws) throw UsageError("of the body");
+      graphs::test::add(state);
+    });
+  };
+  call();
+  throws = true;
+  EXPECT_EQ(text_of<UsageError>(call), "of the body");
+  EXPECT_TRUE(cache.contains({n}));
+  EXPECT_FALSE(cache.failure({n}));
+  throws = false;
+  call();
+  EXPECT_EQ(read(state), std::vector<int>{2});
+  EXPECT_EQ(cache.statistics().captures.number, 1u);
+}
+
 TEST(FailuresOfGraphCaches, AnEmptyFunctionIsRefused) {
   GraphCache cache({.capture_after = 1, .padding = [](std::size_t length) { return length; }});
   const Buffer<int> x = counting(n);
