@@ -9,7 +9,14 @@
 namespace reprise::caches {
 
 std::size_t padded_bytes(std::size_t bytes, const cache_detail::Lengths& lengths) {
-  return lengths.padded == 0 ? bytes : bytes / lengths.length * lengths.padded;
+  if (lengths.padded == 0) return bytes;
+  std::size_t padded = 0;
+  if (__builtin_mul_overflow(bytes / lengths.length, lengths.padded, &padded))
+    throw UsageError(text::format(
+        "GraphCache::run_padded expected GraphCacheOptions::padding to return a length whose inputs fit into "
+        "memory; found {} for the length {}.",
+        lengths.padded, lengths.length));
+  return padded;
 }
 
 void require_apart(const Call& call, const std::vector<bool>& copied) {
