@@ -57,16 +57,18 @@ TEST(StressCacheKeys, ThroughACacheOf64EntriesNeedNoMoreMemoryThanTheFirstThousa
   int key = 0;
   const auto call_until = [&](int last) {
     for (; key < last; ++key) {
+      const std::size_t length = 1 + static_cast<std::size_t>(key) % n;  // many shapes
       const auto body = [&](DeviceView<const int> in) {
-        Buffer<int> scratch(n), made(n);
-        launch(LaunchConfig::cover(n, 64), AddTo{}, in.data(), key, scratch.data(), n);
-        launch(LaunchConfig::cover(n, 64), AddTo{}, static_cast<const int*>(scratch.data()), 1, made.data(), n);
+        Buffer<int> scratch(length), made(length);
+        launch(LaunchConfig::cover(length, 64), AddTo{}, in.data(), key, scratch.data(), length);
+        launch(LaunchConfig::cover(length, 64), AddTo{}, static_cast<const int*>(scratch.data()), 1, made.data(),
+               length);
         return made;
       };
       cache.run({key}, inputs(x), body);  // eagerly
       const auto y = cache.run({key}, inputs(x), body);
       if (key % 100 == 0) {
-        EXPECT_EQ(y.read(), std::vector<int>(n, 8 + key));
+        EXPECT_EQ(y.read(), std::vector<int>(length, 8 + key));
       }
     }
     stream.synchronize();

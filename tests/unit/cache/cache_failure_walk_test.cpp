@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -108,6 +110,21 @@ GraphCacheOptions with(std::size_t after, CacheInputs how = CacheInputs::patch,
           .explain = true};
 }
 
+// The pool has one segment of 2 MiB, and each entry a result of n values.
+GraphCacheOptions with_bytes(std::uint64_t bytes) {
+  return {.max_entries = 4, .max_bytes = bytes, .capture_after = 0};
+}
+constexpr std::uint64_t bytes_of_one_entry = (std::uint64_t{2} << 20) + n * sizeof(int);
+
+// Each call comes an hour after the last one.
+GraphCacheOptions with_age() {
+  return {
+      .max_entries = 4,
+      .max_age = std::chrono::minutes(30),
+      .capture_after = 0,
+      .clock = [time = std::chrono::steady_clock::time_point()]() mutable { return time += std::chrono::hours(1); }};
+}
+
 const std::vector<CacheScenario>& cache_scenarios() {
   static const std::vector<CacheScenario> all{
       {"an eager run", with(1), nullptr, call_first, 1, 2},
@@ -116,6 +133,10 @@ const std::vector<CacheScenario>& cache_scenarios() {
        2},
       {"a capture that fails", with(0), nullptr, fail_in_capture, 1, 0},
       {"a capture that releases another entry", with(0), call_first, call_second, 1, 2},
+      {"a capture that releases another entry for its bytes", with_bytes(bytes_of_one_entry + 1), call_first,
+       call_second, 1, 2},
+      {"a capture that is too large", with_bytes(bytes_of_one_entry - 1), nullptr, call_first, 1, 2},
+      {"a capture that releases an old entry", with_age(), call_first, call_second, 1, 2},
       {"a hit", with(0), call_first, call_first, 1, 2},
       {"a hit with another input", with(0), call_first, call_first_with_other_input, 1, 6},
       {"a hit with a copied input", with(0, CacheInputs::copy), call_first, call_first_with_other_input, 1, 6},
