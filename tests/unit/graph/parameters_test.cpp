@@ -145,6 +145,19 @@ TEST_P(ParametersOfGraphs, TwoOfOnePlaceAreThatOfTheLastSet) {
   EXPECT_EQ(replayed(z), 1);
 }
 
+TEST_P(ParametersOfGraphs, TheLastOfOnePlaceCountsThoughItHasItsValueBeforeTheCall) {
+  const Parameter<int*> target(x_.data());
+  capture(graph_, [&] {
+    launch(x_.size(), Add{}, target, 1, x_.size());
+    launch(x_.size(), Add{}, x_.data(), 1, x_.size());
+  });
+  const Parameter<int*> all = graph_.parameter(x_.data());
+  graph_.set({{target, y_.data()}, {all, x_.data()}});
+  EXPECT_EQ(graph_.get(all), x_.data());
+  EXPECT_EQ(graph_.get(target), x_.data());
+  EXPECT_EQ(replayed(x_), 2);
+}
+
 TEST_P(ParametersOfGraphs, WithinAHookOfTheGraphAreReadAndNotSet) {
   int calls = 0;
   capture_both();
