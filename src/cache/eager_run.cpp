@@ -40,7 +40,7 @@ class PaddedInputs {
         ops.push_back({call_.inputs[i].data, at_[i].data, call_.inputs[i].bytes});
     if (!ops.empty()) copy_batch_async(ops, stream_);
   }
-  /// What the body changed before an exception, as without padding.
+  /// Copies back what the body changed before it threw.
   void copy_back_after_error() const noexcept try { copy_back(); } catch (const std::exception& error) {
     warn_of_lost_changes(error);
   }

@@ -90,8 +90,8 @@ void require_function(const caches::Call& call, const char* name) {
   return true;
 }
 
-// The entry is released if its body is not the same any more. So it is if the body cannot be captured, after an eager
-// run that succeeds: an error of the body itself is the caller's, and changes nothing.
+// Releases the entry if the body does other work now. If the body cannot be captured, run_eagerly() releases the entry,
+// after a run that succeeds: an error of the body itself is the caller's, and changes nothing.
 bool GraphCache::Impl::check(Record& record, const Call& call) {
   const Clock::time_point begin = Clock::now();
   ++pool_captures;
@@ -196,6 +196,7 @@ bool GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& str
 cache_detail::Outcome GraphCache::Impl::run_eagerly(Lock& lock, const Call& call, const StreamRef& stream) {
   const EagerCause why = cause;
   const std::shared_ptr<const CacheFailure> failure = std::exchange(failed, nullptr);
+  // Of a check that failed. Another thread may replace it meanwhile.
   const Record* const known = failure != nullptr ? records.find(call.key) : nullptr;
   const std::shared_ptr<Entry> checked = known != nullptr ? known->entry : nullptr;
   lock.unlock();

@@ -58,7 +58,7 @@ if(NOT names STREQUAL expected)
 endif()
 list(GET packages 0 package)
 execute_process(COMMAND "${DPKG_DEB}" -f "${package}" Depends OUTPUT_VARIABLE depends COMMAND_ERROR_IS_FATAL ANY)
-# A compiler that is of no package has a standard library that is of none either.
+# A compiler that no package has installed has a standard library of its own, which cannot be a dependency.
 execute_process(COMMAND "${CXX_COMPILER}" -print-file-name=libstdc++.so.6 OUTPUT_VARIABLE standard_library
   OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 file(REAL_PATH "${standard_library}" standard_library)
