@@ -69,7 +69,8 @@ class REPRISE_EXPORT Event {
 
   /// Makes later work of `stream` wait for the last record; without one it waits for nothing. A stream that waits for
   /// a point of a capture joins that capture.
-  /// \throws UsageError if the stream is of another device runtime, or `use` has no name. BackendError with 901 if the
+  /// \throws UsageError if the stream is of another device runtime, or `use` has no name; also if one of the two is in
+  ///         the body of a conditional node, and the other in the capture around it. BackendError with 901 if the
   ///         stream's capture is broken; 1 if the record is a point of a capture that broke or has ended; 902 if it is
   ///         one of another capture than the stream's; 905 if the stream captures, the record was made outside, and
   ///         `use` is not external; 401 for an external use outside of captures. Codes 1, 902 and 905 break the capture

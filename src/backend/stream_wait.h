@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
-
 #include "reprise/stream.h"
 #include "support/callbacks.h"
 
@@ -13,9 +11,5 @@ namespace reprise::backend {
 using StreamWaitCallback = support::Callback<const StreamRef&>;
 
 inline constinit support::CallbackList<const StreamRef&> stream_wait_callbacks;
-
-/// The number of bodies of conditional nodes that are being captured. The runtime would take a wait between one and a
-/// stream around it for one that joins two captures (902), and break both: then neither can be ended in this process.
-inline constinit std::atomic<int> bodies_underway{0};
 
 }  // namespace reprise::backend

@@ -107,7 +107,7 @@ Registration::Registration(const StreamRef& stream, const GraphOptions& options,
     ++known.last_number;
   }
   const std::lock_guard lock_gate(known.gate);
-  detail::underway.fetch_add(1, std::memory_order_relaxed);
+  backend::captures_underway.fetch_add(1, std::memory_order_relaxed);
 }
 
 Registration::~Registration() {
@@ -124,19 +124,19 @@ Registration::~Registration() {
 void Registration::over() noexcept {
   if (capture_->is_over()) return;
   capture_->become_over();
-  detail::underway.fetch_sub(1, std::memory_order_release);
+  backend::captures_underway.fetch_sub(1, std::memory_order_release);
 }
 
 NoneBegins::NoneBegins() : lock_(registry().begin) {}
 
 bool NoneBegins::any_underway() const noexcept {
   // Acquire: the end of the last capture, as its device saw it, comes before what the caller does.
-  return detail::underway.load(std::memory_order_acquire) != 0;
+  return backend::captures_underway.load(std::memory_order_acquire) != 0;
 }
 
 NoneUnderway::NoneUnderway() : held_(false) {
   registry().gate.lock_shared();
-  held_ = detail::underway.load(std::memory_order_acquire) == 0;
+  held_ = backend::captures_underway.load(std::memory_order_acquire) == 0;
   if (!held_) registry().gate.unlock_shared();
 }
 

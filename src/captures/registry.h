@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 
+#include "backend/captures_underway.h"
 #include "backend/types.h"
 #include "captures/capture.h"
 #include "reprise/export.h"
@@ -33,8 +33,6 @@
 namespace reprise::captures {
 
 namespace detail {
-/// How many captures of this library are underway, on any thread and device. Written by Registration.
-REPRISE_EXPORT_INTERNAL inline std::atomic<int> underway{0};
 /// The next capture after `number` in order of registration; sets `number` to its number. Null at the end. The search
 /// begins with 0.
 REPRISE_EXPORT_INTERNAL std::shared_ptr<Capture> next_after(std::uint64_t& number) noexcept;
@@ -44,7 +42,7 @@ REPRISE_EXPORT_INTERNAL std::shared_ptr<Capture> next_after(std::uint64_t& numbe
 /// nothing where there is none; exact for a caller that knows of the capture, because it began it or was notified by
 /// the thread that did.
 inline bool any_underway() noexcept {
-  return detail::underway.load(std::memory_order_relaxed) != 0;
+  return backend::captures_underway.load(std::memory_order_relaxed) != 0;
 }
 
 /// What a stream takes part in.
@@ -113,7 +111,7 @@ class Registration {
 /// A capture that cannot be ended is left over: until the process ends, nothing waits for a device, as while any other
 /// capture is underway.
 inline void stay_underway() noexcept {
-  detail::underway.fetch_add(1, std::memory_order_relaxed);
+  backend::captures_underway.fetch_add(1, std::memory_order_relaxed);
 }
 
 /// While it lives, no capture of this library begins on another thread. For long calls, such as waiting for a

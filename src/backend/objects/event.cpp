@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/event.h"
 
+#include <cstdint>
 #include <utility>
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "backend/objects/captured_events.h"
 #include "backend/objects/device_uses.h"
 #include "backend/stream_wait.h"
 #include "reprise/public_call.h"
@@ -44,6 +46,7 @@ Event::Event(Device device, EventOptions options) : ref_(device, EventHandle{nul
 
 Event::~Event() {
   if (ref_.native() == nullptr) return;
+  backend::captured_events::ends(ref_);
   backend::WarnOnError(ref_.device().backend()).event_destroy(ref_.native());
   backend::end_use(ref_.device(), backend::DeviceUses::Kind::event);
 }
@@ -61,12 +64,17 @@ Event& Event::operator=(Event&& other) noexcept {
 void Event::record(const StreamRef& stream, EventUse use) const {
   const detail::PublicCall call("Event::record");
   check_same_runtime(ref_.device(), stream.device());
-  Checked(stream.device().backend()).event_record(ref().native(), stream.native(), use_flags("Event::record", use));
+  const auto flags = use_flags("Event::record", use);
+  const std::uint64_t capture =
+      use == EventUse::ordering ? backend::captured_events::capture_for_record(stream) : std::uint64_t{0};
+  Checked(stream.device().backend()).event_record(ref().native(), stream.native(), flags);
+  if (use == EventUse::ordering) backend::captured_events::recorded(ref_, capture);
 }
 
 void Event::wait(const StreamRef& stream, EventUse use) const {
   const detail::PublicCall call("Event::wait");
   check_same_runtime(ref_.device(), stream.device());
+  if (use == EventUse::ordering) backend::captured_events::require_one_capture("Event::wait", stream, ref());
   Checked(stream.device().backend()).stream_wait_event(stream.native(), ref().native(), use_flags("Event::wait", use));
   backend::stream_wait_callbacks.call(stream);
 }

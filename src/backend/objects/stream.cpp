@@ -8,6 +8,7 @@
 #include "backend/capture_query.h"
 #include "backend/check.h"
 #include "backend/framework.h"
+#include "backend/objects/captured_events.h"
 #include "backend/objects/device_uses.h"
 #include "backend/objects/kept_streams.h"
 #include "backend/objects/thread_tag.h"
@@ -64,6 +65,12 @@ void check_same_runtime(Device mine, Device other, const char* what) {
       text::format("expected {} of the same device runtime as the stream that waits, which is on {}; found one on {}; "
                    "synchronise with the other device on the host instead",
                    what, mine.str(), other.str()));
+}
+
+void wait_for(const StreamRef& stream, const EventRef& event) {
+  Checked(stream.device().backend())
+      .stream_wait_event(stream.native(), event.native(), backend::EventUseFlags::ordering);
+  backend::stream_wait_callbacks.call(stream);
 }
 
 Device device_of(StreamHandle handle) {
@@ -134,33 +141,19 @@ bool StreamRef::query() const {
 void StreamRef::wait(EventRef event) const {
   const detail::PublicCall call("StreamRef::wait");
   check_same_runtime(device_, event.device(), "an event");
-  Checked(device_.backend()).stream_wait_event(handle_, event.native(), backend::EventUseFlags::ordering);
-  backend::stream_wait_callbacks.call(*this);
+  backend::captured_events::require_one_capture("StreamRef::wait", *this, event);
+  wait_for(*this, event);
 }
-
-namespace {
-
-void require_one_capture(const StreamRef& stream, const StreamRef& other) {
-  const backend::CaptureInfo own = backend::capture_info(stream), others = backend::capture_info(other);
-  if (own.status != CaptureStatus::active || others.status != CaptureStatus::active || own.id == others.id) return;
-  throw UsageError(
-      "StreamRef::wait: expected streams of one capture; found two, one of which may be that of the body of a "
-      "conditional node. A body depends on all that its node depends on, and what follows the node comes after "
-      "the body: wait before the node, or after it. The captures go on.");
-}
-
-}  // namespace
 
 void StreamRef::wait(const StreamRef& other) const {
   const detail::PublicCall call("StreamRef::wait");
   if (*this == other) return;
   check_same_runtime(device_, other.device_, "a stream");
-  if (backend::bodies_underway.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    require_one_capture(*this, other);
+  backend::captured_events::require_one_capture("StreamRef::wait", *this, other);
   // The wait refers to the current record, so the event may be destroyed at once.
   const Event event(other.device_, EventOptions{.timing = false});
-  event.record(other);
-  wait(event.ref());
+  Checked(other.device_.backend()).event_record(event.native(), other.handle_, backend::EventUseFlags::ordering);
+  wait_for(*this, event.ref());
 }
 
 CaptureStatus StreamRef::capture_status() const {

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "backend/capture_query.h"
+#include "backend/captures_underway.h"
 #include "backend/check.h"
 #include "backend/condition_record.h"
 #include "backend/monitor.h"
 #include "backend/own_kernels.h"
-#include "backend/stream_wait.h"
 #include "backend/user_code.h"
 #include "captures/registry.h"
 #include "graph/active_capture.h"

@@ -171,6 +171,38 @@ TEST_F(RefusedControlFlow, ForWaitsBetweenABodyAndStreamsAroundItAndTheCaptureGo
   EXPECT_EQ(first(x_), 1);
 }
 
+TEST_F(RefusedControlFlow, ForEventsOfStreamsAroundABodyAndOfItAndTheCaptureGoesOn) {
+  const Event before, within, again;
+  again.record();
+  const std::string two = "expected streams of one capture; found two";
+  CUDAGraph graph = capture([&] {
+    const StreamRef around = current_stream();
+    before.record(around);
+    again.record(around);
+    if_(flag_.data(), [&](const StreamRef& inside) {
+      within.record(inside);
+      EXPECT_TRUE(contains(text_of<UsageError>([&] { inside.wait(before); }), "StreamRef::wait: " + two));
+      EXPECT_TRUE(contains(text_of<UsageError>([&] { before.wait(inside); }), "Event::wait: " + two));
+      EXPECT_TRUE(contains(text_of<UsageError>([&] { within.wait(around); }), "Event::wait: " + two));
+      EXPECT_TRUE(contains(text_of<UsageError>([&] { again.wait(inside); }), "Event::wait: " + two));
+      again.record(inside);
+      const Stream forked;
+      forked.wait(within);
+      again.wait(forked);
+      add(x_, 1, forked);
+      again.record(forked);
+      again.wait(inside);
+    });
+    before.wait(around);
+  });
+  set(1);
+  graph.replay();
+  EXPECT_EQ(first(x_), 1);
+  before.record();
+  before.wait();
+  before.synchronize();
+}
+
 TEST_F(RefusedControlFlow, WithALoopWhoseBodyCapturesNothing) {
   const Stream elsewhere;
   EXPECT_TRUE(contains(error_of<UsageError>([&] { (void)while_(flag_.data(), [] {}, {.max_iterations = 2}); }),
