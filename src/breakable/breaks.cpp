@@ -7,6 +7,7 @@
 
 #include "breakable/recording.h"
 #include "graph/ordered_replay.h"
+#include "memory/copy_nodes.h"
 #include "reprise/batch.h"
 #include "text/demangle.h"
 #include "text/format.h"
@@ -89,10 +90,7 @@ void eager_detail::copy_results(std::span<const Result> fixed, std::span<const R
     require_like(i, fixed[i], returned[i]);
     if (fixed[i].count != 0) ops.push_back({fixed[i].data, returned[i].data, fixed[i].count * fixed[i].value_bytes});
   }
-  if (ops.size() == 1)
-    copy_async(ops[0].destination, ops[0].source, ops[0].bytes, stream);
-  else if (!ops.empty())
-    copy_batch_async(ops, stream);
+  memory::copy_graph_memory(ops, stream);
   // They are freed now, perhaps for another stream.
   for (const Result& each : returned)
     if (each.count != 0) CachingAllocator::of(*each.device).record_stream(each.data, stream);

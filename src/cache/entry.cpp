@@ -15,6 +15,7 @@
 #include "graph/ordered_replay.h"
 #include "graph/runtime_estimate.h"
 #include "inspect/diff/graph_differences.h"
+#include "memory/copy_nodes.h"
 #include "reprise/batch.h"
 #include "text/format.h"
 
@@ -365,7 +366,7 @@ Outcome Entry::launch(const StreamRef& stream, const Call& call) {
   if (!copies_results) return {lender_, number};
   if (const auto ops = copies(in_pool_, copied->memory); !ops.empty())
     copy_behind_launch(stream, "its results were not copied",
-                       [&] { shared_.last_launch.launch(stream, [&] { copy_batch_async(ops, stream); }); });
+                       [&] { shared_.last_launch.launch(stream, [&] { memory::copy_graph_memory(ops, stream); }); });
   return {copied, 0};
 }
 

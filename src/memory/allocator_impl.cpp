@@ -127,20 +127,9 @@ void CachingAllocator::Impl::record_stream(void* pointer, const StreamRef& strea
 }
 
 std::optional<CachingAllocator::Impl::UsedBlock> CachingAllocator::Impl::find_block(const void* address) const {
-  const auto* const byte = static_cast<const std::byte*>(address);
   const Lock lock(mutex_);
-  std::optional<UsedBlock> found;
-  blocks_.for_each([&](const MemoryBlock* block) {
-    if (block->state == BlockState::in_use && !std::less<>{}(byte, block->address) &&
-        std::less<>{}(byte, block->address + block->bytes))
-      found = UsedBlock{block->address, block->requested};
-  });
-  return found;
-}
-
-std::optional<CachingAllocator::Impl::UsedBlock> CachingAllocator::Impl::block_at(const void* address) const {
-  const Lock lock(mutex_);
-  const MemoryBlock* const block = blocks_.find(address);
+  const MemoryBlock* block = blocks_.find(address);
+  if (block == nullptr) block = blocks_.find_around(address);
   if (block == nullptr || block->state != BlockState::in_use) return std::nullopt;
   return UsedBlock{block->address, block->requested};
 }

@@ -63,10 +63,8 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
     const std::byte* address;
     std::size_t bytes;  // as requested
   };
-  /// The block in use that an address lies in; for texts and refusals, since it searches all blocks.
+  /// The block in use that an address lies in: in constant time if it begins there, else as BlockTable::find_around().
   std::optional<UsedBlock> find_block(const void* address) const;
-  /// The block in use that begins at an address, in constant time.
-  std::optional<UsedBlock> block_at(const void* address) const;
 
   // --- For captures. All are thread-safe. -------------------------------------------------------------------------
 

@@ -146,12 +146,7 @@ void launch_table(const StreamRef& stream, BatchTable<Op>& table) {
 }
 
 template <class Kind, class Op>
-void run(std::span<const Op> batch, const StreamRef& stream) {
-  const Device device = stream.device();
-  require_kernels(Kind::call, device);
-  for (std::size_t i = 0; i < batch.size(); ++i)
-    if (batch[i].bytes != 0) Kind::require(device, i, batch[i]);
-
+void launch_all(std::span<const Op> batch, const StreamRef& stream) {
   BatchTable<Op> table;
   for (const Op& op : batch) {
     const std::uint64_t blocks = (std::uint64_t{op.bytes} + memory::batch_chunk_bytes - 1) / memory::batch_chunk_bytes;
@@ -163,6 +158,15 @@ void run(std::span<const Op> batch, const StreamRef& stream) {
     ++table.count;
   }
   launch_table<Kind>(stream, table);
+}
+
+template <class Kind, class Op>
+void run(std::span<const Op> batch, const StreamRef& stream) {
+  const Device device = stream.device();
+  require_kernels(Kind::call, device);
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    if (batch[i].bytes != 0) Kind::require(device, i, batch[i]);
+  launch_all<Kind>(batch, stream);
 }
 
 }  // namespace
@@ -208,6 +212,17 @@ void CopyNodes::update(GraphExecHandle exec, Node& node) {
   runtime.kernel_function(backend::make_own_record<CopyBatch>(Copies::symbol), &kernel.function);
   runtime.graph_exec_node_set_params(exec, node.handle, kernel);
   node.up_to_date = true;
+}
+
+void copy_graph_memory(std::span<const CopyOp> batch, const StreamRef& stream) {
+  if (batch.empty()) return;
+  if (batch.size() == 1 && batch[0].bytes != 0) {
+    backend::Checked(stream.device().backend())
+        .copy_async(batch[0].destination, batch[0].source, batch[0].bytes, stream.native());
+    return;
+  }
+  require_kernels(Copies::call, stream.device());
+  launch_all<Copies>(batch, stream);
 }
 
 }  // namespace memory

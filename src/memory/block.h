@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -52,6 +54,7 @@ struct AddressHash {
 
 using BlockSet = std::set<MemoryBlock*, BlockOrder>;
 using BlockMap = std::unordered_map<const void*, MemoryBlock*, AddressHash>;
+using SegmentMap = std::map<const void*, MemoryBlock*, std::less<>>;
 
 /// A part of a segment. The blocks of a segment are a list in the order of their addresses; a block without neighbours
 /// is a whole segment. Guarded by the allocator's mutex.
@@ -80,6 +83,7 @@ struct MemoryBlock {
   /// cached block needs no host memory.
   BlockSet::node_type set_node = {};
   BlockMap::node_type map_node = {};
+  SegmentMap::node_type segment_node = {};  ///< of a whole segment that is hidden
 
   bool is_whole_segment() const noexcept { return previous == nullptr && next == nullptr; }
   bool is_given_out() const noexcept { return state == BlockState::in_use || state == BlockState::retained; }
@@ -153,6 +157,27 @@ class BlockTable {
     return found == by_address_.end() ? nullptr : found->second;
   }
 
+  /// The block that an address lies in; walks through the blocks of its segment that are below.
+  MemoryBlock* find_around(const void* address) const {
+    const auto above = segments_.upper_bound(address);
+    if (above == segments_.begin()) return nullptr;
+    MemoryBlock* block = std::prev(above)->second;
+    while (block != nullptr && !std::less<>{}(address, static_cast<const void*>(block->address + block->bytes)))
+      block = block->next;
+    return block;
+  }
+
+  MemoryBlock* make_segment(std::byte* address, std::size_t bytes) {
+    const auto segment = segments_.emplace(address, nullptr).first;
+    try {
+      return segment->second = make(address, bytes);
+    } catch (...) {
+      segments_.erase(segment);
+      throw;
+    }
+  }
+
+  /// A part of a segment that has a block below it.
   MemoryBlock* make(std::byte* address, std::size_t bytes) {
     if (spare_.empty()) make_spare();
     MemoryBlock* const block = spare_.back();
@@ -168,14 +193,21 @@ class BlockTable {
     return block;
   }
 
-  /// Keeps the block's entry, but find() ignores it: as soon as the segment is freed, the driver may return the same
+  /// Keeps the entries of a whole segment, but nothing finds it: as soon as it is freed, the driver may return the same
   /// address to other code.
-  void hide(MemoryBlock* block) { block->map_node = by_address_.extract(block->address); }
-  void show(MemoryBlock* block) { by_address_.insert(std::move(block->map_node)); }
+  void hide(MemoryBlock* segment) {
+    segment->map_node = by_address_.extract(segment->address);
+    segment->segment_node = segments_.extract(static_cast<const void*>(segment->address));
+  }
+  void show(MemoryBlock* segment) {
+    by_address_.insert(std::move(segment->map_node));
+    segments_.insert(std::move(segment->segment_node));
+  }
 
-  /// Destroys the block; it must be in no set.
+  /// Destroys a block that has one below it, or a hidden segment; it must be in no set.
   void remove(MemoryBlock* block) {
-    if (!block->map_node) hide(block);
+    if (!block->map_node) block->map_node = by_address_.extract(block->address);
+    block->segment_node = {};
     block->stream = nullptr;
     block->pool = nullptr;
     block->previous = block->next = nullptr;
@@ -206,6 +238,7 @@ class BlockTable {
   std::deque<MemoryBlock> storage_;
   std::vector<MemoryBlock*> spare_;
   BlockMap by_address_;
+  SegmentMap segments_;  // the lowest block of each
 };
 
 }  // namespace reprise::memory

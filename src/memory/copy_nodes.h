@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/batch_kernels.h"
@@ -12,6 +13,11 @@
 #include "reprise/stream.h"
 
 namespace reprise::memory {
+
+/// As copy_batch_async(), for memory that a graph uses. The blocks that it was may have been freed since its capture,
+/// and others of its pool lie there now: the allocator cannot check the ranges. One copy needs no kernel of this
+/// library. \throws UsageError, BackendError as copy_batch_async(), but for ranges
+REPRISE_EXPORT_INTERNAL void copy_graph_memory(std::span<const CopyOp> batch, const StreamRef& stream);
 
 /// Copies in a captured graph whose addresses change from replay to replay: kernel nodes as those of
 /// copy_batch_async(), as many as the number of copies needs. Unchanged copies cost a replay nothing.

@@ -85,7 +85,7 @@ MemoryBlock* CachingAllocator::Impl::new_segment(Lock& lock, Pool& pool, const R
   if (!allocated) return nullptr;
   MemoryBlock* block = nullptr;
   try {
-    block = blocks_.make(static_cast<std::byte*>(address), request.segment_bytes);
+    block = blocks_.make_segment(static_cast<std::byte*>(address), request.segment_bytes);
   } catch (...) {
     const RelaxedCaptureMode relaxed(device_.backend());
     WarnOnError(device_.backend()).memory_free(address);

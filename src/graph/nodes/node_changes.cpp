@@ -65,8 +65,16 @@ void check_kernel(GraphExecHandle exec, const LaunchConfig& from, const LaunchCo
            "capture again with the others");
 }
 
-// As copies and fills outside of graphs: the runtime would write or read the next block of the segment.
-void check_block(const Device& device, const void* address, std::size_t bytes, const char* what, const Begin& begin) {
+struct Range {
+  const void* address;
+  std::size_t bytes;
+};
+
+// As copies and fills outside of graphs: the runtime would write or read the next block of the segment. Memory that the
+// node had already may have been freed since the capture, and another block of the pool lies there now.
+void check_block(const Device& device, Range had, Range range, const char* what, const Begin& begin) {
+  if (had.address == range.address && range.bytes <= had.bytes) return;
+  const auto [address, bytes] = range;
   const auto block = memory::exceeded_block(device, address, bytes);
   if (!block) return;
   refuse(begin,
@@ -82,8 +90,9 @@ void check_copy(const Device& device, GraphExecHandle exec, const NodeImage& fro
     if (to.copy().bytes > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(address))
       refuse(begin,
              text::format("expected bytes that end before the last address; found {} at {}", to.copy().bytes, address));
-  check_block(device, to.copy().source, to.copy().bytes, "source", begin);
-  check_block(device, to.copy().destination, to.copy().bytes, "destination", begin);
+  const std::size_t had = from.copy().bytes, bytes = to.copy().bytes;
+  check_block(device, {from.copy().source, had}, {to.copy().source, bytes}, "source", begin);
+  check_block(device, {from.copy().destination, had}, {to.copy().destination, bytes}, "destination", begin);
   if (exec == nullptr) return;
   Backend& backend = device.backend();
   check_memory(backend, from.copy().source, to.copy().source, "source", begin);
@@ -106,7 +115,9 @@ void check_set(const Device& device, GraphExecHandle exec, const NodeImage& from
   if (reinterpret_cast<std::uintptr_t>(set.destination) % set.element_bytes != 0)
     refuse(begin, text::format("expected a destination that is aligned to its elements of {} bytes; found {}",
                                set.element_bytes, set.destination));
-  check_block(device, set.destination, set.count * set.element_bytes, "destination", begin);
+  const backend::MemsetNodeParams& had = from.set();
+  check_block(device, {had.destination, had.count * had.element_bytes},
+              {set.destination, set.count * set.element_bytes}, "destination", begin);
   if (exec != nullptr) check_memory(device.backend(), from.set().destination, set.destination, "destination", begin);
 }
 

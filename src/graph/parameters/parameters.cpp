@@ -288,6 +288,10 @@ namespace {
 void require_bytes(const char* call, const Device& device, const ParameterValue& value, std::size_t bytes) {
   const void* address = nullptr;
   std::memcpy(&address, value.value(), sizeof address);
+  if (address == nullptr || bytes > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(address))
+    throw UsageError(text::format(
+        "{}: expected an address with {} bytes, of which the graph uses some; found {}. Nothing has changed.", call,
+        bytes, address == nullptr ? "a null pointer" : text::format("{}, at the end of the address space", address)));
   const auto block = memory::exceeded_block(device, address, bytes);
   if (!block) return;
   throw UsageError(text::format(

@@ -144,7 +144,35 @@ TEST_P(AddressParametersOfGraphs, OfAWholeBufferNeedAsManyBytesElsewhere) {
   const Parameter<int*> all = graph_.parameter(const_cast<int*>(large.data()), large.size());
   const std::string text = text_of<UsageError>([&] { graph_.set(all, const_cast<int*>(small.data())); });
   EXPECT_TRUE(contains(text, "expected an address with 16384 bytes, of which the graph uses some")) << text;
+  const Buffer<int> other(4096);
+  int* const inside = const_cast<int*>(other.data()) + 1000;
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.set(all, inside); }), "byte 4000 of a block of 16384 bytes"));
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.set(all, nullptr); }), "found a null pointer"));
+  int* const last = reinterpret_cast<int*>(~std::uintptr_t{3});
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.set(all, last); }), "at the end of the address space"));
   EXPECT_EQ(graph_.get(all), large.data());
+}
+
+// The other address of a copy may be that of a block which the body freed, and which its pool has used again.
+TEST_P(AddressParametersOfGraphs, OfACopyMoveWithoutACheckOfItsOtherMemory) {
+  Buffer<int> from(1024), other(1024);
+  other.fill_bytes_async(1);
+  std::optional<Buffer<int>> kept;
+  capture(graph_, [&] {
+    const int* freed = nullptr;
+    {
+      Buffer<int> within(1024);
+      freed = within.data();
+      copy_async(within.data(), from.data(), from.size_bytes());
+      copy_async(x_.data(), within.data() + 1020, x_.size_bytes());
+    }
+    kept.emplace(256);
+    ASSERT_EQ(kept->data(), freed);
+  });
+  graph_.set(graph_.parameter(from.data()), other.data());
+  graph_.set(graph_.parameter(x_.data()), y_.data());
+  graph_.replay();
+  EXPECT_EQ(read(y_), std::vector<int>(4, 0x01010101));
 }
 
 TEST_P(AddressParametersOfGraphs, AnAddressCanBeNamedInTheCapture) {
