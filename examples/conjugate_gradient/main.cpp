@@ -3,6 +3,8 @@
 // each iteration; a graph of one iteration is replayed, and the host looks; one graph holds the loop, and the device
 // decides. Runs on any device, also without a GPU. Shows that all three have the same result, and what each costs.
 
+#include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <string>
@@ -109,7 +111,10 @@ int main(int argc, char** argv) {
   app.add_option("--tolerance", options.tolerance, "When to stop: the residual, relative to the first one")
       ->capture_default_str()
       ->type_name("X")
-      ->check(CLI::Range(1e-14, 0.5));
+      ->check(CLI::Range(1e-14, 0.5))
+      ->check([](const std::string& text) {  // which CLI::Range takes
+        return std::isnan(std::strtod(text.c_str(), nullptr)) ? "expected a number; found " + text : std::string();
+      });
   app.add_option("--limit", options.limit, "The most iterations")
       ->capture_default_str()
       ->type_name("N")

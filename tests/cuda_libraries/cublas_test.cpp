@@ -91,6 +91,44 @@ TEST_F(Cublas, ACapturedProductIsTheEagerOneInEachReplay) {
   }
 }
 
+TEST_F(Cublas, ItsKernelsTakeTheAddressesOfParameters) {
+  CUDAGraph graph;
+  capture(graph, options_, [&] { multiply(*blas_, a_, b_, c_); });
+  Buffer<float> other(size);
+  set(other, 7);
+  const Parameter<float*> of_a = graph.parameter(a_.data());
+  const Parameter<float*> of_c = graph.parameter(c_.data());
+  graph.set({{of_a, other.data()}, {of_c, d_.data()}});
+  clear_results();
+  graph.replay();
+  EXPECT_EQ(read(d_), expected(7, 2));
+  graph.set({{of_a, a_.data()}, {of_c, c_.data()}});
+  EXPECT_EQ(replayed(graph), expected(1, 2));
+}
+
+TEST_F(Cublas, GraphsOfItAreUpdatedAndRecaptured) {
+  CUDAGraph graph;
+  capture(graph, options_, [&] { multiply(*blas_, a_, b_, c_); });
+  EXPECT_TRUE(graph.recapture([&] { multiply(*blas_, b_, a_, c_); }).in_place);
+  EXPECT_EQ(replayed(graph), expected(2, 1));
+  CUDAGraph like;
+  capture(like, options_, [&] { multiply(*blas_, a_, a_, c_); });
+  graph.update(like);
+  EXPECT_EQ(replayed(graph), expected(1, 1));
+}
+
+TEST_F(Cublas, RunsInBodiesOfConditionalNodes) {
+  Buffer<std::uint32_t> flag(1);
+  CUDAGraph graph;
+  capture(graph, options_, [&] { if_(flag.data(), [&] { multiply(*blas_, a_, b_, c_); }); });
+  flag.write_async(std::vector<std::uint32_t>{1});
+  EXPECT_EQ(replayed(graph), expected(1, 2));
+  c_.fill_bytes_async(0);
+  flag.write_async(std::vector<std::uint32_t>{0});
+  graph.replay();
+  EXPECT_EQ(read(c_), std::vector<float>(size, 0));
+}
+
 TEST_F(Cublas, InACaptureUsesAWorkspaceOfTheGraph) {
   CUDAGraph graph;
   capture(graph, options_, [&] { multiply(*blas_, a_, b_, c_); });
