@@ -240,6 +240,7 @@ TEST_P(KernelContract, SharedMemoryCarriesValuesFromPhaseToPhase) {
   std::iota(values.begin(), values.end(), 0);
   int* device = new_memory<int>(values.size());
   EXPECT_OK(backend().copy(device, values.data(), values.size() * sizeof(int)));
+  EXPECT_OK(backend().stream_synchronize(nullptr));  // a copy from pageable memory returns before it is done
   EXPECT_OK(launch(stream, shape({blocks}, {threads}, threads * sizeof(int)), ReverseBlocks{}, device));
   EXPECT_OK(backend().stream_synchronize(stream));
   for (auto block = values.begin(); block != values.end(); block += threads) std::reverse(block, block + threads);
@@ -280,6 +281,7 @@ TEST_P(KernelContract, AtomicAdditionWorksAcrossStreams) {
   int* values = new_memory<int>(threads);
   int* sum = new_memory<int>();
   EXPECT_OK(backend().copy(values, ones.data(), threads * sizeof(int)));
+  EXPECT_OK(backend().stream_synchronize(nullptr));  // a copy from pageable memory returns before it is done
   for (int i = 0; i < rounds; ++i)
     for (StreamHandle stream : {first, second})
       EXPECT_OK(launch(stream, shape({2}, {threads / 2}, sizeof(int)), SumBlocks{}, values, sum));
