@@ -71,8 +71,9 @@ struct PoolStatistics {
 /// *Private pools.* While a stream takes part in a capture, allocations for it from any thread come from the pool of
 /// that capture, found by the capture's id; for a stream of another device, from the pool with the same id there.
 /// Blocks of a pool are reused within the pool only. A pool lives as long as a graph or an allocation needs it. Its
-/// segments are released with the last graph; a segment with live allocations becomes ordinary cached memory once these
-/// are freed. The current stream belongs to a thread: on another thread pass the stream, or make it current with
+/// segments are released with the last graph; those that the last capture into the pool added, with the graph of that
+/// capture. A segment with live allocations becomes ordinary cached memory once these are freed and no graph needs the
+/// pool. The current stream belongs to a thread: on another thread pass the stream, or make it current with
 /// StreamGuard, or the memory comes from the common pool and the graph does not keep it.
 ///
 /// Thread-safe. One per device, alive as long as the device. Its own driver calls are made in relaxed capture mode and

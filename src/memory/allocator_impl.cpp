@@ -208,6 +208,7 @@ void* CachingAllocator::Impl::give_out(MemoryBlock* block, const Request& reques
     }
     rest->stream = block->stream;
     rest->pool = block->pool;
+    rest->filling = block->filling;
     rest->small = block->small;
     rest->state = BlockState::cached;
     rest->previous = block;

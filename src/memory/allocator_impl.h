@@ -75,13 +75,16 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
 
   /// One graph less. With none left, segments that are wholly free go back to the driver at once; others become cached
   /// memory that no graph needs when their last block is freed, and go back with it (empty_cache(), out of memory,
-  /// another close_pool(): freeing a block must not wait for the device).
+  /// another close_pool(): freeing a block must not wait for the device). With others left, those of the segments go
+  /// back that the capture of the graph added, if it was the last one: no other graph has used them.
   /// \param name as given to open_pool().
-  void close_pool(MempoolId id, const std::string& name) noexcept;
+  /// \param filling what begin_filling() returned for the capture of the graph; 0: it is not known, or there was none.
+  void close_pool(MempoolId id, const std::string& name, std::uint64_t filling = 0) noexcept;
 
   /// Allocations for streams that take part in the capture come from its pool.
+  /// \returns a number that no other call returns.
   /// \throws UsageError if no graph holds the pool, or another capture is filling it now.
-  void begin_filling(const captures::Capture& capture);
+  std::uint64_t begin_filling(const captures::Capture& capture);
 
   /// The capture ended or failed. Does nothing if it does not fill its pool.
   void end_filling(const captures::Capture& capture) noexcept;
@@ -147,7 +150,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void* allocate_from_driver(Lock& lock, memory::Pool& pool, const memory::Request& request, std::size_t bytes,
                              StreamHandle stream);
   memory::MemoryBlock* new_segment(Lock& lock, memory::Pool& pool, const memory::Request& request, StreamHandle stream);
-  ErrorCode release_cached(const memory::Pool* only);
+  ErrorCode release_cached(const memory::Pool* only, std::uint64_t filling = 0);
   void settle_release(memory::MemoryBlock* block, bool released);
   void wait_for_held_back();
 
@@ -166,6 +169,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   memory::BlockTable blocks_;
   memory::Pool default_pool_;
   memory::PoolMap private_pools_;
+  std::uint64_t fillings_ = 0;  // by captures, of all pools
   memory::HeldBackBlocks held_back_;
   std::vector<memory::MemoryBlock*> done_;  // for poll_held_back(), so that it needs no memory of the host
   std::vector<std::unique_ptr<EndedStream>> ended_streams_;

@@ -67,6 +67,7 @@ struct MemoryBlock {
   MemoryBlock* next = nullptr;      ///< the neighbour above, or null at the end of the segment
   BlockState state = BlockState::in_use;
   std::size_t requested = 0;        ///< while it is in use: the bytes requested
+  std::uint64_t filling = 0;        ///< Pool::last_filling when the segment was allocated; the same for all of it
   bool small = false;               ///< which of its pool's sets it goes to
   bool deferred = false;            ///< held back without events, in the list of HeldBackBlocks
   bool gone_stream = false;         ///< deferred, and the last query found a stream of `recorded` destroyed
@@ -135,11 +136,12 @@ class FreeSet {
   }
 
   /// Removes and returns all whole segments.
-  void take_whole_segments(std::vector<MemoryBlock*>& into) {
+  /// \param filling only those of this MemoryBlock::filling; 0: all.
+  void take_whole_segments(std::vector<MemoryBlock*>& into, std::uint64_t filling) {
     for (auto at = blocks_.begin(); at != blocks_.end();) {
       MemoryBlock* const block = *at;
       const auto here = at++;
-      if (!block->is_whole_segment()) continue;
+      if (!block->is_whole_segment() || (filling != 0 && block->filling != filling)) continue;
       into.push_back(block);
       block->set_node = blocks_.extract(here);
     }

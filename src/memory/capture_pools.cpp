@@ -12,14 +12,15 @@ constinit captures::Slot<CapturePools> pools_of;
 
 CapturePools::~CapturePools() {
   end_filling();
-  for (CachingAllocator::Impl* const allocator : allocators_) allocator->close_pool(id_, name_);
+  for (const Filled& each : filled_) each.allocator->close_pool(id_, name_, each.filling);
 }
 
 void CapturePools::fill(CachingAllocator::Impl& allocator, captures::Capture& capture) {
   const std::shared_ptr<CapturePools> pools = capture.get_or_attach(pools_of, capture);
   if (pools == nullptr) return;
   const std::lock_guard lock(pools->mutex_);
-  if (pools->capture_ != nullptr && std::ranges::count(pools->allocators_, &allocator) == 0) pools->add(allocator);
+  if (pools->capture_ != nullptr && std::ranges::count(pools->filled_, &allocator, &Filled::allocator) == 0)
+    pools->add(allocator);
 }
 
 std::shared_ptr<CapturePools> CapturePools::end(captures::Capture& capture) noexcept {
@@ -29,21 +30,20 @@ std::shared_ptr<CapturePools> CapturePools::end(captures::Capture& capture) noex
 }
 
 void CapturePools::add(CachingAllocator::Impl& allocator) {
-  allocators_.reserve(allocators_.size() + 1);
+  filled_.reserve(filled_.size() + 1);
   allocator.open_pool(id_, name_);
   try {
-    allocator.begin_filling(*capture_);
+    filled_.push_back({&allocator, allocator.begin_filling(*capture_)});
   } catch (...) {
     allocator.close_pool(id_, name_);
     throw;
   }
-  allocators_.push_back(&allocator);
 }
 
 void CapturePools::end_filling() noexcept {
   const std::lock_guard lock(mutex_);
   if (capture_ == nullptr) return;
-  for (CachingAllocator::Impl* const allocator : allocators_) allocator->end_filling(*capture_);
+  for (const Filled& each : filled_) each.allocator->end_filling(*capture_);
   capture_ = nullptr;
 }
 

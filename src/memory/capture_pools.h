@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -47,7 +48,11 @@ class CapturePools {
   const std::string name_;      // of the graph
   std::mutex mutex_;            // guards the rest
   captures::Capture* capture_;  // null when it fills no pool any more
-  std::vector<CachingAllocator::Impl*> allocators_;
+  struct Filled {
+    CachingAllocator::Impl* allocator;
+    std::uint64_t filling;  // of begin_filling()
+  };
+  std::vector<Filled> filled_;
 };
 
 }  // namespace reprise::memory

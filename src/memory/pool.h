@@ -18,6 +18,7 @@ struct Pool {
   std::vector<std::string> graphs = {};  ///< names of those that hold a private pool: open_pool() less close_pool()
   unsigned requests = 0;                 ///< calls of the driver for this pool that are underway, without the mutex
   const captures::Capture* filled_by = nullptr;  ///< the capture that allocates from it now
+  std::uint64_t last_filling = 0;                ///< begin_filling() of that capture, or of the last one
   FreeSet small_blocks;                          ///< cached blocks cut from small segments
   FreeSet large_blocks;                          ///< cached blocks cut from all others
   PoolStatistics statistics = {};

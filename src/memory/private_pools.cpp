@@ -20,7 +20,7 @@ void CachingAllocator::Impl::open_pool(MempoolId id, const std::string& name) {
   pool.graphs.push_back(name);
 }
 
-void CachingAllocator::Impl::close_pool(MempoolId id, const std::string& name) noexcept {
+void CachingAllocator::Impl::close_pool(MempoolId id, const std::string& name, std::uint64_t filling) noexcept {
   try {
     const Pool* pool = nullptr;
     {
@@ -34,17 +34,17 @@ void CachingAllocator::Impl::close_pool(MempoolId id, const std::string& name) n
       std::vector<std::string>& graphs = found->second.graphs;
       const auto holder = std::ranges::find(graphs, name);
       graphs.erase(holder != graphs.end() ? holder : graphs.begin());
-      if (!found->second.may_release()) return;
       pool = &found->second;
+      if (!pool->may_release() && (filling == 0 || pool->last_filling != filling)) return;
     }
     // Only compared by address there: the pool may be gone by then.
-    backend::warn_on_error(device_.backend(), backend::Call::memory_free, release_cached(pool));
+    backend::warn_on_error(device_.backend(), backend::Call::memory_free, release_cached(pool, filling));
   } catch (const std::exception& error) {
     warn(error.what());
   }
 }
 
-void CachingAllocator::Impl::begin_filling(const captures::Capture& capture) {
+std::uint64_t CachingAllocator::Impl::begin_filling(const captures::Capture& capture) {
   const MempoolId id = capture.pool();
   const Lock lock(mutex_);
   const auto found = private_pools_.find(id);
@@ -60,6 +60,7 @@ void CachingAllocator::Impl::begin_filling(const captures::Capture& capture) {
         memory::pool_id_text(id), device_.str()));
   }
   found->second.filled_by = &capture;
+  return found->second.last_filling = ++fillings_;
 }
 
 void CachingAllocator::Impl::end_filling(const captures::Capture& capture) noexcept {

@@ -72,6 +72,7 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
 // Returns a new segment as one block that is in no set, or null when the driver has no memory.
 MemoryBlock* CachingAllocator::Impl::new_segment(Lock& lock, Pool& pool, const Request& request, StreamHandle stream) {
   void* address = nullptr;
+  const std::uint64_t filling = pool.last_filling;
   lock.unlock();
   // A framework shares memory once it was queried: what is cached here can then be released for its allocations.
   static_cast<void>(backend::keeper_of_current(device_));
@@ -93,6 +94,7 @@ MemoryBlock* CachingAllocator::Impl::new_segment(Lock& lock, Pool& pool, const R
   }
   block->stream = stream;
   block->pool = &pool;
+  block->filling = filling;
   block->small = request.small;
   memory::count_reserved(pool.statistics, block->bytes);
   memory::count_reserved(total_, block->bytes);
@@ -126,18 +128,21 @@ bool CachingAllocator::Impl::empty_cache_for_others() {
   return statistics().reserved_bytes < before;
 }
 
-// Releases the cached segments of one pool, or of all pools that no graph needs, to the driver. Returns the first
-// error; a segment whose free failed stays cached. Also removes pools that ended.
-ErrorCode CachingAllocator::Impl::release_cached(const Pool* only) {
+// Releases the cached segments of one pool, or of all pools that no graph needs, to the driver. If graphs need the
+// pool, those that the capture `filling` added are released, unless a later capture may have used them. Returns the
+// first error; a segment whose free failed stays cached. Also removes pools that ended.
+ErrorCode CachingAllocator::Impl::release_cached(const Pool* only, std::uint64_t filling) {
   const std::lock_guard releasing(releasing_);
   std::vector<MemoryBlock*> segments;
   {
     const Lock lock(mutex_);
     poll_held_back();
     const auto collect = [&](Pool& pool) {
-      if (!pool.may_release() || (only != nullptr && only != &pool)) return;
-      pool.small_blocks.take_whole_segments(segments);
-      pool.large_blocks.take_whole_segments(segments);
+      if (only != nullptr && only != &pool) return;
+      const bool all = pool.may_release();
+      if (!all && (filling == 0 || pool.last_filling != filling)) return;
+      pool.small_blocks.take_whole_segments(segments, all ? 0 : filling);
+      pool.large_blocks.take_whole_segments(segments, all ? 0 : filling);
     };
     collect(default_pool_);
     for (auto& entry : private_pools_) collect(entry.second);

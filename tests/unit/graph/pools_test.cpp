@@ -155,6 +155,54 @@ TEST_F(GraphPools, ASharedPoolLivesAsLongAsOneGraphNeedsIt) {
   EXPECT_EQ(reserved(options.pool), 0u);
 }
 
+TEST_F(GraphPools, WhatTheLastCaptureAddedToASharedPoolGoesBackWithItsGraph) {
+  const GraphOptions options{.pool = graph_pool_handle()};
+  const auto capture_with = [&](CUDAGraph& graph, std::size_t values) {
+    capture(graph, options, [&] {
+      Buffer<int> memory(values);
+      memory.fill_bytes_async(0);
+      add(x_);
+    });
+  };
+  // Resources of a graph are released a moment after its last replay.
+  const auto leaves = [&](CUDAGraph& graph, std::size_t buffers) {
+    graph.reset();
+    return eventually([&] {
+      release_finished_graphs();
+      return reserved(options.pool) == buffers * large * sizeof(int);
+    });
+  };
+  CUDAGraph one, two, three, four;
+  capture_with(one, large);
+  capture_with(two, 2 * large);
+  EXPECT_EQ(reserved(options.pool), 3 * large * sizeof(int));
+  EXPECT_TRUE(leaves(two, 1));
+  one.replay();
+  // The fourth graph uses what the third one added.
+  capture_with(three, 2 * large);
+  capture_with(four, 2 * large);
+  EXPECT_TRUE(leaves(three, 3));
+  four.replay();
+  EXPECT_EQ(read(x_), std::vector<int>{2});
+  EXPECT_TRUE(leaves(four, 3)) << "added by another capture";
+  EXPECT_TRUE(leaves(one, 0));
+}
+
+TEST_F(GraphPools, WhatACaptureThatFailsAddedToASharedPoolGoesBack) {
+  const GraphOptions options{.pool = graph_pool_handle()};
+  CUDAGraph one, two;
+  capture_increment(one, x_, options);
+  const std::uint64_t before = reserved(options.pool);
+  EXPECT_THROW(capture(two, options,
+                       [&] {
+                         Buffer<int> memory(large);
+                         memory.fill_bytes_async(0);
+                         throw UsageError("of the body");
+                       }),
+               UsageError);
+  EXPECT_EQ(reserved(options.pool), before);
+}
+
 TEST_F(GraphPools, ResultsStayValidAfterTheGraphIsDestroyed) {
   std::optional<Buffer<int>> y;
   {
