@@ -56,7 +56,7 @@ struct RecaptureReason {
 struct REPRISE_EXPORT GraphCacheStatistics {
   CacheCount hits = {};             ///< replays with their copies, without checks; the time is that of a sample, scaled
   CacheCount captures = {};         ///< with their first replays
-  CacheCount failed_captures = {};  ///< without the eager runs after them
+  CacheCount failed_captures = {};  ///< or whose graph was too large; without the eager runs after them
   CacheCount checks = {};           ///< captures of check_every
   CacheCount evictions = {};        ///< by a bound
   CacheCount eager = {};            ///< eager runs, with the bodies

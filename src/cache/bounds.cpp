@@ -3,12 +3,14 @@
 #include <utility>
 
 #include "cache/graph_cache_impl.h"
+#include "memory/lifetime/release_queue.h"
 #include "text/format.h"
 
 // What is released, and when.
 
 namespace reprise {
 
+using caches::Entry;
 using caches::Record;
 
 std::uint64_t GraphCache::Impl::pool_bytes() const {
@@ -82,28 +84,51 @@ void GraphCache::Impl::begin_pool() {
   pool_captures = 0;
 }
 
-// Memory that graphs use while they run stays in the pool until the last one of the pool is gone. Where releasing other
-// entries is not enough, all are released, and a new pool begins.
-void GraphCache::Impl::keep_within_bytes(Record& fresh, std::uint64_t pool_before) {
-  const std::uint64_t own = fresh.entry->bytes() + pool_bytes() - std::min(pool_bytes(), pool_before);
+std::uint64_t GraphCache::Impl::added_bytes(const Entry& entry, std::uint64_t pool_before) const {
+  const std::uint64_t pool_now = pool_bytes();
+  return entry.bytes() + pool_now - std::min(pool_now, pool_before);
+}
+
+std::shared_ptr<const CacheFailure> GraphCache::Impl::too_large(const CacheKey& key, std::uint64_t needed) {
+  evicts_for_bytes = true;
+  const std::string what = text::format(
+      "GraphCache: key {} runs eagerly: its graph alone needs {} bytes of device memory, more than max_bytes = {}.",
+      key_text(key), needed, max_bytes);
+  if (!std::exchange(warned_of_size, true))
+    warn(what + " Further keys are not reported; failure() has the text of each, statistics() counts their calls.");
+  return std::make_shared<const CacheFailure>(CacheFailure{what});
+}
+
+void GraphCache::Impl::discard(std::shared_ptr<Entry>& entry) {
+  entry.reset();
+  memory::ReleaseQueue::drain();
+  if (records.entries() == 0) begin_pool();
+}
+
+// Memory that graphs use while they run stays in the pool until no graph can use it: that of the last capture until its
+// graph is gone, all other until the last graph is. Where releasing other entries is not enough, all are released, and
+// a new pool begins.
+void GraphCache::Impl::keep_within_bytes(Record& fresh, std::uint64_t added) {
   if (bytes() > max_bytes) evicts_for_bytes = true;
-  while (bytes() > max_bytes && records.entries() > 1) evict(*records.oldest(), RecaptureCause::evicted_bytes);
+  if (added > max_bytes) {  // had to be launched: its first eager parts have run
+    evict(fresh, RecaptureCause::evicted_bytes);
+    fresh.failure = too_large(fresh.key, added);
+    fresh.too_large = true;
+    memory::ReleaseQueue::drain();
+  }
+  const std::size_t own = fresh.entry != nullptr ? 1 : 0;
+  while (bytes() > max_bytes && records.entries() > own) evict(*records.oldest(), RecaptureCause::evicted_bytes);
   const std::uint64_t needed = bytes();
   if (needed <= max_bytes) return;
   const bool alone = pool_captures == 1;
-  evict(fresh, RecaptureCause::evicted_bytes);
-  fresh.bytes = alone ? needed : own;
+  if (fresh.entry != nullptr) evict(fresh, RecaptureCause::evicted_bytes);
   begin_pool();
-  // What others left in the pool may be the reason: the next call captures it alone. Not where its own part is too
-  // much: that capture would release all others once more.
-  if (!alone && own <= max_bytes) return;
-  const std::string what = text::format(
-      "GraphCache: key {} runs eagerly: its graph alone needs {} bytes of device memory, more than max_bytes = {}.",
-      key_text(fresh.key), fresh.bytes, max_bytes);
-  fresh.failure = std::make_shared<const CacheFailure>(CacheFailure{what});
+  if (added > max_bytes) return;
+  fresh.bytes = alone ? needed : added;
+  // What others left in the pool may be the reason: the next call captures it alone.
+  if (!alone) return;
+  fresh.failure = too_large(fresh.key, needed);
   fresh.too_large = true;
-  if (!std::exchange(warned_of_size, true))
-    warn(what + " Further keys are not reported; failure() has the text of each, statistics() counts their calls.");
 }
 
 }  // namespace reprise

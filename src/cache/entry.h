@@ -102,6 +102,9 @@ class Entry {
   /// \throws BackendError, OutOfMemoryError: earlier results are valid still if nothing was launched.
   Outcome launch(const StreamRef& stream, const Call& call);
 
+  /// True if eager parts have run in the capture: the next launch completes that call.
+  bool has_begun() const noexcept { return breaks_have_run_; }
+
   /// Captures the body again with the inputs of a call, and compares. Nothing runs on the device. Finds nothing in a
   /// body with eager parts, which cannot be captured without effect.
   /// \throws as the constructor.

@@ -181,6 +181,14 @@ bool GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& str
     note_use(record);
     return true;
   }
+  const std::uint64_t added = added_bytes(*entry, pool_before);
+  if (added > max_bytes && !entry->has_begun()) {
+    discard(entry);
+    failed = too_large(call.key, added);
+    cause = EagerCause::too_large;
+    count(counts.failed_captures, begin);
+    return false;
+  }
   outcome = entry->launch(stream, call);
   count_recapture(records.find_or_add(call.key), *entry);
   count(counts.captures, begin);
@@ -189,7 +197,7 @@ bool GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& str
   records.set_entry(record, std::move(entry));
   record.hits = 0;
   note_use(record);
-  keep_within_bytes(record, pool_before);
+  keep_within_bytes(record, added);
   return true;
 }
 
@@ -210,6 +218,7 @@ cache_detail::Outcome GraphCache::Impl::run_eagerly(Lock& lock, const Call& call
   Record& record = records.find_or_add(call.key);
   if (failure != nullptr && record.entry == checked) {
     record.failure = failure;
+    record.too_large = why == EagerCause::too_large;
     release(record);
   }
   if (record.entry == nullptr && why == EagerCause::counted) ++record.calls;
@@ -244,8 +253,7 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
     return false;
   }
   if (bytes() + entry->bytes() > max_bytes) {
-    entry.reset();
-    if (records.entries() == 0) begin_pool();
+    discard(entry);
     return false;
   }
   Record& record = records.find_or_add(call.key);

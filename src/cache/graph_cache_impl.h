@@ -72,8 +72,15 @@ struct GraphCache::Impl {
   void make_room();
   void evict(Record& record, RecaptureCause cause);
   void release(Record& record);
-  /// After a capture: releases other entries, or else this one. `pool_before`: pool_bytes() before it.
-  void keep_within_bytes(Record& fresh, std::uint64_t pool_before);
+  /// What an entry that was just captured needs on its own, at least: its memory, and what the pool has grown by since
+  /// it had `pool_before`. Where that is more than max_bytes, releasing other entries is no use.
+  std::uint64_t added_bytes(const caches::Entry& entry, std::uint64_t pool_before) const;
+  /// The failure of a key whose entry needs so many bytes, with a warning for the first one.
+  std::shared_ptr<const CacheFailure> too_large(const CacheKey& key, std::uint64_t needed);
+  /// Destroys an entry that never was launched. What the pool has grown by in its capture goes back to the driver.
+  void discard(std::shared_ptr<caches::Entry>& entry);
+  /// After a capture: releases other entries, or else this one. `added`: added_bytes().
+  void keep_within_bytes(Record& fresh, std::uint64_t added);
   /// True if its capture would release an entry that was used since the last call of the key.
   bool would_thrash(const Record& record);
   /// True if a key without a record may have had one, and its capture would release an entry.

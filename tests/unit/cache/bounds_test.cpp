@@ -147,9 +147,53 @@ TEST(GraphCacheBounds, AKeyThatAloneHasMoreBytesRunsEagerlyWithAWarning) {
   EXPECT_TRUE(contains(cache.failure({1})->what, "key (n=1) runs eagerly: its graph alone needs"));
   EXPECT_EQ(warnings.texts().size(), 1u);
   const GraphCacheStatistics counts = cache.statistics();
-  EXPECT_EQ(counts.captures.number, 1u);
-  EXPECT_EQ(counts.eager_by_cause[static_cast<std::size_t>(EagerCause::too_large)], 2u);
+  EXPECT_EQ(counts.captures.number, 0u);
+  EXPECT_EQ(counts.failed_captures.number, 1u);
+  EXPECT_EQ(counts.eager_by_cause[static_cast<std::size_t>(EagerCause::too_large)], 3u);
   EXPECT_EQ(counts.entry_bytes, 0u);
+}
+
+TEST(GraphCacheBounds, AKeyThatAloneHasMoreBytesReleasesNoOtherEntry) {
+  const Warnings warnings;
+  GraphCache cache({.max_entries = 3, .max_bytes = 60u << 20, .capture_after = 0});
+  const auto call = [&](int key, const Large& body) {
+    EXPECT_EQ(last_value(cache.run({key}, body)), 0x01010101 * body.value);
+  };
+  for (int key = 0; key < 3; ++key) call(key, {12, 12, 1});  // 24 in the pool, 12 beside it for each
+  for (int i = 0; i < 2; ++i) {
+    call(3, {62, 1, 2});
+    call(4, {2, 40, 3});  // 40 more in the pool, and 40 beside it
+  }
+  EXPECT_FALSE(cache.capture({5}, Large{62, 1, 4}));
+  EXPECT_TRUE(cache.failure({3}));
+  EXPECT_TRUE(cache.failure({4}));
+  EXPECT_FALSE(cache.failure({5}));
+  EXPECT_EQ(warnings.texts().size(), 1u);
+  for (int key = 0; key < 3; ++key) call(key, {12, 12, 1});
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_EQ(counts.entries, 3u);
+  EXPECT_EQ(counts.hits.number, 3u);
+  EXPECT_EQ(counts.evictions.number, 0u);
+  EXPECT_EQ(counts.pool_bytes, 24u << 20);
+}
+
+// The first part has run when the size is known, so the graph is launched.
+TEST(GraphCacheBounds, AKeyWithEagerPartsThatAloneHasMoreBytesRunsEagerlyAndTakesEffectOnce) {
+  const Warnings warnings;
+  GraphCache cache({.max_bytes = 40u << 20, .capture_after = 0});
+  Buffer<int> count = zeros();
+  cache.run({0}, Large{2, 1, 1});
+  for (int i = 1; i <= 3; ++i) {
+    const auto y = cache.run({1}, [&] {
+      eager([&count] { graphs::test::add(count); });
+      return Large{30, 20, 2}();
+    });
+    EXPECT_EQ(last_value(y), 0x02020202);
+    EXPECT_EQ(read(count), std::vector<int>{i});
+  }
+  EXPECT_TRUE(cache.failure({1}));
+  EXPECT_EQ(warnings.texts().size(), 1u);
+  EXPECT_EQ(cache.statistics().captures.number, 2u);
 }
 
 TEST(GraphCacheBounds, OneWarningTellsOfAllKeysThatAreTooLarge) {

@@ -221,7 +221,7 @@ void run_program(unsigned seed, Seen& seen) {
     if (random() % 100 == 0) cache.clear();
   }
   const GraphCacheStatistics counts = cache.statistics();
-  EXPECT_EQ(counts.failed_captures.number, 0u);
+  EXPECT_LE(counts.failed_captures.number, counts.eager_by_cause[static_cast<std::size_t>(EagerCause::too_large)]);
   EXPECT_EQ(counts.hits.number + counts.captures.number + counts.eager.number, 60u);
   seen.captures += counts.captures.number;
   seen.evicted += counts.evictions.number;
