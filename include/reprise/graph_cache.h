@@ -117,6 +117,7 @@ struct CacheFailure {
 /// *Errors.* An exception of a body that runs eagerly is the caller's, and changes nothing here. Where the body throws
 /// in a capture, it runs once more, eagerly, if the exception may be one of the capture: an Error of this library, or
 /// any exception in a capture that is broken. If it throws again, that is the caller's; else the capture has failed.
+/// capture() and warm() run nothing eagerly: an exception in a capture that is not broken is the caller's there.
 ///
 /// *Inputs* may lie elsewhere in each call, and must have the sizes of the capture. What else the body uses must stay
 /// where it is, or be changed with the key.
@@ -191,6 +192,7 @@ class REPRISE_EXPORT GraphCache {
   /// Captures a key ahead, whatever `capture_after` is. Nothing takes effect: of the inputs the sizes count.
   /// \returns true if the key has a graph now; false if its capture failed (failure()), now or before, or there is no
   ///          room without releasing another entry.
+  /// \throws UsageError as run(). What the body throws, unless the capture is broken; that changes nothing.
   template <class... T, class F>
   bool capture(const CacheKey& key, const std::tuple<DeviceView<T>...>& inputs, F&& body) {
     return capture_lengths<T...>(key, inputs, body, {});

@@ -57,13 +57,15 @@ std::vector<CopyOp> copies(std::span<const ResultMemory> from, std::span<const R
   return ops;
 }
 
-// In the handler of an exception that left a capture.
-[[noreturn]] void throw_capture_failure(bool broken, const CUDAGraph& graph, const breakables::Recording& recording) {
+// In the handler of an exception that left a capture; `of_body`: the body threw it.
+[[noreturn]] void throw_capture_failure(bool of_body, bool broken, const CUDAGraph& graph,
+                                        const breakables::Recording& recording) {
   const std::optional<CaptureReport>& report = graph.capture_report();
   const bool has_effects = recording.has_run() || recording.has_run_outside();
   const std::exception_ptr after_effects = has_effects ? std::current_exception() : nullptr;
   const auto failed = [&](const char* what) {
-    return CaptureFailed{{what, report}, after_effects, recording.refused()};
+    return CaptureFailed{
+        {what, report}, after_effects, of_body && !broken ? std::current_exception() : nullptr, recording.refused()};
   };
   try {
     throw;
@@ -159,9 +161,12 @@ BodyResults Entry::capture(CUDAGraph& graph, const Call& call, std::span<const I
   }
   breakables::Recording recording(graph, breaks_, shared_.last_launch, std::move(plan));
   BodyResults results;
+  bool in_body = false;
   try {
     recording.begin();
+    in_body = true;
     results = call.body.run(at, call.lengths);
+    in_body = false;
     capture_results(results);
     recording.end();
   } catch (...) {
@@ -169,7 +174,7 @@ BodyResults Entry::capture(CUDAGraph& graph, const Call& call, std::span<const I
     recording.abandon();
     if (run != nullptr && recording.has_run()) copy_back_after_error(*run, call);
     if (const auto* const framework = graphs::framework_captures()) framework->add_to_exception();
-    throw_capture_failure(broken, graph, recording);
+    throw_capture_failure(in_body, broken, graph, recording);
   }
   return results;
 }

@@ -51,6 +51,8 @@ struct CaptureFailed {
   /// The error, if eager parts have run before, or work on the caller's stream: the body must not run again in the same
   /// call.
   std::exception_ptr after_effects = {};
+  /// The error, if the body threw it in a capture that is not broken: it may be one that the body also has eagerly.
+  std::exception_ptr of_body = {};
   bool needs_effects = false;  ///< nothing may take effect, and the body has eager parts
   bool empty = false;          ///< the body submitted nothing to the capture
 };

@@ -247,6 +247,7 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
     entry = capture(call, !later, /*run=*/nullptr);
   } catch (CaptureFailed& failure) {
     if (failure.needs_effects) return false;
+    if (failure.of_body != nullptr && failure.after_effects == nullptr) std::rethrow_exception(failure.of_body);
     count(counts.failed_captures, begin);
     records.find_or_add(call.key).failure = std::make_shared<const CacheFailure>(std::move(failure.failure));
     if (failure.after_effects != nullptr) std::rethrow_exception(failure.after_effects);
