@@ -153,7 +153,12 @@ template <class F>
   auto made = std::make_unique<Kept>(std::forward<F>(function));
   Kept& kept = *made;
   eager_detail::run_part(std::move(made));
-  return kept.make_fixed(current_stream());
+  try {
+    return kept.make_fixed(current_stream());
+  } catch (...) {
+    eager_detail::fail_part();
+    throw;
+  }
 }
 /// As above, for a function that returns nothing.
 template <class F>

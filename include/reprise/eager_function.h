@@ -241,6 +241,8 @@ REPRISE_EXPORT bool is_breakable();
 /// Ends the segment, runs it and the function, and begins the next segment.
 /// \throws what eager() throws.
 REPRISE_EXPORT void run_part(std::unique_ptr<Function> function);
+/// In the handler of an exception behind run_part(): abandons the capture, which throws the exception again at its end.
+REPRISE_EXPORT void fail_part() noexcept;
 [[noreturn]] REPRISE_EXPORT void refuse_empty_function();
 
 }  // namespace reprise::eager_detail

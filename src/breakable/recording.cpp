@@ -204,10 +204,14 @@ void Recording::run_part(std::unique_ptr<eager_detail::Function> function) {
     if (annotations != nullptr)
       annotations->continue_in(CaptureAnnotations::of(GraphAccess::of(last_, plan_.call).capture->capture()));
   } catch (...) {
-    failure_ = std::current_exception();
-    abandon();
+    fail_part();
     throw;
   }
+}
+
+void Recording::fail_part() noexcept {
+  failure_ = std::current_exception();
+  abandon();
 }
 
 void Recording::end() {
@@ -232,6 +236,10 @@ bool eager_detail::is_breakable() {
 
 void eager_detail::run_part(std::unique_ptr<Function> function) {
   breakables::Recording::current()->run_part(std::move(function));
+}
+
+void eager_detail::fail_part() noexcept {
+  breakables::Recording::current()->fail_part();
 }
 
 void eager_detail::refuse_empty_function() {

@@ -62,6 +62,8 @@ class Recording {
   void begin();
   /// Implements eager(). \throws as eager().
   void run_part(std::unique_ptr<eager_detail::Function> function);
+  /// In the handler of an exception of an eager part: abandons the capture, and keeps the exception for end().
+  void fail_part() noexcept;
   /// Ends the last segment, without replaying it, and copies the results of the last eager part to where it reads them.
   /// \throws as capture_end(); the first error of run_part().
   void end();

@@ -161,6 +161,37 @@ TEST(ExceptionsOfEagerParts, AreThrownEvenIfTheBodyCatchesThem) {
   EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.replay(); }), "found an empty one"));
 }
 
+// The part has run then, but there is no memory for a copy of its results.
+TEST(ExceptionsOfEagerParts, AreThrownEvenIfTheBodyCatchesThemAndTheResultsHaveNoMemory) {
+  HostSimulator simulator({.memory_bytes = std::size_t{40} << 20});
+  const DeviceGuard there(simulator.device());
+  constexpr std::size_t values = (std::size_t{12} << 20) / sizeof(int);
+  Buffer<int> x = zeros();
+  std::size_t more = values;
+  const auto body = [&] {
+    add(x);
+    try {
+      const Buffer<int> y = eager([&more] { return Buffer<int>(values + more); });
+    } catch (const OutOfMemoryError&) {
+    }
+  };
+  {
+    BreakableGraph graph;
+    EXPECT_THROW(breakable(graph, {}, body), OutOfMemoryError);
+    EXPECT_EQ(first(x), 1) << "what ran before takes effect";
+    EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.replay(); }), "found an empty one"));
+    more = 0;
+    breakable(graph, {}, body);
+    EXPECT_EQ(first(x), 2);
+    graph.replay();
+    EXPECT_EQ(first(x), 3);
+  }
+  GraphCache cache({.max_bytes = std::size_t{30} << 20, .capture_after = 0});
+  more = values;
+  EXPECT_THROW(cache.run({0}, body), OutOfMemoryError);
+  EXPECT_TRUE(cache.failure({0}));
+}
+
 TEST(ExceptionsOfEagerParts, InAReplayEndItAndLeaveTheGraphUsable) {
   Buffer<int> x = zeros();
   bool fails = false;
