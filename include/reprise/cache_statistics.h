@@ -35,7 +35,7 @@ inline constexpr std::size_t eager_causes = 5;
 enum class RecaptureCause {
   new_key,         ///< the key had no graph before, or that is not remembered any more
   evicted_number,  ///< its graph was released because of `max_entries`
-  evicted_bytes,   ///< because of `max_bytes`
+  evicted_bytes,   ///< because of `max_bytes`, or because a capture had no memory
   evicted_age,     ///< because of `max_age`
   forgotten,       ///< by GraphCache::forget() or GraphCache::clear(); remembered of as many keys as `max_keys` says
 };
@@ -58,7 +58,7 @@ struct REPRISE_EXPORT GraphCacheStatistics {
   CacheCount captures = {};         ///< with their first replays
   CacheCount failed_captures = {};  ///< or whose graph was too large; without the eager runs after them
   CacheCount checks = {};           ///< captures of check_every
-  CacheCount evictions = {};        ///< by a bound
+  CacheCount evictions = {};        ///< by a bound, or for lack of device memory
   CacheCount eager = {};            ///< eager runs, with the bodies
   std::uint64_t eager_by_cause[eager_causes] = {};  ///< by EagerCause
 

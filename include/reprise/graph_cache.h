@@ -102,7 +102,9 @@ struct CacheFailure {
 ///     unknown  -> counted    the first `capture_after` calls, which run eagerly
 ///     counted  -> captured   the next call: captures and replays
 ///     captured -> captured   later calls: replay
-///     captured -> counted    eviction by a bound; captured again by the next call, if that would not thrash
+///     captured -> counted    eviction by a bound, or for lack of device memory; captured again by the next call, if
+///     that
+///                            would not thrash
 ///     counted  -> eager      the capture failed, or its graph needs more than max_bytes: each call runs eagerly
 ///     captured -> eager      check_every found a difference, or its capture failed
 ///     any      -> unknown    forget(), clear(); the record of a key without a graph is evicted (`max_keys`)
@@ -191,7 +193,7 @@ class REPRISE_EXPORT GraphCache {
 
   /// Captures a key ahead, whatever `capture_after` is. Nothing takes effect: of the inputs the sizes count.
   /// \returns true if the key has a graph now; false if its capture failed (failure()), now or before, or there is no
-  ///          room without releasing another entry.
+  ///          room or device memory without releasing another entry.
   /// \throws UsageError as run(). What the body throws, unless the capture is broken; that changes nothing.
   template <class... T, class F>
   bool capture(const CacheKey& key, const std::tuple<DeviceView<T>...>& inputs, F&& body) {

@@ -84,7 +84,27 @@ void GraphCache::Impl::begin_pool() {
   pool_captures = 0;
 }
 
-std::uint64_t GraphCache::Impl::added_bytes(const Entry& entry, std::uint64_t pool_before) const {
+// As in would_thrash(), a key takes the place of idle entries only. What they had in the pool goes back with the last
+// one of the pool.
+bool GraphCache::Impl::release_idle(const Record* record, std::uint64_t missing) {
+  const std::uint64_t last_use = record != nullptr ? record->last_use : 0;
+  const auto is_idle = [&](const Record& each) { return last_use == 0 || each.last_use < last_use; };
+  std::size_t idle = 0;
+  std::uint64_t released = 0;
+  for (const Record& each : records.captured()) {
+    if (!is_idle(each)) continue;
+    ++idle;
+    released += each.entry->bytes();
+  }
+  if (idle == records.entries()) released += pool_bytes();
+  if (idle == 0 || released < missing) return false;
+  evicts_for_bytes = true;
+  for (; idle != 0; --idle) evict(*records.oldest(), RecaptureCause::evicted_bytes);
+  if (records.entries() == 0) begin_pool();
+  return true;
+}
+
+std::uint64_t GraphCache::Impl::added_bytes(const Entry& entry) const {
   const std::uint64_t pool_now = pool_bytes();
   return entry.bytes() + pool_now - std::min(pool_now, pool_before);
 }

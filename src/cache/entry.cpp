@@ -64,8 +64,10 @@ std::vector<CopyOp> copies(std::span<const ResultMemory> from, std::span<const R
   const bool has_effects = recording.has_run() || recording.has_run_outside();
   const std::exception_ptr after_effects = has_effects ? std::current_exception() : nullptr;
   const auto failed = [&](const char* what) {
-    return CaptureFailed{
-        {what, report}, after_effects, of_body && !broken ? std::current_exception() : nullptr, recording.refused()};
+    return CaptureFailed{.failure = {what, report},
+                         .after_effects = after_effects,
+                         .of_body = of_body && !broken ? std::current_exception() : nullptr,
+                         .needs_effects = recording.refused()};
   };
   try {
     throw;
@@ -74,7 +76,9 @@ std::vector<CopyOp> copies(std::span<const ResultMemory> from, std::span<const R
     failure.empty = true;
     throw failure;
   } catch (const Error& error) {
-    throw failed(error.what());
+    CaptureFailed failure = failed(error.what());
+    failure.missing = missing_memory(error);
+    throw failure;
   } catch (const std::exception& error) {
     if (broken) throw failed(error.what());
     throw;
@@ -94,10 +98,17 @@ std::shared_ptr<cache_detail::OwnGraphs> capture_itself(const Call& call, const 
 } catch (const CaptureError& error) {
   throw CaptureFailed{{error.what(), error.report()}};
 } catch (const std::exception& error) {
-  throw CaptureFailed{{error.what()}};
+  throw CaptureFailed{.failure = {error.what()}, .missing = missing_memory(error)};
 }
 
 }  // namespace
+
+std::uint64_t missing_memory(const std::exception& error) noexcept {
+  const auto* const out_of_memory = dynamic_cast<const OutOfMemoryError*>(&error);
+  if (out_of_memory == nullptr) return 0;
+  const OutOfMemoryError::Statistics& at_error = out_of_memory->statistics();
+  return at_error.requested > at_error.device_free ? at_error.requested - at_error.device_free : 1;
+}
 
 Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate, const StreamRef* run)
     : shared_(shared),

@@ -55,7 +55,11 @@ struct CaptureFailed {
   std::exception_ptr of_body = {};
   bool needs_effects = false;  ///< nothing may take effect, and the body has eager parts
   bool empty = false;          ///< the body submitted nothing to the capture
+  std::uint64_t missing = 0;   ///< bytes of device memory, at least, where that is the reason; else 0
 };
+
+/// CaptureFailed::missing for an error.
+std::uint64_t missing_memory(const std::exception& error) noexcept;
 
 /// The bytes of an input as the body gets it.
 std::size_t padded_bytes(std::size_t bytes, const cache_detail::Lengths& lengths);

@@ -142,9 +142,20 @@ std::shared_ptr<Entry> GraphCache::Impl::capture(const Call& call, bool instanti
   // A framework refuses a pool in which a result of a released entry still lives.
   if (shared.captured_themselves && records.entries() == 0 && pool_captures > 0) begin_pool();
   ++pool_captures;
+  pool_before = pool_bytes();
   return std::make_shared<Entry>(shared, call, key_text(call.key), instantiate, run);
 } catch (const Error& error) {  // around the capture: no memory for the inputs, for example
-  throw CaptureFailed{{error.what()}};
+  throw CaptureFailed{.failure = {error.what()}, .missing = caches::missing_memory(error)};
+}
+
+std::shared_ptr<Entry> GraphCache::Impl::capture_in_room(const Call& call, const StreamRef& stream) {
+  try {
+    return capture(call, /*instantiate=*/true, &stream);
+  } catch (const CaptureFailed& failure) {
+    if (failure.missing == 0 || failure.after_effects != nullptr) throw;
+    if (!release_idle(records.find(call.key), failure.missing)) throw;
+  }
+  return capture(call, /*instantiate=*/true, &stream);
 }
 
 namespace {
@@ -164,10 +175,9 @@ bool GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& str
     cause = EagerCause::unordered;
     return false;
   }
-  const std::uint64_t pool_before = pool_bytes();
   std::shared_ptr<Entry> entry;
   try {
-    entry = capture(call, /*instantiate=*/true, &stream);
+    entry = capture_in_room(call, stream);
   } catch (CaptureFailed& failure) {
     failed = std::make_shared<const CacheFailure>(std::move(failure.failure));
     cause = EagerCause::failed;
@@ -181,7 +191,7 @@ bool GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& str
     note_use(record);
     return true;
   }
-  const std::uint64_t added = added_bytes(*entry, pool_before);
+  const std::uint64_t added = added_bytes(*entry);
   if (added > max_bytes && !entry->has_begun()) {
     discard(entry);
     failed = too_large(call.key, added);
@@ -247,8 +257,11 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
     entry = capture(call, !later, /*run=*/nullptr);
   } catch (CaptureFailed& failure) {
     if (failure.needs_effects) return false;
-    if (failure.of_body != nullptr && failure.after_effects == nullptr) std::rethrow_exception(failure.of_body);
+    const bool without_memory = failure.missing != 0 && failure.after_effects == nullptr;
+    if (failure.of_body != nullptr && failure.after_effects == nullptr && !without_memory)
+      std::rethrow_exception(failure.of_body);
     count(counts.failed_captures, begin);
+    if (without_memory) return false;
     records.find_or_add(call.key).failure = std::make_shared<const CacheFailure>(std::move(failure.failure));
     if (failure.after_effects != nullptr) std::rethrow_exception(failure.after_effects);
     return false;

@@ -44,6 +44,8 @@ struct GraphCache::Impl {
   /// Replays the entry of a record; false if the call must run eagerly, for a reason that is set.
   bool replay(Record& record, const Call& call, const StreamRef& stream, caches::SampledTime::Step& hit,
               Outcome& outcome);
+  /// As capture(), for a run. Without memory for it, releases idle entries and captures once more.
+  std::shared_ptr<caches::Entry> capture_in_room(const Call& call, const StreamRef& stream);
   /// Captures and replays; false likewise.
   bool capture_and_replay(const Call& call, const StreamRef& stream, Outcome& outcome);
   Outcome run_eagerly(Lock& lock, const Call& call, const StreamRef& stream);
@@ -72,15 +74,19 @@ struct GraphCache::Impl {
   void make_room();
   void evict(Record& record, RecaptureCause cause);
   void release(Record& record);
-  /// What an entry that was just captured needs on its own, at least: its memory, and what the pool has grown by since
-  /// it had `pool_before`. Where that is more than max_bytes, releasing other entries is no use.
-  std::uint64_t added_bytes(const caches::Entry& entry, std::uint64_t pool_before) const;
+  /// What an entry that was just captured needs on its own, at least: its memory, and what the pool has grown by. Where
+  /// that is more than max_bytes, releasing other entries is no use.
+  std::uint64_t added_bytes(const caches::Entry& entry) const;
   /// The failure of a key whose entry needs so many bytes, with a warning for the first one.
   std::shared_ptr<const CacheFailure> too_large(const CacheKey& key, std::uint64_t needed);
   /// Destroys an entry that never was launched. What the pool has grown by in its capture goes back to the driver.
   void discard(std::shared_ptr<caches::Entry>& entry);
   /// After a capture: releases other entries, or else this one. `added`: added_bytes().
   void keep_within_bytes(Record& fresh, std::uint64_t added);
+  /// Releases the entries that were not used since the last call of the key, if any, and if those may have as much
+  /// device memory as is missing. False if nothing was released.
+  /// \param record of the key; may be null.
+  bool release_idle(const Record* record, std::uint64_t missing);
   /// True if its capture would release an entry that was used since the last call of the key.
   bool would_thrash(const Record& record);
   /// True if a key without a record may have had one, and its capture would release an entry.
@@ -114,6 +120,7 @@ struct GraphCache::Impl {
   caches::Shared shared;
   caches::Records records;          // after `shared`, whose streams outlive the entries
   std::uint64_t pool_captures = 0;  // in the present pool
+  std::uint64_t pool_before = 0;    // pool_bytes() before the last capture
   bool warned_of_thrashing = false;
   bool warned_of_size = false;
   bool evicts_for_bytes = false;  // entries were released because of the bytes

@@ -341,6 +341,76 @@ TEST(GraphCacheBounds, ACaptureThatFailsReleasesNoOtherEntry) {
   EXPECT_EQ(cache.size(), 1u);
 }
 
+/// A cache that may have all memory of a small device, with graphs of the keys 0 to 2.
+class GraphCachesWithoutMemory : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (int key = 0; key < 3; ++key) call(key, {12, 12, 1});  // 24 in the pool, 12 beside it for each
+  }
+  void call(int key, const Large& body) {
+    EXPECT_EQ(last_value(cache_.run({key}, body)), 0x01010101 * body.value) << key;
+  }
+  std::vector<int> captured() const {
+    std::vector<int> keys;
+    for (int key = 0; key < 5; ++key)
+      if (cache_.contains({key})) keys.push_back(key);
+    return keys;
+  }
+
+  const Warnings warnings_;
+  HostSimulator simulator_{{.memory_bytes = std::size_t{70} << 20}};
+  const DeviceGuard there_{simulator_.device()};
+  GraphCache cache_{{.max_bytes = std::size_t{70} << 20, .capture_after = 0}};
+};
+
+TEST_F(GraphCachesWithoutMemory, ReleaseIdleEntriesAndCaptureOnceMore) {
+  call(3, {12, 20, 2});
+  EXPECT_EQ(captured(), std::vector<int>{3});
+  EXPECT_FALSE(cache_.failure({3}));
+  call(3, {12, 20, 2});
+  const GraphCacheStatistics counts = cache_.statistics();
+  EXPECT_EQ(counts.evictions.number, 3u);
+  EXPECT_EQ(counts.captures.number, 4u);
+  EXPECT_EQ(counts.failed_captures.number, 0u);
+  EXPECT_EQ(counts.hits.number, 1u);
+  EXPECT_EQ(counts.eager.number, 0u);
+}
+
+TEST_F(GraphCachesWithoutMemory, ReleaseNothingWhereThatIsNoUse) {
+  EXPECT_THROW(cache_.run({3}, Large{100, 1, 2}), OutOfMemoryError);
+  EXPECT_EQ(captured(), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(cache_.statistics().evictions.number, 0u);
+  EXPECT_FALSE(cache_.failure({3})) << "the body has no memory eagerly either";
+}
+
+TEST_F(GraphCachesWithoutMemory, CaptureAheadWhatThereIsMemoryForAndReleaseNothing) {
+  EXPECT_FALSE(cache_.capture({3}, Large{12, 20, 2}));
+  EXPECT_EQ(captured(), (std::vector<int>{0, 1, 2}));
+  EXPECT_FALSE(cache_.failure({3}));
+  EXPECT_EQ(cache_.statistics().failed_captures.number, 1u);
+  cache_.clear();
+  EXPECT_TRUE(cache_.capture({3}, Large{12, 20, 2}));
+}
+
+// Else two keys that only fit alone would both be captured in each call.
+TEST(GraphCacheBounds, WithoutMemoryAKeyTakesThePlaceOfIdleEntriesOnly) {
+  const HostSimulator simulator({.memory_bytes = std::size_t{40} << 20});
+  const DeviceGuard there(simulator.device());
+  GraphCache cache({.max_bytes = std::size_t{40} << 20, .capture_after = 0, .inputs = CacheInputs::copy});
+  Buffer<int> count = zeros(), x(12 * values_per_mebibyte);
+  for (int round = 0; round < 4; ++round)
+    for (const int key : {0, 1})  // 12 MiB for a copy of the input
+      cache.run({key}, inputs(x), [&](DeviceView<const int>) { graphs::test::add(count); });
+  EXPECT_EQ(read(count), std::vector<int>{8});
+  EXPECT_TRUE(cache.failure({0}));
+  EXPECT_TRUE(cache.contains({1}));
+  const GraphCacheStatistics counts = cache.statistics();
+  EXPECT_EQ(counts.captures.number, 2u);
+  EXPECT_EQ(counts.evictions.number, 1u);
+  EXPECT_EQ(counts.failed_captures.number, 1u);
+  EXPECT_EQ(counts.hits.number, 3u);
+}
+
 TEST(GraphCacheBounds, MemoryOfAReleasedEntryIsReusedByLaterOnes) {
   SideStream side;
   GraphCache cache({.max_entries = 2, .capture_after = 0});
