@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/call.h"
 #include "reprise/host_device.h"
+#include "tests/libtorch/graphed/failing_calls.h"
 #include "tests/libtorch/graphed/graphed_fixture.h"
 
 // How arguments, results and gradients come into graphs and out of them: copies that are nodes of the graphs.
@@ -129,18 +129,6 @@ TEST_F(GraphedCallables, TakeArgumentsWithoutValues) {
   const auto [x, y] = graphed(a, random({0, 2}));
   EXPECT_TRUE(same(x, a * 2));
   EXPECT_TRUE(same(y, torch::zeros({2})));
-}
-
-std::vector<std::string> all_calls() {
-  std::vector<std::string> names;
-  for (int i = 0; i < backend::call_count; ++i) names.emplace_back(backend::cuda_name(static_cast<backend::Call>(i)));
-  return names;
-}
-
-// True if what the call was to release is lost when it fails. A tensor that is freed queries its device first.
-bool loses_memory(const std::string& call) {
-  const auto has = [&](const char* part) { return call.find(part) != std::string::npos; };
-  return has("Destroy") || has("Free") || has("Release") || call == "cuPointerGetAttributes";
 }
 
 // A replay that fails at any of its calls leaves behind what the next one repairs.
