@@ -168,6 +168,10 @@ void refused_inner_update(Stage& s) {
   }
 }
 
+void find_differences(Stage& s) {
+  (void)diff(s.graph, s.helper);
+}
+
 void recapture_around_a_child(Stage& s) {
   const CUDAGraph child = captured_child(s, 2);
   CUDAGraph middle;
@@ -239,6 +243,8 @@ constexpr Scenario that_change_nothing[] = {
      Left::ready, Left::ready},
     {"update_of_control_flow_that_is_refused", made, prepare_update_of_branches, refused_inner_update, Left::ready,
      Left::ready},
+    {"diff_of_children", made, prepare_update_around_children, find_differences, Left::ready, Left::ready},
+    {"diff_of_branches", made, prepare_update_of_branches, find_differences, Left::ready, Left::ready},
     {"replay_of_children", made, prepare_child_graph, replay, Left::ready, Left::ready},
     {"replay_of_branches", made, prepare_branches, replay, Left::ready, Left::ready},
     {"replay_of_loops", made, prepare_loops, replay, Left::ready, Left::ready},
