@@ -58,15 +58,17 @@ if(NOT names STREQUAL expected)
 endif()
 list(GET packages 0 package)
 execute_process(COMMAND "${DPKG_DEB}" -f "${package}" Depends OUTPUT_VARIABLE depends COMMAND_ERROR_IS_FATAL ANY)
-# A compiler that no package has installed has a standard library of its own, which cannot be a dependency.
+install_package("${package}" libreprise-dev)
+# The program may have the standard library in itself, or use one that no package has installed: no dependency then.
+execute_process(COMMAND readelf --dynamic "${WORK}/root/usr/bin/reprise" OUTPUT_VARIABLE needed
+  COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CXX_COMPILER}" -print-file-name=libstdc++.so.6 OUTPUT_VARIABLE standard_library
   OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 file(REAL_PATH "${standard_library}" standard_library)
 execute_process(COMMAND "${DPKG}" --search "${standard_library}" RESULT_VARIABLE of_no_package OUTPUT_QUIET ERROR_QUIET)
-if(NOT of_no_package AND NOT depends MATCHES "libstdc\\+\\+6")
+if(needed MATCHES "libstdc\\+\\+" AND NOT of_no_package AND NOT depends MATCHES "libstdc\\+\\+6")
   message(FATAL_ERROR "The package depends on \"${depends}\"; expected was the standard library, for its program")
 endif()
-install_package("${package}" libreprise-dev)
 file(GLOB_RECURSE files RELATIVE "${WORK}/root/usr" "${WORK}/root/usr/*")
 list(FILTER files INCLUDE REGEX "torch")
 if(files)
