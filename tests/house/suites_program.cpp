@@ -35,7 +35,6 @@ TEST(Skips, SkipsAnother) {
 }
 TEST(OutOfMemory, PassesOne) {}
 TEST(InnerNodes, OfBodiesChangeToo) {}
-TEST(InnerNodes, PassesOne) {}
 TEST(Breaks, PassesOne) {}
 TEST_P(GraphPools, PassesOne) {}
 INSTANTIATE_TEST_SUITE_P(With, GraphPools, ::testing::Values(1, 2));

@@ -59,15 +59,15 @@ endif()
 list(GET packages 0 package)
 execute_process(COMMAND "${DPKG_DEB}" -f "${package}" Depends OUTPUT_VARIABLE depends COMMAND_ERROR_IS_FATAL ANY)
 install_package("${package}" libreprise-dev)
-# The program may have the standard library in itself, or use one that no package has installed: no dependency then.
-execute_process(COMMAND readelf --dynamic "${WORK}/root/usr/bin/reprise" OUTPUT_VARIABLE needed
-  COMMAND_ERROR_IS_FATAL ANY)
+# What is linked may have the standard library in itself, or use one that no package has installed: no dependency then.
+file(GLOB_RECURSE linked "${WORK}/root/usr/bin/reprise" "${WORK}/root/usr/lib/*libreprise.so")
+execute_process(COMMAND readelf --dynamic ${linked} OUTPUT_VARIABLE needed COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CXX_COMPILER}" -print-file-name=libstdc++.so.6 OUTPUT_VARIABLE standard_library
   OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 file(REAL_PATH "${standard_library}" standard_library)
 execute_process(COMMAND "${DPKG}" --search "${standard_library}" RESULT_VARIABLE of_no_package OUTPUT_QUIET ERROR_QUIET)
 if(needed MATCHES "libstdc\\+\\+" AND NOT of_no_package AND NOT depends MATCHES "libstdc\\+\\+6")
-  message(FATAL_ERROR "The package depends on \"${depends}\"; expected was the standard library, for its program")
+  message(FATAL_ERROR "The package depends on \"${depends}\"; expected was the standard library, for what is linked")
 endif()
 file(GLOB_RECURSE files RELATIVE "${WORK}/root/usr" "${WORK}/root/usr/*")
 list(FILTER files INCLUDE REGEX "torch")
