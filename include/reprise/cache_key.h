@@ -26,7 +26,8 @@ namespace cache_detail {
 template <class T>
 concept KeyText = std::convertible_to<const T&, std::string_view>;
 template <class T>
-concept KeyScalar = std::integral<T> || std::same_as<T, float> || std::same_as<T, double> || std::is_enum_v<T>;
+concept KeyScalar = (std::integral<T> && sizeof(T) <= sizeof(std::uint64_t)) || std::same_as<T, float> ||
+                    std::same_as<T, double> || std::is_enum_v<T>;
 template <class T>
 concept KeyRange = !KeyText<T> && std::ranges::sized_range<const T> && std::ranges::input_range<const T>;
 template <class T>
@@ -38,11 +39,12 @@ concept KeyValue = KeyText<T> || KeyScalar<T> || KeyRange<T> || std::same_as<T, 
 ///
 ///     reprise::CacheKey key(batch, length, std::array{3, 224, 224}, "gelu", 0.5f);
 ///
-/// A field is an integer, a `bool`, `char`, `float`, `double`, an enumerator, a text, a `std::type_index`, or a range
-/// of these. Two keys are the same if they have the same fields in the same order: integers and enumerators are
-/// compared by value (1 is `1L`; an enumerator counts as its underlying type), floating-point numbers of one type by
-/// their bits (0 is not -0, a NaN is itself), all else exactly; a `float`, a `double`, an integer, a `bool` and a
-/// `char` are never the same. Addresses are no fields: memory that differs from call to call is an input.
+/// A field is an integer of at most 64 bits, a `bool`, `char`, `float`, `double`, an enumerator, a text, a
+/// `std::type_index`, or a range of these. Two keys are the same if they have the same fields in the same order:
+/// integers and enumerators are compared by value (1 is `1L`; an enumerator counts as its underlying type),
+/// floating-point numbers of one type by their bits (0 is not -0, a NaN is itself), all else exactly; a `float`, a
+/// `double`, an integer, a `bool` and a `char` are never the same. Addresses are no fields: memory that differs from
+/// call to call is an input.
 ///
 /// A value. Up to seven scalar fields need no allocation.
 class REPRISE_EXPORT CacheKey {

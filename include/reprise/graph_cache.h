@@ -137,7 +137,9 @@ struct CacheFailure {
 /// of the caller of run() either, which are others at the next call: those are not found.
 ///
 /// *Streams.* The body runs, and replays are launched, on the calling thread's current stream of the device of the
-/// cache. A replay on another stream than the last one waits for that one, on the device.
+/// cache. A replay on another stream than the last one waits for that one, on the device, and for what was submitted
+/// until now to the stream of the last replay of its key, which may read the results: not where other code made that
+/// stream.
 ///
 /// *Threads.* Every function is thread-safe, except the destructor. Captures and replays of one cache are made one
 /// after another; eager runs at once. Threads whose work shall overlap on the device need a cache each. A body that is

@@ -211,14 +211,14 @@ void Entry::capture_results(const BodyResults& results) {
   if (const auto ops = copies(results.memory, lender_->memory); !ops.empty()) copy_batch_async(ops, shared_.captured);
 }
 
-// One byte more than needed: an address behind the input is none of other memory.
-void* Entry::memory_of(Input& input) {
+// More than needed: addresses around the input are none of other memory.
+std::byte* Entry::memory_of(Input& input) {
   if (input.bytes == 0) return nullptr;
   if (input.memory == nullptr) {
-    input.memory = std::make_shared<Buffer<std::byte>>(input.bytes + 1, shared_.memory);
+    input.memory = std::make_shared<Buffer<std::byte>>(bytes_in_front + input.bytes + 1, shared_.memory);
     recorded_.reset();
   }
-  return input.memory->data();
+  return input.data();
 }
 
 // Work of the stream uses memory of the entry: copies around the replay, and what the caller submits there to read
@@ -239,13 +239,13 @@ void Entry::patch_inputs() {
   std::vector<Input*> used;
   for (Input& input : inputs_) {
     if (input.memory == nullptr) continue;
-    memory.push_back({input.memory->data(), input.bytes});
+    memory.push_back({input.data(), input.bytes});
     used.push_back(&input);
   }
   const std::vector<InputUse> uses = find_uses(graph_, memory);
   for (std::size_t i = 0; i < used.size(); ++i) {
     if (uses[i] != InputUse::readable) continue;
-    used[i]->parameter = graph_.parameter(used[i]->memory->data(), used[i]->bytes);
+    used[i]->parameter = graph_.parameter(used[i]->data(), used[i]->bytes);
     used[i]->memory.reset();
   }
 }
@@ -265,7 +265,7 @@ void Entry::set_inputs(const Call& call) {
     input.copied = copied[i];
     if (!input.parameter) continue;
     const bool is_new = input.copied && input.memory == nullptr;
-    values_.emplace_back(*input.parameter, static_cast<std::byte*>(input.copied ? memory_of(input) : data));
+    values_.emplace_back(*input.parameter, input.copied ? memory_of(input) : static_cast<std::byte*>(data));
     if (is_new) retain(input.memory);
   }
   if (!values_.empty()) graph_.set(values_);
@@ -278,10 +278,10 @@ void Entry::copy_inputs(const StreamRef& stream, const Call& call) {
     const Input& input = inputs_[i];
     if (!input.copied) continue;
     const std::size_t bytes = call.inputs[i].bytes;
-    ops.push_back({input.memory->data(), call.inputs[i].data, bytes});
+    ops.push_back({input.data(), call.inputs[i].data, bytes});
     if (bytes < input.bytes)
-      fills.push_back(make_fill(reinterpret_cast<unsigned char*>(input.memory->data()) + bytes,
-                                static_cast<unsigned char>(0), input.bytes - bytes));
+      fills.push_back(make_fill(reinterpret_cast<unsigned char*>(input.data()) + bytes, static_cast<unsigned char>(0),
+                                input.bytes - bytes));
   }
   if (ops.empty()) return;
   shared_.last_launch.launch(stream, [&] { copy_batch_async(ops, stream); });
@@ -292,7 +292,7 @@ void Entry::copy_back(const StreamRef& stream, const Call& call) {
   std::vector<CopyOp> ops;
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (inputs_[i].copied && inputs_[i].written)
-      ops.push_back({call.inputs[i].data, inputs_[i].memory->data(), call.inputs[i].bytes});
+      ops.push_back({call.inputs[i].data, inputs_[i].data(), call.inputs[i].bytes});
   if (!ops.empty()) shared_.last_launch.launch(stream, [&] { copy_batch_async(ops, stream); });
 }
 
@@ -379,7 +379,11 @@ Outcome Entry::launch(const StreamRef& stream, const Call& call) {
   if (!inputs_.empty())
     copy_behind_launch(stream, "what the body changed in its inputs was not copied back",
                        [&] { copy_back(stream, call); });
-  if (!copies_results) return {lender_, number};
+  if (!copies_results) {
+    if (lender_ != nullptr && !results_launch_.was_on(stream) && shared_.last_launch.was_on(stream))
+      results_launch_ = shared_.last_launch;
+    return {lender_, number};
+  }
   if (const auto ops = copies(in_pool_, copied->memory); !ops.empty())
     copy_behind_launch(stream, "its results were not copied",
                        [&] { shared_.last_launch.launch(stream, [&] { memory::copy_graph_memory(ops, stream); }); });
@@ -418,7 +422,7 @@ std::vector<GraphDifference> Entry::check(const Call& call) {
   std::vector<InputMemory> at;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const Input& input = inputs_[i];
-    at.push_back({input.copied ? input.memory->data() : call.inputs[i].data, input.bytes, input.written});
+    at.push_back({input.copied ? input.data() : call.inputs[i].data, input.bytes, input.written});
   }
   CUDAGraph again;
   capture(again, call, at, /*instantiate=*/false, /*run=*/nullptr);

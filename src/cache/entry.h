@@ -13,6 +13,7 @@
 
 #include "backend/objects/tracked_stream.h"
 #include "breakable/breaks.h"
+#include "cache/input_uses.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/live_graphs.h"
 #include "memory/lifetime/last_launch.h"
@@ -97,6 +98,13 @@ class Entry {
     for (std::size_t i = 0; i < inputs_.size(); ++i) require_fits(call, name, i);
   }
 
+  /// Before a launch behind the last one of the cache: makes it wait, on the device, for what the stream of the call
+  /// before reads of that one's results. False if that cannot be done now. \throws BackendError
+  bool order_behind_readers(const StreamRef& stream) {
+    return results_launch_.is_none() || results_launch_.was_on(stream) ||
+           results_launch_.is_on_stream_of(shared_.last_launch) || results_launch_.order_before(stream);
+  }
+
   /// For a stream on which the last launch of the cache was: replays, if that is all that a call does. \returns false,
   /// and does nothing, otherwise. \throws BackendError
   bool launch_plain(const StreamRef& stream) {
@@ -129,8 +137,10 @@ class Entry {
     std::size_t bytes = 0;  // padded
     bool written = false;
     std::optional<Parameter<std::byte*>> parameter = {};  // set in each call
-    Memory memory = {};                                   // to which the input is copied
+    Memory memory = {};                                   // to which the input is copied, at data()
     bool copied = false;                                  // in the present call
+
+    std::byte* data() const { return memory->data() + bytes_in_front; }
   };
 
   /// `breaks_` gets the segments before the last one.
@@ -152,7 +162,7 @@ class Entry {
   void run_breaks(const StreamRef& stream, const Call& call);
   /// As graphs::replay_in_order().
   std::exception_ptr replay_last_segment(const StreamRef& stream, const Call& call);
-  void* memory_of(Input& input);
+  std::byte* memory_of(Input& input);
   void record_use(const StreamRef& stream);
   std::shared_ptr<Lender> new_results(const StreamRef& stream) const;
   void retain(const std::shared_ptr<void>& memory);
@@ -168,6 +178,7 @@ class Entry {
   std::shared_ptr<Lender> lender_;                   // null: there are no results
   std::vector<cache_detail::ResultMemory> in_pool_;  // results as the graph leaves them, with CacheOutputs::copy
   std::uint64_t result_bytes_ = 0;
+  memory::LastLaunch results_launch_;                 // whose stream may read results that the next launch overwrites
   std::shared_ptr<backend::TrackedStream> recorded_;  // the last stream for which all memory is; null: none, or foreign
   breakables::Breaks breaks_;                         // empty: the body has no eager parts
   bool breaks_have_run_ = false;                      // for the next launch

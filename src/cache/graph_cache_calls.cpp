@@ -79,7 +79,7 @@ void require_function(const caches::Call& call, const char* name) {
     hit.begin_again();
   }
   const bool same_stream = shared.last_launch.was_on(stream);
-  if (!same_stream && !shared.last_launch.order_before(stream)) [[unlikely]] {
+  if ((!same_stream && !shared.last_launch.order_before(stream)) || !entry.order_behind_readers(stream)) [[unlikely]] {
     cause = EagerCause::unordered;
     failed.reset();
     return false;

@@ -20,6 +20,11 @@ bool lies_in(const void* address, std::uintptr_t value, std::size_t bytes) {
   return value - reinterpret_cast<std::uintptr_t>(address) < bytes;
 }
 
+// Also in the bytes around it.
+bool lies_near(const MemoryRange& memory, std::uintptr_t value) {
+  return lies_in(static_cast<const std::byte*>(memory.data) - bytes_in_front, value, bytes_in_front + memory.bytes + 1);
+}
+
 // Marks the memory that a kernel of this library accesses as unreadable: addresses in its parameters are not replaced.
 void find_in_own_kernel(const NodeImage& image, std::span<const MemoryRange> memory, std::vector<InputUse>& uses) {
   graphs::ParamPointers pointers;
@@ -36,8 +41,23 @@ void find_in_words(NodeImage& image, std::span<const MemoryRange> memory, std::v
     std::uintptr_t value = 0;
     std::memcpy(&value, image.at(place).data(), sizeof value);
     for (std::size_t i = 0; i < memory.size(); ++i) {
-      if (uses[i] == InputUse::unreadable || !lies_in(memory[i].data, value, memory[i].bytes + 1)) continue;
+      if (uses[i] == InputUse::unreadable || !lies_near(memory[i], value)) continue;
       uses[i] = lies_in(memory[i].data, value, memory[i].bytes) ? InputUse::readable : InputUse::unreadable;
+    }
+  }
+}
+
+// Addresses in arguments that are not aligned there.
+void find_between_words(NodeImage& image, std::span<const MemoryRange> memory, std::vector<InputUse>& uses) {
+  constexpr std::size_t word = sizeof(std::uintptr_t);
+  for (const KernelParam& param : image.layout()) {
+    const std::span<const std::byte> bytes = image.at({NodePlace::Of::arguments, param.offset, param.size});
+    for (std::size_t at = 1; at + word <= bytes.size(); ++at) {
+      if (at % word == 0) continue;
+      std::uintptr_t value = 0;
+      std::memcpy(&value, bytes.data() + at, word);
+      for (std::size_t i = 0; i < memory.size(); ++i)
+        if (lies_near(memory[i], value)) uses[i] = InputUse::unreadable;
     }
   }
 }
@@ -62,8 +82,10 @@ std::vector<InputUse> find_uses(CUDAGraph& graph, std::span<const MemoryRange> m
     if (!has_readable_uses(image)) return std::vector<InputUse>(memory.size(), InputUse::unreadable);
     if (image.own_kernel() != nullptr)
       find_in_own_kernel(image, memory, uses);
-    else
+    else {
       find_in_words(image, memory, uses);
+      if (image.type() == NodeType::kernel) find_between_words(image, memory, uses);
+    }
   }
   return uses;
 }

@@ -11,10 +11,13 @@ namespace reprise::caches {
 
 /// How a captured graph uses memory.
 enum class InputUse {
-  none,        ///< no use was found; an address in front of it may be used
+  none,        ///< no use was found
   readable,    ///< by its address, or one within it, in arguments of kernels, copies and sets: CUDAGraph::parameter()
   unreadable,  ///< perhaps in a place that cannot be read or changed
 };
+
+/// Bytes in front of a MemoryRange that belong to no other memory.
+inline constexpr std::size_t bytes_in_front = 512;
 
 struct MemoryRange {
   const void* data = nullptr;
@@ -23,7 +26,8 @@ struct MemoryRange {
 
 /// Looks for the uses of each memory in all nodes. Unreadable for all: a node whose parameters the driver does not
 /// describe, a child graph, a conditional node. For one: a use by a kernel of this library, whose addresses cannot be
-/// changed, and the address behind the last byte, which is no use of CUDAGraph::parameter().
+/// changed; an address in the bytes in front of it or the one behind the last byte, and one that is not aligned in the
+/// arguments, as in a packed struct, which are no uses of CUDAGraph::parameter().
 /// \throws BackendError if the runtime fails.
 std::vector<InputUse> find_uses(CUDAGraph& graph, std::span<const MemoryRange> memory);
 

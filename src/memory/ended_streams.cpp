@@ -27,11 +27,14 @@ using memory::Request;
 void CachingAllocator::Impl::stream_ends(const StreamRef& stream) noexcept {
   try {
     const Lock lock(mutex_);
+    // A program may make and destroy streams all the time, and allocate nothing.
+    if (!held_back_.empty()) poll_held_back();
     bool own_blocks = false;
     blocks_.for_each([&](MemoryBlock* block) {
       own_blocks |= block->pool == &default_pool_ && StreamRef(device_, block->stream) == stream;
       held_back_.stream_ends(block, stream);
     });
+    held_back_.stream_ends(stream);
     if (!own_blocks) return;
     forget_ended_streams();
     auto ended = std::make_unique<EndedStream>();

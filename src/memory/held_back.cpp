@@ -58,6 +58,19 @@ void HeldBackBlocks::poll(std::vector<MemoryBlock*>& done) {
   if (!deferred_.empty()) poll_deferred(done);
   if (events_ == 0) return;
   for (StreamQueue& queue : queues_) poll_stream(queue, done);
+  if (!any_ended_) return;
+  std::erase_if(queues_, [](const StreamQueue& queue) { return queue.ended && queue.pending.empty(); });
+  any_ended_ = std::ranges::any_of(queues_, &StreamQueue::ended);
+}
+
+void HeldBackBlocks::stream_ends(const StreamRef& stream) {
+  const auto queue = std::ranges::find(queues_, stream, &StreamQueue::stream);
+  if (queue == queues_.end()) return;
+  if (queue->pending.empty()) {
+    queues_.erase(queue);
+    return;
+  }
+  queue->ended = any_ended_ = true;
 }
 
 void HeldBackBlocks::stream_ends(MemoryBlock* block, const StreamRef& stream) {
@@ -126,8 +139,9 @@ bool HeldBackBlocks::record(MemoryBlock* block, const StreamRef& stream) {
   }
   block->unrecorded = false;
   block->pending_events += 1;
-  auto queue = std::find_if(queues_.begin(), queues_.end(), [&](const StreamQueue& q) { return q.stream == stream; });
+  auto queue = std::ranges::find(queues_, stream, &StreamQueue::stream);
   if (queue == queues_.end()) queue = queues_.insert(queue, StreamQueue{stream, {}});
+  queue->ended = false;  // a new stream may have the handle of a destroyed one
   queue->pending.push_back({event, block});
   events_ += 1;
   return true;

@@ -39,6 +39,8 @@ class HeldBackBlocks {
   /// Prepares a block, in use or held back, for the destruction of a stream in its list `recorded`: records an event on
   /// the stream, which is impossible later, and removes it from the list.
   void stream_ends(MemoryBlock* block, const StreamRef& stream);
+  /// After that was done for all blocks: the stream is forgotten when its events have completed.
+  void stream_ends(const StreamRef& stream);
 
   /// True if a block waits for a stream that other code destroyed, without notification, and poll() has found that: no
   /// event can be recorded on it any more.
@@ -67,6 +69,7 @@ class HeldBackBlocks {
   struct StreamQueue {
     StreamRef stream;
     std::deque<Pending> pending;
+    bool ended = false;  // the stream was destroyed
   };
 
   bool record(MemoryBlock* block, const StreamRef& stream);
@@ -78,6 +81,7 @@ class HeldBackBlocks {
   std::size_t events_ = 0;              // in all queues
   std::vector<MemoryBlock*> deferred_;  // without events for the streams in `recorded`, which is not empty
   std::vector<StreamQueue> queues_;
+  bool any_ended_ = false;  // of the queues
   std::vector<std::pair<backend::Backend*, EventHandle>> spare_events_;
 };
 

@@ -54,6 +54,11 @@ class LastLaunch {
   /// True if there was no launch.
   bool is_none() const noexcept { return stream_ == nullptr && event_ == nullptr; }
 
+  /// True if both last launches were on one stream, which is tracked.
+  bool is_on_stream_of(const LastLaunch& other) const noexcept {
+    return stream_ != nullptr && stream_ == other.stream_;
+  }
+
   /// True if there was a launch, on this device.
   bool is_on(const Device& device) const noexcept;
 

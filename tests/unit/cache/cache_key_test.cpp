@@ -15,6 +15,9 @@ namespace {
 
 enum class Colour : unsigned char { red = 1, green = 2 };
 
+__extension__ using Integer128 = __int128;
+static_assert(!std::is_constructible_v<CacheKey, Integer128>, "its upper half would not be compared");
+
 TEST(CacheKeys, AreTheSameIfTheyHaveTheSameFieldsInTheSameOrder) {
   EXPECT_EQ(CacheKey(1, 2), CacheKey(1, 2));
   EXPECT_EQ(CacheKey(1, 2).hash(), CacheKey(1, 2).hash());

@@ -163,6 +163,40 @@ TEST(InputsOfGraphCaches, AreCopiedWhereOnlyAnAddressInFrontOfThemIsUsed) {
   }
 }
 
+TEST(InputsOfGraphCaches, AreCopiedWhereAnAddressInFrontOfThemIsUsedAsWell) {
+  const auto body = [](DeviceView<const int> x) {
+    Buffer<int> y(x.size());
+    launch(x.size(), Multiply{}, x.data(), 1, y.data(), x.size() - 1);
+    launch(x.size(), MultiplyFromOne{}, x.data() - 1, 1, y.data(), x.size());
+    return y;
+  };
+  EXPECT_GT(bytes_with({}, body), result_bytes);
+}
+
+#pragma pack(push, 1)
+struct Packed {
+  char kind;
+  const int* x;
+};
+#pragma pack(pop)
+
+struct CopyPacked {
+  REPRISE_KERNEL void operator()(Thread t, Packed from, int* y, std::size_t n) const {
+    if (t.global_x() < n) y[t.global_x()] = from.x[t.global_x()];
+  }
+  static auto accesses(const Packed& from, int* y, std::size_t n) { return std::array{reads(from.x, n), writes(y, n)}; }
+};
+
+TEST(InputsOfGraphCaches, AreCopiedWhereAnArgumentHasTheirAddressUnaligned) {
+  const auto body = [](DeviceView<const int> x) {
+    Buffer<int> y(x.size());
+    launch(x.size(), Multiply{}, x.data(), 1, y.data(), x.size());
+    launch(x.size(), CopyPacked{}, Packed{'x', x.data()}, y.data(), x.size());
+    return y;
+  };
+  EXPECT_GT(bytes_with({}, body), result_bytes);
+}
+
 TEST(InputsOfGraphCaches, AResultThatWasOverwrittenIsRefused) {
   GraphCache cache({.capture_after = 0});
   const Buffer<int> x = counting(n);

@@ -73,6 +73,35 @@ TEST(StreamsOfGraphCaches, AReplayOnAnotherStreamComesAfterTheLastOne) {
   EXPECT_EQ(read(gated.y), std::vector<int>{2});
 }
 
+// Also where another key was called in between, on the stream of the next call.
+TEST(StreamsOfGraphCaches, ACallComesAfterWhatReadsTheResultsOfTheCallBefore) {
+  for (const bool other_between : {false, true}) {
+    GraphCache cache({.capture_after = 0});
+    const Buffer<int> x = counting(n), twice = counting(n, 2);
+    Buffer<int> seen(n);
+    const Stream first, second;
+    const auto call = [&](const Stream& stream, int key, const Buffer<int>& in) {
+      const StreamGuard guard(stream);
+      return cache.run({key}, inputs(in), Multiplying{1});
+    };
+    for (const int key : {0, 1}) (void)call(first, key, x);
+    first.synchronize();
+    const auto y = call(first, 0, x);
+    if (other_between) (void)call(second, 1, x);
+    Gate gate;
+    call_on_host(
+        first, [](void* self) { static_cast<Gate*>(self)->stand(); }, &gate);
+    copy_async(seen.data(), y.data(), y.size_bytes(), first);
+    (void)call(second, 0, twice);
+    for (int i = 0; i < 100; ++i) (void)read(x);  // time for a replay that does not wait
+    EXPECT_FALSE(second.query());
+    gate.open();
+    second.synchronize();
+    first.synchronize();
+    EXPECT_EQ(read(seen), multiples(n, 1));
+  }
+}
+
 TEST(StreamsOfGraphCaches, TheStreamOfTheLastReplayMayBeGone) {
   Gated gated;
   const Stream second;

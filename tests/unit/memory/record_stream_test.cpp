@@ -429,5 +429,16 @@ TEST_F(RecordStream, AStreamThatIsDestroyedBeforeTheFreeIsStillWaitedFor) {
   EXPECT_TRUE(gives_out_again(block));
 }
 
+TEST_F(RecordStream, StreamsThatAreDestroyedOneAfterAnotherNeedOneEvent) {
+  void* const block = allocate(bytes);
+  for (int i = 0; i < 10; ++i) {
+    const Stream short_lived(device_);
+    allocator_.record_stream(block, short_lived);
+    short_lived.synchronize();
+  }
+  EXPECT_EQ(backend_.calls(Call::event_create), 1);
+  free(block);
+}
+
 }  // namespace
 }  // namespace reprise::memory::test
