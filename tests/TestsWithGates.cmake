@@ -55,6 +55,7 @@ set(reprise_unit_tests_with_gates
   StreamTest.QueryTellsWhetherItsWorkIsDone
   StreamTest.WaitsForAStreamOfAnotherDevice
   StreamTest.WaitsForWhatAnotherStreamHasBeenGiven
+  StreamsOfGraphCaches.ACallComesAfterWhatReadsTheResultsOfTheCallBefore
   StreamsOfGraphCaches.AReplayOnAnotherStreamComesAfterTheLastOne
   StreamsOfGraphCaches.ClearAndForgetDoNotWaitForReplays
   StreamsOfGraphCaches.TheDestructorDoesNotWaitForReplays
