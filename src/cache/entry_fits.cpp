@@ -11,7 +11,7 @@ namespace reprise::caches {
 std::size_t padded_bytes(std::size_t bytes, const cache_detail::Lengths& lengths) {
   if (lengths.padded == 0) return bytes;
   std::size_t padded = 0;
-  if (__builtin_mul_overflow(bytes / lengths.length, lengths.padded, &padded))
+  if (__builtin_mul_overflow(bytes / lengths.length, lengths.padded, &padded) || padded > PTRDIFF_MAX)
     throw UsageError(text::format(
         "GraphCache::run_padded expected GraphCacheOptions::padding to return a length whose inputs fit into "
         "memory; found {} for the length {}.",

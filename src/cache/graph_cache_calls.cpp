@@ -240,6 +240,7 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
   constexpr const char* name = "GraphCache::capture";
   require_outside_of_captures(name);
   require_function(call, name);
+  for (const caches::InputMemory& each : call.inputs) (void)caches::padded_bytes(each.bytes, call.lengths);
   const Clock::time_point begin = Clock::now();
   const Lock lock(*this, name);
   if (options.max_age.count() != 0) release_old();

@@ -260,11 +260,14 @@ TEST(PaddedGraphCaches, RefuseLengthsAndRowsThatCannotBe) {
                          small.run_padded({}, 2, inputs(x), [](std::size_t, auto) { return Buffer<int>(5); });
                        }),
                        "expected result 0 to have 4 rows; found 5 values"));
-  for (const std::size_t after : {0, 2}) {
-    GraphCache large({.capture_after = after, .padding = [](std::size_t) { return std::size_t{1} << 62; }});
-    EXPECT_TRUE(contains(text_of<UsageError>([&] { large.run_padded({}, 10, inputs(x), body); }),
-                         "inputs fit into memory; found 4611686018427387904 for the length 10"));
-  }
+  for (const std::size_t after : {0, 2})
+    for (const std::size_t length : {std::size_t{1} << 62, (std::size_t{1} << 62) - 1}) {
+      GraphCache large({.capture_after = after, .padding = [=](std::size_t) { return length; }});
+      const std::string found = "inputs fit into memory; found " + std::to_string(length) + " for the length 10";
+      EXPECT_TRUE(contains(text_of<UsageError>([&] { large.run_padded({}, 10, inputs(x), body); }), found));
+      EXPECT_TRUE(contains(text_of<UsageError>([&] { large.capture_padded({}, 10, inputs(x), body); }), found));
+      EXPECT_EQ(large.statistics().failed_captures.number, after == 0 ? 1U : 0U);
+    }
 }
 
 }  // namespace
