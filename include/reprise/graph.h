@@ -191,7 +191,8 @@ class REPRISE_EXPORT CUDAGraph {
 
   /// Captures again, and updates the executable in place if possible; otherwise a new one takes its place. Nothing of
   /// the graph changes before the capture has succeeded: if `body` throws or the capture fails, the graph is as before,
-  /// and can be replayed. Within `body` this graph is the one that is being captured.
+  /// and can be replayed. Within `body` this graph is the one that is being captured: views of nodes are still those of
+  /// the capture before, and the new one replaces what `body` changes by them.
   ///
   /// The options are those of the last capture, without `stream`, `warmup` and `check_frozen_values`: the capture is on
   /// an internal stream. Hooks stay; `captured` is called with the new template, `instantiated` if there is a new
