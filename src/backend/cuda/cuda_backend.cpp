@@ -9,6 +9,7 @@
 #include "support/environment.h"
 #include "support/immortal.h"
 #include "support/thread_object.h"
+#include "text/format.h"
 
 // The device itself.
 

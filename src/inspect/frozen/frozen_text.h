@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "inspect/nodes/node_values.h"
 #include "reprise/frozen_values.h"
 
 namespace reprise::inspect {
