@@ -101,6 +101,8 @@ bool GraphCache::Impl::release_idle(const Record* record, std::uint64_t missing)
   evicts_for_bytes = true;
   for (; idle != 0; --idle) evict(*records.oldest(), RecaptureCause::evicted_bytes);
   if (records.entries() == 0) begin_pool();
+  // Now, not in the next capture: memory that the default stream used stays held back while one is underway.
+  memory::ReleaseQueue::drain_waiting();
   return true;
 }
 

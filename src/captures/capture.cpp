@@ -42,8 +42,8 @@ void Capture::use_in_body(const StreamRef& stream, const Body& body) {
   else if (known->second != body.stream)
     throw UsageError(
         "Memory was requested for a stream that was forked off the bodies of two conditional nodes of one capture, "
-        "which may run at the same time, or again: what one frees would be given to the other. Use another stream in "
-        "each body, or allocate on the stream that the body is passed.");
+        "which may run at the same time or repeatedly: memory freed in one body could be in use in the other. Use "
+        "another stream in each body, or allocate on the stream that is passed to the body.");
 }
 
 bool Capture::has_loops() const noexcept {

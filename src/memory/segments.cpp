@@ -49,7 +49,8 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
   if (MemoryBlock* const block = new_segment(lock, pool, request, stream)) return give_out(block, request);
 
   // No memory. First release resources of destroyed graphs and cached memory, also that of a framework; then wait for
-  // blocks that are deferred for other streams and for replays of destroyed graphs.
+  // blocks that are deferred for other streams and for replays of destroyed graphs. Always both: what nothing waits for
+  // any more may have become free after the first release.
   for (const bool wait : {false, true}) {
     lock.unlock();
     if (wait)
@@ -64,7 +65,6 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
     poll_held_back();
     if (MemoryBlock* const block = take_cached(pool, request, stream)) return give_out(block, request);
     if (MemoryBlock* const block = new_segment(lock, pool, request, stream)) return give_out(block, request);
-    if (held_back_.empty() && ReleaseQueue::empty()) break;
   }
   throw_out_of_memory(bytes, request, pool);
 }

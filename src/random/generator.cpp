@@ -154,8 +154,8 @@ PhiloxState Generator::philox_state(std::uint64_t increment, const StreamRef& st
                      stream.device().str(), impl_->device().str()));
   if (increment > UINT64_MAX - 3)
     throw UsageError(
-        text::format("Generator::philox_state: a thread cannot draw {} numbers; give the most that each "
-                     "thread of the launch draws.",
+        text::format("Generator::philox_state: expected the most numbers that one thread of the launch draws; found {}, "
+                     "more than an offset can count.",
                      increment));
   increment = random::whole_offsets(increment);
   const captures::Found found = captures::find(stream);

@@ -91,8 +91,8 @@ TEST_F(OwnKernels, OfConditionsAreRefusedForADriverOfAnOlderMajorVersion) {
   setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
   EXPECT_EXIT(
       print(), ::testing::ExitedWithCode(0),
-      HasSubstr("condition: this build has one for drivers of CUDA 13 and newer, and found CUDA 12.8: install a "
-                "newer driver, or build it again with nvcc of CUDA 12|"));
+      HasSubstr("condition: this build has code for drivers of CUDA 13 and later, but the driver here is of CUDA 12.8: "
+                "install a newer driver, or build with nvcc of CUDA 12|"));
 }
 
 #ifndef TEST_OWN_PTX
@@ -100,8 +100,8 @@ TEST_F(OwnKernels, ByNvccAloneAreRefusedForADriverOfAnOlderMajorVersion) {
   setenv("FAKE_LIBCUDA_VERSION", "12080", 1);
   EXPECT_EXIT(
       print(), ::testing::ExitedWithCode(0),
-      HasSubstr("kernels: this build has one for drivers of CUDA 13 and newer, and found CUDA 12.8: install a newer "
-                "driver, or build it again with nvcc of CUDA 12 or with NVRTC (scripts/setup-nvrtc)|"));
+      HasSubstr("kernels: this build has code for drivers of CUDA 13 and later, but the driver here is of CUDA 12.8: "
+                "install a newer driver, or build with nvcc of CUDA 12 or with NVRTC (scripts/setup-nvrtc)|"));
 }
 #endif
 

@@ -52,7 +52,7 @@ class JournalFile {
     if (file_ >= 0)
       path_ = text::format("/proc/{}/fd/{}", ::getpid(), file_);
     else
-      std::fprintf(stderr, "reprise explain: there is no memory for its notes (%s): there will be no summary\n",
+      std::fprintf(stderr, "reprise explain: no memory for the journal of captures (%s): there will be no summary\n",
                    std::strerror(errno));
   }
   ~JournalFile() {

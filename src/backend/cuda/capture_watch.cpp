@@ -138,8 +138,8 @@ CaptureFindings CaptureWatch::describe(const DriverApi& driver, CUstream stream)
   if (const auto failure = first_capture_failure(log_since(driver, entry->log_position), &can_break)) {
     findings.broken_by = call_of(*failure, failure->thread == log_name(entry->thread_in_log));
     findings.notes.emplace_back(
-        "The call was not made by this library; that it was probably this one is from the driver's error log. "
-        "GraphOptions::report = ReportDetail::full finds its stack, too.");
+        "The call was not made by this library. The driver's error log names it, but not the capture that it broke, so "
+        "another call may have been first. GraphOptions::report = ReportDetail::full is certain, and has the stack.");
   }
   return findings;
 }

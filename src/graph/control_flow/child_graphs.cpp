@@ -112,9 +112,9 @@ void order_after(const std::string& call, captures::PlacedNode before, const cap
     const Checked runtime(found.capture->device().backend());
     if (comes_after(runtime, next.graph, before.node, next.node))
       throw UsageError(text::format(
-          "{}: expected the copies of one graph to run one after another, in the order of these calls; the last copy "
-          "comes after the whole conditional node that this body belongs to, so that one in the body cannot come after "
-          "it. Add that copy in the body, or once the body has ended. The capture goes on without the child.",
+          "{}: expected each copy of a graph after the one that was added before; the last one comes after the whole "
+          "conditional node that this body belongs to, so no copy in the body can follow it. Add the last copy in the "
+          "body too, or this one after the body. The capture goes on without the child.",
           call));
     connections.push_back({next.graph, before.node, next.node});
   } else if (std::ranges::find(dependencies, before.node) == dependencies.end()) {

@@ -23,7 +23,7 @@ std::string what_differs(const FirstDifference& difference) {
     case FirstDifferenceKind::node:
       if (!difference.second) return "only in the graph";
       if (!difference.first) return "only in the new capture";
-      return text::format("does not do the work of the {} in the new capture", difference.second->str());
+      return text::format("differs in type or function from the {} in the new capture", difference.second->str());
     case FirstDifferenceKind::stale_pointer:
       if (difference.address == nullptr)
         return text::format("the new capture writes memory that was freed, {}", second);

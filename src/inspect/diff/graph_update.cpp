@@ -120,7 +120,7 @@ void CUDAGraph::update(const CUDAGraph& other) {
   }
   if (&impl == &from)
     throw UsageError(
-        text::format("{}{} was called with the graph itself: pass the graph that it is to do the work of, or use "
+        text::format("{}{} was called with the graph itself: pass another graph, whose work it takes over, or use "
                      "recapture().",
                      call, graphs::of_graph(impl.options.name)));
   {
@@ -306,8 +306,8 @@ Recapture CUDAGraph::recapture(const GraphOptions& options, CaptureBody body) {
   const GraphHooks& hooks = options.hooks;
   if (hooks.captured || hooks.instantiated || hooks.before_replay || hooks.after_replay || hooks.reset)
     throw UsageError(
-        text::format("{}{}: GraphOptions::hooks were set; the hooks of the graph stay through a recapture. Add hooks "
-                     "with add_hooks().",
+        text::format("{}{}: expected GraphOptions without hooks, because a recapture keeps those of the graph. Add "
+                     "hooks with add_hooks().",
                      Replacement::call, graphs::of_graph(impl.options.name)));
   return capture_again(impl, options, body);
 }

@@ -232,7 +232,7 @@ TEST_F(Compare, NamesAWorkOfAnotherType) {
   ASSERT_TRUE(found.difference) << found.str();
   EXPECT_EQ(found.difference->kind, FirstDifferenceKind::node);
   EXPECT_THAT(found.str(),
-              HasSubstr("memcpy (node 0): does not do the work of the memset (node 0) in the new capture"));
+              HasSubstr("memcpy (node 0): differs in type or function from the memset (node 0) in the new capture"));
 }
 
 TEST_F(Compare, BeginsWithTheSameMemoryOfTheCaptures) {

@@ -262,8 +262,8 @@ void DeviceMemory::leave() noexcept {
   if (--accessors_ == 0 && committed_ > 0 && mprotect(base_, committed_, PROT_NONE) != 0 &&
       !std::exchange(protection_lost_, true))
     warn(
-        "REPRISE_HOST_PROTECT: the system refused to protect the memory of a host device, which stays accessible "
-        "where it should not be: mprotect() failed");
+        "REPRISE_HOST_PROTECT: the system refused to protect the memory of a host device (mprotect() failed): accesses "
+        "of the host to that memory are not found");
 }
 
 }  // namespace reprise::backend::host
