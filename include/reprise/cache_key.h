@@ -12,6 +12,7 @@
 #include <string_view>
 #include <type_traits>
 #include <typeindex>
+#include <utility>
 #include <vector>
 
 #include "reprise/export.h"
@@ -50,6 +51,18 @@ concept KeyValue = KeyText<T> || KeyScalar<T> || KeyRange<T> || std::same_as<T, 
 class REPRISE_EXPORT CacheKey {
  public:
   CacheKey() = default;  ///< no fields
+  CacheKey(const CacheKey&) = default;
+  CacheKey& operator=(const CacheKey&) = default;
+  CacheKey(CacheKey&& other) noexcept { *this = std::move(other); }  ///< `other` has no fields then
+  CacheKey& operator=(CacheKey&& other) noexcept {
+    if (this == &other) return *this;
+    fields_ = std::exchange(other.fields_, 0);
+    words_ = std::exchange(other.words_, 0);
+    few_ = other.few_;
+    more_ = std::move(other.more_);
+    types_ = std::move(other.types_);
+    return *this;
+  }
   template <cache_detail::KeyValue First, cache_detail::KeyValue... More>
   CacheKey(const First& first, const More&... more) {  // NOLINT(google-explicit-constructor): `run({n}, ...)`
     add(first);
@@ -94,6 +107,7 @@ class REPRISE_EXPORT CacheKey {
       append(Kind::twice, std::bit_cast<std::uint64_t>(value));
     } else if constexpr (std::same_as<T, std::type_index>) {
       append_text(Kind::type, value.name());
+      types_.push_back(value);  // types of two anonymous namespaces can have one name
     } else if constexpr (cache_detail::KeyText<T>) {
       append_text(Kind::text, value);
     } else {
@@ -121,6 +135,7 @@ class REPRISE_EXPORT CacheKey {
   std::size_t words_ = 0;
   std::array<std::uint64_t, 14> few_;  // the first `words_`; not initialised as a whole
   std::vector<std::uint64_t> more_;
+  std::vector<std::type_index> types_;
 };
 
 }  // namespace reprise

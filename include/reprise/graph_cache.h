@@ -37,8 +37,9 @@ struct CacheAccess;
 enum class CacheInputs {
   /// The graph is changed to use the memory of the call where every use of it can be read: kernel arguments that the
   /// driver describes, copies and sets. Otherwise as `copy`. Addresses that lie in device memory, such as tables of
-  /// pointers, cannot be seen: a body that makes them needs `copy`. Padded calls, graphs with check_input_liveness or
-  /// `inputs.retain`, and inputs that are not aligned to 256 bytes are copied in any case.
+  /// pointers, cannot be seen, and no distance from one input to another: a body that makes them needs `copy`. Padded
+  /// calls, graphs with check_input_liveness or `inputs.retain`, inputs that are not aligned to 256 bytes, and those in
+  /// other memory than the device's that copies or sets use are copied in any case.
   patch,
   /// One kernel copies all inputs into memory of the entry, before the replay.
   copy,

@@ -131,6 +131,7 @@ void GraphCache::Impl::discard(std::shared_ptr<Entry>& entry) {
 // graph is gone, all other until the last graph is. Where releasing other entries is not enough, all are released, and
 // a new pool begins.
 void GraphCache::Impl::keep_within_bytes(Record& fresh, std::uint64_t added) {
+  if (bytes() > max_bytes) memory::ReleaseQueue::drain();  // of captures that failed
   if (bytes() > max_bytes) evicts_for_bytes = true;
   if (added > max_bytes) {  // had to be launched: its first eager parts have run
     evict(fresh, RecaptureCause::evicted_bytes);

@@ -24,7 +24,7 @@ std::uint64_t CacheKey::hash() const noexcept {
   const std::size_t few = std::min(words_, few_.size());
   for (std::size_t i = 0; i < few; ++i)
     if (few_[i] != other.few_[i]) return false;
-  return words_ == few || more_ == other.more_;
+  return (words_ == few || more_ == other.more_) && types_ == other.types_;
 }
 
 // Its length, then its bytes, the last word padded with zeros.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backend/capture_query.h"
+#include "backend/check.h"
 #include "breakable/recording.h"
 #include "cache/input_uses.h"
 #include "graph/cuda_graph_impl.h"
@@ -127,6 +128,7 @@ Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate
   lender_ = std::make_shared<Lender>(shared.device);
   lender_->key = std::move(key);
   capture(graph_, call, at, instantiate, run);
+  captured_ = true;
   breaks_have_run_ = !breaks_.empty();
   if (call.body.returns() == typeid(void)) lender_.reset();
   if (lender_ != nullptr && lender_->owner != nullptr) graph_.retain(lender_->owner);
@@ -194,12 +196,11 @@ BodyResults Entry::capture(CUDAGraph& graph, const Call& call, std::span<const I
 // entry; with CacheOutputs::copy each call does, to memory of its own.
 void Entry::capture_results(const BodyResults& results) {
   if (results.memory.empty()) return;
-  const bool again = lender_->owner != nullptr || !in_pool_.empty();
   if (shared_.options.outputs == CacheOutputs::copy) {
-    if (!again) in_pool_ = results.memory;
+    if (!captured_) in_pool_ = results.memory;
     return;
   }
-  if (!again) {
+  if (!captured_) {
     auto memory = memory_for(results.memory, shared_.memory, lender_->memory);
     result_bytes_ = memory->size_bytes();
     lender_->owner = std::move(memory);
@@ -244,10 +245,20 @@ void Entry::patch_inputs() {
   }
   const std::vector<InputUse> uses = find_uses(graph_, memory);
   for (std::size_t i = 0; i < used.size(); ++i) {
-    if (uses[i] != InputUse::readable) continue;
+    if (uses[i] != InputUse::readable && uses[i] != InputUse::readable_in_copy) continue;
+    used[i]->of_one_kind = uses[i] == InputUse::readable_in_copy;
     used[i]->parameter = graph_.parameter(used[i]->data(), used[i]->bytes);
     used[i]->memory.reset();
   }
+}
+
+// The graph, by the parameter of an input. It was captured with memory of the device.
+bool Entry::can_use(const Input& input, const void* data) const {
+  if (!is_aligned(data)) return false;
+  if (!input.of_one_kind || data == input.set) return true;
+  backend::PointerInfo info;
+  backend::Checked(shared_.device.backend()).pointer_info(data, &info);
+  return info.kind == backend::MemoryKind::device && info.device_index == shared_.device.index();
 }
 
 // Decides how the inputs of a call are used, and changes the graph accordingly.
@@ -256,7 +267,7 @@ void Entry::set_inputs(const Call& call) {
   std::vector<bool> copied;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const Input& input = inputs_[i];
-    copied.push_back(input.parameter ? !is_aligned(call.inputs[i].data) : input.memory != nullptr);
+    copied.push_back(input.parameter ? !can_use(input, call.inputs[i].data) : input.memory != nullptr);
   }
   require_apart(call, copied);
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -266,9 +277,14 @@ void Entry::set_inputs(const Call& call) {
     if (!input.parameter) continue;
     const bool is_new = input.copied && input.memory == nullptr;
     values_.emplace_back(*input.parameter, input.copied ? memory_of(input) : static_cast<std::byte*>(data));
-    if (is_new) retain(input.memory);
+    if (!is_new) continue;
+    retain(input.memory);
+    grown_ = true;
   }
-  if (!values_.empty()) graph_.set(values_);
+  if (values_.empty()) return;
+  graph_.set(values_);
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (!copied[i]) inputs_[i].set = call.inputs[i].data;
 }
 
 void Entry::copy_inputs(const StreamRef& stream, const Call& call) {
@@ -410,14 +426,34 @@ std::vector<GraphDifference> own_differences(const cache_detail::OwnGraphs& firs
 
 }  // namespace
 
-std::vector<GraphDifference> Entry::check(const Call& call) {
-  if (!breaks_.empty()) return {};
-  if (own_ != nullptr) {
-    const std::shared_ptr<cache_detail::OwnGraphs> again = capture_itself(call, shared_.pool);
-    std::vector<GraphDifference> differences = own_differences(*own_, *again);
-    std::erase_if(differences, [](const GraphDifference& each) { return each.perhaps; });
-    return differences;
+// What a node copies is compared with the graph. With CacheOutputs::copy there is no such node.
+std::string Entry::result_differences(const CUDAGraph& again, const BodyResults& results) const {
+  if (lender_ == nullptr) return {};
+  const bool copies = shared_.options.outputs == CacheOutputs::copy;
+  const std::vector<ResultMemory>& before = copies ? in_pool_ : lender_->memory;
+  const std::vector<ResultMemory>& now = results.memory;
+  if (before.size() != now.size()) return text::format("  results: {}, then {}\n", before.size(), now.size());
+  std::vector<inspect::AddressPair> pairs;
+  for (std::size_t i = 0; copies && i < before.size(); ++i) pairs.push_back({before[i].data, now[i].data});
+  std::vector<bool> same(before.size(), true);
+  if (!pairs.empty()) same = inspect::corresponding(graph_, again, pairs);
+  std::string text;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (before[i].bytes != now[i].bytes)
+      text += text::format("  result {}: {} bytes, then {}\n", i, before[i].bytes, now[i].bytes);
+    else if (before[i].bytes != 0 && !same[i])
+      text += text::format("  result {}: {}, then other memory, {}\n", i, before[i].data, now[i].data);
   }
+  return text;
+}
+
+std::string Entry::check(const Call& call) {
+  if (!breaks_.empty()) return {};
+  const auto certain = [](std::vector<GraphDifference> differences) {
+    std::erase_if(differences, [](const GraphDifference& each) { return each.perhaps; });
+    return inspect::differences_text(differences);
+  };
+  if (own_ != nullptr) return certain(own_differences(*own_, *capture_itself(call, shared_.pool)));
   set_inputs(call);
   std::vector<InputMemory> at;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -425,10 +461,8 @@ std::vector<GraphDifference> Entry::check(const Call& call) {
     at.push_back({input.copied ? input.data() : call.inputs[i].data, input.bytes, input.written});
   }
   CUDAGraph again;
-  capture(again, call, at, /*instantiate=*/false, /*run=*/nullptr);
-  std::vector<GraphDifference> differences = diff(graph_, again);
-  std::erase_if(differences, [](const GraphDifference& each) { return each.perhaps; });
-  return differences;
+  const BodyResults results = capture(again, call, at, /*instantiate=*/false, /*run=*/nullptr);
+  return certain(diff(graph_, again)) + result_differences(again, results);
 }
 
 std::vector<CUDAGraph*> Entry::graphs() {

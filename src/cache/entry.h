@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include "backend/objects/tracked_stream.h"
@@ -116,13 +117,17 @@ class Entry {
   /// \throws BackendError, OutOfMemoryError: earlier results are valid still if nothing was launched.
   Outcome launch(const StreamRef& stream, const Call& call);
 
+  /// True once after launches that have allocated memory: bytes() has grown.
+  bool take_grown() noexcept { return std::exchange(grown_, false); }
+
   /// True if eager parts have run in the capture: the next launch completes that call.
   bool has_begun() const noexcept { return breaks_have_run_; }
 
   /// Captures the body again with the inputs of a call, and compares. Nothing runs on the device. Finds nothing in a
   /// body with eager parts, which cannot be captured without effect.
+  /// \returns what differs, in lines; empty if nothing does.
   /// \throws as the constructor.
-  std::vector<GraphDifference> check(const Call& call);
+  std::string check(const Call& call);
 
   /// The graph; empty if the body captured itself.
   CUDAGraph& graph() noexcept { return graph_; }
@@ -137,6 +142,8 @@ class Entry {
     std::size_t bytes = 0;  // padded
     bool written = false;
     std::optional<Parameter<std::byte*>> parameter = {};  // set in each call
+    bool of_one_kind = false;                             // the parameter: of memory of the device
+    const void* set = nullptr;                            // of this kind, by the last call
     Memory memory = {};                                   // to which the input is copied, at data()
     bool copied = false;                                  // in the present call
 
@@ -151,6 +158,7 @@ class Entry {
   [[noreturn]] void refuse(const Call& call, const char* name, const std::string& expected,
                            const std::string& found) const;
   void capture_results(const BodyResults& results);
+  std::string result_differences(const CUDAGraph& again, const BodyResults& results) const;
   void patch_inputs();
   void set_inputs(const Call& call);
   void copy_inputs(const StreamRef& stream, const Call& call);
@@ -162,6 +170,7 @@ class Entry {
   void run_breaks(const StreamRef& stream, const Call& call);
   /// As graphs::replay_in_order().
   std::exception_ptr replay_last_segment(const StreamRef& stream, const Call& call);
+  bool can_use(const Input& input, const void* data) const;
   std::byte* memory_of(Input& input);
   void record_use(const StreamRef& stream);
   std::shared_ptr<Lender> new_results(const StreamRef& stream) const;
@@ -182,6 +191,8 @@ class Entry {
   std::shared_ptr<backend::TrackedStream> recorded_;  // the last stream for which all memory is; null: none, or foreign
   breakables::Breaks breaks_;                         // empty: the body has no eager parts
   bool breaks_have_run_ = false;                      // for the next launch
+  bool captured_ = false;
+  bool grown_ = false;
   CUDAGraph graph_;
 };
 

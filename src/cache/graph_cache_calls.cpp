@@ -86,7 +86,10 @@ void require_function(const caches::Call& call, const char* name) {
   }
   ++record.hits;
   note_use(record);
-  if (!same_stream || !entry.launch_plain(stream)) outcome = entry.launch(stream, call);
+  if (same_stream && entry.launch_plain(stream)) return true;
+  outcome = entry.launch(stream, call);
+  if (entry.take_grown()) [[unlikely]]
+    keep_within_bytes(record, entry.bytes());
   return true;
 }
 
@@ -95,7 +98,7 @@ void require_function(const caches::Call& call, const char* name) {
 bool GraphCache::Impl::check(Record& record, const Call& call) {
   const Clock::time_point begin = Clock::now();
   ++pool_captures;
-  std::vector<GraphDifference> differences;
+  std::string differences;
   try {
     differences = record.entry->check(call);
   } catch (CaptureFailed& failure) {
@@ -112,7 +115,7 @@ bool GraphCache::Impl::check(Record& record, const Call& call) {
       "GraphCache::run: expected that the body of key {} is always captured as the same graph; found another one "
       "in replay {}, which would repeat the first:\n{}\nAdd what these values depend on to the key, pass memory "
       "that moves among the inputs, or keep it in one place. The key runs eagerly until forget().",
-      key_text(record.key), record.hits + 1, inspect::differences_text(differences));
+      key_text(record.key), record.hits + 1, differences);
   record.failure = std::make_shared<const CacheFailure>(CacheFailure{what});
   release(record);
   throw UsageError(what);

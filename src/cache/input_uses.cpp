@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/input_uses.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
@@ -37,12 +38,14 @@ void find_in_own_kernel(const NodeImage& image, std::span<const MemoryRange> mem
 }
 
 void find_in_words(NodeImage& image, std::span<const MemoryRange> memory, std::vector<InputUse>& uses) {
+  const InputUse readable = image.type() == NodeType::kernel ? InputUse::readable : InputUse::readable_in_copy;
   for (const NodePlace& place : image.words()) {
     std::uintptr_t value = 0;
     std::memcpy(&value, image.at(place).data(), sizeof value);
     for (std::size_t i = 0; i < memory.size(); ++i) {
-      if (uses[i] == InputUse::unreadable || !lies_near(memory[i], value)) continue;
-      uses[i] = lies_in(memory[i].data, value, memory[i].bytes) ? InputUse::readable : InputUse::unreadable;
+      if (!lies_near(memory[i], value)) continue;
+      const InputUse use = lies_in(memory[i].data, value, memory[i].bytes) ? readable : InputUse::unreadable;
+      uses[i] = std::max(uses[i], use);
     }
   }
 }

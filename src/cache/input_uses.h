@@ -11,9 +11,10 @@ namespace reprise::caches {
 
 /// How a captured graph uses memory.
 enum class InputUse {
-  none,        ///< no use was found
-  readable,    ///< by its address, or one within it, in arguments of kernels, copies and sets: CUDAGraph::parameter()
-  unreadable,  ///< perhaps in a place that cannot be read or changed
+  none,              ///< no use was found
+  readable,          ///< by its address, or one within it, in arguments of kernels: CUDAGraph::parameter()
+  readable_in_copy,  ///< likewise, in copies or sets, too: these keep the kind of memory that they have
+  unreadable,        ///< perhaps in a place that cannot be read or changed
 };
 
 /// Bytes in front of a MemoryRange that belong to no other memory.

@@ -76,7 +76,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   /// One graph less. With none left, segments that are wholly free go back to the driver at once; others become cached
   /// memory that no graph needs when their last block is freed, and go back with it (empty_cache(), out of memory,
   /// another close_pool(): freeing a block must not wait for the device). With others left, those of the segments go
-  /// back that the capture of the graph added, if it was the last one: no other graph has used them.
+  /// back that were added after the last capture of theirs: none of these graphs uses them.
   /// \param name as given to open_pool().
   /// \param filling what begin_filling() returned for the capture of the graph; 0: it is not known, or there was none.
   void close_pool(MempoolId id, const std::string& name, std::uint64_t filling = 0) noexcept;
@@ -150,7 +150,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void* allocate_from_driver(Lock& lock, memory::Pool& pool, const memory::Request& request, std::size_t bytes,
                              StreamHandle stream);
   memory::MemoryBlock* new_segment(Lock& lock, memory::Pool& pool, const memory::Request& request, StreamHandle stream);
-  ErrorCode release_cached(const memory::Pool* only, std::uint64_t filling = 0);
+  ErrorCode release_cached(const memory::Pool* only);
   void settle_release(memory::MemoryBlock* block, bool released);
   void wait_for_held_back();
 

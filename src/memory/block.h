@@ -135,13 +135,12 @@ class FreeSet {
     return nullptr;
   }
 
-  /// Removes and returns all whole segments.
-  /// \param filling only those of this MemoryBlock::filling; 0: all.
-  void take_whole_segments(std::vector<MemoryBlock*>& into, std::uint64_t filling) {
+  /// Removes and returns all whole segments whose MemoryBlock::filling is `first` or a later one.
+  void take_whole_segments(std::vector<MemoryBlock*>& into, std::uint64_t first) {
     for (auto at = blocks_.begin(); at != blocks_.end();) {
       MemoryBlock* const block = *at;
       const auto here = at++;
-      if (!block->is_whole_segment() || (filling != 0 && block->filling != filling)) continue;
+      if (!block->is_whole_segment() || block->filling < first) continue;
       into.push_back(block);
       block->set_node = blocks_.extract(here);
     }

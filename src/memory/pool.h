@@ -19,6 +19,7 @@ struct Pool {
   unsigned requests = 0;                 ///< calls of the driver for this pool that are underway, without the mutex
   const captures::Capture* filled_by = nullptr;  ///< the capture that allocates from it now
   std::uint64_t last_filling = 0;                ///< begin_filling() of that capture, or of the last one
+  std::vector<std::uint64_t> fillings = {};      ///< of captures whose graphs hold the pool
   FreeSet small_blocks;                          ///< cached blocks cut from small segments
   FreeSet large_blocks;                          ///< cached blocks cut from all others
   PoolStatistics statistics = {};
@@ -27,6 +28,8 @@ struct Pool {
   FreeSet& blocks(bool small) noexcept { return small ? small_blocks : large_blocks; }
   /// True if its wholly free segments may be released to the driver.
   bool may_release() const noexcept { return !is_private() || (graphs.empty() && filled_by == nullptr); }
+  /// Segments that later captures added are used by no graph: the last capture whose graph holds the pool.
+  std::uint64_t newest_filling() const noexcept { return fillings.empty() ? 0 : *std::ranges::max_element(fillings); }
   /// True if nothing keeps the pool itself.
   bool is_over() const noexcept { return may_release() && is_private() && requests == 0 && statistics.segments == 0; }
 };

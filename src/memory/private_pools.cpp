@@ -34,11 +34,12 @@ void CachingAllocator::Impl::close_pool(MempoolId id, const std::string& name, s
       std::vector<std::string>& graphs = found->second.graphs;
       const auto holder = std::ranges::find(graphs, name);
       graphs.erase(holder != graphs.end() ? holder : graphs.begin());
+      std::erase(found->second.fillings, filling);
       pool = &found->second;
-      if (!pool->may_release() && (filling == 0 || pool->last_filling != filling)) return;
+      if (!pool->may_release() && filling == 0) return;
     }
     // Only compared by address there: the pool may be gone by then.
-    backend::warn_on_error(device_.backend(), backend::Call::memory_free, release_cached(pool, filling));
+    backend::warn_on_error(device_.backend(), backend::Call::memory_free, release_cached(pool));
   } catch (const std::exception& error) {
     warn(error.what());
   }
@@ -59,6 +60,7 @@ std::uint64_t CachingAllocator::Impl::begin_filling(const captures::Capture& cap
         "now; end that capture first, or capture into another pool",
         memory::pool_id_text(id), device_.str()));
   }
+  found->second.fillings.push_back(fillings_ + 1);
   found->second.filled_by = &capture;
   return found->second.last_filling = ++fillings_;
 }

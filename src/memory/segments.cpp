@@ -128,10 +128,10 @@ bool CachingAllocator::Impl::empty_cache_for_others() {
   return statistics().reserved_bytes < before;
 }
 
-// Releases the cached segments of one pool, or of all pools that no graph needs, to the driver. If graphs need the
-// pool, those that the capture `filling` added are released, unless a later capture may have used them. Returns the
-// first error; a segment whose free failed stays cached. Also removes pools that ended.
-ErrorCode CachingAllocator::Impl::release_cached(const Pool* only, std::uint64_t filling) {
+// Releases the cached segments of one pool, or of all pools that no graph needs, to the driver. If graphs need that one
+// pool, those are released that were added after the last of their captures. Returns the first error; a segment whose
+// free failed stays cached. Also removes pools that ended.
+ErrorCode CachingAllocator::Impl::release_cached(const Pool* only) {
   const std::lock_guard releasing(releasing_);
   std::vector<MemoryBlock*> segments;
   {
@@ -140,9 +140,10 @@ ErrorCode CachingAllocator::Impl::release_cached(const Pool* only, std::uint64_t
     const auto collect = [&](Pool& pool) {
       if (only != nullptr && only != &pool) return;
       const bool all = pool.may_release();
-      if (!all && (filling == 0 || pool.last_filling != filling)) return;
-      pool.small_blocks.take_whole_segments(segments, all ? 0 : filling);
-      pool.large_blocks.take_whole_segments(segments, all ? 0 : filling);
+      if (!all && only == nullptr) return;
+      const std::uint64_t first = all ? 0 : pool.newest_filling() + 1;
+      pool.small_blocks.take_whole_segments(segments, first);
+      pool.large_blocks.take_whole_segments(segments, first);
     };
     collect(default_pool_);
     for (auto& entry : private_pools_) collect(entry.second);

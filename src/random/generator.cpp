@@ -153,10 +153,10 @@ PhiloxState Generator::philox_state(std::uint64_t increment, const StreamRef& st
                      "stream's device, such as default_generator(stream.device()).",
                      stream.device().str(), impl_->device().str()));
   if (increment > UINT64_MAX - 3)
-    throw UsageError(
-        text::format("Generator::philox_state: expected the most numbers that one thread of the launch draws; found {}, "
-                     "more than an offset can count.",
-                     increment));
+    throw UsageError(text::format(
+        "Generator::philox_state: expected the most numbers that one thread of the launch draws; found {}, "
+        "more than an offset can count.",
+        increment));
   increment = random::whole_offsets(increment);
   const captures::Found found = captures::find(stream);
   if (found.part != captures::Part::none) return random::draw_in_capture(impl_, increment, stream, found);

@@ -28,13 +28,21 @@ bool can_be_disabled(NodeType type) {
   return type == NodeType::kernel || type == NodeType::memcpy || type == NodeType::memset;
 }
 
+/// Of memory that may have been freed.
+MemoryKind kind_at_instantiation(HostRuntime& runtime, const void* pointer) {
+  const auto is_in = [&](const auto& device) { return device->memory().contains(pointer); };
+  return std::ranges::any_of(runtime.devices, is_in) ? MemoryKind::device : pointer_info(runtime, pointer).kind;
+}
+
 /// A copy keeps the kinds of memory that it was instantiated with.
 bool keeps_memory_kinds(HostRuntime& runtime, const Work& before, const Work& after) {
   const auto* const old_copy = std::get_if<MemcpyNodeParams>(&before);
   const auto* const new_copy = std::get_if<MemcpyNodeParams>(&after);
   if (old_copy == nullptr || new_copy == nullptr) return true;
-  return pointer_info(runtime, old_copy->destination).kind == pointer_info(runtime, new_copy->destination).kind &&
-         pointer_info(runtime, old_copy->source).kind == pointer_info(runtime, new_copy->source).kind;
+  const auto keeps = [&](const void* old_address, const void* new_address) {
+    return kind_at_instantiation(runtime, old_address) == pointer_info(runtime, new_address).kind;
+  };
+  return keeps(old_copy->destination, new_copy->destination) && keeps(old_copy->source, new_copy->source);
 }
 
 /// A kernel of an executable stays cooperative or not. An update accepts another cluster.

@@ -295,7 +295,7 @@ std::string GraphDifference::str() const {
 namespace {
 
 template <class Compare>
-std::vector<GraphDifference> compare_graphs(const CUDAGraph& first, const CUDAGraph& second, const Compare& compare) {
+auto compare_graphs(const CUDAGraph& first, const CUDAGraph& second, const Compare& compare) {
   constexpr const char* call = "diff";
   auto& one = graphs::GraphAccess::of(first, call);
   auto& other = graphs::GraphAccess::of(second, call);
@@ -322,6 +322,19 @@ std::vector<GraphDifference> compare_graphs(const CUDAGraph& first, const CUDAGr
 
 std::vector<GraphDifference> diff(const CUDAGraph& first, const CUDAGraph& second) {
   return compare_graphs(first, second, [](auto& one, auto& other) { return inspect::graph_differences(one, other); });
+}
+
+std::vector<bool> inspect::corresponding(const CUDAGraph& first, const CUDAGraph& second,
+                                         std::span<const AddressPair> pairs) {
+  return compare_graphs(first, second, [&](auto& one, auto& other) {
+    const ComparedGraph before(one), after(other);
+    std::vector<bool> same;
+    for (const AddressPair& pair : pairs)
+      same.push_back(pair.first == pair.second ||
+                     before.values.own.corresponds(reinterpret_cast<std::uintptr_t>(pair.first), after.values.own,
+                                                   reinterpret_cast<std::uintptr_t>(pair.second)));
+    return same;
+  });
 }
 
 std::vector<GraphDifference> inspect::differences_but_for_addresses(const CUDAGraph& first, const CUDAGraph& second) {

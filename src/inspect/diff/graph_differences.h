@@ -21,6 +21,16 @@ std::vector<GraphDifference> graph_differences(const ComparedGraph& first, const
 /// their own, of which no allocator knows what it corresponds to.
 std::vector<GraphDifference> differences_but_for_addresses(const CUDAGraph& first, const CUDAGraph& second);
 
+/// Addresses outside of the nodes, as of results: of one graph, and of another one at the same place.
+struct AddressPair {
+  const void* first = nullptr;
+  const void* second = nullptr;
+};
+
+/// True for each pair whose addresses are the same, or lie in allocations of the captures that correspond to each
+/// other, as diff() compares addresses in nodes.
+std::vector<bool> corresponding(const CUDAGraph& first, const CUDAGraph& second, std::span<const AddressPair> pairs);
+
 /// The same for two graphs whose nodes are paired, before one of them is changed: values are copied now, and the list
 /// is made when it is first read.
 GraphDifferences later_differences(graphs::GraphAccess::Impl& first, graphs::GraphAccess::Impl& second,

@@ -320,6 +320,48 @@ TEST(GraphCacheBounds, AmongMoreKeysThanAreRememberedUnknownOnesRunEagerlyWithOn
   EXPECT_TRUE(keys.cache.contains({100}));
 }
 
+TEST(GraphCacheBounds, AHitThatNeedsMemoryForACopyOfAnInputCounts) {
+  const Warnings warnings;
+  GraphCache cache({.max_bytes = 8u << 20, .capture_after = 0});
+  constexpr std::size_t values = 16 * values_per_mebibyte;
+  Buffer<int> x(values + 1);
+  x.fill_bytes_async(1);
+  for (const std::size_t offset : {0, 1, 1, 0}) {  // not aligned: copied
+    const DeviceView<const int> view(x.data() + offset, values);
+    EXPECT_EQ(last_value(cache.run({1}, inputs(view), Multiplying(1))), 0x01010101);
+    const GraphCacheStatistics counts = cache.statistics();
+    EXPECT_LE(counts.pool_bytes + counts.entry_bytes, 8u << 20);
+  }
+  ASSERT_TRUE(cache.failure({1}));
+  EXPECT_TRUE(contains(cache.failure({1})->what, "its graph alone needs"));
+  EXPECT_EQ(warnings.texts().size(), 1u);
+}
+
+TEST(GraphCacheBounds, ACaptureThatFailsBehindAnEagerPartLeavesNoMemoryInThePool) {
+  GraphCache cache({.max_bytes = 40u << 20, .capture_after = 0});
+  Buffer<int> x = zeros();
+  cache.run({0}, [&] { graphs::test::add(x); });
+  const std::uint64_t before = cache.statistics().pool_bytes;
+  EXPECT_THROW(cache.run({1},
+                         [] {
+                           for (const std::size_t size : {32, 48}) {
+                             {
+                               Buffer<int> scratch(size * values_per_mebibyte);
+                               fill_end(scratch, 1);
+                             }
+                             eager([&] {
+                               if (size == 48) throw std::runtime_error("of the eager part");
+                             });
+                           }
+                         }),
+               std::runtime_error);
+  current_stream().synchronize();
+  cache.run({2}, [&] { graphs::test::add(x); });
+  EXPECT_EQ(cache.statistics().pool_bytes, before);
+  EXPECT_TRUE(cache.contains({0}));
+  EXPECT_TRUE(cache.contains({2}));
+}
+
 TEST(GraphCacheBounds, ACaptureThatFailsReleasesNoOtherEntry) {
   GraphCache cache({.max_entries = 1, .capture_after = 0});
   Buffer<int> x = zeros();

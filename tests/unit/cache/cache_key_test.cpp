@@ -6,12 +6,18 @@
 #include <string>
 #include <string_view>
 #include <typeindex>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/cache/cache_fixture.h"
 
 namespace reprise::caches::test {
+
+std::type_index type_of_another_file();
+
 namespace {
+
+struct TypeOfOneFile {};  // that file has another one
 
 enum class Colour : unsigned char { red = 1, green = 2 };
 
@@ -59,6 +65,29 @@ TEST(CacheKeys, TakeTextsRangesAndTypes) {
   EXPECT_EQ(CacheKey(std::type_index(typeid(float))), CacheKey(std::type_index(typeid(float))));
   EXPECT_FALSE(CacheKey(std::type_index(typeid(float))) == CacheKey(std::type_index(typeid(int))));
   EXPECT_EQ(CacheKey(std::vector<bool>{true, false}), CacheKey(std::array{true, false}));
+}
+
+TEST(CacheKeys, OfTypesOfOneNameInTwoFilesDiffer) {
+  const std::type_index here = typeid(TypeOfOneFile), there = type_of_another_file();
+  ASSERT_STREQ(here.name(), there.name());
+  EXPECT_FALSE(CacheKey(here) == CacheKey(there));
+  EXPECT_FALSE(CacheKey(std::vector{here, there}) == CacheKey(std::vector{here, here}));
+  EXPECT_EQ(CacheKey(here), CacheKey(here));
+}
+
+TEST(CacheKeys, ThatWereMovedHaveNoFields) {
+  CacheKey many;
+  for (int i = 0; i < 100; ++i) many.add(i);
+  CacheKey few(1, std::type_index(typeid(int)));
+  const CacheKey copy = many;
+  CacheKey moved = std::move(many);
+  EXPECT_EQ(moved, copy);
+  EXPECT_EQ(many, CacheKey());  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(many.str(), "()");
+  moved = std::move(few);
+  EXPECT_EQ(moved.str(), "(1, int)");
+  EXPECT_EQ(few, CacheKey());  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(few.add("again").str(), "(again)");
 }
 
 TEST(CacheKeys, OfManyFieldsDifferInTheLastOne) {

@@ -2,6 +2,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -332,6 +333,57 @@ TEST(ChecksOfGraphCaches, NameMemoryThatMoved) {
   const Buffer<int> before = std::move(weights);
   weights = counting(n, 5);
   EXPECT_TRUE(contains(text_of<UsageError>([&] { cache.run({n}, inputs(inout(y)), body); }), "argument 0"));
+}
+
+/// A body with two results, or others while `changed`.
+template <class Change>
+void expect_found_in_results(CacheOutputs outputs, const Change& change, const std::string& difference) {
+  GraphCache cache({.capture_after = 0, .check_every = 2, .outputs = outputs});
+  const Buffer<int> x = counting(n);
+  bool changed = false;
+  const auto body = [&](DeviceView<const int> in) {
+    std::vector<Buffer<int>> results;
+    for (const int factor : {2, 3}) results.push_back(Multiplying{factor}(in));
+    if (changed) change(results);
+    return results;
+  };
+  const auto call = [&] { return cache.run({n}, inputs(x), body); };
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(call()[1].read(), multiples(n, 3));
+  changed = true;
+  EXPECT_TRUE(contains(text_of<UsageError>(call), difference));
+  EXPECT_FALSE(cache.contains({n}));
+}
+
+TEST(ChecksOfGraphCaches, FindOtherResults) {
+  using Results = std::vector<Buffer<int>>;
+  const auto swapped = [](Results& results) { std::swap(results[0], results[1]); };
+  expect_found_in_results(CacheOutputs::copy, swapped, "result 1: 0x");
+  expect_found_in_results(CacheOutputs::alias, swapped, "operation 1: source");
+  for (const CacheOutputs outputs : {CacheOutputs::copy, CacheOutputs::alias}) {
+    expect_found_in_results(
+        outputs, [](Results& results) { results.pop_back(); }, "results: 2, then 1");
+    expect_found_in_results(
+        outputs, [](Results& results) { results[1] = Buffer<int>(2 * n); }, "result 1: 400 bytes, then 800");
+  }
+}
+
+TEST(ChecksOfGraphCaches, FindResultsWhereThereWereNone) {
+  for (const CacheOutputs outputs : {CacheOutputs::copy, CacheOutputs::alias}) {
+    GraphCache cache({.capture_after = 0, .check_every = 2, .outputs = outputs});
+    const Buffer<int> x = counting(n);
+    bool returns = false;
+    const auto body = [&](DeviceView<const int> in) {
+      std::vector<Buffer<int>> results;
+      results.push_back(Multiplying()(in));
+      if (!returns) results.clear();
+      return results;
+    };
+    const auto call = [&] { return cache.run({n}, inputs(x), body); };
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(call().size(), 0u);
+    returns = true;
+    EXPECT_TRUE(contains(text_of<UsageError>(call), "results: 0, then 1"));
+    EXPECT_EQ(call()[0].read(), multiples(n, 2)) << "eager from now on";
+  }
 }
 
 TEST(ChecksOfGraphCaches, FindNothingInABodyThatIsTheSame) {

@@ -98,6 +98,45 @@ TEST(InputsOfGraphCaches, AreCopiedInCallsInWhichTheyAreNotAligned) {
   EXPECT_GT(bytes_with({}, Multiplying{1}, {0, 3, 64}), result_bytes);
 }
 
+TEST(InputsOfGraphCaches, OfCopiesAndSetsAreChangedAfterTheMemoryOfTheLastCallWentBackToTheDriver) {
+  const auto body = [](DeviceView<int> x) {
+    Buffer<int> y(x.size());
+    copy_async(y.data(), x.data(), x.size_bytes());
+    fill_async(x.data(), 0, x.size_bytes());
+    return y;
+  };
+  GraphCache cache({.capture_after = 0});
+  std::vector<Buffer<char>> between;
+  for (int i = 1; i <= 4; ++i) {
+    Buffer<int> x = counting(std::size_t{4} << 20, i);  // a segment of its own
+    EXPECT_EQ(cache.run({1}, inputs(inout(x)), body).read().front(), i);
+    EXPECT_EQ(read(x).front(), 0);
+    const void* const address = x.data();
+    x = Buffer<int>();
+    CachingAllocator::of(current_device()).empty_cache();
+    between.emplace_back(std::size_t{16} << 20);  // the next input lies elsewhere
+    EXPECT_EQ(static_cast<const void*>(between.back().data()), address) << "else nothing was tested";
+  }
+  EXPECT_EQ(cache.statistics().hits.number, 3u);
+}
+
+TEST(InputsOfGraphCaches, InPinnedMemoryAreCopiedWhereACopyUsesThem) {
+  const auto body = [](DeviceView<const int> x) {
+    Buffer<int> y(x.size());
+    copy_async(y.data(), x.data(), x.size_bytes());
+    return y;
+  };
+  GraphCache cache({.capture_after = 0});
+  HostBuffer<int> pinned(n);
+  for (int i = 1; i <= 4; ++i) {
+    for (std::size_t k = 0; k < n; ++k) pinned[k] = i * static_cast<int>(k + 1);
+    EXPECT_EQ(cache.run({n}, inputs(DeviceView<const int>(pinned.data(), n)), body).read(), multiples(n, i));
+    const Buffer<int> x = counting(n, 10 * i);
+    EXPECT_EQ(cache.run({n}, inputs(x), body).read(), multiples(n, 10 * i));
+  }
+  EXPECT_EQ(cache.statistics().hits.number, 7u);
+}
+
 TEST(InputsOfGraphCaches, ThatTheBodyChangesAreChangedInTheMemoryOfTheCall) {
   for (const CacheInputs how : {CacheInputs::patch, CacheInputs::copy}) {
     GraphCache cache({.capture_after = 1, .inputs = how});
