@@ -198,7 +198,9 @@ void Recording::run_part(std::unique_ptr<eager_detail::Function> function) {
     last_ = CUDAGraph();
     Break& added = breaks_.add(std::move(made));
     run_segment_before();
+    part_threw_ = true;
     added.run_function(*plan_.run, last_launch_);
+    part_threw_ = false;
     results_pending_ = true;
     begin_segment();
     if (annotations != nullptr)

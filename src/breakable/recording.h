@@ -69,7 +69,8 @@ class Recording {
   void end();
   void abandon() noexcept;
 
-  bool has_run() const noexcept { return has_run_; }  ///< a segment or an eager part has taken effect
+  bool has_run() const noexcept { return has_run_; }        ///< a segment or an eager part has taken effect
+  bool part_threw() const noexcept { return part_threw_; }  ///< the function of an eager part
   /// Work that the body submitted to RecordingPlan::outside has taken effect.
   bool has_run_outside() const noexcept { return has_run_outside_; }
   bool refused() const noexcept { return refused_; }  ///< an eager part, because of RecordingPlan::run
@@ -98,6 +99,7 @@ class Recording {
   bool capturing_ = false;
   bool has_run_ = false;
   bool has_run_outside_ = false;
+  bool part_threw_ = false;
   bool refused_ = false;
   bool last_has_nodes_ = false;
   bool results_pending_ = false;  // of the last break

@@ -29,8 +29,15 @@ void GraphCache::Impl::release(Record& record) {
   records.set_entry(record, nullptr);
 }
 
+// A graph that is released after few replays has cost more than it saved. Each one that follows has to wait for twice
+// as many eager calls.
 void GraphCache::Impl::evict(Record& record, RecaptureCause cause_of_release) {
+  constexpr std::size_t few_replays = 4;
+  constexpr unsigned most_doublings = 10;
   const Clock::time_point begin = Clock::now();
+  const bool short_life = cause_of_release != RecaptureCause::evicted_age && record.hits < few_replays;
+  record.short_lives = short_life ? std::min(record.short_lives + 1, most_doublings + 1) : 0;
+  record.wait = short_life ? (std::size_t{1} << (record.short_lives - 1)) - 1 : 0;
   record.evicted = cause_of_release;
   record.calls = options.capture_after;  // the next call captures it again
   release(record);
@@ -72,8 +79,8 @@ bool GraphCache::Impl::may_be_forgotten() const {
 void GraphCache::Impl::warn_of_thrashing(const CacheKey& key) {
   if (std::exchange(warned_of_thrashing, true)) return;
   warn(text::format(
-      "GraphCache: key {} runs eagerly, because its graph would take the place of one that is used more "
-      "often: the cache holds {} graphs (max_entries = {}) with {} bytes (max_bytes = {}), and remembers "
+      "GraphCache: key {} runs eagerly, because its graph would take the place of another one that is in "
+      "use: the cache holds {} graphs (max_entries = {}) with {} bytes (max_bytes = {}), and remembers "
       "{} keys without one (max_keys = {}). Raise the bound that is reached, or map more calls to one key "
       "(padding). Further keys are not reported; statistics() counts them.",
       key_text(key), records.entries(), options.max_entries, bytes(), max_bytes, records.others(), options.max_keys));

@@ -78,6 +78,7 @@ std::vector<CopyOp> copies(std::span<const ResultMemory> from, std::span<const R
     throw failure;
   } catch (const Error& error) {
     CaptureFailed failure = failed(error.what());
+    failure.of_part = recording.part_threw() && dynamic_cast<const UsageError*>(&error) == nullptr;
     failure.missing = missing_memory(error);
     throw failure;
   } catch (const std::exception& error) {
@@ -216,7 +217,7 @@ void Entry::capture_results(const BodyResults& results) {
 std::byte* Entry::memory_of(Input& input) {
   if (input.bytes == 0) return nullptr;
   if (input.memory == nullptr) {
-    input.memory = std::make_shared<Buffer<std::byte>>(bytes_in_front + input.bytes + 1, shared_.memory);
+    input.memory = std::make_shared<Buffer<std::byte>>(input.bytes + 2 * bytes_around, shared_.memory);
     recorded_.reset();
   }
   return input.data();
@@ -312,10 +313,13 @@ void Entry::copy_back(const StreamRef& stream, const Call& call) {
   if (!ops.empty()) shared_.last_launch.launch(stream, [&] { copy_batch_async(ops, stream); });
 }
 
-std::shared_ptr<Lender> Entry::new_results(const StreamRef& stream) const {
+std::shared_ptr<Lender> Entry::new_results(const StreamRef& stream, const Call& call, bool has_begun) try {
   auto lender = std::make_shared<Lender>(shared_.device);
   lender->owner = memory_for(in_pool_, stream, lender->memory);
   return lender;
+} catch (...) {
+  if (has_begun) copy_back_after_error(stream, call);
+  throw;
 }
 
 // What ran before an exception has changed inputs as an eager run would have.
@@ -377,8 +381,8 @@ Outcome Entry::launch(const StreamRef& stream, const Call& call) {
     return {};
   }
   const bool copies_results = lender_ != nullptr && shared_.options.outputs == CacheOutputs::copy;
-  const std::shared_ptr<Lender> copied = copies_results ? new_results(stream) : nullptr;
   const bool has_begun = std::exchange(breaks_have_run_, false);
+  const std::shared_ptr<Lender> copied = copies_results ? new_results(stream, call, has_begun) : nullptr;
   if (!has_begun && !inputs_.empty()) set_inputs(call);
   record_use(stream);
   if (!has_begun) {

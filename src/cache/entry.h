@@ -55,6 +55,7 @@ struct CaptureFailed {
   std::exception_ptr after_effects = {};
   /// The error, if the body threw it in a capture that is not broken: it may be one that the body also has eagerly.
   std::exception_ptr of_body = {};
+  bool of_part = false;        ///< `after_effects` is an error of the function of an eager part
   bool needs_effects = false;  ///< nothing may take effect, and the body has eager parts
   bool empty = false;          ///< the body submitted nothing to the capture
   std::uint64_t missing = 0;   ///< bytes of device memory, at least, where that is the reason; else 0
@@ -133,6 +134,10 @@ class Entry {
   CUDAGraph& graph() noexcept { return graph_; }
   /// The graphs of all segments, in order; one for a body without eager parts.
   std::vector<CUDAGraph*> graphs();
+  /// True for the node of graph() that copies results to memory of the entry.
+  bool copies_results_in(const ComparedNode& node) const {
+    return result_bytes_ != 0 && node.index + 1 == graph_.node_count();
+  }
   std::uint64_t bytes() const noexcept;  ///< of device memory outside of the pool
   graphs::GraphCounts counts() const;    ///< of the graph, or of all graphs of a body with eager parts
 
@@ -147,7 +152,7 @@ class Entry {
     Memory memory = {};                                   // to which the input is copied, at data()
     bool copied = false;                                  // in the present call
 
-    std::byte* data() const { return memory->data() + bytes_in_front; }
+    std::byte* data() const { return memory->data() + bytes_around; }
   };
 
   /// `breaks_` gets the segments before the last one.
@@ -173,7 +178,8 @@ class Entry {
   bool can_use(const Input& input, const void* data) const;
   std::byte* memory_of(Input& input);
   void record_use(const StreamRef& stream);
-  std::shared_ptr<Lender> new_results(const StreamRef& stream) const;
+  /// \param has_begun eager parts have run in this call, which ends with an error without memory.
+  std::shared_ptr<Lender> new_results(const StreamRef& stream, const Call& call, bool has_begun);
   void retain(const std::shared_ptr<void>& memory);
 
   // What a hit touches comes first, see CUDAGraph::Impl.

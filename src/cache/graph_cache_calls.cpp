@@ -135,7 +135,7 @@ bool GraphCache::Impl::may_capture(const CacheKey& key, const Record* record) {
     return false;
   }
   if (record->calls < options.capture_after) return false;
-  if (!would_thrash(*record)) return true;
+  if (record->wait == 0 && !would_thrash(*record)) return true;
   cause = EagerCause::thrashing;
   warn_of_thrashing(key);
   return false;
@@ -182,6 +182,7 @@ bool GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& str
   try {
     entry = capture_in_room(call, stream);
   } catch (CaptureFailed& failure) {
+    if (failure.of_part) std::rethrow_exception(failure.after_effects);
     failed = std::make_shared<const CacheFailure>(std::move(failure.failure));
     cause = EagerCause::failed;
     count(counts.failed_captures, begin);
@@ -235,6 +236,7 @@ cache_detail::Outcome GraphCache::Impl::run_eagerly(Lock& lock, const Call& call
     release(record);
   }
   if (record.entry == nullptr && why == EagerCause::counted) ++record.calls;
+  if (why == EagerCause::thrashing && record.wait != 0) --record.wait;
   note_use(record);
   return outcome;
 }

@@ -23,7 +23,7 @@ bool lies_in(const void* address, std::uintptr_t value, std::size_t bytes) {
 
 // Also in the bytes around it.
 bool lies_near(const MemoryRange& memory, std::uintptr_t value) {
-  return lies_in(static_cast<const std::byte*>(memory.data) - bytes_in_front, value, bytes_in_front + memory.bytes + 1);
+  return lies_in(static_cast<const std::byte*>(memory.data) - bytes_around, value, memory.bytes + 2 * bytes_around);
 }
 
 // Marks the memory that a kernel of this library accesses as unreadable: addresses in its parameters are not replaced.

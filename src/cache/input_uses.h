@@ -17,19 +17,18 @@ enum class InputUse {
   unreadable,        ///< perhaps in a place that cannot be read or changed
 };
 
-/// Bytes in front of a MemoryRange that belong to no other memory.
-inline constexpr std::size_t bytes_in_front = 512;
+/// Bytes in front of a MemoryRange and behind it that belong to no other memory.
+inline constexpr std::size_t bytes_around = 4096;
 
 struct MemoryRange {
   const void* data = nullptr;
-  std::size_t bytes = 0;  ///< not 0; the byte that follows belongs to no other memory
+  std::size_t bytes = 0;  ///< not 0
 };
 
 /// Looks for the uses of each memory in all nodes. Unreadable for all: a node whose parameters the driver does not
 /// describe, a child graph, a conditional node. For one: a use by a kernel of this library, whose addresses cannot be
-/// changed; an address in the bytes in front of it or the one behind the last byte, and one that is not aligned in the
-/// arguments, as in a packed struct, which are no uses of CUDAGraph::parameter().
-/// \throws BackendError if the runtime fails.
+/// changed; an address in the bytes around it, and one that is not aligned in the arguments, as in a packed struct,
+/// which are no uses of CUDAGraph::parameter(). \throws BackendError if the runtime fails.
 std::vector<InputUse> find_uses(CUDAGraph& graph, std::span<const MemoryRange> memory);
 
 }  // namespace reprise::caches

@@ -31,6 +31,8 @@ struct Record {
   std::shared_ptr<const CacheFailure> failure = {};  // set: always eager
   bool too_large = false;                            // because of the bytes alone
   std::optional<RecaptureCause> evicted = {};        // why it has no graph any more
+  unsigned short_lives = 0;                          // of graphs that were evicted after few replays, one after another
+  std::size_t wait = 0;                              // eager calls before the next capture, because of these
   bool had_graph = false;                            // it has one, or had one before
   std::uint64_t bytes = 0;                           // that the entry it had adds, as far as that is known
 };

@@ -285,8 +285,8 @@ void CaptureDraws::end_body(captures::Capture& capture, const captures::Body& bo
   const auto draws = body.repeats ? capture.get(draws_of_capture) : nullptr;
   if (draws == nullptr) return;
   const std::lock_guard lock(draws->mutex_);
-  for (const auto& loop : draws->loops_)
-    if (loop->body == &body) draws->end_loop(*loop);
+  for (std::size_t i = 0; i < draws->loops_.size(); ++i)  // end_loop() may add those of the loop around it
+    if (draws->loops_[i]->body == &body) draws->end_loop(*draws->loops_[i]);
   std::erase_if(draws->loops_, [&](const auto& loop) { return loop->body == &body; });
 }
 

@@ -114,6 +114,10 @@ std::optional<UpdateRefusal> TemplatePairs::pair_values(const Changed& pair) {
   if (!from.has_params())
     return UpdateRefusal{UpdateResult::not_supported, other,
                          "the parameters of the node in its place are not known: " + from.unknown()};
+  if (to.own_kernel() != nullptr && !own_.enabled(pair.own.node))
+    return UpdateRefusal{UpdateResult::not_supported, other,
+                         "this kernel is the library's own, which each replay needs, and the node in its place is "
+                         "disabled: enable that one before"};
   if (has_executable_ && to.type() == NodeType::kernel &&
       (from.config().cluster != to.config().cluster || from.config().cooperative != to.config().cooperative))
     return UpdateRefusal{UpdateResult::attributes_changed, other,

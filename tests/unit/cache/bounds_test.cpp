@@ -84,6 +84,21 @@ TEST(GraphCacheBounds, AKeyThatWouldTakeThePlaceOfOneThatIsUsedMoreOftenRunsEage
   }
 }
 
+// The second call of a pair comes after the last use of the graph whose place it would take.
+TEST(GraphCacheBounds, KeysThatAreCalledTwiceInTurnSoonRunEagerlyWithOneWarning) {
+  const Warnings warnings;
+  Keys keys({.max_entries = 3});
+  for (int round = 0; round < 200; ++round)
+    for (int key = 0; key < 5; ++key)
+      for (int i = 0; i < 2; ++i) keys.call(key);
+  const GraphCacheStatistics counts = keys.cache.statistics();
+  EXPECT_LE(counts.captures.number, 100u) << counts.str();
+  EXPECT_EQ(warnings.texts().size(), 1u);
+  for (int i = 0; i < 600; ++i) keys.call(0);
+  EXPECT_TRUE(keys.cache.contains({0})) << "alone in use now";
+  EXPECT_GE(keys.cache.statistics().hits.number, counts.hits.number + 80);
+}
+
 TEST(GraphCacheBounds, KeysThatAreUsedNowTakeThePlaceOfThoseThatWere) {
   const Warnings warnings;
   Keys keys({.max_entries = 2, .capture_after = 1});

@@ -206,6 +206,46 @@ TEST_F(CachesWithEagerParts, ThrowWhatAnEagerPartThrowsAndStayUsable) {
   EXPECT_EQ(graphs::test::first(body_.state), 4);
 }
 
+TEST_F(CachesWithEagerParts, AreCapturedInTheNextCallAfterAnEagerPartHadNoMemory) {
+  GraphCache cache({.capture_after = 0});
+  bool fails = true;
+  const auto body = [&fails] {
+    eager([&fails] {
+      if (fails) throw OutOfMemoryError("of the part", {});
+    });
+  };
+  EXPECT_THROW(cache.run({0}, body), OutOfMemoryError);
+  EXPECT_FALSE(cache.failure({0}).has_value());
+  fails = false;
+  cache.run({0}, body);
+  EXPECT_TRUE(cache.contains({0}));
+}
+
+// The memory is allocated after the first parts have run.
+TEST_F(CachesWithEagerParts, KeepWhatTheyChangedWhereThereIsNoMemoryForResults) {
+  const HostSimulator simulator({.memory_bytes = std::size_t{64} << 20});
+  const DeviceGuard there(simulator.device());
+  for (const CacheOutputs outputs : {CacheOutputs::alias, CacheOutputs::copy}) {
+    GraphCache cache({.max_bytes = std::size_t{60} << 20, .capture_after = 0, .outputs = outputs});
+    Buffer<int> here = zeros(), state = zeros();
+    Buffer<char> other;
+    const auto body = [&](DeviceView<int> view) {
+      launch(view.size(), Add{}, view.data(), 1, view.size());
+      graphs::test::add(state);
+      eager([&other] {
+        current_stream().synchronize();
+        other = Buffer<char>(std::size_t{44} << 20);
+      });
+      Buffer<int> result(std::size_t{3} << 20);
+      launch(view.size(), Add{}, view.data(), 10, view.size());
+      graphs::test::add(state, 10);
+      return result;
+    };
+    EXPECT_THROW(cache.run({0}, inputs(inout(here)), body), OutOfMemoryError);
+    EXPECT_EQ(graphs::test::first(here), graphs::test::first(state));
+  }
+}
+
 TEST_F(CachesWithEagerParts, RunEagerlyAfterACaptureThatFailedBehindAnEagerPart) {
   GraphCache cache({.capture_after = 0});
   Buffer<int> state = zeros();

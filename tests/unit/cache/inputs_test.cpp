@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -105,6 +106,8 @@ TEST(InputsOfGraphCaches, OfCopiesAndSetsAreChangedAfterTheMemoryOfTheLastCallWe
     fill_async(x.data(), 0, x.size_bytes());
     return y;
   };
+  const HostSimulator simulator;
+  const DeviceGuard there(simulator.device());
   GraphCache cache({.capture_after = 0});
   std::vector<Buffer<char>> between;
   for (int i = 1; i <= 4; ++i) {
@@ -189,6 +192,17 @@ struct MultiplyFromOne {
   static auto accesses(const int* x, int, int* y, std::size_t n) { return std::array{reads(x + 1, n), writes(y, n)}; }
 };
 
+/// y[i] = far[at + i]
+struct CopyFrom {
+  REPRISE_KERNEL void operator()(Thread t, const int*, const int* far, std::ptrdiff_t at, int* y, std::size_t n) const {
+    const auto i = static_cast<std::ptrdiff_t>(t.global_x());
+    if (t.global_x() < n) y[i] = far[at + i];
+  }
+  static auto accesses(const int* x, const int*, std::ptrdiff_t, int* y, std::size_t n) {
+    return std::array{reads(x, n), writes(y, n)};
+  }
+};
+
 TEST(InputsOfGraphCaches, AreCopiedWhereOnlyAnAddressInFrontOfThemIsUsed) {
   GraphCache cache({.capture_after = 0});
   for (int i = 1; i <= 3; ++i) {
@@ -210,6 +224,18 @@ TEST(InputsOfGraphCaches, AreCopiedWhereAnAddressInFrontOfThemIsUsedAsWell) {
     return y;
   };
   EXPECT_GT(bytes_with({}, body), result_bytes);
+}
+
+TEST(InputsOfGraphCaches, AreCopiedWhereAnAddressFurtherAroundThemIsUsedAsWell) {
+  for (const std::ptrdiff_t distance : {-1000, 1000}) {
+    const auto body = [=](DeviceView<const int> x) {
+      Buffer<int> y(x.size());
+      const int* const far = x.data() + distance;
+      launch(x.size(), CopyFrom{}, x.data(), far, -distance, y.data(), x.size());
+      return y;
+    };
+    EXPECT_GT(bytes_with({}, body), result_bytes);
+  }
 }
 
 #pragma pack(push, 1)

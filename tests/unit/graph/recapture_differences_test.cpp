@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -131,6 +132,27 @@ TEST_P(RecaptureDifferences, ComeWithTheNodesThatStayDisabled) {
               Contains("kernel reprise::graphs::test::Multiply (node 1) in second: enabled: no, then yes"));
   EXPECT_TRUE(graph.nodes()[1].enabled());
   EXPECT_THAT(graph.recapture([&] { body(3, true); }).disabled, IsEmpty());
+}
+
+// Which each replay needs.
+TEST_P(RecaptureDifferences, OfAKernelOfTheLibraryInThePlaceOfADisabledNodeMakeANewExecutable) {
+  const auto batch = [&] { fill_batch_async(std::array{make_fill(x_.data(), 7, 1)}); };
+  CUDAGraph graph(GetParam()), other(GetParam());
+  capture(graph, options_, [&] { add(x_); });
+  capture(other, options_, batch);
+  graph.replay();
+  graph.nodes()[0].set_enabled(false);
+  EXPECT_THAT(text_of<GraphUpdateError>([&] { graph.update(other); }),
+              HasSubstr("the library's own, which each replay needs, and the node in its place is disabled"));
+  EXPECT_FALSE(graph.nodes()[0].enabled());
+  EXPECT_EQ(graph.node("Add").arg<int>(1), 1) << "nothing has changed";
+  const Recapture result = graph.recapture(batch);
+  EXPECT_FALSE(result.in_place);
+  EXPECT_THAT(result.reason, HasSubstr("enable that one before"));
+  EXPECT_THAT(result.disabled, IsEmpty());
+  graph.replay();
+  EXPECT_EQ(read(x_).front(), 7);
+  EXPECT_TRUE(graph.recapture(batch).in_place);
 }
 
 TEST_P(RecaptureDifferences, StayAsTheyWereWhenGraphAndMemoryAreGone) {

@@ -143,6 +143,44 @@ TEST_F(RandomControlFlow, LoopsNest) {
   EXPECT_EQ(found, eager(start, 26));
 }
 
+TEST_F(RandomControlFlow, OfTwoGeneratorsThatTheInnerLoopDrawsFromFirst) {
+  Generator second;
+  Buffer<unsigned> log(64);
+  Buffer<Flag> count(std::vector<Flag>{0});
+  const auto draw_both = [&](const StreamRef& stream) {
+    draw(stream);
+    launch(stream, LaunchConfig{}, DrawAndLog{}, second.philox_state(2, stream), log.data(), count.data());
+  };
+  CUDAGraph graph = capture([&] {
+    set(flag_, 3);
+    while_(flag_.data(),
+           [&] {
+             set(other_, 2);
+             while_(other_.data(),
+                    [&] {
+                      draw_both(current_stream());
+                      count_down(other_);
+                    },
+                    {.max_iterations = 2});
+             count_down(flag_);
+           },
+           {.max_iterations = 3});
+  });
+  const GeneratorState start = generator_.get_state(), start_of_second = second.get_state();
+  for (int i = 0; i < 2; ++i) graph.replay();
+  const Numbers found = logged();
+  Numbers found_second = log.read();
+  found_second.resize(count.read().front());
+  EXPECT_EQ(second.offset(), start_of_second.offset + 2 * 6 * 4);
+  EXPECT_EQ(found, eager(start, 12));
+  count.write(std::array<Flag, 1>{0});
+  second.set_state(start_of_second);
+  for (int i = 0; i < 12; ++i) draw_both(current_stream());
+  Numbers all = log.read();
+  all.resize(12);
+  EXPECT_EQ(found_second, all);
+}
+
 TEST_F(RandomControlFlow, OnStreamsThatAreForkedOffInABody) {
   const Stream side;
   CUDAGraph graph = capture([&] {
