@@ -2,7 +2,7 @@
 # Compiles the sources of a folder in groups, each as one file: what they include is read once for a group instead of
 # once for each. Most of the time that libtorch, GoogleMock and the standard library take is saved by it.
 #
-#   REPRISE_GROUP_SOURCES         ON: in groups; OFF, the default: one by one, for work on single files
+#   REPRISE_GROUP_SOURCES         ON, the default: in groups; OFF: one by one, for work on single files
 #   reprise_group_sources(<target> [SIZE <n>] [WHOLE])   SIZE: files in a group, 8 if not given; WHOLE: one group
 #   reprise_precompile(<name> <target> <header>...)      compiles headers once, for all targets that are given the same name;
 #                                                        these must have the same options of the compiler
@@ -12,7 +12,7 @@
 # Files of one group share anonymous namespaces: a name may stand in one of them only. A file that cannot be grouped has
 # the property SKIP_UNITY_BUILD_INCLUSION. Call it in the directory of the target, when the target has all its sources.
 
-option(REPRISE_GROUP_SOURCES "Compile sources in groups: a build of everything is faster, one after a change slower" OFF)
+option(REPRISE_GROUP_SOURCES "Compile sources in groups: a build of everything is faster, one after a change slower" ON)
 mark_as_advanced(REPRISE_GROUP_SOURCES)
 
 function(reprise_group_sources target)

@@ -75,7 +75,10 @@ void show_comparison(const Run& eager, const Run& replayed) {
   say("{:<8} {:>13.2f} x {:>14.2f} x\n", "ratio", eager.step_seconds / replayed.step_seconds,
       eager.submit_seconds / replayed.submit_seconds);
   say("Times are medians over the epochs of an epoch's mean: a step until the device is done, and of that what it\n"
-      "takes the host to hand the step over.\n\n");
+      "takes the host to hand the step over.{}\n\n",
+      reprise::default_device().type() == reprise::DeviceType::host
+          ? " The device is simulated, so the ratios say nothing about a GPU."
+          : "");
 }
 
 void show_inputs(const reprise::CUDAGraph& graph) {

@@ -196,7 +196,8 @@ class Buffer {
     data_ = static_cast<T*>(allocator_->allocate(count * sizeof(T), stream));
   }
 
-  /// Copies a host array in the order of `stream`.
+  /// Copies a host array in the order of `stream`. In a capture each replay copies it again, as with write_async(): it
+  /// must exist as long as the graph.
   explicit Buffer(std::span<const T> values, const StreamRef& stream = current_stream())
       : Buffer(values.size(), stream) {
     const detail::PublicCall call("Buffer");
@@ -261,7 +262,8 @@ class Buffer {
   }
   void read(std::span<T> values) const { read(values, stream_here()); }
 
-  /// Copies a host array here, in the order of `stream`, without waiting; see copy_async().
+  /// Copies a host array here, in the order of `stream`, without waiting; see copy_async(). In a capture each replay
+  /// copies it again.
   /// \throws UsageError if the sizes differ.
   void write_async(std::span<const T> values, const StreamRef& stream) {
     const detail::PublicCall call("Buffer::write_async");

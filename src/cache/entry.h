@@ -124,8 +124,9 @@ class Entry {
   /// True if eager parts have run in the capture: the next launch completes that call.
   bool has_begun() const noexcept { return breaks_have_run_; }
 
-  /// Captures the body again with the inputs of a call, and compares. Nothing runs on the device. Finds nothing in a
-  /// body with eager parts, which cannot be captured without effect.
+  /// False for a body with eager parts, which cannot be captured without effect.
+  bool can_be_checked() const noexcept { return breaks_.empty(); }
+  /// Captures the body again with the inputs of a call, and compares. Nothing runs on the device.
   /// \returns what differs, in lines; empty if nothing does.
   /// \throws as the constructor.
   std::string check(const Call& call);

@@ -74,7 +74,7 @@ void require_function(const caches::Call& call, const char* name) {
                                                   caches::SampledTime::Step& hit, Outcome& outcome) {
   Entry& entry = *record.entry;
   entry.require_fits(call, "GraphCache::run");
-  if (check_every != 0 && (record.hits + 1) % check_every == 0) [[unlikely]] {
+  if (check_every != 0 && (record.hits + 1) % check_every == 0 && entry.can_be_checked()) [[unlikely]] {
     if (!check(record, call)) return false;
     hit.begin_again();
   }

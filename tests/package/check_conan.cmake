@@ -8,8 +8,8 @@ file(COPY "${CMAKE_CURRENT_LIST_DIR}/conan" "${CMAKE_CURRENT_LIST_DIR}/consumer"
 set(ENV{CONAN_HOME} "${WORK}/home")
 set(ENV{CXX} "${CXX_COMPILER}")
 execute_process(COMMAND "${CONAN}" profile detect COMMAND_ERROR_IS_FATAL ANY)
-# Without CUDA and in groups, since what matters is the recipe.
+# Without CUDA, since what matters is the recipe.
 execute_process(COMMAND "${CONAN}" create "${SOURCE_DIR}" --no-remote -s build_type=Debug
   --test-folder "${WORK}/conan" -c tools.build:jobs=2
-  -c "tools.cmake.cmaketoolchain:extra_variables={'REPRISE_GROUP_SOURCES': 'ON', 'REPRISE_CUDA': 'OFF'}"
+  -c "tools.cmake.cmaketoolchain:extra_variables={'REPRISE_CUDA': 'OFF'}"
   WORKING_DIRECTORY "${WORK}" COMMAND_ERROR_IS_FATAL ANY)

@@ -172,8 +172,8 @@ const KernelParam& NodeViews::parameter(const char* call, const NodeImage& kerne
                                         const node_detail::TypedSize& as) const {
   const auto layout = kernel.layout();
   if (index >= layout.size())
-    throw UsageError(text::format("{}: the {} has {} arguments, numbered from 0; found the number {}.", call, text(),
-                                  layout.size(), index));
+    throw UsageError(text::format("{}: the {} has {} argument{}, numbered from 0; found the number {}.", call, text(),
+                                  layout.size(), layout.size() == 1 ? "" : "s", index));
   const KernelParam& param = layout[index];
   const std::type_info* const type = as.types.front();
   const bool same_type =
