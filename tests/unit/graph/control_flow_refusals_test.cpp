@@ -108,8 +108,8 @@ TEST_F(RefusedControlFlow, WithACopyOfAChildThatWouldComeBeforeItsLastOne) {
       add_child(child, inside);
       add_child(child, side);  // after the whole node
       const std::string what = text_of<UsageError>([&] { add_child(child, inside); });
-      EXPECT_TRUE(
-          contains(what, "add_child of graph `step`: expected each copy of a graph after the one that was added before"));
+      EXPECT_TRUE(contains(
+          what, "add_child of graph `step`: expected each copy of a graph after the one that was added before"));
       EXPECT_TRUE(contains(what, "Add the last copy in the body too, or this one after the body.")) << what;
     });
     current_stream().wait(side);
@@ -135,7 +135,8 @@ TEST_F(RefusedControlFlow, WithAGraphOfSeveralChildrenAddsNoEdge) {
       if_(flag_.data(), [&](const StreamRef& inside) {
         add_child(*within, inside);
         add_child(*within, side);  // after the whole node
-        EXPECT_TRUE(contains(text_of<UsageError>([&] { add_child(both, inside); }), "each copy of a graph after the one"));
+        EXPECT_TRUE(
+            contains(text_of<UsageError>([&] { add_child(both, inside); }), "each copy of a graph after the one"));
       });
       around.wait(apart);
       around.wait(side);

@@ -28,7 +28,8 @@ TEST_F(GeneratorMisuse, NoNumbersAreNone) {
 TEST_F(GeneratorMisuse, MoreNumbersThanThereAreAreRefused) {
   const GeneratorState before = generator_.get_state();
   for (const std::uint64_t increment : {UINT64_MAX, UINT64_MAX - 2})
-    EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)generator_.philox_state(increment); }), "most numbers that one thread"));
+    EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)generator_.philox_state(increment); }),
+                         "most numbers that one thread"));
   EXPECT_EQ(generator_.get_state(), before);
 }
 

@@ -182,7 +182,8 @@ TEST(GeneratorTest, RefusesAnOffsetThatIsNoMultipleOfFour) {
 
 TEST(GeneratorTest, RefusesMoreNumbersThanThereAre) {
   const Generator generator;
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { generator.philox_state(UINT64_MAX); }), "most numbers that one thread"));
+  EXPECT_TRUE(
+      contains(text_of<UsageError>([&] { generator.philox_state(UINT64_MAX); }), "most numbers that one thread"));
   EXPECT_EQ(generator.offset(), 0U);
 }
 
