@@ -343,7 +343,7 @@ TEST(GraphCacheBounds, AHitThatNeedsMemoryForACopyOfAnInputCounts) {
   x.fill_bytes_async(1);
   for (const std::size_t offset : {0, 1, 1, 0}) {  // not aligned: copied
     const DeviceView<const int> view(x.data() + offset, values);
-    EXPECT_EQ(last_value(cache.run({1}, inputs(view), Multiplying(1))), 0x01010101);
+    EXPECT_EQ(last_value(cache.run({1}, inputs(view), Multiplying{1})), 0x01010101);
     const GraphCacheStatistics counts = cache.statistics();
     EXPECT_LE(counts.pool_bytes + counts.entry_bytes, 8u << 20);
   }

@@ -68,7 +68,7 @@ TEST(StatisticsOfGraphCaches, NameWhatDiffersInTheGraphsByAnnotation) {
 TEST(StatisticsOfGraphCaches, DoNotCompareWhereEntriesHaveTheirResults) {
   GraphCache cache({.capture_after = 0, .key_fields = {"factor"}, .explain = true});
   const Buffer<int> x = counting(n);
-  for (const int factor : {1, 2, 3}) cache.run({factor}, inputs(x), Multiplying(factor));
+  for (const int factor : {1, 2, 3}) cache.run({factor}, inputs(x), Multiplying{factor});
   const GraphCacheStatistics counts = cache.statistics();
   EXPECT_EQ(counts.recaptures.size(), 2u) << counts.str();
   EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "", "factor"), 2u) << counts.str();
