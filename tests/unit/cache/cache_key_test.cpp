@@ -67,12 +67,16 @@ TEST(CacheKeys, TakeTextsRangesAndTypes) {
   EXPECT_EQ(CacheKey(std::vector<bool>{true, false}), CacheKey(std::array{true, false}));
 }
 
-TEST(CacheKeys, OfTypesOfOneNameInTwoFilesDiffer) {
+// They differ where the compiler marks such types, as GCC does.
+TEST(CacheKeys, OfTypesOfOneNameInTwoFilesAreComparedAsTheTypes) {
   const std::type_index here = typeid(TypeOfOneFile), there = type_of_another_file();
   ASSERT_STREQ(here.name(), there.name());
-  EXPECT_FALSE(CacheKey(here) == CacheKey(there));
-  EXPECT_FALSE(CacheKey(std::vector{here, there}) == CacheKey(std::vector{here, here}));
+  EXPECT_EQ(CacheKey(here) == CacheKey(there), here == there);
+  EXPECT_EQ(CacheKey(std::vector{here, there}) == CacheKey(std::vector{here, here}), here == there);
   EXPECT_EQ(CacheKey(here), CacheKey(here));
+#if defined(__GNUC__) && !defined(__clang__)
+  EXPECT_FALSE(here == there) << "else nothing was tested";
+#endif
 }
 
 TEST(CacheKeys, ThatWereMovedHaveNoFields) {
