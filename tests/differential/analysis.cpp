@@ -2,6 +2,7 @@
 #include "tests/differential/analysis.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "text/format.h"
 
@@ -107,7 +108,7 @@ std::string Order::refusal_of_bodies(const Operation& operation, int device) con
     if (std::string why = refusal_of_body(body, device); !why.empty()) return why;
   if (operation.kind == Kind::child && has_control_flow(program_, operation.body))
     return "runs a child graph that has control flow";
-  if (operation.kind == Kind::while_ && operation.limit == 0 && draws_of(program_, operation.body) > 0)
+  if (operation.kind == Kind::while_ && operation.limit == 0 && draws_any(program_, operation.body))
     return "draws random numbers in a loop without a limit";
   if (is_control_flow(operation.kind) && !is_alive(operation.in.buffer)) return "uses a buffer that is not there";
   return "";
@@ -228,12 +229,29 @@ std::string refusal_of_changes(const Program& program) {
   const auto [a, b] = program.exchanged;
   Version version;
   for (const Change& change : program.changes) {
-    if (version = reached(program, version, change); version != change.to)
-      return "a change is said to lead to a version that it cannot lead to";
+    const Version from = std::exchange(version, reached(program, version, change));
+    if (version != change.to) return "a change is said to lead to a version that it cannot lead to";
     if (change.how == How::update && !can_be_updated(program))
       return "a graph with allocation nodes or control flow is updated";
+    if (change.how == How::update && !is_made_in_place(program, from, change))
+      return "a graph is updated to one with a batch where a node is disabled";
+    if (change.how == How::set_enabled && change.to.replaced && has_batch_for_resting(program))
+      return "a batch is disabled or enabled";
+    if (change.how == How::refused_update &&
+        !(version.resting && can_be_updated(program) && has_batch_for_resting(program)))
+      return "an update is said to be refused that is possible";
     const bool needs_pair = change.to.exchanged || change.how == How::set_addresses;
     if (needs_pair && (a < 0 || b < 0)) return "buffers that are not there change places";
+  }
+  const auto is_exchanged = [&](const Operand& operand) {
+    return operand.buffer >= 0 && (operand.buffer == a || operand.buffer == b);
+  };
+  for (const Operation& op : program.operations) {
+    if (op.replaced == Replaced::never) continue;
+    if (!is_plain_kernel(op.kind) || op.varies != Varies::never || op.programmatic)
+      return "an operation is replaced whose place no other one can take";
+    if (is_exchanged(op.out) || is_exchanged(op.in) || is_exchanged(op.in2))
+      return "an operation is replaced that uses a buffer that changes places";
   }
   if (a < 0 || b < 0) return "";
   const BufferSpec& one = program.buffers[at(a)];

@@ -37,20 +37,28 @@ void examine_into(Verdict* verdict, const Program& program, const Device& device
 }  // namespace
 
 std::string difference(const Contents& expected, const Contents& found) {
-  for (std::size_t b = 0; b < expected.size(); ++b) {
-    if (expected[b].size() != found[b].size())
-      return text::format("buffer {} has {} values instead of {}", b, found[b].size(), expected[b].size());
-    for (std::size_t i = 0; i < expected[b].size(); ++i)
-      if (expected[b][i] != found[b][i])
-        return text::format("value {} of buffer {} is {:#x} instead of {:#x}", i, b, found[b][i], expected[b][i]);
+  for (std::size_t b = 0; b < expected.buffers.size(); ++b) {
+    const std::vector<std::uint32_t>&wanted = expected.buffers[b], &values = found.buffers[b];
+    if (wanted.size() != values.size())
+      return text::format("buffer {} has {} values instead of {}", b, values.size(), wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      if (wanted[i] != values[i])
+        return text::format("value {} of buffer {} is {:#x} instead of {:#x}", i, b, values[i], wanted[i]);
   }
+  for (std::size_t g = 0; g < expected.generators.size(); ++g)
+    if (!(expected.generators[g] == found.generators[g]))
+      return text::format("generator {} is at offset {} of seed {} instead of offset {} of seed {}", g,
+                          found.generators[g].offset, found.generators[g].seed, expected.generators[g].offset,
+                          expected.generators[g].seed);
   return "";
 }
 
 std::uint64_t digest(const Contents& contents) {
   std::uint64_t hash = 0xCBF29CE484222325U;
-  for (const auto& values : contents)
-    for (const std::uint32_t value : values) hash = (hash ^ value) * 0x100000001B3U;
+  const auto add = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001B3U; };
+  for (const auto& values : contents.buffers)
+    for (const std::uint32_t value : values) add(value);
+  for (const GeneratorState& state : contents.generators) add(state.offset);
   return hash;
 }
 

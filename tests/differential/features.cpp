@@ -14,7 +14,12 @@ using Features = std::set<std::string>;
 struct Depth {
   int children = 0;
   int control_flow = 0;
+  int loops = 0;
 };
+
+bool draws_from_all(const Draws& draws) {
+  return std::ranges::count(draws, 0U) == 0;
+}
 
 void add_in_body(const Operation& operation, const Depth& depth, const std::set<How>& changes, Features& found) {
   const auto add = [&](const std::string& what) {
@@ -46,11 +51,14 @@ void add_bodies(const Program& program, const Operation& operation, Depth depth,
   if (is_control_flow(operation.kind)) {
     add_control_flow(operation, depth, found);
     ++depth.control_flow;
+    if (operation.kind == Kind::while_ && ++depth.loops > 1 && draws_from_all(draws_of(program, operation)))
+      found.insert("two generators in nested loops");
   }
   if (operation.kind == Kind::child) {
     found.insert("children");
     found.insert(program.bodies[static_cast<std::size_t>(operation.body)].by_replay ? "children by replay()"
                                                                                     : "children by add_child()");
+    if (draws_from_all(draws_of(program, operation))) found.insert("two generators in children");
     if (++depth.children > 1) found.insert("nested children");
     if (++runs[static_cast<std::size_t>(operation.body)] > 1) found.insert("the same child twice");
   }
@@ -89,6 +97,28 @@ void add_operation(const Operation& operation, Features& found) {
   }
 }
 
+bool draws_from_all(const Program& program) {
+  Draws draws = {};
+  for (const Operation& each : program.operations)
+    for (std::size_t i = 0; i < draws.size(); ++i) draws[i] += draws_of(program, each)[i];
+  return draws_from_all(draws);
+}
+
+/// What changes of a graph with disabled nodes lead to.
+void add_resting(const Program& program, Features& found) {
+  Version version;
+  for (const Change& change : program.changes) {
+    if (is_new_capture(change.how)) {
+      const bool in_place = is_made_in_place(program, version, change);
+      if (version.resting && in_place) found.insert("updates with disabled nodes");
+      if (version.resting && !in_place && change.to.replaced && change.how == How::recapture && can_be_updated(program))
+        found.insert("a recapture with a batch for a disabled node");
+      if (version.replaced != change.to.replaced) found.insert("other operations after a new capture");
+    }
+    version = change.to;
+  }
+}
+
 bool leaves_memory(const Program& program) {
   const auto count = [&](Kind kind) { return std::ranges::count(program.operations, kind, &Operation::kind); };
   return count(Kind::allocate_async) > count(Kind::free_async);
@@ -103,6 +133,7 @@ const std::vector<std::string>& all_features() {
                                                "pool memory",
                                                "no memory left",
                                                "random numbers",
+                                               "two generators",
                                                "two threads",
                                                "a discarded template",
                                                "a kept template",
@@ -113,6 +144,7 @@ const std::vector<std::string>& all_features() {
                                                "the same child twice",
                                                "pool memory in children",
                                                "random numbers in children",
+                                               "two generators in children",
                                                "if_",
                                                "if_else",
                                                "switch_",
@@ -121,6 +153,7 @@ const std::vector<std::string>& all_features() {
                                                "nested control flow",
                                                "pool memory in control flow",
                                                "random numbers in control flow",
+                                               "two generators in nested loops",
                                                "children in control flow",
                                                "forks in children",
                                                "forks in control flow",
@@ -142,6 +175,10 @@ const std::vector<std::string>& all_features() {
                                                "update",
                                                "recapture",
                                                "recapture_anew",
+                                               "refused_update",
+                                               "updates with disabled nodes",
+                                               "a recapture with a batch for a disabled node",
+                                               "other operations after a new capture",
                                                "changes of graphs with children",
                                                "changes of graphs with control flow",
                                                "changes of graphs with random numbers"};
@@ -163,7 +200,9 @@ std::set<std::string> features(const Program& program) {
   if (program.keep_graph) found.insert("a kept template");
   if (leaves_memory(program))
     found.insert(program.auto_free ? "memory freed by the next replay" : "memory left by a replay");
+  if (draws_from_all(program)) found.insert("two generators");
   for (const Change& change : program.changes) found.insert(name(change.how));
+  add_resting(program, found);
   if (!program.changes.empty()) {
     found.insert("changes between replays");
     if (found.contains("children")) found.insert("changes of graphs with children");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -30,17 +31,17 @@ struct CountDown {
 /// A body of control flow.
 struct FlowBody {
   std::function<void(const StreamRef&)> run;
-  unsigned draws = 0;  ///< how often it draws random numbers
+  Draws draws = {};  ///< how often it draws random numbers
 };
 
 /// One operation of control flow on a stream, whose condition is chosen from the value at an address.
 class Flow {
  public:
-  /// Where it is: the word of device memory for its condition, and the generator that its bodies draw from.
+  /// Where it is: the word of device memory for its condition, and the generators of its device.
   struct Place {
     bool capturing;
     Word* condition;
-    const Generator& generator;
+    const Generator* generators;
   };
 
   Flow(const StreamRef& stream, const Place& place, const Word* in, Word value, Word conditions)
@@ -99,7 +100,8 @@ class Flow {
 
   /// The numbers of a body that does not run count as drawn.
   void draw_without(const FlowBody& body) const {
-    for (unsigned i = 0; i < body.draws; ++i) (void)place_.generator.philox_state(drawn, stream_);
+    for (std::size_t g = 0; g < body.draws.size(); ++g)
+      for (unsigned i = 0; i < body.draws[g]; ++i) (void)place_.generators[g].philox_state(drawn, stream_);
   }
 
   StreamRef stream_;

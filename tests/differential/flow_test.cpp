@@ -71,7 +71,7 @@ std::vector<std::uint32_t> left_in(const Program& program, std::size_t buffer) {
   EXPECT_TRUE(analyse(program).good()) << analyse(program).invalid;
   const Eager eager = run_eagerly(program, flow_host());
   EXPECT_EQ(compare_captured(program, flow_host(), eager, {}), "");
-  return eager.once[buffer];
+  return eager.once.buffers[buffer];
 }
 
 /// How often a run adds to buffer 1.
@@ -190,7 +190,7 @@ TEST(ControlFlowOfPrograms, InTheirBodiesIsControlFlow) {
   program.bodies[2].operations[0].limit = 4;
   program.operations = {flow(Kind::while_, {2}), flow_work(Kind::draw, 0)};
   program.operations[0].limit = 4;
-  EXPECT_EQ(draws_of(program, program.operations[0]), 4U);
+  EXPECT_EQ(draws_of(program, program.operations[0]), (Draws{4, 0}));
   std::multiset<std::uint32_t> found;
   for (std::uint32_t value = 0; value < 4; ++value) {
     program.operations[0].value = value;
@@ -266,8 +266,8 @@ TEST(PrintedSourceOfControlFlow, HasItsCallAndItsCondition) {
   ASSERT_TRUE(analyse(program).good()) << analyse(program).invalid;
   const std::string source = print_source(program);
   EXPECT_THAT(source, HasSubstr(R"(  void submit() {
-    flow(s0, c0, b0.data(), 0x6U, 3).switch_({{[&](const StreamRef& s) { body0(s); }, 0}, {[&](const StreamRef& s) { body2(s); }, 1}});
-    flow(s0, c1, b1.data() + 8, 0x7U, 4).while_({[&](const StreamRef& s) { body1(s); }, 1}, 2);
+    flow(s0, c0, b0.data(), 0x6U, 3).switch_({{[&](const StreamRef& s) { body0(s); }, {0, 0}}, {[&](const StreamRef& s) { body2(s); }, {1, 0}}});
+    flow(s0, c1, b1.data() + 8, 0x7U, 4).while_({[&](const StreamRef& s) { body1(s); }, {1, 0}}, 2);
   }
 )"));
   EXPECT_THAT(source, HasSubstr("    flow(stream, c4, b0.data(), 0x5U, 2).if_else({"));

@@ -33,6 +33,7 @@ class Generator {
     vary_bodies();
     fork_bodies();
     launch_early();
+    choose_generators();
     return program_;
   }
 
@@ -71,6 +72,22 @@ class Generator {
       if (one_in(2)) add_pair(body, can_be_early);
       program_.bodies.push_back(std::move(body));
     }
+    if (has_control_flow_ && one_in(2)) make_nested_loop();
+  }
+  /// A loop, within the body of another one, that draws from all generators.
+  void make_nested_loop() {
+    Body inner, around;
+    inner.device = around.device = static_cast<int>(below(static_cast<unsigned>(limits_.devices)));
+    for (std::size_t i = 0; i < generators_of_device; ++i)
+      inner.operations.push_back(work_of_body(inner.device, Kind::draw));
+    Operation loop = flow_on(Kind::while_, [&](const BufferSpec& spec) { return is_before(spec, inner.device); });
+    loop.body = static_cast<int>(program_.bodies.size());
+    loop.limit = choose_limit(true);
+    around.operations.push_back(loop);
+    if (one_in(2)) around.operations.push_back(work_of_body(inner.device, Kind::draw));
+    program_.bodies.push_back(std::move(inner));
+    nested_loop_ = static_cast<int>(program_.bodies.size());
+    program_.bodies.push_back(std::move(around));
   }
   /// Two operations that run beside each other, or of which the second one can start early.
   void add_pair(Body& body, bool (*fits)(const Operation&, const Operation&)) {
@@ -83,10 +100,14 @@ class Generator {
     }
   }
   Operation operation_of_body(int device) {
-    const auto in_device = [&](const BufferSpec& spec) { return spec.place == Place::device && spec.device == device; };
+    const auto usable = [&](const BufferSpec& spec) { return is_before(spec, device); };
     if (!program_.bodies.empty() && one_in(3))
-      if (const std::optional<Operation> with_bodies = operation_with_bodies(0, device, in_device)) return *with_bodies;
+      if (const std::optional<Operation> with_bodies = operation_with_bodies(0, device, usable)) return *with_bodies;
     return work_of_body(device);
+  }
+  /// Device memory that is there before the program.
+  static bool is_before(const BufferSpec& spec, int device) {
+    return spec.place == Place::device && spec.device == device;
   }
 
   /// A child, or control flow that a value of a usable buffer decides; none if the bodies do not fit.
@@ -96,6 +117,10 @@ class Generator {
     operation.stream = stream;
     operation.kind = has_control_flow_ && !one_in(3) ? flow_kinds[below(std::size(flow_kinds))] : Kind::child;
     operation.body = index(program_.bodies.size());
+    if (nested_loop_ >= 0 && operation.kind != Kind::child && one_in(2)) {
+      operation.kind = Kind::while_;
+      operation.body = nested_loop_;
+    }
     const unsigned further = operation.kind == Kind::if_else ? 1 : operation.kind == Kind::switch_ ? below(3) : 0;
     for (unsigned i = 0; i < further; ++i) operation.further_bodies.push_back(index(program_.bodies.size()));
     for (const int body : bodies_of(operation))
@@ -105,19 +130,30 @@ class Generator {
       if (has_control_flow(program_, operation.body)) return {};
       return operation;
     }
+    const Operation condition = flow_on(operation.kind, usable);
+    operation.in = condition.in;
+    operation.count = condition.count;
+    operation.value = condition.value;
+    if (operation.kind == Kind::while_) operation.limit = choose_limit(draws_any(program_, operation.body));
+    return operation;
+  }
+  /// Control flow without bodies, with its condition.
+  template <class Usable>
+  Operation flow_on(Kind kind, const Usable& usable) {
+    Operation operation;
+    operation.kind = kind;
     operation.in.buffer = choose_buffer(usable);
     operation.in.offset = below(buffer(operation.in.buffer).count);
     operation.count = 1;
     operation.value = static_cast<std::uint32_t>(random_());
-    if (operation.kind == Kind::while_) operation.limit = choose_limit(operation.body);
     return operation;
   }
   static constexpr Kind flow_kinds[] = {Kind::if_, Kind::if_else, Kind::switch_, Kind::while_};
 
   /// One that ends loops, one that does not, or none, which random numbers cannot have.
-  unsigned choose_limit(int body) {
+  unsigned choose_limit(bool draws) {
     constexpr unsigned stops = loop_conditions - 2, stops_nothing = loop_conditions;
-    if (one_in(3) && draws_of(program_, body) == 0) return 0;
+    if (one_in(3) && !draws) return 0;
     return one_in(2) ? stops : stops_nothing;
   }
   /// How many operations run, if loops run as often as they may.
@@ -129,21 +165,20 @@ class Generator {
   }
 
   /// On memory that is there before the program.
-  Operation work_of_body(int device) {
+  Operation work_of_body(int device, std::optional<Kind> kind = {}) {
     static constexpr Kind kinds[] = {Kind::map,  Kind::mix,     Kind::gather, Kind::scan,   Kind::draw,
                                      Kind::fill, Kind::scratch, Kind::copy,   Kind::scratch};
     for (;;) {
       Operation operation;
-      operation.kind = kinds[below(std::size(kinds))];
+      operation.kind = kind ? *kind : kinds[below(std::size(kinds))];
       operation.value = static_cast<std::uint32_t>(random_());
-      const auto choose = [&](const BufferSpec& spec) { return spec.place == Place::device && spec.device == device; };
-      choose_operands(operation, choose);
+      choose_operands(operation, [&](const BufferSpec& spec) { return is_before(spec, device); });
       const bool elementwise = operation.kind == Kind::map || operation.kind == Kind::mix;
       const auto overlaps = [&](const Operand& in) {
         return in.buffer == operation.out.buffer && !(elementwise && in.offset == operation.out.offset);
       };
       if (!overlaps(operation.in) && !overlaps(operation.in2)) return operation;
-      if (one_in(8)) operation.kind = Kind::fill;
+      if (!kind && one_in(8)) operation.kind = Kind::fill;
       if (operation.kind == Kind::fill || operation.kind == Kind::draw) return operation;
     }
   }
@@ -156,13 +191,41 @@ class Generator {
     }
     for (int b = 1; b < static_cast<int>(program_.buffers.size()); ++b)
       if (buffer(b) == buffer(0)) program_.exchanged = {0, b};
+    replace_some();
     Version version;
-    for (unsigned i = 0, count = 1 + below(4); i < count; ++i) {
+    if (can_be_updated(program_) && !one_in(4)) version = change_resting();
+    for (unsigned i = 0, count = 1 + below(program_.changes.empty() ? 4 : 2); i < count; ++i) {
       const How how = static_cast<How>(below(static_cast<unsigned>(How::recapture_anew) + 1));
       if (how == How::update && !can_be_updated(program_)) continue;
       if (how == How::set_addresses && program_.exchanged.first < 0) continue;
-      program_.changes.push_back(change_from(version, how));
-      version = program_.changes.back().to;
+      if (how == How::set_enabled && version.replaced && has_batch_for_resting(program_)) continue;
+      version = add_change(version, how);
+    }
+  }
+  Version add_change(const Version& version, How how) {
+    program_.changes.push_back(change_from(version, how));
+    return program_.changes.back().to;
+  }
+  /// Another capture while nodes are disabled.
+  Version change_resting() {
+    const Version resting = add_change({}, How::set_enabled);
+    if (!has_batch_for_resting(program_)) return add_change(resting, one_in(2) ? How::recapture : How::update);
+    if (one_in(2)) return add_change(resting, How::refused_update);
+    Change change{How::recapture, {.replaced = true}};
+    change.to = reached(program_, resting, change);
+    program_.changes.push_back(change);
+    return change.to;
+  }
+  /// Kernels without other changes, of buffers that stay where they are.
+  void replace_some() {
+    const auto [a, b] = program_.exchanged;
+    const auto stays = [a = a, b = b](const Operand& operand) { return operand.buffer != a && operand.buffer != b; };
+    const bool batches = !one_in(5);
+    for (Operation& each : program_.operations) {
+      if (!is_plain_kernel(each.kind) || each.varies != Varies::never || one_in(3)) continue;
+      if (!stays(each.out) || !stays(each.in) || !stays(each.in2)) continue;
+      each.replaced = batches && !one_in(3) ? Replaced::by_batch : Replaced::by_kernel;
+      each.may_rest = each.may_rest || one_in(2);
     }
   }
   /// Kernels of children and bodies change, too, those of control flow also by parameters.
@@ -206,15 +269,26 @@ class Generator {
       }
   }
   static bool can_be_early(const Operation& before, const Operation& operation) {
-    return is_plain_kernel(before.kind) && is_plain_kernel(operation.kind) && !before.may_rest && !operation.may_rest;
+    return is_plain_kernel(before.kind) && is_plain_kernel(operation.kind) && !before.may_rest && !operation.may_rest &&
+           before.replaced == Replaced::never && operation.replaced == Replaced::never;
   }
   /// A change to another version, or, by another capture, to any.
   Change change_from(const Version& version, How how) {
     const bool has_pair = program_.exchanged.first >= 0;
     Change change{how, {!version.nodes, !version.parameters, !version.resting, !version.exchanged}};
-    if (how >= How::update) change.to = {one_in(2), one_in(2), false, has_pair && one_in(2)};
+    if (is_new_capture(how)) change.to = {one_in(2), one_in(2), false, has_pair && one_in(2), one_in(2)};
+    if (how == How::update && !is_made_in_place(program_, version, change)) change.to.replaced = false;
     change.to = reached(program_, version, change);
     return change;
+  }
+
+  void choose_generators() {
+    const auto choose = [&](Operation& operation) {
+      if (operation.kind == Kind::draw) operation.generator = below(generators_of_device);
+    };
+    for (Operation& each : program_.operations) choose(each);
+    for (Body& body : program_.bodies)
+      for (Operation& each : body.operations) choose(each);
   }
 
   // Stream 0, where captures begin, is on the first device.
@@ -443,6 +517,7 @@ class Generator {
   Order* order_ = nullptr;
   unsigned works_ = 0;
   bool has_control_flow_ = false;
+  int nested_loop_ = -1;  // a body that has a loop
 };
 
 }  // namespace

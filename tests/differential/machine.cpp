@@ -2,6 +2,8 @@
 #include "tests/differential/machine.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -46,7 +48,7 @@ Machine::Machine(const Program& program, const Device& first)
   }
   for (int number = 0; number < (uses_two_devices(program) ? 2 : 1); ++number) {
     own_streams_.emplace_back(device(number));
-    generators_.emplace_back(device(number));
+    for (std::size_t i = 0; i < generators_of_device; ++i) generators_.emplace_back(device(number));
   }
   for (const Body& body : program.bodies) {
     side_streams_.emplace_back(device(body.device));
@@ -95,7 +97,7 @@ Contents Machine::contents(bool with_inner) {
   for (std::size_t b = 0; b < addresses_.size(); ++b) {
     const BufferSpec& spec = program_.buffers[b];
     const bool before = spec.place == Place::device || spec.place == Place::pinned;
-    std::vector<Word>& values = contents.emplace_back();
+    std::vector<Word>& values = contents.buffers.emplace_back();
     if (addresses_[b] == nullptr || !(before || with_inner)) continue;
     values.resize(spec.count);
     if (spec.place == Place::pinned)
@@ -104,6 +106,7 @@ Contents Machine::contents(bool with_inner) {
       copy_async(values.data(), addresses_[b], spec.count * sizeof(Word), own_stream(spec.device));
     synchronize();
   }
+  for (const Generator& each : generators_) contents.generators.push_back(each.get_state());
   return contents;
 }
 
@@ -174,7 +177,7 @@ void Machine::capture_graph(const Version& version, const Fault& fault) {
   const Run run{version, true, fault};
   capture_bodies(run);
   capture(graph_, options(), [&] { submit(run); });
-  captured_ = version;
+  captured_ = version_ = version;
 }
 
 void Machine::replay() {
@@ -186,20 +189,29 @@ void Machine::change(const Change& change) {
   if (!program_.auto_free) free_left();  // a new executable knows nothing of what the one before has left
   switch (change.how) {
     case How::set_arg:
-      return set_arguments(change.to);
+      set_arguments(change.to);
+      break;
     case How::set:
-      return set_parameters(change.to);
+      set_parameters(change.to);
+      break;
     case How::set_addresses:
-      return set_addresses(change.to);
+      set_addresses(change.to);
+      break;
     case How::set_enabled:
-      return set_enabled(change.to);
+      set_enabled(change.to);
+      break;
     case How::update:
-      return update(change.to);
+      update(change.to);
+      break;
     case How::recapture:
-      return recapture(change.to, false);
     case How::recapture_anew:
-      return recapture(change.to, true);
+      recapture(change);
+      break;
+    case How::refused_update:
+      refuse_update(change.to);
+      break;
   }
+  version_ = change.to;
 }
 
 void Machine::set_arguments(const Version& version) {
@@ -262,15 +274,35 @@ void Machine::update(const Version& version) {
   for (auto& address : addresses_of_) address.reset();
 }
 
-void Machine::recapture(const Version& version, bool anew) {
-  const Run run{version, true};
-  if (anew) other_flags_ = !other_flags_;
+// The other graph is that of a machine of its own: this graph still needs what its capture has made.
+void Machine::refuse_update(const Version& version) {
+  Version replaced = version;
+  replaced.replaced = true;
+  Machine other(program_, first_);
+  other.capture_graph(replaced, {});
+  try {
+    graph_.update(other.graph_);
+  } catch (const GraphUpdateError& error) {
+    if (std::string(error.what()).find("the node in its place is disabled") != std::string::npos) return;
+    throw;
+  }
+  throw std::logic_error("a graph was updated to one with a batch in the place of a disabled node");
+}
+
+void Machine::recapture(const Change& change) {
+  const Run run{change.to, true};
+  if (change.how == How::recapture_anew) other_flags_ = !other_flags_;
   capture_bodies(run);
   const Recapture result = graph_.recapture(options(), [&] { submit(run); });
-  if (result.in_place != (!anew && can_be_updated(program_)))
+  if (result.in_place != is_made_in_place(program_, version_, change))
     throw std::logic_error(std::string("a recapture was made ") +
                            (result.in_place ? "in place" : "with a new executable: " + result.reason));
-  captured_ = version;
+  const std::ptrdiff_t resting =
+      result.in_place && version_.resting ? std::ranges::count(program_.operations, true, &Operation::may_rest) : 0;
+  if (std::ssize(result.disabled) != resting)
+    throw std::logic_error("a recapture has " + std::to_string(result.disabled.size()) + " disabled nodes instead of " +
+                           std::to_string(resting));
+  captured_ = change.to;
   for (auto& address : addresses_of_) address.reset();
 }
 

@@ -71,6 +71,7 @@ class Machine {
   void submit(const Run& run);
   /// \param number among all operations, those of bodies behind those of the program.
   void submit(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number);
+  void submit_replaced(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number);
   void submit_other(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number);
   void submit_body(int body, const StreamRef& stream, const Run& run);
   void run_child(int body, const StreamRef& stream, const Run& run);
@@ -79,6 +80,7 @@ class Machine {
   void launch_kernel(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number,
                      Before... before);
   void replace_stream(int number);
+  const Generator* generators_of(const StreamRef& stream) const;
 
   void set_arguments(const Version& version);
   void set_arguments_within(const GraphNode& node, const Version& version);
@@ -86,7 +88,8 @@ class Machine {
   void set_addresses(const Version& version);
   void set_enabled(const Version& version);
   void update(const Version& version);
-  void recapture(const Version& version, bool anew);
+  void refuse_update(const Version& version);
+  void recapture(const Change& change);
 
   const Program& program_;
   const Device first_;
@@ -94,7 +97,7 @@ class Machine {
   std::vector<Stream> own_streams_;   // of each device, for what is no operation of the program
   std::vector<Stream> side_streams_;  // of each body, for what runs beside others in it: bodies lie within each other
   std::vector<Event> events_;
-  std::vector<Generator> generators_;            // of each device
+  std::vector<Generator> generators_;            // of the first device, then of the second one
   std::vector<Operation> all_operations_;        // those of the program, then those of each body
   std::vector<std::size_t> first_of_body_ = {};  // of each body: the number of its first one
   std::vector<Buffer<Word>> conditions_;         // of each device: a word for each operation
@@ -106,6 +109,7 @@ class Machine {
   std::vector<std::optional<Parameter<Word>>> values_;  // of each operation, of the last capture
   std::optional<Parameter<Word*>> addresses_of_[2];     // of the buffers that change places
   Version captured_;                                    // of the last capture
+  Version version_;                                     // of the graph
   bool other_flags_ = false;                            // those of recapture_anew
   std::vector<CUDAGraph> bodies_;                       // before graph_: they may end before and after it
   CUDAGraph graph_;

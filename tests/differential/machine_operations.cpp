@@ -43,6 +43,7 @@ void Machine::launch_kernel(const Operation& op, const StreamRef& stream, const 
 
 void Machine::submit(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number) {
   const auto place = [&](const Operand& operand) { return address(operand, run.version); };
+  if (run.version.replaced && op.replaced != Replaced::never) return submit_replaced(op, stream, run, number);
   switch (op.kind) {
     case Kind::map:
       return launch_kernel<Map>(op, stream, run, number, place(op.out), place(op.in));
@@ -57,7 +58,7 @@ void Machine::submit(const Operation& op, const StreamRef& stream, const Run& ru
     case Kind::histogram:
       return launch_kernel<Histogram>(op, stream, run, number, place(op.out), place(op.in));
     case Kind::draw: {  // a launch that is left out draws nevertheless
-      const Generator& generator = generators_[stream.device() == first_ ? 0 : 1];
+      const Generator& generator = generators_of(stream)[op.generator];
       return launch_kernel<Draw>(op, stream, run, number, generator.philox_state(drawn, stream), place(op.out));
     }
     case Kind::child:
@@ -72,6 +73,11 @@ void Machine::submit(const Operation& op, const StreamRef& stream, const Run& ru
     default:
       return submit_other(op, stream, run, number);
   }
+}
+
+void Machine::submit_replaced(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number) {
+  if (op.replaced == Replaced::by_kernel) return submit(replacement(op), stream, run, number);
+  fill_batch(stream, address(op.out, run.version), static_cast<unsigned char>(op.value), op.count);
 }
 
 void Machine::submit_other(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number) {
@@ -143,7 +149,7 @@ void Machine::run_child(int body, const StreamRef& stream, const Run& run) {
 
 void Machine::run_flow(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number) {
   const std::size_t device = stream.device() == first_ ? 0 : 1;
-  const Flow::Place place{run.capturing, conditions_[device].data() + number, generators_[device]};
+  const Flow::Place place{run.capturing, conditions_[device].data() + number, generators_of(stream)};
   const Flow flow(stream, place, address(op.in, run.version), op.value, conditions_of(op));
   std::vector<FlowBody> bodies;
   for (const int body : bodies_of(op))
@@ -159,6 +165,10 @@ void Machine::run_flow(const Operation& op, const StreamRef& stream, const Run& 
     default:
       return flow.while_(bodies[0], op.limit);
   }
+}
+
+const Generator* Machine::generators_of(const StreamRef& stream) const {
+  return generators_.data() + (stream.device() == first_ ? 0 : generators_of_device);
 }
 
 // The next run gets the new one, which may have the same handle.

@@ -154,6 +154,12 @@ inline void scratch(const StreamRef& stream, Word* out, const Word* in, Word val
   launch(stream, shape(n), Map{}, out, other.data(), value + 1, n);
 }
 
+/// All bytes of out are set by a batch, which is a kernel of the library in a graph.
+inline void fill_batch(const StreamRef& stream, Word* out, unsigned char value, Word n) {
+  const FillOp fill = make_fill(reinterpret_cast<unsigned char*>(out), value, n * sizeof(Word));
+  fill_batch_async({&fill, 1}, stream);
+}
+
 /// Memory in the order of a stream, with all bytes set.
 inline Word* allocate_filled(const StreamRef& stream, Word value, Word n) {
   auto* const memory = static_cast<Word*>(allocate_async(n * sizeof(Word), stream));

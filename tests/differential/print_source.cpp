@@ -62,6 +62,8 @@ std::string scope_text(const Operation& op, const Where& where) {
   return format("const annotate scope{0}(\"op{0}\"); ", where.number) + (op.may_rest ? "if (runs()) " : "");
 }
 
+std::string replaced_text(const Program& program, const Operation& op, const Where& where);
+
 std::string launch_line(const Program& program, const Operation& op, const Where& where) {
   std::string operands = address(program, op.out);
   if (op.kind == Kind::draw)
@@ -72,17 +74,34 @@ std::string launch_line(const Program& program, const Operation& op, const Where
   const std::string launch =
       format("launch({}, {}({}), {}{{}}, {}, {}, {}U);", where.stream, op.programmatic ? "early_shape" : "shape",
              op.count, kernel(op.kind), operands, value(op, where), op.count);
-  const std::string rests = scope_text(op, where);
-  if (op.kind != Kind::draw) return rests.empty() ? launch : format("{{ {}{} }}", rests, launch);
-  return format("{{ const auto numbers = generators[{}].philox_state(drawn, {}); {}{} }}", where.device, where.stream,
-                rests, launch);
+  const std::string rests = scope_text(op, where), work = replaced_text(program, op, where) + launch;
+  if (op.kind != Kind::draw) return rests.empty() ? work : format("{{ {}{} }}", rests, work);
+  return format("{{ const auto numbers = generators[{}].philox_state(drawn, {}); {}{} }}",
+                static_cast<std::size_t>(where.device) * generators_of_device + op.generator, where.stream, rests,
+                launch);
+}
+
+/// What comes before a launch that another operation replaces.
+std::string replaced_text(const Program& program, const Operation& op, const Where& where) {
+  if (op.replaced == Replaced::never) return "";
+  const std::string other =
+      op.replaced == Replaced::by_kernel
+          ? launch_line(program, replacement(op), where)
+          : format("fill_batch({}, {}, {}U, {});", where.stream, address(program, op.out), op.value & 0xFFU, op.count);
+  return format("if (version.replaced) {} else ", other);
+}
+
+std::string draws_text(const Draws& draws) {
+  std::string text;
+  for (const unsigned each : draws) text += format("{}{}", text.empty() ? "" : ", ", each);
+  return "{" + text + "}";
 }
 
 std::string flow_line(const Program& program, const Operation& op, const Where& where) {
   std::string bodies;
   for (const int body : bodies_of(op))
     bodies += format("{}{{[&](const StreamRef& s) {{ body{}(s); }}, {}}}", bodies.empty() ? "" : ", ", body,
-                     draws_of(program, body));
+                     draws_text(draws_of(program, body)));
   if (op.kind == Kind::switch_) bodies = "{" + bodies + "}";
   if (op.kind == Kind::while_) bodies += format(", {}", op.limit);
   return format("flow({}, c{}, {}, {:#x}U, {}).{}({});", where.stream, where.number, address(program, op.in), op.value,
@@ -280,13 +299,18 @@ std::string change_lines(const Program& program, How how, const Version& capture
       text += format("        graph.node(\"op{}\").set_enabled(!version.resting);\n", i);
   }
   if (how == How::set_addresses) text += exchange_lines(program, captured);
-  if (how >= How::update) text += "        capture_bodies();\n";
+  if (is_new_capture(how)) text += "        capture_bodies();\n";
   if (how == How::update)
     text +=
         "        CUDAGraph other;\n        capture(other, options(), [&] { submit(); });\n"
         "        graph.update(other);\n";
+  if (how == How::refused_update)
+    text +=
+        "        Program other(first);\n        other.version = version;\n        other.version.replaced = true;\n"
+        "        other.capture_all();\n        refuse_update(other.graph);\n";
   if (how == How::recapture_anew) text += "        other_flags = !other_flags;\n";
-  if (how >= How::recapture) text += "        graph.recapture(options(), [&] { submit(); });\n";
+  if (how == How::recapture || how == How::recapture_anew)
+    text += "        graph.recapture(options(), [&] { submit(); });\n";
   return text;
 }
 
@@ -296,11 +320,11 @@ std::string changes(const Program& program) {
   Version captured;
   for (std::size_t i = 0; i < program.changes.size(); ++i) {
     const auto& [how, to] = program.changes[i];
-    versions += format("      case {}:\n        return {{{}, {}, {}, {}}};\n", i, to.nodes, to.parameters, to.resting,
-                       to.exchanged);
+    versions += format("      case {}:\n        return {{{}, {}, {}, {}, {}}};\n", i, to.nodes, to.parameters,
+                       to.resting, to.exchanged, to.replaced);
     steps += format("      case {}: {{  // {}\n{}        return;\n      }}\n", i, name(how),
                     change_lines(program, how, captured));
-    if (how >= How::update) captured = to;
+    if (is_new_capture(how)) captured = to;
   }
   return format(
       "  static constexpr int changes = {};\n"
@@ -347,6 +371,12 @@ struct Program : Printed {{
 {5}    return options;
   }}
 
+  void capture_all() {{
+    capturing = true;
+    capture_bodies();
+    capture(graph, options(), [&] {{ submit(); }});
+  }}
+
   void restore() {{
     synchronize();
     seed({0});
@@ -355,7 +385,8 @@ struct Program : Printed {{
   std::vector<Word> contents() const {{
     std::vector<Word> values;
     synchronize();
-{7}    return values;
+{7}    get_states(values);
+    return values;
   }}
 
   // Memory in the order of a stream that a run has left.

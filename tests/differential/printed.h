@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <future>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,7 +25,8 @@ class Printed {
   bool capturing = false;
   std::vector<CUDAGraph> bodies;
   CUDAGraph graph;
-  std::vector<Generator> generators = {Generator(device(0)), Generator(device(1))};
+  std::vector<Generator> generators = {Generator(device(0)), Generator(device(0)), Generator(device(1)),
+                                       Generator(device(1))};
   const Stream own0{device(0)}, own1{device(1)};
 
   Device device(int number) const {
@@ -53,8 +55,8 @@ class Printed {
       }
   }
   Flow flow(const StreamRef& stream, const Buffer<Word>& condition, const Word* in, Word value, Word conditions) const {
-    const Generator& generator = generators[stream.device() == device(0) ? 0 : 1];
-    return {stream, {capturing, condition.data(), generator}, in, value, conditions};
+    const Generator* const all = generators.data() + (stream.device() == device(0) ? 0 : generators_of_device);
+    return {stream, {capturing, condition.data(), all}, in, value, conditions};
   }
   /// False where operations that may rest do.
   bool runs() const { return capturing || !version.resting; }
@@ -74,6 +76,18 @@ class Printed {
     values.resize(values.size() + count);
     copy_async(values.data() + values.size() - count, data, count * sizeof(Word), own0);
     own0.synchronize();
+  }
+  void get_states(std::vector<Word>& values) const {
+    for (const Generator& each : generators) values.push_back(static_cast<Word>(each.offset()));
+  }
+  /// The graph stays as it is: the other one has a batch where a node is disabled.
+  void refuse_update(CUDAGraph& other) {
+    try {
+      graph.update(other);
+    } catch (const GraphUpdateError&) {
+      return;
+    }
+    throw std::logic_error("an update to a graph with a batch in the place of a disabled node");
   }
   /// In a capture, the graph of a body.
   template <class F>
@@ -121,9 +135,7 @@ class ComparedRuns {
   bool compare(int first) const {
     Program captured(first);
     captured.restore();
-    captured.capturing = true;
-    captured.capture_bodies();
-    capture(captured.graph, captured.options(), [&] { captured.submit(); });
+    captured.capture_all();
     captured.graph.replay(captured.s0);
     const bool same_once = take(captured) == once_;
     captured.graph.replay(captured.s0);

@@ -27,6 +27,10 @@ bool uses(const Operation& op, int buffer) {
   return op.out.buffer == buffer || op.in.buffer == buffer || op.in2.buffer == buffer;
 }
 
+void add(Draws& to, const Draws& draws) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += draws[i];
+}
+
 }  // namespace
 
 std::vector<int> bodies_of(const Operation& operation) {
@@ -36,16 +40,24 @@ std::vector<int> bodies_of(const Operation& operation) {
   return bodies;
 }
 
-unsigned draws_of(const Program& program, const Operation& operation) {
-  unsigned draws = operation.kind == Kind::draw ? 1 : 0;
-  for (const int body : bodies_of(operation)) draws += draws_of(program, body);
-  return operation.kind == Kind::while_ ? draws * operation.limit : draws;
+Draws draws_of(const Program& program, const Operation& operation) {
+  Draws draws = {};
+  if (operation.kind == Kind::draw) draws[operation.generator] = 1;
+  for (const int body : bodies_of(operation)) add(draws, draws_of(program, body));
+  if (operation.kind == Kind::while_)
+    for (unsigned& each : draws) each *= operation.limit;
+  return draws;
 }
 
-unsigned draws_of(const Program& program, int body) {
-  unsigned draws = 0;
-  for (const Operation& each : program.bodies[at(body)].operations) draws += draws_of(program, each);
+Draws draws_of(const Program& program, int body) {
+  Draws draws = {};
+  for (const Operation& each : program.bodies[at(body)].operations) add(draws, draws_of(program, each));
   return draws;
+}
+
+bool draws_any(const Program& program, int body) {
+  return any_of_all(program, program.bodies[at(body)].operations,
+                    [](const Operation& op) { return op.kind == Kind::draw; });
 }
 
 unsigned conditions_of(const Operation& operation) {
@@ -85,6 +97,24 @@ bool can_be_updated(const Program& program) {
   });
 }
 
+Operation replacement(const Operation& operation) {
+  Operation other = operation;
+  other.kind = operation.kind == Kind::mix ? Kind::map : Kind::mix;
+  other.in2 = operation.in;
+  other.replaced = Replaced::never;
+  return other;
+}
+
+bool has_batch_for_resting(const Program& program) {
+  return std::ranges::any_of(program.operations,
+                             [](const Operation& op) { return op.may_rest && op.replaced == Replaced::by_batch; });
+}
+
+bool is_made_in_place(const Program& program, const Version& from, const Change& change) {
+  const bool leaves_out_a_batch = from.resting && change.to.replaced && has_batch_for_resting(program);
+  return change.how != How::recapture_anew && can_be_updated(program) && !leaves_out_a_batch;
+}
+
 // Another capture may have any values; nodes of a graph that is updated keep resting, those of a new executable do not.
 Version reached(const Program& program, const Version& from, const Change& change) {
   Version version = from;
@@ -101,9 +131,11 @@ Version reached(const Program& program, const Version& from, const Change& chang
     case How::set_enabled:
       version.resting = change.to.resting;
       return version;
+    case How::refused_update:
+      return version;
     default:
       version = change.to;
-      version.resting = from.resting && change.how != How::recapture_anew && can_be_updated(program);
+      version.resting = from.resting && is_made_in_place(program, from, change);
       return version;
   }
 }
@@ -125,8 +157,8 @@ const char* name(Kind kind) {
 }
 
 const char* name(How how) {
-  static constexpr const char* names[] = {"set_arg", "set",       "set_addresses", "set_enabled",
-                                          "update",  "recapture", "recapture_anew"};
+  static constexpr const char* names[] = {"set_arg", "set",       "set_addresses",  "set_enabled",
+                                          "update",  "recapture", "recapture_anew", "refused_update"};
   return names[static_cast<std::size_t>(how)];
 }
 

@@ -44,7 +44,7 @@ enum class Kind {
   gather,
   scan,
   histogram,
-  draw,            ///< random numbers of the device's generator
+  draw,            ///< random numbers of one of the device's generators
   fill,            ///< fill_async
   copy,            ///< copy_async
   scratch,         ///< scratch() of pieces.h: memory that is allocated, used and freed
@@ -78,6 +78,13 @@ struct Operand {
 /// How the value of a kernel changes between replays; see Version.
 enum class Varies { never, by_node, by_parameter };
 
+/// What runs in the place of a kernel in Version::replaced: as many nodes of the same type, of the same memory.
+enum class Replaced {
+  never,
+  by_kernel,  ///< another kernel; see replacement()
+  by_batch    ///< a batch of one fill of `out`: a kernel of the library, which is never disabled
+};
+
 struct Operation {
   Kind kind = Kind::fill;
   int stream = 0;
@@ -86,10 +93,12 @@ struct Operation {
   std::uint32_t value = 0;
   int event = -1;
   int other_stream = -1;
+  unsigned generator = 0;  ///< of draw: which of those of the device
   int body = -1;
   std::vector<int> further_bodies = {};  ///< of if_else and switch_
   unsigned limit = 0;                    ///< of while_; 0: none
   Varies varies = Varies::never;
+  Replaced replaced = Replaced::never;
   bool may_rest = false;      ///< the node is disabled in versions of that kind
   bool programmatic = false;  ///< of a kernel: LaunchConfig::programmatic
   bool beside = false;        ///< in a body: runs on a stream that is forked off, and joined after the next operation
@@ -112,6 +121,7 @@ enum class How {
   update,          ///< CUDAGraph::update to another capture
   recapture,       ///< CUDAGraph::recapture with the same options
   recapture_anew,  ///< ... with other flags, which need a new executable
+  refused_update,  ///< CUDAGraph::update to one that has a batch where a node is disabled: nothing changes
 };
 
 /// A change between replays.
@@ -119,6 +129,10 @@ struct Change {
   How how = How::set_arg;
   Version to;
 };
+/// True if the whole program is captured again, and the graph follows it.
+inline bool is_new_capture(How how) {
+  return how >= How::update && how <= How::recapture_anew;
+}
 
 /// A random program: what is submitted to streams, in the order in which the host submits it. Stream 0 is where a
 /// capture of it begins and ends.
@@ -166,8 +180,10 @@ Program generate(std::uint64_t seed, const Limits& limits);
 std::vector<int> bodies_of(const Operation& operation);
 
 /// How often an operation, or those of a body, draw random numbers; that of a loop, if it runs as often as it may.
-unsigned draws_of(const Program& program, const Operation& operation);
-unsigned draws_of(const Program& program, int body);
+Draws draws_of(const Program& program, const Operation& operation);
+Draws draws_of(const Program& program, int body);
+/// True if it draws random numbers at all.
+bool draws_any(const Program& program, int body);
 
 /// How many conditions control flow has: that of an operation, see flow.h.
 inline constexpr unsigned loop_conditions = 4;
@@ -185,6 +201,16 @@ bool has_control_flow(const Program& program, int body);
 
 /// True if the graph of the program can become another one in place: it has neither allocation nodes nor control flow.
 bool can_be_updated(const Program& program);
+
+/// The operation in the place of one that is replaced by a kernel: of the same memory, and in place where that is.
+Operation replacement(const Operation& operation);
+
+/// True if a batch takes the place of an operation that may rest. Then replaced versions never rest: no graph is
+/// updated to them whose nodes are disabled.
+bool has_batch_for_resting(const Program& program);
+
+/// True if a recapture, which leads to the version `to`, updates the executable of a graph in `from`.
+bool is_made_in_place(const Program& program, const Version& from, const Change& change);
 
 /// The version that a change makes of a graph which is in another one: `change.to`, if a change of that kind can.
 Version reached(const Program& program, const Version& from, const Change& change);

@@ -7,12 +7,18 @@
 #include <vector>
 
 #include "reprise/device.h"
+#include "reprise/random.h"
 #include "tests/differential/program.h"
 
 namespace reprise::differential {
 
-/// The values of each buffer; none for one that was freed.
-using Contents = std::vector<std::vector<std::uint32_t>>;
+/// What a program left.
+struct Contents {
+  std::vector<std::vector<std::uint32_t>> buffers;  ///< the values of each; none of one that was freed
+  std::vector<GeneratorState> generators = {};      ///< of the first device, then of the second one
+
+  friend bool operator==(const Contents&, const Contents&) = default;
+};
 
 /// A fault that tests put into what is captured: operations of this kind get another value.
 using Fault = std::optional<Kind>;

@@ -112,6 +112,12 @@ class Shrinker {
       candidate = smallest_;
       candidate.operations[i].programmatic = false;
       if (smallest_.operations[i].programmatic) smaller |= accept(candidate);
+      candidate = smallest_;
+      candidate.operations[i].replaced = Replaced::never;
+      if (smallest_.operations[i].replaced != Replaced::never) smaller |= accept(candidate);
+      candidate = smallest_;
+      candidate.operations[i].generator = 0;
+      if (smallest_.operations[i].generator != 0) smaller |= accept(candidate);
     }
     for (std::size_t b = 0; b < smallest_.bodies.size(); ++b)
       for (std::size_t i = 0; i < smallest_.bodies[b].operations.size(); ++i) {
@@ -123,6 +129,7 @@ class Shrinker {
         simplify(&Operation::varies, Varies::never);
         simplify(&Operation::programmatic, false);
         simplify(&Operation::beside, false);
+        simplify(&Operation::generator, 0U);
       }
     return smaller;
   }
