@@ -197,7 +197,7 @@ class Generator {
     for (unsigned i = 0, count = 1 + below(program_.changes.empty() ? 4 : 2); i < count; ++i) {
       const How how = static_cast<How>(below(static_cast<unsigned>(How::recapture_anew) + 1));
       if (how == How::update && !can_be_updated(program_)) continue;
-      if (how == How::set_addresses && program_.exchanged.first < 0) continue;
+      if (how == How::set_addresses && (program_.exchanged.first < 0 || version.replaced)) continue;
       if (how == How::set_enabled && version.replaced && has_batch_for_resting(program_)) continue;
       version = add_change(version, how);
     }
@@ -216,14 +216,11 @@ class Generator {
     program_.changes.push_back(change);
     return change.to;
   }
-  /// Kernels without other changes, of buffers that stay where they are.
+  /// Kernels without other values.
   void replace_some() {
-    const auto [a, b] = program_.exchanged;
-    const auto stays = [a = a, b = b](const Operand& operand) { return operand.buffer != a && operand.buffer != b; };
     const bool batches = !one_in(5);
     for (Operation& each : program_.operations) {
       if (!is_plain_kernel(each.kind) || each.varies != Varies::never || one_in(3)) continue;
-      if (!stays(each.out) || !stays(each.in) || !stays(each.in2)) continue;
       each.replaced = batches && !one_in(3) ? Replaced::by_batch : Replaced::by_kernel;
       each.may_rest = each.may_rest || one_in(2);
     }

@@ -74,7 +74,9 @@ std::string launch_line(const Program& program, const Operation& op, const Where
   const std::string launch =
       format("launch({}, {}({}), {}{{}}, {}, {}, {}U);", where.stream, op.programmatic ? "early_shape" : "shape",
              op.count, kernel(op.kind), operands, value(op, where), op.count);
-  const std::string rests = scope_text(op, where), work = replaced_text(program, op, where) + launch;
+  const std::string rests = scope_text(op, where);
+  std::string work = replaced_text(program, op, where) + launch;
+  if (op.replaced != Replaced::never && !rests.empty()) work = "{ " + work + " }";
   if (op.kind != Kind::draw) return rests.empty() ? work : format("{{ {}{} }}", rests, work);
   return format("{{ const auto numbers = generators[{}].philox_state(drawn, {}); {}{} }}",
                 static_cast<std::size_t>(where.device) * generators_of_device + op.generator, where.stream, rests,
