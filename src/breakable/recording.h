@@ -70,7 +70,7 @@ class Recording {
   void abandon() noexcept;
 
   bool has_run() const noexcept { return has_run_; }        ///< a segment or an eager part has taken effect
-  bool part_threw() const noexcept { return part_threw_; }  ///< the function of an eager part
+  bool part_threw() const noexcept { return part_threw_; }  ///< the error is that of an eager part's function
   /// Work that the body submitted to RecordingPlan::outside has taken effect.
   bool has_run_outside() const noexcept { return has_run_outside_; }
   bool refused() const noexcept { return refused_; }  ///< an eager part, because of RecordingPlan::run

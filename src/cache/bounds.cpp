@@ -108,7 +108,7 @@ bool GraphCache::Impl::release_idle(const Record* record, std::uint64_t missing)
   evicts_for_bytes = true;
   for (; idle != 0; --idle) evict(*records.oldest(), RecaptureCause::evicted_bytes);
   if (records.entries() == 0) begin_pool();
-  // Now, not in the next capture: memory that the default stream used stays held back while one is underway.
+  // Before the next capture: while one is underway, memory that the default stream used cannot be released.
   memory::ReleaseQueue::drain_waiting();
   return true;
 }
@@ -134,9 +134,9 @@ void GraphCache::Impl::discard(std::shared_ptr<Entry>& entry) {
   if (records.entries() == 0) begin_pool();
 }
 
-// Memory that graphs use while they run stays in the pool until no graph can use it: that of the last capture until its
-// graph is gone, all other until the last graph is. Where releasing other entries is not enough, all are released, and
-// a new pool begins.
+// Memory that graphs use while they run stays in the pool until no graph can use it: the graphs of the capture that
+// added it, and of all later ones, are gone. Where releasing other entries is not enough, all are released, and a new
+// pool begins.
 void GraphCache::Impl::keep_within_bytes(Record& fresh, std::uint64_t added) {
   if (bytes() > max_bytes) memory::ReleaseQueue::drain();  // of captures that failed
   if (bytes() > max_bytes) evicts_for_bytes = true;

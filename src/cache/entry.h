@@ -64,6 +64,9 @@ struct CaptureFailed {
 /// CaptureFailed::missing for an error.
 std::uint64_t missing_memory(const std::exception& error) noexcept;
 
+/// Has a body capture itself, where it does that; else null. \throws CaptureFailed
+std::shared_ptr<cache_detail::OwnGraphs> capture_itself(const Call& call, const MempoolId& pool);
+
 /// The bytes of an input as the body gets it.
 std::size_t padded_bytes(std::size_t bytes, const cache_detail::Lengths& lengths);
 
@@ -148,8 +151,8 @@ class Entry {
     std::size_t bytes = 0;  // padded
     bool written = false;
     std::optional<Parameter<std::byte*>> parameter = {};  // set in each call
-    bool of_one_kind = false;                             // the parameter: of memory of the device
-    const void* set = nullptr;                            // of this kind, by the last call
+    bool of_one_kind = false;                             // copies or sets use it: memory of the device alone
+    const void* set = nullptr;                            // the last address that was not copied
     Memory memory = {};                                   // to which the input is copied, at data()
     bool copied = false;                                  // in the present call
 
@@ -176,10 +179,12 @@ class Entry {
   void run_breaks(const StreamRef& stream, const Call& call);
   /// As graphs::replay_in_order().
   std::exception_ptr replay_last_segment(const StreamRef& stream, const Call& call);
+  /// True if the graph can use the input at this address: it is aligned, and lies in memory of the device if that
+  /// counts.
   bool can_use(const Input& input, const void* data) const;
   std::byte* memory_of(Input& input);
   void record_use(const StreamRef& stream);
-  /// \param has_begun eager parts have run in this call, which ends with an error without memory.
+  /// \param has_begun eager parts have run in this call: without memory, what they changed in inputs is copied back.
   std::shared_ptr<Lender> new_results(const StreamRef& stream, const Call& call, bool has_begun);
   void retain(const std::shared_ptr<void>& memory);
 

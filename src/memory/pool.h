@@ -28,7 +28,7 @@ struct Pool {
   FreeSet& blocks(bool small) noexcept { return small ? small_blocks : large_blocks; }
   /// True if its wholly free segments may be released to the driver.
   bool may_release() const noexcept { return !is_private() || (graphs.empty() && filled_by == nullptr); }
-  /// Segments that later captures added are used by no graph: the last capture whose graph holds the pool.
+  /// The last capture whose graph holds the pool, 0 for none: no graph uses segments that were added later.
   std::uint64_t newest_filling() const noexcept { return fillings.empty() ? 0 : *std::ranges::max_element(fillings); }
   /// True if nothing keeps the pool itself.
   bool is_over() const noexcept { return may_release() && is_private() && requests == 0 && statistics.segments == 0; }

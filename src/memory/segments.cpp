@@ -49,8 +49,8 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
   if (MemoryBlock* const block = new_segment(lock, pool, request, stream)) return give_out(block, request);
 
   // No memory. First release resources of destroyed graphs and cached memory, also that of a framework; then wait for
-  // blocks that are deferred for other streams and for replays of destroyed graphs. Always both: what nothing waits for
-  // any more may have become free after the first release.
+  // blocks that are deferred for other streams and for replays of destroyed graphs. Both are
+  // always done: the second releases what became free after the first.
   for (const bool wait : {false, true}) {
     lock.unlock();
     if (wait)

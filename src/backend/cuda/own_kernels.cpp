@@ -85,8 +85,7 @@ std::string why_unavailable(const char* other) {
   if (version == 0 || takes_code_of(nvcc_version, version)) return {};
   return text::format(
       "this build has code for drivers of CUDA {} and later, but the driver here is of CUDA {}: install a newer "
-      "driver, "
-      "or build with nvcc of CUDA {}{}",
+      "driver, or build with nvcc of CUDA {}{}",
       nvcc_version / 1000, cuda::version_text(version), version / 1000, other);
 }
 

@@ -49,7 +49,7 @@ void check_memory(Backend& backend, const void* from, const void* to, const char
   Checked(backend).pointer_info(from, &before);
   Checked(backend).pointer_info(to, &after);
   if (before.kind == after.kind && before.device_index == after.device_index) return;
-  // What the node uses now may have been memory of any kind, freed since: the driver knows.
+  // The present address may be that of freed memory, which has no kind any more: the driver decides.
   if (before.kind == backend::MemoryKind::unregistered) return;
   refuse(begin, text::format("expected a {} in {}, as the present one at {}; found {}, in {}. In an executable CUDA "
                              "changes addresses within the same context and kind of memory only",

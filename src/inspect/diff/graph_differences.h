@@ -21,6 +21,14 @@ std::vector<GraphDifference> graph_differences(const ComparedGraph& first, const
 /// their own, of which no allocator knows what it corresponds to.
 std::vector<GraphDifference> differences_but_for_addresses(const CUDAGraph& first, const CUDAGraph& second);
 
+/// The same for two graphs whose nodes are paired, before one of them is changed: values are copied now, and the list
+/// is made when it is first read.
+GraphDifferences later_differences(graphs::GraphAccess::Impl& first, graphs::GraphAccess::Impl& second,
+                                   const graphs::TemplatePairs& pairs);
+
+/// The disabled nodes of a graph, as those in their places in another one of the same shape are described.
+std::vector<ComparedNode> disabled_nodes(graphs::GraphAccess::Impl& graph, graphs::GraphAccess::Impl& other);
+
 /// Addresses outside of the nodes, as of results: of one graph, and of another one at the same place.
 struct AddressPair {
   const void* first = nullptr;
@@ -30,14 +38,6 @@ struct AddressPair {
 /// True for each pair whose addresses are the same, or lie in allocations of the captures that correspond to each
 /// other, as diff() compares addresses in nodes.
 std::vector<bool> corresponding(const CUDAGraph& first, const CUDAGraph& second, std::span<const AddressPair> pairs);
-
-/// The same for two graphs whose nodes are paired, before one of them is changed: values are copied now, and the list
-/// is made when it is first read.
-GraphDifferences later_differences(graphs::GraphAccess::Impl& first, graphs::GraphAccess::Impl& second,
-                                   const graphs::TemplatePairs& pairs);
-
-/// The disabled nodes of a graph, as those in their places in another one of the same shape are described.
-std::vector<ComparedNode> disabled_nodes(graphs::GraphAccess::Impl& graph, graphs::GraphAccess::Impl& other);
 
 /// The differences, a line each, indented; the first 20 of them.
 std::string differences_text(std::span<const GraphDifference> differences);

@@ -239,10 +239,6 @@ void ReleaseQueue::drain_all(const Device& device, const std::function<void()>& 
   unlink(q.claims, claim);
 }
 
-bool ReleaseQueue::empty() noexcept {
-  return !queue().any.load(std::memory_order_acquire);
-}
-
 bool ReleaseQueue::wait(const std::atomic<bool>& flag, std::chrono::microseconds limit) noexcept {
   if (support::forked()) return flag;
   Queue& q = queue();

@@ -54,9 +54,6 @@ class ReleaseQueue {
   /// returned, all launches there have completed. Waits also for what other threads are releasing, at most 5 s.
   static void drain_all(const Device& device, const std::function<void()>& wait_until_idle) noexcept;
 
-  /// True if nothing is queued.
-  static bool empty() noexcept;
-
   /// Waits until the flag is set, at most `limit`; returns the flag. push() wakes the waiters, so the flag must be set
   /// before it.
   static bool wait(const std::atomic<bool>& flag, std::chrono::microseconds limit) noexcept;
