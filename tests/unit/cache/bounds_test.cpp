@@ -343,8 +343,10 @@ TEST(GraphCacheBounds, AHitThatNeedsMemoryForACopyOfAnInputCounts) {
   x.fill_bytes_async(1);
   for (const std::size_t offset : {0, 1, 1, 0}) {  // not aligned: copied
     const DeviceView<const int> view(x.data() + offset, values);
-    EXPECT_EQ(last_value(cache.run({1}, inputs(view), Multiplying{1})), 0x01010101);
+    const auto body = [](DeviceView<const int> in) { return Multiplying{1}(DeviceView<const int>(in.data(), n)); };
+    EXPECT_EQ(cache.run({1}, inputs(view), body).read().back(), 0x01010101);
     const GraphCacheStatistics counts = cache.statistics();
+    EXPECT_EQ(counts.captures.number, 1u);
     EXPECT_LE(counts.pool_bytes + counts.entry_bytes, 8u << 20);
   }
   ASSERT_TRUE(cache.failure({1}));
