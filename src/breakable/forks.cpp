@@ -98,6 +98,13 @@ void Forks::stream_ends(const StreamRef& stream) noexcept {
   std::erase_if(forks_, [&](const Fork& each) { return each.stream == stream; });
 }
 
+std::vector<StreamRef> Forks::streams() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<StreamRef> all;
+  for (const Fork& fork : forks_) all.push_back(fork.stream);
+  return all;
+}
+
 std::vector<std::string> Forks::unjoined(const captures::Found& found, bool everything) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> texts;

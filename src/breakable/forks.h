@@ -21,6 +21,7 @@ class Forks {
   /// A stream waited, and takes part in the capture now.
   void joined(const StreamRef& stream) noexcept;
   void stream_ends(const StreamRef& stream) noexcept;  ///< by the slot
+  std::vector<StreamRef> streams() const;              ///< those that were noted
 
   /// The work that nothing joins to the stream on which the capture began, a sentence each; empty if all is joined. To
   /// be called while it is captured.

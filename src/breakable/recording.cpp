@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "breakable/recording.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -49,14 +50,12 @@ Recording::~Recording() {
 
 void Recording::abandon() noexcept {
   if (std::exchange(capturing_, false)) last_.capture_abandon();
-  if (outside_ != nullptr) {
-    try {
-      has_run_outside_ |= outside_->first().has_value();
-    } catch (...) {
-      has_run_outside_ = true;  // no memory for the description of the call: there was one
-    }
-    outside_.reset();
+  try {
+    for (const Outside& each : outside_) has_run_outside_ |= each.watch->first().has_value();
+  } catch (...) {
+    has_run_outside_ = true;  // no memory for the description of the call: there was one
   }
+  outside_.clear();
   if (std::exchange(results_pending_, false)) breaks_.back().function->drop_results();
 }
 
@@ -76,24 +75,34 @@ void Recording::begin_segment() {
   impl.begin_on_current_stream(plan_.call, options);
   capturing_ = true;
   forks_ = Forks::watch(impl.capture->capture());
-  if (plan_.outside)
-    outside_ = plan_.outside->device().backend().monitor().watch_work(plan_.outside->native(), /*last=*/nullptr);
+  watch_outside();
+}
+
+void Recording::watch_outside() {
+  const auto watch = [&](std::string name, const StreamRef& stream) {
+    outside_.push_back(
+        {std::move(name), stream.device().backend().monitor().watch_work(stream.native(), /*last=*/nullptr)});
+  };
+  if (plan_.outside) watch("the caller's stream", *plan_.outside);
+  for (const StreamRef& each : forks_before_)
+    if (each != plan_.outside)
+      watch(text::format("the stream {} (forked off in an earlier segment, not in this one)",
+                         static_cast<const void*>(each.native())),
+            each);
 }
 
 void Recording::require_nothing_outside() {
-  if (outside_ == nullptr) return;
-  const std::optional<backend::CaptureFindings::ObservedCall> call = outside_->first();
-  outside_.reset();
-  if (!call) return;
-  has_run_outside_ = true;
-  throw UsageError(
-      text::format("{}: expected a body that submits its work to current_stream(), or to streams that were forked off "
-                   "it; found work "
-                   "on the caller's stream, which was executed at once and is missing in the graph: {}{}{}. It has "
-                   "taken effect, what "
-                   "the body submitted to current_stream() has not.",
-                   plan_.call, call->name, call->driver_name.empty() ? "" : " (" + call->driver_name + ")",
-                   call->stack.empty() ? "" : ", called by " + call->stack.front()));
+  for (const Outside& each : std::exchange(outside_, {})) {
+    const std::optional<backend::CaptureFindings::ObservedCall> call = each.watch->first();
+    if (!call) continue;
+    has_run_outside_ = true;
+    throw UsageError(
+        text::format("{}: expected a body that submits its work to current_stream(), or to streams that were forked "
+                     "off it since the last eager part; found work on {}, which was executed at once and is missing in "
+                     "the graph: {}{}{}. It has taken effect, what the body submitted to current_stream() has not.",
+                     plan_.call, each.name, call->name, call->driver_name.empty() ? "" : " (" + call->driver_name + ")",
+                     call->stack.empty() ? "" : ", called by " + call->stack.front()));
+  }
 }
 
 // Returns the number of nodes.
@@ -106,6 +115,8 @@ std::size_t Recording::end_segment(bool is_last) {
     backend::Checked(plan_.captured.device().backend()).graph_nodes(found.info.graph, &nodes);
   if (!is_last || !breaks_.empty()) impl.options.allow_empty = true;
   if (!is_last && breaks_.empty()) impl.options.name = segment_name(1);
+  for (const StreamRef& each : forks_->streams())
+    if (std::ranges::find(forks_before_, each) == forks_before_.end()) forks_before_.push_back(each);
   end_capture(found);
   nodes_ += nodes.size();
   return nodes.size();

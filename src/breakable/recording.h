@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backend/monitor.h"
 #include "breakable/breaks.h"
@@ -78,7 +79,14 @@ class Recording {
   std::size_t nodes() const noexcept { return nodes_; }  ///< of all segments that have ended
 
  private:
+  /// A stream that takes part in no capture when a segment begins, and the work that is submitted to it meanwhile.
+  struct Outside {
+    std::string name;  // for errors
+    std::unique_ptr<backend::WorkWatch> watch;
+  };
+
   void require_here() const;
+  void watch_outside();
   void require_nothing_outside();
   void require_lasting(const eager_detail::Function& function) const;
   void begin_segment();
@@ -93,8 +101,9 @@ class Recording {
   const RecordingPlan plan_;
   const std::string name_ = plan_.options.name;
   Recording* const before_;
-  std::shared_ptr<Forks> forks_;                 // of the segment
-  std::unique_ptr<backend::WorkWatch> outside_;  // likewise; null without RecordingPlan::outside
+  std::shared_ptr<Forks> forks_;         // of the segment
+  std::vector<StreamRef> forks_before_;  // of earlier segments, which captured what the body submitted to them
+  std::vector<Outside> outside_;         // of the segment
   std::exception_ptr failure_;
   bool capturing_ = false;
   bool has_run_ = false;

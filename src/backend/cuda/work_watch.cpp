@@ -28,8 +28,9 @@ Watches& watches() {
 
 CudaWorkWatch::CudaWorkWatch(const DriverApi& driver, CUstream stream, CUgraphNode last)
     : driver_(driver), stream_(stream), last_(last), thread_(thread_number()) {
-  if (const auto now = captured(); now && driver_.cuGraphGetNodes(now->graph, nullptr, &nodes_before_) != CUDA_SUCCESS)
-    nodes_before_ = 0;
+  // The stream of a watch without a capture may be destroyed already.
+  const auto now = last_ != nullptr ? captured() : std::nullopt;
+  if (now && driver_.cuGraphGetNodes(now->graph, nullptr, &nodes_before_) != CUDA_SUCCESS) nodes_before_ = 0;
   const std::scoped_lock lock(watches().mutex);
   watches().all.push_back(this);
   count_.fetch_add(1, std::memory_order_relaxed);

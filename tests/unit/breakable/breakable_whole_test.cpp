@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -157,6 +158,56 @@ TEST(ForksOfBreakableGraphs, ThatAreNotJoinedAtABoundaryAreNamed) {
   EXPECT_EQ(side.capture_status(), CaptureStatus::none);
   breakable(graph, {}, [&] { add(x); });
   EXPECT_EQ(first(x), 1);
+}
+
+TEST(ForksOfBreakableGraphs, OfAnEarlierSegmentAreRefusedInALaterOneThatDoesNotForkThem) {
+  Buffer<int> x = zeros(), y = zeros();
+  const Stream side;
+  current_stream().synchronize();
+  const auto body = [&](bool again) {
+    return [&, again](StreamRef stream) {
+      for (int segment = 0; segment < 3; ++segment) {
+        if (segment != 0) eager([] {});
+        if (segment == 0 || again) side.wait(stream);
+        add(y, 1, side);
+        if (segment == 0 || again) stream.wait(side);
+        add(x);
+      }
+    };
+  };
+  const std::string text = text_of<UsageError>([&] { static_cast<void>(breakable(body(false))); });
+  EXPECT_TRUE(contains(text, "found work on the stream 0x")) << text;
+  EXPECT_TRUE(contains(text, "(forked off in an earlier segment, not in this one), which was executed at once"));
+  EXPECT_TRUE(contains(text, "launch (cuLaunchKernel")) << text;
+  side.ref().synchronize();
+  EXPECT_EQ(first(x), 1) << "the first segment";
+  EXPECT_EQ(first(y), 2) << "and what was executed at once";
+  BreakableGraph graph = breakable(body(true));
+  graph.replay();
+  EXPECT_EQ(first(x), 7);
+  EXPECT_EQ(first(y), 8);
+}
+
+TEST(ForksOfBreakableGraphs, OfAnEarlierSegmentMayBeUsedInEagerPartsAndDestroyed) {
+  Buffer<int> x = zeros(), y = zeros();
+  auto side = std::make_shared<Stream>();
+  current_stream().synchronize();
+  BreakableGraph graph = breakable([&](StreamRef stream) {
+    side->ref().wait(stream);
+    add(y, 1, *side);
+    stream.wait(*side);
+    eager([side, &y] {
+      add(y, 1, *side);
+      side->ref().synchronize();
+    });
+    add(x);
+    side.reset();
+    eager([] {});
+    add(x);
+  });
+  graph.replay();
+  EXPECT_EQ(first(x), 4);
+  EXPECT_EQ(first(y), 4);
 }
 
 TEST(ForksOfBreakableGraphs, MadeByOtherCodeAreNamedByTheirNodesWithFullReports) {

@@ -67,10 +67,12 @@ TEST(CacheKeys, TakeTextsRangesAndTypes) {
   EXPECT_EQ(CacheKey(std::vector<bool>{true, false}), CacheKey(std::array{true, false}));
 }
 
-// They differ where the compiler marks such types, as GCC does.
+// They differ where the compiler marks such types, as GCC does; nvcc gives them other names.
 TEST(CacheKeys, OfTypesOfOneNameInTwoFilesAreComparedAsTheTypes) {
   const std::type_index here = typeid(TypeOfOneFile), there = type_of_another_file();
+#if !defined(__CUDACC__)
   ASSERT_STREQ(here.name(), there.name());
+#endif
   EXPECT_EQ(CacheKey(here) == CacheKey(there), here == there);
   EXPECT_EQ(CacheKey(std::vector{here, there}) == CacheKey(std::vector{here, here}), here == there);
   EXPECT_EQ(CacheKey(here), CacheKey(here));
