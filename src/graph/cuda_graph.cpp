@@ -215,7 +215,10 @@ void CUDAGraph::Impl::complete_capture(const char* call, const void* frame) {
     resources.hold(keep, backend(), template_graph, std::move(captured.resources));
     if (options.inputs.retain) resources.track_launches();  // other memory may be kept after a change of nodes
     state = State::captured;                                // for the hooks, which may query it
-    if (hooks.captured(template_graph)) changes.forget();   // they may have edited the template
+    if (hooks.captured(template_graph)) {                   // they may have edited the template
+      give_out_template();
+      changes.forget();
+    }
     refuse_destroyed(call);
     find_parameters();
     if (keep == KeepGraph::no && !without_executable) {
@@ -288,6 +291,7 @@ void CUDAGraph::Impl::make_empty(const char* error) noexcept {
     replays_notify = false;
     device.reset();
     pool = {};
+    may_be_edited = false;
     state = State::empty;  // for the hooks that come now
     if (capture.has_value()) {
       hooks.reset();  // what was acquired last is released first

@@ -143,9 +143,13 @@ struct CUDAGraph::Impl {
   void end_if_left() noexcept;
 
   // --- Another capture: cuda_graph_update.cpp -------------------------------------------------------------------
-  /// Where other code can reach the template, and may have edited it: nodes are read anew. At the beginning of a call.
+  /// Other code gets a handle of the template, or of one of its nodes, and may edit it from now on.
+  void give_out_template() noexcept {
+    if (keep == KeepGraph::yes) may_be_edited = true;
+  }
+  /// Where other code may have edited the template, nodes are read anew. At the beginning of a call.
   void forget_editable() noexcept {
-    if (keep == KeepGraph::yes) changes.forget();
+    if (may_be_edited) changes.forget();
   }
   using Paired = std::function<void(const graphs::TemplatePairs& pairs)>;
   /// Takes over the work of another graph: values of the template's nodes, the executable if there is one, and what
@@ -252,6 +256,7 @@ struct CUDAGraph::Impl {
   bool debug = false;
   // The user's call of capture_body(), which can run the body more than once; null in other captures.
   const char* body_call = nullptr;
+  std::atomic<bool> may_be_edited{false};  // see give_out_template()
   // The capture is for another graph, which takes the template over: it ends without an executable.
   bool without_executable = false;
   bool may_discard = false;  // the options request that the template is discarded, and nothing needs it

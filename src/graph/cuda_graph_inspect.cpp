@@ -69,6 +69,7 @@ GraphHandle CUDAGraph::raw_cuda_graph() const {
   impl.require_keep_graph(call);
   impl.require_template(call);
   impl.in_use_elsewhere = true;
+  impl.give_out_template();
   return impl.template_graph;
 }
 

@@ -136,6 +136,7 @@ void CUDAGraph::Impl::exchange_captured(Impl& other) noexcept {
     std::exchange(each->timer, nullptr)->reset();
   }
   std::swap(keep, other.keep);
+  may_be_edited = other.may_be_edited.exchange(may_be_edited);
   state = other.state.exchange(state);
   in_use_elsewhere = other.in_use_elsewhere.exchange(in_use_elsewhere);
   std::swap(exec, other.exec);

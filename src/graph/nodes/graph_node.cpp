@@ -201,7 +201,9 @@ void NodeViews::change(const char* call, NodeImage to) const {
 using graphs::NodeViews;
 
 GraphNodeHandle GraphNode::native() const {
-  return NodeViews(*this, "GraphNode::native", false).handle();
+  const NodeViews view(*this, "GraphNode::native", false);
+  view.impl().give_out_template();
+  return view.handle();
 }
 
 std::string GraphNode::number() const {

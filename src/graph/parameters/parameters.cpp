@@ -158,8 +158,8 @@ bool is_used_by(const Parameters::Address& address, const NodeImage& own) {
 class Batch {
  public:
   explicit Batch(graphs::GraphAccess::Impl& impl) : impl_(impl) {
-    if (impl_.keep == KeepGraph::no) return;
-    impl_.changes.forget();  // other code may have edited the template
+    if (!impl_.may_be_edited) return;
+    impl_.changes.forget();
     const std::vector<GraphNodeHandle> nodes = nodes_of(impl_, impl_.template_graph);
     left_.emplace(nodes.begin(), nodes.end());
   }
@@ -206,7 +206,7 @@ class Batch {
   graphs::GraphAccess::Impl& impl_;
   std::vector<NodeChange> changes_;
   std::unordered_map<GraphNodeHandle, std::size_t> places_;  // in changes_, of their nodes
-  std::optional<std::unordered_set<GraphNodeHandle>> left_;  // with KeepGraph::yes: the nodes of the template
+  std::optional<std::unordered_set<GraphNodeHandle>> left_;  // of a template that may be edited: its nodes
 };
 
 }  // namespace
@@ -308,7 +308,7 @@ void CUDAGraph::set(std::span<const ParameterValue> values) {
   impl.require_changeable(call);
   const std::lock_guard lock(impl.launch_mutex);
   impl.require_captured(call);
-  const bool knows = impl.keep == KeepGraph::no;  // else other code may have edited the template
+  const bool knows = !impl.may_be_edited;
   if (impl.parameters.have(call, values) && knows) return;
   impl.require_template(call);
   Batch batch(impl);
@@ -342,7 +342,7 @@ void CUDAGraph::get_value(const void* key, void* value, std::size_t bytes) const
                      call));
   const Parameters::Parameter& parameter = impl.parameters.find(call, key);
   std::memcpy(value, parameter.value.data(), bytes);
-  if ((parameter.known && impl.keep == KeepGraph::no) || impl.template_graph == nullptr || parameter.uses.empty())
+  if ((parameter.known && !impl.may_be_edited) || impl.template_graph == nullptr || parameter.uses.empty())
     return;
   // Something else changed the node: its first use says what replays have.
   impl.forget_editable();

@@ -262,6 +262,7 @@ std::vector<AnnotatedNode> CUDAGraph::annotations() const {
   impl.require(call, {Impl::State::captured, Impl::State::ready});
   std::vector<AnnotatedNode> nodes = impl.listeners.annotations().nodes();
   if (nodes.empty()) return nodes;
+  impl.give_out_template();
   std::string why;
   std::unordered_map<GraphNodeHandle, std::uint64_t> ids;
   if (impl.exec == nullptr)

@@ -155,6 +155,7 @@ class TimedReplay final : public graphs::CaptureListener {
       std::rethrow_exception(failure_);
     }
     collect(call);
+    graph_->give_out_template();
     return timing_of(graph_->backend(), graph_->template_graph, graph_->listeners.annotations(), times_, notes_);
   }
 

@@ -143,6 +143,7 @@ TEST_F(ForeignNodes, AKernelWhoseLayoutIsNotKnownCannotBeChangedButDisabled) {
 
 TEST_F(ForeignNodes, ACopyOfSeveralDimensionsCannotBeChangedAndTheRuleSaysWhy) {
   capture(graph_, [&] { copy_async(y_.data(), x_.data(), sizeof(int)); });
+  (void)graph_.raw_cuda_graph();  // nodes are read in each call from now on
   const GraphNode node = graph_.nodes()[0];
   for (const bool changes : {false, true}) {
     runtime_.fail(backend::Call::graph_node_params, ErrorCode::not_supported);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include <array>
 #include <functional>
 #include <map>
 #include <string>
@@ -17,7 +18,10 @@ using backend::Call;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class ReadsOfNodes : public ::testing::TestWithParam<KeepGraph> {
+/// The template of a graph: its own (KeepGraph::no), one that other code can ask for, or has asked for.
+enum class Template { own, kept, given_out };
+
+class ReadsOfNodes : public ::testing::TestWithParam<Template> {
  protected:
   using CallsPerNode = std::map<std::string, int>;
 
@@ -27,8 +31,9 @@ class ReadsOfNodes : public ::testing::TestWithParam<KeepGraph> {
   }
 
   CUDAGraph captured(int nodes, Buffer<int>& to) const {
-    CUDAGraph graph(GetParam());
+    CUDAGraph graph(keep());
     capture(graph, options_, [&] { launch_kernels(nodes, to); });
+    if (GetParam() == Template::given_out) (void)graph.raw_cuda_graph();
     graph.replay();
     device_synchronize();
     return graph;
@@ -60,8 +65,9 @@ class ReadsOfNodes : public ::testing::TestWithParam<KeepGraph> {
     }
     return found;
   }
-  /// Nodes of this graph are not read again unless other code can edit the template.
-  static bool reads_again() { return GetParam() == KeepGraph::yes; }
+  static KeepGraph keep() { return GetParam() == Template::own ? KeepGraph::no : KeepGraph::yes; }
+  /// Nodes of this graph are not read again unless other code may have edited the template.
+  static bool reads_again() { return GetParam() == Template::given_out; }
 
   const DeviceGuard device_{Device(counting())};
   const SideStream side_;
@@ -70,9 +76,13 @@ class ReadsOfNodes : public ::testing::TestWithParam<KeepGraph> {
   GraphOptions options_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Kept, ReadsOfNodes, ::testing::Values(KeepGraph::no, KeepGraph::yes), [](const auto& kept) {
-  return kept.param == KeepGraph::yes ? std::string("yes") : std::string("no");
-});
+std::string name_of(const ::testing::TestParamInfo<Template>& of) {
+  constexpr std::array names{"own", "kept", "given_out"};
+  return names.at(static_cast<std::size_t>(of.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(Templates, ReadsOfNodes, ::testing::Values(Template::own, Template::kept, Template::given_out),
+                         name_of);
 
 constexpr const char* read_call = "cuGraphKernelNodeGetParams";
 constexpr const char* write_call = "cuGraphNodeSetParams";
@@ -141,7 +151,7 @@ TEST_P(ReadsOfNodes, CaptureWithAllChecksReadsEachNodeOnceInEachOfBothCaptures) 
   options_.check_frozen_values = [] {};
   options_.report = ReportDetail::full;
   const auto capture_with_checks = [&](int nodes) {
-    graph_ = CUDAGraph(GetParam());
+    graph_ = CUDAGraph(keep());
     return [this, nodes] { capture(graph_, options_, [&] { launch_kernels(nodes, x_); }); };
   };
   CallsPerNode calls = per_node(capture_with_checks);
@@ -179,8 +189,40 @@ TEST_P(ReadsOfNodes, AParameterIsFoundWithOneReadAndSetWithoutAnother) {
     EXPECT_THAT(calls, ElementsAre(::testing::Pair("cuGraphExecNodeSetParams", 1), ::testing::Pair(write_call, 1)));
 }
 
+TEST_P(ReadsOfNodes, AValueThatAParameterHasCostsNoCall) {
+  graph_ = captured(3, x_);
+  const Parameter<int*> x = graph_.parameter(x_.data());
+  graph_.set(x, y_.data());
+  counting().forget_calls();
+  graph_.set(x, y_.data());
+  int calls = 0;
+  for (std::size_t i = 0; i < backend::call_count; ++i) calls += counting().calls(static_cast<Call>(i));
+  if (reads_again())
+    EXPECT_GT(calls, 0);
+  else
+    EXPECT_EQ(calls, 0);
+}
+
+TEST_P(ReadsOfNodes, AHandleOfANodeMayBeUsedToChangeIt) {
+  if (GetParam() == Template::own) GTEST_SKIP() << "other code must not change the template";
+  graph_ = captured(2, x_);
+  const Parameter<int*> x = graph_.parameter(x_.data());
+  GraphNodeHandle const node = graph_.nodes()[1].native();
+  backend::Backend& runtime = default_device().backend();
+  backend::NodeParams params = backend::EmptyNodeParams{};
+  ASSERT_EQ(runtime.graph_node_params(node, &params), ErrorCode::success);
+  int* data = y_.data();
+  int amount = 7;
+  std::size_t size = x_.size();
+  void* arguments[] = {&data, &amount, &size};
+  std::get<backend::KernelNodeParams>(params).params = arguments;
+  ASSERT_EQ(runtime.graph_node_set_params(node, params), ErrorCode::success);
+  graph_.set(x, x_.data());
+  EXPECT_EQ(graph_.nodes()[1].arg<int*>(0), x_.data());
+}
+
 TEST_P(ReadsOfNodes, AChangeOfTheTemplateByOtherCodeIsSeen) {
-  if (GetParam() == KeepGraph::no) GTEST_SKIP() << "other code has no handle of the template";
+  if (GetParam() == Template::own) GTEST_SKIP() << "other code has no handle of the template";
   graph_ = captured(2, x_), other_ = captured(2, x_);
   EXPECT_THAT(diff(graph_, other_), IsEmpty());
   backend::Backend& runtime = default_device().backend();
