@@ -69,6 +69,12 @@ void Capture::query_id() {
   if (info.status == CaptureStatus::active) ids_.push_back(info.id);
 }
 
+std::uint64_t Capture::id() {
+  query_id();
+  const std::lock_guard lock(mutex_);
+  return ids_.empty() ? 0 : ids_.front();
+}
+
 bool Capture::has_id(std::uint64_t id) const noexcept {
   const std::lock_guard lock(mutex_);
   return std::ranges::find(ids_, id) != ids_.end() ||

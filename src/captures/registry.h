@@ -62,6 +62,10 @@ struct Found {
   std::shared_ptr<const Body> body = {};
   /// As the runtime gave it; the spans are valid until the next call on the stream.
   backend::CaptureInfo info = {};
+
+  /// The runtime's number of the capture, for comparison with that of other streams; 0 if there is none, or it is
+  /// broken. Not that of a body, which is a capture of its own for the runtime. \throws BackendError
+  std::uint64_t id() const { return body != nullptr ? capture->id() : info.id; }
 };
 
 /// Queries which capture a stream takes part in, by backend::capture_info(), and by one more query for each capture

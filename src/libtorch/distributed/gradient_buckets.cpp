@@ -121,7 +121,7 @@ void GradientBuckets::connect() {
 }
 
 void GradientBuckets::begin_round(const StreamRef& here) {
-  const std::uint64_t capture = here.capture_id();
+  const std::uint64_t capture = captures::find(here).id();
   if (underway_ && capture != capture_) drop_round();
   underway_ = true;
   capture_ = capture;

@@ -73,13 +73,8 @@ void ScalerCore::refuse_in_capture(const char* what) const {
 // done is forgotten. Returns the id of the capture; 0: none.
 std::uint64_t ScalerCore::enter() {
   const captures::Found found = find_capture();
-  std::uint64_t capture = found.info.id;
-  if (found.part == captures::Part::own) {
-    optim::detail::CapturedSteps::of(*found.capture)->keep(shared_from_this());
-    // A body of control flow has an id of its own, and is a part of the same capture.
-    for (const Round& each : rounds_)
-      if (found.capture->has_id(each.capture)) capture = each.capture;
-  }
+  const std::uint64_t capture = found.id();
+  if (found.part == captures::Part::own) optim::detail::CapturedSteps::of(*found.capture)->keep(shared_from_this());
   std::erase_if(rounds_, [&](const Round& each) {
     return each.optimizer.expired() || (each.capture != 0 && capture != 0 && each.capture != capture);
   });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <future>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -48,6 +49,19 @@ TEST_F(Captures, AStreamThatWasForkedOffTakesPartInTheSameOne) {
   other_.wait(stream_.ref());
   EXPECT_EQ(find(other_).capture.get(), &*capture);
   stream_.wait(other_.ref());
+}
+
+TEST_F(Captures, TheNumberOfOneIsThatOfItsBodiesAndForks) {
+  EXPECT_EQ(find(stream_).id(), 0U);
+  const OwnCapture capture(stream_);
+  const RawCapture raw(other_);
+  EXPECT_EQ(find(stream_).id(), capture.id());
+  EXPECT_EQ(find(other_).id(), raw.id()) << "a capture of its own";
+  auto body = std::make_shared<Body>(Body{.stream = other_});
+  body->id = raw.id();
+  capture->add_body(std::move(body));
+  EXPECT_EQ(find(other_).info.id, raw.id());
+  EXPECT_EQ(find(other_).id(), capture.id());
 }
 
 TEST_F(Captures, TheIdOfOneIsQueriedWhenItIsFirstNeeded) {
