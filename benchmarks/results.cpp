@@ -11,6 +11,7 @@
 
 #include "backend/reported_version.h"
 #include "reprise/version.h"
+#include "small_kernels.h"
 #include "support.h"
 
 namespace benchmarks {
@@ -91,9 +92,9 @@ bool Results::has_failures() const {
 }
 
 void Results::write(const std::string& path, const std::string& program, const Settings& settings) const {
-  const Json all = {{"program", program},         {"reprise", REPRISE_VERSION},      {"compiler", compiler},
-                    {"rounds", settings.rounds},  {"machine", machine_of(settings)}, {"tables", tables_->list},
-                    {"failed", tables_->failures}};
+  const Json all = {{"program", program},      {"reprise", REPRISE_VERSION}, {"compiler", compiler},
+                    {"nvcc", nvcc_release()},  {"rounds", settings.rounds},  {"machine", machine_of(settings)},
+                    {"tables", tables_->list}, {"failed", tables_->failures}};
   std::ofstream file(path);
   file << all.dump(1) << '\n';
   file.close();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "small_kernels.h"
 
+#include <stdexcept>
+
 #include "reprise/kernel.h"
 #include "reprise/philox.h"
 
@@ -26,6 +28,33 @@ void launch_small_kernels(unsigned count, float* values) {
   const auto config = reprise::LaunchConfig::cover(small_kernel_values, small_kernel_values);
   for (unsigned i = 0; i < count; ++i) reprise::launch(config, Increment{}, values);
 }
+
+#ifdef __CUDACC__
+namespace {
+__global__ void increment(float* values) {
+  values[blockIdx.x * blockDim.x + threadIdx.x] += 1;
+}
+}  // namespace
+
+void launch_plain_kernels(unsigned count, float* values) {
+  cudaStream_t const stream = reprise::current_stream().native();
+  for (unsigned i = 0; i < count; ++i) increment<<<1, small_kernel_values, 0, stream>>>(values);
+  if (const cudaError_t error = cudaPeekAtLastError(); error != cudaSuccess)
+    throw std::runtime_error(cudaGetErrorString(error));
+}
+
+std::string nvcc_release() {
+  return std::to_string(__CUDACC_VER_MAJOR__) + "." + std::to_string(__CUDACC_VER_MINOR__);
+}
+#else
+void launch_plain_kernels(unsigned /*count*/, float* /*values*/) {
+  throw std::logic_error("no nvcc compiled the kernels");
+}
+
+std::string nvcc_release() {
+  return {};
+}
+#endif
 
 void launch_marked_kernels(std::span<const reprise::Parameter<float*>> values) {
   const auto config = reprise::LaunchConfig::cover(small_kernel_values, small_kernel_values);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "reprise/parameter.h"
 #include "reprise/random.h"
@@ -16,6 +17,12 @@ inline constexpr unsigned small_kernel_values = 256;
 void launch_small_kernels(unsigned count, float* values);
 
 /// The same, one kernel for each parameter, which says where the values are.
+/// The same kernels, each launched by `<<<>>>`. On a CUDA device, if nvcc compiled them.
+void launch_plain_kernels(unsigned count, float* values);
+
+/// The release of nvcc that compiled the kernels, as "13.0"; empty if another compiler did.
+std::string nvcc_release();
+
 void launch_marked_kernels(std::span<const reprise::Parameter<float*>> values);
 
 /// The same with kernels that draw one random number for each value, and add it.
