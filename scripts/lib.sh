@@ -111,13 +111,15 @@ fi
 # Configures a preset, with further arguments of cmake. A build directory of another generator or of a moved source tree
 # is configured afresh.
 configure() {
-  local preset=$1 cache=build/$1/CMakeCache.txt fresh=()
+  local preset=$1 cache=build/$1/CMakeCache.txt fresh=() werror=OFF
   if [ -f "$cache" ]; then
     grep -qx 'CMAKE_GENERATOR:INTERNAL=Ninja' "$cache" || fresh=(--fresh)
     grep -qxF -e "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" -e "CMAKE_HOME_DIRECTORY:INTERNAL=$(pwd -P)" "$cache" ||
       fresh=(--fresh)
   fi
-  cmake --preset "$preset" "${fresh[@]}" "${@:2}" || fail "cmake could not configure the preset $preset"
+  # A newer compiler may warn of more: that ends no build of a user.
+  [ -z "${CI:-}" ] || werror=ON
+  cmake --preset "$preset" "${fresh[@]}" "-DREPRISE_WERROR=$werror" "${@:2}" || fail "cmake could not configure the preset $preset"
 }
 
 # Builds a preset, or the named targets of it.
