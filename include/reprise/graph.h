@@ -60,9 +60,10 @@ REPRISE_EXPORT void check_pointer_count(std::size_t count, std::size_t size);
 ///
 /// A call in another state throws UsageError, names both states, and changes nothing.
 ///
-/// Threads: one thread at a time may use an object, except for replay(), which is thread-safe; launches of one
-/// executable graph run one after another. A capture in mode `global` or `thread` must end on the thread that
-/// began it. Calling reset() concurrently with replay() of the same object is undefined.
+/// Threads: one thread at a time may use an object, except for replay(), set() and changes of nodes, which are
+/// thread-safe, and calls that say so; launches of one executable graph run one after another. A capture in mode
+/// `global` or `thread` must end on the thread that began it. Calling reset() concurrently with replay() of the same
+/// object is undefined.
 ///
 /// Ownership: the graph owns its pool, and so the memory that was allocated in the capture. The pool is released when
 /// the template, the executable and all its running launches are gone: reset() and the destructor are allowed while
