@@ -190,24 +190,28 @@ TEST(ForksOfBreakableGraphs, OfAnEarlierSegmentAreRefusedInALaterOneThatDoesNotF
 
 TEST(ForksOfBreakableGraphs, OfAnEarlierSegmentMayBeUsedInEagerPartsAndDestroyed) {
   Buffer<int> x = zeros(), y = zeros();
-  auto side = std::make_shared<Stream>();
+  const Stream side;
+  auto gone = std::make_unique<Stream>();
   current_stream().synchronize();
   BreakableGraph graph = breakable([&](StreamRef stream) {
-    side->ref().wait(stream);
-    add(y, 1, *side);
-    stream.wait(*side);
-    eager([side, &y] {
-      add(y, 1, *side);
-      side->ref().synchronize();
+    for (const StreamRef each : {side.ref(), gone->ref()}) {
+      each.wait(stream);
+      add(y, 1, each);
+      stream.wait(each);
+    }
+    eager([side = side.ref(), y = y.data()] {
+      launch(side, 1, graphs::test::Add{}, y, 1, std::size_t{1});
+      side.synchronize();
     });
     add(x);
-    side.reset();
+    gone.reset();
+    add(x);
     eager([] {});
     add(x);
   });
   graph.replay();
-  EXPECT_EQ(first(x), 4);
-  EXPECT_EQ(first(y), 4);
+  EXPECT_EQ(first(x), 6);
+  EXPECT_EQ(first(y), 6);
 }
 
 TEST(ForksOfBreakableGraphs, MadeByOtherCodeAreNamedByTheirNodesWithFullReports) {
