@@ -69,15 +69,25 @@ struct Found {
 /// \throws BackendError as that.
 REPRISE_EXPORT_INTERNAL Found find(const StreamRef& stream);
 
+/// Notes that memory or a workspace is about to be allocated for the stream, if that captures a body.
+/// \throws UsageError as Capture::use_in_body().
+inline void note_use(const StreamRef& stream, const Found& found) {
+  if (found.body != nullptr) found.capture->use_in_body(stream, *found.body);
+}
+
 /// The capture of this library whose resources a stream is to use: Found::capture. No call of the driver while none is
 /// underway.
 /// \throws BackendError as find(); UsageError as Capture::use_in_body().
 inline std::shared_ptr<Capture> find_own(const StreamRef& stream) {
   if (!any_underway()) return nullptr;
   const Found found = find(stream);
-  if (found.body != nullptr) found.capture->use_in_body(stream, *found.body);
+  note_use(stream, found);
   return found.capture;
 }
+
+/// \throws BackendError with 901, for a stream whose part is `invalidated`. \param work what the stream was to take, as
+/// "a child graph for".
+[[noreturn]] void refuse_broken(const char* work);
 
 /// Calls `visit(Capture&)` for all that are registered, the oldest one first, and holds no lock meanwhile.
 template <class Visit>

@@ -2,7 +2,6 @@
 #include "graph/active_capture.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <string>
 #include <thread>
@@ -10,6 +9,7 @@
 
 #include "backend/check.h"
 #include "backend/monitor.h"
+#include "backend/objects/stream_handles.h"
 #include "backend/rules/reported_call.h"
 #include "text/format.h"
 
@@ -55,9 +55,8 @@ void ActiveCapture::begin(const char* call) {
   if (!runtime.allowing(ErrorCode::illegal_state).stream_begin_capture(stream, underway.mode()))
     refuse_capturing_stream(call);
   capturing_ = true;
-  // The handle of the per-thread default stream means another stream on each thread: its captures are found by their
-  // ids alone.
-  if (reinterpret_cast<std::uintptr_t>(stream) == 2) underway.query_id();
+  // Captures of a per-thread default stream are found by their ids alone.
+  if (backend::is_per_thread_stream(stream)) underway.query_id();
   underway.attach(active_capture_of, std::shared_ptr<ActiveCapture>(std::shared_ptr<void>(), this));
   for (CaptureListener* const listener : listeners_) listener->started(underway);
 }

@@ -156,6 +156,10 @@ class CaptureListener {
   /// `before`, the listener of this kind there, counts here, too.
   virtual void inherit(const CaptureListener& /*before*/) {}
 
+  /// Replaces, among the resources of this graph that another one shares, the lists that this graph changes later by
+  /// copies.
+  virtual void replace_by_copies(memory::ReleaseQueue::Resources& /*shared*/) const {}
+
   /// Called when the graph is empty again: forget the capture.
   virtual void reset() noexcept {}
 };

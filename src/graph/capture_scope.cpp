@@ -77,7 +77,7 @@ void graph::Impl::end(const void* frame) {
     impl.end(end_call(), frame);
   } catch (...) {
     // Else the call was refused: the capture goes on, and so does the scope.
-    if (impl.left_here || impl.state != graphs::GraphState::capturing) close();
+    if (impl.deferred_owner || impl.state != graphs::GraphState::capturing) close();
     throw;
   }
   close();

@@ -337,15 +337,15 @@ void CUDAGraph::Impl::end_of_life(CUDAGraph& graph) noexcept {
   }
   Impl& impl = *graph.impl_;
   if (impl.uses != 0 || impl.hook_runs()) {
-    impl.left_here.emplace(std::move(graph));
+    impl.deferred_owner.emplace(std::move(graph));
     return;
   }
   impl.make_empty();
-  impl.end_if_left();
+  impl.destroy_if_deferred();
 }
 
 void CUDAGraph::Impl::refuse_destroyed(const char* call) const {
-  if (left_here) [[unlikely]]
+  if (deferred_owner) [[unlikely]]
     throw UsageError(
         text::format("{}: the graph was destroyed, or assigned to, before this call had returned: within a hook of its "
                      "own, in the body of its capture, or by an object that it had retained. Everything that it held "
@@ -353,10 +353,10 @@ void CUDAGraph::Impl::refuse_destroyed(const char* call) const {
                      call));
 }
 
-void CUDAGraph::Impl::end_if_left() noexcept {
-  if (!left_here || uses != 0 || hook_runs()) return;
-  const CUDAGraph last(std::move(*left_here));
-  left_here.reset();
+void CUDAGraph::Impl::destroy_if_deferred() noexcept {
+  if (!deferred_owner || uses != 0 || hook_runs()) return;
+  const CUDAGraph last(std::move(*deferred_owner));
+  deferred_owner.reset();
 }
 
 void CUDAGraph::capture_begin(const GraphOptions& options) {

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <utility>
 
 #include "reprise/device.h"
 #include "reprise/graph_memory.h"

@@ -44,7 +44,7 @@ class HeldBackBlocks {
 
   /// True if a block waits for a stream that other code destroyed, without notification, and poll() has found that: no
   /// event can be recorded on it any more.
-  bool wait_for_gone_streams() const;
+  bool has_gone_streams() const;
 
   /// Around a wait for all work of a device: blocks that were deferred before begin_wait() are no longer in use by its
   /// streams after end_wait(), which calls nothing, since such a stream may be destroyed.

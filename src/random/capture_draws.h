@@ -90,7 +90,7 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   /// The graph of these draws, which has ended its capture, becomes a child of another capture's. Each replay of the
   /// parent draws for it, in its place among the parent's own draws, and the copy reads the parent's words.
   void add_to_parent(const captures::ChildNode& child) const;
-  /// A stream was destroyed: its handle may come back for another one.
+  /// Notifies that a stream is about to be destroyed; its handle may be reused.
   void stream_ends(const StreamRef& stream) noexcept;
 
   bool empty() const noexcept { return draws_.empty(); }

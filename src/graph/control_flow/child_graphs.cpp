@@ -193,11 +193,7 @@ void add_child(const CUDAGraph& child, const StreamRef& stream) {
   const std::lock_guard lock(impl.launch_mutex);
   impl.require_captured(call);
   const captures::Found found = captures::find(stream);
-  if (found.part == captures::Part::invalidated)
-    throw BackendError(backend::cuda_name(backend::Call::stream_capture_info), ErrorCode::stream_capture_invalidated,
-                       "a child graph for a stream whose capture was broken by an earlier call; "
-                       "CUDAGraph::capture_end reports which",
-                       SourceLocation::current());
+  if (found.part == captures::Part::invalidated) captures::refuse_broken("a child graph for");
   if (found.part != captures::Part::own)
     throw UsageError(text::format(
         "{}: the stream takes part in no capture that this library began, and only there a graph can become a "

@@ -93,11 +93,7 @@ void require_readable_condition(const Request& request) {
 
 captures::Found require_capture(const Request& request) {
   captures::Found found = captures::find(request.stream);
-  if (found.part == captures::Part::invalidated)
-    throw BackendError(backend::cuda_name(backend::Call::stream_capture_info), ErrorCode::stream_capture_invalidated,
-                       "control flow for a stream whose capture was broken by an earlier call; "
-                       "CUDAGraph::capture_end reports which",
-                       SourceLocation::current());
+  if (found.part == captures::Part::invalidated) captures::refuse_broken("control flow for");
   if (found.part != captures::Part::own)
     throw UsageError(
         text::format("{}: the stream takes part in no capture that this library began, and only a graph has control "

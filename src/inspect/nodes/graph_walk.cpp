@@ -162,6 +162,16 @@ void GraphWalk::leave_out(std::string why) {
   omissions_.push_back({static_cast<std::uint32_t>(nodes_.size() - 1), std::move(why)});
 }
 
+ScannedNode scan_node(Backend& backend, GraphNodeHandle node, GraphNodeHandle top, std::string number) {
+  ScannedNode scanned{node, top, backend::NodeType::empty, std::move(number)};
+  Checked(backend).graph_node_type(node, &scanned.type);
+  backend::NodeParams params = backend::EmptyNodeParams{};
+  if (scanned.type == backend::NodeType::kernel &&
+      Checked(backend).allowing(ErrorCode::not_supported).graph_node_params(node, &params))
+    scanned.function = std::get<backend::KernelNodeParams>(params).function;
+  return scanned;
+}
+
 std::string node_text(Backend& backend, const ScannedNode& node, const Annotation* annotation) {
   const bool kernel = node.type == backend::NodeType::kernel && node.function != nullptr;
   return node_text(kernel ? kernel_text(backend, node.function) : backend::node_type_name(node.type), node.number,
