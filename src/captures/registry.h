@@ -18,6 +18,10 @@
 // that it is about to submit (906 is an error there), and memory/held_back.cpp, which needs the code that a destroyed
 // stream gives.
 //
+// Ids of captures are compared with those of streams also by backend/objects/captured_events.cpp, which lies below and
+// has the id for each event, and by what belongs to one capture or body already: annotations (inspect/), Forks
+// (breakable/), and in libtorch/ gradient scaling and the generators of CUDA.
+//
 // Captures that were begun by direct calls of the driver are not in here: find() recognizes them, but they are not
 // counted, and cannot be known ahead of time: synchronizing the device breaks them (900).
 //

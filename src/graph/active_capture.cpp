@@ -95,7 +95,7 @@ void ActiveCapture::notify_refused(const backend::CaptureFindings& findings) noe
   } catch (const std::exception& error) {
     notify(error.what());
   } catch (...) {
-    notify("an exception that is no std::exception");
+    notify("an exception that is not a std::exception");
   }
 } catch (...) {
   warn("There was no memory for the report of a capture that was refused.");
@@ -235,8 +235,8 @@ CaptureError ActiveCapture::body_failure(const char* call, const backend::Captur
   keep(report);
   return CaptureError(
       result,
-      text::format("{}: the capture of its body failed with {} ({}): {}. The whole capture fails in the end.\n{}", call,
-                   result_name(result), static_cast<int>(result), result_description(result), report.str()),
+      text::format("{}: the capture of its body failed with {} ({}): {}. The whole capture will fail at its end.\n{}",
+                   call, result_name(result), static_cast<int>(result), result_description(result), report.str()),
       report);
 }
 

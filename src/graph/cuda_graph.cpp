@@ -133,7 +133,7 @@ void CUDAGraph::Impl::or_make_empty(const Step& step) {
     make_empty(error.what());
     throw;
   } catch (...) {
-    make_empty("an exception that is no std::exception");
+    make_empty("an exception that is not a std::exception");
     throw;
   }
 }
@@ -183,12 +183,12 @@ void CUDAGraph::Impl::end(const char* call, const void* frame) {
     throw UsageError(
         text::format("{} was called on another thread than the one that began the capture. In the modes `global` and "
                      "`thread` a capture ends where it began: call it there, or begin with CaptureMode::relaxed. The "
-                     "capture goes on.",
+                     "capture continues.",
                      call));
   if (current_stream() != underway.stream())
     throw UsageError(text::format(
         "{} needs the stream that the capture began on as the calling thread's current stream, and another "
-        "one is current: make it current again. The capture goes on.",
+        "one is current: make it current again. The capture continues.",
         call));
   {
     const std::lock_guard lock(launch_mutex);  // replays of other threads wait until the capture is complete

@@ -31,7 +31,7 @@ namespace {
   throw UsageError(text::format(
       "{}{}: the stream is being captured, and the call cannot be recorded. Use a stream that takes no part "
       "in a capture; in a capture that this library began, and that is not broken, CUDAGraph::replay() "
-      "and add_child() add the graph as a child. The capture goes on.",
+      "and add_child() add the graph as a child. The capture continues.",
       call, graphs::of_graph(name)));
 }
 

@@ -84,7 +84,7 @@ void require_readable_condition(const Request& request) {
     return;
   throw UsageError(text::format(
       "{} expected a condition that kernels of device {} can read; found {}, {}. Take memory of that device, or pinned "
-      "memory (HostBuffer). Nothing was captured, and the capture goes on.",
+      "memory (HostBuffer). Nothing was captured, and the capture continues.",
       request.call, device.str(), static_cast<const void*>(request.condition),
       info.kind == backend::MemoryKind::device
           ? text::format("in memory of the device with the number {}", info.device_index)
@@ -105,7 +105,7 @@ captures::Found require_capture(const Request& request) {
     throw UsageError(text::format(
         "{} was called for the enclosing stream of the body that is being captured, where it would not be part of "
         "that body. Pass the stream that the body is passed, or call it without a stream. The capture "
-        "goes on.",
+        "continues.",
         request.call));
   return found;
 }

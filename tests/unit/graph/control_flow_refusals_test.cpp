@@ -158,7 +158,7 @@ TEST_F(RefusedControlFlow, ForWaitsBetweenABodyAndStreamsAroundItAndTheCaptureGo
     if_(flag_.data(), [&](const StreamRef& inside) {
       for (const StreamRef& other : {around, side.ref()}) {
         EXPECT_TRUE(contains(text_of<UsageError>([&] { inside.wait(other); }), "expected streams of one capture"));
-        EXPECT_TRUE(contains(text_of<UsageError>([&] { other.wait(inside); }), "The captures go on."));
+        EXPECT_TRUE(contains(text_of<UsageError>([&] { other.wait(inside); }), "The captures continue."));
       }
       const Stream forked;
       forked.wait(inside);
