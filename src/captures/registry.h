@@ -89,8 +89,8 @@ inline std::shared_ptr<Capture> find_own(const StreamRef& stream) {
   return found.capture;
 }
 
-/// \throws BackendError with 901, for a stream whose part is `invalidated`. \param work what the stream was to take, as
-/// "a child graph for".
+/// Refuses work on a stream whose part is `invalidated`. \throws BackendError with 901.
+/// \param work as in "a child graph for" that stream.
 [[noreturn]] void refuse_broken(const char* work);
 
 /// Calls `visit(Capture&)` for all that are registered, the oldest one first, and holds no lock meanwhile.

@@ -76,7 +76,7 @@ void graph::Impl::end(const void* frame) {
     impl.refuse_destroyed(end_call());
     impl.end(end_call(), frame);
   } catch (...) {
-    // Else the call was refused: the capture continues, and so does the scope.
+    // While the graph is capturing, the call was refused: the capture continues, and so does the scope.
     if (impl.deferred_owner || impl.state != graphs::GraphState::capturing) close();
     throw;
   }

@@ -172,7 +172,7 @@ struct CUDAGraph::Impl {
   void make_ready();
   /// Notifies listeners and hooks of the executable. If a hook throws, the executable stays.
   void notify_instantiated(const char* call);
-  /// Both of the above.
+  /// Calls make_executable() and notify_instantiated().
   void instantiate(const char* call);
   void instantiate_for(const char* call);  ///< likewise, for a launch, whose call is named in errors
   void discard_template() noexcept;
@@ -213,11 +213,11 @@ struct CUDAGraph::Impl {
   void log_capture_began() const noexcept;
   void log_capture_ended() const noexcept;                  // while there is a template
   void log_capture_left(const char* error) const noexcept;  // as make_empty()
-  /// \param what what was done, followed by its time: "instantiated in".
+  /// Logs a step with its time. \param what precedes the time: "instantiated in".
   void log_step(const graphs::StepTimer& time, std::string_view what) const noexcept;
   void log_failure(const graphs::StepTimer& time, const char* step, const std::exception& error) const noexcept;
   void log_line(std::string_view what, std::string_view detail = {}) const noexcept;
-  /// Of a capture that did not begin. \param name the one that its graph was to have.
+  /// Logs that a capture did not begin. \param name of the graph, from the options of that capture.
   void log_refusal(const std::string& name, const std::exception& error) const noexcept;
   /// Calls `step`, which refuses captures, and logs that it did.
   template <class Step>

@@ -22,7 +22,7 @@
 namespace reprise::graphs {
 namespace {
 
-// Both lists have the same kinds in the same order.
+// The lists have the same kinds in the same order.
 void inherit_each(const std::vector<CaptureListener*>& ours, const std::vector<CaptureListener*>& theirs) {
   for (std::size_t i = 0; i < ours.size(); ++i) ours[i]->inherit(*theirs[i]);
 }

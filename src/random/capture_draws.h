@@ -107,7 +107,7 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   void instantiated(GraphExecHandle exec) noexcept;
   /// Spends the numbers of one replay, and updates the executable to draw them. If it fails nothing was spent.
   void before_replay(const StreamRef& stream);
-  /// It was launched.
+  /// Notifies that the launch succeeded.
   void replayed() noexcept { ordered_ = true; }
   /// The launch failed: the numbers are not spent.
   void replay_failed() noexcept;

@@ -40,7 +40,7 @@ struct graphs::LoopMemory {
 
 namespace {
 
-// Of one call of the functions below.
+// The arguments of one call of the functions below.
 struct Request {
   const char* call;
   StreamRef stream;

@@ -89,7 +89,7 @@ void GraphWalk::node(GraphHandle within, GraphNodeHandle handle, std::string num
   backend::NodeParams params = backend::EmptyNodeParams{};
   backend::NodeType type = backend::NodeType::empty;
   const graphs::NodeImage* image = known_ != nullptr ? &known_->values(backend_, handle) : nullptr;
-  // Of a kernel whose arguments are not known, the image lacks what the runtime may have.
+  // The image of a kernel whose arguments are not known lacks what the runtime may have.
   if (image != nullptr && !image->has_params()) image = nullptr;
   const bool described = read(handle, image, &params, &type);
   nodes_.push_back({.handle = handle, .top = top_, .type = type, .number = std::move(number), .graph = within});

@@ -331,7 +331,7 @@ CUDAGraph& backward_graph(GraphedFunction& function) {
 void refuse_arguments(const GraphedFunction& function, const ArgumentDifferences& differences,
                       const std::vector<at::Tensor>& tensors) {
   std::vector<std::string> lines = differences.lines;
-  // Else it is not known which tensor stands for which.
+  // With another structure it is not known which tensor stands for which.
   if (differences.same_structure)
     for (std::string& each : function.differences(tensors)) lines.push_back(std::move(each));
   function.refuse_arguments(lines);

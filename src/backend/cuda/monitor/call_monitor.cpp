@@ -331,7 +331,7 @@ void CallMonitor::abandon(const DriverCall& call) {
     std::erase_if(captures_, [&](WatchedCapture& capture) {
       const bool of_stream = call.kind == DriverCall::Kind::end_stream;
       if (of_stream && !is_of(capture.findings, call.stream)) return false;
-      // It is unknown which context ends: after that, none of the streams may be queried.
+      // The context that ends is unknown: after that, none of the streams may be queried.
       give_up(capture.findings, of_stream ? "The stream was destroyed before the capture was ended."
                                           : "A context was destroyed before the capture was ended.");
       abandoned.push_back(std::move(capture.findings));
