@@ -139,7 +139,8 @@ struct CUDAGraph::Impl {
   static void end_of_life(CUDAGraph& graph) noexcept;
   /// Throws UsageError if the graph was destroyed while the call was underway.
   void refuse_destroyed(const char* call) const;
-  /// Destroys this object if it was left to calls, and the last of them is over. To be called last of all.
+  /// Destroys this object if its destruction was deferred, and no call or hook uses it any more. To be called last of
+  /// all.
   void destroy_if_deferred() noexcept;
 
   // --- Another capture: cuda_graph_update.cpp -------------------------------------------------------------------

@@ -121,10 +121,10 @@ namespace {
 #define REPRISE_STREAM_USE_OF_12_8(X)
 #endif
 
-#define REPRISE_CAPTURE_QUESTIONS(X) \
-  X(cuStreamIsCapturing)             \
-  X(cuStreamGetCaptureInfo)          \
-  X(cuStreamGetCaptureInfo_v2)       \
+#define REPRISE_CAPTURE_QUERIES(X) \
+  X(cuStreamIsCapturing)           \
+  X(cuStreamGetCaptureInfo)        \
+  X(cuStreamGetCaptureInfo_v2)     \
   X(cuStreamGetCaptureInfo_v3)
 
 using Kind = DriverCall::Kind;
@@ -161,7 +161,7 @@ constexpr Table make_table() {
   REPRISE_DEFAULT_STREAM_WORK(REPRISE_DEFAULT)
   REPRISE_STREAM_USE(REPRISE_USE)
   REPRISE_STREAM_USE_OF_12_8(REPRISE_USE)
-  REPRISE_CAPTURE_QUESTIONS(REPRISE_QUERY)
+  REPRISE_CAPTURE_QUERIES(REPRISE_QUERY)
   REPRISE_BOTH(Kind::capture, cuStreamBeginCapture, hStream)
   REPRISE_BOTH(Kind::capture, cuStreamBeginCapture_v2, hStream)
   REPRISE_BOTH(Kind::capture, cuStreamBeginCaptureToGraph, hStream)
