@@ -18,7 +18,7 @@ namespace {
 
 using reprise::backend::Checked;
 
-/// Of one side, in us: begin, kernels, end, instantiation; destruction of template and executable.
+/// Costs of one side, in us: begin, kernels, end, instantiation; destruction of template and executable.
 using Cost = std::array<double, 2>;
 
 /// Makes and destroys graphs, one after the other.

@@ -22,7 +22,7 @@ namespace {
 using reprise::StreamRef;
 using reprise::backend::Checked;
 
-/// Of steps, in us each: until the host has submitted them, and until the device is done.
+/// Times of steps, in us each: until the host has submitted them, and until the device is done.
 using Cost = std::array<double, 2>;
 
 /// A foreign stream: its destruction is not notified to the library.

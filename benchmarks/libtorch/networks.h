@@ -14,7 +14,7 @@
 
 namespace benchmarks {
 
-/// Also in graphed_callables.py, under the same names.
+/// A network, which graphed_callables.py has under the same name.
 struct Network {
   std::string name;
   std::function<torch::nn::Sequential()> make;

@@ -54,7 +54,7 @@ REPRISE_EXPORT extern std::atomic<int> annotated_captures;
 ///       }
 ///     });
 ///
-/// It applies to the capture of the calling thread's current stream at its beginning. Outside of captures, in one
+/// Applies to the capture of the calling thread's current stream at its beginning. Outside of captures, in one
 /// without annotations, or in a broken one, it does nothing; while no capture with annotations is underway in the
 /// process, it costs one relaxed load.
 ///

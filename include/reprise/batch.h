@@ -3,7 +3,6 @@
 
 #include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <span>
 #include <type_traits>

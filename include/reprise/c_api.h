@@ -234,7 +234,7 @@ REPRISE_EXPORT reprise_status reprise_graph_capture_begin(reprise_graph* graph, 
                                                           const reprise_capture_options* options);
 
 /// Ends the capture. After REPRISE_ERROR_CAPTURE, REPRISE_ERROR_EMPTY_CAPTURE and REPRISE_ERROR_BACKEND the graph is
-/// empty and can capture again; after REPRISE_ERROR_USAGE for another thread the capture goes on.
+/// empty and can capture again; after REPRISE_ERROR_USAGE for another thread the capture continues.
 REPRISE_EXPORT reprise_status reprise_graph_capture_end(reprise_graph* graph);
 
 /// Ends a capture and discards its nodes; does nothing if none is underway. Any thread.

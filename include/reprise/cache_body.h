@@ -63,7 +63,7 @@ class REPRISE_EXPORT OwnGraphs {
 /// What the bodies of all calls of one key have in common.
 struct BodyIdentity {
   const std::type_info* type = nullptr;  ///< of the function, with those of inputs and results
-  /// Of what a std::function holds; void for an empty one, and for a null pointer. Null for others.
+  /// The type of what a std::function holds; void for an empty one, and for a null pointer. Null for others.
   const std::type_info* target = nullptr;
   std::array<std::uintptr_t, 2> function = {};  ///< where the function is a pointer, its value; zeros for others
 
@@ -142,7 +142,7 @@ struct ResultsOf<std::vector<Buffer<T>>> {
     return results;
   }
 };
-/// Of a tuple, a pair or an array, which is `Made` of results.
+/// ResultsOf a tuple, a pair or an array; `Made` is the same of results.
 template <class Made, class Buffers>
 struct ResultsOfTuple {
   static void list(const Buffers& buffers, const Lengths& lengths, std::vector<ResultMemory>& memory) {

@@ -48,7 +48,7 @@ struct Outcome {
   std::size_t count() const noexcept { return lender == nullptr ? 0 : lender->memory.size(); }
 };
 
-/// Of a padded call; 0 otherwise.
+/// The lengths of a padded call; 0 otherwise.
 struct Lengths {
   std::size_t length = 0, padded = 0;
 };

@@ -30,8 +30,8 @@ namespace reprise {
 /// \throws UsageError if `child` holds no template (GraphOptions::discard_template) or belongs to a graphed callable;
 ///         for nodes that CUDA does not take in a child: conditional nodes, allocations and frees in the order of a
 ///         stream; for a disabled node; if the stream takes part in no capture of this library, or is of another
-///         device; within a hook of `child`. The capture goes on without the node. BackendError if the runtime fails: a
-///         capture that goes on nevertheless may fail in the end, because no node can be removed from it.
+///         device; within a hook of `child`. The capture continues without the node. BackendError if the runtime fails:
+///         a capture that continues nevertheless may fail at its end, because no node can be removed from it.
 REPRISE_EXPORT void add_child(const CUDAGraph& child, const StreamRef& stream);
 /// As above, on the calling thread's current stream of the child's device.
 REPRISE_EXPORT void add_child(const CUDAGraph& child);

@@ -50,7 +50,7 @@
 /// \throws UsageError (each function) for a null or unaligned condition, an empty or missing body, a stream that takes
 ///         part in no capture of this library, and work that a body cannot hold; CaptureError if the capture of a body
 ///         was broken or a stream was not joined; BackendError if the runtime fails; what a body throws. Once the node
-///         was added, nodes cannot be removed: the whole capture fails in the end.
+///         was added, nodes cannot be removed: the whole capture fails at its end.
 ///
 /// Threads: any that captures, as for launches.
 

@@ -50,7 +50,7 @@ struct REPRISE_EXPORT GraphDifference {
   std::string field = {};
   std::optional<std::size_t> parameter = {};  ///< index of the argument of a kernel; nullopt for other fields
   std::size_t offset = 0;                     ///< in bytes from the start of the argument
-  /// Both values: in hexadecimal, as an integer and as a floating-point number; addresses with the memory that they lie
+  /// The values: in hexadecimal, as an integer and as a floating-point number; addresses with the memory that they lie
   /// in, as far as an allocator knows it. Empty where the whole node differs.
   std::string first_value = {}, second_value = {};
   bool perhaps = false;  ///< true if these may be bytes of an argument that no code wrote

@@ -16,7 +16,7 @@ namespace reprise {
 
 /// What the device runtime needs for graphs, in bytes: an estimate, since no runtime reports it.
 ///
-/// It is measured once for each device: the change of the free memory of the device, and of the memory of the process
+/// Measured once for each device: the change of the free memory of the device, and of the memory of the process
 /// (resident, or given out by `malloc`, whichever grows more), around a batch of templates and executables with one
 /// node, and of others with many; from that follows what a graph and what each further node takes. The nodes of the
 /// batch are kernels with 40 bytes of arguments, one after another; other nodes take more or less. The host device
@@ -37,8 +37,8 @@ struct REPRISE_EXPORT GraphMemory {
   /// captured. Later edits of a template do not count.
   std::size_t nodes = 0;
 
-  /// Of CachingAllocator, on the device: the private pool of the graph, or of all graphs of the cache; of the device,
-  /// all private pools together, and the sum of their peaks. Exact. Graphs that share a pool each have all of it.
+  /// Memory from CachingAllocator: the private pool of the graph, or of all graphs of the cache; for a device, all
+  /// private pools together, and the sum of their peaks. Exact. Graphs that share a pool each have all of it.
   PoolStatistics pool = {};
   std::uint64_t tensor_reserved_bytes = 0;  ///< of the pool of libtorch's allocator with the same id, with CUDA tensors
   std::uint64_t tensor_allocated_bytes = 0;  ///< of that, in tensors that live

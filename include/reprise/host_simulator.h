@@ -51,7 +51,7 @@ struct REPRISE_EXPORT HostRace {
 ///
 /// Streams, events, buffers, graphs, captures and generators work on its device as on `host:0`. What is made on it
 /// works with it alone: not with streams, events and memory of another simulator or of the host devices of the process.
-/// It is not among devices(), never default_device(), and tensors of libtorch cannot use it.
+/// The device is not among devices(), never default_device(), and tensors of libtorch cannot use it.
 ///
 /// *Its end* waits for all work of the device. What still uses the device then (buffers, streams, events, graphs,
 /// generators, guards) keeps it open, which a warning says; the device is closed with the last of these. Device and

@@ -20,7 +20,8 @@ enum class Liveness {
   /// Memory of CachingAllocator, such as Buffer; with the component `libtorch` that of tensors, too. No call of the
   /// runtime per replay.
   allocator,
-  /// Also memory of the driver: `cudaMalloc`, pinned and managed memory. One query for each allocation and replay.
+  /// Memory of allocators, and memory of the driver: `cudaMalloc`, pinned and managed memory. One query for each
+  /// allocation and replay.
   all,
 };
 
@@ -30,7 +31,8 @@ struct GraphInput {
   /// Start of the block, also if the graph uses a part of it; null for a node whose parameters are not known.
   const void* address = nullptr;
   std::size_t bytes = 0;  ///< of the whole block; rounded, for a block of CachingAllocator; 0 if unknown
-  /// Its users, for example "kernel Scale (node 3)" or "entry 7 of the pointers at 0x7f8011e00000"; both count from 0.
+  /// The nodes and pointers that use it, for example "kernel Scale (node 3)" or "entry 7 of the pointers at
+  /// 0x7f8011e00000"; both count from 0.
   std::vector<std::string> nodes = {};
   bool retained = false;  ///< true if the graph keeps it alive (`GraphOptions::inputs.retain`)
   /// The stack of its allocation, a line each, as in CaptureReport::Call; empty unless record_allocation_stacks() was

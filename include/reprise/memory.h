@@ -5,7 +5,6 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -153,7 +152,7 @@ REPRISE_EXPORT void fill_async(void* destination, unsigned char value, std::size
 /// \returns the address, aligned to 256 bytes.
 /// \throws OutOfMemoryError if the device has no more, also after the caching allocator has released what is cached. In
 ///         a capture only if there are no addresses left: a replay without memory is a BackendError with 2.
-/// \throws UsageError in the capture of a conditional node's body, which can have no such nodes; the capture goes on.
+/// \throws UsageError in the capture of a conditional node's body, which can have no such nodes; the capture continues.
 REPRISE_EXPORT void* allocate_async(std::size_t bytes, const StreamRef& stream = current_stream());
 
 /// Frees memory of allocate_async() in the order of a stream (`cudaFreeAsync`): work that was submitted to it before
@@ -161,7 +160,7 @@ REPRISE_EXPORT void* allocate_async(std::size_t bytes, const StreamRef& stream =
 /// allocates. Null is ignored. \throws UsageError if the memory is of the caching allocator; in a capture of a
 /// conditional node's body. \throws BackendError with 1 if the memory was not allocated by allocate_async(), or was
 /// freed already; in a capture also if no allocation node allocates it; after a capture also if its graph frees it, or
-/// no replay has allocated it. A capture goes on.
+/// no replay has allocated it. A capture continues.
 REPRISE_EXPORT void free_async(void* pointer, const StreamRef& stream = current_stream());
 
 namespace detail {

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -109,8 +108,8 @@ class REPRISE_EXPORT GraphNode {
   /// `cudaGraphNode_t`, a node of the template, or of a graph in it.
   GraphNodeHandle native() const;
 
-  /// Of a kernel: its name as written in C++, with namespaces and template arguments; else CUDA's word for the type,
-  /// such as "memcpy".
+  /// The name of a kernel as written in C++, with namespaces and template arguments; for other nodes CUDA's word for
+  /// the type, such as "memcpy".
   std::string name() const;
   /// Kind, number() and annotation, as in errors: "kernel Scale (node 3) in forward".
   std::string str() const;

@@ -97,8 +97,8 @@ class REPRISE_EXPORT ReplayTimer {
 
 /// Replays the graph once on the stream, waits for its end, and returns the time of each node.
 ///
-/// It is an ordinary replay: it draws random numbers and writes its results. Other replays of the graph wait until it
-/// has completed. Replay once before to exclude the cost of the first launch.
+/// The timed replay is an ordinary one: it draws random numbers and writes its results. Other replays of the graph wait
+/// until it has completed. Replay once before to exclude the cost of the first launch.
 ///
 /// On a CUDA device the times come from CUPTI, which is opened at run time: those of kernels, copies and sets, in the
 /// GPU's clock. Nodes of other kinds are counted in the notes. On the host device all nodes have times, which say

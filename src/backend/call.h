@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string_view>
-
 // The kinds of calls that a backend has, in code: error texts, the capture rules of the host device, and whatever else
 // is about "a kind of call" names them like this.
 

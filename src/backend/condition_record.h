@@ -6,7 +6,7 @@
 namespace reprise::backend {
 
 /// The kernel of this library that sets the condition of a conditional node, for one thread, on every kind of device.
-/// Its parameters: the handle (ConditionalHandle); the flag (`const std::uint32_t*`), the state of the loop
+/// Parameters: the handle (ConditionalHandle); the flag (`const std::uint32_t*`), the state of the loop
 /// (LoopState*), the limit and whether the loop begins (std::uint32_t), as next_condition() takes them
 /// (kernels/condition_kernel.h).
 const KernelRecord& condition_record();

@@ -18,8 +18,8 @@ namespace reprise::backend {
 /// input liveness find its memory.
 ///
 /// `function` is called on a thread of the device; in a graph once for each launch, maybe by two executables at once.
-/// It must not call the device runtime; what it throws becomes the device's error. It is destroyed after the call, or
-/// with the graph, on any thread.
+/// Must not call the device runtime; an exception becomes the device's error. Destroyed after the call, or with the
+/// graph, on any thread.
 ///
 /// \param name what nodes and reports call it.
 /// \throws BackendError as a launch; UsageError for a stream of a device that is no host device.

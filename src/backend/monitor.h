@@ -38,7 +38,7 @@ class NodeWatch {
 class WorkWatch {
  public:
   virtual ~WorkWatch() = default;
-  /// That call, with its stack; nullopt if there was none, or if it was not seen.
+  /// The first call that submitted work, with its stack; nullopt if there was none, or if it was not seen.
   virtual std::optional<CaptureFindings::ObservedCall> first() const = 0;
 };
 

@@ -66,13 +66,8 @@ class Joined {
 std::string node_text(const captures::Found& found, std::span<const GraphNodeHandle> all, GraphNodeHandle node) {
   backend::Backend& backend = found.capture->device().backend();
   const auto place = std::ranges::find(all, node);
-  inspect::ScannedNode described{node, node, backend::NodeType::empty, text::format("{}", place - all.begin())};
-  Checked(backend).graph_node_type(node, &described.type);
-  backend::NodeParams params = backend::EmptyNodeParams{};
-  if (described.type == backend::NodeType::kernel &&
-      Checked(backend).allowing(ErrorCode::not_supported).graph_node_params(node, &params))
-    described.function = std::get<backend::KernelNodeParams>(params).function;
-  return inspect::node_text(backend, described, nullptr);
+  return inspect::node_text(backend, inspect::scan_node(backend, node, node, text::format("{}", place - all.begin())),
+                            nullptr);
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ reprise_status reprise_graph_capture_end(reprise_graph* graph) {
     try {
       ended.capture_end();
     } catch (...) {
-      // Else the end was refused, and the capture goes on.
+      // While the stream captures, the end was refused, and the capture continues.
       if (stream->capture_status() == reprise::CaptureStatus::none) graph->begun_on.reset();
       throw;
     }

@@ -77,7 +77,7 @@ reprise_status note_exception(const char* call) noexcept {
   } catch (const std::exception& error) {
     return note(call, REPRISE_ERROR_OTHER, 0, error.what());
   } catch (...) {
-    return note(call, REPRISE_ERROR_OTHER, 0, "an exception that is no std::exception");
+    return note(call, REPRISE_ERROR_OTHER, 0, "an exception that is not a std::exception");
   }
 }
 

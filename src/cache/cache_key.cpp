@@ -27,7 +27,7 @@ std::uint64_t CacheKey::hash() const noexcept {
   return (words_ == few || more_ == other.more_) && types_ == other.types_;
 }
 
-// Its length, then its bytes, the last word padded with zeros.
+// Appends the length of the text, then its bytes, the last word padded with zeros.
 void CacheKey::append_text(Kind kind, std::string_view text) {
   append(kind, text.size());
   for (std::size_t at = 0; at < text.size(); at += sizeof(std::uint64_t)) {

@@ -39,7 +39,7 @@ struct Shared {
 
   const GraphCacheOptions& options;
   const Device device;
-  /// Of all entries, and of the copies around them: the next launch comes after it.
+  /// The last launch of any entry, or of the copies around it: the next one is ordered after it.
   memory::LastLaunch last_launch;
   Stream captured;  ///< of all captures: memory of the pool that one of them frees is reused by the next one
   Stream memory;    ///< for which memory of entries is allocated; no work runs there, see Entry::record_use()

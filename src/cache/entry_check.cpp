@@ -18,8 +18,8 @@ using cache_detail::ResultMemory;
 
 namespace {
 
-// Of two captures of one body. Each has its inputs in memory of its own, and an address of the first one has none that
-// it corresponds to in the second one: the body itself checks what it uses besides.
+// Returns the differences of two captures of one body, but for addresses: each has its inputs in memory of its own, and
+// an address of the first one has no counterpart in the second one. The body itself checks what it uses besides.
 std::vector<GraphDifference> own_differences(const cache_detail::OwnGraphs& first,
                                              const cache_detail::OwnGraphs& second) {
   const std::vector<const CUDAGraph*> before = first.graphs(), now = second.graphs();

@@ -218,7 +218,7 @@ bool GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& str
 cache_detail::Outcome GraphCache::Impl::run_eagerly(Lock& lock, const Call& call, const StreamRef& stream) {
   const EagerCause why = cause;
   const std::shared_ptr<const CacheFailure> failure = std::exchange(failed, nullptr);
-  // Of a check that failed. Another thread may replace it meanwhile.
+  // The entry whose check failed, if one did. Another thread may replace it during the run.
   const Record* const known = failure != nullptr ? records.find(call.key) : nullptr;
   const std::shared_ptr<Entry> checked = known != nullptr ? known->entry : nullptr;
   lock.unlock();

@@ -99,7 +99,7 @@ struct GraphCache::Impl {
     ++what.number;
     what.time += Clock::now() - since;
   }
-  /// Of a capture that is about to join the others.
+  /// Counts a recapture, before its entry is stored.
   void count_recapture(const Record& record, caches::Entry& entry);
   void count_differences(RecaptureCause cause, caches::Entry& before, caches::Entry& now);
   void add_reason(RecaptureCause cause, std::string annotation, std::string field);
@@ -127,7 +127,7 @@ struct GraphCache::Impl {
   GraphCacheStatistics counts;    // but for hits: `hits` and hit_time
   std::map<std::tuple<RecaptureCause, std::string, std::string>, std::uint64_t> reasons;
 
-  // Of a call underway that turns out to run eagerly.
+  // Why the current call runs eagerly.
   EagerCause cause = EagerCause::counted;
   std::shared_ptr<const CacheFailure> failed;
   std::atomic<std::thread::id> warming{};  // the thread that is in warm(), with threads that instantiate

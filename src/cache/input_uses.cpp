@@ -21,7 +21,7 @@ bool lies_in(const void* address, std::uintptr_t value, std::size_t bytes) {
   return value - reinterpret_cast<std::uintptr_t>(address) < bytes;
 }
 
-// Also in the bytes around it.
+// True if the value lies in the memory or within `bytes_around` of it.
 bool lies_near(const MemoryRange& memory, std::uintptr_t value) {
   return lies_in(static_cast<const std::byte*>(memory.data) - bytes_around, value, memory.bytes + 2 * bytes_around);
 }

@@ -64,7 +64,7 @@ class Records {
   /// The record has a graph now, or none any more.
   void set_entry(Record& record, std::shared_ptr<Entry> entry);
 
-  /// Of those with a graph, the one that has been without use for longest; null if there is none.
+  /// The least recently used record with a graph; null if there is none.
   Record* oldest() noexcept { return captured_.empty() ? nullptr : &captured_.back(); }
   /// Records with a graph, the last one that was used first.
   std::list<Record>& captured() noexcept { return captured_; }

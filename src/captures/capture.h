@@ -99,18 +99,20 @@ class REPRISE_EXPORT_INTERNAL Capture {
   /// The runtime's number of this capture. Unique among the devices of a type. Added by captures::find() when it is
   /// first needed.
   void add_id(std::uint64_t id);
-  /// From now on, until the capture is over, streams that capture this body take part in this capture.
+  /// Adds a body: until the capture is over, streams that capture the body take part in this capture.
   void add_body(std::shared_ptr<const Body> body);
   /// Memory or a workspace is about to be allocated for a stream that captures this body. What is freed on a stream is
   /// reused on it, as ordered work, and a stream that was forked off two bodies is not ordered between them.
-  /// \throws UsageError if it got some in a body that may run at the same time, or is another iteration's.
+  /// \throws UsageError if memory was allocated for this stream in another body, which may run at the same time or in
+  ///         another iteration.
   void use_in_body(const StreamRef& stream, const Body& body);
   bool has_loops() const noexcept;  ///< a body repeats; also once the capture is over
   /// True if a body that repeats is, or lies in, this node of the captured graph; also once the capture is over.
   bool repeats(GraphNodeHandle node) const noexcept;
   /// The body whose capture has this id; null if there is none.
   std::shared_ptr<const Body> body(std::uint64_t id) const noexcept;
-  /// Adds that of the capture if none was added, unless it has not begun, is broken or over.
+  /// Queries and stores the runtime's id. Does nothing if one is stored, or the capture has not begun, is broken or
+  /// over.
   /// \throws BackendError if the runtime refuses the query.
   void query_id();
   /// That number; 0 if the runtime does not give it, because the capture has not begun, is broken or over.

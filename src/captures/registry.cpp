@@ -6,14 +6,17 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/call.h"
 #include "backend/capture_query.h"
 #include "backend/stream_end.h"
+#include "reprise/error.h"
 #include "support/immortal.h"
+#include "text/format.h"
 
 namespace reprise::captures {
 namespace {
 
-// Without the list's mutex while something is notified. Nothing of another runtime is: its device may be about to end.
+// Calls without the list's mutex. Skips captures of other runtimes: their device may be ending.
 void stream_ends(const StreamRef& stream) noexcept {
   for_each([&](Capture& capture) {
     if (backend::same_runtime(capture.device(), stream.device())) capture.stream_ends(stream);
@@ -86,6 +89,14 @@ Found find(const StreamRef& stream) {
     found.body = found.capture->body(id);
   }
   return found;
+}
+
+void refuse_broken(const char* work) {
+  throw BackendError(backend::cuda_name(backend::Call::stream_capture_info), ErrorCode::stream_capture_invalidated,
+                     text::format("{} a stream whose capture was broken by an earlier call; CUDAGraph::capture_end "
+                                  "reports which",
+                                  work),
+                     SourceLocation::current());
 }
 
 std::shared_ptr<Capture> detail::next_after(std::uint64_t& number) noexcept {

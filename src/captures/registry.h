@@ -18,6 +18,10 @@
 // that it is about to submit (906 is an error there), and memory/held_back.cpp, which needs the code that a destroyed
 // stream gives.
 //
+// Ids of captures are compared with those of streams also by backend/objects/captured_events.cpp, which lies below and
+// has the id for each event, and by what belongs to one capture or body already: annotations (inspect/), Forks
+// (breakable/), and in libtorch/ gradient scaling and the generators of CUDA.
+//
 // Captures that were begun by direct calls of the driver are not in here: find() recognizes them, but they are not
 // counted, and cannot be known ahead of time: synchronizing the device breaks them (900).
 //
@@ -73,15 +77,25 @@ struct Found {
 /// \throws BackendError as that.
 REPRISE_EXPORT_INTERNAL Found find(const StreamRef& stream);
 
+/// Notes that memory or a workspace is about to be allocated for the stream, if that captures a body.
+/// \throws UsageError as Capture::use_in_body().
+inline void note_use(const StreamRef& stream, const Found& found) {
+  if (found.body != nullptr) found.capture->use_in_body(stream, *found.body);
+}
+
 /// The capture of this library whose resources a stream is to use: Found::capture. No call of the driver while none is
 /// underway.
 /// \throws BackendError as find(); UsageError as Capture::use_in_body().
 inline std::shared_ptr<Capture> find_own(const StreamRef& stream) {
   if (!any_underway()) return nullptr;
   const Found found = find(stream);
-  if (found.body != nullptr) found.capture->use_in_body(stream, *found.body);
+  note_use(stream, found);
   return found.capture;
 }
+
+/// Refuses work on a stream whose part is `invalidated`. \throws BackendError with 901.
+/// \param work as in "a child graph for" that stream.
+[[noreturn]] void refuse_broken(const char* work);
 
 /// Calls `visit(Capture&)` for all that are registered, the oldest one first, and holds no lock meanwhile.
 template <class Visit>

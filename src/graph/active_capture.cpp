@@ -2,7 +2,6 @@
 #include "graph/active_capture.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <string>
 #include <thread>
@@ -10,6 +9,7 @@
 
 #include "backend/check.h"
 #include "backend/monitor.h"
+#include "backend/objects/stream_handles.h"
 #include "backend/rules/reported_call.h"
 #include "text/format.h"
 
@@ -55,9 +55,8 @@ void ActiveCapture::begin(const char* call) {
   if (!runtime.allowing(ErrorCode::illegal_state).stream_begin_capture(stream, underway.mode()))
     refuse_capturing_stream(call);
   capturing_ = true;
-  // The handle of the per-thread default stream means another stream on each thread: its captures are found by their
-  // ids alone.
-  if (reinterpret_cast<std::uintptr_t>(stream) == 2) underway.query_id();
+  // Captures of a per-thread default stream are found by their ids alone.
+  if (backend::is_per_thread_stream(stream)) underway.query_id();
   underway.attach(active_capture_of, std::shared_ptr<ActiveCapture>(std::shared_ptr<void>(), this));
   for (CaptureListener* const listener : listeners_) listener->started(underway);
 }
@@ -96,7 +95,7 @@ void ActiveCapture::notify_refused(const backend::CaptureFindings& findings) noe
   } catch (const std::exception& error) {
     notify(error.what());
   } catch (...) {
-    notify("an exception that is no std::exception");
+    notify("an exception that is not a std::exception");
   }
 } catch (...) {
   warn("There was no memory for the report of a capture that was refused.");
@@ -236,8 +235,8 @@ CaptureError ActiveCapture::body_failure(const char* call, const backend::Captur
   keep(report);
   return CaptureError(
       result,
-      text::format("{}: the capture of its body failed with {} ({}): {}. The whole capture fails in the end.\n{}", call,
-                   result_name(result), static_cast<int>(result), result_description(result), report.str()),
+      text::format("{}: the capture of its body failed with {} ({}): {}. The whole capture will fail at its end.\n{}",
+                   call, result_name(result), static_cast<int>(result), result_description(result), report.str()),
       report);
 }
 

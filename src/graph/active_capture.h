@@ -101,7 +101,7 @@ bool shows_a_fault(const CaptureReport& report) noexcept;
 
 /// \throws UsageError for a `call` whose stream takes part in a capture.
 [[noreturn]] void refuse_capturing_stream(const char* call);
-/// The same, if it does.
+/// Refuses a stream that takes part in a capture. \throws UsageError that begins with `call`.
 void require_no_capture(const char* call, const StreamRef& stream);
 
 }  // namespace reprise::graphs

@@ -99,7 +99,7 @@ class CaptureListener {
   virtual void begin(captures::Capture& /*capture*/) {}    ///< may throw: the capture does not begin
   virtual void started(captures::Capture& /*capture*/) {}  ///< may throw: the capture is abandoned
   /// The body of a conditional node is captured from now on, until one of the next two; between started() and the end
-  /// of the capture, on any thread that takes part in it. May throw: the capture fails in the end.
+  /// of the capture, on any thread that takes part in it. May throw: the capture fails at its end.
   virtual void body_began(captures::Capture& /*capture*/, const captures::Body& /*body*/) {}
   /// The runtime's capture of the body is about to end. May throw, likewise.
   virtual void body_ends(captures::Capture& /*capture*/, const captures::Body& /*body*/) {}
@@ -135,7 +135,7 @@ class CaptureListener {
   /// How many nodes this listener has added of its own, besides those of the user's work. Right before ended().
   virtual std::size_t own_nodes() const noexcept { return 0; }
 
-  /// The captured graph becomes a child of another capture's. May throw: the capture fails in the end.
+  /// The captured graph becomes a child of another capture's. May throw: the capture fails at its end.
   virtual void added_as_child(const captures::ChildNode& /*child*/) {}
 
   /// The next three are for those in CapturedGraph::in_replays. Right before each launch, the last listener first, on
@@ -155,6 +155,10 @@ class CaptureListener {
   /// Before the first capture of this graph, which then takes the place of another one's: what the user registered with
   /// `before`, the listener of this kind there, counts here, too.
   virtual void inherit(const CaptureListener& /*before*/) {}
+
+  /// Replaces, among the resources of this graph that another one shares, the lists that this graph changes later by
+  /// copies.
+  virtual void replace_by_copies(memory::ReleaseQueue::Resources& /*shared*/) const {}
 
   /// Called when the graph is empty again: forget the capture.
   virtual void reset() noexcept {}

@@ -76,8 +76,8 @@ void graph::Impl::end(const void* frame) {
     impl.refuse_destroyed(end_call());
     impl.end(end_call(), frame);
   } catch (...) {
-    // Else the call was refused: the capture goes on, and so does the scope.
-    if (impl.left_here || impl.state != graphs::GraphState::capturing) close();
+    // While the graph is capturing, the call was refused: the capture continues, and so does the scope.
+    if (impl.deferred_owner || impl.state != graphs::GraphState::capturing) close();
     throw;
   }
   close();

@@ -133,7 +133,7 @@ void CUDAGraph::Impl::or_make_empty(const Step& step) {
     make_empty(error.what());
     throw;
   } catch (...) {
-    make_empty("an exception that is no std::exception");
+    make_empty("an exception that is not a std::exception");
     throw;
   }
 }
@@ -183,12 +183,12 @@ void CUDAGraph::Impl::end(const char* call, const void* frame) {
     throw UsageError(
         text::format("{} was called on another thread than the one that began the capture. In the modes `global` and "
                      "`thread` a capture ends where it began: call it there, or begin with CaptureMode::relaxed. The "
-                     "capture goes on.",
+                     "capture continues.",
                      call));
   if (current_stream() != underway.stream())
     throw UsageError(text::format(
         "{} needs the stream that the capture began on as the calling thread's current stream, and another "
-        "one is current: make it current again. The capture goes on.",
+        "one is current: make it current again. The capture continues.",
         call));
   {
     const std::lock_guard lock(launch_mutex);  // replays of other threads wait until the capture is complete
@@ -337,15 +337,15 @@ void CUDAGraph::Impl::end_of_life(CUDAGraph& graph) noexcept {
   }
   Impl& impl = *graph.impl_;
   if (impl.uses != 0 || impl.hook_runs()) {
-    impl.left_here.emplace(std::move(graph));
+    impl.deferred_owner.emplace(std::move(graph));
     return;
   }
   impl.make_empty();
-  impl.end_if_left();
+  impl.destroy_if_deferred();
 }
 
 void CUDAGraph::Impl::refuse_destroyed(const char* call) const {
-  if (left_here) [[unlikely]]
+  if (deferred_owner) [[unlikely]]
     throw UsageError(
         text::format("{}: the graph was destroyed, or assigned to, before this call had returned: within a hook of its "
                      "own, in the body of its capture, or by an object that it had retained. Everything that it held "
@@ -353,10 +353,10 @@ void CUDAGraph::Impl::refuse_destroyed(const char* call) const {
                      call));
 }
 
-void CUDAGraph::Impl::end_if_left() noexcept {
-  if (!left_here || uses != 0 || hook_runs()) return;
-  const CUDAGraph last(std::move(*left_here));
-  left_here.reset();
+void CUDAGraph::Impl::destroy_if_deferred() noexcept {
+  if (!deferred_owner || uses != 0 || hook_runs()) return;
+  const CUDAGraph last(std::move(*deferred_owner));
+  deferred_owner.reset();
 }
 
 void CUDAGraph::capture_begin(const GraphOptions& options) {

@@ -139,8 +139,9 @@ struct CUDAGraph::Impl {
   static void end_of_life(CUDAGraph& graph) noexcept;
   /// Throws UsageError if the graph was destroyed while the call was underway.
   void refuse_destroyed(const char* call) const;
-  /// Destroys this object if it was left to calls, and the last of them is over. To be called last of all.
-  void end_if_left() noexcept;
+  /// Destroys this object if its destruction was deferred, and no call or hook uses it any more. To be called last of
+  /// all.
+  void destroy_if_deferred() noexcept;
 
   // --- Another capture: cuda_graph_update.cpp -------------------------------------------------------------------
   /// Other code gets a handle of the template, or of one of its nodes, and may edit it from now on.
@@ -172,7 +173,7 @@ struct CUDAGraph::Impl {
   void make_ready();
   /// Notifies listeners and hooks of the executable. If a hook throws, the executable stays.
   void notify_instantiated(const char* call);
-  /// Both of the above.
+  /// Calls make_executable() and notify_instantiated().
   void instantiate(const char* call);
   void instantiate_for(const char* call);  ///< likewise, for a launch, whose call is named in errors
   void discard_template() noexcept;
@@ -183,6 +184,19 @@ struct CUDAGraph::Impl {
   /// Null: the calling thread's current stream of the graph's device.
   void replay(const StreamRef* stream);
   std::exception_ptr replay_changed(const StreamRef& stream, const std::function<void(GraphExecHandle)>& change);
+  /// Calls `replay`, which launches the graph. Returns what was thrown after the launch, as by a hook; null if nothing
+  /// was. Throws what was thrown before it.
+  template <class Replay>
+  std::exception_ptr thrown_after_launch(const Replay& replay) const {
+    const std::uint64_t before = launches;
+    try {
+      replay();
+    } catch (...) {
+      if (launches == before) throw;
+      return std::current_exception();
+    }
+    return nullptr;
+  }
   /// Launches it. Needs `launch_mutex`, and prepare_launch().
   void launch(const char* call, const StreamRef& stream);
   /// Adds the graph to the capture of this library that the stream takes part in; false if it is in none.
@@ -200,11 +214,11 @@ struct CUDAGraph::Impl {
   void log_capture_began() const noexcept;
   void log_capture_ended() const noexcept;                  // while there is a template
   void log_capture_left(const char* error) const noexcept;  // as make_empty()
-  /// \param what what was done, followed by its time: "instantiated in".
+  /// Logs a step with its time. \param what precedes the time: "instantiated in".
   void log_step(const graphs::StepTimer& time, std::string_view what) const noexcept;
   void log_failure(const graphs::StepTimer& time, const char* step, const std::exception& error) const noexcept;
   void log_line(std::string_view what, std::string_view detail = {}) const noexcept;
-  /// Of a capture that did not begin. \param name the one that its graph was to have.
+  /// Logs that a capture did not begin. \param name of the graph, from the options of that capture.
   void log_refusal(const std::string& name, const std::exception& error) const noexcept;
   /// Calls `step`, which refuses captures, and logs that it did.
   template <class Step>
@@ -272,9 +286,10 @@ struct CUDAGraph::Impl {
   std::optional<Device> device;                     // of the capture, or of what was captured; empty in state empty
   graphs::GraphResources resources;
 
-  CUDAGraph* owner = nullptr;          // owns this object
-  std::optional<CUDAGraph> left_here;  // the owner, once the user's graph was destroyed while calls use this object
-  int uses = 0;                        // calls underway that may run code of the user's, except for replays
+  CUDAGraph* owner = nullptr;  // owns this object
+  std::optional<CUDAGraph>
+      deferred_owner;  // the owner, once the user's graph was destroyed while calls use this object
+  int uses = 0;        // calls underway that may run code of the user's, except for replays
   std::uint64_t graph_id = next_id();
   graphs::Listeners listeners;
   graphs::Hooks hooks{owner};                            // after the listeners at each step: they see what those did
@@ -351,7 +366,7 @@ class CUDAGraph::Impl::ExchangedImpls {
     std::swap(*user_.owner, *stand_in_.owner);
   }
   ~ExchangedImpls() {
-    if (!stand_in_.left_here) std::swap(*user_.owner, *stand_in_.owner);
+    if (!stand_in_.deferred_owner) std::swap(*user_.owner, *stand_in_.owner);
   }
   ExchangedImpls(const ExchangedImpls&) = delete;
   ExchangedImpls& operator=(const ExchangedImpls&) = delete;
@@ -377,13 +392,13 @@ class CUDAGraph::Impl::CallingListeners {
 };
 
 /// While it lives, the Impl of a graph outlives the graph. Destroyed after everything else that uses the Impl.
-/// Replays do without: they call end_if_left() after an exception.
+/// Replays do without: they call destroy_if_deferred() after an exception.
 class CUDAGraph::Impl::Use {
  public:
   explicit Use(Impl& impl) : impl_(impl) { ++impl_.uses; }
   ~Use() {
     --impl_.uses;
-    impl_.end_if_left();
+    impl_.destroy_if_deferred();
   }
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;

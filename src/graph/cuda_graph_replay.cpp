@@ -31,7 +31,7 @@ namespace {
   throw UsageError(text::format(
       "{}{}: the stream is being captured, and the call cannot be recorded. Use a stream that takes no part "
       "in a capture; in a capture that this library began, and that is not broken, CUDAGraph::replay() "
-      "and add_child() add the graph as a child. The capture goes on.",
+      "and add_child() add the graph as a child. The capture continues.",
       call, graphs::of_graph(name)));
 }
 
@@ -155,7 +155,7 @@ void CUDAGraph::Impl::refuse_reserved(const char* call) const {
   prepare_launch(call, on);
   launch(call, on);
 } catch (...) {
-  end_if_left();
+  destroy_if_deferred();
   throw;
 }
 
@@ -178,18 +178,12 @@ std::exception_ptr CUDAGraph::Impl::replay_changed(const StreamRef& stream,
     require_captured(call);
     prepare_launch(call, stream);
     change(exec);
-    const std::uint64_t before = launches;
-    try {
-      launch(call, stream);
-    } catch (...) {
-      if (launches == before) throw;
-      thrown = std::current_exception();
-    }
+    thrown = thrown_after_launch([&] { launch(call, stream); });
   }
-  if (thrown != nullptr) end_if_left();
+  if (thrown != nullptr) destroy_if_deferred();
   return thrown;
 } catch (...) {
-  end_if_left();
+  destroy_if_deferred();
   throw;
 }
 
@@ -291,13 +285,13 @@ void CUDAGraph::upload(const StreamRef& stream) {
   Impl::of(*this, "CUDAGraph::replay").replay(&stream);
 }
 
-std::exception_ptr replay_changed(CUDAGraph& graph, const StreamRef& stream,
-                                  const std::function<void(GraphExecHandle)>& change) {
-  return graphs::GraphAccess::of(graph, "CUDAGraph::replay").replay_changed(stream, change);
+std::exception_ptr graphs::replay_changed(CUDAGraph& graph, const StreamRef& stream,
+                                          const std::function<void(GraphExecHandle)>& change) {
+  return GraphAccess::of(graph, "CUDAGraph::replay").replay_changed(stream, change);
 }
 
-void reserve(CUDAGraph& graph, std::string owner) {
-  graphs::GraphAccess::of(graph, "reserve").reserved_for = std::make_unique<const std::string>(std::move(owner));
+void graphs::reserve(CUDAGraph& graph, std::string owner) {
+  GraphAccess::of(graph, "reserve").reserved_for = std::make_unique<const std::string>(std::move(owner));
 }
 
 }  // namespace reprise

@@ -47,9 +47,9 @@ class GraphResources {
   void exchange(backend::Backend& backend, GraphHandle template_graph, Resources next,
                 const std::function<void()>& update);
 
-  /// After hold(): what launches from now on need besides, in place of what the last call gave, which is released when
-  /// the launches until now are over. Not in share(): other graphs get it from where it came. Launches that
-  /// other code makes by raw handles are not known, also with KeepGraph::yes.
+  /// After hold(): holds what later launches need in addition; the previous one is released after the launches so far.
+  /// Not in share(): other graphs get it from where it came. Launches that other code makes by raw handles are not
+  /// known, also with KeepGraph::yes.
   void hold_source(std::unique_ptr<Resources> source) noexcept;
 
   /// Calls `launch`.
@@ -61,7 +61,7 @@ class GraphResources {
       launch();
   }
 
-  /// From now on, until release(), launches are remembered for release_after_launches().
+  /// Remembers launches, until release(), for release_after_launches().
   void track_launches() noexcept { tracked_ = true; }
   /// Queues an object that is not held, or not any more, until the launches that were remembered are over.
   void release_after_launches(std::shared_ptr<void> object) const;

@@ -27,7 +27,7 @@ void warn_of(const std::exception_ptr& error, const char* step, const CUDAGraph&
     warn("A hook of a graph threw, and there was no memory for its message.");
   }
 } catch (...) {
-  warn("A hook of a graph threw something that is no std::exception.");
+  warn("A hook of a graph threw something that is not a std::exception.");
 }
 
 void rethrow(const std::exception_ptr& first) {

@@ -10,7 +10,7 @@
 namespace reprise::graphs {
 
 void synchronize_if_no_capture(Device device) {
-  memory::ReleaseQueue::drain();  // without the lock, which the destructors of resources know nothing of
+  memory::ReleaseQueue::drain();  // without the lock: destructors of resources may begin captures
   const captures::NoneBegins none_begins;
   if (none_begins.any_underway()) return;
   CachingAllocator::Impl& allocator = CachingAllocator::of(device).impl();

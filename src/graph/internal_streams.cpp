@@ -11,35 +11,35 @@
 namespace reprise::graphs {
 namespace {
 
-struct Slot {
+struct LentStream {
   StreamHandle stream = nullptr;
   bool borrowed = false;
 };
 
 // The driver, or a device that ends, takes its streams with it.
-using Streams = backend::PerDevice<std::vector<Slot>>;
+using Streams = backend::PerDevice<std::vector<LentStream>>;
 
 // A capture can outlive the loan, when a scope was left in a way that it could not end its capture.
 bool idle(backend::Backend& backend, StreamHandle stream) {
   return backend::may_record(StreamRef(Device(backend), stream));
 }
 
-StreamHandle borrow(backend::Backend& backend, std::vector<Slot>& slots) {
-  for (Slot& slot : slots) {
-    if (slot.borrowed || !idle(backend, slot.stream)) continue;
-    slot.borrowed = true;
-    return slot.stream;
+StreamHandle borrow(backend::Backend& backend, std::vector<LentStream>& streams) {
+  for (LentStream& lent : streams) {
+    if (lent.borrowed || !idle(backend, lent.stream)) continue;
+    lent.borrowed = true;
+    return lent.stream;
   }
-  slots.reserve(slots.size() + 1);  // so that a stream which exists can be kept
+  streams.reserve(streams.size() + 1);  // so that a stream which exists can be kept
   StreamHandle stream = nullptr;
   backend::Checked(backend).stream_create(&stream, backend::StreamFlags::non_blocking, 0);
-  slots.push_back({stream, true});
+  streams.push_back({stream, true});
   return stream;
 }
 
 StreamHandle borrow(const Device& device) {
   backend::require_not_forked(backend::Call::stream_create);
-  return Streams::use(device, [&](std::vector<Slot>& slots) { return borrow(device.backend(), slots); });
+  return Streams::use(device, [&](std::vector<LentStream>& streams) { return borrow(device.backend(), streams); });
 }
 
 }  // namespace
@@ -48,9 +48,9 @@ InternalStream::InternalStream(Device device) : stream_(device, borrow(device)) 
 
 InternalStream::~InternalStream() {
   if (support::forked()) return;
-  Streams::use(stream_.device(), [&](std::vector<Slot>& slots) {
-    for (Slot& slot : slots)
-      if (slot.stream == stream_.native()) slot.borrowed = false;
+  Streams::use(stream_.device(), [&](std::vector<LentStream>& streams) {
+    for (LentStream& lent : streams)
+      if (lent.stream == stream_.native()) lent.borrowed = false;
   });
 }
 

@@ -32,7 +32,7 @@ void call(const Function& function) noexcept try {
     warn("A function of launch_host() threw, and there was no memory for its message.");
   }
 } catch (...) {
-  warn("A function of launch_host() threw something that is no std::exception.");
+  warn("A function of launch_host() threw something that is not a std::exception.");
 }
 
 void call_once(void* function) {
@@ -85,7 +85,7 @@ void launch_host(const StreamRef& stream, std::function<void()> function) {
   if (found.body != nullptr)
     throw UsageError(
         "launch_host: expected a stream that does not capture the body of a conditional node, which cannot have a host "
-        "function; found one that does; call it before or after the node. The capture goes on.");
+        "function; found one that does; call it before or after the node. The capture continues.");
   const auto functions = found.part == captures::Part::own ? graphs::HostFunctions::of(*found.capture) : nullptr;
   if (functions != nullptr) {
     graphs::Function* const kept = owned.get();

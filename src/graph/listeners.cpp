@@ -2,9 +2,7 @@
 #include "graph/listeners.h"
 
 #include <algorithm>
-#include <variant>
 
-#include "backend/check.h"
 #include "graph/framework_captures.h"
 #include "graph/listeners/child_listener.h"
 #include "graph/listeners/collectives_listener.h"
@@ -22,6 +20,14 @@
 #include "inspect/report/report_listener.h"
 
 namespace reprise::graphs {
+namespace {
+
+// The lists have the same kinds in the same order.
+void inherit_each(const std::vector<CaptureListener*>& ours, const std::vector<CaptureListener*>& theirs) {
+  for (std::size_t i = 0; i < ours.size(); ++i) ours[i]->inherit(*theirs[i]);
+}
+
+}  // namespace
 
 // In the order in which they join a capture; those of a framework come before the annotations: after memory and random
 // numbers, before what looks at nodes that do not change any more.
@@ -38,13 +44,14 @@ struct Listeners::Own {
   inspect::LivenessListener liveness{annotations};       // likewise; other nodes than in the dry run are refused before
   inspect::HostCopiesListener host_copies{annotations};  // likewise
   RetainListener retain;                                 // what it keeps is destroyed first
+
+  std::vector<CaptureListener*> in_order() {
+    return {&report, &pool,        &children, &collectives, &workspaces,  &progress,
+            &random, &annotations, &frozen,   &liveness,    &host_copies, &retain};
+  }
 };
 
-Listeners::Listeners()
-    : own_(std::make_unique<Own>()), in_order_{&own_->report,      &own_->pool,        &own_->children,
-                                               &own_->collectives, &own_->workspaces,  &own_->progress,
-                                               &own_->random,      &own_->annotations, &own_->frozen,
-                                               &own_->liveness,    &own_->host_copies, &own_->retain} {
+Listeners::Listeners() : own_(std::make_unique<Own>()), in_order_(own_->in_order()) {
   join_framework();
 }
 
@@ -90,18 +97,12 @@ const Annotation* Listeners::annotation_of(GraphNodeHandle node) const noexcept 
 
 std::string Listeners::node_text(backend::Backend& backend, GraphNodeHandle node, GraphNodeHandle top,
                                  const std::string& number) const {
-  inspect::ScannedNode described{node, top, backend::NodeType::empty, number};
-  backend::Checked(backend).graph_node_type(node, &described.type);
-  backend::NodeParams params = backend::EmptyNodeParams{};
-  if (described.type == backend::NodeType::kernel &&
-      backend::Checked(backend).allowing(ErrorCode::not_supported).graph_node_params(node, &params))
-    described.function = std::get<backend::KernelNodeParams>(params).function;
+  const inspect::ScannedNode described = inspect::scan_node(backend, node, top, number);
   return inspect::node_text(backend, described, own_->annotations.annotation_of(described));
 }
 
 void Listeners::replace_by_copies(memory::ReleaseQueue::Resources& shared) const {
-  own_->retain.replace_by_copy(shared);
-  own_->liveness.replace_by_copy(shared);
+  for (const CaptureListener* const listener : in_order_) listener->replace_by_copies(shared);
 }
 
 void Listeners::add_failure(std::optional<CaptureReport>& report, const Error& error, Device device,
@@ -109,14 +110,11 @@ void Listeners::add_failure(std::optional<CaptureReport>& report, const Error& e
   inspect::add_failure(report, error, device, graph);
 }
 
-// Listeners of a framework may be in one of the two only: it was installed in between.
 void Listeners::inherit(const Listeners& before) {
-  own_->random.inherit(before.own_->random);
-  own_->progress.inherit(before.own_->progress);
-  own_->liveness.inherit(before.own_->liveness);
-  if (framework_ == nullptr || before.framework_ == nullptr) return;
-  const std::vector<CaptureListener*> theirs = before.framework_->in_order(), ours = framework_->in_order();
-  for (std::size_t i = 0; i < ours.size(); ++i) ours[i]->inherit(*theirs[i]);
+  inherit_each(own_->in_order(), before.own_->in_order());
+  // A framework may have been installed in between: one of the two has none of its listeners then.
+  if (framework_ != nullptr && before.framework_ != nullptr)
+    inherit_each(framework_->in_order(), before.framework_->in_order());
 }
 
 void Listeners::swap(Listeners& other) noexcept {

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <utility>
 
 #include "reprise/device.h"
 #include "reprise/graph_memory.h"
@@ -22,7 +21,7 @@ struct GraphCounts {
   GraphCounts& operator+=(const GraphCounts& more) noexcept;
 };
 
-/// Of all graphs of a device that are captured now.
+/// Counts of the captured graphs of a device.
 struct LiveGraphs {
   std::atomic<std::size_t> graphs{0}, nodes{0}, templates{0}, template_nodes{0}, executables{0}, executable_nodes{0};
 };

@@ -7,16 +7,8 @@ namespace reprise::graphs {
 
 [[gnu::hot]] std::exception_ptr replay_in_order(memory::LastLaunch& last, CUDAGraph& graph, const StreamRef& stream) {
   const GraphAccess::Impl& impl = GraphAccess::of(graph, "CUDAGraph::replay");
-  const std::uint64_t before = impl.launches;
   std::exception_ptr thrown;
-  last.launch(stream, [&] {
-    try {
-      graph.replay(stream);
-    } catch (...) {
-      if (impl.launches == before) throw;
-      thrown = std::current_exception();
-    }
-  });
+  last.launch(stream, [&] { thrown = impl.thrown_after_launch([&] { graph.replay(stream); }); });
   return thrown;
 }
 

@@ -9,7 +9,7 @@
 #include "reprise/graph.h"
 #include "reprise/handles.h"
 
-namespace reprise {
+namespace reprise::graphs {
 
 /// Replays after `change` has updated parameters of nodes in the executable, both under the launch mutex: no other
 /// replay sees half of a change.
@@ -25,4 +25,4 @@ namespace reprise {
 /// and name the owner.
 REPRISE_EXPORT_INTERNAL void reserve(CUDAGraph& graph, std::string owner);
 
-}  // namespace reprise
+}  // namespace reprise::graphs

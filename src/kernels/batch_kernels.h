@@ -119,7 +119,7 @@ REPRISE_KERNEL inline void fill_chunk(Block& block, const FillTable& table) {
   block.for_each_thread([&](const Thread& t) {
     auto* const middle = reinterpret_cast<Word<8>*>(to + head);
     for (std::size_t i = t.rank(); i < words; i += block.size()) middle[i].part = op.pattern;
-    // Both ends have fewer bytes than a block has threads.
+    // Each of the two ends has fewer bytes than a block has threads.
     if (t.rank() < head) write(t.rank());
     if (t.rank() < bytes - tail) write(tail + t.rank());
   });

@@ -105,7 +105,7 @@ void CachingAllocator::record_stream(void* pointer, const StreamRef& stream) {
 void CachingAllocator::empty_cache() {
   const detail::PublicCall call("CachingAllocator::empty_cache");
   backend::require_not_forked(backend::Call::memory_free);
-  if (impl_->waits_for_gone_streams()) {
+  if (impl_->has_gone_streams()) {
     const captures::NoneBegins none_begins;
     if (!none_begins.any_underway()) impl_->synchronize_device();
   }

@@ -46,7 +46,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   /// no capture is underway. \throws BackendError
   void synchronize_device();
   /// True if blocks wait for streams which other code has destroyed.
-  bool waits_for_gone_streams();
+  bool has_gone_streams();
   /// The same as empty_cache(), for callers with locks of their own: calls no code of users. True if memory was
   /// released.
   bool empty_cache_for_others();

@@ -31,8 +31,8 @@ class CapturePools {
   CapturePools(const CapturePools&) = delete;
   CapturePools& operator=(const CapturePools&) = delete;
 
-  /// From now on, what is allocated for streams of the capture on this device comes from its pool. Does nothing if
-  /// that is so already, or the capture is over.
+  /// Makes later allocations for streams of the capture on this device come from its pool. Does nothing if they do
+  /// already, or the capture is over.
   /// \throws UsageError if another capture is filling the pool on this device.
   static void fill(CachingAllocator::Impl& allocator, captures::Capture& capture);
 

@@ -82,7 +82,7 @@ void HeldBackBlocks::stream_ends(MemoryBlock* block, const StreamRef& stream) {
   if (backend::may_record(stream) && !record(block, stream)) block->pending_events += 1;
 }
 
-bool HeldBackBlocks::wait_for_gone_streams() const {
+bool HeldBackBlocks::has_gone_streams() const {
   return std::ranges::any_of(deferred_, &MemoryBlock::gone_stream);
 }
 

@@ -39,12 +39,12 @@ class HeldBackBlocks {
   /// Prepares a block, in use or held back, for the destruction of a stream in its list `recorded`: records an event on
   /// the stream, which is impossible later, and removes it from the list.
   void stream_ends(MemoryBlock* block, const StreamRef& stream);
-  /// After that was done for all blocks: the stream is forgotten when its events have completed.
+  /// Call after the above for all blocks: forgets the stream once its events have completed.
   void stream_ends(const StreamRef& stream);
 
   /// True if a block waits for a stream that other code destroyed, without notification, and poll() has found that: no
   /// event can be recorded on it any more.
-  bool wait_for_gone_streams() const;
+  bool has_gone_streams() const;
 
   /// Around a wait for all work of a device: blocks that were deferred before begin_wait() are no longer in use by its
   /// streams after end_wait(), which calls nothing, since such a stream may be destroyed.

@@ -106,10 +106,10 @@ void CachingAllocator::Impl::empty_cache() {
   check(device_.backend(), Call::memory_free, release_cached(nullptr));
 }
 
-bool CachingAllocator::Impl::waits_for_gone_streams() {
+bool CachingAllocator::Impl::has_gone_streams() {
   const Lock lock(mutex_);
   poll_held_back();
-  return held_back_.wait_for_gone_streams();
+  return held_back_.has_gone_streams();
 }
 
 void CachingAllocator::Impl::synchronize_device() {

@@ -24,7 +24,7 @@ void refuse_in_body(const char* call, const StreamRef& stream) {
   throw UsageError(
       text::format("{}: expected a stream that does not capture the body of a conditional node, which can neither "
                    "allocate nor free memory in the order of a stream; found one that does; take memory of the caching "
-                   "allocator, which is the graph's, or allocate before the node. The capture goes on.",
+                   "allocator, which is the graph's, or allocate before the node. The capture continues.",
                    call));
 }
 

@@ -18,7 +18,6 @@
 namespace reprise::random {
 
 using backend::Backend;
-using backend::Call;
 using backend::Checked;
 
 namespace {
@@ -428,11 +427,7 @@ PhiloxState draw_in_capture(const std::shared_ptr<DrawSource>& generator, std::u
   if (found.part == captures::Part::own)
     if (const auto draws = found.capture->get_or_attach(draws_of_capture))
       return draws->draw(generator, increment, stream, found);
-  if (found.part == captures::Part::invalidated)
-    throw BackendError(backend::cuda_name(Call::stream_capture_info), ErrorCode::stream_capture_invalidated,
-                       "a draw of random numbers on a stream whose capture was broken by an earlier call; "
-                       "CUDAGraph::capture_end reports which",
-                       SourceLocation::current());
+  if (found.part == captures::Part::invalidated) captures::refuse_broken("a draw of random numbers on");
   throw UsageError(
       "Generator::philox_state: the stream takes part in a capture that this library did not begin, so that every "
       "replay would draw the same numbers. Capture with CUDAGraph, capture() or the scope graph.");

@@ -90,7 +90,7 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   /// The graph of these draws, which has ended its capture, becomes a child of another capture's. Each replay of the
   /// parent draws for it, in its place among the parent's own draws, and the copy reads the parent's words.
   void add_to_parent(const captures::ChildNode& child) const;
-  /// A stream was destroyed: its handle may come back for another one.
+  /// Notifies that a stream is about to be destroyed; its handle may be reused.
   void stream_ends(const StreamRef& stream) noexcept;
 
   bool empty() const noexcept { return draws_.empty(); }
@@ -107,7 +107,7 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   void instantiated(GraphExecHandle exec) noexcept;
   /// Spends the numbers of one replay, and updates the executable to draw them. If it fails nothing was spent.
   void before_replay(const StreamRef& stream);
-  /// It was launched.
+  /// Notifies that the launch succeeded.
   void replayed() noexcept { ordered_ = true; }
   /// The launch failed: the numbers are not spent.
   void replay_failed() noexcept;

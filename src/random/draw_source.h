@@ -29,8 +29,8 @@ class DrawSource {
 /// read seed and offset; after it, detach() returns how much was drawn.
 class ExternalGenerator : public DrawSource {
  public:
-  /// From now on, what is drawn in a capture reads the words (as PhiloxState does), from offset 0 of the graph on.
-  /// False, and nothing has changed, if another capture has lent it words.
+  /// Makes later draws in a capture read the words (as PhiloxState does), from offset 0 of the graph on. Returns false,
+  /// and changes nothing, if another capture has lent it words.
   virtual bool attach(std::uint64_t* words) = 0;
   /// The capture is over, and the generator as it was before attach(). Returns by how much all draws of the capture
   /// advanced the offset; nullopt if the generator was used otherwise meanwhile, so that it is unknown.

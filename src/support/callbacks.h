@@ -31,7 +31,7 @@ class CallbackList {
   CallbackList(const CallbackList&) = delete;
   CallbackList& operator=(const CallbackList&) = delete;
 
-  /// From now on `callback` is called, until the process ends. To be added once.
+  /// Adds `callback`, which is called until the process ends. To be added once.
   void add(Callback<Arguments...>& callback) noexcept {
     callback.next_ = first_.load(std::memory_order_relaxed);
     while (!first_.compare_exchange_weak(callback.next_, &callback, std::memory_order_acq_rel)) continue;

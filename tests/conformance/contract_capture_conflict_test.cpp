@@ -61,7 +61,7 @@ class CaptureConflictContract : public Contract {
     });
   }
 
-  /// The call gets this code and the capture goes on.
+  /// The call gets this code and the capture continues.
   template <class F>
   void expect_active(StreamFlags flags, ErrorCode expected, F call) {
     in_every_mode_from_every_thread(flags, [&] {

@@ -188,7 +188,7 @@ TEST_P(GraphShapeContract, RefusesToDestroyANullGraph) {
 
 class GraphPictureContract : public GraphShapeContract {
  protected:
-  // Of this process alone: tests run at the same time.
+  // The name contains the id of the process: tests run at the same time.
   std::string path_ =
       testing::TempDir() + "reprise_contract_" + std::to_string(getpid()) + "_" + test_name_of(GetParam()) + ".dot";
 

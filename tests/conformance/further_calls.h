@@ -59,7 +59,7 @@ struct Things {
   CUevent event = nullptr;
   bool is_registered = false, is_profiling = false;
   alignas(4096) unsigned char page[4096] = {};  ///< to be registered
-  // Of a module that is loaded once for all rows.
+  // Functions of a module that is loaded once for all rows.
   CUfunction function = nullptr;
   CUkernel kernel = nullptr;
 };

@@ -193,7 +193,7 @@ TEST_P(CallsOnNodes, AreMadeInEachSituation) {
   for (const Part& part : parts_on_nodes())
     for (const RecordedCall& call : *part.calls)
       for (const Row& row : record(GetParam().backend(), nullptr, call, part.situations)) {
-        // That call is of the capturing graph, and only works while it is there.
+        // This call uses the capturing graph, and only works while it is there.
         const bool in_capture = row.call == "graph_add_node child to the capture of s";
         if (row.situation.invalidated && !in_capture) {
           EXPECT_EQ(row.after, static_cast<int>(CaptureStatus::invalidated)) << row.where();

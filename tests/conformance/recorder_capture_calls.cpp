@@ -8,7 +8,7 @@
 namespace reprise::backend::test {
 namespace {
 
-/// Of several calls, one after the other: the braces keep their order.
+/// Returns the first failure of several calls, made one after the other: the braces keep their order.
 ErrorCode first_failure(std::initializer_list<ErrorCode> results) {
   for (const ErrorCode result : results)
     if (result != ErrorCode::success) return result;

@@ -29,7 +29,7 @@ Kind kind_of(CallClass call_class) {
     case CallClass::stream_allocation:
       return Kind::work;
     case CallClass::capture_query:
-      return Kind::question;
+      return Kind::query;
     case CallClass::capture_begin:
       return Kind::capture;
     case CallClass::capture_end:

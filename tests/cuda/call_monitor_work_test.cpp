@@ -48,7 +48,7 @@ TEST_F(CallMonitorTest, AFailureThatTheRuntimeRecoversFromIsNone) {
 TEST_F(CallMonitorTest, AnswersAndEarlierErrorsAreNoFailures) {
   begin_capture(captured_);
   call({"cuEventQuery"}, ErrorCode::not_ready);
-  call({"cuStreamIsCapturing", Kind::question, nullptr}, ErrorCode::stream_capture_implicit);
+  call({"cuStreamIsCapturing", Kind::query, nullptr}, ErrorCode::stream_capture_implicit);
   call({"cuPointerGetAttributes"}, ErrorCode::invalid_value);
   monitor_.runtime_begins("cudaGetLastError");
   monitor_.runtime_ends("cudaGetLastError", ErrorCode::stream_capture_unsupported);

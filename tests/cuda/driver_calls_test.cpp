@@ -87,7 +87,7 @@ TEST(DriverCalls, TellTheirKinds) {
   const cuStreamDestroy_v2_params destroy{some_stream};
   EXPECT_EQ(call_of(CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2, destroy).kind, Kind::end_stream);
   const cuStreamIsCapturing_params question{some_stream, nullptr};
-  EXPECT_EQ(call_of(CUPTI_DRIVER_TRACE_CBID_cuStreamIsCapturing, question).kind, Kind::question);
+  EXPECT_EQ(call_of(CUPTI_DRIVER_TRACE_CBID_cuStreamIsCapturing, question).kind, Kind::query);
   const cuStreamSynchronize_params wait{some_stream};
   EXPECT_EQ(call_of(CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, wait).kind, Kind::other);
   EXPECT_EQ(call_of(CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, wait).stream, some_stream);

@@ -67,7 +67,7 @@ class FrozenValuesOnCuda : public CudaTest {
   void capture_checked(const Body& body) {
     capture(graph_, {.check_frozen_values = [this] { ++i_; }}, body);
   }
-  /// Of one launch of `add` with `i_`.
+  /// Expects the step of one launch of `add` with `i_`.
   static void expect_step_is_named(const FrozenValuesError& error) {
     ASSERT_THAT(error.values(), SizeIs(1));
     EXPECT_THAT(error.values()[0].node, HasSubstr("add (node 0)"));

@@ -56,7 +56,7 @@ TEST_F(TimeReplayOnCuda, NamesPlainLaunchesCopiesAndSets) {
     ASSERT_EQ(cudaMemsetAsync(x_->data(), 0, 4096, on), cudaSuccess);
     slow<<<1, 1, 0, on>>>(x_->data(), 1000);
     quick<<<1, 1, 0, on>>>(x_->data());
-    // Of this size the GPU copies by a kernel.
+    // The GPU copies this size by a kernel.
     ASSERT_EQ(cudaMemcpyAsync(y_->data(), x_->data(), 64, cudaMemcpyDeviceToDevice, on), cudaSuccess);
     ASSERT_EQ(cudaMemcpyAsync(y_->data(), x_->data(), 4096, cudaMemcpyDeviceToDevice, on), cudaSuccess);
   });

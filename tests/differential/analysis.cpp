@@ -99,7 +99,7 @@ std::string Order::refusal(const Operation& operation) const {
   return refusal_of_operands(operation, device);
 }
 
-// Of a child, or of control flow.
+// Why the bodies of a child or of control flow are refused; empty if they are not.
 std::string Order::refusal_of_bodies(const Operation& operation, int device) const {
   const std::size_t further = operation.further_bodies.size();
   const bool fits = operation.kind == Kind::switch_ || further == (operation.kind == Kind::if_else ? 1U : 0U);

@@ -313,7 +313,7 @@ TEST_P(AChange, ThatDoesNotLeadToItsVersionIsFound) {
     const Version target = program.changes[0].to;
     const Eager eager = run_eagerly(program, host());
     ASSERT_EQ(compare_captured(program, host(), eager, {}), "") << seed;
-    // That version or none: the first one, which the graph is in already.
+    // Changing to no version leaves the first one, which the graph is in already.
     if (eager.changed[0] == eager.once || target == Version{}) continue;
     program.changes[0].to = {};
     const std::string text = compare_captured(program, host(), eager, {});

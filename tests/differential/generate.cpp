@@ -353,7 +353,7 @@ class Generator {
     return work(stream);
   }
 
-  // Its work may be pending, but another stream is ordered after it, which is joined at the end.
+  // Destroys a stream, whose work may be pending; another stream is ordered after it, and is joined at the end.
   void end_stream(int stream) {
     if (stream == 0) return;
     const int other = any_joined_stream();

@@ -34,7 +34,7 @@ struct Options {
   std::uint64_t scheduler_seed = 0;
 };
 
-// Of a program: another one for each.
+// The seed of a program: another one for each.
 std::uint64_t scheduler_seed(const Options& options, const Program& program) {
   return options.scheduler_seed + program.seed;
 }

@@ -270,7 +270,7 @@ std::string value_in_version(const Operation& op) {
                 op.value);
 }
 
-/// Both parameters are set for what they are in the captured version.
+/// Lines that set the two parameters for what they are in the captured version.
 std::string exchange_lines(const Program& program, const Version& captured) {
   const int pair[2] = {program.exchanged.first, program.exchanged.second};
   std::string text, values;

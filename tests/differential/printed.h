@@ -36,7 +36,7 @@ class Printed {
     return host;
   }
 
-  /// Of a launch whose value is a parameter of the graph: one for all nodes of a body.
+  /// The parameter of a launch whose value is one of the graph: one for all nodes of a body.
   const Parameter<Word>& parameter(std::optional<Parameter<Word>>& made, Word value) const {
     return capturing && made ? *made : made.emplace(value);
   }

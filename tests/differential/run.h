@@ -54,7 +54,7 @@ struct Verdict {
   std::uint64_t digest = 0;  ///< of what it left, run once
 };
 
-/// From now on work of the host devices runs by steps, in an order of this seed. Needs `scheduler_seed` among the
+/// Makes work of the host devices run by steps, in an order of this seed. Needs `scheduler_seed` among the
 /// options of the host devices, and that no work is underway.
 void run_by_steps(std::uint64_t scheduler_seed);
 

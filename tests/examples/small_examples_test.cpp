@@ -265,7 +265,7 @@ std::string parameters_of(const Outcome& outcome) {
 }
 
 TEST_F(SmallExamples, DataParallelTrainsToTheSameParametersInTwoProcesses) {
-  // Of no other test: launchers choose one that is free.
+  // A port of no other test: launchers choose one that is free.
   const std::string port = "MASTER_PORT=" + std::to_string(20000 + getpid() % 9000);
   const auto rank = [&](const char* number) {
     return run(DATA_PARALLEL_ON_HOSTS, {"--device", "host", "--steps", "20"},

@@ -18,6 +18,12 @@ file(WRITE "${FOLDER}/src/comments.h" [[
 // Work is given to the stream; refused
 // Work is submitted to the stream, and given to kernels.
 /// Those of the other device; refused
+/// A full stop ends what came before.
+/// It is checked after that, too; refused
+int of_devices = 0;  ///< Of all devices; refused
+int count = 0;  // Also of other devices; refused
+int other = 0;  // From now on counted; refused
+// Often counted, italic, thatched, elsewhere.
 // The next line is of the same comment, so that it may begin with
 // those words.
 ]])

@@ -19,8 +19,8 @@ namespace reprise::backend::test {
 /// A device that does what another one does, except that chosen calls fail, and that it counts the calls. It works over
 /// any device; the failures that users can inject (reprise/host_device.h) are for simulated ones.
 ///
-/// It is a device of its own to the library: it has its own caching allocator and current streams. It must live until
-/// the process ends, as devices do. All functions may be called from any thread.
+/// To the library, a device of its own, with its own caching allocator and current streams. Must live until the process
+/// ends, as devices do. All functions may be called from any thread.
 class FaultyBackend : public Backend {
  public:
   explicit FaultyBackend(Backend& inner) : FaultyBackend(inner, inner.type()) {}
@@ -47,7 +47,7 @@ class FaultyBackend : public Backend {
     const std::lock_guard lock(shared_->mutex);
     return shared_->failed;
   }
-  /// From now on, nothing fails, and no hook of before_any() is called.
+  /// Makes later calls succeed, and removes the hook of before_any().
   void heal() {
     shared_->plan.clear();
     const std::lock_guard lock(shared_->mutex);

@@ -47,7 +47,7 @@ struct ExplainHelp : CLI::Formatter {
   }
 };
 
-// Of sysexits.h: those of `doctor`, and of most programs that `explain` runs, are smaller.
+// Exit codes of sysexits.h: those of `doctor`, and of most programs that `explain` runs, are smaller.
 constexpr int wrong_arguments = 64;
 constexpr int failed = 70;
 

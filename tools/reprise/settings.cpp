@@ -52,7 +52,7 @@ std::string effect_of_driver_version(const CudaInstallation& cuda) {
   return "GPUs are not used: " + cuda.unavailable;
 }
 
-// Of variables that programs ignore, with a warning, if their value has no meaning.
+// The effect of variables that programs ignore, with a warning, if their value has no meaning.
 std::string ignored(const char* name, std::string_view expected, std::string_view found) {
   return support::unreadable_environment(name, expected, found) + ": programs warn, and go by the default";
 }
@@ -74,7 +74,7 @@ std::string effect_of_explain(std::string_view value) {
                       value == "1" ? std::string_view("stderr") : value);
 }
 
-// Of a variable that is 0 or 1. `what` follows "programs" or "programs do not".
+// The effect of a variable that is 0 or 1. `what` follows "programs" or "programs do not".
 std::string effect_of_flag(const char* name, std::string_view value, const char* what) {
   if (value != "0" && value != "1") return ignored(name, "0 or 1", value);
   return text::format("programs {}{}", value == "1" ? "" : "do not ", what);

@@ -33,7 +33,7 @@ namespace reprise::libtorch {
 /// Options of make_graphed_callables() with a cache. The bounds are those of GraphCacheOptions; an entry has the graphs
 /// of a forward and its backward.
 ///
-/// Of the options of a GraphCache there is no `padding`: what a longer tensor means, only the callable knows; pad
+/// There is no `padding`, as in the options of a GraphCache: what a longer tensor means, only the callable knows; pad
 /// before the call, and pass the length or a mask. There is no `explain`: statistics name the field of the key, such as
 /// "sizes", that each capture is due to, and graphs of two shapes differ in nearly every node. `inputs` and `outputs`
 /// are in `callable`, or follow from it: arguments are copied always.
@@ -49,7 +49,7 @@ struct GraphedCacheOptions {
   /// Each n-th replay of a key captures the callable again, with its warm-up, and refuses the call if that does other
   /// work: other nodes, kernels, launch shapes or numbers among the arguments of kernels. 0: none. Addresses are not
   /// compared, nor are scalars of operators on the host device, whose nodes do not show them.
-  /// Of arguments whose type is not known, as those of libtorch's kernels on CUDA devices, structs of more than 8 bytes
+  /// Where the types of arguments are not known, as in libtorch's kernels on CUDA devices, structs of more than 8 bytes
   /// are not compared, nor numbers of 8 bytes that differ in the lower half alone: these may be bytes that no code
   /// wrote.
   std::size_t check_every = 0;

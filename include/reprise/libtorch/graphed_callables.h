@@ -164,7 +164,7 @@ struct GraphedAccess {
   static const GraphedFunction& function(const Callable& callable) {
     return *callable.state_->function;
   }
-  // Else it runs the original.
+  // True if the callable replays its graphs; false if it runs the original.
   template <class Callable>
   static bool in_captured_mode(const Callable& callable) {
     return !training_mode_changed(*callable.state_->function);
@@ -311,7 +311,7 @@ class GraphedCallableMaker<C, std::tuple<Args...>> {
   GraphedSource source_;
 };
 
-// Of values, also where the samples are tied references.
+// Returns the samples as values, also where they are tied references.
 template <class... Args>
 std::tuple<std::remove_cvref_t<Args>...> as_arguments(const std::tuple<Args...>& samples) {
   return samples;

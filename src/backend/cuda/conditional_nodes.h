@@ -18,12 +18,12 @@ class ConditionalNodes {
  public:
   static ConditionalNodes& instance();
 
-  /// Without memory for it, the params of the node are not known.
+  /// Notes a node. When out of host memory, its params stay unknown.
   void added(CUgraphNode node, CUgraph graph, const ConditionalNodeParams& params) noexcept;
   /// False if the node is not known.
   bool find(CUgraphNode node, NodeParams* params) const;
   void destroyed(CUgraphNode node) noexcept;
-  /// With the nodes in the bodies of its nodes.
+  /// Forgets all nodes of the graph, including those in bodies.
   void destroyed(CUgraph graph) noexcept;
 
  private:

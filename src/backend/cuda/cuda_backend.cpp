@@ -127,7 +127,7 @@ const std::vector<Backend*>& cuda_backends() {
       const cuda::OpenedDriver& driver = cuda::opened_driver();
       for (int i = 0; driver.unavailable.empty() && i < driver.device_count; ++i) {
         CUdevice device = 0;
-        // It can only fail for a number that the driver did not count.
+        // Fails only for a number that the driver did not count.
         if (driver.api.cuDeviceGet(&device, i) == CUDA_SUCCESS)
           all.push_back(&made.emplace_back(driver.api, device, i));
       }

@@ -117,7 +117,8 @@ class CudaBackend final : public Backend {
   std::atomic<bool> has_disabled_sets_ = false;                                   ///< spares calls the lock
   std::mutex disabled_mutex_;                                                     ///< guards those below
   std::map<CUgraphExec, std::map<CUgraphNode, MemsetNodeParams>> disabled_sets_;  ///< and what they set when enabled
-  /// By device, of one element; made when the first set of that device's memory is disabled, never released.
+  /// One element of memory for each device, which disabled sets write to. Allocated when the first set of that device's
+  /// memory is disabled, never released.
   std::map<int, void*> unread_memory_;
 };
 

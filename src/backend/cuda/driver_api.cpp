@@ -98,7 +98,7 @@ std::string find_functions(void* library, OpenedDriver& driver) {
 #define REPRISE_CUDA_FIND(name, since, type) (void)get(#name, since, api.name);
   REPRISE_CUDA_OPTIONAL_DRIVER_CALLS(REPRISE_CUDA_FIND)
 #undef REPRISE_CUDA_FIND
-  // Its first form has the same parameters.
+  // The first form of the function has the same parameters.
   if (api.cuEventElapsedTime == nullptr && !get("cuEventElapsedTime", 2000, api.cuEventElapsedTime))
     return lacks("cuEventElapsedTime");
   return {};

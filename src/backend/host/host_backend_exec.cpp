@@ -28,7 +28,7 @@ bool can_be_disabled(NodeType type) {
   return type == NodeType::kernel || type == NodeType::memcpy || type == NodeType::memset;
 }
 
-/// Of memory that may have been freed.
+/// Returns the kind of memory, which may have been freed.
 MemoryKind kind_at_instantiation(HostRuntime& runtime, const void* pointer) {
   const auto is_in = [&](const auto& device) { return device->memory().contains(pointer); };
   return std::ranges::any_of(runtime.devices, is_in) ? MemoryKind::device : pointer_info(runtime, pointer).kind;

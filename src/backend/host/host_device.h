@@ -111,7 +111,7 @@ class HostDevice {
   void make_room_for_free();
   /// The first free that was submitted and is not complete; null if there is none.
   OperationRef pending_free() noexcept;
-  /// Before a stream is added to streams().
+  /// Makes room, so that adding to streams() cannot fail.
   void make_room_for_stream();
 
   /// Reports a failed operation: as on CUDA, every later call of the device fails. Thread-safe.

@@ -91,7 +91,7 @@ struct HostRuntime {
   std::shared_ptr<GraphMemory> new_graph_memory(HostDevice& device, std::size_t bytes);
 
   HostStream& make_stream(HostDevice& device, bool blocking, int priority);
-  /// Its work still runs. A capture that began on it can no longer be ended, and is dropped.
+  /// Destroys the stream, whose work still runs. A capture that began on it can no longer be ended, and is dropped.
   void destroy(HostStream& stream);
   /// Destroys the default streams of a thread that ends.
   void thread_ends(std::uint64_t thread);

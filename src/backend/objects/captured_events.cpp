@@ -58,7 +58,7 @@ void require_same(const char* call, std::uint64_t one, std::uint64_t other) {
   throw UsageError(text::format(
       "{}: expected streams of one capture; found two, one of which may be that of the body of a conditional node. A "
       "body depends on all that its node depends on, and what follows the node comes after the body: wait before the "
-      "node, or after it. The captures go on.",
+      "node, or after it. The captures continue.",
       call));
 }
 

@@ -49,7 +49,7 @@ void keep_stream(const StreamRef& stream, const StreamOptions& options) noexcept
     const std::lock_guard lock(kept.mutex);
     kept.all.push_back({stream, options});
   } catch (const std::bad_alloc&) {
-    // It is not reused.
+    // The stream is not reused.
   }
 }
 

@@ -25,7 +25,7 @@ Streams& streams() {
   return *instance;
 }
 
-// Nothing has to notify their end.
+// True for streams that live until the process ends.
 bool is_never_destroyed(const StreamRef& stream) {
   const Framework* const framework = installed_framework();
   return stream.is_default() || (framework != nullptr && framework->owns_forever(stream));

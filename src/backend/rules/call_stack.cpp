@@ -9,8 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <memory>
 #include <sstream>
 #include <string_view>
 

@@ -35,7 +35,7 @@ constexpr RuleText launches = {
     "cudaLaunchHostFunc"};
 constexpr RuleText no_node = {"this call has no node type, so it cannot be captured",
                               "call it before or after the capture"};
-constexpr RuleText batches = {"a batch of copies cannot be captured; the capture goes on, and lacks the copies",
+constexpr RuleText batches = {"a batch of copies cannot be captured; the capture continues, and lacks the copies",
                               "check its result, and submit the copies one by one"};
 constexpr RuleText property = {"the id and the flags of a stream that is being captured cannot be queried",
                                "query them before the capture"};

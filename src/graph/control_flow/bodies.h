@@ -23,7 +23,7 @@ namespace reprise::graphs {
 class Bodies {
  public:
   /// A node was, or is about to be, added to a graph of the capture, where no node can be removed: unless
-  /// end_addition() follows, the capture fails in the end.
+  /// end_addition() follows, the capture fails at its end.
   void begin_addition() noexcept { ++incomplete_; }
   void end_addition() noexcept { --incomplete_; }
   bool is_complete() const noexcept { return incomplete_ == 0; }

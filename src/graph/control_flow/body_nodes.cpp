@@ -97,7 +97,7 @@ void require_nodes(Backend& backend, const char* call, GraphHandle graph, const 
     if (const char* const why = refusal_of(backend, type, params))
       throw UsageError(
           text::format("{}: {} {}. CUDA takes no such node in the body of a conditional node. The whole "
-                       "capture fails in the end.",
+                       "capture will fail at its end.",
                        call, node_text(backend, type, params, "node " + number + " of the body"), why));
     if (const auto* const child = std::get_if<backend::ChildGraphNodeParams>(&params))
       require_nodes(backend, call, child->graph, number + ".");
@@ -115,7 +115,7 @@ void require_body_nodes(Backend& backend, const char* call, GraphHandle body, st
   throw UsageError(
       text::format("{}: nothing was captured in its body: the work went to a stream that is not captured, and was "
                    "executed instead. Submit it to the stream that the body is passed, or to current_stream(); if an "
-                   "empty body is meant, set GraphOptions::allow_empty. The whole capture fails in the end.",
+                   "empty body is meant, set GraphOptions::allow_empty. The whole capture will fail at its end.",
                    call));
 }
 

@@ -53,12 +53,12 @@ void require_fit_nodes(const GraphAccess::Impl& child, const Checked& runtime, G
     const std::string number = prefix + std::to_string(i);
     if (const char* const why = refusal_of(type))
       throw UsageError(text::format(
-          "{}: {} {}. The capture goes on without the child.", text,
+          "{}: {} {}. The capture continues without the child.", text,
           child.listeners.node_text(child.backend(), nodes[i], top != nullptr ? top : nodes[i], number), why));
     if (graph == child.template_graph && !child.changes.enabled(nodes[i]))
       throw UsageError(text::format(
           "{}: node {} is disabled, which a copy of the graph would not keep: enable it first. The capture "
-          "goes on without the child.",
+          "continues without the child.",
           text, number));
     if (type != NodeType::child_graph) continue;
     backend::NodeParams params;
@@ -114,7 +114,7 @@ void order_after(const std::string& call, captures::PlacedNode before, const cap
       throw UsageError(text::format(
           "{}: expected each copy of a graph after the one that was added before; the last one comes after the whole "
           "conditional node that this body belongs to, so no copy in the body can follow it. Add the last copy in the "
-          "body too, or this one after the body. The capture goes on without the child.",
+          "body too, or this one after the body. The capture continues without the child.",
           call));
     connections.push_back({next.graph, before.node, next.node});
   } else if (std::ranges::find(dependencies, before.node) == dependencies.end()) {
@@ -193,11 +193,7 @@ void add_child(const CUDAGraph& child, const StreamRef& stream) {
   const std::lock_guard lock(impl.launch_mutex);
   impl.require_captured(call);
   const captures::Found found = captures::find(stream);
-  if (found.part == captures::Part::invalidated)
-    throw BackendError(backend::cuda_name(backend::Call::stream_capture_info), ErrorCode::stream_capture_invalidated,
-                       "a child graph for a stream whose capture was broken by an earlier call; "
-                       "CUDAGraph::capture_end reports which",
-                       SourceLocation::current());
+  if (found.part == captures::Part::invalidated) captures::refuse_broken("a child graph for");
   if (found.part != captures::Part::own)
     throw UsageError(text::format(
         "{}: the stream takes part in no capture that this library began, and only there a graph can become a "

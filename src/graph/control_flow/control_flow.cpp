@@ -40,7 +40,7 @@ struct graphs::LoopMemory {
 
 namespace {
 
-// Of one call of the functions below.
+// The arguments of one call of the functions below.
 struct Request {
   const char* call;
   StreamRef stream;
@@ -84,7 +84,7 @@ void require_readable_condition(const Request& request) {
     return;
   throw UsageError(text::format(
       "{} expected a condition that kernels of device {} can read; found {}, {}. Take memory of that device, or pinned "
-      "memory (HostBuffer). Nothing was captured, and the capture goes on.",
+      "memory (HostBuffer). Nothing was captured, and the capture continues.",
       request.call, device.str(), static_cast<const void*>(request.condition),
       info.kind == backend::MemoryKind::device
           ? text::format("in memory of the device with the number {}", info.device_index)
@@ -93,11 +93,7 @@ void require_readable_condition(const Request& request) {
 
 captures::Found require_capture(const Request& request) {
   captures::Found found = captures::find(request.stream);
-  if (found.part == captures::Part::invalidated)
-    throw BackendError(backend::cuda_name(backend::Call::stream_capture_info), ErrorCode::stream_capture_invalidated,
-                       "control flow for a stream whose capture was broken by an earlier call; "
-                       "CUDAGraph::capture_end reports which",
-                       SourceLocation::current());
+  if (found.part == captures::Part::invalidated) captures::refuse_broken("control flow for");
   if (found.part != captures::Part::own)
     throw UsageError(
         text::format("{}: the stream takes part in no capture that this library began, and only a graph has control "
@@ -109,7 +105,7 @@ captures::Found require_capture(const Request& request) {
     throw UsageError(text::format(
         "{} was called for the enclosing stream of the body that is being captured, where it would not be part of "
         "that body. Pass the stream that the body is passed, or call it without a stream. The capture "
-        "goes on.",
+        "continues.",
         request.call));
   return found;
 }

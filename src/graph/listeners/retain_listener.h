@@ -5,7 +5,6 @@
 #include <iterator>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "graph/capture_listener.h"
 #include "graph/graph_resources.h"
@@ -53,16 +52,8 @@ class RetainListener final : public ListenerOf<RetainListener> {
     const auto copy = other.replace_by_copy(adoption.resources);
     return [this, objects = std::weak_ptr<Objects>(copy)] { objects_ = objects; };
   }
-  /// Replaces, among the resources of this graph that another one shares, the list by a copy, from which release()
-  /// takes nothing. Returns the copy; null if nothing was retained.
-  std::shared_ptr<GraphResources::Resources> replace_by_copy(GraphResources::Resources& shared) const {
-    const std::shared_ptr<Objects> own = objects_.lock();
-    if (own == nullptr) return nullptr;
-    auto copy = std::make_shared<Objects>();
-    for (const std::shared_ptr<void>& object : *own) copy->push_back(object);
-    std::ranges::replace(shared, std::shared_ptr<void>(own), std::shared_ptr<void>(copy));
-    return copy;
-  }
+  // release() takes nothing from the copy.
+  void replace_by_copies(GraphResources::Resources& shared) const override { replace_by_copy(shared); }
   // What was retained may still be held for a launch that runs.
   void reset() noexcept override {
     held_.reset();
@@ -71,6 +62,16 @@ class RetainListener final : public ListenerOf<RetainListener> {
 
  private:
   using Objects = GraphResources::Resources;
+
+  // Returns the copy; null if nothing was retained.
+  std::shared_ptr<Objects> replace_by_copy(Objects& shared) const {
+    const std::shared_ptr<Objects> own = objects_.lock();
+    if (own == nullptr) return nullptr;
+    auto copy = std::make_shared<Objects>();
+    for (const std::shared_ptr<void>& object : *own) copy->push_back(object);
+    std::ranges::replace(shared, std::shared_ptr<void>(own), std::shared_ptr<void>(copy));
+    return copy;
+  }
 
   std::shared_ptr<Objects> held_;   // until the graph's resources hold them
   std::weak_ptr<Objects> objects_;  // the same, for what comes later; expired while nothing was retained

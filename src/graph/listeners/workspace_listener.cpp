@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/objects/stream_handles.h"
 #include "captures/registry.h"
 #include "reprise/workspace.h"
 #include "support/immortal.h"
@@ -32,14 +33,14 @@ struct Shared {
   std::weak_ptr<Memory> memory;
 };
 
-// Which stream of a capture. A capturing stream cannot be queried for its id, so it is known by its handle; the
-// handle 2 means another stream on each thread.
+// A stream of a capture. A capturing stream cannot be queried for its id, so it is known by its handle; that of the
+// per-thread default stream means another stream on each thread.
 struct StreamName {
   Device device;
   StreamHandle handle;
   std::thread::id thread = {};
   explicit StreamName(const StreamRef& stream) : device(stream.device()), handle(stream.native()) {
-    if (reinterpret_cast<std::uintptr_t>(handle) == 2) thread = std::this_thread::get_id();
+    if (backend::is_per_thread_stream(handle)) thread = std::this_thread::get_id();
   }
   friend bool operator==(const StreamName&, const StreamName&) = default;
 };
@@ -159,7 +160,7 @@ Workspace library_workspace(std::string_view library, std::size_t bytes, const S
   if (bytes == 0 || !captures::any_underway()) return {};
   const captures::Found found = captures::find(stream);
   if (found.part != captures::Part::own) return {};  // also of a broken capture
-  if (found.body != nullptr) found.capture->use_in_body(stream, *found.body);
+  captures::note_use(stream, found);
 
   const graphs::Request request{library, bytes, stream, *found.capture};
   auto memory = graphs::take(request, nullptr);

@@ -74,7 +74,7 @@ struct NodeViews {
   GraphNodeHandle handle() const { return node_.handle_; }
   /// The node of the template that it is, or lies in.
   GraphNodeHandle top() const { return node_.inner_ != nullptr ? node_.inner_->top : node_.handle_; }
-  /// That the node is one of.
+  /// The graph that contains the node.
   GraphHandle graph() const { return node_.inner_ != nullptr ? node_.inner_->graph : impl_.template_graph; }
   std::string text() const { return impl_.listeners.node_text(impl_.backend(), node_.handle_, top(), node_.number()); }
 
@@ -83,7 +83,7 @@ struct NodeViews {
     impl_.forget_editable();
     return impl_.changes.values(impl_.backend(), node_.handle_);
   }
-  /// Of a node of this type.
+  /// The values. \throws UsageError for a node of another type.
   const NodeImage& values(const char* call, NodeType type) const {
     if (node_.type_ != type)
       throw UsageError(text::format("{} needs a {} node; found the {}.", call, backend::node_type_name(type), text()));

@@ -70,7 +70,7 @@ class NodeChanges {
   /// Throws UsageError for a kernel of this library.
   static void require_not_own(const NodeImage& node, const Begin& begin);
   /// Throws UsageError, with the rule, unless CUDA can change the node of an executable in this way.
-  /// Also for a copy or set that would go past the end of a block of the device's allocator.
+  /// Refuses a copy or set that would go past the end of a block of the device's allocator, too.
   /// \param exec null if there is no executable: the template's limits count alone.
   static void check(const Device& device, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
                     const Begin& begin);

@@ -60,7 +60,7 @@ class NodeImage {
   /// Record of a kernel of this library, whose arguments cannot be changed; else null.
   const KernelRecord* own_kernel() const noexcept { return own_; }
 
-  /// Of a kernel node; its config is that of the node also if the arguments are not known.
+  /// Function and config of a kernel node; known even if the arguments are not.
   FunctionHandle function() const noexcept { return function_; }
   LaunchConfig& config() noexcept { return config_; }
   const LaunchConfig& config() const noexcept { return config_; }

@@ -62,8 +62,8 @@ bool is_own(Impl& impl, const NumberedNode& node) {
          impl.listeners.is_progress_mark(impl.changes.values(impl.backend(), node.handle).set().destination);
 }
 
-// Of a node with the name, those in it have its annotation as well, and do not count; nor do nodes of the library
-// beside others.
+// Finds the nodes that a name means. Nodes in a node with the name have its annotation as well, and do not count; nor
+// do nodes of the library beside others.
 std::vector<NumberedNode> nodes_with_name(Impl& impl, const std::vector<NumberedNode>& all, std::string_view name) {
   std::vector<NumberedNode> found;
   for (const NumberedNode& node : all) {

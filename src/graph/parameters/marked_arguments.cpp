@@ -44,7 +44,8 @@ void detail::launch_marked_kernel(const StreamRef& stream, const LaunchConfig& c
   if (info.status != CaptureStatus::active) return;  // it was broken since: its end says so
   if (info.dependencies.size() != 1)
     throw Error(
-        "launch: the node of a kernel with a Parameter was not found in the capture, which goes on: the argument keeps "
+        "launch: the node of a kernel with a Parameter was not found in the capture, which continues: the argument "
+        "keeps "
         "its initial value.");
   of_capture->add(info.dependencies.front(), marked);
 }

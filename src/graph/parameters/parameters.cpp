@@ -109,7 +109,7 @@ void Parameters::were_set(std::span<const ParameterValue> values) noexcept {
     std::memcpy(parameter.value.data(), value.value(), value.bytes());
     parameter.known = true;
   }
-  // Of two in one batch that share a place, each forgets the other.
+  // Two parameters that share a place: neither value is known now.
   for (const ParameterValue& value : values) {
     const Parameter& parameter = parameters_[by_key_.find(value.key())->second];
     if (parameter.shares) forget_sharing(parameter);
@@ -342,8 +342,7 @@ void CUDAGraph::get_value(const void* key, void* value, std::size_t bytes) const
                      call));
   const Parameters::Parameter& parameter = impl.parameters.find(call, key);
   std::memcpy(value, parameter.value.data(), bytes);
-  if ((parameter.known && !impl.may_be_edited) || impl.template_graph == nullptr || parameter.uses.empty())
-    return;
+  if ((parameter.known && !impl.may_be_edited) || impl.template_graph == nullptr || parameter.uses.empty()) return;
   // Something else changed the node: its first use says what replays have.
   impl.forget_editable();
   const Parameters::Use& use = parameter.uses.front();

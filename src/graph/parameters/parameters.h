@@ -88,7 +88,7 @@ class Parameters {
 
   /// Values of a node were changed: a parameter that is used there may not have its value any more.
   void node_changed(GraphNodeHandle node) noexcept;
-  /// After the same for all nodes.
+  /// Notes that values of all nodes may have changed: no parameter's value is known.
   void forget() noexcept {
     for (Parameter& parameter : parameters_) parameter.known = false;
   }
@@ -97,7 +97,7 @@ class Parameters {
   /// Several parameters were set. Those that share places with them may not have their values any more.
   void were_set(std::span<const ParameterValue> values) noexcept;
 
-  /// The graph is empty.
+  /// Removes all parameters.
   void reset() noexcept {
     parameters_.clear();
     by_key_.clear();

@@ -19,7 +19,7 @@ struct ScannedNode;
 
 /// Annotations of the nodes of one graph: recorded in a capture with enable_annotations, kept until the graph is reset.
 ///
-/// Its calls of the runtime are queries, which are safe in every capture.
+/// Calls of the runtime are queries, which are safe in every capture.
 class AnnotationListener final : public graphs::ListenerOf<AnnotationListener> {
  public:
   explicit AnnotationListener(const ProgressListener& progress) : progress_(progress) {}

@@ -254,8 +254,8 @@ void CaptureAnnotations::leave_checked(std::uint64_t scope) {
   }
 }
 
-// Its node is the last one of the scope. On a stream that was forked off it could come after the join, and leave work
-// that nothing joins.
+// Adds the mark, whose node is the last one of the scope. On a stream that was forked off it could come after the join,
+// and leave work that nothing joins.
 void CaptureAnnotations::mark(const Scope& scope) {
   if (marks_ == nullptr || !scope.stream || *scope.stream != stream_) return;
   const captures::Found now = captures::find(*scope.stream);

@@ -81,7 +81,7 @@ void synchronize_within(SynchronizedGraph& graph, const StreamRef* stream, nanos
   if (on.capture_status() != CaptureStatus::none)
     throw UsageError(
         text::format("{}{}: the stream is being captured, and waiting for it would break the capture. Use a "
-                     "stream that the graph was replayed on. The capture goes on.",
+                     "stream that the graph was replayed on. The capture continues.",
                      synchronize_call, of_graph));
   if (completes(on, timeout)) return;
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 
 #include "graph/capture_listener.h"
 #include "inspect/annotations/progress_marks.h"

@@ -47,7 +47,7 @@ void refuse_captures_underway() {
   if (captures::any_underway())
     throw UsageError(
         "compare: it executes nodes and waits for the device, which might break the capture that is underway in this "
-        "process. Call it when none is underway. The capture goes on.");
+        "process. Call it when none is underway. The capture continues.");
 }
 
 /// Captures the body again, into a graph that is never launched.

@@ -33,7 +33,7 @@ class ComparedMemory {
   /// \throws BackendError if the runtime fails; as FrameworkMemory.
   ComparedMemory(ComparedGraph& first, ComparedGraph& second, const FrameworkMemory::Blocks& before);
 
-  /// Of an address that parameters have; `unknown` is no address, or one of pageable memory of the host.
+  /// State of the memory at an address that parameters have; `unknown`: no address, or pageable memory of the host.
   State state(std::uintptr_t address) const;
   /// The words of a node's parameters that may be addresses, by place.
   const std::vector<ScannedWord>& words(Side side, std::size_t node) const {

@@ -48,7 +48,7 @@ bool StepComparison::add(const PairedStep& step) {
   return true;
 }
 
-// Of a node, and of those in its bodies.
+// Finds the first stale pointer in the parameters of a node and of the nodes in its bodies; nullopt if there is none.
 std::optional<FirstDifference> StepComparison::stale_pointer(std::size_t node) {
   const std::vector<ScannedNode>& nodes = first.graph.values.nodes;
   auto stale_one = stale_pointer_of(node);

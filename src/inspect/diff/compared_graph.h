@@ -27,7 +27,7 @@ class ComparedGraph {
 
   /// As differences name it.
   ComparedNode describe(std::size_t index) const;
-  /// Of each node of the whole graph. \throws BackendError if the runtime fails.
+  /// Dependencies of each node of the whole graph. \throws BackendError if the runtime fails.
   std::vector<Dependencies> dependencies() const;
   /// The graph, of a whole one.
   Impl& graph() const noexcept { return *graph_; }

@@ -14,7 +14,7 @@ namespace reprise::inspect {
 /// GraphOptions::check_frozen_values: compares the parameters of all nodes with those of the dry run, and refuses the
 /// capture if values differ.
 ///
-/// Its calls of the runtime are queries of nodes, which are safe in every capture.
+/// Calls of the runtime are queries of nodes, which are safe in every capture.
 class FrozenListener final : public graphs::ListenerOf<FrozenListener> {
  public:
   explicit FrozenListener(const AnnotationListener& annotations) : annotations_(annotations) {}

@@ -45,9 +45,8 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   }
   void reset() noexcept override;
 
-  /// Replaces, among the resources of this graph that another one shares, the memory that is retained by a copy of the
-  /// list, which changes of this graph's nodes leave as it is.
-  void replace_by_copy(memory::ReleaseQueue::Resources& shared) const {
+  /// Copies the list of the memory that is retained: changes of this graph's nodes leave the copy as it is.
+  void replace_by_copies(memory::ReleaseQueue::Resources& shared) const override {
     if (retained_ == nullptr) return;
     std::ranges::replace(shared, std::shared_ptr<void>(retained_),
                          std::shared_ptr<void>(std::make_shared<Retained>(*retained_)));

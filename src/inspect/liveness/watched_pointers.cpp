@@ -58,7 +58,7 @@ void require_not_captured(const StreamRef& stream) {
   if (!backend::captures_work(stream)) return;
   throw UsageError(
       "CUDAGraph::replay: the stream is being captured, and the tables of CUDAGraph::watch_pointers are read by a copy "
-      "on it that must run now. Replay on a stream that takes no part in a capture. The capture goes on.");
+      "on it that must run now. Replay on a stream that takes no part in a capture. The capture continues.");
 }
 
 }  // namespace

@@ -3,10 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "inspect/liveness/input_source.h"

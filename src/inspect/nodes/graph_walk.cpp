@@ -89,7 +89,7 @@ void GraphWalk::node(GraphHandle within, GraphNodeHandle handle, std::string num
   backend::NodeParams params = backend::EmptyNodeParams{};
   backend::NodeType type = backend::NodeType::empty;
   const graphs::NodeImage* image = known_ != nullptr ? &known_->values(backend_, handle) : nullptr;
-  // Of a kernel whose arguments are not known, the image lacks what the runtime may have.
+  // The image of a kernel whose arguments are not known lacks what the runtime may have.
   if (image != nullptr && !image->has_params()) image = nullptr;
   const bool described = read(handle, image, &params, &type);
   nodes_.push_back({.handle = handle, .top = top_, .type = type, .number = std::move(number), .graph = within});
@@ -160,6 +160,16 @@ void GraphWalk::find_packed(void* const* extra, const graphs::KernelLayouts::Lay
 // The current node.
 void GraphWalk::leave_out(std::string why) {
   omissions_.push_back({static_cast<std::uint32_t>(nodes_.size() - 1), std::move(why)});
+}
+
+ScannedNode scan_node(Backend& backend, GraphNodeHandle node, GraphNodeHandle top, std::string number) {
+  ScannedNode scanned{node, top, backend::NodeType::empty, std::move(number)};
+  Checked(backend).graph_node_type(node, &scanned.type);
+  backend::NodeParams params = backend::EmptyNodeParams{};
+  if (scanned.type == backend::NodeType::kernel &&
+      Checked(backend).allowing(ErrorCode::not_supported).graph_node_params(node, &params))
+    scanned.function = std::get<backend::KernelNodeParams>(params).function;
+  return scanned;
 }
 
 std::string node_text(Backend& backend, const ScannedNode& node, const Annotation* annotation) {

@@ -119,6 +119,10 @@ class GraphWalk {
   graphs::KernelLayouts& layouts_;
 };
 
+/// Queries what node_text() needs of a node that was not scanned. \param top see ScannedNode. \param number likewise.
+/// \throws BackendError if the runtime fails.
+ScannedNode scan_node(backend::Backend& backend, GraphNodeHandle node, GraphNodeHandle top, std::string number);
+
 /// Describes a node: "kernel Scale (node 3)", "memcpy (node 5)", with its annotation, if it has one.
 REPRISE_EXPORT_INTERNAL std::string node_text(backend::Backend& backend, const ScannedNode& node,
                                               const Annotation* annotation);

@@ -47,7 +47,7 @@ class OwnMemory {
     logged_ = std::move(allocations);
     hidden_ = std::move(hidden);
   }
-  /// Of an allocation node.
+  /// Adds the memory of an allocation node.
   void add_node(std::uintptr_t address, std::size_t bytes) { of_nodes_.push_back({address, bytes}); }
   /// Memory of a framework that the capture got: `paired` is that with the same index of the other capture, and what
   /// `unpaired` is there is not known. `is_framework` is true for an address in any memory of the framework's:

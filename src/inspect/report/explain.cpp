@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
 #include "inspect/json/json_lines.h"
 #include "reprise/error.h"

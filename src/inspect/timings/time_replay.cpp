@@ -83,7 +83,7 @@ void refuse_captures_underway(const char* call) {
   if (captures::any_underway())
     throw UsageError(
         text::format("{} waits for the replay, which might break the capture that is underway in this process. Call it "
-                     "when none is underway. The capture goes on.",
+                     "when none is underway. The capture continues.",
                      call));
 }
 
@@ -92,7 +92,7 @@ void refuse_captures(const char* call, const StreamRef& stream) {
   if (stream.capture_status() != CaptureStatus::none)
     throw UsageError(
         text::format("{}: the stream is being captured, and a replay there cannot be waited for. Time the replay on a "
-                     "stream that takes no part in a capture, when no capture is underway. The capture goes on.",
+                     "stream that takes no part in a capture, when no capture is underway. The capture continues.",
                      call));
   refuse_captures_underway(call);
 }

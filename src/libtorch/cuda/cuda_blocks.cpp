@@ -40,7 +40,7 @@ std::optional<std::string> other_allocator() {
   return name;
 }
 
-// Of all devices, or of one; by address.
+// Returns the blocks of all devices, or of one, by address.
 std::vector<Block> blocks_now(std::optional<int> device = {}) {
   std::vector<Block> blocks;
   for (const auto& segment : version::snapshot({0, 0}).segments) {

@@ -59,7 +59,7 @@ std::shared_ptr<detail::GradientBuckets> make_buckets(const Model& model,
   if (here.capture_status() != CaptureStatus::none)
     throw UsageError(
         "DataParallel was made in a capture, which cannot contain its wait for the other processes: make it before the "
-        "capture, which goes on.");
+        "capture, which continues.");
 
   std::vector<NamedTensor> all = model.parameters, trained;
   all.insert(all.end(), model.buffers.begin(), model.buffers.end());

@@ -18,7 +18,7 @@ void finish(const c10::intrusive_ptr<c10d::Work>& work) {
   if (work != nullptr) work->synchronize();
 }
 
-// Of all ranks, in their order, on the CPU.
+// Returns the tensors of all ranks, in their order, on the CPU.
 std::vector<at::Tensor> gather_from_all(c10d::Backend& group, const at::Tensor& own) {
   std::vector<at::Tensor> in{own};
   std::vector<std::vector<at::Tensor>> out(1);

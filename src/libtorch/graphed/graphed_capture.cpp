@@ -377,8 +377,8 @@ void GraphedCapture::keep_memory() {
 
 std::shared_ptr<GraphedFunction> GraphedCapture::finish() {
   keep_memory();
-  reserve(parts_.forward, "graphed " + parts_.name);
-  if (parts_.backward) reserve(*parts_.backward, "graphed " + parts_.name);
+  graphs::reserve(parts_.forward, "graphed " + parts_.name);
+  if (parts_.backward) graphs::reserve(*parts_.backward, "graphed " + parts_.name);
   return std::make_shared<GraphedFunction>(std::move(parts_));
 }
 

@@ -185,7 +185,7 @@ std::vector<at::Tensor> GraphedFunction::call(const std::vector<at::Tensor>& arg
     call->callable = parts_.shared_name;
     call->number = ++calls_;
     if (parts_.options.outputs == Outputs::copy) results = parts_.fresh_outputs.make();
-    const std::exception_ptr thrown = replay_changed(parts_.forward, stream, [&](GraphExecHandle exec) {
+    const std::exception_ptr thrown = graphs::replay_changed(parts_.forward, stream, [&](GraphExecHandle exec) {
       parts_.staged_inputs.update(exec);
       parts_.fresh_outputs.update(exec);
       parts_.order->forward_runs(parts_.order_number, call);
@@ -271,7 +271,7 @@ std::vector<at::Tensor> GraphedFunction::backward(const GraphedCall& call,
   parts_.parameter_gradients.prepare(whole);
   stage_gradients(output_gradients);
   std::vector<at::Tensor> found = parts_.fresh_gradients.make();
-  const std::exception_ptr thrown = replay_changed(*parts_.backward, stream, [&](GraphExecHandle exec) {
+  const std::exception_ptr thrown = graphs::replay_changed(*parts_.backward, stream, [&](GraphExecHandle exec) {
     parts_.staged_gradients.update(exec);
     parts_.fresh_gradients.update(exec);
     parts_.parameter_gradients.update(exec);
@@ -331,7 +331,7 @@ CUDAGraph& backward_graph(GraphedFunction& function) {
 void refuse_arguments(const GraphedFunction& function, const ArgumentDifferences& differences,
                       const std::vector<at::Tensor>& tensors) {
   std::vector<std::string> lines = differences.lines;
-  // Else it is not known which tensor stands for which.
+  // With another structure it is not known which tensor stands for which.
   if (differences.same_structure)
     for (std::string& each : function.differences(tensors)) lines.push_back(std::move(each));
   function.refuse_arguments(lines);

@@ -94,7 +94,7 @@ class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
 
   /// The bytes that the framework's allocator took from its driver in the captures; of all callables that were made
   /// together, the first one has them.
-  void took_bytes(std::uint64_t bytes) noexcept { bytes_ = bytes; }
+  void set_captured_bytes(std::uint64_t bytes) noexcept { bytes_ = bytes; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:

@@ -173,7 +173,7 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
   }
   for (GraphedCapture& each : captures) made.push_back(each.finish());
   const std::uint64_t after = framework_bytes(device);
-  made.front()->took_bytes(after > before ? after - before : 0);
+  made.front()->set_captured_bytes(after > before ? after - before : 0);
   return made;
 }
 

@@ -73,7 +73,7 @@ bool ParameterGradients::Place::same_place(const at::Tensor& tensor) const {
 /// The places of all parameters in the process.
 class ParameterGradients::Places {
  public:
-  /// Of each parameter; new ones in one piece of memory.
+  /// Returns the place of each parameter; new places lie in one piece of memory.
   static std::vector<std::shared_ptr<Place>> of(const std::vector<at::Tensor>& parameters) {
     static support::Immortal<Places> places;
     return places->find(parameters);

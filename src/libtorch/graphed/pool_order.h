@@ -32,8 +32,7 @@ struct GraphedCall {
   std::uint64_t number = 0;                     ///< among the calls of it, from 1
   Overwritten outputs_lost;                     ///< its results
   Overwritten backward_lost;                    ///< what its backward needs
-  /// Of its results in memory of the graph; raised when they are overwritten, so that eager operators which kept one
-  /// for their backward notice.
+  /// Version counters of the results; bumped when these are overwritten, so that saved tensors are found stale.
   std::vector<c10::VariableVersion> versions;
 
   /// "call 3 of callable 0 (torch::nn::LinearImpl)"

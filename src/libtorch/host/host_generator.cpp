@@ -16,7 +16,7 @@
 namespace reprise::libtorch {
 namespace {
 
-// Of splitmix64.
+// The last step of splitmix64.
 std::uint64_t finalised(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;

@@ -80,12 +80,12 @@ Tensor with_bias(const Tensor& gates, const std::optional<Tensor>& bias) {
   return bias && bias->defined() ? widened(gates) + widened(*bias) : widened(gates);
 }
 
-// Of s = sigmoid(x), given the gradient of s.
+// The gradient of x, given that of s = sigmoid(x).
 Tensor sigmoid_gradient(const Tensor& gradient, const Tensor& s) {
   return gradient * s * (1 - s);
 }
 
-// Of t = tanh(x), given the gradient of t.
+// The gradient of x, given that of t = tanh(x).
 Tensor tanh_gradient(const Tensor& gradient, const Tensor& t) {
   return gradient * (1 - t * t);
 }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <vector>
 
 #include "captures/capture.h"
 #include "reprise/annotations.h"

@@ -20,13 +20,13 @@ namespace {
 using Watches = std::vector<std::shared_ptr<OperatorWatch>>;
 
 /// The context of a call in at::RecordFunction, from its beginning to its end on the same thread.
-struct Underway final : at::ObserverContext {
-  explicit Underway(const char* name, Underway* outer)
+struct WatchedCall final : at::ObserverContext {
+  explicit WatchedCall(const char* name, WatchedCall* outer)
       : op{name, outer != nullptr ? &outer->op : nullptr, outer != nullptr ? outer->op.stream : current_stream()},
         within(outer) {}
 
   RunningOperator op;
-  Underway* within;
+  WatchedCall* within;
   const Watches* watches = nullptr;  // of the outermost one
   Watches own_watches = {};
   std::optional<NoAutocastCache> no_cache = {};  // in a capture
@@ -34,7 +34,7 @@ struct Underway final : at::ObserverContext {
   bool inner_failed = false;  // a call within this one
 };
 
-thread_local Underway* innermost = nullptr;
+thread_local WatchedCall* innermost = nullptr;
 
 std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& call);
 void operator_ends(const at::RecordFunction& call, at::ObserverContext* context);
@@ -93,7 +93,7 @@ Callbacks& callbacks() {
 }
 
 // Finds the watches of the capture that the calling thread's current stream takes part in.
-void find_watches(Underway& call, OperatorWatch::Nodes& tails) {
+void find_watches(WatchedCall& call, OperatorWatch::Nodes& tails) {
   call.watches = &call.own_watches;
   std::optional<captures::Found> found;  // of the stream
   captures::for_each([&](const captures::Capture& capture) {
@@ -119,7 +119,7 @@ bool is_operator(const at::RecordFunction& function) {
 
 std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& function) {
   if (!is_operator(function)) return nullptr;
-  auto call = std::make_unique<Underway>(function.name(), innermost);
+  auto call = std::make_unique<WatchedCall>(function.name(), innermost);
   OperatorWatch::Nodes tails;
   if (call->within != nullptr)
     call->watches = call->within->watches;
@@ -132,7 +132,7 @@ std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& f
 }
 
 void operator_ends(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
-  auto* const call = static_cast<Underway*>(context);
+  auto* const call = static_cast<WatchedCall*>(context);
   if (call == nullptr) return;
   innermost = call->within;
   if (call->watches->empty()) return;

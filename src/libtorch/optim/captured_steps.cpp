@@ -74,7 +74,7 @@ void CapturedSteps::add(CapturedStep step) {
 }
 
 void CapturedSteps::add(const CapturedSteps& others) {
-  // Of a captured graph: they do not change any more.
+  // The steps of a captured graph do not change any more.
   for (const CapturedStep& each : others.steps_) add(each);
   for (const auto& each : others.kept_) keep(each);
 }

@@ -44,7 +44,7 @@ class CapturedSteps {
   void add(CapturedStep step);
   /// Adds the steps of a child graph.
   void add(const CapturedSteps& others);
-  /// A step was refused: the capture fails in the end, also if its body goes on.
+  /// A step was refused: the capture fails at its end, also if its body goes on.
   void refuse(const std::string& text);
   /// \throws UsageError with the text of the first refusal.
   void require_none_refused() const;

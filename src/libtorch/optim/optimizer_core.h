@@ -51,7 +51,7 @@ class OptimizerCore {
     for (Rate& each : rates_) each.copied = unknown;
   }
 
-  /// Of all groups. Not once the optimizer has ended.
+  /// Parameters of all groups. Must not be called after the optimizer was destroyed.
   std::vector<at::Tensor> parameters() const;
   /// All that steps change besides parameters, and the learning rates.
   std::vector<at::Tensor> state() const;
@@ -62,7 +62,7 @@ class OptimizerCore {
 
   /// Copies learning rates that have changed to the device, on the current stream. Not if the optimizer has ended.
   void update_rates();
-  /// On this stream.
+  /// As above, on `stream`.
   void update_rates(const StreamRef& stream);
   /// Calls `f` with the groups while they cannot end; not if the optimizer has ended.
   template <class F>

@@ -74,7 +74,7 @@ void watch_addresses(const Device& device, std::span<UsedAddress> addresses, std
 /// Thread-safe. Its mutex is locked after an allocator's.
 class REPRISE_EXPORT_INTERNAL FreeLog {
  public:
-  /// Of a capture, whose pools are the own ones. To be destroyed before the capture's registration.
+  /// Excludes the pools of this capture. To be destroyed before the capture's registration.
   explicit FreeLog(captures::Capture& capture);
   ~FreeLog();
   FreeLog(const FreeLog&) = delete;

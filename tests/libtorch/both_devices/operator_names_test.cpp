@@ -177,7 +177,7 @@ TEST_F(OperatorsInCaptures, ACallThatBreaksTheCaptureOutsideOfOperatorsGetsNoneN
 
 TEST_F(OperatorsInCaptures, AnErrorThatIsNoneOfAnOperatorNamesNone) {
   EXPECT_THAT(error_of([&] {
-                EXPECT_THROW(torch::mm(x_, x_), c10::Error);  // caught, and the capture goes on
+                EXPECT_THROW(torch::mm(x_, x_), c10::Error);  // caught, and the capture continues
                 x_.add_(1);
                 TORCH_CHECK(false, "mine");
               }),

@@ -70,7 +70,7 @@ struct ScaleOperator : torch::autograd::Function<ScaleOperator> {
   }
 };
 
-// Of b, as much as has the size of a, else one element, which is broadcast.
+// Takes as much of b as has the size of a, else one element, which is broadcast.
 Tensor fitting(const Tensor& b, const Tensor& a) {
   if (b.size(0) < a.size(0) || b.size(1) < a.size(1)) return b.select(0, 0).select(0, 0);
   return b.slice(0, 0, a.size(0)).slice(1, 0, a.size(1));

@@ -45,7 +45,7 @@ void submit(const at::Tensor& where, const char* name, std::function<void()> wor
 
 }  // namespace
 
-/// Its work runs on a thread of the device, one after another.
+/// Work of the group, which runs on a thread of the device, one after another.
 class StoreGroup::Exchange {
  public:
   Exchange(c10::intrusive_ptr<c10d::Store> store, std::string name, int rank, int size)

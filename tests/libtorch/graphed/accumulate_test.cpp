@@ -23,7 +23,7 @@ class AccumulatedInTheGraph : public GraphedCallables {
   static void step(const auto& callable, const Tensor& x) { callable(x).pow(2).sum().backward(); }
   void eager(const Tensor& x) { net_->forward(x).pow(2).sum().backward(); }
 
-  // Of `run`, from gradients that are none.
+  // The gradients that `run` makes, beginning without any.
   template <class F>
   std::vector<Tensor> gradients_after(F&& run) {
     net_->zero_grad(/*set_to_none=*/true);

@@ -105,7 +105,7 @@ class CachedCallablesThatFail : public GraphedCallables {
     return failed && !HasFailure();
   }
 
-  // Also in the state that the failure left.
+  // Expects the stage to work, in the state that the failure left, too.
   void expect_works(Stage& stage) const {
     if (!stage.cached) stage.cached.emplace(make_graphed_callables(stage.layer, GraphedCacheOptions()));
     for (int i = 0; i < 2; ++i) {

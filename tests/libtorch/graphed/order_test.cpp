@@ -42,7 +42,7 @@ class Pipelines : public GraphedCallables, public ::testing::WithParamInterface<
   torch::nn::Linear layer_ = linear(4, 4);
 };
 
-// Of one stage with three micro-batches: each has graphs of its own.
+// Orders of one stage with three micro-batches: each has graphs of its own.
 TEST_P(Pipelines, RunInTheOrderThatTheyWereCapturedIn) {
   const std::vector<std::vector<int>> orders{
       {1, 2, -1, 3, -2, -3},  // one forward, one backward

@@ -29,7 +29,7 @@ void for_each_tensor(Scores& scores, F&& f) {
   f(scores.sum);
 }
 
-// Its tensors are as many as it says, without a container that would.
+// The number of tensors is a value, without a container that would have it.
 struct OneOrTwo {
   torch::Tensor a, b;
   bool both = true;

@@ -294,7 +294,7 @@ TEST_F(Losses, OfClassesEqualTheCpusAndTheirGraphs) {
         {a[0].slice(0, 0, 4), b[0].slice(0, 0, 4), signs});
 }
 
-// Its loops run over lengths that the host knows, which CUDA's kernels get in copies that wait: no graph there either.
+// The loops run over lengths that the host knows, which CUDA's kernels get in copies that wait: no graph there either.
 TEST_F(OnHostDevice, TheLossOfConnectionistTemporalClassificationEqualsTheCpus) {
   const auto values = torch::rand({6, 2, 5}).log_softmax(2);
   const auto targets = torch::tensor({{1, 2, 2}, {3, 1, 4}}, torch::kLong);

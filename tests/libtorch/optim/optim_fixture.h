@@ -25,7 +25,7 @@ class CapturedOptimizers : public OnDevice {
     return (((counted * factor + factor) % modulus) - modulus / 2).to(torch::kDouble).div(divisor).view(sizes);
   }
 
-  /// Of several sizes; one of them lies transposed.
+  /// Parameters of several sizes; one of them lies transposed.
   Parameters make_parameters(c10::ScalarType type = torch::kFloat) const {
     Parameters made;
     for (const auto& sizes : std::vector<std::vector<std::int64_t>>{{133}, {7, 5}, {}})

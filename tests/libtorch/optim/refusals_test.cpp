@@ -23,7 +23,7 @@ TEST_F(CapturedOptimizers, RefuseParametersWithoutGradientInACapture) {
               AllOf(HasSubstr("reprise::libtorch::optim::Adam::step was called in a capture, and parameter 1 of group "
                               "0 (Float [7, 5] on "),
                     HasSubstr("has no gradient"), HasSubstr("requires_grad_(false)")));
-  // Also at the end, if the body goes on.
+  // The end of the capture refuses it, too, if the body goes on.
   EXPECT_THAT(refusal([&] {
                 capture(graph_, [&] {
                   EXPECT_THROW(own.step(), UsageError);

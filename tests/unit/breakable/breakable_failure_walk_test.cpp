@@ -206,7 +206,7 @@ class BreakableFailureWalk : public ::testing::TestWithParam<ErrorCode> {
     }
   }
 
-  // Also in the states that the failure left.
+  // Expects everything to work, in the states that the failure left, too.
   static void expect_works(Stage& stage, const Scenario& scenario, bool thrown) {
     const auto expect_run = [&](const auto& run) {
       const int before = first(stage.state);

@@ -452,7 +452,7 @@ TEST_F(GraphCachesWithoutMemory, CaptureAheadWhatThereIsMemoryForAndReleaseNothi
   EXPECT_TRUE(cache_.capture({3}, Large{12, 20, 2}));
 }
 
-// Else two keys that only fit alone would both be captured in each call.
+// Otherwise two keys that only fit alone would both be captured in each call.
 TEST(GraphCacheBounds, WithoutMemoryAKeyTakesThePlaceOfIdleEntriesOnly) {
   const HostSimulator simulator({.memory_bytes = std::size_t{40} << 20});
   const DeviceGuard there(simulator.device());

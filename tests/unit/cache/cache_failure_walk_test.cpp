@@ -236,7 +236,7 @@ class CacheFailureWalk : public ::testing::TestWithParam<ErrorCode> {
     }
   }
 
-  // Also in the states that the failure left.
+  // Expects everything to work, in the states that the failure left, too.
   static void expect_works(CacheStage& stage) {
     if (!stage.cache) stage.cache.emplace();
     const int before = graphs::test::first(stage.state);

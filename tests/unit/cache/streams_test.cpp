@@ -73,7 +73,7 @@ TEST(StreamsOfGraphCaches, AReplayOnAnotherStreamComesAfterTheLastOne) {
   EXPECT_EQ(read(gated.y), std::vector<int>{2});
 }
 
-// Also where another key was called in between, on the stream of the next call.
+// Another key may be called in between, on the stream of the next call.
 TEST(StreamsOfGraphCaches, ACallComesAfterWhatReadsTheResultsOfTheCallBefore) {
   for (const bool other_between : {false, true}) {
     GraphCache cache({.capture_after = 0});

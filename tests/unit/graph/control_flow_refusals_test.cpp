@@ -120,8 +120,8 @@ TEST_F(RefusedControlFlow, WithACopyOfAChildThatWouldComeBeforeItsLastOne) {
   EXPECT_EQ(first(x_), 4) << "one in each body, one beside the second, one at the end";
 }
 
-// Of a graph with two children, the one of which would be ordered by another edge, and the other one is refused. The
-// children are looked at in no certain order.
+// A graph with two children: the one would be ordered by another edge, and the other one is refused. The children are
+// looked at in no certain order.
 TEST_F(RefusedControlFlow, WithAGraphOfSeveralChildrenAddsNoEdge) {
   const CUDAGraph one = capture([&] { add(x_); }), other = capture([&] { add(y_); });
   const CUDAGraph both = capture([&] { add_child(one), add_child(other); });
@@ -158,7 +158,7 @@ TEST_F(RefusedControlFlow, ForWaitsBetweenABodyAndStreamsAroundItAndTheCaptureGo
     if_(flag_.data(), [&](const StreamRef& inside) {
       for (const StreamRef& other : {around, side.ref()}) {
         EXPECT_TRUE(contains(text_of<UsageError>([&] { inside.wait(other); }), "expected streams of one capture"));
-        EXPECT_TRUE(contains(text_of<UsageError>([&] { other.wait(inside); }), "The captures go on."));
+        EXPECT_TRUE(contains(text_of<UsageError>([&] { other.wait(inside); }), "The captures continue."));
       }
       const Stream forked;
       forked.wait(inside);

@@ -21,7 +21,7 @@ namespace reprise::graphs::test {
 
 /// What a scenario works with. Made anew for each time that one runs, on devices of the walk's own.
 struct Stage {
-  /// Of both devices, in words of the allocator, of the driver and of the books.
+  /// What both devices hold, by the counts of the allocator, of the driver and of the books.
   struct Level {
     std::uint64_t reserved = 0;
     std::uint64_t allocations = 0;

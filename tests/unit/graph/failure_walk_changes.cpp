@@ -8,7 +8,7 @@
 namespace reprise::graphs::test::walk {
 namespace {
 
-// Both graphs have memory, random numbers, annotations, inputs that are kept, and retained objects.
+// The two graphs have memory, random numbers, annotations, inputs that are kept, and retained objects.
 void capture_for_update(Stage& s, CUDAGraph& graph, unsigned char value) {
   const GraphOptions options{.enable_annotations = true, .inputs = {.retain = true}};
   const auto generator = std::make_shared<Generator>(s.device);

@@ -306,7 +306,7 @@ TEST_F(FailingDevice, ACaptureThatFailsForAReasonUnknownToTheRuntimeGetsAdvice) 
       graph.capture_begin();
       faulty_.fail(Call::stream_end_capture, code);
       text = text_of<CaptureError>([&] { graph.capture_end(); });
-      EXPECT_EQ(stream.capture_status(), CaptureStatus::none) << "the capture goes on without its graph";
+      EXPECT_EQ(stream.capture_status(), CaptureStatus::none) << "the capture continues without its graph";
     }).join();
     return text;
   };

@@ -18,7 +18,7 @@ using backend::Call;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// The template of a graph: its own (KeepGraph::no), one that other code can ask for, or has asked for.
+/// The template of a graph: its own (KeepGraph::no), one that other code can request, or has requested.
 enum class Template { own, kept, given_out };
 
 class ReadsOfNodes : public ::testing::TestWithParam<Template> {

@@ -301,7 +301,7 @@ TEST_P(NodesOfGraphs, WhatCudaDoesNotChangeIsRefusedWithTheRule) {
   EXPECT_EQ(read(y_), std::vector<int>(8, 6));
 }
 
-// Of two kernels in order, the second of which may begin before the first one ends.
+// Two kernels in order, the second of which may begin before the first one ends.
 TEST_P(NodesOfGraphs, HaveTheEdgesOfProgrammaticLaunchesAlsoInChildrenBodiesAndDifferences) {
   const auto both = [&](bool programmatic) {
     LaunchConfig config;

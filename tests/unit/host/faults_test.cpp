@@ -127,7 +127,7 @@ TEST_F(HostFaults, AnExceptionOfAKernelIsNamedWithKernelAndStream) {
   const std::string text = text_of<BackendError>([&] { stream.synchronize(); });
   EXPECT_NE(text.find("ThrowsANumber on stream 0x"), std::string::npos) << text;
   EXPECT_NE(text.find("of host-simulator:"), std::string::npos) << text;
-  EXPECT_NE(text.find("threw an exception that is no std::exception, but of type int"), std::string::npos) << text;
+  EXPECT_NE(text.find("threw an exception that is not a std::exception, but of type int"), std::string::npos) << text;
 }
 
 }  // namespace

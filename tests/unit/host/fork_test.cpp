@@ -85,7 +85,7 @@ std::vector<std::function<void()>> launches_of(CUDAGraph& graph, const Stream& s
       [&] { graph.upload(stream); },
       [&] { graph.instantiate(); },
       [&] { time_replay(graph, stream); },
-      [&] { static_cast<void>(replay_changed(graph, stream, [](GraphExecHandle) {})); },
+      [&] { static_cast<void>(graphs::replay_changed(graph, stream, [](GraphExecHandle) {})); },
   };
 }
 

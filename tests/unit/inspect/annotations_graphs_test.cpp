@@ -215,7 +215,7 @@ TEST_F(Annotations, DoNotDependOnTheOrderInWhichNodesAreListed) {
 
 class AnnotatedReports : public Annotations {
  protected:
-  // Of a capture with this body, that breaks.
+  // The report of a capture with this body, that breaks.
   template <class Body>
   CaptureReport report_of(Body body) {
     GraphOptions options = annotated();

@@ -440,7 +440,7 @@ TEST_F(CompareInASharedPool, AnotherInputIsADifference) {
   EXPECT_EQ(values(kept_[2]), second);
 }
 
-// Also where its replacement has the same values.
+// The node is named even where the replacement of the block has the same values.
 TEST_F(CompareInASharedPool, NamesTheNodeThatUsesABlockThatWasFreed) {
   fill(3, {0, 2});
   const Memory next = make(1), result = make(0);

@@ -144,7 +144,7 @@ TEST_F(AReplayTimer, MayEndWhileTheStreamOfTheReplayIsCapturedAndTheCaptureGoesO
   graph_.replay();
   keeps_.capture_begin();
   add(x_, 10);
-  EXPECT_THAT(text_of<UsageError>([&] { timer->take(); }), HasSubstr("The capture goes on."));
+  EXPECT_THAT(text_of<UsageError>([&] { timer->take(); }), HasSubstr("The capture continues."));
   timer.reset();
   keeps_.capture_end();
   keeps_.replay();

@@ -28,7 +28,7 @@ using backend::CaptureRule;
 using backend::Situation;
 using reprise::test::Warnings;
 
-// Of each class at least one. (Those of stream_unsafe and stream_batch are not in the interface.)
+// At least one call of each class. (Those of stream_unsafe and stream_batch are not in the interface.)
 constexpr Call calls[] = {
     Call::memory_allocate,
     Call::set_async,

@@ -366,7 +366,7 @@ TEST_F(TimeReplay, IsRefusedOnAStreamThatIsCapturingAndTheCaptureGoesOn) {
   add(x_, 10);
   EXPECT_EQ(text_of<UsageError>([&] { (void)time_replay(graph_); }),
             "time_replay: the stream is being captured, and a replay there cannot be waited for. Time the replay on a "
-            "stream that takes no part in a capture, when no capture is underway. The capture goes on.");
+            "stream that takes no part in a capture, when no capture is underway. The capture continues.");
   keeps_.capture_end();
   keeps_.replay();
   EXPECT_EQ(first(x_), 10);
@@ -380,7 +380,7 @@ TEST_F(TimeReplay, IsRefusedWhileAnyCaptureIsUnderwayWhichGoesOn) {
     add(x_, 10);
     EXPECT_EQ(text_of<UsageError>([&] { (void)time_replay(graph_, stream_); }),
               "time_replay waits for the replay, which might break the capture that is underway in this process. Call "
-              "it when none is underway. The capture goes on.");
+              "it when none is underway. The capture continues.");
     keeps_.capture_end();
     keeps_.replay();
     side.ref().synchronize();

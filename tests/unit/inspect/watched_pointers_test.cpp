@@ -295,7 +295,7 @@ TEST_F(WatchedPointers, AReplayInACaptureOfOtherCodeThatWouldReadATableIsRefused
     const memory::test::RawCapture capture(captured);
     runtime_.forget_calls();
     EXPECT_THAT(text_of<UsageError>([&] { graph_.replay(captured); }),
-                AllOf(HasSubstr("the stream is being captured"), HasSubstr("The capture goes on.")));
+                AllOf(HasSubstr("the stream is being captured"), HasSubstr("The capture continues.")));
     EXPECT_EQ(runtime_.calls(Call::copy_async), 0);
     EXPECT_TRUE(capture.is_whole());
   }

@@ -39,7 +39,7 @@ class Copies : public ::testing::Test {
     nodes_.set(copy, {to.data(), from.data(), from.size_bytes()});
   }
   void replay() {
-    EXPECT_EQ(replay_changed(graph_, stream_, [&](GraphExecHandle exec) { nodes_.update(exec); }), nullptr);
+    EXPECT_EQ(graphs::replay_changed(graph_, stream_, [&](GraphExecHandle exec) { nodes_.update(exec); }), nullptr);
   }
   /// How many kernel nodes the next replay changes.
   int changes() {
@@ -141,7 +141,7 @@ TEST_F(Copies, OfSeveralThreadsDoNotMix) {
     for (int i = 0; i < 50; ++i) {
       const Buffer<int> to(100, stream);
       const StreamGuard guard(stream);
-      static_cast<void>(replay_changed(graph_, stream, [&](GraphExecHandle exec) {
+      static_cast<void>(graphs::replay_changed(graph_, stream, [&](GraphExecHandle exec) {
         nodes_.set(0, {to.data(), from.data(), from.size_bytes()});
         nodes_.update(exec);
       }));

@@ -24,7 +24,7 @@ namespace {
 
 // The required functions of the driver, looked up when a capture exists, and so a driver: this code also runs during
 // cuInit, where nothing may be opened or queried (InitializeInjection).
-struct QuestionApi {
+struct QueryApi {
   PFN_cuStreamIsCapturing_v10000 is_capturing = nullptr;
   PFN_cuStreamGetCaptureInfo_v12030 capture_info = nullptr;
   PFN_cuGraphGetNodes_v10000 graph_nodes = nullptr;
@@ -32,8 +32,8 @@ struct QuestionApi {
   PFN_cuCtxGetDevice_v2000 current_device = nullptr;
 };
 
-QuestionApi find_questions() {
-  QuestionApi api;
+QueryApi find_queries() {
+  QueryApi api;
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return api;
   auto* const find = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
@@ -90,8 +90,8 @@ class Driver final : public CaptureQueries {
   }
 
  private:
-  static const QuestionApi& api() {
-    static const QuestionApi found = find_questions();
+  static const QueryApi& api() {
+    static const QueryApi found = find_queries();
     return found;
   }
 };

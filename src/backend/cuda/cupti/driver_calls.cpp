@@ -121,10 +121,10 @@ namespace {
 #define REPRISE_STREAM_USE_OF_12_8(X)
 #endif
 
-#define REPRISE_CAPTURE_QUESTIONS(X) \
-  X(cuStreamIsCapturing)             \
-  X(cuStreamGetCaptureInfo)          \
-  X(cuStreamGetCaptureInfo_v2)       \
+#define REPRISE_CAPTURE_QUERIES(X) \
+  X(cuStreamIsCapturing)           \
+  X(cuStreamGetCaptureInfo)        \
+  X(cuStreamGetCaptureInfo_v2)     \
   X(cuStreamGetCaptureInfo_v3)
 
 using Kind = DriverCall::Kind;
@@ -148,7 +148,7 @@ using Table = std::array<Entry, CUPTI_DRIVER_TRACE_CBID_SIZE>;
   table[CUPTI_DRIVER_TRACE_CBID_##name##_ptsz] = {kind, Place::parameter, true, offsetof(name##_ptsz_params, member)};
 #define REPRISE_WORK(name, member) REPRISE_BOTH(Kind::work, name, member)
 #define REPRISE_USE(name) REPRISE_BOTH(Kind::other, name, hStream)
-#define REPRISE_QUESTION(name) REPRISE_BOTH(Kind::question, name, hStream)
+#define REPRISE_QUERY(name) REPRISE_BOTH(Kind::query, name, hStream)
 #define REPRISE_DEFAULT(name)                                                            \
   table[CUPTI_DRIVER_TRACE_CBID_##name] = {Kind::work, Place::default_stream, false, 0}; \
   table[CUPTI_DRIVER_TRACE_CBID_##name##_ptds] = {Kind::work, Place::default_stream, true, 0};
@@ -161,7 +161,7 @@ constexpr Table make_table() {
   REPRISE_DEFAULT_STREAM_WORK(REPRISE_DEFAULT)
   REPRISE_STREAM_USE(REPRISE_USE)
   REPRISE_STREAM_USE_OF_12_8(REPRISE_USE)
-  REPRISE_CAPTURE_QUESTIONS(REPRISE_QUESTION)
+  REPRISE_CAPTURE_QUERIES(REPRISE_QUERY)
   REPRISE_BOTH(Kind::capture, cuStreamBeginCapture, hStream)
   REPRISE_BOTH(Kind::capture, cuStreamBeginCapture_v2, hStream)
   REPRISE_BOTH(Kind::capture, cuStreamBeginCaptureToGraph, hStream)
@@ -174,8 +174,8 @@ constexpr Table make_table() {
   table[CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy_v2].kind = Kind::end_context;
   table[CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxReset].kind = Kind::end_context;
   table[CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxReset_v2].kind = Kind::end_context;
-  table[CUPTI_DRIVER_TRACE_CBID_cuGetErrorName].kind = Kind::question;
-  table[CUPTI_DRIVER_TRACE_CBID_cuGetErrorString].kind = Kind::question;
+  table[CUPTI_DRIVER_TRACE_CBID_cuGetErrorName].kind = Kind::query;
+  table[CUPTI_DRIVER_TRACE_CBID_cuGetErrorString].kind = Kind::query;
   return table;
 }
 

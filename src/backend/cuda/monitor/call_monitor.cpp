@@ -140,7 +140,7 @@ void CallMonitor::ends(const DriverCall& call, ErrorCode result) {
 void CallMonitor::begun(const DriverCall& call) {
   const StreamHandle stream = call.stream.value_or(nullptr);
   const OwnQuery own_query;
-  Capture capture{0, call.context, nullptr, {}};
+  WatchedCapture capture{0, call.context, nullptr, {}};
   capture.findings.stream = stream;
   capture.findings.mode = capture_mode_name(call.mode);
   capture.findings.thread = thread_number();
@@ -148,7 +148,7 @@ void CallMonitor::begun(const DriverCall& call) {
   capture.graph = driver_.captured_graph(stream);
   const std::scoped_lock lock(mutex_);
   capture.number = ++last_number_;
-  std::erase_if(captures_, [&](const Capture& old) { return is_of(old.findings, stream); });
+  std::erase_if(captures_, [&](const WatchedCapture& old) { return is_of(old.findings, stream); });
   std::erase_if(finished_, [&](const CaptureFindings& old) { return is_of(old, stream); });
   captures_.push_back(std::move(capture));
   underway_.store(static_cast<int>(captures_.size()), std::memory_order_relaxed);
@@ -157,7 +157,7 @@ void CallMonitor::begun(const DriverCall& call) {
 void CallMonitor::begin_to_end(StreamHandle stream) {
   const OwnQuery own_query;
   const std::scoped_lock lock(mutex_);
-  for (Capture& capture : captures_) {
+  for (WatchedCapture& capture : captures_) {
     if (!is_of(capture.findings, stream)) continue;
     if (!capture.findings.broken_by && !capture.ending) capture.findings.nodes = driver_.node_count(capture.graph);
     capture.ending = true;
@@ -167,7 +167,7 @@ void CallMonitor::begin_to_end(StreamHandle stream) {
 void CallMonitor::failed_at(const DriverCall& call, ErrorCode result) {
   // Other codes are consequences of a broken capture, or results of queries.
   if (result == ErrorCode::not_ready || result == ErrorCode::stream_capture_invalidated ||
-      call.kind == DriverCall::Kind::question)
+      call.kind == DriverCall::Kind::query)
     return;
   ThreadCalls& thread = thread_calls(generation_.load(std::memory_order_relaxed));
   const bool in_runtime = thread.runtime != nullptr;
@@ -186,7 +186,7 @@ bool CallMonitor::broke_a_capture(const Failure& failure) {
   Numbers broken;
   {
     const std::scoped_lock lock(mutex_);
-    for (Capture& capture : captures_) {
+    for (WatchedCapture& capture : captures_) {
       CaptureFindings& findings = capture.findings;
       if (findings.broken_by || capture.ending || !can_be_queried(findings) ||
           driver_.status(findings.stream) != CaptureStatus::invalidated)
@@ -206,7 +206,7 @@ bool CallMonitor::broke_a_capture(const Failure& failure) {
   const std::vector<std::string> stack = call_stack();
   const std::scoped_lock lock(mutex_);
   for (const std::uint64_t number : broken)
-    if (Capture* const capture = find(number)) capture->findings.broken_by->stack = stack;
+    if (WatchedCapture* const capture = find(number)) capture->findings.broken_by->stack = stack;
   return true;
 }
 
@@ -221,7 +221,7 @@ void CallMonitor::refuse(const Failure& failure) {
     const bool on_capture = query(failure.stream).value_or(CaptureStatus::none) != CaptureStatus::none;
     call.rule = rule_of_failure(failure.driver_name != nullptr ? failure.driver_name : failure.name, failure.result,
                                 on_capture);
-    for (const Capture& capture : captures_)
+    for (const WatchedCapture& capture : captures_)
       if (!capture.findings.broken_by &&
           (capture.findings.thread == call.thread || is_of(capture.findings, call.stream)))
         missing.push_back(capture.number);
@@ -230,7 +230,7 @@ void CallMonitor::refuse(const Failure& failure) {
   call.stack = call_stack();
   const std::scoped_lock lock(mutex_);
   for (const std::uint64_t number : missing)
-    if (Capture* const capture = find(number)) {
+    if (WatchedCapture* const capture = find(number)) {
       call.capturing_thread = call.thread == capture->findings.thread;
       add_call(capture->findings.refused, call);
     }
@@ -245,7 +245,7 @@ void CallMonitor::prepared(const DriverCall& call) {
   Numbers concerned;
   {
     const std::scoped_lock lock(mutex_);
-    for (Capture& capture : captures_)
+    for (WatchedCapture& capture : captures_)
       if (capture.findings.thread == thread && !capture.findings.broken_by && !capture.ending &&
           capture.prepared++ < most)
         concerned.push_back(capture.number);
@@ -257,7 +257,7 @@ void CallMonitor::prepared(const DriverCall& call) {
   found.stack = call_stack();
   const std::scoped_lock lock(mutex_);
   for (const std::uint64_t number : concerned)
-    if (Capture* const capture = find(number)) add_call(capture->findings.prepared, found);
+    if (WatchedCapture* const capture = find(number)) add_call(capture->findings.prepared, found);
 }
 
 void CallMonitor::executed(const DriverCall& call) {
@@ -268,7 +268,7 @@ void CallMonitor::executed(const DriverCall& call) {
   {
     const std::scoped_lock lock(mutex_);
     // On the legacy stream: had a blocking stream of the context captured, the call would have failed.
-    for (const Capture& capture : captures_) {
+    for (const WatchedCapture& capture : captures_) {
       const bool concerned = stream == nullptr ? capture.context == call.context : capture.findings.thread == thread;
       if (concerned && !capture.findings.broken_by && !is_of(capture.findings, stream))
         missed.push_back(capture.number);
@@ -282,7 +282,7 @@ void CallMonitor::executed(const DriverCall& call) {
   missing.stack = call_stack();
   const std::scoped_lock lock(mutex_);
   for (const std::uint64_t number : missed)
-    if (Capture* const capture = find(number)) {
+    if (WatchedCapture* const capture = find(number)) {
       missing.capturing_thread = thread == capture->findings.thread;
       add_call(capture->findings.not_captured, missing);
     }
@@ -290,11 +290,11 @@ void CallMonitor::executed(const DriverCall& call) {
 
 bool CallMonitor::ended(const DriverCall& call, ErrorCode result) {
   const OwnQuery own_query;
-  std::optional<Capture> over;
+  std::optional<WatchedCapture> over;
   {
     const std::scoped_lock lock(mutex_);
     const auto found = std::find_if(captures_.begin(), captures_.end(),
-                                    [&](const Capture& one) { return is_of(one.findings, call.stream); });
+                                    [&](const WatchedCapture& one) { return is_of(one.findings, call.stream); });
     if (found == captures_.end()) return false;
     // Refused, for example on a wrong stream: the capture continues, possibly broken.
     if (result != ErrorCode::success && query(call.stream) != CaptureStatus::none) {
@@ -328,10 +328,10 @@ void CallMonitor::abandon(const DriverCall& call) {
   std::vector<CaptureFindings> abandoned;
   {
     const std::scoped_lock lock(mutex_);
-    std::erase_if(captures_, [&](Capture& capture) {
+    std::erase_if(captures_, [&](WatchedCapture& capture) {
       const bool of_stream = call.kind == DriverCall::Kind::end_stream;
       if (of_stream && !is_of(capture.findings, call.stream)) return false;
-      // It is unknown which context ends: after that, none of the streams may be queried.
+      // The context that ends is unknown: after that, none of the streams may be queried.
       give_up(capture.findings, of_stream ? "The stream was destroyed before the capture was ended."
                                           : "A context was destroyed before the capture was ended.");
       abandoned.push_back(std::move(capture.findings));
@@ -345,13 +345,13 @@ void CallMonitor::abandon(const DriverCall& call) {
 }
 
 void CallMonitor::process_ends() {
-  std::vector<Capture> left;
+  std::vector<WatchedCapture> left;
   {
     const std::scoped_lock lock(mutex_);
     left.swap(captures_);
     underway_.store(0, std::memory_order_relaxed);
   }
-  for (Capture& capture : left) {
+  for (WatchedCapture& capture : left) {
     give_up(capture.findings, "The program ended before the capture did.");
     if (finished_sink_) finished_sink_(capture.findings);
   }
@@ -362,8 +362,8 @@ std::optional<CaptureFindings> CallMonitor::describe(StreamHandle stream) {
   const OwnQuery own_query;
   const std::scoped_lock lock(mutex_);
   const auto is_the_stream = [&](const CaptureFindings& one) { return is_of(one, stream); };
-  const auto capture =
-      std::find_if(captures_.begin(), captures_.end(), [&](const Capture& one) { return is_the_stream(one.findings); });
+  const auto capture = std::find_if(captures_.begin(), captures_.end(),
+                                    [&](const WatchedCapture& one) { return is_the_stream(one.findings); });
   if (capture == captures_.end()) {
     const auto over = std::find_if(finished_.begin(), finished_.end(), is_the_stream);
     return over != finished_.end() ? std::optional(*over) : std::nullopt;
@@ -381,9 +381,9 @@ void CallMonitor::forget() {
   generation_.store(next_generation(), std::memory_order_relaxed);
 }
 
-CallMonitor::Capture* CallMonitor::find(std::uint64_t number) {
+CallMonitor::WatchedCapture* CallMonitor::find(std::uint64_t number) {
   const auto found =
-      std::find_if(captures_.begin(), captures_.end(), [&](const Capture& one) { return one.number == number; });
+      std::find_if(captures_.begin(), captures_.end(), [&](const WatchedCapture& one) { return one.number == number; });
   return found != captures_.end() ? &*found : nullptr;
 }
 

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,7 +38,7 @@ class CaptureQueries {
 struct DriverCall {
   enum class Kind : std::uint8_t {
     other,
-    question,     ///< queries a capture or an earlier error: its result is no failure
+    query,        ///< queries a capture or an earlier error: its result is no failure
     work,         ///< on a stream: a node, if the stream captures
     capture,      ///< begins a capture
     end_capture,  ///< ends one
@@ -91,7 +90,7 @@ class CallMonitor {
   void forget();
 
  private:
-  struct Capture {
+  struct WatchedCapture {
     std::uint64_t number;  ///< assigned by the monitor, from 1
     const void* context;
     GraphHandle graph;  ///< alive until the capture is ended
@@ -119,7 +118,7 @@ class CallMonitor {
   void refuse(const Failure& failure);
 
   // With the lock held.
-  Capture* find(std::uint64_t number);
+  WatchedCapture* find(std::uint64_t number);
   std::optional<CaptureStatus> query(std::optional<StreamHandle> stream);
   void keep(CaptureFindings findings);
 
@@ -129,7 +128,7 @@ class CallMonitor {
   std::atomic<std::uint64_t> generation_;  ///< of the state of threads
   std::atomic<std::uint64_t> last_number_ = 0;
   std::mutex mutex_;
-  std::vector<Capture> captures_;
+  std::vector<WatchedCapture> captures_;
   std::vector<CaptureFindings> finished_;  ///< the last one of each stream
 };
 

@@ -14,7 +14,7 @@ namespace reprise::backend::host {
 ///     reserved -> allocated by a launch -> freed, by that launch or a later one, or outside of graphs -> allocated ...
 ///
 /// The state is that after all work submitted so far, since the order of streams decides which work may use the memory.
-/// It and the flags are guarded by the mutex of the runtime.
+/// State and flags are guarded by the mutex of the runtime.
 class GraphMemory {
  public:
   /// Reserves addresses. Null if there are none left.

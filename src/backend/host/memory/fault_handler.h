@@ -5,8 +5,8 @@ namespace reprise::backend::host {
 
 class DeviceMemory;
 
-/// From now on, a fault (SIGSEGV, SIGBUS) of a thread that executes an operation of a simulated device prints the
-/// operation and the address to standard error, and then goes to the previous handler, so that the process ends as
+/// Installs a handler of faults (SIGSEGV, SIGBUS) for threads that execute an operation of a simulated device: it
+/// prints the operation and the address to standard error, and calls the previous handler, so that the process ends as
 /// without this one. May be called again, without effect.
 void explain_faults();
 

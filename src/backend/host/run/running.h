@@ -12,8 +12,8 @@ namespace reprise::backend::host {
 /// Where an operation was submitted. A value that needs no memory.
 struct OperationPlace {
   StreamHandle stream = nullptr;  ///< as passed to the call
-  /// Of a graph: the number of the node, from 0 in the order of creation; in a graph of a node with that node's number,
-  /// as "3.1". Null if it is no node. Outlives this object.
+  /// Number of the node of a graph, from 0 in the order of creation; in a graph of a node with that node's number, as
+  /// "3.1". Null if the operation is no node. Outlives this object.
   const char* node = nullptr;
 };
 

@@ -58,7 +58,7 @@ void fail(HostDevice& device, const RunningOperation& operation) noexcept try {
     device.set_sticky_error(text::format("{} threw an exception: {}", operation.str(), error.what()));
   } catch (...) {
     const std::type_info* const type = abi::__cxa_current_exception_type();
-    device.set_sticky_error(text::format("{} threw an exception that is no std::exception, but of type {}",
+    device.set_sticky_error(text::format("{} threw an exception that is not a std::exception, but of type {}",
                                          operation.str(), type != nullptr ? text::demangle(type->name()) : "unknown"));
   }
 } catch (...) {

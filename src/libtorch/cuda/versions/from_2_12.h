@@ -35,7 +35,7 @@ inline PoolId new_pool_id(bool by_user) {
   return at::cuda::MemPool::graph_pool_handle(by_user);
 }
 
-/// Of one pool; {0, 0}: of all.
+/// Returns a snapshot of one pool; {0, 0}: of all.
 inline c10::cuda::CUDACachingAllocator::SnapshotInfo snapshot(PoolId pool) {
   return c10::cuda::CUDACachingAllocator::snapshot(pool, /*include_traces=*/false);
 }

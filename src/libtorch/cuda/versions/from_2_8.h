@@ -36,7 +36,7 @@ inline PoolId new_pool_id(bool by_user) {
 #endif
 }
 
-/// Of one pool; {0, 0}: of all.
+/// Returns a snapshot of one pool; {0, 0}: of all.
 inline c10::cuda::CUDACachingAllocator::SnapshotInfo snapshot(PoolId pool) {
   return c10::cuda::CUDACachingAllocator::snapshot(pool);
 }
